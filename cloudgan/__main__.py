@@ -1,0 +1,5 @@
+"""Lets `python -m cloudgan` do what `cloudgan` does."""
+
+from cloudgan.cli.main import main
+
+main()

@@ -1,0 +1,1 @@
+"""What every other part shares: errors, settings, configuration, records. Standard library and pydantic only."""

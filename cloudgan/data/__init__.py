@@ -1,0 +1,1 @@
+"""Showers on disk and on their way to the networks."""

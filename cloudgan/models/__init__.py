@@ -1,0 +1,1 @@
+"""The networks, in Keras operations only, so that they run on every Keras backend."""

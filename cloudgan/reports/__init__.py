@@ -1,0 +1,1 @@
+"""Self-contained pages; no noun of physics or of clouds."""

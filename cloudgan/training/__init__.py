@@ -1,0 +1,1 @@
+"""One training step, two loops, four strategies."""

@@ -1,0 +1,1 @@
+"""Is the generated shower a shower? NumPy only."""
