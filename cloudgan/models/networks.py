@@ -1,0 +1,173 @@
+"""Builds the generator and the discriminator that an architecture table describes.
+
+Shapes: B showers, image (B, X, Y, Z, 1) of powered cells, latent (B, latent_size).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import keras
+import numpy as np
+from keras import layers, ops
+
+from cloudgan.models.architectures import ARCHITECTURES, Block, Cells
+from cloudgan.models.dropout import Dropout
+from cloudgan.models.measure import Measure
+
+if TYPE_CHECKING:
+    from cloudgan.core.presets import Preset
+    from cloudgan.models.dropout import MaskSource
+
+
+def build_generator(preset: Preset, *, synchronized: bool = False) -> keras.Model:
+    """Latent (B, latent_size) -> image (B, X, Y, Z, 1), never negative.
+
+    Args:
+        preset: What to build.
+        synchronized: Batch norm over all replicas instead of each its own.
+    """
+    table = ARCHITECTURES[preset.networks].generator
+    latent = keras.Input((preset.latent_size,), name="latent")
+    x = layers.Dense(int(np.prod(table.grid)) * table.channels, name="start")(latent)
+    x = layers.Reshape((*table.grid, table.channels))(x)
+    for number, block in enumerate(table.blocks):
+        x = _convolution(x, block, table.initializer, f"conv{number}")
+        if block.activate:
+            x = layers.LeakyReLU(negative_slope=table.leak)(x)
+        if block.normalise:
+            x = _batch_norm(preset, f"norm{number}", synchronized=synchronized)(x)
+    if table.subpixel > 1:
+        x = DepthToSpace(table.subpixel, preset.image_shape)(x)
+    image = Output(preset, name="output")([x, latent])
+    return keras.Model(latent, image, name="generator")
+
+
+def build_discriminator(
+    preset: Preset, masks: MaskSource, *, synchronized: bool = False
+) -> keras.Model:
+    """Image (B, X, Y, Z, 1) -> real (B, 1) in [0, 1], energy/100 (B, 1), angle (B, 1), sum (B, 1).
+
+    The angle is left out where the preset knows none.
+
+    Args:
+        preset: What to build.
+        masks: Where dropout masks come from.
+        synchronized: Batch norm over all replicas instead of each its own.
+    """
+    table = ARCHITECTURES[preset.networks].discriminator
+    image = keras.Input((*preset.image_shape, 1), name="image")
+    x = SpaceToDepth(table.space_to_depth)(image) if table.space_to_depth > 1 else image
+    for number, block in enumerate(table.blocks):
+        x = _convolution(x, block, table.initializer, f"conv{number}")
+        x = layers.LeakyReLU(negative_slope=table.leak)(x)
+        if block.normalise:
+            x = _batch_norm(preset, f"norm{number}", synchronized=synchronized)(x)
+        x = Dropout(preset.dropout, number, masks)(x)
+    if table.pool > 1:
+        x = layers.AveragePooling3D(table.pool)(x)
+    features = layers.Flatten()(x)
+    full = _full_precision()
+    real = layers.Dense(1, activation="sigmoid", dtype=full, name="real")(features)
+    energy = layers.Dense(1, dtype=full, name="energy")(features)
+    angle, total = Measure(preset.image_power, name="measure")(image)
+    outputs = [real, energy, angle, total] if preset.has_angle else [real, energy, total]
+    return keras.Model(image, outputs, name="discriminator")
+
+
+def _convolution(x: Any, block: Block, initializer: str, name: str) -> Any:
+    if block.upsample != (1, 1, 1):
+        x = layers.UpSampling3D(block.upsample)(x)
+    if block.pad != (0, 0, 0):
+        x = layers.ZeroPadding3D(block.pad)(x)
+    return layers.Conv3D(
+        block.filters,
+        block.kernel,
+        padding=block.padding,
+        use_bias=block.bias,
+        kernel_initializer=block.initializer or initializer,
+        name=name,
+    )(x)
+
+
+def _batch_norm(preset: Preset, name: str, *, synchronized: bool) -> keras.layers.Layer:
+    return layers.BatchNormalization(
+        momentum=preset.batch_norm_momentum,
+        epsilon=preset.batch_norm_epsilon,
+        synchronized=synchronized,
+        name=name,
+    )
+
+
+def _full_precision() -> str:
+    """The type of what leaves the networks: float32, or float64 where everything is."""
+    return "float64" if keras.config.dtype_policy().compute_dtype == "float64" else "float32"
+
+
+@keras.saving.register_keras_serializable(package="cloudgan")
+class DepthToSpace(keras.layers.Layer):
+    """(B, x, y, z, f*f*f) -> (B, X, Y, Z, 1): channels become sub-pixels, cut to `shape`."""
+
+    def __init__(self, factor: int, shape: Cells, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self._factor, self._shape = factor, shape
+
+    def call(self, values: Any) -> Any:
+        """Shuffles."""
+        f, (x, y, z) = self._factor, values.shape[1:4]
+        values = ops.reshape(values, (-1, x, y, z, f, f, f))
+        values = ops.transpose(values, (0, 1, 4, 2, 5, 3, 6))
+        values = ops.reshape(values, (-1, x * f, y * f, z * f, 1))
+        return values[:, : self._shape[0], : self._shape[1], : self._shape[2]]
+
+
+@keras.saving.register_keras_serializable(package="cloudgan")
+class SpaceToDepth(keras.layers.Layer):
+    """(B, X, Y, Z, 1) -> (B, x, y, z, f*f*f): sub-pixels become channels, padded with zeros."""
+
+    def __init__(self, factor: int, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self._factor = factor
+
+    def call(self, image: Any) -> Any:
+        """Shuffles."""
+        f = self._factor
+        coarse = [-(-n // f) for n in image.shape[1:4]]
+        pad = [(0, c * f - n) for c, n in zip(coarse, image.shape[1:4], strict=True)]
+        image = ops.pad(image[..., 0], [(0, 0), *pad])
+        x, y, z = coarse
+        image = ops.reshape(image, (-1, x, f, y, f, z, f))
+        image = ops.transpose(image, (0, 1, 3, 5, 2, 4, 6))
+        return ops.reshape(image, (-1, x, y, z, f**3))
+
+
+@keras.saving.register_keras_serializable(package="cloudgan")
+class Output(keras.layers.Layer):
+    """The last activation, times what the preset asks for: energy and calibration.
+
+    The calibration is a weight that training sets once from the first batch and never updates.
+    """
+
+    def __init__(self, preset: Preset, **kwargs: Any) -> None:
+        super().__init__(dtype=_full_precision(), **kwargs)
+        self._preset = preset
+
+    def build(self, input_shape: Any) -> None:
+        """Makes the calibration, where there is one."""
+        del input_shape
+        if self._preset.calibrated_output:
+            self.calibration = self.add_weight(
+                name="calibration", shape=(), initializer="ones", trainable=False
+            )
+
+    def call(self, inputs: list[Any]) -> Any:
+        """Activates and scales."""
+        image, latent = ops.relu(inputs[0]), inputs[1]
+        if self._preset.output_activation == "squared_relu":
+            image = ops.square(image)
+        if self._preset.energy_scaled_output:
+            energy = ops.maximum(latent[:, :1], 0.0)
+            image = image * ops.reshape(energy**self._preset.image_power, (-1, 1, 1, 1, 1))
+        if self._preset.calibrated_output:
+            image = image * self.calibration
+        return image
