@@ -19,7 +19,7 @@ StrategyName = Literal["auto", "one", "mirrored", "multiworker", "tpu"]
 Precision = Literal["float32", "bfloat16", "float64"]
 ScaleLr = Literal["none", "linear", "sqrt"]
 
-DEFAULT_BATCH = {"paper": 64, "mini": 32, "fixed25": 128}
+DEFAULT_BATCH = {"paper": 64, "mini": 32, "fixed25": 128, "smoke": 32}
 """Showers per replica and step where the user asks for nothing."""
 
 

@@ -54,8 +54,17 @@ class Networks(NamedTuple):
     discriminator: Discriminator
 
 
-def _last(kernel: Cells, *, bias: bool = True) -> Block:
-    return Block(1, kernel, bias=bias, activate=False, normalise=False, initializer="glorot_normal")
+def _last(kernel: Cells, *, filters: int = 1, bias: bool = True) -> Block:
+    padding = "valid" if filters == 1 else "same"
+    return Block(
+        filters,
+        kernel,
+        padding=padding,
+        bias=bias,
+        activate=False,
+        normalise=False,
+        initializer="glorot_normal",
+    )
 
 
 ARCHITECTURES: dict[str, Networks] = {
@@ -87,17 +96,7 @@ ARCHITECTURES: dict[str, Networks] = {
         Generator(
             (9, 9, 13),
             8,
-            (
-                Block(8, (3, 3, 3), padding="same"),
-                Block(
-                    8,
-                    (3, 3, 3),
-                    padding="same",
-                    activate=False,
-                    normalise=False,
-                    initializer="glorot_normal",
-                ),
-            ),
+            (Block(8, (3, 3, 3), padding="same"), _last((3, 3, 3), filters=8)),
             subpixel=2,
         ),
         Discriminator(
@@ -106,6 +105,22 @@ ARCHITECTURES: dict[str, Networks] = {
                 Block(8, (3, 3, 4)),
                 Block(8, (3, 3, 4)),
                 Block(8, (3, 3, 3)),
+            ),
+            space_to_depth=2,
+        ),
+    ),
+    "smoke": Networks(
+        Generator(
+            (5, 5, 13),
+            4,
+            (Block(4, (3, 3, 3), padding="same"), _last((3, 3, 3), filters=8)),
+            subpixel=2,
+        ),
+        Discriminator(
+            (
+                Block(4, (3, 3, 3), padding="same", normalise=False),
+                Block(4, (3, 3, 4)),
+                Block(4, (3, 3, 4)),
             ),
             space_to_depth=2,
         ),

@@ -1,0 +1,203 @@
+"""One adversarial step, as every replica runs it: the only place where gradients are taken.
+
+Shapes: B is the batch per replica; image (B, X, Y, Z, 1) of powered cells; energy/100, angle in
+rad and sum in scaled GeV are (B, 1); step and first_row are int64 (1,). Losses are sums over the
+replica divided by the *global* batch, because Keras sums gradients over the replicas.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, TypedDict
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from cloudgan import losses
+from cloudgan.training.draws import Call
+
+if TYPE_CHECKING:
+    from cloudgan.core.presets import Preset
+    from cloudgan.training.draws import Draws
+    from cloudgan.training.gan import Gan
+
+PASSES = ("discriminator_real", "discriminator_fake", "generator")
+COLUMNS = (*losses.TERMS, "longitudinal", "total")
+
+
+class Batch(TypedDict):
+    """What the input pipeline hands to one replica."""
+
+    image: tf.Tensor
+    energy: tf.Tensor
+    angle: tf.Tensor
+    ecal: tf.Tensor
+    step: tf.Tensor
+    first_row: tf.Tensor
+
+
+class GanStep:
+    """Updates the discriminator on real and on fake showers, then the generator twice."""
+
+    def __init__(
+        self,
+        gan: Gan,
+        preset: Preset,
+        draws: Draws,
+        *,
+        global_batch_size: int,
+        layer_target: np.ndarray[Any, Any] | None = None,
+    ) -> None:
+        """Collects what a step needs.
+
+        Args:
+            gan: Networks and optimisers.
+            preset: Losses and shapes.
+            draws: Every random number.
+            global_batch_size: Showers per step of all replicas together.
+            layer_target: Mean over the training showers of layer energy over primary energy, (Z,);
+                needed where the preset has a longitudinal term.
+        """
+        self._gan, self._preset, self._draws = gan, preset, draws
+        self._global_batch_size = global_batch_size
+        self._layer_target = layer_target
+
+    def __call__(self, batch: Batch) -> tf.Tensor:
+        """Runs the step in replica context.
+
+        Returns:
+            This replica's share of the global mean losses, rows `PASSES`, columns `COLUMNS`; the
+            generator's row is the mean of its updates.
+        """
+        with self._draws.at(batch["step"][0], batch["first_row"][0], Call.FAKE):
+            fake = self._gan.generator(self._latent(batch), training=False)
+        real = self._update_discriminator(batch, batch["image"], label=1.0, call=Call.REAL)
+        faked = self._update_discriminator(batch, fake, label=0.0, call=Call.FAKE)
+        updates = self._preset.generator_updates
+        generator = [
+            self._update_generator(batch, Call.GENERATOR + number) for number in range(updates)
+        ]
+        self._share_statistics()
+        self._update_average()
+        return tf.stack([real, faked, tf.add_n(generator) / updates])
+
+    def test(self, batch: Batch) -> tf.Tensor:
+        """Losses on held-back showers: inference mode, no flips, no update; shaped as a step's."""
+        with self._draws.at(batch["step"][0], batch["first_row"][0], Call.TEST):
+            fake = self._gan.generates(self._latent(batch), training=False)
+            on_real = self._gan.discriminator(batch["image"], training=False)
+            on_fake = self._gan.discriminator(fake, training=False)
+        ones, longitudinal = tf.ones_like(batch["energy"]), self._longitudinal(fake, batch)
+        zero = tf.zeros_like(longitudinal)
+        rows = [
+            self._parts(batch, ones, on_real, zero),
+            self._parts(batch, tf.zeros_like(ones), on_fake, zero),
+            self._parts(batch, ones, on_fake, longitudinal),
+        ]
+        return tf.stack([row for row, _ in rows])
+
+    def _update_discriminator(
+        self, batch: Batch, image: tf.Tensor, *, label: float, call: int
+    ) -> tf.Tensor:
+        with self._draws.at(batch["step"][0], batch["first_row"][0], call):
+            labels = self._flipped(label, batch)
+            with tf.GradientTape() as tape:
+                outputs = self._gan.discriminator(image, training=True)
+                parts, total = self._parts(batch, labels, outputs, tf.zeros((), labels.dtype))
+        self._apply(tape, total, self._gan.discriminator, self._gan.discriminator_optimizer)
+        return parts
+
+    def _update_generator(self, batch: Batch, call: int) -> tf.Tensor:
+        with self._draws.at(batch["step"][0], batch["first_row"][0], call):
+            latent = self._latent(batch)
+            with tf.GradientTape() as tape:
+                fake = self._gan.generator(latent, training=True)
+                outputs = self._gan.discriminator(fake, training=True)
+                longitudinal = self._longitudinal(fake, batch)
+                ones = tf.ones_like(batch["energy"])
+                parts, total = self._parts(batch, ones, outputs, longitudinal)
+        self._apply(tape, total, self._gan.generator, self._gan.generator_optimizer)
+        return parts
+
+    def _parts(
+        self, batch: Batch, labels: tf.Tensor, outputs: list[tf.Tensor], longitudinal: tf.Tensor
+    ) -> tuple[tf.Tensor, tf.Tensor]:
+        """Returns the columns of one row of losses, and the total to differentiate."""
+        targets = labels, batch["energy"], batch["angle"], batch["ecal"]
+        means = [
+            tf.reduce_sum(term) / self._global_batch_size
+            for term in losses.terms(self._preset, targets, outputs)
+        ]
+        total = tf.add_n(
+            [w * mean for w, mean in zip(losses.weights(self._preset), means, strict=True)]
+        )
+        total += self._preset.longitudinal_weight * longitudinal
+        return tf.stack([*means, longitudinal, total]), total
+
+    def _longitudinal(self, fake: tf.Tensor, batch: Batch) -> tf.Tensor:
+        """Sum over layers of |mean over the global batch - training mean|, this replica's share."""
+        if self._layer_target is None or not self._preset.longitudinal_weight:
+            return tf.zeros((), fake.dtype)
+        layer = losses.layer_energy(self._preset, fake, batch["energy"])
+        mean = tf.reduce_sum(layer, 0) / self._global_batch_size
+        context = tf.distribute.get_replica_context()
+        if context.num_replicas_in_sync > 1:
+            mean = context.all_reduce(tf.distribute.ReduceOp.SUM, mean)
+        target = tf.constant(self._layer_target * self._preset.image_scale, mean.dtype)
+        return tf.reduce_sum(tf.abs(mean - target)) / context.num_replicas_in_sync
+
+    def _latent(self, batch: Batch) -> tf.Tensor:
+        return latent_of(self._preset, self._draws, batch["energy"], batch["angle"])
+
+    def _flipped(self, label: float, batch: Batch) -> tf.Tensor:
+        energy = batch["energy"]
+        if not self._preset.label_flip_fraction:
+            return tf.fill(energy.shape, tf.cast(label, energy.dtype))
+        step = 0 if self._preset.label_flips == "frozen" else None
+        flips = self._draws.happens(self._preset.label_flip_fraction, energy.shape[0], step=step)
+        return tf.where(flips, tf.cast(1 - label, energy.dtype), tf.cast(label, energy.dtype))
+
+    def _share_statistics(self) -> None:
+        """Averages the moving statistics of batch norm over the replicas, in one small reduction.
+
+        Keras leaves them to each replica, so that a checkpoint would hold the first one's only.
+        """
+        context = tf.distribute.get_replica_context()
+        if context.num_replicas_in_sync == 1:
+            return
+        statistics = [
+            weight
+            for network in (self._gan.generator, self._gan.discriminator)
+            for layer in network.layers
+            if isinstance(layer, keras.layers.BatchNormalization)
+            for weight in (layer.moving_mean, layer.moving_variance)
+        ]
+        sizes = [int(np.prod(weight.shape)) for weight in statistics]
+        local = tf.concat([tf.convert_to_tensor(weight) for weight in statistics], 0)
+        shared = context.all_reduce(tf.distribute.ReduceOp.MEAN, local)
+        for weight, value in zip(statistics, tf.split(shared, sizes), strict=True):
+            weight.assign(value)
+
+    def _update_average(self) -> None:
+        if self._gan.average is None:
+            return
+        decay = self._preset.generator_average
+        pairs = zip(self._gan.average.weights, self._gan.generator.weights, strict=True)
+        for average, weight in pairs:
+            average.assign(average * decay + weight * (1 - decay))
+
+    @staticmethod
+    def _apply(
+        tape: tf.GradientTape, loss: tf.Tensor, model: keras.Model, optimizer: keras.Optimizer
+    ) -> None:
+        weights = model.trainable_variables
+        optimizer.apply(tape.gradient(loss, weights), weights)
+
+
+def latent_of(preset: Preset, draws: Draws, energy: tf.Tensor, angle: tf.Tensor) -> tf.Tensor:
+    """Generator input (B, latent_size) for energy/100 and angle (B, 1), at the draws' position."""
+    if preset.condition == "multiply":
+        normals = draws.normals(energy.shape[0], preset.latent_size)
+        return energy * tf.cast(normals, energy.dtype)
+    normals = draws.normals(energy.shape[0], preset.latent_size - 2)
+    return tf.concat([energy, angle, tf.cast(normals, energy.dtype)], 1)
