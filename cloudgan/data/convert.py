@@ -1,0 +1,192 @@
+"""Converts showers between HDF5, the published TFRecords and our shards, without losing one bit."""
+
+from __future__ import annotations
+
+import importlib
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+from cloudgan.core.errors import ConfigError, DataError
+from cloudgan.core.progress import Progress, Silent
+from cloudgan.data.hdf5_writer import Hdf5Writer, write_hdf5
+from cloudgan.data.manifest import MANIFEST, SHARD_SUFFIX, read_manifest
+from cloudgan.data.source import HDF5_SUFFIXES, ShowerSource, open_source
+
+if TYPE_CHECKING:
+    from types import ModuleType
+
+    from cloudgan.data.manifest import SourceInfo
+
+Target = Literal["auto", "tfrecord", "hdf5"]
+RECORDS_PER_SHARD = 1024
+"""About 5 MB of showers at 1 % occupancy: 4 shards make a group that fits in any page cache."""
+BLOCK = 64
+WRITER = "cloudgan.data.shard_writer"  # imported on use: it needs TensorFlow
+
+
+@dataclass(frozen=True)
+class Converted:
+    """What a conversion made."""
+
+    path: Path
+    count: int
+    told: tuple[str, ...]
+
+
+def convert(
+    source: str | ShowerSource,
+    target: Path | str,
+    *,
+    to: Target = "auto",
+    records_per_shard: int = RECORDS_PER_SHARD,
+    overwrite: bool = False,
+    progress: Progress | None = None,
+) -> Converted:
+    """Reads `source` and writes it to `target`, a folder of shards or an HDF5 file.
+
+    Several HDF5 files, or one, go to shards and back with every dataset, dtype and attribute. HDF5 files
+    that differ in unit or columns are written together as GeV*50 in the public layout, and that is told.
+
+    Args:
+        source: What `open_source` understands.
+        target: A folder for shards, a name ending in .h5 or .hdf5 for HDF5.
+        to: Kind of target; auto decides by its suffix.
+        records_per_shard: Showers per shard; each shard is of one source file.
+        overwrite: Replaces a finished target. It is replaced when the new one is complete.
+        progress: Told of each block.
+
+    Raises:
+        ConfigError: The target exists, or is of no known kind.
+        DataError: The source is damaged; the target is as it was.
+        CloudganError: The disk is full; the target is as it was.
+    """
+    progress, target = progress or Silent(), Path(target)
+    kind = _kind(target, to)
+    if records_per_shard < 1:
+        raise ConfigError(f"records_per_shard is {records_per_shard}; at least 1 is needed")
+    _refuse_existing(target, kind, overwrite=overwrite)
+    opened = open_source(source) if isinstance(source, str) else source
+    _refuse_itself(opened, target)
+    told = list(opened.describe())
+    for line in told:
+        progress.say(line)
+    progress.start(f"Converting to {target}", opened.count, "showers")
+    if kind == "tfrecord":
+        _write_shards(opened, target, records_per_shard, progress)
+    elif _alike(opened):
+        _write_as_it_was(opened, target, progress)
+    else:
+        told.append("The files differ in unit or columns: written as GeV*50, public layout.")
+        progress.say(told[-1])
+        write_hdf5(target, opened.blocks(BLOCK), progress=progress)
+    return Converted(target, opened.count, tuple(told))
+
+
+def is_current(target: Path | str, source: ShowerSource) -> bool:
+    """Whether the shards in `target` were made of these very files, as they are now.
+
+    Compares name, size, time of change and number of showers of each file.
+    """
+    try:
+        made_of = read_manifest(Path(target)).sources
+    except DataError:
+        return False
+    return [_identity(info) for info in made_of] == [_identity(f.info) for f in source.files]
+
+
+def _identity(info: SourceInfo) -> tuple[str, int, int, int]:
+    return str(Path(info.name).resolve()), info.bytes, info.modified_ns, info.records
+
+
+def _kind(target: Path, to: Target) -> Literal["tfrecord", "hdf5"]:
+    if to != "auto":
+        return to
+    if target.suffix in HDF5_SUFFIXES:
+        return "hdf5"
+    if target.suffix and not target.is_dir():
+        raise ConfigError(
+            f"{target}: what shall it be? A name in .h5 makes an HDF5 file, a name without suffix"
+            " a folder of shards; or say --to=tfrecord or --to=hdf5"
+        )
+    return "tfrecord"
+
+
+def _refuse_existing(target: Path, kind: str, *, overwrite: bool) -> None:
+    if not target.exists():
+        return
+    if kind == "hdf5" and target.is_dir():
+        raise ConfigError(f"{target} is a folder; name a file such as {target}/showers.h5")
+    if kind == "tfrecord" and not target.is_dir():
+        raise ConfigError(f"{target} is a file; shards need a folder")
+    foreign = [] if kind == "hdf5" else [p.name for p in target.iterdir() if not _is_ours(p)]
+    if foreign:
+        raise ConfigError(
+            f"{target} holds other files ({min(foreign)}, ...); convert writes to a folder of"
+            " its own"
+        )
+    if not overwrite and (kind == "hdf5" or (target / MANIFEST).exists()):
+        raise ConfigError(f"{target} exists already; --overwrite replaces it")
+
+
+def _is_ours(path: Path) -> bool:
+    shard = path.name.startswith("showers-") and path.suffix == SHARD_SUFFIX
+    return shard or path.name in {MANIFEST, f"{MANIFEST}.tmp"}
+
+
+def _refuse_itself(source: ShowerSource, target: Path) -> None:
+    for file in source.files:
+        place = getattr(file, "folder", None) or file.info.name
+        if Path(place).resolve() == target.resolve():
+            raise ConfigError(f"{target} is both source and target; write it to another name")
+
+
+def _write_shards(source: ShowerSource, target: Path, per_shard: int, progress: Progress) -> None:
+    writer_module = _shard_writer()
+    beside = target.with_name(target.name + ".tmp")
+    try:
+        shutil.rmtree(beside, ignore_errors=True)  # an earlier conversion was interrupted
+        beside.mkdir(parents=True)
+    except OSError as error:
+        raise ConfigError(f"{target} cannot be written: {error.strerror}") from error
+    try:
+        with writer_module.ShardWriter(beside, per_shard) as writer:
+            for file in source.files:
+                writer.begin(file.info)
+                for block in file.raw_blocks(BLOCK):
+                    writer.append(block)
+                    progress.advance(len(block))
+            writer.finish()
+        if target.exists():
+            shutil.rmtree(target)
+        beside.replace(target)
+    finally:
+        shutil.rmtree(beside, ignore_errors=True)
+
+
+def _shard_writer() -> ModuleType:
+    try:
+        return importlib.import_module(WRITER)
+    except ImportError as error:
+        raise ConfigError(
+            "writing TFRecord shards needs TensorFlow; pip install 'cloudgan[train]'"
+        ) from error
+
+
+def _alike(source: ShowerSource) -> bool:
+    """Whether one file can hold the bits of all: same unit, dtypes, columns and attributes."""
+    first = source.files[0].info
+    return all(
+        (info.ecal_per_gev, info.ecal_dtype, info.columns)
+        == (first.ecal_per_gev, first.ecal_dtype, first.columns)
+        for info in (file.info for file in source.files)
+    )
+
+
+def _write_as_it_was(source: ShowerSource, target: Path, progress: Progress) -> None:
+    with Hdf5Writer(target, source.files[0].info.attributes) as writer:
+        for file in source.files:
+            for block in file.raw_blocks(BLOCK):
+                writer.append(block)
+                progress.advance(len(block))

@@ -1,0 +1,134 @@
+"""How a network sees a shower: the central cells, scaled and raised to a power.
+
+N showers; images (N, X, Y, Z), energies (N, 1) in units of 100 GeV, angles (N, 1) in rad, sums (N, 1)
+in scaled cells before the power.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from cloudgan.core.errors import DataError
+from cloudgan.data.raw_showers import energies_gev
+from cloudgan.data.showers import measured_angle
+from cloudgan.data.sparse_showers import SparseCells, join
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from cloudgan.data.shards import SparseShowers
+
+    Floats = NDArray[np.float32]
+
+ENERGY_UNIT_GEV = 100.0
+"""The networks get energy/100 (`Y = energy/100` in the authors' GetDataAngle)."""
+MAX_ANGLE_BLOCK = 256
+
+
+class Batch(NamedTuple):
+    """What one replica trains on in one step, float32."""
+
+    image: Floats  # (B, X, Y, Z)
+    energy: Floats  # (B, 1), energy / 100 GeV
+    angle: Floats  # (B, 1), rad, as measured from the image
+    ecal: Floats  # (B, 1), sum of the scaled cells
+
+
+@dataclass(frozen=True)
+class ImageView:
+    """image = (central cells in GeV * scale) ** power.
+
+    Attributes:
+        shape: Cells in x, y and depth that the network sees.
+        scale: `image_scale` of the preset, 50 as published.
+        power: `image_power` of the preset, 0.85 as published.
+    """
+
+    shape: tuple[int, int, int]
+    scale: float = 50.0
+    power: float = 0.85
+
+    def check(self, have: tuple[int, int, int], where: str) -> None:
+        """Refuses showers that are too small for this view.
+
+        Raises:
+            DataError: Says what fits.
+        """
+        if have[2] != self.shape[2] or have[0] < self.shape[0] or have[1] < self.shape[1]:
+            raise DataError(
+                f"{where}: its showers have {'x'.join(map(str, have))} cells, the preset sees"
+                f" {'x'.join(map(str, self.shape))}: use a preset of another shape (51x51x25 paper,"
+                " 25x25x25 fixed25, 17x17x25 mini, which fits the centre of both)"
+            )
+
+    def prepare(self, showers: SparseShowers) -> Prepared:
+        """Cuts, scales and raises the non-zero cells; measures the angle of cut images anew."""
+        cells = showers.cells.central(self.shape)
+        scaled = cells.value * np.float32(self.scale)
+        mtheta = showers.columns.get("mtheta")
+        if mtheta is None or cells is not showers.cells:
+            mtheta = _measured(cells)
+        return Prepared(
+            SparseCells(cells.cell, scaled ** np.float32(self.power), cells.first, self.shape),
+            _column(energies_gev(showers.columns) / np.float32(ENERGY_UNIT_GEV)),
+            _column(mtheta),
+            _column(SparseCells(cells.cell, scaled, cells.first, self.shape).sums()),
+        )
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """Showers as the networks see them, their images still sparse."""
+
+    image: SparseCells
+    energy: Floats
+    angle: Floats
+    ecal: Floats
+
+    def __len__(self) -> int:
+        return len(self.energy)
+
+    @property
+    def nbytes(self) -> int:
+        """Memory of all arrays."""
+        return self.image.nbytes + self.energy.nbytes + self.angle.nbytes + self.ecal.nbytes
+
+    def take(self, rows: NDArray[np.int64]) -> Prepared:
+        """Returns the showers `rows`."""
+        return Prepared(self.image.take(rows), self.energy[rows], self.angle[rows], self.ecal[rows])
+
+    def batch(self) -> Batch:
+        """Returns all showers with dense images."""
+        return Batch(self.image.dense(), self.energy, self.angle, self.ecal)
+
+
+def join_prepared(parts: Sequence[Prepared]) -> Prepared:
+    """Returns all showers of `parts`, one part after the other."""
+    return Prepared(
+        join([part.image for part in parts]),
+        np.concatenate([part.energy for part in parts]),
+        np.concatenate([part.angle for part in parts]),
+        np.concatenate([part.ecal for part in parts]),
+    )
+
+
+def needed_columns(have: frozenset[str]) -> tuple[str, ...]:
+    """Returns the columns of a source that a view reads."""
+    return tuple(name for name in ("energy", "target", "mtheta", "theta") if name in have)
+
+
+def _measured(cells: SparseCells) -> Floats:
+    """Measures angles block by block: dense images of a whole set would not fit in memory."""
+    starts = range(0, len(cells), MAX_ANGLE_BLOCK)
+    blocks = (np.arange(s, min(s + MAX_ANGLE_BLOCK, len(cells))) for s in starts)
+    angles = [measured_angle(cells.take(rows).dense()) for rows in blocks]
+    return np.concatenate(angles) if angles else np.zeros(0, np.float32)
+
+
+def _column(values: NDArray[np.floating]) -> Floats:
+    return np.asarray(values, np.float32).reshape(-1, 1)

@@ -1,0 +1,149 @@
+"""Showers to train on and showers held back, both from one folder of shards."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+
+from cloudgan.core.errors import DataError
+from cloudgan.core.progress import Progress, Silent
+from cloudgan.data.image_view import Batch, ImageView, Prepared, join_prepared, needed_columns
+from cloudgan.data.raw_showers import energies_gev, thetas_rad
+from cloudgan.data.shards import ShardReader, SparseShowers
+from cloudgan.data.showers import Showers, measured_angle
+from cloudgan.data.summary import TrainingSummary, summarize
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from numpy.typing import NDArray
+
+Cache = Literal["auto", "memory", "none"]
+AUTO_CACHE_BYTES = 2 << 30
+READ_BLOCK = 512
+SUMMARY_SHOWERS = 5000
+PROBE_SHOWERS = 256
+
+
+class TrainingSet:
+    """Every k-th shower is held back; the others are numbered 0..count-1, shard after shard."""
+
+    def __init__(
+        self, reader: ShardReader, view: ImageView, every: int, prepared: Prepared | None
+    ) -> None:
+        self.view = view
+        self._reader = reader
+        self._every = every
+        self._columns = needed_columns(reader.column_names)
+        self._prepared = prepared
+        ends = np.concatenate(([0], np.cumsum(reader.counts)))
+        self.train_counts: tuple[int, ...] = tuple(np.diff(ends - ends // every).tolist())
+        self.count = sum(self.train_counts)
+        self.held_back_count = reader.count - self.count
+
+    @classmethod
+    def open(
+        cls,
+        folder: Path | str,
+        view: ImageView,
+        *,
+        held_back_fraction: float = 0.1,
+        cache: Cache = "auto",
+        progress: Progress | None = None,
+    ) -> TrainingSet:
+        """Opens a folder of shards and, where the cache asks for it, prepares all images now.
+
+        Args:
+            folder: Made by `convert`.
+            view: What the networks see.
+            held_back_fraction: Share never trained on; one of every round(1 / fraction) showers.
+            cache: memory keeps the prepared images (sparse) in memory, none reads each from disk
+                when it is needed, auto decides by their size (up to 2 GiB in memory).
+            progress: Told of the preparation.
+
+        Raises:
+            DataError: The shards are incomplete or damaged, or too small for the view.
+        """
+        reader = ShardReader(folder)
+        view.check(reader.shape, str(folder))
+        if reader.count < 2:  # noqa: PLR2004 - one to train on and one to hold back
+            raise DataError(f"{folder} holds one shower: there is none to hold back")
+        every = min(max(2, round(1 / held_back_fraction)), reader.count)
+        training_set = cls(reader, view, every, None)
+        if cache == "memory" or (cache == "auto" and training_set._fits_in_memory()):
+            prepared = training_set._prepare_all(progress or Silent())
+            return cls(reader, view, every, prepared)
+        return training_set
+
+    def describe(self) -> tuple[str, ...]:
+        """Returns the split and where images are kept, as sentences."""
+        if self._prepared is None:
+            where = "Images are read from disk as they are needed."
+        else:
+            where = f"Prepared images are kept in memory ({self._prepared.nbytes / 2**20:.0f} MiB)."
+        split = (
+            f"{self.count} showers to train on, {self.held_back_count} held back: every"
+            f" {self._every}th, the first being number {self._every - 1}."
+        )
+        return split, where
+
+    @cached_property
+    def summary(self) -> TrainingSummary:
+        """What the training showers are like, from at most 5000 taken by a fixed stride."""
+        stride = -(-self.count // SUMMARY_SHOWERS)
+        rows = np.arange(0, self.count, stride)
+        blocks = (rows[at : at + READ_BLOCK] for at in range(0, len(rows), READ_BLOCK))
+        parts = (self._read(self._records(block)) for block in blocks)
+        return summarize(parts, self.view, self.count)
+
+    def train_rows(self, rows: NDArray[np.int64]) -> Batch:
+        """Returns the training showers numbered `rows`, as the networks see them.
+
+        Raises:
+            DataError: A record is damaged; names shard and record.
+        """
+        if self._prepared is not None:
+            return self._prepared.take(rows).batch()
+        return self.view.prepare(self._read(self._records(rows))).batch()
+
+    def held_back(self, limit: int | None = None) -> Showers:
+        """Returns held-back showers, whole (not cut to the view), in GeV, the first `limit`."""
+        count = self.held_back_count if limit is None else min(limit, self.held_back_count)
+        showers = self._read(np.arange(count) * self._every + self._every - 1)
+        ecal = np.asarray(showers.cells.dense(), np.float32)
+        mtheta = showers.columns.get("mtheta")
+        return Showers(
+            ecal,
+            energies_gev(showers.columns),
+            thetas_rad(showers.columns),
+            measured_angle(ecal) if mtheta is None else np.asarray(mtheta, np.float32),
+        )
+
+    def held_back_batch(self, limit: int | None = None) -> Batch:
+        """Returns held-back showers as the networks see them, the first `limit`."""
+        count = self.held_back_count if limit is None else min(limit, self.held_back_count)
+        records = np.arange(count) * self._every + self._every - 1
+        return self.view.prepare(self._read(records)).batch()
+
+    def _records(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
+        kept = self._every - 1
+        return rows // kept * self._every + rows % kept
+
+    def _read(self, records: NDArray[np.int64]) -> SparseShowers:
+        return self._reader.read(records, self._columns)
+
+    def _fits_in_memory(self) -> bool:
+        probe = np.unique(np.linspace(0, self.count - 1, PROBE_SHOWERS).astype(np.int64))
+        size = self.view.prepare(self._read(self._records(probe))).nbytes
+        return size / len(probe) * self.count <= AUTO_CACHE_BYTES
+
+    def _prepare_all(self, progress: Progress) -> Prepared:
+        progress.start("Preparing images", self.count, "showers")
+        parts = []
+        for start in range(0, self.count, READ_BLOCK):
+            rows = np.arange(start, min(start + READ_BLOCK, self.count))
+            parts.append(self.view.prepare(self._read(self._records(rows))))
+            progress.advance(len(rows))
+        return join_prepared(parts)
