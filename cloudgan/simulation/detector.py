@@ -1,0 +1,124 @@
+"""The CLIC electromagnetic calorimeter as the simulation sees it: a stack of tungsten and silicon.
+
+Source: key4hep/k4geo, CLIC/compact/CLIC_o2_v04/ECalBarrel_o2_v01_01.xml (read 2026-11-20) for the
+slabs, the file's material tables for densities; radiation lengths from those compositions with the
+elements' values of the Particle Data Group. The last 4.8 mm of tungsten, behind the last silicon,
+are left out: nothing is measured behind them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from cloudgan.data.showers import CELL_MM
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+
+@dataclass(frozen=True)
+class Material:
+    """What a shower meets.
+
+    Attributes:
+        name: As in the detector description.
+        radiation_length_mm: X0, mm.
+        density_g_per_cm3: Density.
+        atomic_number: Z, mass weighted for mixtures.
+    """
+
+    name: str
+    radiation_length_mm: float
+    density_g_per_cm3: float
+    atomic_number: float
+
+
+TUNGSTEN = Material("TungstenDens24", 3.929, 17.8, 72.0)
+SILICON = Material("Si", 93.66, 2.33, 14.0)
+GROUND_AND_BIAS = Material("GroundOrHVMix", 26.6, 5.19, 26.0)
+BOARD = Material("siPCBMix", 28.5, 5.05, 26.0)
+AIR = Material("air", 303_900.0, 0.0012, 7.3)
+
+
+@dataclass(frozen=True)
+class Slab:
+    """A plate across the whole detector."""
+
+    material: Material
+    thickness_mm: float
+
+
+GAP = (
+    Slab(AIR, 0.25),
+    Slab(GROUND_AND_BIAS, 0.10),
+    Slab(SILICON, 0.50),
+    Slab(AIR, 0.10),
+    Slab(BOARD, 0.80),
+    Slab(AIR, 0.25),
+)
+"""What stands behind each tungsten plate, in the order in which a particle meets it."""
+
+
+@dataclass(frozen=True)
+class Detector:
+    """A stack of layers, each one tungsten plate and one gap with silicon; depths at 90 degrees.
+
+    Attributes:
+        absorber_mm: Thickness of the tungsten of each layer, mm.
+        gap: The slabs behind each plate.
+        cell_mm: Edge of a square cell, mm.
+        cells: Cells of the image along x and y.
+    """
+
+    absorber_mm: tuple[float, ...] = (2.4,) * 17 + (4.8,) * 8
+    gap: tuple[Slab, ...] = GAP
+    cell_mm: float = CELL_MM
+    cells: tuple[int, int] = (51, 51)
+
+    @property
+    def layers(self) -> int:
+        """Number of layers, 25."""
+        return len(self.absorber_mm)
+
+    @property
+    def thin(self) -> NDArray[np.bool_]:
+        """True for the layers with the thinnest plate, (layers,)."""
+        plates = np.asarray(self.absorber_mm)
+        thin: NDArray[np.bool_] = plates == plates.min()
+        return thin
+
+    def boundaries_x0(self) -> NDArray[np.float64]:
+        """Depth of the layers' boundaries in radiation lengths, (layers + 1,)."""
+        behind = sum(slab.thickness_mm / slab.material.radiation_length_mm for slab in self.gap)
+        per_layer = np.asarray(self.absorber_mm) / TUNGSTEN.radiation_length_mm + behind
+        return np.concatenate([[0.0], np.cumsum(per_layer)])
+
+    def layer_mm(self) -> NDArray[np.float64]:
+        """Thickness of each layer, mm, (layers,)."""
+        return np.asarray(self.absorber_mm) + sum(slab.thickness_mm for slab in self.gap)
+
+    def silicon_mm(self) -> NDArray[np.float64]:
+        """Depth of the middle of each silicon plane, mm, (layers,)."""
+        number = [slab.material for slab in self.gap].index(SILICON)
+        before = sum(slab.thickness_mm for slab in self.gap[:number])
+        plates = np.asarray(self.absorber_mm)
+        front = np.concatenate([[0.0], np.cumsum(self.layer_mm())[:-1]])
+        depth: NDArray[np.float64] = front + plates + before + self.gap[number].thickness_mm / 2
+        return depth
+
+    def effective_atomic_number(self) -> float:
+        """Z of the first layer, weighted by mass as hep-ex/0001020 does, about 66."""
+        slabs = (Slab(TUNGSTEN, self.absorber_mm[0]), *self.gap)
+        mass = np.array([slab.thickness_mm * slab.material.density_g_per_cm3 for slab in slabs])
+        return float(mass @ [slab.material.atomic_number for slab in slabs] / mass.sum())
+
+    def inverse_sampling_frequency(self) -> float:
+        """1/F_S = (d_active + d_passive) / X0: radiation lengths per (thin) layer, about 0.65."""
+        return float(self.boundaries_x0()[1])
+
+
+CLIC_ECAL = Detector()
+"""The barrel of CLIC_o2_v04: 17 layers with 2.4 mm and 8 with 4.8 mm of tungsten, 21 X0."""

@@ -1,0 +1,88 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy import integrate, special
+
+from cloudgan.simulation import profiles
+
+NOTHING = profiles.Medium(atomic_number=0.0, inverse_frequency=0.0, e_over_mip=1.0)
+
+
+def test_the_energy_between_two_depths_is_the_integral_of_the_published_distribution():
+    depth, alpha = 6.3, 4.1
+    beta = (alpha - 1) / depth
+
+    def density(t):
+        return (beta * t) ** (alpha - 1) * beta * np.exp(-beta * t) / special.gamma(alpha)
+
+    shape = profiles.Longitudinal(np.array([depth]), np.array([alpha]))
+    shares = profiles.layer_shares(shape, np.array([0.0, 2.0, 7.5, 20.0]))
+    edges = [(0.0, 2.0), (2.0, 7.5), (7.5, 20.0)]
+    expected = [integrate.quad(density, *edge)[0] for edge in edges]
+    assert shares[0] == pytest.approx(expected, rel=1e-6)
+
+
+def test_the_whole_depth_holds_the_whole_energy():
+    shape = profiles.Longitudinal(np.array([5.0, 9.0]), np.array([3.0, 6.0]))
+    assert profiles.layer_shares(shape, np.array([0.0, 500.0])) == pytest.approx(1.0)
+
+
+def test_the_gradient_is_that_of_the_distribution_and_vanishes_at_the_maximum():
+    shape = profiles.Longitudinal(np.array([6.0]), np.array([4.0]))
+    depth = np.array([[3.0, 6.0, 12.0]])
+    nearby = np.array([depth[0] - 1e-4, depth[0] + 1e-4, depth[0] + 3e-4])
+    shares = np.array([profiles.layer_shares(shape, edges)[0] for edges in nearby.T])
+    expected = np.log(shares[:, 1] / shares[:, 0]) / 2e-4
+    assert profiles.log_gradient(shape, depth)[0] == pytest.approx(expected, abs=1e-3)
+    assert profiles.log_gradient(shape, depth)[0, 1] == 0
+
+
+def test_the_published_maximum_moves_by_one_radiation_length_per_factor_e():
+    medium = profiles.Medium(66.0, 0.65, 0.71)
+    depth = profiles.sampling(np.array([7.0, 8.0]), medium).depth_x0
+    assert depth[1] - depth[0] == pytest.approx(1.0)
+    assert depth[0] == pytest.approx(7.0 - 0.812 - 0.55 * 0.65 - 0.69 * 0.29)
+
+
+def test_the_published_alpha_of_a_sampling_calorimeter():
+    alpha = profiles.sampling(np.array([8.0]), profiles.Medium(66.0, 0.65, 0.71)).alpha[0]
+    assert alpha == pytest.approx(0.81 + (0.458 + 2.26 / 66) * 8 - 0.476 * 0.65)
+
+
+def test_showers_spread_as_published():
+    log_y = np.full(40_000, 8.0)
+    mean, spread = profiles.homogeneous(log_y, 66.0), profiles.sampling_spread(log_y)
+    normals = np.random.default_rng(1).standard_normal((2, 40_000))
+    drawn = profiles.fluctuate(mean, spread, normals)
+    log_depth, log_alpha = np.log(drawn.depth_x0), np.log(drawn.alpha)
+    assert log_depth.mean() == pytest.approx(np.log(8 - 0.812), abs=0.003)
+    assert log_depth.std() == pytest.approx(1 / (-2.5 + 1.25 * 8), rel=0.02)
+    assert log_alpha.std() == pytest.approx(1 / (-0.82 + 0.79 * 8), rel=0.02)
+    correlation = np.corrcoef(log_depth, log_alpha)[0, 1]
+    assert correlation == pytest.approx(0.784 - 0.023 * 8, abs=0.02)
+
+
+def test_the_radial_formulas_at_the_points_where_they_are_simple():
+    energy = np.array([1.0])  # ln E = 0
+    at = profiles.radial(np.array([[0.401, 0.645, 1.0]]), energy, NOTHING, tau_cap=9.0)
+    assert at.core[0, 2] == pytest.approx(0.0251 + 0.1162)
+    assert at.tail[0, 1] == pytest.approx(2 * 0.659)
+    assert at.tail[0, 2] == pytest.approx(0.659 * (np.exp(-2.59 * 0.355) + np.exp(0.3585 * 0.355)))
+    tau = profiles.radial(np.array([[2.0]]), energy, NOTHING, tau_cap=9.0)
+    argument = (0.401 - 2.0) / 1.313
+    assert tau.core_share[0, 0] == pytest.approx(2.632 * np.exp(argument - np.exp(argument)))
+
+
+def test_the_tail_grows_no_more_behind_the_cap():
+    tails = profiles.radial(np.array([[3.4, 6.0]]), np.array([50.0]), NOTHING, tau_cap=3.4).tail[0]
+    free = profiles.radial(np.array([[3.4, 6.0]]), np.array([50.0]), NOTHING, tau_cap=9.0).tail[0]
+    assert tails[1] <= tails[0] < free[1]
+
+
+def test_sampling_narrows_the_early_tail_and_widens_the_early_core():
+    tau, energy = np.array([[0.5]]), np.array([50.0])
+    bare = profiles.radial(tau, energy, profiles.Medium(66.0, 0.0, 1.0), 3.4)
+    sampled = profiles.radial(tau, energy, profiles.Medium(66.0, 0.65, 1.0), 3.4)
+    assert sampled.core > bare.core
+    assert sampled.tail < bare.tail
