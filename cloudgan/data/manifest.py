@@ -8,15 +8,13 @@ from __future__ import annotations
 
 import base64
 import os
-from typing import TYPE_CHECKING, Any, Literal, Self
+from pathlib import Path
+from typing import Any, Literal, Self
 
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from cloudgan.core.errors import DataError
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 MANIFEST = "manifest.json"
 SHARD_SUFFIX = ".tfrecord"
@@ -103,6 +101,11 @@ class Manifest(_Frozen):
         if any(source.shape != self.shape for source in self.sources):
             raise ValueError("the sources differ in shape")
         return self
+
+
+def has_manifest(folder: Path | str) -> bool:
+    """Whether `folder` is a finished sharded set."""
+    return Path(folder, MANIFEST).is_file()
 
 
 def write_manifest(folder: Path, manifest: Manifest) -> None:

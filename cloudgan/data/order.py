@@ -62,6 +62,19 @@ class Order:
         """Showers of each epoch that no step sees."""
         return self.count % self.global_batch_size if self._drop else 0
 
+    @property
+    def most_steps_per_epoch(self) -> int:
+        """Steps of the longest epoch: with `carry` epochs differ by one."""
+        if self._drop:
+            return self.count // self.global_batch_size
+        return -(-self.count // self.global_batch_size)
+
+    def samples_carried(self, epoch: int) -> int:
+        """Showers of the next epoch that fill the last batch of `epoch`."""
+        if self._drop:
+            return 0
+        return self.steps_through(epoch) * self.global_batch_size - (epoch + 1) * self.count
+
     def steps_through(self, epoch: int) -> int:
         """Returns the number of steps done when `epoch` (from 0) has ended; 0 for epoch -1."""
         if self._drop:

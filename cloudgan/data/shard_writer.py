@@ -48,7 +48,7 @@ class ShardWriter:
             CloudganError: The disk is full.
         """
         try:
-            for record in encode_block(block):
+            for record in encode_block(block, self._sources[-1].columns):
                 if self._file is None:
                     self._file = tf.io.TFRecordWriter(str(self._path))
                 self._file.write(record)

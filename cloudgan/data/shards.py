@@ -14,7 +14,7 @@ from cloudgan.core.progress import Progress, Silent
 from cloudgan.data.manifest import SourceInfo, read_manifest
 from cloudgan.data.raw_showers import Columns, RawShowers, in_gev
 from cloudgan.data.record_offsets import Extents, record_extents
-from cloudgan.data.shower_record import RecordDecoder
+from cloudgan.data.shower_record import Parts, RecordDecoder
 from cloudgan.data.sparse_showers import SparseCells, join
 
 if TYPE_CHECKING:
@@ -70,7 +70,7 @@ class ShardReader:
         pieces: dict[str, list[NDArray[Any]]] = {name: [] for name in columns}
         for shard in np.unique(shards):
             inside = records[order][shards == shard] - self._first[shard]
-            cells, found = self._read_shard(int(shard), inside, columns)
+            cells, found = self._read_shard(int(shard), inside)
             source = self.manifest.sources[self.manifest.shards[shard].source]
             value = in_gev(cells.value, source.ecal_per_gev)
             parts.append(SparseCells(cells.cell, value, cells.first, cells.shape))
@@ -107,27 +107,21 @@ class ShardReader:
 
     def raw(self, shard: int, records: IntArray) -> RawShowers:
         """Reads `records` of one shard with every bit and column of the source."""
-        source = self.manifest.sources[self.manifest.shards[shard].source]
-        cells, columns = self._read_shard(shard, records, [c.name for c in source.columns])
+        cells, columns = self._read_shard(shard, records)
         return RawShowers(cells.dense(), columns)
 
-    def _read_shard(
-        self, shard: int, records: IntArray, wanted: Collection[str]
-    ) -> tuple[SparseCells, Columns]:
-        info = self.manifest.shards[shard]
-        decoder = RecordDecoder(self.manifest.sources[info.source], wanted)
-        features = []
+    def _read_shard(self, shard: int, records: IntArray) -> tuple[SparseCells, Columns]:
+        decoder = RecordDecoder(self.manifest.sources[self.manifest.shards[shard].source])
+        parts: list[Parts] = []
         for record, content in zip(records, self._contents(shard, records), strict=True):
             try:
-                features.append(decoder.split(content))
+                parts.append(decoder.split(content))
             except (ValueError, UnicodeDecodeError) as error:
                 raise self._damaged(shard, int(record), error) from error
         try:
-            cell, value = decoder.cells(features)
-            columns = {c.name: decoder.column(c, features) for c in decoder.columns}
+            return decoder.decode(parts)
         except ValueError as error:
-            raise self._damaged(shard, self._culprit(decoder, features, records), error) from error
-        return SparseCells(cell, value, decoder.first(features), self.shape), columns
+            raise self._damaged(shard, _culprit(decoder, parts, records), error) from error
 
     def _contents(self, shard: int, records: IntArray) -> Iterator[bytes]:
         path = self.folder / self.manifest.shards[shard].name
@@ -171,21 +165,18 @@ class ShardReader:
                 " Copy it again or run convert again."
             )
 
-    def _culprit(
-        self, decoder: RecordDecoder, features: list[dict[str, bytes]], records: IntArray
-    ) -> int:
-        for record, feature in zip(records, features, strict=True):
-            try:
-                decoder.cells([feature])
-                for column in decoder.columns:
-                    decoder.column(column, [feature])
-            except ValueError:
-                return int(record)
-        return int(records[0])
-
     def _damaged(self, shard: int, record: int, error: Exception) -> DataError:
         path = self.folder / self.manifest.shards[shard].name
         return DataError(f"{path}, record {record}: damaged ({error}). Run convert again.")
+
+
+def _culprit(decoder: RecordDecoder, parts: list[Parts], records: IntArray) -> int:
+    for record, part in zip(records, parts, strict=True):
+        try:
+            decoder.decode([part])
+        except ValueError:
+            return int(record)
+    return int(records[0])
 
 
 class ShardedFile:

@@ -15,7 +15,7 @@ from cloudgan.data.hdf5 import Hdf5File
 from cloudgan.data.manifest import MANIFEST, SHARD_SUFFIX
 from cloudgan.data.record_offsets import HEADER_BYTES, record_extents
 from cloudgan.data.shards import ShardReader
-from cloudgan.data.shower_record import CELLS, VALUES
+from cloudgan.data.shower_record import CELLS, COLUMNS, VALUES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -125,7 +125,7 @@ def _open_file(path: Path) -> tuple[RawFile, ...]:
     if head.startswith(GZIP_SIGNATURE):
         raise DataError(f"{path} is compressed with gzip: unpack it first (gunzip {path.name})")
     features = _features_of_first_record(path)
-    if {CELLS, VALUES} <= features:
+    if {CELLS, COLUMNS, VALUES} <= features:
         raise DataError(f"{path} is one shard of a set: give its folder, {path.parent}")
     if not features and path.suffix not in SUFFIXES:
         raise DataError(f"{path} is of no layout we know; known are {KNOWN}")

@@ -38,6 +38,8 @@ class TrainingSet:
         self._every = every
         self._columns = needed_columns(reader.column_names)
         self._prepared = prepared
+        sources = reader.manifest.sources
+        self._units = tuple(f"{source.name}: {source.ecal_decided}" for source in sources)
         ends = np.concatenate(([0], np.cumsum(reader.counts)))
         self.train_counts: tuple[int, ...] = tuple(np.diff(ends - ends // every).tolist())
         self.count = sum(self.train_counts)
@@ -78,7 +80,7 @@ class TrainingSet:
         return training_set
 
     def describe(self) -> tuple[str, ...]:
-        """Returns the split and where images are kept, as sentences."""
+        """Returns the unit, the split and where images are kept, as sentences."""
         if self._prepared is None:
             where = "Images are read from disk as they are needed."
         else:
@@ -87,7 +89,7 @@ class TrainingSet:
             f"{self.count} showers to train on, {self.held_back_count} held back: every"
             f" {self._every}th, the first being number {self._every - 1}."
         )
-        return split, where
+        return (*self._units, split, where)
 
     @cached_property
     def summary(self) -> TrainingSummary:
