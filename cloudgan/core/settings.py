@@ -1,0 +1,76 @@
+"""The only reader of the environment. Everything is read when asked; nothing secret is kept."""
+
+from __future__ import annotations
+
+import os
+from typing import Literal
+
+from cloudgan.core.errors import ConfigError
+
+LogFormat = Literal["text", "json"]
+
+_NO = frozenset({"", "0", "false", "no", "off"})
+_QUIET_TENSORFLOW = {
+    "TF_CPP_MIN_LOG_LEVEL": "2",  # errors stay; which CPU instructions were compiled in is no news
+    "GRPC_VERBOSITY": "ERROR",
+    "KERAS_BACKEND": "tensorflow",
+}
+
+
+def variable(name: str) -> str | None:
+    """Returns one environment variable; None where it is missing or empty.
+
+    For credentials and endpoints too: the caller uses the value at once and does not store it.
+    """
+    return os.environ.get(name) or None
+
+
+def is_on(name: str) -> bool:
+    """Whether a variable is set to something else than no, off, false, 0 or nothing."""
+    return os.environ.get(name, "").strip().lower() not in _NO
+
+
+def tf_config() -> str | None:
+    """Returns TF_CONFIG, this process' place among TensorFlow's workers, as the text it is."""
+    return variable("TF_CONFIG")
+
+
+def is_supervised() -> bool:
+    """Whether another cloudgan started this process as one of its workers."""
+    return is_on("CLOUDGAN_SUPERVISED")
+
+
+def is_ci() -> bool:
+    """Whether a machine looks at the output, so that no bar should move in it."""
+    return is_on("CI")
+
+
+def wants_traceback() -> bool:
+    """Whether CLOUDGAN_TRACEBACK asks for tracebacks, as `--traceback` does."""
+    return is_on("CLOUDGAN_TRACEBACK")
+
+
+def log_format() -> LogFormat:
+    """Returns CLOUDGAN_LOG: text for people, json for a pod.
+
+    Raises:
+        ConfigError: It says something else.
+    """
+    found = variable("CLOUDGAN_LOG") or "text"
+    if found == "text":
+        return "text"
+    if found == "json":
+        return "json"
+    raise ConfigError(f"CLOUDGAN_LOG is {found!r}; set it to text or json, or unset it")
+
+
+def quiet_tensorflow() -> None:
+    """Keeps TensorFlow from chatting; to be called before it is imported. What is set stays."""
+    for name, value in _QUIET_TENSORFLOW.items():
+        os.environ.setdefault(name, value)
+
+
+def child_environment(**changes: str | None) -> dict[str, str]:
+    """Returns this environment with `changes` for a process we start; None removes a variable."""
+    environment = {name: value for name, value in os.environ.items() if name not in changes}
+    return environment | {name: value for name, value in changes.items() if value is not None}
