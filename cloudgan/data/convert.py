@@ -137,8 +137,7 @@ def _is_ours(path: Path) -> bool:
 
 def _refuse_itself(source: ShowerSource, target: Path) -> None:
     for file in source.files:
-        place = getattr(file, "folder", None) or file.info.name
-        if Path(place).resolve() == target.resolve():
+        if file.path.resolve() == target.resolve():
             raise ConfigError(f"{target} is both source and target; write it to another name")
 
 

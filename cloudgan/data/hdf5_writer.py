@@ -140,7 +140,7 @@ class Hdf5Writer:
         if self.count == 0:
             raise ConfigError(f"{self.path} was not written: there are no showers")
         for name, values in self._columns.items():
-            self._file.create_dataset(name, data=np.concatenate(values))
+            self._file.create_dataset(name, data=np.concatenate(values, dtype=values[0].dtype))
         for name, attributes in self._attributes.items():
             if name in self._file or not name:
                 item = self._file[name] if name else self._file

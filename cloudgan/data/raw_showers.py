@@ -15,6 +15,7 @@ from cloudgan.data.showers import Showers, measured_angle
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
+    from pathlib import Path
 
     from numpy.typing import NDArray
 
@@ -52,6 +53,10 @@ class RawShowers:
 
 class RawFile(Protocol):
     """A file of showers that can be read in blocks, from the first to the last."""
+
+    @property
+    def path(self) -> Path:
+        """The file, or the folder of shards."""
 
     @property
     def info(self) -> SourceInfo:

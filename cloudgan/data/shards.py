@@ -116,7 +116,7 @@ class ShardReader:
         for record, content in zip(records, self._contents(shard, records), strict=True):
             try:
                 parts.append(decoder.split(content))
-            except (ValueError, UnicodeDecodeError) as error:
+            except ValueError as error:
                 raise self._damaged(shard, int(record), error) from error
         try:
             return decoder.decode(parts)
@@ -185,6 +185,7 @@ class ShardedFile:
     def __init__(self, reader: ShardReader, source: int) -> None:
         self._reader = reader
         self._source = source
+        self.path = reader.folder
         self.info: SourceInfo = reader.manifest.sources[source]
 
     def describe(self) -> tuple[str, ...]:

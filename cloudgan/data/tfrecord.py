@@ -1,27 +1,24 @@
 """Reads the two published TFRecord layouts of 3DGAN. Needs TensorFlow, to check the checksums.
 
 Preprocessed, one record = one shower: X (cells, raised to 0.85 or not), Y (energy/100), ang (rad), ecal
-(sum of the cells before the power), each a list of floats. Whole file, one record = one HDF5 file:
-ECAL, ecalsize (its shape), energy, eta, mtheta, sum, theta; we accept several such records. Neither
-is described anywhere but in the authors' readers (`GetDataAngleParallel`, arXiv:2111.04628).
+(sum of the cells before the power), each a list of floats; see `tfrecord_whole` for the other one.
+Neither is described anywhere but in the authors' readers (`GetDataAngleParallel`, arXiv:2111.04628).
 """
 
 from __future__ import annotations
 
-import mmap
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-import tensorflow as tf
 
 from cloudgan.core.errors import DataError
 from cloudgan.data.ecal_unit import decide_unit
-from cloudgan.data.example import number_features
-from cloudgan.data.manifest import ColumnInfo, SourceInfo
+from cloudgan.data.manifest import ColumnInfo
 from cloudgan.data.raw_showers import Columns, RawShowers, check_columns, check_ecal, median_ratio
-from cloudgan.data.record_offsets import record_extents
 from cloudgan.data.showers import measured_angle
+from cloudgan.data.tfrecord_records import Features, Records, headline, source_info
+from cloudgan.data.tfrecord_whole import WholeFileRecords
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -37,43 +34,6 @@ ANGLE_TOLERANCE_RAD = 0.01
 """ang is mtheta where it is the angle measured from the image up to this (the median)."""
 
 
-class _Records:
-    """The records of one file, in memory-mapped pages."""
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        self.extents = record_extents(path)
-        with path.open("rb") as file:
-            self._content = memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
-
-    def __len__(self) -> int:
-        return len(self.extents.start)
-
-    def features(self, record: int) -> dict[str, NDArray[Any]]:
-        """Returns the numbers of one record, unchecked."""
-        start = int(self.extents.start[record])
-        try:
-            return dict(
-                number_features(self._content[start : start + int(self.extents.size[record])])
-            )
-        except (ValueError, UnicodeDecodeError) as error:
-            raise self.error(record, f"does not parse ({error})") from error
-
-    def checked(self) -> Iterator[tuple[int, dict[str, NDArray[Any]]]]:
-        """Yields all records in order, their checksums verified."""
-        sizes = iter(tf.data.TFRecordDataset(str(self.path)).map(tf.strings.length))
-        for record in range(len(self)):
-            try:
-                next(sizes)
-            except (tf.errors.OpError, StopIteration) as error:
-                raise self.error(record, "is damaged: its checksum is wrong") from error
-            yield record, self.features(record)
-
-    def error(self, record: int, problem: str) -> DataError:
-        """Returns the error that names file and record."""
-        return DataError(f"{self.path}, record {record}: {problem}. Copy the file again.")
-
-
 class _Sample(NamedTuple):
     cells: NDArray[np.float32]  # as stored
     columns: Columns
@@ -83,7 +43,8 @@ class PreprocessedFile:
     """A preprocessed file: one record, one shower."""
 
     def __init__(self, path: Path | str) -> None:
-        self._records = _Records(Path(path))
+        self.path = Path(path)
+        self._records = Records(self.path)
         self._shape = self._decide_shape()
         spread = np.linspace(0, len(self._records) - 1, SAMPLE_RECORDS)
         sample = self._stack(np.unique(spread.astype(np.int64)).tolist())
@@ -94,8 +55,8 @@ class PreprocessedFile:
         unit = decide_unit(ratio, str(path))
         self._told = (power_told, angle_told)
         names = ["energy", *([self._angle] if self._angle else []), "sum"]
-        self.info = _info(
-            self._records.path,
+        self.info = source_info(
+            self.path,
             layout="preprocessed TFRecord (X, Y, ang, ecal)",
             records=len(self._records),
             shape=self._shape,
@@ -106,7 +67,7 @@ class PreprocessedFile:
 
     def describe(self) -> tuple[str, ...]:
         """Returns layout, power, angle and unit, as sentences."""
-        return (_headline(self.info), self.info.ecal_decided, *self._told)
+        return (headline(self.info), self.info.ecal_decided, *self._told)
 
     def raw_blocks(self, size: int) -> Iterator[RawShowers]:
         """Yields all showers, the power undone.
@@ -123,13 +84,13 @@ class PreprocessedFile:
                 first = record + 1 - len(rows)
                 ecal = self._unpowered(np.stack(cells))
                 columns = self._columns(rows)
-                check_ecal(ecal, str(self._records.path), first)
-                check_columns(columns, str(self._records.path), first)
+                check_ecal(ecal, str(self.path), first)
+                check_columns(columns, str(self.path), first)
                 yield RawShowers(ecal, columns)
                 cells, rows = [], []
 
     def _row(
-        self, record: int, features: dict[str, NDArray[Any]]
+        self, record: int, features: Features
     ) -> tuple[NDArray[np.float32], dict[str, np.float32]]:
         image = self._feature(record, features, "X")
         if image.size != np.prod(self._shape):
@@ -154,7 +115,7 @@ class PreprocessedFile:
     def _stack(self, records: list[int]) -> _Sample:
         pairs = [self._row(record, self._records.features(record)) for record in records]
         images = np.stack([image for image, _ in pairs])
-        path = str(self._records.path)
+        path = str(self.path)
         check_ecal(images, path, records[0])
         self._angle = "ang" if all("ang" in row for _, row in pairs) else ""
         columns = self._columns([row for _, row in pairs])
@@ -177,7 +138,7 @@ class PreprocessedFile:
                 raised = "not raised to a power" if power == 1 else f"raised to {power}"
                 return power, f"X is {raised}: its sum, the power undone, is ecal."
         raise DataError(
-            f"{self._records.path}: ecal is the sum of X neither as it stands"
+            f"{self.path}: ecal is the sum of X neither as it stands"
             f" (sum/ecal {ratios[1.0]:.3g}) nor raised to 1/{PUBLISHED_POWER}"
             f" ({ratios[PUBLISHED_POWER]:.3g}); preprocess the file again"
         )
@@ -187,92 +148,11 @@ class PreprocessedFile:
             return images
         return (images.astype(np.float64) ** (1 / self._power)).astype(np.float32)
 
-    def _feature(self, record: int, features: dict[str, NDArray[Any]], name: str) -> NDArray[Any]:
+    def _feature(self, record: int, features: Features, name: str) -> NDArray[Any]:
         if name not in features or features[name].dtype.kind != "f":
             have = ", ".join(sorted(features)) or "nothing"
             raise self._records.error(record, f"it has no floats {name}; it has {have}")
         return features[name]
-
-
-class WholeFileRecords:
-    """A file whose records each hold all showers of one HDF5 file."""
-
-    COLUMNS = ("energy", "eta", "mtheta", "sum", "theta")
-
-    def __init__(self, path: Path | str) -> None:
-        self._records = _Records(Path(path))
-        shapes = [self._shape(r, self._records.features(r)) for r in range(len(self._records))]
-        first = self._records.features(0)
-        names = [name for name in self.COLUMNS if name in first]
-        self._shower, self._names = shapes[0][1:], names
-        sums, energies = [], []
-        for record in range(len(self._records)):
-            block = self._block(record, self._records.features(record))
-            step = -(-len(block) * len(self._records) // SAMPLE_RECORDS)
-            cells = block.ecal[::step]
-            check_ecal(cells, f"{path}, record {record}", 0)
-            sums.append(cells.sum((1, 2, 3), dtype=np.float64))
-            energies.append(block.columns["energy"][::step])
-        ratio = median_ratio(np.concatenate(sums), np.concatenate(energies))
-        unit = decide_unit(ratio, str(path))
-        self.info = _info(
-            self._records.path,
-            layout="TFRecord with one record per HDF5 file (ECAL, ecalsize, energy)",
-            records=sum(shape[0] for shape in shapes),
-            shape=self._shower,
-            ecal_per_gev=unit.per_gev,
-            ecal_decided=unit.decided,
-            columns=tuple(ColumnInfo(name=n, dtype="<f4") for n in names),
-        )
-
-    def describe(self) -> tuple[str, ...]:
-        """Returns layout and unit, as sentences."""
-        return (_headline(self.info), self.info.ecal_decided)
-
-    def raw_blocks(self, size: int) -> Iterator[RawShowers]:
-        """Yields all showers, at most `size` at a time.
-
-        Raises:
-            DataError: A record is damaged or lacks a feature.
-        """
-        for record, features in self._records.checked():
-            block = self._block(record, features)
-            for start in range(0, len(block), size):
-                rows = slice(start, start + size)
-                check_ecal(block.ecal[rows], f"{self._records.path}, record {record}", start)
-                columns = {name: column[rows] for name, column in block.columns.items()}
-                yield RawShowers(block.ecal[rows], columns)
-
-    def _shape(self, record: int, features: dict[str, NDArray[Any]]) -> tuple[int, int, int, int]:
-        size, ecal = features.get("ecalsize"), features.get("ECAL")
-        if size is None or ecal is None or ecal.dtype.kind != "f" or "energy" not in features:
-            have = ", ".join(sorted(features)) or "nothing"
-            raise self._records.error(
-                record, f"it lacks ECAL (floats), ecalsize or energy; it has {have}"
-            )
-        shape = tuple(map(int, size))
-        if len(shape) != len("NXYZ") or min(shape) < 1 or np.prod(shape) != ecal.size:
-            raise self._records.error(
-                record, f"ECAL has {ecal.size} values and ecalsize is {list(shape)}"
-            )
-        return shape[0], shape[1], shape[2], shape[3]
-
-    def _block(self, record: int, features: dict[str, NDArray[Any]]) -> RawShowers:
-        shape = self._shape(record, features)
-        if shape[1:] != self._shower:
-            raise self._records.error(
-                record, f"its showers have {shape[1:]} cells, those of the first {self._shower}"
-            )
-        columns: Columns = {}
-        for name in self._names:
-            column = features.get(name, np.zeros(0, np.float32))
-            if column.size != shape[0]:
-                raise self._records.error(
-                    record, f"{name} has {column.size} values for {shape[0]} showers"
-                )
-            columns[name] = column
-        check_columns(columns, f"{self._records.path}, record {record}")
-        return RawShowers(features["ECAL"].reshape(shape), columns)
 
 
 def open_tfrecord(path: Path | str, features: set[str]) -> PreprocessedFile | WholeFileRecords:
@@ -301,13 +181,3 @@ def _decide_angle(ecal: NDArray[np.float32], columns: Columns) -> tuple[str, str
     return "theta", (
         f"ang is theta: the angle measured from the images differs by {difference:.2g} rad."
     )
-
-
-def _headline(info: SourceInfo) -> str:
-    cells = "x".join(map(str, info.shape))
-    return f"{info.name}: {info.records} showers of {cells} cells, {info.layout}."
-
-
-def _info(path: Path, **known: Any) -> SourceInfo:
-    status = path.stat()
-    return SourceInfo(name=str(path), bytes=status.st_size, modified_ns=status.st_mtime_ns, **known)
