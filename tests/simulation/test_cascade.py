@@ -79,7 +79,7 @@ def test_a_perpendicular_shower_is_symmetric_and_measures_90_degrees():
     angles = measured_angle(showers)
     assert float(angles.mean()) == pytest.approx(np.pi / 2, abs=4 * float(angles.std()) / 10)
     y = showers.sum((0, 1, 3), dtype=np.float64)
-    assert y[:25].sum() / y[26:].sum() == pytest.approx(1, abs=0.08)
+    assert y[:25].sum() / y[26:].sum() == pytest.approx(1, abs=0.15)
 
 
 def test_a_smaller_angle_moves_the_deep_layers_to_larger_y_and_mirrors():

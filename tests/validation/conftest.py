@@ -1,0 +1,37 @@
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from cloudgan.data.showers import Showers, measured_angle
+from cloudgan.simulation.gflash import simulate
+
+
+@pytest.fixture(scope="session")
+def reference() -> Showers:
+    """Six hundred showers of 21 x 21 cells, enough for three bins of energy."""
+    blocks = list(simulate(600, seed=11, cells=(21, 21)))
+    parts = [(b.ecal_gev, b.energy_gev, b.theta_rad, b.mtheta_rad) for b in blocks]
+    return Showers(*(np.concatenate(part) for part in zip(*parts, strict=True)))
+
+
+@pytest.fixture(scope="session")
+def remade(reference):
+    """A function from the cells of the reference to a generated sample."""
+
+    def make(change) -> Showers:
+        ecal = change(reference.ecal_gev.astype(np.float64)).astype(np.float32)
+        return replace(reference, ecal_gev=ecal, mtheta_rad=measured_angle(ecal))
+
+    return make
+
+
+@pytest.fixture(scope="session")
+def noise(reference) -> Showers:
+    """What an untrained network gives: the right sum in cells without any shape."""
+    ecal = np.random.default_rng(2).uniform(0, 1, reference.ecal_gev.shape)
+    wanted = reference.ecal_gev.sum((1, 2, 3), keepdims=True)
+    ecal = (ecal * wanted / ecal.sum((1, 2, 3), keepdims=True)).astype(np.float32)
+    return replace(reference, ecal_gev=ecal)
