@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from keras import ops
 
+from cloudgan.models.power import raised
+
 if TYPE_CHECKING:
     from cloudgan.core.presets import Preset
 
@@ -64,6 +66,5 @@ def layer_energy(preset: Preset, image: Any, energy: Any) -> Any:
         image: Powered cells, (B, X, Y, Z, 1).
         energy: energy/100, (B, 1).
     """
-    cells = image if preset.image_power == 1.0 else ops.power(image, 1.0 / preset.image_power)
-    layer = ops.sum(cells, axis=(1, 2, 4))
+    layer = ops.sum(raised(image, 1.0 / preset.image_power), axis=(1, 2, 4))
     return layer / (100.0 * ops.maximum(energy, _LEAST_TARGET))

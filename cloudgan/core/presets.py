@@ -79,6 +79,7 @@ _MINI = Preset(
     preset="mini",
     networks="mini",
     image_shape=(17, 17, 25),
+    latent_size=64,  # with 256 the first layer is 2.2 million numbers and a fifth of the step
     optimizer="adam",
     batch_norm_momentum=0.9,
     energy_scaled_output=True,

@@ -43,4 +43,4 @@ class Dropout(keras.layers.Layer):
         if not training or not self._rate:
             return values
         keep = self._masks.keep(tuple(values.shape), self._rate, self._stream)
-        return ops.where(keep, values / (1 - self._rate), ops.zeros_like(values))
+        return values * (ops.cast(keep, values.dtype) * (1 / (1 - self._rate)))

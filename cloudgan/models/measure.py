@@ -14,6 +14,8 @@ import keras
 import numpy as np
 from keras import ops
 
+from cloudgan.models.power import raised
+
 _TINY = 1e-7  # the smallest squared distance, in cells; as in the published code
 
 
@@ -43,8 +45,7 @@ class Measure(keras.layers.Layer):
         """Measures."""
         dtype = self.compute_dtype
         cells = ops.cast(ops.reshape(image, (-1, self._cells, self._depth)), dtype)
-        if self._image_power != 1.0:
-            cells = ops.power(cells, 1.0 / self._image_power)
+        cells = raised(cells, 1.0 / self._image_power)
         moments = ops.matmul(ops.convert_to_tensor(self._moments, dtype), cells)
         layer, x_moment, y_moment = moments[:, 0], moments[:, 1], moments[:, 2]
         total = ops.sum(layer, axis=1, keepdims=True)

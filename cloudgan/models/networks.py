@@ -75,6 +75,12 @@ def build_discriminator(
     return keras.Model(image, outputs, name="discriminator")
 
 
+def count_parameters(network: keras.Model) -> dict[str, int]:
+    """Returns how many numbers a network has, and how many of them it learns."""
+    learned = sum(int(np.prod(weight.shape)) for weight in network.trainable_weights)
+    return {"parameters": int(network.count_params()), "trainable": learned}
+
+
 def _convolution(x: Any, block: Block, initializer: str, name: str) -> Any:
     if block.upsample != (1, 1, 1):
         x = layers.UpSampling3D(block.upsample)(x)
@@ -118,7 +124,8 @@ class DepthToSpace(keras.layers.Layer):
         values = ops.reshape(values, (-1, x, y, z, f, f, f))
         values = ops.transpose(values, (0, 1, 4, 2, 5, 3, 6))
         values = ops.reshape(values, (-1, x * f, y * f, z * f, 1))
-        return values[:, : self._shape[0], : self._shape[1], : self._shape[2]]
+        # The gradient of slice is a pad; that of indexing is an op that runs on one core.
+        return ops.slice(values, (0, 0, 0, 0, 0), (-1, *self._shape, 1))
 
 
 @keras.saving.register_keras_serializable(package="cloudgan")

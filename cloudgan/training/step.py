@@ -69,6 +69,7 @@ class GanStep:
             This replica's share of the global mean losses, rows `PASSES`, columns `COLUMNS`; the
             generator's row is the mean of its updates.
         """
+        batch = self._in_own_precision(batch)
         with self._draws.at(batch["step"][0], batch["first_row"][0], Call.FAKE):
             fake = self._gan.generator(self._latent(batch), training=False)
         real = self._update_discriminator(batch, batch["image"], label=1.0, call=Call.REAL)
@@ -83,6 +84,7 @@ class GanStep:
 
     def test(self, batch: Batch) -> tf.Tensor:
         """Losses on held-back showers: inference mode, no flips, no update; shaped as a step's."""
+        batch = self._in_own_precision(batch)
         with self._draws.at(batch["step"][0], batch["first_row"][0], Call.TEST):
             fake = self._gan.generates(self._latent(batch), training=False)
             on_real = self._gan.discriminator(batch["image"], training=False)
@@ -95,6 +97,15 @@ class GanStep:
             self._parts(batch, ones, on_fake, longitudinal),
         ]
         return tf.stack([row for row, _ in rows])
+
+    @property
+    def loss_dtype(self) -> str:
+        """The type losses are summed in: float32, or float64 where weights are."""
+        return str(self._gan.generator.weights[0].dtype)
+
+    def _in_own_precision(self, batch: Batch) -> Batch:
+        names = ("image", "energy", "angle", "ecal")
+        return batch | {name: tf.cast(batch[name], self.loss_dtype) for name in names}  # type: ignore[return-value, literal-required]
 
     def _update_discriminator(
         self, batch: Batch, image: tf.Tensor, *, label: float, call: int
@@ -179,12 +190,20 @@ class GanStep:
             weight.assign(value)
 
     def _update_average(self) -> None:
+        """Moves the averaged generator towards the present one.
+
+        Only what is learned is averaged. The statistics of batch norm are averages already: averaged
+        again they lag, and the sum of the generated cells falls short for a thousand steps.
+        """
         if self._gan.average is None:
             return
-        decay = self._preset.generator_average
+        share = 1 - self._preset.generator_average
         pairs = zip(self._gan.average.weights, self._gan.generator.weights, strict=True)
         for average, weight in pairs:
-            average.assign(average * decay + weight * (1 - decay))
+            if weight.trainable:
+                average.assign_add((weight - average) * share)
+            else:
+                average.assign(weight)
 
     @staticmethod
     def _apply(

@@ -1,0 +1,62 @@
+"""What a run found itself on, as a value that a record can hold."""
+
+from __future__ import annotations
+
+import os
+import platform
+from pathlib import Path
+
+from pydantic import BaseModel, ConfigDict
+
+
+class Accelerator(BaseModel):
+    """One kind of accelerator in a machine."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    name: str
+    count: int
+    memory_gib: float | None = None
+
+
+class Hardware(BaseModel):
+    """A machine: processor, memory and accelerators; None is unknown."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    processor: str
+    cores: int
+    memory_gib: float | None
+    accelerators: tuple[Accelerator, ...] = ()
+
+    def describe(self) -> str:
+        """Returns one line for people."""
+        found = ", ".join(f"{a.count} x {a.name}" for a in self.accelerators)
+        memory = f"{self.memory_gib:.0f} GiB" if self.memory_gib else "unknown memory"
+        return (found + " on " if found else "") + f"{self.cores} cores of {self.processor}, {memory}"
+
+
+def this_machine(accelerators: tuple[Accelerator, ...] = ()) -> Hardware:
+    """Looks at this machine's processor; the caller knows how to find accelerators."""
+    affinity = getattr(os, "sched_getaffinity", None)
+    cores = len(affinity(0)) if affinity else (os.cpu_count() or 1)
+    return Hardware(
+        processor=_processor(), cores=cores, memory_gib=_memory_gib(), accelerators=accelerators
+    )
+
+
+def _processor() -> str:
+    try:
+        for line in Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines():
+            if line.startswith("model name"):
+                return f"{line.split(':', 1)[1].strip()} ({platform.machine()})"
+    except OSError:
+        pass  # not Linux
+    return platform.processor() or platform.machine()
+
+
+def _memory_gib() -> float | None:
+    try:
+        return round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30, 1)
+    except (AttributeError, ValueError, OSError):
+        return None  # Windows has no sysconf

@@ -1,0 +1,209 @@
+"""What happened in a run: `record.jsonl`, one line per epoch and per event.
+
+Only the chief worker writes it. A line is written whole and reaches the disk before the run goes
+on; a line that a crash cut short is the last one, and readers leave it out.
+"""
+
+from __future__ import annotations
+
+import os
+import statistics
+from typing import TYPE_CHECKING, Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
+
+from cloudgan.core.errors import DataError
+from cloudgan.core.hardware import Hardware
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+FILE_NAME = "record.jsonl"
+
+
+class _Line(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    schema_version: Literal[1] = 1
+    time: str = Field(description="UTC, ISO 8601")
+    step: int = Field(ge=0, description="steps of the run that were finished by then")
+
+
+class Numerics(BaseModel):
+    """What, beside the configuration, decides the bits: kept in checkpoints and reused."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    processor: str
+    device: str
+    threads: int
+    replicas: int
+    workers: int
+    global_batch_size: int
+    precision: str
+    tensorflow: str
+    keras: str
+
+
+class Started(_Line):
+    """A process began to train, anew or again."""
+
+    kind: Literal["started"] = "started"
+    config_hash: str
+    training_showers: int
+    held_back_showers: int
+    hardware: Hardware
+    numerics: Numerics
+    versions: dict[str, str]
+    git_commit: str | None
+    strategy: str
+    loop: str
+    learning_rate: float = Field(description="after scaling, before warm-up")
+    told: tuple[str, ...] = Field(description="what was found out and decided about the data")
+    startup_seconds: float = Field(description="from process start to the first step's begin")
+
+
+class Epoch(_Line):
+    """One pass over the training showers."""
+
+    kind: Literal["epoch"] = "epoch"
+    epoch: int = Field(ge=0)
+    first: bool = Field(description="the first of its process: holds tracing and cold caches")
+    complete: bool = Field(description="False where the process began or ended inside the epoch")
+    steps: int
+    samples: int
+    carried_samples: int = Field(
+        description="of the last batch, showers that belong to the next epoch"
+    )
+    dropped_samples: int = Field(description="showers of this epoch that no batch took")
+    train_seconds: float
+    trace_seconds: float = Field(description="of train_seconds, the first call's")
+    validation_seconds: float
+    checkpoint_seconds: float
+    samples_per_second: float = Field(description="without the first call")
+    losses: dict[str, dict[str, float]]
+    test_losses: dict[str, dict[str, float]] | None
+
+
+class Checkpointed(_Line):
+    """State was saved."""
+
+    kind: Literal["checkpointed"] = "checkpointed"
+    path: str
+    seconds: float
+    bytes: int
+
+
+class Resumed(_Line):
+    """State was loaded; lines of later steps that stand above are void."""
+
+    kind: Literal["resumed"] = "resumed"
+    path: str
+    numbers_change: tuple[str, ...] = Field(
+        description="what differs from the machine that saved it; empty: bit for bit the same"
+    )
+
+
+class Stopped(_Line):
+    """A process ended."""
+
+    kind: Literal["stopped"] = "stopped"
+    reason: Literal["finished", "max_steps", "max_seconds", "interrupted", "terminated", "failed"]
+    program_seconds: float
+    train_seconds: float = Field(description="training of all processes of the run so far")
+    message: str = ""
+
+
+Line = Annotated[Started | Epoch | Checkpointed | Resumed | Stopped, Field(discriminator="kind")]
+_LINE: TypeAdapter[Line] = TypeAdapter(Line)
+
+
+class RunRecord(BaseModel):
+    """All lines of one record, and what follows from them."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    lines: tuple[Line, ...]
+
+    def epochs(self) -> tuple[Epoch, ...]:
+        """Epochs that count: those repeated after a resume stand once, as they were last run."""
+        kept: list[Epoch] = []
+        for line in self.lines:
+            if isinstance(line, Resumed):
+                kept = [epoch for epoch in kept if epoch.step <= line.step]
+            elif isinstance(line, Epoch):
+                kept.append(line)
+        return tuple(kept)
+
+    def started(self) -> Started | None:
+        """The latest start."""
+        return next((line for line in reversed(self.lines) if isinstance(line, Started)), None)
+
+    def stopped(self) -> Stopped | None:
+        """How the latest process ended; None while it runs or where it was killed."""
+        last = [line for line in self.lines if isinstance(line, Started | Stopped)][-1:]
+        return last[0] if last and isinstance(last[0], Stopped) else None
+
+    def steady_epoch_seconds(self) -> float | None:
+        """Median training time of the complete epochs after the tracing one; None without any."""
+        steady = [e.train_seconds for e in self.epochs() if e.complete and not e.first]
+        return statistics.median(steady) if steady else None
+
+    def first_epoch_seconds(self) -> float | None:
+        """Training time of the first epoch, tracing included; None before its end."""
+        return next((e.train_seconds for e in self.epochs() if e.first), None)
+
+    def samples_per_second(self) -> float | None:
+        """Median throughput over all epochs, first calls left out."""
+        rates = [e.samples_per_second for e in self.epochs() if e.samples_per_second > 0]
+        return statistics.median(rates) if rates else None
+
+    def program_seconds(self) -> float:
+        """Sum over the processes that said when they ended."""
+        return sum(line.program_seconds for line in self.lines if isinstance(line, Stopped))
+
+
+def append(path: Path, line: Line) -> None:
+    """Writes one line and waits until it is on the disk; heals a line that was cut short."""
+    with path.open("a+b") as file:
+        if file.tell():
+            file.seek(-1, os.SEEK_END)
+            if file.read(1) != b"\n":
+                _cut_last_line(path)
+        file.write(line.model_dump_json().encode() + b"\n")
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def read(path: Path) -> RunRecord:
+    """Reads a record; the last line may be cut short, no other.
+
+    Raises:
+        DataError: There is no record, or a line is not one of ours.
+    """
+    try:
+        raw = path.read_bytes()
+    except OSError as error:
+        raise DataError(
+            f"{path}: no record of a run here ({error.strerror}); name a folder that"
+            " `cloudgan train` wrote, such as runs/NAME"
+        ) from error
+    texts = raw.split(b"\n")
+    whole = texts[:-1]
+    lines = []
+    for number, text in enumerate(whole, start=1):
+        try:
+            lines.append(_LINE.validate_json(text))
+        except ValidationError as error:
+            problem = error.errors()[0]
+            raise DataError(
+                f"{path}, line {number}: not a line of a run record ({problem['msg']} at"
+                f" {'.'.join(map(str, problem['loc'])) or 'the line'})"
+            ) from error
+    return RunRecord(lines=tuple(lines))
+
+
+def _cut_last_line(path: Path) -> None:
+    raw = path.read_bytes()
+    with path.open("r+b") as file:
+        file.truncate(raw.rfind(b"\n") + 1)

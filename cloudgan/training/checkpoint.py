@@ -1,0 +1,178 @@
+"""Saves and loads everything a run has learned, as one file that is whole or absent.
+
+A checkpoint is a NumPy archive: one array per variable, named alike in every process, and one
+JSON text. Every variable is the same on all replicas (see `GanStep`), so the chief writes alone
+and any number of replicas may read.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+import time
+import zipfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from cloudgan.core.config import RunConfig
+from cloudgan.core.errors import CloudganError, DataError
+from cloudgan.core.record import Numerics
+from cloudgan.data.summary import TrainingSummary
+from cloudgan.run_folder import write_whole
+from cloudgan.stores import open_store
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+_META = "meta.json"
+_NAME = re.compile(r"step-(\d{9})\.npz")
+
+
+class State(BaseModel):
+    """What a checkpoint says beside its arrays."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    schema_version: Literal[1] = 1
+    step: int
+    train_seconds: float
+    config_hash: str
+    config: RunConfig
+    numerics: Numerics
+    summary: TrainingSummary
+
+
+class Checkpoints:
+    """The checkpoints of one run: a folder, and perhaps a copy in a bucket."""
+
+    def __init__(self, folder: Path, *, keep: int, url: str = "") -> None:
+        self._folder, self._keep = folder, keep
+        self._copy = open_store(url) if url else None
+
+    def save(self, state: State, variables: Mapping[str, Any]) -> tuple[Path, int, float]:
+        """Writes one checkpoint and removes old ones, but never the untrained one of step 0.
+
+        Returns:
+            Its path, its size in bytes, and the seconds it took.
+
+        Raises:
+            CloudganError: It could not be written; the ones before are as they were.
+        """
+        began = time.perf_counter()
+        buffer = io.BytesIO()
+        arrays = {name: variable.numpy() for name, variable in variables.items()}
+        arrays[_META] = np.frombuffer(state.model_dump_json().encode(), np.uint8)
+        np.savez(buffer, **arrays)
+        path = self._folder / f"step-{state.step:09d}.npz"
+        self._folder.mkdir(parents=True, exist_ok=True)
+        try:
+            write_whole(path, buffer.getvalue())
+        except DataError as error:
+            last = self.latest()
+            kept = f"{last} is whole" if last else "there is none yet"
+            raise CloudganError(
+                f"checkpoint not saved: {error}; last good checkpoint: {kept}. Free some space"
+                " and give the same command again: it continues from there"
+            ) from error
+        if self._copy:
+            self._copy.put(path.name, path)
+        self._prune()
+        return path, buffer.getbuffer().nbytes, time.perf_counter() - began
+
+    def steps(self) -> list[int]:
+        """Steps of the checkpoints in the folder, rising."""
+        names = (_NAME.fullmatch(path.name) for path in self._folder.glob("step-*.npz"))
+        return sorted(int(name[1]) for name in names if name)
+
+    def latest(self) -> Path | None:
+        """The newest checkpoint; fetched from the bucket where that is ahead of the folder."""
+        here = self.steps()
+        if self._copy:
+            names = (_NAME.fullmatch(name) for name in self._copy.list("step-"))
+            there = sorted(int(name[1]) for name in names if name)
+            if there and (not here or there[-1] > here[-1]):
+                self._folder.mkdir(parents=True, exist_ok=True)
+                self._copy.get(f"step-{there[-1]:09d}.npz", self.path_of(there[-1]))
+                return self.path_of(there[-1])
+        return self.path_of(here[-1]) if here else None
+
+    def path_of(self, step: int) -> Path:
+        """Where the checkpoint of `step` is or would be."""
+        return self._folder / f"step-{step:09d}.npz"
+
+    def _prune(self) -> None:
+        for step in [step for step in self.steps() if step][: -self._keep]:
+            self.path_of(step).unlink(missing_ok=True)
+            if self._copy:
+                self._copy.delete(self.path_of(step).name)
+
+
+def read_state(path: Path) -> State:
+    """Reads what a checkpoint says, without its arrays.
+
+    Raises:
+        DataError: It is no checkpoint of ours, or damaged.
+    """
+    with _archive(path) as archive:
+        try:
+            return State.model_validate_json(archive[_META].tobytes())
+        except ValidationError as error:
+            raise DataError(
+                f"{path}: written by another version of cloudgan ({error.errors()[0]['msg']})"
+            ) from error
+
+
+def restore(path: Path, variables: Mapping[str, Any]) -> State:
+    """Assigns every array of a checkpoint to its variable.
+
+    Raises:
+        DataError: Names or shapes are not this model's, or the file is damaged; then nothing was
+            assigned.
+    """
+    state = read_state(path)
+    with _archive(path) as archive:
+        names = set(archive.files) - {_META}
+        if names != set(variables):
+            odd = sorted(names ^ set(variables))[:3]
+            raise DataError(f"{path}: holds other variables than this model, such as {odd}")
+        try:
+            arrays = {name: archive[name] for name in variables}
+        except (zipfile.BadZipFile, ValueError, OSError) as error:
+            raise DataError(f"{path}: damaged ({error}); delete it to use the one before") from error
+    for name, variable in variables.items():
+        if tuple(variable.shape) != arrays[name].shape:
+            raise DataError(
+                f"{path}: {name} has shape {arrays[name].shape}, this model {tuple(variable.shape)}"
+            )
+    for name, variable in variables.items():
+        variable.assign(arrays[name])
+    return state
+
+
+def restore_part(path: Path, part: str, weights: Sequence[Any]) -> None:
+    """Assigns one network of a checkpoint to `weights`, which are in Keras' own order.
+
+    Raises:
+        DataError: It holds no such network.
+    """
+    with _archive(path) as archive:
+        names = sorted(name for name in archive.files if name.startswith(f"{part}/"))
+        if len(names) != len(weights):
+            raise DataError(
+                f"{path}: {part} has {len(names)} arrays there, {len(weights)} in this model"
+            )
+        for name, weight in zip(names, weights, strict=True):
+            weight.assign(archive[name])
+
+
+def _archive(path: Path) -> Any:
+    try:
+        archive = np.load(path, allow_pickle=False)
+        if _META not in archive.files:
+            raise DataError(f"{path}: not a checkpoint of cloudgan")
+    except (OSError, ValueError, zipfile.BadZipFile, EOFError, AttributeError) as error:
+        raise DataError(f"{path}: cannot be read as a checkpoint ({error})") from error
+    return archive

@@ -1,0 +1,212 @@
+"""The story of a training run, from a configuration to a record and checkpoints. Read this first."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import tensorflow as tf
+
+from cloudgan.core.clock import utc_now
+from cloudgan.core.errors import CloudganError
+from cloudgan.core.hardware import this_machine
+from cloudgan.core.provenance import git_commit, versions
+from cloudgan.core.record import Started
+from cloudgan.data.feed import feed, reader_error
+from cloudgan.training.builtin import run_fit
+from cloudgan.training.checkpoint import restore
+from cloudgan.training.custom import run_custom
+from cloudgan.training.diary import Diary
+from cloudgan.training.draws import Draws
+from cloudgan.training.evaluation import (
+    calibrate,
+    compile_test,
+    held_back_feed,
+    test_losses,
+)
+from cloudgan.training.gan import Gan, build_gan
+from cloudgan.training.rates import make_rates, scaled_rate
+from cloudgan.training.session import Session, compile_steps
+from cloudgan.training.step import GanStep
+from cloudgan.training.stopping import StopFlag, StopTraining
+from cloudgan.training.strategy import accelerators
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from cloudgan.core.progress import Progress
+    from cloudgan.training.setting import Setting
+    from cloudgan.training.stopping import Reason
+
+_LOOPS = {"custom": run_custom, "fit": run_fit}
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How a process' part of a run ended."""
+
+    reason: Reason
+    step: int
+    epoch: int
+    train_seconds: float
+    checkpoint: Path
+
+
+def train(setting: Setting, flag: StopFlag, progress: Progress, *, began_seconds: float) -> Outcome:
+    """Trains from the newest checkpoint to the end that the configuration asks for.
+
+    Args:
+        setting: Devices, data, checkpoints.
+        flag: Says when to stop early.
+        progress: Shows how far it is.
+        began_seconds: `time.perf_counter()` when the process began.
+
+    Returns:
+        How it ended; a checkpoint of that moment is saved in any case.
+
+    Raises:
+        CloudganError: Losses became no numbers, or state could not be saved.
+    """
+    config = setting.config
+    draws = Draws(config.training.seed)
+    gan, (step, train_seconds) = _networks(setting, draws)
+    gan_step = GanStep(
+        gan,
+        config.model,
+        draws,
+        global_batch_size=setting.numerics.global_batch_size,
+        layer_target=np.array(setting.training_set.summary.layer_fraction),
+    )
+    diary = Diary(setting, gan, progress, began_seconds=began_seconds)
+    diary.write(_started(setting, step, time.perf_counter() - began_seconds))
+    if setting.saved:
+        diary.resumed(*setting.saved)
+    else:
+        diary.save(step, train_seconds)
+    session = Session(
+        compile_steps(setting.strategy, gan_step),
+        setting.order,
+        config.training,
+        flag=flag,
+        progress=progress,
+        step=step,
+        train_seconds=train_seconds,
+        steps_per_loop=setting.steps_per_loop,
+        save=diary.save_session,
+        save_due=diary.save_due,
+    )
+    return _run_loop(setting, session, diary, _tester(setting, gan_step))
+
+
+def _networks(setting: Setting, draws: Draws) -> tuple[Gan, tuple[int, float]]:
+    """Builds the networks, trained so far or calibrated; returns them, the step and the seconds."""
+    config = setting.config
+    batch_size = setting.numerics.global_batch_size
+    rates = make_rates(config, batch_size, setting.order.count / batch_size)
+    with setting.strategy.scope():
+        gan = build_gan(
+            config.model,
+            draws,
+            seed=config.training.seed,
+            precision=config.training.precision,
+            synchronized=config.training.batch_norm == "synchronized",
+            rates=rates,
+        )
+        if setting.saved:
+            state = restore(setting.saved[0], gan.variables())
+            return gan, (state.step, state.train_seconds)
+        rows = setting.order.rows(0, 0, batch_size)
+        calibrate(gan, config.model, draws, setting.training_set.train_rows(rows))
+    return gan, (0, 0.0)
+
+
+def _dataset(setting: Setting, step: int) -> Any:
+    """The global batches from `step` on, each replica with its own rows."""
+    return setting.strategy.distribute_datasets_from_function(
+        lambda _: feed(
+            setting.training_set,
+            setting.order,
+            worker_first_replica=setting.first_replica,
+            local_replicas=setting.local_replicas,
+            replicas=setting.numerics.replicas,
+            start_step=step,
+            threads=setting.numerics.threads,
+        )
+    )
+
+
+def _tester(setting: Setting, gan_step: GanStep) -> Any:
+    """Returns a function that measures the held-back losses, None where showers are too few."""
+    size = setting.numerics.global_batch_size
+    batches = min(setting.config.training.validation_showers, setting.training_set.held_back_count)
+    batches //= size
+    if not batches:
+        return lambda: None
+    held_back = setting.training_set.held_back_batch(batches * size)
+    dataset = setting.strategy.distribute_datasets_from_function(
+        lambda _: held_back_feed(
+            held_back,
+            global_batch_size=size,
+            replicas=setting.numerics.replicas,
+            own=range(setting.first_replica, setting.first_replica + setting.local_replicas),
+        )
+    )
+    compiled = compile_test(setting.strategy, gan_step)
+    return lambda: test_losses(compiled, dataset, batches)
+
+
+def _run_loop(setting: Setting, session: Session, diary: Diary, tester: Any) -> Outcome:
+    training = setting.config.training
+    reason: Reason = "finished"
+
+    def finish_epoch(done: Session) -> None:
+        diary.finish_epoch(done, tester)
+
+    diary.begin(session)
+    try:
+        if training.max_steps is None or session.step < training.max_steps:
+            with setting.strategy.scope():
+                _LOOPS[training.loop](
+                    session,
+                    _dataset(setting, session.step),
+                    epochs=training.epochs,
+                    finish_epoch=finish_epoch,
+                )
+    except StopTraining as stop:
+        reason = stop.reason
+        diary.finish_epoch(session, None)
+    except CloudganError as error:
+        diary.stopped(session, "failed", str(error))
+        raise
+    except tf.errors.OpError as error:
+        known = reader_error(error)
+        diary.stopped(session, "failed", str(known or error))
+        if known:
+            raise known from error
+        raise
+    diary.save_session(session)
+    diary.stopped(session, reason)
+    path = setting.checkpoints.path_of(session.step)
+    return Outcome(reason, session.step, session.epoch, session.train_seconds, path)
+
+
+def _started(setting: Setting, step: int, startup_seconds: float) -> Started:
+    config = setting.config
+    return Started(
+        time=utc_now(),
+        step=step,
+        config_hash=config.config_hash(),
+        training_showers=setting.training_set.count,
+        held_back_showers=setting.training_set.held_back_count,
+        hardware=this_machine(accelerators()),
+        numerics=setting.numerics,
+        versions=versions(),
+        git_commit=git_commit(),
+        strategy=setting.strategy_name,
+        loop=config.training.loop,
+        learning_rate=scaled_rate(config, setting.numerics.global_batch_size),
+        told=setting.training_set.describe(),
+        startup_seconds=startup_seconds,
+    )

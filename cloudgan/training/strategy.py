@@ -1,0 +1,146 @@
+"""RunConfig -> tf.distribute.Strategy, and what of TensorFlow must be set before it wakes up."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import tensorflow as tf
+
+from cloudgan.core.errors import ConfigError
+from cloudgan.core.hardware import Accelerator
+
+if TYPE_CHECKING:
+    from cloudgan.core.config import RunConfig, TrainingConfig
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """This process' place among the workers: TF_CONFIG, read and checked."""
+
+    workers: tuple[str, ...]
+    index: int
+
+    @property
+    def is_chief(self) -> bool:
+        """Whether this process writes record and checkpoints."""
+        return self.index == 0
+
+
+def read_cluster(tf_config: str | None) -> Cluster | None:
+    """Reads TF_CONFIG (https://www.tensorflow.org/guide/distributed_training, read 2026-11-21).
+
+    Raises:
+        ConfigError: It is set and says nothing that we can join.
+    """
+    if not tf_config:
+        return None
+    try:
+        found = json.loads(tf_config)
+        cluster, task = found["cluster"], found["task"]
+        chiefs = [*cluster.get("chief", ()), *cluster["worker"]]
+        index = int(task["index"])
+        if task["type"] == "worker":
+            index += len(cluster.get("chief", ()))
+        elif task["type"] != "chief":
+            raise ConfigError(
+                f"TF_CONFIG gives this process the task {task['type']!r}; cloudgan trains as"
+                " 'worker' or 'chief' only"
+            )
+        if not 0 <= index < len(chiefs):
+            raise ConfigError(
+                f"TF_CONFIG makes this process worker {index} of {len(chiefs)}; indices count"
+                " from 0"
+            )
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise ConfigError(
+            "TF_CONFIG is set but does not name a cluster and a task, such as"
+            ' {"cluster": {"worker": ["host:2222"]}, "task": {"type": "worker", "index": 0}};'
+            " unset it to train in this process alone"
+        ) from error
+    return Cluster(tuple(chiefs), index)
+
+
+def choose(training: TrainingConfig, cluster: Cluster | None) -> str:
+    """Returns the strategy that `auto` means here."""
+    if training.strategy != "auto":
+        return training.strategy
+    if cluster and len(cluster.workers) > 1:
+        return "multiworker"
+    devices = len(tf.config.list_physical_devices("GPU")) or 1
+    return "mirrored" if (training.replicas or devices) > 1 else "one"
+
+
+def set_up_devices(training: TrainingConfig, *, threads: int) -> None:
+    """Sets threads and logical devices; TensorFlow takes them only before its first operation.
+
+    Raises:
+        ConfigError: More replicas are asked than there are GPUs.
+    """
+    tf.config.threading.set_intra_op_parallelism_threads(threads)
+    tf.config.threading.set_inter_op_parallelism_threads(threads)
+    gpus = tf.config.list_physical_devices("GPU")
+    for gpu in gpus:
+        tf.config.experimental.set_memory_growth(gpu, enable=True)
+    asked = training.replicas
+    if asked and gpus and asked > len(gpus):
+        raise ConfigError(f"{asked} replicas asked, {len(gpus)} GPUs found; use --replicas or less")
+    if asked and asked > 1 and not gpus:
+        (cpu,) = tf.config.list_physical_devices("CPU")
+        device = tf.config.LogicalDeviceConfiguration()
+        tf.config.set_logical_device_configuration(cpu, [device] * asked)
+
+
+def make_strategy(config: RunConfig, name: str) -> tf.distribute.Strategy:
+    """Makes the strategy called `name`.
+
+    Raises:
+        ConfigError: It needs what is not here.
+    """
+    kind = "GPU" if tf.config.list_physical_devices("GPU") else "CPU"
+    count = config.training.replicas or (
+        len(tf.config.list_logical_devices("GPU")) if kind == "GPU" else 1
+    )
+    devices = [f"{kind}:{number}" for number in range(count)]
+    if name == "one":
+        return tf.distribute.OneDeviceStrategy(f"{kind}:0")
+    if name == "mirrored":
+        return tf.distribute.MirroredStrategy(devices)
+    if name == "multiworker":
+        implementation = tf.distribute.experimental.CommunicationImplementation.AUTO
+        options = tf.distribute.experimental.CommunicationOptions(implementation=implementation)
+        return tf.distribute.MultiWorkerMirroredStrategy(communication_options=options)
+    return _tpu()
+
+
+def _tpu() -> tf.distribute.Strategy:
+    try:
+        resolver = tf.distribute.cluster_resolver.TPUClusterResolver(tpu="local")
+        tf.config.experimental_connect_to_cluster(resolver)
+        tf.tpu.experimental.initialize_tpu_system(resolver)
+    except (ValueError, tf.errors.OpError, RuntimeError) as error:
+        raise ConfigError(
+            f"no TPU answers on this machine ({str(error).splitlines()[0]}); run this on a TPU VM"
+            " with pip install 'cloudgan[tpu]', or use --strategy=auto"
+        ) from error
+    return tf.distribute.TPUStrategy(resolver)
+
+
+def accelerators() -> tuple[Accelerator, ...]:
+    """Accelerators of this machine that TensorFlow sees, by name."""
+    found: dict[str, int] = {}
+    for gpu in tf.config.list_physical_devices("GPU"):
+        details: dict[str, Any] = tf.config.experimental.get_device_details(gpu)
+        name = str(details.get("device_name", "GPU"))
+        found[name] = found.get(name, 0) + 1
+    tpus = tf.config.list_logical_devices("TPU")
+    if tpus:
+        found["TPU core"] = len(tpus)
+    return tuple(Accelerator(name=name, count=count) for name, count in found.items())
+
+
+def device_kind() -> str:
+    """The kind of device that computes: its name decides the bits as much as its threads."""
+    found = accelerators()
+    return found[0].name if found else "CPU"
