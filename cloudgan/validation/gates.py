@@ -203,7 +203,7 @@ def _not_learned(comparison: Comparison, gates: Gates) -> tuple[str, ...]:
     for axis, measured in (("x", comparison.profile_x), ("y", comparison.profile_y)):
         if measured.value is not None and measured.value > limits.profile_xy_at_most:
             found.append(
-                f"lateral profile along {axis}: {measured.value:.0%} mean error ({_floor(measured)})"
+                f"lateral profile along {axis}: {measured.value:.0%} mean error ({_floor(measured, '.0%')})"
             )
     slope = comparison.angle_slope
     enough = gates.gates.angle_slope_at_least  # below, the check has failed and was told
@@ -215,6 +215,6 @@ def _not_learned(comparison: Comparison, gates: Gates) -> tuple[str, ...]:
     return tuple(found)
 
 
-def _floor(measured: Measured) -> str:
-    floor = "unknown" if measured.floor is None else f"{measured.floor:.3g}"
+def _floor(measured: Measured, form: str = ".2f") -> str:
+    floor = "unknown" if measured.floor is None else format(measured.floor, form)
     return f"two halves of the reference: {floor}"

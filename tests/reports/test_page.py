@@ -1,0 +1,138 @@
+from __future__ import annotations
+
+from html.parser import HTMLParser
+
+import pytest
+
+from cloudgan.reports.curves import Chart, bars, lines
+from cloudgan.reports.page import (
+    Bullets,
+    Graphic,
+    KeyFigures,
+    Mark,
+    Page,
+    Paragraph,
+    Section,
+    Table,
+    render,
+    write,
+)
+
+NASTY = "<script>alert('x')</script> & \"more\""
+VOID = {"meta", "br", "hr", "img", "link", "input"}
+
+
+class Reader(HTMLParser):
+    """Reads a page and keeps what a test asks about."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.open, self.wrong, self.tags, self.ids, self.cells, self.text = [], [], [], [], [], ""
+        self.feed(text)
+        self.close()
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.append((tag, dict(attrs)))
+        self.ids += [value for name, value in attrs if name == "id"]
+        if tag == "td":
+            self.cells.append([dict(attrs)["class"], ""])
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag, attrs):
+        self.handle_starttag(tag, attrs)
+        if tag not in VOID:
+            self.open.pop()
+
+    def handle_endtag(self, tag):
+        if not self.open or self.open.pop() != tag:
+            self.wrong.append(tag)
+
+    def handle_data(self, data):
+        self.text += data
+        if "td" in self.open:
+            self.cells[-1][1] += data
+
+
+@pytest.fixture(scope="module")
+def everything():
+    table = Table(
+        ("check", "value", "verdict", NASTY),
+        (
+            ("a", 1.25, Mark(passed=True), 3),
+            (NASTY, None, Mark(passed=False, text="too wide"), 12345),
+        ),
+        caption=NASTY,
+    )
+    loss = lines(Chart("loss", "Losses", "epoch", "loss"), [1, 2], {"a": [1, 2], "b": [2, None]})
+    cost = bars(Chart("cost", NASTY, "USD"), [NASTY, "other"], {"spot": [1.5, None]})
+    blocks = (
+        Paragraph(NASTY), Bullets((NASTY, "two")), KeyFigures((("3 ms", NASTY, "remark"),)),
+        table, Graphic(loss, NASTY), Graphic(cost),
+    )  # fmt: skip
+    return render(Page(NASTY, NASTY, (Section("First", blocks), Section(NASTY, ())), NASTY))
+
+
+def test_every_tag_that_opens_closes_in_order(everything):
+    reader = Reader(everything)
+    assert reader.wrong == []
+    assert reader.open == []
+
+
+def test_the_page_loads_nothing(everything):
+    assert "http" not in everything
+    reader = Reader(everything)
+    assert not {"script", "link", "img", "iframe", "object"} & {tag for tag, _ in reader.tags}
+    targets = [a[key] for _, a in reader.tags for key in ("href", "src", "xlink:href") if key in a]
+    assert all(target.startswith("#") for target in targets)
+    assert "@import" not in everything
+    assert "url(" not in everything.replace("url(#", "")
+
+
+def test_text_is_escaped_wherever_it_goes(everything):
+    assert "<script" not in everything
+    assert Reader(everything).text.count("<script>alert('x')</script>") >= 9
+
+
+def test_no_two_elements_share_an_id_and_every_reference_has_its_target(everything):
+    reader = Reader(everything)
+    assert len(reader.ids) == len(set(reader.ids))
+    used = {a["href"][1:] for _, a in reader.tags if a.get("href", "").startswith("#")}
+    assert used <= set(reader.ids)
+
+
+def test_columns_of_numbers_stand_to_the_right_and_text_to_the_left(everything):
+    first_row = Reader(everything).cells[:4]
+    assert first_row == [["l", "a"], ["r", "1.25"], ["l", "✓ pass"], ["r", "3"]]
+
+
+def test_a_verdict_is_a_sign_and_a_word_and_not_only_a_colour(everything):
+    cells = [text for _, text in Reader(everything).cells]
+    assert "✓ pass" in cells
+    assert "✗ too wide" in cells
+
+
+def test_what_is_unknown_is_called_so(everything):
+    second_row = Reader(everything).cells[4:]
+    assert second_row[1][1] == "unknown"
+    assert second_row[3][1] == "12,345"
+
+
+def test_the_page_reads_in_the_dark_and_on_paper(everything):
+    assert "prefers-color-scheme: dark" in everything
+    assert "@media print" in everything
+
+
+def test_rows_and_columns_must_fit():
+    with pytest.raises(ValueError, match="2 cells"):
+        Table(("a", "b"), (("1",),))
+    with pytest.raises(ValueError, match="is not for 2 columns"):
+        Table(("a", "b"), (), align="l")
+
+
+def test_the_file_replaces_an_older_one_and_leaves_nothing_beside(tmp_path):
+    path = tmp_path / "runs" / "report.html"
+    write(Page("old"), path)
+    write(Page("new ✓"), path)
+    assert "<h1>new ✓</h1>" in path.read_text(encoding="utf-8")
+    assert [file.name for file in path.parent.iterdir()] == ["report.html"]
