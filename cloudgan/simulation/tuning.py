@@ -4,6 +4,9 @@ How: 400 electrons of 10-100 GeV and 60-120 degrees, Geant4 11.4.1 (G4EmStandard
 0.7 mm) in the CLIC_o2_v04 stack. One number after the other was moved until the one-dimensional
 distribution named beside it agreed, and the whole was checked on 1,225 other Geant4 showers: all
 14 observables (sums, moments, layers, hits, maximum, angle) agree within their statistical floor.
+`lean` came later, from 600 further showers; against those, layers that hold more than 1 % of the
+energy agree to 2.6 % (two halves of Geant4: 2.0 %), hits are 4 % too many, the spread of Esum/E is
+3 to 19 % too small, and layers 1, 2 and 3 (1 % of the energy) hold 0.4, 0.5 and 0.8 of Geant4's.
 """
 
 from __future__ import annotations
