@@ -14,7 +14,7 @@ def main() -> None:
     wall, cpu = time.perf_counter(), time.process_time()
     count = sum(len(showers) for showers in simulate(1000, seed=1))
     wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
-    print(  # noqa: T201 (a script)
+    print(
         f"{count / wall:.0f} showers/s wall, {count / cpu:.0f} showers/s of CPU time"
         " (10-100 GeV, 51x51x25, with the measured angle)"
     )

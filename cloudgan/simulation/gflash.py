@@ -59,14 +59,7 @@ def simulate(
         ConfigError: A range, the window, the block or a number is out of bounds; at the call.
     """
     _check_ranges(energy_gev, theta_deg)
-    if count < 1:
-        raise ConfigError(f"{count} showers asked; ask for at least 1")
-    if seed < 0:
-        raise ConfigError(f"seed {seed} asked; a seed is 0 or more")
-    if min(cells) < 1 or max(cells) > 255:  # noqa: PLR2004 (2 GB per block)
-        raise ConfigError(f"a window of {cells} cells asked; each side is 1 to 255 cells")
-    if block < 1 or block % STREAM_SHOWERS:
-        raise ConfigError(f"blocks of {block} showers asked; use a multiple of {STREAM_SHOWERS}")
+    _check_size(count, seed, cells, block)
     return _blocks(
         count,
         seed=seed,
@@ -90,6 +83,17 @@ def _check_ranges(energy_gev: tuple[float, float], theta_deg: tuple[float, float
             f"angles from {low} to {high} degrees asked; they lie between 0 and 180, both excluded"
             " (fitted between 60 and 120), the lower one first"
         )
+
+
+def _check_size(count: int, seed: int, cells: tuple[int, int], block: int) -> None:
+    if count < 1:
+        raise ConfigError(f"{count} showers asked; ask for at least 1")
+    if seed < 0:
+        raise ConfigError(f"seed {seed} asked; a seed is 0 or more")
+    if min(cells) < 1 or max(cells) > 255:  # noqa: PLR2004 (2 GB per block)
+        raise ConfigError(f"a window of {cells} cells asked; each side is 1 to 255 cells")
+    if block < 1 or block % STREAM_SHOWERS:
+        raise ConfigError(f"blocks of {block} showers asked; use a multiple of {STREAM_SHOWERS}")
 
 
 def _blocks(

@@ -136,15 +136,8 @@ def compare_observables(
         DataError: All of one sample is empty.
         ConfigError: The edges do not rise.
     """
-    for name, sample in (("generated", generated), ("reference", reference)):
-        if not sample.sum_gev.any():
-            raise DataError(
-                f"all {len(sample)} {name} showers are empty (no cell above 2 keV):"
-                " a generator that collapsed, or energies in another unit than GeV"
-            )
+    _check_content(generated, reference, edges_gev)
     generated = replace(generated, requested_rad=reference.requested_rad)
-    if edges_gev and (len(edges_gev) == 1 or any(a >= b for a, b in pairwise(edges_gev))):
-        raise ConfigError(f"energy edges {edges_gev} asked; give two or more, rising, in GeV")
     edges = edges_gev or energy_edges(reference.energy_gev)
     first, second = halves(reference.energy_gev, seed)
     found = ratios(generated, reference, edges)
@@ -193,6 +186,19 @@ def _check_match(generated: Showers, reference: Showers) -> None:
             f"shower {row} was generated at {generated.energy_gev[row]:.4g} GeV, the reference has"
             f" {reference.energy_gev[row]:.4g} GeV; generate at the energies of the reference"
         )
+
+
+def _check_content(
+    generated: Observables, reference: Observables, edges_gev: tuple[float, ...] | None
+) -> None:
+    for name, sample in (("generated", generated), ("reference", reference)):
+        if not sample.sum_gev.any():
+            raise DataError(
+                f"all {len(sample)} {name} showers are empty (no cell above 2 keV):"
+                " a generator that collapsed, or energies in another unit than GeV"
+            )
+    if edges_gev and (len(edges_gev) == 1 or any(a >= b for a, b in pairwise(edges_gev))):
+        raise ConfigError(f"energy edges {edges_gev} asked; give two or more, rising, in GeV")
 
 
 def _notes(numbers: dict[str, float | None], empty: int) -> tuple[str, ...]:
