@@ -1,0 +1,112 @@
+"""The help pages: of the program, and of one command from its docstring and annotations."""
+
+from __future__ import annotations
+
+import inspect
+import re
+import shutil
+import textwrap
+from typing import TYPE_CHECKING, Any
+
+from cloudgan.cli.signature import REQUIRED
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from cloudgan.cli.signature import Parameter, Signature
+
+_SECTION = re.compile(r"^(Args|Examples?|Raises|Returns):\s*$", re.MULTILINE)
+_ITEM = re.compile(r"^    (\w+): ?(.*)$")
+_WIDEST, _NARROWEST, _COLUMN = 100, 60, 26
+
+
+def program_page(program: str, summary: str, commands: Mapping[str, str]) -> str:
+    """Returns the page of the program: what it is, and its commands with one line each."""
+    lines = [f"{program}: {summary}", "", f"Usage: {program} COMMAND [FLAGS]", "", "Commands:"]
+    for name, line in commands.items():
+        lines += _row(name, line)
+    lines += ["", f"`{program} COMMAND --help` tells the flags of one command. For all of them:"]
+    lines += _row("--json", "Print results, and errors, as JSON on standard output.")
+    lines += _row("--traceback", "After an error, show where in the program it arose.")
+    lines += _row("--version", "Print the version (before any command).")
+    return "\n".join(lines)
+
+
+def command_page(function: Callable[..., Any], signature: Signature) -> str:
+    """Returns the page of one command."""
+    sections = _sections(inspect.getdoc(function) or "")
+    told = _items(sections.get("Args", ""))
+    arguments = "".join(
+        f" {p.shown}" if p.default is REQUIRED else f" [{p.shown}]" for p in signature.arguments
+    )
+    flags = " [FLAGS]" if signature.flags else ""
+    lines = [*_paragraphs(sections[""]), "", f"Usage: {signature.command}{arguments}{flags}"]
+    for title, parameters in (("Arguments", signature.arguments), ("Flags", signature.flags)):
+        if parameters:
+            lines += ["", f"{title}:"]
+        for parameter in parameters:
+            lines += _row(_name(parameter), told.get(parameter.name, "") + _default(parameter))
+    example = sections.get("Example", sections.get("Examples"))
+    if example:
+        lines += ["", "Examples:", example.strip("\n")]
+    return "\n".join(lines)
+
+
+def summary_line(docstring: str | None) -> str:
+    """Returns the first line of a docstring."""
+    return (docstring or "").strip().partition("\n")[0]
+
+
+def _sections(doc: str) -> dict[str, str]:
+    """The text before the first section under "", then each section under its title."""
+    parts = _SECTION.split(doc)
+    return {"": parts[0].strip()} | dict(zip(parts[1::2], parts[2::2], strict=True))
+
+
+def _items(section: str) -> dict[str, str]:
+    found: dict[str, str] = {}
+    name = None
+    for line in section.splitlines():
+        item = _ITEM.match(line)
+        if item:
+            name = item[1]
+            found[name] = item[2]
+        elif name and line.strip():
+            found[name] += " " + line.strip()
+    return found
+
+
+def _name(parameter: Parameter) -> str:
+    if not parameter.is_flag:
+        return parameter.shown
+    if parameter.kind is bool:
+        return f"--no-{parameter.name}" if parameter.default is True else parameter.shown
+    return f"{parameter.shown}={parameter.place}"
+
+
+def _default(parameter: Parameter) -> str:
+    if parameter.default is REQUIRED:
+        return " (required)" if parameter.is_flag else ""
+    if parameter.default is None or parameter.kind is bool or parameter.default == "":
+        return ""
+    return f" [default: {parameter.default}]"
+
+
+def _row(name: str, text: str) -> list[str]:
+    """A name on the left and its text on the right; below it, where the name is long."""
+    space = " " * _COLUMN
+    lines = textwrap.wrap(text.strip(), _width() - _COLUMN, break_on_hyphens=False) or [""]
+    if len(name) > _COLUMN - 4:
+        return [f"  {name}", *(space + line for line in lines if line)]
+    return [f"  {name:<{_COLUMN - 2}}{lines[0]}".rstrip(), *(space + line for line in lines[1:])]
+
+
+def _paragraphs(text: str) -> list[str]:
+    found: list[str] = []
+    for paragraph in text.split("\n\n"):
+        found += ["", *textwrap.wrap(" ".join(paragraph.split()), _width())]
+    return found[1:]
+
+
+def _width() -> int:
+    return max(_NARROWEST, min(_WIDEST, shutil.get_terminal_size().columns))

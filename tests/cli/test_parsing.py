@@ -1,0 +1,369 @@
+from __future__ import annotations
+
+import io
+import json
+import subprocess
+import sys
+from typing import Literal
+
+import fire
+import pytest
+
+from cloudgan.cli.parsing import Program, command
+from cloudgan.core.errors import BudgetError, ConfigError
+
+
+@pytest.fixture
+def ran():
+    return []
+
+
+@pytest.fixture
+def program(ran):
+    def deploy(
+        provider: str,
+        region: str | None = None,
+        *,
+        image: str = "cloudgan:latest",
+        nodes: int = 1,
+        budget_usd: float | None = None,
+        market: Literal["on_demand", "spot"] = "spot",
+        dry_run: bool = False,
+        json: bool = False,
+        wait: bool = True,
+    ) -> None:
+        """Rents machines, and trains on them.
+
+        Every request is a value
+        before it is sent.
+
+        Args:
+            provider: gcp, aws or azure.
+            region: Where: the cloud's own word, such as
+                europe-west4.
+            image: Container image.
+            nodes: Number of nodes.
+            budget_usd: Stop before it costs more.
+            market: on_demand is never taken away.
+            dry_run: Print the plan and stop.
+            json: Print the result as JSON.
+            wait: Follow the run to its end.
+
+        Raises:
+            BudgetError: It would cost more.
+        """
+        ran.append(
+            {
+                "provider": provider,
+                "region": region,
+                "image": image,
+                "nodes": nodes,
+                "budget_usd": budget_usd,
+                "market": market,
+                "dry_run": dry_run,
+                "json": json,
+                "wait": wait,
+            }
+        )
+
+    def train(*, seed: int) -> None:
+        """Trains here.
+
+        Args:
+            seed: Of every random number.
+        """
+        ran.append(seed)
+
+    return Program("cloudgan", "trains.", "1.2.3", {"deploy": deploy, "train": train})
+
+
+def end_of(program, line):
+    """Runs a command line and returns its exit code."""
+    words = line.split() if isinstance(line, str) else line
+    with pytest.raises(SystemExit) as ended:
+        program.run(words)
+    return ended.value.code
+
+
+REFUSED = {
+    "a misspelt flag": ("deploy gcp --noodes=4", "Did you mean '--nodes'?"),
+    "a misspelt flag with its value apart": ("deploy gcp --noodes 4", "Known: --budget_usd, "),
+    "one dash": ("deploy gcp -nodes=4", "Did you mean '--nodes'?"),
+    "a short flag": ("deploy gcp -n 4", "unknown flag of `cloudgan deploy` '-n'"),
+    "a misspelt switch": ("deploy gcp --dry_runn", "Did you mean '--dry_run'?"),
+    "a misspelt command": ("depoly gcp", "Did you mean 'deploy'?"),
+    "no command": ("--nodes=4 deploy gcp", "before any command"),
+    "text for a whole number": ("deploy gcp --nodes=four", "--nodes must be a whole number"),
+    "a fraction for a whole number": ("deploy gcp --nodes=1.5", "whole number, got '1.5'"),
+    "text for a number": ("deploy gcp --budget_usd=lots", "--budget_usd must be a number"),
+    "no number": ("deploy gcp --budget_usd=nan", "--budget_usd must be a number, got 'nan'"),
+    "a misspelt choice": ("deploy gcp --market=sport", "Did you mean 'spot'?"),
+    "a value for a switch": ("deploy gcp --dry_run=maybe", "--dry_run or --no-dry_run"),
+    "a value for a negated switch": ("deploy gcp --no-wait=1", "unknown flag"),
+    "a negated number": ("deploy gcp --no-nodes", "unknown flag"),
+    "a flag twice": ("deploy gcp --nodes=1 --nodes=2", "--nodes was given twice"),
+    "a switch and its contrary": ("deploy gcp --wait --no-wait", "--wait was given twice"),
+    "an argument twice": ("deploy gcp --provider=aws", "PROVIDER was given twice"),
+    "no value": ("deploy gcp --image --nodes=2", "--image needs a value: --image=TEXT"),
+    "no value at the end": ("deploy gcp --nodes", "--nodes needs a value: --nodes=N"),
+    "too many arguments": ("deploy gcp eu 3", "takes PROVIDER REGION, and '3' is left over"),
+    "an argument too few": ("deploy --nodes=2", "needs PROVIDER"),
+    "a flag too few": ("train", "needs --seed"),
+    "an argument for flags only": ("train 3", "takes flags only"),
+    "a flag without dashes": ("train seed=3", "Did you mean '--seed=3'?"),
+    "a flag for Fire": ("deploy gcp -- --interactive", "'--interactive' is left over"),
+    "Fire's separator": ("deploy gcp eu - nodes", "'-' is left over"),
+}
+
+
+@pytest.mark.parametrize(("line", "said"), REFUSED.values(), ids=REFUSED)
+def test_a_wrong_line_is_told_and_starts_nothing(program, ran, capsys, line, said):
+    if line.startswith("deploy gcp -- "):
+        line = line.replace("gcp", "gcp eu")
+    assert end_of(program, line) == 2
+    out, err = capsys.readouterr()
+    assert said in err
+    assert err.startswith("cloudgan: ")
+    assert "Traceback" not in err
+    assert out == ""
+    assert ran == []
+
+
+@pytest.mark.parametrize(
+    ("line", "changed"),
+    [
+        ("deploy gcp", {}),
+        ("deploy --provider=gcp", {}),
+        ("deploy gcp europe-west4", {"region": "europe-west4"}),
+        ("deploy gcp --image=2.10", {"image": "2.10"}),
+        ("deploy gcp --image 2.10", {"image": "2.10"}),
+        ("deploy gcp --image=0x10", {"image": "0x10"}),
+        ("deploy gcp --image=us,eu", {"image": "us,eu"}),
+        ("deploy gcp --image=a=b", {"image": "a=b"}),
+        ("deploy gcp --image=", {"image": ""}),
+        ("deploy gcp --image=-", {"image": "-"}),
+        ("deploy gcp --image=--", {"image": "--"}),
+        ("deploy gcp --image=None", {"image": "None"}),
+        ("deploy gcp --image=--help", {"image": "--help"}),
+        ("deploy gcp --nodes=1_000", {"nodes": 1000}),
+        ("deploy gcp --nodes -4", {"nodes": -4}),
+        ("deploy gcp --budget-usd=1e3", {"budget_usd": 1000.0}),
+        ("deploy gcp --budget_usd -.5", {"budget_usd": -0.5}),
+        ("deploy gcp --market=on_demand", {"market": "on_demand"}),
+        ("deploy gcp --dry-run", {"dry_run": True}),
+        ("deploy --dry_run gcp", {"dry_run": True}),
+        ("deploy --dry_run false gcp", {}),
+        ("deploy gcp --dry_run=yes", {"dry_run": True}),
+        ("deploy gcp --no-wait", {"wait": False}),
+        ("deploy gcp --no_wait", {"wait": False}),
+        ("deploy gcp -- -odd", {"region": "-odd"}),
+    ],
+)
+def test_a_right_line_is_typed_by_annotations_and_runs_once(program, ran, line, changed):
+    usual = {
+        "provider": "gcp",
+        "region": None,
+        "image": "cloudgan:latest",
+        "nodes": 1,
+        "budget_usd": None,
+        "market": "spot",
+        "dry_run": False,
+        "json": False,
+        "wait": True,
+    }
+    assert end_of(program, line) == 0
+    assert ran == [usual | changed]
+    assert [type(value) for value in ran[0].values()] == [
+        type(value) for value in (usual | changed).values()
+    ]
+
+
+def test_a_value_with_spaces_and_lines_stays_as_typed(program, ran):
+    assert end_of(program, ["deploy", "gcp", "--image", "a b\n--nodes=3"]) == 0
+    assert ran[0]["image"] == "a b\n--nodes=3"
+
+
+def test_the_page_of_a_command_tells_every_parameter_and_starts_nothing(program, ran, capsys):
+    assert end_of(program, "deploy gcp --nodes=4 --help") == 0
+    out, err = capsys.readouterr()
+    assert out.splitlines() == [
+        "Rents machines, and trains on them.",
+        "",
+        "Every request is a value before it is sent.",
+        "",
+        "Usage: cloudgan deploy PROVIDER [REGION] [FLAGS]",
+        "",
+        "Arguments:",
+        "  PROVIDER                gcp, aws or azure.",
+        "  REGION                  Where: the cloud's own word, such as europe-west4.",
+        "",
+        "Flags:",
+        "  --image=TEXT            Container image. [default: cloudgan:latest]",
+        "  --nodes=N               Number of nodes. [default: 1]",
+        "  --budget_usd=X          Stop before it costs more.",
+        "  --market=on_demand|spot",
+        "                          on_demand is never taken away. [default: spot]",
+        "  --dry_run               Print the plan and stop.",
+        "  --json                  Print the result as JSON.",
+        "  --no-wait               Follow the run to its end.",
+    ]
+    assert err == ""
+    assert ran == []
+
+
+@pytest.mark.parametrize(
+    "line", ["train --help", "help train", "train -h", "train --sede=1 --help"]
+)
+def test_help_is_given_wherever_it_is_asked(program, ran, capsys, line):
+    assert end_of(program, line) == 0
+    assert "--seed=N                Of every random number. (required)" in capsys.readouterr().out
+    assert ran == []
+
+
+@pytest.mark.parametrize("line", ["--help", "-h", "help", ""])
+def test_the_page_of_the_program_lists_each_command_with_one_line(program, capsys, line):
+    assert end_of(program, line) == 0
+    out = capsys.readouterr().out
+    assert "  deploy                  Rents machines, and trains on them.\n" in out
+    assert "  train                   Trains here.\n" in out
+
+
+def test_the_version_is_told(program, capsys):
+    assert end_of(program, "--version") == 0
+    assert capsys.readouterr().out == "cloudgan 1.2.3\n"
+
+
+def test_help_of_a_misspelt_command_names_the_nearest(program, capsys):
+    assert end_of(program, "help trian") == 2
+    assert "Did you mean 'train'?" in capsys.readouterr().err
+
+
+def test_listing_commands_imports_none_of_them(capsys, tmp_path, monkeypatch):
+    heavy = tmp_path / "heavy_command.py"
+    heavy.write_text('raise RuntimeError("imported")\ndef go() -> None:\n    """Goes far."""\n')
+    monkeypatch.syspath_prepend(tmp_path)
+    program = Program("cloudgan", "trains.", "1", {"go": "heavy_command:go"})
+    assert end_of(program, "--help") == 0
+    assert "go                      Goes far." in capsys.readouterr().out
+
+
+def test_a_command_is_imported_when_it_is_called(capsys, tmp_path, monkeypatch):
+    (tmp_path / "light_command.py").write_text("def go(*, far: int = 1) -> None:\n    print(far)\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    program = Program("cloudgan", "trains.", "1", {"go": "light_command:go"})
+    assert end_of(program, "go --far=7") == 0
+    assert capsys.readouterr().out == "7\n"
+
+
+def failing(error):
+    def go(*, json: bool = False) -> None:
+        """Fails."""
+        raise error
+
+    return Program("cloudgan", "trains.", "1", {"go": go})
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "said"),
+    [
+        (BudgetError("12 USD, 10 allowed"), 6, "12 USD, 10 allowed"),
+        (KeyboardInterrupt(), 130, "stopped by Ctrl-C"),
+        (MemoryError("9 GiB"), 1, "out of memory (9 GiB); ask for fewer showers"),
+        (OSError(28, "No space", "a.h5"), 1, "the disk is full while writing a.h5; free some"),
+        (
+            ModuleNotFoundError("no", name="tensorflow.python"),
+            2,
+            "`pip install 'cloudgan[train]'`",
+        ),
+    ],
+    ids=lambda value: type(value).__name__ if isinstance(value, BaseException) else "",
+)
+def test_a_failure_is_one_sentence_and_an_exit_code_and_json_for_programs(
+    capsys, error, code, said
+):
+    assert end_of(failing(error), "go") == code
+    out, err = capsys.readouterr()
+    assert said in err
+    assert err.count("\n") == 1
+    assert out == ""
+    assert end_of(failing(error), "go --json") == code
+    told = json.loads(capsys.readouterr().out)
+    assert told["exit_code"] == code
+    assert said in told["error"]
+
+
+def test_a_wrong_line_with_json_is_told_as_json_too(program, capsys):
+    assert end_of(program, "deploy gcp --json --noodes=4") == 2
+    assert "--nodes" in json.loads(capsys.readouterr().out)["error"]
+
+
+def test_of_a_fault_nobody_foresaw_the_traceback_is_kept(capsys, tmp_path, monkeypatch):
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    assert end_of(failing(ZeroDivisionError("by 0")), "go") == 1
+    err = capsys.readouterr().err
+    (kept,) = tmp_path.iterdir()
+    assert f"ZeroDivisionError: by 0). Its traceback is in {kept}" in err
+    assert "in go" in kept.read_text()
+    assert "Traceback" not in err
+
+
+def test_traceback_shows_where_an_error_arose(capsys):
+    assert end_of(failing(BudgetError("too much")), "--traceback go") == 6
+    err = capsys.readouterr().err
+    assert "Traceback" in err
+    assert err.endswith("cloudgan: too much\n")
+
+
+def test_a_reader_who_has_gone_is_no_fault():
+    code = (
+        "from cloudgan.cli.parsing import Program\n"
+        "def go() -> None:\n    print('x' * 10_000_000)\n"
+        "Program('cloudgan', 'x', '1', {'go': go}).run(['go'])"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as process:
+        process.stdout.close()
+        assert process.stderr.read() == b""
+    assert process.returncode == 1
+
+
+# What the taming leans on in Fire. If one of these fails after an upgrade, parsing.py must be
+# read again before the upgrade is taken.
+
+
+def test_fire_hands_texts_on_as_they_were_typed(ran):
+    def go(*, image: str, nodes: int) -> None:
+        ran.append((image, nodes))
+
+    words = ["go", "--image=2.10", "--nodes=0010"]
+    deferred = fire.Fire({"go": command(go)}, command=words, serialize=lambda _: None)
+    assert ran == []
+    deferred.call()
+    assert ran == [("2.10", 10)]
+
+
+def test_fire_lets_our_errors_through():
+    def go(*, nodes: int) -> None:
+        raise AssertionError(nodes)
+
+    with pytest.raises(ConfigError, match="whole number"):
+        fire.Fire({"go": command(go)}, command=["go", "--nodes=x"], serialize=lambda _: None)
+
+
+def test_fire_shows_nothing_of_a_call_and_asks_no_pager(capsys, monkeypatch):
+    monkeypatch.setattr("sys.stdin", io.StringIO())
+
+    def go() -> None:
+        """Goes."""
+
+    fire.Fire({"go": command(go)}, command=["go"], serialize=lambda _: None)
+    assert capsys.readouterr() == ("", "")
+
+
+def test_an_annotation_that_no_command_line_can_fill_is_refused_when_the_command_is_read():
+    def go(*, sizes: list[int]) -> None:
+        raise AssertionError(sizes)
+
+    with pytest.raises(TypeError, match="sizes"):
+        command(go)
