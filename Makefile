@@ -1,0 +1,106 @@
+# `make demo` and `make test` need a Python (3.11 to 3.13, with venv) and nothing else: each makes
+# its own environment from the hashed locks in requirements/, once, and again when a lock changes.
+.PHONY: help demo test fast full check lint format types imports wheel bench locks clean
+.DELETE_ON_ERROR:
+
+# TensorFlow 2.21 has builds for these versions of Python only.
+SUPPORTED := import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))
+PYTHON ?= $(shell for found in python3 python3.13 python3.12 python3.11; do \
+	$$found -c '$(SUPPORTED)' 2>/dev/null && echo $$found && break; done)
+PIP := -m pip -qq --disable-pip-version-check --no-input
+CI_TOOLS := .venv-test/bin/
+
+help:     ## shows these targets
+	@grep -E '^[a-z]+:.*##' Makefile | sed -E 's/:.*##/\t/' | expand -t 12
+
+demo: .venv/installed  ## simulates, trains, generates, validates and prices on this machine
+	.venv/bin/cloudgan demo
+
+test: fast full  ## every test that needs no cloud and no GPU
+
+fast: .venv-fast/installed  ## the tests that need no TensorFlow, where there is none
+	.venv-fast/bin/python -m pytest
+
+full: .venv-test/installed  ## all tests
+	.venv-test/bin/python -m pytest
+
+check: lint format types imports test wheel  ## all that CI checks
+
+lint: .venv-test/installed
+	$(CI_TOOLS)ruff check .
+
+format: .venv-test/installed
+	$(CI_TOOLS)ruff format --check .
+
+types: .venv-test/installed
+	$(CI_TOOLS)mypy
+
+imports: .venv-test/installed
+	$(CI_TOOLS)lint-imports
+
+# A user's installation, seen from somewhere else: no TensorFlow, no checkout.
+wheel: .venv-test/installed
+	rm -rf build/wheel && mkdir -p build/wheel
+	$(CI_TOOLS)hatchling build --target wheel --directory build/wheel
+	$(call require-python)
+	$(PYTHON) -m venv build/wheel/venv
+	build/wheel/venv/bin/python $(PIP) install --require-hashes --only-binary :all: -r requirements/base.txt
+	build/wheel/venv/bin/python $(PIP) install --no-deps --no-index build/wheel/*.whl
+	cd / && "$(CURDIR)/build/wheel/venv/bin/cloudgan" --version
+	cd / && "$(CURDIR)/build/wheel/venv/bin/cloudgan" --help
+	cd / && "$(CURDIR)/build/wheel/venv/bin/python" -m cloudgan train --help > /dev/null
+
+bench: .venv/installed  ## measures the parts that must be fast
+	for script in benchmarks/*.py; do .venv/bin/python "$$script" || exit 1; done
+
+clean:    ## removes the environments and what was built
+	rm -rf .venv .venv-fast .venv-test .venv-locks build dist
+
+.venv/installed: requirements/train.txt
+	$(call environment,.venv,requirements/train.txt)
+
+.venv-fast/installed: requirements/test.txt
+	$(call environment,.venv-fast,requirements/test.txt)
+
+.venv-test/installed: requirements/dev.txt
+	$(call environment,.venv-test,requirements/dev.txt)
+
+.venv/installed .venv-fast/installed .venv-test/installed: requirements/build.txt pyproject.toml
+
+define require-python
+	@test -n "$(PYTHON)" || { echo "cloudgan needs Python 3.11, 3.12 or 3.13 (TensorFlow 2.21 has no\
+ build for others), and no python3 here is one. Install one, or name it: make demo\
+ PYTHON=/path/to/python3.12" >&2; exit 1; }
+endef
+
+# $(1) is the environment's folder, $(2) its lock. No build environment is made and no source is
+# built but ours, so what the locks list is all that is fetched.
+define environment
+	$(call require-python)
+	@echo "making $(1) from $(2); it is done once and takes a few minutes"
+	@$(PYTHON) -m venv --clear $(1) || { rm -rf $(1); echo "$(PYTHON) cannot make virtual\
+ environments; on Debian and Ubuntu: apt-get install python3-venv" >&2; exit 1; }
+	@$(1)/bin/python $(PIP) install --require-hashes --only-binary :all: -r requirements/build.txt -r $(2)
+	@$(1)/bin/python $(PIP) install --no-deps --no-build-isolation --no-index --editable .
+	@touch $(1)/installed
+endef
+
+# Locks hold names, versions and hashes: no index and no address. `make locks UPGRADE=--upgrade`
+# takes newer versions; without it those that stand are kept as far as pyproject.toml allows.
+LOCK := .venv-locks/bin/uv pip compile --quiet --universal --python-version 3.11 \
+	--fork-strategy fewest --generate-hashes --no-emit-index-url --no-annotate \
+	--custom-compile-command 'make locks' $(UPGRADE)
+EXTRAS := physics train gpu tpu kubernetes gcp aws azure test
+
+locks: .venv-locks/installed  ## resolves requirements/ anew
+	$(LOCK) pyproject.toml --extra dev --output-file requirements/dev.txt
+	$(LOCK) pyproject.toml --constraints requirements/dev.txt --output-file requirements/base.txt
+	echo hatchling | $(LOCK) - --constraints requirements/dev.txt --output-file requirements/build.txt
+	for extra in $(EXTRAS); do $(LOCK) pyproject.toml --extra $$extra \
+	  --constraints requirements/dev.txt --output-file requirements/$$extra.txt || exit 1; done
+
+.venv-locks/installed:
+	$(call require-python)
+	$(PYTHON) -m venv --clear .venv-locks
+	.venv-locks/bin/python $(PIP) install uv==0.13.8
+	touch $@

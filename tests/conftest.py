@@ -1,0 +1,114 @@
+"""What holds for all tests: no network but loopback, no credentials, no TensorFlow where none is.
+
+The guard on sockets sees Python's own. Programs that tests start, and TensorFlow's C++, are beyond
+it: they are kept at home by an environment without credentials, proxies and endpoints.
+"""
+
+from __future__ import annotations
+
+import importlib.metadata
+import ipaddress
+import os
+import re
+import socket
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+from cloudgan.core import settings
+
+HERE = Path(__file__).parent
+# Folders and files whose modules import Keras or TensorFlow.
+NEED_TENSORFLOW = ("models", "training", "test_losses.py")
+HAS_TENSORFLOW = find_spec("tensorflow") is not None
+collect_ignore = [] if HAS_TENSORFLOW else list(NEED_TENSORFLOW)
+
+AMBIENT = re.compile(
+    r"(AWS|AZURE|ARM|GOOGLE|GCLOUD|GCP|GCS|CLOUDSDK|BOTO|KUBE|SLURM|CLOUDGAN)_.*"
+    r"|KUBECONFIG|STORAGE_EMULATOR_HOST|TF_CONFIG|NO_GCE_CHECK"
+    r"|(HTTPS?|ALL|NO|FTP)_PROXY"
+    r"|SSL_CERT_(FILE|DIR)|REQUESTS_CA_BUNDLE|CURL_CA_BUNDLE|HTTPLIB2_CA_CERTS"
+    r"|GRPC_DEFAULT_SSL_ROOTS_FILE_PATH",
+    re.IGNORECASE,
+)
+
+
+def pytest_configure() -> None:
+    """TensorFlow takes these only before it is imported."""
+    settings.quiet_tensorflow()
+    os.environ.setdefault("CUDA_VISIBLE_DEVICES", "-1")
+    os.environ["MPLBACKEND"] = "Agg"
+
+
+def pytest_report_header() -> str:
+    if HAS_TENSORFLOW:
+        return f"tensorflow: {importlib.metadata.version('tensorflow')}"
+    return f"tensorflow: none, so not collected: {', '.join(NEED_TENSORFLOW)}"
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if item.path.relative_to(HERE).parts[0] in NEED_TENSORFLOW:
+            item.add_marker("tf")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def no_ambient_environment(tmp_path_factory):
+    """Nobody's login, proxy or cluster reaches a test; what a test needs it sets."""
+    nowhere = tmp_path_factory.mktemp("nobody")
+    with pytest.MonkeyPatch.context() as patch:
+        for name in tuple(os.environ):
+            if AMBIENT.fullmatch(name):
+                patch.delenv(name)
+        patch.setenv("AWS_CONFIG_FILE", str(nowhere / "aws-config"))
+        patch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(nowhere / "aws-credentials"))
+        patch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+        patch.setenv("AZURE_CONFIG_DIR", str(nowhere))
+        patch.setenv("CLOUDSDK_CONFIG", str(nowhere))
+        patch.setenv("KUBECONFIG", str(nowhere / "kubeconfig"))
+        patch.setenv("NO_GCE_CHECK", "true")
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def only_loopback():
+    """Fails a test that speaks, or looks a name up, outside this machine.
+
+    A failure is no OSError, so that nothing which retries can swallow it.
+    """
+    real = {name: getattr(socket.socket, name) for name in ("connect", "connect_ex", "sendto")}
+    look_up = socket.getaddrinfo
+
+    def guarded(name):
+        def call(self, *arguments):
+            # sendto may have flags before the address
+            _refuse_strangers(arguments[-1], self.family)
+            return real[name](self, *arguments)
+
+        return call
+
+    def guarded_look_up(host, *arguments, **keywords):
+        _refuse_strangers((host,), socket.AF_INET)
+        return look_up(host, *arguments, **keywords)
+
+    with pytest.MonkeyPatch.context() as patch:
+        for name in real:
+            patch.setattr(socket.socket, name, guarded(name))
+        patch.setattr(socket, "getaddrinfo", guarded_look_up)
+        yield
+
+
+def _refuse_strangers(address, family):
+    if family not in {socket.AF_INET, socket.AF_INET6}:
+        return
+    host = address[0]
+    host = host.decode() if isinstance(host, bytes) else host
+    if host in {None, "", "localhost", socket.gethostname()}:
+        return
+    try:
+        near = ipaddress.ip_address(host)
+    except ValueError:
+        near = None
+    if near is None or not (near.is_loopback or near.is_unspecified):
+        pytest.fail(f"a test may speak to this machine only, not to {host!r}")
