@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from cloudgan.cli.output import show, shown_progress
 from cloudgan.cli.run_options import resolve
+from cloudgan.cli.tensorflow_import import import_tensorflow
 from cloudgan.core import settings
 from cloudgan.core.errors import ConfigError, Interrupted, TryAgain
 from cloudgan.training.workers import LocalWorkers
@@ -134,14 +135,14 @@ def train_run(
 def _train_here(
     config: RunConfig, folder: RunFolder, shards: Path, progress: Progress
 ) -> Outcome:
-    settings.quiet_tensorflow()
+    progress.start("waking TensorFlow up")
+    import_tensorflow()
     from cloudgan.training.run import train as run_training
     from cloudgan.training.setting import make_setting
     from cloudgan.training.stopping import StopFlag
     from cloudgan.training.strategy import read_cluster
 
     with StopFlag() as flag:
-        progress.start("waking TensorFlow up")
         cluster = read_cluster(settings.tf_config())
         if settings.is_supervised():
             flag.stop_with_parent(sys.stdin)
@@ -192,13 +193,14 @@ def prepare_showers(
             f"{config.data.path} is not what {folder.path} was trained on: a file has changed"
             " since. Put it back, or take another --run"
         )
+    import_tensorflow()
     convert(source, folder.shards, overwrite=True, progress=progress)
     return folder.shards
 
 
 def description(config: RunConfig) -> dict[str, Any]:
     """What would be trained: networks with their parameters, losses, data, strategy."""
-    settings.quiet_tensorflow()
+    import_tensorflow()
     from cloudgan.models.dropout import KerasMasks
     from cloudgan.models.networks import build_discriminator, build_generator, count_parameters
 

@@ -11,7 +11,7 @@ LogFormat = Literal["text", "json"]
 
 _NO = frozenset({"", "0", "false", "no", "off"})
 _QUIET_TENSORFLOW = {
-    "TF_CPP_MIN_LOG_LEVEL": "2",  # errors stay; which CPU instructions were compiled in is no news
+    "TF_CPP_MIN_LOG_LEVEL": "3",  # a machine without a GPU is an "error"; real ones raise
     "GRPC_VERBOSITY": "ERROR",
     "KERAS_BACKEND": "tensorflow",
 }

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from numpy.typing import NDArray
 
 CELL_MM = 5.1
@@ -86,3 +88,16 @@ def measured_angle(ecal: NDArray[np.floating]) -> NDArray[np.float32]:
     slope = np.where(z < z_mean, -slope, slope)
     weight = z * (layer > 0)
     return ratio(((np.pi / 2 - np.arctan(slope)) * weight).sum(1), weight.sum(1)).astype(np.float32)
+
+
+def join_showers(parts: Iterable[Showers]) -> Showers:
+    """Returns all showers of `parts`; theta is unknown where one part does not know it."""
+    found = list(parts)
+    thetas = [part.theta_rad for part in found]
+    known = [theta for theta in thetas if theta is not None]
+    return Showers(
+        np.concatenate([part.ecal_gev for part in found]),
+        np.concatenate([part.energy_gev for part in found]),
+        np.concatenate(known) if len(known) == len(found) else None,
+        np.concatenate([part.mtheta_rad for part in found]),
+    )

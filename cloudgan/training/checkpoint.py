@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import io
 import re
-import time
 import zipfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -52,20 +51,18 @@ class Checkpoints:
         self._folder, self._keep = folder, keep
         self._copy = open_store(url) if url else None
 
-    def save(self, state: State, variables: Mapping[str, Any]) -> tuple[Path, int, float]:
+    def save(self, state: State, arrays: Mapping[str, Any]) -> tuple[Path, int]:
         """Writes one checkpoint and removes old ones, but never the untrained one of step 0.
 
         Returns:
-            Its path, its size in bytes, and the seconds it took.
+            Its path and its size in bytes.
 
         Raises:
             CloudganError: It could not be written; the ones before are as they were.
         """
-        began = time.perf_counter()
         buffer = io.BytesIO()
-        arrays = {name: variable.numpy() for name, variable in variables.items()}
-        arrays[_META] = np.frombuffer(state.model_dump_json().encode(), np.uint8)
-        np.savez(buffer, **arrays)
+        meta = np.frombuffer(state.model_dump_json().encode(), np.uint8)
+        np.savez(buffer, **arrays, **{_META: meta})
         path = self._folder / f"step-{state.step:09d}.npz"
         self._folder.mkdir(parents=True, exist_ok=True)
         try:
@@ -80,7 +77,7 @@ class Checkpoints:
         if self._copy:
             self._copy.put(path.name, path)
         self._prune()
-        return path, buffer.getbuffer().nbytes, time.perf_counter() - began
+        return path, buffer.getbuffer().nbytes
 
     def steps(self) -> list[int]:
         """Steps of the checkpoints in the folder, rising."""

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from cloudgan.core.progress import Progress
+    from cloudgan.training.finishing import Finisher
     from cloudgan.training.gan import Gan
     from cloudgan.training.session import Session
     from cloudgan.training.setting import Setting
@@ -26,9 +27,16 @@ class Diary:
     """Knows what happened; the session tells it."""
 
     def __init__(
-        self, setting: Setting, gan: Gan, progress: Progress, *, began_seconds: float
+        self,
+        setting: Setting,
+        gan: Gan,
+        finisher: Finisher | None,
+        progress: Progress,
+        *,
+        began_seconds: float,
     ) -> None:
         self._setting, self._gan, self._progress = setting, gan, progress
+        self._finisher = finisher
         self._began_seconds = began_seconds
         self._saved_step = setting.saved[1].step if setting.saved else -1
         self._saved_at = time.perf_counter()
@@ -87,13 +95,23 @@ class Diary:
             numerics=self._setting.numerics,
             summary=self._setting.training_set.summary,
         )
-        path, size, seconds = self._setting.checkpoints.save(state, self._gan.variables())
+        began = time.perf_counter()
+        path, size = self._setting.checkpoints.save(state, self._arrays())
+        seconds = time.perf_counter() - began
         self.write(
             record.Checkpointed(
                 time=utc_now(), step=step, path=str(path), seconds=seconds, bytes=size
             )
         )
         return seconds
+
+    def _arrays(self) -> dict[str, Any]:
+        """All variables, with the average as it will generate; training itself does not see that."""
+        arrays = {name: variable.numpy() for name, variable in self._gan.variables().items()}
+        if self._gan.average and self._finisher:
+            names = [name for name in arrays if name.startswith("average/")]
+            arrays |= zip(names, self._finisher.finish(self._gan.average), strict=True)
+        return arrays
 
     def finish_epoch(
         self, session: Session, tester: Callable[[], dict[str, dict[str, float]] | None] | None

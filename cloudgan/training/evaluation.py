@@ -1,4 +1,4 @@
-"""Losses on held-back showers, and the calibration of an untrained generator."""
+"""Losses on held-back showers."""
 
 from __future__ import annotations
 
@@ -7,17 +7,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import tensorflow as tf
 
-from cloudgan.training.draws import Call
 from cloudgan.training.session import loss_table
-from cloudgan.training.step import latent_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from cloudgan.core.presets import Preset
     from cloudgan.data.image_view import Batch
-    from cloudgan.training.draws import Draws
-    from cloudgan.training.gan import Gan
     from cloudgan.training.step import GanStep
 
 
@@ -65,35 +60,3 @@ def held_back_feed(
         {name: np.asarray(value)[blocks] for name, value in values.items()}
     )
     return tf.data.Dataset.zip(showers, places).map(lambda batch, place: {**batch, **place})
-
-
-def calibrate(gan: Gan, preset: Preset, draws: Draws, batch: Batch) -> float:
-    """Makes the untrained generator's mean sum that of the first global batch.
-
-    The constant is rounded to three digits, so that every worker finds the same one.
-
-    Args:
-        gan: Networks; the calibration of generator and average is set.
-        preset: Where `calibrated_output` is off nothing happens.
-        draws: For the latent vectors.
-        batch: The first global batch.
-
-    Returns:
-        The constant; 1 where there is none.
-    """
-    if not preset.calibrated_output:
-        return 1.0
-    zero = tf.zeros((), tf.int64)
-    with draws.at(zero, zero, Call.CALIBRATION):
-        dtype = gan.generator.weights[0].dtype
-        energy, angle = (tf.cast(value, dtype) for value in (batch.energy, batch.angle))
-        latent = latent_of(preset, draws, energy, angle)
-    image = np.asarray(gan.generator(latent, training=False), np.float64)
-    wanted, found = float(np.mean(batch.ecal)), float(
-        (image ** (1 / preset.image_power)).sum((1, 2, 3, 4)).mean()
-    )
-    constant = float(f"{(wanted / found) ** preset.image_power:.3g}") if found > 0 else 1.0
-    gan.generator.get_layer("output").calibration.assign(constant)
-    if gan.average:
-        gan.average.set_weights(gan.generator.get_weights())
-    return constant

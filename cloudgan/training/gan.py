@@ -13,7 +13,8 @@ if TYPE_CHECKING:
     from cloudgan.core.presets import Preset
     from cloudgan.training.draws import Draws
 
-_POLICIES = {"float32": "float32", "bfloat16": "mixed_bfloat16", "float64": "float64"}
+POLICIES = {"float32": "float32", "bfloat16": "mixed_bfloat16", "float64": "float64"}
+"""Keras' name for each precision: with bfloat16 the weights stay float32."""
 
 
 @dataclass(frozen=True)
@@ -39,6 +40,12 @@ class Gan:
         """The generator that showers are made with."""
         return self.average or self.generator
 
+    def begin_with(self, weights: list[Any]) -> None:
+        """Gives the generator, and its average, these weights."""
+        self.generator.set_weights(weights)
+        if self.average:
+            self.average.set_weights(weights)
+
     def variables(self) -> dict[str, keras.Variable]:
         """Everything a checkpoint holds, by a name that is the same in every process."""
         parts: dict[str, Any] = {
@@ -63,7 +70,7 @@ def build_gan(
     Keras refuses to make optimiser slots inside a traced function, so they are made here.
     """
     keras.utils.set_random_seed(seed)
-    keras.config.set_dtype_policy(_POLICIES[precision])
+    keras.config.set_dtype_policy(POLICIES[precision])
     generator = build_generator(preset, synchronized=synchronized)
     discriminator = build_discriminator(preset, draws, synchronized=synchronized)
     average = None

@@ -6,6 +6,7 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import keras
 import numpy as np
 import tensorflow as tf
 
@@ -21,12 +22,12 @@ from cloudgan.training.custom import run_custom
 from cloudgan.training.diary import Diary
 from cloudgan.training.draws import Draws
 from cloudgan.training.evaluation import (
-    calibrate,
     compile_test,
     held_back_feed,
     test_losses,
 )
-from cloudgan.training.gan import Gan, build_gan
+from cloudgan.training.finishing import SHOWERS, Finisher
+from cloudgan.training.gan import POLICIES, Gan, build_gan
 from cloudgan.training.rates import make_rates, scaled_rate
 from cloudgan.training.session import Session, compile_steps
 from cloudgan.training.step import GanStep
@@ -71,7 +72,8 @@ def train(setting: Setting, flag: StopFlag, progress: Progress, *, began_seconds
     """
     config = setting.config
     draws = Draws(config.training.seed)
-    gan, (step, train_seconds) = _networks(setting, draws)
+    finisher = _finisher(setting, draws)
+    gan, (step, train_seconds) = _networks(setting, draws, finisher)
     gan_step = GanStep(
         gan,
         config.model,
@@ -79,7 +81,7 @@ def train(setting: Setting, flag: StopFlag, progress: Progress, *, began_seconds
         global_batch_size=setting.numerics.global_batch_size,
         layer_target=np.array(setting.training_set.summary.layer_fraction),
     )
-    diary = Diary(setting, gan, progress, began_seconds=began_seconds)
+    diary = Diary(setting, gan, finisher, progress, began_seconds=began_seconds)
     diary.write(_started(setting, step, time.perf_counter() - began_seconds))
     if setting.saved:
         diary.resumed(*setting.saved)
@@ -100,7 +102,9 @@ def train(setting: Setting, flag: StopFlag, progress: Progress, *, began_seconds
     return _run_loop(setting, session, diary, _tester(setting, gan_step))
 
 
-def _networks(setting: Setting, draws: Draws) -> tuple[Gan, tuple[int, float]]:
+def _networks(
+    setting: Setting, draws: Draws, finisher: Finisher | None
+) -> tuple[Gan, tuple[int, float]]:
     """Builds the networks, trained so far or calibrated; returns them, the step and the seconds."""
     config = setting.config
     batch_size = setting.numerics.global_batch_size
@@ -117,9 +121,22 @@ def _networks(setting: Setting, draws: Draws) -> tuple[Gan, tuple[int, float]]:
         if setting.saved:
             state = restore(setting.saved[0], gan.variables())
             return gan, (state.step, state.train_seconds)
-        rows = setting.order.rows(0, 0, batch_size)
-        calibrate(gan, config.model, draws, setting.training_set.train_rows(rows))
+        if finisher:
+            gan.begin_with(finisher.finish(gan.generator))
     return gan, (0, 0.0)
+
+
+def _finisher(setting: Setting, draws: Draws) -> Finisher | None:
+    """Prepares what finishes generators, where the preset has something to finish.
+
+    The training showers for it are spread over the whole set.
+    """
+    if not (setting.config.model.calibrated_output or setting.config.model.generator_average):
+        return None
+    keras.config.set_dtype_policy(POLICIES[setting.config.training.precision])
+    count = setting.training_set.count
+    rows = np.arange(0, count, max(1, -(-count // SHOWERS)))
+    return Finisher(setting.config.model, draws, setting.training_set.train_rows(rows))
 
 
 def _dataset(setting: Setting, step: int) -> Any:

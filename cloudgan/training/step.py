@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, TypedDict
 
-import keras
 import numpy as np
 import tensorflow as tf
 
@@ -17,6 +16,8 @@ from cloudgan import losses
 from cloudgan.training.draws import Call
 
 if TYPE_CHECKING:
+    import keras
+
     from cloudgan.core.presets import Preset
     from cloudgan.training.draws import Draws
     from cloudgan.training.gan import Gan
@@ -169,25 +170,22 @@ class GanStep:
         return tf.where(flips, tf.cast(1 - label, energy.dtype), tf.cast(label, energy.dtype))
 
     def _share_statistics(self) -> None:
-        """Averages the moving statistics of batch norm over the replicas, in one small reduction.
+        """Averages what is not learned over the replicas, in one small reduction.
 
-        Keras leaves them to each replica, so that a checkpoint would hold the first one's only.
+        Keras leaves batch norm's statistics to each replica, so that a checkpoint would hold the
+        first one's only.
         """
         context = tf.distribute.get_replica_context()
-        if context.num_replicas_in_sync == 1:
+        networks = (self._gan.generator, self._gan.discriminator)
+        weights = [weight for network in networks for weight in network.non_trainable_weights]
+        if context.num_replicas_in_sync == 1 or not weights:
             return
-        statistics = [
-            weight
-            for network in (self._gan.generator, self._gan.discriminator)
-            for layer in network.layers
-            if isinstance(layer, keras.layers.BatchNormalization)
-            for weight in (layer.moving_mean, layer.moving_variance)
-        ]
-        sizes = [int(np.prod(weight.shape)) for weight in statistics]
-        local = tf.concat([tf.convert_to_tensor(weight) for weight in statistics], 0)
+        shapes = [tuple(weight.shape) for weight in weights]
+        local = tf.concat([tf.reshape(weight, (-1,)) for weight in weights], 0)
         shared = context.all_reduce(tf.distribute.ReduceOp.MEAN, local)
-        for weight, value in zip(statistics, tf.split(shared, sizes), strict=True):
-            weight.assign(value)
+        parts = tf.split(shared, [int(np.prod(shape)) for shape in shapes])
+        for weight, part, shape in zip(weights, parts, shapes, strict=True):
+            weight.assign(tf.reshape(part, shape))
 
     def _update_average(self) -> None:
         """Moves the averaged generator towards the present one.

@@ -1,0 +1,35 @@
+"""The program `cloudgan`: which commands there are."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, NoReturn
+
+from cloudgan import __version__
+from cloudgan.cli.parsing import Program
+from cloudgan.core import settings
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+PROGRAM = Program(
+    name="cloudgan",
+    summary="Trains calorimeter GANs, tells what every epoch costs, and checks the physics.",
+    version=__version__,
+    commands={
+        "demo": "cloudgan.cli.demo:demo",
+        "simulate": "cloudgan.cli.simulate:simulate",
+        "convert": "cloudgan.cli.convert:convert",
+        "train": "cloudgan.cli.train:train",
+        "generate": "cloudgan.cli.generate:generate",
+        "validate": "cloudgan.cli.validate:validate",
+        "cost": "cloudgan.cli.cost:cost",
+        "schema": "cloudgan.cli.schema:schema",
+    },
+)
+
+
+def main(argv: Sequence[str] | None = None) -> NoReturn:
+    """Runs the command that `argv`, or else the command line, asks for."""
+    settings.quiet_tensorflow()
+    PROGRAM.run(sys.argv[1:] if argv is None else argv)

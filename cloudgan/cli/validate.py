@@ -1,0 +1,158 @@
+"""`cloudgan validate`: generated showers against Monte Carlo."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from cloudgan.cli.judgement import Judgement, judge_run
+from cloudgan.cli.output import show_json, shown_progress
+from cloudgan.core.errors import ConfigError, VerdictError
+from cloudgan.run_folder import RunFolder
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from cloudgan.reports.page import Section
+
+
+def validate(
+    run: str,
+    *,
+    against: str | None = None,
+    showers: int = 1000,
+    step: int | None = None,
+    gate: bool = False,
+    gates: str | None = None,
+    report: str | None = None,
+    json: bool = False,
+) -> None:
+    """Compares showers of a run's generator with held-back ones, each number beside its floor.
+
+    The floor is the same number for two random halves of the Monte Carlo: what chance alone gives.
+
+    Args:
+        run: Folder of the run.
+        against: Showers to compare with instead of the held-back ones, such as a Geant4 file.
+        showers: At most this many.
+        step: Checkpoint to judge. Default: the newest.
+        gate: End with exit code 7 where a threshold is missed.
+        gates: File with your own thresholds, in the form of cloudgan/validation/gates.toml.
+        report: HTML page to write.
+        json: Print the result as JSON.
+    """
+    from cloudgan.validation.gates import load_gates
+
+    folder = RunFolder(run)
+    thresholds = load_gates(Path(gates)) if gates else load_gates()
+    if showers < 1:
+        raise ConfigError(f"--showers={showers}: at least one")
+    with shown_progress(as_json=json) as progress:
+        judgement = judge_run(
+            folder, progress, step=step, against=against, showers=showers, gates=thresholds
+        )
+    if report:
+        from cloudgan.reports import page
+
+        title = f"Validation of {folder.path.name}, step {judgement.step}"
+        page.write(page.Page(title, sections=tuple(sections(judgement))), Path(report))
+    if json:
+        show_json(judgement.as_json())
+    else:
+        print("\n".join(lines(judgement)))
+    if gate and not judgement.verdict.passed:
+        missed = [check.name for check in judgement.verdict.checks if not check.passed]
+        raise VerdictError(f"missed: {'; '.join(missed)}")
+
+
+def lines(judgement: Judgement) -> Iterator[str]:
+    """The verdict for people."""
+    verdict = judgement.verdict
+    yield f"step {judgement.step} against {judgement.comparison.showers} showers, {judgement.reference_name}"
+    for check in verdict.checks:
+        mark = "ok    " if check.passed else "MISSED"
+        yield (
+            f"  {mark} {check.name:<52} {_number(check.value):>8}  wanted {check.limit:<14}"
+            f" floor {_number(check.floor)}"
+        )
+    yield "not learned:" if verdict.not_learned else "nothing measured here was found not learned"
+    yield from (f"  - {line}" for line in verdict.not_learned)
+    yield from (f"  note: {note}" for note in verdict.notes)
+
+
+def sections(judgement: Judgement) -> Iterator[Section]:
+    """The verdict for a page: table, figures, and what was not learned."""
+    from cloudgan.reports.page import Bullets, Graphic, Mark, Paragraph, Section, Table
+    from cloudgan.validation.plots import figures
+
+    verdict = judgement.verdict
+    table = Table(
+        ("property", "trained", "wanted", "floor", "verdict"),
+        tuple((c.name, c.value, c.limit, c.floor, Mark(c.passed)) for c in verdict.checks),
+        "Ratios are generated over Monte Carlo. The floor is the same number for two random halves"
+        " of the Monte Carlo.",
+        "lrlrl",
+    )
+    yield Section(
+        "Did it learn?",
+        (
+            Paragraph(
+                f"{judgement.comparison.showers} showers of the generator after"
+                f" {judgement.step} steps, asked for the energies and angles of as many showers"
+                f" that it never saw ({judgement.reference_name})."
+            ),
+            table,
+            _before_and_after(judgement),
+        ),
+    )
+    wrong = Bullets(verdict.not_learned) if verdict.not_learned else Paragraph("Nothing measured here.")
+    notes = (Bullets(verdict.notes),) if verdict.notes else ()
+    yield Section("What it did not learn", (wrong, *notes))
+    captions = {
+        "response": "Energy response: energy in all cells over primary energy.",
+        "profiles": "Mean energy per column along x and y, and per layer, with ratios below.",
+        "hits": "Cells above 0.3 MeV.",
+        "angle": "Angle measured from the image against the requested one.",
+        "spectrum": "Energies of single cells.",
+    }
+    drawn = figures(judgement.samples)
+    yield Section("Showers", tuple(Graphic(svg, captions[name]) for name, svg in drawn.items()))
+
+
+def _before_and_after(judgement: Judgement) -> object:
+    from cloudgan.reports.page import Table
+
+    before, after = judgement.untrained, judgement.comparison
+    rows = [
+        (
+            f"energy response, {b.low_gev:.4g}-{b.high_gev:.4g} GeV",
+            b.response_ratio.value,
+            a.response_ratio.value,
+        )
+        for b, a in zip(before.bins, after.bins, strict=True)
+    ]
+    names = {
+        "profile_z": "longitudinal profile, mean error",
+        "profile_x": "profile along x, mean error",
+        "profile_y": "profile along y, mean error",
+        "hits_ratio": "hits, ratio",
+        "angle_slope": "angle, slope",
+        "rms_x_ratio": "lateral rms along x, ratio",
+        "rms_y_ratio": "lateral rms along y, ratio",
+        "tail_ratio": "energy in the lateral tails, ratio",
+    }
+    rows += [
+        (text, getattr(before, name).value, getattr(after, name).value)
+        for name, text in names.items()
+    ]
+    return Table(
+        ("property", "untrained (output calibrated)", "trained"),
+        tuple(rows),
+        "The same network before the first step and now. The energy response is nearly right before"
+        " training, because the output is calibrated on training showers: what shows learning is"
+        " all the rest.",
+    )
+
+
+def _number(value: float | None) -> str:
+    return "unknown" if value is None else f"{value:.3f}"

@@ -1,0 +1,98 @@
+from __future__ import annotations
+
+import pytest
+
+from cloudgan.core.config import RunConfig, differences, parse_config
+from cloudgan.core.errors import ConfigError, UnknownNameError
+from cloudgan.core.presets import PRESETS
+
+
+def test_a_preset_in_a_file_may_override_single_keys():
+    config = parse_config({"model": {"preset": "mini", "dropout": 0.1}}, "run.yaml")
+    assert config.model == PRESETS["mini"].model_copy(update={"dropout": 0.1})
+
+
+def test_a_loss_weight_may_be_overridden_alone():
+    config = parse_config({"model": {"loss_weights": {"angle": 1.0}}}, "run.yaml")
+    assert config.model.loss_weights.angle == 1.0
+    assert config.model.loss_weights.energy == PRESETS["paper"].loss_weights.energy
+
+
+def test_a_dumped_configuration_reads_back_as_itself():
+    config = parse_config({"model": {"preset": "fixed25"}, "training": {"seed": 3}}, "x")
+    assert parse_config(config.model_dump(mode="json"), "x") == config
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"training": {"epochz": 3}}, "unknown key training.epochz. Did you mean 'epochs'?"),
+        ({"modell": {}}, "unknown key modell. Did you mean 'model'?"),
+        ({"model": {"loss_weights": {"angel": 1}}}, "model.loss_weights.angel. Did you mean"),
+        ({"training": {"epochs": 0}}, "training.epochs: Input should be greater than or equal"),
+        ({"training": {"loop": "fitt"}}, "training.loop: Input should be 'custom' or 'fit'"),
+        ({"training": {"strategy": "one", "workers": 2}}, "use strategy multiworker"),
+        (
+            {"training": {"batch_per_replica": 4, "global_batch_size": 8}},
+            "alternatives: give one of them",
+        ),
+    ],
+)
+def test_a_wrong_key_or_value_is_named_with_its_path(given, said):
+    with pytest.raises(ConfigError) as error:
+        parse_config(given, "my.yaml")
+    assert str(error.value).startswith("my.yaml: ")
+    assert said in str(error.value)
+
+
+def test_a_misspelt_preset_gets_the_nearest():
+    with pytest.raises(UnknownNameError, match="Did you mean 'mini'"):
+        parse_config({"model": {"preset": "mimi"}}, "my.yaml")
+
+
+def test_a_batch_per_replica_grows_with_the_replicas_and_a_global_one_does_not():
+    per_replica = parse_config({"training": {"batch_per_replica": 4}}, "x")
+    fixed = parse_config({"training": {"global_batch_size": 12}}, "x")
+    assert [per_replica.global_batch(n) for n in (1, 3)] == [4, 12]
+    assert [fixed.global_batch(n) for n in (1, 3)] == [12, 12]
+
+
+def test_a_global_batch_that_replicas_do_not_divide_is_refused_with_ones_that_fit():
+    config = parse_config({"training": {"global_batch_size": 10}}, "x")
+    with pytest.raises(ConfigError, match=r"--global_batch=8 or --global_batch=12"):
+        config.global_batch(4)
+
+
+@pytest.mark.parametrize(
+    ("change", "same"),
+    [
+        ({"training": {"epochs": 9}}, True),
+        ({"training": {"loop": "fit"}}, True),
+        ({"training": {"max_seconds": 5.0}}, True),
+        ({"checkpoint": {"keep": 9}}, True),
+        ({"name": "other"}, True),
+        ({"training": {"seed": 9}}, False),
+        ({"training": {"precision": "float64"}}, False),
+        ({"model": {"dropout": 0.3}}, False),
+        ({"data": {"path": "other.h5"}}, False),
+        ({"data": {"last_batch": "drop"}}, False),
+    ],
+)
+def test_the_hash_changes_with_what_decides_numbers_and_only_with_that(change, same):
+    changed = parse_config(change, "x")
+    assert (changed.config_hash() == RunConfig().config_hash()) == same
+
+
+def test_differences_name_every_key_with_both_values():
+    ours, theirs = {"a": {"b": 1, "c": 2}, "d": 3}, {"a": {"b": 1, "c": 4}, "d": 5}
+    assert differences(ours, theirs) == ["a.c: 2, 4", "d: 3, 5"]
+
+
+def test_the_paper_preset_has_none_of_our_additions():
+    paper = PRESETS["paper"]
+    assert not paper.energy_scaled_output
+    assert not paper.calibrated_output
+    assert paper.output_activation == "relu"
+    assert paper.longitudinal_weight == 0
+    assert paper.generator_average == 0
+    assert paper.batch_norm_momentum == 0.99

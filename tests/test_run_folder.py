@@ -1,0 +1,101 @@
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from cloudgan.core.config import parse_config
+from cloudgan.core.errors import ConfigError, DataError
+from cloudgan.run_folder import RunFolder, read_yaml, write_whole
+
+
+def config(**training):
+    return parse_config({"name": "a", "data": {"path": "x.h5"}, "training": training}, "x")
+
+
+def test_a_configuration_survives_the_way_through_run_yaml(tmp_path):
+    folder = RunFolder(tmp_path / "runs" / "a")
+    folder.claim(config(seed=4))
+    assert folder.read_config() == config(seed=4)
+
+
+def test_a_longer_run_may_claim_its_folder_again(tmp_path):
+    folder = RunFolder(tmp_path)
+    folder.claim(config(epochs=1))
+    assert folder.claim(config(epochs=2)).training.epochs == 2
+
+
+def test_a_folder_of_another_run_is_refused_with_what_differs_and_left_alone(tmp_path):
+    folder = RunFolder(tmp_path)
+    folder.claim(config(seed=1))
+    before = folder.config_file.read_bytes()
+    with pytest.raises(ConfigError, match=r"training.seed: 2, 1.*another --run"):
+        folder.claim(config(seed=2))
+    assert folder.config_file.read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    ("text", "said"), [("a: [", "not YAML"), ("- 1", "holds list"), ("\x00", "not YAML")]
+)
+def test_a_file_that_is_no_mapping_is_named(tmp_path, text, said):
+    path = tmp_path / "run.yaml"
+    path.write_text(text)
+    with pytest.raises(ConfigError, match=said):
+        read_yaml(path)
+
+
+def test_a_missing_file_is_named(tmp_path):
+    with pytest.raises(ConfigError, match=r"absent.yaml: cannot be read"):
+        read_yaml(tmp_path / "absent.yaml")
+
+
+def test_a_second_process_is_refused_while_one_trains(tmp_path):
+    folder = RunFolder(tmp_path)
+    code = f"""
+from cloudgan.run_folder import RunFolder
+from cloudgan.core.errors import ConfigError
+try:
+    with RunFolder({str(tmp_path)!r}).locked():
+        print("locked")
+except ConfigError as error:
+    print(error)
+"""
+    with folder.locked():
+        beside = subprocess.run(
+            [sys.executable, "-c", code], capture_output=True, text=True, check=True
+        )
+    after = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert "is being trained by process" in beside.stdout
+    assert after.stdout == "locked\n"
+
+
+# A limit on the size of files makes the kernel refuse the write, as a full disk does.
+_FULL_DISK = """
+import resource, signal, sys
+from pathlib import Path
+from cloudgan.core.errors import DataError
+from cloudgan.run_folder import write_whole
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))
+try:
+    write_whole(Path(sys.argv[1]), b"n" * 5000)
+except DataError as error:
+    print(error)
+"""
+
+
+def test_a_write_that_fails_leaves_the_old_file_and_nothing_beside(tmp_path):
+    path = tmp_path / "file"
+    write_whole(path, b"old")
+    done = subprocess.run(
+        [sys.executable, "-c", _FULL_DISK, str(path)], capture_output=True, text=True, check=True
+    )
+    assert "cannot be written" in done.stdout
+    assert path.read_bytes() == b"old"
+    assert [entry.name for entry in tmp_path.iterdir()] == ["file"]
+
+
+def test_a_folder_that_forbids_writing_is_a_data_error(tmp_path):
+    with pytest.raises(DataError, match="cannot be written"):
+        write_whole(tmp_path / "absent" / "file", b"x")

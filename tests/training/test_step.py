@@ -1,0 +1,145 @@
+"""What the one training step does, on one device and narrow networks."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from cloudgan.core.presets import PRESETS
+from cloudgan.training.draws import Draws
+from cloudgan.training.gan import Rates, build_gan
+from cloudgan.training.step import COLUMNS, PASSES, GanStep
+
+pytestmark = pytest.mark.tf
+SMOKE = PRESETS["smoke"]
+BATCH = 4
+
+
+def make(preset=SMOKE, *, rate=1e-3, precision="float32"):
+    draws = Draws(1)
+    gan = build_gan(
+        preset, draws, seed=1, precision=precision, synchronized=False, rates=Rates(rate, rate)
+    )
+    target = np.full(preset.image_shape[2], 8e-4)
+    return gan, GanStep(gan, preset, draws, global_batch_size=BATCH, layer_target=target)
+
+
+def batch(preset=SMOKE, *, scale=1.0, energy=0.5, step=0):
+    rng = np.random.default_rng(0)
+    shape = (BATCH, *preset.image_shape)
+    cells = rng.gamma(0.1, 1.0, shape) * (rng.random(shape) < 0.2) * scale
+    return {
+        "image": tf.constant(cells[..., None] ** preset.image_power, tf.float32),
+        "energy": tf.fill((BATCH, 1), tf.constant(energy, tf.float32)),
+        "angle": tf.fill((BATCH, 1), 1.5),
+        "ecal": tf.constant(cells.sum((1, 2, 3))[:, None], tf.float32),
+        "step": tf.constant([step], tf.int64),
+        "first_row": tf.constant([0], tf.int64),
+    }
+
+
+def numbers(network):
+    return [weight.numpy() for weight in network.weights]
+
+
+def test_a_step_changes_every_weight_that_can_learn():
+    gan, step = make()
+    before = [w.numpy() for m in (gan.generator, gan.discriminator) for w in m.trainable_weights]
+    step(batch())
+    after = [w.numpy() for m in (gan.generator, gan.discriminator) for w in m.trainable_weights]
+    assert all(np.any(a != b) for a, b in zip(before, after, strict=True))
+
+
+def test_the_average_follows_at_its_own_pace_and_takes_statistics_as_they_are():
+    gan, step = make()
+    before = numbers(gan.average)
+    step(batch())
+    share = 1 - SMOKE.generator_average
+    pairs = zip(before, gan.generator.weights, gan.average.weights, strict=True)
+    for old, raw, average in pairs:
+        wanted = old + (raw.numpy() - old) * share if raw.trainable else raw.numpy()
+        np.testing.assert_allclose(average.numpy(), wanted, rtol=1e-4, atol=1e-7)
+
+
+@pytest.mark.parametrize(
+    "hard", [{"scale": 0.0}, {"energy": 0.0}, {"scale": 0.0, "energy": 0.0}, {"scale": 1e-12}]
+)
+@pytest.mark.parametrize("name", ["smoke", "fixed25"])
+def test_empty_showers_and_zero_energy_give_finite_losses_and_weights(name, hard):
+    preset = PRESETS[name]
+    gan, step = make(preset)
+    losses = step(batch(preset, **hard)).numpy()
+    assert np.isfinite(losses).all()
+    for network in (gan.generator, gan.discriminator):
+        assert all(np.isfinite(weights).all() for weights in numbers(network))
+
+
+def test_a_generator_that_makes_nothing_still_learns_without_nan():
+    gan, step = make()
+    gan.generator.get_layer("output").calibration.assign(0.0)
+    assert np.isfinite(step(batch()).numpy()).all()
+    assert all(np.isfinite(weights).all() for weights in numbers(gan.generator))
+
+
+def test_testing_changes_no_weight_and_has_the_shape_of_a_step():
+    gan, step = make()
+    before = numbers(gan.generator) + numbers(gan.discriminator)
+    losses = step.test(batch())
+    assert losses.shape == (len(PASSES), len(COLUMNS))
+    for old, new in zip(before, numbers(gan.generator) + numbers(gan.discriminator), strict=True):
+        np.testing.assert_array_equal(old, new)
+
+
+def flips_seen(step, steps=40):
+    seen = []
+    for number in range(steps):
+        at = tf.constant(number, tf.int64)
+        with step._draws.at(at, tf.zeros((), tf.int64), 0):
+            seen.append(step._flipped(1.0, batch()).numpy().ravel())
+    return np.array(seen)
+
+
+def test_label_flips_are_drawn_anew_at_each_step_and_frozen_only_on_request():
+    often = SMOKE.model_copy(update={"label_flip_fraction": 0.3})
+    drawn = flips_seen(make(often)[1])
+    assert set(np.unique(drawn)) == {0.0, 1.0}
+    assert len(np.unique(drawn, axis=0)) > 1
+    assert drawn.mean() == pytest.approx(0.7, abs=0.15)
+    frozen = flips_seen(make(often.model_copy(update={"label_flips": "frozen"}))[1])
+    assert len(np.unique(frozen, axis=0)) == 1
+
+
+def test_a_preset_without_extras_reports_no_longitudinal_term():
+    plain = SMOKE.model_copy(update={"longitudinal_weight": 0.0, "generator_average": 0.0})
+    gan, step = make(plain)
+    losses = step(batch()).numpy()
+    assert gan.average is None
+    assert np.all(losses[:, COLUMNS.index("longitudinal")] == 0)
+
+
+def test_the_step_compiles_with_static_shapes_as_a_tpu_needs_it():
+    """XLA on CPU stands in for a TPU: no dynamic shape, no Python side effect, a loop of steps."""
+    gan, step = make()
+
+    @tf.function(jit_compile=True)
+    def loop(image, energy, angle, ecal):
+        losses = tf.zeros((len(PASSES), len(COLUMNS)))
+        for number in tf.range(2):
+            at = tf.reshape(tf.cast(number, tf.int64), (1,))
+            losses += step(
+                {
+                    "image": image,
+                    "energy": energy,
+                    "angle": angle,
+                    "ecal": ecal,
+                    "step": at,
+                    "first_row": tf.zeros_like(at),
+                }
+            )
+        return losses
+
+    one = batch()
+    losses = loop(*(one[name] for name in ("image", "energy", "angle", "ecal")))
+    assert np.isfinite(losses.numpy()).all()
+    assert int(gan.generator_optimizer.iterations.numpy()) == 2 * SMOKE.generator_updates
