@@ -56,16 +56,19 @@ bench: .venv/installed  ## measures the parts that must be fast
 clean:    ## removes the environments and what was built
 	rm -rf .venv .venv-fast .venv-test .venv-locks build dist
 
-.venv/installed: requirements/train.txt
+.venv/locked: requirements/train.txt requirements/build.txt
 	$(call environment,.venv,requirements/train.txt)
 
-.venv-fast/installed: requirements/test.txt
+.venv-fast/locked: requirements/test.txt requirements/build.txt
 	$(call environment,.venv-fast,requirements/test.txt)
 
-.venv-test/installed: requirements/dev.txt
+.venv-test/locked: requirements/dev.txt requirements/build.txt
 	$(call environment,.venv-test,requirements/dev.txt)
 
-.venv/installed .venv-fast/installed .venv-test/installed: requirements/build.txt pyproject.toml
+# The checkout itself, without fetching anything: no build environment is made for it.
+%/installed: %/locked pyproject.toml
+	@$*/bin/python $(PIP) install --no-deps --no-build-isolation --no-index --editable .
+	@touch $@
 
 define require-python
 	@test -n "$(PYTHON)" || { echo "cloudgan needs Python 3.11, 3.12 or 3.13 (TensorFlow 2.21 has no\
@@ -73,16 +76,15 @@ define require-python
  PYTHON=/path/to/python3.12" >&2; exit 1; }
 endef
 
-# $(1) is the environment's folder, $(2) its lock. No build environment is made and no source is
-# built but ours, so what the locks list is all that is fetched.
+# $(1) is the environment's folder, $(2) its lock. Only wheels: nothing is built, so what the locks
+# list is all that is fetched.
 define environment
 	$(call require-python)
 	@echo "making $(1) from $(2); it is done once and takes a few minutes"
 	@$(PYTHON) -m venv --clear $(1) || { rm -rf $(1); echo "$(PYTHON) cannot make virtual\
  environments; on Debian and Ubuntu: apt-get install python3-venv" >&2; exit 1; }
 	@$(1)/bin/python $(PIP) install --require-hashes --only-binary :all: -r requirements/build.txt -r $(2)
-	@$(1)/bin/python $(PIP) install --no-deps --no-build-isolation --no-index --editable .
-	@touch $(1)/installed
+	@touch $(1)/locked
 endef
 
 # Locks hold names, versions and hashes: no index and no address. `make locks UPGRADE=--upgrade`
@@ -95,7 +97,7 @@ EXTRAS := physics train gpu tpu kubernetes gcp aws azure test
 locks: .venv-locks/installed  ## resolves requirements/ anew
 	$(LOCK) pyproject.toml --extra dev --output-file requirements/dev.txt
 	$(LOCK) pyproject.toml --constraints requirements/dev.txt --output-file requirements/base.txt
-	echo hatchling | $(LOCK) - --constraints requirements/dev.txt --output-file requirements/build.txt
+	printf 'editables\nhatchling\n' | $(LOCK) - --constraints requirements/dev.txt --output-file requirements/build.txt
 	for extra in $(EXTRAS); do $(LOCK) pyproject.toml --extra $$extra \
 	  --constraints requirements/dev.txt --output-file requirements/$$extra.txt || exit 1; done
 

@@ -1,0 +1,47 @@
+from __future__ import annotations
+
+import pytest
+
+from cloudgan.core import settings
+from cloudgan.core.errors import ConfigError
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [("1", True), ("true", True), ("", False), ("0", False), ("False", False), (" no ", False)],
+)
+def test_a_switch_is_off_when_it_says_so(monkeypatch, text, expected):
+    monkeypatch.setenv("CLOUDGAN_SUPERVISED", text)
+    assert settings.is_supervised() is expected
+
+
+def test_an_empty_variable_is_a_missing_one(monkeypatch):
+    monkeypatch.setenv("TF_CONFIG", "")
+    assert settings.tf_config() is None
+
+
+def test_a_wrong_log_format_is_told_with_what_is_allowed(monkeypatch):
+    assert settings.log_format() == "text"
+    monkeypatch.setenv("CLOUDGAN_LOG", "json")
+    assert settings.log_format() == "json"
+    monkeypatch.setenv("CLOUDGAN_LOG", "jsno")
+    with pytest.raises(ConfigError, match="'jsno'; set it to text or json"):
+        settings.log_format()
+
+
+def test_a_child_gets_this_environment_with_the_changes_and_this_one_stays(monkeypatch):
+    monkeypatch.setenv("CLOUDGAN_A", "a")
+    monkeypatch.setenv("CLOUDGAN_B", "b")
+    child = settings.child_environment(CLOUDGAN_A=None, CLOUDGAN_C="c")
+    assert "CLOUDGAN_A" not in child
+    assert (child["CLOUDGAN_B"], child["CLOUDGAN_C"]) == ("b", "c")
+    assert settings.variable("CLOUDGAN_A") == "a"
+    assert settings.variable("CLOUDGAN_C") is None
+
+
+def test_what_the_user_set_for_tensorflow_stays(monkeypatch):
+    monkeypatch.setenv("TF_CPP_MIN_LOG_LEVEL", "0")
+    monkeypatch.delenv("GRPC_VERBOSITY", raising=False)
+    settings.quiet_tensorflow()
+    assert settings.variable("TF_CPP_MIN_LOG_LEVEL") == "0"
+    assert settings.variable("GRPC_VERBOSITY") == "ERROR"

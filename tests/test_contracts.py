@@ -1,0 +1,136 @@
+"""What the whole tree promises, whoever wrote a part of it."""
+
+from __future__ import annotations
+
+import ast
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from cloudgan.cli.main import PROGRAM
+
+ROOT = Path(__file__).parents[1]
+PACKAGE = ROOT / "cloudgan"
+MODULES = sorted(PACKAGE.rglob("*.py"))
+DRAWERS = {"utils", "util", "helpers", "helper", "common", "misc"}
+MOST_LINES, MOST_FUNCTION_LINES = 300, 40
+HEAVY = {"tensorflow", "keras", "numpy", "scipy", "h5py", "matplotlib", "yaml", "pydantic"}
+SDKS = {"boto3", "botocore", "google", "azure", "kubernetes"}
+VERBS = sorted(PROGRAM.commands)
+
+
+def name_of(path):
+    return str(path.relative_to(ROOT))
+
+
+@pytest.mark.parametrize("path", MODULES, ids=name_of)
+def test_a_module_is_named_after_a_noun_and_can_be_read_in_one_go(path):
+    assert path.stem not in DRAWERS, "name it after the noun it holds"
+    lines = path.read_text(encoding="utf-8").count("\n")
+    assert lines <= MOST_LINES, "which noun wants its own file?"
+    long = [
+        f"{node.name} ({size} lines)"
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        and (size := _code_lines(node)) > MOST_FUNCTION_LINES
+    ]
+    assert not long
+
+
+def _code_lines(node):
+    """Lines of a function without its docstring and without its list of parameters.
+
+    A command has a parameter and a line of help for each of its flags: that is a table.
+    """
+    first = node.body[0]
+    documented = ast.get_docstring(node, clean=False) is not None
+    begin = first.end_lineno + 1 if documented else first.lineno
+    return node.end_lineno - begin + 2
+
+
+def test_the_core_imports_the_standard_library_and_pydantic_only():
+    allowed = sys.stdlib_module_names | {"pydantic", "cloudgan"}
+    strangers = {
+        f"{name_of(path)}: {name}"
+        for path in (PACKAGE / "core").rglob("*.py")
+        for name in _imported(path)
+        if name.partition(".")[0] not in allowed
+        or (name.startswith("cloudgan.") and not name.startswith("cloudgan.core"))
+    }
+    assert not strangers
+
+
+def _imported(path):
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{name_of(path)} imports relatively"
+            yield node.module
+
+
+def test_the_floors_of_the_house_hold():
+    done = subprocess.run(
+        [sys.executable, "-c", "from importlinter.cli import lint_imports_command as run; run()"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert " 0 broken." in done.stdout
+
+
+def _modules_after(statement):
+    code = (
+        "import contextlib, json, sys\n"
+        "with contextlib.redirect_stdout(sys.stderr), contextlib.suppress(SystemExit):\n"
+        f"    {statement}\n"
+        "print(json.dumps([name.partition('.')[0] for name in sys.modules]))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    return set(json.loads(done.stdout)), done.stderr
+
+
+def test_the_help_of_the_program_loads_nothing_heavy():
+    loaded, shown = _modules_after("from cloudgan.cli.main import main; main(['--help'])")
+    assert "Usage: cloudgan COMMAND" in shown
+    assert not loaded & (HEAVY | SDKS)
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_the_help_of_a_command_is_complete_and_wakes_neither_tensorflow_nor_an_sdk(verb):
+    loaded, shown = _modules_after(
+        f"from cloudgan.cli.main import main; main([{verb!r}, '--help'])"
+    )
+    assert f"Usage: cloudgan {verb}" in shown
+    assert not loaded & ({"tensorflow", "keras"} | SDKS)
+    rows = re.findall(r"^  (--\w+\S*|[A-Z_]+)(?: {2,}(.*)|\n {20,}(.*))$", shown, re.MULTILINE)
+    listed = re.findall(r"^  (?:--\w+|[A-Z_]+\b)", shown, re.MULTILINE)
+    assert len(rows) == len(listed), "a flag without a word of help"
+    assert shown.split("\n\n")[0].endswith("."), "a command says in one sentence what it does"
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_every_command_is_in_the_readme(verb):
+    assert re.search(rf"\bcloudgan {verb}\b", (ROOT / "README.md").read_text(encoding="utf-8"))
+
+
+def test_nothing_that_is_committed_names_this_machine_or_a_registry():
+    """Locks hold names, versions and hashes; a path of a home folder works for one person only."""
+    hosts = ("pypi.org", "pythonhosted.org", "npmjs.org", "debian.org")
+    words = (*hosts, "/home/", "/root/", "/Users/", f"{Path.home()}/", f"{ROOT.parent}/")
+    patterns = [part for word in words for part in ("-e", word)]
+    done = subprocess.run(
+        ["git", "grep", "-nIF", *patterns, "--", ".", ":!tests/test_contracts.py"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+    )
+    if "not a git repository" in done.stderr:
+        pytest.skip("no checkout")
+    assert not done.stdout
+    assert done.returncode == 1, done.stderr  # 1: found nothing

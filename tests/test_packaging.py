@@ -1,0 +1,100 @@
+"""What a user installs: the wheel, and the locks."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+import tomllib
+import zipfile
+from email.parser import Parser
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+LOCKS = ROOT / "requirements"
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+PIN = re.compile(r"^([a-z0-9][a-z0-9._-]*)==([^ \\;]+)", re.MULTILINE)
+
+
+def pins(lock):
+    return dict(PIN.findall((LOCKS / f"{lock}.txt").read_text(encoding="utf-8")))
+
+
+@pytest.fixture(scope="session")
+def wheel(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("wheel")
+    command = [sys.executable, "-m", "hatchling", "build", "--target", "wheel", "--directory"]
+    done = subprocess.run([*command, str(folder)], cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    (built,) = folder.glob("*.whl")
+    with zipfile.ZipFile(built) as opened:
+        yield opened
+
+
+def test_the_wheel_holds_every_file_of_the_package_that_is_no_cache(wheel):
+    there = {
+        path.relative_to(ROOT).as_posix()
+        for path in (ROOT / "cloudgan").rglob("*")
+        if path.is_file() and "__pycache__" not in path.parts
+    }
+    data = {name for name in there if not name.endswith(".py")}
+    assert "cloudgan/py.typed" in data
+    assert there <= set(wheel.namelist())
+
+
+def test_the_wheel_holds_what_people_find_at_the_top_of_the_checkout(wheel):
+    names = wheel.namelist()
+    for folder in ("deploy", "k8s"):
+        assert f"cloudgan/_assets/{folder}/README.md" in names
+    assert not [name for name in names if name.startswith(("tests/", "requirements/"))]
+
+
+def test_the_wheel_says_what_it_is(wheel):
+    (name,) = (name for name in wheel.namelist() if name.endswith("dist-info/METADATA"))
+    told = Parser().parsestr(wheel.read(name).decode())
+    assert told["Name"] == "cloudgan"
+    assert told["License-Expression"] == "Apache-2.0"
+    assert set(told.get_all("Provides-Extra")) == set(PROJECT["optional-dependencies"])
+    entry = wheel.read(name.replace("METADATA", "entry_points.txt")).decode()
+    assert "cloudgan = cloudgan.cli.main:main" in entry
+
+
+@pytest.mark.parametrize("extra", ["base", "build", *PROJECT["optional-dependencies"]])
+def test_every_extra_has_a_lock_of_names_versions_and_hashes_only(extra):
+    text = (LOCKS / f"{extra}.txt").read_text(encoding="utf-8")
+    line = re.compile(
+        r"#.*|[a-z0-9][a-z0-9._-]*(\[[a-z-]+\])?==[^ \\;]+( ; [^\\]+)? \\"
+        r"|    --hash=sha256:[0-9a-f]{64}( \\)?"
+    )
+    wrong = [found for found in text.splitlines() if not line.fullmatch(found)]
+    assert not wrong
+    assert len(pins(extra)) == text.count("==") - text.count(" == ")
+    assert "://" not in text
+
+
+def test_locks_agree_on_versions():
+    """What was tested is what is installed; TensorFlow for TPUs is a distribution of its own."""
+    tested = pins("dev")
+    for lock in sorted(LOCKS.glob("*.txt")):
+        differing = {
+            name: (version, tested[name])
+            for name, version in pins(lock.stem).items()
+            if tested.get(name, version) != version
+        }
+        assert not differing, lock.name
+
+
+def test_the_locks_of_users_and_of_the_fast_suite_bring_no_tensorflow():
+    for lock in ("base", "physics", "kubernetes", "gcp", "aws", "azure", "test"):
+        assert not {"tensorflow", "keras"} & set(pins(lock)), lock
+    assert {"tensorflow", "keras"} <= set(pins("train"))
+
+
+@pytest.mark.parametrize("extra", ["base", *PROJECT["optional-dependencies"]])
+def test_a_lock_has_what_pyproject_asks_for(extra):
+    extras = PROJECT["optional-dependencies"]
+    asked = PROJECT["dependencies"] + extras.get(extra, [])
+    names = {re.split(r"[\[<>=]", one)[0].lower() for one in asked} - {"cloudgan"}
+    assert names <= set(pins(extra)), "run `make locks`"
