@@ -8,7 +8,6 @@ import urllib.request
 
 import pytest
 
-
 AMBIENT = {
     "AWS_PROFILE": "mine",
     "GOOGLE_APPLICATION_CREDENTIALS": "mine.json",
