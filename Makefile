@@ -11,7 +11,7 @@ PIP := -m pip -qq --disable-pip-version-check --no-input
 CI_TOOLS := .venv-test/bin/
 
 help:     ## shows these targets
-	@grep -E '^[a-z]+:.*##' Makefile | sed -E 's/:.*##/\t/' | expand -t 12
+	@awk -F ':.*## *' '/^[a-z]+:.*##/ {printf "%-8s %s\n", $$1, $$2}' Makefile
 
 demo: .venv/installed  ## simulates, trains, generates, validates and prices on this machine
 	.venv/bin/cloudgan demo
