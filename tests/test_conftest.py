@@ -38,6 +38,14 @@ def test_a_test_that_speaks_to_another_machine_fails(host):
         socket.create_connection((host, 80), timeout=0.1)
 
 
+def test_an_address_is_refused_as_a_name_is():
+    with (
+        socket.socket() as one,
+        pytest.raises(pytest.fail.Exception, match="this machine only"),
+    ):
+        one.connect(("192.0.2.1", 80))
+
+
 def test_whoever_retries_on_errors_of_the_network_cannot_swallow_that():
     with pytest.raises(pytest.fail.Exception, match="this machine only"):
         urllib.request.urlopen("http://192.0.2.1/", timeout=0.1)

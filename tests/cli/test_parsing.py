@@ -316,16 +316,17 @@ def test_traceback_shows_where_an_error_arose(capsys):
 
 def test_a_reader_who_has_gone_is_no_fault():
     code = (
+        "import sys\n"
         "from cloudgan.cli.parsing import Program\n"
-        "def go() -> None:\n    print('x' * 10_000_000)\n"
+        "def go() -> None:\n    sys.stdin.read()\n    print('too late')\n"
         "Program('cloudgan', 'x', '1', {'go': go}).run(['go'])"
     )
-    with subprocess.Popen(
-        [sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE
-    ) as process:
-        process.stdout.close()
-        assert process.stderr.read() == b""
-    assert process.returncode == 1
+    pipe = subprocess.PIPE
+    with subprocess.Popen([sys.executable, "-c", code], stdin=pipe, stdout=pipe, stderr=pipe) as go:
+        go.stdout.close()
+        go.stdin.close()
+        assert go.stderr.read() == b""
+    assert go.returncode == 1
 
 
 # What the taming leans on in Fire. If one of these fails after an upgrade, parsing.py must be
