@@ -152,7 +152,10 @@ def _opened(path: Path) -> Iterator[h5py.File]:
             f"{path} {'is truncated: copy it again' if cut else 'cannot be opened'} ({error})"
         ) from error
     with file:
-        yield file
+        try:
+            yield file
+        except (OSError, RuntimeError, KeyError) as error:  # damage that h5py meets while reading
+            raise DataError(f"{path} is damaged ({error}): copy it again") from error
 
 
 def _ecal(file: h5py.File, path: Path) -> h5py.Dataset:
