@@ -1,1 +1,1 @@
-"""What a run costs."""
+"""What a run costs, and what it would cost elsewhere: arithmetic on dated prices, no network."""

@@ -1,0 +1,65 @@
+"""One price of one cloud: what, where, how it is sold, for how much, and who says so."""
+
+from __future__ import annotations
+
+import datetime as dt
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, field_validator
+
+Market = Literal["on_demand", "spot"]
+Snapshot = Literal["current", "2021"]
+Kind = Literal[
+    "node", "control_plane", "system_node", "disk", "public_ip", "storage_gib_month", "egress_gib"
+]
+UNKNOWN_DATE = "unknown"
+
+Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+Text = Annotated[str, Field(min_length=1)]
+
+
+class PriceRow(BaseModel):
+    """A line of the catalogue. What a cloud charges for and nobody knows has no line."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    provider: Text
+    node_type: Text
+    accelerator: Text
+    accelerator_count: int = Field(ge=0, description="GPUs, or TPU chips (not cores)")
+    accelerator_memory_gib: Positive | None = Field(description="of one; None: unknown")
+    vcpu: int | None = Field(gt=0, description="None: unknown")
+    memory_gib: Positive | None = Field(description="None: unknown")
+    region: Text
+    market: Market
+    usd_per_hour: Positive = Field(description="of the whole node; of a TPU, of the whole slice")
+    unit_sold: Literal["node", "parts", "tpu_8_cores", "tpu_4_chips", "tpu_chip"] = Field(
+        description="what the cloud's own price is for; parts: cores, memory and GPUs apart"
+    )
+    source: Text
+    date: str = Field(description="when the source says it held, YYYY-MM-DD, or unknown")
+    confidence: Literal["A", "B", "C"] = Field(
+        description="A: stands in the source; B: a part is derived; C: the source's was replaced"
+    )
+    snapshot: Snapshot
+    kind: Kind = "node"
+    note: str = ""
+
+    @field_validator("date")
+    @classmethod
+    def _is_iso_or_unknown(cls, text: str) -> str:
+        if text != UNKNOWN_DATE and dt.date.fromisoformat(text).isoformat() != text:
+            raise ValueError("write YYYY-MM-DD or unknown")
+        return text
+
+    @property
+    def row_id(self) -> str:
+        """Names this row among all others: kind, provider, node type, region, market, snapshot."""
+        place = f"{self.provider}/{self.node_type}/{self.region}/{self.market}"
+        return f"{self.kind}/{place}/{self.snapshot}"
+
+    def age_days(self, today: dt.date) -> int | None:
+        """Days since the date of the row; None where that is unknown."""
+        if self.date == UNKNOWN_DATE:
+            return None
+        return (today - dt.date.fromisoformat(self.date)).days

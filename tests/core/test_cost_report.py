@@ -1,0 +1,121 @@
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from pydantic import ValidationError
+
+from cloudgan.core import cost_report
+from cloudgan.core.cost_report import CostPart, CostReport, Durations, Provenance, Totals
+from cloudgan.core.errors import DataError
+from cloudgan.core.price_row import PriceRow
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+ROW = PriceRow(
+    provider="gcp",
+    node_type="n",
+    accelerator="T4",
+    accelerator_count=1,
+    accelerator_memory_gib=16,
+    vcpu=8,
+    memory_gib=30,
+    region="r",
+    market="spot",
+    usd_per_hour=1,
+    unit_sold="node",
+    source="s",
+    date="unknown",
+    confidence="A",
+    snapshot="current",
+)
+
+
+def part(name: str, usd: float | None, **more: Any) -> CostPart:
+    known = {"price_row": ROW.row_id} if usd is not None else {"why_unknown": "nobody knows"}
+    return CostPart(
+        **{"name": name, "seconds": 1, "duration": "program_seconds", "usd": usd} | known | more
+    )
+
+
+def report(*parts: CostPart, **more: Any) -> CostReport:
+    return CostReport(
+        **{
+            "run": "demo",
+            "priced_as": ROW.row_id,
+            "basis": "b",
+            "durations": Durations(steady_epoch_seconds=1, program_seconds=2, billed_seconds=None),
+            "parts": parts,
+            "totals": Totals.of(parts),
+            "rows": (ROW,),
+            "provenance": Provenance(
+                cloudgan="0", today="2026-11-21", measured_on="m", config_hash=None, git_commit=None
+            ),
+        }
+        | more
+    )
+
+
+def test_a_total_is_the_sum_of_what_is_known_and_names_the_rest() -> None:
+    totals = Totals.of((part("a", 1.25), part("b", None), part("c", 0.5), part("d", None)))
+    assert totals.known_usd == 1.75
+    assert totals.unknown == ("b", "d")
+
+
+def test_a_total_with_an_unknown_part_is_at_least_that_much() -> None:
+    assert report(part("a", 1.25), part("egress", None)).total() == (
+        "at least 1.25 USD (unknown: egress)"
+    )
+    assert report(part("a", 1.25)).total() == "1.25 USD"
+
+
+def test_a_total_of_which_nothing_is_known_is_no_zero() -> None:
+    assert report(part("a", None), part("b", None)).total() == "unknown (unknown: a, b)"
+
+
+def test_totals_that_the_parts_do_not_make_are_refused() -> None:
+    parts = (part("a", 1), part("b", None))
+    for wrong in (Totals(known_usd=2, unknown=("b",)), Totals(known_usd=1, unknown=())):
+        with pytest.raises(ValidationError, match="but the parts make"):
+            report(*parts, totals=wrong)
+
+
+def test_a_part_that_is_unknown_says_why_and_a_known_one_by_which_price() -> None:
+    for wrong in (
+        {"usd": None, "why_unknown": None},
+        {"usd": None, "why_unknown": ""},
+        {"usd": 1.0, "why_unknown": "but"},
+        {"usd": 1.0, "price_row": None},
+        {"usd": -1.0},
+        {"usd": float("nan")},
+    ):
+        with pytest.raises(ValidationError):
+            part("a", **({"usd": 1.0} | wrong))
+
+
+def test_a_part_cannot_name_a_price_that_the_report_lacks() -> None:
+    with pytest.raises(ValidationError, match="names a price row"):
+        report(part("a", 1.0), rows=())
+
+
+def test_a_part_cannot_stand_twice() -> None:
+    with pytest.raises(ValidationError, match="one name"):
+        report(part("a", 1.0), part("a", 1.0))
+
+
+def test_another_currency_is_refused() -> None:
+    with pytest.raises(ValidationError, match="currency"):
+        report(part("a", 1.0), currency="EUR")
+
+
+def test_a_report_comes_back_from_its_file(tmp_path: Path) -> None:
+    whole = report(part("a", 0.1), part("b", 0.2), part("c", None))
+    cost_report.write(tmp_path / "cost.json", whole)
+    assert cost_report.read(tmp_path / "cost.json") == whole
+
+
+def test_a_file_that_is_no_report_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "cost.json").write_text('{"run": ""}')
+    with pytest.raises(DataError, match="not a CostReport"):
+        cost_report.read(tmp_path / "cost.json")
