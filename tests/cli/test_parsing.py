@@ -11,6 +11,7 @@ import pytest
 
 from cloudgan.cli.parsing import Program, command
 from cloudgan.core.errors import BudgetError, ConfigError
+from cloudgan.core.settings import child_environment
 
 
 @pytest.fixture
@@ -322,7 +323,13 @@ def test_a_reader_who_has_gone_is_no_fault():
         "Program('cloudgan', 'x', '1', {'go': go}).run(['go'])"
     )
     pipe = subprocess.PIPE
-    with subprocess.Popen([sys.executable, "-c", code], stdin=pipe, stdout=pipe, stderr=pipe) as go:
+    with subprocess.Popen(
+        [sys.executable, "-c", code],
+        env=child_environment(PYTHONUNBUFFERED=None),
+        stdin=pipe,
+        stdout=pipe,
+        stderr=pipe,
+    ) as go:
         go.stdout.close()
         go.stdin.close()
         assert go.stderr.read() == b""
