@@ -2,13 +2,13 @@ from __future__ import annotations
 
 import dataclasses
 import datetime as dt
+from typing import TYPE_CHECKING
 
 import pytest
 
 from cloudgan.core.record import Line, RunRecord
 from cloudgan.cost.catalog import Catalog, load_catalog
 from cloudgan.cost.estimate import price_run, run_times, usd
-from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from cloudgan.core.price_row import PriceRow

@@ -1,10 +1,11 @@
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import pytest
 
 from cloudgan.cost.catalog import Catalog, load_catalog
 from cloudgan.cost.paper import headline_runs, paper_runs, priced_paper_run, priced_paper_runs
-from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from cloudgan.core.cost_report import MeasuredRun

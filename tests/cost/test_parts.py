@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import datetime as dt
 import math
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -10,7 +11,6 @@ from cloudgan.core.record import Line, RunRecord
 from cloudgan.cost.catalog import load_catalog
 from cloudgan.cost.estimate import run_times
 from cloudgan.cost.parts import cost_report
-from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from cloudgan.core.price_row import PriceRow

@@ -175,7 +175,8 @@ class Answers:
         self.upstream = upstream
         self.seen: list[str] = []
         self.status = 0
-        self.cut_bodies = False
+        self.cut_bodies = 0
+        """How many large bodies end in their middle."""
         self.lose_answers = 0
         """How many PUT and POST requests still reach `upstream` but get no answer."""
 
@@ -208,6 +209,7 @@ def _handler(answers: Answers) -> type[BaseHTTPRequestHandler]:
                 answers.lose_answers -= 1
                 self.close_connection = True
             elif answers.cut_bodies and len(content) > 100_000:
+                answers.cut_bodies -= 1
                 self._send(status, headers, content, sent=len(content) // 2)
                 self.close_connection = True
             else:

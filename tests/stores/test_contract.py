@@ -187,12 +187,24 @@ def test_a_transfer_cut_short_leaves_the_old_file(
     answers, address = between
     cloud.make_bucket(bucket := f"cut-{cloud.kind}")
     cloud.open(bucket, "x").put("large", LARGE)
-    answers.cut_bodies = True
+    answers.cut_bodies = 1000
     (tmp_path / "large").write_bytes(b"precious")
     with pytest.raises(StoreError):
         cloud.open(bucket, "x", address).get("large", tmp_path / "large")
     assert (tmp_path / "large").read_bytes() == b"precious"
     assert [path.name for path in tmp_path.iterdir()] == ["large"]
+
+
+def test_a_transfer_cut_short_once_is_made_again(
+    cloud: Cloud, between: tuple[Answers, str], tmp_path: Path
+) -> None:
+    answers, address = between
+    cloud.make_bucket(bucket := f"once-{cloud.kind}")
+    cloud.open(bucket, "x").put("large", LARGE)
+    answers.cut_bodies = 1
+    cloud.open(bucket, "x", address, 4).get("large", tmp_path / "large")
+    assert answers.cut_bodies == 0
+    assert (tmp_path / "large").read_bytes() == LARGE
 
 
 def test_creating_survives_a_lost_answer(cloud: Cloud, between: tuple[Answers, str]) -> None:
