@@ -42,21 +42,19 @@ class RunFolder:
         text = yaml.safe_dump(config.model_dump(mode="json"), sort_keys=False)
         write_whole(self.config_file, text.encode())
 
-    def claim(self, config: RunConfig) -> RunConfig:
-        """Makes this folder the run's, or finds that it is already.
+    def check(self, config: RunConfig) -> None:
+        """Finds whether this folder is free or the run's own.
 
         Raises:
-            ConfigError: Another run lives here.
+            ConfigError: Another run began here.
         """
-        there = self.read_config()
+        there = self.read_config() if self.record_file.exists() else None
         if there and there.mathematics() != config.mathematics():
             found = differences(config.mathematics(), there.mathematics())
             raise ConfigError(
                 f"{self.path} belongs to another run; asked and found there differ in"
                 f" {'; '.join(found)}. Take another --run, or leave these flags out to continue it"
             )
-        self.write_config(config)
-        return config
 
     @contextmanager
     def locked(self) -> Iterator[None]:

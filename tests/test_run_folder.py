@@ -16,23 +16,29 @@ def config(**training):
 
 def test_a_configuration_survives_the_way_through_run_yaml(tmp_path):
     folder = RunFolder(tmp_path / "runs" / "a")
-    folder.claim(config(seed=4))
+    folder.write_config(config(seed=4))
     assert folder.read_config() == config(seed=4)
 
 
-def test_a_longer_run_may_claim_its_folder_again(tmp_path):
+def test_a_longer_run_may_go_on_in_its_folder(tmp_path):
     folder = RunFolder(tmp_path)
-    folder.claim(config(epochs=1))
-    assert folder.claim(config(epochs=2)).training.epochs == 2
+    folder.write_config(config(epochs=1))
+    folder.record_file.touch()
+    folder.check(config(epochs=2))
 
 
-def test_a_folder_of_another_run_is_refused_with_what_differs_and_left_alone(tmp_path):
+def test_a_folder_of_another_run_is_refused_with_what_differs(tmp_path):
     folder = RunFolder(tmp_path)
-    folder.claim(config(seed=1))
-    before = folder.config_file.read_bytes()
+    folder.write_config(config(seed=1))
+    folder.record_file.touch()
     with pytest.raises(ConfigError, match=r"training.seed: 2, 1.*another --run"):
-        folder.claim(config(seed=2))
-    assert folder.config_file.read_bytes() == before
+        folder.check(config(seed=2))
+
+
+def test_a_folder_where_no_run_began_is_free(tmp_path):
+    folder = RunFolder(tmp_path)
+    folder.write_config(config(seed=1))
+    folder.check(config(seed=2))
 
 
 @pytest.mark.parametrize(

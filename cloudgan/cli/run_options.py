@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from cloudgan.core.config import RunConfig, parse_config
+from cloudgan.core.errors import ConfigError
 from cloudgan.run_folder import RunFolder, read_yaml
 
 if TYPE_CHECKING:
@@ -37,6 +38,8 @@ def resolve(
     there = folder.read_config()
     if not config and there:
         given, source = there.model_dump(mode="json"), str(folder.config_file)
+    if all(asked.get(key) is not None for key in _ALTERNATIVES):
+        raise ConfigError("--batch and --global_batch are alternatives: give one of them")
     for dotted, value in asked.items():
         if value is None:
             continue

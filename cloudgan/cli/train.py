@@ -12,7 +12,7 @@ from cloudgan.cli.output import show, shown_progress
 from cloudgan.cli.run_options import resolve
 from cloudgan.cli.tensorflow_import import import_tensorflow
 from cloudgan.core import settings
-from cloudgan.core.errors import ConfigError, Interrupted, TryAgain
+from cloudgan.core.errors import ConfigError, DataError, Interrupted, TryAgain
 from cloudgan.training.workers import LocalWorkers
 
 if TYPE_CHECKING:
@@ -121,10 +121,13 @@ def train_run(
             "strategy multiworker needs --workers=N to start N processes here, or TF_CONFIG to"
             " join processes elsewhere"
         )
+    if not Path(config.data.path).exists() and not set("*?,[") & set(config.data.path):
+        raise DataError(f"--data={config.data.path}: there is no such file or folder")
+    folder.check(config)
     with nullcontext() if supervised or cluster_text else folder.locked():
-        if not supervised:
-            folder.claim(config)
         shards = prepare_showers(config, folder, progress, may_convert=cluster_text is None)
+        if not supervised:
+            folder.write_config(config)
         if starts_workers:
             command = ("train", f"--run={folder.path}", *(["--json"] if json else []))
             LocalWorkers(command, config.training.workers, folder.logs).run()
@@ -154,6 +157,7 @@ def _train_here(
             workers_here=config.training.workers if settings.is_supervised() else 1,
             progress=progress,
         )
+        flag.take_signals()
         outcome = run_training(setting, flag, progress, began_seconds=_BEGAN)
     if outcome.reason == "interrupted":
         raise Interrupted(f"stopped after step {outcome.step}; the same command continues there")

@@ -51,10 +51,12 @@ class Diary:
 
     def begin(self, session: Session) -> None:
         """Shows the epoch that begins."""
-        epochs, order = self._setting.config.training.epochs, self._setting.order
+        training, order = self._setting.config.training, self._setting.order
+        limited = training.max_steps or training.max_seconds
+        of = "" if limited else f"/{training.epochs}"
         left = order.steps_through(session.epoch) - session.step
         self._progress.start(
-            f"epoch {session.epoch + 1}/{epochs}", left * order.global_batch_size, "showers"
+            f"epoch {session.epoch + 1}{of}", left * order.global_batch_size, "showers"
         )
 
     def resumed(self, path: Path, state: State) -> None:

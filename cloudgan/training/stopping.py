@@ -60,11 +60,20 @@ class StopFlag:
         self._reader, self._writer = socket.socketpair()
         self._writer.setblocking(False)
         self._wakeup_before = signal.set_wakeup_fd(self._writer.fileno(), warn_on_full_buffer=False)
-        for number in _BY_SIGNAL:
-            self._before[number] = signal.signal(number, _noted_elsewhere)
+        self._before = {number: signal.getsignal(number) for number in _BY_SIGNAL}
+        self.take_signals()
         self._thread = threading.Thread(target=self._watch, name="signals", daemon=True)
         self._thread.start()
         return self
+
+    def take_signals(self) -> None:
+        """Takes the signals, again after TensorFlow took SIGTERM for its preemption notifier.
+
+        It does so when a multiworker strategy is made, and then tells nobody.
+        """
+        if self._before:
+            for number in _BY_SIGNAL:
+                signal.signal(number, _noted_elsewhere)
 
     def __exit__(self, *_: object) -> None:
         if not self._before:

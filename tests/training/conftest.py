@@ -18,6 +18,13 @@ if collect_ignore_glob == []:
 
     settings.quiet_tensorflow()
 
+    import tensorflow as tf
+
+    # Two logical devices make MirroredStrategy real; TensorFlow takes them before its first op only.
+    tf.config.set_logical_device_configuration(
+        tf.config.list_physical_devices("CPU")[0], [tf.config.LogicalDeviceConfiguration()] * 2
+    )
+
 
 @pytest.fixture(scope="session")
 def shards(tmp_path_factory):
@@ -84,5 +91,3 @@ def free_ports():
         return ports
 
     return find
-
-

@@ -50,9 +50,7 @@ first_rows = strategy.experimental_distribute_values_from_function(
 )
 values = [strategy.experimental_local_results(value) for value in draw(first_rows)]
 hashes = {
-    name: [
-        hashlib.sha256(row.numpy().tobytes()).hexdigest()[:16] for part in parts for row in part
-    ]
+    name: [hashlib.sha256(row.numpy().tobytes()).hexdigest()[:16] for part in parts for row in part]
     for name, parts in zip(("normals", "keep", "flips"), values, strict=True)
 }
 print(json.dumps(hashes), flush=True)

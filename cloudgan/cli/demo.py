@@ -1,0 +1,116 @@
+"""`cloudgan demo`: the whole story on this machine."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+from cloudgan.cli.judgement import judge_run
+from cloudgan.cli.output import show_json, shown_progress
+from cloudgan.cli.pricing import price
+from cloudgan.cli.report import write_report
+from cloudgan.cli.run_options import resolve
+from cloudgan.cli.train import train_run
+from cloudgan.cli.validate import lines as verdict_lines
+from cloudgan.core.errors import ConfigError
+from cloudgan.run_folder import RunFolder
+
+if TYPE_CHECKING:
+    from cloudgan.core.progress import Progress
+    from cloudgan.training.stopping import Reason
+
+SHOWERS = 5000
+HELD_BACK_FRACTION = 0.2
+MAX_STEPS = 2000
+MAX_SECONDS = 180.0
+EPOCHS = 1000  # more than the limits above allow
+
+
+def demo(
+    *,
+    data: str | None = None,
+    run: str = "runs/demo",
+    showers: int = SHOWERS,
+    max_steps: int = MAX_STEPS,
+    max_seconds: float = MAX_SECONDS,
+    seed: int = 0,
+    json: bool = False,
+) -> None:
+    """Simulates showers, trains a GAN, judges and prices it, and writes a report; no account needed.
+
+    Takes at most five minutes on two cores. Given again, it continues where it was stopped.
+
+    Args:
+        data: Your own showers instead of simulated ones.
+        run: Folder of the run; the report is report.html in it.
+        showers: How many to simulate; a fifth is held back.
+        max_steps: Training stops after this many steps ...
+        max_seconds: ... or after this many seconds, whichever comes first.
+        seed: Of every random number.
+        json: Print the result as JSON.
+    """
+    began = time.perf_counter()
+    folder = RunFolder(run)
+    with shown_progress(as_json=json) as progress:
+        source = data or _simulated(folder, showers, seed, progress)
+        asked = {
+            "data.path": source,
+            "data.held_back_fraction": HELD_BACK_FRACTION,
+            "model.preset": "mini",
+            "training.seed": seed,
+            "training.epochs": EPOCHS,
+            "training.max_steps": max_steps,
+            "training.max_seconds": max_seconds,
+        }
+        config, folder = resolve(asked, config=None, run=run)
+        outcome = train_run(config, folder, progress)
+        if outcome is None:
+            raise ConfigError(f"{folder.config_file} asks for several workers; a demo has one")
+        judgement = judge_run(folder, progress)
+        prices = price(folder)
+        progress.start("writing the report")
+        path = write_report(folder, judgement, prices, ended=ending(outcome.reason, outcome.step))
+    seconds = time.perf_counter() - began
+    if json:
+        show_json(
+            {
+                "run": str(folder.path),
+                "report": str(path),
+                "ended": outcome.reason,
+                "step": outcome.step,
+                "train_seconds": round(outcome.train_seconds, 1),
+                "program_seconds": round(seconds, 1),
+                **judgement.as_json(),
+                "cost": prices.as_json(),
+            }
+        )
+        return
+    print(ending(outcome.reason, outcome.step))
+    print("\n".join(verdict_lines(judgement)))
+    print("\n".join(prices.lines()))
+    print(f"{seconds:.0f} s in all; open {path}")
+
+
+def ending(reason: Reason, step: int) -> str:
+    """Says what ended the training."""
+    why = {
+        "max_steps": "because that is the number of steps it was given",
+        "max_seconds": "because the time it was given was over",
+        "finished": "because all epochs were done",
+    }
+    return f"Training ended after {step} steps, {why.get(reason, reason)}."
+
+
+def _simulated(folder: RunFolder, showers: int, seed: int, progress: Progress) -> str:
+    """Writes simulated showers into the run's folder, once; returns their path."""
+    path = folder.path / "showers.h5"
+    if not path.exists():
+        from cloudgan.data.hdf5_writer import write_hdf5
+        from cloudgan.simulation.gflash import simulate
+
+        folder.path.mkdir(parents=True, exist_ok=True)
+        blocks = simulate(showers, seed=seed)
+        progress.start("simulating showers", showers, "showers")
+        attrs = {"source": "cloudgan gflash (parametric)", "seed": seed}
+        write_hdf5(path, blocks, attrs=attrs, progress=progress)
+    return str(path)

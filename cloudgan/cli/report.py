@@ -1,0 +1,175 @@
+"""The page that `demo` writes: what was trained, what it learned, how fast, for how much."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from cloudgan.cli.validate import sections as verdict_sections
+from cloudgan.core import record
+from cloudgan.reports import curves
+from cloudgan.reports.page import (
+    Bullets,
+    Graphic,
+    KeyFigures,
+    Page,
+    Paragraph,
+    Section,
+    Table,
+    write,
+)
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from cloudgan.cli.judgement import Judgement
+    from cloudgan.cli.pricing import Prices
+    from cloudgan.core.record import RunRecord, Started
+    from cloudgan.run_folder import RunFolder
+
+
+def write_report(folder: RunFolder, judgement: Judgement, prices: Prices, *, ended: str) -> Path:
+    """Writes report.html into the run's folder and returns its path."""
+    run = record.read(folder.record_file)
+    started = run.started()
+    if started is None:
+        raise ValueError(f"{folder.record_file} has no start")
+    page = Page(
+        title=f"cloudgan: {folder.path.name}",
+        lead=_lead(judgement, ended),
+        sections=(
+            Section("In short", (_key_figures(run, judgement, prices),)),
+            *verdict_sections(judgement),
+            _losses(run),
+            _throughput(run, started),
+            prices.section(),
+            _provenance(folder, started),
+        ),
+        footer=f"Written by cloudgan {started.versions.get('cloudgan', '')} from"
+        f" {folder.record_file.name}; nothing on this page is loaded from elsewhere.",
+    )
+    path = folder.path / "report.html"
+    write(page, path)
+    return path
+
+
+def _lead(judgement: Judgement, ended: str) -> str:
+    passed = sum(check.passed for check in judgement.verdict.checks)
+    return (
+        f"A generative adversarial network learned electron showers in a calorimeter on this"
+        f" machine. {ended} It passes {passed} of {len(judgement.verdict.checks)} checks on showers"
+        " it never saw; what it did not learn stands below."
+    )
+
+
+def _key_figures(run: RunRecord, judgement: Judgement, prices: Prices) -> KeyFigures:
+    rate, steady = run.samples_per_second(), run.steady_epoch_seconds()
+    after = judgement.comparison
+    profile = after.profile_z.value
+    return KeyFigures(
+        (
+            (_text(rate, ".0f"), "showers per second in training", "first call left out"),
+            (_text(steady, ".1f", " s"), "per epoch", "median, after the first"),
+            (
+                _text(profile, ".1%"),
+                "mean error of the longitudinal profile",
+                f"untrained {_text(judgement.untrained.profile_z.value, '.0%')}",
+            ),
+            prices.key_figure(),
+        )
+    )
+
+
+def _losses(run: RunRecord) -> Section:
+    epochs = run.epochs()
+    steps = [float(epoch.step) for epoch in epochs]
+    totals = {
+        name.replace("_", ", "): [epoch.losses[name]["total"] for epoch in epochs]
+        for name in epochs[0].losses
+    }
+    tested: dict[str, list[float | None]] = {
+        f"{name.replace('_', ', ')}, held back": [
+            epoch.test_losses[name]["total"] if epoch.test_losses else None for epoch in epochs
+        ]
+        for name in epochs[0].losses
+    }
+    terms = {
+        term: [epoch.losses["generator"][term] for epoch in epochs]
+        for term in ("real_fake", "energy", "angle", "ecal_sum", "longitudinal")
+    }
+    return Section(
+        "Losses",
+        (
+            Graphic(
+                curves.lines(
+                    curves.Chart("losses", "Weighted totals", "step", "loss", log_y=True),
+                    steps,
+                    {**totals, **tested},
+                ),
+                "Mean over each epoch. The losses of a GAN do not fall to zero: the two networks"
+                " hold each other up.",
+            ),
+            Graphic(
+                curves.lines(
+                    curves.Chart("terms", "Generator, unweighted terms", "step", "loss", log_y=True),
+                    steps,
+                    terms,
+                ),
+                "real/fake: binary cross-entropy; energy and sum: percent; angle: rad.",
+            ),
+        ),
+    )
+
+
+def _throughput(run: RunRecord, started: Started) -> Section:
+    epochs = run.epochs()
+    chart = curves.Chart("throughput", "Throughput", "epoch", "showers per second", from_zero=True)
+    rates: list[float | None] = [epoch.samples_per_second or None for epoch in epochs]
+    first, steady = run.first_epoch_seconds(), run.steady_epoch_seconds()
+    rows = (
+        ("start-up, until the first step", started.startup_seconds),
+        ("first epoch, with tracing", first),
+        ("of it tracing and compiling", epochs[0].trace_seconds),
+        ("steady epoch, median", steady),
+        ("all validation", sum(epoch.validation_seconds for epoch in epochs)),
+        ("all checkpoints", sum(epoch.checkpoint_seconds for epoch in epochs)),
+        ("program, start to end", run.program_seconds()),
+    )
+    return Section(
+        "Speed",
+        (
+            Graphic(
+                curves.lines(chart, [float(e.epoch + 1) for e in epochs], {"training": rates}),
+                f"Training alone, on {started.hardware.describe()}, batch"
+                f" {started.numerics.global_batch_size}.",
+            ),
+            Table(
+                ("part", "seconds"),
+                tuple((name, None if s is None else round(s, 1)) for name, s in rows),
+                "Where the time went.",
+            ),
+        ),
+    )
+
+
+def _provenance(folder: RunFolder, started: Started) -> Section:
+    config = folder.read_config()
+    preset = config.model if config else None
+    facts = [
+        f"Training showers: {started.training_showers}; held back: {started.held_back_showers}.",
+        *started.told,
+        f"Strategy {started.strategy}, loop {started.loop}, precision {started.numerics.precision},"
+        f" {started.numerics.threads} threads, configuration {started.config_hash}.",
+        "Versions: " + ", ".join(f"{name} {v}" for name, v in started.versions.items()) + ".",
+        f"Commit: {started.git_commit or 'unknown (installed package)'}.",
+    ]
+    method = (
+        "Networks and losses follow the 3DGAN of arXiv:2111.04628, made smaller for a laptop:"
+        " the central 17 x 17 cells, sub-pixel output, averaged generator, a longitudinal term."
+        if preset and preset.networks == "mini"
+        else "Networks and losses follow the 3DGAN of arXiv:2111.04628."
+    )
+    return Section("How it was made", (Paragraph(method), Bullets(tuple(facts))))
+
+
+def _text(value: float | None, form: str, unit: str = "") -> str:
+    return "unknown" if value is None else f"{value:{form}}{unit}"
