@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 Target = Literal["auto", "tfrecord", "hdf5"]
 RECORDS_PER_SHARD = 1024
 """About 5 MB of showers at 1 % occupancy: 4 shards make a group that fits in any page cache."""
+MIXED = ("The files differ in unit or columns: written as GeV*50, public layout.",)
 BLOCK = 64
 WRITER = "cloudgan.data.shard_writer"  # imported on use: it needs TensorFlow
 
@@ -46,42 +47,35 @@ def convert(
 ) -> Converted:
     """Reads `source` and writes it to `target`, a folder of shards or an HDF5 file.
 
-    Several HDF5 files, or one, go to shards and back with every dataset, dtype and attribute. HDF5 files
-    that differ in unit or columns are written together as GeV*50 in the public layout, and that is told.
+    HDF5 goes to shards and back with every bit. Files that differ in unit or columns are written to
+    one HDF5 file as GeV*50, and that is told. A target is replaced only by a finished one.
 
     Args:
         source: What `open_source` understands.
         target: A folder for shards, a name ending in .h5 or .hdf5 for HDF5.
         to: Kind of target; auto decides by its suffix.
         records_per_shard: Showers per shard; each shard is of one source file.
-        overwrite: Replaces a finished target. It is replaced when the new one is complete.
+        overwrite: Allows to replace a finished target.
         progress: Told of each block.
 
     Raises:
         ConfigError: The target exists, or is of no known kind.
-        DataError: The source is damaged; the target is as it was.
-        CloudganError: The disk is full; the target is as it was.
+        CloudganError: The source is damaged (DataError) or the disk full; the target is as it was.
     """
     progress, target = progress or Silent(), Path(target)
     kind = _kind(target, to)
-    if records_per_shard < 1:
-        raise ConfigError(f"records_per_shard is {records_per_shard}; at least 1 is needed")
     _refuse_existing(target, kind, overwrite=overwrite)
     opened = open_source(source) if isinstance(source, str) else source
     _refuse_itself(opened, target)
-    told = list(opened.describe())
+    told = opened.describe() + (MIXED if kind == "hdf5" and not _alike(opened) else ())
     for line in told:
         progress.say(line)
     progress.start(f"Converting to {target}", opened.count, "showers")
     if kind == "tfrecord":
         _write_shards(opened, target, records_per_shard, progress)
-    elif _alike(opened):
-        _write_as_it_was(opened, target, progress)
     else:
-        told.append("The files differ in unit or columns: written as GeV*50, public layout.")
-        progress.say(told[-1])
-        write_hdf5(target, opened.blocks(BLOCK), progress=progress)
-    return Converted(target, opened.count, tuple(told))
+        _write_hdf5(opened, target, progress)
+    return Converted(target, opened.count, told)
 
 
 def is_current(target: Path | str, source: ShowerSource) -> bool:
@@ -120,14 +114,19 @@ def _refuse_existing(target: Path, kind: str, *, overwrite: bool) -> None:
         raise ConfigError(f"{target} is a folder; name a file such as {target}/showers.h5")
     if kind == "tfrecord" and not target.is_dir():
         raise ConfigError(f"{target} is a file; shards need a folder")
-    foreign = [] if kind == "hdf5" else [p.name for p in target.iterdir() if not _is_ours(p)]
-    if foreign:
-        raise ConfigError(
-            f"{target} holds other files ({min(foreign)}, ...); convert writes to a folder of"
-            " its own"
-        )
+    if kind == "tfrecord":
+        _refuse_foreign(target)
     if not overwrite and (kind == "hdf5" or (target / MANIFEST).exists()):
         raise ConfigError(f"{target} exists already; --overwrite replaces it")
+
+
+def _refuse_foreign(folder: Path) -> None:
+    foreign = [path.name for path in folder.iterdir() if not _is_ours(path)]
+    if foreign:
+        raise ConfigError(
+            f"{folder} holds other files ({min(foreign)}, ...); convert writes to a folder of"
+            " its own"
+        )
 
 
 def _is_ours(path: Path) -> bool:
@@ -142,10 +141,14 @@ def _refuse_itself(source: ShowerSource, target: Path) -> None:
 
 
 def _write_shards(source: ShowerSource, target: Path, per_shard: int, progress: Progress) -> None:
+    if per_shard < 1:
+        raise ConfigError(f"records_per_shard is {per_shard}; at least 1 is needed")
     writer_module = _shard_writer()
     beside = target.with_name(target.name + ".tmp")
     try:
-        shutil.rmtree(beside, ignore_errors=True)  # an earlier conversion was interrupted
+        if beside.exists():  # an earlier conversion was interrupted
+            _refuse_foreign(beside)
+            shutil.rmtree(beside)
         beside.mkdir(parents=True)
     except OSError as error:
         raise ConfigError(f"{target} cannot be written: {error.strerror}") from error
@@ -183,7 +186,10 @@ def _alike(source: ShowerSource) -> bool:
     )
 
 
-def _write_as_it_was(source: ShowerSource, target: Path, progress: Progress) -> None:
+def _write_hdf5(source: ShowerSource, target: Path, progress: Progress) -> None:
+    if not _alike(source):
+        write_hdf5(target, source.blocks(BLOCK), progress=progress)
+        return
     with Hdf5Writer(target, source.files[0].info.attributes) as writer:
         for file in source.files:
             for block in file.raw_blocks(BLOCK):

@@ -15,6 +15,8 @@ import tensorflow as tf
 from cloudgan.core.errors import ConfigError, DataError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from cloudgan.data.order import Order
     from cloudgan.data.training_set import TrainingSet
 
@@ -38,23 +40,13 @@ def feed(
     Each element is a dict of image (B, X, Y, Z, 1), energy, angle and ecal (B, 1), float32, and step
     and first_row (1,), int64: the row of the global batch where the element begins.
 
-    Args:
-        training_set: Reads the showers.
-        order: Says which shower stands in which row.
-        worker_first_replica: Number, in the whole job, of this worker's first replica.
-        local_replicas: Replicas of this worker.
-        replicas: Replicas of the whole job.
-        start_step: Step of the first element.
-        threads: Elements read at the same time; TensorFlow decides by default.
+    `training_set` is read in `order` from `start_step` on, by `threads` readers (TensorFlow decides by
+    default). This worker has `local_replicas` of the job's `replicas`, `worker_first_replica` first.
 
     Raises:
         ConfigError: The replicas do not divide the global batch.
     """
-    if order.global_batch_size % replicas:
-        raise ConfigError(
-            f"a global batch of {order.global_batch_size} cannot be shared by {replicas} replicas"
-        )
-    batch = order.global_batch_size // replicas
+    batch = _share(order.global_batch_size, replicas)
 
     def read(element: np.int64) -> tuple[np.ndarray[Any, Any], ...]:
         step = start_step + int(element) // local_replicas
@@ -63,26 +55,44 @@ def feed(
         place = (np.array([step], np.int64), np.array([first_row], np.int64))
         return (showers.image[..., np.newaxis], *showers[1:], *place)
 
-    shapes = ((batch, *training_set.view.shape, 1), *[(batch, 1)] * 3, (1,), (1,))
+    elements = tf.data.Dataset.counter().map(
+        _reader(read, batch, training_set.view.shape),
+        num_parallel_calls=threads or tf.data.AUTOTUNE,
+        deterministic=True,
+    )
+    options = tf.data.Options()
+    options.deterministic = True
+    options.experimental_distribute.auto_shard_policy = tf.data.experimental.AutoShardPolicy.OFF
+    return elements.prefetch(tf.data.AUTOTUNE).with_options(options)
+
+
+def _share(global_batch_size: int, replicas: int) -> int:
+    if global_batch_size % replicas:
+        raise ConfigError(
+            f"a global batch of {global_batch_size} cannot be shared by {replicas} replicas; use"
+            f" --global_batch={-(-global_batch_size // replicas) * replicas}"
+        )
+    return global_batch_size // replicas
+
+
+def _reader(
+    read: Callable[[np.int64], tuple[np.ndarray[Any, Any], ...]],
+    batch: int,
+    image_shape: tuple[int, int, int],
+) -> Callable[[tf.Tensor], dict[str, tf.Tensor]]:
+    """Wraps `read` for the graph, with names and static shapes."""
+    names = (*FLOATS, *INTEGERS)
+    shapes = ((batch, *image_shape, 1), *[(batch, 1)] * 3, (1,), (1,))
     types = (tf.float32,) * len(FLOATS) + (tf.int64,) * len(INTEGERS)
 
     def element(number: tf.Tensor) -> dict[str, tf.Tensor]:
         values = tf.numpy_function(read, [number], types, stateful=False)
-        named = dict(zip((*FLOATS, *INTEGERS), values, strict=True))
         return {
             name: tf.ensure_shape(value, shape)
-            for (name, value), shape in zip(named.items(), shapes, strict=True)
+            for name, value, shape in zip(names, values, shapes, strict=True)
         }
 
-    options = tf.data.Options()
-    options.deterministic = True
-    options.experimental_distribute.auto_shard_policy = tf.data.experimental.AutoShardPolicy.OFF
-    return (
-        tf.data.Dataset.counter()
-        .map(element, num_parallel_calls=threads or tf.data.AUTOTUNE, deterministic=True)
-        .prefetch(tf.data.AUTOTUNE)
-        .with_options(options)
-    )
+    return element
 
 
 def reader_error(error: BaseException) -> DataError | None:

@@ -111,7 +111,10 @@ class TrainingSet:
         return self.view.prepare(self._read(self._records(rows))).batch()
 
     def held_back(self, limit: int | None = None) -> Showers:
-        """Returns held-back showers, whole (not cut to the view), in GeV, the first `limit`."""
+        """Returns held-back showers, whole (not cut to the view), in GeV, the first `limit`.
+
+        They are dense: 260 kB each at 51 x 51 x 25 cells, so give a limit for a large set.
+        """
         count = self.held_back_count if limit is None else min(limit, self.held_back_count)
         showers = self._read(np.arange(count) * self._every + self._every - 1)
         ecal = np.asarray(showers.cells.dense(), np.float32)

@@ -165,6 +165,14 @@ def test_targets_that_would_harm_are_refused(tmp_path, public_hdf5):
         convert(str(tmp_path / "set"), tmp_path / "set", overwrite=True)
 
 
+def test_a_folder_of_the_users_beside_the_target_is_not_removed(tmp_path, public_hdf5):
+    (tmp_path / "set.tmp").mkdir()
+    (tmp_path / "set.tmp" / "thesis.tex").touch()
+    with pytest.raises(ConfigError, match=r"set\.tmp holds other files"):
+        convert(str(public_hdf5), tmp_path / "set")
+    assert (tmp_path / "set.tmp" / "thesis.tex").exists()
+
+
 def test_a_changed_source_is_noticed(tmp_path, public_hdf5, write_hdf5_file):
     target = tmp_path / "set"
     assert not is_current(target, open_source(str(public_hdf5)))

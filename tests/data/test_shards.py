@@ -68,6 +68,9 @@ def test_sources_in_different_units_are_read_in_gev(tmp_path, write_hdf5_file, w
     both = reader.read(np.arange(40), []).cells.dense()
     np.testing.assert_allclose(both[:20], both[20:], rtol=1e-6)
     assert [file.info.ecal_per_gev for file in reader.files()] == [50, 1]
+    for file, per_gev in zip(reader.files(), (50, 1), strict=True):
+        raw = np.concatenate([block.ecal for block in file.raw_blocks(5)])
+        np.testing.assert_allclose(raw / per_gev, both[:20], rtol=1e-6)
 
 
 def test_threads_read_the_same(shards):

@@ -1,0 +1,14 @@
+from __future__ import annotations
+
+import subprocess
+import sys
+
+PROGRAM = """
+import sys
+import cloudgan.data.convert, cloudgan.data.order, cloudgan.data.source, cloudgan.data.training_set
+sys.exit("tensorflow" in sys.modules)
+"""
+
+
+def test_showers_are_read_and_ordered_without_tensorflow():
+    assert subprocess.run([sys.executable, "-c", PROGRAM], check=False).returncode == 0
