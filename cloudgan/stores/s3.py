@@ -98,7 +98,9 @@ class S3Store:
     def read(self, name: str) -> bytes:
         """Downloads an object; see `Store.read`."""
         with self._told(name):
-            content: bytes = self._client.get_object(**self._at(name))["Body"].read()
+            answer = self._client.get_object(**self._at(name))
+            with contextlib.closing(answer["Body"]) as body:
+                content: bytes = body.read()
         return content
 
     def list(self, prefix: str = "") -> tuple[str, ...]:
@@ -127,8 +129,10 @@ class S3Store:
         for left in reversed(range(_DOWNLOADS)):
             file.seek(0)
             file.truncate()
+            answer = self._client.get_object(**self._at(name))
             try:
-                shutil.copyfileobj(self._client.get_object(**self._at(name))["Body"], file)
+                with contextlib.closing(answer["Body"]) as body:
+                    shutil.copyfileobj(body, file)
             except _CUT_SHORT:  # botocore retries requests, but not their bodies
                 if not left:
                     raise

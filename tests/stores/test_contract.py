@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from cloudgan.stores import Store
     from tests.stores.conftest import Answers, Cloud
 
+pytestmark = pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning")  # see conftest
+
 LARGE = bytes(range(256)) * 20_000  # 5 MB, which takes several requests or chunks
 
 
