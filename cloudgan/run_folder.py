@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,6 +12,11 @@ import yaml
 
 from cloudgan.core.config import RunConfig, differences, parse_config
 from cloudgan.core.errors import ConfigError, DataError
+
+if sys.platform == "win32":
+    fcntl = None
+else:
+    import fcntl
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -63,8 +69,8 @@ class RunFolder:
         Raises:
             ConfigError: One does already.
         """
-        import fcntl  # not on Windows, where nothing trains
-
+        if fcntl is None:
+            raise ConfigError("training needs Linux or macOS; use WSL on Windows")
         self.path.mkdir(parents=True, exist_ok=True)
         with (self.path / ".lock").open("a+") as file:
             try:

@@ -66,28 +66,22 @@ def demo(
         outcome = train_run(config, folder, progress)
         if outcome is None:
             raise ConfigError(f"{folder.config_file} asks for several workers; a demo has one")
-        judgement = judge_run(folder, progress)
-        prices = price(folder)
+        judgement, prices = judge_run(folder, progress), price(folder)
         progress.start("writing the report")
         path = write_report(folder, judgement, prices, ended=ending(outcome.reason, outcome.step))
     seconds = time.perf_counter() - began
     if json:
-        show_json(
-            {
-                "run": str(folder.path),
-                "report": str(path),
-                "ended": outcome.reason,
-                "step": outcome.step,
-                "train_seconds": round(outcome.train_seconds, 1),
-                "program_seconds": round(seconds, 1),
-                **judgement.as_json(),
-                "cost": prices.as_json(),
-            }
-        )
+        facts = {
+            "run": str(folder.path),
+            "report": str(path),
+            "ended": outcome.reason,
+            "train_seconds": round(outcome.train_seconds, 1),
+            "program_seconds": round(seconds, 1),
+        }
+        show_json(facts | judgement.as_json() | {"cost": prices.as_json()})
         return
     print(ending(outcome.reason, outcome.step))
-    print("\n".join(verdict_lines(judgement)))
-    print("\n".join(prices.lines()))
+    print("\n".join([*verdict_lines(judgement), *prices.lines()]))
     print(f"{seconds:.0f} s in all; open {path}")
 
 

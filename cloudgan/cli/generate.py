@@ -77,7 +77,9 @@ def load_generator(folder: RunFolder, step: int | None) -> TrainedGenerator:
     from cloudgan.training.generating import TrainedGenerator
 
     config = folder.read_config()
-    checkpoints = Checkpoints(folder.checkpoints, keep=1, url=config.checkpoint.url if config else "")
+    checkpoints = Checkpoints(
+        folder.checkpoints, keep=1, url=config.checkpoint.url if config else ""
+    )
     path = checkpoints.latest() if step is None else checkpoints.path_of(step)
     if path is None or not path.exists():
         have = ", ".join(map(str, checkpoints.steps())) or "none"
@@ -98,9 +100,7 @@ def _conditions(
     import numpy as np
 
     summary = generator.state.summary
-    energies = (
-        parse_range("energy_gev", energy_gev) if energy_gev else summary.energy_range_gev
-    )
+    energies = parse_range("energy_gev", energy_gev) if energy_gev else summary.energy_range_gev
     if theta_deg:
         thetas = parse_range("theta_deg", theta_deg)
     else:

@@ -108,25 +108,21 @@ def _reference(
     try:
         ecal = central(showers.ecal_gev, shape)
     except ValueError as error:
-        raise DataError(f"{against or folder.shards}: {error}, which the generator makes") from error
+        raise DataError(
+            f"{against or folder.shards}: {error}, which the generator makes"
+        ) from error
     # The angle of a cut image is not that of the whole one, and the generator saw cut ones.
     return name, Showers(ecal, showers.energy_gev, showers.theta_rad, measured_angle(ecal))
 
 
 def _held_back(folder: RunFolder, generator: TrainedGenerator, limit: int) -> Showers:
-    from cloudgan.data.image_view import ImageView
-    from cloudgan.data.manifest import MANIFEST
-    from cloudgan.data.training_set import TrainingSet
+    from cloudgan.data.manifest import has_manifest
+    from cloudgan.data.training_set import open_training_set
 
     config = generator.state.config
     named = Path(config.data.path)
-    shards = named if (named / MANIFEST).exists() else folder.shards
-    return TrainingSet.open(
-        shards,
-        ImageView(config.model.image_shape, config.model.image_scale, config.model.image_power),
-        held_back_fraction=config.data.held_back_fraction,
-        cache="none",
-    ).held_back(limit)
+    shards = named if has_manifest(named) else folder.shards
+    return open_training_set(shards, config.model, config.data, cache="none").held_back(limit)
 
 
 def _first(against: str, limit: int) -> Showers:

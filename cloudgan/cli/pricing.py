@@ -47,7 +47,9 @@ class Prices:
     def lines(self) -> Iterator[str]:
         """For people: the run's own cost, then each offer."""
         priced_as = self.report.priced_as
-        yield f"cost of this run: {self.report.total()}" + (f", as {priced_as}" if priced_as else "")
+        yield f"cost of this run: {self.report.total()}" + (
+            f", as {priced_as}" if priced_as else ""
+        )
         if not self.report.elsewhere:
             return
         yield "if a node were as fast as this machine (a bound: not measured there):"
@@ -77,7 +79,17 @@ class Prices:
         from cloudgan.reports.page import Paragraph, Section, Table
 
         offers = Table(
-            ("cloud", "node", "region", "market", "USD/h", "USD/epoch", "USD/run", "priced", "source"),
+            (
+                "cloud",
+                "node",
+                "region",
+                "market",
+                "USD/h",
+                "USD/epoch",
+                "USD/run",
+                "priced",
+                "source",
+            ),
             tuple(_row(offer) for offer in self.report.elsewhere),
             "Real offers of three clouds, the cheapest region of each. Prices without a date are as"
             " old as their source.",

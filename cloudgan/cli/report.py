@@ -40,7 +40,7 @@ def write_report(folder: RunFolder, judgement: Judgement, prices: Prices, *, end
             Section("In short", (_key_figures(run, judgement, prices),)),
             *verdict_sections(judgement),
             _losses(run),
-            _throughput(run, started),
+            _speed(run, started),
             prices.section(),
             _provenance(folder, started),
         ),
@@ -82,16 +82,13 @@ def _key_figures(run: RunRecord, judgement: Judgement, prices: Prices) -> KeyFig
 def _losses(run: RunRecord) -> Section:
     epochs = run.epochs()
     steps = [float(epoch.step) for epoch in epochs]
-    totals = {
-        name.replace("_", ", "): [epoch.losses[name]["total"] for epoch in epochs]
-        for name in epochs[0].losses
-    }
-    tested: dict[str, list[float | None]] = {
-        f"{name.replace('_', ', ')}, held back": [
+    totals: dict[str, list[float | None]] = {}
+    for name in epochs[0].losses:
+        label = name.replace("_", ", ")
+        totals[label] = [epoch.losses[name]["total"] for epoch in epochs]
+        totals[f"{label}, held back"] = [
             epoch.test_losses[name]["total"] if epoch.test_losses else None for epoch in epochs
         ]
-        for name in epochs[0].losses
-    }
     terms = {
         term: [epoch.losses["generator"][term] for epoch in epochs]
         for term in ("real_fake", "energy", "angle", "ecal_sum", "longitudinal")
@@ -100,40 +97,26 @@ def _losses(run: RunRecord) -> Section:
         "Losses",
         (
             Graphic(
-                curves.lines(
-                    curves.Chart("losses", "Weighted totals", "step", "loss", log_y=True),
-                    steps,
-                    {**totals, **tested},
-                ),
+                curves.lines(_loss_chart("losses", "Weighted totals"), steps, totals),
                 "Mean over each epoch. The losses of a GAN do not fall to zero: the two networks"
                 " hold each other up.",
             ),
             Graphic(
-                curves.lines(
-                    curves.Chart("terms", "Generator, unweighted terms", "step", "loss", log_y=True),
-                    steps,
-                    terms,
-                ),
+                curves.lines(_loss_chart("terms", "Generator, unweighted terms"), steps, terms),
                 "real/fake: binary cross-entropy; energy and sum: percent; angle: rad.",
             ),
         ),
     )
 
 
-def _throughput(run: RunRecord, started: Started) -> Section:
+def _loss_chart(name: str, title: str) -> curves.Chart:
+    return curves.Chart(name, title, "step", "loss", log_y=True)
+
+
+def _speed(run: RunRecord, started: Started) -> Section:
     epochs = run.epochs()
     chart = curves.Chart("throughput", "Throughput", "epoch", "showers per second", from_zero=True)
     rates: list[float | None] = [epoch.samples_per_second or None for epoch in epochs]
-    first, steady = run.first_epoch_seconds(), run.steady_epoch_seconds()
-    rows = (
-        ("start-up, until the first step", started.startup_seconds),
-        ("first epoch, with tracing", first),
-        ("of it tracing and compiling", epochs[0].trace_seconds),
-        ("steady epoch, median", steady),
-        ("all validation", sum(epoch.validation_seconds for epoch in epochs)),
-        ("all checkpoints", sum(epoch.checkpoint_seconds for epoch in epochs)),
-        ("program, start to end", run.program_seconds()),
-    )
     return Section(
         "Speed",
         (
@@ -142,12 +125,26 @@ def _throughput(run: RunRecord, started: Started) -> Section:
                 f"Training alone, on {started.hardware.describe()}, batch"
                 f" {started.numerics.global_batch_size}.",
             ),
-            Table(
-                ("part", "seconds"),
-                tuple((name, None if s is None else round(s, 1)) for name, s in rows),
-                "Where the time went.",
-            ),
+            _durations(run, started),
         ),
+    )
+
+
+def _durations(run: RunRecord, started: Started) -> Table:
+    epochs = run.epochs()
+    rows = (
+        ("start-up, until the first step", started.startup_seconds),
+        ("first epoch, with tracing", run.first_epoch_seconds()),
+        ("of it tracing and compiling", epochs[0].trace_seconds),
+        ("steady epoch, median", run.steady_epoch_seconds()),
+        ("all validation", sum(epoch.validation_seconds for epoch in epochs)),
+        ("all checkpoints", sum(epoch.checkpoint_seconds for epoch in epochs)),
+        ("program, start to end", run.program_seconds()),
+    )
+    return Table(
+        ("part", "seconds"),
+        tuple((name, None if s is None else round(s, 1)) for name, s in rows),
+        "Where the time went.",
     )
 
 
@@ -157,8 +154,11 @@ def _provenance(folder: RunFolder, started: Started) -> Section:
     facts = [
         f"Training showers: {started.training_showers}; held back: {started.held_back_showers}.",
         *started.told,
-        f"Strategy {started.strategy}, loop {started.loop}, precision {started.numerics.precision},"
-        f" {started.numerics.threads} threads, configuration {started.config_hash}.",
+        (
+            f"Strategy {started.strategy}, loop {started.loop}, precision"
+            f" {started.numerics.precision}, {started.numerics.threads} threads,"
+            f" {started.numerics.kernels}, configuration {started.config_hash}."
+        ),
         "Versions: " + ", ".join(f"{name} {v}" for name, v in started.versions.items()) + ".",
         f"Commit: {started.git_commit or 'unknown (installed package)'}.",
     ]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal
 
 from cloudgan.cli.output import show_json
 
@@ -24,7 +24,7 @@ def schema(
     from cloudgan.core.launch import Launch
     from cloudgan.core.record import Line
 
-    kinds = {
+    kinds: dict[str, Any] = {
         "run.yaml": RunConfig,
         "record.jsonl": Line,
         "launch.json": Launch,

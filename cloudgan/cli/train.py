@@ -135,9 +135,7 @@ def train_run(
         return _train_here(config, folder, shards, progress)
 
 
-def _train_here(
-    config: RunConfig, folder: RunFolder, shards: Path, progress: Progress
-) -> Outcome:
+def _train_here(config: RunConfig, folder: RunFolder, shards: Path, progress: Progress) -> Outcome:
     progress.start("waking TensorFlow up")
     import_tensorflow()
     from cloudgan.training.run import train as run_training
@@ -176,14 +174,14 @@ def prepare_showers(
         ConfigError: Other processes would each have to convert the same file.
     """
     from cloudgan.data.convert import convert, is_current
-    from cloudgan.data.manifest import MANIFEST
+    from cloudgan.data.manifest import has_manifest
     from cloudgan.data.source import open_source
 
     named = Path(config.data.path)
-    if (named / MANIFEST).exists():
+    if has_manifest(named):
         return named
     if not may_convert:
-        if (folder.shards / MANIFEST).exists():
+        if has_manifest(folder.shards):
             return folder.shards
         raise ConfigError(
             f"{config.data.path} is not a folder of shards, which workers on several machines"

@@ -13,7 +13,7 @@ from cloudgan.run_folder import RunFolder
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from cloudgan.reports.page import Section
+    from cloudgan.reports.page import Section, Table
 
 
 def validate(
@@ -105,7 +105,9 @@ def sections(judgement: Judgement) -> Iterator[Section]:
             _before_and_after(judgement),
         ),
     )
-    wrong = Bullets(verdict.not_learned) if verdict.not_learned else Paragraph("Nothing measured here.")
+    wrong = (
+        Bullets(verdict.not_learned) if verdict.not_learned else Paragraph("Nothing measured here.")
+    )
     notes = (Bullets(verdict.notes),) if verdict.notes else ()
     yield Section("What it did not learn", (wrong, *notes))
     captions = {
@@ -119,7 +121,7 @@ def sections(judgement: Judgement) -> Iterator[Section]:
     yield Section("Showers", tuple(Graphic(svg, captions[name]) for name, svg in drawn.items()))
 
 
-def _before_and_after(judgement: Judgement) -> object:
+def _before_and_after(judgement: Judgement) -> Table:
     from cloudgan.reports.page import Table
 
     before, after = judgement.untrained, judgement.comparison

@@ -86,9 +86,7 @@ class TrainingConfig(_Part):
                 " use strategy multiworker"
             )
         if self.strategy == "one" and (self.replicas or 1) > 1:
-            raise ValueError(
-                f"strategy 'one' has one replica, {self.replicas} asked; use mirrored"
-            )
+            raise ValueError(f"strategy 'one' has one replica, {self.replicas} asked; use mirrored")
         return self
 
 
@@ -143,16 +141,17 @@ class RunConfig(_Part):
 
     def mathematics(self) -> dict[str, Any]:
         """The keys that decide which numbers come out; the others may change between resumes."""
-        free = {
+        outside: dict[str, Any] = {
+            "name": True,
+            "checkpoint": True,
+            "schema_version": True,
             "training": {
                 *("loop", "strategy", "workers", "replicas", "threads", "epochs", "max_steps"),
                 *("max_seconds", "steps_per_loop", "validation_showers", "tensorboard"),
             },
             "data": {"cache"},
         }
-        return self.model_dump(
-            mode="json", exclude={"name": True, "checkpoint": True, "schema_version": True} | free
-        )
+        return self.model_dump(mode="json", exclude=outside)
 
     def config_hash(self) -> str:
         """Sixteen hexadecimal digits of `mathematics`."""

@@ -33,7 +33,9 @@ class Hardware(BaseModel):
         """Returns one line for people."""
         found = ", ".join(f"{a.count} x {a.name}" for a in self.accelerators)
         memory = f"{self.memory_gib:.0f} GiB" if self.memory_gib else "unknown memory"
-        return (found + " on " if found else "") + f"{self.cores} cores of {self.processor}, {memory}"
+        return (
+            found + " on " if found else ""
+        ) + f"{self.cores} cores of {self.processor}, {memory}"
 
 
 def this_machine(accelerators: tuple[Accelerator, ...] = ()) -> Hardware:

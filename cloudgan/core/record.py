@@ -41,6 +41,7 @@ class Numerics(BaseModel):
     workers: int
     global_batch_size: int
     precision: str
+    kernels: str = Field(description="oneDNN or Eigen: which library convolves on a CPU")
     tensorflow: str
     keras: str
 

@@ -12,6 +12,9 @@ LogFormat = Literal["text", "json"]
 _NO = frozenset({"", "0", "false", "no", "off"})
 _QUIET_TENSORFLOW = {
     "TF_CPP_MIN_LOG_LEVEL": "3",  # a machine without a GPU is an "error"; real ones raise
+    # Off by default on processors without AVX-512, where it makes a step two to three times faster;
+    # said aloud everywhere, because the bits of a resumed run depend on it.
+    "TF_ENABLE_ONEDNN_OPTS": "1",
     "GRPC_VERBOSITY": "ERROR",
     "KERAS_BACKEND": "tensorflow",
 }

@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from cloudgan.core.config import DataConfig
+    from cloudgan.core.presets import Preset
+
 Cache = Literal["auto", "memory", "none"]
 AUTO_CACHE_BYTES = 2 << 30
 READ_BLOCK = 512
@@ -152,3 +155,25 @@ class TrainingSet:
             parts.append(self.view.prepare(self._read(self._records(rows))))
             progress.advance(len(rows))
         return join_prepared(parts)
+
+
+def open_training_set(
+    folder: Path | str,
+    model: Preset,
+    data: DataConfig,
+    *,
+    cache: Cache | None = None,
+    progress: Progress | None = None,
+) -> TrainingSet:
+    """Opens shards as a run's configuration says; `cache` overrides its own.
+
+    Raises:
+        DataError: As `TrainingSet.open`.
+    """
+    return TrainingSet.open(
+        folder,
+        ImageView(shape=model.image_shape, scale=model.image_scale, power=model.image_power),
+        held_back_fraction=data.held_back_fraction,
+        cache=cache or data.cache,
+        progress=progress,
+    )

@@ -10,7 +10,6 @@ from __future__ import annotations
 import io
 import re
 import zipfile
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -25,6 +24,7 @@ from cloudgan.stores import open_store
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+    from pathlib import Path
 
 _META = "meta.json"
 _NAME = re.compile(r"step-(\d{9})\.npz")
@@ -62,7 +62,8 @@ class Checkpoints:
         """
         buffer = io.BytesIO()
         meta = np.frombuffer(state.model_dump_json().encode(), np.uint8)
-        np.savez(buffer, **arrays, **{_META: meta})
+        everything: dict[str, Any] = {**arrays, _META: meta}
+        np.savez(buffer, **everything)
         path = self._folder / f"step-{state.step:09d}.npz"
         self._folder.mkdir(parents=True, exist_ok=True)
         try:
@@ -138,7 +139,9 @@ def restore(path: Path, variables: Mapping[str, Any]) -> State:
         try:
             arrays = {name: archive[name] for name in variables}
         except (zipfile.BadZipFile, ValueError, OSError) as error:
-            raise DataError(f"{path}: damaged ({error}); delete it to use the one before") from error
+            raise DataError(
+                f"{path}: damaged ({error}); delete it to use the one before"
+            ) from error
     for name, variable in variables.items():
         if tuple(variable.shape) != arrays[name].shape:
             raise DataError(

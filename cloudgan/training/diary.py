@@ -63,9 +63,7 @@ class Diary:
         """Notes that training goes on, and whether to the same bits."""
         changes = self._setting.numbers_change()
         self.write(
-            record.Resumed(
-                time=utc_now(), step=state.step, path=str(path), numbers_change=changes
-            )
+            record.Resumed(time=utc_now(), step=state.step, path=str(path), numbers_change=changes)
         )
         self._progress.say(f"continues after step {state.step} ({path})")
         if changes:

@@ -96,7 +96,9 @@ class TrainedGenerator:
         with draws.at(tf.zeros((), tf.int64), tf.constant(rows.start, tf.int64), Call.GENERATE):
             latent = latent_of(self.preset, draws, energy, angle)
         image = self._network(latent, training=False).numpy()[..., 0]
-        ecal = image ** np.float32(1 / self.preset.image_power) / np.float32(self.preset.image_scale)
+        ecal = image ** np.float32(1 / self.preset.image_power) / np.float32(
+            self.preset.image_scale
+        )
         ecal[ecal < LEAST_CELL_GEV] = 0
         theta = conditions.theta_rad
         return Showers(

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 import keras
 import tensorflow as tf
 
+from cloudgan.core import settings
 from cloudgan.core.errors import ConfigError
 from cloudgan.core.hardware import this_machine
 from cloudgan.core.record import Numerics
 from cloudgan.data.order import Order
-from cloudgan.data.image_view import ImageView
-from cloudgan.data.training_set import TrainingSet
+from cloudgan.data.training_set import TrainingSet, open_training_set
 from cloudgan.training.checkpoint import Checkpoints, State, read_state
 from cloudgan.training.strategy import (
     Cluster,
@@ -78,7 +78,9 @@ class Setting:
             return ()
         before = self.saved[1].numerics.model_dump()
         now = self.numerics.model_dump()
-        return tuple(f"{key}: {before[key]} -> {now[key]}" for key in now if now[key] != before[key])
+        return tuple(
+            f"{key}: {before[key]} -> {now[key]}" for key in now if now[key] != before[key]
+        )
 
 
 def make_setting(
@@ -108,52 +110,52 @@ def make_setting(
     checkpoints = Checkpoints(folder.checkpoints, keep=checkpoint.keep, url=checkpoint.url)
     latest = checkpoints.latest()
     saved = (latest, read_state(latest)) if latest else None
-    machine = this_machine()
     threads = config.training.threads or (
-        saved[1].numerics.threads if saved else max(1, machine.cores // workers_here)
+        saved[1].numerics.threads if saved else max(1, this_machine().cores // workers_here)
     )
     set_up_devices(config.training, threads=threads)
     name = choose(config.training, cluster)
     strategy = make_strategy(config, name)
-    replicas = int(strategy.num_replicas_in_sync)
-    global_batch = _global_batch(config, replicas, saved[1] if saved else None)
-    numerics = Numerics(
-        processor=machine.processor,
-        device=device_kind(),
-        threads=threads,
-        replicas=replicas,
-        workers=len(cluster.workers) if cluster and name == "multiworker" else 1,
-        global_batch_size=global_batch,
-        precision=config.training.precision,
-        tensorflow=tf.__version__,
-        keras=keras.__version__,
-    )
-    model, data = config.model, config.data
-    training_set = TrainingSet.open(
-        shards,
-        ImageView(shape=model.image_shape, scale=model.image_scale, power=model.image_power),
-        held_back_fraction=data.held_back_fraction,
-        cache=data.cache,
-        progress=progress,
-    )
+    workers = len(cluster.workers) if cluster and name == "multiworker" else 1
+    numerics = _numerics(config, strategy, threads=threads, workers=workers)
+    if saved:
+        _check_batch(numerics, saved[1].numerics)
+    training_set = open_training_set(shards, config.model, config.data, progress=progress)
     order = Order(
         training_set.train_counts,
         seed=config.training.seed,
-        global_batch_size=global_batch,
-        shards_per_group=data.shards_per_group,
-        last_batch=data.last_batch,
+        global_batch_size=numerics.global_batch_size,
+        shards_per_group=config.data.shards_per_group,
+        last_batch=config.data.last_batch,
     )
     return Setting(
         config, folder, cluster, name, strategy, numerics, checkpoints, saved, training_set, order
     )
 
 
-def _global_batch(config: RunConfig, replicas: int, saved: State | None) -> int:
-    asked = config.global_batch(replicas)
-    if saved is None or saved.numerics.global_batch_size == asked:
-        return asked
-    before = saved.numerics.global_batch_size
-    raise ConfigError(
-        f"the run was trained with a global batch of {before}, now it would be {asked} on"
-        f" {replicas} replicas; use --global_batch={before} to continue it"
+def _numerics(
+    config: RunConfig, strategy: tf.distribute.Strategy, *, threads: int, workers: int
+) -> Numerics:
+    replicas = int(strategy.num_replicas_in_sync)
+    return Numerics(
+        processor=this_machine().processor,
+        device=device_kind(),
+        threads=threads,
+        replicas=replicas,
+        workers=workers,
+        global_batch_size=config.global_batch(replicas),
+        precision=config.training.precision,
+        kernels="oneDNN" if settings.is_on("TF_ENABLE_ONEDNN_OPTS") else "Eigen",
+        tensorflow=tf.__version__,
+        keras=keras.__version__,
     )
+
+
+def _check_batch(now: Numerics, before: Numerics) -> None:
+    """The position in the data is a number of global batches, so their size cannot change."""
+    if now.global_batch_size != before.global_batch_size:
+        raise ConfigError(
+            f"the run was trained with a global batch of {before.global_batch_size}, now it would"
+            f" be {now.global_batch_size} on {now.replicas} replicas; use"
+            f" --global_batch={before.global_batch_size} to continue it"
+        )

@@ -10,7 +10,7 @@ import os
 import signal
 import socket
 import threading
-from typing import TYPE_CHECKING, Literal, TextIO
+from typing import TYPE_CHECKING, Literal, Self, TextIO
 
 if TYPE_CHECKING:
     from types import FrameType
@@ -21,7 +21,7 @@ EXIT_CODES: dict[Reason, int] = {"interrupted": 130, "terminated": 75}
 _BY_SIGNAL: dict[int, Reason] = {signal.SIGINT: "interrupted", signal.SIGTERM: "terminated"}
 
 
-class StopTraining(Exception):  # noqa: N818 - not an error
+class StopTraining(Exception):
     """Raised between two steps, on all workers after the same one."""
 
     def __init__(self, reason: Reason) -> None:
@@ -54,7 +54,7 @@ class StopFlag:
 
         threading.Thread(target=wait, name="lifeline", daemon=True).start()
 
-    def __enter__(self) -> StopFlag:
+    def __enter__(self) -> Self:
         if threading.current_thread() is not threading.main_thread():
             return self
         self._reader, self._writer = socket.socketpair()

@@ -45,3 +45,12 @@ def test_what_the_user_set_for_tensorflow_stays(monkeypatch):
     settings.quiet_tensorflow()
     assert settings.variable("TF_CPP_MIN_LOG_LEVEL") == "0"
     assert settings.variable("GRPC_VERBOSITY") == "ERROR"
+
+
+def test_the_fast_convolutions_are_on_unless_the_user_says_no(monkeypatch):
+    monkeypatch.delenv("TF_ENABLE_ONEDNN_OPTS", raising=False)
+    settings.quiet_tensorflow()
+    assert settings.variable("TF_ENABLE_ONEDNN_OPTS") == "1"
+    monkeypatch.setenv("TF_ENABLE_ONEDNN_OPTS", "0")
+    settings.quiet_tensorflow()
+    assert settings.variable("TF_ENABLE_ONEDNN_OPTS") == "0"

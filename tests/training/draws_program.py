@@ -10,10 +10,10 @@ from cloudgan.core import settings
 
 settings.quiet_tensorflow()
 
-import tensorflow as tf  # noqa: E402
+import tensorflow as tf
 
-from cloudgan.training.draws import Call, Draws  # noqa: E402
-from cloudgan.training.strategy import read_cluster  # noqa: E402
+from cloudgan.training.draws import Call, Draws
+from cloudgan.training.strategy import read_cluster
 
 ROWS = 8
 replicas_here = int(sys.argv[1])
