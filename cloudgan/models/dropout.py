@@ -38,7 +38,7 @@ class Dropout(keras.layers.Layer):
         super().__init__(**kwargs)
         self._rate, self._stream, self._masks = rate, stream, masks
 
-    def call(self, values: Any, training: bool = False) -> Any:  # noqa: FBT001, FBT002 - Keras' own
+    def call(self, values: Any, training: bool = False) -> Any:
         """Drops while training; otherwise returns `values` as they are."""
         if not training or not self._rate:
             return values
