@@ -26,6 +26,7 @@ _BOUND = (
     " took: what an epoch costs there if the node were just as fast. Nothing was measured there, and"
     " a node with an accelerator is faster, so it is a bound and no forecast."
 )
+_EXAMPLE_OFFER = "gcp/n1-standard-8+1xV100/us-central1/spot"
 _PAPER_RUNS = ("8 x V100 (", "128 x V100 (", "4 x TPU-v2 (", "4 x TPU-v3 (", "16 x TPU-v3 (")
 
 
@@ -39,6 +40,15 @@ class Prices:
         """All of it."""
         return self.report.model_dump(mode="json")
 
+    def own_cost(self) -> str:
+        """What the run itself cost, in words."""
+        if self.report.priced_as is None:
+            return (
+                "unknown, because nobody said what this machine costs per hour; price it as a node"
+                f" with `cloudgan cost RUN --offer={_EXAMPLE_OFFER}`"
+            )
+        return f"{self.report.total()}, as {self.report.priced_as}"
+
     def cheapest(self) -> PricedOffer | None:
         """The offer with the least cost per epoch; an unknown one never wins."""
         known = [offer for offer in self.report.elsewhere if offer.usd_per_epoch is not None]
@@ -46,10 +56,7 @@ class Prices:
 
     def lines(self) -> Iterator[str]:
         """For people: the run's own cost, then each offer."""
-        priced_as = self.report.priced_as
-        yield f"cost of this run: {self.report.total()}" + (
-            f", as {priced_as}" if priced_as else ""
-        )
+        yield f"cost of this run: {self.own_cost()}"
         if not self.report.elsewhere:
             return
         yield "if a node were as fast as this machine (a bound: not measured there):"
@@ -76,25 +83,21 @@ class Prices:
 
     def section(self) -> Section:
         """Tables for a page."""
-        from cloudgan.reports.page import Paragraph, Section, Table
+        from cloudgan.reports.page import Bullets, Paragraph, Section, Table
 
+        sources = list(dict.fromkeys(offer.row.source for offer in self.report.elsewhere))
+        heads = ("cloud", "node", "region", "market", "USD/h", "USD/epoch", "USD/run", "priced", "")
         offers = Table(
-            (
-                "cloud",
-                "node",
-                "region",
-                "market",
-                "USD/h",
-                "USD/epoch",
-                "USD/run",
-                "priced",
-                "source",
+            heads,
+            tuple(
+                (*_row(offer), f"[{sources.index(offer.row.source) + 1}]")
+                for offer in self.report.elsewhere
             ),
-            tuple(_row(offer) for offer in self.report.elsewhere),
             "Real offers of three clouds, the cheapest region of each. Prices without a date are as"
             " old as their source.",
             "llllrrrll",
         )
+        named = Bullets(tuple(f"[{number}] {source}" for number, source in enumerate(sources, 1)))
         measured = Table(
             ("run", "s/epoch", "showers/s", "USD/epoch 2020", "spot 2020", "now", "spot now"),
             tuple(_paper_row(run) for run in self.report.measured_runs),
@@ -104,7 +107,13 @@ class Prices:
         )
         return Section(
             "What an epoch costs",
-            (Paragraph(f"This run: {self.report.total()}."), Paragraph(_BOUND), offers, measured),
+            (
+                Paragraph(f"This run: {self.own_cost()}."),
+                Paragraph(_BOUND),
+                offers,
+                named,
+                measured,
+            ),
         )
 
 
@@ -153,7 +162,6 @@ def _row(offer: PricedOffer) -> tuple[str, ...]:
         _usd(offer.usd_per_epoch),
         _usd(offer.usd_per_run),
         _age(offer),
-        row.source,
     )
 
 

@@ -112,7 +112,7 @@ def sections(judgement: Judgement) -> Iterator[Section]:
     yield Section("What it did not learn", (wrong, *notes))
     captions = {
         "response": "Energy response: energy in all cells over primary energy.",
-        "profiles": "Mean energy per column along x and y, and per layer, with ratios below.",
+        "profiles": "Mean energy per layer and per column along y and x; below, the ratio to Monte Carlo.",
         "hits": "Cells above 0.3 MeV.",
         "angle": "Angle measured from the image against the requested one.",
         "spectrum": "Energies of single cells.",

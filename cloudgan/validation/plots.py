@@ -103,7 +103,7 @@ def profiles(samples: Samples) -> str:
             above.tick_params(labelbottom=False)
             below.set_xlabel(label)
         upper[0].set_ylabel("mean energy per bin (MeV)")
-        lower_z.set_ylabel(f"ratio to {samples.reference_name}")
+        lower_z.set_ylabel("ratio to MC")
         handles, names = upper[0].get_legend_handles_labels()
         drawing.figure.legend(
             handles[::-1], names[::-1], loc="outside upper left", ncols=3, frameon=False
