@@ -75,8 +75,10 @@ def sockets_of_failed_requests() -> Iterator[None]:
     """
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="unclosed", category=ResourceWarning)
+        gc.freeze()  # what was there before need not be looked through: it is much
         yield
         gc.collect()
+        gc.unfreeze()
 
 
 @pytest.fixture(scope="session")
