@@ -86,16 +86,25 @@ class Prices:
         from cloudgan.reports.page import Bullets, Paragraph, Section, Table
 
         sources = list(dict.fromkeys(offer.row.source for offer in self.report.elsewhere))
-        heads = ("cloud", "node", "region", "market", "USD/h", "USD/epoch", "USD/run", "priced", "")
+        heads = (
+            "cloud",
+            "node",
+            "region",
+            "market",
+            "USD/h",
+            "USD/epoch",
+            "USD/run",
+            "priced [source]",
+        )
         offers = Table(
             heads,
             tuple(
-                (*_row(offer), f"[{sources.index(offer.row.source) + 1}]")
+                (*_row(offer), f"{_age(offer)} [{sources.index(offer.row.source) + 1}]")
                 for offer in self.report.elsewhere
             ),
             "Real offers of three clouds, the cheapest region of each. Prices without a date are as"
             " old as their source.",
-            "llllrrrll",
+            "llllrrrl",
         )
         named = Bullets(tuple(f"[{number}] {source}" for number, source in enumerate(sources, 1)))
         measured = Table(
@@ -161,7 +170,6 @@ def _row(offer: PricedOffer) -> tuple[str, ...]:
         f"{row.usd_per_hour:.3f}",
         _usd(offer.usd_per_epoch),
         _usd(offer.usd_per_run),
-        _age(offer),
     )
 
 
