@@ -69,7 +69,9 @@ class TrainingConfig(_Part):
     reference_batch_size: int = Field(64, ge=1)
     warmup_epochs: float = Field(5.0, ge=0, description="used where scale_lr raises the rate")
     steps_per_loop: int | None = Field(
-        None, ge=1, description="steps per call of the device; default 1 on CPU, 20 elsewhere"
+        None,
+        ge=1,
+        description="steps per call of the device; default 20, on a CPU 10 for small networks, else 1",
     )
     validation_showers: int = Field(1024, ge=0, description="held-back showers per test loss")
     tensorboard: bool = False
