@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any, Literal
 from cloudgan.cli.output import show, shown_progress
 from cloudgan.cli.run_options import resolve
 from cloudgan.cli.tensorflow_import import import_tensorflow
-from cloudgan.core import settings
+from cloudgan.core import launch, settings
 from cloudgan.core.errors import ConfigError, DataError, Interrupted, TryAgain
+from cloudgan.core.hardware import this_machine
 from cloudgan.training.workers import LocalWorkers
 
 if TYPE_CHECKING:
@@ -128,11 +129,20 @@ def train_run(
         shards = prepare_showers(config, folder, progress, may_convert=cluster_text is None)
         if not supervised:
             folder.write_config(config)
+            _note_attempt(config, folder)
         if starts_workers:
             command = ("train", f"--run={folder.path}", *(["--json"] if json else []))
             LocalWorkers(command, config.training.workers, folder.logs).run()
             return None
         return _train_here(config, folder, shards, progress)
+
+
+def _note_attempt(config: RunConfig, folder: RunFolder) -> None:
+    """Adds this start to launch.json: every start is an attempt, wherever it runs."""
+    path = folder.launch_file
+    new = launch.Launch(run=config.name, config_hash=config.config_hash())
+    known = launch.read(path) if path.exists() else new
+    launch.write(path, known.with_attempt(launch.local_attempt(this_machine().describe())))
 
 
 def _train_here(config: RunConfig, folder: RunFolder, shards: Path, progress: Progress) -> Outcome:

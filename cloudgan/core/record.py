@@ -93,6 +93,7 @@ class Checkpointed(_Line):
     path: str
     seconds: float
     bytes: int
+    copied: bool | None = Field(None, description="to the bucket; None: none was asked for")
 
 
 class Resumed(_Line):

@@ -20,7 +20,7 @@ from cloudgan.core.errors import CloudganError, DataError
 from cloudgan.core.record import Numerics
 from cloudgan.data.summary import TrainingSummary
 from cloudgan.run_folder import write_whole
-from cloudgan.stores import open_store
+from cloudgan.stores import StoreError, open_store
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -50,6 +50,8 @@ class Checkpoints:
     def __init__(self, folder: Path, *, keep: int, url: str = "") -> None:
         self._folder, self._keep = folder, keep
         self._copy = open_store(url) if url else None
+        self.copy_problem: str | None = None
+        """Why the newest checkpoint is not in the bucket; None where it is, or none was asked."""
 
     def save(self, state: State, arrays: Mapping[str, Any]) -> tuple[Path, int]:
         """Writes one checkpoint and removes old ones, but never the untrained one of step 0.
@@ -75,10 +77,18 @@ class Checkpoints:
                 f"checkpoint not saved: {error}; last good checkpoint: {kept}. Free some space"
                 " and give the same command again: it continues from there"
             ) from error
-        if self._copy:
-            self._copy.put(path.name, path)
+        self._copy_out(path)
         self._prune()
         return path, buffer.getbuffer().nbytes
+
+    def _copy_out(self, path: Path) -> None:
+        """Copies to the bucket; where that fails the run goes on, for the file here is whole."""
+        self.copy_problem = None
+        if self._copy:
+            try:
+                self._copy.put(path.name, path)
+            except StoreError as error:
+                self.copy_problem = str(error)
 
     def steps(self) -> list[int]:
         """Steps of the checkpoints in the folder, rising."""
@@ -104,7 +114,7 @@ class Checkpoints:
     def _prune(self) -> None:
         for step in [step for step in self.steps() if step][: -self._keep]:
             self.path_of(step).unlink(missing_ok=True)
-            if self._copy:
+            if self._copy and not self.copy_problem:
                 self._copy.delete(self.path_of(step).name)
 
 

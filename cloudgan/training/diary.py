@@ -98,9 +98,19 @@ class Diary:
         began = time.perf_counter()
         path, size = self._setting.checkpoints.save(state, self._arrays())
         seconds = time.perf_counter() - began
+        problem = self._setting.checkpoints.copy_problem
+        if problem:
+            self._progress.say(
+                f"checkpoint is here but not copied: {problem}; tried again with the next"
+            )
         self.write(
             record.Checkpointed(
-                time=utc_now(), step=step, path=str(path), seconds=seconds, bytes=size
+                time=utc_now(),
+                step=step,
+                path=str(path),
+                seconds=seconds,
+                bytes=size,
+                copied=None if not self._setting.config.checkpoint.url else problem is None,
             )
         )
         return seconds
