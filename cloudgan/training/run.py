@@ -32,7 +32,7 @@ from cloudgan.training.rates import make_rates, scaled_rate
 from cloudgan.training.session import Session, compile_steps
 from cloudgan.training.step import GanStep
 from cloudgan.training.stopping import StopFlag, StopTraining
-from cloudgan.training.strategy import accelerators
+from cloudgan.training.strategy import accelerators, lost_worker
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -198,7 +198,7 @@ def _run_loop(setting: Setting, session: Session, diary: Diary, tester: Any) -> 
         diary.stopped(session, "failed", str(error))
         raise
     except tf.errors.OpError as error:
-        known = reader_error(error)
+        known = reader_error(error) or lost_worker(error, setting.cluster)
         diary.stopped(session, "failed", str(known or error))
         if known:
             raise known from error

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import tensorflow as tf
 
-from cloudgan.core.errors import ConfigError
+from cloudgan.core.errors import CloudganError, ConfigError
 from cloudgan.core.hardware import Accelerator
 
 if TYPE_CHECKING:
@@ -17,10 +18,17 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Cluster:
-    """This process' place among the workers: TF_CONFIG, read and checked."""
+    """This process' place among the workers: TF_CONFIG, read and checked.
+
+    Attributes:
+        workers: Addresses of all, the chief first.
+        index: This one's, among all.
+        ordinary: How many of them TF_CONFIG calls worker; the others it calls chief.
+    """
 
     workers: tuple[str, ...]
     index: int
+    ordinary: int
 
     @property
     def is_chief(self) -> bool:
@@ -59,7 +67,7 @@ def read_cluster(tf_config: str | None) -> Cluster | None:
             ' {"cluster": {"worker": ["host:2222"]}, "task": {"type": "worker", "index": 0}};'
             " unset it to train in this process alone"
         ) from error
-    return Cluster(tuple(chiefs), index)
+    return Cluster(tuple(chiefs), index, ordinary=len(cluster["worker"]))
 
 
 def choose(training: TrainingConfig, cluster: Cluster | None) -> str:
@@ -125,6 +133,22 @@ def _tpu() -> tf.distribute.Strategy:
             " with pip install 'cloudgan[tpu]', or use --strategy=auto"
         ) from error
     return tf.distribute.TPUStrategy(resolver)
+
+
+def lost_worker(error: tf.errors.OpError, cluster: Cluster | None) -> CloudganError | None:
+    """Returns which worker a failed reduction was waiting for, or None where that is not why."""
+    if cluster is None or "Collective ops is aborted" not in str(error):
+        return None
+    found = re.search(r"/job:(worker|chief)/replica:0/task:(\d+)", str(error))
+    who = "another worker"
+    if found:
+        chiefs = len(cluster.workers) - cluster.ordinary
+        index = int(found[2]) + (chiefs if found[1] == "worker" else 0)
+        who = f"worker {index} ({cluster.workers[index]})"
+    return CloudganError(
+        f"{who} stopped answering, so this one stops too; start all workers again: the run goes on"
+        " from its last checkpoint"
+    )
 
 
 def accelerators() -> tuple[Accelerator, ...]:

@@ -185,6 +185,39 @@ def test_when_a_worker_dies_the_others_stop_and_it_is_named(config_file, tmp_pat
             os.kill(int(child), 0)
 
 
+def test_a_worker_that_joined_by_tf_config_stops_when_another_dies_and_names_it(
+    shards, tmp_path, free_ports
+):
+    run, peers = tmp_path / "run", [f"127.0.0.1:{port}" for port in free_ports(2)]
+    flags = (f"--data={shards}", "--preset=smoke", f"--run={run}", "--global_batch=8")
+    chief, other = (
+        subprocess.Popen(
+            [sys.executable, "-m", "cloudgan", "train", *flags, "--max_steps=100000"],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            stdin=subprocess.DEVNULL,
+            env=os.environ
+            | {
+                "CUDA_VISIBLE_DEVICES": "-1",
+                "TF_CONFIG": json.dumps(
+                    {"cluster": {"worker": peers}, "task": {"type": "worker", "index": index}}
+                ),
+            },
+        )
+        for index in range(2)
+    )
+    wait_for(RunFolder(run).record_file, chief)
+    while len(record.read(RunFolder(run).record_file).epochs()) < 1:
+        assert chief.poll() is None, chief.communicate()[0]
+        time.sleep(0.1)
+    other.kill()
+    other.communicate()
+    out, _ = chief.communicate(timeout=60)
+    assert chief.returncode == 1
+    assert f"worker 1 ({peers[1]}) stopped answering" in out
+
+
 def test_workers_stop_together_on_sigterm_and_can_go_on(config_file, tmp_path, run_cloudgan):
     config, run = config_file(global_batch_size=8, checkpoint={"every_steps": 2}), tmp_path / "run"
     process = start(
