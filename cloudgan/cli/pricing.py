@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from cloudgan.core.cost_report import CostReport, MeasuredRun, PricedOffer
-    from cloudgan.reports.page import Section
+    from cloudgan.reports.page import Section, Table
     from cloudgan.run_folder import RunFolder
 
 _CLOUDS = {"aws": "AWS", "azure": "Azure", "gcp": "GCP"}
@@ -107,13 +107,6 @@ class Prices:
             "llllrrrl",
         )
         named = Bullets(tuple(f"[{number}] {source}" for number, source in enumerate(sources, 1)))
-        measured = Table(
-            ("run", "s/epoch", "showers/s", "USD/epoch 2020", "spot 2020", "now", "spot now"),
-            tuple(_paper_row(run) for run in self.report.measured_runs),
-            "Measured: the runs of arXiv:2111.04628, the full 51x51x25 network on 124,987 showers,"
-            " at prices of then and now.",
-            "lrrrrrr",
-        )
         return Section(
             "What an epoch costs",
             (
@@ -121,7 +114,7 @@ class Prices:
                 Paragraph(_BOUND),
                 offers,
                 named,
-                measured,
+                _measured_table(self.report.measured_runs),
             ),
         )
 
@@ -150,6 +143,18 @@ def price(folder: RunFolder, *, offer: str | None = None) -> Prices:
     )
     cost_report.write(folder.cost_file, report)
     return Prices(report)
+
+
+def _measured_table(runs: tuple[MeasuredRun, ...]) -> Table:
+    from cloudgan.reports.page import Table
+
+    return Table(
+        ("run", "s/epoch", "showers/s", "USD/epoch 2020", "spot 2020", "now", "spot now"),
+        tuple(_paper_row(run) for run in runs),
+        "Measured: the runs of arXiv:2111.04628, the full 51x51x25 network on 124,987 showers,"
+        " at prices of then and now.",
+        "lrrrrrr",
+    )
 
 
 def _best_of_each(runs: list[MeasuredRun]) -> list[MeasuredRun]:
