@@ -5,18 +5,21 @@ from __future__ import annotations
 import sys
 import time
 from contextlib import nullcontext
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from cloudgan.cli.output import show, shown_progress
 from cloudgan.cli.run_options import resolve
 from cloudgan.cli.tensorflow_import import import_tensorflow
+from cloudgan.cli.training_showers import as_shards, find_showers
 from cloudgan.core import launch, settings
-from cloudgan.core.errors import ConfigError, DataError, Interrupted, TryAgain
+from cloudgan.core.errors import ConfigError, Interrupted, TryAgain
 from cloudgan.core.hardware import this_machine
+from cloudgan.training.cluster import read_cluster
 from cloudgan.training.workers import LocalWorkers
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from cloudgan.core.config import RunConfig
     from cloudgan.core.progress import Progress
     from cloudgan.run_folder import RunFolder
@@ -122,12 +125,12 @@ def train_run(
             "strategy multiworker needs --workers=N to start N processes here, or TF_CONFIG to"
             " join processes elsewhere"
         )
-    if not Path(config.data.path).exists() and not set("*?,[") & set(config.data.path):
-        raise DataError(f"--data={config.data.path}: there is no such file or folder")
+    cluster = read_cluster(cluster_text)
     folder.check(config)
-    with nullcontext() if supervised or cluster_text else folder.locked():
-        shards = prepare_showers(config, folder, progress, may_convert=cluster_text is None)
-        if not supervised:
+    showers = find_showers(config, folder, may_convert=cluster is None)
+    with folder.locked() if cluster is None else nullcontext():
+        shards = as_shards(showers, folder, progress)
+        if cluster is None or (cluster.is_chief and not supervised):
             folder.write_config(config)
             _note_attempt(config, folder)
         if starts_workers:
@@ -151,7 +154,6 @@ def _train_here(config: RunConfig, folder: RunFolder, shards: Path, progress: Pr
     from cloudgan.training.run import train as run_training
     from cloudgan.training.setting import make_setting
     from cloudgan.training.stopping import StopFlag
-    from cloudgan.training.strategy import read_cluster
 
     with StopFlag() as flag:
         cluster = read_cluster(settings.tf_config())
@@ -172,42 +174,6 @@ def _train_here(config: RunConfig, folder: RunFolder, shards: Path, progress: Pr
     if outcome.reason == "terminated":
         raise TryAgain(f"stopped after step {outcome.step}; the same command continues there")
     return outcome
-
-
-def prepare_showers(
-    config: RunConfig, folder: RunFolder, progress: Progress, *, may_convert: bool
-) -> Path:
-    """Returns a folder of shards: the one named, or the run's own, written once.
-
-    Raises:
-        DataError: The showers are not what they should be.
-        ConfigError: Other processes would each have to convert the same file.
-    """
-    from cloudgan.data.convert import convert, is_current
-    from cloudgan.data.manifest import has_manifest
-    from cloudgan.data.source import open_source
-
-    named = Path(config.data.path)
-    if has_manifest(named):
-        return named
-    if not may_convert:
-        if has_manifest(folder.shards):
-            return folder.shards
-        raise ConfigError(
-            f"{config.data.path} is not a folder of shards, which workers on several machines"
-            f" need; run `cloudgan convert {config.data.path} FOLDER` once and give --data=FOLDER"
-        )
-    source = open_source(config.data.path)
-    if is_current(folder.shards, source):
-        return folder.shards
-    if folder.record_file.exists():
-        raise ConfigError(
-            f"{config.data.path} is not what {folder.path} was trained on: a file has changed"
-            " since. Put it back, or take another --run"
-        )
-    import_tensorflow()
-    convert(source, folder.shards, overwrite=True, progress=progress)
-    return folder.shards
 
 
 def description(config: RunConfig) -> dict[str, Any]:

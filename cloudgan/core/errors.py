@@ -42,14 +42,19 @@ def nearest(name: str, known: Iterable[str]) -> str:
     return f" Did you mean {near[0]!r}?" if near else ""
 
 
+_MOST_LISTED = 40
+
+
 class UnknownNameError(ConfigError):
     """A name the user gave is not one we know."""
 
     def __init__(self, kind: str, name: str, known: Iterable[str]) -> None:
         known = sorted(known)
-        super().__init__(
-            f"unknown {kind} {name!r}.{nearest(name, known)} Known: {', '.join(known)}."
-        )
+        listed = f"Known: {', '.join(known)}."
+        if len(known) > _MOST_LISTED:
+            near = difflib.get_close_matches(name, known, n=6, cutoff=0.2) or known[:6]
+            listed = f"The nearest of {len(known)}: {', '.join(near)}."
+        super().__init__(f"unknown {kind} {name!r}.{nearest(name, known)} {listed}")
 
 
 class DataError(CloudganError):

@@ -16,7 +16,6 @@ from cloudgan.data.order import Order
 from cloudgan.data.training_set import TrainingSet, open_training_set
 from cloudgan.training.checkpoint import Checkpoints, State, read_state
 from cloudgan.training.strategy import (
-    Cluster,
     choose,
     device_kind,
     make_strategy,
@@ -29,6 +28,7 @@ if TYPE_CHECKING:
     from cloudgan.core.config import RunConfig
     from cloudgan.core.progress import Progress
     from cloudgan.run_folder import RunFolder
+    from cloudgan.training.cluster import Cluster
 
 
 @dataclass(frozen=True)

@@ -12,8 +12,8 @@ settings.quiet_tensorflow()
 
 import tensorflow as tf
 
+from cloudgan.training.cluster import read_cluster
 from cloudgan.training.draws import Call, Draws
-from cloudgan.training.strategy import read_cluster
 
 ROWS = 8
 replicas_here = int(sys.argv[1])

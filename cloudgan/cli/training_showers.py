@@ -1,0 +1,62 @@
+"""From what `--data` names to a folder of shards."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from cloudgan.cli.tensorflow_import import import_tensorflow
+from cloudgan.core.errors import ConfigError
+
+if TYPE_CHECKING:
+    from cloudgan.core.config import RunConfig
+    from cloudgan.core.progress import Progress
+    from cloudgan.data.source import ShowerSource
+    from cloudgan.run_folder import RunFolder
+
+
+def find_showers(config: RunConfig, folder: RunFolder, *, may_convert: bool) -> Path | ShowerSource:
+    """Returns a folder of shards, or what has to be converted to one; writes nothing.
+
+    Raises:
+        DataError: The showers are not what they should be.
+        ConfigError: They changed since the run began, or workers elsewhere would each convert them.
+    """
+    from cloudgan.data.convert import is_current
+    from cloudgan.data.manifest import has_manifest
+    from cloudgan.data.source import open_source
+
+    named = Path(config.data.path)
+    if has_manifest(named):
+        return named
+    if not may_convert:
+        if has_manifest(folder.shards):
+            return folder.shards
+        raise ConfigError(
+            f"{config.data.path} is not a folder of shards, which workers on several machines"
+            f" need; run `cloudgan convert {config.data.path} FOLDER` once and give --data=FOLDER"
+        )
+    source = open_source(config.data.path)
+    if is_current(folder.shards, source):
+        return folder.shards
+    if folder.record_file.exists():
+        raise ConfigError(
+            f"{config.data.path} is not what {folder.path} was trained on: a file has changed"
+            " since. Put it back, or take another --run"
+        )
+    return source
+
+
+def as_shards(showers: Path | ShowerSource, folder: RunFolder, progress: Progress) -> Path:
+    """Converts into the run's folder what is not a folder of shards yet.
+
+    Raises:
+        DataError: A record is damaged; names file and record.
+    """
+    if isinstance(showers, Path):
+        return showers
+    import_tensorflow()
+    from cloudgan.data.convert import convert
+
+    convert(showers, folder.shards, overwrite=True, progress=progress)
+    return folder.shards
