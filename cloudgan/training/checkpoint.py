@@ -180,7 +180,7 @@ def restore_part(path: Path, part: str, weights: Sequence[Any]) -> None:
 
 def _archive(path: Path) -> Any:
     try:
-        archive = np.load(path, allow_pickle=False)
+        archive = np.load(io.BytesIO(path.read_bytes()), allow_pickle=False)
         if _META not in archive.files:
             raise DataError(f"{path}: not a checkpoint of cloudgan")
     except (OSError, ValueError, zipfile.BadZipFile, EOFError, AttributeError) as error:

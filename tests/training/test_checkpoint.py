@@ -1,0 +1,164 @@
+"""A checkpoint is whole or absent, and says what it is."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from cloudgan.core.config import RunConfig
+from cloudgan.core.errors import DataError
+from cloudgan.core.record import Numerics
+from cloudgan.data.summary import TrainingSummary
+from cloudgan.training.checkpoint import Checkpoints, State, read_state, restore, restore_part
+
+pytestmark = pytest.mark.tf
+
+
+class Variable:
+    """As much of a Keras variable as a checkpoint touches."""
+
+    def __init__(self, value):
+        self.value = np.asarray(value)
+
+    @property
+    def shape(self):
+        return self.value.shape
+
+    def assign(self, value):
+        self.value = np.asarray(value)
+
+
+def state(step):
+    return State(
+        step=step,
+        train_seconds=1.5,
+        config_hash="0" * 16,
+        config=RunConfig(),
+        numerics=Numerics(
+            processor="p",
+            device="CPU",
+            threads=2,
+            replicas=1,
+            workers=1,
+            global_batch_size=8,
+            precision="float32",
+            kernels="oneDNN",
+            tensorflow="2",
+            keras="3",
+        ),
+        summary=TrainingSummary(
+            count=10,
+            sampled=10,
+            energy_range_gev=(10, 100),
+            theta_range_rad=None,
+            mtheta_range_rad=(1, 2),
+            layer_fraction=(0.1,) * 25,
+            mean_image_sum_per_unit=1.0,
+            contained_fraction=1.0,
+            angle_fit=None,
+        ),
+    )
+
+
+def arrays(seed=0):
+    rng = np.random.default_rng(seed)
+    return {
+        "generator/000/kernel": rng.normal(size=(3, 4)).astype(np.float32),
+        "generator/001/bias": rng.normal(size=4).astype(np.float32),
+        "optimizer/000/iteration": np.int64(7),
+    }
+
+
+def blank():
+    return {name: Variable(np.zeros_like(value)) for name, value in arrays().items()}
+
+
+@pytest.fixture
+def checkpoints(tmp_path):
+    return Checkpoints(tmp_path / "checkpoints", keep=2)
+
+
+def test_what_was_saved_comes_back_bit_for_bit(checkpoints):
+    path, size = checkpoints.save(state(5), arrays())
+    variables = blank()
+    assert restore(path, variables) == state(5)
+    assert size == path.stat().st_size
+    for name, value in arrays().items():
+        np.testing.assert_array_equal(variables[name].value, value)
+
+
+def test_the_newest_few_are_kept_and_the_untrained_one_for_ever(checkpoints):
+    for step in (0, 3, 6, 9):
+        checkpoints.save(state(step), arrays())
+    assert checkpoints.steps() == [0, 6, 9]
+    assert checkpoints.latest() == checkpoints.path_of(9)
+
+
+def test_one_network_is_read_alone_in_its_own_order(checkpoints):
+    path, _ = checkpoints.save(state(1), arrays())
+    weights = [Variable(np.zeros((3, 4))), Variable(np.zeros(4))]
+    restore_part(path, "generator", weights)
+    np.testing.assert_array_equal(weights[0].value, arrays()["generator/000/kernel"])
+    with pytest.raises(DataError, match="average has 0 arrays there, 2 in this model"):
+        restore_part(path, "average", weights)
+
+
+@pytest.mark.parametrize("damage", ["empty", "short", "text", "flipped"])
+def test_a_damaged_file_is_named_and_nothing_is_assigned(checkpoints, damage):
+    path, size = checkpoints.save(state(1), arrays())
+    raw = bytearray(path.read_bytes())
+    if damage == "flipped":
+        raw[100] ^= 0xFF  # inside the first array
+    path.write_bytes({"empty": b"", "short": raw[: size // 2], "text": b"no"}.get(damage, raw))
+    variables = blank()
+    with pytest.raises(DataError, match=path.name):
+        restore(path, variables)
+    assert not any(variable.value.any() for variable in variables.values())
+
+
+def test_variables_of_another_model_are_refused(checkpoints):
+    path, _ = checkpoints.save(state(1), arrays())
+    variables = blank()
+    variables["generator/001/bias"] = Variable(np.zeros(5))
+    with pytest.raises(DataError, match=r"generator/001/bias has shape \(4,\), this model \(5,\)"):
+        restore(path, variables)
+    assert not variables["generator/000/kernel"].value.any()
+    del variables["generator/001/bias"]
+    with pytest.raises(DataError, match="other variables than this model"):
+        restore(path, variables)
+
+
+def test_a_foreign_archive_is_no_checkpoint(tmp_path):
+    path = tmp_path / "foreign.npz"
+    np.savez(path, a=np.zeros(3))
+    with pytest.raises(DataError, match="not a checkpoint of cloudgan"):
+        read_state(path)
+
+
+def test_a_copy_in_a_store_is_fetched_where_the_folder_is_behind(tmp_path):
+    url = f"file://{tmp_path / 'bucket'}"
+    (tmp_path / "bucket").mkdir()
+    Checkpoints(tmp_path / "a", keep=1, url=url).save(state(4), arrays())
+    elsewhere = Checkpoints(tmp_path / "b", keep=1, url=url)
+    latest = elsewhere.latest()
+    assert latest == tmp_path / "b" / "step-000000004.npz"
+    assert restore(latest, blank()) == state(4)
+
+
+def test_the_store_keeps_no_more_than_the_folder(tmp_path):
+    (tmp_path / "bucket").mkdir()
+    saved = Checkpoints(tmp_path / "a", keep=1, url=f"file://{tmp_path / 'bucket'}")
+    for step in (0, 2, 4):
+        saved.save(state(step), arrays())
+    names = sorted(path.name for path in (tmp_path / "bucket").rglob("step-*.npz"))
+    assert names == ["step-000000000.npz", "step-000000004.npz"]
+
+
+def test_a_store_that_fails_leaves_the_checkpoint_here_and_is_told(tmp_path):
+    (tmp_path / "bucket").mkdir()
+    saved = Checkpoints(tmp_path / "a", keep=3, url=f"file://{tmp_path / 'bucket'}")
+    (tmp_path / "bucket").rmdir()
+    (tmp_path / "bucket").write_text("a file where the folder was")
+    path, _ = saved.save(state(2), arrays())
+    assert restore(path, blank()) == state(2)
+    assert "bucket" in (saved.copy_problem or "")
