@@ -11,6 +11,8 @@ import ipaddress
 import os
 import re
 import socket
+import subprocess
+import sys
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -97,6 +99,26 @@ def only_loopback():
             patch.setattr(socket.socket, name, guarded(name))
         patch.setattr(socket, "getaddrinfo", guarded_look_up)
         yield
+
+
+@pytest.fixture(scope="session")
+def run_cloudgan():
+    """Runs `python -m cloudgan` in a process of its own and returns it when it has ended."""
+
+    def run(*arguments, check=True, timeout=300, **environment):
+        done = subprocess.run(
+            [sys.executable, "-m", "cloudgan", *map(str, arguments)],
+            capture_output=True,
+            text=True,
+            timeout=timeout,
+            env=os.environ | {"CUDA_VISIBLE_DEVICES": "-1"} | environment,
+            stdin=subprocess.DEVNULL,
+        )
+        if check:
+            assert done.returncode == 0, done.stdout + done.stderr
+        return done
+
+    return run
 
 
 def _refuse_strangers(address, family):

@@ -16,9 +16,12 @@ from cloudgan.core.errors import ConfigError
 from cloudgan.run_folder import RunFolder
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from cloudgan.core.progress import Progress
     from cloudgan.training.stopping import Reason
 
+SIMULATED = "showers.h5"
 SHOWERS = 5000
 HELD_BACK_FRACTION = 0.2
 MAX_STEPS = 2000
@@ -50,19 +53,21 @@ def demo(
         json: Print the result as JSON.
     """
     began = time.perf_counter()
-    folder = RunFolder(run)
+    if showers < 1:
+        raise ConfigError(f"--showers={showers}: at least one")
+    asked = {
+        "data.path": data or str(RunFolder(run).path / SIMULATED),
+        "data.held_back_fraction": HELD_BACK_FRACTION,
+        "model.preset": "mini",
+        "training.seed": seed,
+        "training.epochs": EPOCHS,
+        "training.max_steps": max_steps,
+        "training.max_seconds": max_seconds,
+    }
+    config, folder = resolve(asked, config=None, run=run)
     with shown_progress(as_json=json) as progress:
-        source = data or _simulated(folder, showers, seed, progress)
-        asked = {
-            "data.path": source,
-            "data.held_back_fraction": HELD_BACK_FRACTION,
-            "model.preset": "mini",
-            "training.seed": seed,
-            "training.epochs": EPOCHS,
-            "training.max_steps": max_steps,
-            "training.max_seconds": max_seconds,
-        }
-        config, folder = resolve(asked, config=None, run=run)
+        if not data:
+            _simulate(folder.path / SIMULATED, showers, seed, progress)
         outcome = train_run(config, folder, progress)
         if outcome is None:
             raise ConfigError(f"{folder.config_file} asks for several workers; a demo has one")
@@ -95,16 +100,15 @@ def ending(reason: Reason, step: int) -> str:
     return f"Training ended after {step} steps, {why.get(reason, reason)}."
 
 
-def _simulated(folder: RunFolder, showers: int, seed: int, progress: Progress) -> str:
-    """Writes simulated showers into the run's folder, once; returns their path."""
-    path = folder.path / "showers.h5"
-    if not path.exists():
-        from cloudgan.data.hdf5_writer import write_hdf5
-        from cloudgan.simulation.gflash import simulate
+def _simulate(path: Path, showers: int, seed: int, progress: Progress) -> None:
+    """Writes simulated showers, once."""
+    if path.exists():
+        return
+    from cloudgan.data.hdf5_writer import write_hdf5
+    from cloudgan.simulation.gflash import simulate
 
-        folder.path.mkdir(parents=True, exist_ok=True)
-        blocks = simulate(showers, seed=seed)
-        progress.start("simulating showers", showers, "showers")
-        attrs = {"source": "cloudgan gflash (parametric)", "seed": seed}
-        write_hdf5(path, blocks, attrs=attrs, progress=progress)
-    return str(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    blocks = simulate(showers, seed=seed)
+    progress.start("simulating showers", showers, "showers")
+    attrs = {"source": "cloudgan gflash (parametric)", "seed": seed}
+    write_hdf5(path, blocks, attrs=attrs, progress=progress)

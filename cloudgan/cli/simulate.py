@@ -39,6 +39,8 @@ def simulate(
     path = Path(out)
     energies = parse_range("energy_gev", energy_gev)
     thetas = parse_range("theta_deg", theta_deg)
+    if count < 1:
+        raise ConfigError(f"--count={count}: at least one shower")
     refuse_existing(path, overwrite=overwrite)
     with shown_progress(as_json=json) as progress:
         from cloudgan.data.hdf5_writer import write_hdf5

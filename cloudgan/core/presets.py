@@ -59,7 +59,7 @@ class Preset(BaseModel):
         False, description="generator output times (energy/100) ** image_power"
     )
     calibrated_output: bool = Field(
-        False, description="one constant from the first batch makes the untrained sum right"
+        False, description="one constant, measured on training showers, makes the mean sum right"
     )
     output_activation: Literal["relu", "squared_relu"] = "relu"
     longitudinal_weight: float = Field(

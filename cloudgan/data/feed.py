@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 FLOATS = ("image", "energy", "angle", "ecal")
 INTEGERS = ("step", "first_row")
+_STEPS_AHEAD = 3
 _MARK = f"{DataError.__module__}.{DataError.__qualname__}: "
 
 
@@ -33,15 +34,14 @@ def feed(
     local_replicas: int,
     replicas: int,
     start_step: int,
-    threads: int | None = None,
+    threads: int,
 ) -> tf.data.Dataset:
     """Returns the endless dataset of one worker.
 
     Each element is a dict of image (B, X, Y, Z, 1), energy, angle and ecal (B, 1), float32, and step
     and first_row (1,), int64: the row of the global batch where the element begins.
 
-    `training_set` is read in `order` from `start_step` on, by `threads` readers (TensorFlow decides by
-    default). This worker has `local_replicas` of the job's `replicas`, `worker_first_replica` first.
+    `training_set` is read in `order` from `start_step` on, by `threads` readers. This worker has `local_replicas` of the job's `replicas`, `worker_first_replica` first.
 
     Raises:
         ConfigError: The replicas do not divide the global batch.
@@ -57,13 +57,15 @@ def feed(
 
     elements = tf.data.Dataset.counter().map(
         _reader(read, batch, training_set.view.shape),
-        num_parallel_calls=threads or tf.data.AUTOTUNE,
+        num_parallel_calls=threads,
         deterministic=True,
     )
     options = tf.data.Options()
     options.deterministic = True
+    # All sizes are known. The tuner's thread takes a core from two, and a run that ends waits for it.
+    options.autotune.enabled = False
     options.experimental_distribute.auto_shard_policy = tf.data.experimental.AutoShardPolicy.OFF
-    return elements.prefetch(tf.data.AUTOTUNE).with_options(options)
+    return elements.prefetch(_STEPS_AHEAD * local_replicas).with_options(options)
 
 
 def _share(global_batch_size: int, replicas: int) -> int:

@@ -152,7 +152,7 @@ class SpaceToDepth(keras.layers.Layer):
 class Output(keras.layers.Layer):
     """The last activation, times what the preset asks for: energy and calibration.
 
-    The calibration is a weight that training sets once from the first batch and never updates.
+    The calibration is a weight that is measured on training showers and never learned.
     """
 
     def __init__(self, preset: Preset, **kwargs: Any) -> None:

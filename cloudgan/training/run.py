@@ -176,7 +176,6 @@ def _tester(setting: Setting, gan_step: GanStep) -> Any:
 
 def _run_loop(setting: Setting, session: Session, diary: Diary, tester: Any) -> Outcome:
     training = setting.config.training
-    reason: Reason = "finished"
 
     def finish_epoch(done: Session) -> None:
         diary.finish_epoch(done, tester)
@@ -192,8 +191,9 @@ def _run_loop(setting: Setting, session: Session, diary: Diary, tester: Any) -> 
                     finish_epoch=finish_epoch,
                 )
     except StopTraining as stop:
-        reason = stop.reason
         diary.finish_epoch(session, None)
+        # Here the traceback still holds the dataset: to let go of it can take seconds.
+        return _end(setting, session, diary, stop.reason)
     except CloudganError as error:
         diary.stopped(session, "failed", str(error))
         raise
@@ -203,6 +203,11 @@ def _run_loop(setting: Setting, session: Session, diary: Diary, tester: Any) -> 
         if known:
             raise known from error
         raise
+    return _end(setting, session, diary, "finished")
+
+
+def _end(setting: Setting, session: Session, diary: Diary, reason: Reason) -> Outcome:
+    """Saves and notes the end."""
     diary.save_session(session)
     diary.stopped(session, reason)
     path = setting.checkpoints.path_of(session.step)

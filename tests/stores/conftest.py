@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import contextlib
-import gc
 import http.client
 import shutil
 import socket
 import subprocess
 import threading
 import time
-import warnings
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -65,20 +63,6 @@ def running(*command: str, port: int) -> Iterator[None]:
     finally:
         process.kill()
         process.wait()
-
-
-@pytest.fixture(autouse=True)
-def sockets_of_failed_requests() -> Iterator[None]:
-    """Collects here what Google's client leaves to the collector: sockets of refused requests.
-
-    Else they would be closed, with a warning, in the middle of some later test.
-    """
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="unclosed", category=ResourceWarning)
-        gc.freeze()  # what was there before need not be looked through: it is much
-        yield
-        gc.collect()
-        gc.unfreeze()
 
 
 @pytest.fixture(scope="session")

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
 import socket
-import subprocess
-import sys
 from importlib.util import find_spec
 
 import pytest
@@ -37,26 +34,6 @@ def shards(tmp_path_factory):
     write_hdf5(folder / "showers.h5", simulate(90, seed=5, cells=(9, 9), block=50))
     convert(str(folder / "showers.h5"), folder / "shards", records_per_shard=32)
     return folder / "shards"
-
-
-@pytest.fixture(scope="session")
-def run_cloudgan():
-    """Runs `python -m cloudgan` in a process of its own and returns it when it has ended."""
-
-    def run(*arguments, check=True, timeout=300, **environment):
-        done = subprocess.run(
-            [sys.executable, "-m", "cloudgan", *map(str, arguments)],
-            capture_output=True,
-            text=True,
-            timeout=timeout,
-            env=os.environ | {"CUDA_VISIBLE_DEVICES": "-1"} | environment,
-            stdin=subprocess.DEVNULL,
-        )
-        if check:
-            assert done.returncode == 0, done.stdout + done.stderr
-        return done
-
-    return run
 
 
 @pytest.fixture

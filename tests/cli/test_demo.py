@@ -1,0 +1,108 @@
+"""The whole story, short: real processes, real files."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import pytest
+
+from cloudgan.cli.demo import ending
+from cloudgan.core import record
+from cloudgan.run_folder import RunFolder
+
+pytest.importorskip("tensorflow")
+pytestmark = pytest.mark.tf
+
+
+def test_it_leaves_data_checkpoints_record_prices_and_a_report(small_demo):
+    folder = RunFolder(small_demo.run)
+    for path in (folder.config_file, folder.record_file, folder.launch_file, folder.cost_file):
+        assert path.stat().st_size > 0, path
+    assert sorted(path.name for path in folder.checkpoints.iterdir()) == [
+        "step-000000000.npz",
+        "step-000000020.npz",
+    ]
+    assert small_demo.said["report"] == str(small_demo.run / "report.html")
+
+
+def test_what_it_says_is_what_validate_and_cost_say(small_demo, run_cloudgan):
+    validated = json.loads(run_cloudgan("validate", small_demo.run, "--json").stdout)
+    for key in ("step", "reference", "verdict", "trained", "untrained"):
+        assert small_demo.said[key] == validated[key], key
+    priced = json.loads(run_cloudgan("cost", small_demo.run, "--json").stdout)
+    assert small_demo.said["cost"] == priced
+
+
+def test_the_untrained_network_is_calibrated_and_far_off_in_all_else(small_demo):
+    untrained = small_demo.said["untrained"]
+    for part in untrained["bins"]:
+        assert part["response_ratio"]["value"] == pytest.approx(
+            1, abs=0.2
+        )  # a dozen showers in a bin
+    assert untrained["profile_z"]["value"] > 0.5
+    assert abs(untrained["angle_slope"]["value"]) < 0.3
+
+
+def test_twenty_steps_are_not_called_a_success(small_demo):
+    assert small_demo.said["verdict"]["passed"] is False
+    assert small_demo.said["verdict"]["not_learned"]
+
+
+def test_it_says_which_limit_ended_the_training(small_demo):
+    assert small_demo.said["ended"] == "max_steps"
+    page = (small_demo.run / "report.html").read_text(encoding="utf-8")
+    assert ending("max_steps", 20) in page
+    assert "time" in ending("max_seconds", 7)
+    assert ending("max_seconds", 7) != ending("max_steps", 7)
+
+
+def test_the_report_loads_nothing_and_shows_every_part(small_demo):
+    page = (small_demo.run / "report.html").read_text(encoding="utf-8")
+    assert not re.search(r"""(src|href)=["'](?!#|data:)""", page)
+    assert not re.search(r"@import|url\((?!#)", page)
+    for part in (
+        "Did it learn?",
+        "What it did not learn",
+        "Losses",
+        "Throughput",
+        "What an epoch costs",
+        "Energy response",
+    ):
+        assert part in page, part
+    assert page.count("<svg") >= 8
+
+
+def test_given_again_it_trains_no_further_and_says_the_same(small_demo, run_cloudgan):
+    before = len(record.read(RunFolder(small_demo.run).record_file).epochs())
+    done = run_cloudgan("demo", f"--run={small_demo.run}", "--max_steps=20", "--json")
+    said = json.loads(done.stdout)
+    assert said["trained"] == small_demo.said["trained"]
+    assert len(record.read(RunFolder(small_demo.run).record_file).epochs()) == before
+
+
+def test_a_limit_in_seconds_ends_it_too(small_demo, tmp_path, run_cloudgan):
+    data = small_demo.run / "showers.h5"
+    flags = (f"--run={tmp_path / 'timed'}", f"--data={data}", "--max_seconds=0.01")
+    done = run_cloudgan("demo", *flags)
+    assert "because the time it was given was over" in done.stdout
+    assert "open " in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("flags", "said"),
+    [
+        (["--shower=3"], "Did you mean '--showers'"),
+        (["--showers=none"], "--showers"),
+        (["--showers=0"], "--showers"),
+        (["--max_steps=0"], "max_steps"),
+        (["--data=nowhere.h5"], "nowhere.h5"),
+    ],
+)
+def test_bad_input_gets_a_sentence_and_makes_nothing(tmp_path, cloudgan_here, flags, said):
+    run = tmp_path / "run"
+    done = cloudgan_here("demo", f"--run={run}", *flags)
+    assert done.returncode == 2, done.stderr
+    assert said in done.stderr
+    assert "Traceback" not in done.stderr
+    assert not run.exists()

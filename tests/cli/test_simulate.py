@@ -1,0 +1,64 @@
+"""`cloudgan simulate` needs no TensorFlow."""
+
+from __future__ import annotations
+
+import json
+
+import h5py
+import numpy as np
+import pytest
+
+
+def test_it_writes_the_public_layout_in_the_ranges_asked(tmp_path, run_cloudgan):
+    path = tmp_path / "showers.h5"
+    flags = ("--count=30", "--energy_gev=20:30", "--theta_deg=70:80")
+    said = json.loads(run_cloudgan("simulate", path, *flags, "--json").stdout)
+    assert said == {"file": str(path), "showers": 30, "bytes": path.stat().st_size}
+    with h5py.File(path) as file:
+        assert file["ECAL"].shape == (30, 51, 51, 25)
+        energy, theta = file["energy"][:], np.rad2deg(file["theta"][:])
+        response = file["ECAL"][:].sum((1, 2, 3)) / 50 / energy
+    assert 20 <= energy.min() <= energy.max() <= 30
+    assert 70 <= theta.min() <= theta.max() <= 80
+    assert response.mean() == pytest.approx(0.02, rel=0.2)
+
+
+def test_progress_goes_to_standard_error_and_results_to_standard_output(tmp_path, run_cloudgan):
+    done = run_cloudgan("simulate", tmp_path / "a.h5", "--count=5")
+    assert "simulating (gflash)" in done.stderr
+    assert "showers" in done.stdout
+    quiet = run_cloudgan("simulate", tmp_path / "b.h5", "--count=5", "--json")
+    assert quiet.stderr == ""
+
+
+@pytest.mark.parametrize(
+    ("flags", "said"),
+    [
+        (["--count=0"], "count"),
+        (["--energy_gev=100:10"], "energy_gev"),
+        (["--energy_gev=ten"], "energy_gev"),
+        (["--engine=geant5"], "gflash"),
+        (["--cont=3"], "Did you mean '--count'"),
+    ],
+)
+def test_bad_input_gets_a_sentence_and_leaves_no_file(tmp_path, cloudgan_here, flags, said):
+    done = cloudgan_here("simulate", tmp_path / "a.h5", *flags)
+    assert done.returncode == 2, done.stderr
+    assert said in done.stderr
+    assert "Traceback" not in done.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_file_that_is_there_is_kept(tmp_path, cloudgan_here):
+    path = tmp_path / "mine.h5"
+    path.write_bytes(b"mine")
+    done = cloudgan_here("simulate", path)
+    assert done.returncode == 2
+    assert "--overwrite" in done.stderr
+    assert path.read_bytes() == b"mine"
+
+
+def test_a_folder_that_is_not_there_is_named(tmp_path, cloudgan_here):
+    done = cloudgan_here("simulate", tmp_path / "no" / "a.h5")
+    assert done.returncode == 2
+    assert str(tmp_path / "no") in done.stderr

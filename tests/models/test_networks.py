@@ -1,0 +1,150 @@
+"""The networks of the tables: shapes, counts, and what each key of a preset turns on."""
+
+from __future__ import annotations
+
+import keras
+import numpy as np
+import pytest
+
+from cloudgan.core.presets import PRESETS
+from cloudgan.models.dropout import KerasMasks
+from cloudgan.models.networks import (
+    DepthToSpace,
+    SpaceToDepth,
+    build_discriminator,
+    build_generator,
+    count_parameters,
+)
+
+pytestmark = pytest.mark.tf
+PAPER, SMOKE = PRESETS["paper"], PRESETS["smoke"]
+
+
+@pytest.fixture(autouse=True)
+def float32():
+    keras.config.set_dtype_policy("float32")
+    keras.utils.set_random_seed(0)
+
+
+def generator(preset):
+    return build_generator(preset)
+
+
+def discriminator(preset):
+    return build_discriminator(preset, KerasMasks(0))
+
+
+def latents(preset, count=3):
+    values = np.random.default_rng(0).standard_normal((count, preset.latent_size))
+    values[:, 0], values[:, 1] = 0.5, 1.5
+    return values.astype(np.float32)
+
+
+# The first row is that of arXiv:2111.04628; the others are what stands, so that a change is seen.
+@pytest.mark.parametrize(
+    ("name", "ours", "theirs"),
+    [
+        ("paper", (1_365_047, 1_364_983), (87_402, 87_354)),
+        ("fixed25", (872_948, 872_808), (73_450, 73_402)),
+        ("mini", (551_065, 551_048), (12_954, 12_906)),
+    ],
+)
+def test_networks_have_the_number_of_parameters_that_the_paper_and_the_readme_say(
+    name, ours, theirs
+):
+    counts = [count_parameters(build(PRESETS[name])) for build in (generator, discriminator)]
+    assert [tuple(count.values()) for count in counts] == [ours, theirs]
+
+
+@pytest.mark.parametrize("name", PRESETS)
+def test_a_generator_makes_what_its_discriminator_reads(name):
+    preset = PRESETS[name]
+    image = generator(preset)(latents(preset))
+    assert image.shape == (3, *preset.image_shape, 1)
+    assert np.all(image.numpy() >= 0)
+    said = discriminator(preset)(image)
+    assert [tuple(one.shape) for one in said] == [(3, 1)] * (4 if preset.has_angle else 3)
+    assert np.all((said[0].numpy() >= 0) & (said[0].numpy() <= 1))
+
+
+def test_depth_to_space_undoes_space_to_depth():
+    image = np.random.default_rng(1).random((2, 9, 9, 25, 1)).astype(np.float32)
+    coarse = SpaceToDepth(2)(image)
+    assert coarse.shape == (2, 5, 5, 13, 8)
+    np.testing.assert_array_equal(DepthToSpace(2, (9, 9, 25))(coarse), image)
+
+
+def test_space_to_depth_pads_with_empty_cells():
+    coarse = SpaceToDepth(2)(np.ones((1, 3, 3, 3, 1), np.float32)).numpy()
+    assert coarse.sum() == 27
+    np.testing.assert_array_equal(coarse[0, 0, 0, 0], np.ones(8))
+    np.testing.assert_array_equal(coarse[0, 1, 1, 1], [1, 0, 0, 0, 0, 0, 0, 0])
+
+
+def test_an_energy_scaled_output_grows_as_the_power_of_the_energy():
+    scaled = SMOKE.model_copy(update={"energy_scaled_output": True})
+    plain = SMOKE.model_copy(update={"energy_scaled_output": False})
+    one, other = generator(scaled), generator(plain)
+    other.set_weights(one.get_weights())
+    latent = latents(SMOKE)
+    factor = 0.5**SMOKE.image_power
+    np.testing.assert_allclose(one(latent), other(latent).numpy() * factor, rtol=1e-5)
+
+
+def test_a_negative_energy_is_taken_as_none_and_not_as_no_number():
+    latent = latents(SMOKE)
+    latent[:, 0] = -0.1
+    assert np.all(generator(SMOKE)(latent).numpy() == 0)
+
+
+def test_a_squared_relu_is_the_square_of_a_relu():
+    square = SMOKE.model_copy(update={"energy_scaled_output": False})
+    plain = square.model_copy(update={"output_activation": "relu"})
+    one, other = generator(square), generator(plain)
+    other.set_weights(one.get_weights())
+    latent = latents(SMOKE)
+    np.testing.assert_allclose(one(latent), other(latent).numpy() ** 2, rtol=1e-5)
+
+
+def test_the_calibration_multiplies_the_image_and_is_not_learned():
+    network = generator(SMOKE)
+    latent = latents(SMOKE)
+    before = network(latent).numpy()
+    constant = network.get_layer("output").calibration
+    constant.assign(3.0)
+    np.testing.assert_allclose(network(latent), 3 * before, rtol=1e-5)
+    assert not constant.trainable
+    plain = generator(SMOKE.model_copy(update={"calibrated_output": False}))
+    assert not hasattr(plain.get_layer("output"), "calibration")
+
+
+def test_all_extras_of_mini_are_off_in_paper():
+    assert not PAPER.energy_scaled_output
+    assert not PAPER.calibrated_output
+    assert PAPER.output_activation == "relu"
+    assert PAPER.longitudinal_weight == 0
+    assert PAPER.generator_average == 0
+    assert PAPER.batch_norm_momentum == 0.99
+    assert PAPER.image_power == 0.85
+
+
+@pytest.mark.parametrize("synchronized", [True, False])
+def test_batch_norm_is_synchronised_in_every_layer_or_in_none(synchronized):
+    for network in (
+        build_generator(SMOKE, synchronized=synchronized),
+        build_discriminator(SMOKE, KerasMasks(0), synchronized=synchronized),
+    ):
+        kind = keras.layers.BatchNormalization
+        norms = [layer.synchronized for layer in network.layers if isinstance(layer, kind)]
+        assert norms
+        assert set(norms) == {synchronized}
+
+
+def test_with_bfloat16_outputs_and_weights_stay_in_full_precision():
+    keras.config.set_dtype_policy("mixed_bfloat16")
+    network, judge = generator(SMOKE), discriminator(SMOKE)
+    assert network.compute_dtype == "bfloat16"
+    image = network(latents(SMOKE))
+    assert image.dtype == "float32"
+    assert {str(one.dtype.name) for one in judge(image)} == {"float32"}
+    assert {weight.dtype for weight in (*network.weights, *judge.weights)} == {"float32"}

@@ -1,0 +1,80 @@
+"""The loss terms, by hand-made numbers and at the edges where logarithms and quotients end."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from cloudgan import losses
+from cloudgan.core.presets import PRESETS
+
+pytestmark = pytest.mark.tf
+PAPER, FIXED = PRESETS["paper"], PRESETS["fixed25"]
+
+
+def column(*values):
+    return tf.constant([[value] for value in values], tf.float32)
+
+
+def test_cross_entropy_of_known_numbers():
+    found = losses.binary_crossentropy(column(1, 0, 1), column(0.5, 0.9, 0.25))
+    wanted = [-math.log(0.5), -math.log(0.1), -math.log(0.25)]
+    np.testing.assert_allclose(found[:, 0], wanted, rtol=1e-5)
+
+
+def test_percentage_error_is_in_percent_of_the_target():
+    found = losses.percentage_error(column(2.0, -4.0), column(1.5, -5.0))
+    np.testing.assert_allclose(found[:, 0], [25.0, 25.0])
+
+
+def test_the_terms_come_in_their_order_each_from_its_own_output():
+    targets = (column(1), column(0.5), column(1.5), column(10))
+    outputs = [column(0.5), column(0.4), column(1.2), column(12)]
+    found = [float(term[0, 0]) for term in losses.terms(PAPER, targets, outputs)]
+    np.testing.assert_allclose(found, [-math.log(0.5), 20.0, 0.3, 20.0], rtol=1e-5)
+
+
+def test_without_an_angle_its_term_is_zero_and_the_sum_is_the_third_output():
+    targets = (column(1), column(0.5), column(1.5), column(10))
+    found = losses.terms(FIXED, targets, [column(0.5), column(0.4), column(12)])
+    assert float(found[2][0, 0]) == 0
+    assert float(found[3][0, 0]) == pytest.approx(20)
+
+
+def test_the_weights_are_the_published_ones():
+    assert losses.TERMS == ("real_fake", "energy", "angle", "ecal_sum")
+    assert losses.weights(PAPER) == [3.0, 0.1, 25.0, 0.1]
+    assert losses.weights(FIXED) == [6.0, 0.2, 0.0, 0.1]
+
+
+@pytest.mark.parametrize("probability", [0.0, 1e-30, 0.5, 1.0])
+@pytest.mark.parametrize("target", [0.0, 1e-20, 5.0])
+def test_losses_and_gradients_are_finite_at_every_edge(probability, target):
+    said = [column(probability), column(target), column(0.0), column(0.0)]
+    with tf.GradientTape() as tape:
+        tape.watch(said)
+        terms = losses.terms(PAPER, (column(1), column(target), column(0), column(target)), said)
+        total = tf.add_n([tf.reduce_sum(term) for term in terms])
+    assert np.isfinite(total)
+    assert all(np.isfinite(slope).all() for slope in tape.gradient(total, said))
+
+
+def test_one_empty_shower_does_not_drown_the_batch():
+    found = losses.percentage_error(column(0.0), column(1.0))
+    assert float(found[0, 0]) <= 1e4 + 1
+
+
+def test_layer_energy_is_the_share_of_the_primary_energy_in_each_layer():
+    image = np.zeros((2, 3, 3, 4, 1), np.float32)
+    image[0, 1, 1, 2] = 8.0**PAPER.image_power
+    image[1, :, :, 0] = 1.0
+    found = losses.layer_energy(PAPER, tf.constant(image), column(0.5, 1.0)).numpy()
+    np.testing.assert_allclose(found, [[0, 0, 8 / 50, 0], [9 / 100, 0, 0, 0]], rtol=1e-5)
+
+
+def test_layer_energy_of_nothing_at_no_energy_is_zero():
+    image = tf.zeros((1, 3, 3, 4, 1))
+    np.testing.assert_array_equal(losses.layer_energy(PAPER, image, column(0.0)), np.zeros((1, 4)))
