@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
+import subprocess
 from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict
@@ -45,6 +46,27 @@ def this_machine(accelerators: tuple[Accelerator, ...] = ()) -> Hardware:
     return Hardware(
         processor=_processor(), cores=cores, memory_gib=_memory_gib(), accelerators=accelerators
     )
+
+
+def nvidia_gpus() -> tuple[Accelerator, ...]:
+    """Asks NVIDIA's driver, one entry per GPU, in its order; empty where there is no driver."""
+    command = ("nvidia-smi", "--query-gpu=name,memory.total", "--format=csv,noheader,nounits")
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=30)  # noqa: S603
+    except (OSError, subprocess.SubprocessError):
+        return ()
+    rows = (line.rpartition(",") for line in done.stdout.splitlines() if "," in line)
+    return tuple(
+        Accelerator(name=name.strip(), count=1, memory_gib=_gib(mebibytes))
+        for name, _, mebibytes in rows
+    )
+
+
+def _gib(mebibytes: str) -> float | None:
+    try:
+        return round(float(mebibytes) / 1024, 1)
+    except ValueError:
+        return None  # "[N/A]" where the memory is the host's
 
 
 def _processor() -> str:

@@ -20,6 +20,7 @@ from cloudgan.training.strategy import (
     device_kind,
     make_strategy,
     set_up_devices,
+    unused_gpus,
 )
 
 if TYPE_CHECKING:
@@ -123,6 +124,8 @@ def make_setting(
         saved[1].numerics.threads if saved else max(1, this_machine().cores // workers_here)
     )
     set_up_devices(config.training, threads=threads)
+    if warning := unused_gpus():
+        progress.say(warning)
     name = choose(config.training, cluster)
     strategy = make_strategy(config, name)
     workers = len(cluster.workers) if cluster and name == "multiworker" else 1

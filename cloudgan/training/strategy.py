@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import tensorflow as tf
 
+from cloudgan.core import settings
 from cloudgan.core.errors import CloudganError, ConfigError
-from cloudgan.core.hardware import Accelerator
+from cloudgan.core.hardware import Accelerator, nvidia_gpus
 
 if TYPE_CHECKING:
     from cloudgan.core.config import RunConfig, TrainingConfig
@@ -98,6 +99,7 @@ def lost_worker(error: tf.errors.OpError, cluster: Cluster | None) -> CloudganEr
 
 def accelerators() -> tuple[Accelerator, ...]:
     """Accelerators of this machine that TensorFlow sees, by name."""
+    memory = {gpu.name: gpu.memory_gib for gpu in nvidia_gpus()}
     found: dict[str, int] = {}
     for gpu in tf.config.list_physical_devices("GPU"):
         details: dict[str, Any] = tf.config.experimental.get_device_details(gpu)
@@ -106,7 +108,23 @@ def accelerators() -> tuple[Accelerator, ...]:
     tpus = tf.config.list_logical_devices("TPU")
     if tpus:
         found["TPU core"] = len(tpus)
-    return tuple(Accelerator(name=name, count=count) for name, count in found.items())
+    return tuple(
+        Accelerator(name=name, count=count, memory_gib=memory.get(name))
+        for name, count in found.items()
+    )
+
+
+def unused_gpus() -> str | None:
+    """Tells of GPUs that are here, not hidden on purpose, and that TensorFlow cannot use."""
+    if settings.variable("CUDA_VISIBLE_DEVICES") or tf.config.list_physical_devices("GPU"):
+        return None
+    if not (there := nvidia_gpus()):
+        return None
+    return (
+        f"this machine has {len(there)} x {there[0].name}, but TensorFlow finds no GPU and uses the"
+        " CPU: install cloudgan[gpu] in place of cloudgan[train], or set CUDA_VISIBLE_DEVICES=-1 if"
+        " that is what you want"
+    )
 
 
 def device_kind() -> str:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from cloudgan.core.errors import CloudganError, Interrupted, TryAgain
 from cloudgan.core.settings import child_environment
+from cloudgan.training.gpu_share import share_gpus
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -37,8 +38,13 @@ class LocalWorkers:
     """
 
     def __init__(self, command: tuple[str, ...], workers: int, logs: Path) -> None:
-        """Prepares to run `python -m cloudgan` with `command` in `workers` processes."""
+        """Prepares to run `python -m cloudgan` with `command` in `workers` processes.
+
+        Raises:
+            ConfigError: They cannot share this machine's GPUs.
+        """
         self._command, self._count, self._logs = command, workers, logs
+        self._gpus = share_gpus(workers)
         self._asked: int | None = None
 
     def run(self) -> None:
@@ -77,7 +83,9 @@ class LocalWorkers:
             with log.open("ab") as file:
                 process = subprocess.Popen(  # noqa: S603
                     (sys.executable, "-m", "cloudgan", *self._command),
-                    env=child_environment(TF_CONFIG=json.dumps(task), CLOUDGAN_SUPERVISED="1"),
+                    env=child_environment(
+                        TF_CONFIG=json.dumps(task), CLOUDGAN_SUPERVISED="1", **self._gpus[index]
+                    ),
                     stdin=subprocess.PIPE,
                     stdout=None if index == 0 else file,
                     stderr=None if index == 0 else file,

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from cloudgan.core.hardware import Accelerator, Hardware, this_machine
+from cloudgan.core.hardware import Accelerator, Hardware, nvidia_gpus, this_machine
 
 
 def test_a_machine_is_told_in_one_line():
@@ -34,3 +34,24 @@ def test_cores_are_those_that_this_process_may_use():
         assert this_machine().cores == 1
     finally:
         os.sched_setaffinity(0, allowed)
+
+
+def answering(tmp_path, monkeypatch, script):
+    program = tmp_path / "nvidia-smi"
+    program.write_text("#!/bin/sh\n" + script)
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+
+
+def test_the_driver_is_asked_for_name_and_memory_of_each_gpu(tmp_path, monkeypatch):
+    answering(tmp_path, monkeypatch, "echo 'NVIDIA H200, 143771'; echo 'NVIDIA GB10, [N/A]'")
+    first, second = nvidia_gpus()
+    assert (first.name, first.count, first.memory_gib) == ("NVIDIA H200", 1, 140.4)
+    assert (second.name, second.memory_gib) == ("NVIDIA GB10", None)
+
+
+def test_no_driver_and_a_failing_one_mean_no_gpu(tmp_path, monkeypatch):
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert nvidia_gpus() == ()
+    answering(tmp_path, monkeypatch, "echo 'NVIDIA-SMI has failed, try again'; exit 9")
+    assert nvidia_gpus() == ()

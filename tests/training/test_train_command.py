@@ -302,3 +302,19 @@ def test_describe_prints_the_published_parameter_counts(run_cloudgan):
     found = json.loads(done.stdout)
     assert found["generator"] == {"parameters": 1_365_047, "trainable": 1_364_983}
     assert found["discriminator"] == {"parameters": 87_402, "trainable": 87_354}
+
+
+def test_gpus_that_tensorflow_cannot_use_are_told(config_file, tmp_path, run_cloudgan):
+    """A program on the PATH answers as NVIDIA's does; TensorFlow itself finds no GPU here."""
+    driver = tmp_path / "bin" / "nvidia-smi"
+    driver.parent.mkdir()
+    driver.write_text("#!/bin/sh\necho 'NVIDIA V100, 16384'\n")
+    driver.chmod(0o755)
+    path = f"{driver.parent}:{os.environ['PATH']}"
+    flags = (f"--config={config_file(batch_per_replica=8)}", "--max_steps=1")
+    done = run_cloudgan(
+        "train", *flags, f"--run={tmp_path / 'a'}", PATH=path, CUDA_VISIBLE_DEVICES=""
+    )
+    assert "1 x NVIDIA V100, but TensorFlow finds no GPU" in done.stderr
+    hidden = run_cloudgan("train", *flags, f"--run={tmp_path / 'b'}", PATH=path)
+    assert "finds no GPU" not in hidden.stderr
