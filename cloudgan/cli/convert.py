@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Literal
+import tempfile
+from pathlib import Path
+from typing import Any, Literal
 
 from cloudgan.cli.output import show, shown_progress
 from cloudgan.cli.tensorflow_import import import_tensorflow
+from cloudgan.core.errors import ConfigError
 
 
 def convert(
@@ -21,22 +24,36 @@ def convert(
 
     Args:
         source: HDF5 (public 3DGAN layout), published TFRecord, shards; a glob or a comma list.
-        target: A folder for shards, a name in .h5 for HDF5.
+        target: A folder or bucket (gs://, s3://, Azure blob URL) for shards, a name in .h5 for HDF5.
         to: tfrecord or hdf5 where the name does not tell.
         records_per_shard: Showers per shard.
         overwrite: Replace a finished target, once the new one is whole.
         json: Print the result as JSON.
     """
-    with shown_progress(as_json=json) as progress:
+    from cloudgan.cli.bucket_shards import BucketShards, fetched, is_bucket
+
+    with shown_progress(as_json=json) as progress, fetched(source, progress) as here:
         import_tensorflow()
         from cloudgan.data.convert import convert as converted
 
-        made = converted(
-            source,
-            target,
-            to=to,
-            records_per_shard=records_per_shard,
-            overwrite=overwrite,
-            progress=progress,
+        how: dict[str, Any] = {"records_per_shard": records_per_shard, "progress": progress}
+        if is_bucket(target):
+            _refuse_hdf5(target, to)
+            bucket = BucketShards.at(target)
+            bucket.refuse_existing(overwrite=overwrite)
+            with tempfile.TemporaryDirectory(prefix="cloudgan-") as folder:
+                made = converted(here, Path(folder) / "shards", to="tfrecord", **how)
+                bucket.upload(made.path, progress)
+        else:
+            made = converted(here, target, to=to, overwrite=overwrite, **how)
+    result = {"written": target, "showers": made.count, "told": list(made.told)}
+    show(result, as_json=json)
+
+
+def _refuse_hdf5(target: str, to: str) -> None:
+    from cloudgan.data.source import HDF5_SUFFIXES
+
+    if to == "hdf5" or target.endswith(HDF5_SUFFIXES):
+        raise ConfigError(
+            f"{target}: a bucket gets shards; for HDF5 name a local file such as showers.h5"
         )
-    show({"written": str(made.path), "showers": made.count, "told": list(made.told)}, as_json=json)

@@ -33,6 +33,11 @@ def resolve(
     """
     given = read_yaml(Path(config)) if config else {}
     name = given.get("name") or asked.get("model.preset") or "paper"
+    if run and "://" in run:
+        raise ConfigError(
+            f"--run={run}: a run's folder is on this machine, such as runs/{name};"
+            f" --checkpoints={run} copies its checkpoints there"
+        )
     folder = RunFolder(run or f"runs/{name}")
     source = config or "the command line"
     there = folder.read_config()

@@ -9,23 +9,29 @@ from cloudgan.cli.tensorflow_import import import_tensorflow
 from cloudgan.core.errors import ConfigError
 
 if TYPE_CHECKING:
+    from cloudgan.cli.bucket_shards import BucketShards
     from cloudgan.core.config import RunConfig
     from cloudgan.core.progress import Progress
     from cloudgan.data.source import ShowerSource
     from cloudgan.run_folder import RunFolder
 
 
-def find_showers(config: RunConfig, folder: RunFolder, *, may_convert: bool) -> Path | ShowerSource:
-    """Returns a folder of shards, or what has to be converted to one; writes nothing.
+def find_showers(
+    config: RunConfig, folder: RunFolder, *, may_convert: bool
+) -> Path | ShowerSource | BucketShards:
+    """Returns a folder of shards, or what has to be made one; writes nothing.
 
     Raises:
         DataError: The showers are not what they should be.
         ConfigError: They changed since the run began, or workers elsewhere would each convert them.
     """
+    from cloudgan.cli.bucket_shards import is_bucket
     from cloudgan.data.convert import is_current
     from cloudgan.data.manifest import has_manifest
     from cloudgan.data.source import open_source
 
+    if is_bucket(config.data.path):
+        return _in_bucket(config.data.path, folder)
     named = Path(config.data.path)
     if has_manifest(named):
         return named
@@ -47,14 +53,32 @@ def find_showers(config: RunConfig, folder: RunFolder, *, may_convert: bool) -> 
     return source
 
 
-def as_shards(showers: Path | ShowerSource, folder: RunFolder, progress: Progress) -> Path:
-    """Converts into the run's folder what is not a folder of shards yet.
+def _in_bucket(url: str, folder: RunFolder) -> Path | BucketShards:
+    """What the run was trained on is in its folder already, and needs no network."""
+    from cloudgan.cli.bucket_shards import BucketShards
+    from cloudgan.data.manifest import has_manifest
+
+    if folder.record_file.exists() and has_manifest(folder.shards):
+        return folder.shards
+    bucket = BucketShards.at(url)
+    return folder.shards if bucket.is_in(folder.shards) else bucket
+
+
+def as_shards(
+    showers: Path | ShowerSource | BucketShards, folder: RunFolder, progress: Progress
+) -> Path:
+    """Converts, or fetches, into the run's folder what is not a folder of shards yet.
 
     Raises:
         DataError: A record is damaged; names file and record.
     """
     if isinstance(showers, Path):
         return showers
+    from cloudgan.data.source import ShowerSource
+
+    if not isinstance(showers, ShowerSource):
+        showers.download(folder.shards, progress)
+        return folder.shards
     import_tensorflow()
     from cloudgan.data.convert import convert
 

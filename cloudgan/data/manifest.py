@@ -126,7 +126,7 @@ def read_manifest(folder: Path) -> Manifest:
     """
     path = folder / MANIFEST
     try:
-        return Manifest.model_validate_json(path.read_bytes())
+        content = path.read_bytes()
     except FileNotFoundError as error:
         raise DataError(
             f"{folder} is incomplete: it has no {MANIFEST}, which convert writes last."
@@ -134,9 +134,20 @@ def read_manifest(folder: Path) -> Manifest:
         ) from error
     except OSError as error:
         raise DataError(f"{path} cannot be read: {error.strerror}") from error
+    return parse_manifest(content, str(path))
+
+
+def parse_manifest(content: bytes, name: str) -> Manifest:
+    """Parses what a manifest holds; `name` is what an error calls it.
+
+    Raises:
+        DataError: It does not parse.
+    """
+    try:
+        return Manifest.model_validate_json(content)
     except ValidationError as error:
         first = error.errors()[0]
         where = ".".join(map(str, first["loc"])) or "the file"
         raise DataError(
-            f"{path} is not a manifest we know: {where}: {first['msg']}. Run convert again."
+            f"{name} is not a manifest we know: {where}: {first['msg']}. Run convert again."
         ) from error

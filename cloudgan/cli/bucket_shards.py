@@ -1,0 +1,120 @@
+"""A sharded set of showers in a bucket: its manifest is put there last and asked for first."""
+
+from __future__ import annotations
+
+import hashlib
+import tempfile
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from cloudgan.core.errors import ConfigError, DataError
+from cloudgan.data.manifest import MANIFEST, has_manifest, parse_manifest, read_manifest
+from cloudgan.stores import ObjectMissingError, open_store
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from cloudgan.core.progress import Progress
+    from cloudgan.data.manifest import ShardInfo
+    from cloudgan.stores import Store
+
+
+def is_bucket(named: str) -> bool:
+    """Whether `--data`, a source or a target is a URL and no path."""
+    return "://" in named
+
+
+@dataclass(frozen=True)
+class BucketShards:
+    """Shards in a bucket, under one prefix."""
+
+    store: Store
+
+    @classmethod
+    def at(cls, url: str) -> BucketShards:
+        """Opens a place, without asking its server anything yet.
+
+        Raises:
+            ConfigError: It is no URL of a store, or the cloud's SDK is not installed.
+            CredentialsError: No login for this cloud was found.
+        """
+        return cls(open_store(url))
+
+    def refuse_existing(self, *, overwrite: bool) -> None:
+        """Asks whether there is a finished set, so that nothing is converted in vain.
+
+        Raises:
+            ConfigError: There is one, and nobody said --overwrite.
+        """
+        if MANIFEST in self.store.list(MANIFEST) and not overwrite:
+            raise ConfigError(f"{self.store.url} exists already; --overwrite replaces it")
+
+    def is_in(self, folder: Path) -> bool:
+        """Whether `folder` holds this very set, fetched to its end.
+
+        Raises:
+            DataError: There is no finished set.
+        """
+        content = self._manifest()
+        return has_manifest(folder) and (folder / MANIFEST).read_bytes() == content
+
+    def upload(self, folder: Path, progress: Progress) -> None:
+        """Puts a local set there; while that lasts, readers find none."""
+        manifest = read_manifest(folder)
+        progress.start(f"uploading to {self.store.url}", manifest.records, "showers")
+        self.store.delete(MANIFEST)
+        for shard in manifest.shards:
+            self.store.put(shard.name, folder / shard.name)
+            progress.advance(shard.records)
+        self.store.put(MANIFEST, folder / MANIFEST)
+
+    def download(self, folder: Path, progress: Progress) -> None:
+        """Fetches the set into `folder`; what is there already, and right, is not fetched again.
+
+        Raises:
+            DataError: There is no finished set, or a shard is not what its manifest says.
+        """
+        content = self._manifest()
+        manifest = parse_manifest(content, f"{self.store.url}/{MANIFEST}")
+        progress.start(f"fetching {self.store.url}", manifest.records, "showers")
+        for shard in manifest.shards:
+            path = folder / shard.name
+            if not _is(shard, path):
+                self.store.get(shard.name, path)
+                if not _is(shard, path):
+                    raise DataError(
+                        f"{self.store.url}/{shard.name} is not what its manifest says: run"
+                        f" `cloudgan convert SOURCE {self.store.url} --overwrite`"
+                    )
+            progress.advance(shard.records)
+        (folder / f"{MANIFEST}.tmp").write_bytes(content)
+        (folder / f"{MANIFEST}.tmp").replace(folder / MANIFEST)
+
+    def _manifest(self) -> bytes:
+        try:
+            return self.store.read(MANIFEST)
+        except ObjectMissingError as error:
+            raise DataError(
+                f"{self.store.url} holds no finished set of shards (no {MANIFEST}); make one with"
+                f" `cloudgan convert FILE.h5 {self.store.url}`"
+            ) from error
+
+
+@contextmanager
+def fetched(source: str, progress: Progress) -> Iterator[str]:
+    """Gives the path of `source`: itself, or a copy of a bucket's that goes when the block ends."""
+    if not is_bucket(source):
+        yield source
+        return
+    with tempfile.TemporaryDirectory(prefix="cloudgan-") as folder:
+        BucketShards.at(source).download(Path(folder), progress)
+        yield folder
+
+
+def _is(shard: ShardInfo, path: Path) -> bool:
+    if not path.is_file() or path.stat().st_size != shard.bytes:
+        return False
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest() == shard.sha256
