@@ -14,21 +14,22 @@ if TYPE_CHECKING:
 
 
 class Said(NamedTuple):
-    """How a command ended."""
+    """What a command printed."""
 
-    returncode: int
     stdout: str
     stderr: str
 
 
 @pytest.fixture
 def cloudgan_here(capsys):
-    """Runs a command in this process, for all that ends before any training."""
+    """Runs a command in this process, for all but training, and looks how it `exits`."""
 
-    def run(*arguments):
+    def run(*arguments, exits=0):
         with pytest.raises(SystemExit) as ended:
             main([str(argument) for argument in arguments])
-        return Said(ended.value.code, *capsys.readouterr())
+        said = Said(*capsys.readouterr())
+        assert (ended.value.code or 0) == exits, said.stdout + said.stderr
+        return said
 
     return run
 

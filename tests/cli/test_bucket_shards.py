@@ -80,8 +80,7 @@ def test_a_run_fetches_its_showers_once_and_then_needs_no_bucket(
 
 
 def test_a_set_that_is_there_is_kept_unless_told(showers, uploaded, cloudgan_here):
-    done = cloudgan_here("convert", showers, uploaded)
-    assert done.returncode == 2
+    done = cloudgan_here("convert", showers, uploaded, exits=2)
     assert "--overwrite" in done.stderr
 
 
@@ -91,8 +90,7 @@ def test_a_shard_that_is_not_what_the_manifest_says_is_named(
     url = "s3://showers/damaged"
     cloudgan_here("convert", showers, url)
     bucket.put_object(Bucket="showers", Key="damaged/showers-00000.tfrecord", Body=b"nonsense")
-    done = cloudgan_here("convert", url, tmp_path / "back.h5")
-    assert done.returncode == 2
+    done = cloudgan_here("convert", url, tmp_path / "back.h5", exits=2)
     assert "damaged/showers-00000.tfrecord is not what its manifest says" in done.stderr
     assert not (tmp_path / "back.h5").exists()
 
@@ -110,8 +108,7 @@ def test_a_shard_that_is_not_what_the_manifest_says_is_named(
 def test_bad_input_gets_a_sentence_and_makes_nothing(bucket, tmp_path, cloudgan_here, words, said):
     before = names(bucket)
     with contextlib.chdir(tmp_path):
-        done = cloudgan_here(*words)
-    assert done.returncode == 2, done.stderr
+        done = cloudgan_here(*words, exits=2)
     assert said in done.stderr
     assert "Traceback" not in done.stderr
     assert list(tmp_path.iterdir()) == []
@@ -119,12 +116,10 @@ def test_bad_input_gets_a_sentence_and_makes_nothing(bucket, tmp_path, cloudgan_
 
 
 def test_hdf5_is_not_written_to_a_bucket(bucket, showers, cloudgan_here):
-    done = cloudgan_here("convert", showers, "s3://showers/back.h5")
-    assert done.returncode == 2
+    done = cloudgan_here("convert", showers, "s3://showers/back.h5", exits=2)
     assert "a bucket gets shards" in done.stderr
 
 
 def test_a_run_lives_on_this_machine(showers, cloudgan_here):
-    done = cloudgan_here("train", f"--data={showers}", "--run=s3://showers/run")
-    assert done.returncode == 2
+    done = cloudgan_here("train", f"--data={showers}", "--run=s3://showers/run", exits=2)
     assert "--checkpoints=s3://showers/run" in done.stderr

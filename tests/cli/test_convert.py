@@ -19,12 +19,12 @@ def showers(tmp_path_factory, run_cloudgan):
     return path
 
 
-def test_the_public_layout_comes_back_without_one_bit_changed(showers, tmp_path, run_cloudgan):
+def test_the_public_layout_comes_back_without_one_bit_changed(showers, tmp_path, cloudgan_here):
     shards, back = tmp_path / "shards", tmp_path / "back.h5"
-    done = run_cloudgan("convert", showers, shards, "--records_per_shard=16", "--json")
+    done = cloudgan_here("convert", showers, shards, "--records_per_shard=16", "--json")
     assert json.loads(done.stdout)["showers"] == 40
     assert len(list(shards.glob("*.tfrecord"))) == 3
-    run_cloudgan("convert", shards, back)
+    cloudgan_here("convert", shards, back)
     with h5py.File(showers) as one, h5py.File(back) as other:
         for name in ("ECAL", "energy", "theta", "mtheta"):
             assert one[name].dtype == other[name].dtype, name
@@ -34,22 +34,19 @@ def test_the_public_layout_comes_back_without_one_bit_changed(showers, tmp_path,
 def test_a_truncated_file_is_named_and_leaves_nothing(showers, tmp_path, cloudgan_here):
     broken = tmp_path / "broken.h5"
     broken.write_bytes(showers.read_bytes()[:5000])
-    done = cloudgan_here("convert", broken, tmp_path / "shards")
-    assert done.returncode == 2
+    done = cloudgan_here("convert", broken, tmp_path / "shards", exits=2)
     assert "broken.h5" in done.stderr
     assert "Traceback" not in done.stderr
     assert not (tmp_path / "shards").exists()
 
 
-def test_a_finished_target_is_kept_unless_told(showers, tmp_path, run_cloudgan, cloudgan_here):
-    run_cloudgan("convert", showers, tmp_path / "shards")
-    done = cloudgan_here("convert", showers, tmp_path / "shards")
-    assert done.returncode == 2
+def test_a_finished_target_is_kept_unless_told(showers, tmp_path, cloudgan_here):
+    cloudgan_here("convert", showers, tmp_path / "shards")
+    done = cloudgan_here("convert", showers, tmp_path / "shards", exits=2)
     assert "--overwrite" in done.stderr
-    run_cloudgan("convert", showers, tmp_path / "shards", "--overwrite")
+    cloudgan_here("convert", showers, tmp_path / "shards", "--overwrite")
 
 
 def test_a_layout_that_is_not_one_gets_a_sentence(showers, tmp_path, cloudgan_here):
-    done = cloudgan_here("convert", showers, tmp_path / "x", "--to=parquet")
-    assert done.returncode == 2
+    done = cloudgan_here("convert", showers, tmp_path / "x", "--to=parquet", exits=2)
     assert "tfrecord" in done.stderr

@@ -101,8 +101,7 @@ def test_a_limit_in_seconds_ends_it_too(small_demo, tmp_path, run_cloudgan):
 )
 def test_bad_input_gets_a_sentence_and_makes_nothing(tmp_path, cloudgan_here, flags, said):
     run = tmp_path / "run"
-    done = cloudgan_here("demo", f"--run={run}", *flags)
-    assert done.returncode == 2, done.stderr
+    done = cloudgan_here("demo", f"--run={run}", *flags, exits=2)
     assert said in done.stderr
     assert "Traceback" not in done.stderr
     assert not run.exists()

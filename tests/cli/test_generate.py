@@ -12,10 +12,10 @@ pytest.importorskip("tensorflow")
 pytestmark = pytest.mark.tf
 
 
-def test_a_file_in_the_public_layout_with_what_was_asked(small_demo, tmp_path, run_cloudgan):
+def test_a_file_in_the_public_layout_with_what_was_asked(small_demo, tmp_path, cloudgan_here):
     out = tmp_path / "generated.h5"
     flags = ("--count=30", "--energy_gev=20:40", "--theta_deg=80:100")
-    done = run_cloudgan("generate", small_demo.run, out, *flags, "--json")
+    done = cloudgan_here("generate", small_demo.run, out, *flags, "--json")
     said = json.loads(done.stdout)
     assert (said["showers"], said["step"], said["cells"]) == (30, 20, [17, 17, 25])
     assert said["milliseconds_per_shower"] > 0
@@ -29,34 +29,31 @@ def test_a_file_in_the_public_layout_with_what_was_asked(small_demo, tmp_path, r
 
 
 def test_the_same_seed_gives_the_same_showers_and_another_others(
-    small_demo, tmp_path, run_cloudgan
+    small_demo, tmp_path, cloudgan_here
 ):
     ecal = []
     for name, seed in (("a", 1), ("b", 1), ("c", 2)):
         out = tmp_path / f"{name}.h5"
-        run_cloudgan("generate", small_demo.run, out, "--count=5", f"--seed={seed}")
+        cloudgan_here("generate", small_demo.run, out, "--count=5", f"--seed={seed}")
         with h5py.File(out) as file:
             ecal.append(file["ECAL"][:])
     np.testing.assert_array_equal(ecal[0], ecal[1])
     assert np.any(ecal[0] != ecal[2])
 
 
-def test_the_untrained_network_generates_too(small_demo, tmp_path, run_cloudgan):
+def test_the_untrained_network_generates_too(small_demo, tmp_path, cloudgan_here):
     out = tmp_path / "untrained.h5"
-    done = run_cloudgan("generate", small_demo.run, out, "--count=5", "--step=0", "--json")
+    done = cloudgan_here("generate", small_demo.run, out, "--count=5", "--step=0", "--json")
     assert json.loads(done.stdout)["step"] == 0
 
 
-def test_a_file_that_is_there_is_kept_unless_told(
-    small_demo, tmp_path, run_cloudgan, cloudgan_here
-):
+def test_a_file_that_is_there_is_kept_unless_told(small_demo, tmp_path, cloudgan_here):
     out = tmp_path / "kept.h5"
     out.write_bytes(b"mine")
-    done = cloudgan_here("generate", small_demo.run, out)
-    assert done.returncode == 2
+    done = cloudgan_here("generate", small_demo.run, out, exits=2)
     assert "--overwrite" in done.stderr
     assert out.read_bytes() == b"mine"
-    run_cloudgan("generate", small_demo.run, out, "--count=2", "--overwrite")
+    cloudgan_here("generate", small_demo.run, out, "--count=2", "--overwrite")
     with h5py.File(out) as file:
         assert len(file["energy"]) == 2
 
@@ -73,14 +70,12 @@ def test_a_file_that_is_there_is_kept_unless_told(
 )
 def test_what_the_generator_never_saw_is_refused(small_demo, tmp_path, cloudgan_here, flags, said):
     out = tmp_path / "out.h5"
-    done = cloudgan_here("generate", small_demo.run, out, *flags)
-    assert done.returncode == 2, done.stderr
+    done = cloudgan_here("generate", small_demo.run, out, *flags, exits=2)
     assert said in done.stderr
     assert "Traceback" not in done.stderr
     assert not out.exists()
 
 
 def test_a_folder_without_a_run_is_told(tmp_path, cloudgan_here):
-    done = cloudgan_here("generate", tmp_path / "nothing", tmp_path / "out.h5")
-    assert done.returncode == 2
+    done = cloudgan_here("generate", tmp_path / "nothing", tmp_path / "out.h5", exits=2)
     assert "Train first" in done.stderr

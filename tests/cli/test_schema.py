@@ -8,18 +8,17 @@ import pytest
 
 
 @pytest.mark.parametrize("file", ["run.yaml", "record.jsonl", "launch.json", "cost.json"])
-def test_each_file_has_a_schema(run_cloudgan, file):
-    schema = json.loads(run_cloudgan("schema", file).stdout)
+def test_each_file_has_a_schema(cloudgan_here, file):
+    schema = json.loads(cloudgan_here("schema", file).stdout)
     assert "properties" in schema or "oneOf" in schema
 
 
-def test_the_schema_of_a_configuration_forbids_unknown_keys(run_cloudgan):
-    schema = json.loads(run_cloudgan("schema", "run.yaml").stdout)
+def test_the_schema_of_a_configuration_forbids_unknown_keys(cloudgan_here):
+    schema = json.loads(cloudgan_here("schema", "run.yaml").stdout)
     assert schema["additionalProperties"] is False
     assert {"data", "model", "training", "checkpoint"} <= set(schema["properties"])
 
 
 def test_a_file_without_a_schema_is_told_which_have_one(cloudgan_here):
-    done = cloudgan_here("schema", "run.yml")
-    assert done.returncode == 2
+    done = cloudgan_here("schema", "run.yml", exits=2)
     assert "run.yaml" in done.stderr

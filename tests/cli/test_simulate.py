@@ -42,8 +42,7 @@ def test_progress_goes_to_standard_error_and_results_to_standard_output(tmp_path
     ],
 )
 def test_bad_input_gets_a_sentence_and_leaves_no_file(tmp_path, cloudgan_here, flags, said):
-    done = cloudgan_here("simulate", tmp_path / "a.h5", *flags)
-    assert done.returncode == 2, done.stderr
+    done = cloudgan_here("simulate", tmp_path / "a.h5", *flags, exits=2)
     assert said in done.stderr
     assert "Traceback" not in done.stderr
     assert list(tmp_path.iterdir()) == []
@@ -52,13 +51,11 @@ def test_bad_input_gets_a_sentence_and_leaves_no_file(tmp_path, cloudgan_here, f
 def test_a_file_that_is_there_is_kept(tmp_path, cloudgan_here):
     path = tmp_path / "mine.h5"
     path.write_bytes(b"mine")
-    done = cloudgan_here("simulate", path)
-    assert done.returncode == 2
+    done = cloudgan_here("simulate", path, exits=2)
     assert "--overwrite" in done.stderr
     assert path.read_bytes() == b"mine"
 
 
 def test_a_folder_that_is_not_there_is_named(tmp_path, cloudgan_here):
-    done = cloudgan_here("simulate", tmp_path / "no" / "a.h5")
-    assert done.returncode == 2
+    done = cloudgan_here("simulate", tmp_path / "no" / "a.h5", exits=2)
     assert str(tmp_path / "no") in done.stderr

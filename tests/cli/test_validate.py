@@ -10,21 +10,20 @@ pytest.importorskip("tensorflow")
 pytestmark = pytest.mark.tf
 
 
-def test_without_gate_a_bad_verdict_is_told_and_is_no_failure(small_demo, run_cloudgan):
-    done = run_cloudgan("validate", small_demo.run)
+def test_without_gate_a_bad_verdict_is_told_and_is_no_failure(small_demo, cloudgan_here):
+    done = cloudgan_here("validate", small_demo.run)
     assert "MISSED" in done.stdout
     assert "not learned:" in done.stdout
     assert "floor" in done.stdout
 
 
 def test_with_gate_a_bad_verdict_ends_with_7_and_names_what_was_missed(small_demo, cloudgan_here):
-    done = cloudgan_here("validate", small_demo.run, "--gate")
-    assert done.returncode == 7
+    done = cloudgan_here("validate", small_demo.run, "--gate", exits=7)
     assert "missed: " in done.stderr
     assert "Traceback" not in done.stderr
 
 
-def test_with_gates_that_anything_passes_it_ends_well(small_demo, tmp_path, run_cloudgan):
+def test_with_gates_that_anything_passes_it_ends_well(small_demo, tmp_path, cloudgan_here):
     gates = tmp_path / "easy.toml"
     gates.write_text(
         "schema_version = 1\n[gates]\nresponse_within = 9\nprofile_z_at_most = 9\n"
@@ -32,12 +31,12 @@ def test_with_gates_that_anything_passes_it_ends_well(small_demo, tmp_path, run_
         "[not_learned]\nwidth_within = 9\nprofile_xy_at_most = 9\nangle_slope_at_least = -9\n"
         "rms_within = 9\ntail_within = 9\nlast_layer_within = 9\n"
     )
-    done = run_cloudgan("validate", small_demo.run, "--gate", f"--gates={gates}", "--json")
+    done = cloudgan_here("validate", small_demo.run, "--gate", f"--gates={gates}", "--json")
     assert json.loads(done.stdout)["verdict"]["passed"] is True
 
 
-def test_it_compares_with_showers_of_a_file_and_names_them(small_demo, run_cloudgan):
-    done = run_cloudgan(
+def test_it_compares_with_showers_of_a_file_and_names_them(small_demo, cloudgan_here):
+    done = cloudgan_here(
         "validate",
         small_demo.run,
         f"--against={small_demo.run / 'showers.h5'}",
@@ -49,9 +48,9 @@ def test_it_compares_with_showers_of_a_file_and_names_them(small_demo, run_cloud
     assert said["trained"]["showers"] == 60
 
 
-def test_the_page_of_a_verdict_is_written_where_asked(small_demo, tmp_path, run_cloudgan):
+def test_the_page_of_a_verdict_is_written_where_asked(small_demo, tmp_path, cloudgan_here):
     page = tmp_path / "verdict.html"
-    run_cloudgan("validate", small_demo.run, f"--report={page}", "--step=0")
+    cloudgan_here("validate", small_demo.run, f"--report={page}", "--step=0")
     text = page.read_text(encoding="utf-8")
     assert "Validation of small, step 0" in text
     assert "<svg" in text
@@ -67,7 +66,6 @@ def test_the_page_of_a_verdict_is_written_where_asked(small_demo, tmp_path, run_
     ],
 )
 def test_bad_input_gets_a_sentence(small_demo, cloudgan_here, flags, said):
-    done = cloudgan_here("validate", small_demo.run, *flags)
-    assert done.returncode == 2, done.stderr
+    done = cloudgan_here("validate", small_demo.run, *flags, exits=2)
     assert said in done.stderr
     assert "Traceback" not in done.stderr
