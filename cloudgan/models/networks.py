@@ -5,6 +5,7 @@ Shapes: B showers, image (B, X, Y, Z, 1) of powered cells, latent (B, latent_siz
 
 from __future__ import annotations
 
+import random
 from typing import TYPE_CHECKING, Any
 
 import keras
@@ -19,20 +20,30 @@ if TYPE_CHECKING:
     from cloudgan.core.presets import Preset
     from cloudgan.models.dropout import MaskSource
 
+DENSE = "glorot_uniform"
+"""How dense layers begin, as published."""
 
-def build_generator(preset: Preset, *, synchronized: bool = False) -> keras.Model:
+
+def build_generator(
+    preset: Preset, *, seeds: random.Random | None = None, synchronized: bool = False
+) -> keras.Model:
     """Latent (B, latent_size) -> image (B, X, Y, Z, 1), never negative.
 
     Args:
         preset: What to build.
+        seeds: Source of the initial weights; without one they are those of seed 0.
         synchronized: Batch norm over all replicas instead of each its own.
     """
+    seeds = seeds or random.Random(0)
     table = ARCHITECTURES[preset.networks].generator
     latent = keras.Input((preset.latent_size,), name="latent")
-    x = layers.Dense(int(np.prod(table.grid)) * table.channels, name="start")(latent)
+    start = int(np.prod(table.grid)) * table.channels
+    x = layers.Dense(start, kernel_initializer=_seeded(DENSE, seeds), name="start")(latent)
     x = layers.Reshape((*table.grid, table.channels))(x)
     for number, block in enumerate(table.blocks):
-        x = _convolution(x, block, table.initializer, f"conv{number}")
+        x = _convolution(
+            x, block, _seeded(block.initializer or table.initializer, seeds), f"conv{number}"
+        )
         if block.activate:
             x = layers.LeakyReLU(negative_slope=table.leak)(x)
         if block.normalise:
@@ -44,7 +55,11 @@ def build_generator(preset: Preset, *, synchronized: bool = False) -> keras.Mode
 
 
 def build_discriminator(
-    preset: Preset, masks: MaskSource, *, synchronized: bool = False
+    preset: Preset,
+    masks: MaskSource,
+    *,
+    seeds: random.Random | None = None,
+    synchronized: bool = False,
 ) -> keras.Model:
     """Image (B, X, Y, Z, 1) -> real (B, 1) in [0, 1], energy/100 (B, 1), angle (B, 1), sum (B, 1).
 
@@ -53,13 +68,17 @@ def build_discriminator(
     Args:
         preset: What to build.
         masks: Where dropout masks come from.
+        seeds: Source of the initial weights; without one they are those of seed 0.
         synchronized: Batch norm over all replicas instead of each its own.
     """
+    seeds = seeds or random.Random(0)
     table = ARCHITECTURES[preset.networks].discriminator
     image = keras.Input((*preset.image_shape, 1), name="image")
     x = SpaceToDepth(table.space_to_depth)(image) if table.space_to_depth > 1 else image
     for number, block in enumerate(table.blocks):
-        x = _convolution(x, block, table.initializer, f"conv{number}")
+        x = _convolution(
+            x, block, _seeded(block.initializer or table.initializer, seeds), f"conv{number}"
+        )
         x = layers.LeakyReLU(negative_slope=table.leak)(x)
         if block.normalise:
             x = _batch_norm(preset, f"norm{number}", synchronized=synchronized)(x)
@@ -68,8 +87,9 @@ def build_discriminator(
         x = layers.AveragePooling3D(table.pool)(x)
     features = layers.Flatten()(x)
     full = _full_precision()
-    real = layers.Dense(1, activation="sigmoid", dtype=full, name="real")(features)
-    energy = layers.Dense(1, dtype=full, name="energy")(features)
+    head = [_seeded(DENSE, seeds) for _ in range(2)]
+    real = layers.Dense(1, "sigmoid", kernel_initializer=head[0], dtype=full, name="real")(features)
+    energy = layers.Dense(1, kernel_initializer=head[1], dtype=full, name="energy")(features)
     angle, total = Measure(preset.image_power, name="measure")(image)
     outputs = [real, energy, angle, total] if preset.has_angle else [real, energy, total]
     return keras.Model(image, outputs, name="discriminator")
@@ -81,7 +101,17 @@ def count_parameters(network: keras.Model) -> dict[str, int]:
     return {"parameters": int(network.count_params()), "trainable": learned}
 
 
-def _convolution(x: Any, block: Block, initializer: str, name: str) -> Any:
+def _seeded(initializer: str, seeds: random.Random) -> keras.initializers.Initializer:
+    """An initialiser with a seed of its own.
+
+    Keras would take one from Python's global `random`, where a thread that draws between two layers
+    changes every weight after it.
+    """
+    seed = seeds.randint(1, 10**9)
+    return keras.initializers.get({"class_name": initializer, "config": {"seed": seed}})
+
+
+def _convolution(x: Any, block: Block, initializer: Any, name: str) -> Any:
     if block.upsample != (1, 1, 1):
         x = layers.UpSampling3D(block.upsample)(x)
     if block.pad != (0, 0, 0):
@@ -91,7 +121,7 @@ def _convolution(x: Any, block: Block, initializer: str, name: str) -> Any:
         block.kernel,
         padding=block.padding,
         use_bias=block.bias,
-        kernel_initializer=block.initializer or initializer,
+        kernel_initializer=initializer,
         name=name,
     )(x)
 

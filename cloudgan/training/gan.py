@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -69,10 +70,10 @@ def build_gan(
 
     Keras refuses to make optimiser slots inside a traced function, so they are made here.
     """
-    keras.utils.set_random_seed(seed)
+    seeds = random.Random(seed)
     keras.config.set_dtype_policy(POLICIES[precision])
-    generator = build_generator(preset, synchronized=synchronized)
-    discriminator = build_discriminator(preset, draws, synchronized=synchronized)
+    generator = build_generator(preset, seeds=seeds, synchronized=synchronized)
+    discriminator = build_discriminator(preset, draws, seeds=seeds, synchronized=synchronized)
     average = None
     if preset.generator_average:
         average = build_generator(preset, synchronized=synchronized)

@@ -23,7 +23,6 @@ PAPER, SMOKE = PRESETS["paper"], PRESETS["smoke"]
 @pytest.fixture(autouse=True)
 def float32():
     keras.config.set_dtype_policy("float32")
-    keras.utils.set_random_seed(0)
 
 
 def generator(preset):

@@ -20,7 +20,6 @@ COUNT, SUM = 64, 40.0
 @pytest.fixture
 def finisher():
     keras.config.set_dtype_policy("float32")
-    keras.utils.set_random_seed(3)
     rng = np.random.default_rng(0)
 
     def column(low, high):
