@@ -9,9 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 Market = Literal["on_demand", "spot"]
 Snapshot = Literal["current", "2021"]
-Kind = Literal[
-    "node", "control_plane", "system_node", "disk", "public_ip", "storage_gib_month", "egress_gib"
-]
+Kind = Literal["node"]  # what else is charged for: core/fee_row.py
 UNKNOWN_DATE = "unknown"
 
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
