@@ -128,7 +128,8 @@ def fit_scaling(timings: Sequence[Timing]) -> Scaling:
     has a curve of its own; else one curve fits all.
 
     Raises:
-        DataError: There are fewer than three different sizes, or they are nearly the same.
+        DataError: There are fewer than three different sizes, or nearly the same ones took
+            times of other orders of magnitude.
     """
     within = [timing for timing in timings if timing.nodes == 1]
     across = [timing for timing in timings if timing.nodes is not None and timing.nodes > 1]

@@ -75,7 +75,7 @@ def fit_band(sizes: Sequence[tuple[int, float]], slow_ratio: float) -> Band:
     """Fits both laws to the fastest seconds of at least three sizes.
 
     Raises:
-        DataError: The sizes are nearly the same.
+        DataError: Sizes nearly the same took times of other orders of magnitude.
     """
     laws = []
     for second in (_one, math.log2):
@@ -84,7 +84,7 @@ def fit_band(sizes: Sequence[tuple[int, float]], slow_ratio: float) -> Band:
         target = [1.0] * len(sizes)
         solved = solve(columns, target)
         if solved is None:
-            raise DataError("the sizes are too close together to tell what shrinks with them")
+            raise DataError("sizes so close together, with times so far apart, follow no curve")
         squares = math.fsum(r * r for r in residuals(columns, target, solved.coefficients))
         spread = math.sqrt(squares / (len(sizes) - _PARAMETERS))
         laws.append(_Law(second, solved, max(LEAST_SPREAD, spread)))

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     Vector = Sequence[float]
 
-_DEPENDENT = 1e-8  # of a column's length, what is left of it beside the others
+_DEPENDENT = 1e-12  # of a column's length, what is left of it beside the others
 _SOFT = 0.01  # residuals beyond this count by their size, not its square
 _ROUNDS = 2000
 _SETTLED = 1e-10

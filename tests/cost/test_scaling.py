@@ -142,9 +142,9 @@ def test_two_sizes_are_too_few_however_often(timings):
         fit_scaling(timings)
 
 
-def test_sizes_that_hardly_differ_are_no_base_for_a_curve():
-    with pytest.raises(DataError, match="too close together"):
-        fit_scaling([Timing(10**9 - one, 1.0) for one in range(3)])
+def test_sizes_that_hardly_differ_and_times_that_do_are_refused():
+    with pytest.raises(DataError, match="follow no curve"):
+        fit_scaling([Timing(10**9 - one, 1e-6**one) for one in range(3)])
 
 
 def test_no_accelerators_are_not_predicted():
@@ -153,7 +153,7 @@ def test_no_accelerators_are_not_predicted():
 
 
 timings = st.lists(
-    st.builds(Timing, st.integers(1, 5000), st.floats(1e-3, 1e7)), min_size=3, max_size=9
+    st.builds(Timing, st.integers(1, 5000), st.floats(1e-2, 1e4)), min_size=3, max_size=9
 ).filter(lambda many: len({one.n for one in many}) >= 3)
 
 
