@@ -24,6 +24,7 @@ PROGRAM = Program(
         "generate": "cloudgan.cli.generate:generate",
         "validate": "cloudgan.cli.validate:validate",
         "cost": "cloudgan.cli.cost:cost",
+        "offers": "cloudgan.cli.offers:offers",
         "schema": "cloudgan.cli.schema:schema",
     },
 )
