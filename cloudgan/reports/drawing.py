@@ -15,18 +15,16 @@ from matplotlib import rc_context
 from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
 
+from cloudgan.reports.palette import COLOURS, GREY
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from matplotlib.axes import Axes
 
+__all__ = ["COLOURS", "GREY", "INK", "Drawing", "plain"]
+
 _INK = "#010203"  # stands for the text colour of the page; no figure uses it otherwise
-
-COLOURS = ("#3d7dca", "#d9692a", "#2f9e77", "#b0559d", "#b58a14", "#6c7a89")
-"""Of series, in this order: told apart by the colour-blind, readable on white and on black."""
-
-GREY = "#8a8f98"
-"""Of grids, bands and whatever is only there for comparison."""
 
 _STYLE = {
     "svg.fonttype": "none",

@@ -1,31 +1,45 @@
-"""One HTML page that needs nothing else: no script, no font, no picture from anywhere.
+"""One HTML page that needs nothing else: no library, no font, no picture from anywhere.
 
-A page is a value: sections of paragraphs, tables, figures and rows of key figures. Whatever text
-goes in is escaped; figures are SVG elements made by `cloudgan.reports.drawing`.
+A page is a value: sections of paragraphs, tables, figures, plots and rows of key figures. Whatever
+text goes in is escaped; graphics are SVG elements made by `cloudgan.reports.drawing`. A page with
+plots or interactive tables holds one small script (page.js), and reads without it. The browser is
+told to run no other script and to load nothing at all.
 """
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import os
 from dataclasses import dataclass, field
 from html import escape
 from importlib import resources
 from typing import TYPE_CHECKING
 
+from cloudgan.reports.bands import BandPlot
+from cloudgan.reports.html_table import table_html
+from cloudgan.reports.scatter import Scatter
+from cloudgan.reports.stacked_bars import StackedBars
+from cloudgan.reports.table import Cell, Mark, Number, Table
+
 if TYPE_CHECKING:
     from pathlib import Path
 
-
-@dataclass(frozen=True)
-class Mark:
-    """Whether something holds, in a sign and a word; None is unknown."""
-
-    passed: bool | None
-    text: str = ""
-
-
-Cell = str | float | Mark | None
-"""Of a table: text as it is, numbers with four digits, marks, None as "unknown"."""
+__all__ = [
+    "Block",
+    "Bullets",
+    "Cell",
+    "Graphic",
+    "KeyFigures",
+    "Mark",
+    "Number",
+    "Page",
+    "Paragraph",
+    "Section",
+    "Table",
+    "render",
+    "write",
+]
 
 
 @dataclass(frozen=True)
@@ -50,37 +64,6 @@ class KeyFigures:
 
 
 @dataclass(frozen=True)
-class Table:
-    """Rows under column heads.
-
-    Attributes:
-        columns: Heads.
-        rows: One cell per column each.
-        caption: What the table says.
-        align: One letter per column, ``l`` or ``r``; empty means: columns of numbers to the right.
-    """
-
-    columns: tuple[str, ...]
-    rows: tuple[tuple[Cell, ...], ...]
-    caption: str = ""
-    align: str = ""
-
-    def __post_init__(self) -> None:
-        if any(len(row) != len(self.columns) for row in self.rows):
-            raise ValueError(f"a row of {self.caption!r} does not have {len(self.columns)} cells")
-        if self.align and len(self.align) != len(self.columns):
-            raise ValueError(f"align {self.align!r} is not for {len(self.columns)} columns")
-
-    def alignment(self) -> str:
-        """One letter per column."""
-        return self.align or "".join(map(self._side, range(len(self.columns))))
-
-    def _side(self, column: int) -> str:
-        cells = [row[column] for row in self.rows if row[column] is not None]
-        return "r" if cells and all(isinstance(cell, int | float) for cell in cells) else "l"
-
-
-@dataclass(frozen=True)
 class Graphic:
     """An SVG element and what it shows."""
 
@@ -88,7 +71,8 @@ class Graphic:
     caption: str = ""
 
 
-Block = Paragraph | Bullets | KeyFigures | Table | Graphic
+Plot = Scatter | BandPlot | StackedBars
+Block = Paragraph | Bullets | KeyFigures | Table | Graphic | Plot
 
 
 @dataclass(frozen=True)
@@ -120,22 +104,27 @@ class Page:
 
 def render(page: Page) -> str:
     """Returns the page as one HTML document."""
-    style = resources.files("cloudgan.reports").joinpath("page.css").read_text(encoding="utf-8")
     lead = f'<p class="lead">{escape(page.lead)}</p>' if page.lead else ""
     sections = "\n".join(
         f'<section id="section-{number}"><h2>{escape(section.title)}</h2>\n'
-        + "\n".join(map(_block, section.blocks))
+        + "\n".join(
+            _block(block, f"plot-{number}-{n}") for n, block in enumerate(section.blocks, 1)
+        )
         + "\n</section>"
         for number, section in enumerate(page.sections, 1)
     )
     footer = f"<footer><p>{escape(page.footer)}</p></footer>" if page.footer else ""
+    script = _part("page.js") if _acts(page) else ""
     return (
         f'<!DOCTYPE html>\n<html lang="{escape(page.language)}">\n<head>\n<meta charset="utf-8">\n'
+        f'<meta http-equiv="Content-Security-Policy" content="{_policy(script)}">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
         '<meta name="color-scheme" content="light dark">\n'
-        f"<title>{escape(page.title)}</title>\n<style>\n{style}</style>\n</head>\n<body>\n"
-        f"<header><h1>{escape(page.title)}</h1>{lead}</header>\n"
-        f"<main>\n{sections}\n</main>\n{footer}\n</body>\n</html>\n"
+        f"<title>{escape(page.title)}</title>\n<style>\n{_part('page.css')}</style>\n</head>\n"
+        f"<body>\n<header><h1>{escape(page.title)}</h1>{lead}</header>\n"
+        f"<main>\n{sections}\n</main>\n{footer}\n"
+        + (f"<script>{script}</script>\n" if script else "")
+        + "</body>\n</html>\n"
     )
 
 
@@ -150,7 +139,30 @@ def write(page: Page, path: Path) -> None:
     beside.replace(path)
 
 
-def _block(block: Block) -> str:
+def _acts(page: Page) -> bool:
+    """Whether anything on the page needs the script."""
+    blocks = [block for section in page.sections for block in section.blocks]
+    return any(
+        block.interactive if isinstance(block, Table) else isinstance(block, Plot)
+        for block in blocks
+    )
+
+
+def _part(name: str) -> str:
+    return resources.files("cloudgan.reports").joinpath(name).read_text(encoding="utf-8")
+
+
+def _policy(script: str) -> str:
+    """Nothing is loaded, nothing sent, and no script runs but `script`."""
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    runs = f"'sha256-{digest}'" if script else "'none'"
+    return (
+        f"default-src 'none'; script-src {runs}; style-src 'unsafe-inline'; base-uri 'none';"
+        " form-action 'none'"
+    )
+
+
+def _block(block: Block, name: str) -> str:
     match block:
         case Paragraph(text):
             return f"<p>{escape(text)}</p>"
@@ -160,47 +172,13 @@ def _block(block: Block) -> str:
             return '<dl class="key">' + "".join(_key_figure(*item) for item in items) + "</dl>"
         case Graphic(svg, caption):
             told = f"<figcaption>{escape(caption)}</figcaption>" if caption else ""
-            return f"<figure>{svg}{told}</figure>"
+            return f'<figure><div class="wide">{svg}</div>{told}</figure>'
         case Table():
-            return _table(block)
+            return table_html(block)
+        case Scatter() | BandPlot() | StackedBars():
+            return block.html(name)
 
 
 def _key_figure(value: str, label: str, remark: str) -> str:
     told = f"<small>{escape(remark)}</small>" if remark else ""
     return f"<div><dt>{escape(label)}</dt><dd>{escape(value)}{told}</dd></div>"
-
-
-def _table(table: Table) -> str:
-    sides = table.alignment()
-    caption = f"<caption>{escape(table.caption)}</caption>" if table.caption else ""
-    head = "".join(
-        f'<th scope="col" class="{side}">{escape(column)}</th>'
-        for side, column in zip(sides, table.columns, strict=True)
-    )
-    body = "\n".join(
-        "<tr>"
-        + "".join(f'<td class="{s}">{_cell(c)}</td>' for s, c in zip(sides, row, strict=True))
-        + "</tr>"
-        for row in table.rows
-    )
-    return (
-        f'<div class="wide"><table>{caption}\n<thead><tr>{head}</tr></thead>\n'
-        f"<tbody>\n{body}\n</tbody></table></div>"
-    )
-
-
-def _cell(cell: Cell) -> str:
-    match cell:
-        case None:
-            return '<span class="unknown">unknown</span>'
-        case Mark(passed, text):
-            sign, word = {True: ("✓", "pass"), False: ("✗", "fail"), None: ("?", "unknown")}[passed]
-            return f'<span class="mark {word}">{sign} {escape(text or word)}</span>'
-        case bool():
-            return "yes" if cell else "no"
-        case int():
-            return f"{cell:,}"
-        case float():
-            return escape(f"{cell:,.4g}" if abs(cell) < 1e4 else f"{cell:,.0f}")  # noqa: PLR2004
-        case str():
-            return escape(cell)

@@ -1,0 +1,28 @@
+"""Numbers as people read them."""
+
+from __future__ import annotations
+
+import math
+
+_PLAIN_BELOW = 1e4
+_POWERS_FROM = 1e6
+_POWERS_BELOW = 1e-4
+_SUPERSCRIPT = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
+
+
+def number_text(value: float) -> str:
+    """Four digits, thousands parted by commas; integers as they are."""
+    if isinstance(value, int):
+        return f"{value:,}"
+    return f"{value:,.4g}" if abs(value) < _PLAIN_BELOW else f"{value:,.0f}"
+
+
+def tick_text(value: float) -> str:
+    """A round number of an axis: ``0.02``, ``1,500``, ``2·10⁶``."""
+    size = abs(value)
+    if size == 0 or _POWERS_BELOW <= size < _POWERS_FROM:
+        return f"{value:,.10g}"
+    power = math.floor(math.log10(size) + 1e-9)
+    factor = value / 10.0**power
+    told = "" if math.isclose(factor, 1) else f"{factor:.4g}·"
+    return f"{told}10{str(power).translate(_SUPERSCRIPT)}"

@@ -1,0 +1,173 @@
+"""Horizontal bars made of parts, one below the other."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from html import escape
+from typing import TYPE_CHECKING
+
+from cloudgan.reports.axis import fit
+from cloudgan.reports.number import number_text, tick_text
+from cloudgan.reports.plot_frame import (
+    Entry,
+    colour,
+    plot_html,
+    shortened,
+    text_width,
+    title,
+)
+from cloudgan.reports.table import UNKNOWN, Number, Table
+
+if TYPE_CHECKING:
+    from cloudgan.reports.axis import Axis, Scale
+    from cloudgan.reports.plot_frame import Sheet
+    from cloudgan.reports.table import Cell
+
+_THICK = 18.0
+_STEP = 52.0
+_TOP = 8.0
+
+
+@dataclass(frozen=True)
+class Bar:
+    """One thing and its parts.
+
+    Attributes:
+        label: What it is.
+        values: One per part, zero or more; None is unknown.
+        detail: What else is known of it.
+    """
+
+    label: str
+    values: tuple[float | None, ...]
+    detail: str = ""
+
+    def known(self) -> float:
+        """Sum of the known parts."""
+        return sum(value for value in self.values if value is not None)
+
+
+@dataclass(frozen=True)
+class StackedBars:
+    """Bars whose parts add up.
+
+    Attributes:
+        title: What the plot shows.
+        x: Linear axis; bars begin at zero.
+        parts: Names of the parts, in the order of the legend.
+        bars: From above.
+        caption: What the plot says.
+    """
+
+    title: str
+    x: Axis
+    parts: tuple[str, ...]
+    bars: tuple[Bar, ...]
+    caption: str = ""
+
+    def __post_init__(self) -> None:
+        if self.x.log:
+            raise ValueError("parts of a bar do not add up on a logarithmic axis")
+        for bar in self.bars:
+            if len(bar.values) != len(self.parts):
+                raise ValueError(f"{bar.label!r} has {len(bar.values)} of {len(self.parts)} parts")
+            if any(value is not None and not 0 <= value < float("inf") for value in bar.values):
+                raise ValueError(f"{bar.label!r} has a part below zero or without a size")
+
+    def html(self, name: str) -> str:
+        """Returns the figure; `name` is unique in the page."""
+        entries = [
+            Entry(number, part, f'<rect width="24" height="12" fill="{colour(number)}"/>')
+            for number, part in enumerate(self.parts)
+        ]
+        return plot_html(
+            name,
+            heading=self.title,
+            caption=self.caption,
+            entries=entries,
+            draw=self._draw,
+            data=self.data(),
+        )
+
+    def data(self) -> Table:
+        """Bars as rows, parts as columns, then the total."""
+        return Table(
+            ("name", *self.parts, f"total, {self.x.label}"),
+            tuple(
+                (
+                    " · ".join((bar.label, *bar.detail.splitlines())),
+                    *(None if value is None else float(value) for value in bar.values),
+                    self._total(bar),
+                )
+                for bar in self.bars
+            ),
+            self.title,
+            "l" + "r" * (len(self.parts) + 1),
+            interactive=True,
+        )
+
+    def total_text(self, bar: Bar) -> str:
+        """The sum, or ``at least 3.1 (unknown: x, y)``."""
+        if all(value is None for value in bar.values):
+            return UNKNOWN
+        unknown = [
+            part for part, value in zip(self.parts, bar.values, strict=True) if value is None
+        ]
+        known = number_text(float(bar.known()))
+        return f"at least {known} (unknown: {', '.join(unknown)})" if unknown else known
+
+    def _total(self, bar: Bar) -> Cell:
+        # A sum that misses a part is in no order with sums that miss none.
+        return Number(None if None in bar.values else bar.known(), self.total_text(bar))
+
+    def _draw(self, sheet: Sheet) -> tuple[str, float]:
+        longest = max((bar.known() for bar in self.bars), default=0.0)
+        scale = fit(self.x, [0.0, longest or 1.0], 1.0, sheet.width - 24.0, sheet.most_x_ticks)
+        bottom = _TOP + _STEP * len(self.bars)
+        drawn = [self._grid(scale, bottom, sheet)]
+        for row, bar in enumerate(self.bars):
+            drawn.append(self._bar(scale, sheet, bar, _TOP + _STEP * row))
+        return "".join(drawn), bottom + 48
+
+    def _grid(self, scale: Scale, bottom: float, sheet: Sheet) -> str:
+        ticks = "".join(
+            f'<path class="grid" d="M{scale.place(tick):.1f} {_TOP:.1f}V{bottom:.1f}"/>'
+            f'<text x="{scale.place(tick):.1f}" y="{bottom + 20:.1f}"'
+            f' text-anchor="{"middle" if tick else "start"}">{tick_text(tick)}</text>'
+            for tick in scale.ticks
+        )
+        return (
+            f'<g aria-hidden="true">{ticks}<text class="label" x="{sheet.width / 2:.1f}"'
+            f' y="{bottom + 42:.1f}" text-anchor="middle">{escape(self.x.label)}</text></g>'
+        )
+
+    def _bar(self, scale: Scale, sheet: Sheet, bar: Bar, top: float) -> str:
+        total = shortened(self.total_text(bar), 0.62 * sheet.width)
+        label = shortened(bar.label, sheet.width - text_width(total) - 30)
+        drawn = (
+            f'<g aria-hidden="true"><text class="name" x="0" y="{top + 16:.1f}">{escape(label)}'
+            f'</text><text x="{sheet.width:.1f}" y="{top + 16:.1f}" text-anchor="end">'
+            f"{escape(total)}</text></g>"
+        )
+        begin = 0.0
+        for number, (part, value) in enumerate(zip(self.parts, bar.values, strict=True)):
+            if not value:
+                continue
+            left, right = scale.place(begin), scale.place(begin + value)
+            share = f"{value / bar.known():.1%} of what is known" if bar.known() else ""
+            said = title(
+                f"{bar.label}: {part}",
+                f"{self.x.label}: {number_text(float(value))}",
+                share if None in bar.values else share.removesuffix(" what is known") + " the bar",
+                f"whole bar: {self.total_text(bar)}",
+                bar.detail,
+            )
+            middle = top + 24 + _THICK / 2
+            drawn += (
+                f'<rect class="point part" role="img" data-series="{number}"'
+                f' data-x="{(left + right) / 2:.1f}" data-y="{middle:.1f}" x="{left:.2f}"'
+                f' y="{top + 24:.1f}" width="{right - left:.2f}" height="{_THICK:.1f}"'
+                f' fill="{colour(number)}">{said}</rect>'
+            )
+            begin += value
+        return drawn
