@@ -9,7 +9,7 @@ from cloudgan.cli.output import show_json
 from cloudgan.core.clock import utc_today
 from cloudgan.core.errors import ConfigError, PlanError
 from cloudgan.cost.catalog import load_catalog
-from cloudgan.cost.choice import Job, candidates, cheapest_within, front
+from cloudgan.cost.choice import Job, candidates, cheapest_of_each, cheapest_within, front
 from cloudgan.cost.elsewhere import speeds
 from cloudgan.cost.elsewhere_price import price_elsewhere
 from cloudgan.cost.elsewhere_runs import (
@@ -85,7 +85,15 @@ def offers(
         rows = _only_measured(rows, known)
     choice = None
     if epochs is not None:
-        choice = _choice(rows, catalog, known, Job(epochs, preemption), limits, today)
+        choice = _choice(
+            rows,
+            known,
+            Job(epochs, preemption),
+            limits,
+            catalog=catalog,
+            today=today,
+            with_ways=report is not None,
+        )
     _show(
         _report(price_elsewhere(rows, known), known, choice, today, notes),
         as_json=json,
@@ -148,7 +156,9 @@ def _speeds(run: str | None) -> tuple[Speeds, list[str]]:
     config, lines = folder.read_config(), record.read(folder.record_file)
     started = lines.started()
     if config is None or started is None:
-        raise ConfigError(f"{run} has no run.yaml or no start in its record; name a folder of a run")
+        raise ConfigError(
+            f"{run} has no run.yaml or no start in its record; name a folder of a run"
+        )
     network = config.model.networks
     found = measured_run(folder.path.name, lines)
     notes = [f"speed not used: {found}"] if isinstance(found, str) else []
@@ -168,11 +178,13 @@ def _only_measured(rows: Sequence[PriceRow], known: Speeds) -> tuple[PriceRow, .
 
 def _choice(
     rows: Sequence[PriceRow],
-    catalog: Catalog,
     known: Speeds,
     job: Job,
     limits: tuple[float | None, float | None],
+    *,
+    catalog: Catalog,
     today: dt.date,
+    with_ways: bool,
 ) -> Choice:
     from cloudgan.cli.offers_report import Choice, Unknown, offer_name, way_of
 
@@ -192,6 +204,10 @@ def _choice(
         chosen=way_of(chosen, job, on_demand, today) if chosen else None,
         why_none=why,
         front=tuple(way_of(one, job, on_demand, today) for one in front(found.known)),
+        ways=tuple(
+            way_of(one, job, on_demand, today)
+            for one in (cheapest_of_each(found.known) if with_ways else ())
+        ),
         unknown=tuple(Unknown(offer=offer_name(row), why=reason) for row, reason in found.unknown),
     )
 

@@ -93,6 +93,9 @@ class Choice(_Part):
     chosen: Way | None
     why_none: str
     front: tuple[Way, ...] = Field(description="nothing else is both faster and cheaper")
+    ways: tuple[Way, ...] = Field(
+        description="the cheapest of each accelerator, number of nodes and market; with --report"
+    )
     unknown: tuple[Unknown, ...]
 
 

@@ -107,6 +107,16 @@ def front(known: Iterable[Candidate]) -> tuple[Candidate, ...]:
     return tuple(best)
 
 
+def cheapest_of_each(known: Iterable[Candidate]) -> tuple[Candidate, ...]:
+    """Returns the cheapest candidate of each accelerator, number of nodes and of them, and market."""
+    best: dict[tuple[str, int, int, str], Candidate] = {}
+    for one in known:
+        kind = (one.row.accelerator, one.row.accelerator_count, one.nodes, one.row.market)
+        if kind not in best or one.usd < best[kind].usd:
+            best[kind] = one
+    return tuple(best.values())
+
+
 def cheapest_within(
     known: Iterable[Candidate],
     deadline_seconds: float | None = None,

@@ -105,7 +105,7 @@ class _Own:
     def _gains(self) -> str:
         sizes = ", ".join(str(run.accelerators) for run in self.runs)
         return (
-            f"{NOT_MEASURED} at this number: between no gain and gain in proportion from {sizes} x"
+            f"this number was not measured: between no gain and gain in proportion from {sizes} x"
             f" {self.runs[0].accelerator}"
         )
 
@@ -170,7 +170,7 @@ class Speeds:
         there, fixed = self._own[base].time(n), self._own[base].fixed_share(n)
         slow, fast = ratios
         basis = (
-            f"{NOT_MEASURED}: {slow:.3g} to {fast:.3g} times {base} by memory bandwidth and"
+            f"{slow:.3g} to {fast:.3g} times {base} by memory bandwidth and"
             f" arithmetic peak; {there.basis}"
         )
         return EpochTime(
