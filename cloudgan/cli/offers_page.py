@@ -22,7 +22,7 @@ _HEADS = (
     ("at worst", "r"),
     ("USD/epoch, at best", "r"),
     ("at worst", "r"),
-    ("known how", "l"),
+    ("speed", "l"),
     ("price of", "l"),
 )
 _WAY_HEADS = (
@@ -32,21 +32,47 @@ _WAY_HEADS = (
     ("at worst", "r"),
     ("USD, at best", "r"),
     ("at worst", "r"),
-    ("known how", "l"),
+    ("speed", "l"),
     ("pays while lost less than every (h)", "r"),
     ("risk", "l"),
 )
+_OFFERS = "Offers, one node each, cheapest epoch at worst first."
 _HOUR_SECONDS = 3600
 
 
-def tables(found: OffersReport, most: int | None = None) -> tuple[Table, ...]:
-    """Returns the offers, and for a job the front; of offers at most so many."""
-    rows = tuple(_offer_row(one) for one in found.offers[:most])
+def tables(found: OffersReport, most: int) -> tuple[Table, ...]:
+    """Returns what fits a terminal: of the offers at most so many, and for a job the front."""
+    rows = tuple(
+        (
+            one.offer,
+            f"{one.accelerator_count} x {one.accelerator}",
+            one.usd_per_hour,
+            _range(one.epoch.low_seconds, one.epoch.high_seconds) if one.epoch else None,
+            _range(one.usd_per_epoch_low, one.usd_per_epoch_high),
+            one.epoch.grade if one.epoch else "no run, no peaks",
+            _age(one),
+        )
+        for one in found.offers[:most]
+    )
     left = len(found.offers) - len(rows)
     more = f" {left} more are left out; --json and --report have all." if left else ""
-    caption = f"Offers, one node each, cheapest epoch at worst first.{more}"
-    table = Table(_texts(_HEADS), rows, caption, _sides(_HEADS), interactive=True)
-    return (table,) if found.choice is None else (table, _front_table(found.choice))
+    heads = ("offer", "accelerators", "USD/h", "s/epoch", "USD/epoch", "speed", "price of")
+    table = Table(heads, rows, f"{_OFFERS}{more}", "llrrrll")
+    return (table,) if found.choice is None else (table, _brief_front(found.choice))
+
+
+def _brief_front(choice: Choice) -> Table:
+    rows = tuple(
+        (
+            way.nodes,
+            way.offer,
+            _range(way.low_seconds / _HOUR_SECONDS, way.seconds / _HOUR_SECONDS),
+            _range(way.low_usd, way.usd),
+            way.grade,
+        )
+        for way in choice.front
+    )
+    return Table(("nodes", "offer", "hours", "USD", "speed"), rows, _front_says(choice), "rlrrl")
 
 
 def shown_lines(found: OffersReport) -> Iterator[str]:
@@ -70,7 +96,7 @@ def decision(choice: Choice) -> str:
     risk = f"; {way.risk}" if way.risk else ""
     return (
         f"{which} for {choice.epochs} epochs{' ' if limits else ''}{' and '.join(limits)}:"
-        f" {way.nodes} x {way.offer}, at most {way.usd:.4g} USD in {shown(way.seconds)}"
+        f" {way.nodes} x {way.offer}, {way.usd:.4g} USD in {shown(way.seconds)} at worst speed"
         f" ({way.grade}: {way.basis}){risk}"
     )
 
@@ -88,7 +114,7 @@ def offers_page(found: OffersReport) -> Page:
         sections.append(Section("Time against cost", blocks))
     else:
         lead = f"{len(found.offers)} offers; an epoch has {found.showers:,} showers."
-    sections.append(Section("Offers", (tables(found)[0],)))
+    sections.append(Section("Offers", (_offers_table(found),)))
     told = (*found.notes, *(f"speed from: {name}" for name in found.measured_runs))
     sections.append(Section("What this rests on", (Bullets(told),)))
     return Page("Offers", lead, tuple(sections), f"cloudgan {__version__}")
@@ -123,13 +149,23 @@ def _cloud(way: Way) -> str:
     return f"{provider}, {market.replace('_', ' ')}"
 
 
+def _offers_table(found: OffersReport) -> Table:
+    rows = tuple(map(_offer_row, found.offers))
+    return Table(_texts(_HEADS), rows, _OFFERS, _sides(_HEADS), interactive=True)
+
+
 def _front_table(choice: Choice) -> Table:
-    caption = (
-        f"Best in time and cost for {choice.epochs} epochs: nothing else of {choice.considered}"
-        " ways is both faster and cheaper, each at its worst."
+    rows = tuple(map(_way_row, choice.front))
+    return Table(
+        _texts(_WAY_HEADS), rows, _front_says(choice), _sides(_WAY_HEADS), interactive=True
     )
-    rows = tuple(_way_row(way) for way in choice.front)
-    return Table(_texts(_WAY_HEADS), rows, caption, _sides(_WAY_HEADS), interactive=True)
+
+
+def _front_says(choice: Choice) -> str:
+    return (
+        f"Best in time and cost for {choice.epochs} epochs: nothing else of {choice.considered}"
+        " ways is both faster and cheaper, each at its worst speed."
+    )
 
 
 def _offer_row(one: Offer) -> tuple[str | float | None, ...]:
@@ -142,7 +178,7 @@ def _offer_row(one: Offer) -> tuple[str | float | None, ...]:
         one.usd_per_epoch_low,
         one.usd_per_epoch_high,
         one.epoch.grade if one.epoch else one.why_unknown,
-        "undated" if one.age_days is None else f"{one.age_days} days ago",
+        _age(one),
     )
 
 
@@ -160,6 +196,17 @@ def _way_row(way: Way) -> tuple[str | float | None, ...]:
         "" if on_demand else (1 / losses if losses else None),
         way.risk,
     )
+
+
+def _age(one: Offer) -> str:
+    age = "undated" if one.age_days is None else f"{one.age_days} days ago"
+    return f"{age}, not confirmed" if one.confidence == "C" else age
+
+
+def _range(low: float | None, high: float | None) -> str | None:
+    if low is None or high is None:
+        return None
+    return f"{high:.4g}" if low == high else f"{low:.3g} to {high:.3g}"
 
 
 def _assumed(choice: Choice) -> str:

@@ -47,6 +47,7 @@ class Offer(_Part):
     usd_per_accelerator_hour: float | None = Field(description="None: it has no accelerator")
     source: str
     date: str
+    confidence: str = Field(description="A, B or C, as in the catalogue; C: not confirmed")
     age_days: int | None = Field(description="of the price; None: undated")
     epoch: Epoch | None = Field(description="None: unknown, see why_unknown")
     usd_per_epoch: float | None
@@ -131,6 +132,7 @@ def offer_of(priced: PricedElsewhere, today: dt.date) -> Offer:
         usd_per_accelerator_hour=row.usd_per_hour / count if count else None,
         source=row.source,
         date=row.date,
+        confidence=row.confidence,
         age_days=row.age_days(today),
         epoch=_epoch(priced.epoch) if priced.epoch else None,
         usd_per_epoch=priced.usd,

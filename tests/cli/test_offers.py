@@ -244,7 +244,7 @@ def test_tables_show_unknown_as_unknown_and_say_what_is_left_out(offers):
     table, front = offers_page.tables(found, most=3)
     assert len(table.rows) == 3
     assert f"{len(found.offers) - 3} more are left out" in table.caption
-    whole, _ = offers_page.tables(found)
+    whole, _ = offers_page.tables(found, most=10_000)
     assert None in whole.rows[-1]
     assert len(front.rows) == len(found.choice.front)
 
@@ -265,3 +265,21 @@ def test_the_page_holds_plot_tables_and_sources(offers):
     assert "gcp/v3-8/us-central1/spot" in page
     assert "speed from: paper&#x27;s run on 128 x V100" in page
     assert "http://" not in page.replace("http://www.w3.org", "")
+
+
+def test_a_report_file_is_written_with_all_ways_of_the_plot(cloudgan_here, tmp_path):
+    pytest.importorskip("cloudgan.cli.report_file")
+    file = tmp_path / "offers.html"
+    said = json.loads(
+        cloudgan_here("offers", *JOB, "--measured", f"--report={file}", "--json").stdout
+    )
+    assert len(said["choice"]["ways"]) > len(said["choice"]["front"])
+    assert "Time against cost" in file.read_text(encoding="utf-8")
+
+
+def test_a_price_that_nobody_confirmed_says_so(offers):
+    found = OffersReport.model_validate(offers("--accelerator=a100", "--provider=gcp"))
+    assert "C" in {one.confidence for one in found.offers}
+    (table,) = offers_page.tables(found, most=1000)
+    for one, row in zip(found.offers, table.rows, strict=True):
+        assert ("not confirmed" in row[-1]) == (one.confidence == "C")
