@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
 MODEL = "T(n) = A/n + C + B log2 n, none below zero"
 NOT_FELT_YET = (
-    "a limit that the measured sizes did not feel yet, such as the rate at which data can be read,"
-    " is not in the prediction"
+    "a limit that the measured sizes did not feel yet, such as the input rate (how fast data can be"
+    " read), is not in the prediction"
 )
 LEAST_SIZES = 3
 RegimeName = Literal["all sizes", "within one host", "across hosts"]

@@ -30,7 +30,7 @@ def test_the_report_has_these_keys_in_this_order(csv):
 
 def test_the_fit_says_what_it_is_made_of_and_what_is_not_in_it(csv):
     fit = fit_and_predict(csv, (32,)).fit
-    assert "rate at which data can be read" in fit.not_in_it
+    assert "input rate" in fit.not_in_it
     (regime,) = fit.regimes
     assert regime.degrees_of_freedom == 2
     largest = regime.sizes[-1]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from cloudgan.core.errors import PlanError
@@ -21,6 +21,7 @@ from cloudgan.cost.elsewhere import speeds
 from cloudgan.cost.elsewhere_runs import PAPER_NETWORK, PAPER_SHOWERS, paper_measurements
 from cloudgan.cost.spot import Preemption
 
+SLOW_MACHINES = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 JOB = Job(60)
 KNOWN = speeds(PAPER_NETWORK, PAPER_SHOWERS, paper_measurements())
 ROWS = load_catalog().find()
@@ -86,6 +87,7 @@ prices = st.lists(st.tuples(st.floats(0.01, 500), st.sampled_from(["on_demand", 
 
 
 @given(prices, st.floats(1.01, 10))
+@SLOW_MACHINES
 def test_a_dearer_offer_of_the_same_speed_never_dominates(many, factor):
     rows = [v100(usd, market) for usd, market in [(1.0, "on_demand"), *many]]
     dearer = [row.model_copy(update={"usd_per_hour": row.usd_per_hour * factor}) for row in rows]
@@ -95,6 +97,7 @@ def test_a_dearer_offer_of_the_same_speed_never_dominates(many, factor):
 
 
 @given(st.lists(st.integers(0, len(PRICED.known) - 1), min_size=1, max_size=40))
+@SLOW_MACHINES
 def test_no_point_of_the_front_is_dominated(numbers):
     some = [PRICED.known[number] for number in numbers]
     best = front(some)

@@ -6,7 +6,7 @@ import math
 import random
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from cloudgan.core.errors import ConfigError, DataError
@@ -14,6 +14,7 @@ from cloudgan.cost.paper import paper_runs
 from cloudgan.cost.scaling import fit_scaling
 from cloudgan.cost.timings import Timing
 
+SLOW_MACHINES = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 PAPER = [Timing(2, 1784.42), Timing(4, 900.49), Timing(8, 456.62), Timing(16, 229.66)]
 SLOWER_CLOUD = [Timing(4, 980.0), Timing(8, 520.0), Timing(16, 290.0), Timing(32, 175.0)]
 
@@ -158,14 +159,14 @@ timings = st.lists(
 
 
 @given(timings, st.integers(1, 100_000))
-@settings(max_examples=60, deadline=None)
+@settings(SLOW_MACHINES, max_examples=60)
 def test_no_time_is_negative_and_the_band_holds_the_point(many, n):
     found = fit_scaling(many).predict(n)
     assert 0 <= found.low_seconds <= found.seconds <= found.high_seconds < math.inf
 
 
 @given(st.sampled_from([PAPER, SLOWER_CLOUD]), st.floats(1e-6, 1e6), st.integers(1, 1000))
-@settings(max_examples=40, deadline=None)
+@settings(SLOW_MACHINES, max_examples=40)
 def test_in_another_unit_of_time_the_prediction_is_the_same(many, factor, n):
     one = fit_scaling(many).predict(n)
     other = fit_scaling([timing._replace(seconds=timing.seconds * factor) for timing in many])
@@ -176,7 +177,7 @@ def test_in_another_unit_of_time_the_prediction_is_the_same(many, factor, n):
 
 
 @given(timings, st.randoms())
-@settings(max_examples=30, deadline=None)
+@settings(SLOW_MACHINES, max_examples=30)
 def test_the_order_of_the_lines_does_not_matter(many, source):
     shuffled = list(many)
     source.shuffle(shuffled)

@@ -6,7 +6,7 @@ import math
 import random
 
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from cloudgan.cost.spot import (
@@ -17,6 +17,7 @@ from cloudgan.cost.spot import (
     risk,
 )
 
+SLOW_MACHINES = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 OFTEN = Preemption(per_node_hour=0.5, restart_seconds=300, checkpoint_seconds=20)
 rates = st.floats(1e-6, 50)
 preemptions = st.builds(Preemption, rates, st.floats(0, 3000), st.floats(0, 300))
@@ -91,11 +92,13 @@ def test_a_job_that_never_ends_takes_for_ever_and_says_so():
 
 
 @given(st.floats(1, 1e6), preemptions, st.integers(1, 32))
+@SLOW_MACHINES
 def test_losses_never_make_a_job_shorter(work, preemption, nodes):
     assert expected_seconds(work, preemption, nodes) >= work * (1 - 1e-9)
 
 
 @given(st.floats(100, 1e6), st.floats(0.05, 0.95), preemptions, st.integers(1, 32))
+@SLOW_MACHINES
 def test_at_the_break_even_both_markets_cost_the_same(work, ratio, preemption, nodes):
     rate = break_even(work, ratio, preemption, nodes)
     if rate > 0:
