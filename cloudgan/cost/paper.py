@@ -125,8 +125,13 @@ def priced_paper_run(run: PaperRun, catalog: Catalog) -> MeasuredRun:
 
 def _row(run: PaperRun, price: _Price, catalog: Catalog) -> PriceRow | None:
     """The row of us-central1; else the best founded one, of these the cheapest."""
-    rows = catalog.find(
-        provider="gcp", node_type=run.node_type, market=price.market, snapshot=price.snapshot
+    wanted = ("gcp", run.node_type, price.market, price.snapshot)
+    rows = [
+        row
+        for row in catalog.rows
+        if (row.provider, row.node_type, row.market, row.snapshot) == wanted
+    ]
+    ranked = sorted(
+        rows, key=lambda row: (row.region != _HOME, row.confidence, row.usd_per_hour, row.row_id)
     )
-    ranked = sorted(rows, key=lambda row: (row.region != _HOME, row.confidence))
     return ranked[0] if ranked else None
