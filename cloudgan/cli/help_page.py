@@ -80,7 +80,7 @@ def _name(parameter: Parameter) -> str:
     if not parameter.is_flag:
         return parameter.shown
     if parameter.kind is bool:
-        return f"--no-{parameter.name}" if parameter.default is True else parameter.shown
+        return f"--no-{parameter.word}" if parameter.default is True else parameter.shown
     return f"{parameter.shown}={parameter.place}"
 
 

@@ -38,9 +38,14 @@ class Parameter:
     is_flag: bool
 
     @property
+    def word(self) -> str:
+        """Its name on the command line: a parameter ``as_`` is written ``as``."""
+        return self.name.removesuffix("_")
+
+    @property
     def shown(self) -> str:
         """How people write it: ``--global_batch`` or ``SOURCE``."""
-        return f"--{self.name}" if self.is_flag else self.name.upper()
+        return f"--{self.word}" if self.is_flag else self.word.upper()
 
     @property
     def place(self) -> str:
@@ -66,7 +71,7 @@ class Parameter:
         if self.kind is bool:
             if text.lower() not in _WORDS:
                 raise ConfigError(
-                    f"{self.shown} is a switch: --{self.name} or --no-{self.name}, got {text!r}"
+                    f"{self.shown} is a switch: --{self.word} or --no-{self.word}, got {text!r}"
                 )
             return _WORDS[text.lower()]
         return text
@@ -142,7 +147,7 @@ class Signature:
             if parameter.name not in found:
                 return parameter
         name = word.partition("=")[0].replace("-", "_")
-        meant = any(p.name == name for p in self.flags)
+        meant = any(p.word == name for p in self.flags)
         taken = " ".join(p.shown for p in self.arguments) or "flags only"
         raise ConfigError(
             f"`{self.command}` takes {taken}, and {word!r} is left over."
@@ -152,7 +157,7 @@ class Signature:
     def _flag(self, word: str, pending: deque[str]) -> tuple[Parameter, str]:
         written, equals, text = word.partition("=")
         name = written.removeprefix("--").replace("-", "_")
-        known = {parameter.name: parameter for parameter in self.parameters}
+        known = {parameter.word: parameter for parameter in self.parameters}
         if name not in known:
             denied = known.get(name.removeprefix("no_"))
             if denied and denied.kind is bool and name.startswith("no_") and not equals:

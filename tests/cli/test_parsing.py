@@ -375,3 +375,26 @@ def test_an_annotation_that_no_command_line_can_fill_is_refused_when_the_command
 
     with pytest.raises(TypeError, match="sizes"):
         command(go)
+
+
+def test_a_parameter_whose_name_is_a_word_of_python_is_written_without_its_underscore(capsys):
+    def price(run: str, *, as_: str | None = None) -> None:
+        """Prices.
+
+        Args:
+            run: Which.
+            as_: Which node.
+        """
+        print(run, as_)
+
+    program = Program("cloudgan", "Trains.", "1", {"price": price})
+    for line in ("price here --as=gcp/x", "price here --as gcp/x"):
+        with pytest.raises(SystemExit):
+            program.run(line.split())
+        assert capsys.readouterr().out == "here gcp/x\n"
+    with pytest.raises(SystemExit):
+        program.run(["price", "--help"])
+    assert "--as=TEXT" in capsys.readouterr().out
+    with pytest.raises(SystemExit):
+        program.run(["price", "here", "--as_=x"])
+    assert "--as" in capsys.readouterr().err
