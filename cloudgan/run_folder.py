@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 import yaml
 
 from cloudgan.core.config import RunConfig, differences, parse_config
-from cloudgan.core.errors import ConfigError, DataError
+from cloudgan.core.errors import ConfigError
+from cloudgan.core.whole_file import write_whole
 
 if sys.platform == "win32":
     fcntl = None
@@ -104,21 +105,3 @@ def read_yaml(path: Path) -> dict[str, Any]:
     if not isinstance(found, dict):
         raise ConfigError(f"{path}: holds {type(found).__name__}, expected keys and values")
     return found
-
-
-def write_whole(path: Path, content: bytes) -> None:
-    """Writes a file beside and renames it, so that readers see the old or the new one.
-
-    Raises:
-        DataError: The disk is full or forbids it; the old file is as it was.
-    """
-    beside = path.with_name(path.name + ".tmp")
-    try:
-        with beside.open("wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        beside.replace(path)
-    except OSError as error:
-        beside.unlink(missing_ok=True)
-        raise DataError(f"{path}: cannot be written ({error.strerror})") from error

@@ -6,8 +6,8 @@ import sys
 import pytest
 
 from cloudgan.core.config import parse_config
-from cloudgan.core.errors import ConfigError, DataError
-from cloudgan.run_folder import RunFolder, read_yaml, write_whole
+from cloudgan.core.errors import ConfigError
+from cloudgan.run_folder import RunFolder, read_yaml
 
 
 def config(**training):
@@ -74,34 +74,3 @@ except ConfigError as error:
     after = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert "is being trained by process" in beside.stdout
     assert after.stdout == "locked\n"
-
-
-# A limit on the size of files makes the kernel refuse the write, as a full disk does.
-_FULL_DISK = """
-import resource, signal, sys
-from pathlib import Path
-from cloudgan.core.errors import DataError
-from cloudgan.run_folder import write_whole
-signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))
-try:
-    write_whole(Path(sys.argv[1]), b"n" * 5000)
-except DataError as error:
-    print(error)
-"""
-
-
-def test_a_write_that_fails_leaves_the_old_file_and_nothing_beside(tmp_path):
-    path = tmp_path / "file"
-    write_whole(path, b"old")
-    done = subprocess.run(
-        [sys.executable, "-c", _FULL_DISK, str(path)], capture_output=True, text=True, check=True
-    )
-    assert "cannot be written" in done.stdout
-    assert path.read_bytes() == b"old"
-    assert [entry.name for entry in tmp_path.iterdir()] == ["file"]
-
-
-def test_a_folder_that_forbids_writing_is_a_data_error(tmp_path):
-    with pytest.raises(DataError, match="cannot be written"):
-        write_whole(tmp_path / "absent" / "file", b"x")

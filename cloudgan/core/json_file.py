@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import contextlib
-import os
 from typing import TYPE_CHECKING, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
 from cloudgan.core.errors import DataError
+from cloudgan.core.whole_file import write_whole
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -22,18 +21,7 @@ def write_json(path: Path, model: BaseModel) -> None:
     Raises:
         DataError: The disk is full or forbids it; the old file is as it was.
     """
-    beside = path.with_name(path.name + ".tmp")
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with beside.open("w", encoding="utf-8") as file:
-            file.write(model.model_dump_json(indent=2) + "\n")
-            file.flush()
-            os.fsync(file.fileno())
-        beside.replace(path)
-    except OSError as error:
-        with contextlib.suppress(OSError):
-            beside.unlink(missing_ok=True)
-        raise DataError(f"{path}: cannot be written ({error.strerror})") from error
+    write_whole(path, (model.model_dump_json(indent=2) + "\n").encode())
 
 
 def read_json(path: Path, model: type[Model]) -> Model:

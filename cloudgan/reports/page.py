@@ -10,12 +10,12 @@ from __future__ import annotations
 
 import base64
 import hashlib
-import os
 from dataclasses import dataclass, field
 from html import escape
 from importlib import resources
 from typing import TYPE_CHECKING
 
+from cloudgan.core.whole_file import write_whole
 from cloudgan.reports.bands import BandPlot
 from cloudgan.reports.html_table import table_html
 from cloudgan.reports.scatter import Scatter
@@ -130,13 +130,7 @@ def render(page: Page) -> str:
 
 def write(page: Page, path: Path) -> None:
     """Writes the page; a reader sees the old file or the new one, never half of one."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    beside = path.with_name(path.name + ".tmp")
-    with beside.open("w", encoding="utf-8") as file:
-        file.write(render(page))
-        file.flush()
-        os.fsync(file.fileno())
-    beside.replace(path)
+    write_whole(path, render(page).encode())
 
 
 def _acts(page: Page) -> bool:

@@ -18,8 +18,8 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from cloudgan.core.config import RunConfig
 from cloudgan.core.errors import CloudganError, DataError
 from cloudgan.core.record import Numerics
+from cloudgan.core.whole_file import write_whole
 from cloudgan.data.summary import TrainingSummary
-from cloudgan.run_folder import write_whole
 from cloudgan.stores import StoreError, open_store
 
 if TYPE_CHECKING:
