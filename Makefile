@@ -92,7 +92,7 @@ endef
 LOCK := .venv-locks/bin/uv pip compile --quiet --universal --python-version 3.11 \
 	--fork-strategy fewest --generate-hashes --no-emit-index-url --no-annotate \
 	--custom-compile-command 'make locks' $(UPGRADE)
-EXTRAS := physics train gpu tpu kubernetes gcp aws azure test
+EXTRAS := physics train gpu tpu kubernetes gcp aws azure verify test
 
 locks: .venv-locks/installed  ## resolves requirements/ anew
 	$(LOCK) pyproject.toml --extra dev --output-file requirements/dev.txt
