@@ -33,15 +33,15 @@ class Number:
 
     Attributes:
         value: What it is sorted by and what CSV gets; None is unknown.
-        text: What people read.
+        text: What people read; not empty, unless it is unknown.
     """
 
     value: float | None
     text: str
 
 
-Cell = str | float | Mark | Number | None
-"""Of a table: text as it is, numbers with four digits, marks, None as "unknown"."""
+Cell = str | int | float | Mark | Number | None
+"""Of a table: text as it is, booleans as yes and no, numbers with four digits, marks, None as "unknown"."""
 
 UNKNOWN = "unknown"
 
@@ -84,14 +84,16 @@ def cell_text(cell: Cell) -> str:
     match cell:
         case Mark():
             return cell.told()
-        case Number(_, text) | str(text):
-            return text or (UNKNOWN if is_unknown(cell) else "")
+        case Number(_, text):
+            return text or UNKNOWN
+        case str():
+            return cell
         case bool():
             return "yes" if cell else "no"
-        case int() | float() if not math.isnan(cell):
-            return number_text(cell)
-        case _:
+        case None:
             return UNKNOWN
+        case _:
+            return UNKNOWN if math.isnan(cell) else number_text(cell)
 
 
 def is_unknown(cell: Cell) -> bool:

@@ -1,8 +1,10 @@
-"""A page with each kind of block, as the tests of the page open it."""
+"""A page with each kind of block, as tests open it."""
 
 from __future__ import annotations
 
 import math
+
+import pytest
 
 from cloudgan.reports.page import (
     Bullets,
@@ -111,8 +113,19 @@ def _parts() -> StackedBars:
     )  # fmt: skip
 
 
+@pytest.fixture(scope="session")
+def places() -> Table:
+    """A table with each kind of cell."""
+    return PLACES
+
+
+@pytest.fixture(scope="session")
 def sample_page() -> Page:
     """Everything a page can hold but graphics."""
+    return build_sample_page()
+
+
+def build_sample_page() -> Page:
     return Page(
         "A quiet report",
         "What was done, and what came out of it.",
