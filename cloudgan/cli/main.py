@@ -25,6 +25,7 @@ PROGRAM = Program(
         "validate": "cloudgan.cli.validate:validate",
         "cost": "cloudgan.cli.cost:cost",
         "offers": "cloudgan.cli.offers:offers",
+        "compare": "cloudgan.cli.compare:compare",
         "schema": "cloudgan.cli.schema:schema",
     },
 )

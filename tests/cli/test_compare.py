@@ -1,0 +1,151 @@
+"""Runs beside each other, and the paper's own at prices of then and now."""
+
+from __future__ import annotations
+
+import csv
+import json
+
+import pytest
+
+from cloudgan.core import record
+from cloudgan.core.hardware import Hardware
+from cloudgan.core.record import Epoch, Numerics, Started, Stopped
+
+NOON = "2026-11-21T12:00:00Z"
+OFFER = "gcp/n1-standard-8+1xV100/us-central1/spot"
+NUMERICS = Numerics(
+    processor="a chip",
+    device="CPU",
+    threads=2,
+    replicas=2,
+    workers=1,
+    global_batch_size=64,
+    precision="float32",
+    kernels="oneDNN",
+    tensorflow="2.21",
+    keras="3.15",
+)
+
+
+def write_run(folder, *, epoch_seconds):
+    """A run of three epochs, the first of which traced."""
+    folder.mkdir(parents=True)
+    file = folder / "record.jsonl"
+    record.append(
+        file,
+        Started(
+            time=NOON,
+            step=0,
+            config_hash="abc",
+            training_showers=640,
+            held_back_showers=64,
+            hardware=Hardware(processor="a chip", cores=2, memory_gib=4),
+            numerics=NUMERICS,
+            versions={"cloudgan": "1"},
+            git_commit=None,
+            strategy="mirrored",
+            loop="custom",
+            learning_rate=0.001,
+            told=(),
+            startup_seconds=5,
+        ),
+    )
+    for number in range(3):
+        first = number == 0
+        record.append(
+            file,
+            Epoch(
+                time=NOON,
+                step=10 * (number + 1),
+                epoch=number,
+                first=first,
+                complete=True,
+                steps=10,
+                samples=640,
+                carried_samples=0,
+                dropped_samples=0,
+                train_seconds=epoch_seconds * (2 if first else 1),
+                trace_seconds=epoch_seconds if first else 0,
+                validation_seconds=2,
+                checkpoint_seconds=1,
+                samples_per_second=640 / epoch_seconds,
+                losses={},
+                test_losses=None,
+            ),
+        )
+    end = 4 * epoch_seconds + 9 + 5
+    record.append(
+        file,
+        Stopped(time=NOON, step=30, reason="finished", program_seconds=end, train_seconds=end - 14),
+    )
+
+
+@pytest.fixture
+def runs(tmp_path):
+    write_run(tmp_path / "slow", epoch_seconds=20)
+    write_run(tmp_path / "fast", epoch_seconds=10)
+    (tmp_path / "no-run").mkdir()
+    return tmp_path
+
+
+def test_runs_stand_side_by_side_and_a_folder_without_a_record_is_left_out(runs, cloudgan_here):
+    said = json.loads(cloudgan_here("compare", f"{runs}/*", "--json").stdout)["runs"]
+    assert [one["run"] for one in said] == ["fast", "slow"]
+    assert [one["steady_epoch_seconds"] for one in said] == [10, 20]
+    assert [one["showers_per_second"] for one in said] == [64, 32]
+    assert {one["priced_as"] for one in said} == {None}
+    assert all("compute" in one["total"] or "unknown" in one["total"] for one in said)
+
+
+def test_runs_are_priced_as_one_offer_so_that_twice_the_time_costs_twice(runs, cloudgan_here):
+    said = cloudgan_here("compare", f"{runs}/slow,{runs}/fast", f"--as={OFFER}", "--json").stdout
+    slow, fast = json.loads(said)["runs"]
+    assert (slow["run"], fast["run"]) == ("slow", "fast")
+    seconds = [4 * s + 9 + 5 for s in (20, 10)]
+    assert slow["known_usd"] / fast["known_usd"] == pytest.approx(seconds[0] / seconds[1])
+
+
+def test_people_get_a_table_and_the_same_rows_as_csv(runs, cloudgan_here, tmp_path):
+    done = cloudgan_here("compare", f"{runs}/*", f"--report={tmp_path}/runs.csv")
+    assert "mirrored" in done.stdout
+    with (tmp_path / "runs.csv").open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert [row["run"] for row in rows] == ["fast", "slow"]
+    assert [float(row["s/epoch"]) for row in rows] == [10, 20]
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        ([], "--paper"),
+        (["runs", "--paper"], "--paper"),
+        (["nowhere/*"], "no folder there holds a run"),
+        (["nowhere"], "nowhere"),
+        (["--paper", "--report=page.docx"], ".html"),
+    ],
+)
+def test_what_cannot_be_compared_is_told(words, told, cloudgan_here, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert told in cloudgan_here("compare", *words, exits=2).stderr
+
+
+def test_the_papers_costs_are_those_of_its_run_times_and_say_so(cloudgan_here):
+    said = json.loads(cloudgan_here("compare", "--paper", "--json").stdout)
+    assert "Recomputed from the published run times" in said["statement"]
+    runs = {
+        (run["accelerator"], run["accelerators"], run["options"]): run["usd_per_epoch"]
+        for run in said["runs"]
+        if run["batch_per_replica"] in (96, 128)
+    }
+    two = runs["V100", 2, "prefetch"]
+    assert two["on_demand_2021"] == pytest.approx(2.84, rel=0.01)
+    assert two["preemptible_2021"] == pytest.approx(0.813, rel=0.01)
+    assert set(two) == {"on_demand_2021", "preemptible_2021", "on_demand", "spot"}
+
+
+def test_the_papers_page_holds_its_runs_and_findings(cloudgan_here, tmp_path):
+    done = cloudgan_here("compare", "--paper", f"--report={tmp_path}/paper.html")
+    assert "one TPU-v3 device against 8 V100" in done.stdout
+    page = (tmp_path / "paper.html").read_text()
+    assert "one TPU-v3 device against 8 V100" in page
+    assert "10.1051/epjconf" in page or "2111.04628" in page
