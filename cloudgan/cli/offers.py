@@ -258,10 +258,9 @@ def _show(found: OffersReport, *, as_json: bool, report: str | None) -> None:
     if as_json:
         show_json(found.model_dump(mode="json"))
         return
-    from cloudgan.cli.offers_page import shown_lines, tables
+    from cloudgan.cli.offers_page import shown_lines, table
     from cloudgan.cli.table_view import show_table
 
-    for table in tables(found, most=30):
-        show_table(table)
+    show_table(table(found, most=30))
     for line in shown_lines(found):
         print(line)

@@ -40,8 +40,10 @@ _OFFERS = "Offers, one node each, cheapest epoch at worst first."
 _HOUR_SECONDS = 3600
 
 
-def tables(found: OffersReport, most: int) -> tuple[Table, ...]:
-    """Returns what fits a terminal: of the offers at most so many, and for a job the front."""
+def table(found: OffersReport, most: int) -> Table:
+    """Returns what fits a terminal: for a job the front, else at most so many of the offers."""
+    if found.choice is not None:
+        return _brief_front(found.choice)
     rows = tuple(
         (
             one.offer,
@@ -57,8 +59,7 @@ def tables(found: OffersReport, most: int) -> tuple[Table, ...]:
     left = len(found.offers) - len(rows)
     more = f" {left} more are left out; --json and --report have all." if left else ""
     heads = ("offer", "accelerators", "USD/h", "s/epoch", "USD/epoch", "speed", "price of")
-    table = Table(heads, rows, f"{_OFFERS}{more}", "llrrrll")
-    return (table,) if found.choice is None else (table, _brief_front(found.choice))
+    return Table(heads, rows, f"{_OFFERS}{more}", "llrrrll")
 
 
 def _brief_front(choice: Choice) -> Table:

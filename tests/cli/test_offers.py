@@ -239,14 +239,18 @@ def test_the_answer_needs_none_of_the_heavy_packages():
     assert done.returncode == 0, done.stderr
 
 
-def test_tables_show_unknown_as_unknown_and_say_what_is_left_out(offers):
-    found = OffersReport.model_validate(offers(*JOB))
-    table, front = offers_page.tables(found, most=3)
+def test_a_list_of_offers_shows_unknown_as_unknown_and_says_what_is_left_out(offers):
+    found = OffersReport.model_validate(offers())
+    table = offers_page.table(found, most=3)
     assert len(table.rows) == 3
     assert f"{len(found.offers) - 3} more are left out" in table.caption
-    whole, _ = offers_page.tables(found, most=10_000)
-    assert None in whole.rows[-1]
-    assert len(front.rows) == len(found.choice.front)
+    assert None in offers_page.table(found, most=10_000).rows[-1]
+
+
+def test_for_a_job_the_terminal_shows_the_front_and_no_list_of_offers(offers, cloudgan_here):
+    found = OffersReport.model_validate(offers(*JOB))
+    assert len(offers_page.table(found, most=3).rows) == len(found.choice.front)
+    assert "cheapest epoch" not in cloudgan_here("offers", *JOB).stdout
 
 
 def test_the_decision_and_its_assumptions_are_said_in_words(offers):
@@ -268,7 +272,6 @@ def test_the_page_holds_plot_tables_and_sources(offers):
 
 
 def test_a_report_file_is_written_with_all_ways_of_the_plot(cloudgan_here, tmp_path):
-    pytest.importorskip("cloudgan.cli.report_file")
     file = tmp_path / "offers.html"
     said = json.loads(
         cloudgan_here("offers", *JOB, "--measured", f"--report={file}", "--json").stdout
@@ -280,6 +283,6 @@ def test_a_report_file_is_written_with_all_ways_of_the_plot(cloudgan_here, tmp_p
 def test_a_price_that_nobody_confirmed_says_so(offers):
     found = OffersReport.model_validate(offers("--accelerator=a100", "--provider=gcp"))
     assert "C" in {one.confidence for one in found.offers}
-    (table,) = offers_page.tables(found, most=1000)
+    table = offers_page.table(found, most=1000)
     for one, row in zip(found.offers, table.rows, strict=True):
         assert ("not confirmed" in row[-1]) == (one.confidence == "C")
