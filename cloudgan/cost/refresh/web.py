@@ -1,0 +1,144 @@
+"""Reading from a price list on the web, with bounded patience and whole answers only."""
+
+from __future__ import annotations
+
+import email.utils
+import http.client
+import json
+import math
+import time
+import urllib.error
+import urllib.request
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, BinaryIO
+from urllib.parse import urlsplit
+
+from cloudgan.core.errors import CloudganError, ConfigError, CredentialsError, DataError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+_ATTEMPTS = 4
+_TIMEOUT_SECONDS = 60.0
+_LONGEST_WAIT_SECONDS = 60.0
+_BLOCK = 1 << 16
+_MOST_PAGE_BYTES = 1 << 28
+_AGAIN = frozenset({429, 500, 502, 503, 504})
+_DENIED = frozenset({401, 403})
+
+
+@dataclass(frozen=True)
+class Web:
+    """Asks again where a server is busy, as often and as soon as it says, within bounds.
+
+    Attributes:
+        sleep: Waits so many seconds; tests count instead.
+        attempts: How often one page is asked for at most.
+    """
+
+    sleep: Callable[[float], None] = time.sleep
+    attempts: int = _ATTEMPTS
+
+    def json(self, url: str) -> dict[str, Any]:
+        """Reads a page that is one JSON object.
+
+        Raises:
+            CredentialsError: The server refuses this key.
+            DataError: It is something else, or ends too early.
+            CloudganError: Nobody answers, or the server is still busy at the end.
+        """
+        body = self._ask(url, _page)
+        try:
+            found = json.loads(body)
+        except ValueError as error:
+            raise DataError(f"{shown(url)}: no JSON ({error})") from error
+        if not isinstance(found, dict):
+            raise DataError(f"{shown(url)}: one JSON object was expected, not {_kind(found)}")
+        return found
+
+    def download(self, url: str, file: BinaryIO) -> None:
+        """Writes a page into a file, from its beginning at every attempt.
+
+        Raises:
+            CredentialsError: The server refuses this key.
+            DataError: It ends too early.
+            CloudganError: Nobody answers, or the server is still busy at the end.
+        """
+
+        def copy(answer: http.client.HTTPResponse) -> None:
+            file.seek(0)
+            file.truncate()
+            whole = answer.length
+            while block := answer.read(_BLOCK):
+                file.write(block)
+            if whole is not None and file.tell() != whole:
+                raise http.client.IncompleteRead(b"", whole - file.tell())
+
+        self._ask(url, copy)
+
+    def _ask(self, url: str, read: Callable[[http.client.HTTPResponse], Any]) -> Any:
+        if urlsplit(url).scheme not in {"http", "https"}:
+            raise ConfigError(f"{shown(url)}: a price list has an address in http or https")
+        for left in reversed(range(self.attempts)):
+            try:
+                with urllib.request.urlopen(url, timeout=_TIMEOUT_SECONDS) as answer:  # noqa: S310 - checked above
+                    return read(answer)
+            except urllib.error.HTTPError as error:
+                with error:
+                    wait = _wait_seconds(error, self.attempts - left)
+                    if error.code not in _AGAIN or not left or wait > _LONGEST_WAIT_SECONDS:
+                        raise _refusal(url, error) from error
+            except (http.client.HTTPException, EOFError) as error:
+                if not left:
+                    raise DataError(f"{shown(url)}: the answer ends too early") from error
+                wait = _backoff_seconds(self.attempts - left)
+            except OSError as error:
+                if not left:
+                    raise CloudganError(f"{shown(url)}: {_reason(error)}") from error
+                wait = _backoff_seconds(self.attempts - left)
+            self.sleep(wait)
+        raise AssertionError("unreachable")
+
+
+def shown(url: str) -> str:
+    """An address without its query, which may hold a key."""
+    parts = urlsplit(url)
+    return f"{parts.scheme}://{parts.netloc}{parts.path}"
+
+
+def _page(answer: http.client.HTTPResponse) -> bytes:
+    body = answer.read(_MOST_PAGE_BYTES)
+    if answer.length:  # read(n) keeps quiet about an answer that stops before its length
+        raise http.client.IncompleteRead(b"", answer.length)
+    return body
+
+
+def _refusal(url: str, error: urllib.error.HTTPError) -> CloudganError:
+    if error.code in _DENIED:
+        return CredentialsError(f"{shown(url)}: refused (HTTP {error.code}); is the key right?")
+    busy = "; it is busy, try again later" if error.code in _AGAIN else ""
+    return CloudganError(f"{shown(url)}: HTTP {error.code} {error.reason}{busy}")
+
+
+def _wait_seconds(error: urllib.error.HTTPError, attempt: int) -> float:
+    """What Retry-After says, in seconds or as a date; else ever longer."""
+    said = (error.headers.get("Retry-After") or "").strip()
+    if said.isdecimal():
+        return float(said)
+    until, now = (email.utils.parsedate_tz(text) for text in (said, error.headers.get("Date", "")))
+    if until is None or now is None:
+        return _backoff_seconds(attempt)
+    return max(0.0, float(email.utils.mktime_tz(until) - email.utils.mktime_tz(now)))
+
+
+def _backoff_seconds(attempt: int) -> float:
+    return math.ldexp(0.5, attempt)
+
+
+def _reason(error: OSError) -> str:
+    reason = getattr(error, "reason", error)
+    return f"no answer ({reason}); is there a network?"
+
+
+def _kind(found: object) -> str:
+    return {list: "a list", str: "a text", type(None): "null"}.get(type(found), "a number")
