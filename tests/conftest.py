@@ -70,6 +70,7 @@ def no_ambient_environment(tmp_path_factory):
         patch.setenv("CLOUDSDK_CONFIG", str(nowhere))
         patch.setenv("KUBECONFIG", str(nowhere / "kubeconfig"))
         patch.setenv("NO_GCE_CHECK", "true")
+        patch.setenv("CLOUDGAN_DATA", str(nowhere / "data"))
         yield
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 from typing import Literal
 
 from cloudgan.core.errors import ConfigError
@@ -36,6 +37,15 @@ def is_on(name: str) -> bool:
 def tf_config() -> str | None:
     """Returns TF_CONFIG, this process' place among TensorFlow's workers, as the text it is."""
     return variable("TF_CONFIG")
+
+
+def data_folder() -> Path:
+    """Returns where this user's own data stay: CLOUDGAN_DATA, else as XDG_DATA_HOME says."""
+    own = variable("CLOUDGAN_DATA")
+    if own:
+        return Path(own).expanduser()
+    home = variable("XDG_DATA_HOME")
+    return (Path(home) if home else Path.home() / ".local" / "share") / "cloudgan"
 
 
 def is_supervised() -> bool:

@@ -6,11 +6,14 @@ from dataclasses import dataclass
 from importlib import resources
 from typing import TYPE_CHECKING
 
+from cloudgan.core import settings
 from cloudgan.core.errors import DataError, UnknownNameError
 from cloudgan.core.price_row import Kind, Market, PriceRow, Snapshot
+from cloudgan.cost.refreshed import read_refreshed
 from cloudgan.cost.table import read_table
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from importlib.resources.abc import Traversable
     from pathlib import Path
 
@@ -99,30 +102,67 @@ def is_of(row: PriceRow, accelerator: str) -> bool:
 def load_catalog(path: Path | None = None) -> Catalog:
     """Reads and checks a catalogue; without a path the one in the package.
 
+    What the user refreshed goes before what the package says of the same offer.
+
     Raises:
         DataError: A row is wrong, stands twice, or costs on demand no more than on spot; the
             message names file and line.
     """
+    if path is not None:
+        return shipped_catalog(path)
+    return merged(shipped_catalog(), _checked(read_refreshed(settings.data_folder() / "prices")))
+
+
+def shipped_catalog(path: Path | None = None) -> Catalog:
+    """Reads and checks one file; without a path the one in the package, as it was shipped.
+
+    Raises:
+        DataError: As of `load_catalog`.
+    """
     place: Path | Traversable = path or resources.files("cloudgan.cost") / "prices" / "nodes.csv"
-    lines: dict[str, int] = {}
+    return _checked((f"{place}:{line}", row) for line, row in read_table(place, PriceRow))
+
+
+def merged(old: Catalog, fresh: Catalog) -> Catalog:
+    """Returns all prices, of the same offer the fresh one.
+
+    An old price whose other market has a fresh one stays only if both can be true.
+    """
+    found = {row.row_id: row for row in fresh.rows}
+    kept = (
+        row
+        for row in old.rows
+        if row.row_id not in found and not _contradicts(row, found.get(_other_market(row)))
+    )
+    return Catalog((*kept, *fresh.rows))
+
+
+def _checked(placed: Iterable[tuple[str, PriceRow]]) -> Catalog:
+    places: dict[str, str] = {}
     rows: dict[str, PriceRow] = {}
-    for line, row in read_table(place, PriceRow):
-        if row.row_id in lines:
-            raise DataError(
-                f"{place}:{line}: {row.row_id} stands already in line {lines[row.row_id]}"
-            )
+    for place, row in placed:
+        if row.row_id in places:
+            before = places[row.row_id].rpartition(":")[2]
+            raise DataError(f"{place}: {row.row_id} stands already in line {before}")
         if _is_placeholder(row):
-            raise DataError(f"{place}:{line}: {row.usd_per_hour} means unknown; leave the row out")
-        lines[row.row_id], rows[row.row_id] = line, row
+            raise DataError(f"{place}: {row.usd_per_hour} means unknown; leave the row out")
+        places[row.row_id], rows[row.row_id] = place, row
     for row_id, row in rows.items():
         other = rows.get(_other_market(row))
-        if row.market == "on_demand" and other and row.usd_per_hour <= other.usd_per_hour:
+        if other and row.market == "on_demand" and _contradicts(row, other):
             raise DataError(
-                f"{place}:{lines[row_id]}: {row.node_type} in {row.region} costs"
+                f"{places[row_id]}: {row.node_type} in {row.region} costs"
                 f" {row.usd_per_hour} USD/h on demand and {other.usd_per_hour} on spot; one of"
                 " them is not what it says"
             )
     return Catalog(tuple(rows.values()))
+
+
+def _contradicts(row: PriceRow, other: PriceRow | None) -> bool:
+    if other is None:
+        return False
+    full, spot = (row, other) if row.market == "on_demand" else (other, row)
+    return full.usd_per_hour <= spot.usd_per_hour
 
 
 def suspects(catalog: Catalog, least_ratio: float = 1.5) -> tuple[tuple[PriceRow, PriceRow], ...]:

@@ -54,3 +54,14 @@ def test_the_fast_convolutions_are_on_unless_the_user_says_no(monkeypatch):
     monkeypatch.setenv("TF_ENABLE_ONEDNN_OPTS", "0")
     settings.quiet_tensorflow()
     assert settings.variable("TF_ENABLE_ONEDNN_OPTS") == "0"
+
+
+def test_the_users_own_data_have_one_place(monkeypatch):
+    monkeypatch.setenv("CLOUDGAN_DATA", "/a")
+    assert str(settings.data_folder()) == "/a"
+    monkeypatch.delenv("CLOUDGAN_DATA")
+    monkeypatch.setenv("XDG_DATA_HOME", "/b")
+    assert str(settings.data_folder()) == "/b/cloudgan"
+    monkeypatch.delenv("XDG_DATA_HOME")
+    monkeypatch.setenv("HOME", "/c")
+    assert str(settings.data_folder()) == "/c/.local/share/cloudgan"

@@ -100,9 +100,7 @@ def test_an_answer_that_ends_too_early_is_asked_for_again(
 
 
 @pytest.mark.parametrize("body", [b'{"a": 1}', b"1" * 200_000])
-def test_what_always_ends_too_early_is_no_lists.says(
-    lists: Lists, web: Web, body: bytes
-) -> None:
+def test_what_always_ends_too_early_is_no_answer(lists: Lists, web: Web, body: bytes) -> None:
     lists.in_turn(lists.says(body, cut=1))
     with pytest.raises(DataError, match="ends too early"):
         web.json(lists.url)
@@ -111,9 +109,7 @@ def test_what_always_ends_too_early_is_no_lists.says(
 
 
 @pytest.mark.parametrize("body", [b"<html>busy</html>", b'{"a": ', b"[1]", b"null", b"", b"\xff"])
-def test_what_is_no_json_object_is_told(
-    lists: Lists, web: Web, body: bytes
-) -> None:
+def test_what_is_no_json_object_is_told(lists: Lists, web: Web, body: bytes) -> None:
     lists.in_turn(lists.says(body))
     with pytest.raises(DataError, match=lists.url):
         web.json(f"{lists.url}?key={KEY}")
