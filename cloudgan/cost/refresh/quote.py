@@ -10,6 +10,7 @@ if TYPE_CHECKING:
 
     from cloudgan.core.price_row import Market, PriceRow
 
+HOUR = "hour"
 _CURRENCY = "USD"
 _MOST_USD_PER_ACCELERATOR_HOUR = 50.0
 _LEAST_USD_PER_HOUR = 0.001
@@ -28,6 +29,7 @@ class Quote(NamedTuple):
     currency: str
     source: str
     date: str
+    unit: str = HOUR
 
     @property
     def name(self) -> str:
@@ -47,6 +49,16 @@ class Sifted(NamedTuple):
 
     rows: tuple[PriceRow, ...]
     refused: tuple[Refusal, ...]
+
+
+def price(told: object) -> float:
+    """Returns what a list tells as a number; NaN, which is refused, where it is none."""
+    if isinstance(told, bool) or not isinstance(told, int | float | str):
+        return math.nan
+    try:
+        return float(told)
+    except ValueError:
+        return math.nan
 
 
 def sift(quotes: Iterable[Quote]) -> Sifted:
@@ -80,6 +92,8 @@ def _why_not(quote: Quote) -> str | None:
     usd, count = quote.usd_per_hour, max(1, quote.node.accelerator_count)
     if quote.currency != _CURRENCY:
         return f"in {quote.currency or 'no currency'}, not in {_CURRENCY}"
+    if quote.unit != HOUR:
+        return f"per {quote.unit or 'nothing'}, not per {HOUR}"
     if not math.isfinite(usd) or usd < _LEAST_USD_PER_HOUR:
         return f"{usd} USD/h is no price"
     if usd > count * _MOST_USD_PER_ACCELERATOR_HOUR:

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cloudgan.cost.catalog import Catalog, shipped_catalog, suspects
-from cloudgan.cost.refresh.quote import Quote, sift
+from cloudgan.cost.refresh.quote import Quote, price, sift
 
 NODE = shipped_catalog().row("aws/p3.8xlarge/us-east-1/on_demand")  # 4 GPUs
 
@@ -40,6 +40,7 @@ def test_a_sound_price_becomes_a_row_of_its_node() -> None:
         ({"usd_per_hour": math.nan}, "is no price"),
         ({"usd_per_hour": math.inf}, "is no price"),
         ({"usd_per_hour": 700.0}, "more than any 4 accelerators cost"),
+        ({"unit": "month"}, "per month, not per hour"),
         ({"currency": "EUR"}, "in EUR, not in USD"),
         ({"currency": ""}, "in no currency"),
     ],
@@ -72,6 +73,12 @@ def test_a_spot_price_that_means_none_to_be_had_is_refused_alone(spot: float, wh
     rows, (refusal,) = sift([quote(12), quote(spot, "spot")])
     assert [row.market for row in rows] == ["on_demand"]
     assert why in refusal.why
+
+
+@pytest.mark.parametrize("told", [None, True, [], {}, "", "free", "1,5"])
+def test_what_is_no_number_is_no_price(told: object) -> None:
+    assert math.isnan(price(told))
+    assert price("0.5") == price(0.5) == 0.5
 
 
 @settings(deadline=None)
