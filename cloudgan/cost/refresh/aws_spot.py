@@ -82,6 +82,7 @@ def aws_spot_quotes(
 
 def _history(client: Any, node_types: list[str], now: dt.datetime) -> Iterator[dict[str, Any]]:
     import botocore.exceptions as found  # noqa: PLC0415 - there is a client, so there is botocore
+    import botocore.parsers  # noqa: PLC0415
 
     try:
         pages = client.get_paginator("describe_spot_price_history").paginate(
@@ -96,7 +97,7 @@ def _history(client: Any, node_types: list[str], now: dt.datetime) -> Iterator[d
         if code in _DENIED:
             raise CredentialsError(f"AWS refuses this login ({code}); {_HOW}") from error
         raise CloudganError(f"AWS refuses ({error})") from error
-    except found.ResponseParserError as error:
+    except botocore.parsers.ResponseParserError as error:
         raise DataError(f"AWS: no such answer as was expected ({error})") from error
     except found.BotoCoreError as error:
         raise CloudganError(f"AWS: no answer ({error})") from error

@@ -133,7 +133,10 @@ def _sums(rates: _Rates, region: str, parts: dict[Part, float] | None) -> tuple[
     ]
     if not found or not all(some for _, some in found):
         return ()
-    strange = [rate for _, some in found for rate in some if rate[1:] != ("USD", HOUR)]
+    usable = ("USD", HOUR)
+    strange = [
+        rate for _, some in found for rate in some if rate[1:] != usable or math.isnan(rate.usd)
+    ]
     if strange:
         return (strange[0],)
     sums = {sum(amount * some[end].usd for amount, some in found) for end in (0, -1)}

@@ -30,7 +30,7 @@ class Asked(NamedTuple):
 
     path: str
     query: dict[str, str]
-    """The first value of each name."""
+    """The first value of each name, of the address or of a form."""
 
 
 class Lists:
@@ -58,8 +58,14 @@ def lists() -> Iterator[Lists]:
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
+            self.reply(urlsplit(self.path).query)
+
+        def do_POST(self) -> None:
+            self.reply(self.rfile.read(int(self.headers["Content-Length"])).decode())
+
+        def reply(self, form: str) -> None:
             parts = urlsplit(self.path)
-            query = {name: texts[0] for name, texts in parse_qs(parts.query).items()}
+            query = {name: texts[0] for name, texts in parse_qs(form).items()}
             found.asked.append(Asked(parts.path, query))
             said = found.answer(found.asked[-1])
             self.send_response(said.status)
