@@ -1,0 +1,62 @@
+"""What the catalogue says, for people and programs."""
+
+from __future__ import annotations
+
+import json
+from importlib.util import find_spec
+
+import pytest
+
+from cloudgan.cost.catalog import shipped_catalog
+from cloudgan.cost.fees import load_fees
+from cloudgan.cost.refreshed import write_refreshed
+
+
+def test_every_price_is_shown_with_its_age(cloudgan_here):
+    said = cloudgan_here("prices", "--accelerator=v100", "--source=aws").stdout.splitlines()
+    rows = [line for line in said if line.startswith("aws ") and "USD/h" in line]
+    assert len(rows) == len(shipped_catalog().find(provider="aws", accelerator="v100"))
+    assert all("age unknown (" in line or "days old" in line for line in rows)
+    assert any("EKS extended support" in line for line in said)
+    assert not any("GKE" in line for line in said)
+    assert "cloudgan prices refresh" in said[-1]
+
+
+def test_programs_get_all_columns_and_the_age(cloudgan_here):
+    said = json.loads(cloudgan_here("prices", "show", "--market=spot", "--json").stdout)
+    assert {row["market"] for row in said["rows"]} == {"spot"}
+    assert len(said["fees"]) == len(load_fees().rows)
+    for row in (*said["rows"], *said["fees"]):
+        assert row["age"]
+        assert (row["age_days"] is None) is (row["date"] == "unknown")
+        assert row["stale"] or row["age_days"] <= 90
+
+
+def test_refreshed_prices_are_shown_with_their_source(cloudgan_here, tmp_path, monkeypatch):
+    monkeypatch.setenv("CLOUDGAN_DATA", str(tmp_path))
+    row = shipped_catalog().row("aws/p3.2xlarge/us-east-1/spot")
+    fresh = row.model_copy(update={"usd_per_hour": 0.5, "date": "2026-11-20", "source": "AWS"})
+    write_refreshed(tmp_path / "prices", "aws", [fresh])
+    said = cloudgan_here("prices", "--source=aws", "--region=us-east-1").stdout
+    (line,) = (one for one in said.splitlines() if "p3.2xlarge" in one and "spot" in one)
+    assert "0.5000 USD/h" in line
+    assert "2026-11-20" in line
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (("refesh",), "Did you mean 'refresh'"),
+        (("--source=goggle",), "'goggle'"),
+        (("--accelerator=h10",), "Did you mean"),
+        (("--region=us-eats1",), "Did you mean 'us-east1'"),
+    ],
+)
+def test_a_misspelt_word_gets_the_nearest(cloudgan_here, words, told):
+    assert told in cloudgan_here("prices", *words, exits=2).stderr
+
+
+@pytest.mark.skipif(find_spec("gpuhunt") is not None, reason="gpuhunt is installed")
+def test_verify_tells_what_to_install(cloudgan_here):
+    said = cloudgan_here("prices", "verify", "--json", exits=2)
+    assert "pip install 'cloudgan[verify]'" in json.loads(said.stdout)["error"]
