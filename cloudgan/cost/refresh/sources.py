@@ -16,7 +16,6 @@ from cloudgan.cost.refresh.web import Web
 
 if TYPE_CHECKING:
     import datetime as dt
-
     from cloudgan.core.progress import Progress
 
 
