@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     import datetime as dt
     from collections.abc import Iterator
 
+    from cloudgan.core.fee_row import FeeRow
     from cloudgan.core.price_row import PriceRow
     from cloudgan.cost.refresh.refreshing import Outcome
     from cloudgan.cost.verify import Verification
@@ -42,9 +43,9 @@ def prices(
     Args:
         action: show, refresh or verify.
         source: One cloud, or all.
-        accelerator: Show and verify this one only: a name, or a family such as a100.
+        accelerator: Show and verify nodes with this one only: a name, or a family such as a100.
         region: Show and verify this region only.
-        market: Show and verify on_demand or spot only.
+        market: Show and verify nodes on_demand or spot only.
         json: Print the result as JSON.
     """
     if action == "refresh":
@@ -54,7 +55,20 @@ def prices(
     if action == "verify":
         _verify(rows, source, as_json=json)
     else:
-        _show(rows, source, as_json=json)
+        only_nodes = accelerator is not None or market is not None
+        _show(rows, () if only_nodes else _fees(source, region), as_json=json)
+
+
+def _fees(source: Source, region: str | None) -> tuple[FeeRow, ...]:
+    from cloudgan.core.fee_row import ANY_REGION
+    from cloudgan.cost.fees import load_fees
+
+    return tuple(
+        row
+        for row in load_fees().rows
+        if source in {"all", row.provider}
+        and (region is None or row.region in {region, ANY_REGION})
+    )
 
 
 def _rows(
@@ -71,12 +85,10 @@ def _rows(
     )
 
 
-def _show(rows: tuple[PriceRow, ...], source: Source, *, as_json: bool) -> None:
+def _show(rows: tuple[PriceRow, ...], fees: tuple[FeeRow, ...], *, as_json: bool) -> None:
     from cloudgan.cost.age import age_text
-    from cloudgan.cost.fees import load_fees
 
     today = utc_today()
-    fees = [row for row in load_fees().rows if source in {"all", row.provider}]
     if as_json:
         told: dict[str, Any] = {"today": today.isoformat()}
         told["rows"] = [row.model_dump() | _age(row, today) for row in rows]
@@ -85,7 +97,8 @@ def _show(rows: tuple[PriceRow, ...], source: Source, *, as_json: bool) -> None:
         return
     for row in rows:
         print(_line(row, age_text(row, today)))
-    print("beside nodes:")
+    if fees:
+        print("beside nodes:")
     for fee in fees:
         what = f"{fee.provider} {fee.kind.replace('_', ' ')}: {fee.name}, {fee.region}"
         print(f"  {what:<64}{fee.usd:>10.4f} USD/{fee.unit:<10}{age_text(fee, today)}")

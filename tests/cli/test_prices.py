@@ -17,19 +17,28 @@ def test_every_price_is_shown_with_its_age(cloudgan_here):
     rows = [line for line in said if line.startswith("aws ") and "USD/h" in line]
     assert len(rows) == len(shipped_catalog().find(provider="aws", accelerator="v100"))
     assert all("age unknown (" in line or "days old" in line for line in rows)
-    assert any("EKS extended support" in line for line in said)
-    assert not any("GKE" in line for line in said)
     assert "cloudgan prices refresh" in said[-1]
 
 
 def test_programs_get_all_columns_and_the_age(cloudgan_here):
-    said = json.loads(cloudgan_here("prices", "show", "--market=spot", "--json").stdout)
-    assert {row["market"] for row in said["rows"]} == {"spot"}
+    said = json.loads(cloudgan_here("prices", "show", "--json").stdout)
+    assert len(said["rows"]) == len(shipped_catalog().find())
     assert len(said["fees"]) == len(load_fees().rows)
     for row in (*said["rows"], *said["fees"]):
         assert row["age"]
         assert (row["age_days"] is None) is (row["date"] == "unknown")
         assert row["stale"] or row["age_days"] <= 90
+
+
+def test_what_is_charged_beside_nodes_is_shown_where_it_holds(cloudgan_here):
+    said = cloudgan_here("prices", "--source=aws", "--region=us-west-2").stdout
+    assert "EKS extended support, any" in said
+    assert "to the internet, us-west-2" in said
+    assert "us-east-1" not in said
+    assert "GKE" not in said
+    only = json.loads(cloudgan_here("prices", "--market=spot", "--json").stdout)
+    assert {row["market"] for row in only["rows"]} == {"spot"}
+    assert only["fees"] == []
 
 
 def test_refreshed_prices_are_shown_with_their_source(cloudgan_here, tmp_path, monkeypatch):

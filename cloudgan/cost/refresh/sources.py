@@ -16,6 +16,7 @@ from cloudgan.cost.refresh.web import Web
 
 if TYPE_CHECKING:
     import datetime as dt
+
     from cloudgan.core.progress import Progress
 
 
