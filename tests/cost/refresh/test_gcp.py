@@ -224,6 +224,15 @@ def test_another_unit_or_currency_is_refused(
     assert why in refusal.why
 
 
+def test_the_price_after_a_free_tier_counts(lists: Lists, web: Web) -> None:
+    told = json.loads(json.dumps(V100))
+    free = {"unitPrice": {"currencyCode": "USD", "units": "0", "nanos": 0}}
+    told["pricingInfo"][0]["pricingExpression"]["tieredRates"].insert(0, free)
+    serve(lists, *HOST, told)
+    (usd,) = prices(lists, web, "n1-standard-8+1xV100").values()
+    assert usd == pytest.approx(2.86, rel=0.001)
+
+
 def test_a_part_with_two_prices_is_refused_and_not_chosen(lists: Lists, web: Web) -> None:
     serve(lists, *HOST, V100, sku("Nvidia Tesla V100 GPU", 1.2))
     rows, (refusal,) = read(lists, web, wanted("n1-standard-8+1xV100"))
