@@ -1,8 +1,14 @@
-"""A page with each kind of block, as tests open it."""
+"""A page with each kind of block, and a real browser to open it with."""
 
 from __future__ import annotations
 
+import json
 import math
+import shutil
+import socket
+import subprocess
+import sys
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -26,6 +32,9 @@ from cloudgan.reports.plots import (
     Scatter,
     StackedBars,
 )
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 NASTY = "</script><script>alert('x')</script> & \"more\" <!--"
 
@@ -143,3 +152,147 @@ def build_sample_page() -> Page:
         ),
         "Made by a test.",
     )
+
+
+BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
+_SECONDS = 60
+_FLAGS = (
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-dev-shm-usage",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--hide-scrollbars",
+    "--no-first-run",
+    "--remote-debugging-pipe",
+)
+_WITH_PIPE = (
+    "import os, sys; os.dup2({end}, 3); os.dup2({end}, 4); os.execv(sys.argv[1], sys.argv[1:])"
+)
+
+
+class Browser:
+    """A real browser without a window, spoken to over a pipe in its own protocol.
+
+    Source: https://chromedevtools.github.io/devtools-protocol/ (2026-11-21).
+    """
+
+    def __init__(self, program: str, profile: Path) -> None:
+        ours, theirs = socket.socketpair()
+        # It wants them as file descriptors 3 and 4: no port, and no client library, is needed.
+        end = theirs.fileno()
+        command = [sys.executable, "-c", _WITH_PIPE.format(end=end), program, *_FLAGS]
+        self._process = subprocess.Popen(
+            [*command, f"--user-data-dir={profile}", "about:blank"],
+            pass_fds=[end],
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+        theirs.close()
+        ours.settimeout(_SECONDS)
+        self._pipe, self._received, self._number = ours, b"", 0
+        self._session: str | None = None
+        self.events: list[dict[str, Any]] = []
+        target = self.ask("Target.createTarget", url="about:blank")["targetId"]
+        self._session = self.ask("Target.attachToTarget", targetId=target, flatten=True)[
+            "sessionId"
+        ]
+        for domain in ("Page", "Runtime", "Network", "Log"):
+            self.ask(f"{domain}.enable")
+
+    def ask(self, method: str, **parameters: Any) -> dict[str, Any]:
+        """Sends a command and returns its answer; events that come before it are kept."""
+        self._number += 1
+        message = {"id": self._number, "method": method, "params": parameters}
+        if self._session:
+            message["sessionId"] = self._session
+        self._pipe.sendall(json.dumps(message).encode() + b"\0")
+        while True:
+            said = self._next()
+            if said.get("id") == self._number:
+                assert "error" not in said, said
+                return said["result"]
+            self.events.append(said)
+
+    def open(self, path: Path) -> None:
+        """Opens a file and waits until it is there."""
+        self.events.clear()
+        self.ask("Page.navigate", url=path.as_uri())
+        while not self.happened("Page.loadEventFired"):
+            self.events.append(self._next())
+
+    def happened(self, method: str) -> list[dict[str, Any]]:
+        """What the events of one kind said since the page was opened."""
+        return [event["params"] for event in self.events if event.get("method") == method]
+
+    def run(self, script: str) -> Any:
+        """Returns the value of an expression in the page."""
+        said = self.ask("Runtime.evaluate", expression=script, returnByValue=True)
+        assert "exceptionDetails" not in said, said
+        return said["result"].get("value")
+
+    def press(self, key: str, text: str = "") -> None:
+        """Presses a key, such as Enter."""
+        code = {"Enter": 13, "Tab": 9, " ": 32, "Escape": 27, "ArrowRight": 39, "End": 35}[key]
+        about = {"key": key, "windowsVirtualKeyCode": code}
+        self.ask(
+            "Input.dispatchKeyEvent", type="keyDown", **about, **({"text": text} if text else {})
+        )
+        self.ask("Input.dispatchKeyEvent", type="keyUp", **about)
+
+    def type(self, text: str) -> None:
+        """Types into what has the focus."""
+        self.ask("Input.insertText", text=text)
+
+    def point_at(self, selector: str) -> None:
+        """Moves the mouse over the middle of an element."""
+        x, y = self.run(
+            f"(() => {{ const e = document.querySelector({json.dumps(selector)});"
+            " e.scrollIntoView({block: 'center'}); const r = e.getBoundingClientRect();"
+            " return [r.left + r.width / 2, r.top + r.height / 2]; })()"
+        )
+        self.ask("Input.dispatchMouseEvent", type="mouseMoved", x=x, y=y)
+
+    def click(self, selector: str) -> None:
+        """Clicks on the middle of an element."""
+        self.point_at(selector)
+        x, y = self.run(
+            f"(() => {{ const r = document.querySelector({json.dumps(selector)})"
+            ".getBoundingClientRect(); return [r.left + r.width / 2, r.top + r.height / 2]; })()"
+        )
+        for kind in ("mousePressed", "mouseReleased"):
+            self.ask("Input.dispatchMouseEvent", type=kind, x=x, y=y, button="left", clickCount=1)
+
+    def show_as(self, scheme: str = "light", width: int = 1100) -> None:
+        """Sets the reader's colour scheme and the width of the screen in pixels."""
+        feature = {"name": "prefers-color-scheme", "value": scheme}
+        self.ask("Emulation.setEmulatedMedia", features=[feature])
+        self.ask("Emulation.setDeviceMetricsOverride", width=width, height=900,
+                 deviceScaleFactor=1, mobile=False)  # fmt: skip
+
+    def close(self) -> None:
+        """Ends it."""
+        self._process.kill()
+        self._pipe.close()
+        self._process.wait()
+
+    def _next(self) -> dict[str, Any]:
+        while b"\0" not in self._received:
+            more = self._pipe.recv(1 << 16)
+            assert more, "the browser is gone"
+            self._received += more
+        message, _, self._received = self._received.partition(b"\0")
+        return json.loads(message)
+
+
+@pytest.fixture(scope="session")
+def browser(tmp_path_factory):
+    """A real browser; tests that need one are skipped where there is none."""
+    program = next(filter(None, map(shutil.which, BROWSERS)), None)
+    if program is None:
+        pytest.skip(f"no browser on PATH: none of {', '.join(BROWSERS)}")
+    found = Browser(program, tmp_path_factory.mktemp("profile"))
+    yield found
+    found.close()
