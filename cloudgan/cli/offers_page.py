@@ -106,7 +106,8 @@ def offers_page(found: OffersReport) -> Page:
     """Returns the page; it needs no network."""
     sections = []
     if found.choice is not None:
-        lead = decision(found.choice)
+        said = decision(found.choice)
+        lead = f"{said[0].upper()}{said[1:]}."
         blocks = (
             _plot(found.choice),
             _front_table(found.choice),

@@ -11,6 +11,8 @@ from cloudgan.reports.table import Mark, cell_text, is_unknown, number_of
 if TYPE_CHECKING:
     from cloudgan.reports.table import Cell, Table
 
+_LONG = 60  # letters: text that is given a width to fold in
+
 
 def table_html(table: Table) -> str:
     """Returns the table in a box that scrolls sideways, so that the page never does.
@@ -18,7 +20,7 @@ def table_html(table: Table) -> str:
     Cells hold ``data-value`` (a number to sort by) or ``data-unknown`` (last in both directions).
     """
     sides = table.alignment()
-    caption = f"<caption>{escape(table.caption)}</caption>" if table.caption else ""
+    caption = f"<caption><span>{escape(table.caption)}</span></caption>" if table.caption else ""
     named = f' role="region" tabindex="0" aria-label="{escape(table.caption)}"' * bool(caption)
     head = "".join(
         f'<th scope="col" class="{side}">{escape(column)}</th>'
@@ -36,7 +38,8 @@ def table_html(table: Table) -> str:
 
 
 def _cell(cell: Cell, side: str) -> str:
-    return f'<td class="{side}"{_order(cell)}>{_content(cell)}</td>'
+    long = " long" * (isinstance(cell, str) and len(cell) > _LONG)
+    return f'<td class="{side}{long}"{_order(cell)}>{_content(cell)}</td>'
 
 
 def _order(cell: Cell) -> str:

@@ -148,4 +148,5 @@ def test_the_papers_page_holds_its_runs_and_findings(cloudgan_here, tmp_path):
     assert "one TPU-v3 device against 8 V100" in done.stdout
     page = (tmp_path / "paper.html").read_text()
     assert "one TPU-v3 device against 8 V100" in page
+    assert "extrapolated" in page or "foretells" in page
     assert "10.1051/epjconf" in page or "2111.04628" in page
