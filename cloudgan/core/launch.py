@@ -52,6 +52,44 @@ class Node(BaseModel):
         return (self.down - self.up).total_seconds() if self.up and self.down else None
 
 
+class Cluster(BaseModel):
+    """What runs around the nodes of an attempt and is paid for as well; None is unknown."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    name: Text
+    control_plane: Text | None = Field(default=None, description="as sold, such as GKE standard")
+    system_node: Text | None = Field(
+        default=None, description="type of its nodes that do not train"
+    )
+    system_nodes: int | None = Field(default=None, ge=0)
+    up: AwareDatetime | None = None
+    down: AwareDatetime | None = None
+    own_run_seconds: float | None = Field(
+        default=None, ge=0, allow_inf_nan=False, description="that this run used it"
+    )
+    all_runs_seconds: float | None = Field(
+        default=None, gt=0, allow_inf_nan=False, description="that all runs used it, added up"
+    )
+
+    @model_validator(mode="after")
+    def _is_up_before_down(self) -> Self:
+        if self.up and self.down and self.down < self.up:
+            raise ValueError(f"cluster {self.name} was gone at {self.down}, before it was up")
+        if (self.own_run_seconds or 0) > (self.all_runs_seconds or float("inf")):
+            raise ValueError(f"cluster {self.name}: one run used it longer than all runs together")
+        return self
+
+    def share_seconds(self) -> float | None:
+        """This run's share of its time: split between runs by how long each used it."""
+        if None in (self.up, self.down, self.own_run_seconds, self.all_runs_seconds):
+            return None
+        if not (self.up and self.down and self.all_runs_seconds):
+            return None
+        share = (self.own_run_seconds or 0.0) / self.all_runs_seconds
+        return (self.down - self.up).total_seconds() * share
+
+
 class Attempt(BaseModel):
     """One try to run: on machines of one kind, in one place, of one market."""
 
@@ -66,6 +104,15 @@ class Attempt(BaseModel):
     price_rows: tuple[PriceRow, ...] = Field(default=(), description="those it was chosen by")
     requests: tuple[SentRequest, ...] = ()
     ended: str | None = Field(default=None, description="why; None while it runs")
+    program_up: AwareDatetime | None = Field(
+        default=None, description="when the provider or its cluster says the program began"
+    )
+    program_down: AwareDatetime | None = Field(
+        default=None, description="when the provider or its cluster says the program ended"
+    )
+    cluster: Cluster | None = Field(default=None, description="None: unknown")
+    stored_gib_months: float | None = Field(default=None, ge=0, allow_inf_nan=False)
+    egress_gib: float | None = Field(default=None, ge=0, allow_inf_nan=False)
 
     @model_validator(mode="after")
     def _knows_what_it_rents(self) -> Self:
@@ -74,7 +121,14 @@ class Attempt(BaseModel):
         names = [node.name for node in self.nodes]
         if len(set(names)) < len(names):
             raise ValueError("two nodes of one attempt have one name")
+        if self.program_up and self.program_down and self.program_down < self.program_up:
+            raise ValueError(f"the program ended at {self.program_down}, before it began")
         return self
+
+    @property
+    def is_rented(self) -> bool:
+        """Whether somebody bills it."""
+        return self.provider != LOCAL
 
     def billed_seconds(self) -> float | None:
         """From the first node up to the last one gone; None while or where it is unknown."""
