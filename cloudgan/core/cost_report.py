@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from cloudgan.core.fee_row import FeeRow
 from cloudgan.core.json_file import read_json, write_json
 from cloudgan.core.price_row import PriceRow, Text
 
@@ -37,6 +38,13 @@ class CostPart(BaseModel):
 
     name: Text
     seconds: float | None = Field(ge=0, allow_inf_nan=False, description="None: unknown")
+    node_seconds: float | None = Field(
+        default=None, ge=0, allow_inf_nan=False, description="seconds times nodes: what is paid for"
+    )
+    quantity: float | None = Field(
+        default=None, ge=0, allow_inf_nan=False, description="of what is not sold by time"
+    )
+    unit: str | None = Field(default=None, description="of quantity")
     duration: Duration = Field(description="which of the three these seconds are a part of")
     usd: float | None = Field(ge=0, allow_inf_nan=False, description="None: unknown")
     price_row: str | None = Field(default=None, description="row_id of the price it used")
@@ -75,6 +83,72 @@ class Totals(BaseModel):
             return f"unknown {missing}"
         known = f"{self.known_usd:.4g} USD"
         return f"at least {known} {missing}" if self.unknown else known
+
+
+class Figure(BaseModel):
+    """A cost of something, or why it is unknown."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    usd: float | None = Field(ge=0, allow_inf_nan=False, description="None: unknown")
+    basis: Text = Field(description="which duration, at which price")
+    without: tuple[str, ...] = Field(default=(), description="unknown parts: it is at least usd")
+    why_unknown: str | None = None
+
+    @model_validator(mode="after")
+    def _is_known_or_says_why(self) -> Self:
+        if (self.usd is None) != bool(self.why_unknown):
+            raise ValueError("a figure needs either usd or why_unknown")
+        return self
+
+    def describe(self) -> str:
+        """Returns such as ``at least 0.5 USD``."""
+        if self.usd is None:
+            return f"unknown: {self.why_unknown}"
+        return f"{'at least ' if self.without else ''}{self.usd:.4g} USD"
+
+
+class Figures(BaseModel):
+    """What a unit of work cost."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    per_epoch: Figure
+    per_million_showers: Figure
+    per_accepted_model: Figure
+
+
+class Billed(BaseModel):
+    """What an attempt on rented nodes is paid for, beside how long it was used."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    attempt: int = Field(ge=1)
+    nodes: int = Field(ge=0)
+    up_node_seconds: float | None = Field(ge=0, description="sum over nodes; None: unknown")
+    billed_node_seconds: float | None = Field(ge=0, description="as the provider counts it")
+    rule: str | None = Field(description="how the provider bills, and who says so")
+    price_row: str | None
+    why_unknown: str | None = None
+
+
+class OfferThere(BaseModel):
+    """An epoch on an offer by runs that were measured; where only bounds are known, no `usd`."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    row: PriceRow
+    age_days: int | None = Field(description="of the price; None: undated")
+    nodes: int | None = Field(description="needed to be as fast as this run; None: unknown")
+    epoch_seconds: float | None = Field(description="None: nobody measured it there")
+    low_epoch_seconds: float | None
+    high_epoch_seconds: float | None
+    grade: str | None = Field(description="measured, curve of measured runs, or not measured")
+    basis: str | None
+    usd_per_epoch: float | None = Field(ge=0)
+    usd_per_epoch_low: float | None = Field(ge=0)
+    usd_per_epoch_high: float | None = Field(ge=0)
+    why_unknown: str
 
 
 class PricedOffer(BaseModel):
@@ -137,8 +211,13 @@ class CostReport(BaseModel):
     durations: Durations
     parts: tuple[CostPart, ...]
     totals: Totals
-    rows: tuple[PriceRow, ...] = Field(description="every row that `parts` name")
+    figures: Figures
+    billed: tuple[Billed, ...] = Field(default=(), description="one for each rented attempt")
+    rows: tuple[PriceRow | FeeRow, ...] = Field(description="every row that `parts` name")
     elsewhere: tuple[PricedOffer, ...] = ()
+    elsewhere_measured: tuple[OfferThere, ...] = Field(
+        default=(), description="by runs of this network on accelerators; empty where there is none"
+    )
     measured_runs: tuple[MeasuredRun, ...] = ()
     provenance: Provenance
 

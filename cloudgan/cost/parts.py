@@ -1,137 +1,101 @@
-"""The cost of one run in parts: what it would be on a given node, or why nobody knows."""
+"""The cost of one run in parts: what was paid, what it would be on a given node, or why unknown."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from cloudgan import __version__
-from cloudgan.core.cost_report import (
-    CostPart,
-    CostReport,
-    Duration,
-    Durations,
-    MeasuredRun,
-    Provenance,
-    Totals,
+from cloudgan.cost.fee_parts import CLUSTER, EGRESS, STORAGE, charge_attempt
+from cloudgan.cost.ledger import Ledger
+from cloudgan.cost.processes import NO_END
+from cloudgan.cost.rented import (
+    PROVISIONING,
+    STAGING,
+    TAIL,
+    processes_of_attempts,
+    spend_attempt,
 )
-from cloudgan.cost.estimate import NOT_MEASURED_THERE, RunTimes, price_run, usd
 
 if TYPE_CHECKING:
-    import datetime as dt
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from cloudgan.core.launch import Launch
     from cloudgan.core.price_row import PriceRow
-    from cloudgan.core.record import RunRecord
+    from cloudgan.cost.billing import AttemptBill
+    from cloudgan.cost.fees import Fees
+    from cloudgan.cost.processes import ProcessTimes
 
-NOBODY_BILLS_IT = "what this machine costs per hour is unknown; name an offer to price it as"
+NOBODY_BILLS_IT = "what this machine costs per hour is unknown; name an offer with --as=OFFER"
+COMPUTE = "compute"
+LOST_END = "the end of a killed process"
 _NOT_RENTED = "no node was rented for this run, so nothing of this was measured"
-_NOT_ROW = "the catalogue has no price for this"
-_NO_END = "a process did not record its end"
-_NOT_RECORDED = "not recorded"
-# Costs of a rented node that a run on this machine cannot know, and what they are a part of.
-_ELSEWHERE: tuple[tuple[str, str], ...] = (
-    ("provisioning", _NOT_RENTED),
-    ("idle tail", _NOT_RENTED),
-    ("storage", _NOT_ROW),
-    ("egress", _NOT_ROW),
-)
+_NOT_BY_RUN = "nobody noted how much this run stored or moved"
 
 
-def cost_parts(times: RunTimes, row: PriceRow | None) -> tuple[CostPart, ...]:
-    """Returns the run's time in parts, each with its cost on the node of `row`.
+def own_parts(processes: Sequence[ProcessTimes], row: PriceRow | None) -> Ledger:
+    """Returns the parts of a run on a machine that nobody bills.
 
     Args:
-        times: The run's, measured.
-        row: The price of the node; None where it ran on a machine that has none.
+        processes: Their times.
+        row: The node to price it as, one of it; None where its cost is unknown.
     """
-    known = {
-        "first epochs": times.first_epochs_seconds,
-        "later epochs": times.later_epochs_seconds,
-        "validation": times.validation_seconds,
-        "checkpoints": times.checkpoint_seconds,
-    }
-    rest = "start-up, repeated work and all else"
-    parts = [_part(name, seconds, row, _NOT_RECORDED) for name, seconds in known.items()]
-    parts.append(_part(rest, _rest_seconds(times), row, _NO_END))
-    parts += [_unknown(name, None, why, "billed_seconds") for name, why in _ELSEWHERE]
-    return tuple(parts)
+    ledger = Ledger()
+    _spend_own(ledger, processes, row)
+    for name in (PROVISIONING, STAGING, TAIL, CLUSTER):
+        ledger.unknown(name, _NOT_RENTED, "billed_seconds", None)
+    for name in (STORAGE, EGRESS):
+        ledger.unknown(name, _NOT_BY_RUN, "billed_seconds", None)
+    return ledger
 
 
-def cost_report(
-    run: str,
-    times: RunTimes,
-    today: dt.date,
-    *,
+def rented_parts(
+    processes: Sequence[ProcessTimes],
+    launch: Launch,
+    bills: Sequence[AttemptBill],
+    fees: Fees,
     row: PriceRow | None = None,
-    launch: Launch | None = None,
-    record: RunRecord | None = None,
-    offers: Sequence[PriceRow] = (),
-    measured_runs: Sequence[MeasuredRun] = (),
-) -> CostReport:
-    """Returns what a run on this machine cost, in parts, and what it would cost elsewhere.
+) -> Ledger:
+    """Returns the parts of a run on rented nodes, summed over its attempts.
 
     Args:
-        run: Its name.
-        times: Its times, measured.
-        today: The day to which ages of prices are counted.
-        row: The node to price it as; without it the machine's own price is unknown.
-        launch: Where it ran; without it billed seconds are unknown.
-        record: Its record, for the provenance.
-        offers: Offers to price it on as well.
-        measured_runs: Published runs to stand beside it.
+        processes: Their times.
+        launch: The attempts, with their price rows.
+        bills: Of the attempts on rented nodes.
+        fees: What is charged beside nodes.
+        row: What to price those processes as that ran on machines that nobody bills.
     """
-    parts = cost_parts(times, row)
-    started = record.started() if record else None
-    return CostReport(
-        run=run,
-        priced_as=row.row_id if row else None,
-        basis=NOT_MEASURED_THERE if row else NOBODY_BILLS_IT,
-        durations=Durations(
-            steady_epoch_seconds=times.steady_epoch_seconds,
-            program_seconds=times.program_seconds,
-            billed_seconds=launch.billed_seconds() if launch else None,
-        ),
-        parts=parts,
-        totals=Totals.of(parts),
-        rows=(row,) if row else (),
-        elsewhere=price_run(times, offers, today),
-        measured_runs=tuple(measured_runs),
-        provenance=Provenance(
-            cloudgan=__version__,
-            today=today.isoformat(),
-            measured_on=times.measured_on,
-            config_hash=started.config_hash if started else None,
-            git_commit=started.git_commit if started else None,
-        ),
-    )
+    ledger = Ledger()
+    ran_in = processes_of_attempts(launch, processes, bills)
+    rented = {bill.number for bill in bills}
+    if ran_in is not None:
+        elsewhere = [one for number, some in ran_in.items() if number not in rented for one in some]
+        if elsewhere:
+            _spend_own(ledger, elsewhere, row)
+    for bill in bills:
+        attempt = launch.attempts[bill.number - 1]
+        ran = None if ran_in is None or not processes else ran_in.get(bill.number, ())
+        spend_attempt(ledger, bill, attempt, ran)
+    for bill in bills:
+        charge_attempt(ledger, launch.attempts[bill.number - 1], fees)
+    return ledger
 
 
-def _rest_seconds(times: RunTimes) -> float | None:
-    if times.program_seconds is None:
-        return None
-    spent = (
-        times.first_epochs_seconds,
-        times.later_epochs_seconds,
-        times.validation_seconds,
-        times.checkpoint_seconds,
-    )
-    return max(0.0, times.program_seconds - sum(seconds or 0.0 for seconds in spent))
-
-
-def _part(name: str, seconds: float | None, row: PriceRow | None, why: str) -> CostPart:
-    if seconds is None:
-        return _unknown(name, None, why, "program_seconds")
-    if row is None:
-        return _unknown(name, seconds, NOBODY_BILLS_IT, "program_seconds")
-    return CostPart(
-        name=name,
-        seconds=seconds,
-        duration="program_seconds",
-        usd=usd(seconds, row),
-        price_row=row.row_id,
-    )
-
-
-def _unknown(name: str, seconds: float | None, why: str, duration: Duration) -> CostPart:
-    return CostPart(name=name, seconds=seconds, duration=duration, usd=None, why_unknown=why)
+def _spend_own(ledger: Ledger, processes: Iterable[ProcessTimes], row: PriceRow | None) -> None:
+    processes = tuple(processes)
+    if not processes:
+        ledger.unknown(COMPUTE, "the record holds no process", "program_seconds", None)
+    for process in processes:
+        for name, seconds in process.parts().items():
+            if seconds is None:
+                continue
+            if row is None:
+                ledger.unknown(name, NOBODY_BILLS_IT, "program_seconds", seconds)
+            else:
+                ledger.spend(
+                    name, row, seconds=seconds, node_seconds=seconds, duration="program_seconds"
+                )
+    if any(process.program is None for process in processes):
+        ledger.unknown(LOST_END, NO_END, "program_seconds", None)
+    if any(process.start_up is None for process in processes):
+        ledger.unknown(
+            "the start of a process", "its line in the record is missing", "program_seconds", None
+        )

@@ -6,8 +6,17 @@ import pytest
 from pydantic import ValidationError
 
 from cloudgan.core import cost_report
-from cloudgan.core.cost_report import CostPart, CostReport, Durations, Provenance, Totals
+from cloudgan.core.cost_report import (
+    CostPart,
+    CostReport,
+    Durations,
+    Figure,
+    Figures,
+    Provenance,
+    Totals,
+)
 from cloudgan.core.errors import DataError
+from cloudgan.core.fee_row import FeeRow
 from cloudgan.core.price_row import PriceRow
 
 if TYPE_CHECKING:
@@ -32,6 +41,9 @@ ROW = PriceRow(
 )
 
 
+UNKNOWN = Figure(usd=None, basis="b", why_unknown="nobody knows")
+
+
 def part(name: str, usd: float | None, **more: Any) -> CostPart:
     known = {"price_row": ROW.row_id} if usd is not None else {"why_unknown": "nobody knows"}
     return CostPart(
@@ -48,6 +60,9 @@ def report(*parts: CostPart, **more: Any) -> CostReport:
             "durations": Durations(steady_epoch_seconds=1, program_seconds=2, billed_seconds=None),
             "parts": parts,
             "totals": Totals.of(parts),
+            "figures": Figures(
+                per_epoch=UNKNOWN, per_million_showers=UNKNOWN, per_accepted_model=UNKNOWN
+            ),
             "rows": (ROW,),
             "provenance": Provenance(
                 cloudgan="0", today="2026-11-21", measured_on="m", config_hash=None, git_commit=None
@@ -119,3 +134,28 @@ def test_a_file_that_is_no_report_is_refused(tmp_path: Path) -> None:
     (tmp_path / "cost.json").write_text('{"run": ""}')
     with pytest.raises(DataError, match="not a CostReport"):
         cost_report.read(tmp_path / "cost.json")
+
+
+def test_a_figure_is_a_number_or_says_why_not() -> None:
+    assert Figure(usd=0.5, basis="b", without=("egress",)).describe() == "at least 0.5 USD"
+    assert Figure(usd=0.5, basis="b").describe() == "0.5 USD"
+    assert UNKNOWN.describe() == "unknown: nobody knows"
+    for wrong in ({"usd": None}, {"usd": 1, "why_unknown": "but"}, {"usd": -1}):
+        with pytest.raises(ValidationError):
+            Figure.model_validate({"basis": "b"} | wrong)
+
+
+def test_fees_stand_among_the_rows_that_parts_name() -> None:
+    fee = FeeRow(
+        provider="gcp",
+        kind="control_plane",
+        name="GKE standard",
+        region="any",
+        usd=0.1,
+        unit="hour",
+        source="s",
+        date="unknown",
+        confidence="A",
+    )
+    whole = report(part("cluster", 0.1, price_row=fee.row_id), rows=(ROW, fee))
+    assert CostReport.model_validate_json(whole.model_dump_json()).rows == (ROW, fee)

@@ -1,69 +1,389 @@
+"""Parts of a cost make its sum; what nobody knows is named and never zero."""
+
 from __future__ import annotations
 
 import datetime as dt
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from cloudgan.core.launch import Launch, local_attempt
-from cloudgan.core.record import Line, RunRecord
+from cloudgan.core.fee_row import FeeRow
+from cloudgan.core.launch import Attempt, Cluster, Launch, Node, local_attempt
+from cloudgan.core.record import RunRecord
 from cloudgan.cost.catalog import load_catalog
-from cloudgan.cost.estimate import run_times
-from cloudgan.cost.parts import cost_report
+from cloudgan.cost.fees import Fees
+from cloudgan.cost.run_cost import Beside, cost_report
+from tests.cost.conftest import epoch, resumed, started, stopped
 
 if TYPE_CHECKING:
+    from cloudgan.core.cost_report import CostReport
     from cloudgan.core.price_row import PriceRow
+    from cloudgan.core.record import Line
 
 TODAY = dt.date(2026, 11, 21)
+NOON = dt.datetime(2026, 11, 21, 12, tzinfo=dt.UTC)
+ROW = load_catalog().row("gcp/n1-standard-8+1xV100/us-central1/on_demand")
+SPOT = load_catalog().row("gcp/n1-standard-8+1xV100/us-central1/spot")
 
 
-@pytest.fixture(scope="module")
-def row() -> PriceRow:
-    return load_catalog().row("gcp/n1-standard-8+1xV100/us-central1/on_demand")
+def after(seconds: float) -> dt.datetime:
+    return NOON + dt.timedelta(seconds=seconds)
 
 
-def test_the_parts_of_a_run_are_all_of_its_time(record: RunRecord, row: PriceRow) -> None:
-    report = cost_report("demo", run_times(record), TODAY, row=row)
-    seconds = {part.name: part.seconds for part in report.parts if part.seconds is not None}
-    assert seconds == {
-        "first epochs": 20,
-        "later epochs": 30,
+def fee(kind: Any, name: str, usd: float, unit: Any) -> FeeRow:
+    return FeeRow(
+        provider="gcp",
+        kind=kind,
+        name=name,
+        region="any",
+        usd=usd,
+        unit=unit,
+        source="s",
+        date="unknown",
+        confidence="A",
+    )
+
+
+@pytest.fixture
+def lines() -> tuple[Line, ...]:
+    """A start of 5 s, a tracing epoch of 20 s, three of 10 s, and the end after 70 s."""
+    return (
+        started(),
+        epoch(0, 20, first=True, rate=90),
+        epoch(1, 10),
+        epoch(2, 10),
+        epoch(3, 10),
+        stopped(40, 70),
+    )
+
+
+@pytest.fixture
+def record(lines: tuple[Line, ...]) -> RunRecord:
+    return RunRecord(lines=lines)
+
+
+FEES = Fees(
+    (
+        fee("control_plane", "GKE standard", 0.1, "hour"),
+        fee("system_node", "e2-medium", 0.03, "hour"),
+        fee("storage_gib_month", "bucket", 0.02, "gib_month"),
+        fee("egress_gib", "out", 0.12, "gib"),
+    )
+)
+
+
+def rented(*up_down: tuple[float, float | None], row: PriceRow = ROW, **more: Any) -> Attempt:
+    nodes = tuple(
+        Node(name=f"n{number}", up=after(up), down=None if down is None else after(down))
+        for number, (up, down) in enumerate(up_down)
+    )
+    known = {
+        "provider": row.provider,
+        "region": row.region,
+        "node_type": row.node_type,
+        "market": row.market,
+        "nodes": nodes,
+        "price_rows": (row,),
+    }
+    return Attempt(**(known | more))
+
+
+def report(record: RunRecord, *attempts: Attempt, **more: Any) -> CostReport:
+    launch = Launch(run="demo", config_hash="abc", attempts=attempts)
+    return cost_report("demo", record, TODAY, launch=launch, fees=FEES, **more)
+
+
+def seconds(found: CostReport) -> dict[str, float]:
+    return {part.name: part.node_seconds for part in found.parts if part.node_seconds is not None}
+
+
+def test_the_parts_of_a_run_are_all_of_its_time(record: RunRecord) -> None:
+    found = report(record, local_attempt("x"), row=ROW)
+    assert seconds(found) == {
+        "start-up and data staging": 5,
+        "first epoch": 20,
+        "steady epochs": 30,
         "validation": 8,
         "checkpoints": 4,
-        "start-up, repeated work and all else": 3,
+        "preempted and repeated work": 0,
+        "all else in the program": 3,
     }
-    assert report.totals.known_usd == pytest.approx(65 / 3600 * 2.86)
+    assert found.priced_as == ROW.row_id
+    assert found.basis.startswith("not measured there")
 
 
-def test_what_a_run_here_cannot_know_is_named(record: RunRecord, row: PriceRow) -> None:
-    report = cost_report("demo", run_times(record), TODAY, row=row)
-    assert report.totals.unknown == ("provisioning", "idle tail", "storage", "egress")
-    assert report.total().startswith("at least 0.05164 USD (unknown: provisioning")
-    assert report.priced_as == row.row_id
-    assert report.basis.startswith("not measured there")
+def test_what_a_run_here_cannot_know_is_named(record: RunRecord) -> None:
+    found = report(record, row=ROW)
+    assert found.totals.unknown == (
+        "provisioning",
+        "image and set-up of the node",
+        "idle tail",
+        "cluster",
+        "storage",
+        "egress",
+    )
+    assert found.total().startswith("at least 0.05")
+    assert found.totals.known_usd == pytest.approx(70 / 3600 * 2.86)
 
 
 def test_this_machine_has_no_price_and_its_run_is_not_free(record: RunRecord) -> None:
-    launch = Launch(run="demo", config_hash="abc", attempts=(local_attempt("x"),))
-    report = cost_report("demo", run_times(record), TODAY, launch=launch)
-    assert all(part.usd is None for part in report.parts)
-    assert report.total().startswith("unknown (unknown: first epochs")
-    assert report.durations.billed_seconds is None
-    assert report.durations.program_seconds == 65
+    found = report(record, local_attempt("x"))
+    assert all(part.usd is None for part in found.parts)
+    assert found.total().startswith("unknown (unknown: start-up")
+    assert found.figures.per_epoch.usd is None
+    assert "--as=OFFER" in (found.figures.per_epoch.why_unknown or "")
+    assert found.durations.billed_seconds is None
+    assert found.durations.program_seconds == 70
 
 
-def test_a_killed_process_leaves_the_rest_unknown(lines: tuple[Line, ...], row: PriceRow) -> None:
-    report = cost_report("demo", run_times(RunRecord(lines=lines[:-1])), TODAY, row=row)
-    assert "start-up, repeated work and all else" in report.totals.unknown
-    assert report.totals.known_usd == pytest.approx(62 / 3600 * 2.86)
+def test_a_killed_process_leaves_its_end_unknown(lines: tuple[Line, ...]) -> None:
+    found = report(RunRecord(lines=lines[:-1]), row=ROW)
+    assert "the end of a killed process" in found.totals.unknown
+    assert found.totals.known_usd == pytest.approx(67 / 3600 * 2.86)
 
 
-def test_a_report_says_what_it_was_made_from(record: RunRecord, row: PriceRow) -> None:
-    report = cost_report("demo", run_times(record), TODAY, row=row, record=record, offers=(row,))
-    assert report.provenance.today == "2026-11-21"
-    assert report.provenance.config_hash == "abc"
-    assert report.provenance.git_commit == "c0ffee"
-    assert report.rows == (row,)
-    assert [offer.row for offer in report.elsewhere] == [row]
-    assert math.isclose(report.elsewhere[0].usd_per_run or 0, report.totals.known_usd)
+def test_an_empty_record_costs_nothing_that_is_known() -> None:
+    found = report(RunRecord(lines=()), row=ROW)
+    assert "compute" in found.totals.unknown
+    assert found.total().startswith("unknown")
+    assert "no complete epoch" in (found.figures.per_epoch.why_unknown or "")
+
+
+def test_epochs_that_were_run_again_are_repeated_work() -> None:
+    lines = (
+        started(),
+        epoch(0, 20, first=True),
+        epoch(1, 10),
+        stopped(20, 50),
+        started(10),
+        resumed(10),
+        epoch(1, 12, first=True),
+        stopped(20, 30),
+    )
+    found = seconds(report(RunRecord(lines=lines), row=ROW))
+    assert found["preempted and repeated work"] == 10 + 2
+    assert found["first epoch"] == 20 + 12
+    assert found["steady epochs"] == 0
+    assert math.fsum(found.values()) == 50 + 30
+
+
+def test_parts_that_are_longer_than_the_whole_are_not_believed(lines: tuple[Line, ...]) -> None:
+    found = report(RunRecord(lines=(*lines[:-1], stopped(40, 30))), row=ROW)
+    assert seconds(found) == {"program, its parts are longer than the whole": 30}
+
+
+def test_rented_nodes_are_paid_by_the_providers_clock(record: RunRecord) -> None:
+    attempt = rented(
+        (0, 300), (60, 300), program_up=after(100), program_down=after(100 + 70), ended="finished"
+    )
+    found = report(record, attempt)
+    parts = seconds(found)
+    assert parts["provisioning"] == 60
+    assert parts["image and set-up of the node"] == 2 * 40
+    assert parts["idle tail"] == 2 * (300 - 170)
+    assert parts["first epoch"] == 2 * 20
+    assert math.fsum(parts.values()) == 300 + 240
+    assert found.totals.known_usd == pytest.approx(540 / 3600 * 2.86)
+    assert found.totals.unknown == ("cluster", "storage", "egress")
+    assert found.figures.per_epoch.usd == pytest.approx(2 * 10 / 3600 * 2.86)
+    (billed,) = found.billed
+    assert (billed.up_node_seconds, billed.billed_node_seconds) == (540, 540)
+    assert found.durations.billed_seconds == 300
+
+
+def test_a_bills_least_time_is_a_part_of_its_own() -> None:
+    lines = (started(), epoch(0, 5, first=True), stopped(10, 13))
+    found = report(RunRecord(lines=lines), rented((0, 20), ended="finished"))
+    assert seconds(found)["least time and whole units that are billed"] == 40
+    assert found.totals.known_usd == pytest.approx(60 / 3600 * 2.86)
+
+
+def test_a_program_that_outlasted_its_nodes_is_not_told_apart(record: RunRecord) -> None:
+    found = report(record, rented((0, 62), ended="finished"))
+    assert seconds(found)["time on the nodes that was not told apart"] == 62
+    assert found.totals.known_usd == pytest.approx(62 / 3600 * 2.86)
+
+
+def test_attempts_add_up_each_at_its_own_price() -> None:
+    lines = (
+        started(),
+        epoch(0, 20, first=True),
+        started(10),
+        resumed(10),
+        epoch(1, 10, first=True),
+        epoch(2, 10),
+        stopped(30, 40),
+    )
+    killed = rented(
+        (0, 100), row=SPOT, program_up=after(10), program_down=after(100), ended="preempted"
+    )
+    found = report(RunRecord(lines=lines), killed, rented((200, 260), ended="finished"))
+    parts = seconds(found)
+    spent = [p.node_seconds or 0 for p in found.parts if p.price_row == SPOT.row_id]
+    assert math.fsum(spent) == 100
+    assert parts[f"preempted and repeated work ({SPOT.row_id})"] == 100 - 10 - 28
+    assert found.totals.known_usd == pytest.approx((100 * 1.193 + 60 * 2.86) / 3600, rel=1e-3)
+    assert found.priced_as == ROW.row_id
+
+
+def test_an_attempt_that_never_trained_is_preempted_work(record: RunRecord) -> None:
+    gone = rented((0, 100), ended="preempted")
+    found = report(record, gone, rented((200, 300), ended="finished"), local_attempt("x"))
+    assert "time on the nodes that was not told apart" in seconds(found)
+    assert found.totals.known_usd == pytest.approx(200 / 3600 * 2.86)
+
+
+def test_a_node_that_is_still_up_is_no_zero(record: RunRecord) -> None:
+    found = report(record, rented((0, None)))
+    assert "nodes of attempt 1" in found.totals.unknown
+    assert found.total().startswith("unknown")
+
+
+def test_a_cluster_is_split_by_the_time_that_each_run_used_it(record: RunRecord) -> None:
+    cluster = Cluster(
+        name="c",
+        control_plane="GKE standard",
+        system_node="e2-medium",
+        system_nodes=3,
+        up=NOON,
+        down=after(36_000),
+        own_run_seconds=900,
+        all_runs_seconds=3600,
+    )
+    attempt = rented((0, 300), cluster=cluster, stored_gib_months=5, egress_gib=2, ended="finished")
+    found = report(record, attempt)
+    usd = {part.name: part.usd for part in found.parts}
+    assert usd["cluster"] == pytest.approx(2.5 * 0.1)
+    assert usd["cluster's own nodes"] == pytest.approx(2.5 * 3 * 0.03)
+    assert usd["storage"] == pytest.approx(5 * 0.02)
+    assert usd["egress"] == pytest.approx(2 * 0.12)
+    assert found.totals.unknown == ()
+    assert {part.price_row for part in found.parts} <= {row.row_id for row in found.rows}
+
+
+@pytest.mark.parametrize(
+    "missing",
+    [
+        {"down": None},
+        {"all_runs_seconds": None},
+        {"control_plane": "GKE gold"},
+        {"control_plane": None},
+        {"system_nodes": None},
+        {"system_node": "n9"},
+    ],
+)
+def test_a_cluster_of_which_something_is_not_known_is_unknown(
+    record: RunRecord, missing: dict[str, Any]
+) -> None:
+    known = {
+        "name": "c",
+        "control_plane": "GKE standard",
+        "system_node": "e2-medium",
+        "system_nodes": 3,
+        "up": NOON,
+        "down": after(36_000),
+        "own_run_seconds": 900,
+        "all_runs_seconds": 3600,
+    }
+    found = report(record, rented((0, 300), cluster=Cluster(**(known | missing)), ended="finished"))
+    assert any("cluster" in name for name in found.totals.unknown)
+
+
+def test_a_model_has_a_cost_when_it_was_accepted(record: RunRecord) -> None:
+    attempt = rented((0, 300), ended="finished")
+    unasked = report(record, attempt).figures.per_accepted_model
+    assert "cloudgan validate" in (unasked.why_unknown or "")
+    refused = report(record, attempt, accepted=False).figures.per_accepted_model
+    assert refused.usd is None
+    passed = report(record, attempt, accepted=True)
+    assert passed.figures.per_accepted_model.usd == passed.totals.known_usd
+    assert passed.figures.per_accepted_model.without == ("cluster", "storage", "egress")
+
+
+def test_a_report_says_what_it_was_made_from(record: RunRecord) -> None:
+    found = report(record, row=ROW, beside=Beside(offers=(ROW,)))
+    assert found.provenance.today == "2026-11-21"
+    assert found.provenance.config_hash == "abc"
+    assert found.provenance.git_commit == "c0ffee"
+    assert found.rows == (ROW,)
+    assert [offer.row for offer in found.elsewhere] == [ROW]
+
+
+TIMES = st.floats(0, 1e5)
+PROCESSES = st.lists(
+    st.tuples(st.lists(TIMES, max_size=4), st.booleans(), TIMES, st.integers(0, 40)), max_size=4
+)
+NODES = st.lists(st.tuples(TIMES, TIMES, st.booleans()), max_size=3)
+ATTEMPTS = st.lists(
+    st.tuples(
+        NODES, st.booleans(), st.booleans(), st.none() | TIMES, st.none() | TIMES, st.none() | TIMES
+    ),
+    max_size=4,
+)
+
+
+def made_record(processes: list[tuple[list[float], bool, float, int]]) -> RunRecord:
+    lines: list[Line] = []
+    for epochs, ends, program, back in processes:
+        lines += [started(back), resumed(back)]
+        lines += [epoch(number, s, first=number == 0) for number, s in enumerate(epochs)]
+        lines += [stopped(99, program)] if ends else []
+    return RunRecord(lines=tuple(lines))
+
+
+def made_attempts(drawn: list[Any], row: PriceRow) -> tuple[Attempt, ...]:
+    made = []
+    for nodes, local, has_row, begins, runs, quantity in drawn:
+        if local:
+            made.append(local_attempt("x"))
+            continue
+        times = [(up, up + long if gone else None) for up, long, gone in nodes]
+        ends = None if begins is None or runs is None else after(begins + runs)
+        made.append(
+            rented(
+                *times,
+                row=row,
+                price_rows=(row,) if has_row else (),
+                program_up=None if begins is None else after(begins),
+                program_down=ends,
+                egress_gib=quantity,
+                ended="done",
+            )
+        )
+    return tuple(made)
+
+
+@settings(max_examples=200)
+@given(processes=PROCESSES, drawn=ATTEMPTS, priced=st.booleans())
+def test_parts_always_make_the_sum_and_doubled_prices_double_it(
+    processes: list[tuple[list[float], bool, float, int]], drawn: list[Any], priced: bool
+) -> None:
+    record = made_record(processes)
+    dear = ROW.model_copy(update={"usd_per_hour": 2 * ROW.usd_per_hour})
+    fees = Fees(())
+    cheap, twice = (
+        cost_report(
+            "r",
+            record,
+            TODAY,
+            row=row if priced else None,
+            launch=Launch(run="r", config_hash="h", attempts=made_attempts(drawn, row)),
+            fees=fees,
+        )
+        for row in (ROW, dear)
+    )
+    known = [part.usd for part in cheap.parts if part.usd is not None]
+    assert cheap.totals.known_usd == math.fsum(known)
+    assert all(usd >= 0 for usd in known)
+    assert twice.totals.known_usd == pytest.approx(2 * cheap.totals.known_usd)
+    assert twice.totals.unknown == cheap.totals.unknown
+    bills = [bill.billed_node_seconds for bill in cheap.billed if bill.price_row]
+    if bills and not priced:
+        paid = math.fsum(seconds or 0 for seconds in bills)
+        assert cheap.totals.known_usd == pytest.approx(paid / 3600 * ROW.usd_per_hour)
+    for part in cheap.parts:
+        assert (part.usd is None) == (part.name in cheap.totals.unknown)
+        assert (part.usd is None) == bool(part.why_unknown)

@@ -1,0 +1,105 @@
+"""Where the time of each process of a run went, by the run's own clock."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, NamedTuple
+
+from cloudgan.core.record import Checkpointed, Epoch, Resumed, Started, Stopped
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from cloudgan.core.record import Line, RunRecord
+
+START_UP = "start-up and data staging"
+FIRST = "first epoch"
+STEADY = "steady epochs"
+VALIDATION = "validation"
+CHECKPOINTS = "checkpoints"
+REPEATED = "preempted and repeated work"
+REST = "all else in the program"
+NOT_TOLD_APART = "program, its parts are longer than the whole"
+NO_END = "a process did not record its end"
+
+
+class ProcessTimes(NamedTuple):
+    """Seconds of one process, all from its own clock; None is unknown.
+
+    Attributes:
+        start_up: From its start to the first step: imports, opening the data, loading state.
+        first: Training in epochs that traced.
+        steady: Training in all others.
+        validation: In epochs that count.
+        checkpoints: All of them.
+        repeated: Training and validation in epochs that were lost and run again.
+        program: From its start to its end; None where it was killed.
+    """
+
+    start_up: float | None
+    first: float
+    steady: float
+    validation: float
+    checkpoints: float
+    repeated: float
+    program: float | None
+
+    def parts(self) -> dict[str, float | None]:
+        """Returns the seconds by part; that of all else is None where the whole is unknown.
+
+        Where the parts are longer than the whole, a clock went wrong: the whole is one part.
+        """
+        known: dict[str, float | None] = {
+            START_UP: self.start_up,
+            FIRST: self.first,
+            STEADY: self.steady,
+            VALIDATION: self.validation,
+            CHECKPOINTS: self.checkpoints,
+            REPEATED: self.repeated,
+        }
+        spent = math.fsum(seconds or 0.0 for seconds in known.values())
+        if self.program is not None and spent > self.program * 1.01 + 1:
+            return {NOT_TOLD_APART: self.program}
+        known[REST] = None if self.program is None else max(0.0, self.program - spent)
+        return known
+
+
+def process_times(record: RunRecord) -> tuple[ProcessTimes, ...]:
+    """Returns the times of each process, oldest first."""
+    groups: list[list[Line]] = []
+    for line in record.lines:
+        if isinstance(line, Started) or not groups:
+            groups.append([])
+        groups[-1].append(line)
+    counted = _counted(record.lines)
+    return tuple(_times(group, counted) for group in groups)
+
+
+def _counted(lines: Iterable[Line]) -> set[int]:
+    """Identities of the epochs that were not lost: those that a resume did not void."""
+    kept: list[Epoch] = []
+    for line in lines:
+        if isinstance(line, Resumed):
+            kept = [epoch for epoch in kept if epoch.step <= line.step]
+        elif isinstance(line, Epoch):
+            kept.append(line)
+    return {id(epoch) for epoch in kept}
+
+
+def _times(group: list[Line], counted: set[int]) -> ProcessTimes:
+    epochs = [line for line in group if isinstance(line, Epoch)]
+    kept = [epoch for epoch in epochs if id(epoch) in counted]
+    lost = [epoch for epoch in epochs if id(epoch) not in counted]
+    saves = math.fsum(line.seconds for line in group if isinstance(line, Checkpointed))
+    in_epochs = math.fsum(epoch.checkpoint_seconds for epoch in epochs)
+    starts = [line.startup_seconds for line in group if isinstance(line, Started)]
+    ends = [line.program_seconds for line in group if isinstance(line, Stopped)]
+    return ProcessTimes(
+        start_up=starts[0] if starts else None,
+        first=math.fsum(epoch.train_seconds for epoch in kept if epoch.first),
+        steady=math.fsum(epoch.train_seconds for epoch in kept if not epoch.first),
+        validation=math.fsum(epoch.validation_seconds for epoch in kept),
+        checkpoints=max(saves, in_epochs),
+        repeated=math.fsum(epoch.train_seconds + epoch.validation_seconds for epoch in lost),
+        program=ends[-1] if ends else None,
+    )
