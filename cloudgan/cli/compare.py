@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from cloudgan.cli.compare_paper import compare_paper
 from cloudgan.cli.output import show_json
-from cloudgan.cli.pricing import price
+from cloudgan.cli.pricing import priced
 from cloudgan.cli.report_file import check_report, write_report_file
 from cloudgan.cli.table_view import show_table
 from cloudgan.core import record
@@ -70,7 +70,7 @@ def _folders(named: str) -> list[RunFolder]:
 
 
 def _summary(folder: RunFolder, offer: str | None) -> RunSummary:
-    return summarise(record.read(folder.record_file), price(folder, offer=offer).report)
+    return summarise(record.read(folder.record_file), priced(folder, offer=offer).report)
 
 
 def runs_table(runs: Sequence[RunSummary]) -> Table:

@@ -1,30 +1,145 @@
-"""`cloudgan cost`: what a run cost, and would cost elsewhere."""
+"""`cloudgan cost`: what a run cost, and would cost elsewhere; or what larger runs would take."""
 
 from __future__ import annotations
 
+from pathlib import Path
+from typing import TYPE_CHECKING
+
 from cloudgan.cli.output import show_json
-from cloudgan.cli.pricing import price
-from cloudgan.run_folder import RunFolder
+from cloudgan.core.errors import ConfigError
+
+if TYPE_CHECKING:
+    from cloudgan.cli.fit import FitReport
+    from cloudgan.reports.page import Page
+
+_SHOWN_OFFERS = 20
 
 
-def cost(run: str, *, offer: str | None = None, json: bool = False) -> None:
-    """Prices a run in parts, and on a few real offers of three clouds; writes cost.json.
+def cost(
+    run: str | None = None,
+    *,
+    as_: str | None = None,
+    fit: str | None = None,
+    predict: str | None = None,
+    report: str | None = None,
+    json: bool = False,
+) -> None:
+    """Prices a run in parts and elsewhere, and writes cost.json; or predicts times from a CSV.
 
-    What a laptop costs per hour nobody knows, so the run's own cost is unknown until you name an
-    offer to price it as.
+    A run on rented nodes has the prices that it was launched by. What a laptop costs per hour nobody
+    knows, so its run's cost is unknown until you name an offer to price it as.
 
     Args:
         run: Folder of the run.
-        offer: Price it as this node: cloud/node/region/market, such as
-            gcp/n1-standard-8+1xT4/us-central1/spot.
+        as_: Price a run that nobody bills as one such node: cloud/node/region/market, such as
+            gcp/n1-standard-8+1xT4/us-central1/spot (see `cloudgan offers`).
+        fit: CSV file of timings instead, with the columns n, seconds and, maybe, nodes.
+        predict: Numbers of accelerators to predict the time of, such as 32,64,128; with --fit.
+        report: File to write as well: .html, .md or .csv.
         json: Print the result as JSON.
     """
+    _check(run, as_, fit, predict)
+    if report is not None:
+        from cloudgan.cli.report_file import check_report
+
+        check_report(report)
+    if fit is not None:
+        _fit(Path(fit), predict or "", report, as_json=json)
+    elif run is not None:
+        _price(run, as_, report, as_json=json)
+
+
+def _check(run: str | None, as_: str | None, fit: str | None, predict: str | None) -> None:
+    if run is not None and fit is not None:
+        raise ConfigError(
+            "a run or --fit, not both: `cloudgan cost RUN` prices a run,"
+            " `cloudgan cost --fit=CSV --predict=32,64` predicts times"
+        )
+    if run is None and fit is None:
+        raise ConfigError(
+            "cost of what? Type `cloudgan cost RUN`, such as runs/NAME, or"
+            " `cloudgan cost --fit=CSV --predict=32,64,128`"
+        )
+    if fit is not None and predict is None:
+        raise ConfigError(f"--fit={fit}: for which numbers? Add such as --predict=32,64,128")
+    if fit is None and predict is not None:
+        raise ConfigError(f"--predict={predict} is for timings; add --fit=CSV and leave RUN out")
+    if fit is not None and as_ is not None:
+        raise ConfigError(f"--as={as_} prices a run; --fit predicts seconds. Leave one of them out")
+
+
+def _price(run: str, offer: str | None, report: str | None, *, as_json: bool) -> None:
+    from cloudgan.cli import pricing_tables
+    from cloudgan.cli.pricing import price
+    from cloudgan.cli.table_view import show_table
+    from cloudgan.run_folder import RunFolder
+
     prices = price(RunFolder(run), offer=offer)
-    if json:
+    found = prices.report
+    if report is not None:
+        _write(pricing_tables.cost_page(found, prices.own_cost()), report)
+    if as_json:
         show_json(prices.as_json())
         return
-    for part in prices.report.parts:
-        seconds = "" if part.seconds is None else f"{part.seconds:10.1f} s"
-        found = f"{part.usd:.4g} USD" if part.usd is not None else f"unknown: {part.why_unknown}"
-        print(f"  {part.name:<40}{seconds:>12}  {found}")
-    print("\n".join(prices.lines()))
+    show_table(pricing_tables.parts_table(found))
+    show_table(pricing_tables.figures_table(found))
+    if found.rows:
+        show_table(pricing_tables.rows_table(found))
+    elsewhere = pricing_tables.elsewhere_table(found, _SHOWN_OFFERS)
+    if elsewhere is not None:
+        show_table(elsewhere)
+    print(f"cost of this run: {prices.own_cost()}")
+    if offer is not None and found.billed:
+        print("--as is for machines that nobody bills: the rented nodes kept their own prices")
+
+
+def _fit(csv: Path, predict: str, report: str | None, *, as_json: bool) -> None:
+    from cloudgan.cli.fit import fit_and_predict, fit_table, sizes_to_predict
+    from cloudgan.cli.table_view import show_table
+
+    found = fit_and_predict(csv, sizes_to_predict(predict))
+    if report is not None:
+        _write(_fit_page(csv, found), report)
+    if as_json:
+        show_json(found.model_dump(mode="json"))
+        return
+    show_table(fit_table(found))
+
+
+def _fit_page(csv: Path, found: FitReport) -> Page:
+    from cloudgan.cli.fit import fit_table
+    from cloudgan.reports.page import Page, Section
+    from cloudgan.reports.plots import Axis, BandLine, BandPlot, Point, PointSeries
+
+    measured = tuple(
+        PointSeries(
+            f"measured, {regime.name}",
+            tuple(Point(size.n, size.seconds, f"{size.n}") for size in regime.sizes),
+        )
+        for regime in found.fit.regimes
+    )
+    order = sorted(found.predictions, key=lambda one: one.n)
+    line = BandLine(
+        "predicted, with the band of 9 runs in 10",
+        tuple(float(one.n) for one in order),
+        tuple(one.seconds for one in order),
+        tuple(one.low_seconds for one in order),
+        tuple(one.high_seconds for one in order),
+    )
+    plot = BandPlot(
+        "Time against accelerators",
+        Axis("accelerators", log=True),
+        Axis("seconds", log=True),
+        measured,
+        (line,),
+        band_label="90 % band",
+        extrapolated_from=max(size.n for regime in found.fit.regimes for size in regime.sizes),
+    )
+    title = f"Times of {csv.name}, predicted"
+    return Page(title, found.fit.not_in_it, (Section("Scaling", (plot, fit_table(found))),))
+
+
+def _write(page: Page, report: str) -> None:
+    from cloudgan.cli.report_file import write_report_file
+
+    write_report_file(page, Path(report))

@@ -112,7 +112,7 @@ class OffersReport(_Part):
 
 
 def offer_name(row: PriceRow) -> str:
-    """Returns what `--offer` takes: cloud/node/region/market."""
+    """Returns what `--as` takes: cloud/node/region/market."""
     return f"{row.provider}/{row.node_type}/{row.region}/{row.market}"
 
 

@@ -1,32 +1,39 @@
-"""What a run cost and would cost: the report that `cost` and `demo` both show."""
+"""What a run cost and would cost: the report that `cost`, `compare` and `demo` show."""
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from cloudgan.core import cost_report, record
+from cloudgan.cli.pricing_tables import age, cloud_name, demo_section, short_usd
+from cloudgan.core import cost_report, launch, record
 from cloudgan.core.clock import utc_today
+from cloudgan.core.cost_report import OfferThere
+from cloudgan.core.errors import DataError
 from cloudgan.cost.catalog import load_catalog
-from cloudgan.cost.estimate import run_times
+from cloudgan.cost.elsewhere import speeds
+from cloudgan.cost.elsewhere_price import price_elsewhere
+from cloudgan.cost.elsewhere_runs import PAPER_NETWORK, measured_run, paper_measurements
+from cloudgan.cost.fees import load_fees
 from cloudgan.cost.offers import offers_for_demo
 from cloudgan.cost.paper import priced_paper_runs
-from cloudgan.cost.parts import cost_report as make_report
+from cloudgan.cost.run_cost import Beside
+from cloudgan.cost.run_cost import cost_report as make_report
 
 if TYPE_CHECKING:
+    import datetime as dt
     from collections.abc import Iterator
 
     from cloudgan.core.cost_report import CostReport, MeasuredRun, PricedOffer
-    from cloudgan.reports.page import Section, Table
+    from cloudgan.core.record import RunRecord
+    from cloudgan.cost.catalog import Catalog
+    from cloudgan.cost.elsewhere_price import PricedElsewhere
+    from cloudgan.reports.page import Section
     from cloudgan.run_folder import RunFolder
 
-_CLOUDS = {"aws": "AWS", "azure": "Azure", "gcp": "GCP"}
-_BOUND = (
-    "No node was rented. Each line is the price of a whole node times the seconds that this machine"
-    " took: what an epoch costs there if the node were just as fast. Nothing was measured there, and"
-    " a node with an accelerator is faster, so it is a bound and no forecast."
-)
-_EXAMPLE_OFFER = "gcp/n1-standard-8+1xV100/us-central1/spot"
+VERDICT_FILE = "verdict.json"
+EXAMPLE_OFFER = "gcp/n1-standard-8+1xV100/us-central1/spot"
 _PAPER_RUNS = ("8 x V100 (", "128 x V100 (", "4 x TPU-v2 (", "4 x TPU-v3 (", "16 x TPU-v3 (")
 
 
@@ -42,12 +49,13 @@ class Prices:
 
     def own_cost(self) -> str:
         """What the run itself cost, in words."""
-        if self.report.priced_as is None:
+        if self.report.priced_as is None and not self.report.billed:
             return (
                 "unknown, because nobody said what this machine costs per hour; price it as a node"
-                f" with `cloudgan cost RUN --offer={_EXAMPLE_OFFER}`"
+                f" with `cloudgan cost RUN --as={EXAMPLE_OFFER}`"
             )
-        return f"{self.report.total()}, as {self.report.priced_as}"
+        how = f", as {self.report.priced_as}" if self.report.priced_as else ""
+        return f"{self.report.total()}{how}"
 
     def cheapest(self) -> PricedOffer | None:
         """The offer with the least cost per epoch; an unknown one never wins."""
@@ -64,9 +72,10 @@ class Prices:
         for offer in self.report.elsewhere:
             row = offer.row
             yield (
-                f"  {_CLOUDS.get(row.provider, row.provider):<6}{row.node_type:<28}"
+                f"  {cloud_name(row.provider):<6}{row.node_type:<28}"
                 f"{row.market.replace('_', ' '):<11}{row.usd_per_hour:>8.3f}"
-                f"{_usd(offer.usd_per_epoch):>12}{_usd(offer.usd_per_run):>10}  {_age(offer)}"
+                f"{short_usd(offer.usd_per_epoch):>12}{short_usd(offer.usd_per_run):>10}"
+                f"  {age(offer.age_days)}"
             )
 
     def key_figure(self) -> tuple[str, str, str]:
@@ -74,124 +83,115 @@ class Prices:
         offer = self.cheapest()
         if offer is None:
             return "unknown", "per epoch on a rented node", "no complete epoch was measured"
-        where = f"{_CLOUDS.get(offer.row.provider, offer.row.provider)} {offer.row.node_type}"
+        where = f"{cloud_name(offer.row.provider)} {offer.row.node_type}"
         return (
-            f"{_usd(offer.usd_per_epoch)} USD",
+            f"{short_usd(offer.usd_per_epoch)} USD",
             "per epoch at most, if rented",
             f"{where}, {offer.row.market.replace('_', ' ')}",
         )
 
     def section(self) -> Section:
-        """Tables for a page."""
-        from cloudgan.reports.page import Bullets, Paragraph, Section, Table
-
-        sources = list(dict.fromkeys(offer.row.source for offer in self.report.elsewhere))
-        heads = (
-            "cloud",
-            "node",
-            "region",
-            "market",
-            "USD/h",
-            "USD/epoch",
-            "USD/run",
-            "priced [source]",
-        )
-        offers = Table(
-            heads,
-            tuple(
-                (*_row(offer), f"{_age(offer)} [{sources.index(offer.row.source) + 1}]")
-                for offer in self.report.elsewhere
-            ),
-            "Real offers of three clouds, the cheapest region of each. Prices without a date are as"
-            " old as their source.",
-            "llllrrrl",
-        )
-        named = Bullets(tuple(f"[{number}] {source}" for number, source in enumerate(sources, 1)))
-        return Section(
-            "What an epoch costs",
-            (
-                Paragraph(f"This run: {self.own_cost()}."),
-                Paragraph(_BOUND),
-                offers,
-                named,
-                _measured_table(self.report.measured_runs),
-            ),
-        )
+        """Tables for the page of a demo."""
+        return demo_section(self.report, self.own_cost())
 
 
-def price(folder: RunFolder, *, offer: str | None = None) -> Prices:
-    """Prices a run from its record, and writes cost.json beside it.
+def priced(folder: RunFolder, *, offer: str | None = None) -> Prices:
+    """Prices a run from its record and launch.json, and writes nothing.
 
     Args:
         folder: Of the run.
-        offer: Row of the catalogue to price it as, such as ``gcp/NODE/REGION/on_demand``.
+        offer: What to price as, where nobody bills the machine: cloud/node/region/market. Attempts
+            on rented nodes keep the prices that they were launched by.
 
     Raises:
-        DataError: There is no record.
+        DataError: There is no record, or a file holds something else than it should.
         UnknownNameError: No offer has this name.
     """
-    run, catalog = record.read(folder.record_file), load_catalog()
+    run, catalog, today = record.read(folder.record_file), load_catalog(), utc_today()
+    row = catalog.row(offer) if offer else None
+    there = _there(folder, run, catalog, today)
     measured = [m for m in priced_paper_runs(catalog) if m.name.startswith(_PAPER_RUNS)]
-    report = make_report(
-        folder.path.name,
-        run_times(run),
-        utc_today(),
-        row=catalog.row(offer) if offer else None,
-        record=run,
-        offers=offers_for_demo(catalog),
-        measured_runs=_best_of_each(measured),
-    )
-    cost_report.write(folder.cost_file, report)
-    return Prices(report)
-
-
-def _measured_table(runs: tuple[MeasuredRun, ...]) -> Table:
-    from cloudgan.reports.page import Table
-
-    return Table(
-        ("run", "s/epoch", "showers/s", "USD/epoch 2020", "spot 2020", "now", "spot now"),
-        tuple(_paper_row(run) for run in runs),
-        "Measured: the runs of arXiv:2111.04628, the full 51x51x25 network on 124,987 showers,"
-        " at prices of then and now.",
-        "lrrrrrr",
+    return Prices(
+        make_report(
+            folder.path.resolve().name,
+            run,
+            today,
+            row=row,
+            launch=launch.read(folder.launch_file) if folder.launch_file.exists() else None,
+            fees=load_fees(),
+            accepted=_accepted(folder),
+            beside=Beside(
+                () if there else offers_for_demo(catalog), there, _best_of_each(measured)
+            ),
+        )
     )
 
 
-def _best_of_each(runs: list[MeasuredRun]) -> list[MeasuredRun]:
+def price(folder: RunFolder, *, offer: str | None = None) -> Prices:
+    """Prices a run as `priced` does, and writes cost.json into its folder."""
+    prices = priced(folder, offer=offer)
+    cost_report.write(folder.cost_file, prices.report)
+    return prices
+
+
+def _accepted(folder: RunFolder) -> bool | None:
+    """What the verdict was; None where none was asked for."""
+    path = folder.path / VERDICT_FILE
+    if not path.exists():
+        return None
+    try:
+        found = json.loads(path.read_bytes())
+        passed = found.get("verdict", found)["passed"]
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        raise DataError(f"{path}: not a verdict of `cloudgan validate` ({error})") from error
+    if not isinstance(passed, bool):
+        raise DataError(f"{path}: not a verdict of `cloudgan validate`: passed is {passed!r}")
+    return passed
+
+
+def _there(
+    folder: RunFolder, run: RunRecord, catalog: Catalog, today: dt.date
+) -> tuple[OfferThere, ...]:
+    """An epoch on each offer, by measured runs of this network; none where there are none."""
+    config, started = folder.read_config(), run.started()
+    if started is None:
+        return ()
+    own = measured_run(folder.path.name, run)
+    is_paper = config is not None and config.model.preset == PAPER_NETWORK
+    runs = (*(() if isinstance(own, str) else (own,)), *(paper_measurements() if is_paper else ()))
+    if not runs:
+        return ()
+    network = config.model.networks if config else "of this run"
+    known = speeds(network, started.training_showers, runs)
+    found = price_elsewhere(catalog.find(), known, run.steady_epoch_seconds())
+    return tuple(sorted((_offer_there(one, today) for one in found), key=_dearest_last))
+
+
+def _dearest_last(offer: OfferThere) -> tuple[bool, float]:
+    return offer.usd_per_epoch_high is None, offer.usd_per_epoch_high or 0.0
+
+
+def _offer_there(one: PricedElsewhere, today: dt.date) -> OfferThere:
+    epoch = one.epoch
+    return OfferThere(
+        row=one.row,
+        age_days=one.row.age_days(today),
+        nodes=one.nodes,
+        epoch_seconds=epoch.seconds if epoch else None,
+        low_epoch_seconds=epoch.low_seconds if epoch else None,
+        high_epoch_seconds=epoch.high_seconds if epoch else None,
+        grade=epoch.grade if epoch else None,
+        basis=epoch.basis if epoch else None,
+        usd_per_epoch=one.usd,
+        usd_per_epoch_low=one.usd_low,
+        usd_per_epoch_high=one.usd_high,
+        why_unknown=one.why_unknown,
+    )
+
+
+def _best_of_each(runs: list[MeasuredRun]) -> tuple[MeasuredRun, ...]:
     """The fastest run on each number of each accelerator."""
     best: dict[tuple[str, int], MeasuredRun] = {}
     for run in sorted(runs, key=lambda run: -run.steady_epoch_seconds):
         best[run.accelerator, run.accelerators] = run
-    return sorted(best.values(), key=lambda run: (run.accelerator, run.accelerators))
-
-
-def _row(offer: PricedOffer) -> tuple[str, ...]:
-    row = offer.row
-    return (
-        _CLOUDS.get(row.provider, row.provider),
-        row.node_type,
-        row.region,
-        row.market.replace("_", " "),
-        f"{row.usd_per_hour:.3f}",
-        _usd(offer.usd_per_epoch),
-        _usd(offer.usd_per_run),
-    )
-
-
-def _paper_row(run: MeasuredRun) -> tuple[str, ...]:
-    prices = run.usd_per_epoch
-    keys = ("on_demand_2021", "preemptible_2021", "on_demand", "spot")
-    return (
-        f"{run.accelerators} x {run.accelerator}",
-        f"{run.steady_epoch_seconds:.1f}",
-        f"{run.showers_per_second:.0f}",
-        *(_usd(prices.get(key)) for key in keys),
-    )
-
-
-def _usd(value: float | None) -> str:
-    return "unknown" if value is None else f"{value:.3g}"
-
-
-def _age(offer: PricedOffer) -> str:
-    return "undated" if offer.age_days is None else f"{offer.age_days} days ago"
+    return tuple(sorted(best.values(), key=lambda run: (run.accelerator, run.accelerators)))

@@ -2,45 +2,309 @@
 
 from __future__ import annotations
 
+import csv
+import datetime as dt
 import json
 
 import pytest
 
-pytest.importorskip("tensorflow")
-pytestmark = pytest.mark.tf
+from cloudgan.core import launch, record
+from cloudgan.core.config import parse_config
+from cloudgan.core.hardware import Hardware
+from cloudgan.core.launch import Attempt, Launch, Node
+from cloudgan.core.record import Epoch, Numerics, Resumed, Started, Stopped
+from cloudgan.cost.catalog import load_catalog
+from cloudgan.run_folder import RunFolder
+
+NOON = "2026-11-21T12:00:00Z"
+OFFER = "gcp/n1-standard-8+1xV100/us-central1/spot"
+UP = dt.datetime(2026, 11, 21, 12, tzinfo=dt.UTC)
+NUMERICS = Numerics(
+    processor="a chip",
+    device="CPU",
+    threads=2,
+    replicas=1,
+    workers=1,
+    global_batch_size=64,
+    precision="float32",
+    kernels="oneDNN",
+    tensorflow="2.21",
+    keras="3.15",
+)
 
 
-def test_what_nobody_priced_is_unknown_and_says_what_to_type(small_demo, cloudgan_here):
-    done = cloudgan_here("cost", small_demo.run)
+def started(device="CPU", step=0):
+    return Started(
+        time=NOON,
+        step=step,
+        config_hash="abc",
+        training_showers=124_987,
+        held_back_showers=64,
+        hardware=Hardware(processor="a chip", cores=2, memory_gib=4),
+        numerics=NUMERICS.model_copy(update={"device": device}),
+        versions={},
+        git_commit=None,
+        strategy="one",
+        loop="custom",
+        learning_rate=0.001,
+        told=(),
+        startup_seconds=5,
+    )
+
+
+def epoch(number, seconds, *, first=False):
+    return Epoch(
+        time=NOON,
+        step=10 * (number + 1),
+        epoch=number,
+        first=first,
+        complete=True,
+        steps=10,
+        samples=640,
+        carried_samples=0,
+        dropped_samples=0,
+        train_seconds=seconds,
+        trace_seconds=0,
+        validation_seconds=2,
+        checkpoint_seconds=1,
+        samples_per_second=640 / seconds,
+        losses={},
+        test_losses=None,
+    )
+
+
+def stopped(step, seconds):
+    return Stopped(
+        time=NOON, step=step, reason="finished", program_seconds=seconds, train_seconds=seconds
+    )
+
+
+@pytest.fixture
+def write_run(tmp_path):
+    """Writes a record of these lines, or of three epochs."""
+
+    def write(*lines, device="CPU", preset=None):
+        folder = tmp_path / "mine"
+        folder.mkdir()
+        if preset:
+            config = parse_config({"data": {"path": "x"}, "model": {"preset": preset}}, "run.yaml")
+            RunFolder(folder).write_config(config)
+        for line in lines or (
+            started(device),
+            epoch(0, 20, first=True),
+            epoch(1, 10),
+            epoch(2, 10),
+            stopped(30, 60),
+        ):
+            record.append(folder / "record.jsonl", line)
+        return folder
+
+    return write
+
+
+@pytest.fixture
+def said(cloudgan_here):
+    """What `cloudgan cost ... --json` says."""
+
+    def ask(*words):
+        return json.loads(cloudgan_here("cost", *words, "--json").stdout)
+
+    return ask
+
+
+def test_what_nobody_priced_is_unknown_and_says_what_to_type(write_run, cloudgan_here):
+    done = cloudgan_here("cost", write_run())
     assert "cost of this run: unknown" in done.stdout
-    assert "--offer=" in done.stdout
+    assert "--as=gcp/" in done.stdout
+    assert "0 USD" not in done.stdout.split("cost of this run:")[1]
 
 
-def test_offers_of_three_clouds_are_priced_as_a_bound(small_demo, cloudgan_here):
-    done = cloudgan_here("cost", small_demo.run)
+def test_offers_of_three_clouds_are_priced_as_a_bound(write_run, cloudgan_here):
+    done = cloudgan_here("cost", write_run())
     assert "a bound: not measured there" in done.stdout
     assert all(cloud in done.stdout for cloud in ("GCP", "AWS", "Azure"))
+    assert "undated" in done.stdout or "days ago" in done.stdout
 
 
-def test_an_offer_prices_the_run_and_each_part_names_its_seconds(small_demo, cloudgan_here):
-    offer = "gcp/n1-standard-8+1xV100/us-central1/spot"
-    said = json.loads(cloudgan_here("cost", small_demo.run, f"--offer={offer}", "--json").stdout)
-    assert offer in said["priced_as"]
-    known = [part for part in said["parts"] if part["usd"] is not None]
-    assert known
-    assert all(part["seconds"] >= 0 for part in known)
-    rate = 1.193 / 3600
+def test_an_offer_prices_the_run_and_each_part_names_its_seconds_and_row(write_run, said):
+    run = write_run()
+    found = said(run, f"--as={OFFER}")
+    assert OFFER in found["priced_as"]
+    known = [part for part in found["parts"] if part["usd"] is not None]
     for part in known:
-        assert part["usd"] == pytest.approx(part["seconds"] * rate, rel=0.01), part["name"]
-    assert json.loads((small_demo.run / "cost.json").read_text()) == said
+        assert part["usd"] == pytest.approx(part["seconds"] * 1.193 / 3600, rel=0.01), part["name"]
+        assert part["price_row"] == f"node/{OFFER}/current"
+    assert sum(part["seconds"] for part in known) == 60
+    assert found["totals"]["known_usd"] == pytest.approx(60 * 1.193 / 3600, rel=0.01)
+    assert set(found["totals"]["unknown"]) >= {"egress", "storage", "cluster"}
+    assert found["figures"]["per_epoch"]["usd"] == pytest.approx(10 * 1.193 / 3600, rel=0.01)
+    assert json.loads((run / "cost.json").read_text()) == found
 
 
-def test_a_misspelt_offer_gets_the_nearest(small_demo, cloudgan_here):
-    offer = "gcp/n1-standard-8+1xV10/us-central1/spot"
-    done = cloudgan_here("cost", small_demo.run, f"--offer={offer}", exits=2)
-    assert "Did you mean 'gcp/n1-standard-8+1xV100/us-central1/spot'" in done.stderr
+def test_a_rented_run_prices_itself_by_what_it_was_launched_by(write_run, said, cloudgan_here):
+    run = write_run()
+    row = load_catalog().row(OFFER)
+    attempt = Attempt(
+        provider=row.provider,
+        region=row.region,
+        node_type=row.node_type,
+        market=row.market,
+        nodes=(Node(name="n", up=UP, down=UP + dt.timedelta(seconds=360)),),
+        price_rows=(row.model_copy(update={"usd_per_hour": 10.0}),),
+        ended="finished",
+    )
+    launch.write(run / "launch.json", Launch(run="mine", config_hash="abc", attempts=(attempt,)))
+    found = said(run)
+    assert found["totals"]["known_usd"] == pytest.approx(1.0)
+    assert found["durations"]["billed_seconds"] == 360
+    assert found["billed"][0]["billed_node_seconds"] == 360
+    other = "aws/g4dn.xlarge/us-east-1/on_demand"
+    done = cloudgan_here("cost", run, f"--as={other}")
+    assert "kept their own prices" in done.stdout
+    assert json.loads((run / "cost.json").read_text())["totals"] == found["totals"]
 
 
-def test_a_folder_without_a_record_is_told(tmp_path, cloudgan_here):
-    done = cloudgan_here("cost", tmp_path, exits=2)
+@pytest.mark.parametrize(("passed", "known"), [(True, True), (False, False), (None, False)])
+def test_a_model_has_a_cost_only_if_a_verdict_accepted_it(write_run, said, passed, known):
+    run = write_run()
+    if passed is not None:
+        (run / "verdict.json").write_text(json.dumps({"verdict": {"passed": passed}}))
+    figure = said(run, f"--as={OFFER}")["figures"]["per_accepted_model"]
+    assert (figure["usd"] is not None) is known
+    assert bool(figure["why_unknown"]) is not known
+
+
+def test_a_verdict_that_is_none_is_refused(write_run, cloudgan_here):
+    run = write_run()
+    (run / "verdict.json").write_text("[]")
+    assert "verdict" in cloudgan_here("cost", run, exits=2).stderr
+
+
+def test_a_paper_network_is_priced_by_the_papers_runs(write_run, said, cloudgan_here):
+    run = write_run(preset="paper")
+    found = said(run)
+    assert found["elsewhere"] == []
+    there = found["elsewhere_measured"]
+    assert len(there) > 100
+    assert {"not measured"} <= {one["grade"] for one in there if one["grade"]}
+    for one in there:
+        assert one["usd_per_epoch"] is None or one["grade"] != "not measured"
+        assert (one["usd_per_epoch_high"] is None) == bool(one["why_unknown"])
+    assert "not measured" in cloudgan_here("cost", run).stdout
+
+
+def test_a_small_networks_run_is_not_priced_by_the_papers(write_run, said):
+    assert said(write_run(preset="mini"))["elsewhere_measured"] == []
+
+
+def test_a_run_on_an_accelerator_is_a_measurement_of_its_own(write_run, said):
+    there = said(write_run(device="Tesla V100-SXM2-16GB", preset="mini"))["elsewhere_measured"]
+    own = [one for one in there if one["grade"] == "measured"]
+    assert own
+    assert all("V100" in one["row"]["accelerator"] for one in own)
+    assert all(one["epoch_seconds"] == 10 for one in own)
+
+
+def test_a_resumed_run_counts_both_processes(write_run, said):
+    again = Resumed(time=NOON, step=10, path="p", numbers_change=())
+    run = write_run(
+        started(),
+        epoch(0, 20, first=True),
+        epoch(1, 10),
+        started(step=10),
+        again,
+        epoch(1, 10, first=True),
+        stopped(20, 40),
+    )
+    found = said(run, f"--as={OFFER}")
+    seconds = {part["name"]: part["seconds"] for part in found["parts"]}
+    assert seconds["preempted and repeated work"] == 12
+    assert "the end of a killed process" in found["totals"]["unknown"]
+
+
+def test_a_run_without_an_epoch_has_no_cost_per_epoch(write_run, said):
+    figures = said(write_run(started(), stopped(0, 9)), f"--as={OFFER}")["figures"]
+    assert figures["per_epoch"]["usd"] is None
+    assert "no complete epoch" in figures["per_epoch"]["why_unknown"]
+    assert figures["per_million_showers"]["usd"] is None
+
+
+@pytest.mark.parametrize("ending", ["html", "md", "csv"])
+def test_the_report_holds_parts_and_offers(write_run, cloudgan_here, tmp_path, ending):
+    path = tmp_path / f"cost.{ending}"
+    cloudgan_here("cost", write_run(), f"--as={OFFER}", f"--report={path}")
+    page = path.read_text()
+    assert "steady epochs" in page
+    assert "price row" in page
+    assert "unknown" in page
+    if ending == "html":
+        assert "Where the money went" in page
+        assert "<svg" in page
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        ([], "cloudgan cost --fit"),
+        (["RUN", "--fit=x.csv", "--predict=4"], "not both"),
+        (["--fit=x.csv"], "--predict=32,64,128"),
+        (["RUN", "--predict=4"], "--fit=CSV"),
+        (["--fit=x.csv", "--predict=4", f"--as={OFFER}"], "--as="),
+        (["--fit=x.csv", "--predict=four"], "four"),
+        (["RUN", "--report=cost.docx"], ".html"),
+        (["RUN", f"--as={OFFER[:-5].replace('V100', 'V10')}/spot"], "V100"),
+        (["RUN", "--as=gcp/n1-standard-8+1xV100/us-central9/spot"], "us-central1"),
+        (["RUN", f"--offer={OFFER}"], "--offer"),
+        (["nowhere"], "no record of a run"),
+    ],
+)
+def test_what_cannot_be_priced_is_told(words, told, write_run, cloudgan_here):
+    run = write_run()
+    words = [str(run) if word == "RUN" else word for word in words]
+    done = cloudgan_here("cost", *words, exits=2)
+    assert told in done.stderr
     assert "Traceback" not in done.stderr
+    assert not (run / "cost.json").exists()
+
+
+def test_another_currency_is_refused(write_run, cloudgan_here):
+    run = write_run()
+    row = load_catalog().row(OFFER).model_dump(mode="json")
+    attempt = {
+        "provider": "gcp",
+        "region": "us-central1",
+        "node_type": row["node_type"],
+        "market": "spot",
+        "price_rows": [row | {"currency": "EUR"}],
+    }
+    whole = {"run": "mine", "config_hash": "a", "attempts": [attempt]}
+    (run / "launch.json").write_text(json.dumps(whole))
+    assert "currency" in cloudgan_here("cost", run, exits=2).stderr
+
+
+@pytest.fixture
+def timings(tmp_path):
+    path = tmp_path / "timings.csv"
+    path.write_text("n,seconds\n2,1784.4\n4,900.5\n8,456.6\n16,229.7\n")
+    return path
+
+
+def test_timings_are_fitted_and_larger_sizes_predicted(timings, said):
+    found = said(f"--fit={timings}", "--predict=32,64,128")
+    assert [one["n"] for one in found["predictions"]] == [32, 64, 128]
+    for one in found["predictions"]:
+        assert 0 <= one["low_seconds"] <= one["seconds"] <= one["high_seconds"]
+    assert found["predictions"][2]["extrapolation"].startswith("extrapolated 8x")
+    assert said(f"--fit={timings}", "--predict=32")["predictions"] == found["predictions"][:1]
+
+
+def test_a_prediction_has_a_page_and_a_table(timings, cloudgan_here, tmp_path):
+    flags = (f"--fit={timings}", "--predict=32,64")
+    done = cloudgan_here("cost", *flags, f"--report={tmp_path}/fit.html")
+    assert "extrapolated 2x" in done.stdout
+    page = (tmp_path / "fit.html").read_text()
+    assert "Time against accelerators" in page
+    assert "90 % band" in page
+    cloudgan_here("cost", *flags, f"--report={tmp_path}/fit.csv")
+    with (tmp_path / "fit.csv").open(newline="") as file:
+        assert [row["n"] for row in csv.DictReader(file)] == ["2", "4", "8", "16", "32", "64"]
