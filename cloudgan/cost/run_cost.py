@@ -161,7 +161,7 @@ def _timed(seconds: float | None, paid: tuple[PriceRow, int] | None, what: str, 
 def _per_model(totals: Totals, accepted: bool | None, any_known: bool) -> Figure:
     basis = "all parts of this run's cost"
     if accepted is None:
-        why = "no verdict was asked for; ask with `cloudgan validate RUN`"
+        why = "no verdict was asked for: the folder of the run holds no verdict.json"
     elif not accepted:
         why = "the verdict was that this model is not good enough"
     elif not any_known:

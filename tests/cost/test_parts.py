@@ -295,7 +295,7 @@ def test_a_cluster_of_which_something_is_not_known_is_unknown(
 def test_a_model_has_a_cost_when_it_was_accepted(record: RunRecord) -> None:
     attempt = rented((0, 300), ended="finished")
     unasked = report(record, attempt).figures.per_accepted_model
-    assert "cloudgan validate" in (unasked.why_unknown or "")
+    assert "no verdict" in (unasked.why_unknown or "")
     refused = report(record, attempt, accepted=False).figures.per_accepted_model
     assert refused.usd is None
     passed = report(record, attempt, accepted=True)
