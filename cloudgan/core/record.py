@@ -1,28 +1,44 @@
 """What happened in a run: `record.jsonl`, one line per epoch and per event.
 
 Only the chief worker writes it. A line is written whole and reaches the disk before the run goes
-on; a line that a crash cut short is the last one, and readers leave it out.
+on; a line that a crash cut short is the last one, and readers leave it out. What else a record may
+lack or hold twice is told by `RunRecord.warnings`; durations are the processes' own, never
+differences of `time`.
 """
 
 from __future__ import annotations
 
+import math
 import os
 import statistics
 from typing import TYPE_CHECKING, Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, TypeAdapter, ValidationError
 
 from cloudgan.core.errors import DataError
 from cloudgan.core.hardware import Hardware
+from cloudgan.core.record_count import counted_epochs, distinct, processes
+from cloudgan.core.record_warnings import warnings_of
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 FILE_NAME = "record.jsonl"
+Seconds = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+Rate = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+Count = Annotated[int, Field(ge=0)]
+
+
+def _lost_number(value: object) -> object:
+    return math.nan if value is None else value  # as earlier records hold it
+
+
+Loss = Annotated[float, BeforeValidator(_lost_number)]
 
 
 class _Line(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    # A held-back loss may be no number; null could not be told from a loss that is missing.
+    model_config = ConfigDict(frozen=True, extra="forbid", ser_json_inf_nan="strings")
 
     schema_version: Literal[1] = 1
     time: str = Field(description="UTC, ISO 8601")
@@ -51,8 +67,8 @@ class Started(_Line):
 
     kind: Literal["started"] = "started"
     config_hash: str
-    training_showers: int
-    held_back_showers: int
+    training_showers: Count
+    held_back_showers: Count
     hardware: Hardware
     numerics: Numerics
     versions: dict[str, str]
@@ -61,7 +77,7 @@ class Started(_Line):
     loop: str
     learning_rate: float = Field(description="after scaling, before warm-up")
     told: tuple[str, ...] = Field(description="what was found out and decided about the data")
-    startup_seconds: float = Field(description="from process start to the first step's begin")
+    startup_seconds: Seconds = Field(description="from process start to the first step's begin")
 
 
 class Epoch(_Line):
@@ -71,19 +87,26 @@ class Epoch(_Line):
     epoch: int = Field(ge=0)
     first: bool = Field(description="the first of its process: holds tracing and cold caches")
     complete: bool = Field(description="False where the process began or ended inside the epoch")
-    steps: int
-    samples: int
-    carried_samples: int = Field(
+    steps: Count
+    samples: Count
+    carried_samples: Count = Field(
         description="of the last batch, showers that belong to the next epoch"
     )
-    dropped_samples: int = Field(description="showers of this epoch that no batch took")
-    train_seconds: float
-    trace_seconds: float = Field(description="of train_seconds, the first call's")
-    validation_seconds: float
-    checkpoint_seconds: float
-    samples_per_second: float = Field(description="without the first call")
-    losses: dict[str, dict[str, float]]
-    test_losses: dict[str, dict[str, float]] | None
+    dropped_samples: Count = Field(description="showers of this epoch that no batch took")
+    train_seconds: Seconds
+    trace_seconds: Seconds = Field(description="of train_seconds, the first call's")
+    validation_seconds: Seconds
+    checkpoint_seconds: Seconds
+    samples_per_second: Rate = Field(description="without the first call")
+    losses: dict[str, dict[str, Loss]]
+    test_losses: dict[str, dict[str, Loss]] | None
+    reader_busy: float | None = Field(
+        None,
+        ge=0,
+        allow_inf_nan=False,
+        description="share of train_seconds that each reader of showers spent reading; near 1: the"
+        " readers never had to wait for the training; None: not measured",
+    )
 
 
 class Checkpointed(_Line):
@@ -91,8 +114,8 @@ class Checkpointed(_Line):
 
     kind: Literal["checkpointed"] = "checkpointed"
     path: str
-    seconds: float
-    bytes: int
+    seconds: Seconds
+    bytes: Count
     copied: bool | None = Field(None, description="to the bucket; None: none was asked for")
 
 
@@ -111,8 +134,8 @@ class Stopped(_Line):
 
     kind: Literal["stopped"] = "stopped"
     reason: Literal["finished", "max_steps", "max_seconds", "interrupted", "terminated", "failed"]
-    program_seconds: float
-    train_seconds: float = Field(description="training of all processes of the run so far")
+    program_seconds: Seconds
+    train_seconds: Seconds = Field(description="training of all processes of the run so far")
     message: str = ""
 
 
@@ -126,16 +149,25 @@ class RunRecord(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     lines: tuple[Line, ...]
+    cut_short: bool = Field(False, description="a last line is left out that has no end")
 
     def epochs(self) -> tuple[Epoch, ...]:
-        """Epochs that count: those repeated after a resume stand once, as they were last run."""
-        kept: list[Epoch] = []
-        for line in self.lines:
-            if isinstance(line, Resumed):
-                kept = [epoch for epoch in kept if epoch.step <= line.step]
-            elif isinstance(line, Epoch):
-                kept.append(line)
-        return tuple(kept)
+        """Epochs that count: those repeated stand once, as they were last run."""
+        counted, _ = counted_epochs(distinct(self.lines)[0])
+        return tuple(each.epoch for each in counted)
+
+    def warnings(self) -> tuple[str, ...]:
+        """What is missing, doubled or impossible in the record, in plain sentences."""
+        return warnings_of(self)
+
+    def once(self) -> tuple[Line, ...]:
+        """The lines without those that repeat an earlier one."""
+        return tuple(line for _, line in distinct(self.lines)[0])
+
+    def every_process_ended(self) -> bool:
+        """Whether all processes recorded their end; if not, `program_seconds` lacks some."""
+        found = processes(distinct(self.lines)[0])
+        return bool(found) and all(process.stopped for process in found)
 
     def started(self) -> Started | None:
         """The latest start."""
@@ -162,7 +194,7 @@ class RunRecord(BaseModel):
 
     def program_seconds(self) -> float:
         """Sum over the processes that said when they ended."""
-        return sum(line.program_seconds for line in self.lines if isinstance(line, Stopped))
+        return sum(line.program_seconds for line in self.once() if isinstance(line, Stopped))
 
 
 def append(path: Path, line: Line) -> None:
@@ -200,9 +232,10 @@ def read(path: Path) -> RunRecord:
             problem = error.errors()[0]
             raise DataError(
                 f"{path}, line {number}: not a line of a run record ({problem['msg']} at"
-                f" {'.'.join(map(str, problem['loc'])) or 'the line'})"
+                f" {'.'.join(map(str, problem['loc'])) or 'the line'}); put it right, or delete the"
+                " line: then what it told is named as missing"
             ) from error
-    return RunRecord(lines=tuple(lines))
+    return RunRecord(lines=tuple(lines), cut_short=bool(texts[-1]))
 
 
 def _cut_last_line(path: Path) -> None:

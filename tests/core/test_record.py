@@ -1,14 +1,20 @@
 from __future__ import annotations
 
+import json
+import math
+
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from cloudgan.core import record
 from cloudgan.core.errors import DataError
+from cloudgan.core.hardware import Hardware
 
 
-def epoch(number, *, step, seconds=10.0, first=False, complete=True):
+def epoch(number, *, step, seconds=10.0, first=False, complete=True, time="2026-01-01T00:00:00Z"):
     return record.Epoch(
-        time="2026-01-01T00:00:00Z",
+        time=time,
         step=step,
         epoch=number,
         first=first,
@@ -29,6 +35,40 @@ def epoch(number, *, step, seconds=10.0, first=False, complete=True):
 
 def resumed(step):
     return record.Resumed(time="2026-01-01T00:00:00Z", step=step, path="x", numbers_change=())
+
+
+def started(step=0, time="2026-01-01T00:00:00Z", processor="a chip"):
+    return record.Started(
+        time=time,
+        step=step,
+        config_hash="abc",
+        training_showers=320,
+        held_back_showers=10,
+        hardware=Hardware(processor=processor, cores=2, memory_gib=4),
+        numerics=record.Numerics.model_construct(),
+        versions={},
+        git_commit=None,
+        strategy="one",
+        loop="custom",
+        learning_rate=0.001,
+        told=(),
+        startup_seconds=5,
+    )
+
+
+def whole():
+    """A run of one process that nothing can be said against."""
+    return (
+        started(),
+        epoch(0, step=10, first=True),
+        epoch(1, step=20),
+        epoch(2, step=30),
+        stopped(30, 50.0),
+    )
+
+
+def run_of(*lines):
+    return record.RunRecord(lines=lines)
 
 
 def stopped(step, seconds=5.0):
@@ -102,3 +142,202 @@ def test_program_time_adds_up_over_the_processes_of_a_run():
     run = record.RunRecord(lines=(stopped(10, 5.0), resumed(10), stopped(20, 6.0)))
     assert run.program_seconds() == 11.0
     assert run.stopped() == stopped(20, 6.0)
+
+
+def test_a_whole_run_has_no_warning():
+    assert run_of(*whole()).warnings() == ()
+
+
+def test_a_killed_and_resumed_run_counts_once_and_says_what_it_lacks():
+    start, first, second, third, end = whole()
+    again = started(10, "2026-01-01T01:00:00Z")
+    late = epoch(1, step=20, seconds=7.0, first=True, time="2026-01-01T02:00:00Z")
+    run = run_of(start, first, second, again, resumed(10), late, third, end)
+    assert [(e.epoch, e.train_seconds) for e in run.epochs()] == [(0, 10.0), (1, 7.0), (2, 10.0)]
+    assert not run.every_process_ended()
+    assert any("line 1 started at 2026-01-01T00:00:00Z did not record" in w for w in run.warnings())
+
+
+@given(st.integers(0, 4), st.integers(0, 5))
+def test_a_line_that_stands_twice_counts_once_wherever_it_stands(doubled, place):
+    lines = list(whole())
+    once = record.RunRecord(lines=lines)
+    place = max(place, doubled + 1)
+    lines.insert(place, lines[doubled])
+    twice = record.RunRecord(lines=lines)
+    assert twice.epochs() == once.epochs()
+    assert twice.program_seconds() == once.program_seconds() == 50
+    assert twice.every_process_ended()
+    (warning,) = twice.warnings()
+    assert f"line {place + 1} repeats line {doubled + 1} (" in warning
+
+
+def test_a_record_that_was_written_twice_over_is_one_run():
+    twice = run_of(*whole(), *whole())
+    assert [e.epoch for e in twice.epochs()] == [0, 1, 2]
+    assert twice.program_seconds() == 50
+    assert len(twice.warnings()) == 5
+
+
+def test_an_epoch_that_stands_twice_with_other_figures_counts_once_and_is_told():
+    start, first, second, *rest = whole()
+    run = run_of(start, first, second, epoch(1, step=20, seconds=7.0), *rest)
+    assert [e.train_seconds for e in run.epochs()] == [10.0, 7.0, 10.0]
+    assert run.warnings() == (
+        "epoch 1 stands in lines 3 and 4 with no resume between; the later line counts",
+    )
+
+
+def test_two_parts_of_one_epoch_both_count():
+    part = epoch(1, step=15, complete=False).model_copy(update={"steps": 5})
+    rest = epoch(1, step=20, complete=False, first=True).model_copy(update={"steps": 5})
+    again = started(15, "2026-01-01T01:00:00Z").model_copy(update={"hardware": whole()[0].hardware})
+    run = run_of(*whole()[:2], part, stopped(15, 30.0), again, resumed(15), rest, stopped(20, 20.0))
+    assert [e.epoch for e in run.epochs()] == [0, 1, 1]
+    assert run.program_seconds() == 50
+    assert all("clock" in warning for warning in run.warnings())
+
+
+def test_a_start_without_its_resume_voids_later_steps_all_the_same():
+    lines = (*whole()[:3], started(10, "2026-01-01T01:00:00Z"), epoch(1, step=20, seconds=7.0))
+    assert [e.train_seconds for e in run_of(*lines).epochs()] == [10.0, 7.0]
+
+
+@pytest.mark.parametrize(
+    ("lost", "told"),
+    [
+        (0, "line of its start is missing"),
+        (1, "epoch 0, before line 2, not recorded"),
+        (2, "epoch 1, before line 3, not recorded"),
+        (4, "did not record its end: it runs still or was killed"),
+    ],
+)
+def test_a_missing_line_is_told(lost, told):
+    lines = list(whole())
+    del lines[lost]
+    (warning,) = record.RunRecord(lines=lines).warnings()
+    assert told in warning
+
+
+def test_several_missing_epochs_are_named():
+    start, first, _, _, end = whole()
+    run = run_of(start, first, epoch(5, step=60), end)
+    assert "epochs 1 to 4, before line 3, not recorded" in run.warnings()[0]
+
+
+def test_steps_that_no_epoch_holds_or_two_hold_are_told():
+    start, first, second, third, end = whole()
+    gap = second.model_copy(update={"steps": 8})
+    assert (
+        "steps 10 to 12, before line 3, are in no"
+        in run_of(start, first, gap, third, end).warnings()[0]
+    )
+    both = second.model_copy(update={"steps": 12})
+    assert (
+        "steps 8 to 10 are in two epochs' lines"
+        in run_of(start, first, both, third, end).warnings()[0]
+    )
+
+
+def test_an_epoch_that_goes_back_without_a_resume_is_told():
+    start, first, second, third, end = whole()
+    run = run_of(start, first, third, second, end)
+    assert any(
+        "epoch 1 (line 4) stands after epoch 2; none was resumed" in w for w in run.warnings()
+    )
+
+
+def test_a_clock_that_goes_back_is_told_and_changes_no_duration():
+    start, first, second, third, end = whole()
+    early = second.model_copy(update={"time": "2025-12-31T23:00:00Z"})
+    run = run_of(start, first, early, third, end)
+    assert run.warnings() == (
+        "the clock went back by 3600 s between lines 2 and 3; no duration is taken from these times",
+    )
+    assert run.steady_epoch_seconds() == 10
+    assert run.program_seconds() == 50
+
+
+def test_a_time_that_is_none_is_told_and_one_without_zone_is_utc():
+    start, first, second, third, end = whole()
+    odd = (second.model_copy(update={"time": "yesterday"}),)
+    bare = third.model_copy(update={"time": "2026-01-01T00:00:00"})
+    (warning,) = run_of(start, first, *odd, bare, end).warnings()
+    assert "line 3 has the time 'yesterday'" in warning
+
+
+def test_a_process_whose_start_and_whose_predecessors_end_are_lost_is_no_known_time():
+    start, first, _, third, end = whole()
+    run = run_of(start, first, third.model_copy(update={"first": True}), end)
+    assert not run.every_process_ended()
+
+
+def test_epochs_longer_than_their_process_are_told():
+    (warning,) = run_of(*whole()[:-1], stopped(30, 5.0)).warnings()
+    assert "took 34 s, but the process 5 s" in warning
+
+
+def test_processes_on_two_machines_are_told():
+    start, first, *rest = whole()
+    other = started(10, processor="another chip")
+    run = run_of(start, first, stopped(10, 20.0), other, resumed(10), *rest)
+    (warning,) = run.warnings()
+    assert "different machines (2 cores of a chip, 4 GiB; 2 cores of another chip" in warning
+
+
+def test_zero_epochs_and_an_empty_record_are_told():
+    assert "no epoch was finished" in run_of(started(), stopped(0)).warnings()[0]
+    assert "empty" in run_of().warnings()[0]
+    assert not run_of().every_process_ended()
+
+
+def test_a_last_line_that_is_cut_short_is_told(tmp_path):
+    path = tmp_path / "record.jsonl"
+    for line in (epoch(0, step=10), stopped(10)):
+        record.append(path, line)
+    assert not record.read(path).cut_short
+    path.write_bytes(path.read_bytes()[:-9])
+    found = record.read(path)
+    assert len(found.lines) == 1
+    assert "cut short" in found.warnings()[0]
+
+
+@pytest.mark.parametrize("key", ["train_seconds", "checkpoint_seconds", "samples_per_second"])
+@pytest.mark.parametrize("value", ["-1", "NaN", "Infinity", '"inf"'])
+def test_seconds_that_cannot_be_are_refused_by_line(tmp_path, key, value):
+    path = tmp_path / "record.jsonl"
+    record.append(path, epoch(0, step=10))
+    raw = json.loads(path.read_text())
+    raw[key] = "HERE"
+    with path.open("a") as file:
+        file.write(json.dumps(raw).replace('"HERE"', value) + "\n")
+    with pytest.raises(DataError, match=rf"line 2: .*{key}.*delete the line"):
+        record.read(path)
+
+
+def test_a_blank_line_inside_is_named(tmp_path):
+    path = tmp_path / "record.jsonl"
+    record.append(path, epoch(0, step=10))
+    path.write_bytes(b"\n" + path.read_bytes())
+    with pytest.raises(DataError, match="line 1"):
+        record.read(path)
+
+
+@pytest.mark.parametrize("written", ['"NaN"', "null"])
+def test_a_held_back_loss_that_is_no_number_leaves_the_record_readable(tmp_path, written):
+    path = tmp_path / "record.jsonl"
+    lost = epoch(0, step=10).model_copy(update={"test_losses": {"generator": {"total": math.nan}}})
+    record.append(path, lost)
+    assert '"total":"NaN"' in path.read_text()
+    path.write_text(path.read_text().replace('"NaN"', written))
+    (line,) = record.read(path).lines
+    assert math.isnan(line.test_losses["generator"]["total"])
+
+
+def test_records_from_before_readers_were_timed_are_read(tmp_path):
+    path = tmp_path / "record.jsonl"
+    record.append(path, epoch(0, step=10))
+    raw = json.loads(path.read_text())
+    del raw["reader_busy"]
+    path.write_text(json.dumps(raw) + "\n")
+    assert record.read(path).lines[0].reader_busy is None
