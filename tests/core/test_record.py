@@ -341,3 +341,21 @@ def test_records_from_before_readers_were_timed_are_read(tmp_path):
     del raw["reader_busy"]
     path.write_text(json.dumps(raw) + "\n")
     assert record.read(path).lines[0].reader_busy is None
+
+
+def test_what_a_resume_voids_is_void_before_it_is_run_again():
+    start, first, second, *_ = whole()
+    again = started(10, "2026-01-01T01:00:00Z")
+    assert run_of(start, first, second, again, resumed(10)).epochs() == (first,)
+
+
+def test_a_run_that_began_anew_lost_what_stands_above():
+    again = started(0, "2026-01-01T01:00:00Z")
+    fresh = epoch(0, step=10, seconds=7.0, first=True)
+    assert run_of(*whole(), again, fresh).epochs() == (fresh,)
+
+
+def test_a_line_after_an_end_is_of_a_process_whose_start_is_lost():
+    start, first, second, *_ = whole()
+    (told,) = run_of(start, first, stopped(10, 20.0), second, stopped(20, 25.0)).warnings()
+    assert told == "a process wrote line 4, but the line of its start is missing"
