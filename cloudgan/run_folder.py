@@ -32,6 +32,7 @@ class RunFolder:
         self.record_file = self.path / "record.jsonl"
         self.launch_file = self.path / "launch.json"
         self.cost_file = self.path / "cost.json"
+        self.verdict_file = self.path / "verdict.json"
         self.summary_file = self.path / "data_summary.json"
         self.shards = self.path / "data"
         self.checkpoints = self.path / "checkpoints"

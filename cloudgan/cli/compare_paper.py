@@ -19,6 +19,25 @@ if TYPE_CHECKING:
     from cloudgan.cost.replay import ReplayedRun
 
 _PRICES = ("on_demand_2021", "preemptible_2021", "on_demand", "spot")
+_HEADS = (
+    "GPUs or chips",
+    "of",
+    "nodes",
+    "workers",
+    "batch",
+    "input",
+    "s/epoch",
+    "showers/s",
+    "speed-up",
+    "efficiency, time",
+    "samples",
+    "end to end",
+    "USD/epoch 2020/21",
+    "preemptible 2020/21",
+    "on demand now",
+    "spot now",
+    "day",
+)
 _FITTED_GPUS = (2, 4, 8, 16)
 _SIZES = (2, 4, 8, 16, 32, 64, 128)
 _BATCH = 96
@@ -41,25 +60,7 @@ def compare_paper(report: str | None, *, as_json: bool) -> None:
 def paper_table(replayed: Replay) -> Table:
     """The paper's runs: times, both efficiencies, costs."""
     return Table(
-        (
-            "GPUs or chips",
-            "of",
-            "nodes",
-            "workers",
-            "batch",
-            "input",
-            "s/epoch",
-            "showers/s",
-            "speed-up",
-            "efficiency, time",
-            "samples",
-            "end to end",
-            "USD/epoch 2020/21",
-            "preemptible 2020/21",
-            "on demand now",
-            "spot now",
-            "day",
-        ),
+        _HEADS,
         tuple(
             (
                 run.accelerators,

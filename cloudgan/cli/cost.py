@@ -89,6 +89,10 @@ def _price(run: str, offer: str | None, report: str | None, *, as_json: bool) ->
     if elsewhere is not None:
         show_table(elsewhere)
     print(f"cost of this run: {prices.own_cost()}")
+    for hint in found.hints:
+        print(f"hint: {hint.describe()}")
+    for warning in found.warnings:
+        print(f"about the record: {warning}")
     if offer is not None and found.billed:
         print("--as is for machines that nobody bills: the rented nodes kept their own prices")
 

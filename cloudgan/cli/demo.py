@@ -71,7 +71,9 @@ def demo(
         outcome = train_run(config, folder, progress)
         if outcome is None:
             raise ConfigError(f"{folder.config_file} asks for several workers; a demo has one")
-        judgement, prices = judge_run(folder, progress), price(folder)
+        judgement = judge_run(folder, progress)
+        judgement.write(folder)
+        prices = price(folder)
         progress.start("writing the report")
         path = write_report(folder, judgement, prices, ended=ending(outcome.reason, outcome.step))
     seconds = time.perf_counter() - began

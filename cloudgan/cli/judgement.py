@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from cloudgan.cli.generate import load_generator
 from cloudgan.core.errors import DataError
+from cloudgan.core.whole_file import write_whole
 
 if TYPE_CHECKING:
     from cloudgan.core.progress import Progress
@@ -42,6 +44,14 @@ class Judgement:
             "trained": self.comparison.model_dump(mode="json"),
             "untrained": self.untrained.model_dump(mode="json"),
         }
+
+    def write(self, folder: RunFolder) -> None:
+        """Writes verdict.json into the run's folder, whole or not at all; `cost` reads it.
+
+        Raises:
+            DataError: It cannot be written.
+        """
+        write_whole(folder.verdict_file, f"{json.dumps(self.as_json(), indent=2)}\n".encode())
 
 
 def judge_run(

@@ -44,6 +44,7 @@ def offers(
     budget: float | None = None,
     run: str | None = None,
     measured: bool = False,
+    carbon: bool = False,
     losses_per_node_hour: float = Preemption().per_node_hour,
     restart_seconds: float = Preemption().restart_seconds,
     checkpoint_seconds: float = Preemption().checkpoint_seconds,
@@ -66,6 +67,7 @@ def offers(
         budget: The job may cost this many USD.
         run: Folder of a run whose measured speed and network count, such as runs/NAME.
         measured: Only accelerators on which this network was measured.
+        carbon: Show what an epoch emits, and the least of it first.
         losses_per_node_hour: How often a spot node is taken back; assumed where you know nothing.
         restart_seconds: From losing a spot node to training again.
         checkpoint_seconds: What saving takes.
@@ -98,6 +100,7 @@ def offers(
         _report(price_elsewhere(rows, known), known, choice, today, notes),
         as_json=json,
         report=report,
+        carbon=carbon,
     )
 
 
@@ -247,7 +250,7 @@ def _report(
     )
 
 
-def _show(found: OffersReport, *, as_json: bool, report: str | None) -> None:
+def _show(found: OffersReport, *, as_json: bool, report: str | None, carbon: bool) -> None:
     if report is not None:
         from pathlib import Path
 
@@ -258,9 +261,9 @@ def _show(found: OffersReport, *, as_json: bool, report: str | None) -> None:
     if as_json:
         show_json(found.model_dump(mode="json"))
         return
-    from cloudgan.cli.offers_page import shown_lines, table
+    from cloudgan.cli.offers_page import carbon_table, shown_lines, table
     from cloudgan.cli.table_view import show_table
 
-    show_table(table(found, most=30))
+    show_table(carbon_table(found, most=30) if carbon else table(found, most=30))
     for line in shown_lines(found):
         print(line)

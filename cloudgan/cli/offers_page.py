@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from cloudgan import __version__
 from cloudgan.cli.durations import shown
+from cloudgan.cost.carbon import COVERS
 from cloudgan.reports.page import Bullets, Page, Paragraph, Section, Table
 from cloudgan.reports.plots import Axis, Point, PointSeries, Scatter
 
@@ -23,6 +24,7 @@ _HEADS = (
     ("USD/epoch, at best", "r"),
     ("at worst", "r"),
     ("speed", "l"),
+    ("g CO2e/epoch, at worst", "r"),
     ("price of", "l"),
 )
 _WAY_HEADS = (
@@ -60,6 +62,26 @@ def table(found: OffersReport, most: int) -> Table:
     more = f" {left} more are left out; --json and --report have all." if left else ""
     heads = ("offer", "accelerators", "USD/h", "s/epoch", "USD/epoch", "speed", "price of")
     return Table(heads, rows, f"{_OFFERS}{more}", "llrrrll")
+
+
+def carbon_table(found: OffersReport, most: int) -> Table:
+    """What an epoch emits on each offer, least first, unknown last."""
+    ranked = sorted(
+        found.offers,
+        key=lambda one: (one.carbon_g_per_epoch is None, one.carbon_g_per_epoch or 0.0),
+    )
+    rows = tuple(
+        (
+            one.offer,
+            f"{one.accelerator_count} x {one.accelerator}",
+            one.carbon_g_per_epoch,
+            one.usd_per_epoch_high,
+            one.why_carbon_unknown,
+        )
+        for one in ranked[:most]
+    )
+    heads = ("offer", "accelerators", "g CO2e/epoch", "USD/epoch", "why unknown")
+    return Table(heads, rows, f"At worst speed. Carbon of {COVERS}.", "llrrl")
 
 
 def _brief_front(choice: Choice) -> Table:
@@ -117,7 +139,11 @@ def offers_page(found: OffersReport) -> Page:
     else:
         lead = f"{len(found.offers)} offers; an epoch has {found.showers:,} showers."
     sections.append(Section("Offers", (_offers_table(found),)))
-    told = (*found.notes, *(f"speed from: {name}" for name in found.measured_runs))
+    told = (
+        *found.notes,
+        f"carbon: {COVERS}",
+        *(f"speed from: {name}" for name in found.measured_runs),
+    )
     sections.append(Section("What this rests on", (Bullets(told),)))
     return Page("Offers", lead, tuple(sections), f"cloudgan {__version__}")
 
@@ -180,6 +206,7 @@ def _offer_row(one: Offer) -> tuple[str | float | None, ...]:
         one.usd_per_epoch_low,
         one.usd_per_epoch_high,
         one.epoch.grade if one.epoch else one.why_unknown,
+        one.carbon_g_per_epoch,
         _age(one),
     )
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from cloudgan.cost.carbon import carbon_g_per_epoch
 from cloudgan.cost.choice import risk_of, spot_break_even
 from cloudgan.cost.spot import checkpoint_interval
 
@@ -54,6 +55,10 @@ class Offer(_Part):
     usd_per_epoch_low: float | None
     usd_per_epoch_high: float | None
     why_unknown: str
+    carbon_g_per_epoch: float | None = Field(
+        description="at the slow edge, of the accelerators alone; None: see why_carbon_unknown"
+    )
+    why_carbon_unknown: str
 
 
 class Way(_Part):
@@ -120,6 +125,8 @@ def offer_of(priced: PricedElsewhere, today: dt.date) -> Offer:
     """Describes an offer."""
     row = priced.row
     count = row.accelerator_count
+    seconds = priced.epoch.high_seconds if priced.epoch else None
+    carbon = carbon_g_per_epoch(row, seconds, priced.nodes or 1)
     return Offer(
         offer=offer_name(row),
         provider=row.provider,
@@ -139,6 +146,8 @@ def offer_of(priced: PricedElsewhere, today: dt.date) -> Offer:
         usd_per_epoch_low=priced.usd_low,
         usd_per_epoch_high=priced.usd_high,
         why_unknown=priced.why_unknown,
+        carbon_g_per_epoch=carbon.grams,
+        why_carbon_unknown=carbon.why_unknown,
     )
 
 

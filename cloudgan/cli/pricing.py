@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from cloudgan.reports.page import Section
     from cloudgan.run_folder import RunFolder
 
-VERDICT_FILE = "verdict.json"
 EXAMPLE_OFFER = "gcp/n1-standard-8+1xV100/us-central1/spot"
 _PAPER_RUNS = ("8 x V100 (", "128 x V100 (", "4 x TPU-v2 (", "4 x TPU-v3 (", "16 x TPU-v3 (")
 
@@ -121,7 +120,10 @@ def priced(folder: RunFolder, *, offer: str | None = None) -> Prices:
             fees=load_fees(),
             accepted=_accepted(folder),
             beside=Beside(
-                () if there else offers_for_demo(catalog), there, _best_of_each(measured)
+                () if there else offers_for_demo(catalog),
+                there,
+                _best_of_each(measured),
+                catalog.find(market="spot"),
             ),
         )
     )
@@ -136,7 +138,7 @@ def price(folder: RunFolder, *, offer: str | None = None) -> Prices:
 
 def _accepted(folder: RunFolder) -> bool | None:
     """What the verdict was; None where none was asked for."""
-    path = folder.path / VERDICT_FILE
+    path = folder.verdict_file
     if not path.exists():
         return None
     try:

@@ -126,6 +126,11 @@ def cost_page(report: CostReport, own_cost: str) -> Page:
     if elsewhere is not None:
         sections.append(Section("What would it cost elsewhere", (elsewhere,)))
     sections.append(Section("Measured by others", (measured_table(report.measured_runs),)))
+    if report.hints:
+        told = tuple(hint.describe() for hint in report.hints)
+        sections.insert(2, Section("What would save money", (Bullets(told),)))
+    if report.warnings:
+        sections.append(Section("About the record", (Bullets(report.warnings),)))
     made = report.provenance
     return Page(
         f"Cost of {report.run}",

@@ -29,6 +29,8 @@ def validate(
 ) -> None:
     """Compares showers of a run's generator with held-back ones, each number beside its floor.
 
+    The verdict on the newest checkpoint is kept in the run's verdict.json.
+
     The floor is the same number for two random halves of the Monte Carlo: what chance alone gives.
 
     Args:
@@ -51,6 +53,8 @@ def validate(
         judgement = judge_run(
             folder, progress, step=step, against=against, showers=showers, gates=thresholds
         )
+    if step is None:
+        judgement.write(folder)
     if report:
         from cloudgan.reports import page
 

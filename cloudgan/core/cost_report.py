@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Literal, Self
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from cloudgan.core.fee_row import FeeRow
+from cloudgan.core.hint import Hint
 from cloudgan.core.json_file import read_json, write_json
 from cloudgan.core.price_row import PriceRow, Text
 
@@ -219,6 +220,10 @@ class CostReport(BaseModel):
         default=(), description="by runs of this network on accelerators; empty where there is none"
     )
     measured_runs: tuple[MeasuredRun, ...] = ()
+    warnings: tuple[str, ...] = Field(
+        default=(), description="what the record lacks or holds twice; no sum counts it"
+    )
+    hints: tuple[Hint, ...] = Field(default=(), description="what would save money")
     provenance: Provenance
 
     @model_validator(mode="after")

@@ -23,6 +23,8 @@ from cloudgan.core.record_warnings import warnings_of
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from cloudgan.core.record_count import Process
+
 FILE_NAME = "record.jsonl"
 Seconds = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 Rate = Annotated[float, Field(ge=0, allow_inf_nan=False)]
@@ -164,9 +166,13 @@ class RunRecord(BaseModel):
         """The lines without those that repeat an earlier one."""
         return tuple(line for _, line in distinct(self.lines)[0])
 
+    def processes(self) -> tuple[Process, ...]:
+        """What each process wrote, oldest first, without repeated lines."""
+        return processes(distinct(self.lines)[0])
+
     def every_process_ended(self) -> bool:
         """Whether all processes recorded their end; if not, `program_seconds` lacks some."""
-        found = processes(distinct(self.lines)[0])
+        found = self.processes()
         return bool(found) and all(process.stopped for process in found)
 
     def started(self) -> Started | None:

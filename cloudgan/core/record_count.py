@@ -31,6 +31,7 @@ class Process(NamedTuple):
     started: Started | None
     stopped: Stopped | None
     epochs: tuple[CountedEpoch, ...]
+    lines: tuple[Line, ...]
 
 
 def distinct(
@@ -111,4 +112,5 @@ def _process(part: list[tuple[int, Line]]) -> Process:
         first if first.kind == "started" else None,
         last if last.kind == "stopped" else None,
         tuple(CountedEpoch(number, line) for number, line in part if line.kind == "epoch"),
+        tuple(line for _, line in part),
     )

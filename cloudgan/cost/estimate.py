@@ -52,8 +52,6 @@ class RunTimes:
 def run_times(record: RunRecord) -> RunTimes:
     """Takes the times out of a record."""
     epochs, started = record.epochs(), record.started()
-    starts = sum(line.kind == "started" for line in record.lines)
-    ends = sum(line.kind == "stopped" for line in record.lines)
     first = [epoch.train_seconds for epoch in epochs if epoch.first]
     later = [epoch.train_seconds for epoch in epochs if not epoch.first]
     return RunTimes(
@@ -64,7 +62,7 @@ def run_times(record: RunRecord) -> RunTimes:
         later_epochs_seconds=sum(later) if epochs else None,
         validation_seconds=sum(e.validation_seconds for e in epochs) if epochs else None,
         checkpoint_seconds=sum(e.checkpoint_seconds for e in epochs) if epochs else None,
-        program_seconds=record.program_seconds() if starts and starts == ends else None,
+        program_seconds=record.program_seconds() if record.every_process_ended() else None,
         showers_per_second=record.samples_per_second(),
     )
 

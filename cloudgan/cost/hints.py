@@ -5,9 +5,9 @@ from __future__ import annotations
 import statistics
 from typing import TYPE_CHECKING, NamedTuple
 
+from cloudgan.core.hint import Hint
 from cloudgan.core.record import Checkpointed, Started
 from cloudgan.cost.estimate import usd
-from cloudgan.cost.hint import Hint
 from cloudgan.cost.spot import (
     NODE_TAKEN_PER_HOUR,
     Preemption,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from cloudgan.core.hint import Hint
 from cloudgan.cost.estimate import usd
-from cloudgan.cost.hint import Hint
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -5,12 +5,11 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, NamedTuple
 
-from cloudgan.core.record import Checkpointed, Epoch, Resumed, Started, Stopped
+from cloudgan.core.record import Checkpointed
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from cloudgan.core.record import Line, RunRecord
+    from cloudgan.core.record import RunRecord
+    from cloudgan.core.record_count import Process
 
 START_UP = "start-up and data staging"
 FIRST = "first epoch"
@@ -65,41 +64,23 @@ class ProcessTimes(NamedTuple):
 
 
 def process_times(record: RunRecord) -> tuple[ProcessTimes, ...]:
-    """Returns the times of each process, oldest first."""
-    groups: list[list[Line]] = []
-    for line in record.lines:
-        if isinstance(line, Started) or not groups:
-            groups.append([])
-        groups[-1].append(line)
-    counted = _counted(record.lines)
-    return tuple(_times(group, counted) for group in groups)
+    """Returns the times of each process, oldest first; what an epoch repeats counts as repeated."""
+    kept = {id(epoch) for epoch in record.epochs()}
+    return tuple(_times(process, kept) for process in record.processes())
 
 
-def _counted(lines: Iterable[Line]) -> set[int]:
-    """Identities of the epochs that were not lost: those that a resume did not void."""
-    kept: list[Epoch] = []
-    for line in lines:
-        if isinstance(line, Resumed):
-            kept = [epoch for epoch in kept if epoch.step <= line.step]
-        elif isinstance(line, Epoch):
-            kept.append(line)
-    return {id(epoch) for epoch in kept}
-
-
-def _times(group: list[Line], counted: set[int]) -> ProcessTimes:
-    epochs = [line for line in group if isinstance(line, Epoch)]
+def _times(process: Process, counted: set[int]) -> ProcessTimes:
+    epochs = [each.epoch for each in process.epochs]
     kept = [epoch for epoch in epochs if id(epoch) in counted]
     lost = [epoch for epoch in epochs if id(epoch) not in counted]
-    saves = math.fsum(line.seconds for line in group if isinstance(line, Checkpointed))
+    saves = math.fsum(line.seconds for line in process.lines if isinstance(line, Checkpointed))
     in_epochs = math.fsum(epoch.checkpoint_seconds for epoch in epochs)
-    starts = [line.startup_seconds for line in group if isinstance(line, Started)]
-    ends = [line.program_seconds for line in group if isinstance(line, Stopped)]
     return ProcessTimes(
-        start_up=starts[0] if starts else None,
+        start_up=process.started.startup_seconds if process.started else None,
         first=math.fsum(epoch.train_seconds for epoch in kept if epoch.first),
         steady=math.fsum(epoch.train_seconds for epoch in kept if not epoch.first),
         validation=math.fsum(epoch.validation_seconds for epoch in kept),
         checkpoints=max(saves, in_epochs),
         repeated=math.fsum(epoch.train_seconds + epoch.validation_seconds for epoch in lost),
-        program=ends[-1] if ends else None,
+        program=process.stopped.program_seconds if process.stopped else None,
     )

@@ -17,6 +17,7 @@ from cloudgan.core.cost_report import (
 from cloudgan.cost.billing import bills_of
 from cloudgan.cost.estimate import NOT_MEASURED_THERE, price_run, run_times, usd
 from cloudgan.cost.fees import Fees
+from cloudgan.cost.hints import hints
 from cloudgan.cost.parts import NOBODY_BILLS_IT, own_parts, rented_parts
 from cloudgan.cost.processes import process_times
 
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from cloudgan.core.cost_report import MeasuredRun, OfferThere
+    from cloudgan.core.hint import Hint
     from cloudgan.core.launch import Launch
     from cloudgan.core.price_row import PriceRow
     from cloudgan.core.record import RunRecord
@@ -45,11 +47,13 @@ class Beside(NamedTuple):
         offers: To price it on as if each were as fast as the machine it ran on.
         there: Epochs on offers, by measured runs of the same network.
         measured_runs: Published runs.
+        other_market: Every spot row of a node that may have been paid on demand.
     """
 
     offers: Sequence[PriceRow] = ()
     there: Sequence[OfferThere] = ()
     measured_runs: Sequence[MeasuredRun] = ()
+    other_market: Sequence[PriceRow] = ()
 
 
 def cost_report(
@@ -100,6 +104,8 @@ def cost_report(
         elsewhere=price_run(times, beside.offers, today),
         elsewhere_measured=tuple(beside.there),
         measured_runs=tuple(beside.measured_runs),
+        warnings=record.warnings(),
+        hints=_hints(record, paid, beside.other_market),
         provenance=_provenance(record, times, today),
     )
 
@@ -121,6 +127,15 @@ def _paid_by(bills: Sequence[AttemptBill], row: PriceRow | None) -> tuple[PriceR
         return (row, 1) if row else None
     last = next((bill for bill in reversed(bills) if bill.nodes), None)
     return (last.row, len(last.nodes)) if last and last.row else None
+
+
+def _hints(
+    record: RunRecord, paid: tuple[PriceRow, int] | None, spot_rows: Sequence[PriceRow]
+) -> tuple[Hint, ...]:
+    row, nodes = paid or (None, 1)
+    place = (row.provider, row.node_type, row.region) if row else None
+    spot = [one for one in spot_rows if (one.provider, one.node_type, one.region) == place]
+    return hints(record, row=row, other_market=spot[0] if spot else None, nodes=nodes)
 
 
 def _figures(

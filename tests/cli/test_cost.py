@@ -229,6 +229,29 @@ def test_a_run_without_an_epoch_has_no_cost_per_epoch(write_run, said):
     assert figures["per_million_showers"]["usd"] is None
 
 
+def test_a_doubled_line_counts_once_and_is_told(write_run, said, cloudgan_here):
+    lines = (started(), epoch(0, 20, first=True), epoch(1, 10), epoch(1, 10), stopped(20, 45))
+    run = write_run(*lines)
+    found = said(run, f"--as={OFFER}")
+    steady = next(part for part in found["parts"] if part["name"] == "steady epochs")
+    assert steady["seconds"] == 10
+    assert any("counts once" in warning for warning in found["warnings"])
+    assert "about the record: " in cloudgan_here("cost", run).stdout
+
+
+def test_a_run_that_mostly_starts_gets_a_hint_with_figures_and_a_flag(
+    write_run, cloudgan_here, tmp_path
+):
+    lines = (started(), epoch(0, 30, first=True), epoch(1, 3), stopped(20, 45))
+    slow = lines[1].model_copy(update={"trace_seconds": 27, "samples_per_second": 213})
+    run = write_run(lines[0], slow, *lines[2:])
+    page = tmp_path / "cost.html"
+    done = cloudgan_here("cost", run, f"--as={OFFER}", f"--report={page}")
+    assert "hint: the first epoch dominates: starting and tracing took" in done.stdout
+    assert "--epochs=" in done.stdout
+    assert "What would save money" in page.read_text()
+
+
 @pytest.mark.parametrize("ending", ["html", "md", "csv"])
 def test_the_report_holds_parts_and_offers(write_run, cloudgan_here, tmp_path, ending):
     path = tmp_path / f"cost.{ending}"

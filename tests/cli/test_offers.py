@@ -286,3 +286,17 @@ def test_a_price_that_nobody_confirmed_says_so(offers):
     table = offers_page.table(found, most=1000)
     for one, row in zip(found.offers, table.rows, strict=True):
         assert ("not confirmed" in row[-1]) == (one.confidence == "C")
+
+
+def test_carbon_is_shown_on_request_least_first_and_unknown_says_why(offers, cloudgan_here):
+    found = OffersReport.model_validate(offers("--accelerator=v100"))
+    known = [o.carbon_g_per_epoch for o in found.offers if o.carbon_g_per_epoch is not None]
+    assert known
+    assert all(
+        bool(one.why_carbon_unknown) == (one.carbon_g_per_epoch is None) for one in found.offers
+    )
+    table = offers_page.carbon_table(found, most=1000)
+    shown = [row[2] for row in table.rows]
+    assert shown[: len(known)] == sorted(known)
+    assert set(shown[len(known) :]) <= {None}
+    assert "CO2e" in cloudgan_here("offers", "--accelerator=v100", "--carbon").stdout

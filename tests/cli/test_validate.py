@@ -17,6 +17,16 @@ def test_without_gate_a_bad_verdict_is_told_and_is_no_failure(small_demo, cloudg
     assert "floor" in done.stdout
 
 
+def test_the_verdict_on_the_newest_checkpoint_is_kept_and_that_on_another_is_not(
+    small_demo, cloudgan_here
+):
+    kept = small_demo.run / "verdict.json"
+    said = json.loads(cloudgan_here("validate", small_demo.run, "--json").stdout)
+    assert json.loads(kept.read_text()) == said
+    cloudgan_here("validate", small_demo.run, "--step=0")
+    assert json.loads(kept.read_text()) == said
+
+
 def test_with_gate_a_bad_verdict_ends_with_7_and_names_what_was_missed(small_demo, cloudgan_here):
     done = cloudgan_here("validate", small_demo.run, "--gate", exits=7)
     assert "missed: " in done.stderr

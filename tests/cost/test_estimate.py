@@ -42,7 +42,8 @@ def test_times_are_those_of_the_record(record: RunRecord) -> None:
 def test_a_process_that_never_said_its_end_makes_the_whole_unknown(
     lines: tuple[Line, ...],
 ) -> None:
-    killed = run_times(RunRecord(lines=(lines[0], lines[1], *lines)))
+    earlier = lines[0].model_copy(update={"time": "2026-11-21T11:00:00Z"})
+    killed = run_times(RunRecord(lines=(earlier, *lines)))
     assert killed.program_seconds is None
     assert run_times(RunRecord(lines=lines[:-1])).program_seconds is None
 

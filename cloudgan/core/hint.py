@@ -24,3 +24,13 @@ class Hint(BaseModel):
         description="over all epochs of the run; None: cannot be known, or no price was given",
     )
     flag: Text = Field(description="what to type, or which key of run.yaml to set")
+
+    def describe(self) -> str:
+        """All of it in one line."""
+        saved = []
+        if self.saves_seconds_per_epoch is not None:
+            saved.append(f"{self.saves_seconds_per_epoch:.3g} s per epoch")
+        if self.saves_usd is not None:
+            saved.append(f"{self.saves_usd:.3g} USD")
+        saves = f"; saves {' and '.join(saved)}" if saved else ""
+        return f"{self.title}: {self.figure}{saves}. Try {self.flag}"
