@@ -13,6 +13,7 @@ import numpy as np
 import tensorflow as tf
 
 from cloudgan.core.errors import ConfigError, DataError
+from cloudgan.data.reading_time import ReadingTime
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -35,23 +36,28 @@ def feed(
     replicas: int,
     start_step: int,
     threads: int,
+    reading: ReadingTime | None = None,
 ) -> tf.data.Dataset:
     """Returns the endless dataset of one worker.
 
     Each element is a dict of image (B, X, Y, Z, 1), energy, angle and ecal (B, 1), float32, and step
     and first_row (1,), int64: the row of the global batch where the element begins.
 
-    `training_set` is read in `order` from `start_step` on, by `threads` readers. This worker has `local_replicas` of the job's `replicas`, `worker_first_replica` first.
+    `training_set` is read in `order` from `start_step` on, by `threads` readers, who note
+    their time in `reading`. This worker has `local_replicas` of the job's `replicas`,
+    `worker_first_replica` first.
 
     Raises:
         ConfigError: The replicas do not divide the global batch.
     """
     batch = _share(order.global_batch_size, replicas)
+    clock = reading or ReadingTime()
 
     def read(element: np.int64) -> tuple[np.ndarray[Any, Any], ...]:
         step = start_step + int(element) // local_replicas
         first_row = (worker_first_replica + int(element) % local_replicas) * batch
-        showers = training_set.train_rows(order.rows(step, first_row, batch))
+        with clock.measured():
+            showers = training_set.train_rows(order.rows(step, first_row, batch))
         place = (np.array([step], np.int64), np.array([first_row], np.int64))
         return (showers.image[..., np.newaxis], *showers[1:], *place)
 

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from cloudgan.core.progress import Progress
+    from cloudgan.data.reading_time import ReadingTime
     from cloudgan.training.finishing import Finisher
     from cloudgan.training.gan import Gan
     from cloudgan.training.session import Session
@@ -32,9 +33,11 @@ class Diary:
         gan: Gan,
         finisher: Finisher | None,
         progress: Progress,
+        reading: ReadingTime,
         *,
         began_seconds: float,
     ) -> None:
+        self._reading, self._read_before = reading, 0.0
         self._setting, self._gan, self._progress = setting, gan, progress
         self._finisher = finisher
         self._began_seconds = began_seconds
@@ -51,6 +54,7 @@ class Diary:
 
     def begin(self, session: Session) -> None:
         """Shows the epoch that begins."""
+        self._read_before = self._reading.seconds
         training, order = self._setting.config.training, self._setting.order
         limited = training.max_steps or training.max_seconds
         of = "" if limited else f"/{training.epochs}"
@@ -129,9 +133,11 @@ class Diary:
         """Measures the held-back losses and writes the epoch's line; begins the next."""
         if session.step == session.begun_step:
             return
+        busy = self._reader_busy(session)
         began = time.perf_counter()
         tested = tester() if tester else None
         line = self._epoch_line(session, tested, time.perf_counter() - began)
+        line = line.model_copy(update={"reader_busy": busy})
         self.write(line)
         self._summarise(line)
         if tester and session.epoch < self._setting.config.training.epochs:
@@ -149,6 +155,12 @@ class Diary:
                 message=message,
             )
         )
+
+    def _reader_busy(self, session: Session) -> float | None:
+        if not session.epoch_seconds:
+            return None
+        could = self._setting.numerics.threads * session.epoch_seconds
+        return min(1.0, (self._reading.seconds - self._read_before) / could)
 
     def _epoch_line(self, session: Session, tested: Any, validation_seconds: float) -> record.Epoch:
         order, epoch = self._setting.order, session.begun_epoch

@@ -16,6 +16,7 @@ from cloudgan.core.hardware import this_machine
 from cloudgan.core.provenance import git_commit, versions
 from cloudgan.core.record import Started
 from cloudgan.data.feed import feed, reader_error
+from cloudgan.data.reading_time import ReadingTime
 from cloudgan.training.builtin import run_fit
 from cloudgan.training.checkpoint import restore
 from cloudgan.training.custom import run_custom
@@ -81,7 +82,8 @@ def train(setting: Setting, flag: StopFlag, progress: Progress, *, began_seconds
         global_batch_size=setting.numerics.global_batch_size,
         layer_target=np.array(setting.training_set.summary.layer_fraction),
     )
-    diary = Diary(setting, gan, finisher, progress, began_seconds=began_seconds)
+    reading = ReadingTime()
+    diary = Diary(setting, gan, finisher, progress, reading, began_seconds=began_seconds)
     diary.write(_started(setting, step, time.perf_counter() - began_seconds))
     if setting.saved:
         diary.resumed(*setting.saved)
@@ -99,7 +101,7 @@ def train(setting: Setting, flag: StopFlag, progress: Progress, *, began_seconds
         save=diary.save_session,
         save_due=diary.save_due,
     )
-    return _run_loop(setting, session, diary, _tester(setting, gan_step))
+    return _run_loop(setting, session, diary, reading, _tester(setting, gan_step))
 
 
 def _networks(
@@ -139,7 +141,7 @@ def _finisher(setting: Setting, draws: Draws) -> Finisher | None:
     return Finisher(setting.config.model, draws, setting.training_set.train_rows(rows))
 
 
-def _dataset(setting: Setting, step: int) -> Any:
+def _dataset(setting: Setting, step: int, reading: ReadingTime) -> Any:
     """The global batches from `step` on, each replica with its own rows."""
     return setting.strategy.distribute_datasets_from_function(
         lambda _: feed(
@@ -150,6 +152,7 @@ def _dataset(setting: Setting, step: int) -> Any:
             replicas=setting.numerics.replicas,
             start_step=step,
             threads=setting.numerics.threads,
+            reading=reading,
         )
     )
 
@@ -174,7 +177,9 @@ def _tester(setting: Setting, gan_step: GanStep) -> Any:
     return lambda: test_losses(compiled, dataset, batches)
 
 
-def _run_loop(setting: Setting, session: Session, diary: Diary, tester: Any) -> Outcome:
+def _run_loop(
+    setting: Setting, session: Session, diary: Diary, reading: ReadingTime, tester: Any
+) -> Outcome:
     training = setting.config.training
 
     def finish_epoch(done: Session) -> None:
@@ -186,7 +191,7 @@ def _run_loop(setting: Setting, session: Session, diary: Diary, tester: Any) -> 
             with setting.strategy.scope():
                 _LOOPS[training.loop](
                     session,
-                    _dataset(setting, session.step),
+                    _dataset(setting, session.step, reading),
                     epochs=training.epochs,
                     finish_epoch=finish_epoch,
                 )

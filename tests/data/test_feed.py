@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import itertools
+import time
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ from cloudgan.core.errors import ConfigError
 from cloudgan.data.feed import feed, reader_error
 from cloudgan.data.image_view import ImageView
 from cloudgan.data.order import Order
+from cloudgan.data.reading_time import ReadingTime
 from cloudgan.data.training_set import TrainingSet
 
 pytestmark = pytest.mark.tf
@@ -26,6 +28,17 @@ def shards(tmp_path, public_hdf5, write_shards):
 @pytest.fixture
 def training_set(shards):
     return TrainingSet.open(shards, ImageView((17, 17, 25)), cache="none")
+
+
+class SlowSet:
+    """Showers that lie far away: each batch takes a while, as from a bucket."""
+
+    def __init__(self, training_set):
+        self.view, self._set = training_set.view, training_set
+
+    def train_rows(self, rows):
+        time.sleep(0.1)
+        return self._set.train_rows(rows)
 
 
 def take(training_set, count, *, first=0, local=1, replicas=1, start=0, threads=2):
@@ -135,3 +148,29 @@ def test_a_damaged_record_surfaces_as_a_data_error(shards, training_set):
     assert error is not None
     assert "showers-00001.tfrecord, record" in str(error)
     assert reader_error(ValueError("something else")) is None
+
+
+def test_a_feed_that_is_drained_keeps_its_readers_busy_and_a_full_one_lets_them_rest(training_set):
+    def busy(pause):
+        reading = ReadingTime()
+        order = Order(training_set.train_counts, 3, GLOBAL_BATCH, shards_per_group=2)
+        dataset = feed(
+            SlowSet(training_set),
+            order,
+            worker_first_replica=0,
+            local_replicas=1,
+            replicas=1,
+            start_step=0,
+            threads=2,
+            reading=reading,
+        )
+        elements = iter(dataset)
+        next(elements)
+        before, began = reading.seconds, time.perf_counter()
+        for _ in range(12):
+            time.sleep(pause)
+            next(elements)
+        return (reading.seconds - before) / (2 * (time.perf_counter() - began))
+
+    assert busy(pause=0.0) > 0.7
+    assert busy(pause=0.4) < 0.3
