@@ -24,6 +24,8 @@ PROGRAM = Program(
         "generate": "cloudgan.cli.generate:generate",
         "validate": "cloudgan.cli.validate:validate",
         "cost": "cloudgan.cli.cost:cost",
+        "offers": "cloudgan.cli.offers:offers",
+        "compare": "cloudgan.cli.compare:compare",
         "prices": "cloudgan.cli.prices:prices",
         "schema": "cloudgan.cli.schema:schema",
     },
