@@ -103,14 +103,17 @@ def _fit(csv: Path, predict: str, report: str | None, *, as_json: bool) -> None:
 
     found = fit_and_predict(csv, sizes_to_predict(predict))
     if report is not None:
-        _write(_fit_page(csv, found), report)
+        measured = (size.n for regime in found.fit.regimes for size in regime.sizes)
+        sizes = sorted({*measured, *sizes_to_predict(predict)})
+        _write(_fit_page(csv, found, fit_and_predict(csv, tuple(sizes))), report)
     if as_json:
         show_json(found.model_dump(mode="json"))
         return
     show_table(fit_table(found))
 
 
-def _fit_page(csv: Path, found: FitReport) -> Page:
+def _fit_page(csv: Path, found: FitReport, drawn: FitReport) -> Page:
+    """`drawn` predicts the measured sizes too, so that the line begins where they do."""
     from cloudgan.cli.fit import fit_table
     from cloudgan.reports.page import Page, Section
     from cloudgan.reports.plots import Axis, BandLine, BandPlot, Point, PointSeries
@@ -122,9 +125,9 @@ def _fit_page(csv: Path, found: FitReport) -> Page:
         )
         for regime in found.fit.regimes
     )
-    order = sorted(found.predictions, key=lambda one: one.n)
+    order = drawn.predictions
     line = BandLine(
-        "predicted, with the band of 9 runs in 10",
+        "A/n + C + B log2 n",
         tuple(float(one.n) for one in order),
         tuple(one.seconds for one in order),
         tuple(one.low_seconds for one in order),
@@ -140,7 +143,8 @@ def _fit_page(csv: Path, found: FitReport) -> Page:
         extrapolated_from=max(size.n for regime in found.fit.regimes for size in regime.sizes),
     )
     title = f"Times of {csv.name}, predicted"
-    return Page(title, found.fit.not_in_it, (Section("Scaling", (plot, fit_table(found))),))
+    lead = f"{found.fit.not_in_it[0].upper()}{found.fit.not_in_it[1:]}."
+    return Page(title, lead, (Section("Scaling", (plot, fit_table(found))),))
 
 
 def _write(page: Page, report: str) -> None:

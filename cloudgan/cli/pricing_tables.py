@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from cloudgan.core.fee_row import FeeRow
 from cloudgan.reports.page import Bullets, Page, Paragraph, Section, Table
+from cloudgan.reports.palette import COLOURS
 from cloudgan.reports.plots import Axis, Bar, StackedBars
 
 if TYPE_CHECKING:
@@ -237,15 +238,18 @@ def _offer_cells(
 
 
 def _stacked(report: CostReport, known: list[CostPart]) -> StackedBars:
-    # A part that nobody knows is told beside the bar, and has no length.
-    unknown = tuple(part for part in report.parts if part.usd is None)
-    shown = (*known, *unknown)
+    """The known parts, largest first; more than there are colours for stand together."""
+    parts = sorted(((part.usd or 0.0, part.name) for part in known), reverse=True)
+    parts = [part for part in parts if part[0] > 0]
+    if len(parts) > len(COLOURS):
+        rest = parts[len(COLOURS) - 1 :]
+        parts = [*parts[: len(COLOURS) - 1], (sum(cost for cost, _ in rest), "all other parts")]
     return StackedBars(
         "Where the money went",
         Axis("cost (USD)"),
-        tuple(part.name for part in shown),
-        (Bar(report.run, tuple(part.usd for part in shown), report.basis),),
-        report.total(),
+        tuple(name for _, name in parts),
+        (Bar(report.run, tuple(cost for cost, _ in parts), report.basis),),
+        f"{report.total()}. What is unknown has no length here.",
     )
 
 

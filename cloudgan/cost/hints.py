@@ -135,7 +135,7 @@ def _begin_dominates(run: _Run) -> Hint | None:
     return run.hint(
         "starting again dominates",
         f"{figure}; the process started {processes} times",
-        "fewer stops: a larger --max_seconds or --max_steps, or --spot=never",
+        "fewer stops: a larger --max_seconds or --max_steps, or nodes on demand",
         (total - statistics.median(begins)) / epochs,
     )
 
@@ -222,7 +222,7 @@ def _spot(run: _Run, spot: PriceRow | None, lost_per_node_hour: float) -> Hint |
         f" {share:.0%} less, lost and repeated work included, if {per_node} is lost"
         f" {lost_per_node_hour:.2g} times an hour (assumed); they break even at {most:.2g}",
         saves_usd=share * (usd(work, row, run.nodes) or 0.0),
-        flag="--spot=auto",
+        flag="nodes of `cloudgan offers --market=spot`",
     )
 
 
@@ -246,5 +246,5 @@ def _egress(traffic: Traffic | None) -> Hint | None:
         title="the showers come from another region",
         figure=figure,
         saves_usd=saved,
-        flag=f"--region={traffic.data_region}, or copy the showers to {traffic.node_region} first",
+        flag=f"nodes of `cloudgan offers --region={traffic.data_region}`, or copy the showers to {traffic.node_region} first",
     )

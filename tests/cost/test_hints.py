@@ -301,7 +301,7 @@ def test_showers_from_another_region_are_told_with_their_fee():
     assert hint.title == "the showers come from another region"
     assert "50 GiB at 0.02 USD" in hint.figure
     assert hint.saves_usd == pytest.approx(1.0)
-    assert hint.flag.startswith("--region=eu-west-1")
+    assert "--region=eu-west-1" in hint.flag
 
 
 @pytest.mark.parametrize(
