@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from cloudgan.core.errors import ConfigError
 from cloudgan.core.whole_file import write_whole
-from cloudgan.reports.page import Table, write
-from cloudgan.reports.text_table import csv_text, markdown
+from cloudgan.reports.page import render
+from cloudgan.reports.page_text import page_csv, page_markdown
 
 if TYPE_CHECKING:
     from cloudgan.reports.page import Page
@@ -27,23 +27,17 @@ def check_report(report: str | None) -> None:
     path = Path(report)
     if path.suffix.lower() not in ENDINGS:
         raise ConfigError(f"--report={report}: a report ends in {', '.join(ENDINGS)}")
-    if path.is_dir() or not path.parent.is_dir():
+    if path.is_dir():
+        raise ConfigError(f"--report={report}: this is a folder; name a file")
+    if not path.parent.is_dir():
         raise ConfigError(f"--report={report}: {path.parent} is no folder to write a file into")
 
 
 def write_report_file(page: Page, path: Path) -> None:
-    """Writes a page: as HTML with all it shows, as Markdown or CSV its tables only.
+    """Writes a page: as HTML all it shows, as Markdown its words and tables, as CSV its tables.
 
     Raises:
         DataError: It cannot be written; what stood there is as it was.
     """
-    ending = path.suffix.lower()
-    if ending == ".html":
-        write(page, path)
-        return
-    tables = [
-        block for section in page.sections for block in section.blocks if isinstance(block, Table)
-    ]
-    shown = markdown if ending == ".md" else csv_text
-    head = f"# {page.title}\n\n{page.lead}".strip() + "\n\n" if ending == ".md" else ""
-    write_whole(path, (head + "\n".join(map(shown, tables))).encode())
+    forms = {".html": render, ".md": page_markdown, ".csv": page_csv}
+    write_whole(path, forms[path.suffix.lower()](page).encode(errors="replace"))

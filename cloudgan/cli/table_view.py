@@ -31,30 +31,37 @@ def show_table(table: Table, file: TextIO | None = None) -> None:
 
 
 def rich_table(table: Table) -> rich.table.Table:
-    """Returns the table as rich draws it; no cell is read as rich's markup."""
+    """Returns the table as rich draws it; no text of it is read as markup or as a control."""
     from rich import box
     from rich.table import Table as RichTable
-    from rich.text import Text
 
     drawn = RichTable(
-        title=Text(table.caption) if table.caption else None,
+        title=_plain(table.caption) if table.caption else None,
         title_justify="left",
         title_style="",
         box=box.SIMPLE_HEAD,
         pad_edge=False,
     )
     for side, column in zip(table.alignment(), table.columns, strict=True):
-        drawn.add_column(Text(column), justify="right" if side == "r" else "left", overflow="fold")
+        drawn.add_column(
+            _plain(column), justify="right" if side == "r" else "left", overflow="fold"
+        )
     for row in table.rows:
         drawn.add_row(*map(_text, row))
     return drawn
 
 
 def _text(cell: Cell) -> Text:
+    if is_unknown(cell):
+        return _plain(cell_text(cell), style="dim italic")
+    if isinstance(cell, Mark):
+        return _plain(cell_text(cell), style="green" if cell.passed else "red")
+    return _plain(cell_text(cell))
+
+
+def _plain(text: str, style: str = "") -> Text:
+    """Text that a terminal cannot take for a command: names come from files of others."""
     from rich.text import Text
 
-    if is_unknown(cell):
-        return Text(cell_text(cell), style="dim italic")
-    if isinstance(cell, Mark):
-        return Text(cell_text(cell), style="green" if cell.passed else "red")
-    return Text(cell_text(cell))
+    shown = (c if c.isprintable() or c == "\n" else "\N{REPLACEMENT CHARACTER}" for c in text)
+    return Text("".join(shown), style=style)

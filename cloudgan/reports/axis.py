@@ -85,6 +85,7 @@ def fit(axis: Axis, values: Iterable[float], start: float, end: float, most: int
     low, high = min(held), max(held)
     if axis.from_zero:
         low, high = min(low, 0.0), max(high, 0.0)
+        high = high if high > low else 1.0  # all are zero: no number below it is written
     ticks = linear_ticks(low, high, most)
     return Scale(axis, ticks, ticks[0], ticks[-1], start, end)
 

@@ -11,7 +11,8 @@ from cloudgan.reports.table import Mark, cell_text, is_unknown, number_of
 if TYPE_CHECKING:
     from cloudgan.reports.table import Cell, Table
 
-_LONG = 60  # letters: text that is given a width to fold in
+_MIDDLING = 24  # letters: text that folds on a narrow screen
+_LONG = 60  # letters: text that is given a width to fold in, on any
 
 
 def table_html(table: Table) -> str:
@@ -38,7 +39,8 @@ def table_html(table: Table) -> str:
 
 
 def _cell(cell: Cell, side: str) -> str:
-    long = " long" * (isinstance(cell, str) and len(cell) > _LONG)
+    letters = len(cell) if isinstance(cell, str) else 0
+    long = " long" if letters > _LONG else " middling" if letters > _MIDDLING else ""
     return f'<td class="{side}{long}"{_order(cell)}>{_content(cell)}</td>'
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-_PLAIN_BELOW = 1e4
+_PLAIN_BELOW = 9999.5  # rounded to four digits it would be 1e+04
 _POWERS_FROM = 1e6
 _POWERS_BELOW = 1e-4
 _SUPERSCRIPT = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")

@@ -55,6 +55,8 @@
     const label = make("label", {}, "Filter rows ");
     const field = make("input", { type: "search", autocomplete: "off", spellcheck: "false" });
     const count = make("output", { role: "status" });
+    const caption = table.caption ? table.caption.textContent : "";
+    if (caption) field.setAttribute("aria-label", `Filter rows: ${caption}`);
     label.append(field);
     const texts = new Map(original.map((row) => [
       row, [...row.cells].map((cell) => cell.textContent).join(" ").toLowerCase(),

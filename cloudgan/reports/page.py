@@ -130,7 +130,8 @@ def render(page: Page) -> str:
 
 def write(page: Page, path: Path) -> None:
     """Writes the page; a reader sees the old file or the new one, never half of one."""
-    write_whole(path, render(page).encode())
+    # Names of files may hold bytes that are no text.
+    write_whole(path, render(page).encode(errors="replace"))
 
 
 def _acts(page: Page) -> bool:

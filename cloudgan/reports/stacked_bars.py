@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from cloudgan.reports.axis import fit
 from cloudgan.reports.number import number_text, tick_text
+from cloudgan.reports.palette import COLOURS
 from cloudgan.reports.plot_frame import (
     Entry,
     colour,
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
 _THICK = 18.0
 _STEP = 52.0
 _TOP = 8.0
+_STRIPES = ((), (0.5,), (0.3, 0.7))
+"""Where stripes run, in heights of a bar: once all colours are used, they come again striped."""
 
 
 @dataclass(frozen=True)
@@ -54,7 +57,8 @@ class StackedBars:
     Attributes:
         title: What the plot shows.
         x: Linear axis; bars begin at zero.
-        parts: Names of the parts, in the order of the legend.
+        parts: Names of the parts, in the order of the legend, which leaves out those that no bar
+            shows, since they are zero or unknown.
         bars: From above.
         caption: What the plot says.
     """
@@ -77,8 +81,8 @@ class StackedBars:
     def html(self, name: str) -> str:
         """Returns the figure; `name` is unique in the page."""
         entries = [
-            Entry(number, part, f'<rect width="24" height="12" fill="{colour(number)}"/>')
-            for number, part in enumerate(self.parts)
+            Entry(number, self.parts[part], _swatch(number))
+            for number, part in enumerate(self._drawn_parts())
         ]
         return plot_html(
             name,
@@ -150,24 +154,52 @@ class StackedBars:
             f"{escape(total)}</text></g>"
         )
         begin = 0.0
-        for number, (part, value) in enumerate(zip(self.parts, bar.values, strict=True)):
-            if not value:
-                continue
-            left, right = scale.place(begin), scale.place(begin + value)
-            share = f"{value / bar.known():.1%} of what is known" if bar.known() else ""
-            said = title(
-                f"{bar.label}: {part}",
-                f"{self.x.label}: {number_text(float(value))}",
-                share if None in bar.values else share.removesuffix(" what is known") + " the bar",
-                f"whole bar: {self.total_text(bar)}",
-                bar.detail,
-            )
-            middle = top + 24 + _THICK / 2
-            drawn += (
-                f'<rect class="point part" role="img" data-series="{number}"'
-                f' data-x="{(left + right) / 2:.1f}" data-y="{middle:.1f}" x="{left:.2f}"'
-                f' y="{top + 24:.1f}" width="{right - left:.2f}" height="{_THICK:.1f}"'
-                f' fill="{colour(number)}">{said}</rect>'
-            )
-            begin += value
+        for number, part in enumerate(self._drawn_parts()):
+            value = bar.values[part]
+            if value:
+                left, right = scale.place(begin), scale.place(begin + value)
+                said = self._told(bar, self.parts[part], value)
+                drawn += _part(number, left, right, top + 24, said)
+                begin += value
         return drawn
+
+    def _drawn_parts(self) -> tuple[int, ...]:
+        """Places of those that have a length in any bar."""
+        places = range(len(self.parts))
+        return tuple(n for n in places if any(bar.values[n] for bar in self.bars))
+
+    def _told(self, bar: Bar, part: str, value: float) -> str:
+        whole = "what is known" if None in bar.values else "the bar"
+        return title(
+            f"{bar.label}: {part}",
+            f"{self.x.label}: {number_text(float(value))}",
+            f"{value / bar.known():.1%} of {whole}",
+            f"whole bar: {self.total_text(bar)}",
+            bar.detail,
+        )
+
+
+def _part(number: int, left: float, right: float, top: float, said: str) -> str:
+    rect = (
+        f'<rect class="point part" role="img" data-series="{number}"'
+        f' data-x="{(left + right) / 2:.1f}" data-y="{top + _THICK / 2:.1f}" x="{left:.2f}"'
+        f' y="{top:.1f}" width="{right - left:.2f}" height="{_THICK:.1f}"'
+        f' fill="{colour(number)}">{said}</rect>'
+    )
+    return rect + _stripes(number, left, right, top, _THICK)
+
+
+def _swatch(number: int) -> str:
+    rect = f'<rect width="24" height="12" fill="{colour(number)}"/>'
+    return rect + _stripes(number, 0.0, 24.0, 0.0, 12.0)
+
+
+def _stripes(number: int, left: float, right: float, top: float, height: float) -> str:
+    places = _STRIPES[number // len(COLOURS) % len(_STRIPES)]
+    path = "".join(f"M{left:.2f} {top + height * place:.1f}H{right:.2f}" for place in places)
+    if not path:
+        return ""
+    return (
+        f'<path class="stripe" aria-hidden="true" data-series="{number}"'
+        f' stroke-width="{height / 6:.1f}" d="{path}"/>'
+    )

@@ -41,7 +41,7 @@ class Number:
 
 
 Cell = str | int | float | Mark | Number | None
-"""Of a table: text as it is, booleans as yes and no, numbers with four digits, marks, None as "unknown"."""
+"""Text as it is, booleans as yes and no, numbers with four digits, marks, None as "unknown"."""
 
 UNKNOWN = "unknown"
 
@@ -54,7 +54,8 @@ class Table:
         columns: Heads.
         rows: One cell per column each.
         caption: What the table says.
-        align: One letter per column, ``l`` or ``r``; empty means: columns of numbers to the right.
+        align: One letter per column, ``l`` or ``r``; empty means: columns of numbers to the right,
+            whatever of them is empty or unknown.
         interactive: On a page with script, the reader may sort and filter the rows.
     """
 
@@ -75,8 +76,12 @@ class Table:
         return self.align or "".join(map(self._side, range(len(self.columns))))
 
     def _side(self, column: int) -> str:
-        cells = [row[column] for row in self.rows if row[column] is not None]
-        return "r" if cells and all(isinstance(c, int | float | Number) for c in cells) else "l"
+        cells = [row[column] for row in self.rows if row[column] not in {None, ""}]
+        return "r" if cells and all(map(_is_number, cells)) else "l"
+
+
+def _is_number(cell: Cell) -> bool:
+    return isinstance(cell, int | float | Number) and not isinstance(cell, bool)
 
 
 def cell_text(cell: Cell) -> str:

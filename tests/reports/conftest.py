@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import shutil
 import socket
 import subprocess
@@ -290,9 +291,10 @@ class Browser:
 @pytest.fixture(scope="session")
 def browser(tmp_path_factory):
     """A real browser; tests that need one are skipped where there is none."""
-    program = next(filter(None, map(shutil.which, BROWSERS)), None)
-    if program is None:
-        pytest.skip(f"no browser on PATH: none of {', '.join(BROWSERS)}")
+    named = os.environ.get("CHROME_BIN")
+    program = named or next(filter(None, map(shutil.which, BROWSERS)), None)
+    if program is None or shutil.which(program) is None:
+        pytest.skip(f"no browser: CHROME_BIN={named}, on PATH none of {', '.join(BROWSERS)}")
     found = Browser(program, tmp_path_factory.mktemp("profile"))
     yield found
     found.close()
