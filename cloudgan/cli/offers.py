@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Literal
 from cloudgan.cli.durations import seconds_of
 from cloudgan.cli.output import show_json
 from cloudgan.core.clock import utc_today
+from cloudgan.core.dated_fact import STALE_DAYS
 from cloudgan.core.errors import ConfigError, PlanError
 from cloudgan.cost.catalog import load_catalog
 from cloudgan.cost.choice import Job, candidates, cheapest_of_each, cheapest_within, front
@@ -29,8 +30,6 @@ if TYPE_CHECKING:
     from cloudgan.cost.catalog import Catalog
     from cloudgan.cost.elsewhere import Speeds
     from cloudgan.cost.elsewhere_price import PricedElsewhere
-
-_OLD_DAYS = 90
 
 
 def offers(
@@ -233,10 +232,10 @@ def _report(
         ),
     )
     undated = sum(one.age_days is None for one in found)
-    old = sum(one.age_days is not None and one.age_days > _OLD_DAYS for one in found)
+    old = sum(one.age_days is not None and one.age_days > STALE_DAYS for one in found)
     if undated or old:
         notes.append(
-            f"of {len(found)} prices {undated} are undated and {old} older than {_OLD_DAYS} days;"
+            f"of {len(found)} prices {undated} are undated and {old} older than {STALE_DAYS} days;"
             " `cloudgan prices refresh` asks the clouds"
         )
     notes.append("start of nodes, fetching of data, storage and traffic are not in these figures")

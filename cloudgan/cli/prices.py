@@ -125,7 +125,8 @@ def _age(row: Any, today: dt.date) -> dict[str, Any]:
 
 
 def _stale(rows: tuple[PriceRow, ...], today: dt.date) -> Iterator[str]:
-    from cloudgan.cost.age import STALE_DAYS, is_stale
+    from cloudgan.core.dated_fact import STALE_DAYS
+    from cloudgan.cost.age import is_stale
 
     old = sum(is_stale(row, today) for row in rows)
     yield f"{len(rows)} prices of nodes"

@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
-import datetime as dt
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator
+from pydantic import Field
+
+from cloudgan.core.dated_fact import Date, DatedFact
 
 Market = Literal["on_demand", "spot"]
 Snapshot = Literal["current", "2021"]
 Kind = Literal["node"]  # what else is charged for: core/fee_row.py
-UNKNOWN_DATE = "unknown"
 
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 Text = Annotated[str, Field(min_length=1)]
 
 
-class PriceRow(BaseModel):
+class PriceRow(DatedFact):
     """A line of the catalogue. What a cloud charges for and nobody knows has no line."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     provider: Text
     node_type: Text
@@ -35,7 +33,7 @@ class PriceRow(BaseModel):
         description="what the cloud's own price is for; parts: cores, memory and GPUs apart"
     )
     source: Text
-    date: str = Field(description="when the source says it held, YYYY-MM-DD, or unknown")
+    date: Date
     confidence: Literal["A", "B", "C"] = Field(
         description="A: stands in the source; B: a part is derived; C: the source's was replaced"
     )
@@ -43,21 +41,8 @@ class PriceRow(BaseModel):
     kind: Kind = "node"
     note: str = ""
 
-    @field_validator("date")
-    @classmethod
-    def _is_iso_or_unknown(cls, text: str) -> str:
-        if text != UNKNOWN_DATE and dt.date.fromisoformat(text).isoformat() != text:
-            raise ValueError("write YYYY-MM-DD or unknown")
-        return text
-
     @property
     def row_id(self) -> str:
         """Names this row among all others: kind, provider, node type, region, market, snapshot."""
         place = f"{self.provider}/{self.node_type}/{self.region}/{self.market}"
         return f"{self.kind}/{place}/{self.snapshot}"
-
-    def age_days(self, today: dt.date) -> int | None:
-        """Days since the date of the row; None where that is unknown."""
-        if self.date == UNKNOWN_DATE:
-            return None
-        return (today - dt.date.fromisoformat(self.date)).days

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol
 
-from cloudgan.core.price_row import UNKNOWN_DATE
+from cloudgan.core.dated_fact import STALE_DAYS, UNKNOWN_DATE
 
 if TYPE_CHECKING:
     import datetime as dt
 
-STALE_DAYS = 90
 _AS_OF = "as of: "
 
 

@@ -2,35 +2,15 @@
 
 from __future__ import annotations
 
-import datetime as dt
-from typing import Annotated, Literal
+from typing import Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from pydantic import Field
 
-from cloudgan.core.price_row import UNKNOWN_DATE, Positive, Text
-
-
-def _iso_or_unknown(text: str) -> str:
-    if text != UNKNOWN_DATE and dt.date.fromisoformat(text).isoformat() != text:
-        raise ValueError("write YYYY-MM-DD or unknown")
-    return text
+from cloudgan.core.dated_fact import Date, DatedFact
+from cloudgan.core.price_row import Positive, Text
 
 
-Date = Annotated[str, AfterValidator(_iso_or_unknown)]
-
-
-class _Fact(BaseModel):
-    """Something that a source said on a day."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    def age_days(self, today: dt.date) -> int | None:
-        """Days since the date of the row; None where that is unknown."""
-        date = str(getattr(self, "date", UNKNOWN_DATE))
-        return None if date == UNKNOWN_DATE else (today - dt.date.fromisoformat(date)).days
-
-
-class PowerRow(_Fact):
+class PowerRow(DatedFact):
     """A line of `power.csv`: what one accelerator, or one TPU chip, draws."""
 
     accelerator: Text
@@ -46,7 +26,7 @@ class PowerRow(_Fact):
     note: str = ""
 
 
-class GridRow(_Fact):
+class GridRow(DatedFact):
     """A line of `grid.csv`: carbon of the local grid, nothing bought elsewhere taken off."""
 
     provider: Text

@@ -118,8 +118,10 @@ def number_of(cell: Cell) -> float | None:
         case Mark(passed):
             return None if passed is None else float(passed)
         case Number(value, _):
-            return value
+            return None if value is None else float(value)
         case bool() | str() | None:
             return None
-        case int() | float():
+        case float():
+            return float(cell)  # NumPy's is one too, and does not print like one
+        case int():
             return cell

@@ -3,8 +3,10 @@ from __future__ import annotations
 import csv
 import io
 
+import numpy as np
 import pytest
 
+from cloudgan.reports.html_table import table_html
 from cloudgan.reports.table import Mark, Number, Table
 from cloudgan.reports.text_table import csv_text, markdown, markdown_text
 
@@ -84,3 +86,10 @@ def test_each_row_of_markdown_has_as_many_bars_whatever_stands_in_it():
 )
 def test_markdown_reads_text_as_text(text, plain):
     assert markdown_text(text) == plain
+
+
+def test_numbers_of_numpy_are_numbers_to_programs():
+    half = np.float64(0.5)
+    table = Table(("a", "b"), ((half, Number(half, "a half")),))
+    assert csv_text(table) == "a,b\n0.5,0.5\n"
+    assert table_html(table).count('data-value="0.5"') == 2
