@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from cloudgan.reports.page import write
+from cloudgan.reports.page import Page, Section, Table, write
 
 TABLE = "[data-rows]"
 POINTS = "figure.plot .broad .point"
@@ -51,6 +51,18 @@ def test_a_click_sorts_by_numbers_and_unknown_stays_last_both_ways(page):
     assert column(page, 2) == as_written
 
 
+def test_numbers_of_any_size_and_sign_stand_in_their_order(browser, tmp_path):
+    values = (3e5, -2.0, 1e-7, float("inf"), -10.0, 0.5, "", 2e-8, 45)
+    table = Table(("x",), tuple((value,) for value in values), interactive=True)
+    write(Page("Numbers", sections=(Section("s", (table,)),)), tmp_path / "numbers.html")
+    browser.open(tmp_path / "numbers.html")
+    browser.click(f"{TABLE} th button")
+    ascending = ["-10", "-2", "2e-08", "1e-07", "0.5", "45", "300,000", "inf"]
+    assert column(browser, 1) == [*ascending, ""]
+    browser.click(f"{TABLE} th button")
+    assert column(browser, 1) == [*reversed(ascending), ""]
+
+
 def test_the_keyboard_sorts_too(page):
     page.run(f"document.querySelector('{TABLE} th:nth-child(1) button').focus()")
     page.press("Enter", "\r")
@@ -84,6 +96,7 @@ def test_a_point_under_the_mouse_tells_its_values(page):
     page.point_at(POINTS)
     told = page.run(f"document.querySelector('{POINTS}').ariaLabel")
     assert ", ".join(tip(page)) == told
+    assert page.run("document.querySelectorAll('.point title').length") == 0  # else told twice
     assert "region north-1" in told
 
 

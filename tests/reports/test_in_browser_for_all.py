@@ -147,6 +147,10 @@ def test_the_words_of_a_point_go_when_the_pointer_leaves_and_stay_while_it_is_on
     assert later(page, gone) is False
     page.ask("Input.dispatchMouseEvent", type="mouseMoved", x=2, y=2)
     assert later(page, gone) is True
+    page.point_at("figure.plot .broad .point")
+    assert page.run(f"{tip}.hidden") is False
+    page.ask("Input.dispatchMouseEvent", type="mouseMoved", x=2, y=2)
+    assert later(page, gone) is True
 
 
 @pytest.mark.parametrize("width", [360, 1100])

@@ -136,3 +136,8 @@ def test_the_file_replaces_an_older_one_and_leaves_nothing_beside(tmp_path):
     write(Page("new ✓"), path)
     assert "<h1>new ✓</h1>" in path.read_text(encoding="utf-8")
     assert [file.name for file in path.parent.iterdir()] == ["report.html"]
+
+
+def test_a_name_with_bytes_that_are_no_text_still_gives_a_page(tmp_path):
+    write(Page(b"run-\xff".decode(errors="surrogateescape")), tmp_path / "a.html")
+    assert "<h1>run-?</h1>" in (tmp_path / "a.html").read_text(encoding="utf-8")
