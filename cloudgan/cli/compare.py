@@ -19,7 +19,7 @@ from cloudgan.run_folder import RunFolder
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from cloudgan.reports.page import Table
+    from cloudgan.reports.page import Page, Table
 
 
 def compare(
@@ -45,17 +45,25 @@ def compare(
     if paper:
         compare_paper(report, as_json=json)
         return
-    summaries = [_summary(folder, as_) for folder in _folders(runs or "")]
-    table = runs_table(summaries)
+    summaries = _summaries(_folders(runs or ""), as_)
+    told = tuple(f"{one.run}: {hint.describe()}" for one in summaries for hint in one.hints)
     if report:
-        from cloudgan.reports.page import Page, Section
-
-        title = f"{len(summaries)} runs side by side"
-        write_report_file(Page(title, sections=(Section("Runs", (table,)),)), Path(report))
+        write_report_file(_page(summaries, told), Path(report))
     if json:
         show_json({"runs": [one.model_dump(mode="json") for one in summaries]})
-    else:
-        show_table(table)
+        return
+    show_table(runs_table(summaries))
+    for line in told:
+        print(f"hint for {line}")
+
+
+def _page(summaries: Sequence[RunSummary], told: tuple[str, ...]) -> Page:
+    from cloudgan.reports.page import Bullets, Page, Section
+
+    sections = [Section("Runs", (runs_table(summaries),))]
+    if told:
+        sections.append(Section("What would save money", (Bullets(told),)))
+    return Page(f"{len(summaries)} runs side by side", sections=tuple(sections))
 
 
 def _folders(named: str) -> list[RunFolder]:
@@ -69,8 +77,19 @@ def _folders(named: str) -> list[RunFolder]:
     return [RunFolder(path) for path in dict.fromkeys(paths)]
 
 
-def _summary(folder: RunFolder, offer: str | None) -> RunSummary:
-    return summarise(record.read(folder.record_file), priced(folder, offer=offer).report)
+def _summaries(folders: Sequence[RunFolder], offer: str | None) -> tuple[RunSummary, ...]:
+    """A larger batch is advised by runs of the same network only."""
+    records = [record.read(folder.record_file) for folder in folders]
+    configs = [folder.read_config() for folder in folders]
+    networks = [config.model.networks if config else None for config in configs]
+    return tuple(
+        summarise(
+            own,
+            priced(folder, offer=offer).report,
+            [other for other, name in zip(records, networks, strict=True) if name == network],
+        )
+        for folder, own, network in zip(folders, records, networks, strict=True)
+    )
 
 
 def runs_table(runs: Sequence[RunSummary]) -> Table:

@@ -6,9 +6,13 @@ from typing import TYPE_CHECKING
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from cloudgan.core.price_row import Text
+from cloudgan.core.hint import Hint
+from cloudgan.core.price_row import PriceRow, Text
+from cloudgan.cost.hints_batch import batch_hint
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from cloudgan.core.cost_report import CostReport
     from cloudgan.core.record import RunRecord
 
@@ -34,10 +38,16 @@ class RunSummary(BaseModel):
     known_usd: float = Field(ge=0)
     unknown: tuple[str, ...] = Field(description="parts of the cost that nobody knows")
     total: Text
+    hints: tuple[Hint, ...] = Field(description="what would save money, by all these runs")
 
 
-def summarise(record: RunRecord, report: CostReport) -> RunSummary:
-    """Puts a record and its cost into one line."""
+def summarise(
+    record: RunRecord, report: CostReport, same_network: Sequence[RunRecord] = ()
+) -> RunSummary:
+    """Puts a record and its cost into one line; other runs of its network tell of its batch."""
+    priced_as = next((row for row in report.rows if row.row_id == report.priced_as), None)
+    row = priced_as if isinstance(priced_as, PriceRow) else None
+    batch = batch_hint(record, same_network, row=row)
     started = record.started()
     numerics = started.numerics if started else None
     return RunSummary(
@@ -57,4 +67,5 @@ def summarise(record: RunRecord, report: CostReport) -> RunSummary:
         known_usd=report.totals.known_usd,
         unknown=report.totals.unknown,
         total=report.total(),
+        hints=(*report.hints, *((batch,) if batch else ())),
     )

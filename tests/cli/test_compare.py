@@ -8,8 +8,11 @@ import json
 import pytest
 
 from cloudgan.core import record
+from cloudgan.core.config import RunConfig
 from cloudgan.core.hardware import Hardware
+from cloudgan.core.presets import find_preset
 from cloudgan.core.record import Epoch, Numerics, Started, Stopped
+from cloudgan.run_folder import RunFolder
 
 NOON = "2026-11-21T12:00:00Z"
 OFFER = "gcp/n1-standard-8+1xV100/us-central1/spot"
@@ -27,7 +30,7 @@ NUMERICS = Numerics(
 )
 
 
-def write_run(folder, *, epoch_seconds):
+def write_run(folder, *, epoch_seconds, global_batch_size=64):
     """A run of three epochs, the first of which traced."""
     folder.mkdir(parents=True)
     file = folder / "record.jsonl"
@@ -40,7 +43,7 @@ def write_run(folder, *, epoch_seconds):
             training_showers=640,
             held_back_showers=64,
             hardware=Hardware(processor="a chip", cores=2, memory_gib=4),
-            numerics=NUMERICS,
+            numerics=NUMERICS.model_copy(update={"global_batch_size": global_batch_size}),
             versions={"cloudgan": "1"},
             git_commit=None,
             strategy="mirrored",
@@ -112,6 +115,19 @@ def test_people_get_a_table_and_the_same_rows_as_csv(runs, cloudgan_here, tmp_pa
         rows = list(csv.DictReader(file))
     assert [row["run"] for row in rows] == ["fast", "slow"]
     assert [float(row["s/epoch"]) for row in rows] == [10, 20]
+
+
+def test_a_small_batch_is_told_by_a_faster_run_of_the_same_network_only(tmp_path, cloudgan_here):
+    write_run(tmp_path / "small", epoch_seconds=20)
+    write_run(tmp_path / "large", epoch_seconds=10, global_batch_size=256)
+    done = cloudgan_here("compare", f"{tmp_path}/*", f"--report={tmp_path}/page.html")
+    assert "hint for small: the batch of a replica is small: 32 showers per second" in done.stdout
+    assert "--batch=128" in done.stdout
+    assert "hint for large: the batch" not in done.stdout
+    assert "the batch of a replica is small" in (tmp_path / "page.html").read_text()
+    config = RunConfig(model=find_preset("mini"))
+    RunFolder(tmp_path / "large").write_config(config)
+    assert "the batch of a replica" not in cloudgan_here("compare", f"{tmp_path}/*").stdout
 
 
 @pytest.mark.parametrize(
