@@ -112,7 +112,9 @@ class Attempt(BaseModel):
     )
     cluster: Cluster | None = Field(default=None, description="None: unknown")
     stored_gib_months: float | None = Field(default=None, ge=0, allow_inf_nan=False)
-    egress_gib: float | None = Field(default=None, ge=0, allow_inf_nan=False)
+    egress_gib: float | None = Field(
+        default=None, ge=0, allow_inf_nan=False, description="that left the cloud to the internet"
+    )
 
     @model_validator(mode="after")
     def _knows_what_it_rents(self) -> Self:

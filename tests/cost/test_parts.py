@@ -70,7 +70,8 @@ FEES = Fees(
         fee("control_plane", "GKE standard", 0.1, "hour"),
         fee("system_node", "e2-medium", 0.03, "hour"),
         fee("storage_gib_month", "bucket", 0.02, "gib_month"),
-        fee("egress_gib", "out", 0.12, "gib"),
+        fee("egress_gib", "to another region", 0.02, "gib"),
+        fee("egress_gib", "to the internet", 0.12, "gib"),
     )
 )
 
