@@ -16,8 +16,8 @@ from cloudgan.cost.elsewhere_price import price_elsewhere
 from cloudgan.cost.elsewhere_runs import (
     PAPER_NETWORK,
     PAPER_SHOWERS,
-    measured_run,
     paper_measurements,
+    runs_of_network,
 )
 from cloudgan.cost.spot import Preemption
 
@@ -161,12 +161,9 @@ def _speeds(run: str | None) -> tuple[Speeds, list[str]]:
         raise ConfigError(
             f"{run} has no run.yaml or no start in its record; name a folder of a run"
         )
-    network = config.model.networks
-    found = measured_run(folder.path.name, lines)
-    notes = [f"speed not used: {found}"] if isinstance(found, str) else []
-    own = () if isinstance(found, str) else (found,)
-    paper = paper_measurements() if network == PAPER_NETWORK else ()
-    return speeds(network, started.training_showers, (*own, *paper)), notes
+    found, why = runs_of_network(folder.path.name, lines, config.model.networks)
+    notes = [f"speed not used: {why}"] if why else []
+    return speeds(config.model.networks, started.training_showers, found), notes
 
 
 def _only_measured(rows: Sequence[PriceRow], known: Speeds) -> tuple[PriceRow, ...]:
@@ -188,7 +185,7 @@ def _choice(
     today: dt.date,
     with_ways: bool,
 ) -> Choice:
-    from cloudgan.cli.offers_report import Choice, Unknown, offer_name, way_of
+    from cloudgan.cli.offers_report import Choice, Unknown, way_of
 
     found = candidates(rows, known, job)
     why, chosen = "", None
@@ -196,7 +193,7 @@ def _choice(
         chosen = cheapest_within(found.known, *limits)
     except PlanError as error:
         why = str(error)
-    on_demand = {offer_name(row): row.usd_per_hour for row in catalog.find(market="on_demand")}
+    on_demand = {row.offer: row.usd_per_hour for row in catalog.find(market="on_demand")}
     return Choice(
         epochs=job.epochs,
         deadline_seconds=limits[0],
@@ -210,7 +207,7 @@ def _choice(
             way_of(one, job, on_demand, today)
             for one in (cheapest_of_each(found.known) if with_ways else ())
         ),
-        unknown=tuple(Unknown(offer=offer_name(row), why=reason) for row, reason in found.unknown),
+        unknown=tuple(Unknown(offer=row.offer, why=reason) for row, reason in found.unknown),
     )
 
 

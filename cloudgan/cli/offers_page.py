@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from cloudgan import __version__
 from cloudgan.cli.durations import shown
+from cloudgan.cli.pricing_tables import age
 from cloudgan.cost.carbon import COVERS
 from cloudgan.reports.page import Bullets, Page, Paragraph, Section, Table
 from cloudgan.reports.plots import Axis, Point, PointSeries, Scatter
@@ -228,8 +229,8 @@ def _way_row(way: Way) -> tuple[str | float | None, ...]:
 
 
 def _age(one: Offer) -> str:
-    age = "undated" if one.age_days is None else f"{one.age_days} days ago"
-    return f"{age}, not confirmed" if one.confidence == "C" else age
+    told = age(one.age_days)
+    return f"{told}, not confirmed" if one.confidence == "C" else told
 
 
 def _range(low: float | None, high: float | None) -> str | None:

@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     import datetime as dt
     from collections.abc import Mapping
 
-    from cloudgan.core.price_row import PriceRow
     from cloudgan.cost.choice import Candidate, Job
     from cloudgan.cost.elsewhere import EpochTime
     from cloudgan.cost.elsewhere_price import PricedElsewhere
@@ -116,11 +115,6 @@ class OffersReport(_Part):
     choice: Choice | None
 
 
-def offer_name(row: PriceRow) -> str:
-    """Returns what `--as` takes: cloud/node/region/market."""
-    return f"{row.provider}/{row.node_type}/{row.region}/{row.market}"
-
-
 def offer_of(priced: PricedElsewhere, today: dt.date) -> Offer:
     """Describes an offer."""
     row = priced.row
@@ -128,7 +122,7 @@ def offer_of(priced: PricedElsewhere, today: dt.date) -> Offer:
     seconds = priced.epoch.high_seconds if priced.epoch else None
     carbon = carbon_g_per_epoch(row, seconds, priced.nodes or 1)
     return Offer(
-        offer=offer_name(row),
+        offer=row.offer,
         provider=row.provider,
         node_type=row.node_type,
         region=row.region,
@@ -153,11 +147,11 @@ def offer_of(priced: PricedElsewhere, today: dt.date) -> Offer:
 
 def way_of(one: Candidate, job: Job, on_demand: Mapping[str, float], today: dt.date) -> Way:
     """Describes a candidate; `on_demand` is USD per hour by the offer's name."""
-    other = on_demand.get(offer_name(one.row.model_copy(update={"market": "on_demand"})))
+    other = on_demand.get(one.row.model_copy(update={"market": "on_demand"}).offer)
     is_spot = one.row.market == "spot"
     interval = checkpoint_interval(job.preemption, one.nodes) if is_spot else None
     return Way(
-        offer=offer_name(one.row),
+        offer=one.row.offer,
         nodes=one.nodes,
         accelerators=one.nodes * one.row.accelerator_count,
         low_seconds=one.low_seconds,

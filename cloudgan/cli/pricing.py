@@ -14,7 +14,7 @@ from cloudgan.core.errors import DataError
 from cloudgan.cost.catalog import load_catalog
 from cloudgan.cost.elsewhere import speeds
 from cloudgan.cost.elsewhere_price import price_elsewhere
-from cloudgan.cost.elsewhere_runs import PAPER_NETWORK, measured_run, paper_measurements
+from cloudgan.cost.elsewhere_runs import runs_of_network
 from cloudgan.cost.fees import load_fees
 from cloudgan.cost.offers import offers_for_demo
 from cloudgan.cost.paper import priced_paper_runs
@@ -158,13 +158,11 @@ def _there(
     config, started = folder.read_config(), run.started()
     if started is None:
         return ()
-    own = measured_run(folder.path.name, run)
-    is_paper = config is not None and config.model.preset == PAPER_NETWORK
-    runs = (*(() if isinstance(own, str) else (own,)), *(paper_measurements() if is_paper else ()))
+    network = config.model.networks if config else None
+    runs, _ = runs_of_network(folder.path.name, run, network)
     if not runs:
         return ()
-    network = config.model.networks if config else "of this run"
-    known = speeds(network, started.training_showers, runs)
+    known = speeds(network or "of this run", started.training_showers, runs)
     found = price_elsewhere(catalog.find(), known, run.steady_epoch_seconds())
     return tuple(sorted((_offer_there(one, today) for one in found), key=_dearest_last))
 

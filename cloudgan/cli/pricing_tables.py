@@ -194,7 +194,7 @@ def _by_runs(report: CostReport, most: int | None) -> Table:
         ("offer", "nodes", "s/epoch", "USD/epoch", "low", "high", "grade", "priced", "basis"),
         tuple(
             (
-                f"{one.row.provider}/{one.row.node_type}/{one.row.region}/{one.row.market}",
+                one.row.offer,
                 one.nodes,
                 one.epoch_seconds,
                 one.usd_per_epoch,

@@ -42,7 +42,11 @@ class PriceRow(DatedFact):
     note: str = ""
 
     @property
+    def offer(self) -> str:
+        """What `--as` takes: provider, node type, region, market."""
+        return f"{self.provider}/{self.node_type}/{self.region}/{self.market}"
+
+    @property
     def row_id(self) -> str:
         """Names this row among all others: kind, provider, node type, region, market, snapshot."""
-        place = f"{self.provider}/{self.node_type}/{self.region}/{self.market}"
-        return f"{self.kind}/{place}/{self.snapshot}"
+        return f"{self.kind}/{self.offer}/{self.snapshot}"

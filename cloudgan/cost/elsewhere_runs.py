@@ -37,6 +37,21 @@ def paper_measurements() -> tuple[Measured, ...]:
     )
 
 
+def runs_of_network(
+    name: str, record: RunRecord, network: str | None
+) -> tuple[tuple[Measured, ...], str]:
+    """Returns the measured runs of a run's own network, and why it is none of them itself.
+
+    Args:
+        name: Of the run.
+        record: Its record.
+        network: Such as ``paper``, which the paper's own runs are of; None: not known.
+    """
+    own = measured_run(name, record)
+    paper = paper_measurements() if network == PAPER_NETWORK else ()
+    return (paper, own) if isinstance(own, str) else ((own, *paper), "")
+
+
 def measured_run(name: str, record: RunRecord) -> Measured | str:
     """Returns a record as a measurement, or why it is none, in words."""
     started, epochs = record.started(), record.epochs()
