@@ -60,6 +60,10 @@ class BucketShards:
         content = self._manifest()
         return has_manifest(folder) and (folder / MANIFEST).read_bytes() == content
 
+    def holds(self, folder: Path) -> bool:
+        """Whether this very set is there to its end."""
+        return MANIFEST in self.store.list(MANIFEST) and self.is_in(folder)
+
     def upload(self, folder: Path, progress: Progress) -> None:
         """Puts a local set there; while that lasts, readers find none."""
         manifest = read_manifest(folder)

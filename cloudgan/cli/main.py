@@ -27,6 +27,12 @@ PROGRAM = Program(
         "offers": "cloudgan.cli.offers:offers",
         "compare": "cloudgan.cli.compare:compare",
         "prices": "cloudgan.cli.prices:prices",
+        "plan": "cloudgan.cli.plan:plan",
+        "deploy": "cloudgan.cli.deploy:deploy",
+        "status": "cloudgan.cli.status:status",
+        "logs": "cloudgan.cli.logs:logs",
+        "cancel": "cloudgan.cli.cancel:cancel",
+        "down": "cloudgan.cli.down:down",
         "schema": "cloudgan.cli.schema:schema",
     },
 )

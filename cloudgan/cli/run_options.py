@@ -19,7 +19,7 @@ _ALTERNATIVES = {
 
 
 def resolve(
-    asked: Mapping[str, Any], *, config: str | None, run: str | None
+    asked: Mapping[str, Any], *, config: str | None, run: str | None, fresh: bool = False
 ) -> tuple[RunConfig, RunFolder]:
     """Lays flags over `--config`, or over what the run's folder remembers.
 
@@ -27,6 +27,7 @@ def resolve(
         asked: Values by dotted key; None was not asked.
         config: Path of a run.yaml.
         run: Path of the run's folder.
+        fresh: Leave out what that folder remembers: flags and file say everything.
 
     Raises:
         ConfigError: A file does not parse, or a value is not allowed.
@@ -40,7 +41,7 @@ def resolve(
         )
     folder = RunFolder(run or f"runs/{name}")
     source = config or "the command line"
-    there = folder.read_config()
+    there = None if fresh else folder.read_config()
     if not config and there:
         given, source = there.model_dump(mode="json"), str(folder.config_file)
     if all(asked.get(key) is not None for key in _ALTERNATIVES):

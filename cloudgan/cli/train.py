@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from cloudgan.cli.output import show, shown_progress
 from cloudgan.cli.run_options import resolve
+from cloudgan.cli.shared_flags import with_flags
 from cloudgan.cli.tensorflow_import import import_tensorflow
+from cloudgan.cli.training_flags import training_flags
 from cloudgan.cli.training_showers import as_shards, find_showers
 from cloudgan.core import launch, settings
 from cloudgan.core.errors import ConfigError, Interrupted, TryAgain
@@ -28,69 +30,32 @@ if TYPE_CHECKING:
 _BEGAN = time.perf_counter()
 
 
+@with_flags(training=training_flags)
 def train(
     *,
-    data: str | None = None,
-    preset: str | None = None,
-    config: str | None = None,
     run: str | None = None,
-    epochs: int | None = None,
-    batch: int | None = None,
-    global_batch: int | None = None,
-    loop: Literal["custom", "fit"] | None = None,
     strategy: Literal["auto", "one", "mirrored", "multiworker", "tpu"] | None = None,
     workers: int | None = None,
-    replicas: int | None = None,
-    precision: Literal["float32", "bfloat16", "float64"] | None = None,
-    scale_lr: Literal["none", "linear", "sqrt"] | None = None,
-    seed: int | None = None,
-    max_steps: int | None = None,
-    max_seconds: float | None = None,
     checkpoints: str | None = None,
-    tensorboard: bool = False,
     describe: bool = False,
     json: bool = False,
+    training: tuple[dict[str, Any], str | None] = ({}, None),
 ) -> None:
     """Trains here, and continues by itself where an earlier `train` of the run ended.
 
     Args:
-        data: Showers: HDF5 or TFRecord file, glob, comma list, or a folder from `cloudgan convert`.
-        preset: paper (51x51x25, the published 3DGAN), mini (for laptops), fixed25 or smoke.
-        config: A run.yaml; flags override its keys.
         run: Folder of the run. Default: runs/NAME of the run.yaml, else runs/PRESET.
-        epochs: Passes over the training showers.
-        batch: Showers per replica and step.
-        global_batch: Showers per step of all replicas together, instead of --batch.
-        loop: custom, or fit (Keras drives); both learn the same.
         strategy: auto takes all GPUs of this machine; multiworker joins TF_CONFIG or starts workers.
         workers: Processes to start on this machine, with --strategy=multiworker.
-        replicas: Replicas per process; default one per GPU, one on a CPU.
-        precision: Of the arithmetic; weights stay float32, or float64.
-        scale_lr: Learning rate for larger global batches, with warm-up.
-        seed: Of every random number.
-        max_steps: Stop after this many steps.
-        max_seconds: Stop after this many seconds of training.
         checkpoints: gs://, s3:// or Azure blob URL that gets a copy of each checkpoint.
-        tensorboard: Write TensorBoard summaries into the run's folder.
         describe: Print what would be trained, with parameter counts, and stop.
         json: Print the result as JSON.
+        training: What is trained, from the flags that commands share.
     """
-    asked = {
-        "data.path": data,
-        "model.preset": preset,
-        "training.epochs": epochs,
-        "training.batch_per_replica": batch,
-        "training.global_batch_size": global_batch,
-        "training.loop": loop,
+    asked, config = training
+    asked = asked | {
         "training.strategy": strategy,
         "training.workers": workers,
-        "training.replicas": replicas,
-        "training.precision": precision,
-        "training.scale_lr": scale_lr,
-        "training.seed": seed,
-        "training.max_steps": max_steps,
-        "training.max_seconds": max_seconds,
-        "training.tensorboard": tensorboard or None,
         "checkpoint.url": checkpoints,
     }
     wanted, folder = resolve(asked, config=config, run=run)

@@ -19,3 +19,8 @@ def utc_today() -> date:
 def monotonic_seconds() -> float:
     """Returns seconds that never run backwards; only differences mean something."""
     return time.monotonic()
+
+
+def utc_moment() -> datetime:
+    """Returns now, in UTC, to subtract moments that others wrote."""
+    return datetime.now(tz=UTC)

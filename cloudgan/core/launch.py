@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 FILE_NAME = "launch.json"
 LOCAL = "local"
+UNBILLED = frozenset({LOCAL, "kubernetes", "slurm"})
+"""Machines that somebody has already; `deploy --as=OFFER` says what they are rented as."""
 THIS_MACHINE = "this machine"
 
 
@@ -100,6 +102,7 @@ class Attempt(BaseModel):
     region: str | None = None
     node_type: Text
     market: Market | None = Field(default=None, description="None: not rented")
+    node_count: int | None = Field(default=None, ge=1, description="None: as many as nodes")
     nodes: tuple[Node, ...] = ()
     price_rows: tuple[PriceRow, ...] = Field(default=(), description="those it was chosen by")
     requests: tuple[SentRequest, ...] = ()
@@ -118,7 +121,7 @@ class Attempt(BaseModel):
 
     @model_validator(mode="after")
     def _knows_what_it_rents(self) -> Self:
-        if self.provider != LOCAL and (self.region is None or self.market is None):
+        if self.is_rented and (self.region is None or self.market is None):
             raise ValueError(f"an attempt on {self.provider} needs a region and a market")
         names = [node.name for node in self.nodes]
         if len(set(names)) < len(names):
@@ -130,7 +133,7 @@ class Attempt(BaseModel):
     @property
     def is_rented(self) -> bool:
         """Whether somebody bills it."""
-        return self.provider != LOCAL
+        return self.provider not in UNBILLED
 
     def billed_seconds(self) -> float | None:
         """From the first node up to the last one gone; None while or where it is unknown."""

@@ -87,3 +87,16 @@ def child_environment(**changes: str | None) -> dict[str, str]:
     """Returns this environment with `changes` for a process we start; None removes a variable."""
     environment = {name: value for name, value in os.environ.items() if name not in changes}
     return environment | {name: value for name, value in changes.items() if value is not None}
+
+
+PATH_SEPARATOR = os.pathsep
+
+
+def kubeconfig() -> str:
+    """Returns KUBECONFIG, one or more paths, else the usual place."""
+    return variable("KUBECONFIG") or str(Path.home() / ".kube" / "config")
+
+
+def user_name() -> str:
+    """Returns who is logged in on this machine, as its environment says."""
+    return variable("USER") or variable("LOGNAME") or variable("USERNAME") or "unknown"

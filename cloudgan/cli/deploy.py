@@ -1,0 +1,171 @@
+"""`cloudgan deploy`: the plan, then doing it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from cloudgan.cli.confirmation import confirm
+from cloudgan.cli.launch_flags import launch_flags
+from cloudgan.cli.launch_plan import planned
+from cloudgan.cli.launch_showers import make_ready
+from cloudgan.cli.output import show, shown_progress
+from cloudgan.cli.place import folder_of, open_provider
+from cloudgan.cli.pod_wheels import pod_wheels, upload_wheels
+from cloudgan.cli.run_watch import RunWatch
+from cloudgan.cli.shared_flags import with_flags
+from cloudgan.cli.training_flags import training_flags
+from cloudgan.core import plan as plans
+from cloudgan.core.errors import ConfigError, Interrupted
+from cloudgan.launching.ending import raise_for
+from cloudgan.launching.following import Follower
+from cloudgan.launching.ledger import Ledger
+from cloudgan.launching.results import Results
+from cloudgan.launching.starting import start
+
+if TYPE_CHECKING:
+    from cloudgan.cli.launch_flags import LaunchFlags
+    from cloudgan.core.plan import Plan
+    from cloudgan.core.progress import Progress
+    from cloudgan.launching.provider import Provider
+
+_ASKED_ABOVE_GIB = 5.0
+
+
+@with_flags(training=training_flags, launch=launch_flags)
+def deploy(
+    *,
+    dry_run: bool = False,
+    detach: bool = False,
+    yes: bool = False,
+    json: bool = False,
+    training: tuple[dict[str, Any], str | None] = ({}, None),
+    launch: LaunchFlags | None = None,
+) -> None:
+    """Plans a run, asks, starts it, follows it to its end and brings its results here.
+
+    Given again it follows the same run, or goes on from its last checkpoint; of a finished run it
+    prints the result. Ctrl-C leaves the run alone: `cloudgan status`, `logs`, `cancel` and `down`
+    find it again, from any machine.
+
+    Args:
+        dry_run: Show the plan and stop; the same as `cloudgan plan`.
+        detach: Start it and do not wait.
+        yes: Do not ask.
+        json: Print the result as JSON.
+        training: What is trained, from the flags that commands share.
+        launch: Where, likewise.
+    """
+    assert launch is not None  # noqa: S101  the decorator gives it
+    plan = planned(launch, training, pod_wheels)
+    with shown_progress(as_json=json) as progress:
+        if dry_run:
+            _print(plan, json=json)
+            return
+        _check_data(plan)
+        provider = open_provider(plan.place, progress.say)
+        results = Results.of(plan)
+        if not _is_finished(plan, provider, results):
+            _launch(plan, provider, results, progress, yes=yes, json=json, detach=detach)
+        if results:
+            results.fetch(folder_of(plan))
+    show(_result(plan, detached=detach), as_json=json)
+
+
+def _launch(
+    plan: Plan,
+    provider: Provider,
+    results: Results | None,
+    progress: Progress,
+    *,
+    yes: bool,
+    json: bool,
+    detach: bool,
+) -> None:
+    folder, ledger = folder_of(plan), Ledger(folder_of(plan), plan)
+    if provider.state(plan.run).is_over:
+        for warning in provider.check(plan):
+            progress.say(f"warning: {warning}")
+        plan = plan.model_copy(update={"steps": provider.steps(plan)})
+        if not json:
+            _print(plan, json=False)
+        if plan.place.provider != "local":
+            confirm(_question(plan), yes=yes)
+        make_ready(plan.showers, folder, progress)
+        upload_wheels(plan, progress)
+        if results:
+            results.write_plan(plan)
+        folder.write_config(_as_here(plan))
+        plans.write(folder.path / plans.FILE_NAME, plan)
+    start(plan, provider, ledger, progress.say)
+    if detach:
+        return
+    watch = RunWatch(plan, ledger, results, progress)
+    try:
+        state = Follower(provider, plan, progress.say, watch.see).follow()
+    except KeyboardInterrupt as error:
+        raise Interrupted(
+            f"run {plan.run} goes on without you: `cloudgan status {plan.run}` looks at it,"
+            f" `cloudgan cancel {plan.run}` ends it, `cloudgan down {plan.run}` removes it"
+        ) from error
+    if results:
+        results.fetch(folder)
+    raise_for(state, plan, results.heartbeat() if results else None)
+
+
+def _is_finished(plan: Plan, provider: Provider, results: Results | None) -> bool:
+    """Whether this very run is done: its provider says so, or its store, when that is gone."""
+    if provider.state(plan.run).phase == "finished":
+        there = provider.intent(plan.run)
+        return there is not None and there.spec == plan.spec
+    if provider.intent(plan.run) is not None and not provider.state(plan.run).is_over:
+        return False
+    beat, known = (results.heartbeat(), results.plan()) if results else (None, None)
+    return bool(beat and beat.exit_code == 0 and known and known.spec == plan.spec)
+
+
+def _check_data(plan: Plan) -> None:
+    if not plan.config.data.path:
+        raise ConfigError(
+            "no showers named; give --data=FILE.h5, a folder from `cloudgan convert`, or a bucket."
+            " `cloudgan plan` assumes the paper's where there are none"
+        )
+
+
+def _question(plan: Plan) -> str:
+    showers = plan.showers
+    moved = ""
+    if showers.upload_to and (showers.gib or 0) > _ASKED_ABOVE_GIB:
+        moved = f" and upload {showers.gib:.1f} GiB"
+    ahead = plan.forecast
+    cost = f" for up to {ahead.high_usd:.2f} USD" if ahead.high_usd is not None else ""
+    return f"Start {plan.workers.nodes} workers in {plan.place.describe()}{moved}{cost}?"
+
+
+def _as_here(plan: Plan) -> Any:
+    """The configuration as this machine reads it: with the data's own name."""
+    data = plan.config.data.model_copy(update={"path": plan.showers.source})
+    return plan.config.model_copy(update={"data": data})
+
+
+def _print(plan: Plan, *, json: bool) -> None:
+    if json:
+        show(plan.model_dump(mode="json"), as_json=True)
+        return
+    from cloudgan.cli import plan_view
+
+    for line in plan_view.lines(plan):
+        print(line)
+
+
+def _result(plan: Plan, *, detached: bool) -> dict[str, Any]:
+    folder = folder_of(plan)
+    if detached:
+        return {"run": plan.run, "state": "started", "look": f"cloudgan status {plan.run}"}
+    return {
+        "run": plan.run,
+        "state": "finished",
+        "record": str(folder.record_file),
+        "checkpoints": str(folder.checkpoints),
+        "cost": f"cloudgan cost {folder.path}",
+        "remove": f"cloudgan down {plan.run}",
+    }

@@ -1,0 +1,67 @@
+"""`cloudgan down`: removes what was made for a run, and says what it cost."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from cloudgan.cli.confirmation import confirm
+from cloudgan.cli.output import show, shown_progress
+from cloudgan.cli.place import find_run, folder_of
+from cloudgan.core.clock import utc_moment
+from cloudgan.launching.ledger import Ledger, spent_usd
+from cloudgan.launching.results import Results
+
+
+def down(
+    name: str,
+    *,
+    provider: Literal["kubernetes", "local", "slurm"] | None = None,
+    context: str | None = None,
+    namespace: str | None = None,
+    purge: bool = False,
+    yes: bool = False,
+    json: bool = False,
+) -> None:
+    """Ends a run and removes all that was made for it; given again, it finds nothing and is fine.
+
+    Record and checkpoints stay: in the store until --purge, and in runs/NAME here.
+
+    Args:
+        name: Of the run.
+        provider: Where it is, when it was started elsewhere.
+        context: Of the kubeconfig, likewise.
+        namespace: Of the cluster, likewise.
+        purge: Remove the run's folder in the store too.
+        yes: Do not ask, where --purge would.
+        json: Print the result as JSON.
+    """
+    with shown_progress(as_json=json) as progress:
+        plan, opened = find_run(
+            name, provider=provider, context=context, namespace=namespace, say=progress.say
+        )
+        ledger, results = Ledger(folder_of(plan), plan), Results.of(plan)
+        if purge and results:
+            confirm(f"Remove all checkpoints and logs of {plan.run} in {plan.store}?", yes=yes)
+        ledger.see(opened.state(plan.run))
+        progress.start(f"removing {plan.run}")
+        removed = []
+        for what in opened.remove(plan.run):
+            progress.say(f"gone: {what}")
+            removed.append(what)
+        ledger.see(opened.state(plan.run))
+        if results and not purge:
+            results.fetch(folder_of(plan))
+        purged = results.purge() if results and purge else 0
+    found: dict[str, Any] = {"run": plan.run, "removed": removed, "purged_files": purged}
+    if plan.price:
+        found["usd"] = round(spent_usd(ledger.read(), utc_moment().timestamp()), 4)
+    if json:
+        show(found, as_json=True)
+        return
+    print(f"{plan.run}: {len(removed)} removed" if removed else f"{plan.run}: nothing was left")
+    if purged:
+        print(f"{purged} files removed from {plan.store}")
+    if "usd" in found:
+        print(
+            f"it cost about {found['usd']:.2f} USD; `cloudgan cost runs/{plan.run}` tells the parts"
+        )

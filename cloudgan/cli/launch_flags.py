@@ -1,0 +1,141 @@
+"""Where and on what a run is launched: the flags that `plan` and `deploy` share."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from cloudgan.cli.durations import seconds_of
+from cloudgan.core.errors import ConfigError
+
+ProviderFlag = Literal["kubernetes", "local", "slurm"]
+
+
+@dataclass(frozen=True)
+class LaunchFlags:
+    """What was asked, checked as far as no file and no network is needed.
+
+    Attributes:
+        accelerator: Name and number in each node, such as ("v100", 8); None: no accelerator.
+        gang_timeout_seconds: For all workers to be up.
+        node_selector: Labels that nodes must have.
+        offer: What a node is rented as.
+    """
+
+    provider: ProviderFlag
+    name: str | None
+    nodes: int
+    accelerator: tuple[str, int] | None
+    cpus: float | None
+    memory_gib: float | None
+    context: str | None
+    namespace: str | None
+    queue: str | None
+    service_account: str | None
+    node_selector: dict[str, str]
+    store: str | None
+    image: str | None
+    secrets: tuple[str, ...]
+    offer: str | None
+    budget_usd: float | None
+    max_hours: float
+    gang_timeout_seconds: float
+
+
+def launch_flags(
+    *,
+    provider: ProviderFlag = "local",
+    name: str | None = None,
+    nodes: int = 1,
+    accelerator: str | None = None,
+    cpus: float | None = None,
+    memory_gib: float | None = None,
+    context: str | None = None,
+    namespace: str | None = None,
+    queue: str | None = None,
+    service_account: str | None = None,
+    node_selector: str | None = None,
+    store: str | None = None,
+    image: str | None = None,
+    secrets: str | None = None,
+    as_: str | None = None,
+    budget_usd: float | None = None,
+    max_hours: float = 24.0,
+    gang_timeout: str = "20m",
+) -> LaunchFlags:
+    """Returns what was asked.
+
+    Args:
+        provider: kubernetes (any cluster of your kubeconfig), slurm, or local (processes here).
+        name: Of the run and of all that is made for it; a DNS label. Default: PRESET-DIGITS.
+        nodes: How many; one worker on each.
+        accelerator: NAME or NAME:COUNT in each node, such as v100:8.
+        cpus: Cores of each worker. Default: 4, or 8 for each accelerator; locally all, shared.
+        memory_gib: Memory of each worker. Default: 8, or 16 for each accelerator.
+        context: Of the kubeconfig. Default: its current one.
+        namespace: Of the cluster. Default: cloudgan.
+        queue: Of Kueue, or a partition of Slurm.
+        service_account: Of the pods, where the store's rights hang on one.
+        node_selector: Labels of the nodes, such as pool=gpu,disk=ssd.
+        store: gs://, s3:// or Azure blob URL, or pvc:CLAIM, for checkpoints, logs and data.
+        image: Container that has cloudgan. Default: TensorFlow's public one, and wheels.
+        secrets: Names of Kubernetes secrets whose keys become variables of the pods.
+        as_: Offer whose price a node has, such as gcp/n1-standard-8+1xV100/us-central1/spot.
+        budget_usd: Most that the run may cost, all attempts together; needs --as.
+        max_hours: The job ends by itself after this time.
+        gang_timeout: Time in which all workers must be up, such as 20m.
+
+    Raises:
+        ConfigError: A value is not possible.
+    """
+    if nodes < 1:
+        raise ConfigError(f"--nodes={nodes}: a run needs at least one node")
+    for flag, value in (
+        ("--cpus", cpus),
+        ("--memory_gib", memory_gib),
+        ("--max_hours", max_hours),
+        ("--budget_usd", budget_usd),
+    ):
+        if value is not None and value <= 0:
+            raise ConfigError(f"{flag}={value:g} must be above zero")
+    return LaunchFlags(
+        provider=provider,
+        name=name,
+        nodes=nodes,
+        accelerator=_accelerator(accelerator),
+        cpus=cpus,
+        memory_gib=memory_gib,
+        context=context,
+        namespace=namespace,
+        queue=queue,
+        service_account=service_account,
+        node_selector=_labels(node_selector),
+        store=store,
+        image=image,
+        secrets=tuple(filter(None, (secrets or "").split(","))),
+        offer=as_,
+        budget_usd=budget_usd,
+        max_hours=max_hours,
+        gang_timeout_seconds=seconds_of(gang_timeout, "--gang_timeout"),
+    )
+
+
+def _accelerator(text: str | None) -> tuple[str, int] | None:
+    if text is None:
+        return None
+    name, colon, count = text.partition(":")
+    if not name or (colon and not (count.isdigit() and int(count))):
+        raise ConfigError(
+            f"--accelerator={text} must be NAME or NAME:COUNT, such as v100 or v100:8"
+        )
+    return name, int(count) if colon else 1
+
+
+def _labels(text: str | None) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for part in filter(None, (text or "").split(",")):
+        key, equals, value = part.partition("=")
+        if not key or not equals:
+            raise ConfigError(f"--node_selector={text}: write label=value, parted by commas")
+        found[key] = value
+    return found

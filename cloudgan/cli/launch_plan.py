@@ -1,0 +1,202 @@
+"""From flags to a plan: what `plan` shows and `deploy` does."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from cloudgan.cli.launch_showers import PAPER_SHOWERS, look_at
+from cloudgan.cli.place import NAMESPACE, RUNS, find_place
+from cloudgan.cli.run_options import resolve
+from cloudgan.core import launch, settings
+from cloudgan.core.clock import utc_moment
+from cloudgan.core.errors import ConfigError
+from cloudgan.core.hardware import this_machine
+from cloudgan.core.labels import checked_name, spec_digits
+from cloudgan.core.plan import Place, Plan, Workers
+from cloudgan.cost.catalog import is_of, load_catalog
+from cloudgan.cost.elsewhere import speeds
+from cloudgan.cost.elsewhere_runs import PAPER_NETWORK, paper_measurements
+from cloudgan.kubernetes.manifests import CLAIM
+from cloudgan.launching.ledger import spent_usd
+from cloudgan.planning.planning import Asked, make_plan
+from cloudgan.run_folder import RunFolder
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from cloudgan.cli.launch_flags import LaunchFlags
+    from cloudgan.core.config import RunConfig
+    from cloudgan.core.plan import Showers, Step, Wheel
+    from cloudgan.core.price_row import PriceRow
+
+PUBLIC_IMAGE = "tensorflow/tensorflow:2.21.0"
+_CORES, _CORES_PER_ACCELERATOR = 4, 8
+_GIB, _GIB_PER_ACCELERATOR = 8.0, 16.0
+
+
+def planned(
+    flags: LaunchFlags,
+    training: tuple[dict[str, Any], str | None],
+    wheels: Callable[[], tuple[Wheel, ...]],
+) -> Plan:
+    """Returns the plan of what was asked.
+
+    Args:
+        flags: Where and on what.
+        training: What, as `training_flags` returns it.
+        wheels: Finds what pods without cloudgan in their image must install.
+
+    Raises:
+        ConfigError: Something asked is not possible; nothing was started.
+        BudgetError: The budget does not suffice.
+    """
+    _check_fit(flags)
+    price = load_catalog().row(flags.offer) if flags.offer else None
+    workers = _workers(flags, price)
+    config = _config(flags, training, workers)
+    place = _place(flags)
+    folder = RunFolder(RUNS / config.name)
+    store = flags.store or _own_store(place, folder)
+    moves = place.provider != "local"
+    showers = look_at(config.data.path, store, moves=moves)
+    config = _for_workers(config, showers, store, workers)
+    asked = Asked(
+        config=config,
+        place=place,
+        workers=workers,
+        store=store,
+        store_port=_store_port(store),
+        showers=showers,
+        owner=settings.user_name(),
+        max_hours=flags.max_hours,
+        gang_timeout_seconds=flags.gang_timeout_seconds,
+        budget_usd=flags.budget_usd,
+        spent_usd=_spent(folder),
+        price=price,
+        wheels=wheels() if workers.image == PUBLIC_IMAGE else (),
+    )
+    network = config.model.networks
+    known = paper_measurements() if network == PAPER_NETWORK else ()
+    model = speeds(network, showers.records or PAPER_SHOWERS, known)
+    return make_plan(asked, model, _requests(place), utc_moment())
+
+
+def _check_fit(flags: LaunchFlags) -> None:
+    only_on_clusters = {
+        "--context": flags.context,
+        "--namespace": flags.namespace,
+        "--image": flags.image,
+        "--service_account": flags.service_account,
+        "--node_selector": flags.node_selector,
+        "--secrets": flags.secrets,
+    }
+    if flags.provider != "kubernetes":
+        given = [name for name, value in only_on_clusters.items() if value]
+        if given:
+            raise ConfigError(
+                f"{' and '.join(given)} mean something on a cluster only; add"
+                f" --provider=kubernetes, which --provider={flags.provider} is not"
+            )
+    elif not flags.store:
+        raise ConfigError(
+            "the pods of a cluster keep checkpoints, logs and data in a store: give"
+            " --store=gs://BUCKET/prefix, s3://, an Azure blob URL, or pvc:CLAIM"
+        )
+    elif flags.store.startswith(CLAIM) and not flags.image:
+        raise ConfigError(
+            f"--store={flags.store}: only pods can write there, so nobody could bring them their"
+            " wheels; give an --image that has cloudgan (deploy/Dockerfile makes one)"
+        )
+
+
+def _workers(flags: LaunchFlags, price: PriceRow | None) -> Workers:
+    accelerator, count = flags.accelerator or (None, 0)
+    if price and flags.accelerator is None and price.accelerator_count:
+        accelerator, count = price.accelerator, price.accelerator_count
+    if price and accelerator and not is_of(price, accelerator):
+        raise ConfigError(
+            f"--as={flags.offer} has {price.accelerator_count} x {price.accelerator}, and"
+            f" --accelerator={accelerator} was asked; they must agree"
+        )
+    cpus, memory_gib = flags.cpus, flags.memory_gib
+    if flags.provider == "local":
+        machine = this_machine()
+        cpus = cpus or max(1, machine.cores // flags.nodes)
+        memory_gib = memory_gib or max(1.0, round((machine.memory_gib or _GIB) / flags.nodes, 1))
+    return Workers(
+        nodes=flags.nodes,
+        accelerator=accelerator,
+        accelerators_per_node=count,
+        cpus=cpus or (_CORES_PER_ACCELERATOR * count or _CORES),
+        memory_gib=memory_gib or (_GIB_PER_ACCELERATOR * count or _GIB),
+        node_selector=flags.node_selector,
+        image=(flags.image or PUBLIC_IMAGE + ("-gpu" if count else ""))
+        if flags.provider == "kubernetes"
+        else None,
+        secrets=flags.secrets,
+    )
+
+
+def _config(
+    flags: LaunchFlags, training: tuple[dict[str, Any], str | None], workers: Workers
+) -> RunConfig:
+    asked, file = training
+    asked = asked | {
+        "training.strategy": "multiworker" if workers.nodes > 1 else None,
+        "training.workers": workers.nodes if workers.nodes > 1 else None,
+        "training.threads": max(1, int(workers.cpus)),
+    }
+    name = flags.name
+    if name is None:
+        config, _ = resolve(asked, config=file, run=None, fresh=True)
+        digits = spec_digits(config.mathematics() | {"nodes": workers.nodes})[:6]
+        name = f"{config.model.preset}-{digits}"
+    config, _ = resolve(asked, config=file, run=str(RUNS / checked_name(name)), fresh=True)
+    return config
+
+
+def _for_workers(config: RunConfig, showers: Showers, store: str, workers: Workers) -> RunConfig:
+    """The configuration as the workers read it: data where they find them, and no local folder."""
+    del store, workers
+    path = showers.upload_to or config.data.path
+    return config.model_copy(update={"data": config.data.model_copy(update={"path": path})})
+
+
+def _place(flags: LaunchFlags) -> Place:
+    place = find_place(flags.provider, flags.context, flags.namespace)
+    return place.model_copy(update={"queue": flags.queue, "service_account": flags.service_account})
+
+
+def _own_store(place: Place, folder: RunFolder) -> str:
+    if place.provider == "local":
+        return str((folder.path / "store").resolve())
+    raise ConfigError(f"--provider={place.provider} needs --store=FOLDER that all nodes share")
+
+
+def _store_port(store: str) -> int:
+    """Stores of one's own, such as MinIO, listen where AWS_ENDPOINT_URL says."""
+    from urllib.parse import urlsplit
+
+    endpoint = settings.variable("AWS_ENDPOINT_URL_S3") or settings.variable("AWS_ENDPOINT_URL")
+    if not store.startswith("s3://") or not endpoint:
+        return 443
+    found = urlsplit(endpoint)
+    return found.port or (80 if found.scheme == "http" else 443)
+
+
+def _spent(folder: RunFolder) -> float:
+    path = folder.launch_file
+    return spent_usd(launch.read(path), utc_moment().timestamp()) if path.exists() else 0.0
+
+
+def _requests(place: Place) -> Callable[[Plan], tuple[Step, ...]]:
+    if place.provider == "kubernetes":
+        from cloudgan.providers.kubernetes.requests import steps
+
+        return steps
+    from cloudgan.providers.local.requests import steps as local_steps
+
+    return local_steps
+
+
+__all__ = ["NAMESPACE", "PUBLIC_IMAGE", "planned"]

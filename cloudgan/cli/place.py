@@ -1,0 +1,113 @@
+"""From a provider's name to the provider, and from a run's name to where it is."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from cloudgan.core import plan as plans
+from cloudgan.core.errors import ConfigError, UnknownNameError
+from cloudgan.core.labels import checked_name
+from cloudgan.core.plan import Place
+from cloudgan.run_folder import RunFolder
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from cloudgan.core.plan import Plan
+    from cloudgan.launching.provider import Provider
+
+RUNS = Path("runs")
+NAMESPACE = "cloudgan"
+
+
+def open_provider(place: Place, say: Callable[[str], None] = lambda _: None) -> Provider:
+    """Opens the provider of a place; a cluster is not asked anything yet.
+
+    Raises:
+        ConfigError: It needs what is not installed, or a context that is not there.
+        CredentialsError: Its login is not possible.
+    """
+    if place.provider == "kubernetes":
+        from cloudgan.kubernetes.access import connect
+        from cloudgan.kubernetes.api import ClusterApi
+        from cloudgan.providers.kubernetes.provider import KubernetesProvider
+
+        api = ClusterApi(connect(place.context), say=say)
+        return KubernetesProvider(api, place.namespace or NAMESPACE)
+    if place.provider == "slurm":
+        raise ConfigError("--provider=slurm is not there yet")
+    from cloudgan.providers.local.provider import LocalProvider
+
+    return LocalProvider(RUNS)
+
+
+def find_place(
+    provider: str | None = None, context: str | None = None, namespace: str | None = None
+) -> Place:
+    """Returns a place from flags; a cluster's context is looked up in the kubeconfig.
+
+    Raises:
+        ConfigError: There is no such context.
+    """
+    if provider != "kubernetes":
+        return Place(provider="slurm" if provider == "slurm" else "local")
+    from cloudgan.kubernetes.access import find_context
+
+    found = find_context(context)
+    return Place(
+        provider="kubernetes",
+        context=found.name,
+        server=found.server,
+        namespace=namespace or NAMESPACE,
+    )
+
+
+def find_run(
+    name: str,
+    *,
+    provider: str | None = None,
+    context: str | None = None,
+    namespace: str | None = None,
+    say: Callable[[str], None] = lambda _: None,
+) -> tuple[Plan, Provider]:
+    """Finds a run: as flags say, else as its folder here remembers.
+
+    Args:
+        name: Of the run, or its folder.
+        provider: Where it is; None: look into runs/NAME.
+        context: Of the kubeconfig.
+        namespace: Of the cluster.
+        say: Is told when a cluster is away.
+
+    Raises:
+        ConfigError: No such run is known; says how to name its place.
+    """
+    run = checked_name(Path(name).name)
+    remembered = RUNS / run / plans.FILE_NAME
+    if provider is None and context is None and namespace is None and remembered.exists():
+        plan = plans.read(remembered)
+        return plan, open_provider(plan.place, say)
+    if provider is None and context is None and namespace is None:
+        known = [path.parent.name for path in RUNS.glob(f"*/{plans.FILE_NAME}")]
+        if known:
+            raise UnknownNameError("run", run, known)
+        raise ConfigError(
+            f"no run {run} was started from this folder; where is it? Give --provider=kubernetes"
+            " with --context and --namespace, or go to the folder that holds runs/"
+        )
+    place = find_place(provider or "kubernetes", context, namespace)
+    opened = open_provider(place, say)
+    found = opened.intent(run)
+    if found is None:
+        there = opened.runs()
+        if there:
+            raise UnknownNameError(f"run in {place.describe()}", run, there)
+        raise ConfigError(f"there is no run {run} in {place.describe()}, nor any other")
+    # The context that reaches the cluster from here, which may be called otherwise elsewhere.
+    return found.model_copy(update={"place": place}), opened
+
+
+def folder_of(plan: Plan) -> RunFolder:
+    """Returns the folder here that keeps a copy of what a run left."""
+    return RunFolder(RUNS / plan.run)

@@ -1,0 +1,71 @@
+"""`cloudgan plan`: what `deploy` would do, without doing anything."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import yaml
+
+from cloudgan.cli.launch_flags import launch_flags
+from cloudgan.cli.launch_plan import planned
+from cloudgan.cli.output import show_json
+from cloudgan.cli.pod_wheels import pod_wheels
+from cloudgan.cli.shared_flags import with_flags
+from cloudgan.cli.training_flags import training_flags
+from cloudgan.core.errors import ConfigError
+from cloudgan.core.whole_file import write_whole
+from cloudgan.kubernetes.manifests import PLAN_PLACEHOLDER
+
+if TYPE_CHECKING:
+    from cloudgan.cli.launch_flags import LaunchFlags
+    from cloudgan.core.plan import Plan
+
+
+@with_flags(training=training_flags, launch=launch_flags)
+def plan(
+    *,
+    output: str | None = None,
+    json: bool = False,
+    training: tuple[dict[str, Any], str | None] = ({}, None),
+    launch: LaunchFlags | None = None,
+) -> None:
+    """Shows what `deploy` with the same flags would make, how long it takes and what it costs.
+
+    Speaks to no cluster and no cloud, needs no login, and spends nothing.
+
+    Args:
+        output: Folder that gets plan.json and what `kubectl apply -f FOLDER` takes.
+        json: Print the plan as JSON.
+        training: What is trained, from the flags that commands share.
+        launch: Where, likewise.
+    """
+    assert launch is not None  # noqa: S101  the decorator gives it
+    from cloudgan.cli import plan_view
+
+    made = planned(launch, training, pod_wheels)
+    if output:
+        _write(made, Path(output))
+    if json:
+        show_json(made.model_dump(mode="json"))
+        return
+    for line in plan_view.lines(made):
+        print(line)
+    if output:
+        print(f"written to {output}")
+
+
+def _write(made: Plan, folder: Path) -> None:
+    if made.place.provider != "kubernetes":
+        raise ConfigError("--output writes manifests, which --provider=kubernetes has")
+    folder.mkdir(parents=True, exist_ok=True)
+    write_whole(folder / "plan.json", made.model_dump_json(indent=2).encode())
+    for number, step in enumerate(made.steps):
+        body = step.body
+        if not isinstance(body, dict):
+            continue
+        data = body.get("data")
+        if isinstance(data, dict) and data.get("plan.json") == PLAN_PLACEHOLDER:
+            body = body | {"data": data | {"plan.json": made.model_dump_json()}}
+        name = f"{number}-{str(body['kind']).lower()}.yaml"
+        write_whole(folder / name, yaml.safe_dump(body, sort_keys=False).encode())

@@ -1,0 +1,77 @@
+"""A plan for people: what will run, where, how long, for how much, and what will be made."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from cloudgan.cli.durations import shown
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from cloudgan.core.plan import Forecast, Plan, Showers
+
+
+def lines(plan: Plan) -> Iterator[str]:
+    """Yields the plan, line by line."""
+    yield f"run        {plan.run} ({plan.config.model.preset}, {plan.config.training.epochs} epochs)"
+    yield f"where      {plan.place.describe()}"
+    if plan.place.server:
+        yield f"           {plan.place.server}"
+    yield f"workers    {_workers(plan)}"
+    if plan.workers.image:
+        how = f", installs {len(plan.wheels)} wheels" if plan.wheels else ""
+        yield f"image      {plan.workers.image}{how}"
+    yield f"store      {plan.store}"
+    yield f"data       {_showers(plan.showers)}"
+    yield f"takes      {_time(plan.forecast)}"
+    yield f"costs      {_cost(plan)}"
+    limits = plan.limits
+    yield (
+        f"ends       by itself after {shown(limits.deadline_seconds)} ({limits.deadline_why}); all"
+        f" workers must be up within {shown(limits.gang_timeout_seconds)}"
+    )
+    yield "makes"
+    for step in plan.steps:
+        yield f"  {step.ensure:<34} {step.operation}"
+    for warning in plan.warnings:
+        yield f"warning: {warning}"
+
+
+def _workers(plan: Plan) -> str:
+    workers = plan.workers
+    each = f"{workers.cpus:g} cores, {workers.memory_gib:g} GiB"
+    if workers.accelerators_per_node:
+        each = f"{workers.accelerators_per_node} x {workers.accelerator}, {each}"
+    return f"{workers.nodes} x ({each})"
+
+
+def _showers(showers: Showers) -> str:
+    if showers.records is None:
+        return showers.source
+    about = "" if showers.gib_is_exact else "about "
+    text = f"{showers.records} showers, {about}{showers.gib:.3g} GiB as shards, of {showers.source}"
+    if showers.upload_to is None:
+        return text
+    made = "converted and uploaded" if showers.convert else "uploaded"
+    cost = "unknown cost" if showers.usd is None else f"{showers.usd:.2f} USD"
+    minutes = shown(60 * (showers.minutes or 0))
+    return f"{text}; {made} once to {showers.upload_to} ({minutes} at 100 Mbit/s, {cost})"
+
+
+def _time(ahead: Forecast) -> str:
+    if ahead.low_seconds is None or ahead.high_seconds is None:
+        return f"unknown: {ahead.why_unknown}"
+    low, high = shown(ahead.low_seconds), shown(ahead.high_seconds)
+    band = low if low == high else f"{low} to {high}"
+    return f"{band} for {ahead.epochs} epochs ({ahead.grade}: {ahead.basis})"
+
+
+def _cost(plan: Plan) -> str:
+    ahead, price = plan.forecast, plan.price
+    if price is None:
+        return "nothing that cloudgan knows of; name what the nodes are rented as with --as=OFFER"
+    rate = f"{price.usd_per_hour * plan.workers.nodes:.2f} USD per hour, {price.offer}"
+    if ahead.low_usd is None or ahead.high_usd is None:
+        return f"unknown in all ({ahead.why_unknown}); {rate}"
+    return f"{ahead.low_usd:.2f} to {ahead.high_usd:.2f} USD ({rate}, price of {price.date})"

@@ -1,0 +1,60 @@
+"""Flags that several commands take, written once: `train`, `plan` and `deploy` ask alike."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from typing import TYPE_CHECKING, Any, get_type_hints
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+def with_flags(
+    **groups: Callable[..., Any],
+) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Gives a command the flags of other functions.
+
+    Args:
+        **groups: By the name of the command's parameter that gets the result: a function whose
+            keyword-only parameters become flags of the command, with their help, and which is
+            called with what was given for them.
+
+    Returns:
+        A decorator. The shared flags come first in the command's help.
+    """
+
+    def wrap(command: Callable[..., None]) -> Callable[..., None]:
+        taken = {name: tuple(inspect.signature(group).parameters) for name, group in groups.items()}
+
+        @functools.wraps(command)
+        def call(*arguments: Any, **values: Any) -> None:
+            for name, group in groups.items():
+                given = {key: values.pop(key) for key in taken[name] if key in values}
+                values[name] = group(**given)
+            command(*arguments, **values)
+
+        own = [p for p in inspect.signature(command).parameters.values() if p.name not in groups]
+        shared = [p for g in groups.values() for p in inspect.signature(g).parameters.values()]
+        placed = [p for p in own if p.kind is not p.KEYWORD_ONLY]
+        named = [p for p in own if p.kind is p.KEYWORD_ONLY]
+        hints = get_type_hints(command)
+        for group in groups.values():
+            hints |= get_type_hints(group)
+        call.__signature__ = inspect.Signature([*placed, *shared, *named])  # type: ignore[attr-defined]
+        call.__annotations__ = {p.name: hints[p.name] for p in (*own, *shared)}
+        call.__doc__ = _joined([command, *groups.values()])
+        del call.__wrapped__  # whoever reads the signature must not look behind it
+        return call
+
+    return wrap
+
+
+def _joined(functions: list[Callable[..., Any]]) -> str:
+    """The first one's text, and the flags' help of all."""
+    docs = [inspect.getdoc(function) or "" for function in functions]
+    text, _, own = docs[0].partition("\nArgs:\n")
+    others = [doc.partition("\nArgs:\n")[2].partition("\n\n")[0] for doc in docs[1:]]
+    own, _, rest = own.partition("\n\n")
+    items = "\n".join(part.rstrip("\n") for part in (own, *others) if part.strip())
+    return f"{text}\nArgs:\n{items}\n\n{rest}".rstrip() + "\n"

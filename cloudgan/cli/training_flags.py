@@ -1,0 +1,61 @@
+"""What is trained and how: the flags that `train`, `plan` and `deploy` share."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+
+def training_flags(
+    *,
+    data: str | None = None,
+    preset: str | None = None,
+    config: str | None = None,
+    epochs: int | None = None,
+    batch: int | None = None,
+    global_batch: int | None = None,
+    loop: Literal["custom", "fit"] | None = None,
+    replicas: int | None = None,
+    precision: Literal["float32", "bfloat16", "float64"] | None = None,
+    scale_lr: Literal["none", "linear", "sqrt"] | None = None,
+    seed: int | None = None,
+    max_steps: int | None = None,
+    max_seconds: float | None = None,
+    checkpoint_every_steps: int | None = None,
+    tensorboard: bool = False,
+) -> tuple[dict[str, Any], str | None]:
+    """Returns what was asked, by the dotted keys of run.yaml, and the run.yaml that was named.
+
+    Args:
+        data: Showers: HDF5 or TFRecord file, glob, comma list, or a folder from `cloudgan convert`.
+        preset: paper (51x51x25, the published 3DGAN), mini (for laptops), fixed25 or smoke.
+        config: A run.yaml; flags override its keys.
+        epochs: Passes over the training showers.
+        batch: Showers per replica and step.
+        global_batch: Showers per step of all replicas together, instead of --batch.
+        loop: custom, or fit (Keras drives); both learn the same.
+        replicas: Replicas per process; default one per GPU, one on a CPU.
+        precision: Of the arithmetic; weights stay float32, or float64.
+        scale_lr: Learning rate for larger global batches, with warm-up.
+        seed: Of every random number.
+        max_steps: Stop after this many steps.
+        max_seconds: Stop after this many seconds of training.
+        checkpoint_every_steps: Save after this many steps, beside every five minutes.
+        tensorboard: Write TensorBoard summaries into the run's folder.
+    """
+    asked = {
+        "data.path": data,
+        "model.preset": preset,
+        "training.epochs": epochs,
+        "training.batch_per_replica": batch,
+        "training.global_batch_size": global_batch,
+        "training.loop": loop,
+        "training.replicas": replicas,
+        "training.precision": precision,
+        "training.scale_lr": scale_lr,
+        "training.seed": seed,
+        "training.max_steps": max_steps,
+        "training.max_seconds": max_seconds,
+        "training.tensorboard": tensorboard or None,
+        "checkpoint.every_steps": checkpoint_every_steps,
+    }
+    return asked, config

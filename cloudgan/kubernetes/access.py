@@ -1,0 +1,146 @@
+"""From a kubeconfig and a context to a client that renews its token by itself."""
+
+from __future__ import annotations
+
+import importlib
+import shutil
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import yaml
+
+from cloudgan.core import settings
+from cloudgan.core.errors import ConfigError, CredentialsError, UnknownNameError
+
+if TYPE_CHECKING:
+    from kubernetes.client import ApiClient
+
+_KNOWN_PLUGINS = {
+    "gke-gcloud-auth-plugin": "gcloud components install gke-gcloud-auth-plugin",
+    "aws": "pip install awscli",
+    "aws-iam-authenticator": "see https://docs.aws.amazon.com/eks/latest/userguide/install-aws-iam-authenticator.html",
+    "kubelogin": "az aks install-cli",
+}
+
+
+class Context(NamedTuple):
+    """A context of a kubeconfig, as far as a plan may show it.
+
+    Attributes:
+        name: Of the context.
+        server: Address of the cluster's API.
+        namespace: That it names; None where it names none.
+    """
+
+    name: str
+    server: str
+    namespace: str | None
+
+
+def find_context(name: str | None) -> Context:
+    """Looks a context up in the kubeconfig, without speaking to the cluster.
+
+    Args:
+        name: Of the context; None takes the current one.
+
+    Raises:
+        ConfigError: There is no kubeconfig, or it names no current context.
+        UnknownNameError: It has no such context.
+        CredentialsError: It logs in by a program that is not installed.
+    """
+    files, content = _kubeconfig()
+    contexts = {one["name"]: one.get("context") or {} for one in content["contexts"]}
+    name = name or content["current-context"]
+    if not name:
+        raise ConfigError(
+            f"{files} names no current context; give --context=NAME. Known:"
+            f" {', '.join(sorted(contexts)) or 'none'}"
+        )
+    if name not in contexts:
+        raise UnknownNameError(f"context of {files}", name, contexts)
+    context = contexts[name]
+    clusters = {one["name"]: one.get("cluster") or {} for one in content["clusters"]}
+    users = {one["name"]: one.get("user") or {} for one in content["users"]}
+    _check_plugin(users.get(context.get("user"), {}), name)
+    server = str(clusters.get(context.get("cluster"), {}).get("server", ""))
+    if not server:
+        raise ConfigError(f"context {name!r} of {files} names no cluster with an address")
+    return Context(name, server, context.get("namespace"))
+
+
+def connect(context: str | None) -> ApiClient:
+    """Makes a client for a context; its token is renewed when it expires.
+
+    Raises:
+        ConfigError: The kubeconfig cannot be used, or the client is not installed.
+        CredentialsError: Its login gave no token.
+    """
+    found = find_context(context)
+    try:
+        config: Any = importlib.import_module("kubernetes.config")
+    except ImportError as error:
+        raise ConfigError(
+            "a cluster needs Kubernetes' client, which is not installed; type: pip install"
+            " 'cloudgan[kubernetes]'"
+        ) from error
+    files, _ = _kubeconfig()
+    try:
+        client: ApiClient = config.new_client_from_config(config_file=files, context=found.name)
+    except config.ConfigException as error:
+        raise ConfigError(f"{files}: {error}") from error
+    _check_login(client, found.name, files)
+    return client
+
+
+def _kubeconfig() -> tuple[str, dict[str, Any]]:
+    """The kubeconfig's files, parted as the client takes them, and what they say together."""
+    files = settings.kubeconfig()
+    known: dict[str, Any] = {"contexts": [], "clusters": [], "users": [], "current-context": None}
+    found = False
+    for path in map(Path, filter(None, files.split(settings.PATH_SEPARATOR))):
+        if not path.exists():
+            continue
+        found = True
+        try:
+            content = yaml.safe_load(path.read_text(encoding="utf-8")) or {}
+        except (OSError, yaml.YAMLError, UnicodeDecodeError) as error:
+            raise ConfigError(f"kubeconfig {path}: cannot be read ({error})") from error
+        if not isinstance(content, dict):
+            raise ConfigError(f"kubeconfig {path}: holds no clusters and contexts")
+        known["current-context"] = known["current-context"] or content.get("current-context")
+        for kind in ("contexts", "clusters", "users"):
+            known[kind] += content.get(kind) or []
+    if not found:
+        raise ConfigError(
+            f"no kubeconfig at {files}; set KUBECONFIG to one, or let --provider=local train on"
+            " this machine"
+        )
+    return files, known
+
+
+def _check_plugin(user: dict[str, Any], context: str) -> None:
+    command = (user.get("exec") or {}).get("command")
+    if not command or shutil.which(command):
+        return
+    name = Path(command).name
+    how = _KNOWN_PLUGINS.get(name)
+    hint = str((user["exec"]).get("installHint") or "").strip().splitlines()
+    type_next = f"; type: {how}" if how else f"; {hint[0]}" if hint else ""
+    raise CredentialsError(
+        f"context {context!r} logs in by the program {command!r}, which is not on the PATH"
+        f"{type_next}"
+    )
+
+
+def _check_login(client: ApiClient, context: str, files: str) -> None:
+    """The client only logs what a plugin did wrong, and would go on without a login."""
+    _, content = _kubeconfig()
+    wanted = next(one["context"] for one in content["contexts"] if one["name"] == context)
+    users = {one["name"]: one.get("user") or {} for one in content["users"]}
+    plugin = (users.get(wanted.get("user"), {}).get("exec") or {}).get("command")
+    configuration = client.configuration
+    if plugin and not (configuration.api_key or configuration.cert_file):
+        raise CredentialsError(
+            f"{plugin!r}, by which context {context!r} of {files} logs in, gave no token; run it"
+            " yourself to see why"
+        )

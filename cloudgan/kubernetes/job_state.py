@@ -1,0 +1,173 @@
+"""What a Job and its pods say, as the state of a run and one sentence."""
+
+from __future__ import annotations
+
+import datetime as dt
+from typing import TYPE_CHECKING, Any, Final
+
+from cloudgan.core.run_state import RunState, WorkerState
+from cloudgan.kubernetes.manifests import TRAINER
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from cloudgan.core.run_state import Cause, Phase, WorkerPhase
+
+    Object = Mapping[str, Any]
+
+INDEX: Final = "batch.kubernetes.io/job-completion-index"
+NO_PROGRESS: Final = 76
+_TRIED_AGAIN: Final = (75, 137, 143)
+
+_PULL = {"ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull"}
+_SETUP = {"CreateContainerConfigError", "CreateContainerError", "RunContainerError"}
+_PHASES: Final[dict[str, WorkerPhase]] = {
+    "Running": "running",
+    "Succeeded": "done",
+    "Failed": "failed",
+}
+
+
+def run_state(job: Object | None, pods: Iterable[Object], now: dt.datetime) -> RunState:
+    """Returns how a run is doing.
+
+    Args:
+        job: The Job; None where there is none.
+        pods: Those that carry the run's label.
+        now: For how long something has been as it is.
+    """
+    workers = _workers(pods, now)
+    if job is None:
+        return RunState("stopped" if workers else "absent", workers)
+    status = job.get("status") or {}
+    began = status.get("startTime")
+    for condition in status.get("conditions") or ():
+        if condition.get("status") != "True":
+            continue
+        at = condition.get("lastTransitionTime")
+        if condition["type"] == "Complete":
+            return RunState(
+                "finished", workers, began=began, ended=status.get("completionTime") or at
+            )
+        if condition["type"] in ("Failed", "FailureTarget"):
+            why, cause = _why_failed(job, condition, workers)
+            ended = at if condition["type"] == "Failed" else None
+            return RunState("failed", workers, why, cause, began, ended)
+    why, cause = _worst(workers)
+    return RunState(_phase(job, workers), workers, why, cause, began)
+
+
+def _phase(job: Object, workers: Sequence[WorkerState]) -> Phase:
+    wanted = int(job["spec"]["completions"])
+    if job["spec"].get("suspend"):
+        return "waiting"
+    up = sum(one.phase in ("running", "done") for one in workers)
+    if up == wanted:
+        return "running"
+    return "waiting" if all(one.phase == "waiting" for one in workers) else "starting"
+
+
+def _workers(pods: Iterable[Object], now: dt.datetime) -> tuple[WorkerState, ...]:
+    by_index: dict[int, list[Object]] = {}
+    for pod in pods:
+        index = (pod["metadata"].get("annotations") or {}).get(INDEX)
+        if index is not None:
+            by_index.setdefault(int(index), []).append(pod)
+    return tuple(_worker(index, by_index[index], now) for index in sorted(by_index))
+
+
+def _worker(index: int, pods: list[Object], now: dt.datetime) -> WorkerState:
+    """The newest pod of a rank speaks for it; what an older one died of is kept if it tells more."""
+    *older, pod = sorted(pods, key=lambda one: str(one["metadata"].get("creationTimestamp", "")))
+    status = pod.get("status") or {}
+    phase: WorkerPhase = _PHASES.get(status.get("phase", ""), "waiting")
+    if pod["metadata"].get("deletionTimestamp"):
+        phase = "stopping"
+    elif phase == "waiting" and pod["spec"].get("nodeName"):
+        phase = "starting"
+    why, cause = _why(pod)
+    for one in older:
+        if not cause and _why(one)[1] == "memory":
+            why, cause = _why(one)
+    since = _since(pod)
+    seconds = (now - since).total_seconds() if since else None
+    node = str(pod["spec"].get("nodeName") or "")
+    return WorkerState(index, phase, node, len(older), why, cause, seconds)
+
+
+def _why(pod: Object) -> tuple[str, Cause]:
+    status = pod.get("status") or {}
+    for condition in status.get("conditions") or ():
+        if condition.get("type") == "PodScheduled" and condition.get("status") == "False":
+            return str(condition.get("message") or condition.get("reason") or ""), "placement"
+    for each in (
+        *(status.get("initContainerStatuses") or ()),
+        *(status.get("containerStatuses") or ()),
+    ):
+        found = _why_container(each)
+        if found[0]:
+            return found
+    for condition in status.get("conditions") or ():
+        if condition.get("type") == "DisruptionTarget" and condition.get("status") == "True":
+            return f"taken away: {condition.get('message') or condition.get('reason')}", ""
+    return str(status.get("message") or ""), ""
+
+
+def _why_container(status: Object) -> tuple[str, Cause]:
+    state = status.get("state") or {}
+    waiting, ended = state.get("waiting") or {}, state.get("terminated") or {}
+    reason = waiting.get("reason", "")
+    said = " ".join(str(waiting.get("message") or reason).split())
+    if reason in _PULL:
+        return f"image {status.get('image')} cannot be pulled ({said})", "image"
+    if reason in _SETUP:
+        return f"its container cannot be made ({said})", "configuration"
+    if ended.get("reason") == "OOMKilled":
+        return "it needed more memory than its limit (OOMKilled)", "memory"
+    return _why_ended(str(status.get("name")), int(ended.get("exitCode") or 0))
+
+
+def _why_ended(container: str, code: int) -> tuple[str, Cause]:
+    if not code:
+        return "", ""
+    if container != TRAINER:
+        return f"its init container {container} ended with exit code {code}", "program"
+    if code == NO_PROGRESS:
+        return "three restarts brought no newer checkpoint (exit code 76)", "no progress"
+    return f"it ended with exit code {code}", "" if code in _TRIED_AGAIN else "program"
+
+
+def _why_failed(
+    job: Object, condition: Object, workers: Sequence[WorkerState]
+) -> tuple[str, Cause]:
+    reason, said = condition.get("reason", ""), condition.get("message", "")
+    if reason == "DeadlineExceeded":
+        return f"its deadline of {job['spec'].get('activeDeadlineSeconds')} s is over", "deadline"
+    why, cause = _worst(workers)
+    if cause:
+        return why, cause
+    return f"{reason}: {said}", "program"
+
+
+_GRAVEST: Final[tuple[Cause, ...]] = (
+    *("no progress", "memory", "image", "configuration", "program", "placement"),
+)
+
+
+def _worst(workers: Iterable[WorkerState]) -> tuple[str, Cause]:
+    known = [one for one in workers if one.cause in _GRAVEST]
+    if not known:
+        return "", ""
+    worst = min(known, key=lambda one: (_GRAVEST.index(one.cause), one.index))
+    return f"worker {worst.index}: {worst.why}", worst.cause
+
+
+def _since(pod: Object) -> dt.datetime | None:
+    status = pod.get("status") or {}
+    text = status.get("startTime") or pod["metadata"].get("creationTimestamp")
+    return moment(text) if text else None
+
+
+def moment(text: str) -> dt.datetime:
+    """Reads a time as Kubernetes writes it."""
+    return dt.datetime.fromisoformat(text)

@@ -1,0 +1,177 @@
+"""The manifests of a run: k8s/ as it stands, one overlay for each thing asked for, and the leaves."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import yaml
+
+from cloudgan import assets
+from cloudgan.kubernetes.overlay import base, merged
+
+if TYPE_CHECKING:
+    from cloudgan.core.plan import Plan
+
+CLAIM = "pvc:"
+"""How --store names a persistent volume claim."""
+CLAIM_FOLDER = "/cloudgan/store"
+TRAINER = "trainer"
+PLAN_PLACEHOLDER = "<this plan>"
+QUEUE_LABEL = "kueue.x-k8s.io/queue-name"
+
+_HTTPS = 443
+_PORT = 2222
+
+
+def manifests(plan: Plan, *, gang: bool = False) -> tuple[dict[str, Any], ...]:
+    """Returns what a run consists of, in the order in which it is created.
+
+    Args:
+        plan: What is wanted; its steps are not looked at.
+        gang: Whether the cluster places all pods of a job together or none.
+    """
+    return (
+        _owned(_config_map(plan), plan),
+        _owned(_network_policy(plan), plan),
+        _owned(_service(plan), plan),
+        _owned(job(plan, gang=gang), plan),
+    )
+
+
+def namespace(plan: Plan) -> dict[str, Any]:
+    """Returns the namespace, which no run owns."""
+    body = base("namespace")
+    body["metadata"]["name"] = plan.place.namespace
+    return body
+
+
+def job(plan: Plan, *, gang: bool = False) -> dict[str, Any]:
+    """Returns the Indexed Job."""
+    body, workers = base("job"), plan.workers
+    wanted = {
+        "accelerator": workers.accelerators_per_node > 0,
+        "claim": plan.store.startswith(CLAIM),
+        "queue": plan.place.queue is not None,
+        "gang": gang,
+    }
+    for name, is_wanted in wanted.items():
+        body = merged(body, base(f"overlays/{name}")) if is_wanted else body
+    spec: dict[str, Any] = body["spec"]
+    spec |= {"completions": workers.nodes, "parallelism": workers.nodes}
+    spec["activeDeadlineSeconds"] = plan.limits.deadline_seconds
+    if plan.place.queue:
+        body["metadata"]["labels"][QUEUE_LABEL] = plan.place.queue
+    if gang:
+        spec["scheduling"]["schedulingPolicy"]["gang"]["minCount"] = workers.nodes
+    _fill_pod(spec["template"], plan)
+    return body
+
+
+def trainer(job_body: dict[str, Any]) -> dict[str, Any]:
+    """Returns the container that trains, of a job's manifest."""
+    containers = job_body["spec"]["template"]["spec"]["containers"]
+    found: dict[str, Any] = next(one for one in containers if one["name"] == TRAINER)
+    return found
+
+
+def store_in_pod(store: str) -> str:
+    """Returns the store's address as a pod sees it."""
+    return CLAIM_FOLDER if store.startswith(CLAIM) else store
+
+
+def run_yaml(plan: Plan) -> str:
+    """Returns the run.yaml that the pods read."""
+    text: str = yaml.safe_dump(plan.config.model_dump(mode="json"), sort_keys=False)
+    return text
+
+
+def _fill_pod(template: dict[str, Any], plan: Plan) -> None:
+    pod, workers = template["spec"], plan.workers
+    template["metadata"]["labels"] |= plan.labels().as_dict()
+    pod["subdomain"] = plan.run
+    pod["terminationGracePeriodSeconds"] = workers.grace_seconds
+    if workers.node_selector:
+        pod["nodeSelector"] = dict(workers.node_selector)
+    if plan.place.service_account:
+        pod["serviceAccountName"] = plan.place.service_account
+    term = pod["affinity"]["podAntiAffinity"]["preferredDuringSchedulingIgnoredDuringExecution"][0]
+    term["podAffinityTerm"]["labelSelector"]["matchLabels"] = {"cloudgan-run": plan.run}
+    for volume in pod["volumes"]:
+        if volume["name"] == "config":
+            volume["configMap"]["name"] = plan.run
+        if volume["name"] == "store":
+            volume["persistentVolumeClaim"]["claimName"] = plan.store.removeprefix(CLAIM)
+    if not plan.wheels:
+        _use_own_image(pod)
+    for container in (*pod.get("initContainers", ()), *pod["containers"]):
+        _fill_container(container, plan)
+
+
+def _fill_container(container: dict[str, Any], plan: Plan) -> None:
+    workers = plan.workers
+    if workers.image:
+        container["image"] = workers.image
+    values = {
+        "CLOUDGAN_RUN": plan.run,
+        "CLOUDGAN_WORLD": str(workers.nodes),
+        "CLOUDGAN_PEERS": f"{plan.run}-{{index}}.{plan.run}:{_PORT}",
+        "CLOUDGAN_STORE": store_in_pod(plan.store),
+    }
+    for variable in container["env"]:
+        variable["value"] = values.get(variable["name"], variable["value"])
+    if workers.secrets:
+        container["envFrom"] = [{"secretRef": {"name": name}} for name in workers.secrets]
+    if container["name"] != TRAINER:
+        return
+    amounts = {"cpu": _quantity(workers.cpus), "memory": f"{round(workers.memory_gib * 1024)}Mi"}
+    if workers.accelerators_per_node:
+        amounts["nvidia.com/gpu"] = str(workers.accelerators_per_node)
+    container["resources"] = {"limits": amounts, "requests": dict(amounts)}
+
+
+def _use_own_image(pod: dict[str, Any]) -> None:
+    """An image that has cloudgan needs no wheels."""
+    pod.pop("initContainers", None)
+    pod["volumes"] = [one for one in pod["volumes"] if one["name"] != "site"]
+    for container in pod["containers"]:
+        container["volumeMounts"] = [m for m in container["volumeMounts"] if m["name"] != "site"]
+        container["env"] = [one for one in container["env"] if one["name"] != "PYTHONPATH"]
+
+
+def _config_map(plan: Plan) -> dict[str, Any]:
+    body = base("configmap")
+    body["data"] = {"run.yaml": run_yaml(plan), "plan.json": PLAN_PLACEHOLDER}
+    if plan.wheels:
+        lines = [f"{one.file_name} {one.sha256} {one.bytes}\n" for one in plan.wheels]
+        body["data"]["wheels.txt"] = "".join(lines)
+        body["data"]["fetch_wheels.py"] = assets.read_text("k8s/fetch_wheels.py")
+    return body
+
+
+def _network_policy(plan: Plan) -> dict[str, Any]:
+    body = base("networkpolicy")
+    own = {"matchLabels": {"cloudgan-run": plan.run}}
+    spec: dict[str, Any] = body["spec"]
+    spec["podSelector"] = own
+    spec["ingress"][0]["from"][0]["podSelector"] = own
+    spec["egress"][0]["to"][0]["podSelector"] = own
+    if plan.store_port != _HTTPS:
+        spec["egress"].append({"ports": [{"protocol": "TCP", "port": plan.store_port}]})
+    return body
+
+
+def _service(plan: Plan) -> dict[str, Any]:
+    body = base("service")
+    body["spec"]["selector"] = {"cloudgan-run": plan.run}
+    return body
+
+
+def _owned(body: dict[str, Any], plan: Plan) -> dict[str, Any]:
+    metadata = body["metadata"]
+    metadata |= {"name": plan.run, "namespace": plan.place.namespace}
+    metadata["labels"] |= plan.labels().as_dict()
+    return body
+
+
+def _quantity(cpus: float) -> str:
+    return f"{cpus:g}" if cpus == int(cpus) else f"{round(cpus * 1000)}m"

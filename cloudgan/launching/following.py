@@ -1,0 +1,123 @@
+"""Follows a run to its end, and ends what would wait in vain."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final
+
+from cloudgan.core.clock import monotonic_seconds
+from cloudgan.core.errors import CapacityError, LaunchError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from cloudgan.core.plan import Plan
+    from cloudgan.core.run_state import RunState
+    from cloudgan.launching.provider import Provider
+
+IMAGE_SECONDS: Final = 30.0
+"""How long an image may fail to be pulled; a registry that hiccups is forgiven that long."""
+_LOOK_EVERY_SECONDS: Final = 5.0
+
+
+@dataclass
+class Follower:
+    """Looks at one run until it is over.
+
+    Attributes:
+        provider: Where it is.
+        plan: What was meant.
+        say: Is told each change in one line.
+        seen: Is given each state, to show or to note it.
+        image_seconds: See `IMAGE_SECONDS`.
+    """
+
+    provider: Provider
+    plan: Plan
+    say: Callable[[str], None]
+    seen: Callable[[RunState], None]
+    image_seconds: float = IMAGE_SECONDS
+
+    def __post_init__(self) -> None:
+        self._began = monotonic_seconds()
+        self._stuck_since: float | None = None
+        self._were_all_up = False
+        self._told: dict[str, str] = {}
+
+    def follow(self) -> RunState:
+        """Returns the state in which the run is over.
+
+        Raises:
+            LaunchError: It could never run, and was ended: image, memory, configuration.
+            CapacityError: Not all workers came up in time, and it was ended.
+        """
+        while True:
+            state = self.provider.state(self.plan.run)
+            self._tell(state)
+            self.seen(state)
+            if state.is_over:
+                return self._at_rest(state)
+            self._were_all_up |= state.phase == "running"
+            self._end_if_hopeless(state)
+            self._end_if_late(state)
+            self.provider.wait_for_change(self.plan.run, _LOOK_EVERY_SECONDS)
+
+    def _at_rest(self, state: RunState) -> RunState:
+        """A Job is failed before its last pod is gone; what is told then is worth waiting for."""
+        return state if state.ended or state.phase != "failed" else replace(state, ended=None)
+
+    def _tell(self, state: RunState) -> None:
+        wanted = self.plan.workers.nodes
+        up = state.count("running", "done")
+        lines = {"phase": f"{state.phase}: {up} of {wanted} workers up"}
+        if state.why:
+            lines["why"] = state.why
+        for worker in state.workers:
+            if worker.replaced:
+                why = f" ({worker.why})" if worker.why else ""
+                lines[f"worker {worker.index}"] = f"worker {worker.index} was replaced{why}"
+                self._told.setdefault(f"worker {worker.index}", "")
+        for key, line in lines.items():
+            if self._told.get(key) != line:
+                self._told[key] = line
+                self.say(line)
+
+    def _end_if_hopeless(self, state: RunState) -> None:
+        if state.cause == "memory":
+            memory = self.plan.workers.memory_gib
+            self._end(
+                f"{state.why}; its limit is {memory:g} GiB. Give --memory_gib={2 * memory:g}, or a"
+                " smaller --batch"
+            )
+        if state.cause not in ("image", "configuration"):
+            self._stuck_since = None
+            return
+        if self._stuck_since is None:
+            self._stuck_since = monotonic_seconds()
+        if monotonic_seconds() - self._stuck_since >= self.image_seconds:
+            hint = (
+                "correct --image, or name a pull secret of its registry on the service account"
+                if state.cause == "image"
+                else "a secret that --secrets names may be missing"
+            )
+            self._end(f"{state.why}; {hint}")
+
+    def _end_if_late(self, state: RunState) -> None:
+        limit = self.plan.limits.gang_timeout_seconds
+        late = monotonic_seconds() - self._began >= limit
+        if self._were_all_up or not late or state.phase == "running":
+            return
+        up = state.count("running", "done")
+        self.provider.stop(self.plan.run)
+        raise CapacityError(
+            f"only {up} of {self.plan.workers.nodes} workers came up within {limit:.0f} s"
+            f" ({state.why or 'nobody says why'}), so all were ended: none bills any more. Try"
+            f" again later, with fewer --nodes, or elsewhere; `cloudgan down {self.plan.run}`"
+            " removes the rest"
+        )
+
+    def _end(self, why: str) -> None:
+        self.provider.stop(self.plan.run)
+        raise LaunchError(
+            f"{why}. The job was ended; `cloudgan down {self.plan.run}` removes the rest"
+        )

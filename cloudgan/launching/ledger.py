@@ -1,0 +1,96 @@
+"""Writes what was started into launch.json: each attempt, its requests, its times."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from cloudgan.core import launch
+from cloudgan.core.launch import Attempt, Launch, SentRequest
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from cloudgan.core.plan import Plan, Step
+    from cloudgan.core.run_state import RunState
+    from cloudgan.run_folder import RunFolder
+
+
+class Ledger:
+    """The launch.json of one run."""
+
+    def __init__(self, folder: RunFolder, plan: Plan) -> None:
+        self._path, self._plan = folder.launch_file, plan
+
+    def read(self) -> Launch:
+        """Returns all attempts so far."""
+        if self._path.exists():
+            return launch.read(self._path)
+        return Launch(run=self._plan.run, config_hash=self._plan.config.config_hash())
+
+    def begin(self, sent: Iterable[tuple[str, Step]]) -> None:
+        """Adds an attempt with the requests that were sent, each with its time."""
+        requests = tuple(
+            SentRequest(sent=when, operation=step.operation, body=step.body) for when, step in sent
+        )
+        self._write(
+            self.read().with_attempt(_attempt(self._plan).model_copy(update={"requests": requests}))
+        )
+
+    def see(self, state: RunState) -> None:
+        """Notes on the newest attempt when its program began and ended, and why."""
+        known = self.read()
+        if not known.attempts:
+            return
+        last = known.attempts[-1]
+        told: dict[str, object] = {"program_up": state.began or last.program_up}
+        if state.is_over and state.ended:
+            why = f"{state.phase}: {state.why}" if state.why else state.phase
+            told |= {"program_down": state.ended, "ended": last.ended or why}
+        changed = Attempt.model_validate(last.model_dump() | told)
+        if changed != last:
+            self._write(known.model_copy(update={"attempts": (*known.attempts[:-1], changed)}))
+
+    def _write(self, known: Launch) -> None:
+        self._path.parent.mkdir(parents=True, exist_ok=True)
+        launch.write(self._path, known)
+
+
+def spent_usd(known: Launch | None, now_seconds: float | None = None) -> float:
+    """Returns what the attempts cost so far by their prices and the program's times, in USD.
+
+    Args:
+        known: launch.json; None: nothing was started.
+        now_seconds: The moment that counts as the end of an attempt that runs, as a timestamp.
+    """
+    total = 0.0
+    for attempt in known.attempts if known else ():
+        if not attempt.price_rows or attempt.program_up is None:
+            continue
+        up = attempt.program_up.timestamp()
+        down = attempt.program_down.timestamp() if attempt.program_down else now_seconds
+        rate = attempt.price_rows[0].usd_per_hour / 3600 * (attempt.node_count or 1)
+        total += max(0.0, (down or up) - up) * rate
+    return total
+
+
+def _attempt(plan: Plan) -> Attempt:
+    price, workers = plan.price, plan.workers
+    if price:
+        return Attempt(
+            provider=price.provider,
+            account=plan.place.describe(),
+            region=price.region,
+            node_type=price.node_type,
+            market=price.market,
+            price_rows=(price,),
+            node_count=workers.nodes,
+        )
+    kind = f"{workers.cpus:g} cores, {workers.memory_gib:g} GiB"
+    if workers.accelerators_per_node:
+        kind = f"{workers.accelerators_per_node} x {workers.accelerator or 'GPU'}, {kind}"
+    return Attempt(
+        provider=plan.place.provider,
+        account=plan.place.describe(),
+        node_type=f"{workers.nodes} x ({kind})",
+        node_count=workers.nodes,
+    )

@@ -1,0 +1,106 @@
+"""What a run left in its store: heartbeat, record, checkpoints, logs, read from any machine."""
+
+from __future__ import annotations
+
+import gzip
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from pydantic import ValidationError
+
+from cloudgan.core import heartbeat as heartbeats
+from cloudgan.core.plan import FILE_NAME as PLAN_FILE
+from cloudgan.core.plan import Plan
+from cloudgan.core.run_state import LogLine
+from cloudgan.core.whole_file import write_whole
+from cloudgan.kubernetes.manifests import CLAIM
+from cloudgan.stores import ObjectMissingError, StoreError, open_store
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from cloudgan.core.heartbeat import Heartbeat
+    from cloudgan.run_folder import RunFolder
+    from cloudgan.stores import Store
+
+
+@dataclass(frozen=True)
+class Results:
+    """The folder of one run in a store."""
+
+    store: Store
+    run: str
+
+    @classmethod
+    def of(cls, plan: Plan) -> Results | None:
+        """Opens the store of a plan; None for a claim, which only pods can read."""
+        if plan.store.startswith(CLAIM):
+            return None
+        return cls(open_store(plan.store), plan.run)
+
+    def heartbeat(self) -> Heartbeat | None:
+        """Returns the newest heartbeat; None where there is none yet, or the store is away."""
+        try:
+            content = self.store.read(self._name(heartbeats.FILE_NAME))
+            return heartbeats.Heartbeat.model_validate_json(content)
+        except (StoreError, ValidationError):
+            return None
+
+    def plan(self) -> Plan | None:
+        """Returns the plan that this folder's newest run had; None where none wrote one."""
+        try:
+            return Plan.model_validate_json(self.store.read(self._name(PLAN_FILE)))
+        except (ObjectMissingError, ValidationError):
+            return None
+
+    def write_plan(self, plan: Plan) -> None:
+        """Leaves the plan beside what it makes, for when its cluster is gone."""
+        self.store.put(self._name(PLAN_FILE), plan.model_dump_json(indent=2).encode())
+
+    def put(self, name: str, content: bytes) -> None:
+        """Writes a small file of the run."""
+        self.store.put(self._name(name), content)
+
+    def fetch(self, folder: RunFolder) -> list[str]:
+        """Brings record, run.yaml and checkpoints into the run's folder; returns what came.
+
+        The run.yaml of the pods names places in the pods; what was planned is written instead.
+        """
+        came = []
+        try:
+            record = self.store.read(self._name("record.jsonl"))
+        except ObjectMissingError:
+            return []
+        if not folder.record_file.exists() or folder.record_file.read_bytes() != record:
+            folder.path.mkdir(parents=True, exist_ok=True)
+            write_whole(folder.record_file, record)
+            came.append(folder.record_file.name)
+        start = self._name("checkpoints/")
+        for name in self.store.list(start):
+            path = folder.checkpoints / name.removeprefix(start)
+            if not path.exists():
+                path.parent.mkdir(parents=True, exist_ok=True)
+                self.store.get(name, path)
+                came.append(f"checkpoints/{path.name}")
+        return came
+
+    def log_lines(self) -> Iterator[LogLine]:
+        """Yields what the workers' logs held when they were last stored, worker by worker."""
+        start = self._name("logs/")
+        for name in self.store.list(start):
+            index = name.removeprefix(start).partition("/")[0]
+            if not index.isdigit() or not name.endswith(".gz"):
+                continue
+            text = gzip.decompress(self.store.read(name)).decode(errors="replace")
+            for line in text.splitlines():
+                yield LogLine(int(index), "", line)
+
+    def purge(self) -> int:
+        """Removes the run's folder from the store; returns how many files that were."""
+        names = self.store.list(self._name(""))
+        for name in names:
+            self.store.delete(name)
+        return len(names)
+
+    def _name(self, name: str) -> str:
+        return f"runs/{self.run}/{name}"

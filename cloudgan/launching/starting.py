@@ -1,0 +1,60 @@
+"""Does a plan's steps in their order: the intent first, so that nothing exists unmeant."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from cloudgan.core.clock import utc_now
+from cloudgan.core.errors import ConfigError, Interrupted
+from cloudgan.core.labels import SPEC
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from cloudgan.core.plan import Plan, Step
+    from cloudgan.launching.ledger import Ledger
+    from cloudgan.launching.provider import Provider
+
+
+def start(plan: Plan, provider: Provider, ledger: Ledger, say: Callable[[str], None]) -> bool:
+    """Makes everything that is not there; whether an attempt began.
+
+    A job that is over, or was stopped, is removed first, so that the next one goes on from its
+    checkpoints; one that runs is kept.
+
+    Raises:
+        ConfigError: The run exists with other settings.
+        Interrupted: Ctrl-C; says how to go on and how to remove what was made.
+    """
+    _refuse_another(plan, provider)
+    state = provider.state(plan.run)
+    if not state.is_over:
+        return False
+    if state.phase != "absent":
+        provider.stop(plan.run)
+    sent: list[tuple[str, Step]] = []
+    try:
+        for step in plan.steps:
+            if provider.ensure(step, plan):
+                sent.append((utc_now(), step))
+                say(f"made {step.ensure}")
+    except KeyboardInterrupt as error:
+        raise Interrupted(
+            f"stopped while starting run {plan.run}. The same command goes on; `cloudgan down"
+            f" {plan.run}` removes what was made"
+        ) from error
+    finally:
+        if sent:
+            ledger.begin(sent)
+    provider.mark(plan.run, "started")
+    return bool(sent)
+
+
+def _refuse_another(plan: Plan, provider: Provider) -> None:
+    there = provider.intent(plan.run)
+    if there is None or there.spec == plan.spec:
+        return
+    raise ConfigError(
+        f"run {plan.run} exists with other settings ({SPEC} {there.spec}, asked {plan.spec}); take"
+        f" another --name, or remove it first: cloudgan down {plan.run}"
+    )

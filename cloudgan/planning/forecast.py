@@ -1,0 +1,46 @@
+"""What the cost model says of a job before it runs, with its band."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from cloudgan.core.plan import Forecast
+
+if TYPE_CHECKING:
+    from cloudgan.core.plan import Workers
+    from cloudgan.core.price_row import PriceRow
+    from cloudgan.cost.elsewhere import Speeds
+
+
+def forecast(epochs: int, workers: Workers, speeds: Speeds, price: PriceRow | None) -> Forecast:
+    """Returns time and cost of `epochs`; unknown stays unknown, with the reason.
+
+    Args:
+        epochs: Of the job.
+        workers: Nodes, and accelerators in each.
+        speeds: Of the network, from measured runs.
+        price: Of one node; None: nobody said.
+    """
+    name = price.accelerator if price else workers.accelerator
+    count = workers.accelerators_per_node * workers.nodes
+    if not name or not count:
+        return Forecast(epochs=epochs, why_unknown="no run on such processors was measured")
+    epoch = speeds.epoch(name, count)
+    if epoch is None:
+        return Forecast(epochs=epochs, why_unknown=speeds.why_unknown(name))
+    beside = epoch.first_more_seconds + epochs * epoch.between_seconds
+    low, high = (beside + epochs * s for s in (epoch.low_seconds, epoch.high_seconds))
+    rate = price.usd_per_hour / 3600 * workers.nodes if price else None
+    return Forecast(
+        epochs=epochs,
+        epoch_seconds=epoch.seconds,
+        low_epoch_seconds=epoch.low_seconds,
+        high_epoch_seconds=epoch.high_seconds,
+        low_seconds=low,
+        high_seconds=high,
+        low_usd=low * rate if rate else None,
+        high_usd=high * rate if rate else None,
+        grade=epoch.grade,
+        basis=epoch.basis,
+        why_unknown="" if rate else "what these nodes cost: name it with --as=OFFER",
+    )

@@ -1,0 +1,1 @@
+"""Any cluster that a kubeconfig reaches."""
