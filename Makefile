@@ -96,6 +96,8 @@ LOCK := .venv-locks/bin/uv pip compile --quiet --universal --python-version 3.11
 	--fork-strategy fewest --generate-hashes --no-emit-index-url --no-annotate \
 	--custom-compile-command 'make locks' $(UPGRADE)
 EXTRAS := physics train gpu tpu kubernetes gcp aws azure verify test
+# A pod has these from its image, built for the TensorFlow there.
+OF_TENSORFLOW := absl-py h5py ml-dtypes numpy optree protobuf
 
 locks: .venv-locks/installed  ## resolves requirements/ anew
 	$(LOCK) pyproject.toml --extra dev --output-file requirements/dev.txt
@@ -103,6 +105,9 @@ locks: .venv-locks/installed  ## resolves requirements/ anew
 	printf 'editables\nhatchling\n' | $(LOCK) - --constraints requirements/dev.txt --output-file requirements/build.txt
 	for extra in $(EXTRAS); do $(LOCK) pyproject.toml --extra $$extra \
 	  --constraints requirements/dev.txt --output-file requirements/$$extra.txt || exit 1; done
+	$(filter-out --universal,$(LOCK)) pyproject.toml --extra pod --python-platform x86_64-manylinux_2_28 \
+	  $(addprefix --no-emit-package ,$(OF_TENSORFLOW)) --constraints requirements/dev.txt \
+	  --output-file requirements/pod.txt
 
 .venv-locks/installed:
 	$(call require-python)

@@ -48,6 +48,7 @@ def test_the_wheel_holds_what_people_find_at_the_top_of_the_checkout(wheel):
     names = wheel.namelist()
     for folder in ("deploy", "k8s"):
         assert f"cloudgan/_assets/{folder}/README.md" in names
+    assert "cloudgan/_assets/requirements/pod.txt" in names
     assert not [name for name in names if name.startswith(("tests/", "requirements/"))]
 
 
@@ -90,6 +91,12 @@ def test_the_locks_of_users_and_of_the_fast_suite_bring_no_tensorflow():
     for lock in ("base", "physics", "kubernetes", "gcp", "aws", "azure", "test"):
         assert not {"tensorflow", "keras"} & set(pins(lock)), lock
     assert {"tensorflow", "keras"} <= set(pins("train"))
+
+
+def test_a_pod_gets_nothing_that_was_built_for_its_images_tensorflow():
+    assert not {"tensorflow", "numpy", "h5py", "protobuf", "ml-dtypes"} & set(pins("pod"))
+    text = (LOCKS / "pod.txt").read_text(encoding="utf-8")
+    assert " ; " not in text, "a laptop of another kind evaluates markers for itself"
 
 
 @pytest.mark.parametrize("extra", ["base", *PROJECT["optional-dependencies"]])
