@@ -191,7 +191,7 @@ def between(cloud: Cloud) -> Iterator[tuple[Answers, str]]:
     """What the server shall do, and its address; as it is, it hands everything on to `cloud`."""
     answers = Answers(cloud.address)
     server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(answers))
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread = threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True)
     thread.start()
     yield answers, f"http://127.0.0.1:{server.server_port}"
     server.shutdown()

@@ -1,0 +1,556 @@
+"""Fetches the wheels that wheels.txt lists from the run's store, and installs them into a folder.
+
+The init container of each pod runs this file by itself, in a public image that holds no cloudgan:
+only the standard library of Python 3.8 and later, and pip. Ends with 0; with 75 where trying again
+may help (no connection, a server that fails, a full disk); else with 1.
+"""
+
+from __future__ import annotations
+
+import argparse
+import base64
+import concurrent.futures
+import datetime as dt
+import hashlib
+import hmac
+import http.client
+import json
+import os
+import random
+import re
+import shutil
+import subprocess
+import sys
+import threading
+import time
+import urllib.error
+import urllib.parse
+import urllib.request
+import xml.etree.ElementTree as ET
+from pathlib import Path
+
+THREADS = 8
+ATTEMPTS = 6
+TIMEOUT_SECONDS = 30
+LONGEST_PAUSE_SECONDS = 60
+MISSING = 404
+DENIED = (401, 403)
+PASSING = (408, 425, 429, 500, 502, 503, 504)
+BROKEN = (OSError, http.client.HTTPException)
+# What a node tells its pods is asked without a proxy.
+DIRECT = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+OCTET_STRING, LONG_FORM = 4, 128  # of the encoding of keys
+AWS_ROLE = "http://169.254.169.254/latest/meta-data/iam/security-credentials/"
+
+
+class WrongError(Exception):
+    """What was asked cannot be had, however often it is tried."""
+
+    exit_code = 1
+
+
+class TryAgainError(Exception):
+    """The network, a server or the disk failed; another pod may have more luck."""
+
+    exit_code = 75
+
+
+class LoginError(OSError):
+    """Nobody gave the login that the store wants; a pod's identity may take seconds to be known."""
+
+
+class Wheel:
+    """One line of wheels.txt: file name, SHA-256 and size."""
+
+    def __init__(self, line):
+        try:
+            self.name, self.sha256, size = line.split()
+            self.size = int(size)
+            self.project, self.version, *_, self.python, self.abi, _ = self.name[:-4].split("-")
+        except ValueError:
+            raise WrongError(f"wheels.txt: {line!r} is not: NAME.whl SHA256 BYTES") from None
+        if "/" in self.name or not self.name.endswith(".whl"):
+            raise WrongError(f"wheels.txt: {self.name!r} is no name of a wheel")
+        if not re.fullmatch("[0-9a-f]{64}", self.sha256):
+            raise WrongError(f"wheels.txt: {self.name} has no SHA-256 but {self.sha256!r}")
+
+    @property
+    def requirement(self):
+        """How pip is asked for exactly this file."""
+        return f"{self.project}=={self.version} --hash=sha256:{self.sha256}\n"
+
+
+def variable(name):
+    """Returns an environment variable; None where it is missing or empty."""
+    return os.environ.get(name) or None
+
+
+def answer_of(address, data=None, headers=None, method=None, timeout=5):
+    """Returns what a local or a token server answers, as text."""
+    request = urllib.request.Request(address, data, headers or {}, method=method)
+    near = urllib.parse.urlsplit(address).scheme == "http"
+    opener = DIRECT.open if near else urllib.request.urlopen
+    try:
+        with opener(request, timeout=timeout) as answer:
+            return answer.read().decode()
+    except BROKEN as error:
+        host = urllib.parse.urlsplit(address).netloc
+        raise LoginError(f"no login from {host} ({reason(error)})") from None
+
+
+class Folder:
+    """A store in a folder of this machine, such as a claim's mount path."""
+
+    def __init__(self, url):
+        is_url = url.startswith("file:")
+        self.path = urllib.parse.unquote(urllib.parse.urlsplit(url).path) if is_url else url
+
+    def open(self, key):
+        """Opens the object of this name."""
+        return Path(self.path, key).open("rb")
+
+    def forget(self):
+        """Has no login."""
+
+
+class Bucket:
+    """What the stores of the three clouds share: an address per object, and headers for it."""
+
+    def __init__(self, url):
+        self.lock, self.kept = threading.Lock(), None
+        parts = urllib.parse.urlsplit(url)
+        self.host = parts.netloc
+        self.prefix = [part for part in urllib.parse.unquote(parts.path).split("/") if part]
+
+    def key(self, name):
+        """Returns the full name, as it stands in an address."""
+        return urllib.parse.quote("/".join([*self.prefix, name]), safe="/~")
+
+    def open(self, name):
+        """Asks for the object of this name."""
+        return urllib.request.urlopen(self.request(name), timeout=TIMEOUT_SECONDS)
+
+    def once(self, log_in):
+        """Returns what `log_in` gave the first thread that asked."""
+        with self.lock:
+            self.kept = self.kept or log_in()
+            return self.kept
+
+    def forget(self):
+        """Lets the next request log in anew."""
+        self.kept = None
+
+
+class Google(Bucket):
+    """gs://BUCKET/prefix, with a key file, or as the pod's service account."""
+
+    role = "roles/storage.objectViewer on the bucket"
+
+    def request(self, name):
+        """Returns the request for an object."""
+        emulator = variable("STORAGE_EMULATOR_HOST")
+        here = emulator or "https://storage.googleapis.com"
+        here = here if "://" in here else "http://" + here
+        key = self.key(name).replace("/", "%2F")
+        address = f"{here.rstrip('/')}/storage/v1/b/{self.host}/o/{key}?alt=media"
+        headers = {} if emulator else {"Authorization": "Bearer " + self.once(self.token)}
+        return urllib.request.Request(address, headers=headers)
+
+    def token(self):
+        """Returns an access token of the key file, or of the metadata server."""
+        key_file = variable("GOOGLE_APPLICATION_CREDENTIALS")
+        if key_file:
+            return self.token_of(json.loads(Path(key_file).read_text(encoding="utf-8")))
+        host = variable("GCE_METADATA_HOST") or "metadata.google.internal"
+        address = f"http://{host}/computeMetadata/v1/instance/service-accounts/default/token"
+        return json.loads(answer_of(address, headers={"Metadata-Flavor": "Google"}))["access_token"]
+
+    def token_of(self, login):
+        """Exchanges a service account's key for a token."""
+        if login.get("type") != "service_account":
+            raise WrongError(
+                f"GOOGLE_APPLICATION_CREDENTIALS is a login of type {login.get('type')!r};"
+                " a pod takes the key of a service_account, or its node's identity without a key"
+            )
+        now = int(time.time())
+        claim = {
+            "iss": login["client_email"],
+            "aud": login["token_uri"],
+            "scope": "https://www.googleapis.com/auth/devstorage.read_only",
+            "iat": now,
+            "exp": now + 600,
+        }
+        head = {"alg": "RS256", "typ": "JWT", "kid": login.get("private_key_id", "")}
+        told = b".".join(url_safe(json.dumps(part).encode()) for part in (head, claim))
+        grant = "urn:ietf:params:oauth:grant-type:jwt-bearer"
+        signed = told + b"." + url_safe(rs256(login["private_key"], told))
+        form = urllib.parse.urlencode({"grant_type": grant, "assertion": signed.decode()})
+        return json.loads(answer_of(login["token_uri"], form.encode(), timeout=30))["access_token"]
+
+
+def url_safe(content):
+    """Returns base64 as tokens have it."""
+    return base64.urlsafe_b64encode(content).rstrip(b"=")
+
+
+def rs256(pem, message):
+    """Signs with an RSA key (PKCS #8, PKCS #1 v1.5, SHA-256): there is no library in the image."""
+    der = base64.b64decode("".join(pem.strip().splitlines()[1:-1]))
+    fields = numbers(
+        next(value for tag, value in elements(elements_in(der)) if tag == OCTET_STRING)
+    )
+    modulus, exponent = fields[1], fields[3]
+    size = (modulus.bit_length() + 7) // 8
+    kind = bytes.fromhex("3031300d060960864801650304020105000420")
+    told = kind + hashlib.sha256(message).digest()
+    padded = b"\x00\x01" + b"\xff" * (size - len(told) - 3) + b"\x00" + told
+    return pow(int.from_bytes(padded, "big"), exponent, modulus).to_bytes(size, "big")
+
+
+def elements(content):
+    """Yields tag and content of each DER element."""
+    at = 0
+    while at < len(content):
+        tag, size = content[at], content[at + 1]
+        at += 2
+        if size > LONG_FORM:
+            long = size - LONG_FORM
+            size = int.from_bytes(content[at : at + long], "big")
+            at += long
+        yield tag, content[at : at + size]
+        at += size
+
+
+def elements_in(content):
+    """Returns what is inside the first element."""
+    return next(elements(content))[1]
+
+
+def numbers(content):
+    """Returns the integers of a DER sequence."""
+    return [int.from_bytes(value, "big") for _, value in elements(elements_in(content))]
+
+
+class Amazon(Bucket):
+    """s3://BUCKET/prefix, signed with what the environment, EKS or the node gives."""
+
+    role = "s3:GetObject on the bucket's objects"
+
+    def __init__(self, url):
+        super().__init__(url)
+        self.region = variable("AWS_REGION") or variable("AWS_DEFAULT_REGION") or "us-east-1"
+
+    def request(self, name):
+        """Returns the signed request for an object."""
+        own = variable("AWS_ENDPOINT_URL_S3") or variable("AWS_ENDPOINT_URL")
+        if own or "." in self.host:  # a certificate for *.s3 covers no name with a dot
+            here = (own or f"https://s3.{self.region}.amazonaws.com").rstrip("/") + "/" + self.host
+        else:
+            here = f"https://{self.host}.s3.{self.region}.amazonaws.com"
+        return self.signed(f"{here}/{self.key(name)}", *self.once(self.login))
+
+    def open(self, name):
+        """Asks again in the bucket's own region where S3 names it."""
+        try:
+            return super().open(name)
+        except urllib.error.HTTPError as error:
+            region = error.headers.get("x-amz-bucket-region")
+            if error.code not in (301, 307, 400) or region in (None, self.region):
+                raise
+            self.region = region
+            return super().open(name)
+
+    def signed(self, address, key, secret, token):
+        """Signs a GET as AWS Signature Version 4 says."""
+        now = dt.datetime.now(dt.timezone.utc).strftime("%Y%m%dT%H%M%SZ")
+        empty = hashlib.sha256(b"").hexdigest()
+        parts = urllib.parse.urlsplit(address)
+        headers = {"host": parts.netloc, "x-amz-content-sha256": empty, "x-amz-date": now}
+        if token:
+            headers["x-amz-security-token"] = token
+        names = ";".join(sorted(headers))
+        lines = "".join(f"{name}:{headers[name]}\n" for name in sorted(headers))
+        asked = f"GET\n{parts.path}\n\n{lines}\n{names}\n{empty}"
+        scope = f"{now[:8]}/{self.region}/s3/aws4_request"
+        text = f"AWS4-HMAC-SHA256\n{now}\n{scope}\n{hashlib.sha256(asked.encode()).hexdigest()}"
+        signature = ("AWS4" + secret).encode()
+        for part in (*scope.split("/"), text):
+            signature = hmac.new(signature, part.encode(), hashlib.sha256).digest()
+        headers["Authorization"] = (
+            f"AWS4-HMAC-SHA256 Credential={key}/{scope}, SignedHeaders={names},"
+            f" Signature={signature.hex()}"
+        )
+        del headers["host"]
+        return urllib.request.Request(address, headers=headers)
+
+    def login(self):
+        """Returns key, secret and session token: from the environment, EKS, or the node's role."""
+        if variable("AWS_ACCESS_KEY_ID"):
+            names = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN")
+            return tuple(variable(name) or "" for name in names)
+        if variable("AWS_WEB_IDENTITY_TOKEN_FILE") and variable("AWS_ROLE_ARN"):
+            return self.login_of_token()
+        where = variable("AWS_CONTAINER_CREDENTIALS_FULL_URI")
+        relative = variable("AWS_CONTAINER_CREDENTIALS_RELATIVE_URI")
+        if relative:
+            where = "http://169.254.170.2" + relative
+        if where:
+            file = variable("AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE")
+            token = Path(file).read_text().strip() if file else None
+            token = token or variable("AWS_CONTAINER_AUTHORIZATION_TOKEN")
+            return login_in(answer_of(where, headers={"Authorization": token} if token else {}))
+        return self.login_of_node()
+
+    def login_of_token(self):
+        """Exchanges the pod's service account token at STS."""
+        form = {
+            "Action": "AssumeRoleWithWebIdentity",
+            "Version": "2011-06-15",
+            "RoleArn": variable("AWS_ROLE_ARN"),
+            "RoleSessionName": "cloudgan",
+            "WebIdentityToken": Path(variable("AWS_WEB_IDENTITY_TOKEN_FILE")).read_text().strip(),
+        }
+        own = variable("AWS_ENDPOINT_URL_STS") or variable("AWS_ENDPOINT_URL")
+        here = own or f"https://sts.{self.region}.amazonaws.com"
+        answer = ET.fromstring(answer_of(here, urllib.parse.urlencode(form).encode(), timeout=30))
+        found = {element.tag.rpartition("}")[2]: element.text for element in answer.iter()}
+        return found["AccessKeyId"], found["SecretAccessKey"], found["SessionToken"]
+
+    def login_of_node(self):
+        """Asks the instance metadata service, version 2."""
+        if (variable("AWS_EC2_METADATA_DISABLED") or "").lower() == "true":
+            raise WrongError(
+                "no login for S3: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY by a secret, or"
+                " attach a role to the pod's service account"
+            )
+        asked = {"X-aws-ec2-metadata-token-ttl-seconds": "600"}
+        root = AWS_ROLE.partition("/meta-data")[0]
+        token = answer_of(f"{root}/api/token", headers=asked, method="PUT")
+        headers = {"X-aws-ec2-metadata-token": token}
+        name = answer_of(AWS_ROLE, headers=headers).split()[0]
+        return login_in(answer_of(AWS_ROLE + name, headers=headers))
+
+
+def login_in(text):
+    """Takes key, secret and token out of what AWS answers a container or a node."""
+    found = json.loads(text)
+    return found["AccessKeyId"], found["SecretAccessKey"], found["Token"]
+
+
+class Azure(Bucket):
+    """https://ACCOUNT.blob.core.windows.net/CONTAINER/prefix, by SAS token, key or identity."""
+
+    role = "the role Storage Blob Data Reader on the container"
+
+    def __init__(self, url):
+        super().__init__(url)
+        self.here = f"{urllib.parse.urlsplit(url).scheme}://{self.host}"
+
+    def request(self, name):
+        """Returns the request for a blob."""
+        address = f"{self.here}/{self.key(name)}"
+        sas = variable("AZURE_STORAGE_SAS_TOKEN")
+        if sas:
+            return urllib.request.Request(f"{address}?{sas.lstrip('?')}")
+        headers = {
+            "x-ms-date": dt.datetime.now(dt.timezone.utc).strftime("%a, %d %b %Y %H:%M:%S GMT"),
+            "x-ms-version": "2021-08-06",
+        }
+        key = variable("AZURE_STORAGE_KEY")
+        headers["Authorization"] = (
+            self.signature(name, headers, key) if key else self.once(self.token)
+        )
+        return urllib.request.Request(address, headers=headers)
+
+    def signature(self, name, headers, key):
+        """Signs a GET with the account's key."""
+        account = self.prefix[0] if self.here.startswith("http:") else self.host.partition(".")[0]
+        told = "".join(f"{header}:{headers[header]}\n" for header in sorted(headers))
+        text = "GET" + "\n" * 12 + f"{told}/{account}/{self.key(name)}"
+        digest = hmac.new(base64.b64decode(key), text.encode(), hashlib.sha256).digest()
+        return f"SharedKey {account}:{base64.b64encode(digest).decode()}"
+
+    def token(self):
+        """Returns a token of the pod's workload identity, or of the node's managed identity."""
+        file, client = variable("AZURE_FEDERATED_TOKEN_FILE"), variable("AZURE_CLIENT_ID")
+        if file:
+            form = {
+                "grant_type": "client_credentials",
+                "client_id": client or "",
+                "scope": "https://storage.azure.com/.default",
+                "client_assertion": Path(file).read_text().strip(),
+                "client_assertion_type": "urn:ietf:params:oauth:client-assertion-type:jwt-bearer",
+            }
+            login = variable("AZURE_AUTHORITY_HOST") or "https://login.microsoftonline.com"
+            address = f"{login.rstrip('/')}/{variable('AZURE_TENANT_ID')}/oauth2/v2.0/token"
+            answer = answer_of(address, urllib.parse.urlencode(form).encode(), timeout=30)
+        else:
+            asked = {"api-version": "2018-02-01", "resource": "https://storage.azure.com/"}
+            asked.update({"client_id": client} if client else {})
+            identity = "http://169.254.169.254/metadata/identity/oauth2/token?"
+            address = identity + urllib.parse.urlencode(asked)
+            answer = answer_of(address, headers={"Metadata": "true"})
+        return "Bearer " + json.loads(answer)["access_token"]
+
+
+def store_of(url):
+    """Returns the store that a URL names."""
+    kinds = {"gs": Google, "s3": Amazon, "https": Azure, "http": Azure, "file": Folder}
+    scheme, colon, _ = url.partition("://")
+    if not url or (colon and scheme not in kinds):
+        raise WrongError(f"CLOUDGAN_STORE is {url!r}; it takes a folder, gs://, s3:// or https://")
+    return kinds[scheme](url) if colon else Folder(url)
+
+
+class Fetcher:
+    """Gets wheels out of a store, each tried several times."""
+
+    def __init__(self, store, folder, backoff_seconds):
+        self.store, self.folder, self.backoff_seconds = store, folder, backoff_seconds
+        self.stopped = threading.Event()
+
+    def fetch_all(self, wheels):
+        """Fetches with several threads; the first that cannot ends all."""
+        with concurrent.futures.ThreadPoolExecutor(THREADS) as pool:
+            running = [pool.submit(self.fetch, wheel) for wheel in wheels]
+            try:
+                for done in concurrent.futures.as_completed(running):
+                    done.result()
+            finally:
+                self.stopped.set()
+
+    def fetch(self, wheel):
+        """Fetches one, unless it is there."""
+        path = self.folder / wheel.name
+        if path.exists() and hashlib.sha256(path.read_bytes()).hexdigest() == wheel.sha256:
+            return
+        where = f"wheels/{wheel.sha256}/{wheel.name}"
+        for attempt in range(ATTEMPTS):
+            try:
+                self.copy(where, path, wheel)
+            except BROKEN as error:
+                pause = self.pause(where, error, attempt)
+                print(f"{where}: {reason(error)}; trying again", flush=True)
+                if self.stopped.wait(pause):
+                    return
+            else:
+                return
+
+    def pause(self, where, error, attempt):
+        """Returns how long to wait after this error; raises where that is of no use."""
+        code = getattr(error, "code", None)
+        if isinstance(error, FileNotFoundError) or code == MISSING:
+            raise WrongError(
+                f"{where} is not in the store; type `cloudgan deploy` again, which uploads it"
+            ) from None
+        last = attempt == ATTEMPTS - 1
+        self.store.forget()
+        if last and (code in DENIED or isinstance(error, LoginError)):
+            raise WrongError(
+                f"{where}: the store lets nobody in ({reason(error)}); the pod needs"
+                f" {self.store.role}"
+            ) from None
+        if isinstance(code, int) and code not in (*PASSING, *DENIED):
+            raise WrongError(f"{where}: {reason(error)}") from None
+        if last:
+            raise TryAgainError(f"{where}: {reason(error)}, {ATTEMPTS} times") from None
+        asked = getattr(error, "headers", None) and error.headers.get("Retry-After")
+        asked = int(asked) if asked and asked.isdigit() else 0
+        pause = self.backoff_seconds * 2**attempt * random.uniform(0.5, 1)
+        return min(max(pause, asked), LONGEST_PAUSE_SECONDS)
+
+    def copy(self, where, path, wheel):
+        """Copies an object into a file that appears only when it is the one expected."""
+        beside = path.with_name(path.name + ".tmp")
+        digest, size = hashlib.sha256(), 0
+        with self.store.open(where) as source, beside.open("wb") as file:
+            for block in iter(lambda: source.read(1 << 18), b""):
+                digest.update(block)
+                size += len(block)
+                file.write(block)
+            length = int(getattr(source, "headers", {}).get("Content-Length") or size)
+        if size < length:
+            raise http.client.IncompleteRead(b"", length - size)
+        if digest.hexdigest() != wheel.sha256:
+            raise WrongError(
+                f"{where}: expected SHA-256 {wheel.sha256} and {wheel.size} bytes, found"
+                f" {digest.hexdigest()} and {size} bytes; remove it from the store and deploy again"
+            )
+        beside.replace(path)
+
+
+def reason(error):
+    """Says in some words what went wrong; an address with a token in it is never told."""
+    if isinstance(error, urllib.error.HTTPError):
+        found = re.search(rb"<Code>(\w+)</Code>", error.read(4000))
+        return f"HTTP {error.code} {found.group(1).decode() if found else error.reason}"
+    if isinstance(error, http.client.IncompleteRead):
+        return "the connection was cut"
+    return str(getattr(error, "reason", None) or error) or type(error).__name__
+
+
+def install(wheels, folder, site):
+    """Lets pip install the files of `folder` into `site`, with nothing from anywhere else."""
+    here = "cp{}{}".format(*sys.version_info)
+    strange = [
+        w for w in wheels if w.python.startswith("cp") and w.abi not in (here, "abi3", "none")
+    ]
+    if strange:
+        raise WrongError(
+            f"{strange[0].name} is for another Python than this image's, {here}; take an image with"
+            " the Python of the plan, or plan again"
+        )
+    listed = folder / "requirements.txt"
+    listed.write_text("".join(wheel.requirement for wheel in wheels), encoding="utf-8")
+    command = [sys.executable, "-m", "pip", "install", "--quiet", "--no-input", "--upgrade"]
+    command += ["--disable-pip-version-check", "--no-cache-dir", "--root-user-action=ignore"]
+    command += ["--no-index", "--no-deps", "--require-hashes", "--only-binary=:all:"]
+    command += ["--find-links", str(folder), "--target", str(site), "--requirement", str(listed)]
+    environment = {name: told for name, told in os.environ.items() if not name.startswith("PIP_")}
+    environment["PIP_CONFIG_FILE"] = os.devnull
+    done = subprocess.run(command, env=environment, stderr=subprocess.PIPE, check=False)
+    if done.returncode:
+        told = done.stderr.decode(errors="replace").strip()
+        kind = TryAgainError if "No space left" in told else WrongError
+        raise kind(f"pip could not install the wheels into {site}:\n{told}")
+
+
+def run(arguments):
+    """Fetches and installs; says in one line what was done."""
+    parser = argparse.ArgumentParser(description="Installs wheels of the run's store.")
+    for name in ("wheels", "site", "folder"):
+        parser.add_argument(f"--{name}", required=True, type=Path)
+    parser.add_argument("--backoff_seconds", type=float, default=1.0)
+    asked = parser.parse_args(arguments)
+    began = time.monotonic()
+    lines = asked.wheels.read_text(encoding="utf-8").splitlines()
+    wheels = [Wheel(line) for line in lines if line.strip()]
+    store = store_of(variable("CLOUDGAN_STORE") or "")
+    asked.folder.mkdir(parents=True, exist_ok=True)
+    Fetcher(store, asked.folder, asked.backoff_seconds).fetch_all(wheels)
+    fetched = time.monotonic()
+    install(wheels, asked.folder, asked.site)
+    shutil.rmtree(asked.folder)
+    told = f"{len(wheels)} wheels, {sum(wheel.size for wheel in wheels) / 1e6:.1f} MB"
+    seconds = f"fetched in {fetched - began:.1f} s, installed in {time.monotonic() - fetched:.1f} s"
+    print(f"{told}: {seconds}", flush=True)
+
+
+def main(arguments=None):
+    """Runs, and ends with a sentence where that fails."""
+    try:
+        run(arguments)
+    except (WrongError, TryAgainError) as error:
+        print(f"fetch_wheels: {error}", file=sys.stderr)
+        return error.exit_code
+    except (OSError, http.client.HTTPException) as error:
+        print(f"fetch_wheels: {reason(error)}", file=sys.stderr)
+        return TryAgainError.exit_code
+    except (KeyError, ValueError) as error:
+        print(f"fetch_wheels: an answer that is not understood: {error}", file=sys.stderr)
+        return WrongError.exit_code
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
