@@ -30,7 +30,7 @@ def convert(
         overwrite: Replace a finished target, once the new one is whole.
         json: Print the result as JSON.
     """
-    from cloudgan.cli.bucket_shards import BucketShards, fetched, is_bucket
+    from cloudgan.bucket_shards import BucketShards, fetched, is_bucket
 
     with shown_progress(as_json=json) as progress, fetched(source, progress) as here:
         import_tensorflow()

@@ -9,7 +9,7 @@ from cloudgan.cli.tensorflow_import import import_tensorflow
 from cloudgan.core.errors import ConfigError
 
 if TYPE_CHECKING:
-    from cloudgan.cli.bucket_shards import BucketShards
+    from cloudgan.bucket_shards import BucketShards
     from cloudgan.core.config import RunConfig
     from cloudgan.core.progress import Progress
     from cloudgan.data.source import ShowerSource
@@ -25,7 +25,7 @@ def find_showers(
         DataError: The showers are not what they should be.
         ConfigError: They changed since the run began, or workers elsewhere would each convert them.
     """
-    from cloudgan.cli.bucket_shards import is_bucket
+    from cloudgan.bucket_shards import is_bucket
     from cloudgan.data.convert import is_current
     from cloudgan.data.manifest import has_manifest
     from cloudgan.data.source import open_source
@@ -55,7 +55,7 @@ def find_showers(
 
 def _in_bucket(url: str, folder: RunFolder) -> Path | BucketShards:
     """What the run was trained on is in its folder already, and needs no network."""
-    from cloudgan.cli.bucket_shards import BucketShards
+    from cloudgan.bucket_shards import BucketShards
     from cloudgan.data.manifest import has_manifest
 
     if folder.record_file.exists() and has_manifest(folder.shards):

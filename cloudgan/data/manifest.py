@@ -9,12 +9,14 @@ from __future__ import annotations
 import base64
 import os
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Literal, Self
 
-import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from cloudgan.core.errors import DataError
+
+if TYPE_CHECKING:
+    import numpy as np
 
 MANIFEST = "manifest.json"
 SHARD_SUFFIX = ".tfrecord"
@@ -39,6 +41,8 @@ class ArrayValue(_Frozen):
 
     def array(self) -> np.ndarray[Any, Any]:
         """Returns what was kept."""
+        import numpy as np  # noqa: PLC0415  who only fetches shards does without
+
         content = base64.b64decode(self.base64)
         return np.frombuffer(content, np.dtype(self.dtype)).reshape(self.shape)
 

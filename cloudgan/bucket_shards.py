@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import tempfile
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
     from cloudgan.core.progress import Progress
     from cloudgan.data.manifest import ShardInfo
     from cloudgan.stores import Store
+
+_TRANSFERS = 8  # at a time: one alone does not fill the line to a bucket
 
 
 def is_bucket(named: str) -> bool:
@@ -83,18 +86,25 @@ class BucketShards:
         content = self._manifest()
         manifest = parse_manifest(content, f"{self.store.url}/{MANIFEST}")
         progress.start(f"fetching {self.store.url}", manifest.records, "showers")
-        for shard in manifest.shards:
-            path = folder / shard.name
-            if not _is(shard, path):
-                self.store.get(shard.name, path)
-                if not _is(shard, path):
-                    raise DataError(
-                        f"{self.store.url}/{shard.name} is not what its manifest says: run"
-                        f" `cloudgan convert SOURCE {self.store.url} --overwrite`"
-                    )
-            progress.advance(shard.records)
+        pool = ThreadPoolExecutor(_TRANSFERS, thread_name_prefix="fetch")
+        try:
+            for shard in pool.map(lambda shard: self._fetch(shard, folder), manifest.shards):
+                progress.advance(shard.records)
+        finally:
+            pool.shutdown(cancel_futures=True)
         (folder / f"{MANIFEST}.tmp").write_bytes(content)
         (folder / f"{MANIFEST}.tmp").replace(folder / MANIFEST)
+
+    def _fetch(self, shard: ShardInfo, folder: Path) -> ShardInfo:
+        path = folder / shard.name
+        if not _is(shard, path):
+            self.store.get(shard.name, path)
+            if not _is(shard, path):
+                raise DataError(
+                    f"{self.store.url}/{shard.name} is not what its manifest says: run"
+                    f" `cloudgan convert SOURCE {self.store.url} --overwrite`"
+                )
+        return shard
 
     def _manifest(self) -> bytes:
         try:
