@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import faulthandler
+import signal
 import sys
 import time
-from contextlib import nullcontext
+from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any, Literal
 
 from cloudgan.cli.output import show, shown_progress
@@ -16,10 +18,12 @@ from cloudgan.cli.training_showers import as_shards, find_showers
 from cloudgan.core import launch, settings
 from cloudgan.core.errors import ConfigError, Interrupted, TryAgain
 from cloudgan.core.hardware import this_machine
+from cloudgan.stores import StoreError
 from cloudgan.training.cluster import read_cluster
 from cloudgan.training.workers import LocalWorkers
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
     from cloudgan.core.config import RunConfig
@@ -95,7 +99,7 @@ def train_run(
     showers = find_showers(config, folder, may_convert=cluster is None)
     with folder.locked() if cluster is None else nullcontext():
         shards = as_shards(showers, folder, progress)
-        if cluster is None or (cluster.is_chief and not supervised):
+        if not supervised and (cluster is None or cluster.is_chief):
             folder.write_config(config)
             _note_attempt(config, folder)
         if starts_workers:
@@ -115,21 +119,25 @@ def _note_attempt(config: RunConfig, folder: RunFolder) -> None:
 
 def _train_here(config: RunConfig, folder: RunFolder, shards: Path, progress: Progress) -> Outcome:
     progress.start("waking TensorFlow up")
+    supervised = settings.is_supervised()
+    if supervised:
+        faulthandler.register(signal.SIGUSR1, all_threads=True)
     import_tensorflow()
     from cloudgan.training.run import train as run_training
     from cloudgan.training.setting import make_setting
     from cloudgan.training.stopping import StopFlag
+    from cloudgan.training.strategy import lost_workers_told
 
-    with StopFlag() as flag:
-        cluster = read_cluster(settings.tf_config())
-        if settings.is_supervised():
+    cluster = read_cluster(settings.tf_config())
+    with StopFlag() as flag, _store_may_fail(supervised), lost_workers_told(cluster):
+        if supervised:
             flag.stop_with_parent(sys.stdin)
         setting = make_setting(
             config,
             folder,
             shards,
             cluster=cluster,
-            workers_here=config.training.workers if settings.is_supervised() else 1,
+            workers_here=config.training.workers if supervised else 1,
             progress=progress,
         )
         flag.take_signals()
@@ -139,6 +147,17 @@ def _train_here(config: RunConfig, folder: RunFolder, shards: Path, progress: Pr
     if outcome.reason == "terminated":
         raise TryAgain(f"stopped after step {outcome.step}; the same command continues there")
     return outcome
+
+
+@contextmanager
+def _store_may_fail(supervised: bool) -> Iterator[None]:
+    """A store that fails before training is no reason to give a supervised run up."""
+    try:
+        yield
+    except StoreError as error:
+        if supervised:
+            raise TryAgain(str(error)) from error
+        raise
 
 
 def description(config: RunConfig) -> dict[str, Any]:

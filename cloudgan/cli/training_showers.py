@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cloudgan.cli.tensorflow_import import import_tensorflow
+from cloudgan.core import settings
 from cloudgan.core.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -30,11 +31,13 @@ def find_showers(
     from cloudgan.data.manifest import has_manifest
     from cloudgan.data.source import open_source
 
-    if is_bucket(config.data.path):
-        return _in_bucket(config.data.path, folder)
     named = Path(config.data.path)
     if has_manifest(named):
         return named
+    if settings.is_supervised() and has_manifest(folder.shards):
+        return folder.shards  # whoever started us put them there
+    if is_bucket(config.data.path):
+        return _in_bucket(config.data.path, folder)
     if not may_convert:
         if has_manifest(folder.shards):
             return folder.shards

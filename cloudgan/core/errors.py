@@ -12,7 +12,8 @@ CloudganError (1)
     VerdictError (7)           a physics gate that was asked for failed
     ConfirmationError (3)      nobody was there to say yes
     Interrupted (130)          Ctrl-C; what was done so far is kept
-    TryAgain (75)              a worker was told to stop and saved its state
+    TryAgain (75)              a worker was told to stop and saved its state, or lost another one
+    NoProgress (76)            restarted again and again without a newer checkpoint
 """
 
 from __future__ import annotations
@@ -110,6 +111,12 @@ class Interrupted(CloudganError):
 
 
 class TryAgain(CloudganError):
-    """The process was told to stop, saved its state and can be started again."""
+    """The process can be started again: it was told to stop, or lost what it cannot do without."""
 
     exit_code = 75
+
+
+class NoProgress(CloudganError):
+    """Starting again did not help: there is no newer checkpoint since several starts."""
+
+    exit_code = 76

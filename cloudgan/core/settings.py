@@ -53,6 +53,12 @@ def is_supervised() -> bool:
     return is_on("CLOUDGAN_SUPERVISED")
 
 
+def pulse_file() -> Path | None:
+    """Returns CLOUDGAN_PULSE, where a worker's parent looks whether steps still finish."""
+    named = variable("CLOUDGAN_PULSE")
+    return Path(named) if named else None
+
+
 def is_ci() -> bool:
     """Whether a machine looks at the output, so that no bar should move in it."""
     return is_on("CI")

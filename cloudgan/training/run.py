@@ -10,10 +10,12 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from cloudgan.core import settings
 from cloudgan.core.clock import utc_now
 from cloudgan.core.errors import CloudganError
 from cloudgan.core.hardware import this_machine
 from cloudgan.core.provenance import git_commit, versions
+from cloudgan.core.pulse import PulseFile
 from cloudgan.core.record import Started
 from cloudgan.data.feed import feed, reader_error
 from cloudgan.data.reading_time import ReadingTime
@@ -100,6 +102,7 @@ def train(setting: Setting, flag: StopFlag, progress: Progress, *, began_seconds
         steps_per_loop=setting.steps_per_loop,
         save=diary.save_session,
         save_due=diary.save_due,
+        pulse=PulseFile(settings.pulse_file()),
     )
     return _run_loop(setting, session, diary, reading, _tester(setting, gan_step))
 

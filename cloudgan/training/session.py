@@ -14,6 +14,7 @@ import numpy as np
 import tensorflow as tf
 
 from cloudgan.core.errors import CloudganError
+from cloudgan.core.pulse import PulseFile
 from cloudgan.training.step import COLUMNS, PASSES
 from cloudgan.training.stopping import StopTraining
 
@@ -66,6 +67,7 @@ class Session:
         steps_per_loop: int,
         save: Callable[[Session], float],
         save_due: Callable[[Session], bool],
+        pulse: PulseFile | None = None,
     ) -> None:
         """Starts at `step`, after `train_seconds` of training by earlier processes."""
         self._run_steps, self._order, self._training = run_steps, order, training
@@ -73,6 +75,7 @@ class Session:
         self.step, self.train_seconds = step, train_seconds
         self._steps_per_loop = steps_per_loop
         self._save, self._save_due = save, save_due
+        self._pulse = pulse or PulseFile(None)
         self.first = True
         self.begin_epoch()
 
@@ -116,6 +119,7 @@ class Session:
         sums, agreed = np.asarray(losses), np.asarray(votes)  # waits for the device
         self._count(steps, sums, time.perf_counter() - began)
         self._flag.stepped = True
+        self._pulse.beat(self.step, self.epoch)
         if not np.isfinite(sums).all():
             raise CloudganError(
                 f"a loss is no number any more in the steps up to {self.step}: {self.losses()};"
@@ -124,6 +128,7 @@ class Session:
         self._stop_if(agreed)
         if self._save_due(self):
             self.checkpoint_seconds += self._save(self)
+            self._pulse.beat(self.step, self.epoch)
 
     def losses(self) -> dict[str, dict[str, float]]:
         """Mean losses of the epoch so far, by pass and term."""

@@ -14,6 +14,7 @@ from cloudgan.core.hardware import this_machine
 from cloudgan.core.record import Numerics
 from cloudgan.data.order import Order
 from cloudgan.data.training_set import TrainingSet, open_training_set
+from cloudgan.training.agreement import agree_on_checkpoint
 from cloudgan.training.checkpoint import Checkpoints, State, read_state
 from cloudgan.training.strategy import (
     choose,
@@ -115,6 +116,7 @@ def make_setting(
     Raises:
         ConfigError: Replicas, batch and checkpoint do not fit together.
         DataError: The showers are not what they should be.
+        TryAgain: The workers found different checkpoints.
     """
     checkpoint = config.checkpoint
     checkpoints = Checkpoints(folder.checkpoints, keep=checkpoint.keep, url=checkpoint.url)
@@ -129,6 +131,8 @@ def make_setting(
     name = choose(config.training, cluster)
     strategy = make_strategy(config, name)
     workers = len(cluster.workers) if cluster and name == "multiworker" else 1
+    if cluster and workers > 1:
+        agree_on_checkpoint(strategy, cluster, saved[1].step if saved else None)
     numerics = _numerics(config, strategy, threads=threads, workers=workers)
     if saved:
         _check_batch(numerics, saved[1].numerics)

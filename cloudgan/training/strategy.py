@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 import re
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import tensorflow as tf
 
 from cloudgan.core import settings
-from cloudgan.core.errors import CloudganError, ConfigError
+from cloudgan.core.errors import ConfigError, TryAgain
 from cloudgan.core.hardware import Accelerator, nvidia_gpus
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from cloudgan.core.config import RunConfig, TrainingConfig
     from cloudgan.training.cluster import Cluster
+
+# How TensorFlow says, among much else, that a process it talked to is not there any more.
+_GONE = (tf.errors.UnavailableError, tf.errors.AbortedError, tf.errors.DeadlineExceededError)
+_LOST = re.compile("Collective ops is aborted|coordination service|heartbeat", re.IGNORECASE)
 
 
 def choose(training: TrainingConfig, cluster: Cluster | None) -> str:
@@ -81,20 +88,35 @@ def _tpu() -> tf.distribute.Strategy:
     return tf.distribute.TPUStrategy(resolver)
 
 
-def lost_worker(error: tf.errors.OpError, cluster: Cluster | None) -> CloudganError | None:
-    """Returns which worker a failed reduction was waiting for, or None where that is not why."""
-    if cluster is None or "Collective ops is aborted" not in str(error):
+def lost_worker(error: tf.errors.OpError, cluster: Cluster | None) -> TryAgain | None:
+    """Returns which worker an operation was waiting for, or None where that is not why it failed."""
+    if cluster is None or len(cluster.workers) == 1:
         return None
-    found = re.search(r"/job:(worker|chief)/replica:0/task:(\d+)", str(error))
+    said = str(error)
+    if not isinstance(error, _GONE) and not _LOST.search(said):
+        return None
+    found = re.search(r"/job:(worker|chief)/replica:0/task:(\d+)", said)
     who = "another worker"
     if found:
         chiefs = len(cluster.workers) - cluster.ordinary
         index = int(found[2]) + (chiefs if found[1] == "worker" else 0)
-        who = f"worker {index} ({cluster.workers[index]})"
-    return CloudganError(
+        if index != cluster.index and index < len(cluster.workers):
+            who = f"worker {index} ({cluster.workers[index]})"
+    return TryAgain(
         f"{who} stopped answering, so this one stops too; start all workers again: the run goes on"
         " from its last checkpoint"
     )
+
+
+@contextmanager
+def lost_workers_told(cluster: Cluster | None) -> Iterator[None]:
+    """Raises TryAgain in place of what TensorFlow raises when another worker is gone."""
+    try:
+        yield
+    except tf.errors.OpError as error:
+        if known := lost_worker(error, cluster):
+            raise known from error
+        raise
 
 
 def accelerators() -> tuple[Accelerator, ...]:

@@ -214,7 +214,7 @@ def test_a_worker_that_joined_by_tf_config_stops_when_another_dies_and_names_it(
     other.kill()
     other.communicate()
     out, _ = chief.communicate(timeout=60)
-    assert chief.returncode == 1
+    assert chief.returncode == 75, out  # a lost machine is nobody's mistake
     assert f"worker 1 ({peers[1]}) stopped answering" in out
 
 
