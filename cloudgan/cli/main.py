@@ -33,6 +33,7 @@ PROGRAM = Program(
         "logs": "cloudgan.cli.logs:logs",
         "cancel": "cloudgan.cli.cancel:cancel",
         "down": "cloudgan.cli.down:down",
+        "worker": "cloudgan.cli.worker:worker",
         "schema": "cloudgan.cli.schema:schema",
     },
 )

@@ -8,7 +8,9 @@ from cloudgan.cli.output import show_json
 
 
 def schema(
-    file: Literal["run.yaml", "record.jsonl", "launch.json", "cost.json"], *, json: bool = False
+    file: Literal["run.yaml", "record.jsonl", "launch.json", "cost.json", "heartbeat.json"],
+    *,
+    json: bool = False,
 ) -> None:
     """Prints the JSON schema of a file, so that an editor completes and checks it.
 
@@ -21,6 +23,7 @@ def schema(
 
     from cloudgan.core.config import RunConfig
     from cloudgan.core.cost_report import CostReport
+    from cloudgan.core.heartbeat import Heartbeat
     from cloudgan.core.launch import Launch
     from cloudgan.core.record import Line
 
@@ -29,5 +32,6 @@ def schema(
         "record.jsonl": Line,
         "launch.json": Launch,
         "cost.json": CostReport,
+        "heartbeat.json": Heartbeat,
     }
     show_json(TypeAdapter(kinds[file]).json_schema())

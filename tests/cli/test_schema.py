@@ -7,7 +7,9 @@ import json
 import pytest
 
 
-@pytest.mark.parametrize("file", ["run.yaml", "record.jsonl", "launch.json", "cost.json"])
+@pytest.mark.parametrize(
+    "file", ["run.yaml", "record.jsonl", "launch.json", "cost.json", "heartbeat.json"]
+)
 def test_each_file_has_a_schema(cloudgan_here, file):
     schema = json.loads(cloudgan_here("schema", file).stdout)
     assert "properties" in schema or "oneOf" in schema

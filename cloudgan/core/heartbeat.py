@@ -1,0 +1,34 @@
+"""How a run is doing right now: `heartbeat.json`, which the chief worker keeps in the store."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+FILE_NAME = "heartbeat.json"
+Phase = Literal["staging", "waiting", "training", "ended"]
+
+
+class Heartbeat(BaseModel):
+    """One look at a run; None is unknown."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    schema_version: Literal[1] = 1
+    time: str = Field(description="UTC, ISO 8601")
+    configuration: str = Field(description="sixteen hexadecimal digits of run.yaml as it was given")
+    phase: Phase
+    world: int = Field(ge=1, description="workers")
+    missing: tuple[int, ...] = Field(description="workers that were not heard of lately")
+    generation: int = Field(ge=0, description="how often all workers began to train together")
+    restarts: int = Field(ge=0, description="since the newest checkpoint")
+    step: int | None = Field(default=None, ge=0)
+    epoch: int | None = Field(default=None, ge=0, description="the one under way, from 0")
+    epochs: int = Field(ge=1)
+    steps_per_second: float | None = Field(default=None, ge=0, allow_inf_nan=False)
+    seconds_per_epoch: float | None = Field(
+        default=None, ge=0, allow_inf_nan=False, description="of training, the last whole epoch's"
+    )
+    exit_code: int | None = Field(default=None, description="of the chief worker, once it ended")
+    sentence: str = Field(default="", description="what went wrong last, for people")

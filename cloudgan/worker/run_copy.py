@@ -1,0 +1,75 @@
+"""A run's folder here and its copy in the store: what a training process needs before it starts."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from typing import TYPE_CHECKING
+
+from cloudgan.core.whole_file import write_whole
+from cloudgan.stores import ObjectMissingError
+
+if TYPE_CHECKING:
+    from cloudgan.core.config import RunConfig
+    from cloudgan.run_folder import RunFolder
+    from cloudgan.stores import Store
+
+CHECKPOINTS = "checkpoints"
+_CHECKPOINT = re.compile(r"step-(\d{9})\.npz")
+
+
+class RunCopy:
+    """The files of one run in two places."""
+
+    def __init__(self, folder: RunFolder, store: Store) -> None:
+        """Takes the folder, and a store whose root is the run's."""
+        self._folder, self._store = folder, store
+
+    def prepare_chief(self, config: RunConfig) -> None:
+        """Fetches the record where it is longer there, and puts checkpoints that are only here.
+
+        Raises:
+            ConfigError: Another run has this name.
+            StoreError: The store failed; nothing is half done.
+        """
+        if not self._folder.config_file.exists() and (there := self._read("run.yaml")):
+            write_whole(self._folder.config_file, there)
+        record = self._read(self._folder.record_file.name)
+        if record and len(record) > _size(self._folder):
+            write_whole(self._folder.record_file, record)
+        self._folder.check(config)
+        self._folder.write_config(config)
+        self.push_checkpoints()
+
+    def prepare_follower(self, config: RunConfig) -> None:
+        """Forgets checkpoints fetched earlier: only what the store has is what the chief has."""
+        shutil.rmtree(self._folder.checkpoints, ignore_errors=True)
+        self._folder.write_config(config)
+
+    def push_checkpoints(self) -> None:
+        """Puts checkpoints that are newer than the newest one in the store.
+
+        Raises:
+            StoreError: The store failed.
+        """
+        newest = self.newest_step()
+        for path in sorted(self._folder.checkpoints.glob("step-*.npz")):
+            found = _CHECKPOINT.fullmatch(path.name)
+            if found and (newest is None or int(found[1]) > newest):
+                self._store.put(f"{CHECKPOINTS}/{path.name}", path)
+
+    def newest_step(self) -> int | None:
+        """The step of the newest checkpoint in the store; None where there is none."""
+        names = self._store.list(f"{CHECKPOINTS}/step-")
+        steps = (_CHECKPOINT.fullmatch(name.rpartition("/")[2]) for name in names)
+        return max((int(step[1]) for step in steps if step), default=None)
+
+    def _read(self, name: str) -> bytes | None:
+        try:
+            return self._store.read(name)
+        except ObjectMissingError:
+            return None
+
+
+def _size(folder: RunFolder) -> int:
+    return folder.record_file.stat().st_size if folder.record_file.exists() else 0
