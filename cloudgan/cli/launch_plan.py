@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from cloudgan.cli.launch_showers import PAPER_SHOWERS, look_at
+from cloudgan.cli.launch_showers import PAPER_SHOWERS, look_at, path_for_workers
 from cloudgan.cli.place import NAMESPACE, RUNS, find_place
 from cloudgan.cli.run_options import resolve
 from cloudgan.core import launch, settings
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from cloudgan.cli.launch_flags import LaunchFlags
     from cloudgan.core.config import RunConfig
-    from cloudgan.core.plan import Showers, Step, Wheel
+    from cloudgan.core.plan import Step, Wheel
     from cloudgan.core.price_row import PriceRow
 
 PUBLIC_IMAGE = "tensorflow/tensorflow:2.21.0"
@@ -59,7 +59,8 @@ def planned(
     store = flags.store or _own_store(place, folder)
     moves = place.provider != "local"
     showers = look_at(config.data.path, store, moves=moves)
-    config = _for_workers(config, showers, store, workers)
+    data = config.data.model_copy(update={"path": path_for_workers(showers, folder, moves=moves)})
+    config = config.model_copy(update={"data": data})
     asked = Asked(
         config=config,
         place=place,
@@ -153,13 +154,6 @@ def _config(
         name = f"{config.model.preset}-{digits}"
     config, _ = resolve(asked, config=file, run=str(RUNS / checked_name(name)), fresh=True)
     return config
-
-
-def _for_workers(config: RunConfig, showers: Showers, store: str, workers: Workers) -> RunConfig:
-    """The configuration as the workers read it: data where they find them, and no local folder."""
-    del store, workers
-    path = showers.upload_to or config.data.path
-    return config.model_copy(update={"data": config.data.model_copy(update={"path": path})})
 
 
 def _place(flags: LaunchFlags) -> Place:

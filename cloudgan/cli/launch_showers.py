@@ -6,10 +6,10 @@ import hashlib
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from cloudgan.cli.bucket_shards import BucketShards, is_bucket
+from cloudgan.bucket_shards import BucketShards, is_bucket
 from cloudgan.core.errors import ConfigError
 from cloudgan.core.plan import Showers
-from cloudgan.kubernetes.manifests import CLAIM
+from cloudgan.kubernetes.manifests import CLAIM, CLAIM_FOLDER
 from cloudgan.stores import open_store
 
 if TYPE_CHECKING:
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from cloudgan.run_folder import RunFolder
 
 PAPER_SHOWERS = 124_987
+NONE = "none named: the paper's are assumed"
 KB_PER_SHOWER = 4.2
 """As shards; measured on the parametric source and on Geant4's electrons (docs/decisions.md)."""
 _BITS_PER_SECOND = 100e6
@@ -37,7 +38,7 @@ def look_at(data: str, store: str, *, moves: bool) -> Showers:
     """
     if not data:
         gib = PAPER_SHOWERS * KB_PER_SHOWER * 1000 / 2**30
-        return Showers(source="none named: the paper's are assumed", records=PAPER_SHOWERS, gib=gib)
+        return Showers(source=NONE, records=PAPER_SHOWERS, gib=gib)
     if data.startswith(CLAIM):
         return Showers(source=data)
     if is_bucket(data):
@@ -51,6 +52,26 @@ def look_at(data: str, store: str, *, moves: bool) -> Showers:
             f" there and name them as --data={CLAIM}FOLDER, or take a bucket as --store"
         )
     return _local(data, store)
+
+
+def path_for_workers(showers: Showers, folder: RunFolder, *, moves: bool) -> str:
+    """Returns where the workers will find the data."""
+    from cloudgan.data.manifest import has_manifest
+
+    if showers.source == NONE:
+        return ""
+    if is_bucket(showers.source) or showers.source.startswith(CLAIM):
+        return _in_claim(showers.source)
+    if moves:
+        return showers.upload_to or ""
+    found = Path(showers.source)
+    return str((found if has_manifest(found) else folder.shards).resolve())
+
+
+def _in_claim(source: str) -> str:
+    """A bucket's URL as it is; of a claim the folder in which pods have it."""
+    folder = source.removeprefix(CLAIM)
+    return source if folder == source else f"{CLAIM_FOLDER}/{folder.lstrip('/')}"
 
 
 def make_ready(plan_showers: Showers, folder: RunFolder, progress: Progress) -> Path | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, get_type_hints
 
 if TYPE_CHECKING:
@@ -38,7 +39,7 @@ def with_flags(
         shared = [p for g in groups.values() for p in inspect.signature(g).parameters.values()]
         placed = [p for p in own if p.kind is not p.KEYWORD_ONLY]
         named = [p for p in own if p.kind is p.KEYWORD_ONLY]
-        hints = get_type_hints(command)
+        hints = _hints(command, [p.name for p in own])
         for group in groups.values():
             hints |= get_type_hints(group)
         call.__signature__ = inspect.Signature([*placed, *shared, *named])  # type: ignore[attr-defined]
@@ -48,6 +49,12 @@ def with_flags(
         return call
 
     return wrap
+
+
+def _hints(function: Callable[..., Any], names: list[str]) -> dict[str, Any]:
+    """The types of some parameters; those of the others may be for a type checker only."""
+    written = SimpleNamespace(__annotations__={n: function.__annotations__[n] for n in names})
+    return get_type_hints(written, globalns=function.__globals__)
 
 
 def _joined(functions: list[Callable[..., Any]]) -> str:
