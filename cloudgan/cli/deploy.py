@@ -10,7 +10,7 @@ from cloudgan.cli.launch_plan import planned
 from cloudgan.cli.launch_showers import make_ready
 from cloudgan.cli.output import show, shown_progress
 from cloudgan.cli.place import folder_of, open_provider
-from cloudgan.cli.pod_wheels import pod_wheels, upload_wheels
+from cloudgan.cli.pod_wheels import all_wheels, known_wheels, upload_wheels
 from cloudgan.cli.run_watch import RunWatch
 from cloudgan.cli.shared_flags import with_flags
 from cloudgan.cli.training_flags import training_flags
@@ -56,7 +56,7 @@ def deploy(
         launch: Where, likewise.
     """
     assert launch is not None  # noqa: S101  the decorator gives it
-    plan = planned(launch, training, pod_wheels)
+    plan = planned(launch, training, known_wheels if dry_run else all_wheels)
     with shown_progress(as_json=json) as progress:
         if dry_run:
             _print(plan, json=json)

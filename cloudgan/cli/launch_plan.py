@@ -74,7 +74,7 @@ def planned(
         budget_usd=flags.budget_usd,
         spent_usd=_spent(folder),
         price=price,
-        wheels=wheels() if workers.image == PUBLIC_IMAGE else (),
+        wheels=wheels() if workers.image and not flags.image else (),
     )
     network = config.model.networks
     known = paper_measurements() if network == PAPER_NETWORK else ()

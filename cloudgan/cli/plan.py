@@ -10,7 +10,7 @@ import yaml
 from cloudgan.cli.launch_flags import launch_flags
 from cloudgan.cli.launch_plan import planned
 from cloudgan.cli.output import show_json
-from cloudgan.cli.pod_wheels import pod_wheels
+from cloudgan.cli.pod_wheels import known_wheels
 from cloudgan.cli.shared_flags import with_flags
 from cloudgan.cli.training_flags import training_flags
 from cloudgan.core.errors import ConfigError
@@ -43,7 +43,7 @@ def plan(
     assert launch is not None  # noqa: S101  the decorator gives it
     from cloudgan.cli import plan_view
 
-    made = planned(launch, training, pod_wheels)
+    made = planned(launch, training, known_wheels)
     if output:
         _write(made, Path(output))
     if json:

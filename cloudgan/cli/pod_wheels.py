@@ -1,18 +1,55 @@
-"""Which wheels the pods of a public image install."""
+"""Which wheels the pods of a public image install, and how they come into the store."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from cloudgan import assets
+from cloudgan.launching.wheels import cache_folder, dependency_wheels, object_name, own_wheel
+from cloudgan.stores import open_store
+
 if TYPE_CHECKING:
     from cloudgan.core.plan import Plan, Wheel
     from cloudgan.core.progress import Progress
 
+_LOCK = "requirements/pod.txt"
 
-def pod_wheels() -> tuple[Wheel, ...]:
-    """Returns cloudgan's own wheel and those of the pod lock."""
-    return ()
+
+def known_wheels() -> tuple[Wheel, ...]:
+    """Returns the wheels that are known without a network: our own, and those of an earlier run."""
+    return _wheels(fetch=False)
+
+
+def all_wheels() -> tuple[Wheel, ...]:
+    """Returns cloudgan's own wheel and those of its lock, fetched once.
+
+    Raises:
+        ConfigError: They are not here and cannot be fetched.
+    """
+    return _wheels(fetch=True)
 
 
 def upload_wheels(plan: Plan, progress: Progress) -> None:
-    """Brings to the store what it lacks of the plan's wheels."""
+    """Brings to the store what it lacks of the plan's wheels.
+
+    Raises:
+        CloudganError: The store cannot be written.
+    """
+    if not plan.wheels:
+        return
+    store, folder = open_store(plan.store), cache_folder()
+    there = set(store.list("wheels/"))
+    missing = [wheel for wheel in plan.wheels if object_name(wheel) not in there]
+    if not missing:
+        return
+    size = sum(wheel.bytes for wheel in missing) / 2**20
+    progress.start(f"uploading {len(missing)} wheels to {store.url}", size, "MiB")
+    for wheel in missing:
+        store.put(object_name(wheel), folder / wheel.file_name)
+        progress.advance(wheel.bytes / 2**20)
+
+
+def _wheels(*, fetch: bool) -> tuple[Wheel, ...]:
+    folder = cache_folder()
+    others = dependency_wheels(assets.read_text(_LOCK), folder=folder, fetch=fetch)
+    return (own_wheel(folder), *others)

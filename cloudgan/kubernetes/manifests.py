@@ -10,7 +10,7 @@ from cloudgan import assets
 from cloudgan.kubernetes.overlay import base, merged
 
 if TYPE_CHECKING:
-    from cloudgan.core.plan import Plan
+    from cloudgan.core.plan import Plan, Wheel
 
 CLAIM = "pvc:"
 """How --store names a persistent volume claim."""
@@ -85,6 +85,11 @@ def run_yaml(plan: Plan) -> str:
     return text
 
 
+def wheel_list(wheels: tuple[Wheel, ...]) -> str:
+    """Returns the text of wheels.txt, which k8s/fetch_wheels.py reads in the pod."""
+    return "".join(f"{one.file_name} {one.sha256} {one.bytes}\n" for one in wheels)
+
+
 def _fill_pod(template: dict[str, Any], plan: Plan) -> None:
     pod, workers = template["spec"], plan.workers
     template["metadata"]["labels"] |= plan.labels().as_dict()
@@ -142,8 +147,7 @@ def _config_map(plan: Plan) -> dict[str, Any]:
     body = base("configmap")
     body["data"] = {"run.yaml": run_yaml(plan), "plan.json": PLAN_PLACEHOLDER}
     if plan.wheels:
-        lines = [f"{one.file_name} {one.sha256} {one.bytes}\n" for one in plan.wheels]
-        body["data"]["wheels.txt"] = "".join(lines)
+        body["data"]["wheels.txt"] = wheel_list(plan.wheels)
         body["data"]["fetch_wheels.py"] = assets.read_text("k8s/fetch_wheels.py")
     return body
 

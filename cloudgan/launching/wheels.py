@@ -10,14 +10,15 @@ import subprocess
 import sys
 import tempfile
 import zipfile
-from dataclasses import dataclass
 from pathlib import Path
 
 import cloudgan
 from cloudgan import assets
 from cloudgan.core import settings
 from cloudgan.core.errors import ConfigError, DataError
+from cloudgan.core.plan import Wheel
 from cloudgan.core.whole_file import write_whole
+from cloudgan.kubernetes.manifests import wheel_list
 
 _NAME = "cloudgan"
 _FROM_INSTALLATION = ("entry_points.txt", "licenses/LICENSE")
@@ -30,35 +31,16 @@ _NAMES_OF_GLIBC = {17: "manylinux2014", 12: "manylinux2010", 5: "manylinux1"}
 _HASH = re.compile(r"--hash=sha256:([0-9a-f]{64})")
 
 
-@dataclass(frozen=True)
-class Wheel:
-    """A wheel as plan and pod name it.
-
-    Attributes:
-        file_name: Such as ``cloudgan-0.1.0-py3-none-any.whl``.
-        sha256: Of the file's content, in hexadecimal.
-        bytes: Its size.
-    """
-
-    file_name: str
-    sha256: str
-    bytes: int
-
-    @classmethod
-    def of(cls, path: Path) -> Wheel:
-        """Describes a file."""
-        content = path.read_bytes()
-        return cls(path.name, hashlib.sha256(content).hexdigest(), len(content))
-
-    @property
-    def object_name(self) -> str:
-        """Where pods look for it in the store."""
-        return f"wheels/{self.sha256}/{self.file_name}"
+def described(path: Path) -> Wheel:
+    """Describes a file as a plan names it."""
+    content = path.read_bytes()
+    digest = hashlib.sha256(content).hexdigest()
+    return Wheel(file_name=path.name, sha256=digest, bytes=len(content))
 
 
-def listing(wheels: tuple[Wheel, ...]) -> str:
-    """Returns the text of wheels.txt, which k8s/fetch_wheels.py reads in the pod."""
-    return "".join(f"{wheel.file_name} {wheel.sha256} {wheel.bytes}\n" for wheel in wheels)
+def object_name(wheel: Wheel) -> str:
+    """Returns where pods look for a wheel in the store."""
+    return f"wheels/{wheel.sha256}/{wheel.file_name}"
 
 
 def cache_folder() -> Path:
@@ -95,7 +77,7 @@ def own_wheel(folder: Path) -> Wheel:
                 archive.writestr(entry, files[name])
         packed.seek(0)
         write_whole(path, packed.read())
-    return Wheel.of(path)
+    return described(path)
 
 
 def _package() -> dict[str, bytes]:
@@ -136,6 +118,7 @@ def dependency_wheels(
     lock_text: str,
     *,
     folder: Path,
+    fetch: bool = True,
     python: str = "3.11",
     platform: str = "manylinux_2_28_x86_64",
 ) -> tuple[Wheel, ...]:
@@ -144,6 +127,7 @@ def dependency_wheels(
     Args:
         lock_text: Names, versions and hashes, as requirements/pod.txt has them.
         folder: Where they are kept; what is there and fits is not fetched again.
+        fetch: Whether to fetch what is not there; else nothing is returned then.
         python: The pod's version of Python.
         platform: The newest kind of wheel that the pod's system takes.
 
@@ -157,17 +141,17 @@ def dependency_wheels(
     asked = hashlib.sha256(f"{python} {platform}\n{lock_text}".encode()).hexdigest()
     list_file = folder / f"{asked[:16]}.txt"
     known = _kept(list_file, set(_HASH.findall(lock_text)))
-    if known:
+    if known or not fetch:
         return known
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=folder) as fresh:
             _download(lock_text, python, platform, Path(fresh))
             paths = sorted(Path(fresh).glob("*.whl"))
-            found = tuple(Wheel.of(path.replace(folder / path.name)) for path in paths)
+            found = tuple(described(path.replace(folder / path.name)) for path in paths)
     except OSError as error:
         raise DataError(f"{folder}: cannot be written ({error.strerror})") from error
-    write_whole(list_file, listing(found).encode())
+    write_whole(list_file, wheel_list(found).encode())
     return found
 
 
@@ -175,7 +159,7 @@ def _kept(list_file: Path, allowed: set[str]) -> tuple[Wheel, ...]:
     """The wheels of an earlier time, if they are all there and still what the lock asks for."""
     try:
         lines = [line.split() for line in list_file.read_text(encoding="utf-8").splitlines()]
-        found = tuple(Wheel.of(list_file.parent / name) for name, _, _ in lines)
+        found = tuple(described(list_file.parent / name) for name, _, _ in lines)
     except (OSError, ValueError):
         return ()
     return found if all(wheel.sha256 in allowed for wheel in found) else ()

@@ -152,6 +152,10 @@ def _warnings(plan: Plan) -> list[str]:
         )
     if plan.showers.records is None:
         found.append("nobody knows how many showers there are, so no epoch can be foretold")
+    if len(plan.wheels) == 1:
+        found.append(
+            "the wheels of cloudgan's dependencies are not here yet: `deploy` fetches them"
+        )
     batch = plan.config.training.batch_per_replica
     if plan.workers.nodes > 1 and batch is None and not plan.config.training.global_batch_size:
         found.append(

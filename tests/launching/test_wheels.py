@@ -14,7 +14,8 @@ import pytest
 import cloudgan
 from cloudgan import assets
 from cloudgan.core.errors import ConfigError, DataError
-from cloudgan.launching.wheels import Wheel, dependency_wheels, listing, own_wheel
+from cloudgan.kubernetes.manifests import wheel_list
+from cloudgan.launching.wheels import dependency_wheels, described, object_name, own_wheel
 
 
 @pytest.fixture(scope="module")
@@ -43,7 +44,7 @@ def test_cloudgan_packed_here_runs_where_nothing_but_its_dependencies_is(own, tm
 
 def test_the_same_files_make_the_same_bytes(own, tmp_path):
     again = own_wheel(tmp_path)
-    assert again == Wheel.of(own)
+    assert again == described(own)
     assert (tmp_path / again.file_name).read_bytes() == own.read_bytes()
     assert again.bytes == own.stat().st_size
     with zipfile.ZipFile(own) as archive:
@@ -82,9 +83,9 @@ def test_what_is_not_installed_cannot_be_packed(monkeypatch, tmp_path):
 
 def test_pods_read_names_digests_and_sizes(own):
     digest = hashlib.sha256(own.read_bytes()).hexdigest()
-    wheel = Wheel.of(own)
-    assert wheel.object_name == f"wheels/{digest}/{own.name}"
-    assert listing((wheel,)) == f"{own.name} {digest} {own.stat().st_size}\n"
+    wheel = described(own)
+    assert object_name(wheel) == f"wheels/{digest}/{own.name}"
+    assert wheel_list((wheel,)) == f"{own.name} {digest} {own.stat().st_size}\n"
 
 
 @pytest.fixture
@@ -102,7 +103,7 @@ def index(tmp_path, monkeypatch):
             archive.writestr(f"{info}/METADATA", metadata)
             archive.writestr(f"{info}/WHEEL", f"Wheel-Version: 1.0\nTag: {tag}\n")
             archive.writestr(f"{info}/RECORD", "")
-        return Wheel.of(path)
+        return described(path)
 
     return make
 
@@ -118,7 +119,7 @@ def test_wheels_are_chosen_for_the_pod_and_not_for_this_machine(index, tmp_path)
     lock = f"{lock_of('native', *made)}\n{lock_of('pure', pure)}\n"
     found = dependency_wheels(lock, folder=tmp_path / "kept", python="3.6")
     assert found == (made[2], pure)
-    assert Wheel.of(tmp_path / "kept" / pure.file_name) == pure
+    assert described(tmp_path / "kept" / pure.file_name) == pure
 
 
 def test_what_was_fetched_once_needs_no_index_again(index, tmp_path, monkeypatch):
@@ -135,7 +136,7 @@ def test_a_kept_wheel_that_was_changed_is_fetched_again(index, tmp_path):
     dependency_wheels(lock, folder=kept)
     (kept / pure.file_name).write_bytes(b"something else")
     assert dependency_wheels(lock, folder=kept) == (pure,)
-    assert Wheel.of(kept / pure.file_name) == pure
+    assert described(kept / pure.file_name) == pure
 
 
 def test_content_that_the_lock_does_not_name_is_refused(index, tmp_path):
