@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from cloudgan.cli.durations import shown
+from cloudgan.core.dated_fact import UNKNOWN_DATE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -32,6 +33,12 @@ def lines(plan: Plan) -> Iterator[str]:
         f" workers must be up within {shown(limits.gang_timeout_seconds)}"
     )
     yield "makes"
+    if plan.wheels:
+        size = sum(wheel.bytes for wheel in plan.wheels) / 2**20
+        what = f"{len(plan.wheels)} wheels, {size:.0f} MiB"
+        yield f"  {what:<34} PUT {plan.store.rstrip('/')}/wheels/"
+    if plan.showers.upload_to:
+        yield f"  {'shards of the data':<34} PUT {plan.showers.upload_to}/"
     for step in plan.steps:
         yield f"  {step.ensure:<34} {step.operation}"
     for warning in plan.warnings:
@@ -74,4 +81,7 @@ def _cost(plan: Plan) -> str:
     rate = f"{price.usd_per_hour * plan.workers.nodes:.2f} USD per hour, {price.offer}"
     if ahead.low_usd is None or ahead.high_usd is None:
         return f"unknown in all ({ahead.why_unknown}); {rate}"
-    return f"{ahead.low_usd:.2f} to {ahead.high_usd:.2f} USD ({rate}, price of {price.date})"
+    low, high = f"{ahead.low_usd:.2f}", f"{ahead.high_usd:.2f}"
+    band = low if low == high else f"{low} to {high}"
+    day = "an undated price" if price.date == UNKNOWN_DATE else f"price of {price.date}"
+    return f"{band} USD ({rate}, {day})"

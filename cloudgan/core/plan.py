@@ -43,7 +43,8 @@ class Place(_Part):
 
     def describe(self) -> str:
         """In words, such as ``kubernetes (context lab, namespace cloudgan)``."""
-        found = [f"{k} {v}" for k, v in self.model_dump().items() if v and k != "provider"]
+        shown = self.model_dump(exclude={"provider", "server"})
+        found = [f"{key.replace('_', ' ')} {value}" for key, value in shown.items() if value]
         return f"{self.provider} ({', '.join(found)})" if found else self.provider
 
 

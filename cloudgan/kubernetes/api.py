@@ -26,6 +26,8 @@ _MISSING: Final = 404
 _TIMEOUT_SECONDS: Final = (5, 30)
 _FIRST_PAUSE_SECONDS: Final = 0.25
 _LONGEST_PAUSE_SECONDS: Final = 8.0
+_AT_FIRST_SECONDS: Final = 10.0
+"""A cluster that never answered is more likely misspelt than away."""
 
 
 class ClusterApi:
@@ -46,6 +48,7 @@ class ClusterApi:
             say: Is told once when it is away and once when it is back.
         """
         self._client, self._patience, self._say = client, patience_seconds, say
+        self._was_reached = False
 
     def get(self, path: str) -> dict[str, Any] | None:
         """Returns an object; None where there is none."""
@@ -131,7 +134,8 @@ class ClusterApi:
         body: Mapping[str, Any] | None = None,
     ) -> Any:
         """Sends one request until it is answered, and not refused for now only."""
-        deadline, pause, away = monotonic_seconds() + self._patience, _FIRST_PAUSE_SECONDS, False
+        patience = self._patience if self._was_reached else min(self._patience, _AT_FIRST_SECONDS)
+        deadline, pause, away = monotonic_seconds() + patience, _FIRST_PAUSE_SECONDS, False
         while True:
             status, content, wait = self._once(method, path, query, body)
             if status and not passes(status):
@@ -142,11 +146,12 @@ class ClusterApi:
                     if not status
                     else refusal(status, content, f"{method} {path}")
                 )
-            if not status and not away:
+            if not status and not away and self._was_reached:
                 away = True
                 self._say(f"the cluster's API is away ({content.decode()}); asked again and again")
             time.sleep(min(wait or pause, _LONGEST_PAUSE_SECONDS))
             pause *= 2
+        self._was_reached = True
         if away:
             self._say("the cluster's API is back")
         if status >= _OK:
@@ -210,6 +215,11 @@ class ClusterApi:
 
     def _away(self, content: bytes) -> ApiError:
         where = self._client.configuration.host
+        if not self._was_reached:
+            return ApiError(
+                f"nothing answers at {where} ({content.decode()}): is this the right --context, and"
+                " is its network reachable from here?"
+            )
         return ApiError(
             f"no answer from the cluster at {where} within {self._patience:.0f} s"
             f" ({content.decode()}); the run goes on there. Look at it again with `cloudgan status`"
