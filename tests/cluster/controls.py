@@ -1,0 +1,200 @@
+"""The hands of a test in its cluster: what it looks at, adds and breaks."""
+
+from __future__ import annotations
+
+import threading
+import time
+from typing import TYPE_CHECKING, Any
+
+from cluster.faults import Fault
+from cluster.logs import log_of
+from cluster.nodes import Loss
+from cluster.store import KINDS, set_condition
+from cluster.volumes import claim_folder
+
+if TYPE_CHECKING:
+    import signal
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+
+    from cluster.api import Api
+    from cluster.faults import Faults
+    from cluster.kubelet import Kubelets, Settings
+    from cluster.nodes import NodeLifecycle
+    from cluster.pod_worker import PodWorker
+    from cluster.reading import Reading
+    from cluster.server import ApiServer
+    from cluster.store import Store
+
+Object = dict[str, Any]
+MOST_SECONDS = 20.0
+
+
+class Controls:
+    """What changes something returns when it was told, not when it is done."""
+
+    root: Path
+    _store: Store
+    _api: Api
+    _faults: Faults
+    _kubelets: Kubelets
+    _nodes: NodeLifecycle
+    _reading: Reading
+    _server: ApiServer
+    _settings: Settings
+
+    # What exists, without asking over the network.
+
+    def find(self, plural: str, namespace: str | None, name: str) -> Object | None:
+        return self._store.find(plural, namespace, name)
+
+    def select(self, plural: str, namespace: str | None = None) -> list[Object]:
+        return self._store.select(plural, namespace)
+
+    def wait_for(self, holds: Any, seconds: float = MOST_SECONDS) -> Any:
+        """Waits until a function without arguments returns something true, and returns that."""
+        found: list[Any] = []
+
+        def look() -> bool:
+            found[:] = [holds()]
+            return bool(found[0])
+
+        with self._store.changed:
+            if not self._store.changed.wait_for(look, seconds):
+                pods = [(one["metadata"]["name"], one["status"]) for one in self.select("pods")]
+                raise TimeoutError(f"waited {seconds} s in vain; pods: {pods}")
+        return found[0]
+
+    def log(self, namespace: str, pod: str, container: str | None = None) -> str:
+        """Returns what a container of a pod that still exists has printed."""
+        found = self._store.get("pods", namespace, pod)
+        name = container or found["spec"]["containers"][0]["name"]
+        return log_of(self.root, found, name).read_text(encoding="utf-8", errors="replace")
+
+    def claim_folder(self, namespace: str, name: str) -> Path:
+        """Returns where a claim's files are."""
+        return claim_folder(self.root, namespace, name)
+
+    # Nodes.
+
+    def add_node(
+        self,
+        name: str,
+        *,
+        gpus: int = 0,
+        cpu: str = "16",
+        memory: str = "64Gi",
+        pods: int = 110,
+        labels: Mapping[str, str] | None = None,
+        taints: Sequence[Object] = (),
+    ) -> None:
+        """Adds a node that takes pods at once; one that was lost comes back empty."""
+        amounts = {"cpu": cpu, "memory": memory, "pods": str(pods), "ephemeral-storage": "100Gi"}
+        if gpus:
+            amounts["nvidia.com/gpu"] = str(gpus)
+        known = {"kubernetes.io/hostname": name, "kubernetes.io/os": "linux", **(labels or {})}
+        node = {
+            "metadata": {"name": name, "labels": known},
+            "spec": {"taints": list(taints)} if taints else {},
+            "status": {"capacity": amounts, "allocatable": amounts},
+        }
+        set_condition(node, "Ready", "True", "KubeletReady", "kubelet is posting ready status")
+        with self._store.changed:
+            self._settings.lost_nodes.discard(name)
+            self._store.insert("nodes", node)
+
+    def lose_node(
+        self,
+        name: str,
+        *,
+        unknown_seconds: float = 0.1,
+        evict_seconds: float = 0.1,
+        remove_seconds: float = 0.1,
+    ) -> None:
+        """A machine vanishes: all its processes die at once.
+
+        After `unknown_seconds` its node is unreachable, after `evict_seconds` more the taint
+        manager deletes its pods, after `remove_seconds` more the cloud has removed the node and
+        its pods are Failed. Real clusters take about 40 s, 5 min and as long as their cloud does.
+        """
+        self._kubelets.lose(name)
+        unknown = time.monotonic() + unknown_seconds
+        evicted = unknown + evict_seconds
+        self._nodes.lose(name, Loss(unknown, evicted, evicted + remove_seconds))
+
+    # Pods.
+
+    def _worker(self, namespace: str, pod: str) -> PodWorker:
+        uid = self._store.get("pods", namespace, pod)["metadata"]["uid"]
+        return self.wait_for(lambda: self._kubelets.workers.get(uid))
+
+    def evict(self, namespace: str, pod: str) -> None:
+        """What `kubectl drain` and descheduling do: SIGTERM, with the pod's grace."""
+        self._api.evict(KINDS["pods"], namespace, pod, {})
+
+    def oom(self, namespace: str, pod: str, container: str | None = None) -> None:
+        """Kills a container as the kernel does when memory is at its limit."""
+        found = self._worker(namespace, pod).container(container)
+        found.reason = "OOMKilled"
+        if found.process:
+            found.process.kill()
+
+    def freeze(self, namespace: str, pod: str, container: str | None = None) -> None:
+        """Stops all processes of a container: alive, and silent."""
+        if process := self._worker(namespace, pod).container(container).process:
+            process.freeze()
+
+    def thaw(self, namespace: str, pod: str, container: str | None = None) -> None:
+        if process := self._worker(namespace, pod).container(container).process:
+            process.thaw()
+
+    def kill(
+        self, namespace: str, pod: str, number: signal.Signals, container: str | None = None
+    ) -> list[int]:
+        """Sends a signal to what a container's first process started; returns their ids."""
+        process = self._worker(namespace, pod).container(container).process
+        return process.signal_children(number) if process else []
+
+    # Between clients and the API.
+
+    def away(self, seconds: float) -> None:
+        """The API server is gone for a while; pods run on, and nobody can say so."""
+        self._store.away_until = time.monotonic() + seconds
+        self._server.stop()
+        timer = threading.Timer(seconds, self._return)
+        timer.daemon = True
+        timer.start()
+
+    def _return(self) -> None:
+        with self._store.changed:
+            if not self._store.closed:
+                self._server.start()
+            self._store.revision += 1
+            self._store.changed.notify_all()
+
+    def cut_watches(self) -> None:
+        """All open watches end in the middle, as load balancers do it."""
+        self._reading.cut_watches()
+
+    def forget_history(self) -> None:
+        """What is asked from an earlier resourceVersion on gets 410."""
+        self._store.compact()
+
+    def answer(
+        self,
+        code: int,
+        *,
+        method: str = "*",
+        path: str = "",
+        times: int = 1,
+        retry_after_seconds: int | None = None,
+    ) -> None:
+        """Answers the next requests whose method and path (a regular expression) match with `code`.
+
+        With code 0 the connection is reset instead. Nothing is done for them.
+        """
+        self._faults.plan(Fault(method, path, code, times, retry_after_seconds))
+
+    def lose_answer(self, *, method: str = "*", path: str = "", times: int = 1) -> None:
+        """Does what the next matching requests ask, and resets the connection before the answer."""
+        self._faults.plan(Fault(method, path, 0, times, acts=True))

@@ -1,0 +1,192 @@
+"""One cluster on this machine, from start to end, and the hands that break it."""
+
+from __future__ import annotations
+
+import contextlib
+from typing import TYPE_CHECKING, Any
+
+import yaml
+
+from cluster.admission import Admission
+from cluster.api import Api, Options
+from cluster.certificates import authority, server_context
+from cluster.container import Starter
+from cluster.controls import Controls
+from cluster.faults import Faults, Request
+from cluster.garbage import GarbageCollector, QueueController, QuotaController
+from cluster.images import Image, python_image
+from cluster.job_controller import JobController
+from cluster.kubelet import Kubelets, Settings
+from cluster.logs import Logs
+from cluster.nodes import NodeLifecycle
+from cluster.ports import PeerPorts
+from cluster.processes import Undertaker
+from cluster.reading import Reading
+from cluster.resources import BUILT_IN, GANG, KUEUE
+from cluster.rights import Rights
+from cluster.routes import Routes
+from cluster.scheduler import Scheduler
+from cluster.schemas import Schemas
+from cluster.server import ApiServer
+from cluster.store import KINDS, Store
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+    from pathlib import Path
+
+    from cluster.controller import Controller
+
+Object = dict[str, Any]
+MOST_SECONDS = 20.0
+
+
+class Cluster(Controls):
+    """A running cluster."""
+
+    def __init__(
+        self,
+        root: Path,
+        images: Mapping[str, Image] | None,
+        version: str,
+        *,
+        gang: bool,
+        kueue: bool,
+        probe_scale: float,
+        backoff_seconds: float,
+    ) -> None:
+        self.root = root
+        self.images = dict(
+            {"busybox:1": Image(), "python:3": python_image()} if images is None else images
+        )
+        """Add to it, and pods that wait for an image start."""
+        self._store = Store([*BUILT_IN, *(GANG if gang else ()), *(KUEUE if kueue else ())])
+        store = self._store
+        self._schemas = Schemas(version)
+        self._api = Api(store, self._schemas, Admission(store, gang=gang, kueue=kueue))
+        self._rights, self._faults, self._reading = Rights(store), Faults(), Reading(store)
+        self._undertaker = Undertaker()
+        settings = Settings(self.images, probe_scale, backoff_seconds)
+        starter = Starter(store, PeerPorts(store), self._undertaker)
+        self._kubelets = Kubelets(store, root, settings, starter)
+        self._settings = settings
+        self._nodes = NodeLifecycle(store, self._api)
+        logs = Logs(store, root, settings.lost_nodes)
+        routes = Routes(
+            store, self._api, self._rights, reading=self._reading, logs=logs, version=version
+        )
+        self._server = ApiServer(routes, self._faults, server_context(root))
+        self._controllers: list[Controller] = [
+            JobController(store, self._api, backoff_seconds),
+            GarbageCollector(store, self._api),
+            QuotaController(store),
+            Scheduler(store, self._api),
+            self._nodes,
+            self._kubelets,
+            *([QueueController(store)] if kueue else []),
+        ]
+        (root / "ca.crt").write_bytes(authority().certificate)
+
+    def start(self) -> None:
+        for name in ("default", "kube-system"):
+            body = {"metadata": {"name": name}}
+            self._api.create(KINDS["namespaces"], None, body, Options({}))
+        for controller in self._controllers:
+            controller.start()
+
+    def close(self) -> None:
+        """Ends everything; raises what went wrong inside."""
+        self._store.away_until = 0.0
+        self._kubelets_are_closing()
+        self._server.stop()
+        for controller in self._controllers:
+            controller.join(MOST_SECONDS)
+        self._undertaker.close()
+        if self._store.troubles:
+            raise self._store.troubles[0]
+
+    def _kubelets_are_closing(self) -> None:
+        self._store.close()
+        self._kubelets.close()
+
+    @property
+    def url(self) -> str:
+        return self._server.url
+
+    @property
+    def ca(self) -> Path:
+        """The file of the authority that clients must trust."""
+        return self.root / "ca.crt"
+
+    @property
+    def requests(self) -> list[Request]:
+        """What was asked so far, in the order of the answers."""
+        return list(self._faults.requests)
+
+    def token(
+        self,
+        rules: Sequence[Object] | None = None,
+        seconds: float | None = None,
+        user: str | None = None,
+    ) -> str:
+        """Makes a token.
+
+        Without arguments it may do everything. `rules` are Role or ClusterRole objects or bare
+        rules: what they don't allow is forbidden. With a `user` alone, the role bindings in the
+        cluster count. After `seconds` nobody knows it any more.
+        """
+        return self._rights.token(rules, seconds, user)
+
+    def kubeconfig(self, path: Path, token: str | None = None, namespace: str = "default") -> Path:
+        """Writes a kubeconfig with one context, `test`."""
+        cluster = {"server": self.url, "certificate-authority": str(self.ca)}
+        context = {"cluster": "test", "user": "test", "namespace": namespace}
+        written = {
+            "apiVersion": "v1",
+            "kind": "Config",
+            "current-context": "test",
+            "clusters": [{"name": "test", "cluster": cluster}],
+            "contexts": [{"name": "test", "context": context}],
+            "users": [{"name": "test", "user": {"token": token or self.token()}}],
+        }
+        path.touch(mode=0o600)
+        path.write_text(yaml.safe_dump(written), encoding="utf-8")
+        return path
+
+
+@contextlib.contextmanager
+def local_cluster(
+    nodes: int = 1,
+    gpus: int = 0,
+    images: Mapping[str, Image] | None = None,
+    *,
+    root: Path,
+    version: str = "1.32",
+    gang: bool = False,
+    kueue: bool = False,
+    probe_scale: float = 1.0,
+    backoff_seconds: float = 0.1,
+) -> Iterator[Cluster]:
+    """Runs a cluster with nodes `node-0`, `node-1`, ... of `gpus` each; `root` holds its files.
+
+    Without `images` there are `busybox:1` (programs of this machine) and `python:3`. `gang` serves
+    scheduling.k8s.io/v1beta1, `kueue` kueue.x-k8s.io/v1beta1. A probe's second lasts `probe_scale`
+    seconds; pods that failed are replaced after `backoff_seconds`.
+    """
+    root = root / "cluster"
+    root.mkdir(parents=True)
+    cluster = Cluster(
+        root,
+        images,
+        version,
+        gang=gang,
+        kueue=kueue,
+        probe_scale=probe_scale,
+        backoff_seconds=backoff_seconds,
+    )
+    try:
+        cluster.start()
+        for index in range(nodes):
+            cluster.add_node(f"node-{index}", gpus=gpus)
+        yield cluster
+    finally:
+        cluster.close()
