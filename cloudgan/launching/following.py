@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from cloudgan.core.clock import monotonic_seconds
@@ -56,15 +56,21 @@ class Follower:
             self._tell(state)
             self.seen(state)
             if state.is_over:
-                return self._at_rest(state)
+                return state
             self._were_all_up |= state.phase == "running"
             self._end_if_hopeless(state)
             self._end_if_late(state)
-            self.provider.wait_for_change(self.plan.run, _LOOK_EVERY_SECONDS)
+            self.provider.wait_for_change(self.plan.run, self._pause_seconds())
 
-    def _at_rest(self, state: RunState) -> RunState:
-        """A Job is failed before its last pod is gone; what is told then is worth waiting for."""
-        return state if state.ended or state.phase != "failed" else replace(state, ended=None)
+    def _pause_seconds(self) -> float:
+        """Until the next look, unless something changes before: no limit is overslept."""
+        now, ends = monotonic_seconds(), []
+        if not self._were_all_up:
+            ends.append(self._began + self.plan.limits.gang_timeout_seconds)
+        if self._stuck_since is not None:
+            ends.append(self._stuck_since + self.image_seconds)
+        left = [end - now for end in ends if end > now]
+        return min([_LOOK_EVERY_SECONDS, *left])
 
     def _tell(self, state: RunState) -> None:
         wanted = self.plan.workers.nodes

@@ -132,8 +132,8 @@ class KubernetesProvider:
         listed = self._api.list(self._pods, f"{RUN}={run}")
         self._seen = str(listed["metadata"].get("resourceVersion", ""))
         found = run_state(job, listed["items"], utc_moment())
-        if found.phase == "waiting" and not found.workers:
-            return replace(found, why=self._why_no_pods(run) or found.why)
+        if job and not found.is_over and len(found.workers) < int(job["spec"]["completions"]):
+            return replace(found, why=found.why or self._why_no_pods(run))
         if found.phase == "absent" and self._api.get(f"{self._maps}/{run}") is not None:
             return replace(found, phase="stopped")
         return found
@@ -142,8 +142,9 @@ class KubernetesProvider:
         """Returns when a pod of the run changed since `state` looked, at the latest in `seconds`."""
         began = monotonic_seconds()
         try:
-            for _ in self._api.watch(self._pods, f"{RUN}={run}", self._seen, max(1, int(seconds))):
-                return
+            if seconds >= 1:  # the API counts whole seconds
+                for _ in self._api.watch(self._pods, f"{RUN}={run}", self._seen, int(seconds)):
+                    return
         except (GoneError, ApiError):
             pass  # looked at anew
         # A stream that ends at once must not make a busy loop.
