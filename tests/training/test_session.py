@@ -8,6 +8,7 @@ import pytest
 from cloudgan.core.config import TrainingConfig
 from cloudgan.core.errors import CloudganError
 from cloudgan.core.progress import Silent
+from cloudgan.core.pulse import PulseFile
 from cloudgan.data.order import Order
 from cloudgan.training.session import Session
 from cloudgan.training.step import COLUMNS, PASSES
@@ -29,7 +30,9 @@ class Work:
         return np.full(SHAPE, self.loss * int(steps)), np.asarray(votes) + self.others
 
 
-def session(work, *, step=0, steps_per_loop=4, save_due=lambda _: False, saved=None, **training):
+def session(
+    work, *, step=0, steps_per_loop=4, save_due=lambda _: False, saved=None, pulse=None, **training
+):
     saved = [] if saved is None else saved
     return Session(
         work,
@@ -42,6 +45,7 @@ def session(work, *, step=0, steps_per_loop=4, save_due=lambda _: False, saved=N
         steps_per_loop=steps_per_loop,
         save=lambda done: saved.append(done.step) or 0.5,
         save_due=save_due,
+        pulse=pulse,
     )
 
 
@@ -49,6 +53,12 @@ def run_epoch(one):
     one.begin_epoch()
     while one.steps_left_in_epoch:
         one.advance(None)
+
+
+def test_whoever_watches_sees_how_far_it_is(tmp_path):
+    pulse = PulseFile(tmp_path / "pulse.json")
+    session(Work(), pulse=pulse).advance(None)
+    assert pulse.read()[:2] == (4, 0)
 
 
 def test_a_block_never_passes_the_end_of_an_epoch():

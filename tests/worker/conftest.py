@@ -1,0 +1,264 @@
+"""A team of workers on this machine: threads, or processes where one has to be killed.
+
+What they train is `fake_training.py`, so no test but one needs TensorFlow.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+from cloudgan.core.heartbeat import Heartbeat
+from cloudgan.data.manifest import ColumnInfo, Manifest, ShardInfo, SourceInfo, write_manifest
+from cloudgan.worker.limits import Limits
+from cloudgan.worker.place import read_place
+from cloudgan.worker.pod import Pod
+from cloudgan.worker.stop_request import StopRequest
+
+HERE = Path(__file__).parent
+RUN = "run-1"
+collect_ignore = [] if find_spec("tensorflow") else ["test_training.py"]
+QUICK = {
+    "barrier_seconds": 20.0,
+    "silence_seconds": 1.0,
+    "fresh_seconds": 0.5,
+    "end_seconds": 0.5,
+    "ship_seconds": 2.0,
+    "join_every_seconds": 0.05,
+    "resolve_every_seconds": 0.1,
+    "record_every_seconds": 0.1,
+    "heartbeat_every_seconds": 0.3,
+    "log_every_seconds": 0.2,
+    "store_retry_seconds": 0.1,
+    "dump_seconds": 0.3,
+    "poll_seconds": 0.02,
+}
+
+
+def until(condition, what, seconds=20.0):
+    """Waits for `condition` to return something true, and returns it."""
+    deadline = time.monotonic() + seconds
+    while not (found := condition()):
+        assert time.monotonic() < deadline, f"{what} did not happen in {seconds} s"
+        time.sleep(0.01)
+    return found
+
+
+def port_pairs(count):
+    """Ports that are free, and so is each one's next."""
+    held, found = [], []
+    while len(found) < count:
+        one, other = socket.socket(), socket.socket()
+        held += [one, other]
+        one.bind(("127.0.0.1", 0))
+        port = one.getsockname()[1]
+        with contextlib.suppress(OSError, OverflowError):
+            other.bind(("127.0.0.1", port + 1))
+            found.append(port)
+    for each in held:
+        each.close()
+    return found
+
+
+class Worker:
+    """A worker in a thread: what it says, and how it ended."""
+
+    def __init__(self, place, limits, command):
+        self.lines, self.code, self.error = [], None, None
+        self.stop = StopRequest()
+        self.pod = Pod(place, limits, self.lines.append, stop=self.stop, command=command)
+        self.thread = threading.Thread(target=self._run, daemon=True)
+        self.thread.start()
+
+    def _run(self):
+        try:
+            self.code = self.pod.run()
+        except BaseException as error:  # noqa: BLE001  the test's thread raises it
+            self.error = error
+
+    def wait(self, seconds=30.0):
+        self.thread.join(seconds)
+        assert not self.thread.is_alive(), "\n".join(self.lines)
+        if self.error:
+            raise self.error
+        return self.code
+
+    @property
+    def said(self):
+        return "\n".join(self.lines)
+
+
+class Team:
+    """The workers of one run, their store and what they are told."""
+
+    def __init__(self, root, world, limits, orders, training):
+        self.root, self.world = root, world
+        self.store, self.group = root / "store", root / "group"
+        self.run = self.store / "runs" / RUN
+        self.limits = Limits(**(QUICK | limits))
+        self.limit_values = QUICK | limits
+        self.peers = [f"127.0.0.1:{port}" for port in port_pairs(world)]
+        self.group.mkdir(parents=True)
+        (root / "showers").mkdir()
+        self.config = root / "run.yaml"
+        document = {"data": {"path": str(root / "showers")}, "model": {"preset": "smoke"}}
+        self.config.write_text(json.dumps(document | {"training": training}))
+        self.orders = root / "orders.json"
+        self.order(**({"steps": 30} | orders))
+        self.threads, self.processes = [], []
+
+    def order(self, **orders):
+        given = {"store": str(self.run), "group": str(self.group)} | orders
+        self.orders.write_text(json.dumps(given))
+
+    def end_soon(self):
+        """Lets trainings that begin from now on end a little after the newest checkpoint."""
+        end = self.newest() + 100
+        self.order(steps=end, pause=0.001)
+        return end
+
+    @property
+    def command(self):
+        return (sys.executable, "-S", str(HERE / "fake_training.py"), str(self.orders))
+
+    def environment(self, index, **changes):
+        return {
+            "JOB_COMPLETION_INDEX": str(index),
+            "CLOUDGAN_WORLD": str(self.world),
+            "CLOUDGAN_PEERS": ",".join(self.peers),
+            "CLOUDGAN_STORE": str(self.store),
+            "CLOUDGAN_RUN": RUN,
+            "CLOUDGAN_CONFIG": str(self.config),
+            "CLOUDGAN_WORK": str(self.root / f"work-{index}"),
+        } | changes
+
+    def start(self, index, **changes):
+        """A worker in a thread; a pod that takes another's place has an empty work folder."""
+        place = read_place(self.environment(index, **changes).get)
+        worker = Worker(place, self.limits, self.command)
+        self.threads.append(worker)
+        return worker
+
+    def start_process(self, index):
+        setup = self.root / f"setup-{index}.json"
+        setup.write_text(json.dumps({"limits": self.limit_values, "command": self.command}))
+        process = subprocess.Popen(
+            [sys.executable, str(HERE / "pod_program.py"), str(setup)],
+            env=os.environ | self.environment(index),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            start_new_session=True,
+        )
+        self.processes.append(process)
+        return process
+
+    def new_machine(self, index):
+        shutil.rmtree(self.root / f"work-{index}", ignore_errors=True)
+
+    def child(self, index):
+        """The process id of a training process that runs."""
+        return until(lambda: self._pid(index), f"training of worker {index}")
+
+    def _pid(self, index):
+        path = self.group / f"pid-{index}"
+        return int(path.read_text()) if path.exists() else 0
+
+    def checkpoint(self, at_least):
+        return until(lambda: self.newest() >= at_least, f"checkpoint of step {at_least}")
+
+    def newest(self):
+        names = (self.run / "checkpoints").glob("step-*.npz")
+        return max((int(path.stem[5:]) for path in names), default=-1)
+
+    def began(self, index):
+        """The steps at which the training of `index` began, each time."""
+        paths = sorted((self.group / "began").glob(f"{index}-*"))
+        return [int(path.read_text()) for path in paths if path.suffix == ""]
+
+    def heartbeat(self):
+        path = self.run / "heartbeat.json"
+        return Heartbeat.model_validate_json(path.read_bytes()) if path.exists() else None
+
+    def end(self):
+        for worker in self.threads:
+            worker.stop.ask()
+            worker.pod.kill()
+        for worker in self.threads:
+            worker.thread.join(10)
+        for process in self.processes:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            process.communicate()
+
+
+@pytest.fixture
+def team(tmp_path):
+    """Makes a team; keyword arguments are limits, `orders` the fake training's."""
+    made = []
+
+    def make(world=2, *, orders=None, training=None, **limits):
+        made.append(
+            Team(tmp_path / f"team-{len(made)}", world, limits, orders or {}, training or {})
+        )
+        return made[-1]
+
+    yield make
+    for one in made:
+        one.end()
+
+
+@pytest.fixture
+def wait_until():
+    return until
+
+
+@pytest.fixture
+def free_ports():
+    return port_pairs
+
+
+@pytest.fixture
+def any_shards():
+    """Writes a folder with a manifest and shards of a few bytes each, which nobody will read."""
+
+    def write(folder, count=3):
+        folder.mkdir(parents=True)
+        shards = []
+        for number in range(count):
+            content, name = f"shard {number}".encode() * 9, f"showers-{number:05d}.tfrecord"
+            (folder / name).write_bytes(content)
+            digest = hashlib.sha256(content).hexdigest()
+            size = len(content)
+            shards.append(ShardInfo(name=name, records=2, bytes=size, sha256=digest, source=0))
+        source = SourceInfo(
+            name="s.h5",
+            layout="3DGAN",
+            bytes=1,
+            modified_ns=0,
+            records=2 * count,
+            shape=(9, 9, 25),
+            ecal_per_gev=1,
+            ecal_decided="so",
+            columns=(ColumnInfo(name="energy", dtype="<f4"),),
+        )
+        whole = Manifest(
+            records=2 * count, shape=(9, 9, 25), shards=tuple(shards), sources=(source,)
+        )
+        write_manifest(folder, whole)
+        return folder
+
+    return write

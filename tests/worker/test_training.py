@@ -1,0 +1,137 @@
+"""The real training by two workers, one of which is killed: to the very weights of a quiet run."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from cloudgan.core import record
+from cloudgan.core.heartbeat import Heartbeat
+from cloudgan.worker.place import read_place
+
+pytestmark = pytest.mark.tf
+LAST = 60
+
+
+@pytest.fixture(scope="module")
+def shards(tmp_path_factory):
+    from cloudgan.data.convert import convert
+    from cloudgan.data.hdf5_writer import write_hdf5
+    from cloudgan.simulation.gflash import simulate
+
+    folder = tmp_path_factory.mktemp("showers")
+    write_hdf5(folder / "showers.h5", simulate(60, seed=5, cells=(9, 9), block=50))
+    convert(str(folder / "showers.h5"), folder / "shards", records_per_shard=20)
+    return folder / "shards"
+
+
+class Run:
+    """Two workers as pods start them, on loopback."""
+
+    def __init__(self, root, shards, ports):
+        self.root, self.store = root, root / "store"
+        self.run = self.store / "runs" / "drill"
+        self.checkpoints = self.run / "checkpoints"
+        shutil.copytree(shards, self.store / "data" / "abc")
+        document = {
+            "data": {"path": "data/abc"},
+            "model": {"preset": "smoke"},
+            "training": {
+                "global_batch_size": 4,
+                "max_steps": LAST,
+                "threads": 1,
+                "steps_per_loop": 2,
+                "validation_showers": 0,
+            },
+            "checkpoint": {"every_steps": 10, "keep": 9},
+        }
+        (root / "run.yaml").write_text(json.dumps(document))
+        self.peers = ",".join(f"127.0.0.1:{port}" for port in ports)
+        self.workers = [self._start(index) for index in range(2)]
+
+    def environment(self, index):
+        return {
+            "JOB_COMPLETION_INDEX": str(index),
+            "CLOUDGAN_WORLD": "2",
+            "CLOUDGAN_PEERS": self.peers,
+            "CLOUDGAN_STORE": str(self.store),
+            "CLOUDGAN_RUN": "drill",
+            "CLOUDGAN_CONFIG": str(self.root / "run.yaml"),
+            "CLOUDGAN_WORK": str(self.root / f"work-{index}"),
+        }
+
+    def _start(self, index):
+        return subprocess.Popen(
+            [sys.executable, "-m", "cloudgan", "worker"],
+            env=os.environ | {"CUDA_VISIBLE_DEVICES": "-1"} | self.environment(index),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            stdin=subprocess.DEVNULL,
+        )
+
+    def newest(self):
+        return max((int(path.stem[5:]) for path in self.checkpoints.glob("*.npz")), default=-1)
+
+    def weights(self):
+        with np.load(self.checkpoints / f"step-{LAST:09d}.npz") as archive:
+            return {name: archive[name] for name in archive.files if name != "meta.json"}
+
+    def wait(self):
+        said = [worker.communicate(timeout=300)[0] for worker in self.workers]
+        assert [worker.returncode for worker in self.workers] == [0, 0], "\n".join(said)
+        return said
+
+    def end(self):
+        for worker in self.workers:
+            worker.kill()
+            worker.communicate()
+
+
+def child_of(process):
+    listed = subprocess.run(
+        ["ps", "--ppid", str(process.pid), "-o", "pid="], capture_output=True, text=True, check=True
+    )
+    return int(listed.stdout.split()[0])
+
+
+def test_a_run_that_lost_a_worker_ends_with_the_weights_of_one_that_did_not(
+    tmp_path, shards, free_ports, wait_until
+):
+    ports = free_ports(4)
+    (tmp_path / "quiet").mkdir()
+    (tmp_path / "disturbed").mkdir()
+    disturbed = Run(tmp_path / "disturbed", shards, ports[:2])
+    try:
+        wait_until(lambda: 10 <= disturbed.newest() < LAST, "a checkpoint", seconds=240)
+        os.kill(child_of(disturbed.workers[1]), signal.SIGKILL)
+        said = disturbed.wait()
+    finally:
+        disturbed.end()
+    quiet = Run(tmp_path / "quiet", shards, ports[2:])
+    try:
+        quiet.wait()
+    finally:
+        quiet.end()
+    assert "generation 2: training begins" in said[0]
+    assert "generation 2: training begins" in said[1]
+    ours, theirs = disturbed.weights(), quiet.weights()
+    assert ours.keys() == theirs.keys()
+    for name in theirs:
+        np.testing.assert_array_equal(ours[name], theirs[name], err_msg=name)
+    whole, other = (record.read(run.run / "record.jsonl") for run in (disturbed, quiet))
+    assert [line.epoch for line in whole.epochs()] == [line.epoch for line in other.epochs()]
+    assert any(isinstance(line, record.Resumed) for line in whole.lines)
+    # Where the showers were staged changes nothing of what the run is.
+    asked = read_place(disturbed.environment(0).get).config
+    assert whole.started().config_hash == asked.config_hash()
+    beat = Heartbeat.model_validate_json((disturbed.run / "heartbeat.json").read_bytes())
+    assert (beat.generation, beat.step, beat.exit_code) == (2, LAST, 0)
+    assert not (tmp_path / "disturbed/work-0/runs/drill/launch.json").exists()
