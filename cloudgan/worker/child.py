@@ -27,6 +27,8 @@ class Child:
         """Starts it; its standard input is a lifeline that closes when we die."""
         self._transcript = transcript
         self._words = ""
+        self.lines = 0
+        """How many lines it said."""
         self._process = subprocess.Popen(  # noqa: S603  our own command
             list(command),
             env=dict(environment),
@@ -71,14 +73,14 @@ class Child:
         self._process.send_signal(signal.SIGCONT)
 
     def kill(self) -> None:
-        """Ends it, stopped or not."""
+        """Ends it, stopped or not; does not wait, so that a signal handler may do it too."""
         self._process.kill()
-        self._process.wait()
 
     def close(self) -> None:
-        """Waits for its last lines; it has ended, or is killed here."""
+        """Kills it where it still runs, and takes its last lines."""
         if self.poll() is None:
             self.kill()
+            self._process.wait()
         self._reader.join(_LAST_LINES_SECONDS)
         if self._process.stdin:
             with contextlib.suppress(OSError):
@@ -92,4 +94,5 @@ class Child:
                 text = raw.decode(errors="replace").rstrip("\r\n")
                 if text.startswith(_OWN_WORDS):
                     self._words = text.removeprefix(_OWN_WORDS)
+                self.lines += 1
                 self._transcript.line(text)

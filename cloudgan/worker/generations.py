@@ -138,12 +138,14 @@ class Generations:
         return code
 
     def _follow(self, child: Child) -> None:
+        """Returns when it has ended, or has to be killed."""
         crew, limits = self._crew, self._limits
         watchdog = Watchdog(limits, time.monotonic())
         kill_at: float | None = None
         told_child = False
         while child.poll() is None:
             now = time.monotonic()
+            watchdog.heard(child.lines, now)
             if pulse := crew.pulse.read():
                 self._state.pulse = pulse
                 watchdog.saw(pulse.step, now)
@@ -156,20 +158,19 @@ class Generations:
                 crew.say(f"{why}; the training here ends within {limits.end_seconds:.0f} s")
                 kill_at = now + limits.end_seconds
             if kill_at is not None and now > kill_at:
-                child.kill()
-            elif watchdog.is_late(now):
-                self._end_stalled(child, watchdog.limit_seconds)
-            else:
-                time.sleep(limits.poll_seconds)
+                return
+            if watchdog.is_late(now):
+                self._dump(child, watchdog.limit_seconds)
+                return
+            time.sleep(limits.poll_seconds)
 
-    def _end_stalled(self, child: Child, limit_seconds: float) -> None:
+    def _dump(self, child: Child, limit_seconds: float) -> None:
         self._crew.say(
             f"no step was finished for {limit_seconds:.0f} s; where every thread is follows, then"
             " the training process is killed and started again"
         )
         child.dump_stacks()
         time.sleep(self._limits.dump_seconds)
-        child.kill()
 
     def _note_end(self, child: Child, code: int) -> None:
         if code == _FINISHED:

@@ -218,7 +218,11 @@ class Pod:
             self._copy.prepare_follower(config)
 
     def _count_restart(self) -> None:
-        self._state.restarts = self._restarts.begin(self._copy.newest_step())
+        try:
+            self._state.restarts = self._restarts.begin(self._copy.newest_step())
+        except StoreError as error:
+            self._transcript.say(f"all are here, but the store failed: {error}; tried again")
+            raise
 
     def _is_finished(self) -> bool:
         try:

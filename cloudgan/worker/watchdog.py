@@ -19,8 +19,14 @@ class Watchdog:
         """Begins when the process begins."""
         self._limits = limits
         self._step: int | None = None
+        self._lines = 0
         self._moved = now_seconds
         self._intervals: deque[float] = deque(maxlen=_REMEMBERED)
+
+    def heard(self, lines: int, now_seconds: float) -> None:
+        """Notes how many lines it said: before its first step, as it reads the data, it tells that."""
+        if self._step is None and lines != self._lines:
+            self._lines, self._moved = lines, now_seconds
 
     def saw(self, step: int, now_seconds: float) -> None:
         """Notes that `step` is finished."""

@@ -14,6 +14,18 @@ def test_the_first_steps_may_take_long_for_they_hold_the_tracing():
     assert not dog.is_late(899 + 800)  # how long a step takes is not known yet
 
 
+def test_before_the_first_step_a_line_is_a_sign_of_life_and_afterwards_none():
+    dog = Watchdog(LIMITS, 0.0)
+    dog.heard(1, 800.0)
+    assert not dog.is_late(1600)
+    dog.heard(1, 1600.0)
+    assert dog.is_late(1701)
+    dog.saw(0, 1701)
+    dog.saw(1, 1702)
+    dog.heard(2, 1800.0)
+    assert dog.is_late(1823)
+
+
 def test_quick_steps_are_late_after_the_least_time():
     dog = Watchdog(LIMITS, 0.0)
     for second in range(10):
