@@ -15,9 +15,11 @@ import subprocess
 import sys
 from importlib.util import find_spec
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
+from cloudgan.cli.main import main
 from cloudgan.core import settings
 
 HERE = Path(__file__).parent
@@ -118,6 +120,27 @@ def run_cloudgan():
         if check:
             assert done.returncode == 0, done.stdout + done.stderr
         return done
+
+    return run
+
+
+class Said(NamedTuple):
+    """What a command printed."""
+
+    stdout: str
+    stderr: str
+
+
+@pytest.fixture
+def cloudgan_here(capsys):
+    """Runs a command in this process, for all but training, and looks how it `exits`."""
+
+    def run(*arguments, exits=0):
+        with pytest.raises(SystemExit) as ended:
+            main([str(argument) for argument in arguments])
+        said = Said(*capsys.readouterr())
+        assert (ended.value.code or 0) == exits, said.stdout + said.stderr
+        return said
 
     return run
 

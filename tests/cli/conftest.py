@@ -7,31 +7,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
 
-from cloudgan.cli.main import main
-
 if TYPE_CHECKING:
     from pathlib import Path
-
-
-class Said(NamedTuple):
-    """What a command printed."""
-
-    stdout: str
-    stderr: str
-
-
-@pytest.fixture
-def cloudgan_here(capsys):
-    """Runs a command in this process, for all but training, and looks how it `exits`."""
-
-    def run(*arguments, exits=0):
-        with pytest.raises(SystemExit) as ended:
-            main([str(argument) for argument in arguments])
-        said = Said(*capsys.readouterr())
-        assert (ended.value.code or 0) == exits, said.stdout + said.stderr
-        return said
-
-    return run
 
 
 class SmallDemo(NamedTuple):

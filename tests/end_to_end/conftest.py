@@ -1,0 +1,71 @@
+"""The real trainer on a cluster and an object-store server of this machine."""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+from importlib.util import find_spec
+
+import pytest
+
+if not find_spec("tensorflow"):
+    collect_ignore_glob = ["test_*.py"]
+
+BUCKET = "s3://physics/gan"
+NAMESPACE = "cloudgan"
+LOGIN = {"AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "planted-secret"}
+
+
+@pytest.fixture(scope="module")
+def shards(tmp_path_factory, run_cloudgan):
+    """A few hundred showers as a folder of shards."""
+    folder = tmp_path_factory.mktemp("showers")
+    run_cloudgan("simulate", folder / "showers.h5", "--count=320", "--seed=1")
+    run_cloudgan("convert", folder / "showers.h5", folder / "shards")
+    return folder / "shards"
+
+
+@pytest.fixture
+def s3_server(monkeypatch):
+    """A real S3 server; this process and the pods log in to it."""
+    boto3 = pytest.importorskip("boto3")
+    pytest.importorskip("moto")
+    from moto.server import ThreadedMotoServer
+
+    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
+    server.start()
+    here = "http://{}:{}".format(*server.get_host_and_port())
+    for name, value in (
+        LOGIN | {"AWS_ENDPOINT_URL": here, "AWS_DEFAULT_REGION": "us-east-1"}
+    ).items():
+        monkeypatch.setenv(name, value)
+    with contextlib.closing(boto3.client("s3")) as client:
+        client.create_bucket(Bucket="physics")
+    yield here
+    server.stop()
+
+
+@pytest.fixture
+def cluster(tmp_path, monkeypatch, s3_server):
+    """A cluster of two nodes, with the bucket's login as a secret, and a kubeconfig of full rights."""
+    from cloudgan.kubernetes.access import connect
+    from cloudgan.kubernetes.api import ClusterApi
+    from cluster import local_cluster, python_image
+
+    images = {"tensorflow/tensorflow:2.21.0": python_image()}
+    with local_cluster(nodes=2, images=images, root=tmp_path) as made:
+        monkeypatch.setenv("KUBECONFIG", str(made.kubeconfig(tmp_path / "kubeconfig")))
+        with connect(None) as client:
+            api = ClusterApi(client)
+            body = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}}
+            api.create("/api/v1/namespaces", body)
+            login = LOGIN | {"AWS_ENDPOINT_URL": s3_server, "AWS_DEFAULT_REGION": "us-east-1"}
+            data = {key: base64.b64encode(value.encode()).decode() for key, value in login.items()}
+            body = {
+                "apiVersion": "v1",
+                "kind": "Secret",
+                "metadata": {"name": "s3-login"},
+                "data": data,
+            }
+            api.create(f"/api/v1/namespaces/{NAMESPACE}/secrets", body)
+        yield made

@@ -1,0 +1,143 @@
+"""What the Launch issue must show: the real trainer, disturbed, on a cluster and on this machine."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+
+import numpy as np
+import pytest
+
+from cloudgan.core import record
+from cloudgan.stores import open_store
+
+BUCKET, NAMESPACE, SECRET = "s3://physics/gan", "cloudgan", "planted-secret"
+TRAINED = ("--preset=smoke", "--nodes=2", "--epochs=3", "--seed=3", "--checkpoint_every_steps=4")
+
+
+@pytest.fixture
+def here(tmp_path, monkeypatch):
+    """The folder in which the user types."""
+    folder = tmp_path / "user"
+    folder.mkdir()
+    monkeypatch.chdir(folder)
+    return folder
+
+
+def test_a_run_survives_a_kill_here_and_an_eviction_there_with_the_same_weights(
+    here, shards, cluster, cloudgan_here, monkeypatch
+):
+    from cloudgan.launching.wheels import cache_folder, own_wheel
+
+    # What cloudgan depends on is in the stand-in for TensorFlow's image; nothing is fetched here.
+    monkeypatch.setattr("cloudgan.cli.deploy.all_wheels", lambda: (own_wheel(cache_folder()),))
+    there = ("--provider=kubernetes", f"--store={BUCKET}", "--secrets=s3-login", "--cpus=1")
+    flags = (f"--data={shards}", *TRAINED, *there, "--name=there", "--yes", "--json")
+    evicting = threading.Thread(target=evict_in_the_middle, args=(cluster,))
+    evicting.start()
+    result = json.loads(cloudgan_here("deploy", *flags).stdout)
+    evicting.join()
+    assert result["state"] == "finished"
+    assert_whole(here / "runs" / "there")
+    assert json.loads(cloudgan_here("status", "there", "--json").stdout)["phase"] == "finished"
+    assert "finished" in cloudgan_here("deploy", *flags).stdout, "a second deploy shows the result"
+    printed = [
+        json.loads(line) for line in cloudgan_here("logs", "there", "--json").stdout.splitlines()
+    ]
+    assert {line["worker"] for line in printed} == {0, 1}
+    cost = json.loads(cloudgan_here("cost", here / "runs" / "there", "--json").stdout)
+    assert cost["run"] == "there"
+    cloudgan_here("down", "there")
+    cloudgan_here("down", "there")
+    assert left(cluster) == []
+    assert_no_secret(here, cluster, printed)
+
+    killed = run_here_and_kill(here, shards)
+    assert killed > 4, "killed before its first checkpoint"
+    assert_whole(here / "runs" / "here")
+    assert weights(here / "runs" / "here") == weights(here / "runs" / "there")
+
+
+def evict_in_the_middle(cluster):
+    """Evicts worker 1 when the bucket has a checkpoint that is not the first."""
+    store = open_store(f"{BUCKET}/runs/there/checkpoints")
+    deadline = time.monotonic() + 200
+    while len(store.list("step-")) < 2 and time.monotonic() < deadline:
+        time.sleep(0.1)
+    for pod in cluster.select("pods", NAMESPACE):
+        if pod["metadata"]["name"].startswith("there-1-"):
+            cluster.evict(NAMESPACE, pod["metadata"]["name"])
+
+
+def run_here_and_kill(here, shards):
+    """Deploys on this machine and kills one training process; returns at which checkpoint."""
+    command = (
+        sys.executable,
+        "-m",
+        "cloudgan",
+        "deploy",
+        f"--data={shards}",
+        *TRAINED,
+        "--name=here",
+    )
+    deploy = subprocess.Popen((*command, "--cpus=1", "--json"), stdout=subprocess.PIPE)
+    store = here / "runs" / "here" / "store" / "runs" / "here" / "checkpoints"
+    deadline = time.monotonic() + 200
+    while len(list(store.glob("step-*.npz"))) < 3 and time.monotonic() < deadline:
+        time.sleep(0.05)
+        assert deploy.poll() is None
+    reached = len(list(store.glob("step-*.npz"))) and max(
+        int(path.stem.partition("-")[2]) for path in store.glob("step-*.npz")
+    )
+    note = json.loads((here / "runs" / "here" / "pods" / "state.json").read_text())
+    os.kill(training_process_of(note["workers"][1]["pid"]), signal.SIGKILL)
+    output, _ = deploy.communicate(timeout=200)
+    assert deploy.returncode == 0
+    assert json.loads(output)["state"] == "finished"
+    return reached
+
+
+def training_process_of(worker):
+    done = subprocess.run(
+        ("ps", "-o", "pid=", "--ppid", str(worker)), capture_output=True, text=True
+    )
+    return int(done.stdout.split()[0])
+
+
+def assert_whole(folder):
+    run = record.read(folder / "record.jsonl")
+    assert [epoch.epoch for epoch in run.epochs()] == [0, 1, 2]
+    assert any(line.kind == "resumed" for line in run.lines), "it was not disturbed"
+
+
+def weights(folder):
+    newest = max((folder / "checkpoints").glob("step-*.npz"))
+    with np.load(newest) as found:
+        return {name: found[name].tobytes() for name in found.files if name != "meta.json"}
+
+
+def left(cluster):
+    kinds = ("pods", "jobs", "services", "configmaps", "networkpolicies")
+    return [
+        f"{kind}/{one['metadata']['name']}"
+        for kind in kinds
+        for one in cluster.select(kind, NAMESPACE)
+        if one["metadata"]["name"] != "kube-root-ca.crt"
+    ]
+
+
+def assert_no_secret(folder, cluster, printed):
+    """Nothing that is written or sent holds what the secret holds."""
+    files = [path for path in folder.rglob("*") if path.is_file() and path.suffix != ".npz"]
+    assert files
+    for path in files:
+        assert SECRET.encode() not in path.read_bytes(), path
+    assert SECRET not in json.dumps(printed)
+    store = open_store(BUCKET)
+    for name in store.list("runs/"):
+        assert SECRET.encode() not in store.read(name), name
