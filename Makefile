@@ -22,7 +22,7 @@ fast: .venv-fast/installed  ## the tests that need no TensorFlow, where there is
 	.venv-fast/bin/python -m pytest
 
 # What an import contract keeps from TensorFlow is the same with and without it: `fast` ran it.
-WITHOUT_TENSORFLOW := core cost launching reports simulation stores validation
+WITHOUT_TENSORFLOW := core cost launching reports simulation stores validation worker
 
 full: .venv-test/installed  ## all other tests, with TensorFlow
 	.venv-test/bin/python -m pytest $(addprefix --ignore=tests/,$(WITHOUT_TENSORFLOW))

@@ -1,6 +1,6 @@
 """A team of workers on this machine: threads, or processes where one has to be killed.
 
-What they train is `fake_training.py`, so no test but one needs TensorFlow.
+What they train is `fake_training.py`; the real training is in tests/training/test_lost_pod.py.
 """
 
 from __future__ import annotations
@@ -16,7 +16,6 @@ import subprocess
 import sys
 import threading
 import time
-from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -30,7 +29,6 @@ from cloudgan.worker.stop_request import StopRequest
 
 HERE = Path(__file__).parent
 RUN = "run-1"
-collect_ignore = [] if find_spec("tensorflow") else ["test_training.py"]
 QUICK = {
     "barrier_seconds": 20.0,
     "silence_seconds": 1.0,
@@ -224,11 +222,6 @@ def team(tmp_path):
 @pytest.fixture
 def wait_until():
     return until
-
-
-@pytest.fixture
-def free_ports():
-    return port_pairs
 
 
 @pytest.fixture

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import shutil
 import signal
+import socket
 import subprocess
 import sys
+import time
 
 import numpy as np
 import pytest
@@ -17,19 +20,7 @@ from cloudgan.core.heartbeat import Heartbeat
 from cloudgan.worker.place import read_place
 
 pytestmark = pytest.mark.tf
-LAST = 60
-
-
-@pytest.fixture(scope="module")
-def shards(tmp_path_factory):
-    from cloudgan.data.convert import convert
-    from cloudgan.data.hdf5_writer import write_hdf5
-    from cloudgan.simulation.gflash import simulate
-
-    folder = tmp_path_factory.mktemp("showers")
-    write_hdf5(folder / "showers.h5", simulate(60, seed=5, cells=(9, 9), block=50))
-    convert(str(folder / "showers.h5"), folder / "shards", records_per_shard=20)
-    return folder / "shards"
+LAST = 40
 
 
 class Run:
@@ -80,6 +71,13 @@ class Run:
     def newest(self):
         return max((int(path.stem[5:]) for path in self.checkpoints.glob("*.npz")), default=-1)
 
+    def wait_for_a_checkpoint(self):
+        deadline = time.monotonic() + 240
+        while not 10 <= self.newest() < LAST:
+            assert all(worker.poll() is None for worker in self.workers)
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+
     def weights(self):
         with np.load(self.checkpoints / f"step-{LAST:09d}.npz") as archive:
             return {name: archive[name] for name in archive.files if name != "meta.json"}
@@ -95,6 +93,22 @@ class Run:
             worker.communicate()
 
 
+def port_pairs(count):
+    """Ports that are free, and so is each one's next, where a worker's parent answers."""
+    held, found = [], []
+    while len(found) < count:
+        one, other = socket.socket(), socket.socket()
+        held += [one, other]
+        one.bind(("127.0.0.1", 0))
+        port = one.getsockname()[1]
+        with contextlib.suppress(OSError, OverflowError):
+            other.bind(("127.0.0.1", port + 1))
+            found.append(port)
+    for each in held:
+        each.close()
+    return found
+
+
 def child_of(process):
     listed = subprocess.run(
         ["ps", "--ppid", str(process.pid), "-o", "pid="], capture_output=True, text=True, check=True
@@ -102,15 +116,13 @@ def child_of(process):
     return int(listed.stdout.split()[0])
 
 
-def test_a_run_that_lost_a_worker_ends_with_the_weights_of_one_that_did_not(
-    tmp_path, shards, free_ports, wait_until
-):
-    ports = free_ports(4)
+def test_a_run_that_lost_a_worker_ends_with_the_weights_of_one_that_did_not(tmp_path, shards):
+    ports = port_pairs(4)
     (tmp_path / "quiet").mkdir()
     (tmp_path / "disturbed").mkdir()
     disturbed = Run(tmp_path / "disturbed", shards, ports[:2])
     try:
-        wait_until(lambda: 10 <= disturbed.newest() < LAST, "a checkpoint", seconds=240)
+        disturbed.wait_for_a_checkpoint()
         os.kill(child_of(disturbed.workers[1]), signal.SIGKILL)
         said = disturbed.wait()
     finally:
