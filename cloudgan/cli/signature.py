@@ -45,7 +45,9 @@ class Parameter:
     @property
     def shown(self) -> str:
         """How people write it: ``--global_batch`` or ``SOURCE``."""
-        return f"--{self.word}" if self.is_flag else self.word.upper()
+        if not self.is_flag:
+            return self.word.upper()
+        return f"-{self.word}" if len(self.word) == 1 else f"--{self.word}"
 
     @property
     def place(self) -> str:
@@ -158,6 +160,8 @@ class Signature:
         written, equals, text = word.partition("=")
         name = written.removeprefix("--").replace("-", "_")
         known = {parameter.word: parameter for parameter in self.parameters}
+        if len(written) == len("-f"):
+            name = written[1:]  # one dash and one letter, as in `logs -f`
         if name not in known:
             denied = known.get(name.removeprefix("no_"))
             if denied and denied.kind is bool and name.startswith("no_") and not equals:

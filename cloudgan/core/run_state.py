@@ -11,7 +11,7 @@ workers are up; stopped: on request, and can go on."""
 
 ENDED: frozenset[Phase] = frozenset({"absent", "finished", "failed", "stopped"})
 
-WorkerPhase = Literal["waiting", "starting", "running", "done", "failed", "stopping"]
+WorkerPhase = Literal["waiting", "starting", "running", "done", "failed", "stopping", "stopped"]
 
 Cause = Literal[
     "", "image", "memory", "deadline", "no progress", "program", "placement", "configuration"

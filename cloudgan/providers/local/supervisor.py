@@ -18,7 +18,7 @@ from cloudgan.providers.local.state_file import StateNote, WorkerNote
 if TYPE_CHECKING:
     from types import FrameType
 
-    from cloudgan.core.run_state import Cause, Phase
+    from cloudgan.core.run_state import Cause, Phase, WorkerPhase
     from cloudgan.providers.local.job_file import JobFile
     from cloudgan.providers.local.state_file import StateFile
 
@@ -165,7 +165,8 @@ class Supervisor:
     def _write(
         self, phase: Phase, why: str = "", cause: Cause = "", ended: str | None = None
     ) -> None:
-        workers = tuple(_note(slot, is_over=ended is not None) for slot in self._slots)
+        stopped = phase == "stopped" and ended is not None
+        workers = tuple(_note(slot, is_stopped=stopped) for slot in self._slots)
         note = StateNote(
             phase=phase, workers=workers, why=why, cause=cause, began=self._began, ended=ended
         )
@@ -174,10 +175,12 @@ class Supervisor:
             self._written = note
 
 
-def _note(slot: _Slot, *, is_over: bool) -> WorkerNote:
-    phase = "done" if slot.done else "running" if slot.process else "waiting"
-    if slot.cause or (is_over and not slot.done):
+def _note(slot: _Slot, *, is_stopped: bool) -> WorkerNote:
+    phase: WorkerPhase = "done" if slot.done else "running" if slot.process else "waiting"
+    if slot.cause:
         phase = "failed"
+    elif is_stopped and not slot.done:
+        phase = "stopped"
     return WorkerNote(
         index=slot.index,
         phase=phase,
