@@ -31,11 +31,11 @@ def cancel(
         plan, opened = find_run(
             name, provider=provider, context=context, namespace=namespace, say=progress.say
         )
-        ledger = Ledger(folder_of(plan), plan)
+        results = Results.of(plan)
+        ledger = Ledger(folder_of(plan), plan, results)
         ledger.see(opened.state(plan.run))
         progress.start(f"ending {plan.run}")
         opened.stop(plan.run)
         ledger.see(opened.state(plan.run))
-        results = Results.of(plan)
         came = results.fetch(folder_of(plan)) if results else []
     show({"run": plan.run, "state": "stopped", "fetched": ", ".join(came)}, as_json=json)

@@ -81,7 +81,7 @@ def _launch(
     json: bool,
     detach: bool,
 ) -> None:
-    folder, ledger = folder_of(plan), Ledger(folder_of(plan), plan)
+    folder, ledger = folder_of(plan), Ledger(folder_of(plan), plan, results)
     if provider.state(plan.run).is_over:
         for warning in provider.check(plan):
             progress.say(f"warning: {warning}")

@@ -39,7 +39,8 @@ def down(
         plan, opened = find_run(
             name, provider=provider, context=context, namespace=namespace, say=progress.say
         )
-        ledger, results = Ledger(folder_of(plan), plan), Results.of(plan)
+        results = Results.of(plan)
+        ledger = Ledger(folder_of(plan), plan, results)
         if purge and results:
             confirm(f"Remove all checkpoints and logs of {plan.run} in {plan.store}?", yes=yes)
         ledger.see(opened.state(plan.run))

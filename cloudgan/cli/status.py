@@ -58,9 +58,9 @@ def _known() -> list[Plan]:
 
 def _look(plan: Plan, provider: Provider) -> dict[str, Any]:
     state = provider.state(plan.run)
-    ledger = Ledger(folder_of(plan), plan)
-    ledger.see(state)
     results = Results.of(plan)
+    ledger = Ledger(folder_of(plan), plan, results)
+    ledger.see(state)
     beat = results.heartbeat() if results else None
     usd = spent_usd(ledger.read(), utc_moment().timestamp()) if plan.price else None
     if state.is_over and beat and beat.exit_code == 0 and state.phase in ("absent", "stopped"):

@@ -128,6 +128,7 @@ def _fill_container(container: dict[str, Any], plan: Plan) -> None:
         container["envFrom"] = [{"secretRef": {"name": name}} for name in workers.secrets]
     if container["name"] != TRAINER:
         return
+    container["command"][-1] = f"--grace_seconds={_grace_seconds(workers.grace_seconds)}"
     amounts = {"cpu": _quantity(workers.cpus), "memory": f"{round(workers.memory_gib * 1024)}Mi"}
     if workers.accelerators_per_node:
         amounts["nvidia.com/gpu"] = str(workers.accelerators_per_node)
@@ -175,6 +176,11 @@ def _owned(body: dict[str, Any], plan: Plan) -> dict[str, Any]:
     metadata |= {"name": plan.run, "namespace": plan.place.namespace}
     metadata["labels"] |= plan.labels().as_dict()
     return body
+
+
+def _grace_seconds(pod_seconds: int) -> int:
+    """What the program may count on: SIGTERM arrives late, and its last word takes a moment."""
+    return max(1, pod_seconds - max(1, pod_seconds // 12))
 
 
 def _quantity(cpus: float) -> str:

@@ -2,30 +2,34 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from cloudgan.core import launch
 from cloudgan.core.launch import Attempt, Launch, SentRequest
+from cloudgan.stores import StoreError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from cloudgan.core.plan import Plan, Step
     from cloudgan.core.run_state import RunState
+    from cloudgan.launching.results import Results
     from cloudgan.run_folder import RunFolder
 
 
 class Ledger:
-    """The launch.json of one run."""
+    """The launch.json of one run: here, and in its store for other machines."""
 
-    def __init__(self, folder: RunFolder, plan: Plan) -> None:
-        self._path, self._plan = folder.launch_file, plan
+    def __init__(self, folder: RunFolder, plan: Plan, results: Results | None = None) -> None:
+        self._path, self._plan, self._results = folder.launch_file, plan, results
 
     def read(self) -> Launch:
         """Returns all attempts so far."""
         if self._path.exists():
             return launch.read(self._path)
-        return Launch(run=self._plan.run, config_hash=self._plan.config.config_hash())
+        there = self._results.launches() if self._results else None
+        return there or Launch(run=self._plan.run, config_hash=self._plan.config.config_hash())
 
     def begin(self, sent: Iterable[tuple[str, Step]]) -> None:
         """Adds an attempt with the requests that were sent, each with its time."""
@@ -53,6 +57,9 @@ class Ledger:
     def _write(self, known: Launch) -> None:
         self._path.parent.mkdir(parents=True, exist_ok=True)
         launch.write(self._path, known)
+        if self._results:
+            with suppress(StoreError):  # the next change brings it there
+                self._results.write_launches(known)
 
 
 def spent_usd(known: Launch | None, now_seconds: float | None = None) -> float:

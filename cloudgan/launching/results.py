@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 from pydantic import ValidationError
 
 from cloudgan.core import heartbeat as heartbeats
+from cloudgan.core import launch
+from cloudgan.core.launch import Launch
 from cloudgan.core.plan import FILE_NAME as PLAN_FILE
 from cloudgan.core.plan import Plan
 from cloudgan.core.run_state import LogLine
@@ -57,9 +59,16 @@ class Results:
         """Leaves the plan beside what it makes, for when its cluster is gone."""
         self.store.put(self._name(PLAN_FILE), plan.model_dump_json(indent=2).encode())
 
-    def put(self, name: str, content: bytes) -> None:
-        """Writes a small file of the run."""
-        self.store.put(self._name(name), content)
+    def launches(self) -> Launch | None:
+        """Returns launch.json as another machine left it; None where none did."""
+        try:
+            return Launch.model_validate_json(self.store.read(self._name(launch.FILE_NAME)))
+        except (StoreError, ValidationError):
+            return None
+
+    def write_launches(self, known: Launch) -> None:
+        """Leaves launch.json for other machines, so that the money of all attempts is known."""
+        self.store.put(self._name(launch.FILE_NAME), known.model_dump_json(indent=2).encode())
 
     def fetch(self, folder: RunFolder) -> list[str]:
         """Brings record, run.yaml and checkpoints into the run's folder; returns what came.

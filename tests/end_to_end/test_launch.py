@@ -50,10 +50,18 @@ def test_a_run_survives_a_kill_here_and_an_eviction_there_with_the_same_weights(
         json.loads(line) for line in cloudgan_here("logs", "there", "--json").stdout.splitlines()
     ]
     assert {line["worker"] for line in printed} == {0, 1}
+    (here / "elsewhere").mkdir()
+    monkeypatch.chdir(here / "elsewhere")
+    found = cloudgan_here("status", "there", "--provider=kubernetes", "--json").stdout
+    assert json.loads(found)["heartbeat"]["exit_code"] == 0, "another machine needs a name only"
+    monkeypatch.chdir(here)
     cost = json.loads(cloudgan_here("cost", here / "runs" / "there", "--json").stdout)
     assert cost["run"] == "there"
     cloudgan_here("down", "there")
     cloudgan_here("down", "there")
+    assert left(cluster) == []
+    assert "worker 1 of 2" in cloudgan_here("logs", "there").stdout, "the store has the logs still"
+    assert "finished" in cloudgan_here("deploy", *flags).stdout, "and the result"
     assert left(cluster) == []
     assert_no_secret(here, cluster, printed)
 

@@ -23,6 +23,7 @@ from cloudgan.launching.ending import raise_for
 from cloudgan.launching.following import Follower
 from cloudgan.launching.ledger import Ledger
 from cloudgan.launching.starting import start
+from cloudgan.providers.kubernetes.provider import KubernetesProvider
 from cloudgan.run_folder import RunFolder
 from providers.kubernetes.lab import NAMESPACE, plan_of
 
@@ -345,15 +346,24 @@ def test_ctrl_c_at_any_request_leaves_what_down_removes_and_deploy_completes(
         assert len([one for one in lab.left() if one.startswith("jobs/")]) == 1
 
 
-def test_a_half_deleted_run_is_waited_for(lab, begin):
+def test_a_half_deleted_run_is_waited_for_and_told_where_it_does_not_go(lab, begin):
+    """A finalizer holds the Service, as a load balancer's controller does."""
     plan = plan_of()
     begin(lab, plan)
     running(lab, plan)
-    stopper = threading.Thread(target=lambda: list(lab.provider.remove("gan")))
-    stopper.start()
-    stopper.join()
+    path = f"/api/v1/namespaces/{NAMESPACE}/services/gan"
+    administrator = admin(lab)
+    administrator.patch(path, {"metadata": {"finalizers": ["example.com/held"]}})
+    impatient = KubernetesProvider(lab.provider._api, NAMESPACE, gone_seconds=1.0)
+    with pytest.raises(LaunchError, match="does not go away"):
+        list(impatient.remove("gan"))
+    release = threading.Timer(1.0, administrator.patch, (path, {"metadata": {"finalizers": None}}))
+    release.start()
     assert begin(lab, plan)
     running(lab, plan)
+    release.join()
+    list(lab.provider.remove("gan"))
+    assert lab.left() == []
 
 
 def test_a_stopped_run_goes_on_when_it_is_deployed_again(lab, begin, follow):
@@ -427,7 +437,6 @@ def test_a_token_is_renewed_when_it_expires(lab, begin, tmp_path, monkeypatch):
     """The login program gives tokens of two seconds; following outlives them."""
     from cloudgan.kubernetes.access import connect
     from cloudgan.kubernetes.api import ClusterApi
-    from cloudgan.providers.kubernetes.provider import KubernetesProvider
 
     tokens = tmp_path / "tokens"
     tokens.mkdir()
