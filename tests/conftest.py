@@ -6,6 +6,7 @@ it: they are kept at home by an environment without credentials, proxies and end
 
 from __future__ import annotations
 
+import datetime as dt
 import importlib.metadata
 import ipaddress
 import os
@@ -21,6 +22,11 @@ import pytest
 
 from cloudgan.cli.main import main
 from cloudgan.core import settings
+from cloudgan.core.config import parse_config
+from cloudgan.core.plan import Place, Showers, Wheel, Workers
+from cloudgan.cost.elsewhere import speeds
+from cloudgan.planning.planning import Asked, make_plan
+from cloudgan.providers.kubernetes.requests import steps
 
 HERE = Path(__file__).parent
 # Folders and files whose modules import Keras or TensorFlow.
@@ -102,6 +108,60 @@ def only_loopback():
             patch.setattr(socket.socket, name, guarded(name))
         patch.setattr(socket, "getaddrinfo", guarded_look_up)
         yield
+
+
+@pytest.fixture(scope="session")
+def asked_of():
+    """Builds what a plan is made from: one node of a cluster, and what differs from that."""
+    noon = dt.datetime(2026, 11, 21, 12, tzinfo=dt.UTC)
+    wheels = tuple(
+        Wheel(file_name=f"{name}-1.0-py3-none-any.whl", sha256=f"{number:064x}", bytes=1000)
+        for number, name in enumerate(("cloudgan", "keras"), start=1)
+    )
+
+    def build(*, name="gan", training=(), place=(), workers=(), showers=(), **others):
+        config = {
+            "name": name,
+            "model": {"preset": "paper"},
+            "data": {"path": "gs://lab/data/electrons"},
+            "training": {"epochs": 2} | dict(training),
+        }
+        cluster = {
+            "provider": "kubernetes",
+            "context": "lab",
+            "server": "https://192.0.2.1:6443",
+            "namespace": "cloudgan",
+        }
+        kind = {
+            "nodes": 1,
+            "cpus": 4,
+            "memory_gib": 8,
+            "image": "tensorflow/tensorflow:2.21.0",
+        }
+        given = {
+            "config": parse_config(config, "a test"),
+            "place": Place(**cluster | dict(place)),
+            "workers": Workers(**kind | dict(workers)),
+            "store": "gs://lab/cloudgan",
+            "showers": Showers(**{"source": "gs://lab/data/electrons"} | dict(showers)),
+            "owner": "Marie Curie",
+            "wheels": wheels,
+        }
+        return Asked(**given | others), noon
+
+    return build
+
+
+@pytest.fixture(scope="session")
+def plan_of(asked_of):
+    """Makes a plan of what `asked_of` takes, by the cost model as it is without any run."""
+    unknown = speeds("paper", 1000, ())
+
+    def build(*, requests=steps, known=unknown, **asked):
+        built, noon = asked_of(**asked)
+        return make_plan(built, known, requests, noon)
+
+    return build
 
 
 @pytest.fixture(scope="session")

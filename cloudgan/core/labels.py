@@ -7,6 +7,7 @@ read 2026-11-21). Every object of a run carries its labels from the moment it is
 
 from __future__ import annotations
 
+import datetime as dt
 import hashlib
 import json
 import re
@@ -15,7 +16,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from cloudgan.core.errors import ConfigError
 
 if TYPE_CHECKING:
-    import datetime as dt
     from collections.abc import Mapping
 
 RUN = "cloudgan-run"
@@ -74,8 +74,8 @@ def as_value(text: str, longest: int = _LONGEST_VALUE) -> str:
 
 
 def expiry(when: dt.datetime) -> str:
-    """Returns a moment, in UTC, as a label's value."""
-    return when.strftime("%Y%m%dt%H%M%Sz")
+    """Returns a moment as a label's value, in UTC."""
+    return when.astimezone(dt.UTC).strftime("%Y%m%dt%H%M%Sz")
 
 
 def spec_digits(spec: Mapping[str, Any]) -> str:

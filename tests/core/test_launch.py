@@ -92,6 +92,21 @@ def test_a_rented_attempt_needs_its_region_and_market() -> None:
         Attempt(provider="aws", node_type="p3.2xlarge")
 
 
+@pytest.mark.parametrize("provider", sorted(launch.UNBILLED))
+def test_machines_that_somebody_has_already_need_no_region_and_no_market(provider: str) -> None:
+    attempt = Attempt(provider=provider, node_type="2 x (4 cores, 8 GiB)", node_count=2)
+    assert not attempt.is_rented
+    assert rented().is_rented
+
+
+def test_an_attempt_may_know_how_many_nodes_it_has_before_it_knows_which() -> None:
+    attempt = Attempt(provider="kubernetes", node_type="x", node_count=4)
+    assert attempt.node_count == 4
+    assert attempt.billed_seconds() is None
+    with pytest.raises(ValidationError, match="node_count"):
+        Attempt(provider="kubernetes", node_type="x", node_count=0)
+
+
 def test_two_nodes_of_one_name_are_refused() -> None:
     with pytest.raises(ValidationError, match="one name"):
         rented(Node(name="a"), Node(name="a"))
