@@ -16,10 +16,10 @@ if TYPE_CHECKING:
     from kubernetes.client import ApiClient
 
 _KNOWN_PLUGINS = {
-    "gke-gcloud-auth-plugin": "gcloud components install gke-gcloud-auth-plugin",
-    "aws": "pip install awscli",
+    "gke-gcloud-auth-plugin": "type: gcloud components install gke-gcloud-auth-plugin",
+    "aws": "type: pip install awscli",
     "aws-iam-authenticator": "see https://docs.aws.amazon.com/eks/latest/userguide/install-aws-iam-authenticator.html",
-    "kubelogin": "az aks install-cli",
+    "kubelogin": "type: az aks install-cli",
 }
 
 
@@ -49,7 +49,7 @@ def find_context(name: str | None) -> Context:
         CredentialsError: It logs in by a program that is not installed.
     """
     files, content = _kubeconfig()
-    contexts = {one["name"]: one.get("context") or {} for one in content["contexts"]}
+    contexts = content["contexts"]
     name = name or content["current-context"]
     if not name:
         raise ConfigError(
@@ -59,10 +59,8 @@ def find_context(name: str | None) -> Context:
     if name not in contexts:
         raise UnknownNameError(f"context of {files}", name, contexts)
     context = contexts[name]
-    clusters = {one["name"]: one.get("cluster") or {} for one in content["clusters"]}
-    users = {one["name"]: one.get("user") or {} for one in content["users"]}
-    _check_plugin(users.get(context.get("user"), {}), name)
-    server = str(clusters.get(context.get("cluster"), {}).get("server", ""))
+    _check_plugin(content["users"].get(context.get("user"), {}), name)
+    server = _address(content["clusters"].get(context.get("cluster"), {}).get("server") or "")
     if not server:
         raise ConfigError(f"context {name!r} of {files} names no cluster with an address")
     return Context(name, server, context.get("namespace"))
@@ -93,29 +91,55 @@ def connect(context: str | None) -> ApiClient:
 
 
 def _kubeconfig() -> tuple[str, dict[str, Any]]:
-    """The kubeconfig's files, parted as the client takes them, and what they say together."""
+    """The kubeconfig's files, parted as the client takes them, and what they say together.
+
+    As for kubectl, the first file that says a thing counts.
+    """
     files = settings.kubeconfig()
-    known: dict[str, Any] = {"contexts": [], "clusters": [], "users": [], "current-context": None}
-    found = False
-    for path in map(Path, filter(None, files.split(settings.PATH_SEPARATOR))):
-        if not path.exists():
-            continue
-        found = True
-        try:
-            content = yaml.safe_load(path.read_text(encoding="utf-8")) or {}
-        except (OSError, yaml.YAMLError, UnicodeDecodeError) as error:
-            raise ConfigError(f"kubeconfig {path}: cannot be read ({error})") from error
-        if not isinstance(content, dict):
-            raise ConfigError(f"kubeconfig {path}: holds no clusters and contexts")
+    known: dict[str, Any] = {"contexts": {}, "clusters": {}, "users": {}, "current-context": None}
+    paths = [Path(name) for name in files.split(settings.PATH_SEPARATOR) if name]
+    for path in filter(Path.exists, paths):
+        content = _content(path)
         known["current-context"] = known["current-context"] or content.get("current-context")
         for kind in ("contexts", "clusters", "users"):
-            known[kind] += content.get(kind) or []
-    if not found:
+            known[kind] = _named(path, content, kind) | known[kind]
+    if not any(map(Path.exists, paths)):
         raise ConfigError(
             f"no kubeconfig at {files}; set KUBECONFIG to one, or let --provider=local train on"
             " this machine"
         )
     return files, known
+
+
+def _content(path: Path) -> dict[str, Any]:
+    try:
+        content = yaml.safe_load(path.read_text(encoding="utf-8")) or {}
+    except (OSError, yaml.YAMLError, UnicodeDecodeError) as error:
+        said = getattr(error, "problem", None) or getattr(error, "strerror", None) or "not text"
+        raise ConfigError(f"kubeconfig {path}: cannot be read ({said})") from error
+    if not isinstance(content, dict):
+        raise ConfigError(f"kubeconfig {path}: holds no clusters and contexts")
+    return content
+
+
+def _named(path: Path, content: dict[str, Any], kind: str) -> dict[str, dict[str, Any]]:
+    """What a kubeconfig lists as clusters, contexts or users, by name."""
+    found: dict[str, dict[str, Any]] = {}
+    listed = content.get(kind) or []
+    for one in listed if isinstance(listed, list) else (None,):
+        named = one if isinstance(one, dict) else {}
+        inner = named.get(kind.removesuffix("s")) or {}
+        if not isinstance(inner, dict) or not named.get("name"):
+            raise ConfigError(f"kubeconfig {path}: its {kind} are no list of things with a name")
+        found.setdefault(str(named["name"]), inner)
+    return found
+
+
+def _address(server: str) -> str:
+    """Without the login that an address may hold: a plan shows it."""
+    scheme, _, rest = str(server).partition("://")
+    host, slash, path = rest.partition("/")
+    return f"{scheme}://{host.rpartition('@')[2]}{slash}{path}" if rest else scheme
 
 
 def _check_plugin(user: dict[str, Any], context: str) -> None:
@@ -125,7 +149,7 @@ def _check_plugin(user: dict[str, Any], context: str) -> None:
     name = Path(command).name
     how = _KNOWN_PLUGINS.get(name)
     hint = str((user["exec"]).get("installHint") or "").strip().splitlines()
-    type_next = f"; type: {how}" if how else f"; {hint[0]}" if hint else ""
+    type_next = f"; {how}" if how else f"; {hint[0]}" if hint else ""
     raise CredentialsError(
         f"context {context!r} logs in by the program {command!r}, which is not on the PATH"
         f"{type_next}"
@@ -135,9 +159,8 @@ def _check_plugin(user: dict[str, Any], context: str) -> None:
 def _check_login(client: ApiClient, context: str, files: str) -> None:
     """The client only logs what a plugin did wrong, and would go on without a login."""
     _, content = _kubeconfig()
-    wanted = next(one["context"] for one in content["contexts"] if one["name"] == context)
-    users = {one["name"]: one.get("user") or {} for one in content["users"]}
-    plugin = (users.get(wanted.get("user"), {}).get("exec") or {}).get("command")
+    user = content["users"].get(content["contexts"][context].get("user"), {})
+    plugin = (user.get("exec") or {}).get("command")
     configuration = client.configuration
     if plugin and not (configuration.api_key or configuration.cert_file):
         raise CredentialsError(

@@ -41,18 +41,18 @@ def run_state(job: Object | None, pods: Iterable[Object], now: dt.datetime) -> R
         return RunState("stopped" if workers else "absent", workers)
     status = job.get("status") or {}
     began = status.get("startTime")
-    for condition in status.get("conditions") or ():
-        if condition.get("status") != "True":
-            continue
-        at = condition.get("lastTransitionTime")
-        if condition["type"] == "Complete":
-            return RunState(
-                "finished", workers, began=began, ended=status.get("completionTime") or at
-            )
-        if condition["type"] in ("Failed", "FailureTarget"):
-            why, cause = _why_failed(job, condition, workers)
-            ended = at if condition["type"] == "Failed" else None
-            return RunState("failed", workers, why, cause, began, ended)
+    conditions = {
+        one["type"]: one for one in status.get("conditions") or () if one.get("status") == "True"
+    }
+    if done := conditions.get("Complete"):
+        ended = status.get("completionTime") or done.get("lastTransitionTime")
+        return RunState("finished", workers, began=began, ended=ended)
+    # A Job that fails keeps FailureTarget, and gets Failed too when its last pod is gone.
+    failed = conditions.get("Failed")
+    if broken := failed or conditions.get("FailureTarget"):
+        why, cause = _why_failed(job, broken, workers)
+        ended = failed.get("lastTransitionTime") if failed else None
+        return RunState("failed", workers, why, cause, began, ended)
     why, cause = _worst(workers)
     return RunState(_phase(job, workers), workers, why, cause, began)
 
@@ -130,11 +130,10 @@ def _why_container(status: Object) -> tuple[str, Cause]:
 def _why_ended(container: str, code: int) -> tuple[str, Cause]:
     if not code:
         return "", ""
-    if container != TRAINER:
-        return f"its init container {container} ended with exit code {code}", "program"
-    if code == NO_PROGRESS:
+    if container == TRAINER and code == NO_PROGRESS:
         return "three restarts brought no newer checkpoint (exit code 76)", "no progress"
-    return f"it ended with exit code {code}", "" if code in _TRIED_AGAIN else "program"
+    who = "it" if container == TRAINER else f"its init container {container}"
+    return f"{who} ended with exit code {code}", "" if code in _TRIED_AGAIN else "program"
 
 
 def _why_failed(
@@ -143,10 +142,8 @@ def _why_failed(
     reason, said = condition.get("reason", ""), condition.get("message", "")
     if reason == "DeadlineExceeded":
         return f"its deadline of {job['spec'].get('activeDeadlineSeconds')} s is over", "deadline"
-    why, cause = _worst(workers)
-    if cause:
-        return why, cause
-    return f"{reason}: {said}", "program"
+    why, cause = _worst(one for one in workers if one.cause != "placement")  # no Job fails of it
+    return (why, cause) if cause else (f"{reason}: {said}", "program")
 
 
 _GRAVEST: Final[tuple[Cause, ...]] = (

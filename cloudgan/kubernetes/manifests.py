@@ -129,7 +129,10 @@ def _fill_container(container: dict[str, Any], plan: Plan) -> None:
     if container["name"] != TRAINER:
         return
     container["command"][-1] = f"--grace_seconds={_grace_seconds(workers.grace_seconds)}"
-    amounts = {"cpu": _quantity(workers.cpus), "memory": f"{round(workers.memory_gib * 1024)}Mi"}
+    amounts = {
+        "cpu": _quantity(workers.cpus),
+        "memory": f"{max(1, round(workers.memory_gib * 1024))}Mi",
+    }
     if workers.accelerators_per_node:
         amounts["nvidia.com/gpu"] = str(workers.accelerators_per_node)
     container["resources"] = {"limits": amounts, "requests": dict(amounts)}
@@ -155,11 +158,9 @@ def _config_map(plan: Plan) -> dict[str, Any]:
 
 def _network_policy(plan: Plan) -> dict[str, Any]:
     body = base("networkpolicy")
-    own = {"matchLabels": {"cloudgan-run": plan.run}}
     spec: dict[str, Any] = body["spec"]
-    spec["podSelector"] = own
-    spec["ingress"][0]["from"][0]["podSelector"] = own
-    spec["egress"][0]["to"][0]["podSelector"] = own
+    for one in (spec, spec["ingress"][0]["from"][0], spec["egress"][0]["to"][0]):
+        one["podSelector"] = {"matchLabels": {"cloudgan-run": plan.run}}
     if plan.store_port != _HTTPS:
         spec["egress"].append({"ports": [{"protocol": "TCP", "port": plan.store_port}]})
     return body
@@ -184,4 +185,4 @@ def _grace_seconds(pod_seconds: int) -> int:
 
 
 def _quantity(cpus: float) -> str:
-    return f"{cpus:g}" if cpus == int(cpus) else f"{round(cpus * 1000)}m"
+    return str(int(cpus)) if cpus == int(cpus) else f"{max(1, round(cpus * 1000))}m"

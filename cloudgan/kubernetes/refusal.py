@@ -70,7 +70,7 @@ def _forbidden(asked: str, said: str) -> CloudganError:
 def _said(body: bytes) -> str:
     try:
         found: Any = json.loads(body)
-        return " ".join(str(found["message"]).split())
-    except (ValueError, KeyError, TypeError):
+        return " ".join(found["message"].split())
+    except (ValueError, KeyError, TypeError, AttributeError):
         text = " ".join(body.decode(errors="replace").split())
         return text[:200] or "without a word"
