@@ -1,6 +1,6 @@
 # `make demo` and `make test` need a Python (3.11 to 3.13, with venv) and nothing else: each makes
 # its own environment from the hashed locks in requirements/, once, and again when a lock changes.
-.PHONY: help demo test fast full check lint format types imports wheel bench locks clean
+.PHONY: help demo test fast full check lint format types imports wheel bench golden locks clean
 .DELETE_ON_ERROR:
 
 # TensorFlow 2.21 has builds for these versions of Python only.
@@ -55,6 +55,9 @@ wheel: .venv-test/installed
 
 bench: .venv/installed  ## measures the parts that must be fast
 	for script in benchmarks/*.py; do .venv/bin/python "$$script" || exit 1; done
+
+golden: .venv-test/installed  ## writes tests/planning/golden/ anew; read the diff
+	.venv-test/bin/python tests/planning/write_golden.py
 
 clean:    ## removes the environments and what was built
 	rm -rf .venv .venv-fast .venv-test .venv-locks build dist

@@ -12,7 +12,14 @@ if TYPE_CHECKING:
     from cloudgan.cost.elsewhere import Speeds
 
 
-def forecast(epochs: int, workers: Workers, speeds: Speeds, price: PriceRow | None) -> Forecast:
+def forecast(
+    epochs: int,
+    workers: Workers,
+    speeds: Speeds,
+    price: PriceRow | None,
+    *,
+    whole: bool = True,
+) -> Forecast:
     """Returns time and cost of `epochs`; unknown stays unknown, with the reason.
 
     Args:
@@ -20,6 +27,7 @@ def forecast(epochs: int, workers: Workers, speeds: Speeds, price: PriceRow | No
         workers: Nodes, and accelerators in each.
         speeds: Of the network, from measured runs.
         price: Of one node; None: nobody said.
+        whole: Whether nothing ends the training before its last epoch.
     """
     name = price.accelerator if price else workers.accelerator
     count = workers.accelerators_per_node * workers.nodes
@@ -28,19 +36,25 @@ def forecast(epochs: int, workers: Workers, speeds: Speeds, price: PriceRow | No
     epoch = speeds.epoch(name, count)
     if epoch is None:
         return Forecast(epochs=epochs, why_unknown=speeds.why_unknown(name))
-    beside = epoch.first_more_seconds + epochs * epoch.between_seconds
-    low, high = (beside + epochs * s for s in (epoch.low_seconds, epoch.high_seconds))
-    rate = price.usd_per_hour / 3600 * workers.nodes if price else None
-    return Forecast(
+    known = Forecast(
         epochs=epochs,
         epoch_seconds=epoch.seconds,
         low_epoch_seconds=epoch.low_seconds,
         high_epoch_seconds=epoch.high_seconds,
-        low_seconds=low,
-        high_seconds=high,
-        low_usd=low * rate if rate else None,
-        high_usd=high * rate if rate else None,
         grade=epoch.grade,
         basis=epoch.basis,
-        why_unknown="" if rate else "what these nodes cost: name it with --as=OFFER",
+        why_unknown="--max_steps or --max_seconds ends it, not its epochs",
     )
+    if not whole:
+        return known
+    beside = epoch.first_more_seconds + epochs * epoch.between_seconds
+    low, high = (beside + epochs * s for s in (epoch.low_seconds, epoch.high_seconds))
+    rate = price.usd_per_hour / 3600 * workers.nodes if price else None
+    total = {
+        "low_seconds": low,
+        "high_seconds": high,
+        "low_usd": low * rate if rate else None,
+        "high_usd": high * rate if rate else None,
+        "why_unknown": "" if rate else "what these nodes cost: name it with --as=OFFER",
+    }
+    return known.model_copy(update=total)

@@ -75,7 +75,8 @@ def make_plan(
         BudgetError: The budget is spent, or does not suffice even at the fast edge.
         ConfigError: There is a budget and no price.
     """
-    price, workers = asked.price, asked.workers
+    price, workers, training = asked.price, asked.workers, asked.config.training
+    whole = training.max_steps is None and training.max_seconds is None
     end = deadline(
         max_hours=asked.max_hours,
         budget_usd=asked.budget_usd,
@@ -102,7 +103,7 @@ def make_plan(
         showers=asked.showers,
         wheels=asked.wheels,
         price=price,
-        forecast=forecast(asked.config.training.epochs, workers, speeds, price),
+        forecast=forecast(training.epochs, workers, speeds, price, whole=whole),
         config=asked.config,
     )
     _check_budget(plan, asked.spent_usd)
