@@ -34,6 +34,11 @@ def raise_for(state: RunState, plan: Plan, beat: Heartbeat | None) -> None:
             f"{state.why} ({limits.deadline_why}); {kept}. A larger --max_hours with {again} goes"
             " on from there"
         )
+    if state.phase == "absent":
+        raise CloudganError(
+            f"run {plan.run} is gone: somebody removed it while it ran; {again} goes on from its"
+            " last checkpoint"
+        )
     if state.phase == "stopped":
         why = f" ({state.why})" if state.why else ""
         raise CloudganError(

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 IMAGE_SECONDS: Final = 30.0
 """How long an image may fail to be pulled; a registry that hiccups is forgiven that long."""
 _LOOK_EVERY_SECONDS: Final = 5.0
+_SETTLE_SECONDS: Final = 30.0
 
 
 @dataclass
@@ -41,8 +42,10 @@ class Follower:
     def __post_init__(self) -> None:
         self._began = monotonic_seconds()
         self._stuck_since: float | None = None
+        self._failed_at: float | None = None
         self._were_all_up = False
         self._told: dict[str, str] = {}
+        self._replaced: dict[int, int] = {}
 
     def follow(self) -> RunState:
         """Returns the state in which the run is over.
@@ -55,12 +58,21 @@ class Follower:
             state = self.provider.state(self.plan.run)
             self._tell(state)
             self.seen(state)
-            if state.is_over:
+            if state.is_over and not self._is_settling(state):
                 return state
-            self._were_all_up |= state.phase == "running"
-            self._end_if_hopeless(state)
-            self._end_if_late(state)
+            if not state.is_over:
+                self._were_all_up |= state.phase == "running"
+                self._end_if_hopeless(state)
+                self._end_if_late(state)
             self.provider.wait_for_change(self.plan.run, self._pause_seconds())
+
+    def _is_settling(self, state: RunState) -> bool:
+        """A Job is failed before its last pod is gone; when it ended is worth waiting for."""
+        if state.phase != "failed" or state.ended:
+            return False
+        now = monotonic_seconds()
+        self._failed_at = now if self._failed_at is None else self._failed_at
+        return now - self._failed_at < self.plan.workers.grace_seconds + _SETTLE_SECONDS
 
     def _pause_seconds(self) -> float:
         """Until the next look, unless something changes before: no limit is overslept."""
@@ -78,15 +90,15 @@ class Follower:
         lines = {"phase": f"{state.phase}: {up} of {wanted} workers up"}
         if state.why:
             lines["why"] = state.why
-        for worker in state.workers:
-            if worker.replaced:
-                why = f" ({worker.why})" if worker.why else ""
-                lines[f"worker {worker.index}"] = f"worker {worker.index} was replaced{why}"
-                self._told.setdefault(f"worker {worker.index}", "")
         for key, line in lines.items():
             if self._told.get(key) != line:
                 self._told[key] = line
                 self.say(line)
+        for worker in state.workers:
+            if worker.replaced > self._replaced.get(worker.index, 0):
+                self._replaced[worker.index] = worker.replaced
+                why = f" ({worker.why})" if worker.why else ""
+                self.say(f"worker {worker.index} was replaced{why}")
 
     def _end_if_hopeless(self, state: RunState) -> None:
         if state.cause == "memory":
@@ -109,6 +121,8 @@ class Follower:
             self._end(f"{state.why}; {hint}")
 
     def _end_if_late(self, state: RunState) -> None:
+        if self.plan.place.queue and state.phase == "waiting" and not state.workers:
+            self._began = monotonic_seconds()  # in a queue nothing bills, and it may take a day
         limit = self.plan.limits.gang_timeout_seconds
         late = monotonic_seconds() - self._began >= limit
         if self._were_all_up or not late or state.phase == "running":

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
 from cloudgan.core import launch
+from cloudgan.core.clock import utc_moment
 from cloudgan.core.launch import Attempt, Launch, SentRequest
 from cloudgan.stores import StoreError
 
@@ -41,18 +43,39 @@ class Ledger:
         )
 
     def see(self, state: RunState) -> None:
-        """Notes on the newest attempt when its program began and ended, and why."""
-        known = self.read()
+        """Notes on the newest attempt when its program began and ended, and why.
+
+        An end that the provider does not tell, as of a job that was deleted, is when it was seen
+        first, at most the deadline: a budget is rather counted too high than too low.
+        """
+        before = known = self.read()
+        if self._is_unknown(state, known):
+            known = known.with_attempt(_attempt(self._plan))
         if not known.attempts:
             return
         last = known.attempts[-1]
         told: dict[str, object] = {"program_up": state.began or last.program_up}
-        if state.is_over and state.ended:
-            why = f"{state.phase}: {state.why}" if state.why else state.phase
-            told |= {"program_down": state.ended, "ended": last.ended or why}
+        if state.is_over and not last.ended:
+            told["ended"] = f"{state.phase}: {state.why}" if state.why else state.phase
+        if state.ended:
+            told["program_down"] = state.ended
+        elif state.phase in ("absent", "stopped") and last.program_up and not last.program_down:
+            limit = timedelta(seconds=self._plan.limits.deadline_seconds)
+            told["program_down"] = max(last.program_up, min(utc_moment(), last.program_up + limit))
         changed = Attempt.model_validate(last.model_dump() | told)
-        if changed != last:
-            self._write(known.model_copy(update={"attempts": (*known.attempts[:-1], changed)}))
+        known = known.model_copy(update={"attempts": (*known.attempts[:-1], changed)})
+        if known != before:
+            self._write(known)
+
+    @staticmethod
+    def _is_unknown(state: RunState, known: Launch) -> bool:
+        """Whether a job runs or ran that another machine started, or a launcher that was killed."""
+        if state.began is None:
+            return False
+        if not known.attempts:
+            return True
+        down = known.attempts[-1].program_down
+        return down is not None and datetime.fromisoformat(state.began) > down
 
     def _write(self, known: Launch) -> None:
         self._path.parent.mkdir(parents=True, exist_ok=True)

@@ -71,9 +71,9 @@ class Results:
         self.store.put(self._name(launch.FILE_NAME), known.model_dump_json(indent=2).encode())
 
     def fetch(self, folder: RunFolder) -> list[str]:
-        """Brings record, run.yaml and checkpoints into the run's folder; returns what came.
+        """Brings record and checkpoints into the run's folder; returns what came.
 
-        The run.yaml of the pods names places in the pods; what was planned is written instead.
+        The run.yaml of the pods names places in the pods: what was planned is here already.
         """
         came = []
         try:
@@ -96,13 +96,15 @@ class Results:
     def log_lines(self) -> Iterator[LogLine]:
         """Yields what the workers' logs held when they were last stored, worker by worker."""
         start = self._name("logs/")
+        found: list[tuple[int, str]] = []
         for name in self.store.list(start):
             index = name.removeprefix(start).partition("/")[0]
-            if not index.isdigit() or not name.endswith(".gz"):
-                continue
+            if index.isdigit() and name.endswith(".gz"):
+                found.append((int(index), name))
+        for rank, name in sorted(found):
             text = gzip.decompress(self.store.read(name)).decode(errors="replace")
             for line in text.splitlines():
-                yield LogLine(int(index), "", line)
+                yield LogLine(rank, "", line)
 
     def purge(self) -> int:
         """Removes the run's folder from the store; returns how many files that were."""

@@ -26,19 +26,23 @@ def start(plan: Plan, provider: Provider, ledger: Ledger, say: Callable[[str], N
         ConfigError: The run exists with other settings.
         Interrupted: Ctrl-C; says how to go on and how to remove what was made.
     """
-    _refuse_another(plan, provider)
+    refuse_another(plan, provider)
     state = provider.state(plan.run)
     if not state.is_over:
         return False
+    ledger.see(state)  # what is stopped takes its times along
     if state.phase != "absent":
         provider.stop(plan.run)
     sent: list[tuple[str, Step]] = []
+    step: Step | None = None
     try:
         for step in plan.steps:
             if provider.ensure(step, plan):
                 sent.append((utc_now(), step))
                 say(f"made {step.ensure}")
     except KeyboardInterrupt as error:
+        if step and step not in [each for _, each in sent]:
+            sent.append((utc_now(), step))  # perhaps it was: what may bill is noted
         raise Interrupted(
             f"stopped while starting run {plan.run}. The same command goes on; `cloudgan down"
             f" {plan.run}` removes what was made"
@@ -50,7 +54,12 @@ def start(plan: Plan, provider: Provider, ledger: Ledger, say: Callable[[str], N
     return bool(sent)
 
 
-def _refuse_another(plan: Plan, provider: Provider) -> None:
+def refuse_another(plan: Plan, provider: Provider) -> None:
+    """Returns unless there is a run of this name that was meant otherwise.
+
+    Raises:
+        ConfigError: There is.
+    """
     there = provider.intent(plan.run)
     if there is None or there.spec == plan.spec:
         return

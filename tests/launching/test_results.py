@@ -1,0 +1,100 @@
+"""What a run left in its store, read from any machine."""
+
+from __future__ import annotations
+
+import gzip
+
+import pytest
+
+from cloudgan.core.heartbeat import Heartbeat
+from cloudgan.core.run_state import LogLine
+from cloudgan.launching.results import Results
+from cloudgan.run_folder import RunFolder
+
+BEAT = Heartbeat(
+    time="2026-11-21T12:00:00Z",
+    configuration="0" * 16,
+    phase="training",
+    world=2,
+    missing=(),
+    generation=1,
+    restarts=0,
+    epochs=2,
+)
+
+
+@pytest.fixture
+def plan(plan_of, tmp_path):
+    return plan_of(store=str(tmp_path / "store"))
+
+
+@pytest.fixture
+def results(plan):
+    return Results.of(plan)
+
+
+@pytest.fixture
+def folder(tmp_path):
+    return RunFolder(tmp_path / "here" / "gan")
+
+
+def test_a_claim_can_be_read_by_pods_only(plan_of):
+    assert Results.of(plan_of(store="pvc:results")) is None
+
+
+def test_a_run_that_left_nothing_yet_is_no_error(results, folder):
+    assert results.heartbeat() is results.plan() is None
+    assert results.fetch(folder) == []
+    assert list(results.log_lines()) == []
+    assert results.purge() == 0
+    assert not folder.path.exists()
+
+
+def test_the_newest_heartbeat_is_read_and_a_strange_one_is_none(results):
+    results.put("heartbeat.json", BEAT.model_dump_json().encode())
+    assert results.heartbeat() == BEAT
+    results.put("heartbeat.json", b'{"schema_version": 99}')
+    assert results.heartbeat() is None
+
+
+def test_the_plan_is_kept_beside_what_it_makes(results, plan):
+    results.write_plan(plan)
+    assert results.plan() == plan
+    results.put("plan.json", b"{")
+    assert results.plan() is None
+
+
+def test_record_and_checkpoints_are_fetched_once(results, folder):
+    results.put("record.jsonl", b"one\n")
+    results.put("checkpoints/step-000000100.npz", b"weights")
+    results.put("heartbeat.json", BEAT.model_dump_json().encode())
+    assert results.fetch(folder) == ["record.jsonl", "checkpoints/step-000000100.npz"]
+    assert folder.record_file.read_bytes() == b"one\n"
+    assert (folder.checkpoints / "step-000000100.npz").read_bytes() == b"weights"
+    assert results.fetch(folder) == []
+    results.put("record.jsonl", b"one\ntwo\n")
+    results.put("checkpoints/step-000000200.npz", b"more")
+    assert results.fetch(folder) == ["record.jsonl", "checkpoints/step-000000200.npz"]
+    assert folder.record_file.read_bytes() == b"one\ntwo\n"
+
+
+def test_logs_are_read_worker_by_worker_and_in_the_order_of_their_incarnations(results):
+    results.put("logs/1/20261121t120000.log.gz", gzip.compress(b"b\n"))
+    results.put("logs/0/20261121t130000.log.gz", gzip.compress(b"second\xff\n"))
+    results.put("logs/0/20261121t120000.log.gz", gzip.compress(b"first\n"))
+    results.put("logs/10/20261121t120000.log.gz", gzip.compress(b"ten\n"))
+    results.put("logs/2/20261121t120000.log.gz", gzip.compress(b"two\n"))
+    results.put("logs/notes.txt", b"not a log")
+    found = [(each.index, each.text) for each in results.log_lines()]
+    assert found == [(0, "first"), (0, "second\ufffd"), (1, "b"), (2, "two"), (10, "ten")]
+    assert all(isinstance(each, LogLine) and each.time == "" for each in results.log_lines())
+
+
+def test_purging_removes_this_run_and_no_other(results, plan, plan_of):
+    other = Results.of(plan_of(name="gan-2", store=plan.store))
+    for each in (results, other):
+        each.put("record.jsonl", b"x")
+        each.put("checkpoints/step-000000100.npz", b"x")
+    assert results.purge() == 2
+    assert results.store.list() == other.store.list()
+    assert len(other.store.list()) == 2
