@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from cloudgan.core import plan as plans
 from cloudgan.core.clock import monotonic_seconds
 from cloudgan.core.errors import ConfigError, LaunchError
+from cloudgan.core.growing_file import lines_of
 from cloudgan.core.run_state import LogLine, RunState, WorkerState
 from cloudgan.core.settings import child_environment
 from cloudgan.core.whole_file import write_whole
@@ -185,18 +186,9 @@ class LocalProvider:
 
     def _source(self, run: str, index: int, path: Path) -> Callable[[bool], Iterator[LogLine]]:
         def lines(follow: bool) -> Iterator[LogLine]:
-            with path.open("rb") as file:
-                rest = b""
-                while True:
-                    over = self.state(run).is_over
-                    *whole, rest = (rest + file.read()).split(b"\n")
-                    for line in whole:
-                        yield LogLine(index, "", line.decode(errors="replace"))
-                    if not follow or over:
-                        break
-                    time.sleep(_POLL_SECONDS)
-            if rest:
-                yield LogLine(index, "", rest.decode(errors="replace"))
+            is_over = (lambda: self.state(run).is_over) if follow else None
+            for line in lines_of(path, is_over):
+                yield LogLine(index, "", line)
 
         return lines
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from cloudgan.core.clock import monotonic_seconds, utc_now
 from cloudgan.core.settings import child_environment
+from cloudgan.kubernetes.job_body import why_failed
 from cloudgan.providers.local.process import Process
 from cloudgan.providers.local.state_file import StateNote, WorkerNote
 
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
 _POLL_SECONDS = 0.1
 _FIRST_BACK_OFF_SECONDS = 1.0
 _LONGEST_BACK_OFF_SECONDS = 60.0
-_NO_PROGRESS = 76
 _KILLED = 137
 
 
@@ -107,9 +107,9 @@ class Supervisor:
 
     def _start(self, slot: _Slot, now: float) -> None:
         peers = ",".join(f"127.0.0.1:{port}" for port in self._ports)
-        changes = self._job.environment(slot.index, peers)
+        changes = self._job.environment_of(slot.index, peers)
         slot.process = Process(
-            self._job.command(),
+            self._job.command_here(),
             child_environment(TF_CONFIG=None, **changes),
             self._job.folder / "pods" / "logs" / f"worker-{slot.index}.log",
             self._job.work(slot.index),
@@ -117,11 +117,9 @@ class Supervisor:
         slot.began, slot.misses, slot.asked_at = now, 0, now
 
     def _replace(self, slot: _Slot, code: int, now: float) -> None:
-        slot.why = f"it ended with exit code {code}"
+        slot.why, cause = why_failed(code)
         if not self._job.is_tried_again(code):
-            slot.cause = "no progress" if code == _NO_PROGRESS else "program"
-            if code == _NO_PROGRESS:
-                slot.why = f"three restarts brought no newer checkpoint (exit code {code})"
+            slot.cause = cause
             return
         slot.replaced += 1
         pause = min(_FIRST_BACK_OFF_SECONDS * 2 ** (slot.replaced - 1), _LONGEST_BACK_OFF_SECONDS)
