@@ -8,6 +8,10 @@ from typing import Literal
 from cloudgan.cli.durations import seconds_of
 from cloudgan.core.errors import ConfigError
 
+_GANG_TIMEOUT = "20m"
+_GANG_TIMEOUT_OF_A_BATCH_QUEUE = "7d"
+"""What waits in Slurm's queue costs nothing, and all nodes come at once."""
+
 ProviderFlag = Literal["kubernetes", "local", "slurm"]
 
 
@@ -61,7 +65,7 @@ def launch_flags(
     as_: str | None = None,
     budget_usd: float | None = None,
     max_hours: float = 24.0,
-    gang_timeout: str = "20m",
+    gang_timeout: str | None = None,
 ) -> LaunchFlags:
     """Returns what was asked.
 
@@ -77,13 +81,14 @@ def launch_flags(
         queue: Of Kueue, or a partition of Slurm.
         service_account: Of the pods, where the store's rights hang on one.
         node_selector: Labels of the nodes, such as pool=gpu,disk=ssd.
-        store: gs://, s3:// or Azure blob URL, or pvc:CLAIM, for checkpoints, logs and data.
+        store: gs://, s3:// or Azure blob URL, pvc:CLAIM, or on Slurm a folder that all nodes see,
+            for checkpoints, logs and data.
         image: Container that has cloudgan. Default: TensorFlow's public one, and wheels.
         secrets: Names of Kubernetes secrets whose keys become variables of the pods.
         as_: Offer whose price a node has, such as gcp/n1-standard-8+1xV100/us-central1/spot.
         budget_usd: Most that the run may cost, all attempts together; needs --as.
         max_hours: The job ends by itself after this time.
-        gang_timeout: Time in which all workers must be up, such as 20m.
+        gang_timeout: Time in which all workers must be up, such as 40m. Default: 20m; on Slurm 7d.
 
     Raises:
         ConfigError: A value is not possible.
@@ -98,6 +103,8 @@ def launch_flags(
     ):
         if value is not None and value <= 0:
             raise ConfigError(f"{flag}={value:g} must be above zero")
+    if gang_timeout is None:
+        gang_timeout = _GANG_TIMEOUT_OF_A_BATCH_QUEUE if provider == "slurm" else _GANG_TIMEOUT
     return LaunchFlags(
         provider=provider,
         name=name,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from cloudgan.cli.launch_showers import PAPER_SHOWERS, look_at, path_for_workers
@@ -56,7 +57,7 @@ def planned(
     config = _config(flags, training, workers)
     place = _place(flags)
     folder = RunFolder(RUNS / config.name)
-    store = flags.store or _own_store(place, folder)
+    store = _store(flags, place, folder)
     moves = place.provider != "local"
     showers = look_at(config.data.path, store, moves=moves)
     data = config.data.model_copy(update={"path": path_for_workers(showers, folder, moves=moves)})
@@ -161,10 +162,27 @@ def _place(flags: LaunchFlags) -> Place:
     return place.model_copy(update={"queue": flags.queue, "service_account": flags.service_account})
 
 
-def _own_store(place: Place, folder: RunFolder) -> str:
-    if place.provider == "local":
-        return str((folder.path / "store").resolve())
-    raise ConfigError(f"--provider={place.provider} needs --store=FOLDER that all nodes share")
+def _store(flags: LaunchFlags, place: Place, folder: RunFolder) -> str:
+    if place.provider == "slurm":
+        return _shared_store(flags.store)
+    return flags.store or str((folder.path / "store").resolve())
+
+
+def _shared_store(store: str | None) -> str:
+    if not store or store.startswith(CLAIM):
+        raise ConfigError(
+            "--provider=slurm keeps checkpoints, logs and data in a folder that all nodes see: give"
+            " --store=FOLDER on the cluster's shared disk, or a bucket"
+        )
+    if "://" in store:
+        return store
+    found = Path(store).expanduser().resolve()
+    if found == RUNS.resolve().parent:
+        raise ConfigError(
+            f"--store={store} is the folder in which runs/ keeps your own copies; take another one"
+            " beside it, such as --store=store"
+        )
+    return str(found)
 
 
 def _store_port(store: str) -> int:
@@ -188,6 +206,10 @@ def _requests(place: Place) -> Callable[[Plan], tuple[Step, ...]]:
         from cloudgan.providers.kubernetes.requests import steps
 
         return steps
+    if place.provider == "slurm":
+        from cloudgan.providers.slurm.requests import steps as slurm_steps
+
+        return slurm_steps
     from cloudgan.providers.local.requests import steps as local_steps
 
     return local_steps

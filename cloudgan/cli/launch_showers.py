@@ -135,7 +135,7 @@ def _showers(
         upload_to=target,
         convert=not converted,
         minutes=size * 8 / _BITS_PER_SECOND / 60 if target else None,
-        usd=0.0 if target and target.startswith(_FREE_TO_ENTER) else None,
+        usd=0.0 if target and ("://" not in target or target.startswith(_FREE_TO_ENTER)) else None,
     )
 
 

@@ -36,7 +36,10 @@ def open_provider(place: Place, say: Callable[[str], None] = lambda _: None) -> 
         api = ClusterApi(connect(place.context), say=say)
         return KubernetesProvider(api, place.namespace or NAMESPACE)
     if place.provider == "slurm":
-        raise ConfigError("--provider=slurm is not there yet")
+        from cloudgan.providers.slurm.commands import Commands
+        from cloudgan.providers.slurm.provider import SlurmProvider
+
+        return SlurmProvider(RUNS, Commands(say))
     from cloudgan.providers.local.provider import LocalProvider
 
     return LocalProvider(RUNS)
@@ -104,6 +107,8 @@ def find_run(
         if there:
             raise UnknownNameError(f"run in {place.describe()}", run, there)
         raise ConfigError(f"there is no run {run} in {place.describe()}, nor any other")
+    if place.provider == "slurm":
+        return found, opened
     # The context that reaches the cluster from here, which may be called otherwise elsewhere.
     return found.model_copy(update={"place": place}), opened
 
