@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING, Any
 from cluster.faults import Fault
 from cluster.logs import log_of
 from cluster.nodes import Loss
+from cluster.quantities import is_over
 from cluster.store import KINDS, set_condition
 from cluster.volumes import claim_folder
 
 if TYPE_CHECKING:
     import signal
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
     from cluster.api import Api
@@ -27,7 +28,8 @@ if TYPE_CHECKING:
     from cluster.store import Store
 
 Object = dict[str, Any]
-MOST_SECONDS = 20.0
+NOT_READY = "node.kubernetes.io/not-ready"
+MOST_SECONDS, POLL_SECONDS = 20.0, 0.05
 
 
 class Controls:
@@ -51,19 +53,21 @@ class Controls:
     def select(self, plural: str, namespace: str | None = None) -> list[Object]:
         return self._store.select(plural, namespace)
 
-    def wait_for(self, holds: Any, seconds: float = MOST_SECONDS) -> Any:
-        """Waits until a function without arguments returns something true, and returns that."""
-        found: list[Any] = []
+    def wait_for(self, holds: Callable[[], Any], seconds: float = MOST_SECONDS) -> Any:
+        """Waits until a function returns something true, and returns that.
 
-        def look() -> bool:
-            found[:] = [holds()]
-            return bool(found[0])
-
-        with self._store.changed:
-            if not self._store.changed.wait_for(look, seconds):
+        It is asked after each change in the cluster, and every 50 ms for what is not in it.
+        """
+        store, end = self._store, time.monotonic() + seconds
+        while True:
+            seen = store.revision
+            if found := holds():
+                return found
+            if time.monotonic() > end:
                 pods = [(one["metadata"]["name"], one["status"]) for one in self.select("pods")]
                 raise TimeoutError(f"waited {seconds} s in vain; pods: {pods}")
-        return found[0]
+            with store.changed:
+                store.changed.wait_for(lambda seen=seen: store.revision != seen, POLL_SECONDS)
 
     def log(self, namespace: str, pod: str, container: str | None = None) -> str:
         """Returns what a container of a pod that still exists has printed."""
@@ -121,6 +125,26 @@ class Controls:
         unknown = time.monotonic() + unknown_seconds
         evicted = unknown + evict_seconds
         self._nodes.lose(name, Loss(unknown, evicted, evicted + remove_seconds))
+
+    def reclaim_node(self, name: str, *, notice_seconds: float = 1.0) -> None:
+        """A spot machine is taken: SIGTERM to its pods, and after the notice it is gone."""
+        text = "Pod was terminated in response to imminent node shutdown."
+        with self._store.changed:
+            node = self._store.get("nodes", None, name)
+            node["spec"].setdefault("taints", []).append({"key": NOT_READY, "effect": "NoSchedule"})
+            set_condition(node, "Ready", "False", "KubeletNotReady", "node is shutting down")
+            self._store.replace("nodes", node)
+            for pod in self._store.select("pods"):
+                if pod["spec"].get("nodeName") == name and not is_over(pod):
+                    reason = "TerminationByKubelet"
+                    set_condition(pod, "DisruptionTarget", "True", reason, text)
+                    self._store.replace("pods", pod)
+                    if worker := self._kubelets.workers.get(pod["metadata"]["uid"]):
+                        worker.terminate(notice_seconds)
+        gone = {"unknown_seconds": 0.0, "evict_seconds": 0.0, "remove_seconds": 0.1}
+        timer = threading.Timer(notice_seconds, self.lose_node, (name,), gone)
+        timer.daemon = True
+        timer.start()
 
     # Pods.
 

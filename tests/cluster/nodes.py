@@ -92,6 +92,9 @@ class NodeLifecycle(Controller):
         """The cloud says that the machine is no more: its node and its pods go."""
         if node:
             self.store.remove("nodes", node)
+        for pod in self.store.select("pods"):
+            if pod["spec"].get("nodeName") == name and is_over(pod):
+                self._api.remove(pod)
         for pod in self._pods(name):
             set_condition(
                 pod, "DisruptionTarget", "True", "DeletionByPodGC", "PodGC: node no longer exists"

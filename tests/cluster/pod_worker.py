@@ -190,6 +190,7 @@ class PodWorker(threading.Thread):
         elif isinstance(message, Ended):
             if message.process == message.container.restart_count:
                 message.container.end(message.code, self._log(message.container))
+                message.container.restarts = self._runs_again(message.container)
                 self._report()
         else:
             if container := self._health.judge(message):
@@ -221,13 +222,15 @@ class PodWorker(threading.Thread):
             return True
         return container.has_ended and not container.restarts
 
+    def _runs_again(self, container: Container) -> bool:
+        if self._ending or container.initial or self._policy == "Never":
+            return False
+        return self._policy == "Always" or container.exit_code != 0
+
     def _restart(self) -> None:
         """Starts again what the restart policy says should run."""
-        again = {"Always": True, "Never": False}
         for one in self._main:
-            wanted = again.get(self._policy, one.exit_code != 0)
-            if one.has_ended and wanted and not self._ending:
-                one.restarts = True
+            if one.has_ended and one.restarts and not self._ending:
                 one.last_state = one.state
                 one.wait("CrashLoopBackOff", f"back-off restarting failed container {one.name}")
                 self._report()

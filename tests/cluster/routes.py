@@ -105,7 +105,7 @@ class Routes:
         group, version = found["group"] or "", found["core"] or found["version"]
         plural, part = found["plural"], found["part"] or ""
         if plural in REVIEWS and group == "authorization.k8s.io" and method == "POST":
-            return Answer(answer_review(self.rights, identity, body), 201)
+            return Answer(answer_review(self.rights, identity, plural, body), 201)
         resource = self._resource(group, version, plural)
         if part and part not in {*SUBRESOURCES.get(plural, ()), *(["status"] * resource.status)}:
             raise no_such_path()
