@@ -10,7 +10,7 @@ import signal
 import time
 from typing import TYPE_CHECKING, NamedTuple
 
-from cloudgan.core.errors import TryAgain
+from cloudgan.core.errors import CloudganError, TryAgain
 from cloudgan.worker.watchdog import Watchdog
 
 if TYPE_CHECKING:
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from cloudgan.worker.stop_request import StopRequest
 
 _FINISHED, _AGAIN = 0, TryAgain.exit_code
+_FAULT = CloudganError.exit_code
 
 
 class Crew(NamedTuple):
@@ -69,9 +70,19 @@ class Generations:
             code = self._train(generation)
             if self._crew.stop.asked and (code < 0 or code == _AGAIN):
                 return _AGAIN
-            if code >= 0 and code != _AGAIN:
+            if code >= 0 and code != _AGAIN and not (code == _FAULT and self._others_wait()):
                 return code
             self._state.enter("staging")
+
+    def _others_wait(self) -> bool:
+        """Whether somebody else was lost as well: then our fault is a consequence of theirs."""
+        deadline = time.monotonic() + self._limits.fresh_seconds
+        while self._peers.world > 1 and time.monotonic() < deadline:
+            if why := self._crew.membership.why_regroup():
+                self._crew.say(f"{why}, so this is taken for a consequence")
+                return True
+            time.sleep(self._limits.poll_seconds)
+        return False
 
     def kill(self) -> None:
         """Ends the training process, if there is one, at once."""

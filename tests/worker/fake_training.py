@@ -2,7 +2,8 @@
 
 python fake_training.py ORDERS.json --run=FOLDER. Orders: steps, pause (seconds a step), store (the
 run's folder in it), group (a folder that all share), and for tests exit (code at the end), silent
-(a step from which on it hangs), deaf (does not stop when asked), says (a line).
+(a step from which on it hangs), deaf (does not stop when asked), says (a line),
+lost (its code where a peer is gone).
 """
 
 import faulthandler
@@ -91,7 +92,7 @@ while step < orders["steps"]:
         os._exit(75)
     if lost_peer():
         print("cloudgan: another worker stopped answering", flush=True)
-        os._exit(75)
+        os._exit(orders.get("lost", 75))
     step += 1
     write(pulse, json.dumps([step, step // 10, 1.0]))
     if index == 0:

@@ -107,6 +107,25 @@ def test_a_training_that_is_killed_begins_again_in_all_pods(team, wait_until):
     assert two.heartbeat().generation == 2
 
 
+@pytest.mark.parametrize("index", [0, 1])
+def test_a_fault_that_follows_from_a_lost_worker_is_no_mistake_of_the_user(team, index):
+    """TensorFlow has many ways to say that a peer is gone, and may find a new one."""
+    two = team(2, orders={"steps": LONG, "lost": 1})
+    workers = [two.start(0), two.start(1)]
+    two.checkpoint(20)
+    two.end_soon()
+    os.kill(two.child(index), signal.SIGKILL)
+    assert [worker.wait() for worker in workers] == [0, 0]
+    assert "taken for a consequence" in workers[1 - index].said
+
+
+@pytest.mark.parametrize("world", [1, 2])
+def test_a_fault_of_all_is_a_fault(team, world):
+    all_ = team(world, orders={"steps": 5, "exit": 1})
+    workers = [all_.start(index) for index in range(world)]
+    assert {worker.wait() for worker in workers} == {1}
+
+
 def test_a_pod_that_is_lost_is_awaited_by_the_others_where_they_are(team, wait_until):
     two = team(2, orders={"steps": LONG})
     chief = two.start(0)
