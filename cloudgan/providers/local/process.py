@@ -6,11 +6,13 @@ import os
 import signal
 import subprocess
 from contextlib import suppress
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-    from pathlib import Path
+
+_START_FIELD = 18  # after the state in /proc/PID/stat: ticks since boot, proc(5)
 
 
 class Process:
@@ -56,13 +58,20 @@ def kill_session(pid: int) -> None:
 
 
 def process_mark(pid: int) -> str:
-    """Returns when a process began; empty where there is none."""
+    """Returns when a process began; empty where there is none, or nobody says."""
+    stat = Path(f"/proc/{pid}/stat")
+    if Path("/proc/self/stat").exists():
+        try:
+            state, *fields = stat.read_text(encoding="utf-8").rpartition(")")[2].split()
+        except OSError:
+            return ""
+        return "" if state in "ZX" else fields[_START_FIELD]
     done = subprocess.run(  # noqa: S603
-        ("ps", "-o", "lstart=,stat=", "-p", str(pid)),  # noqa: S607  where POSIX has it
+        ("ps", "-o", "lstart=,stat=", "-p", str(pid)),  # noqa: S607  where macOS has it
         capture_output=True,
         text=True,
         check=False,
     )
     text = " ".join(done.stdout.split())
-    began, _, state = text.rpartition(" ")
-    return "" if state.startswith("Z") else began
+    began, _, found = text.rpartition(" ")
+    return "" if found.startswith("Z") else began

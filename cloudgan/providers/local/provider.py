@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -33,6 +34,8 @@ if TYPE_CHECKING:
 _POLL_SECONDS = 0.2
 _START_SECONDS = 30.0
 _STOP_SECONDS = 90.0
+_STARTED: list[subprocess.Popen[bytes]] = []
+"""Supervisors that this process started: they may outlive it, and are waited for if they don't."""
 
 
 class LocalProvider:
@@ -51,9 +54,9 @@ class LocalProvider:
         return steps(plan)
 
     def intent(self, run: str) -> Plan | None:
-        """Returns the plan that a run was started with; None where none was."""
+        """Returns the plan that a run was started with; None where none was, or it was removed."""
         path = self._runs / run / PLAN_FILE
-        if not path.exists():
+        if not path.exists() or not (self._runs / run / "pods").exists():
             return None
         found = plans.read(path)
         return found if found.place.provider == "local" else None
@@ -129,7 +132,8 @@ class LocalProvider:
         file = StateFile(self._runs / run)
         pid = file.supervisor()
         if pid:
-            os.kill(pid, signal.SIGTERM)
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGTERM)
         deadline = monotonic_seconds() + _STOP_SECONDS
         while file.supervisor() is not None:
             if monotonic_seconds() > deadline:
@@ -159,9 +163,8 @@ class LocalProvider:
             return False
         note = file.read()
         if note is not None:
-            file.write(
-                note.model_copy(update={"phase": "starting", "why": "", "cause": "", "ended": None})
-            )
+            fresh = {"phase": "starting", "why": "", "cause": "", "began": None, "ended": None}
+            file.write(note.model_copy(update=fresh))
         log = folder / "pods" / f"{SUPERVISOR}.log"
         log.parent.mkdir(parents=True, exist_ok=True)
         with log.open("ab") as out:
@@ -173,6 +176,7 @@ class LocalProvider:
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
             )
+        _STARTED[:] = [process, *(one for one in _STARTED if one.poll() is None)]
         deadline = monotonic_seconds() + _START_SECONDS
         while file.supervisor() is None:
             if process.poll() is not None or monotonic_seconds() > deadline:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import fcntl
 import os
-from contextlib import contextmanager
+import time
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
 from pydantic import BaseModel, ConfigDict
@@ -16,6 +17,16 @@ from cloudgan.core.run_state import Cause, Phase, WorkerPhase
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
+
+
+_TRIES = 25
+_PAUSE_SECONDS = 0.02
+
+
+def _tries() -> Iterator[int]:
+    for number in range(_TRIES):
+        yield number
+        time.sleep(_PAUSE_SECONDS)
 
 
 class WorkerNote(BaseModel):
@@ -66,11 +77,16 @@ class StateFile:
         if not self._lock.exists():
             return None
         with self._lock.open("r") as file:
-            try:
-                fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
-            except OSError:
-                text = file.read().strip()
-                return int(text) if text.isdigit() else None
+            for _ in _tries():
+                try:
+                    fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+                except OSError:
+                    file.seek(0)
+                    text = file.read().strip()
+                    if text.isdigit():
+                        return int(text)
+                else:
+                    return None
         return None
 
     @contextmanager
@@ -82,10 +98,12 @@ class StateFile:
         """
         self._lock.parent.mkdir(parents=True, exist_ok=True)
         with self._lock.open("a+") as file:
-            try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except OSError as error:
-                raise ConfigError(f"{self._path.parent} is kept by another process") from error
+            for _ in _tries():
+                with suppress(OSError):  # perhaps held for a moment only, by whoever looks
+                    fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    break
+            else:
+                raise ConfigError(f"{self._path.parent} is kept by another process")
             file.truncate(0)
             file.write(str(os.getpid()))
             file.flush()

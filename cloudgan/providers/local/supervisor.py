@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import http.client
 import signal
 import socket
 import time
@@ -27,6 +28,8 @@ _POLL_SECONDS = 0.1
 _FIRST_BACK_OFF_SECONDS = 1.0
 _LONGEST_BACK_OFF_SECONDS = 60.0
 _KILLED = 137
+_ASK = urllib.request.build_opener(urllib.request.ProxyHandler({})).open
+"""A proxy of this machine's environment is for strangers, not for its own workers."""
 
 
 @dataclass
@@ -135,10 +138,10 @@ class Supervisor:
         slot.asked_at = now
         url = f"http://127.0.0.1:{self._ports[slot.index] + 1}{probe['httpGet']['path']}"
         try:
-            with urllib.request.urlopen(url, timeout=probe["timeoutSeconds"]) as answer:
+            with _ASK(url, timeout=probe["timeoutSeconds"]) as answer:
                 answer.read()
             slot.misses = 0
-        except (urllib.error.URLError, OSError):
+        except (urllib.error.URLError, http.client.HTTPException, OSError):
             slot.misses += 1
         if slot.misses >= probe["failureThreshold"] and slot.process:
             slot.process.kill()
