@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 
 import pytest
-from kubernetes import client, dynamic, watch
 from kubernetes.client import ApiException
 
 from cluster import local_cluster
+from kubernetes import client, dynamic, watch
 
 MERGE, STRATEGIC, APPLY = (
     f"application/{kind}+{syntax}"

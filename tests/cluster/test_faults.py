@@ -7,8 +7,9 @@ import time
 
 import pytest
 import urllib3
-from kubernetes import client, watch
 from kubernetes.client import ApiException
+
+from kubernetes import client, watch
 
 
 @pytest.fixture

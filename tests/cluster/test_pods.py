@@ -10,10 +10,10 @@ import time
 from pathlib import Path
 
 import pytest
-from kubernetes import client
 
 from cluster import Image, local_cluster, python_image
 from cluster.ports import free_pair
+from kubernetes import client
 
 FOREVER = "while :; do sleep 0.05; done"
 HERE = Path(__file__).parent

@@ -94,7 +94,7 @@ def test_purging_removes_this_run_and_no_other(results, plan, plan_of):
     other = Results.of(plan_of(name="gan-2", store=plan.store))
     for each in (results, other):
         each.store.put(f"runs/{each.run}/record.jsonl", b"x")
-        each.put("checkpoints/step-000000100.npz", b"x")
+        each.store.put(f"runs/{each.run}/checkpoints/step-000000100.npz", b"x")
     assert results.purge() == 2
     assert results.store.list() == other.store.list()
     assert len(other.store.list()) == 2
