@@ -122,7 +122,7 @@ def test_it_trains_and_writes_nowhere_but_in_its_work_folder(container, run):
 
 
 def test_nothing_of_its_making_is_left_in_it(run):
-    left = run("sh", "-c", "ls -d /build /root/.cache /tmp/* /etc/pip.conf 2>/dev/null; true")
+    left = run("sh", "-c", "ls -d /build ~root/.cache /tmp/* /etc/pip.conf 2>/dev/null; true")
     assert not left.stdout
     listed = run("python", "-m", "pip", "list", "--format=json").stdout
     assert not {"hatchling", "pytest", "kubernetes"} & {one["name"] for one in json.loads(listed)}
