@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cloudgan.bucket_shards import BucketShards, is_bucket
-from cloudgan.core.errors import ConfigError
+from cloudgan.core.errors import ConfigError, DataError
 from cloudgan.core.plan import Showers
-from cloudgan.kubernetes.manifests import CLAIM, CLAIM_FOLDER
+from cloudgan.kubernetes.manifests import CLAIM
 from cloudgan.stores import open_store
 
 if TYPE_CHECKING:
@@ -69,9 +69,8 @@ def path_for_workers(showers: Showers, folder: RunFolder, *, moves: bool) -> str
 
 
 def _in_claim(source: str) -> str:
-    """A bucket's URL as it is; of a claim the folder in which pods have it."""
-    folder = source.removeprefix(CLAIM)
-    return source if folder == source else f"{CLAIM_FOLDER}/{folder.lstrip('/')}"
+    """A bucket's URL as it is; of a claim the folder in it, which workers look up in their store."""
+    return source if is_bucket(source) else source.removeprefix(CLAIM).strip("/")
 
 
 def make_ready(plan_showers: Showers, folder: RunFolder, progress: Progress) -> Path | None:
@@ -83,15 +82,15 @@ def make_ready(plan_showers: Showers, folder: RunFolder, progress: Progress) -> 
     Raises:
         DataError: A record is damaged; names file and record.
     """
-    from cloudgan.data.convert import convert, is_current
     from cloudgan.data.manifest import has_manifest
-    from cloudgan.data.source import open_source
 
     if is_bucket(plan_showers.source) or plan_showers.source.startswith(CLAIM):
         return None
     shards = Path(plan_showers.source)
     if not has_manifest(shards):
         from cloudgan.cli.tensorflow_import import import_tensorflow
+        from cloudgan.data.convert import convert, is_current
+        from cloudgan.data.source import open_source
 
         source = open_source(plan_showers.source)
         shards = folder.shards
@@ -106,6 +105,8 @@ def make_ready(plan_showers: Showers, folder: RunFolder, progress: Progress) -> 
 
 
 def _local(data: str, store: str | None) -> Showers:
+    if not set("*?[,") & set(data) and not Path(data).exists():
+        raise DataError(f"--data={data}: there is no such file or folder")
     from cloudgan.data.manifest import MANIFEST, has_manifest, read_manifest
 
     if has_manifest(data):

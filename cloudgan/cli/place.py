@@ -30,10 +30,12 @@ def open_provider(place: Place, say: Callable[[str], None] = lambda _: None) -> 
     """
     if place.provider == "kubernetes":
         from cloudgan.kubernetes.access import connect
+
+        client = connect(place.context)  # says what to install where the client is not here
         from cloudgan.kubernetes.api import ClusterApi
         from cloudgan.providers.kubernetes.provider import KubernetesProvider
 
-        api = ClusterApi(connect(place.context), say=say)
+        api = ClusterApi(client, say=say)
         return KubernetesProvider(api, place.namespace or NAMESPACE)
     if place.provider == "slurm":
         from cloudgan.providers.slurm.commands import Commands

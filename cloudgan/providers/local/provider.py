@@ -11,6 +11,7 @@ import sys
 import time
 from contextlib import suppress
 from dataclasses import replace
+from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 from cloudgan.core import plan as plans
@@ -45,8 +46,17 @@ class LocalProvider:
         self._runs = runs
 
     def check(self, plan: Plan) -> tuple[str, ...]:
-        """Nothing has to be asked: this machine is here."""
+        """Looks whether this machine can train.
+
+        Raises:
+            ConfigError: TensorFlow is not installed.
+        """
         del plan
+        if find_spec("tensorflow") is None:
+            raise ConfigError(
+                "--provider=local trains on this machine, and TensorFlow is not installed; type: pip"
+                " install 'cloudgan[train]'"
+            )
         return ()
 
     def steps(self, plan: Plan) -> tuple[Step, ...]:
