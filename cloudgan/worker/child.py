@@ -29,6 +29,8 @@ class Child:
         self._words = ""
         self.lines = 0
         """How many lines it said."""
+        self.was_killed = False
+        """Whether it was we who killed it."""
         self._process = subprocess.Popen(  # noqa: S603  our own command
             list(command),
             env=dict(environment),
@@ -74,6 +76,7 @@ class Child:
 
     def kill(self) -> None:
         """Ends it, stopped or not; does not wait, so that a signal handler may do it too."""
+        self.was_killed = self.was_killed or self.poll() is None
         self._process.kill()
 
     def close(self) -> None:

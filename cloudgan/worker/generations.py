@@ -186,7 +186,9 @@ class Generations:
     def _note_end(self, child: Child, code: int) -> None:
         if code == _FINISHED:
             return
-        if code < 0:
+        if child.was_killed:
+            said = "the training process did not end in time and was killed"
+        elif code < 0:
             said = f"the training process ended by {signal.Signals(-code).name}"
             if code == -signal.SIGKILL:
                 said += " (if nobody killed it, its memory was too small)"

@@ -81,7 +81,7 @@ write(group / "began" / f"{index}-{time.time_ns()}", str(step))
 wait_for_peers()
 if says := orders.get("says"):
     print(says, flush=True)
-print(f"begins at {step}", flush=True)
+print(f"begins at {step}{', with an old pulse' if pulse.exists() else ''}", flush=True)
 while step < orders["steps"]:
     time.sleep(orders.get("pause", 0.01))
     if step == orders.get("silent"):

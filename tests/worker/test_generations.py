@@ -104,6 +104,7 @@ def test_a_training_that_is_killed_begins_again_in_all_pods(team, wait_until):
     assert second >= 20
     assert two.began(1)[1] == second
     assert "the training process ended by SIGKILL" in other.said
+    assert "with an old pulse" not in chief.said
     assert two.heartbeat().generation == 2
 
 
@@ -199,6 +200,17 @@ def test_a_training_that_hangs_says_where_and_begins_again(team, wait_until):
     assert one.began(0) == [0, 20]
 
 
+def test_a_training_that_is_stopped_is_woken_to_say_where_it_was(team, wait_until):
+    one = team(1, orders={"steps": LONG}, stall_seconds=0.4)
+    worker = one.start(0)
+    one.checkpoint(20)
+    end = one.end_soon()
+    os.kill(one.child(0), signal.SIGSTOP)
+    assert worker.wait() == 0
+    assert "Thread 0x" in worker.said
+    assert one.newest() == end
+
+
 def test_without_a_newer_checkpoint_a_run_is_given_up(team):
     one = team(1, orders={"steps": 5, "exit": 75})
     worker = one.start(0)
@@ -266,6 +278,7 @@ def test_a_training_that_does_not_stop_is_killed_within_the_grace(team):
     one.checkpoint(10)
     worker.stop.ask()
     assert worker.wait(5) == 75
+    assert one.heartbeat().sentence == "the training process did not end in time and was killed"
 
 
 def test_the_worker_itself_imports_nothing_heavy(team):
