@@ -16,6 +16,7 @@ What it does NOT prove:
 
 - scheduling rules beyond capacity, selectors, taints and anti-affinity by node; no preemption, no
   autoscaler, no device plugin: a GPU is a number;
+- gangs: the field of `gang=True` is kept, pods are placed one by one all the same;
 - admission: no webhooks, no CEL, no pod security levels, no limit ranges, no priorities; a CRD's
   schema is checked, its rules are not;
 - names and networks: all pods share the loopback of this machine. There is no DNS, NetworkPolicy

@@ -183,7 +183,7 @@ class Controls:
 
     def away(self, seconds: float) -> None:
         """The API server is gone for a while; pods run on, and nobody can say so."""
-        self._store.away_until = time.monotonic() + seconds
+        self._store.is_away = True
         self._server.stop()
         timer = threading.Timer(seconds, self._return)
         timer.daemon = True
@@ -193,6 +193,7 @@ class Controls:
         with self._store.changed:
             if not self._store.closed:
                 self._server.start()
+            self._store.is_away = False
             self._store.revision += 1
             self._store.changed.notify_all()
 

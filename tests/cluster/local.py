@@ -95,18 +95,14 @@ class Cluster(Controls):
 
     def close(self) -> None:
         """Ends everything; raises what went wrong inside."""
-        self._store.away_until = 0.0
-        self._kubelets_are_closing()
+        self._store.close()
+        self._kubelets.close()
         self._server.stop()
         for controller in self._controllers:
             controller.join(MOST_SECONDS)
         self._undertaker.close()
         if self._store.troubles:
             raise self._store.troubles[0]
-
-    def _kubelets_are_closing(self) -> None:
-        self._store.close()
-        self._kubelets.close()
 
     @property
     def url(self) -> str:

@@ -14,6 +14,7 @@ from urllib.parse import parse_qs, urlsplit
 import yaml
 
 from cluster.faults import AnswerLost
+from cluster.ports import free_pair
 from cluster.refusals import Refusal
 from cluster.routes import HttpRequest
 
@@ -39,7 +40,7 @@ class ApiServer:
         self._lock = threading.Lock()
         self._server: _Server | None = None
         self._thread: threading.Thread | None = None
-        self.port = 0
+        self.port = free_pair(set())  # nobody is given it while the server is away
         self.start()
 
     @property
@@ -216,6 +217,11 @@ def _decoded(body: bytes, kind: str) -> Any:
     if "protobuf" in kind or "cbor" in kind:
         raise Refusal(415, f"the body of the request was in an unknown format - {kind}")
     try:
-        return yaml.safe_load(body) if "yaml" in kind or "apply" in kind else json.loads(body)
-    except (ValueError, yaml.YAMLError) as error:
+        return json.loads(body)
+    except ValueError as error:
+        if "yaml" not in kind:
+            raise Refusal(400, f"the object provided is unrecognized: {error}") from error
+    try:
+        return yaml.safe_load(body)
+    except yaml.YAMLError as error:
         raise Refusal(400, f"the object provided is unrecognized: {error}") from error

@@ -54,7 +54,7 @@ class Store:
         self.compacted = 0
         self.changes: list[Change] = []
         self.closed = False
-        self.away_until = 0.0
+        self.is_away = False
         self.troubles: list[BaseException] = []
         self._objects: dict[Key, Object] = {}
 
@@ -62,10 +62,6 @@ class Store:
         with self.changed:
             self.closed = True
             self.changed.notify_all()
-
-    @property
-    def is_away(self) -> bool:
-        return time.monotonic() < self.away_until
 
     def wait_while_away(self) -> None:
         """Controllers and kubelets reach the objects through the API server only."""

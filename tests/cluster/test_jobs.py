@@ -138,7 +138,7 @@ def test_an_evicted_pod_is_replaced_and_not_counted(
     from kubernetes import client
 
     mark = tmp_path / "saved"
-    script = f"[ -e {mark} ] && exit; trap 'echo saving; touch {mark}; exit 75' TERM; "
+    script = f"[ -e {mark} ] && exit; trap 'echo saving; touch {mark}; exit 1' TERM; "
     make_job(script + "while :; do sleep 0.05; done", workers=1, podFailurePolicy=POLICY)
     (pod,) = names(wait_for_phase("Running"))
     with core.read_namespaced_pod_log(

@@ -327,7 +327,7 @@ def quick(tmp_path):
         yield running
 
 
-def job_of_servers(core, batch, service="gan-peers"):
+def job_of_servers(core, batch, service="gan-peers", subdomain="gan-peers"):
     ports = [{"name": "grpc", "port": 2222}]
     core.create_namespaced_service(
         "default",
@@ -342,7 +342,7 @@ def job_of_servers(core, batch, service="gan-peers"):
         "startupProbe": probe | {"failureThreshold": 200},
         "livenessProbe": probe,
     }
-    pod = {"restartPolicy": "Never", "subdomain": service, "containers": [main]}
+    pod = {"restartPolicy": "Never", "subdomain": subdomain, "containers": [main]}
     pod["terminationGracePeriodSeconds"] = 1
     spec = {"parallelism": 2, "completions": 2, "completionMode": "Indexed"}
     spec |= {"template": {"spec": pod}, "backoffLimit": 0}
@@ -399,8 +399,9 @@ def test_peers_are_local_ports_and_a_frozen_pod_fails_its_probe(quick, clients):
     assert "context deadline exceeded" in told[0]
 
 
-def test_peers_that_no_service_names_stay_names(quick, clients):
-    job_of_servers(*clients, service="typo")
+@pytest.mark.parametrize(("service", "subdomain"), [("typo", "typo"), ("gan-peers", "typo")])
+def test_peers_that_no_service_names_stay_names(quick, clients, service, subdomain):
+    job_of_servers(*clients, service, subdomain)
     (status, *_) = quick.wait_for(
         lambda: [
             one["status"] for one in quick.select("pods") if one["status"]["phase"] == "Failed"
