@@ -9,8 +9,10 @@ import pytest
 from cloudgan.core.price_row import PriceRow
 from cloudgan.core.run_state import RunState
 from cloudgan.launching import ledger as ledgers
-from cloudgan.launching.ledger import spent_usd
+from cloudgan.launching.ledger import Ledger, spent_usd
+from cloudgan.launching.results import Results
 from cloudgan.planning.deadline import deadline
+from cloudgan.run_folder import RunFolder
 
 NOON = dt.datetime(2026, 11, 21, 12, tzinfo=dt.UTC)
 PRICE = PriceRow(
@@ -182,6 +184,16 @@ def test_an_attempt_that_another_machine_began_is_noted(ledger_of, priced):
     assert len(ledger.read().attempts) == 2
     now = (NOON + dt.timedelta(minutes=80)).timestamp()
     assert spent_usd(ledger.read(), now) == pytest.approx(3.0 + 0.5)
+
+
+def test_another_machine_knows_the_attempts_from_the_store(plan_of, tmp_path):
+    plan = plan_of(price=PRICE, store=str(tmp_path / "store"))
+    results = Results.of(plan)
+    here, there = (Ledger(RunFolder(tmp_path / n / "gan"), plan, results) for n in ("a", "b"))
+    begun(here, plan).see(RunState("failed", began=at(0), ended=at(60)))
+    assert there.read() == here.read()
+    begun(there, plan, 90)
+    assert len(there.read().attempts) == len(results.launches().attempts) == 2
 
 
 def test_a_run_that_never_began_costs_nothing(ledger_of, priced, now):

@@ -7,6 +7,7 @@ import gzip
 import pytest
 
 from cloudgan.core.heartbeat import Heartbeat
+from cloudgan.core.launch import Launch
 from cloudgan.core.run_state import LogLine
 from cloudgan.launching.results import Results
 from cloudgan.run_folder import RunFolder
@@ -33,6 +34,11 @@ def results(plan):
     return Results.of(plan)
 
 
+def put(results, name, content):
+    """What a pod would leave."""
+    results.store.put(f"runs/{results.run}/{name}", content)
+
+
 @pytest.fixture
 def folder(tmp_path):
     return RunFolder(tmp_path / "here" / "gan")
@@ -51,40 +57,49 @@ def test_a_run_that_left_nothing_yet_is_no_error(results, folder):
 
 
 def test_the_newest_heartbeat_is_read_and_a_strange_one_is_none(results):
-    results.store.put("runs/gan/heartbeat.json", BEAT.model_dump_json().encode())
+    put(results, "heartbeat.json", BEAT.model_dump_json().encode())
     assert results.heartbeat() == BEAT
-    results.store.put("runs/gan/heartbeat.json", b'{"schema_version": 99}')
+    put(results, "heartbeat.json", b'{"schema_version": 99}')
     assert results.heartbeat() is None
 
 
 def test_the_plan_is_kept_beside_what_it_makes(results, plan):
     results.write_plan(plan)
     assert results.plan() == plan
-    results.store.put("runs/gan/plan.json", b"{")
+    put(results, "plan.json", b"{")
     assert results.plan() is None
 
 
+def test_what_was_started_is_kept_for_other_machines(results, plan):
+    assert results.launches() is None
+    known = Launch(run="gan", config_hash="0" * 16)
+    results.write_launches(known)
+    assert Results.of(plan).launches() == known
+    put(results, "launch.json", b"{")
+    assert results.launches() is None
+
+
 def test_record_and_checkpoints_are_fetched_once(results, folder):
-    results.store.put("runs/gan/record.jsonl", b"one\n")
-    results.store.put("runs/gan/checkpoints/step-000000100.npz", b"weights")
-    results.store.put("runs/gan/heartbeat.json", BEAT.model_dump_json().encode())
+    put(results, "record.jsonl", b"one\n")
+    put(results, "checkpoints/step-000000100.npz", b"weights")
+    put(results, "heartbeat.json", BEAT.model_dump_json().encode())
     assert results.fetch(folder) == ["record.jsonl", "checkpoints/step-000000100.npz"]
     assert folder.record_file.read_bytes() == b"one\n"
     assert (folder.checkpoints / "step-000000100.npz").read_bytes() == b"weights"
     assert results.fetch(folder) == []
-    results.store.put("runs/gan/record.jsonl", b"one\ntwo\n")
-    results.store.put("runs/gan/checkpoints/step-000000200.npz", b"more")
+    put(results, "record.jsonl", b"one\ntwo\n")
+    put(results, "checkpoints/step-000000200.npz", b"more")
     assert results.fetch(folder) == ["record.jsonl", "checkpoints/step-000000200.npz"]
     assert folder.record_file.read_bytes() == b"one\ntwo\n"
 
 
 def test_logs_are_read_worker_by_worker_and_in_the_order_of_their_incarnations(results):
-    results.store.put("runs/gan/logs/1/20261121t120000.log.gz", gzip.compress(b"b\n"))
-    results.store.put("runs/gan/logs/0/20261121t130000.log.gz", gzip.compress(b"second\xff\n"))
-    results.store.put("runs/gan/logs/0/20261121t120000.log.gz", gzip.compress(b"first\n"))
-    results.store.put("runs/gan/logs/10/20261121t120000.log.gz", gzip.compress(b"ten\n"))
-    results.store.put("runs/gan/logs/2/20261121t120000.log.gz", gzip.compress(b"two\n"))
-    results.store.put("runs/gan/logs/notes.txt", b"not a log")
+    put(results, "logs/1/20261121t120000.log.gz", gzip.compress(b"b\n"))
+    put(results, "logs/0/20261121t130000.log.gz", gzip.compress(b"second\xff\n"))
+    put(results, "logs/0/20261121t120000.log.gz", gzip.compress(b"first\n"))
+    put(results, "logs/10/20261121t120000.log.gz", gzip.compress(b"ten\n"))
+    put(results, "logs/2/20261121t120000.log.gz", gzip.compress(b"two\n"))
+    put(results, "logs/notes.txt", b"not a log")
     found = [(each.index, each.text) for each in results.log_lines()]
     assert found == [(0, "first"), (0, "second\ufffd"), (1, "b"), (2, "two"), (10, "ten")]
     assert all(isinstance(each, LogLine) and each.time == "" for each in results.log_lines())
@@ -93,8 +108,8 @@ def test_logs_are_read_worker_by_worker_and_in_the_order_of_their_incarnations(r
 def test_purging_removes_this_run_and_no_other(results, plan, plan_of):
     other = Results.of(plan_of(name="gan-2", store=plan.store))
     for each in (results, other):
-        each.store.put(f"runs/{each.run}/record.jsonl", b"x")
-        each.store.put(f"runs/{each.run}/checkpoints/step-000000100.npz", b"x")
+        put(each, "record.jsonl", b"x")
+        put(each, "checkpoints/step-000000100.npz", b"x")
     assert results.purge() == 2
     assert results.store.list() == other.store.list()
     assert len(other.store.list()) == 2

@@ -151,7 +151,8 @@ class Supervisor:
 
     def _end(self, phase: Phase, why: str, cause: Cause = "") -> None:
         processes = [slot.process for slot in self._slots if slot.process]
-        self._write("running" if phase != "finished" else phase, why, cause)
+        if processes:
+            self._write("running", why, cause)
         for process in processes:
             process.signal(signal.SIGTERM)
         until = monotonic_seconds() + self._job.grace_seconds
@@ -166,8 +167,7 @@ class Supervisor:
     def _write(
         self, phase: Phase, why: str = "", cause: Cause = "", ended: str | None = None
     ) -> None:
-        stopped = phase == "stopped" and ended is not None
-        workers = tuple(_note(slot, is_stopped=stopped) for slot in self._slots)
+        workers = tuple(_note(slot, is_over=ended is not None) for slot in self._slots)
         note = StateNote(
             phase=phase, workers=workers, why=why, cause=cause, began=self._began, ended=ended
         )
@@ -176,11 +176,11 @@ class Supervisor:
             self._written = note
 
 
-def _note(slot: _Slot, *, is_stopped: bool) -> WorkerNote:
+def _note(slot: _Slot, *, is_over: bool) -> WorkerNote:
     phase: WorkerPhase = "done" if slot.done else "running" if slot.process else "waiting"
     if slot.cause:
         phase = "failed"
-    elif is_stopped and not slot.done:
+    elif is_over and not slot.done:
         phase = "stopped"
     return WorkerNote(
         index=slot.index,

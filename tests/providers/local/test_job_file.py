@@ -28,12 +28,12 @@ def test_numbers_are_those_of_the_manifest(file_of):
 
 
 def test_python_is_the_one_that_runs_this(file_of, tmp_path):
-    assert file_of().command() == [sys.executable, "-m", "cloudgan", "worker"]
-    assert JobFile(shell_job("exit 0"), tmp_path).command() == ["sh", "-c", "exit 0"]
+    assert file_of().command_here()[:4] == [sys.executable, "-m", "cloudgan", "worker"]
+    assert JobFile(shell_job("exit 0"), tmp_path).command_here() == ["sh", "-c", "exit 0"]
 
 
 def test_a_workers_environment_is_a_pods_with_folders_of_this_machine(file_of, tmp_path):
-    found = file_of(store="gs://lab/runs").environment(1, "127.0.0.1:1,127.0.0.1:3")
+    found = file_of(store="gs://lab/runs").environment_of(1, "127.0.0.1:1,127.0.0.1:3")
     folder = tmp_path / "runs" / "gan"
     assert found == {
         "JOB_COMPLETION_INDEX": "1",
@@ -49,7 +49,7 @@ def test_a_workers_environment_is_a_pods_with_folders_of_this_machine(file_of, t
 
 
 def test_only_whole_names_of_mounts_are_replaced(file_of):
-    found = file_of(store="/cloudgan/worked/on").environment(0, "")
+    found = file_of(store="/cloudgan/worked/on").environment_of(0, "")
     assert found["CLOUDGAN_STORE"] == "/cloudgan/worked/on"
 
 

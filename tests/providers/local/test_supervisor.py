@@ -72,7 +72,7 @@ def test_a_worker_that_fails_for_good_ends_all(keep, tmp_path, code, cause, why)
     script = f'trap "echo told; exit 75" TERM; test $JOB_COMPLETION_INDEX = 1 && exit {code}; '
     note = keep(script + "sleep 60 & wait", world=2)
     assert (note.phase, note.cause, note.why) == ("failed", cause, why)
-    assert [one.phase for one in note.workers] == ["failed", "failed"]
+    assert [one.phase for one in note.workers] == ["stopped", "failed"]
     assert note.workers[1].replaced == 0
     assert [one.pid for one in note.workers] == [None, None]
 
@@ -112,11 +112,12 @@ def test_sigterm_stops_the_run_and_the_workers_save(keep, tmp_path):
     assert note.ended
 
 
-def test_while_a_run_is_being_ended_it_is_not_over(keep):
-    keep("exit 1")
-    phases = [one.phase for one in keep.notes]
-    assert phases[-1] == "failed"
-    assert "failed" not in phases[:-1]
+@pytest.mark.parametrize(("script", "phase"), [("exit 0", "finished"), ("exit 1", "failed")])
+def test_while_a_run_is_being_ended_it_is_not_over(keep, script, phase):
+    """Whoever sees that it is over sees when it ended, too."""
+    keep(script)
+    assert [one.phase for one in keep.notes if one.ended] == [phase]
+    assert not [one for one in keep.notes if one.phase == phase and not one.ended]
 
 
 def test_a_worker_that_answers_its_probe_is_left_alone(keep, monkeypatch):
