@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from typing import TYPE_CHECKING, Any
 
 from cloudgan.cli.confirmation import confirm
@@ -16,11 +17,12 @@ from cloudgan.cli.shared_flags import with_flags
 from cloudgan.cli.training_flags import training_flags
 from cloudgan.core import plan as plans
 from cloudgan.core.errors import ConfigError, Interrupted
+from cloudgan.kubernetes.manifests import run_yaml
 from cloudgan.launching.ending import raise_for
 from cloudgan.launching.following import Follower
 from cloudgan.launching.ledger import Ledger
 from cloudgan.launching.results import Results
-from cloudgan.launching.starting import start
+from cloudgan.launching.starting import refuse_another, start
 
 if TYPE_CHECKING:
     from cloudgan.cli.launch_flags import LaunchFlags
@@ -82,6 +84,7 @@ def _launch(
     detach: bool,
 ) -> None:
     folder, ledger = folder_of(plan), Ledger(folder_of(plan), plan, results)
+    refuse_another(plan, provider)
     if provider.state(plan.run).is_over:
         for warning in provider.check(plan):
             progress.say(f"warning: {warning}")
@@ -120,7 +123,10 @@ def _is_finished(plan: Plan, provider: Provider, results: Results | None) -> boo
     if provider.intent(plan.run) is not None and not provider.state(plan.run).is_over:
         return False
     beat, known = (results.heartbeat(), results.plan()) if results else (None, None)
-    return bool(beat and beat.exit_code == 0 and known and known.spec == plan.spec)
+    if not beat or beat.exit_code != 0 or not known or known.spec != plan.spec:
+        return False
+    # Not where a run before it had this name, and this one was planned but never began.
+    return beat.configuration == hashlib.sha256(run_yaml(known).encode()).hexdigest()[:16]
 
 
 def _check_data(plan: Plan) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -84,6 +85,17 @@ def planned(
 
 
 def _check_fit(flags: LaunchFlags) -> None:
+    address, question, _ = (flags.store or "").partition("?")
+    if question or "@" in address:
+        raise ConfigError(
+            f"--store={address.rpartition('@')[2]}... holds a login, and a plan is no secret: leave"
+            " it out and let --secrets name what has it, or your environment hold it"
+        )
+    if flags.provider == "kubernetes" and flags.accelerator and _is_tpu(flags.accelerator[0]):
+        raise ConfigError(
+            f"--accelerator={flags.accelerator[0]}: pods get NVIDIA GPUs only, so far; name one of"
+            " those, such as --accelerator=v100:8"
+        )
     only_on_clusters = {
         "--context": flags.context,
         "--namespace": flags.namespace,
@@ -99,10 +111,20 @@ def _check_fit(flags: LaunchFlags) -> None:
                 f"{' and '.join(given)} mean something on a cluster only; add"
                 f" --provider=kubernetes, which --provider={flags.provider} is not"
             )
+        if flags.provider == "local" and (flags.queue or (flags.store or "").startswith(CLAIM)):
+            raise ConfigError(
+                "this machine has no queue and no claims: leave --queue and --store=pvc: out, or add"
+                " --provider=kubernetes"
+            )
     elif not flags.store:
         raise ConfigError(
             "the pods of a cluster keep checkpoints, logs and data in a store: give"
             " --store=gs://BUCKET/prefix, s3://, an Azure blob URL, or pvc:CLAIM"
+        )
+    elif not re.match(r"(pvc:|gs://|s3://|https://).", flags.store):
+        raise ConfigError(
+            f"--store={flags.store} is no place that pods can reach: give gs://BUCKET/prefix, s3://,"
+            " an Azure blob URL, or pvc:CLAIM"
         )
     elif flags.store.startswith(CLAIM) and not flags.image:
         raise ConfigError(
@@ -111,15 +133,12 @@ def _check_fit(flags: LaunchFlags) -> None:
         )
 
 
+def _is_tpu(accelerator: str) -> bool:
+    return accelerator.casefold().startswith("tpu")
+
+
 def _workers(flags: LaunchFlags, price: PriceRow | None) -> Workers:
-    accelerator, count = flags.accelerator or (None, 0)
-    if price and flags.accelerator is None and price.accelerator_count:
-        accelerator, count = price.accelerator, price.accelerator_count
-    if price and accelerator and not is_of(price, accelerator):
-        raise ConfigError(
-            f"--as={flags.offer} has {price.accelerator_count} x {price.accelerator}, and"
-            f" --accelerator={accelerator} was asked; they must agree"
-        )
+    accelerator, count = _accelerators(flags, price)
     cpus, memory_gib = flags.cpus, flags.memory_gib
     if flags.provider == "local":
         machine = this_machine()
@@ -137,6 +156,23 @@ def _workers(flags: LaunchFlags, price: PriceRow | None) -> Workers:
         else None,
         secrets=flags.secrets,
     )
+
+
+def _accelerators(flags: LaunchFlags, price: PriceRow | None) -> tuple[str | None, int]:
+    """What each node has: as asked, with the catalogue's spelling, or as the offer says."""
+    if flags.accelerator is None:
+        has_some = price is not None and price.accelerator_count > 0
+        return (price.accelerator, price.accelerator_count) if price and has_some else (None, 0)
+    name, count = flags.accelerator
+    if price and (count != price.accelerator_count or not is_of(price, name)):
+        raise ConfigError(
+            f"--as={flags.offer} has {price.accelerator_count} x {price.accelerator}, and"
+            f" --accelerator={name}:{count} was asked; they must agree"
+        )
+    if price:
+        return price.accelerator, count
+    spelt = {known.casefold(): known for known in load_catalog().accelerators()}
+    return spelt.get(name.casefold(), name), count
 
 
 def _config(

@@ -40,6 +40,11 @@ def look_at(data: str, store: str, *, moves: bool) -> Showers:
         gib = PAPER_SHOWERS * KB_PER_SHOWER * 1000 / 2**30
         return Showers(source=NONE, records=PAPER_SHOWERS, gib=gib)
     if data.startswith(CLAIM):
+        if not store.startswith(CLAIM):
+            raise ConfigError(
+                f"--data={data} is a folder of the claim that pods have as their store, and --store"
+                f" is {store}; give --store=pvc:CLAIM, or data that are elsewhere"
+            )
         return Showers(source=data)
     if is_bucket(data):
         _check_kind(data, store, moves=moves)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 
 RUNS = Path("runs")
 NAMESPACE = "cloudgan"
+_NAMESPACE = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 
 
 def open_provider(place: Place, say: Callable[[str], None] = lambda _: None) -> Provider:
@@ -53,12 +55,17 @@ def find_place(
     """Returns a place from flags; a cluster's context is looked up in the kubeconfig.
 
     Raises:
-        ConfigError: There is no such context.
+        ConfigError: There is no such context, or no namespace can be called so.
     """
     if provider != "kubernetes":
         return Place(provider="slurm" if provider == "slurm" else "local")
     from cloudgan.kubernetes.access import find_context
 
+    if namespace is not None and not _NAMESPACE.fullmatch(namespace):
+        raise ConfigError(
+            f"--namespace={namespace} can be none: lower case letters, digits and hyphens only, 63"
+            " of them at most"
+        )
     found = find_context(context)
     return Place(
         provider="kubernetes",

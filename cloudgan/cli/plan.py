@@ -35,7 +35,7 @@ def plan(
     Speaks to no cluster and no cloud, needs no login, and spends nothing.
 
     Args:
-        output: Folder that gets plan.json and what `kubectl apply -f FOLDER` takes.
+        output: Folder that gets what `kubectl apply -f FOLDER` takes.
         json: Print the plan as JSON.
         training: What is trained, from the flags that commands share.
         launch: Where, likewise.
@@ -59,7 +59,6 @@ def _write(made: Plan, folder: Path) -> None:
     if made.place.provider != "kubernetes":
         raise ConfigError("--output writes manifests, which --provider=kubernetes has")
     folder.mkdir(parents=True, exist_ok=True)
-    write_whole(folder / "plan.json", made.model_dump_json(indent=2).encode())
     for number, step in enumerate(made.steps):
         body = step.body
         if not isinstance(body, dict):

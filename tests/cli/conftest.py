@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
 
+from cloudgan.core.plan import Wheel
+
 if TYPE_CHECKING:
     from pathlib import Path
 
@@ -24,3 +26,25 @@ def small_demo(tmp_path_factory, run_cloudgan):
     run = tmp_path_factory.mktemp("runs") / "small"
     done = run_cloudgan("demo", f"--run={run}", "--showers=200", "--max_steps=20", "--json")
     return SmallDemo(run, json.loads(done.stdout))
+
+
+@pytest.fixture
+def user_folder(tmp_path, monkeypatch):
+    """The folder in which somebody types, with a kubeconfig beside and wheels that are known."""
+    folder = tmp_path / "user"
+    folder.mkdir()
+    monkeypatch.chdir(folder)
+    kubeconfig = {
+        "clusters": [{"name": "lab", "cluster": {"server": "https://lab.example:6443"}}],
+        "contexts": [{"name": "lab", "context": {"cluster": "lab", "user": "lab"}}],
+        "users": [{"name": "lab", "user": {"token": "planted-token"}}],
+        "current-context": "lab",
+    }
+    (tmp_path / "kubeconfig").write_text(json.dumps(kubeconfig))
+    monkeypatch.setenv("KUBECONFIG", str(tmp_path / "kubeconfig"))
+    monkeypatch.setenv("USER", "marie@example.org")
+    wheels = (Wheel(file_name="cloudgan-1.0-py3-none-any.whl", sha256="1" * 64, bytes=1000),)
+    monkeypatch.setattr("cloudgan.cli.plan.known_wheels", lambda: wheels)
+    monkeypatch.setattr("cloudgan.cli.deploy.known_wheels", lambda: wheels)
+    monkeypatch.setattr("cloudgan.cli.deploy.all_wheels", lambda: wheels)
+    return folder

@@ -1,0 +1,169 @@
+"""`cloudgan deploy`, as far as nothing runs: asking, refusing, finding what is there."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+
+import pytest
+
+from cloudgan.core.heartbeat import Heartbeat
+from cloudgan.core.plan import Plan
+from cloudgan.core.run_state import RunState
+from cloudgan.kubernetes.manifests import run_yaml
+from cloudgan.stores.folder import FolderStore
+from launching.place_double import PlaceDouble
+
+FLAGS = (
+    "--provider=kubernetes",
+    "--store=s3://lab/cloudgan",
+    "--data=s3://lab/cloudgan/data/x",
+    "--image=lab/gan:1",
+    "--name=gan",
+    "--preset=smoke",
+)
+DEPLOY = ("deploy", *FLAGS)
+
+
+@pytest.fixture
+def cluster(user_folder, monkeypatch):
+    """A cluster that remembers what was asked of it."""
+    double = PlaceDouble()
+    monkeypatch.setattr("cloudgan.cli.deploy.open_provider", lambda place, say: double)
+    return double
+
+
+@pytest.fixture
+def store(tmp_path, monkeypatch):
+    """What stands for the bucket."""
+    found = FolderStore(tmp_path / "bucket")
+    monkeypatch.setattr("cloudgan.launching.results.open_store", lambda url: found)
+    return found
+
+
+def left_in(folder):
+    return sorted(str(path.relative_to(folder)) for path in folder.rglob("*"))
+
+
+def planned(cloudgan_here, *more):
+    return Plan.model_validate_json(cloudgan_here("plan", *FLAGS, *more, "--json").stdout)
+
+
+def trained(store, plan, exit_code=0, config=None):
+    """What the chief worker leaves when it ends."""
+    beat = Heartbeat(
+        time="2026-11-21T12:00:00Z",
+        configuration=hashlib.sha256((config or run_yaml(plan)).encode()).hexdigest()[:16],
+        phase="ended",
+        world=1,
+        missing=(),
+        generation=1,
+        restarts=0,
+        epochs=2,
+        exit_code=exit_code,
+    )
+    store.put("runs/gan/heartbeat.json", beat.model_dump_json().encode())
+    store.put("runs/gan/plan.json", plan.model_dump_json().encode())
+    store.put("runs/gan/record.jsonl", b"{}\n")
+
+
+@pytest.mark.parametrize("form", [(), ("--json",)])
+def test_a_dry_run_is_the_plan(cloudgan_here, cluster, user_folder, form):
+    dry, plan = (
+        cloudgan_here(*verb, *FLAGS, *form).stdout for verb in (("deploy", "--dry_run"), ("plan",))
+    )
+    assert dry == plan
+    assert (cluster.calls, cluster.made, left_in(user_folder)) == ([], [], [])
+
+
+@pytest.mark.parametrize("form", [(), ("--json",)])
+def test_where_nobody_can_say_yes_nothing_is_sent_and_nothing_left(
+    cloudgan_here, cluster, store, user_folder, form
+):
+    said = cloudgan_here(*DEPLOY, *form, exits=3)
+    assert "Start 1 workers in kubernetes (context lab, namespace cloudgan)?" in said.stderr
+    assert "add --yes" in said.stderr
+    assert cluster.calls == [("check", "gan")], "it only looked"
+    assert (cluster.made, store.list(), left_in(user_folder)) == ([], (), [])
+    if form:
+        assert json.loads(said.stdout)["exit_code"] == 3
+
+
+def test_a_typo_asks_no_cluster(cloudgan_here, cluster, user_folder):
+    said = cloudgan_here(*DEPLOY, "--bugdet_usd=5", exits=2)
+    assert "'--budget_usd'" in said.stderr
+    assert (cluster.calls, left_in(user_folder)) == ([], [])
+
+
+def test_a_plan_may_assume_data_and_a_run_may_not(cloudgan_here, cluster, user_folder):
+    flags = [flag for flag in DEPLOY if not flag.startswith("--data")]
+    assert "give --data=" in cloudgan_here(*flags, "--yes", exits=2).stderr
+    assert (cluster.calls, left_in(user_folder)) == ([], [])
+
+
+def test_a_started_run_can_be_left_alone(cloudgan_here, cluster, store, user_folder):
+    said = json.loads(cloudgan_here(*DEPLOY, "--yes", "--detach", "--json").stdout)
+    assert said == {"run": "gan", "state": "started", "look": "cloudgan status gan"}
+    plan = planned(cloudgan_here)
+    assert [step.ensure for step in cluster.made] == [step.ensure for step in plan.steps]
+    here = user_folder / "runs" / "gan"
+    assert {"run.yaml", "plan.json", "launch.json"} <= {path.name for path in here.iterdir()}
+    assert "runs/gan/plan.json" in store.list(), "another machine finds what was meant"
+    again = json.loads(cloudgan_here(*DEPLOY, "--yes", "--detach", "--json").stdout)
+    assert again == said
+    assert len(cluster.made) == len(plan.steps), "and it was made once"
+
+
+def test_ctrl_c_while_following_leaves_the_run_alone(cloudgan_here, cluster, store):
+    def interrupt(seconds):
+        raise KeyboardInterrupt
+
+    cluster.passes = interrupt
+    said = cloudgan_here(*DEPLOY, "--yes", exits=130)
+    assert "run gan goes on without you: `cloudgan status gan`" in said.stderr
+    assert ("stop", "gan") not in cluster.calls
+
+
+def test_a_run_that_failed_ends_the_command_with_what_to_type(cloudgan_here, cluster, store):
+    cluster.states = [RunState("absent")] * 3 + [
+        RunState("failed", why="worker 0: it ended with exit code 1", ended="2026-11-21T12:00:00Z")
+    ]
+    said = cloudgan_here(*DEPLOY, "--yes", exits=1)
+    assert "run gan failed: worker 0: it ended with exit code 1" in said.stderr
+
+
+def test_another_run_of_this_name_is_refused_before_anything_is_written(
+    cloudgan_here, cluster, store, user_folder
+):
+    cluster.meant = planned(cloudgan_here, "--epochs=9")
+    said = cloudgan_here(*DEPLOY, "--yes", exits=2)
+    assert "exists with other settings" in said.stderr
+    assert (cluster.made, store.list(), left_in(user_folder)) == ([], (), [])
+
+
+def test_of_a_finished_run_the_result_is_shown_and_nothing_begun(
+    cloudgan_here, cluster, store, user_folder
+):
+    plan = planned(cloudgan_here)
+    trained(store, plan)
+    for cluster.meant, cluster.over in ((plan, "finished"), (None, "")):
+        said = json.loads(cloudgan_here(*DEPLOY, "--json").stdout)
+        assert said["state"] == "finished"
+        assert said["record"] == "runs/gan/record.jsonl"
+    assert (cluster.made, cluster.calls) == ([], [])
+    assert (user_folder / "runs" / "gan" / "record.jsonl").read_bytes() == b"{}\n"
+
+
+@pytest.mark.parametrize("how", ["failed", "other settings", "an earlier run's heartbeat"])
+def test_a_run_that_did_not_finish_is_not_taken_for_one_that_did(
+    cloudgan_here, cluster, store, how
+):
+    plan = planned(cloudgan_here)
+    if how == "failed":
+        trained(store, plan, exit_code=1)
+    elif how == "other settings":
+        trained(store, planned(cloudgan_here, "--epochs=9"))
+    else:
+        trained(store, plan, config=run_yaml(planned(cloudgan_here, "--epochs=9")))
+    cloudgan_here(*DEPLOY, exits=3)
+    assert cluster.calls == [("check", "gan")], "it would begin"

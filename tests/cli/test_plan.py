@@ -1,0 +1,200 @@
+"""`cloudgan plan`: what would be done, without doing anything."""
+
+from __future__ import annotations
+
+import json
+
+import kubernetes_validate
+import pytest
+import yaml
+
+CLUSTER = ("plan", "--provider=kubernetes", "--store=gs://lab/cloudgan")
+OFFER = "gcp/n1-standard-64+8xV100/us-central1/spot"
+
+
+def left_in(folder):
+    return sorted(str(path.relative_to(folder)) for path in folder.rglob("*"))
+
+
+@pytest.fixture
+def refused(cloudgan_here, user_folder):
+    """Runs what must be refused; returns what it says, and looks that nothing was left."""
+
+    def run(*arguments, exits=2):
+        said = cloudgan_here(*arguments, exits=exits).stderr
+        assert left_in(user_folder) == []
+        return said
+
+    return run
+
+
+def test_a_plan_says_what_where_how_long_for_how_much_and_what_is_made(cloudgan_here, user_folder):
+    flags = ("--nodes=4", "--accelerator=v100:8", f"--as={OFFER}", "--max_hours=12", "--name=big")
+    lines = cloudgan_here(*CLUSTER, *flags).stdout.splitlines()
+    told = {line.partition(" ")[0]: line.partition(" ")[2].strip() for line in lines[:12]}
+    assert told["run"] == "big (paper, 60 epochs)"
+    assert told["where"] == "kubernetes (context lab, namespace cloudgan)"
+    assert told["workers"] == "4 x (8 x V100, 64 cores, 128 GiB)"
+    assert told["image"].startswith("tensorflow/tensorflow:2.21.0-gpu, installs 1 wheels")
+    assert told["store"] == "gs://lab/cloudgan"
+    assert told["data"].startswith("124987 showers")
+    assert "60 epochs" in told["takes"]
+    assert OFFER in told["costs"]
+    assert "after 12 h (--max_hours=12)" in told["ends"]
+    made = [line.split()[0:2] for line in lines[lines.index("makes") + 1 :] if line[:2] == "  "]
+    kinds = ["Namespace", "ConfigMap", "NetworkPolicy", "Service", "Job"]
+    assert [kind for kind, _ in made if kind in kinds] == kinds
+    assert left_in(user_folder) == [], "it was a plan only"
+
+
+def test_without_data_the_papers_are_assumed_and_that_is_said(cloudgan_here, user_folder):
+    told = cloudgan_here(*CLUSTER).stdout
+    assert "124987 showers, about 0.489 GiB as shards, of none named: the paper's" in told
+
+
+def test_a_plan_as_json_is_one_object_and_the_same_each_time(cloudgan_here, user_folder):
+    first, second = (cloudgan_here(*CLUSTER, "--json").stdout for _ in range(2))
+    plan = json.loads(first)
+    assert plan["spec"] == json.loads(second)["spec"]
+    assert plan["owner"] == "marie"
+    assert plan["run"].startswith("paper-")
+    assert plan["price"] is plan["forecast"]["low_usd"] is None, "unknown is never zero"
+    assert [step["method"] for step in plan["steps"]] == ["POST"] * 5
+
+
+def test_output_is_what_kubectl_takes_and_nothing_else(cloudgan_here, user_folder):
+    said = cloudgan_here(*CLUSTER, "--nodes=2", "--output=made").stdout
+    assert said.splitlines()[-1] == "written to made"
+    paths = sorted((user_folder / "made").iterdir())
+    kinds = []
+    for path in paths:  # kubectl reads every .json, .yaml and .yml of a folder, in this order
+        body = yaml.safe_load(path.read_text())
+        kubernetes_validate.validate(body, "1.32", strict=True)
+        kinds.append(body["kind"])
+        if body["kind"] == "ConfigMap":
+            plan = json.loads(body["data"]["plan.json"])
+    assert kinds == ["Namespace", "ConfigMap", "NetworkPolicy", "Service", "Job"]
+    assert plan["workers"]["nodes"] == 2, "the intent is whole"
+
+
+def test_output_of_a_run_here_is_refused(refused):
+    assert "--provider=kubernetes has" in refused("plan", "--output=made")
+    assert "Did you mean 'kubernetes'" in refused("plan", "--provider=kubernets")
+
+
+@pytest.mark.parametrize(
+    ("flags", "told"),
+    [
+        (["--bugdet_usd=5"], "Did you mean '--budget_usd'"),
+        (["--nodes=0"], "at least one node"),
+        (["--nodes=two"], "--nodes must be a whole number"),
+        (["--name=My_Run"], "--name=my-run would do"),
+        (["--context=labs"], "Did you mean 'lab'"),
+        (["--namespace=a/../b"], "--namespace=a/../b can be none"),
+        (["--budget_usd=5"], "--as="),
+        (["--as=gcp/n1-standard-64+8xV100/us-central1/spots"], "unknown offer"),
+        (["--accelerator=t4:8", f"--as={OFFER}"], "--accelerator=t4:8 was asked; they must agree"),
+        (["--accelerator=v100", f"--as={OFFER}"], "has 8 x V100"),
+        (["--accelerator=tpu-v5e:4"], "NVIDIA GPUs only"),
+        (["--store=results"], "no place that pods can reach"),
+        (["--store=pvc:"], "no place that pods can reach"),
+        (["--store=gcs://lab/x"], "no place that pods can reach"),
+        (["--store=pvc:results"], "give an --image that has cloudgan"),
+        (["--store="], "give --store=gs://"),
+        (["--data=s3://lab/data"], "different clouds"),
+        (["--data=pvc:data"], "a folder of the claim"),
+        (["--data=nowhere.h5"], "nowhere.h5"),
+        (["--epochs=0"], "epochs"),
+        (["--batch=8", "--global_batch=8"], "alternatives"),
+    ],
+)
+def test_what_is_not_possible_is_told_and_nothing_is_written(refused, flags, told):
+    given = [*CLUSTER[:2], *flags, "--output=made"]
+    if not any(flag.startswith("--store") for flag in flags):
+        given.append(CLUSTER[2])
+    assert told in refused(*given)
+
+
+@pytest.mark.parametrize(
+    ("flags", "told"),
+    [
+        (["--image=x", "--secrets=y"], "--image and --secrets mean something on a cluster only"),
+        (["--queue=team"], "no queue and no claims"),
+        (["--store=pvc:x"], "no queue and no claims"),
+    ],
+)
+def test_what_only_a_cluster_has_is_refused_here(refused, flags, told):
+    assert told in refused("plan", *flags)
+
+
+def test_without_a_kubeconfig_a_plan_for_a_cluster_says_what_to_set(refused, monkeypatch, tmp_path):
+    monkeypatch.setenv("KUBECONFIG", str(tmp_path / "none"))
+    assert "set KUBECONFIG" in refused(*CLUSTER)
+
+
+def test_a_budget_that_does_not_suffice_has_an_exit_code_of_its_own(refused):
+    flags = ("--accelerator=v100:8", f"--as={OFFER}", "--budget_usd=5")
+    assert "60 epochs would cost at least" in refused(*CLUSTER, *flags, exits=6)
+    assert "leaves no time to train" in refused(*CLUSTER, *flags[:2], "--budget_usd=0.01", exits=6)
+
+
+def test_an_offer_says_which_accelerators_a_node_has(cloudgan_here, user_folder):
+    plan = json.loads(cloudgan_here(*CLUSTER, f"--as={OFFER}", "--json").stdout)
+    assert plan["workers"]["accelerator"] == "V100"
+    assert plan["workers"]["accelerators_per_node"] == 8
+
+
+def test_an_accelerator_is_spelt_as_the_catalogue_does(cloudgan_here, user_folder):
+    plans = [
+        json.loads(cloudgan_here(*CLUSTER, f"--accelerator={name}:8", "--json").stdout)
+        for name in ("v100", "V100")
+    ]
+    assert plans[0]["workers"] == plans[1]["workers"]
+    assert plans[0]["spec"] == plans[1]["spec"]
+    assert plans[0]["forecast"]["epoch_seconds"], "8 V100 were measured"
+
+
+@pytest.mark.parametrize(
+    ("store", "endpoint", "port"),
+    [
+        ("s3://lab/x", "http://minio.lab:9000", 9000),
+        ("s3://lab/x", "http://minio.lab", 80),
+        ("s3://lab/x", "https://minio.lab", 443),
+        ("s3://lab/x", "", 443),
+        ("gs://lab/x", "http://minio.lab:9000", 443),
+    ],
+)
+@pytest.mark.usefixtures("user_folder")
+def test_pods_may_reach_the_port_of_a_store_of_ones_own(
+    cloudgan_here, monkeypatch, store, endpoint, port
+):
+    monkeypatch.setenv("AWS_ENDPOINT_URL", endpoint)
+    plan = json.loads(cloudgan_here(*CLUSTER[:2], f"--store={store}", "--json").stdout)
+    assert plan["store_port"] == port
+
+
+def test_nothing_secret_is_shown_or_written(cloudgan_here, user_folder, monkeypatch):
+    for name in ("AWS_SECRET_ACCESS_KEY", "AZURE_STORAGE_SAS_TOKEN", "AWS_SESSION_TOKEN"):
+        monkeypatch.setenv(name, f"planted-{name}")
+    monkeypatch.setenv("AWS_ENDPOINT_URL", "https://marie:planted-password@minio.lab:9000")
+    flags = (*CLUSTER[:2], "--store=s3://lab/x", "--secrets=s3-login", "--output=made")
+    said = cloudgan_here(*flags).stdout + cloudgan_here(*flags, "--json").stdout
+    said += "".join(path.read_text() for path in (user_folder / "made").iterdir())
+    assert "s3-login" in said
+    assert "planted" not in said
+    assert "9000" in said
+
+
+@pytest.mark.parametrize("store", ["https://lab.blob.core.windows.net/x?sig=pl", "s3://pl@lab/x"])
+def test_a_login_in_an_address_is_refused_and_not_repeated(refused, store):
+    said = refused(*CLUSTER[:2], f"--store={store}")
+    assert "holds a login" in said
+    assert "pl" not in said.replace("plan", "").replace("place", "")
+
+
+def test_the_plan_of_a_run_here_has_processes_and_no_price(cloudgan_here, user_folder):
+    told = cloudgan_here("plan", "--nodes=2", "--preset=smoke").stdout
+    assert "where      local\n" in told
+    assert "2 worker processes" in told
+    assert "image" not in told
+    assert left_in(user_folder) == []

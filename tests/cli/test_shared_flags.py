@@ -1,0 +1,105 @@
+"""Flags of several commands, written once."""
+
+from __future__ import annotations
+
+import inspect
+from typing import get_type_hints
+
+import pytest
+
+from cloudgan.cli.deploy import deploy
+from cloudgan.cli.plan import plan
+from cloudgan.cli.shared_flags import with_flags
+from cloudgan.cli.signature import read_signature
+from cloudgan.cli.train import train
+
+
+def size(*, width: int = 2, depth: float | None = None) -> tuple:
+    """Returns a size.
+
+    Args:
+        width: In cells.
+        depth: In
+            layers.
+
+    Raises:
+        ValueError: Never.
+    """
+    return width, depth
+
+
+def colour(*, shade: str = "blue") -> str:
+    """Returns a colour.
+
+    Args:
+        shade: Its name.
+    """
+    return shade
+
+
+@pytest.fixture
+def paint():
+    calls = []
+
+    @with_flags(size=size, colour=colour)
+    def paint(what: str, *, twice: bool = False, size: tuple = (), colour: str = "") -> None:
+        """Paints something.
+
+        It cannot be undone.
+
+        Args:
+            what: To paint.
+            twice: Two coats.
+            size: Of it, from the flags that commands share.
+            colour: Likewise.
+
+        Raises:
+            ValueError: No paint.
+        """
+        calls.append((what, twice, size, colour))
+
+    paint.calls = calls
+    return paint
+
+
+def test_a_command_has_its_own_flags_and_those_it_shares(paint):
+    found = inspect.signature(paint).parameters
+    assert list(found) == ["what", "width", "depth", "shade", "twice"]
+    assert [p.word for p in read_signature(paint, "paint").flags] == [
+        *("width", "depth", "shade", "twice")
+    ]
+    assert get_type_hints(paint)["depth"] == float | None
+
+
+def test_shared_flags_are_gathered_before_the_command_is_called(paint):
+    paint("a wall", width=3, shade="red", twice=True)
+    paint("a door")
+    assert paint.calls == [
+        ("a wall", True, (3, None), "red"),
+        ("a door", False, (2, None), "blue"),
+    ]
+
+
+def test_what_a_group_refuses_keeps_the_command_from_being_called(paint):
+    with pytest.raises(TypeError, match="unknown"):
+        paint("a wall", unknown=1)
+    assert paint.calls == []
+
+
+def test_the_help_has_a_line_for_each_flag(paint):
+    text = paint.__doc__
+    assert text.startswith("Paints something.\n\nIt cannot be undone.\n\nArgs:\n")
+    for line in ("what: To paint.", "width: In cells.", "depth: In", "shade: Its name."):
+        assert f"    {line}\n" in text
+    assert text.count("Args:") == 1
+    assert text.rstrip().endswith("Raises:\n    ValueError: No paint.")
+
+
+def test_plan_and_deploy_take_the_same_flags_and_those_of_train():
+    planned, deployed, trained = (
+        {p.word for p in read_signature(command, "x").flags} for command in (plan, deploy, train)
+    )
+    assert planned - deployed == {"output"}
+    assert deployed - planned == {"dry_run", "detach", "yes"}
+    assert "run" in trained - planned, "a launched run has a name"
+    assert {"data", "preset", "epochs", "batch", "seed"} <= planned & trained
