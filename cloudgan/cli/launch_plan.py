@@ -91,11 +91,9 @@ def _check_fit(flags: LaunchFlags) -> None:
             f"--store={address.rpartition('@')[2]}... holds a login, and a plan is no secret: leave"
             " it out and let --secrets name what has it, or your environment hold it"
         )
-    if flags.provider == "kubernetes" and flags.accelerator and _is_tpu(flags.accelerator[0]):
-        raise ConfigError(
-            f"--accelerator={flags.accelerator[0]}: pods get NVIDIA GPUs only, so far; name one of"
-            " those, such as --accelerator=v100:8"
-        )
+    if flags.provider == "kubernetes":
+        _check_fit_of_cluster(flags)
+        return
     only_on_clusters = {
         "--context": flags.context,
         "--namespace": flags.namespace,
@@ -104,29 +102,36 @@ def _check_fit(flags: LaunchFlags) -> None:
         "--node_selector": flags.node_selector,
         "--secrets": flags.secrets,
     }
-    if flags.provider != "kubernetes":
-        given = [name for name, value in only_on_clusters.items() if value]
-        if given:
-            raise ConfigError(
-                f"{' and '.join(given)} mean something on a cluster only; add"
-                f" --provider=kubernetes, which --provider={flags.provider} is not"
-            )
-        if flags.provider == "local" and (flags.queue or (flags.store or "").startswith(CLAIM)):
-            raise ConfigError(
-                "this machine has no queue and no claims: leave --queue and --store=pvc: out, or add"
-                " --provider=kubernetes"
-            )
-    elif not flags.store:
+    given = [name for name, value in only_on_clusters.items() if value]
+    if given:
+        raise ConfigError(
+            f"{' and '.join(given)} mean something on a cluster only; add"
+            f" --provider=kubernetes, which --provider={flags.provider} is not"
+        )
+    if flags.provider == "local" and (flags.queue or (flags.store or "").startswith(CLAIM)):
+        raise ConfigError(
+            "this machine has no queue and no claims: leave --queue and --store=pvc: out, or add"
+            " --provider=kubernetes"
+        )
+
+
+def _check_fit_of_cluster(flags: LaunchFlags) -> None:
+    if flags.accelerator and _is_tpu(flags.accelerator[0]):
+        raise ConfigError(
+            f"--accelerator={flags.accelerator[0]}: pods get NVIDIA GPUs only, so far; name one of"
+            " those, such as --accelerator=v100:8"
+        )
+    if not flags.store:
         raise ConfigError(
             "the pods of a cluster keep checkpoints, logs and data in a store: give"
             " --store=gs://BUCKET/prefix, s3://, an Azure blob URL, or pvc:CLAIM"
         )
-    elif not re.match(r"(pvc:|gs://|s3://|https://).", flags.store):
+    if not re.match(r"(pvc:|gs://|s3://|https://).", flags.store):
         raise ConfigError(
             f"--store={flags.store} is no place that pods can reach: give gs://BUCKET/prefix, s3://,"
             " an Azure blob URL, or pvc:CLAIM"
         )
-    elif flags.store.startswith(CLAIM) and not flags.image:
+    if flags.store.startswith(CLAIM) and not flags.image:
         raise ConfigError(
             f"--store={flags.store}: only pods can write there, so nobody could bring them their"
             " wheels; give an --image that has cloudgan (deploy/Dockerfile makes one)"
