@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import functools
 from typing import Any
 
 import yaml
@@ -11,6 +13,11 @@ from cloudgan import assets
 
 def base(name: str) -> dict[str, Any]:
     """Returns a manifest of k8s/, such as ``job`` or ``overlays/claim``."""
+    return copy.deepcopy(_parsed(name))
+
+
+@functools.cache
+def _parsed(name: str) -> dict[str, Any]:
     found: dict[str, Any] = yaml.safe_load(assets.read_text(f"k8s/{name}.yaml"))
     return found
 

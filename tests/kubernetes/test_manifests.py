@@ -189,7 +189,7 @@ def test_every_container_is_kept_small_by_its_rights(plan_of):
             assert rights["capabilities"] == {"drop": ["ALL"]}
 
 
-@settings(max_examples=40, deadline=None)
+@settings(deadline=None)
 @given(
     st.floats(1e-4, 1e5, allow_nan=False),
     st.floats(1e-4, 1e5, allow_nan=False),

@@ -149,6 +149,7 @@ class LocalProvider:
             if monotonic_seconds() > deadline:
                 raise LaunchError(f"process {pid} keeps the workers of {run} and does not end")
             time.sleep(_POLL_SECONDS)
+        _reap(pid)
         note = file.read()
         for worker in note.workers if note else ():
             if worker.pid and worker.mark and process_mark(worker.pid) == worker.mark:
@@ -186,7 +187,7 @@ class LocalProvider:
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
             )
-        _STARTED[:] = [process, *(one for one in _STARTED if one.poll() is None)]
+        _STARTED.append(process)
         deadline = monotonic_seconds() + _START_SECONDS
         while file.supervisor() is None:
             if process.poll() is not None or monotonic_seconds() > deadline:
@@ -205,6 +206,14 @@ class LocalProvider:
                 yield LogLine(index, "", line)
 
         return lines
+
+
+def _reap(pid: int | None) -> None:
+    """Waits for a supervisor that lets go of its run, if it is this process' child; and its like."""
+    for process in _STARTED:
+        if process.pid == pid:
+            process.wait()
+    _STARTED[:] = [process for process in _STARTED if process.poll() is None]
 
 
 __all__ = ["SUPERVISOR", "LocalProvider"]
