@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 MARK = "CLUSTER_CONTAINER"
 PROC = Path("/proc")
+MOST_TRIES = 200
 UNDERTAKER = Path(__file__).with_name("undertaker.py")
 
 
@@ -87,7 +88,10 @@ class ContainerProcess:
 
     def _wait(self) -> None:
         code = self._process.wait()
-        self._signal_all(signal.SIGKILL, {self.pid})
+        for _ in range(MOST_TRIES):  # one that was being started is found the next time
+            if not self._signal_all(signal.SIGKILL):
+                break
+            time.sleep(0.01)
         self._undertaker.tell(f"-{self.pid}")
         self._on_end(128 - code if code < 0 else code)
 
@@ -98,17 +102,17 @@ class ContainerProcess:
 
     def kill(self) -> None:
         """Kills all processes of the container."""
-        self._signal_all(signal.SIGKILL, set())
+        self._signal_all(signal.SIGKILL)
 
     def freeze(self) -> None:
-        self._signal_all(signal.SIGSTOP, set())
+        self._signal_all(signal.SIGSTOP)
 
     def thaw(self) -> None:
-        self._signal_all(signal.SIGCONT, set())
+        self._signal_all(signal.SIGCONT)
 
     def signal_children(self, number: signal.Signals) -> list[int]:
         """Sends a signal to the processes that the first one started itself; returns their ids."""
-        children = [pid for pid in _marked(self._mark) if _parent(pid) == self.pid]
+        children = [pid for pid in _processes() if _parent(pid) == self.pid]
         for pid in children:
             with contextlib.suppress(OSError):
                 os.kill(pid, number)
@@ -117,24 +121,31 @@ class ContainerProcess:
     def join(self, seconds: float) -> None:
         self._thread.join(seconds)
 
-    def _signal_all(self, number: signal.Signals, spared: set[int]) -> None:
+    def _signal_all(self, number: signal.Signals) -> bool:
+        """Signals the group and what left it; tells whether anything was there to be found."""
+        there = False
         with contextlib.suppress(OSError):
             os.killpg(self.pid, number)
         for pid in _marked(self._mark):
-            if pid not in spared:
-                with contextlib.suppress(OSError):
-                    os.kill(pid, number)
+            with contextlib.suppress(OSError):
+                os.kill(pid, number)
+                there = True
+        return there
 
 
 def _marked(mark: str) -> list[int]:
     """Returns the processes whose environment has a mark; none where there is no /proc."""
     wanted = f"{MARK}={mark}".encode()
     found = []
-    for folder in PROC.glob("[0-9]*"):
+    for pid in _processes():
         with contextlib.suppress(OSError):
-            if wanted in (folder / "environ").read_bytes().split(b"\0"):
-                found.append(int(folder.name))
+            if wanted in (PROC / str(pid) / "environ").read_bytes().split(b"\0"):
+                found.append(pid)
     return found
+
+
+def _processes() -> list[int]:
+    return [int(folder.name) for folder in PROC.glob("[0-9]*")]
 
 
 def _parent(pid: int) -> int:
