@@ -105,3 +105,15 @@ def wait_for_phase(cluster) -> Callable[..., dict[str, Any]]:
         return cluster.wait_for(found)
 
     return wait
+
+
+@pytest.fixture
+def run_pod(core, cluster):
+    """Returns a function that makes a pod of one shell script."""
+
+    def run(script, name="p", pod=(), **container):
+        main = {"name": "main", "image": "busybox:1", "command": ["sh", "-c", script]} | container
+        spec = {"restartPolicy": "Never", "containers": [main]} | dict(pod)
+        core.create_namespaced_pod("default", {"metadata": {"name": name}, "spec": spec})
+
+    return run

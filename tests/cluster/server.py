@@ -120,20 +120,21 @@ class _Handler(BaseHTTPRequestHandler):
 
     def __init__(self, request: Any, address: Any, routes: Routes, faults: Faults) -> None:
         self._routes, self._faults = routes, faults
-        self._status, self._user = 0, ""
+        self._user = ""
         super().__init__(request, address, None)  # type: ignore[arg-type]
 
     def log_message(self, format: str, *args: Any) -> None:  # noqa: A002
         """The list of requests is the log."""
 
     def _answer(self) -> None:
-        self._status, self._user = 0, ""
+        self._user = ""
         body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
         try:
             self._send(self._ask(body))
         except Refusal as refusal:
             self._refuse(refusal)
         except AnswerLost:
+            self._note(0)
             self._drop()
         except OSError:
             self.close_connection = True
@@ -141,8 +142,6 @@ class _Handler(BaseHTTPRequestHandler):
             self._routes.store.troubles.append(error)
             self._refuse(Refusal(500, f"Internal error occurred: {error!r}"))
             raise
-        finally:
-            self._faults.note(self.command, self.path, self._status, self._user)
 
     do_GET = do_POST = do_PUT = do_PATCH = do_DELETE = _answer  # noqa: N815
 
@@ -183,7 +182,7 @@ class _Handler(BaseHTTPRequestHandler):
     def _write(
         self, code: int, body: bytes, kind: str = "application/json", **headers: str
     ) -> None:
-        self._status = code
+        self._note(code)
         self.send_response(code)
         for name, value in headers.items():
             self.send_header(name, value)
@@ -194,7 +193,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _stream(self, answer: Answer) -> None:
         chunks: Iterator[bytes] = answer.stream  # type: ignore[assignment]
-        self._status = answer.code
+        self._note(answer.code)
         self.send_response(answer.code)
         self.send_header("Content-Type", answer.headers.get("Content-Type", "application/json"))
         self.send_header("Transfer-Encoding", "chunked")
@@ -205,6 +204,10 @@ class _Handler(BaseHTTPRequestHandler):
             self.wfile.write(b"0\r\n\r\n")
         except AnswerLost:
             self._drop()
+
+    def _note(self, status: int) -> None:
+        """Lists the request before its answer is sent, so that who has the answer finds it there."""
+        self._faults.note(self.command, self.path, status, self._user)
 
     def _drop(self) -> None:
         self.close_connection = True

@@ -2,45 +2,12 @@
 
 from __future__ import annotations
 
-import json
-
 import pytest
+from kubernetes import client, watch
 from kubernetes.client import ApiException
 
 from cluster import local_cluster
-from kubernetes import client, dynamic, watch
-
-MERGE, STRATEGIC, APPLY = (
-    f"application/{kind}+{syntax}"
-    for kind, syntax in (
-        ("merge-patch", "json"),
-        ("strategic-merge-patch", "json"),
-        ("apply-patch", "yaml"),
-    )
-)
-
-
-def refusal(call, *arguments, **keywords):
-    """Returns the Status that a call is refused with."""
-    with pytest.raises(ApiException) as refused:
-        call(*arguments, **keywords)
-    status = json.loads(refused.value.body)
-    assert status["kind"] == "Status"
-    assert status["code"] == refused.value.status
-    return status
-
-
-def config_map(name="settings", **data):
-    return {"metadata": {"name": name, "labels": {"run": "gan"}}, "data": data}
-
-
-def raw(api, method, path, body=None, kind="application/json"):
-    """Sends what the typed client would not let through; returns status and answer."""
-    headers = {"Content-Type": kind, "Accept": "application/json"}
-    headers |= {"Authorization": api.configuration.get_api_key_with_prefix("BearerToken")}
-    response = api.call_api(method, api.configuration.host + path, headers, body)
-    response.read()
-    return response.status, json.loads(response.data)
+from cluster.asking import config_map, raw, refusal
 
 
 def test_objects_are_made_read_changed_and_deleted(core):
@@ -187,130 +154,6 @@ def test_a_watch_from_a_forgotten_version_is_gone(core, cluster):
     with pytest.raises(ApiException) as gone:
         list(watching)
     assert gone.value.status == 410
-
-
-def test_patches_of_the_three_kinds(connect, core):
-    main = {"name": "t", "image": "busybox:1", "env": [{"name": "A", "value": "1"}]}
-    pod = {
-        "metadata": {"name": "p"},
-        "spec": {"containers": [main], "schedulingGates": [{"name": "g"}]},
-    }
-    core.create_namespaced_pod("default", pod)
-    path, api = "/api/v1/namespaces/default/pods/p", connect()
-    added = {"spec": {"containers": [{"name": "t", "image": "busybox:2"}]}}
-    code, told = raw(api, "PATCH", path, added, STRATEGIC)
-    (only,) = told["spec"]["containers"]
-    assert (code, only["image"], only["env"]) == (200, "busybox:2", main["env"])
-    code, told = raw(api, "PATCH", path, {"metadata": {"labels": {"a": "b"}}}, MERGE)
-    assert (code, told["metadata"]["labels"]) == (200, {"a": "b"})
-    change = [
-        {"op": "test", "path": "/metadata/labels/a", "value": "b"},
-        {"op": "replace", "path": "/metadata/labels/a", "value": "c"},
-        {"op": "add", "path": "/metadata/labels/x~1y", "value": "d"},
-    ]
-    code, told = raw(api, "PATCH", path, change, "application/json-patch+json")
-    assert (code, told["metadata"]["labels"]) == (200, {"a": "c", "x/y": "d"})
-    code, told = raw(api, "PATCH", path, change, "application/json-patch+json")
-    assert (code, told["reason"]) == (422, "Invalid")
-
-
-def test_applying_shares_an_object_by_its_fields(connect):
-    kind = dynamic.DynamicClient(connect()).resources.get(api_version="v1", kind="ConfigMap")
-
-    def apply(manager, force=False, **data):
-        body = {"apiVersion": "v1", "kind": "ConfigMap", **config_map(**data)}
-        return kind.server_side_apply(
-            body, "settings", "default", field_manager=manager, force_conflicts=force
-        ).to_dict()
-
-    assert apply("one", a="1", b="1")["data"] == {"a": "1", "b": "1"}
-    assert apply("two", c="2")["data"] == {"a": "1", "b": "1", "c": "2"}
-    with pytest.raises(dynamic.exceptions.ConflictError) as refused:
-        apply("two", a="2", c="2")
-    status = json.loads(refused.value.body)
-    assert status["message"] == 'Apply failed with 1 conflict: conflict with "one": .data.a'
-    assert status["details"]["causes"][0]["field"] == ".data.a"
-    # Who forces takes the field over; what its last owner no longer applies goes.
-    assert apply("two", force=True, a="2", c="2")["data"] == {"a": "2", "b": "1", "c": "2"}
-    assert apply("one", b="3")["data"] == {"a": "2", "b": "3", "c": "2"}
-    left = apply("two", a="2")
-    assert left["data"] == {"a": "2", "b": "3"}
-    owners = {
-        one["manager"]: one["fieldsV1"]["f:data"] for one in left["metadata"]["managedFields"]
-    }
-    assert owners == {"one": {"f:b": {}}, "two": {"f:a": {}}}
-    before = left["metadata"]["resourceVersion"]
-    assert apply("two", a="2")["metadata"]["resourceVersion"] == before, "nothing has changed"
-
-
-def test_a_dry_run_checks_and_changes_nothing(core, batch, make_job, cluster):
-    made = core.create_namespaced_config_map("default", config_map(), dry_run="All")
-    assert made.metadata.uid
-    assert cluster.find("configmaps", "default", "settings") is None
-    core.create_namespaced_config_map("default", config_map(a="1"))
-    core.patch_namespaced_config_map("settings", "default", {"data": {"a": "2"}}, dry_run="All")
-    core.delete_namespaced_config_map("settings", "default", dry_run="All")
-    assert cluster.find("configmaps", "default", "settings")["data"] == {"a": "1"}
-    refusal(core.create_namespaced_config_map, "default", config_map("No"), dry_run="All")
-
-
-def test_a_stranger_is_turned_away(connect):
-    status = refusal(client.CoreV1Api(connect("wrong")).list_namespaced_pod, "default")
-    assert (status["code"], status["reason"]) == (401, "Unauthorized")
-
-
-def test_a_token_does_what_its_roles_say(cluster, connect, core):
-    rules = [{"apiGroups": [""], "resources": ["configmaps"], "verbs": ["create", "get"]}]
-    role = {"kind": "Role", "metadata": {"namespace": "default"}, "rules": rules}
-    mine = connect(cluster.token([role], user="launcher"))
-    limited = client.CoreV1Api(mine)
-    limited.create_namespaced_config_map("default", config_map())
-    status = refusal(limited.delete_namespaced_config_map, "settings", "default")
-    assert (status["code"], status["reason"]) == (403, "Forbidden")
-    assert status["message"] == (
-        'configmaps "settings" is forbidden: User "launcher" cannot delete resource '
-        '"configmaps" in API group "" in the namespace "default"'
-    )
-    status = refusal(limited.list_pod_for_all_namespaces)
-    assert status["message"].endswith('in API group "" at the cluster scope')
-    assert refusal(limited.create_namespaced_config_map, "kube-system", config_map())["code"] == 403
-    # Applying an object that is not there creates it, which is a right of its own.
-    rules[0]["verbs"] = ["patch"]
-    path = "/api/v1/namespaces/default/configmaps/new?fieldManager=me"
-    code, told = raw(mine, "PATCH", path, config_map("new"), APPLY)
-    assert (code, "cannot create" in told["message"]) == (403, True)
-
-
-def test_access_reviews_answer_from_the_same_rules(cluster, connect):
-    rules = [
-        {"apiGroups": ["batch"], "resources": ["jobs"], "verbs": ["*"], "namespace": "default"}
-    ]
-    reviews = client.AuthorizationV1Api(connect(cluster.token(rules)))
-
-    def may(verb, resource, group="batch", namespace="default"):
-        asked = {"verb": verb, "resource": resource, "group": group, "namespace": namespace}
-        body = {"spec": {"resourceAttributes": asked}}
-        return reviews.create_self_subject_access_review(body).status.allowed
-
-    assert may("create", "jobs")
-    assert not may("create", "jobs", namespace="kube-system")
-    assert not may("create", "pods", group="")
-
-
-def test_role_bindings_in_the_cluster_count(cluster, connect, core):
-    roles = client.RbacAuthorizationV1Api(connect())
-    rules = [{"apiGroups": [""], "resources": ["pods", "pods/log"], "verbs": ["list"]}]
-    roles.create_namespaced_role("default", {"metadata": {"name": "sees"}, "rules": rules})
-    mine = client.CoreV1Api(connect(cluster.token(user="ada")))
-    assert refusal(mine.list_namespaced_pod, "default")["code"] == 403
-    group = "rbac.authorization.k8s.io"
-    body = {
-        "metadata": {"name": "ada-sees"},
-        "roleRef": {"kind": "Role", "name": "sees", "apiGroup": group},
-        "subjects": [{"kind": "User", "name": "ada", "apiGroup": group}],
-    }
-    roles.create_namespaced_role_binding("default", body)
-    assert mine.list_namespaced_pod("default").items == []
 
 
 def test_dependents_go_with_their_owner(core, cluster):
