@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from kubernetes import client
-
 from cluster.asking import config_map, raw, refusal
+from kubernetes import client
 
 
 def test_a_stranger_is_turned_away(connect):
