@@ -147,6 +147,12 @@ def test_content_that_the_lock_does_not_name_is_refused(index, tmp_path):
     assert not list((tmp_path / "kept").glob("*.whl"))
 
 
+def test_a_lock_without_hashes_is_refused(index, tmp_path):
+    index("pure", "py3-none-any")
+    with pytest.raises(ConfigError, match="Hashes are required"):
+        dependency_wheels("pure==1.0\n", folder=tmp_path / "kept")
+
+
 def test_without_a_network_it_says_what_was_to_be_fetched_and_what_to_type(tmp_path, monkeypatch):
     monkeypatch.setenv("PIP_INDEX_URL", "http://127.0.0.1:9/simple")
     monkeypatch.setenv("PIP_RETRIES", "0")

@@ -18,6 +18,7 @@ from urllib.parse import parse_qs
 
 import pytest
 
+from cloudgan.stores.folder import FolderStore
 from tests.stores.conftest import AZURITE_KEY
 
 pytestmark = pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning")  # see conftest
@@ -265,7 +266,7 @@ def identity(monkeypatch):
             self.end_headers()
             self.wfile.write((answer or "").encode())
 
-        do_POST = do_PUT = do_GET  # noqa: N815  http.server's names
+        do_CONNECT = do_POST = do_PUT = do_GET  # noqa: N815  http.server's names
 
         def log_message(self, *_):
             pass
@@ -278,6 +279,15 @@ def identity(monkeypatch):
     server.shutdown()
     server.server_close()
     thread.join()
+
+
+def test_pip_asks_no_index_even_where_one_could_be_reached(
+    program, wheels, identity, tmp_path, monkeypatch
+):
+    monkeypatch.setenv("CLOUDGAN_STORE", str(tmp_path / "store"))
+    monkeypatch.setenv("HTTPS_PROXY", identity.address)
+    assert fetched(program, tmp_path, upload(FolderStore(tmp_path / "store"), wheels)) == 0
+    assert not identity.asked
 
 
 def test_on_google_cloud_a_pod_asks_its_node_for_a_token_once(program, identity, monkeypatch):
@@ -341,7 +351,11 @@ def test_a_request_to_s3_is_signed_as_amazons_own_library_signs_it(program, monk
     values = [f"value/of+AWS_{name}" for name in ("ACCESS_KEY_ID", "SECRET_ACCESS_KEY")]
     signer = auth.S3SigV4Auth(Credentials(*values), "s3", "eu-central-2")
     text = signer.string_to_sign(theirs, signer.canonical_request(theirs))
-    assert signed["authorization"].endswith("Signature=" + signer.signature(text, theirs))
+    names = signer.signed_headers(signer.headers_to_sign(theirs))
+    assert signed["authorization"] == (
+        f"AWS4-HMAC-SHA256 Credential={signer.scope(theirs)}, SignedHeaders={names},"
+        f" Signature={signer.signature(text, theirs)}"
+    )
 
 
 def test_on_eks_a_pod_asks_its_identity_agent_with_the_token_of_its_file(
