@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 from cloudgan.core import launch
 from cloudgan.core.clock import utc_moment
+from cloudgan.core.errors import CloudganError
 from cloudgan.core.launch import Attempt, Launch, SentRequest
-from cloudgan.stores import StoreError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -81,7 +81,7 @@ class Ledger:
         self._path.parent.mkdir(parents=True, exist_ok=True)
         launch.write(self._path, known)
         if self._results:
-            with suppress(StoreError):  # the next change brings it there
+            with suppress(CloudganError):  # the next change brings it there
                 self._results.write_launches(known)
 
 

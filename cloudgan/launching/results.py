@@ -1,4 +1,7 @@
-"""What a run left in its store: heartbeat, record, checkpoints, logs, read from any machine."""
+"""What a run left in its store: heartbeat, record, checkpoints, logs, read from any machine.
+
+Looking never fails: whoever asks how a run is, or removes one, need not reach its store.
+"""
 
 from __future__ import annotations
 
@@ -10,13 +13,14 @@ from pydantic import ValidationError
 
 from cloudgan.core import heartbeat as heartbeats
 from cloudgan.core import launch
+from cloudgan.core.errors import CloudganError
 from cloudgan.core.launch import Launch
 from cloudgan.core.plan import FILE_NAME as PLAN_FILE
 from cloudgan.core.plan import Plan
 from cloudgan.core.run_state import LogLine
 from cloudgan.core.whole_file import write_whole
 from cloudgan.kubernetes.manifests import CLAIM
-from cloudgan.stores import ObjectMissingError, StoreError, open_store
+from cloudgan.stores import ObjectMissingError, open_store
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -45,14 +49,14 @@ class Results:
         try:
             content = self.store.read(self._name(heartbeats.FILE_NAME))
             return heartbeats.Heartbeat.model_validate_json(content)
-        except (StoreError, ValidationError):
+        except (CloudganError, ValidationError):
             return None
 
     def plan(self) -> Plan | None:
         """Returns the plan that this folder's newest run had; None where none wrote one."""
         try:
             return Plan.model_validate_json(self.store.read(self._name(PLAN_FILE)))
-        except (ObjectMissingError, ValidationError):
+        except (CloudganError, ValidationError):
             return None
 
     def write_plan(self, plan: Plan) -> None:
@@ -63,7 +67,7 @@ class Results:
         """Returns launch.json as another machine left it; None where none did."""
         try:
             return Launch.model_validate_json(self.store.read(self._name(launch.FILE_NAME)))
-        except (StoreError, ValidationError):
+        except (CloudganError, ValidationError):
             return None
 
     def write_launches(self, known: Launch) -> None:
