@@ -121,11 +121,12 @@ def test_a_finished_job_goes_after_its_time(cluster, make_job):
 @pytest.mark.parametrize("policy", ["Failed", "TerminatingOrFailed"])
 def test_a_pod_is_replaced_when_the_policy_says(cluster, make_job, wait_for_phase, policy):
     make_job(
-        "trap 'sleep 0.4; exit 75' TERM; while :; do sleep 0.05; done",
+        "trap 'sleep 0.4; exit 75' TERM; echo up; while :; do sleep 0.05; done",
         workers=1,
         podReplacementPolicy=policy,
     )
     (first,) = names(wait_for_phase("Running"))
+    cluster.wait_for(lambda: cluster.log("default", first))
     cluster.evict("default", first)
     cluster.wait_for(lambda: set(names(cluster.select("pods"))) - {first})
     there = first in names(cluster.select("pods"))
@@ -139,15 +140,16 @@ def test_an_evicted_pod_is_replaced_and_not_counted(
 
     mark = tmp_path / "saved"
     script = f"[ -e {mark} ] && exit; trap 'echo saving; touch {mark}; exit 1' TERM; "
-    make_job(script + "while :; do sleep 0.05; done", workers=1, podFailurePolicy=POLICY)
+    make_job(script + "echo up; while :; do sleep 0.05; done", workers=1, podFailurePolicy=POLICY)
     (pod,) = names(wait_for_phase("Running"))
+    cluster.wait_for(lambda: cluster.log("default", pod))
     with core.read_namespaced_pod_log(
         pod, "default", follow=True, _preload_content=False
     ) as following:
         core.create_namespaced_pod_eviction(
             pod, "default", client.V1Eviction(metadata={"name": pod})
         )
-        assert following.read() == b"saving\n"
+        assert following.read() == b"up\nsaving\n"
     assert wait_for_job()["type"] == "Complete"
     assert "failed" not in cluster.find("jobs", "default", "gan")["status"]
     assert pod not in names(cluster.select("pods")), "an evicted pod is gone"

@@ -161,12 +161,13 @@ def test_a_spot_machine_is_announced_before_it_is_gone(
     ignored = {"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget"}]}
     saves = f"trap 'touch {cluster.root}/saved; exit 75' TERM; "
     make_job(
-        f"{saves} while [ ! -e {cluster.root}/saved ]; do sleep 0.02; done",
+        f"{saves} echo up; while [ ! -e {cluster.root}/saved ]; do sleep 0.02; done",
         workers=1,
         podFailurePolicy={"rules": [ignored]},
         backoffLimit=0,
     )
     (pod,) = wait_for_phase("Running")
+    cluster.wait_for(lambda: cluster.log("default", pod["metadata"]["name"]))
     cluster.reclaim_node(pod["spec"]["nodeName"], notice_seconds=0.5)
     assert wait_for_job()["type"] == "Complete"
     other = next(one for one in cluster.select("pods") if one["status"]["phase"] == "Succeeded")

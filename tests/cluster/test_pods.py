@@ -260,13 +260,16 @@ def test_containers_are_restarted_where_the_policy_says(cluster, run_pod, ended,
     assert status["lastState"]["terminated"]["exitCode"] == 3
 
 
-def test_the_end_of_the_first_process_is_the_end_of_all(cluster, run_pod, ended, tmp_path):
+def test_the_end_of_the_first_process_is_the_end_of_all(run_pod, ended, tmp_path):
     # A process in a session of its own is not in the container's process group.
-    code = "import os; os.setsid(); print(os.getpid(), flush=True); import time; time.sleep(60)"
-    run_pod(f'python3 -c "{code}" & sleep 0.3; wait_a_bit=1', image="python:3")
+    said = tmp_path / "said"
+    code = f"import os, time; os.setsid(); open('{said}', 'w').write(str(os.getpid()))"
+    run_pod(
+        f'python3 -c "{code}; time.sleep(60)" & while [ ! -s {said} ]; do sleep 0.02; done',
+        image="python:3",
+    )
     ended()
-    pid = int(cluster.log("default", "p"))
-    assert not is_alive(pid)
+    assert not is_alive(int(said.read_text(encoding="utf-8")))
 
 
 @pytest.mark.skipif(not Path("/proc/self").exists(), reason="looks processes up in /proc")
