@@ -37,5 +37,5 @@ def cancel(
         progress.start(f"ending {plan.run}")
         opened.stop(plan.run)
         ledger.see(opened.state(plan.run))
-        came = results.fetch(folder_of(plan)) if results else []
+        came = results.fetch_if_there(folder_of(plan), progress.say) if results else []
     show({"run": plan.run, "state": "stopped", "fetched": ", ".join(came)}, as_json=json)

@@ -69,7 +69,7 @@ def deploy(
         if not _is_finished(plan, provider, results):
             _launch(plan, provider, results, progress, yes=yes, json=json, detach=detach)
         if results:
-            results.fetch(folder_of(plan))
+            results.fetch_if_there(folder_of(plan), progress.say)
     show(_result(plan, detached=detach), as_json=json)
 
 
@@ -111,7 +111,7 @@ def _launch(
             f" `cloudgan cancel {plan.run}` ends it, `cloudgan down {plan.run}` removes it"
         ) from error
     if results:
-        results.fetch(folder)
+        results.fetch_if_there(folder, progress.say)
     raise_for(state, plan, results.heartbeat() if results else None)
 
 

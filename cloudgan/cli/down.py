@@ -51,7 +51,7 @@ def down(
             removed.append(what)
         ledger.see(opened.state(plan.run))
         if results and not purge:
-            results.fetch(folder_of(plan))
+            results.fetch_if_there(folder_of(plan), progress.say)
         purged = results.purge() if results and purge else 0
     found: dict[str, Any] = {"run": plan.run, "removed": removed, "purged_files": purged}
     if plan.price:

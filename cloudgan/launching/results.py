@@ -23,7 +23,7 @@ from cloudgan.kubernetes.manifests import CLAIM
 from cloudgan.stores import ObjectMissingError, open_store
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from cloudgan.core.heartbeat import Heartbeat
     from cloudgan.run_folder import RunFolder
@@ -73,6 +73,14 @@ class Results:
     def write_launches(self, known: Launch) -> None:
         """Leaves launch.json for other machines, so that the money of all attempts is known."""
         self.store.put(self._name(launch.FILE_NAME), known.model_dump_json(indent=2).encode())
+
+    def fetch_if_there(self, folder: RunFolder, say: Callable[[str], None]) -> list[str]:
+        """Fetches as `fetch` does; a store that cannot be read is told, not raised."""
+        try:
+            return self.fetch(folder)
+        except CloudganError as error:
+            say(f"the results stay in the store: {error}")
+            return []
 
     def fetch(self, folder: RunFolder) -> list[str]:
         """Brings record and checkpoints into the run's folder; returns what came.

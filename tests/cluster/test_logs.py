@@ -29,3 +29,13 @@ def test_several_containers_need_a_name_for_their_logs(core, cluster):
         core.read_namespaced_pod_log("p", "default")
     assert "choose one of: [a b]" in refused.value.body
     assert core.read_namespaced_pod_log("p", "default", container="b") == "b\n"
+
+
+def test_lines_have_times_where_they_are_asked_for(core, cluster, run_pod):
+    run_pod("echo one two; echo three")
+    cluster.wait_for(lambda: core.read_namespaced_pod("p", "default").status.phase == "Succeeded")
+    lines = core.read_namespaced_pod_log("p", "default", timestamps=True).splitlines()
+    assert [line.partition(" ")[2] for line in lines] == ["one two", "three"]
+    times = [line.partition(" ")[0] for line in lines]
+    assert times == sorted(set(times))
+    assert all(time.endswith("Z") for time in times)

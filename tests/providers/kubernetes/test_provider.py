@@ -22,6 +22,7 @@ from cloudgan.core.errors import (
 from cloudgan.launching.ending import raise_for
 from cloudgan.launching.following import Follower
 from cloudgan.launching.ledger import Ledger
+from cloudgan.launching.log_merging import merged
 from cloudgan.launching.starting import start
 from cloudgan.providers.kubernetes.provider import KubernetesProvider
 from cloudgan.run_folder import RunFolder
@@ -89,6 +90,18 @@ def test_a_run_is_made_followed_and_removed_without_a_trace(lab, begin, follow, 
     assert lab.left() == []
     assert list(lab.provider.remove("gan")) == []
     assert lab.provider.state("gan").phase == "absent"
+
+
+def test_the_lines_of_all_workers_are_followed_to_the_end(lab, begin):
+    plan = plan_of()
+    begin(lab, plan)
+    running(lab, plan)
+    threading.Timer(0.5, finish, (lab, plan)).start()
+    lines = [(line.index, line.text) for line in merged(lab.provider, "gan", follow=True)]
+    wanted = [(rank, text) for rank in (0, 1) for text in (f"worker {rank} of 2", "told to 0")]
+    assert sorted(lines) == sorted(wanted)
+    again = [(line.index, line.text) for line in merged(lab.provider, "gan", follow=False)]
+    assert sorted(again) == sorted(wanted)
 
 
 def test_a_second_deploy_makes_nothing(lab, begin):
