@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import pytest
+from kubernetes import client, watch
 from kubernetes.client import ApiException
 
 from cluster import local_cluster
 from cluster.asking import config_map, raw, refusal
-from kubernetes import client, watch
 
 
 def test_objects_are_made_read_changed_and_deleted(core):

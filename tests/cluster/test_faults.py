@@ -7,9 +7,8 @@ import time
 
 import pytest
 import urllib3
-from kubernetes.client import ApiException
-
 from kubernetes import client, watch
+from kubernetes.client import ApiException
 
 
 @pytest.fixture

@@ -5,10 +5,10 @@ from __future__ import annotations
 import time
 
 import pytest
+from kubernetes import client
 
 from cluster import local_cluster, python_image
 from cluster.ports import free_pair
-from kubernetes import client
 
 SERVER = """
 import http.server, json, os, sys

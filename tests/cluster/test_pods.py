@@ -10,9 +10,9 @@ import time
 from pathlib import Path
 
 import pytest
+from kubernetes import client
 
 from cluster import Image
-from kubernetes import client
 
 FOREVER = "while :; do sleep 0.05; done"
 HERE = Path(__file__).parent

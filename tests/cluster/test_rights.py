@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from cluster.asking import config_map, raw, refusal
 from kubernetes import client
+
+from cluster.asking import config_map, raw, refusal
 
 
 def test_a_stranger_is_turned_away(connect):

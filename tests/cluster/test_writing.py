@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 
 import pytest
+from kubernetes import dynamic
 
 from cluster.asking import config_map, raw, refusal
-from kubernetes import dynamic
 
 MERGE, STRATEGIC = (f"application/{kind}-patch+json" for kind in ("merge", "strategic-merge"))
 

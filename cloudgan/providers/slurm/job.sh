@@ -97,6 +97,8 @@ left=$((began + deadline_seconds - $(date +%s) - grace_seconds - 60))
 [[ $left -gt 0 ]] || end deadline 75
 # Told by somebody else, such as a job of higher priority: a job that was cancelled stays so.
 if [[ $(squeue --noheader --jobs="$SLURM_JOB_ID" --format=%T) == RUNNING ]]; then
-  scontrol requeue "$SLURM_JOB_ID" && sleep "$grace_seconds"
+  if scontrol requeue "$SLURM_JOB_ID"; then
+    exit 75 # it has not ended
+  fi
 fi
 end stopped 75

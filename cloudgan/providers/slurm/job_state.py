@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from cloudgan.providers.slurm.notes import Notes, WorkerNote
 
 TRIED_AGAIN: Final = (75, 137, 143)
-_KILLED: Final = 137
+_SAVED, _KILLED = 75, 137
 _ON_NODES: Final = ("RUNNING", "COMPLETING", "SIGNALING", "STAGE_OUT")
 _STARTING: Final = ("CONFIGURING", "RESIZING")
 
@@ -119,6 +119,8 @@ def _worker(index: int, note: WorkerNote | None, *, is_over: bool) -> WorkerStat
         phase = "done"
     elif code:
         why, kind = why_failed(code)
+        if code == _SAVED:
+            why = f"it was told to stop, or lost another one (exit code {code})"
         if code == _KILLED:
             why += ": killed, perhaps because its memory was too small"
         if code not in TRIED_AGAIN and not note.runs:

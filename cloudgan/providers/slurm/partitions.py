@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
@@ -63,10 +64,11 @@ def fitting(plan: Plan, known: tuple[Partition, ...]) -> tuple[Partition, ...]:
     name = named[0].name
     most = named[0].most_seconds
     if most is not None and plan.limits.deadline_seconds > most:
+        hours = math.floor(most / 3.6) / 1000
         raise PlanError(
-            f"partition {name} ends jobs after {most / 3600:.4g} h, and"
-            f" {plan.limits.deadline_seconds / 3600:.4g} h were asked; give --max_hours="
-            f"{most / 3600:.4g}. The same deploy goes on from the last checkpoint"
+            f"partition {name} ends jobs after {hours:g} h, and"
+            f" {plan.limits.deadline_seconds / 3600:.4g} h were asked; give --max_hours={hours:g}."
+            " The same deploy, given again, goes on from the last checkpoint"
         )
     equipped = tuple(one for one in named if gres_of(plan, one) is not None)
     if not equipped:

@@ -42,11 +42,13 @@ class SlurmProvider:
         runs: Path,
         commands: Commands | None = None,
         *,
+        python: str = sys.executable,
         poll_seconds: float = _POLL_SECONDS,
         gone_seconds: float = _GONE_SECONDS,
     ) -> None:
+        """Takes the folder of runs here, and the Python that has cloudgan on all nodes."""
         self._runs, self._commands = runs.absolute(), commands or Commands()
-        self._jobs = Jobs(self._commands)
+        self._jobs, self._python = Jobs(self._commands), python
         self._poll_seconds, self._gone_seconds = poll_seconds, gone_seconds
 
     def check(self, plan: Plan) -> tuple[str, ...]:
@@ -65,7 +67,7 @@ class SlurmProvider:
         """Returns the plan's steps with this Python, and accelerators as they are called here."""
         nodes = fitting(plan, read_partitions(self._commands))
         gres = gres_of(plan, nodes[0]) or None
-        return steps(plan, runs=self._runs, python=sys.executable, gres=gres)
+        return steps(plan, runs=self._runs, python=self._python, gres=gres)
 
     def intent(self, run: str) -> Plan | None:
         """Returns the plan that a run was started with: as noted here, or where its job says."""

@@ -1,0 +1,102 @@
+from __future__ import annotations
+
+import pytest
+
+from cloudgan.providers.slurm.job_state import run_state
+from cloudgan.providers.slurm.jobs import Job, Past
+from cloudgan.providers.slurm.notes import Notes
+
+WHEN = "2026-11-21T15:20:49Z"
+
+
+@pytest.fixture
+def notes(tmp_path):
+    def write(**files):
+        for name, text in files.items():
+            (tmp_path / name.replace("_", "-").replace("-txt", ".txt")).write_text(text)
+        return Notes(tmp_path)
+
+    return write
+
+
+def job(state, reason="None"):
+    return Job("7", state, reason, {})
+
+
+def test_nothing_written_and_nothing_queued_is_absent(notes):
+    assert run_state(None, None, notes(), 2).phase == "absent"
+
+
+@pytest.mark.parametrize(
+    ("reason", "said", "cause"),
+    [
+        ("Priority", "behind other jobs", ""),
+        ("BeginTime", "begins again", ""),
+        ("PartitionTimeLimit", "--max_hours", "placement"),
+        ("QOSMaxJobsPerUserLimit", "QOSMaxJobsPerUserLimit", ""),
+    ],
+)
+def test_a_job_that_waits_says_for_what(notes, reason, said, cause):
+    found = run_state(job("PENDING", reason), None, notes(job="7"), 2)
+    assert (found.phase, found.cause) == ("waiting", cause)
+    assert said in found.why
+
+
+def test_a_job_runs_when_all_its_workers_do(notes):
+    one = notes(began="7 1795274449\n", worker_0_txt=f"started {WHEN} n1\n")
+    found = run_state(job("RUNNING"), None, one, 2)
+    assert (found.phase, found.began) == ("starting", WHEN)
+    assert [worker.phase for worker in found.workers] == ["running", "waiting"]
+    lost = f"started {WHEN} n2\nended {WHEN} 137\nstarted {WHEN} n2\n"
+    found = run_state(job("RUNNING"), None, notes(worker_1_txt=lost), 2)
+    assert found.phase == "running"
+    assert (found.workers[1].node, found.workers[1].replaced) == ("n2", 1)
+    assert "memory" in found.workers[1].why
+
+
+@pytest.mark.parametrize(
+    ("end", "phase", "cause"),
+    [
+        ("finished 0", "finished", ""),
+        ("stopped 75", "stopped", ""),
+        ("deadline 75", "failed", "deadline"),
+        ("failed 2", "failed", "program"),
+        ("failed 76", "failed", "no progress"),
+    ],
+)
+def test_a_job_that_is_over_ended_as_its_script_says(notes, end, phase, cause):
+    code = end.split()[1]
+    ran = f"started {WHEN} n1\nended {WHEN} {code}\n"
+    found = run_state(None, None, notes(job="7", end=f"7 {end} {WHEN}\n", worker_0_txt=ran), 1)
+    assert (found.phase, found.cause, found.ended) == (phase, cause, WHEN)
+    assert found.is_over
+    assert found.workers[0].phase == ("done" if phase == "finished" else "failed")
+    if cause in ("program", "no progress"):
+        assert "worker 0" in found.why
+
+
+@pytest.mark.parametrize(
+    ("state", "phase", "cause"),
+    [
+        ("COMPLETED", "finished", ""),
+        ("TIMEOUT", "failed", "deadline"),
+        ("OUT_OF_MEMORY", "failed", "memory"),
+        ("NODE_FAIL", "stopped", ""),
+        ("CANCELLED", "stopped", ""),
+        ("FAILED", "failed", "program"),
+    ],
+)
+def test_where_the_script_could_not_tell_slurm_does(notes, state, phase, cause):
+    found = run_state(None, Past(state, 1, WHEN), notes(job="7"), 2)
+    assert (found.phase, found.cause, found.ended) == (phase, cause, WHEN)
+
+
+def test_an_end_of_an_earlier_job_is_not_this_ones(notes):
+    found = run_state(None, None, notes(job="8", end=f"7 finished 0 {WHEN}\n"), 2)
+    assert found.phase == "stopped"
+    assert "does not say why" in found.why
+
+
+def test_a_job_that_was_stopped_by_us_needs_no_reason(notes):
+    found = run_state(None, Past("CANCELLED", 0, WHEN), notes(job="7", stop=""), 2)
+    assert (found.phase, found.why) == ("stopped", "")
