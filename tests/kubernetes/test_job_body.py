@@ -17,7 +17,13 @@ def test_limits_are_the_manifests(body):
 
 
 def test_a_worker_runs_the_containers_command_with_the_python_that_is_meant(body):
-    assert body.command("/venv/bin/python") == ["/venv/bin/python", "-m", "cloudgan", "worker"]
+    assert body.command("/venv/bin/python") == [
+        "/venv/bin/python",
+        "-m",
+        "cloudgan",
+        "worker",
+        "--grace_seconds=55",
+    ]
 
 
 def test_mounted_folders_are_replaced_and_nothing_that_only_begins_like_them(body):

@@ -117,7 +117,8 @@ def test_a_job_whose_workers_are_done_is_finished(job):
     assert (code, said) == (0, "")
     assert job.notes.end().word == "finished"
     assert sorted((job.told / "workers").read_text().splitlines()) == [
-        f"{rank} 127.0.0.1:20014,127.0.0.1:20016 -m cloudgan worker" for rank in (0, 1)
+        f"{rank} 127.0.0.1:20014,127.0.0.1:20016 -m cloudgan worker --grace_seconds=55"
+        for rank in (0, 1)
     ]
     assert [note.node for note in job.notes.workers(2)] == ["n0", "n1"]
     assert job.notes.began()
