@@ -2,35 +2,35 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import TYPE_CHECKING
 
+from cloudgan.cli.launch_flags import REMEMBERED, where_flags
 from cloudgan.cli.output import show, shown_progress
 from cloudgan.cli.place import find_run, folder_of
+from cloudgan.cli.shared_flags import with_flags
 from cloudgan.launching.ledger import Ledger
 from cloudgan.launching.results import Results
 
+if TYPE_CHECKING:
+    from cloudgan.cli.launch_flags import Where
 
+
+@with_flags(where=where_flags)
 def cancel(
     name: str,
     *,
-    provider: Literal["kubernetes", "local", "slurm"] | None = None,
-    context: str | None = None,
-    namespace: str | None = None,
     json: bool = False,
+    where: Where = REMEMBERED,
 ) -> None:
     """Ends the job of a run; its workers save a checkpoint first. `deploy` goes on from there.
 
     Args:
         name: Of the run.
-        provider: Where it is, when it was started elsewhere.
-        context: Of the kubeconfig, likewise.
-        namespace: Of the cluster, likewise.
         json: Print the result as JSON.
+        where: It is, from the flags that commands share.
     """
     with shown_progress(as_json=json) as progress:
-        plan, opened = find_run(
-            name, provider=provider, context=context, namespace=namespace, say=progress.say
-        )
+        plan, opened = find_run(name, **where._asdict(), say=progress.say)
         results = Results.of(plan)
         ledger = Ledger(folder_of(plan), plan, results)
         ledger.see(opened.state(plan.run))

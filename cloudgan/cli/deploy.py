@@ -26,7 +26,7 @@ from cloudgan.launching.starting import refuse_another, start
 
 if TYPE_CHECKING:
     from cloudgan.cli.launch_flags import LaunchFlags
-    from cloudgan.core.plan import Plan
+    from cloudgan.core.plan import Plan, Wheel
     from cloudgan.core.progress import Progress
     from cloudgan.launching.provider import Provider
 
@@ -58,8 +58,12 @@ def deploy(
         launch: Where, likewise.
     """
     assert launch is not None  # noqa: S101  the decorator gives it
-    plan = planned(launch, training, known_wheels if dry_run else all_wheels)
     with shown_progress(as_json=json) as progress:
+
+        def wheels() -> tuple[Wheel, ...]:
+            return known_wheels() if dry_run else all_wheels(progress)
+
+        plan = planned(launch, training, wheels)
         if dry_run:
             _print(plan, json=json)
             return

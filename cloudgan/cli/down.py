@@ -2,25 +2,29 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from cloudgan.cli.confirmation import confirm
+from cloudgan.cli.launch_flags import REMEMBERED, where_flags
 from cloudgan.cli.output import show, shown_progress
 from cloudgan.cli.place import find_run, folder_of
+from cloudgan.cli.shared_flags import with_flags
 from cloudgan.core.clock import utc_moment
 from cloudgan.launching.ledger import Ledger, spent_usd
 from cloudgan.launching.results import Results
 
+if TYPE_CHECKING:
+    from cloudgan.cli.launch_flags import Where
 
+
+@with_flags(where=where_flags)
 def down(
     name: str,
     *,
-    provider: Literal["kubernetes", "local", "slurm"] | None = None,
-    context: str | None = None,
-    namespace: str | None = None,
     purge: bool = False,
     yes: bool = False,
     json: bool = False,
+    where: Where = REMEMBERED,
 ) -> None:
     """Ends a run and removes all that was made for it; given again, it finds nothing and is fine.
 
@@ -28,17 +32,13 @@ def down(
 
     Args:
         name: Of the run.
-        provider: Where it is, when it was started elsewhere.
-        context: Of the kubeconfig, likewise.
-        namespace: Of the cluster, likewise.
         purge: Remove the run's folder in the store too.
         yes: Do not ask, where --purge would.
         json: Print the result as JSON.
+        where: It is, from the flags that commands share.
     """
     with shown_progress(as_json=json) as progress:
-        plan, opened = find_run(
-            name, provider=provider, context=context, namespace=namespace, say=progress.say
-        )
+        plan, opened = find_run(name, **where._asdict(), say=progress.say)
         results = Results.of(plan)
         ledger = Ledger(folder_of(plan), plan, results)
         if purge and results:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from cloudgan.cli.durations import seconds_of
 from cloudgan.core.errors import ConfigError
@@ -125,6 +125,34 @@ def launch_flags(
         max_hours=max_hours,
         gang_timeout_seconds=seconds_of(gang_timeout, "--gang_timeout"),
     )
+
+
+class Where(NamedTuple):
+    """Where a run is, when this folder does not remember it."""
+
+    provider: str | None = None
+    context: str | None = None
+    namespace: str | None = None
+
+
+REMEMBERED = Where()
+"""This folder knows."""
+
+
+def where_flags(
+    *,
+    provider: ProviderFlag | None = None,
+    context: str | None = None,
+    namespace: str | None = None,
+) -> Where:
+    """Returns where a run is said to be.
+
+    Args:
+        provider: Where the run is, when it was started elsewhere.
+        context: Of the kubeconfig, likewise.
+        namespace: Of the cluster, likewise.
+    """
+    return Where(provider, context, namespace)
 
 
 def _accelerator(text: str | None) -> tuple[str, int] | None:

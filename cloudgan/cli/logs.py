@@ -4,32 +4,34 @@ from __future__ import annotations
 
 import json as json_text
 import sys
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 from rich.console import Console
 from rich.text import Text
 
+from cloudgan.cli.launch_flags import REMEMBERED, where_flags
 from cloudgan.cli.output import shown_progress
 from cloudgan.cli.place import find_run
+from cloudgan.cli.shared_flags import with_flags
 from cloudgan.core.errors import ConfigError
 from cloudgan.launching.log_merging import merged
 from cloudgan.launching.results import Results
 
 if TYPE_CHECKING:
+    from cloudgan.cli.launch_flags import Where
     from cloudgan.core.run_state import LogLine
 
 _COLOURS = ("cyan", "green", "yellow", "magenta", "blue", "red")
 
 
+@with_flags(where=where_flags)
 def logs(
     name: str,
     *,
     follow: bool = False,
     f: bool = False,
-    provider: Literal["kubernetes", "local", "slurm"] | None = None,
-    context: str | None = None,
-    namespace: str | None = None,
     json: bool = False,
+    where: Where = REMEMBERED,
 ) -> None:
     """Prints what the workers of a run printed; with --follow, until the run is over.
 
@@ -37,15 +39,11 @@ def logs(
         name: Of the run.
         follow: Go on with what comes.
         f: The same as --follow.
-        provider: Where it is, when it was started elsewhere.
-        context: Of the kubeconfig, likewise.
-        namespace: Of the cluster, likewise.
         json: Print each line as a JSON object.
+        where: It is, from the flags that commands share.
     """
     with shown_progress(as_json=True) as progress:
-        plan, opened = find_run(
-            name, provider=provider, context=context, namespace=namespace, say=progress.say
-        )
+        plan, opened = find_run(name, **where._asdict(), say=progress.say)
     console = Console(highlight=False, soft_wrap=True)
     any_line = False
     for line in merged(opened, plan.run, follow=follow or f):

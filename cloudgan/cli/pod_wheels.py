@@ -20,12 +20,16 @@ def known_wheels() -> tuple[Wheel, ...]:
     return _wheels(fetch=False)
 
 
-def all_wheels() -> tuple[Wheel, ...]:
+def all_wheels(progress: Progress) -> tuple[Wheel, ...]:
     """Returns cloudgan's own wheel and those of its lock, fetched once.
 
     Raises:
         ConfigError: They are not here and cannot be fetched.
     """
+    known = known_wheels()
+    if len(known) > 1:
+        return known
+    progress.start("fetching the wheels that pods install, once")
     return _wheels(fetch=True)
 
 

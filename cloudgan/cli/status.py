@@ -2,45 +2,43 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
+from cloudgan.cli.launch_flags import REMEMBERED, where_flags
 from cloudgan.cli.output import show, shown_progress
 from cloudgan.cli.place import RUNS, find_run, folder_of, open_provider
 from cloudgan.cli.run_watch import note, state_json
+from cloudgan.cli.shared_flags import with_flags
 from cloudgan.core import plan as plans
 from cloudgan.core.clock import utc_moment
 from cloudgan.launching.ledger import Ledger, spent_usd
 from cloudgan.launching.results import Results
 
 if TYPE_CHECKING:
+    from cloudgan.cli.launch_flags import Where
     from cloudgan.core.plan import Plan
     from cloudgan.launching.provider import Provider
 
 
+@with_flags(where=where_flags)
 def status(
     name: str | None = None,
     *,
-    provider: Literal["kubernetes", "local", "slurm"] | None = None,
-    context: str | None = None,
-    namespace: str | None = None,
     json: bool = False,
+    where: Where = REMEMBERED,
 ) -> None:
     """Tells how a run is doing; without a name, all runs that this folder knows.
 
     Args:
         name: Of the run.
-        provider: Where it is, when it was started elsewhere.
-        context: Of the kubeconfig, likewise.
-        namespace: Of the cluster, likewise.
         json: Print the result as JSON.
+        where: It is, from the flags that commands share.
     """
     with shown_progress(as_json=json) as progress:
         if name is None:
             found = [_look(plan, open_provider(plan.place, progress.say)) for plan in _known()]
         else:
-            plan, opened = find_run(
-                name, provider=provider, context=context, namespace=namespace, say=progress.say
-            )
+            plan, opened = find_run(name, **where._asdict(), say=progress.say)
             found = [_look(plan, opened)]
     if name is not None and json:
         show(found[0], as_json=True)

@@ -30,3 +30,15 @@ def write_whole(path: Path, content: bytes) -> None:
         with contextlib.suppress(OSError):
             beside.unlink(missing_ok=True)
         raise DataError(f"{path}: cannot be written ({error.strerror})") from error
+
+
+def write_other(path: Path, text: str) -> bool:
+    """Writes a file unless it holds just this; whether it was written.
+
+    Raises:
+        DataError: It cannot be written; the old one is as it was.
+    """
+    if path.exists() and path.read_text(encoding="utf-8") == text:
+        return False
+    write_whole(path, text.encode())
+    return True

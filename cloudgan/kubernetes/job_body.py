@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from cloudgan.kubernetes.manifests import trainer
+from cloudgan.kubernetes.manifests import TRAINER, trainer
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -87,7 +87,7 @@ class JobBody:
         """Whether the Job's podFailurePolicy replaces a worker that ended with this code."""
         for rule in self.body["spec"]["podFailurePolicy"]["rules"]:
             codes = rule.get("onExitCodes")
-            if codes is None:
+            if codes is None or codes["containerName"] != TRAINER:
                 continue
             listed = exit_code in codes["values"]
             if listed == (codes["operator"] == "In"):

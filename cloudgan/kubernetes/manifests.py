@@ -16,6 +16,7 @@ CLAIM = "pvc:"
 """How --store names a persistent volume claim."""
 CLAIM_FOLDER = "/cloudgan/store"
 TRAINER = "trainer"
+WHEELS = "wheels"
 PLAN_PLACEHOLDER = "<this plan>"
 QUEUE_LABEL = "kueue.x-k8s.io/queue-name"
 
@@ -63,6 +64,8 @@ def job(plan: Plan, *, gang: bool = False) -> dict[str, Any]:
         body["metadata"]["labels"][QUEUE_LABEL] = plan.place.queue
     if gang:
         spec["scheduling"]["schedulingPolicy"]["gang"]["minCount"] = workers.nodes
+    if not plan.wheels:
+        _use_own_image(spec)
     _fill_pod(spec["template"], plan)
     return body
 
@@ -106,8 +109,6 @@ def _fill_pod(template: dict[str, Any], plan: Plan) -> None:
             volume["configMap"]["name"] = plan.run
         if volume["name"] == "store":
             volume["persistentVolumeClaim"]["claimName"] = plan.store.removeprefix(CLAIM)
-    if not plan.wheels:
-        _use_own_image(pod)
     for container in (*pod.get("initContainers", ()), *pod["containers"]):
         _fill_container(container, plan)
 
@@ -138,8 +139,14 @@ def _fill_container(container: dict[str, Any], plan: Plan) -> None:
     container["resources"] = {"limits": amounts, "requests": dict(amounts)}
 
 
-def _use_own_image(pod: dict[str, Any]) -> None:
+def _use_own_image(spec: dict[str, Any]) -> None:
     """An image that has cloudgan needs no wheels."""
+    pod, policy = spec["template"]["spec"], spec["podFailurePolicy"]
+    policy["rules"] = [
+        rule
+        for rule in policy["rules"]
+        if (rule.get("onExitCodes") or {}).get("containerName") != WHEELS
+    ]
     pod.pop("initContainers", None)
     pod["volumes"] = [one for one in pod["volumes"] if one["name"] != "site"]
     for container in pod["containers"]:

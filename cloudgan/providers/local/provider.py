@@ -20,7 +20,7 @@ from cloudgan.core.errors import ConfigError, LaunchError
 from cloudgan.core.growing_file import lines_of
 from cloudgan.core.run_state import LogLine, RunState, WorkerState
 from cloudgan.core.settings import child_environment
-from cloudgan.core.whole_file import write_whole
+from cloudgan.core.whole_file import write_other
 from cloudgan.kubernetes.manifests import PLAN_PLACEHOLDER
 from cloudgan.providers.local.process import kill_session, process_mark
 from cloudgan.providers.local.requests import PLAN_FILE, SUPERVISOR, steps
@@ -88,12 +88,7 @@ class LocalProvider:
             )
         body = plan.model_dump_json(indent=2) if step.body == PLAN_PLACEHOLDER else step.body
         text = body if isinstance(body, str) else json.dumps(body, indent=2)
-        path = folder / step.path
-        if path.exists() and path.read_text(encoding="utf-8") == text:
-            return False
-        path.parent.mkdir(parents=True, exist_ok=True)
-        write_whole(path, text.encode())
-        return True
+        return write_other(folder / step.path, text)
 
     def mark(self, run: str, state: str) -> None:
         """What is wanted of a run stands in its state file already."""

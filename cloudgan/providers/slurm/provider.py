@@ -14,7 +14,7 @@ from cloudgan.core.errors import LaunchError, PlanError
 from cloudgan.core.growing_file import lines_of
 from cloudgan.core.labels import RUN
 from cloudgan.core.run_state import LogLine, RunState
-from cloudgan.core.whole_file import write_whole
+from cloudgan.core.whole_file import write_other
 from cloudgan.kubernetes.manifests import PLAN_PLACEHOLDER
 from cloudgan.providers.slurm.commands import Commands, RefusedError
 from cloudgan.providers.slurm.job_state import run_state
@@ -92,12 +92,7 @@ class SlurmProvider:
         if step.method == "RUN":
             return self._send(plan, folder)
         text = plan.model_dump_json(indent=2) if step.body == PLAN_PLACEHOLDER else str(step.body)
-        path = folder / step.path
-        if path.exists() and path.read_text(encoding="utf-8") == text:
-            return False
-        path.parent.mkdir(parents=True, exist_ok=True)
-        write_whole(path, text.encode())
-        return True
+        return write_other(folder / step.path, text)
 
     def mark(self, run: str, state: str) -> None:
         """What is wanted of a run stands in its folder already."""
