@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 def compile_test(strategy: tf.distribute.Strategy, step: GanStep) -> Callable[..., Any]:
     """Compiles the losses of one global batch without any update."""
 
-    @tf.function
+    @tf.function(autograph=False)
     def run(batch: Any) -> tf.Tensor:
         shares = strategy.run(step.test, args=(batch,))
         return strategy.reduce(tf.distribute.ReduceOp.SUM, shares, axis=None)

@@ -38,12 +38,14 @@ def compile_steps(strategy: tf.distribute.Strategy, step: GanStep) -> Callable[.
         losses, (PASSES, COLUMNS), and the sum over replicas of `votes`, so that every worker sees
         the same of both after the same step.
     """
+    # No branch of a step depends on a tensor: to translate its source would only delay the start.
+    plain = tf.autograph.experimental.do_not_convert(step)
 
     @tf.function
     def run(iterator: Any, steps: tf.Tensor, votes: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         losses = tf.zeros((len(PASSES), len(COLUMNS)), step.loss_dtype)
         for _ in tf.range(steps):
-            shares = strategy.run(step, args=(next(iterator),))
+            shares = strategy.run(plain, args=(next(iterator),))
             losses += strategy.reduce(tf.distribute.ReduceOp.SUM, shares, axis=None)
         agreed = strategy.run(tf.identity, args=(votes,))
         return losses, strategy.reduce(tf.distribute.ReduceOp.SUM, agreed, axis=None)
