@@ -9,6 +9,10 @@ PYTHON ?= $(shell for found in python3 python3.13 python3.12 python3.11; do \
 	$$found -c '$(SUPPORTED)' 2>/dev/null && echo $$found && break; done)
 PIP := -m pip -qq --disable-pip-version-check --no-input
 CI_TOOLS := .venv-test/bin/
+# A process for each core, at most four (with TensorFlow each takes 1.5 GiB of memory), that get the
+# tests file by file; one that dies ends the run. A plain `pytest` runs all tests in one process.
+PYTEST := -m pytest --numprocesses auto --maxprocesses 4 --max-worker-restart 0 \
+	--dist loadfile --no-loadscope-reorder
 
 help:     ## shows these targets
 	@awk -F ':.*## *' '/^[a-z]+:.*##/ {printf "%-9s %s\n", $$1, $$2}' Makefile
@@ -19,14 +23,14 @@ demo: .venv/installed  ## simulates, trains, generates, validates and prices on 
 test: fast full  ## every test that needs no cloud and no GPU
 
 fast: .venv-fast/installed  ## the tests that need no TensorFlow, where there is none
-	.venv-fast/bin/python -m pytest
+	.venv-fast/bin/python $(PYTEST)
 
 # What an import contract keeps from TensorFlow is the same with and without it: `fast` ran it.
 WITHOUT_TENSORFLOW := cluster core cost deploy kubernetes launching planning providers reports \
 	simulation stores validation worker
 
 full: .venv-test/installed  ## all other tests, with TensorFlow
-	.venv-test/bin/python -m pytest $(addprefix --ignore=tests/,$(WITHOUT_TENSORFLOW))
+	.venv-test/bin/python $(PYTEST) $(addprefix --ignore=tests/,$(WITHOUT_TENSORFLOW))
 
 check: lint format types imports test wheel manifests  ## all that CI checks
 

@@ -59,8 +59,14 @@ def pytest_report_header() -> str:
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
-        if item.path.relative_to(HERE).parts[0] in NEED_TENSORFLOW:
+        if _folder(item) in NEED_TENSORFLOW:
             item.add_marker("tf")
+    # The longest first: where several processes share the tests, none waits long for the last.
+    items.sort(key=lambda item: _folder(item) != "training")
+
+
+def _folder(item: pytest.Item) -> str:
+    return item.path.relative_to(HERE).parts[0]
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -3,10 +3,18 @@
 from __future__ import annotations
 
 import json
+import os
 import socket
+import subprocess
+import sys
+import time
+from functools import partial
 from importlib.util import find_spec
 
+import numpy as np
 import pytest
+
+from cloudgan.run_folder import RunFolder
 
 collect_ignore_glob = [] if find_spec("tensorflow") else ["test_*.py"]
 
@@ -23,6 +31,17 @@ if collect_ignore_glob == []:
     )
 
 
+META = "meta.json"
+# Compiled in half the time: for runs that only begin, stop and go on.
+PLAIN = {
+    "generator_updates": 1,
+    "optimizer": "rmsprop",
+    "dropout": 0.0,
+    "label_flip_fraction": 0.0,
+    "longitudinal_weight": 0.0,
+}
+
+
 @pytest.fixture(scope="session")
 def shards(tmp_path_factory):
     """A folder of shards with 90 parametric showers of 9 x 9 x 25 cells, in three shards."""
@@ -36,15 +55,17 @@ def shards(tmp_path_factory):
     return folder / "shards"
 
 
-@pytest.fixture
-def config_file(tmp_path, shards):
-    """Writes a run.yaml for the smoke preset; keyword arguments are keys of `training`."""
+@pytest.fixture(scope="session")
+def write_config(shards):
+    """Writes a run.yaml for the smoke preset; keyword arguments are keys of `training`.
 
-    def write(name="config.yaml", *, checkpoint=None, **training):
-        path = tmp_path / name
+    A `plain` model has fewer parts, and starts sooner.
+    """
+
+    def write(path, *, plain=False, checkpoint=None, **training):
         document = {
             "data": {"path": str(shards)},
-            "model": {"preset": "smoke"},
+            "model": {"preset": "smoke"} | (PLAIN if plain else {}),
             "training": {"validation_showers": 8} | training,
             "checkpoint": checkpoint or {},
         }
@@ -52,6 +73,60 @@ def config_file(tmp_path, shards):
         return path
 
     return write
+
+
+@pytest.fixture
+def config_file(tmp_path, write_config):
+    """Writes the run.yaml of a test, as `write_config` does."""
+    return partial(write_config, tmp_path / "config.yaml")
+
+
+@pytest.fixture(scope="session")
+def saved_arrays():
+    """Reads all that the checkpoint of a `step` holds."""
+
+    def read(run, step):
+        with np.load(RunFolder(run).checkpoints / f"step-{step:09d}.npz") as archive:
+            return {name: archive[name] for name in archive.files if name != META}
+
+    return read
+
+
+@pytest.fixture
+def start():
+    """Starts `python -m cloudgan`, waits for a file that it writes, and returns the process.
+
+    None is left at the end of the test.
+    """
+    started = []
+
+    def begin(*arguments, until=None, **environment):
+        process = subprocess.Popen(
+            [sys.executable, "-m", "cloudgan", *map(str, arguments)],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            env=os.environ | {"CUDA_VISIBLE_DEVICES": "-1"} | environment,
+            stdin=subprocess.DEVNULL,
+        )
+        started.append(process)
+        if until:
+            _wait_for(until, process)
+        return process
+
+    yield begin
+    for process in started:
+        if process.poll() is None:
+            process.kill()
+            process.communicate()
+
+
+def _wait_for(path, process, seconds=120):
+    deadline = time.monotonic() + seconds
+    while not path.exists():
+        assert process.poll() is None, process.communicate()[0]
+        assert time.monotonic() < deadline, f"{path} did not appear"
+        time.sleep(0.05)
 
 
 @pytest.fixture

@@ -80,7 +80,7 @@ def finished(process):
 
 
 def test_draws_of_1_and_2_replicas_and_of_2_workers_are_bit_equal(free_ports):
-    (one,), (two,) = finished(program([1])), finished(program([2]))
+    one, two = finished(program([1, 2]))
     peers = [f"127.0.0.1:{port}" for port in free_ports(2)]
     workers = [
         program(

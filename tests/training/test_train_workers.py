@@ -1,0 +1,72 @@
+"""Workers that lose one of them, or are told to stop, by the real processes of `cloudgan train`."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import time
+
+import pytest
+
+from cloudgan.core import record
+from cloudgan.run_folder import RunFolder
+
+pytestmark = pytest.mark.tf
+
+
+def test_when_a_worker_dies_the_others_stop_and_it_is_named(config_file, tmp_path, start):
+    config = config_file(plain=True, global_batch_size=8, checkpoint={"every_steps": 2})
+    run = tmp_path / "run"
+    started = ("train", f"--config={config}", f"--run={run}", "--workers=2", "--max_steps=100000")
+    process = start(*started, until=RunFolder(run).checkpoints / "step-000000002.npz")
+    children = subprocess.run(
+        ["ps", "--ppid", str(process.pid), "-o", "pid="], capture_output=True, text=True, check=True
+    ).stdout.split()
+    assert len(children) == 2
+    os.kill(int(children[1]), signal.SIGKILL)
+    out, _ = process.communicate(timeout=60)
+    assert process.returncode == 1
+    assert "worker 1 of 2" in out
+    assert "died with SIGKILL" in out
+    for child in children:
+        with pytest.raises(ProcessLookupError):
+            os.kill(int(child), 0)
+
+
+def test_a_worker_that_joined_by_tf_config_stops_when_another_dies_and_names_it(
+    config_file, tmp_path, free_ports, start
+):
+    run, peers = tmp_path / "run", [f"127.0.0.1:{port}" for port in free_ports(2)]
+    config = config_file(plain=True, global_batch_size=8)
+    clusters = [
+        json.dumps({"cluster": {"worker": peers}, "task": {"type": "worker", "index": index}})
+        for index in range(2)
+    ]
+    flags = ("train", f"--config={config}", f"--run={run}", "--max_steps=100000")
+    other = start(*flags, TF_CONFIG=clusters[1])
+    chief = start(*flags, TF_CONFIG=clusters[0], until=RunFolder(run).record_file)
+    while len(record.read(RunFolder(run).record_file).epochs()) < 1:
+        assert chief.poll() is None, chief.communicate()[0]
+        time.sleep(0.1)
+    other.kill()
+    other.communicate()
+    out, _ = chief.communicate(timeout=60)
+    assert chief.returncode == 75, out  # a lost machine is nobody's mistake
+    assert f"worker 1 ({peers[1]}) stopped answering" in out
+
+
+def test_workers_stop_together_on_sigterm_and_can_go_on(config_file, tmp_path, run_cloudgan, start):
+    config = config_file(plain=True, global_batch_size=8, checkpoint={"every_steps": 2})
+    run = tmp_path / "run"
+    started = ("train", f"--config={config}", f"--run={run}", "--workers=2", "--max_steps=100000")
+    process = start(*started, until=RunFolder(run).checkpoints / "step-000000002.npz")
+    process.send_signal(signal.SIGTERM)
+    out, _ = process.communicate(timeout=60)
+    assert process.returncode == 75, out
+    last = record.read(RunFolder(run).record_file).lines[-1]
+    assert isinstance(last, record.Stopped)
+    assert last.reason == "terminated"
+    done = run_cloudgan("train", f"--run={run}", f"--max_steps={last.step + 1}", "--json")
+    assert json.loads(done.stdout)["step"] == last.step + 1
