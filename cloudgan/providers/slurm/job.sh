@@ -18,12 +18,12 @@ keep() {
     mkdir -p -- "$work"
     echo "started $(now) ${SLURMD_NODENAME:-}" >>"$notes"
     # In the foreground, so that a signal is looked at when the worker has ended; the whole group
-    # gets it.
-    (worker)
+    # gets it. Slurm's own --output loses lines when it writes there that it sent a signal.
+    (worker) >>"$folder/logs/worker-$SLURM_PROCID.log" 2>&1
     code=$?
     echo "ended $(now) $code" >>"$notes"
     [[ $told == 0 && " $again " == *" $code "* ]] || break
-    sleep "$pause"
+    sleep "$pause" || told=1 # the signal reaches it first
     [[ $told == 0 ]] || break
     pause=$((pause < 30 ? 2 * pause : 60))
   done
@@ -81,8 +81,7 @@ fi
 CLOUDGAN_PEERS=$(peers)
 export CLOUDGAN_PEERS folder attempt again
 srun --ntasks="$world" --ntasks-per-node=1 --cpus-per-task="$cpus" --distribution=block \
-  --kill-on-bad-exit=1 --output="${folder//%/%%}/logs/worker-%t.log" --open-mode=append \
-  bash -c "$(declare -f now worker keep); keep"
+  --kill-on-bad-exit=1 bash -c "$(declare -f now worker keep); keep"
 code=$?
 
 if [[ -e $folder/failed-$attempt ]]; then

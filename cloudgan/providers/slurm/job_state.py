@@ -78,7 +78,8 @@ def _ended(
     if end is None and number is None and not any(seen):
         return RunState("absent")
     if end is not None and (number is None or end.job == number):
-        phase, why, cause = _by_script(end.word, end.exit_code, workers)
+        log = notes.folder / f"job-{end.job}.log"
+        phase, why, cause = _by_script(end.word, end.exit_code, workers, str(log))
         return RunState(phase, workers, why, cause, began, end.time)
     if past is None:
         why = "" if notes.is_stopped() else "its job is gone, and Slurm does not say why"
@@ -91,7 +92,7 @@ def _ended(
 
 
 def _by_script(
-    word: str, exit_code: int, workers: tuple[WorkerState, ...]
+    word: str, exit_code: int, workers: tuple[WorkerState, ...], log: str
 ) -> tuple[Phase, str, Cause]:
     if word == "finished":
         return "finished", "", ""
@@ -101,7 +102,13 @@ def _by_script(
         return "failed", "its job reached its time limit", "deadline"
     why, cause = why_failed(exit_code)
     guilty = next((one.index for one in workers if one.cause), None)
-    return "failed", why if guilty is None else f"worker {guilty}: {why}", cause
+    if guilty is None:
+        return (
+            "failed",
+            f"no worker says why its job failed (exit code {exit_code}); see {log}",
+            cause,
+        )
+    return "failed", f"worker {guilty}: {why}", cause
 
 
 def _workers(seen: tuple[WorkerNote | None, ...], *, is_over: bool) -> tuple[WorkerState, ...]:

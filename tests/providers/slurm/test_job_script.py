@@ -204,3 +204,11 @@ def test_a_job_that_was_told_to_stop_before_it_began_does_not_begin(job):
 def test_what_a_worker_wrote_on_its_node_goes_with_it(job, tmp_path):
     assert job.run('touch "$CLOUDGAN_WORK/data"; [[ $TMPDIR == "$CLOUDGAN_WORK" ]]')[0] == 0
     assert not list(tmp_path.glob("cloudgan-7-*"))
+
+
+def test_a_worker_that_is_told_to_stop_before_its_next_try_has_none(job, tmp_path):
+    _program(tmp_path / "bin" / "sleep", "exit 143")  # killed before the shell hears of it
+    once = 'did="$TOLD/did-$JOB_COMPLETION_INDEX"; [[ -e $did ]] && exit; touch "$did"; exit 75'
+    code, _ = job.run(once)
+    assert code == 75
+    assert [note.starts for note in job.notes.workers(2)] == [1, 1]

@@ -75,6 +75,11 @@ def test_a_job_that_is_over_ended_as_its_script_says(notes, end, phase, cause):
         assert "worker 0" in found.why
 
 
+def test_where_no_worker_failed_the_jobs_own_output_is_named(notes, tmp_path):
+    found = run_state(None, None, notes(job="7", end=f"7 failed 1 {WHEN}\n"), 2)
+    assert str(tmp_path / "job-7.log") in found.why
+
+
 @pytest.mark.parametrize(
     ("state", "phase", "cause"),
     [

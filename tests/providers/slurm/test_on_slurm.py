@@ -17,7 +17,8 @@ from cloudgan.providers.slurm.requests import PLAN_FILE
 
 pytestmark = pytest.mark.slurm
 
-STOPPABLE = 'trap "kill %1; echo saved; exit 75" TERM; echo up; sleep 120 & wait'
+# A signal reaches `sleep` first, so that the worker itself must outlive it.
+STOPPABLE = 'trap "echo saved; exit 75" TERM; echo up; while :; do sleep 0.2; done'
 
 
 @pytest.fixture
@@ -79,7 +80,8 @@ def test_a_run_is_followed_stopped_continued_and_removed(launch):
     provider.stop("gan")
     state = provider.state("gan")
     assert (state.phase, state.why) == ("stopped", "")
-    assert all("saved" in lines for lines in texts(provider).values())
+    printed = texts(provider)
+    assert all("saved" in lines for lines in printed.values()), (printed, state)
     launch("exit 0")
     assert until(provider, lambda state: state.is_over).phase == "finished"
     assert len(list(provider.remove("gan"))) == 1
