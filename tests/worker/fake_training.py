@@ -90,7 +90,8 @@ while step < orders["steps"]:
         save(step)
         print("cloudgan: stopped when asked", flush=True)
         os._exit(75)
-    if lost_peer():
+    # A mistake that all make comes to all at the same step, before anybody misses anybody.
+    if "exit" not in orders and lost_peer():
         print("cloudgan: another worker stopped answering", flush=True)
         os._exit(orders.get("lost", 75))
     step += 1

@@ -171,4 +171,14 @@ def test_other_settings_are_refused_while_it_runs_and_after_until_it_is_removed(
 
 def test_a_change_is_waited_for_and_no_longer_than_asked(provider, local_plan):
     provider.wait_for_change("gan", 0.01)
+
+
+def test_a_machine_without_tensorflow_is_told_before_anything_starts(
+    provider, local_plan, monkeypatch
+):
+    module = "cloudgan.providers.local.provider.find_spec"
+    monkeypatch.setattr(module, lambda _: object())
     assert provider.check(local_plan("exit 0")) == ()
+    monkeypatch.setattr(module, lambda _: None)
+    with pytest.raises(ConfigError, match=r"TensorFlow is not installed.*cloudgan\[train\]"):
+        provider.check(local_plan("exit 0"))
