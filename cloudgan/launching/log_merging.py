@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 _LOOK_EVERY_SECONDS: Final = 1.0
 _QUIET_SECONDS: Final = 1.5
+_LONGEST_PAUSE_SECONDS: Final = 30.0
 
 
 def merged(provider: Provider, run: str, *, follow: bool) -> Iterator[LogLine]:
@@ -54,12 +55,14 @@ def _followed(provider: Provider, run: str) -> Iterator[LogLine]:
             if name not in readers:
                 readers[name] = _Reader(source, lines)
                 readers[name].start()
-            elif not readers[name].is_alive() and over_at is None:
-                readers[name] = readers[name].again()
+            elif readers[name].is_due(now):
+                readers[name] = readers[name].again(now)
         if not provider.state(run).is_over:
             over_at = None
         elif over_at is None:
             over_at = now
+            for reader in readers.values():
+                reader.read_once_more()
         elif now - over_at > _QUIET_SECONDS and lines.empty():
             return
 
@@ -72,9 +75,12 @@ class _Reader(threading.Thread):
         source: Callable[[bool], Iterator[LogLine]],
         lines: queue.SimpleQueue[LogLine],
         skip: int = 0,
+        pause_seconds: float = 0.0,
+        begun: float = 0.0,
     ) -> None:
         super().__init__(name="log reader", daemon=True)
         self._source, self._lines, self._skip, self._read = source, lines, skip, 0
+        self._pause_seconds, self._begun = pause_seconds, begun
 
     def run(self) -> None:
         try:
@@ -85,9 +91,20 @@ class _Reader(threading.Thread):
         except CloudganError:
             time.sleep(_LOOK_EVERY_SECONDS)
 
-    def again(self) -> _Reader:
+    def is_due(self, now: float) -> bool:
+        """Whether it has ended and may have been cut: asked less and less while nothing comes."""
+        return not self.is_alive() and now - self._begun >= self._pause_seconds
+
+    def read_once_more(self) -> None:
+        """What was cut before the run's end is worth a last look, now."""
+        self._pause_seconds = 0.0
+
+    def again(self, now: float) -> _Reader:
         """Starts over where this one was cut: a pod's log begins at its beginning again."""
-        new = _Reader(self._source, self._lines, max(self._read, self._skip))
+        pause = 0.0
+        if self._read <= self._skip:
+            pause = min(2 * self._pause_seconds + _LOOK_EVERY_SECONDS, _LONGEST_PAUSE_SECONDS)
+        new = _Reader(self._source, self._lines, max(self._read, self._skip), pause, now)
         new.start()
         return new
 

@@ -103,3 +103,22 @@ def test_lines_that_come_late_are_waited_for_when_the_run_is_over():
         found.append(each.text)
         more.set()
     assert found == ["first", "last"]
+
+
+def test_a_log_that_has_ended_is_read_anew_less_and_less():
+    """A finished worker's whole log would else be fetched every second while others run."""
+    reads = []
+    double = place()
+    double.states = [RunState("running")]
+
+    def ended(follow):
+        reads.append(follow)
+        yield line(0, 1, "done")
+
+    def end():
+        double.states = [OVER]
+
+    double.sources = {"gan-0-abcde": ended}
+    threading.Timer(2.5, end).start()
+    assert [each.text for each in merged(double, "gan", follow=True)] == ["done"]
+    assert 3 <= len(reads) <= 9, "a look each 0.2 s would be 13"
