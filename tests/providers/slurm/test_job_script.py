@@ -6,6 +6,7 @@ import os
 import re
 import signal
 import subprocess
+import sys
 import time
 
 import pytest
@@ -15,20 +16,25 @@ from cloudgan.providers.slurm.requests import run_folder
 from cloudgan.providers.slurm.script import JOB_FOLDER, script
 
 # Two tasks, each a process group of its own as slurmstepd makes them; a bad exit kills the other.
-SRUN = """
-for last; do :; done
-pids=()
-for rank in 0 1; do
-  SLURM_PROCID=$rank SLURMD_NODENAME=n$rank setsid bash -c "$last" & pids+=($!)
-done
-echo "${pids[*]}" >"$TOLD/tasks"
-worst=0
-for _ in 0 1; do
-  wait -n "${pids[@]}" 2>/dev/null; code=$?
-  [[ $code -le $worst ]] || worst=$code
-  [[ $code == 0 ]] || for pid in "${pids[@]}"; do kill -KILL -- "-$pid" 2>/dev/null; done
-done
-exit $worst
+SRUN = f"""\
+#!{sys.executable}
+import os, pathlib, signal, subprocess, sys, time
+
+def start(rank):
+    own = {{"SLURM_PROCID": str(rank), "SLURMD_NODENAME": f"n{{rank}}"}}
+    command = ["bash", "-c", sys.argv[-1]]
+    return subprocess.Popen(command, env=os.environ | own, start_new_session=True)
+
+tasks = [start(0), start(1)]
+pids = " ".join(str(task.pid) for task in tasks)
+pathlib.Path(os.environ["TOLD"], "tasks").write_text(pids)
+while any(task.poll() is None for task in tasks):
+    if any(task.poll() for task in tasks):
+        for task in tasks:
+            if task.poll() is None:
+                os.killpg(task.pid, signal.SIGKILL)
+    time.sleep(0.01)
+sys.exit(max(code if code >= 0 else 128 - code for code in (task.poll() for task in tasks)))
 """
 SCONTROL = """
 echo "$*" >>"$TOLD/scontrol"
@@ -102,7 +108,7 @@ def job(make_plan, tmp_path):
 
 
 def _program(path, text):
-    path.write_text(f"#!/bin/bash\n{text}", encoding="utf-8")
+    path.write_text(text if text.startswith("#!") else f"#!/bin/bash\n{text}", encoding="utf-8")
     path.chmod(0o755)
 
 
