@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from cloudgan.core import launch
 from cloudgan.core.clock import utc_moment
 from cloudgan.core.errors import CloudganError
-from cloudgan.core.launch import Attempt, Launch, SentRequest
+from cloudgan.core.launch import Attempt, Launch, Node, SentRequest
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -62,7 +62,7 @@ class Ledger:
         elif state.phase in ("absent", "stopped") and last.program_up and not last.program_down:
             limit = timedelta(seconds=self._plan.limits.deadline_seconds)
             told["program_down"] = max(last.program_up, min(utc_moment(), last.program_up + limit))
-        changed = Attempt.model_validate(last.model_dump() | told)
+        changed = _held(Attempt.model_validate(last.model_dump() | told))
         known = known.model_copy(update={"attempts": (*known.attempts[:-1], changed)})
         if known != before:
             self._write(known)
@@ -101,6 +101,20 @@ def spent_usd(known: Launch | None, now_seconds: float | None = None) -> float:
         rate = attempt.price_rows[0].usd_per_hour / 3600 * (attempt.node_count or 1)
         total += max(0.0, (down or up) - up) * rate
     return total
+
+
+def _held(attempt: Attempt) -> Attempt:
+    """Notes the nodes of a cluster that was there before: they count for as long as they were held.
+
+    Nobody rented them for this run, so their own beginning and end are not its cost.
+    """
+    if not attempt.price_rows or attempt.program_up is None:
+        return attempt
+    nodes = tuple(
+        Node(name=f"node of worker {rank}", up=attempt.program_up, down=attempt.program_down)
+        for rank in range(attempt.node_count or 1)
+    )
+    return attempt.model_copy(update={"nodes": nodes})
 
 
 def _attempt(plan: Plan) -> Attempt:

@@ -213,3 +213,24 @@ def test_nothing_secret_is_in_launch_json(ledger_of, plan_of, monkeypatch, tmp_p
     (file,) = tmp_path.rglob("launch.json")
     assert "s3-login" in file.read_text()
     assert "planted" not in file.read_text() + repr(ledger) + repr(ledger.read())
+
+
+def test_nodes_that_were_there_before_count_for_as_long_as_the_job_held_them(ledger_of, priced):
+    ledger = begun(ledger_of(priced), priced)
+    ledger.see(RunState("running", began=at(1)))
+    (attempt,) = ledger.read().attempts
+    assert [node.up for node in attempt.nodes] == [NOON + dt.timedelta(minutes=1)] * 2
+    assert attempt.node_seconds() is None, "they are held still"
+    ledger.see(RunState("finished", began=at(1), ended=at(31)))
+    (attempt,) = ledger.read().attempts
+    assert attempt.node_seconds() == 2 * 30 * 60
+    assert attempt.billed_seconds() == 30 * 60
+
+
+def test_where_nobody_said_a_price_no_node_is_billed(ledger_of, plan_of):
+    plan = plan_of()
+    ledger = begun(ledger_of(plan), plan)
+    ledger.see(RunState("finished", began=at(1), ended=at(31)))
+    (attempt,) = ledger.read().attempts
+    assert attempt.nodes == ()
+    assert not attempt.is_rented
