@@ -62,7 +62,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         if _folder(item) in NEED_TENSORFLOW:
             item.add_marker("tf")
     # The longest first: where several processes share the tests, none waits long for the last.
-    items.sort(key=lambda item: _folder(item) != "training")
+    items.sort(key=lambda item: _LONGEST_FIRST.get(_folder(item), len(_LONGEST_FIRST)))
+
+
+_LONGEST_FIRST = {"end_to_end": 0, "training": 1}
 
 
 def _folder(item: pytest.Item) -> str:
