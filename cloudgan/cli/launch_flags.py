@@ -74,8 +74,9 @@ def launch_flags(
         name: Of the run and of all that is made for it; a DNS label. Default: PRESET-DIGITS.
         nodes: How many; one worker on each.
         accelerator: NAME or NAME:COUNT in each node, such as v100:8.
-        cpus: Cores of each worker. Default: 4, or 8 for each accelerator; locally all, shared.
-        memory_gib: Memory of each worker. Default: 8, or 16 for each accelerator.
+        cpus: Cores of each worker. Default: 4, or 6 for each accelerator, at most 3/4 of what --as
+            has; locally all, shared.
+        memory_gib: Memory of each worker. Default: 8, or 16 for each accelerator, likewise.
         context: Of the kubeconfig. Default: its current one.
         namespace: Of the cluster. Default: cloudgan.
         queue: Of Kueue, or a partition of Slurm.

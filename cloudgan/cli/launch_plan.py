@@ -32,8 +32,9 @@ if TYPE_CHECKING:
     from cloudgan.core.price_row import PriceRow
 
 PUBLIC_IMAGE = "tensorflow/tensorflow:2.21.0"
-_CORES, _CORES_PER_ACCELERATOR = 4, 8
+_CORES, _CORES_PER_ACCELERATOR = 4, 6
 _GIB, _GIB_PER_ACCELERATOR = 8.0, 16.0
+_OF_A_NODE = 0.75
 
 
 def planned(
@@ -138,6 +139,11 @@ def _check_fit_of_cluster(flags: LaunchFlags) -> None:
         )
 
 
+def _fitting(wanted: float, of_the_node: float | None) -> float:
+    """What is asked for by default: a node keeps a fifth or so for its system, or takes no pod."""
+    return wanted if of_the_node is None else max(1, min(wanted, int(_OF_A_NODE * of_the_node)))
+
+
 def _is_tpu(accelerator: str) -> bool:
     return accelerator.casefold().startswith("tpu")
 
@@ -153,8 +159,10 @@ def _workers(flags: LaunchFlags, price: PriceRow | None) -> Workers:
         nodes=flags.nodes,
         accelerator=accelerator,
         accelerators_per_node=count,
-        cpus=cpus or (_CORES_PER_ACCELERATOR * count or _CORES),
-        memory_gib=memory_gib or (_GIB_PER_ACCELERATOR * count or _GIB),
+        cpus=cpus
+        or _fitting(_CORES_PER_ACCELERATOR * count or _CORES, price.vcpu if price else None),
+        memory_gib=memory_gib
+        or _fitting(_GIB_PER_ACCELERATOR * count or _GIB, price.memory_gib if price else None),
         node_selector=flags.node_selector,
         image=(flags.image or PUBLIC_IMAGE + ("-gpu" if count else ""))
         if flags.provider == "kubernetes"

@@ -34,7 +34,7 @@ def test_a_plan_says_what_where_how_long_for_how_much_and_what_is_made(cloudgan_
     told = {line.partition(" ")[0]: line.partition(" ")[2].strip() for line in lines[:12]}
     assert told["run"] == "big (paper, 60 epochs)"
     assert told["where"] == "kubernetes (context lab, namespace cloudgan)"
-    assert told["workers"] == "4 x (8 x V100, 64 cores, 128 GiB)"
+    assert told["workers"] == "4 x (8 x V100, 48 cores, 128 GiB)"
     assert told["image"].startswith("tensorflow/tensorflow:2.21.0-gpu, installs 1 wheels")
     assert told["store"] == "gs://lab/cloudgan"
     assert told["data"].startswith("124987 showers")
@@ -142,6 +142,13 @@ def test_an_offer_says_which_accelerators_a_node_has(cloudgan_here, user_folder)
     plan = json.loads(cloudgan_here(*CLUSTER, f"--as={OFFER}", "--json").stdout)
     assert plan["workers"]["accelerator"] == "V100"
     assert plan["workers"]["accelerators_per_node"] == 8
+
+
+def test_a_small_node_is_not_asked_for_all_that_it_has(cloudgan_here, user_folder):
+    """Its system keeps a part, and a pod that asks for everything would find no place."""
+    offer = "--as=gcp/g2-standard-4/us-central1/spot"
+    workers = json.loads(cloudgan_here(*CLUSTER, offer, "--json").stdout)["workers"]
+    assert (workers["cpus"], workers["memory_gib"]) == (3, 12)
 
 
 def test_an_accelerator_is_spelt_as_the_catalogue_does(cloudgan_here, user_folder):
