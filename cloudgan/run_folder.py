@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from contextlib import contextmanager
 from pathlib import Path
@@ -20,7 +21,21 @@ else:
     import fcntl
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
+
+
+_CHECKPOINT = re.compile(r"step-(\d{9})\.npz")
+
+
+def checkpoint_name(step: int) -> str:
+    """Returns what the checkpoint of a step is called, here and in a store."""
+    return f"step-{step:09d}.npz"
+
+
+def checkpoint_steps(names: Iterable[str]) -> list[int]:
+    """Returns the steps of those names that are a checkpoint's, rising."""
+    found = (_CHECKPOINT.fullmatch(name) for name in names)
+    return sorted(int(name[1]) for name in found if name)
 
 
 class RunFolder:

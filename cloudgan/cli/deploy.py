@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from typing import TYPE_CHECKING, Any
 
 from cloudgan.cli.confirmation import confirm
@@ -17,6 +16,7 @@ from cloudgan.cli.shared_flags import with_flags
 from cloudgan.cli.training_flags import training_flags
 from cloudgan.core import plan as plans
 from cloudgan.core.errors import ConfigError, Interrupted
+from cloudgan.core.heartbeat import configuration_digits
 from cloudgan.kubernetes.manifests import run_yaml
 from cloudgan.launching.ending import raise_for
 from cloudgan.launching.following import Follower
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from cloudgan.cli.launch_flags import LaunchFlags
     from cloudgan.core.plan import Plan, Wheel
     from cloudgan.core.progress import Progress
+    from cloudgan.core.run_state import RunState
     from cloudgan.launching.provider import Provider
 
 _ASKED_ABOVE_GIB = 5.0
@@ -70,10 +71,14 @@ def deploy(
         _check_data(plan)
         provider = open_provider(plan.place, progress.say)
         results = Results.of(plan)
-        if not _is_finished(plan, provider, results):
-            _launch(plan, provider, results, progress, yes=yes, json=json, detach=detach)
+        there, ended = provider.state(plan.run), None
+        if not _is_finished(plan, provider, results, there):
+            how = {"is_new": there.is_over, "yes": yes, "json": json, "detach": detach}
+            ended = _launch(plan, provider, results, progress, **how)
         if results:
             results.fetch_if_there(folder_of(plan), progress.say)
+        if ended:
+            raise_for(ended, plan, results.heartbeat() if results else None)
     show(_result(plan, detached=detach), as_json=json)
 
 
@@ -83,13 +88,15 @@ def _launch(
     results: Results | None,
     progress: Progress,
     *,
+    is_new: bool,
     yes: bool,
     json: bool,
     detach: bool,
-) -> None:
+) -> RunState | None:
+    """Starts a run and follows it; returns how it ended, None where nobody waits for that."""
     folder, ledger = folder_of(plan), Ledger(folder_of(plan), plan, results)
     refuse_another(plan, provider)
-    if provider.state(plan.run).is_over:
+    if is_new:
         for warning in provider.check(plan):
             progress.say(f"warning: {warning}")
         plan = plan.model_copy(update={"steps": provider.steps(plan)})
@@ -105,32 +112,29 @@ def _launch(
         plans.write(folder.path / plans.FILE_NAME, plan)
     start(plan, provider, ledger, progress.say)
     if detach:
-        return
+        return None
     watch = RunWatch(plan, ledger, results, progress)
     try:
-        state = Follower(provider, plan, progress.say, watch.see).follow()
+        return Follower(provider, plan, progress.say, watch.see).follow()
     except KeyboardInterrupt as error:
         raise Interrupted(
             f"run {plan.run} goes on without you: `cloudgan status {plan.run}` looks at it,"
             f" `cloudgan cancel {plan.run}` ends it, `cloudgan down {plan.run}` removes it"
         ) from error
-    if results:
-        results.fetch_if_there(folder, progress.say)
-    raise_for(state, plan, results.heartbeat() if results else None)
 
 
-def _is_finished(plan: Plan, provider: Provider, results: Results | None) -> bool:
+def _is_finished(plan: Plan, provider: Provider, results: Results | None, state: RunState) -> bool:
     """Whether this very run is done: its provider says so, or its store, when that is gone."""
-    if provider.state(plan.run).phase == "finished":
+    if state.phase == "finished":
         there = provider.intent(plan.run)
         return there is not None and there.spec == plan.spec
-    if provider.intent(plan.run) is not None and not provider.state(plan.run).is_over:
+    if not state.is_over and provider.intent(plan.run) is not None:
         return False
     beat, known = (results.heartbeat(), results.plan()) if results else (None, None)
     if not beat or beat.exit_code != 0 or not known or known.spec != plan.spec:
         return False
     # Not where a run before it had this name, and this one was planned but never began.
-    return beat.configuration == hashlib.sha256(run_yaml(known).encode()).hexdigest()[:16]
+    return beat.configuration == configuration_digits(run_yaml(known).encode())
 
 
 def _check_data(plan: Plan) -> None:

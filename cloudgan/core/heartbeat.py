@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import hashlib
 from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
 FILE_NAME = "heartbeat.json"
 Phase = Literal["staging", "waiting", "training", "ended"]
+
+
+def configuration_digits(run_yaml: bytes) -> str:
+    """Returns what a heartbeat calls the configuration that its workers were given."""
+    return hashlib.sha256(run_yaml).hexdigest()[:16]
 
 
 class Heartbeat(BaseModel):

@@ -154,9 +154,7 @@ def risk_of(one: Candidate, job: Job) -> str:
 
 
 def _candidate(row: PriceRow, nodes: int, epoch: EpochTime, job: Job) -> Candidate:
-    beside = epoch.first_more_seconds + job.epochs * epoch.between_seconds
-    work = beside + job.epochs * epoch.high_seconds
-    low = beside + job.epochs * epoch.low_seconds
+    low, work = epoch.job_seconds(job.epochs)
     seconds = work
     if row.market == "spot":
         seconds = expected_seconds(work, job.preemption, nodes)

@@ -69,6 +69,11 @@ class EpochTime(NamedTuple):
     between_seconds: float
     first_more_seconds: float
 
+    def job_seconds(self, epochs: int) -> tuple[float, float]:
+        """Both edges of a whole job: its epochs, what is between them, and the longer first one."""
+        beside = self.first_more_seconds + epochs * self.between_seconds
+        return beside + epochs * self.low_seconds, beside + epochs * self.high_seconds
+
 
 @dataclass(frozen=True)
 class _Own:

@@ -48,7 +48,10 @@ def find_context(name: str | None) -> Context:
         UnknownNameError: It has no such context.
         CredentialsError: It logs in by a program that is not installed.
     """
-    files, content = _kubeconfig()
+    return _find(*_kubeconfig(), name)
+
+
+def _find(files: str, content: dict[str, Any], name: str | None) -> Context:
     contexts = content["contexts"]
     name = name or content["current-context"]
     if not name:
@@ -73,7 +76,8 @@ def connect(context: str | None) -> ApiClient:
         ConfigError: The kubeconfig cannot be used, or the client is not installed.
         CredentialsError: Its login gave no token.
     """
-    found = find_context(context)
+    files, content = _kubeconfig()
+    found = _find(files, content, context)
     try:
         config: Any = importlib.import_module("kubernetes.config")
     except ImportError as error:
@@ -81,12 +85,11 @@ def connect(context: str | None) -> ApiClient:
             "a cluster needs Kubernetes' client, which is not installed; type: pip install"
             " 'cloudgan[kubernetes]'"
         ) from error
-    files, _ = _kubeconfig()
     try:
         client: ApiClient = config.new_client_from_config(config_file=files, context=found.name)
     except config.ConfigException as error:
         raise ConfigError(f"{files}: {error}") from error
-    _check_login(client, found.name, files)
+    _check_login(client, found.name, files, content)
     return client
 
 
@@ -156,9 +159,8 @@ def _check_plugin(user: dict[str, Any], context: str) -> None:
     )
 
 
-def _check_login(client: ApiClient, context: str, files: str) -> None:
+def _check_login(client: ApiClient, context: str, files: str, content: dict[str, Any]) -> None:
     """The client only logs what a plugin did wrong, and would go on without a login."""
-    _, content = _kubeconfig()
     user = content["users"].get(content["contexts"][context].get("user"), {})
     plugin = (user.get("exec") or {}).get("command")
     configuration = client.configuration

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
+from cloudgan.core.errors import NoProgress
 from cloudgan.kubernetes.manifests import TRAINER, trainer
 
 if TYPE_CHECKING:
@@ -15,7 +16,6 @@ if TYPE_CHECKING:
 CONFIG: Final = "/cloudgan/config"
 WORK: Final = "/cloudgan/work"
 _PYTHON = ("python", "python3")
-_NO_PROGRESS = 76
 
 
 @dataclass(frozen=True)
@@ -97,6 +97,6 @@ class JobBody:
 
 def why_failed(exit_code: int) -> tuple[str, Cause]:
     """Returns what an exit code that ends the whole run means, and its kind."""
-    if exit_code == _NO_PROGRESS:
+    if exit_code == NoProgress.exit_code:
         return f"three restarts brought no newer checkpoint (exit code {exit_code})", "no progress"
     return f"it ended with exit code {exit_code}", "program"

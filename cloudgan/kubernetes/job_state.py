@@ -6,6 +6,7 @@ import datetime as dt
 from typing import TYPE_CHECKING, Any, Final
 
 from cloudgan.core.run_state import RunState, WorkerState
+from cloudgan.kubernetes.job_body import why_failed
 from cloudgan.kubernetes.manifests import TRAINER
 
 if TYPE_CHECKING:
@@ -16,7 +17,6 @@ if TYPE_CHECKING:
     Object = Mapping[str, Any]
 
 INDEX: Final = "batch.kubernetes.io/job-completion-index"
-NO_PROGRESS: Final = 76
 _TRIED_AGAIN: Final = (75, 137, 143)
 
 _PULL = {"ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull"}
@@ -130,10 +130,10 @@ def _why_container(status: Object) -> tuple[str, Cause]:
 def _why_ended(container: str, code: int) -> tuple[str, Cause]:
     if not code:
         return "", ""
-    if container == TRAINER and code == NO_PROGRESS:
-        return "three restarts brought no newer checkpoint (exit code 76)", "no progress"
-    who = "it" if container == TRAINER else f"its init container {container}"
-    return f"{who} ended with exit code {code}", "" if code in _TRIED_AGAIN else "program"
+    why, cause = why_failed(code)
+    if container != TRAINER:
+        why, cause = f"its init container {container} ended with exit code {code}", "program"
+    return why, "" if code in _TRIED_AGAIN else cause
 
 
 def _why_failed(

@@ -10,6 +10,7 @@ from cloudgan.core import launch
 from cloudgan.core.clock import utc_moment
 from cloudgan.core.errors import CloudganError
 from cloudgan.core.launch import Attempt, Launch, Node, SentRequest
+from cloudgan.cost.estimate import usd
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -98,8 +99,8 @@ def spent_usd(known: Launch | None, now_seconds: float | None = None) -> float:
             continue
         up = attempt.program_up.timestamp()
         down = attempt.program_down.timestamp() if attempt.program_down else now_seconds
-        rate = attempt.price_rows[0].usd_per_hour / 3600 * (attempt.node_count or 1)
-        total += max(0.0, (down or up) - up) * rate
+        seconds = max(0.0, (down or up) - up)
+        total += usd(seconds, attempt.price_rows[0], attempt.node_count or 1) or 0.0
     return total
 
 

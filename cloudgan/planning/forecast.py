@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from cloudgan.core.plan import Forecast
+from cloudgan.cost.estimate import usd
 
 if TYPE_CHECKING:
     from cloudgan.core.plan import Workers
@@ -47,14 +48,12 @@ def forecast(
     )
     if not whole:
         return known
-    beside = epoch.first_more_seconds + epochs * epoch.between_seconds
-    low, high = (beside + epochs * s for s in (epoch.low_seconds, epoch.high_seconds))
-    rate = price.usd_per_hour / 3600 * workers.nodes if price else None
+    low, high = epoch.job_seconds(epochs)
     total = {
         "low_seconds": low,
         "high_seconds": high,
-        "low_usd": low * rate if rate else None,
-        "high_usd": high * rate if rate else None,
-        "why_unknown": "" if rate else "what these nodes cost: name it with --as=OFFER",
+        "low_usd": usd(low, price, workers.nodes) if price else None,
+        "high_usd": usd(high, price, workers.nodes) if price else None,
+        "why_unknown": "" if price else "what these nodes cost: name it with --as=OFFER",
     }
     return known.model_copy(update=total)

@@ -8,7 +8,6 @@ and any number of replicas may read.
 from __future__ import annotations
 
 import io
-import re
 import zipfile
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -20,6 +19,7 @@ from cloudgan.core.errors import CloudganError, DataError
 from cloudgan.core.record import Numerics
 from cloudgan.core.whole_file import write_whole
 from cloudgan.data.summary import TrainingSummary
+from cloudgan.run_folder import checkpoint_name, checkpoint_steps
 from cloudgan.stores import StoreError, open_store
 
 if TYPE_CHECKING:
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 _META = "meta.json"
-_NAME = re.compile(r"step-(\d{9})\.npz")
 
 
 class State(BaseModel):
@@ -66,7 +65,7 @@ class Checkpoints:
         meta = np.frombuffer(state.model_dump_json().encode(), np.uint8)
         everything: dict[str, Any] = {**arrays, _META: meta}
         np.savez(buffer, **everything)
-        path = self._folder / f"step-{state.step:09d}.npz"
+        path = self.path_of(state.step)
         self._folder.mkdir(parents=True, exist_ok=True)
         try:
             write_whole(path, buffer.getvalue())
@@ -92,24 +91,22 @@ class Checkpoints:
 
     def steps(self) -> list[int]:
         """Steps of the checkpoints in the folder, rising."""
-        names = (_NAME.fullmatch(path.name) for path in self._folder.glob("step-*.npz"))
-        return sorted(int(name[1]) for name in names if name)
+        return checkpoint_steps(path.name for path in self._folder.glob("step-*.npz"))
 
     def latest(self) -> Path | None:
         """The newest checkpoint; fetched from the bucket where that is ahead of the folder."""
         here = self.steps()
         if self._copy:
-            names = (_NAME.fullmatch(name) for name in self._copy.list("step-"))
-            there = sorted(int(name[1]) for name in names if name)
+            there = checkpoint_steps(self._copy.list("step-"))
             if there and (not here or there[-1] > here[-1]):
                 self._folder.mkdir(parents=True, exist_ok=True)
-                self._copy.get(f"step-{there[-1]:09d}.npz", self.path_of(there[-1]))
+                self._copy.get(checkpoint_name(there[-1]), self.path_of(there[-1]))
                 return self.path_of(there[-1])
         return self.path_of(here[-1]) if here else None
 
     def path_of(self, step: int) -> Path:
         """Where the checkpoint of `step` is or would be."""
-        return self._folder / f"step-{step:09d}.npz"
+        return self._folder / checkpoint_name(step)
 
     def _prune(self) -> None:
         for step in [step for step in self.steps() if step][: -self._keep]:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import hashlib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cloudgan.core.config import RunConfig, parse_config
 from cloudgan.core.errors import ConfigError
+from cloudgan.core.heartbeat import configuration_digits
 from cloudgan.run_folder import RunFolder, read_yaml
 from cloudgan.worker.peers import Peers
 
@@ -86,7 +86,7 @@ def read_place(variable: Callable[[str], str | None]) -> Place:
         store_url=_absolute(found["CLOUDGAN_STORE"]),
         run=found["CLOUDGAN_RUN"],
         config=_for_one_worker(config, peers.world),
-        configuration=hashlib.sha256(path.read_bytes()).hexdigest()[:16],
+        configuration=configuration_digits(path.read_bytes()),
         work=Path(found["CLOUDGAN_WORK"]),
     )
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import re
 import shutil
 from typing import TYPE_CHECKING
 
 from cloudgan.core.whole_file import write_whole
+from cloudgan.run_folder import checkpoint_name, checkpoint_steps
 from cloudgan.stores import ObjectMissingError
 
 if TYPE_CHECKING:
@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from cloudgan.stores import Store
 
 CHECKPOINTS = "checkpoints"
-_CHECKPOINT = re.compile(r"step-(\d{9})\.npz")
 
 
 class RunCopy:
@@ -52,17 +51,17 @@ class RunCopy:
         Raises:
             StoreError: The store failed.
         """
-        newest = self.newest_step()
-        for path in sorted(self._folder.checkpoints.glob("step-*.npz")):
-            found = _CHECKPOINT.fullmatch(path.name)
-            if found and (newest is None or int(found[1]) > newest):
-                self._store.put(f"{CHECKPOINTS}/{path.name}", path)
+        newest, folder = self.newest_step(), self._folder.checkpoints
+        for step in checkpoint_steps(path.name for path in folder.glob("step-*.npz")):
+            if newest is None or step > newest:
+                name = checkpoint_name(step)
+                self._store.put(f"{CHECKPOINTS}/{name}", folder / name)
 
     def newest_step(self) -> int | None:
         """The step of the newest checkpoint in the store; None where there is none."""
         names = self._store.list(f"{CHECKPOINTS}/step-")
-        steps = (_CHECKPOINT.fullmatch(name.rpartition("/")[2]) for name in names)
-        return max((int(step[1]) for step in steps if step), default=None)
+        steps = checkpoint_steps(name.rpartition("/")[2] for name in names)
+        return steps[-1] if steps else None
 
     def _read(self, name: str) -> bytes | None:
         try:

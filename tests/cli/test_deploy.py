@@ -125,7 +125,7 @@ def test_ctrl_c_while_following_leaves_the_run_alone(cloudgan_here, cluster, sto
 
 
 def test_a_run_that_failed_ends_the_command_with_what_to_type(cloudgan_here, cluster, store):
-    cluster.states = [RunState("absent")] * 3 + [
+    cluster.states = [RunState("absent")] * 2 + [
         RunState("failed", why="worker 0: it ended with exit code 1", ended="2026-11-21T12:00:00Z")
     ]
     said = cloudgan_here(*DEPLOY, "--yes", exits=1)
