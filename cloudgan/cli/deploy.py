@@ -9,18 +9,20 @@ from cloudgan.cli.launch_flags import launch_flags
 from cloudgan.cli.launch_plan import planned
 from cloudgan.cli.launch_showers import make_ready
 from cloudgan.cli.output import show, shown_progress
-from cloudgan.cli.place import folder_of, open_provider
+from cloudgan.cli.place import folder_of, open_provider, resolved
 from cloudgan.cli.pod_wheels import all_wheels, known_wheels, upload_wheels
+from cloudgan.cli.rent_flags import NOTHING_RENTED, RentFlags, rent_flags
 from cloudgan.cli.run_watch import RunWatch
 from cloudgan.cli.shared_flags import with_flags
 from cloudgan.cli.training_flags import training_flags
 from cloudgan.core import plan as plans
-from cloudgan.core.errors import ConfigError, Interrupted
+from cloudgan.core.errors import ConfigError, Interrupted, LaunchError
 from cloudgan.core.heartbeat import configuration_digits
 from cloudgan.kubernetes.manifests import run_yaml
 from cloudgan.launching.ending import raise_for
 from cloudgan.launching.following import Follower
 from cloudgan.launching.ledger import Ledger
+from cloudgan.launching.releasing import release
 from cloudgan.launching.results import Results
 from cloudgan.launching.starting import refuse_another, start
 
@@ -34,7 +36,7 @@ if TYPE_CHECKING:
 _ASKED_ABOVE_GIB = 5.0
 
 
-@with_flags(training=training_flags, launch=launch_flags)
+@with_flags(training=training_flags, launch=launch_flags, rent=rent_flags)
 def deploy(
     *,
     dry_run: bool = False,
@@ -43,6 +45,7 @@ def deploy(
     json: bool = False,
     training: tuple[dict[str, Any], str | None] = ({}, None),
     launch: LaunchFlags | None = None,
+    rent: RentFlags = NOTHING_RENTED,
 ) -> None:
     """Plans a run, asks, starts it, follows it to its end and brings its results here.
 
@@ -57,6 +60,7 @@ def deploy(
         json: Print the result as JSON.
         training: What is trained, from the flags that commands share.
         launch: Where, likewise.
+        rent: What is rented for it, likewise.
     """
     assert launch is not None  # noqa: S101  the decorator gives it
     with shown_progress(as_json=json) as progress:
@@ -64,12 +68,13 @@ def deploy(
         def wheels() -> tuple[Wheel, ...]:
             return known_wheels() if dry_run else all_wheels(progress)
 
-        plan = planned(launch, training, wheels)
+        plan = planned(launch, rent, training, wheels)
         if dry_run:
             _print(plan, json=json)
             return
         _check_data(plan)
-        provider = open_provider(plan.place, progress.say)
+        plan = resolved(plan, progress.say)
+        provider = open_provider(plan.place, progress.say, store=plan.store)
         results = Results.of(plan)
         there, ended = provider.state(plan.run), None
         if not _is_finished(plan, provider, results, there):
@@ -104,23 +109,31 @@ def _launch(
             _print(plan, json=False)
         if plan.place.provider != "local":
             confirm(_question(plan), yes=yes)
+        folder.write_config(_as_here(plan))
+        plans.write(folder.path / plans.FILE_NAME, plan)
+
+    def move_data() -> None:
         make_ready(plan.showers, folder, progress)
         upload_wheels(plan, progress)
         if results:
             results.write_plan(plan)
-        folder.write_config(_as_here(plan))
-        plans.write(folder.path / plans.FILE_NAME, plan)
-    start(plan, provider, ledger, progress.say)
-    if detach:
-        return None
-    watch = RunWatch(plan, ledger, results, progress)
+
     try:
-        return Follower(provider, plan, progress.say, watch.see).follow()
+        start(plan, provider, ledger, progress.say, move_data)
+        if detach:
+            return None
+        watch = RunWatch(plan, ledger, results, progress)
+        ended = Follower(provider, plan, progress.say, watch.see).follow()
+    except LaunchError:
+        release(provider, plan, ledger, "failed", progress.say)
+        raise
     except KeyboardInterrupt as error:
         raise Interrupted(
             f"run {plan.run} goes on without you: `cloudgan status {plan.run}` looks at it,"
             f" `cloudgan cancel {plan.run}` ends it, `cloudgan down {plan.run}` removes it"
         ) from error
+    release(provider, plan, ledger, ended.phase, progress.say)
+    return ended
 
 
 def _is_finished(plan: Plan, provider: Provider, results: Results | None, state: RunState) -> bool:

@@ -12,7 +12,7 @@ _GANG_TIMEOUT = "20m"
 _GANG_TIMEOUT_OF_A_BATCH_QUEUE = "7d"
 """What waits in Slurm's queue costs nothing, and all nodes come at once."""
 
-ProviderFlag = Literal["kubernetes", "local", "slurm"]
+ProviderFlag = Literal["aws", "azure", "gcp", "kubernetes", "local", "slurm"]
 
 
 @dataclass(frozen=True)
@@ -70,7 +70,8 @@ def launch_flags(
     """Returns what was asked.
 
     Args:
-        provider: kubernetes (any cluster of your kubeconfig), slurm, or local (processes here).
+        provider: gcp, aws or azure (nodes are made and removed), kubernetes (any cluster of your
+            kubeconfig), slurm, or local (processes here).
         name: Of the run and of all that is made for it; a DNS label. Default: PRESET-DIGITS.
         nodes: How many; one worker on each.
         accelerator: NAME or NAME:COUNT in each node, such as v100:8.

@@ -8,25 +8,29 @@ from typing import TYPE_CHECKING, Any
 
 from cloudgan.cli.launch_showers import PAPER_SHOWERS, look_at, path_for_workers
 from cloudgan.cli.place import NAMESPACE, RUNS, find_place
+from cloudgan.cli.rented_plan import choose_offer, rented_place, with_rental
 from cloudgan.cli.run_options import resolve
 from cloudgan.core import launch, settings
 from cloudgan.core.clock import utc_moment
 from cloudgan.core.errors import ConfigError
 from cloudgan.core.hardware import this_machine
 from cloudgan.core.labels import checked_name, spec_digits
-from cloudgan.core.plan import Place, Plan, Workers
+from cloudgan.core.plan import CLOUDS, Place, Plan, Workers
 from cloudgan.cost.catalog import is_of, load_catalog
 from cloudgan.cost.elsewhere import speeds
 from cloudgan.cost.elsewhere_runs import PAPER_NETWORK, paper_measurements
 from cloudgan.kubernetes.manifests import CLAIM
 from cloudgan.launching.ledger import spent_usd
 from cloudgan.planning.planning import Asked, make_plan
+from cloudgan.planning.renting import all_steps
+from cloudgan.providers.clouds import rules
 from cloudgan.run_folder import RunFolder
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from cloudgan.cli.launch_flags import LaunchFlags
+    from cloudgan.cli.rent_flags import RentFlags
     from cloudgan.core.config import RunConfig
     from cloudgan.core.plan import Step, Wheel
     from cloudgan.core.price_row import PriceRow
@@ -39,6 +43,7 @@ _OF_A_NODE = 0.75
 
 def planned(
     flags: LaunchFlags,
+    rent: RentFlags,
     training: tuple[dict[str, Any], str | None],
     wheels: Callable[[], tuple[Wheel, ...]],
 ) -> Plan:
@@ -46,6 +51,7 @@ def planned(
 
     Args:
         flags: Where and on what.
+        rent: What is rented, where nodes are made for the run.
         training: What, as `training_flags` returns it.
         wheels: Finds what pods without cloudgan in their image must install.
 
@@ -54,10 +60,14 @@ def planned(
         BudgetError: The budget does not suffice.
     """
     _check_fit(flags)
-    price = load_catalog().row(flags.offer) if flags.offer else None
+    is_rented = flags.provider in CLOUDS
+    if is_rented:
+        price: PriceRow | None = choose_offer(flags, rent)
+    else:
+        price = load_catalog().row(flags.offer) if flags.offer else None
     workers = _workers(flags, price)
     config = _config(flags, training, workers)
-    place = _place(flags)
+    place = rented_place(price, rent) if is_rented and price else _place(flags)
     folder = RunFolder(RUNS / config.name)
     store = _store(flags, place, folder)
     moves = place.provider != "local"
@@ -77,8 +87,11 @@ def planned(
         budget_usd=flags.budget_usd,
         spent_usd=_spent(folder),
         price=price,
+        max_usd_per_hour=rent.max_usd_per_hour,
         wheels=wheels() if workers.image and not flags.image else (),
     )
+    if is_rented:
+        asked = with_rental(asked, rent, has_own_image=flags.image is not None)
     network = config.model.networks
     known = paper_measurements() if network == PAPER_NETWORK else ()
     model = speeds(network, showers.records or PAPER_SHOWERS, known)
@@ -92,6 +105,9 @@ def _check_fit(flags: LaunchFlags) -> None:
             f"--store={address.rpartition('@')[2]}... holds a login, and a plan is no secret: leave"
             " it out and let --secrets name what has it, or your environment hold it"
         )
+    if flags.provider in CLOUDS:
+        _check_fit_of_cloud(flags)
+        return
     if flags.provider == "kubernetes":
         _check_fit_of_cluster(flags)
         return
@@ -113,6 +129,16 @@ def _check_fit(flags: LaunchFlags) -> None:
         raise ConfigError(
             "this machine has no queue and no claims: leave --queue and --store=pvc: out, or add"
             " --provider=kubernetes"
+        )
+
+
+def _check_fit_of_cloud(flags: LaunchFlags) -> None:
+    given = {"--context": flags.context, "--namespace": flags.namespace, "--queue": flags.queue}
+    named = [name for name, value in given.items() if value]
+    if named:
+        raise ConfigError(
+            f"{' and '.join(named)} name a cluster that is there; add --provider=kubernetes, which"
+            f" --provider={flags.provider} is not"
         )
 
 
@@ -165,7 +191,7 @@ def _workers(flags: LaunchFlags, price: PriceRow | None) -> Workers:
         or _fitting(_GIB_PER_ACCELERATOR * count or _GIB, price.memory_gib if price else None),
         node_selector=flags.node_selector,
         image=(flags.image or PUBLIC_IMAGE + ("-gpu" if count else ""))
-        if flags.provider == "kubernetes"
+        if flags.provider not in ("local", "slurm")
         else None,
         secrets=flags.secrets,
     )
@@ -214,6 +240,8 @@ def _place(flags: LaunchFlags) -> Place:
 def _store(flags: LaunchFlags, place: Place, folder: RunFolder) -> str:
     if place.provider == "slurm":
         return _shared_store(flags.store)
+    if place.is_rented:
+        return flags.store or rules(place.provider).store(place)
     return flags.store or str((folder.path / "store").resolve())
 
 
@@ -251,6 +279,8 @@ def _spent(folder: RunFolder) -> float:
 
 
 def _requests(place: Place) -> Callable[[Plan], tuple[Step, ...]]:
+    if place.is_rented:
+        return all_steps
     if place.provider == "kubernetes":
         from cloudgan.providers.kubernetes.requests import steps
 

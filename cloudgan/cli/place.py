@@ -23,13 +23,24 @@ NAMESPACE = "cloudgan"
 _NAMESPACE = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 
 
-def open_provider(place: Place, say: Callable[[str], None] = lambda _: None) -> Provider:
+def open_provider(
+    place: Place, say: Callable[[str], None] = lambda _: None, *, store: str | None = None
+) -> Provider:
     """Opens the provider of a place; a cluster is not asked anything yet.
+
+    Args:
+        place: Where.
+        say: Is told when something is away or waited for.
+        store: Of the run, where a cloud's own is not meant.
 
     Raises:
         ConfigError: It needs what is not installed, or a context that is not there.
         CredentialsError: Its login is not possible.
     """
+    if place.is_rented:
+        from cloudgan.cli.rented_place import open_rented
+
+        return open_rented(place, say, store)
     if place.provider == "kubernetes":
         from cloudgan.kubernetes.access import connect
 
@@ -99,7 +110,7 @@ def find_run(
     remembered = RUNS / run / plans.FILE_NAME
     if provider is None and context is None and namespace is None and remembered.exists():
         plan = plans.read(remembered)
-        return plan, open_provider(plan.place, say)
+        return plan, open_provider(plan.place, say, store=plan.store)
     if provider is None and context is None and namespace is None:
         known = [path.parent.name for path in RUNS.glob(f"*/{plans.FILE_NAME}")]
         if known:
@@ -120,6 +131,22 @@ def find_run(
         return found, opened
     # The context that reaches the cluster from here, which may be called otherwise elsewhere.
     return found.model_copy(update={"place": place}), opened
+
+
+def resolved(plan: Plan, say: Callable[[str], None]) -> Plan:
+    """Returns a plan in which nothing is left that only a cloud knows, with its steps.
+
+    Raises:
+        CredentialsError: No login was found.
+        PlanError: The cloud cannot serve it.
+    """
+    if not plan.place.is_rented:
+        return plan
+    from cloudgan.planning.renting import all_steps
+    from cloudgan.providers.clouds import open_cloud
+
+    found = plans.filled(plan, open_cloud(plan.place, say).known(plan))
+    return found.model_copy(update={"steps": all_steps(found)})
 
 
 def folder_of(plan: Plan) -> RunFolder:

@@ -11,6 +11,7 @@ from cloudgan.cli.launch_flags import launch_flags
 from cloudgan.cli.launch_plan import planned
 from cloudgan.cli.output import show_json
 from cloudgan.cli.pod_wheels import known_wheels
+from cloudgan.cli.rent_flags import NOTHING_RENTED, RentFlags, rent_flags
 from cloudgan.cli.shared_flags import with_flags
 from cloudgan.cli.training_flags import training_flags
 from cloudgan.core.errors import ConfigError
@@ -22,13 +23,14 @@ if TYPE_CHECKING:
     from cloudgan.core.plan import Plan
 
 
-@with_flags(training=training_flags, launch=launch_flags)
+@with_flags(training=training_flags, launch=launch_flags, rent=rent_flags)
 def plan(
     *,
     output: str | None = None,
     json: bool = False,
     training: tuple[dict[str, Any], str | None] = ({}, None),
     launch: LaunchFlags | None = None,
+    rent: RentFlags = NOTHING_RENTED,
 ) -> None:
     """Shows what `deploy` with the same flags would make, how long it takes and what it costs.
 
@@ -39,11 +41,12 @@ def plan(
         json: Print the plan as JSON.
         training: What is trained, from the flags that commands share.
         launch: Where, likewise.
+        rent: What is rented for it, likewise.
     """
     assert launch is not None  # noqa: S101  the decorator gives it
     from cloudgan.cli import plan_view
 
-    made = planned(launch, training, known_wheels)
+    made = planned(launch, rent, training, known_wheels)
     if output:
         _write(made, Path(output))
     if json:

@@ -36,7 +36,10 @@ def status(
     """
     with shown_progress(as_json=json) as progress:
         if name is None:
-            found = [_look(plan, open_provider(plan.place, progress.say)) for plan in _known()]
+            found = [
+                _look(plan, open_provider(plan.place, progress.say, store=plan.store))
+                for plan in _known()
+            ]
         else:
             plan, opened = find_run(name, **where._asdict(), say=progress.say)
             found = [_look(plan, opened)]

@@ -22,6 +22,8 @@ RUN = "cloudgan-run"
 OWNER = "cloudgan-owner"
 EXPIRES = "cloudgan-expires"
 SPEC = "cloudgan-spec"
+SHARED = "cloudgan-shared"
+"""On what cloudgan made and no run owns, such as a cluster or a bucket; its value is what it is."""
 
 LONGEST_NAME = 48
 """A pod is called NAME-INDEX-xxxxx, and a host name has at most 63 characters."""
@@ -29,6 +31,7 @@ LONGEST_NAME = 48
 _NAME = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?")
 _LONGEST_VALUE = 63
 _SPEC_DIGITS = 10
+_SHORTEST_NAMED = 6
 
 
 class Labels(NamedTuple):
@@ -71,6 +74,21 @@ def as_value(text: str, longest: int = _LONGEST_VALUE) -> str:
     """Returns what a label can hold of `text`; without its host where it looks like an e-mail."""
     plain = re.sub(r"[^a-z0-9]+", "-", text.partition("@")[0].lower())
     return plain[:longest].strip("-")
+
+
+def derived_name(run: str, spec: str, longest: int, *, hyphens: bool = True) -> str:
+    """Names a resource after a run and what was asked of it: the same for the same two.
+
+    Args:
+        run: A checked name.
+        spec: Digits of what was asked.
+        longest: Characters that the cloud allows, at least twelve.
+        hyphens: Whether it allows any; else the name is ``cg`` and ten digits.
+    """
+    digits = hashlib.sha256(f"{run}/{spec}".encode()).hexdigest()[:_SPEC_DIGITS]
+    if not hyphens or longest < _SPEC_DIGITS + _SHORTEST_NAMED:
+        return f"cg{digits}"
+    return f"{run[: longest - _SPEC_DIGITS - 1].rstrip('-')}-{digits}"
 
 
 def expiry(when: dt.datetime) -> str:

@@ -6,21 +6,24 @@ there already and ours is kept. Nothing secret is in a plan; secrets are named.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
 from cloudgan.core.config import RunConfig
 from cloudgan.core.json_file import read_json, write_json
 from cloudgan.core.labels import Labels
-from cloudgan.core.price_row import PriceRow, Text
+from cloudgan.core.price_row import Market, PriceRow, Text
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from pathlib import Path
 
 FILE_NAME = "plan.json"
 
-ProviderName = Literal["kubernetes", "local", "slurm"]
+ProviderName = Literal["aws", "azure", "gcp", "kubernetes", "local", "slurm"]
+CloudName = Literal["aws", "azure", "gcp"]
+CLOUDS: tuple[CloudName, ...] = ("aws", "azure", "gcp")
 Count = Annotated[int, Field(ge=1)]
 Size = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 Seconds = Annotated[float, Field(ge=0, allow_inf_nan=False)]
@@ -40,12 +43,52 @@ class Place(_Part):
     namespace: str | None = None
     queue: str | None = Field(default=None, description="of Kueue, or a partition of Slurm")
     service_account: str | None = None
+    account: str | None = Field(
+        default=None, description="project, account or subscription; <project> until it is known"
+    )
+    profile: str | None = Field(default=None, description="of AWS' own files, which logs in")
+    region: str | None = None
+    zone: str | None = Field(
+        default=None, description="all workers are in it; <zone>: not yet known"
+    )
+    cluster: str | None = Field(default=None, description="found by this name, or made")
+
+    @property
+    def is_rented(self) -> bool:
+        """Whether the nodes are made for the run."""
+        return self.provider in CLOUDS
 
     def describe(self) -> str:
         """In words, such as ``kubernetes (context lab, namespace cloudgan)``."""
         shown = self.model_dump(exclude={"provider", "server"})
         found = [f"{key.replace('_', ' ')} {value}" for key, value in shown.items() if value]
         return f"{self.provider} ({', '.join(found)})" if found else self.provider
+
+
+class Toleration(_Part):
+    """A taint that the workers' pods do not mind."""
+
+    key: Text
+    value: str | None = Field(default=None, description="None: whichever")
+    effect: Literal["NoSchedule", "NoExecute"] = "NoSchedule"
+
+
+class Rental(_Part):
+    """The machines that are made for a run and removed after it."""
+
+    node_type: Text = Field(description="as the price list calls it, such as a2-highgpu-1g or v3-8")
+    market: Market
+    pool: Text = Field(description="name of the run's own nodes in the cloud")
+    engine: Literal["cluster", "tpu_vm"] = Field(
+        default="cluster", description="tpu_vm: machines of Cloud TPU, without Kubernetes"
+    )
+    flex_start: bool = Field(default=False, description="waits for capacity at a lower price")
+    keep_cluster: bool = False
+    identity: dict[str, str] = Field(
+        default={},
+        description="annotations of the pods' service account, by which a cloud knows it",
+    )
+    runtime: str | None = Field(default=None, description="of a TPU VM")
 
 
 class Workers(_Part):
@@ -59,6 +102,10 @@ class Workers(_Part):
     node_selector: dict[str, str] = {}
     image: str | None = Field(default=None, description="None: no container")
     secrets: tuple[Text, ...] = Field(default=(), description="names only")
+    pull_secret: str | None = Field(default=None, description="that the image's registry asks for")
+    resource: Text = Field(default="nvidia.com/gpu", description="that Kubernetes counts")
+    tolerations: tuple[Toleration, ...] = ()
+    pod_labels: dict[str, str] = {}
     grace_seconds: int = Field(default=60, ge=1, description="from SIGTERM to SIGKILL")
 
 
@@ -67,6 +114,7 @@ class Limits(_Part):
 
     max_hours: Size
     budget_usd: Size | None = None
+    max_usd_per_hour: Size | None = None
     gang_timeout_seconds: Size = 1200.0
     deadline_seconds: Count = Field(description="of the job, from its start")
     deadline_why: Text = Field(description="which limit it comes from")
@@ -115,6 +163,9 @@ class Step(_Part):
     ensure: Text = Field(description="such as: Job gan in namespace cloudgan")
     method: Text = Field(description="of HTTP, PUT for a store, RUN for a program")
     path: Text = Field(description="where the request goes")
+    at: Literal["cloud", "store", "cluster", "here"] = Field(
+        default="cluster", description="who is asked; what is at the store or before it is free"
+    )
     find: str | None = Field(default=None, description="what GET would find it")
     body: JsonValue = None
 
@@ -137,6 +188,7 @@ class Plan(_Part):
     store: Text
     store_port: int = Field(default=443, ge=1, le=65535, description="that pods reach it by")
     workers: Workers
+    rental: Rental | None = Field(default=None, description="None: nodes that are there already")
     limits: Limits
     showers: Showers
     wheels: tuple[Wheel, ...] = ()
@@ -154,6 +206,21 @@ class Plan(_Part):
     def labels(self) -> Labels:
         """Those that everything of this run carries."""
         return Labels(self.run, self.owner, self.expires, self.spec)
+
+
+def filled(plan: Plan, values: Mapping[str, str]) -> Plan:
+    """Returns a plan in which placeholders such as ``<project>`` have their values, wherever they are."""
+
+    def fill(part: Any) -> Any:
+        if isinstance(part, str):
+            for placeholder, value in values.items():
+                part = part.replace(placeholder, value)
+            return part
+        if isinstance(part, dict):
+            return {key: fill(value) for key, value in part.items()}
+        return [fill(one) for one in part] if isinstance(part, list) else part
+
+    return Plan.model_validate(fill(plan.model_dump(mode="json")))
 
 
 def read(path: Path) -> Plan:

@@ -13,6 +13,8 @@ from cloudgan.core import settings
 from cloudgan.core.errors import ConfigError, CredentialsError, UnknownNameError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from kubernetes.client import ApiClient
 
 _KNOWN_PLUGINS = {
@@ -78,19 +80,49 @@ def connect(context: str | None) -> ApiClient:
     """
     files, content = _kubeconfig()
     found = _find(files, content, context)
-    try:
-        config: Any = importlib.import_module("kubernetes.config")
-    except ImportError as error:
-        raise ConfigError(
-            "a cluster needs Kubernetes' client, which is not installed; type: pip install"
-            " 'cloudgan[kubernetes]'"
-        ) from error
+    config: Any = _library("kubernetes.config")
     try:
         client: ApiClient = config.new_client_from_config(config_file=files, context=found.name)
     except config.ConfigException as error:
         raise ConfigError(f"{files}: {error}") from error
     _check_login(client, found.name, files, content)
     return client
+
+
+def connect_by_token(server: str, ca_pem: str | None, token: Callable[[], str]) -> ApiClient:
+    """Makes a client for a cluster that a cloud tells of; nothing is written to a kubeconfig.
+
+    Args:
+        server: Address of its API.
+        ca_pem: Certificate of its authority; None: a public one signed it.
+        token: Returns one that is valid now, a new one where the last expires; asked for each request.
+
+    Raises:
+        ConfigError: The client is not installed.
+    """
+    client: Any = _library("kubernetes.client")
+    configuration = client.Configuration(host=server)
+    # Not ssl_ca_cert: a file of ours would outlive us.
+    if ca_pem is not None:
+        configuration.ca_cert_data = ca_pem
+
+    def renew(config: Any) -> None:
+        config.api_key["authorization"] = f"Bearer {token()}"
+
+    configuration.refresh_api_key_hook = renew
+    renew(configuration)
+    made: ApiClient = client.ApiClient(configuration)
+    return made
+
+
+def _library(name: str) -> Any:
+    try:
+        return importlib.import_module(name)
+    except ImportError as error:
+        raise ConfigError(
+            "a cluster needs Kubernetes' client, which is not installed; type: pip install"
+            " 'cloudgan[kubernetes]'"
+        ) from error
 
 
 def _kubeconfig() -> tuple[str, dict[str, Any]]:

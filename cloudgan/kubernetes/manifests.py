@@ -17,6 +17,7 @@ CLAIM = "pvc:"
 CLAIM_FOLDER = "/cloudgan/store"
 TRAINER = "trainer"
 WHEELS = "wheels"
+GPU = "nvidia.com/gpu"
 PLAN_PLACEHOLDER = "<this plan>"
 QUEUE_LABEL = "kueue.x-k8s.io/queue-name"
 
@@ -31,7 +32,9 @@ def manifests(plan: Plan, *, gang: bool = False) -> tuple[dict[str, Any], ...]:
         plan: What is wanted; its steps are not looked at.
         gang: Whether the cluster places all pods of a job together or none.
     """
+    account = (_service_account(plan),) if plan.rental else ()
     return (
+        *account,
         _owned(_config_map(plan), plan),
         _owned(_network_policy(plan), plan),
         _owned(_service(plan), plan),
@@ -50,7 +53,7 @@ def job(plan: Plan, *, gang: bool = False) -> dict[str, Any]:
     """Returns the Indexed Job."""
     body, workers = base("job"), plan.workers
     wanted = {
-        "accelerator": workers.accelerators_per_node > 0,
+        "accelerator": workers.accelerators_per_node > 0 and workers.resource == GPU,
         "claim": plan.store.startswith(CLAIM),
         "queue": plan.place.queue is not None,
         "gang": gang,
@@ -95,11 +98,17 @@ def wheel_list(wheels: tuple[Wheel, ...]) -> str:
 
 def _fill_pod(template: dict[str, Any], plan: Plan) -> None:
     pod, workers = template["spec"], plan.workers
-    template["metadata"]["labels"] |= plan.labels().as_dict()
+    template["metadata"]["labels"] |= plan.labels().as_dict() | workers.pod_labels
     pod["subdomain"] = plan.run
     pod["terminationGracePeriodSeconds"] = workers.grace_seconds
     if workers.node_selector:
         pod["nodeSelector"] = dict(workers.node_selector)
+    taints = [one.model_dump(exclude_none=True) for one in workers.tolerations]
+    if taints:
+        operators = [{"operator": "Equal" if "value" in one else "Exists"} | one for one in taints]
+        pod["tolerations"] = [*pod.get("tolerations", ()), *operators]
+    if workers.pull_secret:
+        pod["imagePullSecrets"] = [{"name": workers.pull_secret}]
     if plan.place.service_account:
         pod["serviceAccountName"] = plan.place.service_account
     term = pod["affinity"]["podAntiAffinity"]["preferredDuringSchedulingIgnoredDuringExecution"][0]
@@ -135,7 +144,7 @@ def _fill_container(container: dict[str, Any], plan: Plan) -> None:
         "memory": f"{max(1, round(workers.memory_gib * 1024))}Mi",
     }
     if workers.accelerators_per_node:
-        amounts["nvidia.com/gpu"] = str(workers.accelerators_per_node)
+        amounts[workers.resource] = str(workers.accelerators_per_node)
     container["resources"] = {"limits": amounts, "requests": dict(amounts)}
 
 
@@ -170,6 +179,15 @@ def _network_policy(plan: Plan) -> dict[str, Any]:
         one["podSelector"] = {"matchLabels": {"cloudgan-run": plan.run}}
     if plan.store_port != _HTTPS:
         spec["egress"].append({"ports": [{"protocol": "TCP", "port": plan.store_port}]})
+    return body
+
+
+def _service_account(plan: Plan) -> dict[str, Any]:
+    """Who the pods are to the cloud: the same for all runs, so no run owns it."""
+    body = base("serviceaccount")
+    body["metadata"] |= {"name": plan.place.service_account, "namespace": plan.place.namespace}
+    if plan.rental and plan.rental.identity:
+        body["metadata"]["annotations"] = dict(plan.rental.identity)
     return body
 
 

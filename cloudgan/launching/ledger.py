@@ -63,10 +63,38 @@ class Ledger:
         elif state.phase in ("absent", "stopped") and last.program_up and not last.program_down:
             limit = timedelta(seconds=self._plan.limits.deadline_seconds)
             told["program_down"] = max(last.program_up, min(utc_moment(), last.program_up + limit))
-        changed = _held(Attempt.model_validate(last.model_dump() | told))
+        changed = Attempt.model_validate(last.model_dump() | told)
+        if self._plan.rental is None:
+            changed = _held(changed)
         known = known.model_copy(update={"attempts": (*known.attempts[:-1], changed)})
         if known != before:
             self._write(known)
+
+    def see_nodes(self, nodes: Iterable[Node]) -> None:
+        """Notes machines that were made for the newest attempt; what is known of them stays."""
+        known = self.read()
+        if not known.attempts:
+            return
+        last = known.attempts[-1]
+        there = {node.name: node for node in last.nodes}
+        there |= {node.name: node for node in nodes if node.name not in there}
+        self._change(known, last.model_copy(update={"nodes": tuple(there.values())}))
+
+    def see_nodes_gone(self) -> None:
+        """Notes that all machines of the newest attempt are gone now."""
+        known = self.read()
+        if not known.attempts:
+            return
+        last, now = known.attempts[-1], utc_moment()
+        nodes = tuple(
+            node if node.down or not node.up else node.model_copy(update={"down": now})
+            for node in last.nodes
+        )
+        self._change(known, last.model_copy(update={"nodes": nodes}))
+
+    def _change(self, known: Launch, last: Attempt) -> None:
+        if last != known.attempts[-1]:
+            self._write(known.model_copy(update={"attempts": (*known.attempts[:-1], last)}))
 
     @staticmethod
     def _is_unknown(state: RunState, known: Launch) -> bool:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Protocol
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from cloudgan.core.launch import Node
     from cloudgan.core.plan import Plan, Step
     from cloudgan.core.run_state import LogLine, RunState
 
@@ -40,6 +41,15 @@ class Provider(Protocol):
 
     def stop(self, run: str) -> None:
         """Ends the job, which saves first; the intent stays. Returns when nothing computes."""
+
+    def release(self, run: str, state: str) -> Iterator[str]:
+        """Gives back what bills by the hour once a run is over; yields each name when it is gone.
+
+        On machines that somebody has already there is nothing to give back.
+        """
+
+    def nodes(self, run: str) -> tuple[Node, ...]:
+        """Returns the machines that were made for a run; none where they were there already."""
 
     def remove(self, run: str) -> Iterator[str]:
         """Removes all that is the run's, yields each name when it is gone. Twice is fine."""

@@ -16,11 +16,25 @@ if TYPE_CHECKING:
     from cloudgan.launching.provider import Provider
 
 
-def start(plan: Plan, provider: Provider, ledger: Ledger, say: Callable[[str], None]) -> bool:
+def start(
+    plan: Plan,
+    provider: Provider,
+    ledger: Ledger,
+    say: Callable[[str], None],
+    make_ready: Callable[[], None] = lambda: None,
+) -> bool:
     """Makes everything that is not there; whether an attempt began.
 
     A job that is over, or was stopped, is removed first, so that the next one goes on from its
     checkpoints; one that runs is kept.
+
+    Args:
+        plan: What is meant.
+        provider: Where.
+        ledger: Notes what was sent.
+        say: Is told each thing that was made.
+        make_ready: Moves data to the store; called when the intent is written, where that is in the
+            store, and else before anything is made: nothing that bills by the hour waits for it.
 
     Raises:
         ConfigError: The run exists with other settings.
@@ -35,11 +49,16 @@ def start(plan: Plan, provider: Provider, ledger: Ledger, say: Callable[[str], N
         provider.stop(plan.run)
     sent: list[tuple[str, Step]] = []
     step: Step | None = None
+    intent = next((step for step in plan.steps if step.at == "store"), None)
     try:
+        if intent is None:
+            make_ready()
         for step in plan.steps:
             if provider.ensure(step, plan):
                 sent.append((utc_now(), step))
                 say(f"made {step.ensure}")
+            if step is intent:
+                make_ready()
     except KeyboardInterrupt as error:
         if step and step not in [each for _, each in sent]:
             sent.append((utc_now(), step))  # perhaps it was: what may bill is noted

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from cloudgan.core.config import RunConfig
-    from cloudgan.core.plan import Place, Showers, Step, Wheel, Workers
+    from cloudgan.core.plan import Place, Rental, Showers, Step, Wheel, Workers
     from cloudgan.core.price_row import PriceRow
     from cloudgan.cost.elsewhere import Speeds
 
@@ -43,6 +43,8 @@ class Asked:
         price: Of one node.
         wheels: What pods install.
         store_port: By which pods reach the store.
+        rental: What is rented; None: nodes that are there.
+        max_usd_per_hour: Of all nodes.
     """
 
     config: RunConfig
@@ -58,6 +60,8 @@ class Asked:
     price: PriceRow | None = None
     wheels: tuple[Wheel, ...] = ()
     store_port: int = 443
+    rental: Rental | None = None
+    max_usd_per_hour: float | None = None
 
 
 def make_plan(
@@ -93,9 +97,11 @@ def make_plan(
         store=asked.store,
         store_port=asked.store_port,
         workers=workers,
+        rental=asked.rental,
         limits=Limits(
             max_hours=asked.max_hours,
             budget_usd=asked.budget_usd,
+            max_usd_per_hour=asked.max_usd_per_hour,
             gang_timeout_seconds=asked.gang_timeout_seconds,
             deadline_seconds=end.seconds,
             deadline_why=end.why,
@@ -112,19 +118,24 @@ def make_plan(
 
 
 def spec(asked: Asked) -> str:
-    """Returns the digits of what decides whether two deploys mean one run: not its limits."""
-    workers = asked.workers
-    return spec_digits(
-        {
-            "mathematics": asked.config.mathematics(),
-            "epochs": asked.config.training.epochs,
-            "provider": asked.place.provider,
-            "nodes": workers.nodes,
-            "accelerator": [workers.accelerator, workers.accelerators_per_node],
-            "image": workers.image,
-            "store": asked.store,
-        }
-    )
+    """Returns the digits of what decides whether two deploys mean one run: not its limits.
+
+    Nor where rented nodes are: another region, or another cloud, is another attempt at the run.
+    """
+    workers, place = asked.workers, asked.place
+    config = asked.config
+    if place.is_rented:  # there the data's path names the store
+        data = config.data.model_copy(update={"path": asked.showers.source})
+        config = config.model_copy(update={"data": data})
+    what = {
+        "mathematics": config.mathematics(),
+        "epochs": config.training.epochs,
+        "nodes": workers.nodes,
+        "accelerator": [workers.accelerator, workers.accelerators_per_node],
+        "image": workers.image,
+    }
+    where = {"provider": place.provider, "store": asked.store}
+    return spec_digits(what if place.is_rented else what | where)
 
 
 def _check_budget(plan: Plan, spent_usd: float) -> None:

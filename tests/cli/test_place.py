@@ -59,7 +59,7 @@ def test_a_name_that_no_run_can_have_is_refused(user_folder):
 
 def test_a_run_on_a_cluster_is_found_from_any_machine(user_folder, plan_of, monkeypatch):
     plan = plan_of(place={"context": "what another machine calls it", "server": "https://x"})
-    monkeypatch.setattr(place, "open_provider", lambda where, say: Elsewhere(plan))
+    monkeypatch.setattr(place, "open_provider", lambda where, say, store=None: Elsewhere(plan))
     for flags in ({"provider": "kubernetes"}, {"context": "lab"}, {"namespace": "cloudgan"}):
         found, _ = find_run("gan", **flags)
         assert found.place.context == "lab", "the context that reaches it from here"
@@ -70,7 +70,7 @@ def test_a_run_that_a_cluster_does_not_have_is_refused_with_what_it_has(
     user_folder, plan_of, monkeypatch
 ):
     known = [plan_of()]
-    monkeypatch.setattr(place, "open_provider", lambda where, say: Elsewhere(*known))
+    monkeypatch.setattr(place, "open_provider", lambda where, say, store=None: Elsewhere(*known))
     with pytest.raises(UnknownNameError, match=r"run in kubernetes \(context lab.*mean 'gan'\?"):
         find_run("gam", provider="kubernetes")
     known.clear()

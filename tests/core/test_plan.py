@@ -79,7 +79,7 @@ def test_a_place_is_told_in_words_without_the_address_of_its_api():
         (Limits, {"max_hours": 1, "deadline_seconds": 0, "deadline_why": "x"}, "deadline_seconds"),
         (Limits, {"max_hours": float("nan"), "deadline_seconds": 1, "deadline_why": "x"}, "max_h"),
         (Wheel, {"file_name": "a.whl", "sha256": "ABC", "bytes": 1}, "sha256"),
-        (Place, {"provider": "gcp"}, "provider"),
+        (Place, {"provider": "gpc"}, "provider"),
         (Place, {"provider": "local", "token": "secret"}, "token"),
         (Plan, {"password": "secret"}, "password"),
     ],

@@ -9,6 +9,7 @@ from cloudgan.core.run_state import RunState
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
+    from cloudgan.core.launch import Node
     from cloudgan.core.plan import Plan, Step
     from cloudgan.core.run_state import LogLine
 
@@ -82,6 +83,13 @@ class PlaceDouble:
         self.calls.append(("remove", run))
         self.made, self.meant = [], None
         yield run
+
+    def release(self, run: str, state: str) -> Iterator[str]:
+        self.calls.append(("release", run, state))
+        yield from ()
+
+    def nodes(self, run: str) -> tuple[Node, ...]:
+        return ()
 
     def runs(self) -> tuple[str, ...]:
         return (self.meant.run,) if self.meant else ()

@@ -22,6 +22,7 @@ from cloudgan.providers.kubernetes.rights import GANG_GROUP, check_place, check_
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from cloudgan.core.launch import Node
     from cloudgan.core.plan import Step
     from cloudgan.kubernetes.api import ClusterApi
 
@@ -29,6 +30,8 @@ STATE: Final = "cloudgan/state"
 STOPPED: Final = "stopped"
 _GONE_SECONDS: Final = 300.0
 _POLL_SECONDS: Final = 0.5
+_SHARED: Final = ("Namespace ", "ServiceAccount ")
+"""Of all runs: made where missing, left alone otherwise."""
 
 
 class KubernetesProvider:
@@ -90,7 +93,7 @@ class KubernetesProvider:
             LaunchError: What an earlier run left does not go away.
         """
         assert step.find is not None  # noqa: S101  every step of requests.py can be found
-        shared = step.ensure.startswith("Namespace ")
+        shared = step.ensure.startswith(_SHARED)
         try:
             found = self._api.get(step.find)
         except CredentialsError:
@@ -165,6 +168,16 @@ class KubernetesProvider:
             self.mark(run, STOPPED)
         self._delete(f"{self._jobs}/{run}", run)
         self._wait_for_pods(run)
+
+    def release(self, run: str, state: str) -> Iterator[str]:
+        """Yields nothing: these machines are somebody's, and stay."""
+        del run, state
+        yield from ()
+
+    def nodes(self, run: str) -> tuple[Node, ...]:
+        """Returns none: no machine was made for the run."""
+        del run
+        return ()
 
     def remove(self, run: str) -> Iterator[str]:
         """Deletes all that carries the run's label, and waits until it is gone; yields what went.

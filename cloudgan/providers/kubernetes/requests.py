@@ -18,6 +18,7 @@ _PLURALS = {
     "Namespace": "namespaces",
     "NetworkPolicy": "networkpolicies",
     "Service": "services",
+    "ServiceAccount": "serviceaccounts",
 }
 
 

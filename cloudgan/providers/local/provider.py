@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
+    from cloudgan.core.launch import Node
     from cloudgan.core.plan import Plan, Step
 
 _POLL_SECONDS = 0.2
@@ -149,6 +150,16 @@ class LocalProvider:
         for worker in note.workers if note else ():
             if worker.pid and worker.mark and process_mark(worker.pid) == worker.mark:
                 kill_session(worker.pid)
+
+    def release(self, run: str, state: str) -> Iterator[str]:
+        """Yields nothing: these machines are somebody's, and stay."""
+        del run, state
+        yield from ()
+
+    def nodes(self, run: str) -> tuple[Node, ...]:
+        """Returns none: no machine was made for the run."""
+        del run
+        return ()
 
     def remove(self, run: str) -> Iterator[str]:
         """Ends the workers and removes what they worked with; record and checkpoints stay."""

@@ -27,6 +27,7 @@ from cloudgan.providers.slurm.script import FOLDER_LABEL, JOB_FOLDER
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from cloudgan.core.launch import Node
     from cloudgan.core.plan import Plan, Step
 
 _POLL_SECONDS: Final = 2.0
@@ -144,6 +145,16 @@ class SlurmProvider:
                 f"job {job.id} of run {run} does not end; `scontrol show job {job.id}` may say why."
                 f" `cloudgan down {run}` tries again"
             )
+
+    def release(self, run: str, state: str) -> Iterator[str]:
+        """Yields nothing: these machines are somebody's, and stay."""
+        del run, state
+        yield from ()
+
+    def nodes(self, run: str) -> tuple[Node, ...]:
+        """Returns none: no machine was made for the run."""
+        del run
+        return ()
 
     def remove(self, run: str) -> Iterator[str]:
         """Ends the job and removes what it worked with; record and checkpoints stay."""

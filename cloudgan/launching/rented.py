@@ -1,0 +1,250 @@
+"""Runs on machines that are made for them and removed after them, on any cloud.
+
+A cloud makes nodes and a cluster; what runs there is a Job like on every other cluster, so a
+cluster's provider does that part. What is meant stands in the store from before the first machine.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Final
+
+from cloudgan.core.clock import monotonic_seconds
+from cloudgan.core.errors import CloudganError, CredentialsError, LaunchError, PlanError
+from cloudgan.core.run_state import RunState
+from cloudgan.launching.making import Maker
+from cloudgan.launching.nodes import nodes_of, wait_for_nodes
+from cloudgan.launching.removing import Remover
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from cloudgan.core.launch import Node
+    from cloudgan.core.plan import Plan, Step
+    from cloudgan.core.run_state import LogLine, Phase
+    from cloudgan.launching.cloud import Cloud, Finding, Thing
+    from cloudgan.launching.intents import Intent, Intents
+    from cloudgan.launching.provider import Provider
+
+CLUSTER: Final = "cluster"
+_POLL_SECONDS: Final = 5.0
+_PHASES: Final[dict[str, Phase]] = {
+    "stopped": "stopped",
+    "finished": "finished",
+    "failed": "failed",
+    "removing": "absent",
+    "removed": "absent",
+    "starting": "stopped",
+    "started": "absent",
+}
+
+
+class RentedProvider:
+    """One account of one cloud, and one store.
+
+    Args:
+        cloud: That makes and removes things.
+        intents: Of the store.
+        inner: Opens what runs a plan's job; None: its cluster is not there.
+        all_steps: Turns a resolved plan into its steps.
+        say: Is told what is waited for.
+        poll_seconds: Between two looks at what is made or removed.
+    """
+
+    def __init__(
+        self,
+        cloud: Cloud,
+        intents: Intents,
+        *,
+        inner: Callable[[Plan], Provider | None],
+        all_steps: Callable[[Plan], tuple[Step, ...]],
+        say: Callable[[str], None] = lambda _: None,
+        poll_seconds: float = _POLL_SECONDS,
+    ) -> None:
+        self._cloud, self._intents, self._inner = cloud, intents, inner
+        self._all_steps, self._say, self._poll_seconds = all_steps, say, poll_seconds
+        self._maker = Maker(cloud, say, poll_seconds)
+        self._remover = Remover(cloud, say, poll_seconds)
+        self._opened: dict[str, Provider] = {}
+
+    def check(self, plan: Plan) -> tuple[str, ...]:
+        """Asks the cloud for login, APIs, rights and quota before anything is made.
+
+        Returns:
+            What could not be looked at.
+
+        Raises:
+            CloudganError: Something is missing; says all of it.
+        """
+        found = self._cloud.check(plan)
+        missing = [one for one in found if one.verdict == "missing"]
+        if missing:
+            raise _missing(missing)
+        return tuple(f"{one.subject}: {one.says}" for one in found if one.verdict == "unknown")
+
+    def steps(self, plan: Plan) -> tuple[Step, ...]:
+        """Returns the steps of a resolved plan."""
+        return self._all_steps(plan)
+
+    def intent(self, run: str) -> Plan | None:
+        """Returns the plan that a run was started with, from any machine."""
+        found = self._intents.read(run)
+        return found.plan if found and found.is_open else None
+
+    def ensure(self, step: Step, plan: Plan) -> bool:
+        """Does a step unless what it wants is there; whether something was done."""
+        if step.at == "store":
+            return self._ensure_intent(plan)
+        if step.at == "cloud":
+            return self._maker.ensure(step, plan)
+        if step.method == "WAIT":
+            api = self._cloud.cluster(plan)
+            if api is not None:
+                wait_for_nodes(api, plan, self._say, self._poll_seconds)
+            return False
+        return self._of(plan).ensure(step, plan)
+
+    def mark(self, run: str, state: str) -> None:
+        """Notes on the intent what is wanted of the run."""
+        found = self._intents.read(run)
+        if found and state in _PHASES:
+            self._intents.write(found.plan, state)  # type: ignore[arg-type]
+
+    def state(self, run: str) -> RunState:
+        """Returns how a run is doing: as its cluster says, or as it was meant when that is gone."""
+        found = self._intents.read(run)
+        if found is None:
+            return RunState("absent")
+        if found.state in ("finished", "removed"):
+            return RunState(_PHASES[found.state], ended=found.at.isoformat())
+        inner = self._reached(found.plan)
+        state = inner.state(run) if inner else RunState("absent")
+        if state.phase == "absent":
+            return RunState(_PHASES[found.state], ended=found.at.isoformat())
+        return state
+
+    def wait_for_change(self, run: str, seconds: float) -> None:
+        """Returns when something changed since `state`, at the latest in `seconds`."""
+        began = monotonic_seconds()
+        found = self._intents.read(run)
+        inner = self._reached(found.plan) if found else None
+        if inner:
+            inner.wait_for_change(run, seconds)
+        if monotonic_seconds() - began < min(seconds, 0.2):
+            time.sleep(min(seconds, self._poll_seconds))
+
+    def log_sources(self, run: str) -> dict[str, Callable[[bool], Iterator[LogLine]]]:
+        """Returns what yields each worker's lines while its pod is there."""
+        found = self._intents.read(run)
+        inner = self._reached(found.plan) if found and found.state != "finished" else None
+        return inner.log_sources(run) if inner else {}
+
+    def stop(self, run: str) -> None:
+        """Ends the job, which saves first, and gives the nodes back; the intent stays."""
+        for _ in self._give_back(run, "stopped", close=False):
+            pass
+
+    def release(self, run: str, state: str) -> Iterator[str]:
+        """Gives back what bills by the hour once a run is over; yields each name when it is gone.
+
+        Args:
+            run: Its name.
+            state: In which it is: finished, failed or stopped.
+        """
+        yield from self._give_back(run, state, close=False)
+
+    def remove(self, run: str) -> Iterator[str]:
+        """Removes all that is the run's but its folder in the store. Twice is fine."""
+        yield from self._give_back(run, "removing", close=True)
+
+    def nodes(self, run: str) -> tuple[Node, ...]:
+        """Returns the run's machines, each with when it was up by the cluster's clock."""
+        found = self._intents.read(run)
+        api = self._cloud.cluster(found.plan) if found and found.plan.rental else None
+        return nodes_of(api, run) if api else ()
+
+    def runs(self) -> tuple[str, ...]:
+        """Returns the names of all runs there, those too of which only things are left."""
+        meant = [
+            run for run in self._intents.runs() if (i := self._intents.read(run)) and i.is_open
+        ]
+        left = [thing.run for thing in self._cloud.things() if thing.run]
+        return tuple(sorted({*meant, *left}))
+
+    def _give_back(self, run: str, state: str, *, close: bool) -> Iterator[str]:
+        found = self._intents.read(run)
+        if found and found.is_open and found.state != state:
+            found = self._intents.write(found.plan, state)  # type: ignore[arg-type]
+        inner = self._reached(found.plan) if found else None
+        if inner and found:
+            if close:
+                yield from inner.remove(run)
+            elif state == "stopped":
+                inner.stop(run)
+        yield from self._remover.remove(self._cloud.things(run))
+        yield from self._remover.remove(self._unused(run, found))
+        if close and found and found.is_open:
+            self._intents.write(found.plan, "removed")
+        self._opened.pop(run, None)
+
+    def _unused(self, run: str, found: Intent | None) -> tuple[Thing, ...]:
+        """The cluster that cloudgan made for the run's place, when no run uses it any more."""
+        plan = found.plan if found else None
+        if plan is None or plan.rental is None or plan.rental.keep_cluster:
+            return ()
+        if any(_uses_the_cluster_of(plan, self._intents.read(name)) for name in self._others(run)):
+            return ()
+        things = self._cloud.things()
+        busy = {thing.parent for thing in things if thing.run not in (None, run)}
+        return tuple(
+            thing
+            for thing in things
+            if thing.shared == CLUSTER
+            and thing.region in (plan.place.region, plan.place.zone)
+            and thing.name.rpartition("/")[2] == plan.place.cluster
+            and thing.name not in busy
+        )
+
+    def _others(self, run: str) -> list[str]:
+        return [name for name in self._intents.runs() if name != run]
+
+    def _ensure_intent(self, plan: Plan) -> bool:
+        found = self._intents.read(plan.run)
+        if found and found.is_open and found.plan.spec == plan.spec and found.state == "starting":
+            return False
+        self._intents.write(plan, "starting")
+        return True
+
+    def _of(self, plan: Plan) -> Provider:
+        found = self._reached(plan)
+        if found is None:
+            raise LaunchError(
+                f"cluster {plan.place.cluster} is gone while run {plan.run} needs it; the same"
+                f" command makes it again, `cloudgan down {plan.run}` removes the rest"
+            )
+        return found
+
+    def _reached(self, plan: Plan) -> Provider | None:
+        """The run's cluster as a provider; None where there is none, not yet or any more."""
+        if plan.run not in self._opened:
+            found = self._inner(plan)
+            if found is None:
+                return None
+            self._opened[plan.run] = found
+        return self._opened[plan.run]
+
+
+def _uses_the_cluster_of(plan: Plan, other: Intent | None) -> bool:
+    return (
+        other is not None
+        and other.state in ("starting", "started")
+        and other.plan.place.cluster == plan.place.cluster
+        and other.plan.place.region == plan.place.region
+    )
+
+
+def _missing(found: list[Finding]) -> CloudganError:
+    """One error for all that is missing; a quota alone is no fault of the login."""
+    text = "; ".join(f"{one.subject}: {one.says}" for one in found)
+    is_quota = all(one.subject.startswith("quota") for one in found)
+    return PlanError(text) if is_quota else CredentialsError(text)

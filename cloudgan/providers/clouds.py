@@ -1,0 +1,106 @@
+"""The clouds by name: each as pure rules, which need no SDK, and as a client, which does."""
+
+from __future__ import annotations
+
+import importlib
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol, cast
+
+from cloudgan.core.errors import ConfigError, UnknownNameError
+from cloudgan.core.plan import CLOUDS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from cloudgan.core.plan import Place, Plan, Rental, Step, Workers
+    from cloudgan.core.price_row import Market
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What is to be rented, before it is known what that means in a cloud.
+
+    Attributes:
+        run: Name of the run.
+        spec: Digits of what was asked.
+        node_type: As the price list calls it.
+        market: Of the nodes.
+        nodes: How many.
+        flex_start: Whether the nodes may be waited for at a lower price.
+        keep_cluster: Whether a cluster that was made stays.
+        has_own_image: Whether `--image` was given.
+    """
+
+    run: str
+    spec: str
+    node_type: str
+    market: Market
+    nodes: int
+    flex_start: bool = False
+    keep_cluster: bool = False
+    has_own_image: bool = False
+
+
+class CloudRules(Protocol):
+    """What is true of a cloud without asking it: the functions of ``providers/NAME/requests.py``."""
+
+    def place(
+        self, account: str | None, region: str, zone: str | None, cluster: str | None
+    ) -> Place:
+        """Returns a place in this cloud, with ``<...>`` for what only the cloud knows."""
+
+    def rental(self, wanted: Wanted) -> Rental:
+        """Returns what is rented.
+
+        Raises:
+            PlanError: This cloud, or TensorFlow on it, cannot serve it: one sentence why, and what
+                can.
+        """
+
+    def workers(self, workers: Workers, rental: Rental) -> Workers:
+        """Returns the workers as nodes of this kind take them: accelerators, taints, labels, grace."""
+
+    def store(self, place: Place) -> str:
+        """Returns the URL of the account's own bucket in the place's region."""
+
+    def steps(self, plan: Plan) -> tuple[Step, ...]:
+        """Returns what is ensured before the cluster's own objects; pure.
+
+        In this order: the bucket, the intent (at the store), the cluster, the pool, and what the
+        cluster needs for its accelerators.
+        """
+
+
+_MODULES = {name: f"cloudgan.providers.{name}.requests" for name in CLOUDS}
+_CLIENTS = {"aws": "AwsCloud", "azure": "AzureCloud", "gcp": "GcpCloud"}
+
+
+def rules(name: str) -> CloudRules:
+    """Returns what is true of a cloud without asking it.
+
+    Raises:
+        UnknownNameError: There is no such cloud.
+    """
+    if name not in _MODULES:
+        raise UnknownNameError("cloud", name, _MODULES)
+    return cast("CloudRules", importlib.import_module(_MODULES[name]))
+
+
+def open_cloud(place: Place, say: Callable[[str], None] = lambda _: None) -> Any:
+    """Opens the cloud of a place with the login that its SDK finds.
+
+    Returns:
+        A `launching.cloud.Cloud`.
+
+    Raises:
+        ConfigError: Its SDK is not installed.
+        CredentialsError: No login was found; says which to make.
+    """
+    try:
+        module = importlib.import_module(f"cloudgan.providers.{place.provider}.cloud")
+    except ImportError as error:
+        raise ConfigError(
+            f"--provider={place.provider} needs this cloud's SDK, which is not installed ({error});"
+            f" type: pip install 'cloudgan[{place.provider}]'"
+        ) from error
+    return getattr(module, _CLIENTS[place.provider]).open(place, say)
