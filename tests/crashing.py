@@ -10,13 +10,13 @@ from __future__ import annotations
 import os
 import signal
 import traceback
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import urllib3
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
 When = Literal["before", "after"]
 DIED = -signal.SIGKILL
@@ -57,7 +57,7 @@ def run_killed(
             _count(notes, kill_at, when)
             program()
             code = 0
-        except BaseException:
+        except BaseException:  # noqa: BLE001  whatever it is, the fork must not go on as the test
             said.write_text(traceback.format_exc())
         finally:
             os._exit(code)

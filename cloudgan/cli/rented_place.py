@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import platform
 from typing import TYPE_CHECKING
 
@@ -47,4 +46,4 @@ def open_rented(place: Place, say: Callable[[str], None], store: str | None) -> 
 
 def _holder() -> str:
     user, host = as_value(settings.user_name()), as_value(platform.node())
-    return f"{user} on {host}, process {os.getpid()}"
+    return f"{user} on {host}"

@@ -28,7 +28,8 @@ class Thing:
 
     Attributes:
         kind: In the cloud's words, such as ``GKE node pool``.
-        name: Full and unique, as the cloud's `delete` needs it.
+        name: Full and unique, as the cloud's `delete` needs it; what follows its last slash is what
+            plans and people call it.
         state: How far it is; failed: it never will be.
         labels: Its own, as they are there.
         region: Where; a zone for what is in one.

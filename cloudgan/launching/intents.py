@@ -79,20 +79,24 @@ class Intents:
                 " that one, or look with `cloudgan doctor` for what it left"
             ) from error
 
-    def write(self, plan: Plan, state: IntentState, *, leased: bool = False) -> Intent:
+    def write(
+        self, plan: Plan, state: IntentState, *, leased: bool = False, force: bool = False
+    ) -> Intent:
         """Adds a state.
 
         Args:
             plan: What is meant.
             state: That it is in from now on.
             leased: Whether nobody else should act on the run for some minutes.
+            force: Whether somebody else's lease does not count, as for a removal.
 
         Raises:
             ConfigError: Somebody else acts on this run just now.
         """
         before = self.read(plan.run)
         now = utc_moment()
-        self._refuse_held(before, now)
+        if not force:
+            self._refuse_held(before, now)
         after = Intent(
             number=before.number + 1 if before else 1,
             state=state,

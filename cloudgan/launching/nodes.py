@@ -25,7 +25,7 @@ def waiting_step(plan: Plan) -> Step:
     workers = plan.workers
     what = f" with {workers.accelerators_per_node} {workers.resource}" if _has_any(plan) else ""
     return Step(
-        ensure=f"{workers.nodes} nodes ready{what}",
+        ensure=f"{workers.nodes} {'node' if workers.nodes == 1 else 'nodes'} ready{what}",
         method="WAIT",
         path=f"{_NODES}?labelSelector={RUN}={plan.run}",
         at="cluster",

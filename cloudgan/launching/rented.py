@@ -34,7 +34,7 @@ _PHASES: Final[dict[str, Phase]] = {
     "failed": "failed",
     "removing": "absent",
     "removed": "absent",
-    "starting": "stopped",
+    "starting": "absent",
     "started": "absent",
 }
 
@@ -66,6 +66,7 @@ class RentedProvider:
         self._maker = Maker(cloud, say, poll_seconds)
         self._remover = Remover(cloud, say, poll_seconds)
         self._opened: dict[str, Provider] = {}
+        self._began: set[str] = set()
 
     def check(self, plan: Plan) -> tuple[str, ...]:
         """Asks the cloud for login, APIs, rights and quota before anything is made.
@@ -96,6 +97,7 @@ class RentedProvider:
         if step.at == "store":
             return self._ensure_intent(plan)
         if step.at == "cloud":
+            self._refuse_removed(plan)
             return self._maker.ensure(step, plan)
         if step.method == "WAIT":
             api = self._cloud.cluster(plan)
@@ -174,7 +176,7 @@ class RentedProvider:
     def _give_back(self, run: str, state: str, *, close: bool) -> Iterator[str]:
         found = self._intents.read(run)
         if found and found.is_open and found.state != state:
-            found = self._intents.write(found.plan, state)  # type: ignore[arg-type]
+            found = self._intents.write(found.plan, state, force=True)  # type: ignore[arg-type]
         inner = self._reached(found.plan) if found else None
         if inner and found:
             if close:
@@ -184,7 +186,7 @@ class RentedProvider:
         yield from self._remover.remove(self._cloud.things(run))
         yield from self._remover.remove(self._unused(run, found))
         if close and found and found.is_open:
-            self._intents.write(found.plan, "removed")
+            self._intents.write(found.plan, "removed", force=True)
         self._opened.pop(run, None)
 
     def _unused(self, run: str, found: Intent | None) -> tuple[Thing, ...]:
@@ -208,11 +210,21 @@ class RentedProvider:
     def _others(self, run: str) -> list[str]:
         return [name for name in self._intents.runs() if name != run]
 
+    def _refuse_removed(self, plan: Plan) -> None:
+        """Somebody may have typed `down` elsewhere since the intent was written."""
+        found = self._intents.read(plan.run)
+        if found and plan.run in self._began and found.state != "starting":
+            raise LaunchError(
+                f"run {plan.run} was {found.state} by {found.holder} while it was started here; look"
+                f" what is left: cloudgan status {plan.run}, cloudgan down {plan.run}"
+            )
+
     def _ensure_intent(self, plan: Plan) -> bool:
+        self._began.add(plan.run)
         found = self._intents.read(plan.run)
         if found and found.is_open and found.plan.spec == plan.spec and found.state == "starting":
             return False
-        self._intents.write(plan, "starting")
+        self._intents.write(plan, "starting", leased=True)
         return True
 
     def _of(self, plan: Plan) -> Provider:
