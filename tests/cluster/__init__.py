@@ -15,7 +15,9 @@ process starts, runs, is told to stop, is killed.
 What it does NOT prove:
 
 - scheduling rules beyond capacity, selectors, taints and anti-affinity by node; no preemption, no
-  autoscaler, no device plugin: a GPU is a number;
+  autoscaler: a GPU is a number;
+- DaemonSets: they make no pods. One with the image of NVIDIA's device plugin shows the `hidden_gpus`
+  of the nodes to which its pods could go;
 - gangs: the field of `gang=True` is kept, pods are placed one by one all the same;
 - admission: no webhooks, no CEL, no pod security levels, no limit ranges, no priorities; a CRD's
   schema is checked, its rules are not;

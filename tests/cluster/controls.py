@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from cluster.api import Api
+    from cluster.device_plugins import DevicePlugins
     from cluster.faults import Faults
     from cluster.kubelet import Kubelets, Settings
     from cluster.nodes import NodeLifecycle
@@ -43,6 +44,7 @@ class Controls:
     _nodes: NodeLifecycle
     _reading: Reading
     _server: ApiServer
+    _device_plugins: DevicePlugins
     _settings: Settings
 
     # What exists, without asking over the network.
@@ -86,13 +88,17 @@ class Controls:
         name: str,
         *,
         gpus: int = 0,
+        hidden_gpus: int = 0,
         cpu: str = "16",
         memory: str = "64Gi",
         pods: int = 110,
         labels: Mapping[str, str] | None = None,
         taints: Sequence[Object] = (),
     ) -> None:
-        """Adds a node that takes pods at once; one that was lost comes back empty."""
+        """Adds a node that takes pods at once; one that was lost comes back empty.
+
+        `hidden_gpus` are in the machine, and Kubernetes knows them when a device plugin shows them.
+        """
         amounts = {"cpu": cpu, "memory": memory, "pods": str(pods), "ephemeral-storage": "100Gi"}
         if gpus:
             amounts["nvidia.com/gpu"] = str(gpus)
@@ -105,6 +111,7 @@ class Controls:
         set_condition(node, "Ready", "True", "KubeletReady", "kubelet is posting ready status")
         with self._store.changed:
             self._settings.lost_nodes.discard(name)
+            self._device_plugins.cards[name] = hidden_gpus
             self._store.insert("nodes", node)
 
     def lose_node(

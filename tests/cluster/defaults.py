@@ -59,6 +59,9 @@ def start_status(resource: Resource, found: Object) -> None:
             "phase": "Pending",
             "qosClass": "Guaranteed" if all(limits) else "BestEffort",
         }
+    elif resource.plural == "daemonsets":
+        counts = ("currentNumberScheduled", "desiredNumberScheduled", "numberMisscheduled")
+        found["status"] = dict.fromkeys((*counts, "numberReady"), 0)
     elif resource.plural == "namespaces":
         found["status"] = {"phase": "Active"}
     elif resource.plural == "services":

@@ -12,6 +12,7 @@ from cluster.api import Api, Options
 from cluster.certificates import authority, server_context
 from cluster.container import Starter
 from cluster.controls import Controls
+from cluster.device_plugins import DevicePlugins
 from cluster.faults import Faults, Request
 from cluster.garbage import GarbageCollector, QueueController, QuotaController
 from cluster.images import Image, python_image
@@ -70,6 +71,7 @@ class Cluster(Controls):
         self._kubelets = Kubelets(store, root, settings, starter)
         self._settings = settings
         self._nodes = NodeLifecycle(store, self._api)
+        self._device_plugins = DevicePlugins(store)
         logs = Logs(store, root, settings.lost_nodes)
         routes = Routes(
             store, self._api, self._rights, reading=self._reading, logs=logs, version=version
@@ -81,6 +83,7 @@ class Cluster(Controls):
             QuotaController(store),
             Scheduler(store, self._api),
             self._nodes,
+            self._device_plugins,
             self._kubelets,
             *([QueueController(store)] if kueue else []),
         ]

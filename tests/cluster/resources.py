@@ -46,6 +46,7 @@ BUILT_IN = (
     Resource("", "v1", "events", "Event", short=("ev",)),
     Resource("", "v1", "persistentvolumeclaims", "PersistentVolumeClaim", status=True),
     Resource("", "v1", "resourcequotas", "ResourceQuota", status=True, short=("quota",)),
+    Resource("apps", "v1", "daemonsets", "DaemonSet", status=True, short=("ds",)),
     Resource("batch", "v1", "jobs", "Job", status=True),
     Resource("networking.k8s.io", "v1", "networkpolicies", "NetworkPolicy", short=("netpol",)),
     Resource("coordination.k8s.io", "v1", "leases", "Lease"),

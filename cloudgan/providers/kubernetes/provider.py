@@ -30,7 +30,7 @@ STATE: Final = "cloudgan/state"
 STOPPED: Final = "stopped"
 _GONE_SECONDS: Final = 300.0
 _POLL_SECONDS: Final = 0.5
-_SHARED: Final = ("Namespace ", "ServiceAccount ")
+_SHARED: Final = ("Namespace ", "ServiceAccount ", "DaemonSet ")
 """Of all runs: made where missing, left alone otherwise."""
 
 
