@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import yaml
 
 from cloudgan import assets
+from cloudgan.core.labels import RUN
 from cloudgan.kubernetes.overlay import base, merged
 
 if TYPE_CHECKING:
@@ -101,8 +102,9 @@ def _fill_pod(template: dict[str, Any], plan: Plan) -> None:
     template["metadata"]["labels"] |= plan.labels().as_dict() | workers.pod_labels
     pod["subdomain"] = plan.run
     pod["terminationGracePeriodSeconds"] = workers.grace_seconds
-    if workers.node_selector:
-        pod["nodeSelector"] = dict(workers.node_selector)
+    selector = workers.node_selector | ({RUN: plan.run} if plan.rental else {})
+    if selector:
+        pod["nodeSelector"] = selector
     taints = [one.model_dump(exclude_none=True) for one in workers.tolerations]
     if taints:
         operators = [{"operator": "Equal" if "value" in one else "Exists"} | one for one in taints]
