@@ -89,6 +89,10 @@ class Rental(_Part):
         description="annotations of the pods' service account, by which a cloud knows it",
     )
     runtime: str | None = Field(default=None, description="of a TPU VM")
+    hosts: Count = Field(default=1, description="of one node: a large TPU slice has several")
+    notes: tuple[str, ...] = Field(
+        default=(), description="what to know before it is rented, such as that it is sold no more"
+    )
 
 
 class Workers(_Part):

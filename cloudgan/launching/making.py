@@ -58,10 +58,10 @@ class Maker:
 
     def _wait_until_ready(self, step: Step, plan: Plan, found: Thing | None) -> None:
         began, told = monotonic_seconds(), ""
-        is_pool = found is not None and found.nodes > 0
+        is_pool = False
         while found is None or found.state != "ready":
             if found is not None:
-                is_pool |= found.nodes > 0
+                is_pool |= found.node_type is not None  # it has no nodes yet while it waits for them
                 if found.state == "failed":
                     raise _failed(found, plan)
                 if found.state == "leaving":

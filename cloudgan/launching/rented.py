@@ -162,6 +162,9 @@ class RentedProvider:
     def nodes(self, run: str) -> tuple[Node, ...]:
         """Returns the run's machines, each with when it was up by the cluster's clock."""
         found = self._intents.read(run)
+        if found and not _is_in_cluster(found.plan):
+            inner = self._reached(found.plan)
+            return inner.nodes(run) if inner else ()
         api = self._cloud.cluster(found.plan) if found and found.plan.rental else None
         return nodes_of(api, run) if api else ()
 
@@ -193,6 +196,8 @@ class RentedProvider:
         """The cluster that cloudgan made for the run's place, when no run uses it any more."""
         plan = found.plan if found else None
         if plan is None or plan.rental is None or plan.rental.keep_cluster:
+            return ()
+        if not _is_in_cluster(plan):
             return ()
         if any(_uses_the_cluster_of(plan, self._intents.read(name)) for name in self._others(run)):
             return ()
@@ -246,9 +251,14 @@ class RentedProvider:
         return self._opened[plan.run]
 
 
+def _is_in_cluster(plan: Plan) -> bool:
+    return plan.rental is None or plan.rental.engine == CLUSTER
+
+
 def _uses_the_cluster_of(plan: Plan, other: Intent | None) -> bool:
     return (
         other is not None
+        and _is_in_cluster(other.plan)
         and other.state in ("starting", "started")
         and other.plan.place.cluster == plan.place.cluster
         and other.plan.place.region == plan.place.region

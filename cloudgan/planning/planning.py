@@ -164,6 +164,8 @@ def _warnings(plan: Plan) -> list[str]:
         )
     if plan.showers.records is None:
         found.append("nobody knows how many showers there are, so no epoch can be foretold")
+    if plan.rental is not None:
+        found += plan.rental.notes
     if len(plan.wheels) == 1:
         found.append(
             "the wheels of cloudgan's dependencies are not here yet: `deploy` fetches them"
