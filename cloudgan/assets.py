@@ -1,4 +1,4 @@
-"""Finds what people see at the top of the checkout: k8s/, deploy/ and the lock of what a pod needs.
+"""Finds what people see at the top of the checkout: k8s/, deploy/ and the locks of what workers need.
 
 A wheel carries them inside the package; an editable installation and a checkout have them beside it.
 """
@@ -9,7 +9,7 @@ from pathlib import Path
 
 from cloudgan.core.errors import ConfigError, UnknownNameError
 
-ROOTS = ("deploy", "k8s", "requirements/pod.txt")
+ROOTS = ("deploy", "k8s", "requirements/pod.txt", "requirements/tpu.txt")
 """What is an asset: folders and files of the checkout; pyproject.toml gives a wheel the same."""
 
 _PACKAGE = Path(__file__).parent

@@ -65,8 +65,8 @@ def deploy(
     assert launch is not None  # noqa: S101  the decorator gives it
     with shown_progress(as_json=json) as progress:
 
-        def wheels() -> tuple[Wheel, ...]:
-            return known_wheels() if dry_run else all_wheels(progress)
+        def wheels(accelerator: str | None) -> tuple[Wheel, ...]:
+            return known_wheels(accelerator) if dry_run else all_wheels(progress, accelerator)
 
         plan = planned(launch, rent, training, wheels)
         if dry_run:

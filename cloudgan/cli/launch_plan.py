@@ -45,7 +45,7 @@ def planned(
     flags: LaunchFlags,
     rent: RentFlags,
     training: tuple[dict[str, Any], str | None],
-    wheels: Callable[[], tuple[Wheel, ...]],
+    wheels: Callable[[str | None], tuple[Wheel, ...]],
 ) -> Plan:
     """Returns the plan of what was asked.
 
@@ -53,7 +53,7 @@ def planned(
         flags: Where and on what.
         rent: What is rented, where nodes are made for the run.
         training: What, as `training_flags` returns it.
-        wheels: Finds what pods without cloudgan in their image must install.
+        wheels: Finds what pods with such accelerators, without cloudgan in their image, must install.
 
     Raises:
         ConfigError: Something asked is not possible; nothing was started.
@@ -88,7 +88,7 @@ def planned(
         spent_usd=_spent(folder),
         price=price,
         max_usd_per_hour=rent.max_usd_per_hour,
-        wheels=wheels() if workers.image and not flags.image else (),
+        wheels=wheels(workers.accelerator) if workers.image and not flags.image else (),
     )
     if is_rented:
         asked = with_rental(asked, rent, has_own_image=flags.image is not None)

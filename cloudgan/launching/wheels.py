@@ -29,6 +29,9 @@ _MANYLINUX = re.compile(r"manylinux_2_(\d+)_(\w+)")
 _OLDEST_GLIBC = 5
 _NAMES_OF_GLIBC = {17: "manylinux2014", 12: "manylinux2010", 5: "manylinux1"}
 _HASH = re.compile(r"--hash=sha256:([0-9a-f]{64})")
+_PINNED = re.compile(r"^([a-z0-9][a-z0-9._-]*)==\S+.*(?:\n +--hash=.*)*\n", re.MULTILINE)
+GLIBC_OF_TPU = "manylinux_2_31_x86_64"
+"""What the wheels of libtpu need, of October 2026; images of Python have glibc 2.41."""
 
 
 def described(path: Path) -> Wheel:
@@ -153,6 +156,15 @@ def dependency_wheels(
         raise DataError(f"{folder}: cannot be written ({error.strerror})") from error
     write_whole(list_file, wheel_list(found).encode())
     return found
+
+
+def joined_lock(first: str, second: str) -> str:
+    """Returns what two locks pin; what both pin stands once, as the first has it.
+
+    Locks agree on versions, which a test of them makes sure of.
+    """
+    pinned = {found[1]: found[0] for text in (second, first) for found in _PINNED.finditer(text)}
+    return "".join(pinned[name] for name in sorted(pinned))
 
 
 def _kept(list_file: Path, allowed: set[str]) -> tuple[Wheel, ...]:

@@ -44,7 +44,7 @@ def user_folder(tmp_path, monkeypatch):
     monkeypatch.setenv("KUBECONFIG", str(tmp_path / "kubeconfig"))
     monkeypatch.setenv("USER", "marie@example.org")
     wheels = (Wheel(file_name="cloudgan-1.0-py3-none-any.whl", sha256="1" * 64, bytes=1000),)
-    monkeypatch.setattr("cloudgan.cli.plan.known_wheels", lambda: wheels)
-    monkeypatch.setattr("cloudgan.cli.deploy.known_wheels", lambda: wheels)
-    monkeypatch.setattr("cloudgan.cli.deploy.all_wheels", lambda _: wheels)
+    monkeypatch.setattr("cloudgan.cli.plan.known_wheels", lambda _: wheels)
+    monkeypatch.setattr("cloudgan.cli.deploy.known_wheels", lambda _: wheels)
+    monkeypatch.setattr("cloudgan.cli.deploy.all_wheels", lambda *_: wheels)
     return folder

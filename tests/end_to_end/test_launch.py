@@ -35,7 +35,7 @@ def test_a_run_survives_a_kill_here_and_an_eviction_there_with_the_same_weights(
     from cloudgan.launching.wheels import cache_folder, own_wheel
 
     # What cloudgan depends on is in the stand-in for TensorFlow's image; nothing is fetched here.
-    monkeypatch.setattr("cloudgan.cli.deploy.all_wheels", lambda _: (own_wheel(cache_folder()),))
+    monkeypatch.setattr("cloudgan.cli.deploy.all_wheels", lambda *_: (own_wheel(cache_folder()),))
     there = ("--provider=kubernetes", f"--store={BUCKET}", "--secrets=s3-login", "--cpus=1")
     flags = (f"--data={shards}", *TRAINED, *there, "--name=there", "--yes", "--json")
     evicting = threading.Thread(target=evict_in_the_middle, args=(cluster,))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import importlib.metadata
+import re
 import subprocess
 import sys
 import zipfile
@@ -15,7 +16,13 @@ import cloudgan
 from cloudgan import assets
 from cloudgan.core.errors import ConfigError, DataError
 from cloudgan.kubernetes.manifests import wheel_list
-from cloudgan.launching.wheels import dependency_wheels, described, object_name, own_wheel
+from cloudgan.launching.wheels import (
+    dependency_wheels,
+    described,
+    joined_lock,
+    object_name,
+    own_wheel,
+)
 
 
 @pytest.fixture(scope="module")
@@ -166,3 +173,14 @@ def test_a_folder_that_cannot_be_made_is_named(tmp_path):
     (tmp_path / "kept").write_text("a file")
     with pytest.raises(DataError, match="kept: cannot be written"):
         dependency_wheels("", folder=tmp_path / "kept")
+
+
+def test_workers_on_tpus_get_what_both_locks_pin_each_once():
+    pod, tpu = (assets.read_text(f"requirements/{name}.txt") for name in ("pod", "tpu"))
+    joined = joined_lock(pod, tpu)
+    names = re.findall(r"(?m)^([a-z0-9._-]+)==", joined)
+    assert names == sorted({*re.findall(r"(?m)^([a-z0-9._-]+)==", pod + tpu)})
+    assert {"tensorflow-tpu", "libtpu", "google-cloud-storage", "keras"} <= set(names)
+    assert joined_lock(pod, pod).count("--hash") == pod.count("--hash")
+    for line in joined.splitlines():
+        assert line in pod or line in tpu
