@@ -25,7 +25,10 @@ class Cloud(Protocol):
     """
 
     def identify(self) -> Mapping[str, str]:
-        """Returns who is logged in, for people, such as {"project": ..., "who": ...}."""
+        """Returns who is logged in, for people, such as {"project": ..., "who": ...}.
+
+        A key that is a placeholder's name, such as project of ``<project>``, has its value.
+        """
 
     def known(self, plan: Plan) -> Mapping[str, str]:
         """Returns what only the cloud knows, by placeholder, such as {"<project>": "lab-1"}.

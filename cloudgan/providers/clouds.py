@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
@@ -10,7 +11,7 @@ from cloudgan.core.errors import ConfigError, UnknownNameError
 from cloudgan.core.plan import CLOUDS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from cloudgan.core.plan import Place, Plan, Rental, Step, Workers
     from cloudgan.core.price_row import Market
@@ -69,6 +70,40 @@ class CloudRules(Protocol):
         In this order: the bucket, the intent (at the store), the cluster, the pool, and what the
         cluster needs for its accelerators.
         """
+
+    def setup_steps(self, place: Place) -> tuple[Step, ...]:
+        """Returns what an account needs once in a region, whichever run comes; pure.
+
+        Bucket, identities and their rights, in the order in which they are made. No run owns them:
+        they carry the label ``cloudgan-shared``, or the prefix ``cloudgan-`` where they can carry
+        none. `Cloud.things` lists them with a rank of 60 at least, `Cloud.delete` removes them.
+        """
+
+
+HOME_REGIONS: Mapping[str, str] = {"aws": "us-east-1", "azure": "eastus", "gcp": "us-central1"}
+"""A region for questions that are the same in all of them, such as what exists."""
+
+_ZONES = {"aws": r"(?<=[0-9])[a-z]$", "azure": r"-[0-9]$", "gcp": r"-[a-z]$"}
+"""What a zone's name has after that of its region, such as a in us-east-1a."""
+
+
+def region_of(provider: str, where: str) -> str:
+    """Returns the region of a zone; a region as it is."""
+    return re.sub(_ZONES[provider], "", where)
+
+
+def of_login(place: Place, who: Mapping[str, str]) -> Place:
+    """Returns a place with what a login told of itself for its placeholders.
+
+    Args:
+        place: Such as one of project ``<project>``.
+        who: As `Cloud.identify` tells it, such as {"project": "lab-1"}.
+    """
+    told = {
+        key: next((who[name] for name in who if value == f"<{name}>"), value)
+        for key, value in place.model_dump().items()
+    }
+    return place.model_validate(told)
 
 
 _MODULES = {name: f"cloudgan.providers.{name}.requests" for name in CLOUDS}
