@@ -135,6 +135,11 @@ class Where(NamedTuple):
     provider: str | None = None
     context: str | None = None
     namespace: str | None = None
+    project: str | None = None
+    profile: str | None = None
+    subscription: str | None = None
+    region: str | None = None
+    store: str | None = None
 
 
 REMEMBERED = Where()
@@ -146,6 +151,11 @@ def where_flags(
     provider: ProviderFlag | None = None,
     context: str | None = None,
     namespace: str | None = None,
+    project: str | None = None,
+    profile: str | None = None,
+    subscription: str | None = None,
+    region: str | None = None,
+    store: str | None = None,
 ) -> Where:
     """Returns where a run is said to be.
 
@@ -153,8 +163,13 @@ def where_flags(
         provider: Where the run is, when it was started elsewhere.
         context: Of the kubeconfig, likewise.
         namespace: Of the cluster, likewise.
+        project: Of Google Cloud, likewise. Default: that of your login.
+        profile: Of AWS' own files, likewise.
+        subscription: Of Azure, likewise. Default: that of your login.
+        region: Of the cloud, likewise. Default: every one that has something of cloudgan's.
+        store: Of the run, likewise, where it is not the account's own bucket.
     """
-    return Where(provider, context, namespace)
+    return Where(provider, context, namespace, project, profile, subscription, region, store)
 
 
 def _accelerator(text: str | None) -> tuple[str, int] | None:

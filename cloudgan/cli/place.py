@@ -6,10 +6,11 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from cloudgan.cli.launch_flags import REMEMBERED, Where
 from cloudgan.core import plan as plans
 from cloudgan.core.errors import ConfigError, UnknownNameError
 from cloudgan.core.labels import checked_name
-from cloudgan.core.plan import Place
+from cloudgan.core.plan import CLOUDS, Place
 from cloudgan.run_folder import RunFolder
 
 if TYPE_CHECKING:
@@ -87,39 +88,32 @@ def find_place(
 
 
 def find_run(
-    name: str,
-    *,
-    provider: str | None = None,
-    context: str | None = None,
-    namespace: str | None = None,
-    say: Callable[[str], None] = lambda _: None,
+    name: str, *, say: Callable[[str], None] = lambda _: None, **where: str | None
 ) -> tuple[Plan, Provider]:
     """Finds a run: as flags say, else as its folder here remembers.
 
     Args:
         name: Of the run, or its folder.
-        provider: Where it is; None: look into runs/NAME.
-        context: Of the kubeconfig.
-        namespace: Of the cluster.
         say: Is told when a cluster is away.
+        where: It is said to be, as `where_flags` returns it; nothing: look into runs/NAME.
 
     Raises:
         ConfigError: No such run is known; says how to name its place.
     """
     run = checked_name(Path(name).name)
+    said = Where(**where)
     remembered = RUNS / run / plans.FILE_NAME
-    if provider is None and context is None and namespace is None and remembered.exists():
+    if said == REMEMBERED and remembered.exists():
         plan = plans.read(remembered)
         return plan, open_provider(plan.place, say, store=plan.store)
-    if provider is None and context is None and namespace is None:
-        known = [path.parent.name for path in RUNS.glob(f"*/{plans.FILE_NAME}")]
-        if known:
-            raise UnknownNameError("run", run, known)
-        raise ConfigError(
-            f"no run {run} was started from this folder; where is it? Give --provider=kubernetes"
-            " with --context and --namespace, or go to the folder that holds runs/"
-        )
-    place = find_place(provider or "kubernetes", context, namespace)
+    if said == REMEMBERED:
+        raise _unknown(run)
+    if said.provider in CLOUDS:
+        from cloudgan.cli.rented_place import find_rented
+
+        return find_rented(run, said, say)
+    _check_fit(said)
+    place = find_place(said.provider or "kubernetes", said.context, said.namespace)
     opened = open_provider(place, say)
     found = opened.intent(run)
     if found is None:
@@ -131,6 +125,26 @@ def find_run(
         return found, opened
     # The context that reaches the cluster from here, which may be called otherwise elsewhere.
     return found.model_copy(update={"place": place}), opened
+
+
+def _unknown(run: str) -> ConfigError:
+    known = [path.parent.name for path in RUNS.glob(f"*/{plans.FILE_NAME}")]
+    if known:
+        return UnknownNameError("run", run, known)
+    return ConfigError(
+        f"no run {run} was started from this folder; where is it? Give --provider=gcp, aws or"
+        " azure, or --provider=kubernetes with --context and --namespace, or go to the folder that"
+        " holds runs/"
+    )
+
+
+def _check_fit(said: Where) -> None:
+    ours = ("project", "profile", "subscription", "region", "store")
+    given = [f"--{name}" for name in ours if getattr(said, name)]
+    if given:
+        raise ConfigError(
+            f"{' and '.join(given)} tell of a cloud: add --provider={', '.join(CLOUDS)}"
+        )
 
 
 def resolved(plan: Plan, say: Callable[[str], None]) -> Plan:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
 
+from auditing.cloud_double import installed
 from cloudgan.core.plan import Wheel
 
 if TYPE_CHECKING:
@@ -26,6 +27,12 @@ def small_demo(tmp_path_factory, run_cloudgan):
     run = tmp_path_factory.mktemp("runs") / "small"
     done = run_cloudgan("demo", f"--run={run}", "--showers=200", "--max_steps=20", "--json")
     return SmallDemo(run, json.loads(done.stdout))
+
+
+@pytest.fixture
+def cloud(monkeypatch, tmp_path):
+    """Google Cloud in memory."""
+    return installed(monkeypatch, tmp_path)
 
 
 @pytest.fixture

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import pytest
 
+from auditing.cloud_double import PROJECT, REGION, RulesDouble
 from cloudgan.cli import place
 from cloudgan.cli.place import find_place, find_run, folder_of
 from cloudgan.core import plan as plans
 from cloudgan.core.errors import ConfigError, UnknownNameError
-from cloudgan.core.plan import Place
+from cloudgan.core.plan import Place, Rental
+from cloudgan.launching.intents import Intents
 from cloudgan.providers.local.provider import LocalProvider
+from cloudgan.stores.folder import FolderStore
 
 
 class Elsewhere:
@@ -91,3 +94,54 @@ def test_a_place_is_found_without_speaking_to_it(user_folder):
 def test_a_namespace_that_can_be_none_is_refused(user_folder, namespace):
     with pytest.raises(ConfigError, match="--namespace="):
         find_place("kubernetes", "lab", namespace)
+
+
+def rented(plan_of, folder, name="gan", region=REGION):
+    place = RulesDouble(folder / "buckets").place(PROJECT, region, None, None)
+    rental = Rental(node_type="n1-standard-8+1xT4", market="spot", pool=name)
+    return plan_of(
+        name=name,
+        place=place.model_dump(),
+        store=RulesDouble(folder / "buckets").store(place),
+        rental=rental,
+        requests=lambda plan: (),
+    )
+
+
+@pytest.mark.parametrize("flags", [{}, {"region": "europe-west4"}, {"project": PROJECT}])
+def test_a_rented_run_is_found_by_its_intent_from_any_machine(
+    user_folder, cloud, plan_of, tmp_path, flags
+):
+    plan = rented(plan_of, tmp_path, region="europe-west4")
+    Intents(FolderStore.from_url(plan.store), "another machine").write(plan, "started")
+    cloud.add("bucket", "cloudgan-lab-1-us-central1")
+    cloud.add("pool", "cloudgan/gan", "gan", region="europe-west4-b")
+    found, provider = find_run("gan", provider="gcp", **flags)
+    assert found == plan
+    assert provider.intent("gan") == plan
+
+
+def test_a_rented_run_with_a_store_of_its_own_is_found_by_that(
+    user_folder, cloud, plan_of, tmp_path
+):
+    plan = rented(plan_of, tmp_path)
+    own = str(tmp_path / "own")
+    plan = plan.model_copy(update={"store": own})
+    Intents(FolderStore.from_url(own), "another machine").write(plan, "started")
+    with pytest.raises(ConfigError, match=r"no run gan in gcp.*--store"):
+        find_run("gan", provider="gcp")
+    assert find_run("gan", provider="gcp", store=own)[0] == plan
+
+
+def test_an_unknown_rented_run_is_refused_with_those_that_are_there(
+    user_folder, cloud, plan_of, tmp_path
+):
+    plan = rented(plan_of, tmp_path)
+    Intents(FolderStore.from_url(plan.store), "another machine").write(plan, "started")
+    with pytest.raises(UnknownNameError, match=r"run in gcp 'gam'\. Did you mean 'gan'"):
+        find_run("gam", provider="gcp")
+
+
+def test_an_account_without_a_cloud_is_refused(user_folder):
+    with pytest.raises(ConfigError, match="--project and --region tell of a cloud: add --provider"):
+        find_run("gan", project="lab-1", region="us-central1")

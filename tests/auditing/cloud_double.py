@@ -1,0 +1,240 @@
+"""A cloud in memory, and what is true of it without asking: for what is generic over the clouds.
+
+It fulfils `launching.cloud.Cloud` and `providers.clouds.CloudRules`. Tests let it stand where the
+modules of a cloud are imported; nothing of the product is patched.
+"""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import replace
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+from cloudgan.core.errors import CredentialsError, LaunchError
+from cloudgan.core.labels import RUN, SHARED
+from cloudgan.core.plan import Place, Plan, Rental, Step, Workers
+from cloudgan.launching.cloud import Finding, Thing
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from pathlib import Path
+
+    from cloudgan.providers.clouds import Wanted
+
+PROJECT, REGION = "lab-1", "us-central1"
+KINDS = {"bucket": 70, "identity": 65, "cluster": 60, "pool": 10}
+
+
+class CloudDouble:
+    """One account.
+
+    Attributes:
+        there: What exists, by name.
+        findings: What `check` tells.
+        api: Of every cluster; None: none answers.
+        deleted: Names, in the order in which they went.
+        refuses: A deletion of such a name is refused so often.
+        nobody: Whether no login is found.
+        lingers: So many looks see a thing that is being deleted.
+        sees: Is told each thing that is made.
+    """
+
+    def __init__(self) -> None:
+        self.there: dict[str, Thing] = {}
+        self.findings: tuple[Finding, ...] = (Finding("login", "ok", "marie in project lab-1"),)
+        self.api: Any = None
+        self.deleted: list[str] = []
+        self.refuses: dict[str, int] = {}
+        self.nobody = False
+        self.lingers = 0
+        self.asked: list[tuple[str, ...]] = []
+        self.sees: Callable[[Step], None] = lambda step: None
+
+    def add(self, kind: str, name: str, run: str | None = None, **more: Any) -> Thing:
+        """Puts a thing there, with the labels of a run or as one of all runs."""
+        labels = {RUN: run} if run else {SHARED: kind}
+        labels |= more.pop("labels", {})
+        known = {"region": REGION, "rank": KINDS[kind], "labels": labels} | more
+        thing = Thing(kind=kind, name=name, **({"state": "ready"} | known))
+        self.there[name] = thing
+        return thing
+
+    def identify(self) -> Mapping[str, str]:
+        if self.nobody:
+            raise CredentialsError(
+                "Google Cloud: no login was found; type: gcloud auth application-default login"
+            )
+        return {"project": PROJECT, "who": "marie@example.org"}
+
+    def known(self, plan: Plan) -> Mapping[str, str]:
+        self.identify()
+        return {"<project>": PROJECT, "<zone>": f"{REGION}-a"}
+
+    def check(self, plan: Plan | None, region: str | None = None) -> tuple[Finding, ...]:
+        self.identify()
+        self.asked.append(("check", plan.run if plan else "", region or ""))
+        return self.findings
+
+    def find(self, step: Step) -> Thing | None:
+        return self.there.get(step.find or "")
+
+    def create(self, step: Step) -> None:
+        body: Any = step.body
+        self.asked.append(("create", step.ensure))
+        self.sees(step)
+        self.there[str(step.find)] = Thing(
+            state="ready", rank=KINDS[body["kind"]], name=str(step.find), **body
+        )
+
+    def things(self, run: str | None = None) -> tuple[Thing, ...]:
+        self.identify()
+        return tuple(
+            thing for thing in self.there.values() if run is None or thing.labels.get(RUN) == run
+        )
+
+    def delete(self, thing: Thing) -> None:
+        if self.refuses.get(thing.name, 0) > 0:
+            self.refuses[thing.name] -= 1
+            raise LaunchError("another operation runs on this cluster")
+        now = self.there.get(thing.name)
+        if now is None or now.state == "leaving":
+            return
+        self.there[thing.name] = replace(now, state="leaving")
+        self.deleted.append(thing.name)
+
+    def look(self, thing: Thing) -> Thing | None:
+        now = self.there.get(thing.name)
+        if now is not None and now.state == "leaving":
+            self.lingers -= 1
+            if self.lingers < 0:
+                del self.there[thing.name]
+        return self.there.get(thing.name)
+
+    def cluster(self, plan: Plan) -> Any:
+        has_any = any(one.kind == "cluster" for one in self.there.values())
+        return self.api if has_any else None
+
+
+class RulesDouble:
+    """A cloud whose bucket is a folder of the test."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def place(
+        self, account: str | None, region: str, zone: str | None, cluster: str | None
+    ) -> Place:
+        return Place(
+            provider="gcp",
+            account=account or "<project>",
+            region=region,
+            zone=zone or "<zone>",
+            cluster=cluster or "cloudgan",
+        )
+
+    def rental(self, wanted: Wanted) -> Rental:
+        return Rental(
+            node_type=wanted.node_type,
+            market=wanted.market,
+            pool=wanted.run,
+            keep_cluster=wanted.keep_cluster,
+        )
+
+    def workers(self, workers: Workers, rental: Rental) -> Workers:
+        return workers
+
+    def store(self, place: Place) -> str:
+        return f"{self._folder}/cloudgan-{place.account}-{place.region}"
+
+    def steps(self, plan: Plan) -> tuple[Step, ...]:
+        intent = Step(
+            ensure=f"intent of run {plan.run}",
+            method="PUT",
+            path=f"{plan.store}/runs/{plan.run}/intent/",
+            at="store",
+        )
+        assert plan.rental is not None
+        cluster = _step("cluster", "cloudgan", plan.place, fee="GKE standard")
+        pool = _step(
+            "pool",
+            f"cloudgan/{plan.rental.pool}",
+            plan.place,
+            labels=plan.labels().as_dict(),
+            parent="cloudgan",
+            node_type=plan.rental.node_type,
+            market=plan.rental.market,
+            nodes=plan.workers.nodes,
+        )
+        return (self.setup_steps(plan.place)[0], intent, cluster, pool)
+
+    def setup_steps(self, place: Place) -> tuple[Step, ...]:
+        return (
+            _step("bucket", f"cloudgan-{place.account}-{place.region}", place, is_free=True),
+            _step("identity", "cloudgan-pods", place, is_free=True),
+        )
+
+
+def _step(kind: str, name: str, place: Place, **more: Any) -> Step:
+    known = {"kind": kind, "region": place.region, "labels": {SHARED: kind}}
+    return Step(
+        ensure=f"{kind} {name}",
+        method="POST",
+        path=f"https://cloud.example/{kind}s",
+        at="cloud",
+        find=name,
+        body=known | more,
+    )
+
+
+def modules(cloud: CloudDouble, folder: Path) -> dict[str, ModuleType]:
+    """What stands where the modules of Google Cloud are imported, by their names."""
+    found = RulesDouble(folder)
+    pure, client = ModuleType("requests of a double"), ModuleType("client of a double")
+    for name in ("place", "rental", "workers", "store", "steps", "setup_steps"):
+        setattr(pure, name, getattr(found, name))
+
+    class GcpCloud:
+        @staticmethod
+        def open(place: Place, say: Callable[[str], None]) -> CloudDouble:
+            cloud.identify()
+            return cloud
+
+    client.GcpCloud = GcpCloud  # type: ignore[attr-defined]
+    return {"cloudgan.providers.gcp.requests": pure, "cloudgan.providers.gcp.cloud": client}
+
+
+def installed(monkeypatch: Any, folder: Path) -> CloudDouble:
+    """Lets a double stand for Google Cloud; its buckets are in ``folder/buckets``."""
+    double = CloudDouble()
+    for name, module in modules(double, folder / "buckets").items():
+        monkeypatch.setitem(sys.modules, name, module)
+    return double
+
+
+class JobDouble:
+    """The API of a cluster on which a run's Job is, or not.
+
+    Attributes:
+        active: Runs whose Job has a pod that runs.
+    """
+
+    def __init__(self, *active: str) -> None:
+        self.active = set(active)
+
+    def get(self, path: str) -> dict[str, Any] | None:
+        run = path.rpartition("/")[2]
+        if "/jobs/" not in path or run not in self.active:
+            return None
+        return {
+            "metadata": {"name": run, "creationTimestamp": "2026-11-21T12:00:00Z"},
+            "spec": {"completions": 1, "parallelism": 1},
+            "status": {"active": 1, "startTime": "2026-11-21T12:00:00Z"},
+        }
+
+    def list(self, path: str, selector: str = "") -> dict[str, Any]:
+        return {"items": [], "metadata": {}}
+
+    def delete(self, path: str) -> bool:
+        self.active.discard(path.rpartition("/")[2])
+        return False
