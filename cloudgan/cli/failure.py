@@ -35,18 +35,19 @@ class Failure:
 
     message: str
     exit_code: int
+    is_told: bool = False
 
     def tell(self, *, as_json: bool) -> None:
         """Says it on standard error, and to programs on standard output."""
         print(f"cloudgan: {self.message}", file=sys.stderr)
-        if as_json:
+        if as_json and not self.is_told:
             print(json.dumps({"error": self.message, "exit_code": self.exit_code}))
 
 
 def explain(error: BaseException) -> Failure:
     """Returns `error` in words; of one that nobody foresaw, the traceback is kept in a file."""
     if isinstance(error, CloudganError):
-        return Failure(str(error), error.exit_code)
+        return Failure(str(error), error.exit_code, error.is_told)
     if isinstance(error, KeyboardInterrupt):
         return Failure("stopped by Ctrl-C", 130)
     if isinstance(error, ModuleNotFoundError):

@@ -25,6 +25,7 @@ PROGRAM = Program(
         "validate": "cloudgan.cli.validate:validate",
         "cost": "cloudgan.cli.cost:cost",
         "offers": "cloudgan.cli.offers:offers",
+        "check": "cloudgan.cli.check:check",
         "compare": "cloudgan.cli.compare:compare",
         "prices": "cloudgan.cli.prices:prices",
         "plan": "cloudgan.cli.plan:plan",

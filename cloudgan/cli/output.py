@@ -12,6 +12,7 @@ from cloudgan.core.progress import Silent
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
+    from cloudgan.core.errors import CloudganError
     from cloudgan.core.progress import Progress
 
 
@@ -27,6 +28,15 @@ def show(result: Mapping[str, Any], *, as_json: bool) -> None:
 def show_json(result: Mapping[str, Any]) -> None:
     """Prints one JSON object."""
     print(json.dumps(result, indent=2, allow_nan=False))
+
+
+def shown_after(error: CloudganError, *, as_json: bool) -> CloudganError:
+    """Returns an error that ends a command whose result is on standard output already.
+
+    With --json that result is the one object there: programs read no second one behind it.
+    """
+    error.is_told = as_json
+    return error
 
 
 def _lines(result: Mapping[str, Any], depth: int) -> Iterator[str]:

@@ -10,6 +10,7 @@ CloudganError (1)
         CapacityError (5)      no machine of this kind is to be had there
     BudgetError (6)
     VerdictError (7)           a physics gate that was asked for failed
+    LeftBehindError (4)        something bills that no run needs
     ConfirmationError (3)      nobody was there to say yes
     Interrupted (130)          Ctrl-C; what was done so far is kept
     TryAgain (75)              a worker was told to stop and saved its state, or lost another one
@@ -29,6 +30,8 @@ class CloudganError(Exception):
     """Base of every error raised on purpose; the command line prints it without a traceback."""
 
     exit_code = 1
+    is_told = False
+    """Whether the JSON that was asked for tells it already."""
 
 
 class ConfigError(CloudganError):
@@ -96,6 +99,12 @@ class VerdictError(CloudganError):
     """A physics gate that was asked for failed."""
 
     exit_code = 7
+
+
+class LeftBehindError(CloudganError):
+    """Something bills, or lies about, that no run needs."""
+
+    exit_code = 4
 
 
 class ConfirmationError(CloudganError):

@@ -106,3 +106,33 @@ def kubeconfig() -> str:
 def user_name() -> str:
     """Returns who is logged in on this machine, as its environment says."""
     return variable("USER") or variable("LOGNAME") or variable("USERNAME") or "unknown"
+
+
+_NO_METADATA_SERVER = {
+    "NO_GCE_CHECK": "true",  # of google-auth, read when it is imported
+    "AWS_EC2_METADATA_DISABLED": "true",  # of botocore
+    "CLOUDGAN_NO_METADATA_SERVER": "true",  # azure-identity has no variable for it
+}
+_ASK_METADATA_SERVER = (
+    "GCE_METADATA_HOST",
+    "AWS_EC2_METADATA_SERVICE_ENDPOINT",
+    "IDENTITY_ENDPOINT",
+)
+
+
+def names_metadata_server() -> bool | None:
+    """Whether the environment says that there is, or is not, one that gives this machine a login."""
+    if any(map(variable, _ASK_METADATA_SERVER)):
+        return True
+    return False if all(map(is_on, ("NO_GCE_CHECK", "AWS_EC2_METADATA_DISABLED"))) else None
+
+
+def forget_metadata_servers() -> None:
+    """Keeps SDKs from waiting for a metadata server where there is none; before they are imported."""
+    for name, value in _NO_METADATA_SERVER.items():
+        os.environ.setdefault(name, value)
+
+
+def may_ask_metadata_server() -> bool:
+    """Whether a login may come from a metadata server, as it does on a cloud's own machines."""
+    return not is_on("CLOUDGAN_NO_METADATA_SERVER")

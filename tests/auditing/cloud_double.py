@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from pathlib import Path
 
+    from cloudgan.core.plan import CloudName
     from cloudgan.providers.clouds import Wanted
 
 PROJECT, REGION = "lab-1", "us-central1"
@@ -119,14 +120,14 @@ class CloudDouble:
 class RulesDouble:
     """A cloud whose bucket is a folder of the test."""
 
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
+    def __init__(self, folder: Path, provider: CloudName = "gcp") -> None:
+        self._folder, self._provider = folder, provider
 
     def place(
         self, account: str | None, region: str, zone: str | None, cluster: str | None
     ) -> Place:
         return Place(
-            provider="gcp",
+            provider=self._provider,
             account=account or "<project>",
             region=region,
             zone=zone or "<zone>",
@@ -187,29 +188,23 @@ def _step(kind: str, name: str, place: Place, **more: Any) -> Step:
     )
 
 
-def modules(cloud: CloudDouble, folder: Path) -> dict[str, ModuleType]:
-    """What stands where the modules of Google Cloud are imported, by their names."""
-    found = RulesDouble(folder)
+def installed(monkeypatch: Any, folder: Path, provider: CloudName = "gcp") -> CloudDouble:
+    """Lets a double stand for a cloud; its buckets are in ``folder/buckets``."""
+    cloud, found = CloudDouble(), RulesDouble(folder / "buckets", provider)
     pure, client = ModuleType("requests of a double"), ModuleType("client of a double")
     for name in ("place", "rental", "workers", "store", "steps", "setup_steps"):
         setattr(pure, name, getattr(found, name))
 
-    class GcpCloud:
+    class Client:
         @staticmethod
         def open(place: Place, say: Callable[[str], None]) -> CloudDouble:
             cloud.identify()
             return cloud
 
-    client.GcpCloud = GcpCloud  # type: ignore[attr-defined]
-    return {"cloudgan.providers.gcp.requests": pure, "cloudgan.providers.gcp.cloud": client}
-
-
-def installed(monkeypatch: Any, folder: Path) -> CloudDouble:
-    """Lets a double stand for Google Cloud; its buckets are in ``folder/buckets``."""
-    double = CloudDouble()
-    for name, module in modules(double, folder / "buckets").items():
-        monkeypatch.setitem(sys.modules, name, module)
-    return double
+    setattr(client, {"aws": "AwsCloud", "azure": "AzureCloud", "gcp": "GcpCloud"}[provider], Client)
+    monkeypatch.setitem(sys.modules, f"cloudgan.providers.{provider}.requests", pure)
+    monkeypatch.setitem(sys.modules, f"cloudgan.providers.{provider}.cloud", client)
+    return cloud
 
 
 class JobDouble:
