@@ -82,7 +82,7 @@ def _plan(name: str, asked: dict[str, Any], rent: RentFlags) -> Plan | PlanError
         return PlanError(f"--as={asked['as_']} is an offer of another cloud")
     try:
         flags = launch_flags(provider=name, name="check", **asked)  # type: ignore[arg-type]
-        return planned(flags, rent, ({}, None), lambda: ())
+        return planned(flags, rent, ({}, None), lambda _: ())
     except PlanError as error:
         return error
 

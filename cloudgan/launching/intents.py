@@ -16,7 +16,7 @@ from cloudgan.core.clock import utc_moment
 from cloudgan.core.errors import ConfigError
 from cloudgan.core.plan import Plan
 from cloudgan.core.price_row import Text
-from cloudgan.stores import ObjectExistsError
+from cloudgan.stores import BucketMissingError, ObjectExistsError
 
 if TYPE_CHECKING:
     from cloudgan.stores import Store
@@ -68,7 +68,7 @@ class Intents:
         Raises:
             ConfigError: Another version of cloudgan wrote it.
         """
-        names = self.store.list(f"runs/{run}/{_FOLDER}/")
+        names = self._names(f"runs/{run}/{_FOLDER}/")
         if not names:
             return None
         try:
@@ -117,8 +117,14 @@ class Intents:
 
     def runs(self) -> tuple[str, ...]:
         """Returns the names of all runs that ever were in this store."""
-        names = [name.split("/") for name in self.store.list("runs/")]
+        names = [name.split("/") for name in self._names("runs/")]
         return tuple(sorted({parts[1] for parts in names if parts[2:3] == [_FOLDER]}))
+
+    def _names(self, prefix: str) -> tuple[str, ...]:
+        try:
+            return self.store.list(prefix)
+        except BucketMissingError:
+            return ()  # made by the first run
 
     def _refuse_held(self, before: Intent | None, now: dt.datetime) -> None:
         if before is None or before.lease_until is None or before.holder == self.holder:

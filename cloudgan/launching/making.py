@@ -61,7 +61,9 @@ class Maker:
         is_pool = False
         while found is None or found.state != "ready":
             if found is not None:
-                is_pool |= found.node_type is not None  # it has no nodes yet while it waits for them
+                is_pool |= (
+                    found.node_type is not None
+                )  # it has no nodes yet while it waits for them
                 if found.state == "failed":
                     raise _failed(found, plan)
                 if found.state == "leaving":

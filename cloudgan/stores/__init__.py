@@ -3,6 +3,19 @@
 from __future__ import annotations
 
 from cloudgan.stores.opening import open_store
-from cloudgan.stores.store import ObjectExistsError, ObjectMissingError, Store, StoreError
+from cloudgan.stores.store import (
+    BucketMissingError,
+    ObjectExistsError,
+    ObjectMissingError,
+    Store,
+    StoreError,
+)
 
-__all__ = ["ObjectExistsError", "ObjectMissingError", "Store", "StoreError", "open_store"]
+__all__ = [
+    "BucketMissingError",
+    "ObjectExistsError",
+    "ObjectMissingError",
+    "Store",
+    "StoreError",
+    "open_store",
+]

@@ -14,7 +14,13 @@ from cloudgan.core.errors import CloudganError, ConfigError, CredentialsError
 from cloudgan.core.settings import variable
 from cloudgan.stores.address import Address, key
 from cloudgan.stores.content import opened
-from cloudgan.stores.store import ObjectExistsError, ObjectMissingError, StoreError, checked
+from cloudgan.stores.store import (
+    BucketMissingError,
+    ObjectExistsError,
+    ObjectMissingError,
+    StoreError,
+    checked,
+)
 from cloudgan.stores.whole_file import whole_file
 
 if TYPE_CHECKING:
@@ -144,7 +150,7 @@ class AzureStore:
     def _translated(self, where: str, error: found.HttpResponseError) -> CloudganError:
         code = getattr(error, "error_code", None)
         if code == "ContainerNotFound":
-            return ConfigError(
+            return BucketMissingError(
                 f"{where}: there is no container {self._name!r}; create it or correct it"
             )
         if error.status_code == 404:  # noqa: PLR2004  HTTP's own number

@@ -14,10 +14,16 @@ from google.cloud import storage
 from google.cloud.storage import exceptions as transfer
 from google.cloud.storage.retry import DEFAULT_RETRY
 
-from cloudgan.core.errors import CloudganError, ConfigError, CredentialsError
+from cloudgan.core.errors import CloudganError, CredentialsError
 from cloudgan.stores.address import Address, key
 from cloudgan.stores.content import opened
-from cloudgan.stores.store import ObjectExistsError, ObjectMissingError, StoreError, checked
+from cloudgan.stores.store import (
+    BucketMissingError,
+    ObjectExistsError,
+    ObjectMissingError,
+    StoreError,
+    checked,
+)
 from cloudgan.stores.whole_file import whole_file
 
 if TYPE_CHECKING:
@@ -135,7 +141,7 @@ class GcsStore:
         try:
             list(self._client.list_blobs(self._name, max_results=1, **self._how))
         except found.NotFound:
-            return ConfigError(
+            return BucketMissingError(
                 f"{where}: there is no bucket {self._name!r}; create it or correct it"
             )
         except (found.GoogleAPIError, requests.exceptions.RequestException):

@@ -14,7 +14,13 @@ import botocore.exceptions as found
 from cloudgan.core.errors import CloudganError, ConfigError, CredentialsError
 from cloudgan.stores.address import Address, key
 from cloudgan.stores.content import opened
-from cloudgan.stores.store import ObjectExistsError, ObjectMissingError, StoreError, checked
+from cloudgan.stores.store import (
+    BucketMissingError,
+    ObjectExistsError,
+    ObjectMissingError,
+    StoreError,
+    checked,
+)
 from cloudgan.stores.whole_file import whole_file
 
 if TYPE_CHECKING:
@@ -160,7 +166,7 @@ class S3Store:
     def _translated(self, where: str, error: found.ClientError) -> CloudganError:
         code = error.response["Error"]["Code"]
         if code == "NoSuchBucket":
-            return ConfigError(
+            return BucketMissingError(
                 f"{where}: there is no bucket {self._bucket!r}; create it or correct it"
             )
         if code in ("NoSuchKey", "404"):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol
 
-from cloudgan.core.errors import CloudganError
+from cloudgan.core.errors import CloudganError, ConfigError
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -12,6 +12,10 @@ if TYPE_CHECKING:
 
 class StoreError(CloudganError):
     """A store could not do what was asked; the message names it, the object and the reason."""
+
+
+class BucketMissingError(ConfigError):
+    """There is no bucket, or container, of this name."""
 
 
 class ObjectMissingError(StoreError):
@@ -25,7 +29,7 @@ class ObjectExistsError(StoreError):
 class Store(Protocol):
     """Objects under names such as ``checkpoints/step-000000100.npz``; names are relative to `url`.
 
-    All methods raise `ConfigError` where the bucket does not exist, `CredentialsError` where the
+    All methods raise `BucketMissingError` where the bucket does not exist, `CredentialsError` where the
     login is missing or may not do this, and `StoreError` for anything else that fails; they try
     again on passing failures, but not for longer than about a minute.
     """

@@ -11,6 +11,7 @@ import pytest
 from cloudgan.core.errors import ConfigError
 from cloudgan.launching import intents
 from cloudgan.launching.intents import Intents
+from cloudgan.stores import BucketMissingError
 from cloudgan.stores.folder import FolderStore
 
 NOON = dt.datetime(2026, 11, 21, 12, tzinfo=dt.UTC)
@@ -35,6 +36,16 @@ def mine(tmp_path, clock):
 def test_a_run_that_nobody_meant_has_no_intent(mine):
     assert mine.read("gan") is None
     assert mine.runs() == ()
+
+
+def test_a_bucket_that_is_not_there_yet_has_no_intents(mine):
+    class NoBucket(FolderStore):
+        def list(self, prefix=""):
+            raise BucketMissingError("there is no bucket 'physics'")
+
+    first = replace(mine, store=NoBucket(mine.store.url))
+    assert first.read("gan") is None
+    assert first.runs() == ()
 
 
 def test_each_change_is_kept_and_the_newest_counts(mine, plan_of):
