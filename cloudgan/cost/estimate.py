@@ -30,10 +30,6 @@ class RunTimes:
         measured_on: The machine, in words.
         epochs: How many epochs were begun and count.
         steady_epoch_seconds: Median training time of the epochs after the tracing one.
-        first_epochs_seconds: Training in epochs that traced: one for each process.
-        later_epochs_seconds: Training in all others.
-        validation_seconds: All of it.
-        checkpoint_seconds: All of it.
         program_seconds: From start to end, all processes; None where one did not say its end.
         showers_per_second: Median over the epochs, without first calls.
     """
@@ -41,10 +37,6 @@ class RunTimes:
     measured_on: str
     epochs: int
     steady_epoch_seconds: float | None
-    first_epochs_seconds: float | None
-    later_epochs_seconds: float | None
-    validation_seconds: float | None
-    checkpoint_seconds: float | None
     program_seconds: float | None
     showers_per_second: float | None
 
@@ -52,16 +44,10 @@ class RunTimes:
 def run_times(record: RunRecord) -> RunTimes:
     """Takes the times out of a record."""
     epochs, started = record.epochs(), record.started()
-    first = [epoch.train_seconds for epoch in epochs if epoch.first]
-    later = [epoch.train_seconds for epoch in epochs if not epoch.first]
     return RunTimes(
         measured_on=started.hardware.describe() if started else "an unknown machine",
         epochs=len(epochs),
         steady_epoch_seconds=record.steady_epoch_seconds(),
-        first_epochs_seconds=sum(first) if first else None,
-        later_epochs_seconds=sum(later) if epochs else None,
-        validation_seconds=sum(e.validation_seconds for e in epochs) if epochs else None,
-        checkpoint_seconds=sum(e.checkpoint_seconds for e in epochs) if epochs else None,
         program_seconds=record.program_seconds() if record.every_process_ended() else None,
         showers_per_second=record.samples_per_second(),
     )

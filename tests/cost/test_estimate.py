@@ -30,10 +30,6 @@ def test_times_are_those_of_the_record(record: RunRecord) -> None:
     times = run_times(record)
     assert times.epochs == 4
     assert times.steady_epoch_seconds == 10
-    assert times.first_epochs_seconds == 20
-    assert times.later_epochs_seconds == 30
-    assert times.validation_seconds == 8
-    assert times.checkpoint_seconds == 4
     assert times.program_seconds == 65
     assert times.showers_per_second == 100
     assert times.measured_on == "2 cores of a chip, 4 GiB"
@@ -50,7 +46,7 @@ def test_a_process_that_never_said_its_end_makes_the_whole_unknown(
 
 def test_a_run_that_has_only_begun_has_unknown_times() -> None:
     times = run_times(RunRecord(lines=()))
-    assert dataclasses.astuple(times)[2:] == (None,) * 7
+    assert dataclasses.astuple(times)[2:] == (None,) * 3
 
 
 def test_a_run_costs_its_time_at_the_nodes_rate(record: RunRecord, row: PriceRow) -> None:
