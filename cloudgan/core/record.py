@@ -141,7 +141,19 @@ class Stopped(_Line):
     message: str = ""
 
 
-Line = Annotated[Started | Epoch | Checkpointed | Resumed | Stopped, Field(discriminator="kind")]
+class Noticed(_Line):
+    """The cloud said that it takes the chief's machine away; written when its training has ended."""
+
+    kind: Literal["noticed"] = "noticed"
+    cloud: str
+    seconds: Seconds | None = Field(
+        description="that were left when the notice was read; None: unknown"
+    )
+
+
+Line = Annotated[
+    Started | Epoch | Checkpointed | Resumed | Stopped | Noticed, Field(discriminator="kind")
+]
 _LINE: TypeAdapter[Line] = TypeAdapter(Line)
 
 

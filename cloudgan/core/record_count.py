@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from cloudgan.core.record import Epoch, Line, Started, Stopped
 
@@ -87,7 +87,8 @@ def processes(lines: Iterable[tuple[int, Line]]) -> tuple[Process, ...]:
     """Splits a record by process, also where the line of a start or of an end is missing."""
     found: list[list[tuple[int, Line]]] = []
     for number, line in lines:
-        if not found or _begins_process(line, [before for _, before in found[-1]]):
+        before = [other for _, other in found[-1] if other.kind != "noticed"] if found else []
+        if not found or (before and _begins_process(line, before)):
             found.append([])
         found[-1].append((number, line))
     return tuple(_process(part) for part in found)
@@ -97,7 +98,9 @@ def _is_same(earlier: Epoch, later: Epoch) -> bool:
     return earlier.epoch == later.epoch and later.step - later.steps < earlier.step
 
 
-def _begins_process(line: Line, before: list[Line]) -> bool:
+def _begins_process(line: Line, before: Sequence[Line]) -> bool:
+    if line.kind == "noticed":  # of the process that it ended
+        return False
     if line.kind == "started" or before[-1].kind == "stopped":
         return True
     if line.kind == "resumed":
@@ -106,7 +109,8 @@ def _begins_process(line: Line, before: list[Line]) -> bool:
 
 
 def _process(part: list[tuple[int, Line]]) -> Process:
-    first, last = part[0][1], part[-1][1]
+    first = part[0][1]
+    last = next((line for _, line in reversed(part) if line.kind != "noticed"), first)
     return Process(
         part[0][0],
         first if first.kind == "started" else None,

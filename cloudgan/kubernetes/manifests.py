@@ -8,6 +8,7 @@ import yaml
 
 from cloudgan import assets
 from cloudgan.core.labels import RUN
+from cloudgan.kubernetes.metadata_rules import metadata_rules
 from cloudgan.kubernetes.overlay import base, merged
 
 if TYPE_CHECKING:
@@ -58,6 +59,7 @@ def job(plan: Plan, *, gang: bool = False) -> dict[str, Any]:
         "claim": plan.store.startswith(CLAIM),
         "queue": plan.place.queue is not None,
         "gang": gang,
+        "cloud": plan.place.is_rented,
     }
     for name, is_wanted in wanted.items():
         body = merged(body, base(f"overlays/{name}")) if is_wanted else body
@@ -133,6 +135,7 @@ def _fill_container(container: dict[str, Any], plan: Plan) -> None:
         "CLOUDGAN_WORLD": str(workers.nodes),
         "CLOUDGAN_PEERS": f"{plan.run}-{{index}}.{plan.run}:{_PORT}",
         "CLOUDGAN_STORE": store_in_pod(plan.store),
+        "CLOUDGAN_CLOUD": plan.place.provider,
     }
     for variable in container["env"]:
         variable["value"] = values.get(variable["name"], variable["value"])
@@ -179,6 +182,7 @@ def _network_policy(plan: Plan) -> dict[str, Any]:
     spec: dict[str, Any] = body["spec"]
     for one in (spec, spec["ingress"][0]["from"][0], spec["egress"][0]["to"][0]):
         one["podSelector"] = {"matchLabels": {"cloudgan-run": plan.run}}
+    spec["egress"] += metadata_rules(plan)
     if plan.store_port != _HTTPS:
         spec["egress"].append({"ports": [{"protocol": "TCP", "port": plan.store_port}]})
     return body

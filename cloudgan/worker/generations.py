@@ -163,7 +163,8 @@ class Generations:
             self._state.missing = crew.membership.missing()
             if crew.stop.asked and not told_child:
                 told_child = True
-                kill_at = now + limits.child_grace_seconds
+                left = min(limits.grace_seconds, crew.stop.left_seconds)
+                kill_at = now + limits.child_share_seconds(left)
                 child.ask_to_stop(stepped=pulse is not None)
             if kill_at is None and (why := crew.membership.why_regroup()):
                 crew.say(f"{why}; the training here ends within {limits.end_seconds:.0f} s")

@@ -39,13 +39,16 @@ def look(place: Place, state: WorkerState) -> Heartbeat:
         steps_per_second=pulse.steps_per_second if pulse else None,
         seconds_per_epoch=whole[-1].train_seconds if whole else None,
         exit_code=state.exit_code,
+        is_preempted=state.notice is not None,
+        notice_seconds=state.notice.seconds if state.notice else None,
         sentence=state.sentence,
     )
 
 
 def news(state: WorkerState) -> object:
     """What of a heartbeat nobody should wait for."""
-    return (state.standing, state.missing, state.restarts, state.exit_code, state.sentence)
+    ended = (state.exit_code, state.notice, state.sentence)
+    return (state.standing, state.missing, state.restarts, *ended)
 
 
 def is_finished(store: Store, place: Place) -> bool:

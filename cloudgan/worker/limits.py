@@ -17,6 +17,7 @@ class Limits:
         end_seconds: For a training process to end by itself once the others wait.
         silence_seconds: Without an answer of the chief.
         ship_seconds: To bring the last files to the store.
+        notice_every_seconds: Between two looks for a cloud's notice; None: as that cloud asks for.
     """
 
     barrier_seconds: float = 600.0
@@ -34,6 +35,7 @@ class Limits:
     heartbeat_every_seconds: float = 15.0
     log_every_seconds: float = 60.0
     store_retry_seconds: float = 5.0
+    notice_every_seconds: float | None = None
     dump_seconds: float = 2.0
     poll_seconds: float = 0.1
     most_restarts: int = 3
@@ -41,4 +43,8 @@ class Limits:
     @property
     def child_grace_seconds(self) -> float:
         """What of the grace the training process has; the rest is for the last files."""
-        return 0.6 * self.grace_seconds
+        return self.child_share_seconds(self.grace_seconds)
+
+    def child_share_seconds(self, left_seconds: float) -> float:
+        """What of some time that is left the training process has."""
+        return 0.6 * left_seconds

@@ -9,11 +9,14 @@ from typing import TYPE_CHECKING
 from cloudgan.core.config import RunConfig, parse_config
 from cloudgan.core.errors import ConfigError
 from cloudgan.core.heartbeat import configuration_digits
+from cloudgan.core.plan import CLOUDS
 from cloudgan.run_folder import RunFolder, read_yaml
 from cloudgan.worker.peers import Peers
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from cloudgan.core.plan import CloudName
 
 _MEANING = {
     "JOB_COMPLETION_INDEX": "this worker's number, from 0",
@@ -24,6 +27,7 @@ _MEANING = {
     "CLOUDGAN_CONFIG": "path of its run.yaml",
     "CLOUDGAN_WORK": "a folder to write to",
 }
+_CLOUD, _METADATA = "CLOUDGAN_CLOUD", "CLOUDGAN_METADATA"
 
 
 @dataclass(frozen=True)
@@ -37,6 +41,8 @@ class Place:
         config: What is wanted, as it was given.
         configuration: Sixteen hexadecimal digits of its text.
         work: A folder of this worker alone.
+        cloud: Whose rented machine this is; None: nobody takes it away.
+        metadata_url: Where that cloud's metadata service is; None: at its own address.
     """
 
     peers: Peers
@@ -45,6 +51,8 @@ class Place:
     config: RunConfig
     configuration: str
     work: Path
+    cloud: CloudName | None = None
+    metadata_url: str | None = None
 
     @property
     def folder(self) -> RunFolder:
@@ -88,6 +96,8 @@ def read_place(variable: Callable[[str], str | None]) -> Place:
         config=_for_one_worker(config, peers.world),
         configuration=configuration_digits(path.read_bytes()),
         work=Path(found["CLOUDGAN_WORK"]),
+        cloud=_cloud(variable(_CLOUD)),
+        metadata_url=variable(_METADATA),
     )
 
 
@@ -95,6 +105,13 @@ def _number(name: str, text: str) -> int:
     if not (text.isascii() and text.isdigit()):
         raise ConfigError(f"{name} is {text!r}; it is {_MEANING[name]}")
     return int(text)
+
+
+def _cloud(name: str | None) -> CloudName | None:
+    found = next((cloud for cloud in CLOUDS if cloud == name), None)
+    if name and found is None:
+        raise ConfigError(f"{_CLOUD} is {name!r}; it is one of {', '.join(CLOUDS)}, or not set")
+    return found
 
 
 def _absolute(store: str) -> str:

@@ -12,12 +12,14 @@ from cloudgan.core.heartbeat import FILE_NAME as HEARTBEAT
 from cloudgan.core.pulse import PulseFile
 from cloudgan.core.settings import child_environment
 from cloudgan.stores import StoreError, open_store
-from cloudgan.worker import heart
+from cloudgan.worker import heart, notices
 from cloudgan.worker.background import Background, persistent
 from cloudgan.worker.child import Child
 from cloudgan.worker.control import ControlServer
 from cloudgan.worker.generations import Crew, Generations
 from cloudgan.worker.membership import Chief, Follower
+from cloudgan.worker.metadata import open_metadata
+from cloudgan.worker.notice_watch import NoticeWatch
 from cloudgan.worker.peers import Names
 from cloudgan.worker.restarts import Restarts
 from cloudgan.worker.roster import Roster
@@ -33,6 +35,7 @@ if TYPE_CHECKING:
 
     from cloudgan.worker.limits import Limits
     from cloudgan.worker.membership import Membership
+    from cloudgan.worker.metadata import Notice
     from cloudgan.worker.place import Place
 
 TRAIN = (sys.executable, "-m", "cloudgan", "train")
@@ -70,6 +73,7 @@ class Pod:
         self._pulse = PulseFile(place.work / "pulse.json")
         self._is_staged = False
         self._generations: Generations | None = None
+        self._watch: NoticeWatch | None = None
 
     @property
     def state(self) -> WorkerState:
@@ -105,6 +109,10 @@ class Pod:
         if self._is_finished():
             say("the run is finished already; there is nothing to do")
             return 0
+        if self._place.cloud:
+            service = open_metadata(self._place.cloud, self._place.metadata_url)
+            every = self._limits.notice_every_seconds
+            self._watch = NoticeWatch(service, self._take_notice, say, every_seconds=every)
         shipper = Shipper(self._shipments(), say)
         membership = self._membership()
         self._generations = Generations(
@@ -129,11 +137,26 @@ class Pod:
         state.enter("ended")
         membership.close(code)
         self._transcript.say(f"ends with exit code {code}")
+        if state.notice and self._place.peers.is_chief:
+            notices.note(self._place.folder.record_file, state.notice)
         patience = limits.ship_seconds
         if self._stop.asked:
-            patience = min(patience, limits.grace_seconds - limits.child_grace_seconds)
-        for left in shipper.close(self._last_shipments(), patience_seconds=patience):
+            grace = limits.grace_seconds - limits.child_grace_seconds
+            patience = min(patience, grace, self._stop.left_seconds)
+        remains = shipper.close(self._last_shipments(), patience_seconds=patience)
+        for left in remains:
             self._transcript.say(f"after {patience:.0f} s this is still not in the store: {left}")
+        if self._watch:
+            self._watch.close()
+            if not remains:
+                self._watch.acknowledge()
+
+    def _take_notice(self, notice: Notice) -> None:
+        """Stops as SIGTERM does, within the time that the cloud leaves."""
+        left = "" if notice.seconds is None else f" in {notice.seconds:.0f} s"
+        self._transcript.say(f"{notice.cloud} takes this machine away{left}")
+        self._state.notice = notice
+        self._stop.ask(notice.seconds)
 
     def _shipments(self) -> tuple[Shipment, ...]:
         place, limits, store = self._place, self._limits, self._store

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 if TYPE_CHECKING:
     from cloudgan.core.heartbeat import Phase
     from cloudgan.core.pulse import Pulse
+    from cloudgan.worker.metadata import Notice
 
 
 class Standing(NamedTuple):
@@ -33,6 +34,7 @@ class WorkerState:
     missing: tuple[int, ...] = ()
     restarts: int = 0
     exit_code: int | None = None
+    notice: Notice | None = None
     sentence: str = ""
 
     def enter(self, phase: Phase, generation: int | None = None) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import time
 from typing import TYPE_CHECKING
 
 from cloudgan.core.errors import TryAgain
@@ -14,15 +15,27 @@ if TYPE_CHECKING:
 
 
 class StopRequest:
-    """SIGTERM or Ctrl-C: the first asks, the second ends everything at once."""
+    """SIGTERM, Ctrl-C or a cloud's notice asks; a second signal ends everything at once.
+
+    A notice is no signal: the SIGTERM that follows it is the first one.
+    """
 
     def __init__(self) -> None:
         self.asked = False
+        self._was_signalled = False
+        self._ends_seconds = float("inf")
         self._at_once: Callable[[], None] = _nothing
 
-    def ask(self) -> None:
-        """Asks to stop."""
+    def ask(self, within_seconds: float | None = None) -> None:
+        """Asks to stop; `within_seconds` is when the machine will be gone, where that is known."""
+        if within_seconds is not None:
+            self._ends_seconds = time.monotonic() + within_seconds
         self.asked = True
+
+    @property
+    def left_seconds(self) -> float:
+        """Until the machine is gone, as it was told; infinity where nobody told."""
+        return max(0.0, self._ends_seconds - time.monotonic())
 
     def take_signals(self, at_once: Callable[[], None]) -> None:
         """Takes both signals; a second one calls `at_once` and ends the process."""
@@ -32,9 +45,10 @@ class StopRequest:
 
     def _take(self, number: int, frame: FrameType | None) -> None:
         del number, frame
-        if self.asked:
+        if self._was_signalled:
             self._at_once()
             os._exit(TryAgain.exit_code)
+        self._was_signalled = True
         self.ask()
 
 

@@ -42,6 +42,7 @@ QUICK = {
     "log_every_seconds": 0.2,
     "store_retry_seconds": 0.1,
     "dump_seconds": 0.3,
+    "notice_every_seconds": 0.05,
     "poll_seconds": 0.02,
 }
 

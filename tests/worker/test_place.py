@@ -62,3 +62,11 @@ def test_a_worker_starts_no_workers_of_its_own_and_the_run_is_the_same_run(team)
     config = read_place(two.environment(0).get).config
     assert config.training.workers == 1
     assert config.data.path == str(two.root / "showers")
+
+
+def test_a_cloud_that_nobody_knows_is_refused(team):
+    given = team(1).environment(0, CLOUDGAN_CLOUD="mars")
+    with pytest.raises(ConfigError, match=r"CLOUDGAN_CLOUD is 'mars'; it is one of aws, azure"):
+        read_place(given.get)
+    assert read_place(team(1).environment(0, CLOUDGAN_CLOUD="aws").get).cloud == "aws"
+    assert read_place(team(1).environment(0).get).cloud is None
