@@ -158,6 +158,15 @@ def _attempt(plan: Plan) -> Attempt:
             price_rows=(price,),
             node_count=workers.nodes,
         )
+    if plan.rental:  # at a price that nobody knows
+        return Attempt(
+            provider=plan.place.provider,
+            account=plan.place.describe(),
+            region=plan.place.region,
+            node_type=plan.rental.node_type,
+            market=plan.rental.market,
+            node_count=workers.nodes,
+        )
     kind = f"{workers.cpus:g} cores, {workers.memory_gib:g} GiB"
     if workers.accelerators_per_node:
         kind = f"{workers.accelerators_per_node} x {workers.accelerator or 'GPU'}, {kind}"
