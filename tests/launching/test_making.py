@@ -130,6 +130,13 @@ def test_a_pool_of_somebody_else_is_left_alone(plan, step):
     assert cloud.deleted == []
 
 
+def test_a_pool_that_somebody_else_is_making_is_not_waited_for(plan, step):
+    cloud = SlowCloud(*[{"state": "making"}] * 500)
+    cloud.add("pool", POOL, run="other", nodes=2)
+    with pytest.raises(ConfigError, match=r"no run's of cloudgan; it is left as it is"):
+        maker(cloud).ensure(step, plan)
+
+
 def test_the_same_run_with_other_settings_is_refused(plan, step):
     cloud = CloudDouble()
     cloud.add("pool", POOL, run="gan", labels={SPEC: "0123456789"})
