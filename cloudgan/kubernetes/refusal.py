@@ -48,7 +48,7 @@ def refusal(status: int, body: bytes, asked: str) -> CloudganError:
         )
     if status == _FORBIDDEN:
         return _forbidden(asked, said)
-    if status == _NOT_FOUND and said.startswith("namespaces "):
+    if status == _NOT_FOUND and said.startswith("namespaces ") and _is_inside(asked):
         return ConfigError(f"{asked}: {said}. Take another --namespace, or let it be made")
     if status == _INVALID:
         return ConfigError(f"the cluster does not accept this manifest: {said}")
@@ -56,6 +56,11 @@ def refusal(status: int, body: bytes, asked: str) -> CloudganError:
     if kind:
         return kind(f"{asked}: {said}", status)
     return ApiError(f"{asked}: the cluster answered {status} ({said})", status)
+
+
+def _is_inside(asked: str) -> bool:
+    """Whether something in a namespace was asked for, not the namespace itself."""
+    return "/" in asked.partition("/namespaces/")[2]
 
 
 def _forbidden(asked: str, said: str) -> CloudganError:

@@ -69,3 +69,10 @@ def test_whatever_a_proxy_answers_is_told_in_one_line(body, said):
     text = str(refusal(502, body, ASKED))
     assert said in text
     assert "\n" not in text
+
+
+def test_a_namespace_that_is_asked_for_and_missing_is_only_not_there():
+    body = json.dumps({"message": 'namespaces "lab" not found'}).encode()
+    found = refusal(404, body, "GET /api/v1/namespaces/lab")
+    assert isinstance(found, ApiError), "it is to be made; nobody chose a wrong one"
+    assert found.status == 404
