@@ -26,6 +26,10 @@ class ObjectExistsError(StoreError):
     """An object was to be created and there is one of this name already."""
 
 
+class BucketMissingError(ConfigError):
+    """There is no bucket of this name, so nothing was ever put into it."""
+
+
 class Store(Protocol):
     """Objects under names such as ``checkpoints/step-000000100.npz``; names are relative to `url`.
 

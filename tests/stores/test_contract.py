@@ -7,8 +7,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from cloudgan.core.errors import ConfigError, CredentialsError
-from cloudgan.stores import ObjectExistsError, ObjectMissingError, StoreError
+from cloudgan.core.errors import CredentialsError
+from cloudgan.stores import (
+    BucketMissingError,
+    ObjectExistsError,
+    ObjectMissingError,
+    StoreError,
+)
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -147,7 +152,9 @@ def test_a_missing_bucket_is_named(cloud: Cloud, tmp_path: Path) -> None:
         lambda: store.read("a"),
         lambda: store.get("a", tmp_path / "a"),
     ):
-        with pytest.raises(ConfigError, match=r"there is no (bucket|container) 'nowhere-at-all'"):
+        with pytest.raises(
+            BucketMissingError, match=r"there is no (bucket|container) 'nowhere-at-all'"
+        ):
             act()
 
 
