@@ -114,6 +114,10 @@ class Controls:
             self._device_plugins.cards[name] = hidden_gpus
             self._store.insert("nodes", node)
 
+    def remove_node(self, name: str) -> None:
+        """A machine that its pool gives back: its pods die with it, and its node is no more."""
+        self.lose_node(name, unknown_seconds=0.0, evict_seconds=0.0, remove_seconds=0.0)
+
     def lose_node(
         self,
         name: str,

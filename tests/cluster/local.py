@@ -32,7 +32,7 @@ from cluster.server import ApiServer
 from cluster.store import KINDS, Store
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from pathlib import Path
 
     from cluster.controller import Controller
@@ -134,6 +134,10 @@ class Cluster(Controls):
         cluster count. After `seconds` nobody knows it any more.
         """
         return self._rights.token(rules, seconds, user)
+
+    def trust(self, authenticator: Callable[[str], str | None]) -> None:
+        """Lets a cloud tell whose its tokens are; who it knows may do everything."""
+        self._rights.authenticator = authenticator
 
     def kubeconfig(self, path: Path, token: str | None = None, namespace: str = "default") -> Path:
         """Writes a kubeconfig with one context, `test`."""

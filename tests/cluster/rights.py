@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from cluster.refusals import Refusal, forbidden
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from cluster.resources import Resource
     from cluster.store import Store
@@ -40,6 +40,8 @@ class Rights:
     def __init__(self, store: Store) -> None:
         self._store = store
         self._known: dict[str, Identity] = {}
+        self.authenticator: Callable[[str], str | None] = lambda _: None
+        """Knows the tokens of a cloud: returns whose one is, as a webhook of a real cluster does."""
 
     def token(
         self,
@@ -60,6 +62,8 @@ class Rights:
         """Tells who sends a request with this `Authorization` header; refuses strangers."""
         kind, _, token = (header or "").partition(" ")
         identity = self._known.get(token) if kind == "Bearer" else None
+        if identity is None and kind == "Bearer" and (user := self.authenticator(token)):
+            identity = Identity(user, None, None)
         if identity is None or (identity.ends is not None and time.monotonic() > identity.ends):
             raise Refusal(401, "Unauthorized")
         return identity
