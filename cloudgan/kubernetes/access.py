@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import importlib
 import shutil
+import ssl
+import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -112,6 +114,34 @@ def connect_by_token(server: str, ca_pem: str | None, token: Callable[[], str]) 
     configuration.refresh_api_key_hook = renew
     renew(configuration)
     made: ApiClient = client.ApiClient(configuration)
+    return made
+
+
+def connect_by_certificate(
+    server: str, ca_pem: str, certificate_pem: str, key_pem: str
+) -> ApiClient:
+    """Makes a client for a cluster that knows its users by certificates.
+
+    The key is in a file for as long as it takes to read it, and only this user can.
+
+    Args:
+        server: Address of its API.
+        ca_pem: Certificate of its authority.
+        certificate_pem: The user's.
+        key_pem: That belongs to it.
+
+    Raises:
+        ConfigError: The client is not installed.
+    """
+    client: Any = _library("kubernetes.client")
+    context = ssl.create_default_context(cadata=ca_pem)
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "login.pem"
+        path.touch(mode=0o600)
+        path.write_text(f"{certificate_pem}\n{key_pem}", encoding="ascii")
+        context.load_cert_chain(path)
+    made: ApiClient = client.ApiClient(client.Configuration(host=server))
+    made.rest_client.pool_manager.connection_pool_kw["ssl_context"] = context
     return made
 
 

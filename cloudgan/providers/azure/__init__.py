@@ -1,0 +1,1 @@
+"""Azure: AKS clusters and their pools of GPU machines, Blob Storage, managed identities."""
