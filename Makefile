@@ -1,6 +1,6 @@
 # `make demo` and `make test` need a Python (3.11 to 3.13, with venv) and nothing else: each makes
 # its own environment from the hashed locks in requirements/, once, and again when a lock changes.
-.PHONY: help demo test fast full check lint format types imports wheel manifests sbom bench golden locks clean
+.PHONY: help demo test azurite fast full check lint format types imports wheel manifests sbom bench golden locks clean
 .DELETE_ON_ERROR:
 
 # TensorFlow 2.21 has builds for these versions of Python only.
@@ -22,14 +22,27 @@ demo: .venv/installed  ## simulates, trains, generates, validates and prices on 
 
 test: fast full  ## every test that needs no cloud and no GPU
 
-fast: .venv-fast/installed  ## the tests that need no TensorFlow, where there is none
+fast: .venv-fast/installed azurite  ## the tests that need no TensorFlow, where there is none
 	.venv-fast/bin/python $(PYTEST)
+
+# Azure's Blob Storage on loopback: Microsoft's own, a program for Node. Its lock holds names, versions
+# and hashes, and no script of a package runs.
+AZURITE := tests/azurite/node_modules/.package-lock.json
+azurite: $(if $(shell command -v npm),$(AZURITE),without-npm)
+
+$(AZURITE): tests/azurite/package-lock.json
+	npm ci --prefix tests/azurite --omit=optional --ignore-scripts --no-audit --no-fund --loglevel=error
+	@touch $@
+
+.PHONY: without-npm
+without-npm:
+	@echo "there is no npm here, so tests of Azure's Blob Storage are skipped"
 
 # What an import contract keeps from TensorFlow is the same with and without it: `fast` ran it.
 WITHOUT_TENSORFLOW := cluster core cost deploy kubernetes launching planning providers reports \
 	simulation stores validation worker
 
-full: .venv-test/installed  ## all other tests, with TensorFlow
+full: .venv-test/installed azurite  ## all other tests, with TensorFlow
 	.venv-test/bin/python $(PYTEST) $(addprefix --ignore=tests/,$(WITHOUT_TENSORFLOW))
 
 check: lint format types imports test wheel manifests  ## all that CI checks

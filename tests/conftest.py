@@ -29,6 +29,7 @@ from cloudgan.planning.planning import Asked, make_plan
 from cloudgan.providers.kubernetes.requests import steps
 
 HERE = Path(__file__).parent
+AZURITE = HERE / "azurite" / "node_modules" / ".bin"  # `make azurite` fills it
 # Folders and files whose modules import Keras or TensorFlow.
 NEED_TENSORFLOW = ("models", "training", "test_losses.py")
 HAS_TENSORFLOW = find_spec("tensorflow") is not None
@@ -88,6 +89,7 @@ def no_ambient_environment(tmp_path_factory):
         patch.setenv("KUBECONFIG", str(nowhere / "kubeconfig"))
         patch.setenv("NO_GCE_CHECK", "true")
         patch.setenv("CLOUDGAN_DATA", str(nowhere / "data"))
+        patch.setenv("PATH", str(AZURITE), prepend=os.pathsep)
         yield
 
 

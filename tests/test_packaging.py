@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import subprocess
 import sys
@@ -106,3 +107,12 @@ def test_a_lock_has_what_pyproject_asks_for(extra):
     asked = PROJECT["dependencies"] + extras.get(extra, [])
     names = {re.split(r"[\[<>=]", one)[0].lower() for one in asked} - {"cloudgan"}
     assert names <= set(pins(extra)), "run `make locks`"
+
+
+def test_the_lock_of_azurite_has_versions_and_hashes_and_no_address():
+    packages = json.loads((ROOT / "tests" / "azurite" / "package-lock.json").read_text())["packages"]
+    there = {name: found for name, found in packages.items() if name}
+    assert len(there) > 300
+    lacking = [name for name, one in there.items() if not one.get("integrity", "").startswith("sha")]
+    assert not lacking
+    assert not [name for name, one in there.items() if "resolved" in one]

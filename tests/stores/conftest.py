@@ -138,7 +138,7 @@ def azure() -> Iterator[Cloud]:
     pytest.importorskip("azure.storage.blob", reason="needs pip install 'cloudgan[azure]'")
     azurite = shutil.which("azurite-blob")
     if not azurite:
-        pytest.skip("needs azurite-blob on the PATH: npm install azurite")
+        pytest.skip("needs azurite-blob: make azurite")
     from cloudgan.stores.azure import AzureStore, blob_client
 
     port = free_port()
