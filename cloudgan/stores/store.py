@@ -15,7 +15,7 @@ class StoreError(CloudganError):
 
 
 class BucketMissingError(ConfigError):
-    """There is no bucket, or container, of this name."""
+    """There is no bucket, or container, of this name, so nothing was ever put into it."""
 
 
 class ObjectMissingError(StoreError):
@@ -24,10 +24,6 @@ class ObjectMissingError(StoreError):
 
 class ObjectExistsError(StoreError):
     """An object was to be created and there is one of this name already."""
-
-
-class BucketMissingError(ConfigError):
-    """There is no bucket of this name, so nothing was ever put into it."""
 
 
 class Store(Protocol):
