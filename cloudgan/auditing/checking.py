@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from cloudgan.core.dated_fact import UNKNOWN_DATE
 from cloudgan.core.errors import PlanError
 from cloudgan.core.plan import filled
 from cloudgan.cost.age import age_text, is_stale
@@ -12,6 +13,7 @@ from cloudgan.launching.cloud import Finding
 
 if TYPE_CHECKING:
     import datetime as dt
+    from collections.abc import Sequence
 
     from cloudgan.core.errors import CloudganError
     from cloudgan.core.plan import Plan
@@ -70,6 +72,14 @@ def price_finding(row: PriceRow, today: dt.date) -> Finding:
         return Finding(f"price of {row.offer}", "ok", says)
     source = f" --source={row.provider}"
     return Finding(f"price of {row.offer}", "unknown", f"{says}; cloudgan prices refresh{source}")
+
+
+def prices_finding(rows: Sequence[PriceRow]) -> Finding:
+    """Tells how old a cloud's prices are when nobody named an offer."""
+    dates = sorted(row.date for row in rows if row.date != UNKNOWN_DATE)
+    age = f"{len(dates)} with a date, the newest {dates[-1]}" if dates else "none with a date"
+    hint = "quota and price of one: --accelerator=v100:8 --nodes=2"
+    return Finding("prices", "ok" if dates else "unknown", f"{len(rows)} offers, {age}; {hint}")
 
 
 def unasked(error: CloudganError) -> tuple[Finding, ...]:

@@ -62,8 +62,8 @@ def check(
 
         show_table(_table(found))
     if not is_fine:
-        whose = provider or "any cloud"
-        error = CredentialsError(f"{whose} is not ready: see what is marked as missing")
+        whose = f"{provider} is not" if provider else "no cloud is"
+        error = CredentialsError(f"{whose} ready: see what is marked as missing")
         raise shown_after(error, as_json=json)
 
 
@@ -101,7 +101,16 @@ def _ask(name: CloudName, plan: Plan | PlanError | None, rent: RentFlags) -> tup
     place = account_place(said) if plan is None or isinstance(plan, PlanError) else plan.place
     wanted = None if isinstance(plan, PlanError) else plan
     found = check_cloud(open_cloud(place), wanted, place.region, utc_today())
+    if plan is None:
+        found = (*found, _prices(name))
     return (*found, Finding("offer", "missing", str(plan))) if nothing_sold else found
+
+
+def _prices(name: str) -> Finding:
+    from cloudgan.auditing.checking import prices_finding
+    from cloudgan.cost.catalog import load_catalog
+
+    return prices_finding(load_catalog().find(provider=name))
 
 
 def _checked(name: str, answer: Any) -> Checked:
@@ -123,7 +132,7 @@ def _table(found: list[Checked]) -> Table:
         for one in found
         for finding in one.findings
     ]
-    return Table(("cloud", "what", "", "found"), tuple(rows))
+    return Table(("cloud", "what", "verdict", "found"), tuple(rows))
 
 
 def _json(one: Checked) -> dict[str, Any]:

@@ -96,6 +96,14 @@ def expiry(when: dt.datetime) -> str:
     return when.astimezone(dt.UTC).strftime("%Y%m%dt%H%M%Sz")
 
 
+def moment_of(expires: str | None) -> dt.datetime | None:
+    """Returns the moment that `expiry` wrote; None for what it did not write."""
+    try:
+        return dt.datetime.strptime(expires or "", "%Y%m%dt%H%M%Sz").replace(tzinfo=dt.UTC)
+    except ValueError:
+        return None
+
+
 def spec_digits(spec: Mapping[str, Any]) -> str:
     """Returns digits that are the same for the same `spec` (JSON) and differ for another."""
     text = json.dumps(spec, sort_keys=True, separators=(",", ":"))

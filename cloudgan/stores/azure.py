@@ -121,6 +121,13 @@ class AzureStore:
             names = self._container.list_blob_names(name_starts_with=start + prefix)
             return tuple(sorted(name.removeprefix(start) for name in names))
 
+    def size_bytes(self, prefix: str = "") -> int:
+        """Adds up what a listing tells; see `Store.size_bytes`."""
+        start = key(self._prefix, "")
+        with self._told(prefix):
+            blobs = self._container.list_blobs(name_starts_with=start + prefix)
+            return sum(blob.size or 0 for blob in blobs)
+
     def delete(self, name: str) -> None:
         """Deletes a blob; see `Store.delete`."""
         with self._told(name), contextlib.suppress(ObjectMissingError), self._told(name):

@@ -66,6 +66,10 @@ class FolderStore:
             sorted(n for n in names if n.startswith(prefix) and not n.endswith(UNFINISHED))
         )
 
+    def size_bytes(self, prefix: str = "") -> int:
+        """Adds up the files; see `Store.size_bytes`."""
+        return sum((self._folder / name).stat().st_size for name in self.list(prefix))
+
     def delete(self, name: str) -> None:
         """Removes a file; see `Store.delete`."""
         path = self._folder / checked(name)

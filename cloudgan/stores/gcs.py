@@ -105,6 +105,13 @@ class GcsStore:
             blobs = self._client.list_blobs(self._name, prefix=start + prefix, **self._how)
             return tuple(sorted(blob.name.removeprefix(start) for blob in blobs))
 
+    def size_bytes(self, prefix: str = "") -> int:
+        """Adds up what a listing tells; see `Store.size_bytes`."""
+        start = key(self._prefix, "")
+        with self._told(prefix):
+            blobs = self._client.list_blobs(self._name, prefix=start + prefix, **self._how)
+            return sum(blob.size or 0 for blob in blobs)
+
     def delete(self, name: str) -> None:
         """Deletes an object; see `Store.delete`."""
         with self._told(name), contextlib.suppress(found.NotFound):

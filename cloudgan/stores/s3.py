@@ -112,17 +112,25 @@ class S3Store:
     def list(self, prefix: str = "") -> tuple[str, ...]:
         """Lists the bucket under the prefix, page by page; see `Store.list`."""
         start = key(self._prefix, "")
-        with self._told(prefix):
-            pages = self._client.get_paginator("list_objects_v2").paginate(
-                Bucket=self._bucket, Prefix=start + prefix
-            )
-            keys = [entry["Key"] for page in pages for entry in page.get("Contents", ())]
+        keys = [entry["Key"] for entry in self._entries(prefix)]
         return tuple(sorted(found_key.removeprefix(start) for found_key in keys))
+
+    def size_bytes(self, prefix: str = "") -> int:
+        """Adds up what a listing tells; see `Store.size_bytes`."""
+        return sum(entry["Size"] for entry in self._entries(prefix))
 
     def delete(self, name: str) -> None:
         """Deletes an object; see `Store.delete`."""
         with self._told(name):
             self._client.delete_object(**self._at(name))
+
+    def _entries(self, prefix: str) -> Iterator[dict[str, Any]]:
+        with self._told(prefix):
+            pages = self._client.get_paginator("list_objects_v2").paginate(
+                Bucket=self._bucket, Prefix=key(self._prefix, "") + prefix
+            )
+            for page in pages:
+                yield from page.get("Contents", ())
 
     def _at(self, name: str) -> dict[str, str]:
         return {"Bucket": self._bucket, "Key": key(self._prefix, checked(name))}

@@ -67,6 +67,9 @@ class Store(Protocol):
     def list(self, prefix: str = "") -> tuple[str, ...]:
         """Returns all names that begin with `prefix`, sorted."""
 
+    def size_bytes(self, prefix: str = "") -> int:
+        """Returns how much all objects together have whose names begin with `prefix`."""
+
     def delete(self, name: str) -> None:
         """Removes an object; it is no error when there is none."""
 

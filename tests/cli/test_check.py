@@ -31,7 +31,7 @@ def test_without_any_login_each_cloud_has_one_helpful_line(cloudgan_here, clouds
     assert [line.split()[0] for line in lines] == ["aws", "azure", "gcp"]
     assert "pip install 'cloudgan[aws]'" in lines[0]
     assert "type: gcloud auth application-default login" in lines[2]
-    assert "any cloud is not ready" in said.stderr
+    assert "no cloud is ready" in said.stderr
 
 
 def test_one_cloud_that_is_fine_is_enough_unless_another_was_named(cloudgan_here, clouds):

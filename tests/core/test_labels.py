@@ -11,7 +11,15 @@ from hypothesis import strategies as st
 
 from cloudgan.core import labels
 from cloudgan.core.errors import ConfigError
-from cloudgan.core.labels import LONGEST_NAME, Labels, as_value, checked_name, expiry, spec_digits
+from cloudgan.core.labels import (
+    LONGEST_NAME,
+    Labels,
+    as_value,
+    checked_name,
+    expiry,
+    moment_of,
+    spec_digits,
+)
 
 # A Kubernetes label's value may also be empty and hold capitals, dots and underlines; Google Cloud
 # allows lower case only. What satisfies both is this.
@@ -110,3 +118,10 @@ def test_labels_are_named_as_kubernetes_and_google_take_them():
     made = Labels("gan", "marie-curie", "20261128t093000z", "0a1b2c3d4e").as_dict()
     assert list(made) == [labels.RUN, labels.OWNER, labels.EXPIRES, labels.SPEC]
     assert all(KEY.fullmatch(key) and VALUE.fullmatch(value) for key, value in made.items())
+
+
+def test_a_label_tells_when_it_expires_and_what_is_none_tells_nothing():
+    noon = dt.datetime(2026, 11, 21, 12, tzinfo=dt.UTC)
+    assert moment_of(expiry(noon)) == noon
+    assert moment_of("tomorrow") is None
+    assert moment_of(None) is None

@@ -50,6 +50,14 @@ def test_putting_again_overwrites(store: Store) -> None:
     assert store.read("note.txt") == b"new"
 
 
+def test_what_a_folder_holds_is_added_up(store: Store) -> None:
+    assert store.size_bytes() == 0
+    store.put("runs/gan/note.txt", b"12345")
+    store.put("runs/gan/checkpoints/one", b"123")
+    store.put("runs/gan-two/note.txt", b"1")
+    assert (store.size_bytes("runs/gan/"), store.size_bytes()) == (8, 9)
+
+
 def test_an_object_that_exists_is_not_created_again(store: Store) -> None:
     store.put("lease", b"mine", if_absent=True)
     with pytest.raises(ObjectExistsError, match="lease: exists already"):
