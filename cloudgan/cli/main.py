@@ -34,6 +34,7 @@ PROGRAM = Program(
         "logs": "cloudgan.cli.logs:logs",
         "cancel": "cloudgan.cli.cancel:cancel",
         "down": "cloudgan.cli.down:down",
+        "doctor": "cloudgan.cli.doctor:doctor",
         "worker": "cloudgan.cli.worker:worker",
         "schema": "cloudgan.cli.schema:schema",
     },

@@ -5,6 +5,8 @@ from __future__ import annotations
 import platform
 from typing import TYPE_CHECKING
 
+from cloudgan.cli.place import RUNS
+from cloudgan.core import plan as plans
 from cloudgan.core import settings
 from cloudgan.core.errors import CloudganError, ConfigError, CredentialsError, UnknownNameError
 from cloudgan.core.labels import as_value
@@ -54,6 +56,12 @@ def account_place(said: Where) -> Place:
     account = said.project or said.subscription
     place = rules(said.provider).place(account, region, None, None)
     return place.model_copy(update={"profile": said.profile})
+
+
+def known_stores(provider: str) -> tuple[str, ...]:
+    """Returns the stores of the rented runs that this folder remembers."""
+    found = [plans.read(path) for path in sorted(RUNS.glob(f"*/{plans.FILE_NAME}"))]
+    return tuple(dict.fromkeys(p.store for p in found if p.place.provider == provider))
 
 
 def find_rented(run: str, said: Where, say: Callable[[str], None]) -> tuple[Plan, RentedProvider]:

@@ -1,0 +1,121 @@
+"""Who needs a thing: what may be alive is never left behind."""
+
+from __future__ import annotations
+
+import datetime as dt
+import re
+
+import pytest
+
+from auditing.cloud_double import CloudDouble
+from cloudgan.auditing.standing import Judge, RunView, is_finding
+from cloudgan.core.labels import EXPIRES, expiry
+from cloudgan.core.plan import Rental
+from cloudgan.launching.intents import Intent
+
+NOW = dt.datetime(2026, 11, 21, 12, tzinfo=dt.UTC)
+LONG_AGO, JUST_NOW = NOW - dt.timedelta(hours=5), NOW - dt.timedelta(minutes=5)
+
+
+@pytest.fixture
+def intent_of(plan_of):
+    def build(state, at=LONG_AGO, run="gan", **rental):
+        kind = {"node_type": "n1-standard-8+1xT4", "market": "spot", "pool": run} | rental
+        place = {"provider": "gcp", "region": "us-central1", "cluster": "cloudgan"}
+        plan = plan_of(name=run, place=place, rental=Rental(**kind), requests=lambda plan: ())
+        return Intent(number=1, state=state, plan=plan, holder="marie on laptop", at=at)
+
+    return build
+
+
+def pool(run="gan", **more):
+    known = {"parent": "cloudgan", "nodes": 2, "made": LONG_AGO.isoformat()}
+    return CloudDouble().add("pool", f"cloudgan/{run}", run, **known | more)
+
+
+def cluster(**more):
+    return CloudDouble().add("cluster", "cloudgan", **{"made": LONG_AGO.isoformat()} | more)
+
+
+def judged(*things, **views):
+    runs = {run: RunView(run, *view) for run, view in views.items()}
+    return [standing for _, standing in Judge(runs, NOW).judge(things)]
+
+
+@pytest.mark.parametrize("state", ["starting", "started", "finished", "removed", None])
+@pytest.mark.parametrize("expires", [NOW - dt.timedelta(days=9), NOW + dt.timedelta(days=9)])
+def test_a_run_that_is_alive_is_expected_whatever_else_is_said(intent_of, state, expires):
+    intent = intent_of(state) if state else None
+    mine = pool(labels={EXPIRES: expiry(expires)})
+    assert judged(mine, gan=(intent, True, "running"))[0].state == "expected"
+
+
+@pytest.mark.parametrize(
+    ("state", "why"),
+    [
+        ("removed", "was removed on 2026-11-21"),
+        ("removing", "was broken off"),
+        ("finished", "is finished since"),
+        ("failed", "is failed since"),
+        ("stopped", "is stopped since"),
+        ("started", r"has no Job any more \(absent\)"),
+        ("starting", "the start of run gan was broken off"),
+    ],
+)
+def test_what_a_run_that_is_over_has_is_left_behind(intent_of, state, why):
+    (found,) = judged(pool(), gan=(intent_of(state), False, "absent"))
+    assert found.state == "left"
+    assert re.search(why, found.why)
+
+
+def test_a_run_that_is_being_started_is_expected_before_its_job_is_there(intent_of):
+    (found,) = judged(pool(), gan=(intent_of("starting", JUST_NOW), False, "absent"))
+    assert found.state == "expected"
+    assert "being started by marie on laptop" in found.why
+
+
+def test_where_nobody_can_say_whether_it_is_alive_it_is_unknown(intent_of):
+    (found,) = judged(pool(), gan=(intent_of("started"), None, "the cluster is away"))
+    assert (found.state, is_finding(found)) == ("unknown", False)
+    assert "the cluster is away" in found.why
+
+
+def test_what_expired_is_left_behind_even_where_nobody_can_ask(intent_of):
+    mine = pool(labels={EXPIRES: expiry(NOW - dt.timedelta(days=1))})
+    (found,) = judged(mine, gan=(intent_of("started"), None, "the cluster is away"))
+    assert (found.state, found.why) == ("left", "it expired on 2026-11-20")
+
+
+@pytest.mark.parametrize(
+    ("made", "state"),
+    [(LONG_AGO.isoformat(), "left"), (JUST_NOW.isoformat(), "unknown"), (None, "unknown")],
+)
+def test_without_an_intent_only_what_is_old_is_left_behind(made, state):
+    (found,) = judged(pool(made=made), gan=(None, False))
+    assert found.state == state
+    assert "no store that was looked at knows its run" in found.why
+
+
+def test_a_cluster_is_needed_while_a_run_may_use_it(intent_of):
+    for view in ((intent_of("started"), True), (intent_of("started"), None), (None, None)):
+        assert judged(cluster(), pool(), gan=view)[0].state == "expected"
+    assert judged(cluster(), gan=(intent_of("starting", JUST_NOW), False))[0].state == "expected"
+    assert judged(cluster(), pool(), gan=(intent_of("finished"), False))[0].state == "left"
+    assert judged(cluster())[0].state == "left"
+    assert judged(cluster(made=JUST_NOW.isoformat()))[0].state == "unknown"
+
+
+def test_a_cluster_that_somebody_keeps_is_expected(intent_of):
+    (found,) = judged(cluster(), gan=(intent_of("finished", keep_cluster=True), False))
+    assert (found.state, found.why) == ("expected", "kept by --keep_cluster of run gan")
+    elsewhere = cluster(region="europe-west4")
+    (found,) = judged(elsewhere, gan=(intent_of("finished", keep_cluster=True), False))
+    assert found.state == "left", "that was another cluster of this name"
+
+
+def test_what_is_being_deleted_is_a_finding_and_what_all_runs_share_is_none(intent_of):
+    half = pool(state="leaving")
+    bucket = CloudDouble().add("bucket", "cloudgan-lab-1")
+    leaving, shared = judged(half, bucket, gan=(intent_of("removing"), False))
+    assert (leaving.state, is_finding(leaving)) == ("leaving", True)
+    assert (shared.state, is_finding(shared)) == ("expected", False)
