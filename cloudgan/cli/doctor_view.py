@@ -41,7 +41,7 @@ def report(surveys: Iterable[Survey], refused: dict[str, str]) -> dict[str, Any]
     folders = [_folder(one, folder, tariff) for one in surveys for folder in one.folders]
     left = [one for one in things if one["is_finding"]]
     return {
-        "clouds": {one.place.provider: one.place.describe() for one in surveys},
+        "clouds": {one.place.provider: one.place.account for one in surveys},
         "not_asked": refused,
         "things": things,
         "left": len(left),
@@ -102,9 +102,9 @@ def _command(survey: Survey, thing: Thing, standing: Standing) -> str:
             if standing.state == "expected"
             else f"cloudgan doctor --delete --provider={provider}"
         )
-    view = survey.runs[thing.run]
-    if view.intent is None:
-        return f"cloudgan doctor --delete --provider={provider}"
+    if survey.runs[thing.run].intent is None:  # which `down` needs
+        is_over = is_finding(standing)
+        return f"cloudgan doctor --delete --provider={provider}" if is_over else ""
     return f"cloudgan down {thing.run} --provider={provider}{_store(survey, thing.run)}"
 
 

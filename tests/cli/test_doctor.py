@@ -58,7 +58,7 @@ def seen(said):
 
 def test_an_empty_account_is_fine(cloudgan_here, cloud, user_folder):
     said = cloudgan_here("doctor", "--provider=gcp")
-    assert "gcp: no things of cloudgan in gcp (account lab-1" in said.stdout
+    assert "gcp: no things of cloudgan in lab-1" in said.stdout
 
 
 def test_a_run_that_is_alive_is_expected_and_never_deleted(cloudgan_here, account):
