@@ -36,8 +36,12 @@ class Maker:
     poll_seconds: float = 5.0
     most_seconds: float = 2400.0
 
-    def ensure(self, step: Step, plan: Plan) -> bool:
+    def ensure(self, step: Step, plan: Plan | None) -> bool:
         """Makes what a step wants unless it is there; whether a request was sent.
+
+        Args:
+            step: Of the plan, or of an account's setup.
+            plan: None: no run's, as of a setup.
 
         Raises:
             CapacityError: No machine of this kind, or no quota, within the plan's gang timeout.
@@ -56,7 +60,7 @@ class Maker:
         self._wait_until_ready(step, plan, found)
         return False
 
-    def _wait_until_ready(self, step: Step, plan: Plan, found: Thing | None) -> None:
+    def _wait_until_ready(self, step: Step, plan: Plan | None, found: Thing | None) -> None:
         began, told = monotonic_seconds(), ""
         is_pool = False
         while found is None or found.state != "ready":
@@ -69,7 +73,7 @@ class Maker:
                 if found.state == "leaving":
                     raise LaunchError(
                         f"{found.kind} {step.ensure} is being deleted by somebody else while it is"
-                        f" made; again: the same command, or cloudgan down {plan.run}"
+                        f" made; again: the same command, or {_undo(plan)}"
                     )
                 if found.why and found.why != told:
                     told = found.why
@@ -81,24 +85,23 @@ class Maker:
         _refuse_foreign(found, plan)
 
     def _check_patience(
-        self, step: Step, plan: Plan, found: Thing | None, waited: float, *, is_pool: bool
+        self, step: Step, plan: Plan | None, found: Thing | None, waited: float, *, is_pool: bool
     ) -> None:
         if found is None:
             if waited > max(_LISTED_SECONDS, 2 * self.poll_seconds):
                 raise LaunchError(
                     f"{step.ensure} was asked for and does not appear; remove what may be there:"
-                    f" cloudgan down {plan.run}"
+                    f" {_undo(plan)}"
                 )
             return
-        limit = plan.limits.gang_timeout_seconds if is_pool else self.most_seconds
+        limit = plan.limits.gang_timeout_seconds if plan and is_pool else self.most_seconds
         if waited <= limit:
             return
         why = f": {found.why}" if found.why else ""
         if is_pool:
             raise CapacityError(f"{step.ensure} was not there within {limit:.0f} s{why}")
         raise LaunchError(
-            f"{step.ensure} was not ready within {limit:.0f} s{why}; remove it: cloudgan down"
-            f" {plan.run}"
+            f"{step.ensure} was not ready within {limit:.0f} s{why}; remove it: {_undo(plan)}"
         )
 
     def _wait_until_gone(self, thing: Thing) -> None:
@@ -122,10 +125,12 @@ def wait_until_gone(cloud: Cloud, thing: Thing, poll_seconds: float, most_second
         time.sleep(poll_seconds)
 
 
-def _refuse_foreign(found: Thing, plan: Plan) -> None:
-    if SHARED in found.labels or found.labels.get(RUN) == plan.run:
+def _refuse_foreign(found: Thing, plan: Plan | None) -> None:
+    if SHARED in found.labels:
+        return
+    if plan and found.labels.get(RUN) == plan.run:
         spec = found.labels.get(SPEC)
-        if SHARED not in found.labels and spec and spec != plan.spec:
+        if spec and spec != plan.spec:
             raise ConfigError(
                 f"run {plan.run} was started with other settings; take another --name, or remove"
                 f" it first: cloudgan down {plan.run}"
@@ -143,9 +148,13 @@ _FOUND_RANK = 50
 """Things of this rank and above may belong to somebody else: clusters, buckets, groups."""
 
 
-def _failed(found: Thing, plan: Plan) -> LaunchError:
+def _failed(found: Thing, plan: Plan | None) -> LaunchError:
     kind = CapacityError if found.cause else LaunchError
     return kind(
         f"{found.kind} {found.name} failed: {found.why or 'nobody says why'}; remove the rest:"
-        f" cloudgan down {plan.run}"
+        f" {_undo(plan)}"
     )
+
+
+def _undo(plan: Plan | None) -> str:
+    return f"cloudgan down {plan.run}" if plan else "cloudgan setup --teardown"
