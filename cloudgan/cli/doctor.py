@@ -82,13 +82,18 @@ def _surveys(account: Where, stores: tuple[str, ...]) -> tuple[dict[str, Surveye
     from cloudgan.auditing.side_by_side import side_by_side
 
     asked = {str(said.provider): said for said in each_cloud(account)}
-    answers = side_by_side(asked, lambda name: _survey(asked[name], stores), most_seconds=600.0)
+    answers = side_by_side(asked, lambda name: surveyed(asked[name], stores), most_seconds=600.0)
     found = {name: one for name, one in answers.items() if not isinstance(one, CloudganError)}
     refused = {name: str(one) for name, one in answers.items() if isinstance(one, CloudganError)}
     return found, refused
 
 
-def _survey(said: Where, stores: tuple[str, ...]) -> Surveyed:
+def surveyed(said: Where, stores: tuple[str, ...]) -> Surveyed:
+    """Returns what looks through one account, and what it found.
+
+    Raises:
+        CloudganError: It cannot be asked.
+    """
     from cloudgan.auditing.survey import Surveyor
     from cloudgan.cli.rented_place import account_place, known_stores, open_rented
     from cloudgan.providers.clouds import of_login, open_cloud

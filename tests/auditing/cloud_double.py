@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import sys
 from dataclasses import replace
+from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +19,6 @@ from cloudgan.launching.cloud import Finding, Thing
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
-    from pathlib import Path
 
     from cloudgan.core.plan import CloudName
     from cloudgan.providers.clouds import Wanted
@@ -39,10 +39,12 @@ class CloudDouble:
         nobody: Whether no login is found.
         lingers: So many looks see a thing that is being deleted.
         sees: Is told each thing that is made.
+        buckets: Folder that holds them.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, buckets: Path = Path()) -> None:
         self.there: dict[str, Thing] = {}
+        self.buckets = buckets
         self.findings: tuple[Finding, ...] = (Finding("login", "ok", "marie in project lab-1"),)
         self.api: Any = None
         self.deleted: list[str] = []
@@ -95,6 +97,8 @@ class CloudDouble:
         )
 
     def delete(self, thing: Thing) -> None:
+        if thing.kind == "bucket" and list((self.buckets / thing.name).rglob("*.*")):
+            raise LaunchError("the bucket you tried to delete is not empty")
         if self.refuses.get(thing.name, 0) > 0:
             self.refuses[thing.name] -= 1
             raise LaunchError("another operation runs on this cluster")
@@ -190,7 +194,7 @@ def _step(kind: str, name: str, place: Place, **more: Any) -> Step:
 
 def installed(monkeypatch: Any, folder: Path, provider: CloudName = "gcp") -> CloudDouble:
     """Lets a double stand for a cloud; its buckets are in ``folder/buckets``."""
-    cloud, found = CloudDouble(), RulesDouble(folder / "buckets", provider)
+    cloud, found = CloudDouble(folder / "buckets"), RulesDouble(folder / "buckets", provider)
     pure, client = ModuleType("requests of a double"), ModuleType("client of a double")
     for name in ("place", "rental", "workers", "store", "steps", "setup_steps"):
         setattr(pure, name, getattr(found, name))
