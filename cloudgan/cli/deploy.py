@@ -9,7 +9,7 @@ from cloudgan.cli.launch_flags import launch_flags
 from cloudgan.cli.launch_plan import planned
 from cloudgan.cli.launch_showers import make_ready
 from cloudgan.cli.output import show, shown_progress
-from cloudgan.cli.place import folder_of, open_provider, resolved
+from cloudgan.cli.place import config_here, folder_of, open_provider, resolved
 from cloudgan.cli.pod_wheels import all_wheels, known_wheels, upload_wheels
 from cloudgan.cli.rent_flags import NOTHING_RENTED, RentFlags, rent_flags
 from cloudgan.cli.run_watch import RunWatch
@@ -109,7 +109,7 @@ def _launch(
             _print(plan, json=False)
         if plan.place.provider != "local":
             confirm(_question(plan), yes=yes)
-        folder.write_config(_as_here(plan))
+        folder.write_config(config_here(plan))
         plans.write(folder.path / plans.FILE_NAME, plan)
 
     def move_data() -> None:
@@ -166,12 +166,6 @@ def _question(plan: Plan) -> str:
     ahead = plan.forecast
     cost = f" for up to {ahead.high_usd:.2f} USD" if ahead.high_usd is not None else ""
     return f"Start {plan.workers.nodes} workers in {plan.place.describe()}{moved}{cost}?"
-
-
-def _as_here(plan: Plan) -> Any:
-    """The configuration as this machine reads it: with the data's own name."""
-    data = plan.config.data.model_copy(update={"path": plan.showers.source})
-    return plan.config.model_copy(update={"data": data})
 
 
 def _print(plan: Plan, *, json: bool) -> None:

@@ -35,6 +35,7 @@ PROGRAM = Program(
         "cancel": "cloudgan.cli.cancel:cancel",
         "down": "cloudgan.cli.down:down",
         "doctor": "cloudgan.cli.doctor:doctor",
+        "adopt": "cloudgan.cli.adopt:adopt",
         "setup": "cloudgan.cli.setup:setup",
         "worker": "cloudgan.cli.worker:worker",
         "schema": "cloudgan.cli.schema:schema",

@@ -16,6 +16,7 @@ from cloudgan.run_folder import RunFolder
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from cloudgan.core.config import RunConfig
     from cloudgan.core.plan import Plan
     from cloudgan.launching.provider import Provider
 
@@ -166,3 +167,9 @@ def resolved(plan: Plan, say: Callable[[str], None]) -> Plan:
 def folder_of(plan: Plan) -> RunFolder:
     """Returns the folder here that keeps a copy of what a run left."""
     return RunFolder(RUNS / plan.run)
+
+
+def config_here(plan: Plan) -> RunConfig:
+    """Returns a run's configuration as this machine reads it: with the data's own name."""
+    data = plan.config.data.model_copy(update={"path": plan.showers.source})
+    return plan.config.model_copy(update={"data": data})
