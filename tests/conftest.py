@@ -27,6 +27,7 @@ from cloudgan.core.plan import Place, Showers, Wheel, Workers
 from cloudgan.cost.elsewhere import speeds
 from cloudgan.planning.planning import Asked, make_plan
 from cloudgan.providers.kubernetes.requests import steps
+from registry import local_registry
 
 HERE = Path(__file__).parent
 AZURITE = HERE / "azurite" / "node_modules" / ".bin"  # `make azurite` fills it
@@ -39,6 +40,7 @@ AMBIENT = re.compile(
     r"(AWS|AZURE|ARM|GOOGLE|GCLOUD|GCP|GCS|CLOUDSDK|BOTO|KUBE|SLURM|CLOUDGAN)_.*"
     r"|KUBECONFIG|STORAGE_EMULATOR_HOST|TF_CONFIG|NO_GCE_CHECK"
     r"|(HTTPS?|ALL|NO|FTP)_PROXY"
+    r"|DOCKER_CONFIG|REGISTRY_AUTH_FILE|XDG_RUNTIME_DIR"
     r"|SSL_CERT_(FILE|DIR)|REQUESTS_CA_BUNDLE|CURL_CA_BUNDLE|HTTPLIB2_CA_CERTS"
     r"|GRPC_DEFAULT_SSL_ROOTS_FILE_PATH",
     re.IGNORECASE,
@@ -90,7 +92,26 @@ def no_ambient_environment(tmp_path_factory):
         patch.setenv("NO_GCE_CHECK", "true")
         patch.setenv("CLOUDGAN_DATA", str(nowhere / "data"))
         patch.setenv("PATH", str(AZURITE), prepend=os.pathsep)
+        patch.setenv("DOCKER_CONFIG", str(nowhere))
         yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def docker_hub(no_ambient_environment):
+    """What stands for Docker Hub, in this process and those it starts: a registry with these images."""
+    with local_registry() as hub, pytest.MonkeyPatch.context() as patch:
+        for tag in ("2.21.0", "2.21.0-gpu"):
+            hub.put_index("tensorflow/tensorflow", tag, "linux/amd64")
+        hub.put_image("lab/gan", "1")
+        patch.setenv("CLOUDGAN_DOCKER_MIRROR", hub.url)
+        yield hub
+
+
+@pytest.fixture
+def registry():
+    """An empty registry of container images."""
+    with local_registry() as made:
+        yield made
 
 
 @pytest.fixture(scope="session", autouse=True)

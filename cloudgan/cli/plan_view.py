@@ -22,7 +22,7 @@ def lines(plan: Plan) -> Iterator[str]:
     yield f"workers    {_workers(plan)}"
     if plan.workers.image:
         how = f", installs {len(plan.wheels)} wheels" if plan.wheels else ""
-        yield f"image      {plan.workers.image}{how}"
+        yield f"image      {plan.workers.image}{how}{_digest(plan.workers.image, plan.warnings)}"
     yield f"store      {plan.store}"
     yield f"data       {_showers(plan.showers)}"
     yield f"takes      {_time(plan.forecast)}"
@@ -51,6 +51,12 @@ def _workers(plan: Plan) -> str:
     if workers.accelerators_per_node:
         each = f"{workers.accelerators_per_node} x {workers.accelerator}, {each}"
     return f"{workers.nodes} x ({each})"
+
+
+def _digest(image: str, warnings: tuple[str, ...]) -> str:
+    """What is missing behind a tag, unless a warning tells why."""
+    is_told = "@" in image or any(image in warning for warning in warnings)
+    return "" if is_told else "; its digest is resolved at deploy"
 
 
 def _showers(showers: Showers) -> str:

@@ -1,0 +1,1 @@
+"""Amazon Web Services: EKS, its node groups, S3."""

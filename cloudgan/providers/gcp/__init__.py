@@ -1,0 +1,1 @@
+"""Google Cloud: what is asked of it, and how."""
