@@ -9,6 +9,7 @@ from cloudgan.cli.launch_flags import launch_flags
 from cloudgan.cli.launch_plan import planned
 from cloudgan.cli.launch_showers import make_ready
 from cloudgan.cli.output import show, shown_progress
+from cloudgan.cli.pinned_image import pinned
 from cloudgan.cli.place import config_here, folder_of, open_provider, resolved
 from cloudgan.cli.pod_wheels import all_wheels, known_wheels, upload_wheels
 from cloudgan.cli.rent_flags import NOTHING_RENTED, RentFlags, rent_flags
@@ -104,6 +105,7 @@ def _launch(
     if is_new:
         for warning in provider.check(plan):
             progress.say(f"warning: {warning}")
+        plan = pinned(plan, provider.intent(plan.run), progress.say)
         plan = plan.model_copy(update={"steps": provider.steps(plan)})
         if not json:
             _print(plan, json=False)
