@@ -59,13 +59,13 @@ def planned(
         ConfigError: Something asked is not possible; nothing was started.
         BudgetError: The budget does not suffice.
     """
-    _check_fit(flags)
+    _check_fit(flags, rent)
     is_rented = flags.provider in CLOUDS
     if is_rented:
         price: PriceRow | None = choose_offer(flags, rent)
     else:
         price = load_catalog().row(flags.offer) if flags.offer else None
-    workers = _workers(flags, price)
+    workers = _workers(flags, rent, price)
     config = _config(flags, training, workers)
     place = rented_place(price, rent) if is_rented and price else _place(flags)
     folder = RunFolder(RUNS / config.name)
@@ -98,7 +98,7 @@ def planned(
     return make_plan(asked, model, _requests(place), utc_moment())
 
 
-def _check_fit(flags: LaunchFlags) -> None:
+def _check_fit(flags: LaunchFlags, rent: RentFlags) -> None:
     address, question, _ = (flags.store or "").partition("?")
     if question or "@" in address:
         raise ConfigError(
@@ -118,6 +118,7 @@ def _check_fit(flags: LaunchFlags) -> None:
         "--service_account": flags.service_account,
         "--node_selector": flags.node_selector,
         "--secrets": flags.secrets,
+        "--image_pull_secret": rent.pull_secret,
     }
     given = [name for name, value in only_on_clusters.items() if value]
     if given:
@@ -174,7 +175,7 @@ def _is_tpu(accelerator: str) -> bool:
     return accelerator.casefold().startswith("tpu")
 
 
-def _workers(flags: LaunchFlags, price: PriceRow | None) -> Workers:
+def _workers(flags: LaunchFlags, rent: RentFlags, price: PriceRow | None) -> Workers:
     accelerator, count = _accelerators(flags, price)
     cpus, memory_gib = flags.cpus, flags.memory_gib
     if flags.provider == "local":
@@ -194,6 +195,7 @@ def _workers(flags: LaunchFlags, price: PriceRow | None) -> Workers:
         if flags.provider not in ("local", "slurm")
         else None,
         secrets=flags.secrets,
+        pull_secret=rent.pull_secret,
     )
 
 

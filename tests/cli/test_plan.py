@@ -119,6 +119,7 @@ def test_what_is_not_possible_is_told_and_nothing_is_written(refused, flags, tol
     ("flags", "told"),
     [
         (["--image=x", "--secrets=y"], "--image and --secrets mean something on a cluster only"),
+        (["--image_pull_secret=x"], "--image_pull_secret mean something on a cluster only"),
         (["--queue=team"], "no queue and no claims"),
         (["--store=pvc:x"], "no queue and no claims"),
     ],
@@ -205,3 +206,11 @@ def test_the_plan_of_a_run_here_has_processes_and_no_price(cloudgan_here, user_f
     assert "2 worker processes" in told
     assert "image" not in told
     assert left_in(user_folder) == []
+
+
+def test_the_secret_of_a_private_registry_is_in_the_plan_of_a_cluster(cloudgan_here, user_folder):
+    told = cloudgan_here(*CLUSTER, "--image=lab/gan:1", "--image_pull_secret=lab", "--json").stdout
+    plan = json.loads(told)
+    assert plan["workers"]["pull_secret"] == "lab"  # noqa: S105  its name
+    (job,) = (step["body"] for step in plan["steps"] if step["ensure"].startswith("Job"))
+    assert job["spec"]["template"]["spec"]["imagePullSecrets"] == [{"name": "lab"}]

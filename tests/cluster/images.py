@@ -5,10 +5,12 @@ from __future__ import annotations
 import os
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+    from cluster.store import Store
 
 
 class Image(NamedTuple):
@@ -21,6 +23,8 @@ class Image(NamedTuple):
     entrypoint: tuple[str, ...] = ()
     appended: Mapping[str, str] = {}
     """Paths that come after those of the manifest, such as PYTHONPATH to the tested sources."""
+    pull_secret: str = ""
+    """Name of the secret that a private registry lets pods in by; empty: it lets in all."""
 
 
 def python_image(*paths: Path | str, **env: str) -> Image:
@@ -42,3 +46,11 @@ def find(images: Mapping[str, Image], reference: str) -> Image | None:
         if name in images:
             return images[name]
     return None
+
+
+def may_pull(image: Image, pod: Mapping[str, Any], store: Store) -> bool:
+    """Whether a pod names the secret that an image's registry asks for, and the secret exists."""
+    named = [one["name"] for one in pod["spec"].get("imagePullSecrets") or []]
+    wanted = image.pull_secret
+    namespace = pod["metadata"]["namespace"]
+    return not wanted or (wanted in named and bool(store.find("secrets", namespace, wanted)))

@@ -140,7 +140,7 @@ class PodWorker(threading.Thread):
         pulls = 0
         while not self._ending:
             image = images.find(self._settings.images, container.spec["image"])
-            if image is None:
+            if image is None or not images.may_pull(image, self._pod, self._store):
                 if cannot_pull(self._store, self._pod, container, pulls):
                     self._report()
                 pulls += 1

@@ -26,7 +26,9 @@ from cloudgan.launching.log_merging import merged
 from cloudgan.launching.starting import start
 from cloudgan.providers.kubernetes.provider import KubernetesProvider
 from cloudgan.run_folder import RunFolder
-from providers.kubernetes.lab import NAMESPACE, plan_of
+from providers.kubernetes.lab import IMAGE, NAMESPACE, plan_of
+
+SECRET = "of-the-registry"
 
 
 @pytest.fixture
@@ -226,6 +228,25 @@ def test_a_worker_out_of_memory_ends_the_run_with_what_to_type(lab, begin, follo
     with pytest.raises(LaunchError, match=r"more memory than its limit.*--memory_gib=2"):
         follow(lab, plan)
     assert not lab.pods("gan")
+
+
+def test_pods_of_a_private_image_show_the_secret_of_its_registry(lab, begin, follow):
+    kubernetes = pytest.importorskip("kubernetes")
+    lab.cluster.images[IMAGE] = lab.cluster.images[IMAGE]._replace(pull_secret=SECRET)
+    secret = {"metadata": {"name": SECRET}, "type": "kubernetes.io/dockerconfigjson"}
+    secret["stringData"] = {".dockerconfigjson": '{"auths": {}}'}
+    kubeconfig = str(lab.kubeconfig.with_name("admin"))
+    with kubernetes.config.new_client_from_config(kubeconfig) as admin:
+        kubernetes.client.CoreV1Api(admin).create_namespaced_secret(NAMESPACE, secret)
+    plan = plan_of(workers={"pull_secret": SECRET})
+    begin(lab, plan)
+    running(lab, plan)
+    finish(lab, plan)
+    assert follow(lab, plan).phase == "finished"
+    without = plan_of("without")
+    begin(lab, without)
+    with pytest.raises(LaunchError, match="cannot be pulled"):
+        follow(lab, without, image_seconds=0.5)
 
 
 def test_an_image_that_cannot_be_pulled_is_told_and_nothing_waits(lab, begin, follow):
