@@ -531,10 +531,25 @@ def run(arguments):
     Fetcher(store, asked.folder, asked.backoff_seconds).fetch_all(wheels)
     fetched = time.monotonic()
     install(wheels, asked.folder, asked.site)
+    installed = time.monotonic()
     shutil.rmtree(asked.folder)
-    told = f"{len(wheels)} wheels, {sum(wheel.size for wheel in wheels) / 1e6:.1f} MB"
-    seconds = f"fetched in {fetched - began:.1f} s, installed in {time.monotonic() - fetched:.1f} s"
+    size = sum(wheel.size for wheel in wheels)
+    note(asked.site, len(wheels), size, fetched - began, installed - fetched)
+    told = f"{len(wheels)} wheels, {size / 1e6:.1f} MB"
+    seconds = f"fetched in {fetched - began:.1f} s, installed in {installed - fetched:.1f} s"
     print(f"{told}: {seconds}", flush=True)
+
+
+def note(site, count, size, fetch_seconds, install_seconds):
+    """Leaves for the record how long it took (cloudgan/core/installed_wheels.py reads it)."""
+    told = {
+        "time": dt.datetime.now(dt.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ"),
+        "wheels": count,
+        "bytes": size,
+        "fetch_seconds": round(fetch_seconds, 3),
+        "install_seconds": round(install_seconds, 3),
+    }
+    (site / "cloudgan-wheels.json").write_text(json.dumps(told) + "\n", encoding="utf-8")
 
 
 def main(arguments=None):

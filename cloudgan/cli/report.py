@@ -131,8 +131,10 @@ def _speed(run: RunRecord, started: Started) -> Section:
 
 
 def _durations(run: RunRecord, started: Started) -> Table:
-    epochs = run.epochs()
+    epochs, wheels = run.epochs(), started.wheels
+    installed = [("wheels, fetched and installed before", wheels.seconds)] if wheels else []
     rows = (
+        *installed,
         ("start-up, until the first step", started.startup_seconds),
         ("first epoch, with tracing", run.first_epoch_seconds()),
         ("of it tracing and compiling", epochs[0].trace_seconds),
@@ -160,6 +162,7 @@ def _provenance(folder: RunFolder, started: Started) -> Section:
             f" {started.numerics.kernels}, configuration {started.config_hash}."
         ),
         "Versions: " + ", ".join(f"{name} {v}" for name, v in started.versions.items()) + ".",
+        *([f"Image: {started.image}."] if started.image else []),
         f"Commit: {started.git_commit or 'unknown (installed package)'}.",
     ]
     method = (

@@ -17,6 +17,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, TypeAdapter,
 
 from cloudgan.core.errors import DataError
 from cloudgan.core.hardware import Hardware
+from cloudgan.core.installed_wheels import InstalledWheels
 from cloudgan.core.record_count import counted_epochs, distinct, processes
 from cloudgan.core.record_warnings import warnings_of
 
@@ -80,6 +81,10 @@ class Started(_Line):
     learning_rate: float = Field(description="after scaling, before warm-up")
     told: tuple[str, ...] = Field(description="what was found out and decided about the data")
     startup_seconds: Seconds = Field(description="from process start to the first step's begin")
+    image: str | None = Field(None, description="of the container, as the plan has it; None: none")
+    wheels: InstalledWheels | None = Field(
+        None, description="what the pod installed before the process; None: nothing"
+    )
 
 
 class Epoch(_Line):

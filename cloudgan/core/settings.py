@@ -59,6 +59,11 @@ def pulse_file() -> Path | None:
     return Path(named) if named else None
 
 
+def image() -> str | None:
+    """Returns CLOUDGAN_IMAGE, the container's image as its plan names it."""
+    return variable("CLOUDGAN_IMAGE")
+
+
 def is_ci() -> bool:
     """Whether a machine looks at the output, so that no bar should move in it."""
     return is_on("CI")

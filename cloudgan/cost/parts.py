@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from cloudgan.cost.fee_parts import CLUSTER, EGRESS, STORAGE, charge_attempt
 from cloudgan.cost.ledger import Ledger
-from cloudgan.cost.processes import NO_END
+from cloudgan.cost.processes import INSTALL, NO_END
 from cloudgan.cost.rented import (
     PROVISIONING,
     STAGING,
@@ -18,6 +18,7 @@ from cloudgan.cost.rented import (
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    from cloudgan.core.cost_report import Duration
     from cloudgan.core.launch import Launch
     from cloudgan.core.price_row import PriceRow
     from cloudgan.cost.billing import AttemptBill
@@ -87,12 +88,11 @@ def _spend_own(ledger: Ledger, processes: Iterable[ProcessTimes], row: PriceRow 
         for name, seconds in process.parts().items():
             if seconds is None:
                 continue
+            of: Duration = "billed_seconds" if name == INSTALL else "program_seconds"
             if row is None:
-                ledger.unknown(name, NOBODY_BILLS_IT, "program_seconds", seconds)
+                ledger.unknown(name, NOBODY_BILLS_IT, of, seconds)
             else:
-                ledger.spend(
-                    name, row, seconds=seconds, node_seconds=seconds, duration="program_seconds"
-                )
+                ledger.spend(name, row, seconds=seconds, node_seconds=seconds, duration=of)
     if any(process.program is None for process in processes):
         ledger.unknown(LOST_END, NO_END, "program_seconds", None)
     if any(process.start_up is None for process in processes):

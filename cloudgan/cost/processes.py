@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from cloudgan.core.record import RunRecord
     from cloudgan.core.record_count import Process
 
+INSTALL = "wheels fetched and installed"
 START_UP = "start-up and data staging"
 FIRST = "first epoch"
 STEADY = "steady epochs"
@@ -33,6 +34,7 @@ class ProcessTimes(NamedTuple):
         checkpoints: All of them.
         repeated: Training and validation in epochs that were lost and run again.
         program: From its start to its end; None where it was killed.
+        install: Before its start, by the pod that it ran in; 0 for the pod's later processes.
     """
 
     start_up: float | None
@@ -42,6 +44,7 @@ class ProcessTimes(NamedTuple):
     checkpoints: float
     repeated: float
     program: float | None
+    install: float = 0.0
 
     def parts(self) -> dict[str, float | None]:
         """Returns the seconds by part; that of all else is None where the whole is unknown.
@@ -56,17 +59,25 @@ class ProcessTimes(NamedTuple):
             CHECKPOINTS: self.checkpoints,
             REPEATED: self.repeated,
         }
+        before: dict[str, float | None] = {INSTALL: self.install} if self.install else {}
         spent = math.fsum(seconds or 0.0 for seconds in known.values())
         if self.program is not None and spent > self.program * 1.01 + 1:
-            return {NOT_TOLD_APART: self.program}
+            return before | {NOT_TOLD_APART: self.program}
         known[REST] = None if self.program is None else max(0.0, self.program - spent)
-        return known
+        return before | known
 
 
 def process_times(record: RunRecord) -> tuple[ProcessTimes, ...]:
     """Returns the times of each process, oldest first; what an epoch repeats counts as repeated."""
     kept = {id(epoch) for epoch in record.epochs()}
-    return tuple(_times(process, kept) for process in record.processes())
+    found, pods = [], set()
+    for process in record.processes():
+        wheels = process.started.wheels if process.started else None
+        is_new = wheels is not None and wheels not in pods
+        pods.add(wheels)
+        install = wheels.seconds if wheels and is_new else 0.0
+        found.append(_times(process, kept)._replace(install=install))
+    return tuple(found)
 
 
 def _times(process: Process, counted: set[int]) -> ProcessTimes:

@@ -132,6 +132,7 @@ def _fill_container(container: dict[str, Any], plan: Plan) -> None:
         container["image"] = workers.image
     values = {
         "CLOUDGAN_RUN": plan.run,
+        "CLOUDGAN_IMAGE": workers.image or "",
         "CLOUDGAN_WORLD": str(workers.nodes),
         "CLOUDGAN_PEERS": f"{plan.run}-{{index}}.{plan.run}:{_PORT}",
         "CLOUDGAN_STORE": store_in_pod(plan.store),

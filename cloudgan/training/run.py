@@ -14,6 +14,7 @@ from cloudgan.core import settings
 from cloudgan.core.clock import utc_now
 from cloudgan.core.errors import CloudganError
 from cloudgan.core.hardware import this_machine
+from cloudgan.core.installed_wheels import installed_wheels
 from cloudgan.core.provenance import git_commit, versions
 from cloudgan.core.pulse import PulseFile
 from cloudgan.core.record import Started
@@ -239,4 +240,6 @@ def _started(setting: Setting, step: int, startup_seconds: float) -> Started:
         learning_rate=scaled_rate(config, setting.numerics.global_batch_size),
         told=setting.training_set.describe(),
         startup_seconds=startup_seconds,
+        image=settings.image(),
+        wheels=installed_wheels(),
     )

@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cloudgan.core.fee_row import FeeRow
+from cloudgan.core.installed_wheels import InstalledWheels
 from cloudgan.core.launch import Attempt, Cluster, Launch, Node, local_attempt
 from cloudgan.core.record import RunRecord
 from cloudgan.cost.catalog import load_catalog
@@ -114,6 +115,43 @@ def test_the_parts_of_a_run_are_all_of_its_time(record: RunRecord) -> None:
     }
     assert found.priced_as == ROW.row_id
     assert found.basis.startswith("not measured there")
+
+
+WHEELS = InstalledWheels(
+    time="2026-11-21T11:59:50Z", wheels=30, bytes=10**8, fetch_seconds=4, install_seconds=16
+)
+
+
+def with_wheels(*lines: Line) -> RunRecord:
+    """A run whose pods install wheels; those of one pod have one note."""
+    return RunRecord(
+        lines=tuple(
+            line.model_copy(update={"wheels": WHEELS}) if line.kind == "started" else line
+            for line in lines
+        )
+    )
+
+
+def test_what_a_pod_installs_is_told_apart_on_rented_nodes(lines: tuple[Line, ...]) -> None:
+    """It lies between the job's start and the program's, by the pod's own clock."""
+    attempt = rented((0, 200), (0, 200), program_up=after(10), program_down=after(150))
+    without, found = (
+        seconds(report(one, attempt)) for one in (RunRecord(lines=lines), with_wheels(*lines))
+    )
+    assert found.pop("wheels fetched and installed") == 2 * 20
+    left = "time on the nodes that was not told apart"
+    assert without.pop(left) - found.pop(left) == 2 * 20
+    assert found == without
+
+
+def test_a_process_that_is_started_again_finds_its_pods_wheels_there(
+    lines: tuple[Line, ...],
+) -> None:
+    record = with_wheels(*lines, started(40), stopped(40, 6))
+    found = report(record, row=ROW)
+    (part,) = (one for one in found.parts if one.name == "wheels fetched and installed")
+    assert (part.seconds, part.duration) == (20, "billed_seconds")
+    assert seconds(found)["all else in the program"] == 3 + 1, "it is no time of the program"
 
 
 def test_what_a_run_here_cannot_know_is_named(record: RunRecord) -> None:

@@ -18,6 +18,7 @@ from urllib.parse import parse_qs
 
 import pytest
 
+from cloudgan.core.installed_wheels import installed_wheels
 from cloudgan.stores.folder import FolderStore
 from tests.stores.conftest import AZURITE_KEY
 
@@ -103,6 +104,10 @@ def test_what_is_listed_is_fetched_from_every_kind_of_store_and_can_be_imported(
     )
     assert done.stdout == "84\n", done.stderr
     assert "2 wheels" in capfd.readouterr().out
+    noted = installed_wheels(tmp_path / "site")
+    assert (noted.wheels, noted.bytes) == (2, sum(len(content) for _, content in wheels))
+    assert noted.fetch_seconds > 0
+    assert noted.install_seconds > 0
     assert not (tmp_path / "work" / "wheels").exists(), "the disk of a pod is small"
 
 

@@ -28,7 +28,7 @@ from cloudgan.providers.kubernetes.provider import KubernetesProvider
 from cloudgan.run_folder import RunFolder
 from providers.kubernetes.lab import IMAGE, NAMESPACE, plan_of
 
-SECRET = "of-the-registry"
+LETS_IN = "of-the-registry"
 
 
 @pytest.fixture
@@ -232,13 +232,13 @@ def test_a_worker_out_of_memory_ends_the_run_with_what_to_type(lab, begin, follo
 
 def test_pods_of_a_private_image_show_the_secret_of_its_registry(lab, begin, follow):
     kubernetes = pytest.importorskip("kubernetes")
-    lab.cluster.images[IMAGE] = lab.cluster.images[IMAGE]._replace(pull_secret=SECRET)
-    secret = {"metadata": {"name": SECRET}, "type": "kubernetes.io/dockerconfigjson"}
+    lab.cluster.images[IMAGE] = lab.cluster.images[IMAGE]._replace(pull_secret=LETS_IN)
+    secret = {"metadata": {"name": LETS_IN}, "type": "kubernetes.io/dockerconfigjson"}
     secret["stringData"] = {".dockerconfigjson": '{"auths": {}}'}
     kubeconfig = str(lab.kubeconfig.with_name("admin"))
     with kubernetes.config.new_client_from_config(kubeconfig) as admin:
         kubernetes.client.CoreV1Api(admin).create_namespaced_secret(NAMESPACE, secret)
-    plan = plan_of(workers={"pull_secret": SECRET})
+    plan = plan_of(workers={"pull_secret": LETS_IN})
     begin(lab, plan)
     running(lab, plan)
     finish(lab, plan)

@@ -38,6 +38,7 @@ def test_a_workers_environment_is_a_pods_with_folders_of_this_machine(file_of, t
     assert found == {
         "JOB_COMPLETION_INDEX": "1",
         "CLOUDGAN_RUN": "gan",
+        "CLOUDGAN_IMAGE": "tensorflow/tensorflow:2.21.0",
         "CLOUDGAN_WORLD": "1",
         "CLOUDGAN_PEERS": "127.0.0.1:1,127.0.0.1:3",
         "CLOUDGAN_STORE": "gs://lab/runs",
