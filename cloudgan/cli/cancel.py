@@ -9,6 +9,7 @@ from cloudgan.cli.output import show, shown_progress
 from cloudgan.cli.place import find_run, folder_of
 from cloudgan.cli.shared_flags import with_flags
 from cloudgan.launching.ledger import Ledger
+from cloudgan.launching.releasing import given_back
 from cloudgan.launching.results import Results
 
 if TYPE_CHECKING:
@@ -35,7 +36,13 @@ def cancel(
         ledger = Ledger(folder_of(plan), plan, results)
         ledger.see(opened.state(plan.run))
         progress.start(f"ending {plan.run}")
-        opened.stop(plan.run)
+
+        def stop() -> tuple[str, ...]:
+            opened.stop(plan.run)
+            return ()
+
+        for what in given_back(opened, plan, ledger, stop):
+            progress.say(f"gone: {what}")
         ledger.see(opened.state(plan.run))
         came = results.fetch_if_there(folder_of(plan), progress.say) if results else []
     show({"run": plan.run, "state": "stopped", "fetched": ", ".join(came)}, as_json=json)

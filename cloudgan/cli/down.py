@@ -11,6 +11,7 @@ from cloudgan.cli.place import find_run, folder_of
 from cloudgan.cli.shared_flags import with_flags
 from cloudgan.core.clock import utc_moment
 from cloudgan.launching.ledger import Ledger, spent_usd
+from cloudgan.launching.releasing import given_back
 from cloudgan.launching.results import Results
 
 if TYPE_CHECKING:
@@ -46,7 +47,7 @@ def down(
         ledger.see(opened.state(plan.run))
         progress.start(f"removing {plan.run}")
         removed = []
-        for what in opened.remove(plan.run):
+        for what in given_back(opened, plan, ledger, lambda: opened.remove(plan.run)):
             progress.say(f"gone: {what}")
             removed.append(what)
         ledger.see(opened.state(plan.run))

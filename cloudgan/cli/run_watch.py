@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from cloudgan.cli.durations import shown
 from cloudgan.core.clock import utc_moment
@@ -57,15 +57,36 @@ class RunWatch:
             return None
 
     def _warn(self) -> None:
-        budget, spent = self._plan.limits.budget_usd, self.usd()
-        if budget is None or spent is None:
-            return
-        for share in _WARNINGS:
-            if spent >= share * budget and self._warned < share:
-                self._warned = share
-                self._progress.say(
-                    f"{spent:.2f} USD of a budget of {budget:.2f} are spent ({share:.0%})"
-                )
+        told = budget_note(self._plan, self.usd())
+        if told is not None and told.share > self._warned:
+            self._warned = told.share
+            self._progress.say(told.line)
+
+
+class BudgetNote(NamedTuple):
+    """How much of a budget is gone.
+
+    Attributes:
+        share: The largest share that a warning is given at and that is passed.
+        line: The warning.
+    """
+
+    share: float
+    line: str
+
+
+def budget_note(plan: Plan, usd: float | None) -> BudgetNote | None:
+    """Returns the warning that is due; None below the first share, or without a budget."""
+    budget = plan.limits.budget_usd
+    if budget is None or usd is None:
+        return None
+    passed = [share for share in _WARNINGS if usd >= share * budget]
+    if not passed:
+        return None
+    share = max(passed)
+    return BudgetNote(
+        share, f"{usd:.2f} USD of a budget of {budget:.2f} are spent: more than {share:.0%}"
+    )
 
 
 def note(plan: Plan, beat: Heartbeat, usd: float | None) -> str:
@@ -88,6 +109,8 @@ def note(plan: Plan, beat: Heartbeat, usd: float | None) -> str:
 
 def state_json(state: RunState) -> dict[str, Any]:
     """Returns a state as JSON."""
-    from dataclasses import asdict
+    from dataclasses import asdict, replace
 
-    return asdict(state)
+    nodes = state.nodes
+    told = None if nodes is None else [node.model_dump(mode="json") for node in nodes]
+    return asdict(replace(state, nodes=None)) | {"nodes": told}

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from cloudgan.cli.launch_flags import REMEMBERED, where_flags
 from cloudgan.cli.output import show, shown_progress
 from cloudgan.cli.place import RUNS, find_run, folder_of, open_provider
-from cloudgan.cli.run_watch import note, state_json
+from cloudgan.cli.run_watch import budget_note, note, state_json
 from cloudgan.cli.shared_flags import with_flags
 from cloudgan.core import plan as plans
 from cloudgan.core.clock import utc_moment
@@ -76,6 +76,7 @@ def _look(plan: Plan, provider: Provider) -> dict[str, Any]:
         "heartbeat": beat.model_dump(mode="json") if beat else None,
         "progress": note(plan, beat, usd) if beat else None,
         "usd_so_far": usd,
+        "budget": told.line if (told := budget_note(plan, usd)) else None,
         "deadline_seconds": plan.limits.deadline_seconds,
     }
 
@@ -94,3 +95,5 @@ def _print(one: dict[str, Any]) -> None:
         print(f"  {one['why']}")
     if one["usd_so_far"] is not None and not beat:
         print(f"  {one['usd_so_far']:.2f} USD so far")
+    if one["budget"]:
+        print(f"  {one['budget']}")

@@ -39,7 +39,10 @@ class Node(BaseModel):
 
     name: Text
     up: AwareDatetime | None = None
-    down: AwareDatetime | None = None
+    seen: AwareDatetime | None = Field(
+        default=None, description="last look at which it was there; noted about once a minute"
+    )
+    down: AwareDatetime | None = Field(default=None, description="first look at which it was gone")
 
     @model_validator(mode="after")
     def _is_up_before_down(self) -> Self:
@@ -52,6 +55,10 @@ class Node(BaseModel):
     def seconds(self) -> float | None:
         """How long it was up; None while it is, or where that is unknown."""
         return (self.down - self.up).total_seconds() if self.up and self.down else None
+
+    def unseen_seconds(self) -> float:
+        """For how long before it was gone nobody looked: as much of its time may be too much."""
+        return (self.down - self.seen).total_seconds() if self.seen and self.down else 0.0
 
 
 class Cluster(BaseModel):
@@ -115,6 +122,9 @@ class Attempt(BaseModel):
     )
     cluster: Cluster | None = Field(default=None, description="None: unknown")
     stored_gib_months: float | None = Field(default=None, ge=0, allow_inf_nan=False)
+    uploaded_gib: float | None = Field(
+        default=None, ge=0, allow_inf_nan=False, description="of showers, which costs nothing"
+    )
     egress_gib: float | None = Field(
         default=None, ge=0, allow_inf_nan=False, description="that left the cloud to the internet"
     )

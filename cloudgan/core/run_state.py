@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
+
+if TYPE_CHECKING:
+    from cloudgan.core.launch import Node
 
 Phase = Literal["absent", "waiting", "starting", "running", "finished", "failed", "stopped"]
 """absent: nothing runs and nothing is meant to; waiting: for nodes or a queue; starting: not all
@@ -52,6 +55,8 @@ class RunState:
         cause: The kind of `why`.
         began: When the provider says its job began, ISO 8601; None: not yet, or unknown.
         ended: When it says that it ended.
+        nodes: Machines that were made for it and are there now; None: nobody could say, or none
+            is ever made there.
     """
 
     phase: Phase
@@ -60,6 +65,7 @@ class RunState:
     cause: Cause = ""
     began: str | None = None
     ended: str | None = None
+    nodes: tuple[Node, ...] | None = None
 
     @property
     def is_over(self) -> bool:

@@ -69,15 +69,15 @@ class Intents:
             ConfigError: Another version of cloudgan wrote it.
         """
         names = self._names(f"runs/{run}/{_FOLDER}/")
-        if not names:
-            return None
-        try:
-            return Intent.model_validate_json(self.store.read(names[-1]))
-        except ValidationError as error:
-            raise ConfigError(
-                f"run {run} in {self.store.url} was started by another version of cloudgan; use"
-                " that one, or look with `cloudgan doctor` for what it left"
-            ) from error
+        return self._one(run, names[-1]) if names else None
+
+    def history(self, run: str) -> tuple[Intent, ...]:
+        """Returns all intents of a run, oldest first.
+
+        Raises:
+            ConfigError: Another version of cloudgan wrote one.
+        """
+        return tuple(self._one(run, name) for name in self._names(f"runs/{run}/{_FOLDER}/"))
 
     def write(
         self, plan: Plan, state: IntentState, *, leased: bool = False, force: bool = False
@@ -119,6 +119,15 @@ class Intents:
         """Returns the names of all runs that ever were in this store."""
         names = [name.split("/") for name in self._names("runs/")]
         return tuple(sorted({parts[1] for parts in names if parts[2:3] == [_FOLDER]}))
+
+    def _one(self, run: str, name: str) -> Intent:
+        try:
+            return Intent.model_validate_json(self.store.read(name))
+        except ValidationError as error:
+            raise ConfigError(
+                f"run {run} in {self.store.url} was started by another version of cloudgan; use"
+                " that one, or look with `cloudgan doctor` for what it left"
+            ) from error
 
     def _names(self, prefix: str) -> tuple[str, ...]:
         try:

@@ -11,6 +11,7 @@ from cloudgan.core.clock import utc_moment
 from cloudgan.core.errors import CloudganError
 from cloudgan.core.launch import Attempt, Launch, Node, SentRequest
 from cloudgan.cost.estimate import usd
+from cloudgan.launching import node_times
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -19,6 +20,9 @@ if TYPE_CHECKING:
     from cloudgan.core.run_state import RunState
     from cloudgan.launching.results import Results
     from cloudgan.run_folder import RunFolder
+
+
+_MONTH = timedelta(days=365.25 / 12)
 
 
 class Ledger:
@@ -50,7 +54,7 @@ class Ledger:
         first, at most the deadline: a budget is rather counted too high than too low.
         """
         before = known = self.read()
-        if self._is_unknown(state, known):
+        if self._is_unknown(state, known) or (state.nodes and not known.attempts):
             known = known.with_attempt(_attempt(self._plan))
         if not known.attempts:
             return
@@ -59,38 +63,68 @@ class Ledger:
         if state.is_over and not last.ended:
             told["ended"] = f"{state.phase}: {state.why}" if state.why else state.phase
         if state.ended:
-            told["program_down"] = state.ended
+            told["program_down"] = _first_end(last, datetime.fromisoformat(state.ended))
         elif state.phase in ("absent", "stopped") and last.program_up and not last.program_down:
             limit = timedelta(seconds=self._plan.limits.deadline_seconds)
             told["program_down"] = max(last.program_up, min(utc_moment(), last.program_up + limit))
         changed = Attempt.model_validate(last.model_dump() | told)
         if self._plan.rental is None:
             changed = _held(changed)
-        known = known.model_copy(update={"attempts": (*known.attempts[:-1], changed)})
+        attempts = (*known.attempts[:-1], changed)
+        if self._plan.rental and state.nodes is not None:
+            gone_by = state.ended if state.phase == "absent" and not state.nodes else None
+            now = datetime.fromisoformat(gone_by) if gone_by else utc_moment()
+            attempts = node_times.looked(attempts, state.nodes, now)
+        known = known.model_copy(update={"attempts": attempts})
         if known != before:
             self._write(known)
 
     def see_nodes(self, nodes: Iterable[Node]) -> None:
         """Notes machines that were made for the newest attempt; what is known of them stays."""
         known = self.read()
-        if not known.attempts:
-            return
-        last = known.attempts[-1]
-        there = {node.name: node for node in last.nodes}
-        there |= {node.name: node for node in nodes if node.name not in there}
-        self._change(known, last.model_copy(update={"nodes": tuple(there.values())}))
+        earlier = {(node.name, node.up) for a in known.attempts[:-1] for node in a.nodes}
+        new = [node for node in nodes if (node.name, node.up) not in earlier]
+        if known.attempts:
+            self._change(known, node_times.with_new(known.attempts[-1], new, utc_moment()))
 
     def see_nodes_gone(self) -> None:
-        """Notes that all machines of the newest attempt are gone now."""
+        """Notes that all machines of the run are gone now."""
         known = self.read()
-        if not known.attempts:
+        attempts = node_times.gone(known.attempts, utc_moment())
+        if attempts != known.attempts:
+            self._write(known.model_copy(update={"attempts": attempts}))
+
+    def is_settled(self) -> bool:
+        """Whether all is noted that the run is paid for: it ended, and its machines are gone."""
+        attempts = self.read().attempts
+        if not attempts or node_times.without_end(attempts):
+            return False
+        return bool(attempts[-1].ended and attempts[-1].stored_gib_months is not None)
+
+    def see_end(self, why: str) -> None:
+        """Notes why the newest attempt ended, where nobody noted that; the first reason stays."""
+        known = self.read()
+        if known.attempts and not known.attempts[-1].ended:
+            self._change(known, known.attempts[-1].model_copy(update={"ended": why}))
+
+    def see_beside(self, **beside: object) -> None:
+        """Notes what the newest attempt used beside its machines: fields of an attempt."""
+        known = self.read()
+        if known.attempts:
+            told = {name: value for name, value in beside.items() if value is not None}
+            last = known.attempts[-1].model_dump() | told
+            self._change(known, Attempt.model_validate(last))
+
+    def see_stored(self) -> None:
+        """Notes what the run's folder in the store holds, for as long as the newest attempt took."""
+        known, gib = self.read(), self._results.gib() if self._results else None
+        if gib is None or not known.attempts or self._plan.rental is None:
             return
-        last, now = known.attempts[-1], utc_moment()
-        nodes = tuple(
-            node if node.down or not node.up else node.model_copy(update={"down": now})
-            for node in last.nodes
-        )
-        self._change(known, last.model_copy(update={"nodes": nodes}))
+        last = known.attempts[-1]
+        begins = [*(request.sent for request in last.requests), *filter(None, (last.program_up,))]
+        if begins:
+            months = max(0.0, (utc_moment() - min(begins)) / _MONTH)
+            self.see_beside(stored_gib_months=gib * months)
 
     def _change(self, known: Launch, last: Attempt) -> None:
         if last != known.attempts[-1]:
@@ -115,7 +149,10 @@ class Ledger:
 
 
 def spent_usd(known: Launch | None, now_seconds: float | None = None) -> float:
-    """Returns what the attempts cost so far by their prices and the program's times, in USD.
+    """Returns what the attempts cost so far by their prices, in USD: machines, nothing beside them.
+
+    A machine counts from when it was up until it was gone. Where none is known, as in a cluster that
+    was there before or in the first seconds, the program's times count for all of them.
 
     Args:
         known: launch.json; None: nothing was started.
@@ -123,13 +160,27 @@ def spent_usd(known: Launch | None, now_seconds: float | None = None) -> float:
     """
     total = 0.0
     for attempt in known.attempts if known else ():
-        if not attempt.price_rows or attempt.program_up is None:
+        if not attempt.price_rows:
             continue
-        up = attempt.program_up.timestamp()
-        down = attempt.program_down.timestamp() if attempt.program_down else now_seconds
-        seconds = max(0.0, (down or up) - up)
-        total += usd(seconds, attempt.price_rows[0], attempt.node_count or 1) or 0.0
+        ran = _seconds(attempt.program_up, attempt.program_down, now_seconds)
+        were_up = sum(_seconds(node.up, node.down, now_seconds) for node in attempt.nodes)
+        seconds = max(ran * (attempt.node_count or 1), were_up)
+        total += usd(seconds, attempt.price_rows[0]) or 0.0
     return total
+
+
+def _first_end(attempt: Attempt, ended: datetime) -> datetime:
+    """An end that is told again later, as when the job is gone, is the same end."""
+    ended = min(attempt.program_down, ended) if attempt.program_down else ended
+    return max(attempt.program_up, ended) if attempt.program_up else ended
+
+
+def _seconds(up: datetime | None, down: datetime | None, now_seconds: float | None) -> float:
+    """From up to down, or to now where that is not known."""
+    if up is None:
+        return 0.0
+    ends = down.timestamp() if down else now_seconds
+    return max(0.0, ends - up.timestamp()) if ends is not None else 0.0
 
 
 def _held(attempt: Attempt) -> Attempt:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Protocol
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from cloudgan.core.launch import Node
+    from cloudgan.core.launch import Cluster, Node
     from cloudgan.core.plan import Plan, Step
     from cloudgan.core.run_state import LogLine, RunState
 
@@ -50,6 +50,9 @@ class Provider(Protocol):
 
     def nodes(self, run: str) -> tuple[Node, ...]:
         """Returns the machines that were made for a run; none where they were there already."""
+
+    def cluster(self, run: str) -> Cluster | None:
+        """Returns the cluster that a run uses until now; None where it is nobody's cost."""
 
     def remove(self, run: str) -> Iterator[str]:
         """Removes all that is the run's, yields each name when it is gone. Twice is fine."""

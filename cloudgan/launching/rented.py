@@ -7,11 +7,18 @@ cluster's provider does that part. What is meant stands in the store from before
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from cloudgan.core.clock import monotonic_seconds
+from cloudgan.core.clock import monotonic_seconds, utc_moment
 from cloudgan.core.errors import CloudganError, CredentialsError, LaunchError, PlanError
 from cloudgan.core.run_state import RunState
+from cloudgan.launching.cluster_use import (
+    cluster_of,
+    is_in_cluster,
+    is_own_cluster,
+    uses_cluster_of,
+)
 from cloudgan.launching.making import Maker
 from cloudgan.launching.nodes import nodes_of, wait_for_nodes
 from cloudgan.launching.removing import Remover
@@ -19,14 +26,14 @@ from cloudgan.launching.removing import Remover
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from cloudgan.core.launch import Node
+    from cloudgan.core.launch import Cluster, Node
     from cloudgan.core.plan import Plan, Step
     from cloudgan.core.run_state import LogLine, Phase
+    from cloudgan.kubernetes.api import ClusterApi
     from cloudgan.launching.cloud import Cloud, Finding, Thing
     from cloudgan.launching.intents import Intent, Intents
     from cloudgan.launching.provider import Provider
 
-CLUSTER: Final = "cluster"
 _POLL_SECONDS: Final = 5.0
 _PHASES: Final[dict[str, Phase]] = {
     "stopped": "stopped",
@@ -66,6 +73,7 @@ class RentedProvider:
         self._maker = Maker(cloud, say, poll_seconds)
         self._remover = Remover(cloud, say, poll_seconds)
         self._opened: dict[str, Provider] = {}
+        self._apis: dict[str, ClusterApi] = {}
         self._began: set[str] = set()
 
     def check(self, plan: Plan) -> tuple[str, ...]:
@@ -118,12 +126,14 @@ class RentedProvider:
         if found is None:
             return RunState("absent")
         if found.state in ("finished", "removed"):
-            return RunState(_PHASES[found.state], ended=found.at.isoformat())
+            left = () if found.state == "removed" else self._seen_nodes(run)
+            return _as_meant(found, left)
         inner = self._reached(found.plan)
         state = inner.state(run) if inner else RunState("absent")
+        there = self._seen_nodes(run)
         if state.phase == "absent":
-            return RunState(_PHASES[found.state], ended=found.at.isoformat())
-        return state
+            return _as_meant(found, there)
+        return replace(state, nodes=there)
 
     def wait_for_change(self, run: str, seconds: float) -> None:
         """Returns when something changed since `state`, at the latest in `seconds`."""
@@ -162,11 +172,22 @@ class RentedProvider:
     def nodes(self, run: str) -> tuple[Node, ...]:
         """Returns the run's machines, each with when it was up by the cluster's clock."""
         found = self._intents.read(run)
-        if found and not _is_in_cluster(found.plan):
+        if found and not is_in_cluster(found.plan):
             inner = self._reached(found.plan)
             return inner.nodes(run) if inner else ()
-        api = self._cloud.cluster(found.plan) if found and found.plan.rental else None
-        return nodes_of(api, run) if api else ()
+        if found is None or found.plan.rental is None:
+            return ()
+        if run not in self._apis and (opened := self._cloud.cluster(found.plan)):
+            self._apis[run] = opened
+        return nodes_of(self._apis[run], run) if run in self._apis else ()
+
+    def cluster(self, run: str) -> Cluster | None:
+        """Returns the cluster that a run uses until now, and its share in it."""
+        found = self._intents.read(run)
+        if found is None:
+            return None
+        histories = [self._intents.history(name) for name in self._intents.runs()]
+        return cluster_of(found.plan, self._cloud.things(), histories, utc_moment())
 
     def runs(self) -> tuple[str, ...]:
         """Returns the names of all runs there, those too of which only things are left."""
@@ -191,25 +212,29 @@ class RentedProvider:
         if close and found and found.is_open:
             self._intents.write(found.plan, "removed", force=True)
         self._opened.pop(run, None)
+        self._apis.pop(run, None)
+
+    def _seen_nodes(self, run: str) -> tuple[Node, ...] | None:
+        """The machines that are there; None where nobody can say just now."""
+        try:
+            return self.nodes(run)
+        except CloudganError:
+            self._apis.pop(run, None)
+            return None
 
     def _unused(self, run: str, found: Intent | None) -> tuple[Thing, ...]:
         """The cluster that cloudgan made for the run's place, when no run uses it any more."""
         plan = found.plan if found else None
         if plan is None or plan.rental is None or plan.rental.keep_cluster:
             return ()
-        if not _is_in_cluster(plan):
+        if not is_in_cluster(plan):
             return ()
-        if any(_uses_the_cluster_of(plan, self._intents.read(name)) for name in self._others(run)):
+        if any(uses_cluster_of(plan, self._intents.read(name)) for name in self._others(run)):
             return ()
         things = self._cloud.things()
         busy = {thing.parent for thing in things if thing.run not in (None, run)}
         return tuple(
-            thing
-            for thing in things
-            if thing.shared == CLUSTER
-            and thing.region in (plan.place.region, plan.place.zone)
-            and thing.name.rpartition("/")[2] == plan.place.cluster
-            and thing.name not in busy
+            thing for thing in things if is_own_cluster(thing, plan) and thing.name not in busy
         )
 
     def _others(self, run: str) -> list[str]:
@@ -251,18 +276,11 @@ class RentedProvider:
         return self._opened[plan.run]
 
 
-def _is_in_cluster(plan: Plan) -> bool:
-    return plan.rental is None or plan.rental.engine == CLUSTER
-
-
-def _uses_the_cluster_of(plan: Plan, other: Intent | None) -> bool:
-    return (
-        other is not None
-        and _is_in_cluster(other.plan)
-        and other.state in ("starting", "started")
-        and other.plan.place.cluster == plan.place.cluster
-        and other.plan.place.region == plan.place.region
-    )
+def _as_meant(found: Intent, nodes: tuple[Node, ...] | None) -> RunState:
+    """The state of a run without a job; when it began is no time at which it ended."""
+    is_over = found.state in ("finished", "failed", "stopped", "removed")
+    ended = found.at.isoformat() if is_over else None
+    return RunState(_PHASES[found.state], ended=ended, nodes=nodes)
 
 
 def _missing(found: list[Finding]) -> CloudganError:

@@ -30,6 +30,9 @@ if TYPE_CHECKING:
     from cloudgan.stores import Store
 
 
+_GIB = 2**30
+
+
 @dataclass(frozen=True)
 class Results:
     """The folder of one run in a store."""
@@ -117,6 +120,13 @@ class Results:
             text = gzip.decompress(self.store.read(name)).decode(errors="replace")
             for line in text.splitlines():
                 yield LogLine(rank, "", line)
+
+    def gib(self) -> float | None:
+        """Returns how much is kept there; None where the store is away."""
+        try:
+            return self.store.size_bytes(self._name("")) / _GIB
+        except CloudganError:
+            return None
 
     def purge(self) -> int:
         """Removes the run's folder from the store; returns how many files that were."""

@@ -7,6 +7,13 @@ from typing import NamedTuple
 
 from cloudgan.core.errors import BudgetError, ConfigError
 
+RESERVE_SECONDS = 120.0
+"""Kept back of a budget where nodes are there already: a job's start and end."""
+RENTED_RESERVE_SECONDS = 900.0
+"""The same where nodes are made for the run: they are up while the last one comes and its driver is
+installed, before the job's deadline begins to count, and until the cloud has removed them. Supposed,
+not measured: ten minutes before and five after."""
+
 
 class Deadline(NamedTuple):
     """Seconds from the job's start, and which limit they come from."""
@@ -21,7 +28,7 @@ def deadline(
     budget_usd: float | None = None,
     usd_per_second: float | None = None,
     spent_usd: float = 0.0,
-    reserve_seconds: float = 120.0,
+    reserve_seconds: float = RESERVE_SECONDS,
 ) -> Deadline:
     """Returns the earlier of both limits.
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from cloudgan.core.errors import BudgetError
 from cloudgan.core.labels import as_value, expiry, spec_digits
 from cloudgan.core.plan import Limits, Plan
-from cloudgan.planning.deadline import deadline
+from cloudgan.planning.deadline import RENTED_RESERVE_SECONDS, RESERVE_SECONDS, deadline
 from cloudgan.planning.forecast import forecast
 
 if TYPE_CHECKING:
@@ -86,6 +86,7 @@ def make_plan(
         budget_usd=asked.budget_usd,
         usd_per_second=price.usd_per_hour / 3600 * workers.nodes if price else None,
         spent_usd=asked.spent_usd,
+        reserve_seconds=RENTED_RESERVE_SECONDS if asked.rental else RESERVE_SECONDS,
     )
     plan = Plan(
         run=asked.config.name,

@@ -91,5 +91,8 @@ class PlaceDouble:
     def nodes(self, run: str) -> tuple[Node, ...]:
         return ()
 
+    def cluster(self, run: str) -> None:
+        return None
+
     def runs(self) -> tuple[str, ...]:
         return (self.meant.run,) if self.meant else ()
