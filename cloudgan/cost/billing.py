@@ -84,7 +84,7 @@ class NodeBill(NamedTuple):
     Attributes:
         up_seconds: From up to gone.
         billed_seconds: The same as it is billed.
-        waited_seconds: From up until the last node of the attempt was up.
+        waited_seconds: From up until the last of those nodes was up that the program began on.
     """
 
     up_seconds: float
@@ -100,6 +100,7 @@ class AttemptBill(NamedTuple):
         row: The price of one node.
         nodes: One bill each.
         rule: By which they were made.
+        at_once: How many were up together: fewer than nodes where lost ones were replaced.
         why_unknown: Empty where the bill is known.
     """
 
@@ -108,6 +109,7 @@ class AttemptBill(NamedTuple):
     nodes: tuple[NodeBill, ...]
     rule: BillingRule | None
     why_unknown: str = ""
+    at_once: int = 0
 
     @property
     def billed_seconds(self) -> float:
@@ -148,9 +150,10 @@ def attempt_bill(number: int, attempt: Attempt) -> AttemptBill:
     why = _why_unknown(number, attempt, row, rule)
     if why or rule is None:
         return AttemptBill(number, row, (), rule, why)
-    all_up = max(ups, default=None)
+    all_up = all_up_at(attempt)
     bills = tuple(_node_bill(node, attempt, all_up) for node in attempt.nodes if node.up)
-    return AttemptBill(number, row, bills, rule)
+    at_once = min(len(bills), attempt.node_count or len(bills))
+    return AttemptBill(number, row, bills, rule, at_once=at_once)
 
 
 def bills_of(launch: Launch | None) -> tuple[AttemptBill, ...]:
@@ -163,10 +166,18 @@ def bills_of(launch: Launch | None) -> tuple[AttemptBill, ...]:
     )
 
 
+def all_up_at(attempt: Attempt) -> dt.datetime | None:
+    """Returns when all nodes were up that the program began on; later ones replaced lost ones."""
+    ups = sorted(node.up for node in attempt.nodes if node.up)
+    begun = attempt.program_up
+    first = [up for up in ups if begun and up <= begun] or ups[: attempt.node_count or len(ups)]
+    return first[-1] if first else None
+
+
 def _node_bill(node: Node, attempt: Attempt, all_up: dt.datetime | None) -> NodeBill:
     seconds = node.seconds() or 0.0
     rule = billing_rule(attempt.provider, attempt.node_type, node.up)
-    waited = (all_up - node.up).total_seconds() if all_up and node.up else 0.0
+    waited = max(0.0, (all_up - node.up).total_seconds()) if all_up and node.up else 0.0
     # Where a node was gone before another came up, it waited until it was gone.
     return NodeBill(
         seconds, rule.billed_seconds(seconds) if rule else seconds, min(waited, seconds)

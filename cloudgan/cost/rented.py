@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
+from cloudgan.cost.billing import all_up_at
 from cloudgan.cost.processes import REPEATED
 
 if TYPE_CHECKING:
@@ -57,7 +58,7 @@ def spend_attempt(
         ledger.spend(
             name,
             bill.row,
-            seconds=_wall(name, node_seconds, len(bill.nodes)),
+            seconds=_wall(name, node_seconds, bill.at_once),
             node_seconds=max(0.0, node_seconds),
             duration="billed_seconds",
         )
@@ -85,7 +86,7 @@ def _told_apart(
     bill: AttemptBill, attempt: Attempt, processes: Sequence[ProcessTimes]
 ) -> dict[str, float]:
     """Node-seconds by part; together they are all the time that the nodes were up."""
-    nodes = len(bill.nodes)
+    nodes = bill.at_once
     found = {PROVISIONING: bill.waited_seconds}
     staging, tail = _from_provider(attempt)
     if staging is not None:
@@ -99,24 +100,26 @@ def _told_apart(
     left = bill.up_seconds - math.fsum(found.values())
     if left < -_EXACT_SECONDS:  # clocks that disagree: the sum stays what is paid for
         return {NOT_TOLD_APART: bill.up_seconds}
-    killed = any(process.program is None for process in processes)
-    is_lost = killed and staging is not None and tail is not None
-    name = REPEATED if is_lost else NOT_TOLD_APART
+    # One process that ends is a run; where there were more, or one was killed, something was lost.
+    lost = len(processes) > 1 or any(process.program is None for process in processes)
+    is_known = staging is not None and tail is not None
+    name = REPEATED if lost and is_known else NOT_TOLD_APART
     found[name] = found.get(name, 0.0) + max(0.0, left)
     return found
 
 
 def _from_provider(attempt: Attempt) -> tuple[float | None, float | None]:
     """Node-seconds before the program began and after it ended, all by the provider's clock."""
-    ups = [node.up for node in attempt.nodes if node.up]
     staging = tail = None
-    if attempt.program_up and ups:
-        waited = max(0.0, (attempt.program_up - max(ups)).total_seconds())
-        staging = waited * len(ups)
-    if attempt.program_down:
-        ended = attempt.program_down
+    began, ended, all_up = attempt.program_up, attempt.program_down, all_up_at(attempt)
+    if began and all_up:
+        waited = max(0.0, (began - all_up).total_seconds())
+        staging = waited * sum(1 for node in attempt.nodes if node.up and node.up <= began)
+    if ended:
         tail = math.fsum(
-            max(0.0, (node.down - ended).total_seconds()) for node in attempt.nodes if node.down
+            max(0.0, (node.down - max(ended, node.up)).total_seconds())
+            for node in attempt.nodes
+            if node.up and node.down
         )
     return staging, tail
 

@@ -126,7 +126,7 @@ def _paid_by(bills: Sequence[AttemptBill], row: PriceRow | None) -> tuple[PriceR
     if not bills:
         return (row, 1) if row else None
     last = next((bill for bill in reversed(bills) if bill.nodes), None)
-    return (last.row, len(last.nodes)) if last and last.row else None
+    return (last.row, last.at_once) if last and last.row else None
 
 
 def _hints(

@@ -268,6 +268,47 @@ def test_attempts_add_up_each_at_its_own_price() -> None:
     assert found.priced_as == ROW.row_id
 
 
+def test_a_run_that_lost_a_node_twice_pays_for_what_it_did_again() -> None:
+    """Two workers; a node goes at 200 s and at 400 s, and each time another comes 50 s later."""
+    lines = (
+        started(),
+        epoch(0, 20, first=True),
+        epoch(1, 100),
+        started(10),
+        resumed(10),
+        epoch(1, 100, first=True),
+        epoch(2, 10),
+        started(20),
+        resumed(20),
+        epoch(2, 100, first=True),
+        epoch(3, 10),
+        stopped(40, 170),
+    )
+    attempt = rented(
+        (0, 700),
+        (20, 200),
+        (250, 400),
+        (450, 700),
+        row=SPOT,
+        node_count=2,
+        program_up=after(60),
+        program_down=after(680),
+        ended="finished",
+    )
+    found = report(RunRecord(lines=lines), attempt)
+    parts = seconds(found)
+    assert math.fsum(parts.values()) == 700 + 180 + 150 + 250, "all of it is billed"
+    assert parts["provisioning"] == 20, "for the first two, not for those that came later"
+    assert parts["image and set-up of the node"] == 2 * 40
+    assert parts["idle tail"] == 2 * 20
+    assert parts["steady epochs"] == 2 * 10
+    told = sum(s for name, s in parts.items() if name != "preempted and repeated work")
+    assert parts["preempted and repeated work"] == 1280 - told
+    assert parts["preempted and repeated work"] > 2 * (100 + 2 + 10 + 2), "both epochs and waiting"
+    assert found.figures.per_epoch.usd == pytest.approx(2 * 10 / 3600 * SPOT.usd_per_hour)
+    assert "2 x node/" in found.figures.per_epoch.basis
+
+
 def test_an_attempt_that_never_trained_is_preempted_work(record: RunRecord) -> None:
     gone = rented((0, 100), ended="preempted")
     found = report(record, gone, rented((200, 300), ended="finished"), local_attempt("x"))
