@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from importlib import resources
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from cloudgan.core import settings
 from cloudgan.core.errors import DataError, UnknownNameError
@@ -93,7 +93,15 @@ class Catalog:
 _SLASHES = 5
 
 
-def is_of(row: PriceRow, accelerator: str) -> bool:
+class HasAccelerator(Protocol):
+    """A row, or a node that has none."""
+
+    @property
+    def accelerator(self) -> str:
+        """As the catalogue calls it."""
+
+
+def is_of(row: HasAccelerator, accelerator: str) -> bool:
     """Whether a row's accelerator is this one or of this family, whatever the case."""
     have, asked = row.accelerator.casefold(), accelerator.casefold()
     return have == asked or have.startswith(f"{asked}-")

@@ -14,7 +14,10 @@ if TYPE_CHECKING:
 
 PAPER_NETWORK = "paper"
 PAPER_SHOWERS = 124_987
-_CORES_PER_CHIP = {"TPU-v2": 2, "TPU-v3": 2}  # a replica is a core there
+PAPER_BATCH = 96
+"""Per V100, of the runs that count here; a core of a TPU had 128."""
+CORES_PER_CHIP = {"TPU-v2": 2, "TPU-v3": 2}
+"""A replica is a core there; elsewhere a chip, or a GPU."""
 
 
 def paper_measurements() -> tuple[Measured, ...]:
@@ -22,7 +25,7 @@ def paper_measurements() -> tuple[Measured, ...]:
 
     Of V100 those with 96 showers per replica, since the batch changes the speed.
     """
-    runs = [run for run in paper_runs() if run.batch_per_replica in (96, 128)]
+    runs = [run for run in paper_runs() if run.batch_per_replica in (PAPER_BATCH, 128)]
     return tuple(
         Measured(
             run.accelerator,
@@ -62,7 +65,7 @@ def measured_run(name: str, record: RunRecord) -> Measured | str:
     if accelerator is None:
         return f"{name} ran on {started.hardware.describe()}, which no cloud's offer names"
     count = started.numerics.replicas
-    cores = _CORES_PER_CHIP.get(accelerator, 1)
+    cores = CORES_PER_CHIP.get(accelerator, 1)
     steady_epochs = [epoch for epoch in epochs if epoch.complete and not epoch.first]
     first = record.first_epoch_seconds()
     return Measured(

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
     from pathlib import Path
 
+    from cloudgan.core.price_row import Market
     from cloudgan.cost.refresh.quote import Quote
 
 
@@ -23,6 +24,7 @@ class Part:
 
     name: str
     read: Callable[[], Iterable[Quote]]
+    markets: tuple[Market, ...] = ("on_demand", "spot")
 
 
 @dataclass(frozen=True)
