@@ -93,6 +93,8 @@ def no_ambient_environment(tmp_path_factory):
         patch.setenv("CLOUDGAN_DATA", str(nowhere / "data"))
         patch.setenv("PATH", str(AZURITE), prepend=os.pathsep)
         patch.setenv("DOCKER_CONFIG", str(nowhere))
+        for cloud in ("AWS", "AZURE", "GCP"):  # nobody answers there, at once
+            patch.setenv(f"CLOUDGAN_{cloud}_PRICES_URL", "http://127.0.0.1:9")
         yield
 
 

@@ -110,9 +110,13 @@ def test_a_lock_has_what_pyproject_asks_for(extra):
 
 
 def test_the_lock_of_azurite_has_versions_and_hashes_and_no_address():
-    packages = json.loads((ROOT / "tests" / "azurite" / "package-lock.json").read_text())["packages"]
+    packages = json.loads((ROOT / "tests" / "azurite" / "package-lock.json").read_text())[
+        "packages"
+    ]
     there = {name: found for name, found in packages.items() if name}
     assert len(there) > 300
-    lacking = [name for name, one in there.items() if not one.get("integrity", "").startswith("sha")]
+    lacking = [
+        name for name, one in there.items() if not one.get("integrity", "").startswith("sha")
+    ]
     assert not lacking
     assert not [name for name, one in there.items() if "resolved" in one]

@@ -13,6 +13,8 @@ _GANG_TIMEOUT_OF_A_BATCH_QUEUE = "7d"
 """What waits in Slurm's queue costs nothing, and all nodes come at once."""
 
 ProviderFlag = Literal["aws", "azure", "gcp", "kubernetes", "local", "slurm"]
+AnyProviderFlag = Literal["aws", "azure", "cheapest", "gcp", "kubernetes", "local", "slurm"]
+AUTO = "auto"
 
 
 @dataclass(frozen=True)
@@ -20,16 +22,19 @@ class LaunchFlags:
     """What was asked, checked as far as no file and no network is needed.
 
     Attributes:
+        nodes: How many; None: as few as is cheapest within the limits.
         accelerator: Name and number in each node, such as ("v100", 8); None: no accelerator.
+        has_count: Whether that number was said.
         gang_timeout_seconds: For all workers to be up.
         node_selector: Labels that nodes must have.
         offer: What a node is rented as.
     """
 
-    provider: ProviderFlag
+    provider: AnyProviderFlag
     name: str | None
-    nodes: int
+    nodes: int | None
     accelerator: tuple[str, int] | None
+    has_count: bool
     cpus: float | None
     memory_gib: float | None
     context: str | None
@@ -48,9 +53,9 @@ class LaunchFlags:
 
 def launch_flags(
     *,
-    provider: ProviderFlag = "local",
+    provider: AnyProviderFlag = "local",
     name: str | None = None,
-    nodes: int = 1,
+    nodes: str = "1",
     accelerator: str | None = None,
     cpus: float | None = None,
     memory_gib: float | None = None,
@@ -70,11 +75,13 @@ def launch_flags(
     """Returns what was asked.
 
     Args:
-        provider: gcp, aws or azure (nodes are made and removed), kubernetes (any cluster of your
-            kubeconfig), slurm, or local (processes here).
+        provider: gcp, aws or azure (nodes are made and removed), cheapest (of the three),
+            kubernetes (any cluster of your kubeconfig), slurm, or local (processes here).
         name: Of the run and of all that is made for it; a DNS label. Default: PRESET-DIGITS.
-        nodes: How many; one worker on each.
-        accelerator: NAME or NAME:COUNT in each node, such as v100:8.
+        nodes: How many, one worker on each; or on a cloud auto, which keeps the global batch and
+            takes what is cheapest within --budget_usd and --max_hours.
+        accelerator: NAME or NAME:COUNT in each node, such as v100:8; a family such as a100 means
+            its cheapest member. On a cloud also a type of node, such as v3-8 or p3.2xlarge.
         cpus: Cores of each worker. Default: 4, or 6 for each accelerator, at most 3/4 of what --as
             has; locally all, shared.
         memory_gib: Memory of each worker. Default: 8, or 16 for each accelerator, likewise.
@@ -88,15 +95,14 @@ def launch_flags(
         image: Container that has cloudgan. Default: TensorFlow's public one, and wheels.
         secrets: Names of Kubernetes secrets whose keys become variables of the pods.
         as_: Offer whose price a node has, such as gcp/n1-standard-8+1xV100/us-central1/spot.
-        budget_usd: Most that the run may cost, all attempts together; needs --as.
+        budget_usd: Most that the run may cost, all attempts together; needs a price (--as) where
+            the nodes are yours.
         max_hours: The job ends by itself after this time.
         gang_timeout: Time in which all workers must be up, such as 40m. Default: 20m; on Slurm 7d.
 
     Raises:
         ConfigError: A value is not possible.
     """
-    if nodes < 1:
-        raise ConfigError(f"--nodes={nodes}: a run needs at least one node")
     for flag, value in (
         ("--cpus", cpus),
         ("--memory_gib", memory_gib),
@@ -110,8 +116,9 @@ def launch_flags(
     return LaunchFlags(
         provider=provider,
         name=name,
-        nodes=nodes,
+        nodes=_nodes(str(nodes)),
         accelerator=_accelerator(accelerator),
+        has_count=":" in (accelerator or ""),
         cpus=cpus,
         memory_gib=memory_gib,
         context=context,
@@ -170,6 +177,16 @@ def where_flags(
         store: Of the run, likewise, where it is not the account's own bucket.
     """
     return Where(provider, context, namespace, project, profile, subscription, region, store)
+
+
+def _nodes(text: str) -> int | None:
+    if text == AUTO:
+        return None
+    if not text.lstrip("+-").isdecimal():
+        raise ConfigError(f"--nodes must be a whole number or {AUTO}, got {text!r}")
+    if int(text) < 1:
+        raise ConfigError(f"--nodes={text}: a run needs at least one node")
+    return int(text)
 
 
 def _accelerator(text: str | None) -> tuple[str, int] | None:

@@ -11,6 +11,7 @@ from cloudgan.core import plan as plans
 from cloudgan.core.errors import ConfigError, UnknownNameError
 from cloudgan.core.labels import checked_name
 from cloudgan.core.plan import CLOUDS, Place
+from cloudgan.providers.clouds import BUILT_IN
 from cloudgan.run_folder import RunFolder
 
 if TYPE_CHECKING:
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from cloudgan.core.config import RunConfig
     from cloudgan.core.plan import Plan
     from cloudgan.launching.provider import Provider
+    from cloudgan.providers.clouds import Clouds
 
 RUNS = Path("runs")
 NAMESPACE = "cloudgan"
@@ -26,7 +28,11 @@ _NAMESPACE = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 
 
 def open_provider(
-    place: Place, say: Callable[[str], None] = lambda _: None, *, store: str | None = None
+    place: Place,
+    say: Callable[[str], None] = lambda _: None,
+    *,
+    store: str | None = None,
+    clouds: Clouds = BUILT_IN,
 ) -> Provider:
     """Opens the provider of a place; a cluster is not asked anything yet.
 
@@ -34,6 +40,7 @@ def open_provider(
         place: Where.
         say: Is told when something is away or waited for.
         store: Of the run, where a cloud's own is not meant.
+        clouds: Those that are known.
 
     Raises:
         ConfigError: It needs what is not installed, or a context that is not there.
@@ -42,7 +49,7 @@ def open_provider(
     if place.is_rented:
         from cloudgan.cli.rented_place import open_rented
 
-        return open_rented(place, say, store)
+        return open_rented(place, say, store, clouds)
     if place.provider == "kubernetes":
         from cloudgan.kubernetes.access import connect
 
@@ -148,8 +155,13 @@ def _check_fit(said: Where) -> None:
         )
 
 
-def resolved(plan: Plan, say: Callable[[str], None]) -> Plan:
+def resolved(plan: Plan, say: Callable[[str], None], clouds: Clouds = BUILT_IN) -> Plan:
     """Returns a plan in which nothing is left that only a cloud knows, with its steps.
+
+    Args:
+        plan: With placeholders.
+        say: Is told what is waited for.
+        clouds: Those that are known.
 
     Raises:
         CredentialsError: No login was found.
@@ -158,10 +170,9 @@ def resolved(plan: Plan, say: Callable[[str], None]) -> Plan:
     if not plan.place.is_rented:
         return plan
     from cloudgan.planning.renting import all_steps
-    from cloudgan.providers.clouds import open_cloud
 
-    found = plans.filled(plan, open_cloud(plan.place, say).known(plan))
-    return found.model_copy(update={"steps": all_steps(found)})
+    found = plans.filled(plan, clouds.open(plan.place, say).known(plan))
+    return found.model_copy(update={"steps": all_steps(found, clouds)})
 
 
 def folder_of(plan: Plan) -> RunFolder:

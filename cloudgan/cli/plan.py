@@ -17,13 +17,14 @@ from cloudgan.cli.training_flags import training_flags
 from cloudgan.core.errors import ConfigError
 from cloudgan.core.whole_file import write_whole
 from cloudgan.kubernetes.manifests import PLAN_PLACEHOLDER
+from cloudgan.providers.clouds import BUILT_IN, Clouds, built_in
 
 if TYPE_CHECKING:
     from cloudgan.cli.launch_flags import LaunchFlags
     from cloudgan.core.plan import Plan
 
 
-@with_flags(training=training_flags, launch=launch_flags, rent=rent_flags)
+@with_flags(training=training_flags, launch=launch_flags, rent=rent_flags, clouds=built_in)
 def plan(
     *,
     output: str | None = None,
@@ -31,6 +32,7 @@ def plan(
     training: tuple[dict[str, Any], str | None] = ({}, None),
     launch: LaunchFlags | None = None,
     rent: RentFlags = NOTHING_RENTED,
+    clouds: Clouds = BUILT_IN,
 ) -> None:
     """Shows what `deploy` with the same flags would make, how long it takes and what it costs.
 
@@ -42,11 +44,12 @@ def plan(
         training: What is trained, from the flags that commands share.
         launch: Where, likewise.
         rent: What is rented for it, likewise.
+        clouds: Those that are known.
     """
     assert launch is not None  # noqa: S101  the decorator gives it
     from cloudgan.cli import plan_view
 
-    made = planned(launch, rent, training, known_wheels)
+    made = planned(launch, rent, training, known_wheels, clouds=clouds)
     if output:
         _write(made, Path(output))
     if json:

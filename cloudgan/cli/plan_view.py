@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from cloudgan.cli import rented_view
 from cloudgan.cli.durations import shown
 from cloudgan.core.dated_fact import UNKNOWN_DATE
 
@@ -17,6 +18,8 @@ def lines(plan: Plan) -> Iterator[str]:
     """Yields the plan, line by line."""
     yield f"run        {plan.run} ({plan.config.model.preset}, {plan.config.training.epochs} epochs)"
     yield f"where      {plan.place.describe()}"
+    if plan.rental is not None:
+        yield f"rents      {rented_view.rental(plan)}"
     if plan.place.server:
         yield f"           {plan.place.server}"
     yield f"workers    {_workers(plan)}"
@@ -27,6 +30,10 @@ def lines(plan: Plan) -> Iterator[str]:
     yield f"data       {_showers(plan.showers)}"
     yield f"takes      {_time(plan.forecast)}"
     yield f"costs      {_cost(plan)}"
+    if plan.cost is not None:
+        yield from rented_view.cost_lines(plan.cost)
+    if plan.choice is not None:
+        yield from rented_view.choice_lines(plan.choice)
     limits = plan.limits
     yield (
         f"ends       by itself after {shown(limits.deadline_seconds)} ({limits.deadline_why}); all"
@@ -82,6 +89,8 @@ def _time(ahead: Forecast) -> str:
 
 def _cost(plan: Plan) -> str:
     ahead, price = plan.forecast, plan.price
+    if price is None and plan.rental is not None:
+        return "unknown: nobody knows the price of these nodes there"
     if price is None:
         return "nothing that cloudgan knows of; name what the nodes are rented as with --as=OFFER"
     rate = f"{price.usd_per_hour * plan.workers.nodes:.2f} USD per hour, {price.offer}"
@@ -90,4 +99,5 @@ def _cost(plan: Plan) -> str:
     low, high = f"{ahead.low_usd:.2f}", f"{ahead.high_usd:.2f}"
     band = low if low == high else f"{low} to {high}"
     day = "an undated price" if price.date == UNKNOWN_DATE else f"price of {price.date}"
-    return f"{band} USD ({rate}, {day})"
+    of_nodes = " of the nodes while they train" if plan.rental else ""
+    return f"{band} USD{of_nodes} ({rate}, {day})"

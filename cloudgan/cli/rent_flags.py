@@ -5,9 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from cloudgan.cli.durations import seconds_of
 from cloudgan.core.errors import ConfigError
 
 SpotFlag = Literal["auto", "always", "never"]
+FallbackFlag = Literal["none", "same", "any"]
 
 
 @dataclass(frozen=True)
@@ -19,6 +21,11 @@ class RentFlags:
         regions: In which nodes may be, the first one preferred; none: the cheapest.
         zone: In which all nodes have to be.
         spot: Whether nodes may be taken back.
+        spot_wait_seconds: For spot nodes, until nodes on demand are taken.
+        fallback: What may be taken where there is no room: nothing else, the same elsewhere, or
+            anything that trains the same.
+        allow_unmeasured: Whether an accelerator counts on which nothing was measured.
+        allow_unknown_price: Whether a node may be rented of which nobody knows the price.
     """
 
     account: str | None = None
@@ -31,6 +38,10 @@ class RentFlags:
     flex_start: bool = False
     pull_secret: str | None = None
     max_usd_per_hour: float | None = None
+    spot_wait_seconds: float = 1200.0
+    fallback: FallbackFlag = "none"
+    allow_unmeasured: bool = False
+    allow_unknown_price: bool = False
 
 
 NOTHING_RENTED = RentFlags()
@@ -49,6 +60,10 @@ def rent_flags(
     flex_start: bool = False,
     image_pull_secret: str | None = None,
     max_usd_per_hour: float | None = None,
+    spot_wait: str = "20m",
+    fallback: FallbackFlag = "none",
+    allow_unmeasured: bool = False,
+    allow_unknown_price: bool = False,
 ) -> RentFlags:
     """Returns what was asked.
 
@@ -64,6 +79,12 @@ def rent_flags(
         flex_start: Wait for Google's cheaper flex-start nodes.
         image_pull_secret: Kubernetes secret by which a private registry lets pods in.
         max_usd_per_hour: Most that all nodes together may cost per hour.
+        spot_wait: How long --spot=auto waits for spot nodes before it takes nodes on demand.
+        fallback: Where a place has no room or no quota: none, same (accelerator, count and global
+            batch, elsewhere), or any (offer that keeps the global batch).
+        allow_unmeasured: Consider accelerators on which this network was never measured.
+        allow_unknown_price: Rent a type of node, named by --accelerator, of which nobody knows the
+            price in a region, named by --region.
 
     Raises:
         ConfigError: A value is not possible.
@@ -84,4 +105,8 @@ def rent_flags(
         flex_start=flex_start,
         pull_secret=image_pull_secret,
         max_usd_per_hour=max_usd_per_hour,
+        spot_wait_seconds=seconds_of(spot_wait, "--spot_wait"),
+        fallback=fallback,
+        allow_unmeasured=allow_unmeasured,
+        allow_unknown_price=allow_unknown_price,
     )

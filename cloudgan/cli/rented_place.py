@@ -13,7 +13,7 @@ from cloudgan.core.labels import as_value
 from cloudgan.launching.intents import Intents
 from cloudgan.launching.rented import RentedProvider
 from cloudgan.planning.renting import all_steps
-from cloudgan.providers.clouds import HOME_REGIONS, of_login, open_cloud, region_of, rules
+from cloudgan.providers.clouds import BUILT_IN, HOME_REGIONS, of_login, open_cloud, region_of, rules
 from cloudgan.providers.kubernetes.provider import KubernetesProvider
 from cloudgan.stores import open_store
 
@@ -24,19 +24,23 @@ if TYPE_CHECKING:
     from cloudgan.core.plan import Place, Plan
     from cloudgan.launching.cloud import Cloud
     from cloudgan.launching.provider import Provider
+    from cloudgan.providers.clouds import Clouds
 
 NAMESPACE = "cloudgan"
 
 
-def open_rented(place: Place, say: Callable[[str], None], store: str | None) -> RentedProvider:
+def open_rented(
+    place: Place, say: Callable[[str], None], store: str | None, clouds: Clouds = BUILT_IN
+) -> RentedProvider:
     """Opens a cloud and the store of its runs.
 
     Args:
         place: Where; its account is known.
         say: Is told what is waited for.
         store: Of the run; None: the account's own in this region.
+        clouds: Those that are known.
     """
-    cloud = open_cloud(place, say)
+    cloud = clouds.open(place, say)
 
     def inner(plan: Plan) -> Provider | None:
         if plan.rental is not None and plan.rental.engine == "tpu_vm":
@@ -45,8 +49,10 @@ def open_rented(place: Place, say: Callable[[str], None], store: str | None) -> 
         api = cloud.cluster(plan)
         return KubernetesProvider(api, plan.place.namespace or NAMESPACE) if api else None
 
-    intents = Intents(open_store(store or rules(place.provider).store(place)), _holder())
-    return RentedProvider(cloud, intents, inner=inner, all_steps=all_steps, say=say)
+    intents = Intents(open_store(store or clouds.rules(place.provider).store(place)), _holder())
+    return RentedProvider(
+        cloud, intents, inner=inner, all_steps=lambda plan: all_steps(plan, clouds), say=say
+    )
 
 
 def account_place(said: Where) -> Place:

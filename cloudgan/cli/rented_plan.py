@@ -1,71 +1,256 @@
-"""From flags to the offer that a run rents."""
+"""From flags to the plan of a run whose nodes are made for it: which offer, and why that one."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
 
-from cloudgan.core.errors import ConfigError, PlanError
+from cloudgan.cli.launch_config import config_of, speeds_of, spent_before, store_port
+from cloudgan.cli.launch_showers import look_at, path_for_workers
+from cloudgan.cli.launch_workers import workers_of
+from cloudgan.cli.offer_search import find_offers, wanted_market
+from cloudgan.cli.place import RUNS
+from cloudgan.cli.unpriced import unpriced_choice, unpriced_node
+from cloudgan.core import settings
+from cloudgan.core.clock import utc_moment
+from cloudgan.core.errors import PlanError
+from cloudgan.core.plan import Workers
 from cloudgan.cost.catalog import load_catalog
-from cloudgan.planning.renting import rented
-from cloudgan.providers.clouds import Wanted, rules
+from cloudgan.cost.choice import Job
+from cloudgan.cost.elsewhere_runs import PAPER_BATCH
+from cloudgan.cost.fees import load_fees
+from cloudgan.cost.startup import load_startups
+from cloudgan.planning.choosing import best_way, choice, preferring
+from cloudgan.planning.job_cost import Beside, Moving, job_cost
+from cloudgan.planning.planning import Asked, make_plan
+from cloudgan.planning.ranking import Wish, rank, replicas
+from cloudgan.planning.renting import all_steps, rented
+from cloudgan.providers.clouds import Wanted
+from cloudgan.run_folder import RunFolder
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from cloudgan.cli.launch_config import Training
     from cloudgan.cli.launch_flags import LaunchFlags
+    from cloudgan.cli.past_attempts import Past
     from cloudgan.cli.rent_flags import RentFlags
-    from cloudgan.core.plan import Place
+    from cloudgan.core.choice import Choice, JobCost
+    from cloudgan.core.config import RunConfig
+    from cloudgan.core.plan import Place, Plan, Rental, Showers, Wheel
     from cloudgan.core.price_row import PriceRow
-    from cloudgan.planning.planning import Asked
+    from cloudgan.planning.node_kind import NodeKind
+    from cloudgan.planning.ranking import Way
+    from cloudgan.providers.clouds import Clouds
+
+_CLOUD_OF = {"gs": "gcp", "s3": "aws", "https": "azure"}
+_LEAST_BATCH = 48
+_SPOT_WHY = {"always": "--spot=always", "never": "--spot=never", "auto": ""}
 
 
-def choose_offer(flags: LaunchFlags, rent: RentFlags) -> PriceRow:
-    """Returns the cheapest offer of what was asked.
+class Chosen(NamedTuple):
+    """What is rented, and why.
 
-    Raises:
-        ConfigError: Nothing says what is wanted.
-        PlanError: There is no such offer.
+    Attributes:
+        node: Of which kind.
+        nodes: How many.
+        price: Of one; None: nobody knows it.
+        cost: Of the whole job; None likewise.
+        choice: Why.
     """
-    catalog = load_catalog()
-    if flags.offer:
-        return catalog.row(flags.offer)
-    if flags.accelerator is None:
-        raise ConfigError(
-            f"--provider={flags.provider} rents nodes: name what they have, such as"
-            " --accelerator=v100:8, or one offer, such as --as=gcp/g2-standard-4/us-central1/spot"
-        )
-    name, count = flags.accelerator
-    market = {"always": "spot", "never": "on_demand"}.get(rent.spot)
-    rows = [
-        row
-        for row in catalog.find(provider=flags.provider, accelerator=name)
-        if row.accelerator_count == count
-        and market in (None, row.market)
-        and (not rent.regions or row.region in rent.regions)
-    ]
-    if not rows:
-        raise PlanError(
-            f"no price is known of {name}:{count} on {flags.provider} there; `cloudgan offers"
-            f" --accelerator={name} --provider={flags.provider}` lists those that are known"
-        )
-    return rows[0]
+
+    node: NodeKind
+    nodes: int
+    price: PriceRow | None
+    cost: JobCost | None
+    choice: Choice
 
 
-def rented_place(row: PriceRow, rent: RentFlags) -> Place:
-    """Returns where an offer is."""
-    made = rules(row.provider).place(rent.account, row.region, rent.zone, rent.cluster)
+def rented_plan(
+    flags: LaunchFlags,
+    rent: RentFlags,
+    training: Training,
+    wheels: Callable[[str | None], tuple[Wheel, ...]],
+    *,
+    clouds: Clouds,
+    past: Past,
+) -> Plan:
+    """Returns the plan; see `launch_plan.planned`."""
+    draft = config_of("draft", training, Workers(nodes=flags.nodes or 1, cpus=1, memory_gib=1))
+    seen = look_at(draft.data.path, "", moves=False)
+    search = _Search(flags, rent, clouds, past, draft, seen)
+    chosen = search.chosen()
+    workers = workers_of(flags, chosen.nodes, chosen.node)
+    workers = workers.model_copy(update={"pull_secret": rent.pull_secret})
+    name = past.first.run if past.first else flags.name
+    batch = search.global_batch(chosen)
+    config = config_of(name, training, workers, global_batch=batch)
+    folder = RunFolder(RUNS / config.name)
+    place = _place(chosen.node, rent, clouds)
+    store = flags.store or past.stores.get(place.provider) or _store(place, clouds)
+    showers = look_at(config.data.path, store, moves=True)
+    path = path_for_workers(showers, folder, moves=True)
+    config = config.model_copy(update={"data": config.data.model_copy(update={"path": path})})
+    asked = Asked(
+        config=config,
+        place=place,
+        workers=workers,
+        store=store,
+        store_port=store_port(store),
+        showers=showers,
+        owner=settings.user_name(),
+        max_hours=flags.max_hours,
+        gang_timeout_seconds=_patience(flags, rent, chosen),
+        budget_usd=flags.budget_usd,
+        spent_usd=spent_before(folder),
+        price=chosen.price,
+        max_usd_per_hour=rent.max_usd_per_hour,
+        cost=chosen.cost,
+        choice=chosen.choice,
+        run_spec=past.first.spec if past.first else None,
+        wheels=wheels(workers.accelerator) if workers.image and not flags.image else (),
+    )
+    asked = rented(asked, _wanted(config.name, flags, rent, chosen.node, chosen.nodes), clouds)
+    known = speeds_of(config, showers)
+    plan = make_plan(asked, known, lambda plan: all_steps(plan, clouds), utc_moment())
+    return plan.model_copy(update={"warnings": (*plan.warnings, *_batch_warnings(plan, chosen))})
+
+
+@dataclass(frozen=True)
+class _Search:
+    """Finds what to rent for what was asked.
+
+    Attributes:
+        config: What is trained, but for the number of workers.
+        showers: On what.
+    """
+
+    flags: LaunchFlags
+    rent: RentFlags
+    clouds: Clouds
+    past: Past
+    config: RunConfig
+    showers: Showers
+
+    def chosen(self) -> Chosen:
+        """Returns the best of the offers.
+
+        Raises:
+            PlanError: None can be taken.
+        """
+        flags, rent, past = self.flags, self.rent, self.past
+        catalog = load_catalog()
+        try:
+            found = find_offers(flags, rent, past, catalog, self._data_cloud())
+        except PlanError:
+            if not rent.allow_unknown_price or past.first is not None:
+                raise
+            node = unpriced_node(flags, rent, catalog)
+            return Chosen(node, flags.nodes or 1, None, None, unpriced_choice(node, rent))
+        known = speeds_of(self.config, self.showers)
+        wish, beside = self._wish(found.named), self._beside()
+        ranking = rank(found.rows, known, wish, beside, self._rental)
+        ranking = preferring(ranking, past.offer)
+        best = best_way(ranking, found.asked)
+        why = _SPOT_WHY[rent.spot] or ("--flex_start" if rent.flex_start else "")
+        told = choice(ranking, found.asked, self.config.training.epochs, why)
+        return Chosen(best.row, best.nodes, best.row, self._cost(best, beside), told)
+
+    def global_batch(self, chosen: Chosen) -> int | None:
+        """Returns the showers per step that must stay the same; None: nothing changes the number."""
+        first = self.past.first
+        if first is not None:
+            return first.config.training.global_batch_size
+        if self.flags.nodes is None:
+            return self.config.global_batch(1)
+        if self.rent.fallback != "any":
+            return None
+        return self.config.global_batch(replicas(chosen.node, chosen.nodes))
+
+    def _wish(self, named: frozenset[str]) -> Wish:
+        flags, first = self.flags, self.past.first
+        nodes = flags.nodes
+        if first is not None:
+            nodes = None if self.rent.fallback == "any" else first.workers.nodes
+        batch = first.config.training.global_batch_size if first else None
+        if nodes is None and batch is None:
+            batch = self.config.global_batch(1)
+        spent = spent_before(RunFolder(RUNS / (first.run if first else flags.name or "draft")))
+        return Wish(
+            job=Job(self.config.training.epochs),
+            nodes=nodes,
+            global_batch=batch,
+            most_seconds=flags.max_hours * 3600,
+            most_usd=None if flags.budget_usd is None else flags.budget_usd - spent,
+            most_usd_per_hour=self.rent.max_usd_per_hour,
+            named=None if self.rent.allow_unmeasured else named,
+            by_break_even=wanted_market(self.rent) is None,
+            excluded=self.past.excluded,
+        )
+
+    def _beside(self) -> Beside:
+        provider = self._data_cloud()
+        return Beside(
+            fees=load_fees(),
+            startups=load_startups(),
+            moving=Moving(self.showers.gib, provider, None),
+            gang_timeout_seconds=self.flags.gang_timeout_seconds,
+        )
+
+    def _rental(self, row: PriceRow, nodes: int) -> Rental:
+        wanted = _wanted(self.flags.name or "draft", self.flags, self.rent, row, nodes)
+        return self.clouds.rules(row.provider).rental(wanted)
+
+    def _cost(self, way: Way, beside: Beside) -> JobCost:
+        """Of the job, whose length nobody knows if something else than its epochs ends it."""
+        training = self.config.training
+        if training.max_steps is None and training.max_seconds is None:
+            return way.priced.cost
+        on_cluster = way.rental.engine == "cluster"
+        return job_cost(way.row, way.nodes, None, beside, on_cluster=on_cluster).cost
+
+    def _data_cloud(self) -> str | None:
+        return _CLOUD_OF.get(self.showers.source.partition("://")[0])
+
+
+def _batch_warnings(plan: Plan, chosen: Chosen) -> list[str]:
+    """What the paper measured is no measure of small batches: 16 for each took 1.6 times as long."""
+    count = replicas(chosen.node, chosen.nodes)
+    each = plan.config.global_batch(count) // count
+    if plan.forecast.epoch_seconds is None or each >= _LEAST_BATCH:
+        return []
+    told = (
+        f"each of {count} replicas gets {each} showers per step, and the speeds were measured with"
+        f" {PAPER_BATCH}: it may be a good deal slower; --global_batch={PAPER_BATCH * count} would be"
+        " as measured"
+    )
+    return [told]
+
+
+def _place(node: NodeKind, rent: RentFlags, clouds: Clouds) -> Place:
+    made = clouds.rules(node.provider).place(rent.account, node.region, rent.zone, rent.cluster)
     return made.model_copy(update={"profile": rent.profile})
 
 
-def with_rental(asked: Asked, rent: RentFlags, *, has_own_image: bool) -> Asked:
-    """Returns what is asked with what is rented for it."""
-    assert asked.price is not None  # noqa: S101  an offer was chosen
-    wanted = Wanted(
-        run=asked.config.name,
+def _store(place: Place, clouds: Clouds) -> str:
+    return clouds.rules(place.provider).store(place)
+
+
+def _wanted(run: str, flags: LaunchFlags, rent: RentFlags, node: NodeKind, nodes: int) -> Wanted:
+    return Wanted(
+        run=run,
         spec="",
-        node_type=asked.price.node_type,
-        market=asked.price.market,
-        nodes=asked.workers.nodes,
+        node_type=node.node_type,
+        market=node.market,
+        nodes=nodes,
         flex_start=rent.flex_start,
         keep_cluster=rent.keep_cluster,
-        has_own_image=has_own_image,
+        has_own_image=flags.image is not None,
     )
-    return rented(asked, wanted)
+
+
+def _patience(flags: LaunchFlags, rent: RentFlags, chosen: Chosen) -> float:
+    """How long nodes are waited for: spot nodes only until those on demand are taken."""
+    if rent.spot == "auto" and chosen.node.market == "spot":
+        return min(flags.gang_timeout_seconds, rent.spot_wait_seconds)
+    return flags.gang_timeout_seconds

@@ -32,7 +32,8 @@ def with_flags(
         def call(*arguments: Any, **values: Any) -> None:
             for name, group in groups.items():
                 given = {key: values.pop(key) for key in taken[name] if key in values}
-                values[name] = group(**given)
+                if name not in values:
+                    values[name] = group(**given)
             command(*arguments, **values)
 
         own = [p for p in inspect.signature(command).parameters.values() if p.name not in groups]
@@ -49,6 +50,23 @@ def with_flags(
         return call
 
     return wrap
+
+
+def with_values(command: Callable[..., None], **values: Any) -> Callable[..., None]:
+    """Returns a command that gets some of its parameters from here, in place of a group's result.
+
+    Args:
+        command: With flags of other functions.
+        **values: By the name of a parameter that a group without flags would fill.
+    """
+
+    @functools.wraps(command)
+    def call(*arguments: Any, **others: Any) -> None:
+        command(*arguments, **values, **others)
+
+    call.__signature__ = inspect.signature(command)  # type: ignore[attr-defined]
+    del call.__wrapped__
+    return call
 
 
 def _hints(function: Callable[..., Any], names: list[str]) -> dict[str, Any]:

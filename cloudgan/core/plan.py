@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
+from cloudgan.core.choice import Choice, Count, JobCost, Seconds, Usd
 from cloudgan.core.config import RunConfig
 from cloudgan.core.json_file import read_json, write_json
 from cloudgan.core.labels import Labels
@@ -24,10 +25,7 @@ FILE_NAME = "plan.json"
 ProviderName = Literal["aws", "azure", "gcp", "kubernetes", "local", "slurm"]
 CloudName = Literal["aws", "azure", "gcp"]
 CLOUDS: tuple[CloudName, ...] = ("aws", "azure", "gcp")
-Count = Annotated[int, Field(ge=1)]
 Size = Annotated[float, Field(gt=0, allow_inf_nan=False)]
-Seconds = Annotated[float, Field(ge=0, allow_inf_nan=False)]
-Usd = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 
 
 class _Part(BaseModel):
@@ -198,6 +196,8 @@ class Plan(_Part):
     wheels: tuple[Wheel, ...] = ()
     price: PriceRow | None = None
     forecast: Forecast
+    cost: JobCost | None = Field(default=None, description="None: nobody rents these nodes")
+    choice: Choice | None = Field(default=None, description="None: the nodes are there already")
     warnings: tuple[str, ...] = ()
     config: RunConfig
     steps: tuple[Step, ...] = ()

@@ -107,6 +107,12 @@ class Ledger:
         if known.attempts and not known.attempts[-1].ended:
             self._change(known, known.attempts[-1].model_copy(update={"ended": why}))
 
+    def refuse(self, why: str) -> None:
+        """Adds an attempt that ended before anything was asked for, as without a quota."""
+        self._write(
+            self.read().with_attempt(_attempt(self._plan).model_copy(update={"ended": why}))
+        )
+
     def see_beside(self, **beside: object) -> None:
         """Notes what the newest attempt used beside its machines: fields of an attempt."""
         known = self.read()

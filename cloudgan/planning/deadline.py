@@ -9,10 +9,9 @@ from cloudgan.core.errors import BudgetError, ConfigError
 
 RESERVE_SECONDS = 120.0
 """Kept back of a budget where nodes are there already: a job's start and end."""
-RENTED_RESERVE_SECONDS = 900.0
-"""The same where nodes are made for the run: they are up while the last one comes and its driver is
-installed, before the job's deadline begins to count, and until the cloud has removed them. Supposed,
-not measured: ten minutes before and five after."""
+REMOVAL_SECONDS = 300.0
+"""The same where nodes are made for the run: until the cloud has removed them. Supposed, not
+measured. What passes until they are there is kept back too: see `cost.startup`."""
 
 
 class Deadline(NamedTuple):

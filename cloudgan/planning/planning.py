@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING
 from cloudgan.core.errors import BudgetError
 from cloudgan.core.labels import as_value, expiry, spec_digits
 from cloudgan.core.plan import Limits, Plan
-from cloudgan.planning.deadline import RENTED_RESERVE_SECONDS, RESERVE_SECONDS, deadline
+from cloudgan.planning.deadline import REMOVAL_SECONDS, RESERVE_SECONDS, deadline
 from cloudgan.planning.forecast import forecast
 
 if TYPE_CHECKING:
     import datetime as dt
     from collections.abc import Callable
 
+    from cloudgan.core.choice import Choice, JobCost
     from cloudgan.core.config import RunConfig
     from cloudgan.core.plan import Place, Rental, Showers, Step, Wheel, Workers
     from cloudgan.core.price_row import PriceRow
@@ -45,6 +46,9 @@ class Asked:
         store_port: By which pods reach the store.
         rental: What is rented; None: nodes that are there.
         max_usd_per_hour: Of all nodes.
+        cost: Of the whole job, where nodes are rented.
+        choice: Why they are.
+        run_spec: Digits of the run that this goes on with; None: those that follow from the rest.
     """
 
     config: RunConfig
@@ -62,6 +66,9 @@ class Asked:
     store_port: int = 443
     rental: Rental | None = None
     max_usd_per_hour: float | None = None
+    cost: JobCost | None = None
+    choice: Choice | None = None
+    run_spec: str | None = None
 
 
 def make_plan(
@@ -84,9 +91,9 @@ def make_plan(
     end = deadline(
         max_hours=asked.max_hours,
         budget_usd=asked.budget_usd,
-        usd_per_second=price.usd_per_hour / 3600 * workers.nodes if price else None,
+        usd_per_second=_usd_per_second(asked),
         spent_usd=asked.spent_usd,
-        reserve_seconds=RENTED_RESERVE_SECONDS if asked.rental else RESERVE_SECONDS,
+        reserve_seconds=_reserve_seconds(asked),
     )
     plan = Plan(
         run=asked.config.name,
@@ -110,6 +117,8 @@ def make_plan(
         showers=asked.showers,
         wheels=asked.wheels,
         price=price,
+        cost=asked.cost,
+        choice=asked.choice,
         forecast=forecast(training.epochs, workers, speeds, price, whole=whole),
         config=asked.config,
     )
@@ -123,6 +132,8 @@ def spec(asked: Asked) -> str:
 
     Nor where rented nodes are: another region, or another cloud, is another attempt at the run.
     """
+    if asked.run_spec is not None:
+        return asked.run_spec
     workers, place = asked.workers, asked.place
     config = asked.config
     if place.is_rented:  # there the data's path names the store
@@ -139,8 +150,30 @@ def spec(asked: Asked) -> str:
     return spec_digits(what if place.is_rented else what | where)
 
 
+def _usd_per_second(asked: Asked) -> float | None:
+    """Of all nodes, and of the cluster around them as far as that is known."""
+    if asked.price is None:
+        return None
+    fees = asked.cost.fees_usd_per_hour if asked.cost else 0.0
+    return (asked.price.usd_per_hour * asked.workers.nodes + fees) / 3600
+
+
+def _reserve_seconds(asked: Asked) -> float:
+    """What a budget keeps back: nodes that are made for a run are paid for before its job begins.
+
+    Where nobody knows how long that takes, it is as long as the run waits for them at most.
+    """
+    if asked.rental is None:
+        return RESERVE_SECONDS
+    known = asked.cost.startup_seconds if asked.cost else None
+    start = asked.gang_timeout_seconds if known is None else known
+    return RESERVE_SECONDS + start + REMOVAL_SECONDS
+
+
 def _check_budget(plan: Plan, spent_usd: float) -> None:
     budget, low = plan.limits.budget_usd, plan.forecast.low_usd
+    if low is not None and plan.cost is not None:
+        low = plan.cost.known_low_usd
     if budget is not None and low is not None and low > budget - spent_usd:
         raise BudgetError(
             f"{plan.forecast.epochs} epochs would cost at least {low:.2f} USD"

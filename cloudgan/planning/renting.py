@@ -7,32 +7,34 @@ from typing import TYPE_CHECKING
 
 from cloudgan.launching.nodes import waiting_step
 from cloudgan.planning.planning import spec
-from cloudgan.providers.clouds import Wanted, rules
+from cloudgan.providers.clouds import BUILT_IN, Wanted
 from cloudgan.providers.kubernetes.requests import steps as cluster_steps
 
 if TYPE_CHECKING:
     from cloudgan.core.plan import Plan, Step
     from cloudgan.planning.planning import Asked
+    from cloudgan.providers.clouds import Clouds
 
 
-def rented(asked: Asked, wanted: Wanted) -> Asked:
+def rented(asked: Asked, wanted: Wanted, clouds: Clouds = BUILT_IN) -> Asked:
     """Returns what is asked with what is rented for it, and its workers as such nodes take them.
 
     Args:
         asked: With a place in a cloud.
         wanted: What is to be rented; its `spec` is filled in here.
+        clouds: That are known.
 
     Raises:
         PlanError: The cloud, or TensorFlow on it, cannot serve it.
     """
-    cloud = rules(asked.place.provider)
+    cloud = clouds.rules(asked.place.provider)
     rental = cloud.rental(replace(wanted, spec=spec(asked)))
     return replace(asked, rental=rental, workers=cloud.workers(asked.workers, rental))
 
 
-def all_steps(plan: Plan) -> tuple[Step, ...]:
+def all_steps(plan: Plan, clouds: Clouds = BUILT_IN) -> tuple[Step, ...]:
     """Returns every step of a rented plan: store, intent, cluster, nodes, then the Job and its like."""
-    ground = rules(plan.place.provider).steps(plan)
+    ground = clouds.rules(plan.place.provider).steps(plan)
     if plan.rental is not None and plan.rental.engine != "cluster":
         return ground
     return (*ground, waiting_step(plan), *cluster_steps(plan))

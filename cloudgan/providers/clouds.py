@@ -139,3 +139,24 @@ def open_cloud(place: Place, say: Callable[[str], None] = lambda _: None) -> Any
             f" type: pip install 'cloudgan[{place.provider}]'"
         ) from error
     return getattr(module, _CLIENTS[place.provider]).open(place, say)
+
+
+@dataclass(frozen=True)
+class Clouds:
+    """The clouds that a command knows: those that are built in, or others in their place.
+
+    Attributes:
+        rules: Returns what is true of a cloud, by its name.
+        open: Opens the cloud of a place, which tells what it waits for.
+    """
+
+    rules: Callable[[str], CloudRules] = rules
+    open: Callable[..., Any] = open_cloud
+
+
+BUILT_IN = Clouds()
+
+
+def built_in() -> Clouds:
+    """Returns the clouds that commands know unless they are given others."""
+    return BUILT_IN

@@ -29,7 +29,7 @@ DEPLOY = ("deploy", *FLAGS)
 def cluster(user_folder, monkeypatch):
     """A cluster that remembers what was asked of it."""
     double = PlaceDouble()
-    monkeypatch.setattr("cloudgan.cli.deploy.open_provider", lambda place, say, store: double)
+    monkeypatch.setattr("cloudgan.cli.attempt.open_provider", lambda place, say, **_: double)
     return double
 
 

@@ -113,7 +113,7 @@ def test_deploy_records_the_digest_in_what_it_makes_and_in_its_files(
     cloudgan_here, user_folder, monkeypatch, docker_hub, tmp_path
 ):
     double = Cluster()
-    monkeypatch.setattr("cloudgan.cli.deploy.open_provider", lambda place, say, store: double)
+    monkeypatch.setattr("cloudgan.cli.attempt.open_provider", lambda place, say, **_: double)
     bucket = FolderStore(tmp_path / "bucket")
     monkeypatch.setattr("cloudgan.launching.results.open_store", lambda url: bucket)
     flags = (
