@@ -81,7 +81,8 @@ def launch_flags(
         nodes: How many, one worker on each; or on a cloud auto, which keeps the global batch and
             takes what is cheapest within --budget_usd and --max_hours.
         accelerator: NAME or NAME:COUNT in each node, such as v100:8; a family such as a100 means
-            its cheapest member. On a cloud also a type of node, such as v3-8 or p3.2xlarge.
+            its cheapest member. Default COUNT: 1, or the fewest that a cloud sells. On a cloud also
+            a type of node, such as v3-8 or p3.2xlarge.
         cpus: Cores of each worker. Default: 4, or 6 for each accelerator, at most 3/4 of what --as
             has; locally all, shared.
         memory_gib: Memory of each worker. Default: 8, or 16 for each accelerator, likewise.

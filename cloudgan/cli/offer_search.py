@@ -57,7 +57,7 @@ def find_offers(
     if past.first is not None and rent.fallback != "any":
         return _the_same(past.first, flags, rent, catalog, data_cloud)
     asked = _words(flags, rent)
-    rows = _of_accelerator(flags, catalog) if past.first is None else _current(catalog)
+    rows = _of_accelerator(flags, rent, catalog) if past.first is None else _current(catalog)
     rows = [row for row in rows if _fits(row, flags, rent, data_cloud)]
     if not rows:
         raise PlanError(_no_price(asked, flags))
@@ -123,7 +123,7 @@ def _current(catalog: Catalog) -> list[PriceRow]:
     return list(catalog.find())
 
 
-def _of_accelerator(flags: LaunchFlags, catalog: Catalog) -> list[PriceRow]:
+def _of_accelerator(flags: LaunchFlags, rent: RentFlags, catalog: Catalog) -> list[PriceRow]:
     if flags.accelerator is None:
         return [row for row in _current(catalog) if row.accelerator_count > 0]
     name, count = flags.accelerator
@@ -138,6 +138,8 @@ def _of_accelerator(flags: LaunchFlags, catalog: Catalog) -> list[PriceRow]:
     try:
         rows = list(catalog.find(accelerator=name))
     except UnknownNameError as error:
+        if rent.allow_unknown_price:
+            return []
         raise ConfigError(
             f"{error} A type of node, such as v3-8 or p3.2xlarge, is as good"
         ) from error
@@ -145,7 +147,16 @@ def _of_accelerator(flags: LaunchFlags, catalog: Catalog) -> list[PriceRow]:
         return [row for row in rows if row.accelerator_count == count]
     if flags.nodes is None:
         return rows
-    return [row for row in rows if row.accelerator_count == 1 or row.accelerator.startswith("TPU")]
+    return _smallest(rows)
+
+
+def _smallest(rows: list[PriceRow]) -> list[PriceRow]:
+    """Where no number was said: nodes with one accelerator, or as few as a cloud sells."""
+    least: dict[tuple[str, str], int] = {}
+    for row in rows:
+        key = (row.provider, row.accelerator)
+        least[key] = min(least.get(key, row.accelerator_count), row.accelerator_count)
+    return [row for row in rows if row.accelerator_count == least[row.provider, row.accelerator]]
 
 
 def _fits(row: PriceRow, flags: LaunchFlags, rent: RentFlags, data_cloud: str | None) -> bool:

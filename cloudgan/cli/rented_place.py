@@ -51,7 +51,12 @@ def open_rented(
 
     intents = Intents(open_store(store or clouds.rules(place.provider).store(place)), _holder())
     return RentedProvider(
-        cloud, intents, inner=inner, all_steps=lambda plan: all_steps(plan, clouds), say=say
+        cloud,
+        intents,
+        inner=inner,
+        all_steps=lambda plan: all_steps(plan, clouds),
+        say=say,
+        poll_seconds=clouds.poll_seconds,
     )
 
 

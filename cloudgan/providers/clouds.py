@@ -148,10 +148,12 @@ class Clouds:
     Attributes:
         rules: Returns what is true of a cloud, by its name.
         open: Opens the cloud of a place, which tells what it waits for.
+        poll_seconds: Between two looks at what is made or removed.
     """
 
     rules: Callable[[str], CloudRules] = rules
     open: Callable[..., Any] = open_cloud
+    poll_seconds: float = 5.0
 
 
 BUILT_IN = Clouds()

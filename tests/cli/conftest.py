@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import pytest
 
 from auditing.cloud_double import installed
+from cli.rented import Desk, few_showers
 from cloudgan.core.plan import Wheel
 
 if TYPE_CHECKING:
@@ -55,3 +56,11 @@ def user_folder(tmp_path, monkeypatch):
     monkeypatch.setattr("cloudgan.cli.deploy.known_wheels", lambda _: wheels)
     monkeypatch.setattr("cloudgan.cli.deploy.all_wheels", lambda *_: wheels)
     return folder
+
+
+@pytest.fixture
+def desk(user_folder, tmp_path, capsys, monkeypatch):
+    """Somebody who rents nodes of clouds in memory; no wheel is fetched or uploaded."""
+    monkeypatch.setattr("cloudgan.cli.attempt.upload_wheels", lambda plan, progress: None)
+    few_showers(user_folder / "showers")
+    return Desk(user_folder, tmp_path / "buckets", capsys)

@@ -344,12 +344,12 @@ class RulesDouble:
             path=f"{plan.store}/runs/{plan.run}/intent/",
             at="store",
         )
-        return (
-            _step(BUCKET, f"{self._cloud.name}-{region}", region, {SHARED: BUCKET}),
-            intent,
-            _step(CLUSTER, f"{region}/{plan.place.cluster}", region, {SHARED: CLUSTER}),
-            _step(POOL, f"{region}/{rental.pool}", region, **pool),
-        )
+        bucket = _step(BUCKET, f"{self._cloud.name}-{region}", region, {SHARED: BUCKET})
+        nodes = _step(POOL, f"{region}/{rental.pool}", region, **pool)
+        if self._engine == "tpu_vm":
+            return bucket, intent, nodes
+        cluster = _step(CLUSTER, f"{region}/{plan.place.cluster}", region, {SHARED: CLUSTER})
+        return bucket, intent, cluster, nodes
 
 
 def _step(kind: str, name: str, region: str | None, labels: Any = None, **body: Any) -> Step:
@@ -373,4 +373,4 @@ def clouds(*doubles: CloudDouble, rules: Mapping[str, CloudRules] | None = None)
         double.identify()
         return double
 
-    return Clouds(rules=lambda name: known[name], open=open_one)
+    return Clouds(rules=lambda name: known[name], open=open_one, poll_seconds=0.001)
