@@ -1,0 +1,126 @@
+"""`deploy` by an old price: it asks the cloud first, then whoever types."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+
+import pytest
+
+from cli.rented import RUN
+from cloudgan.core import settings
+from cloudgan.core.clock import utc_today
+from cloudgan.cost.catalog import load_catalog
+from cloudgan.cost.refreshed import write_refreshed
+from cost.refresh.conftest import lists  # noqa: F401  a fixture
+
+AZURE = ("--provider=azure", "--accelerator=a100", "--spot=never", "--region=eastus")
+NODE = "Standard_NC24ads_A100_v4"
+OFFER = f"azure/{NODE}/eastus/on_demand"
+
+
+@pytest.fixture
+def own_prices(tmp_path, monkeypatch):
+    """A data folder of the test's own; returns what writes one price into it."""
+    monkeypatch.setenv("CLOUDGAN_DATA", str(tmp_path / "data"))
+
+    def write(days_old, usd_per_hour=3.0):
+        row = load_catalog().row(OFFER)
+        date = "unknown"
+        if days_old is not None:
+            date = (utc_today() - dt.timedelta(days=days_old)).isoformat()
+        fresh = row.model_copy(update={"date": date, "usd_per_hour": usd_per_hour})
+        write_refreshed(settings.data_folder() / "prices", "azure", [fresh])
+
+    return write
+
+
+@pytest.fixture
+def azure_list(lists, monkeypatch):
+    """A server that stands for Azure's list of prices; returns it, with one price on demand."""
+    item = {
+        "armSkuName": NODE,
+        "armRegionName": "eastus",
+        "type": "Consumption",
+        "productName": "Virtual Machines NCadsA100v4 Series",
+        "skuName": NODE,
+        "meterName": NODE,
+        "unitOfMeasure": "1 Hour",
+        "retailPrice": 2.5,
+        "currencyCode": "USD",
+    }
+    lists.answer = lambda _: lists.says(json.dumps({"Items": [item]}).encode())
+    monkeypatch.setenv("CLOUDGAN_AZURE_PRICES_URL", lists.url)
+    return lists
+
+
+def typed(desk, *more, exits=0):
+    data = f"--data={desk.folder / 'showers'}"
+    out, aside = desk.type("deploy", data, f"--name={RUN}", *AZURE, *more, exits=exits)
+    return " ".join((out + aside).split())
+
+
+@pytest.mark.parametrize(("days", "told"), [(None, "age unknown"), (120, "120 days old")])
+def test_a_price_that_is_old_or_undated_needs_a_word_of_its_own(desk, own_prices, days, told):
+    own_prices(days)
+    said = typed(desk, "--yes", exits=3)
+    assert f"Mind that the price of {OFFER} is of" in said
+    assert told in said
+    assert "With such a price --yes needs --stale_ok" in said
+    assert desk.doubles["azure"].made == []
+    typed(desk, "--yes", "--stale_ok")
+    assert desk.attempts()[0].ended == "finished"
+
+
+def test_a_price_of_this_month_needs_no_such_word(desk, own_prices):
+    own_prices(20)
+    typed(desk, "--yes")
+    assert desk.attempts()[0].ended == "finished"
+
+
+def test_the_cloud_is_asked_first_and_the_plan_is_made_anew_with_what_it_says(
+    desk, own_prices, azure_list
+):
+    own_prices(None)
+    said = typed(desk, "--yes")
+    (attempt,) = desk.attempts()
+    assert attempt.price_rows[0].usd_per_hour == 2.5
+    assert attempt.price_rows[0].date == utc_today().isoformat()
+    assert "2.50 USD per hour" in said
+    assert {one.query["$filter"].count(NODE) for one in azure_list.asked} == {1}, "one node only"
+
+
+def test_a_cloud_that_does_not_answer_is_asked_once_and_said(desk, own_prices):
+    own_prices(20)
+    said = typed(desk, "--yes")
+    assert said.count("the price stays as it is") == 1
+
+
+def test_a_plan_asks_nobody(desk, own_prices, azure_list):
+    own_prices(None)
+    desk.type("plan", *AZURE)
+    desk.type("deploy", *AZURE, "--dry_run")
+    assert azure_list.asked == []
+
+
+def test_the_question_names_the_total_the_account_and_the_place(desk, own_prices):
+    own_prices(20)
+    said = typed(desk, exits=3)
+    assert f"Rent 1 x {NODE} (on demand) in azure (account lab-1, region eastus, zone" in said
+    assert "USD and more for staging of wheels and data" in said
+    assert "add --yes to go on. Nothing was started" in said
+    assert "Mind that" not in said
+
+
+def test_the_question_names_the_most_where_only_the_deadline_is_known(desk, own_prices):
+    own_prices(20)
+    said = typed(desk, "--max_steps=10", "--max_hours=2", "--budget_usd=50", exits=3)
+    assert "USD per hour, at most" in said
+    assert "50.00 USD in all attempts at most" in said
+
+
+def test_a_price_that_nobody_knows_is_said_in_the_question(desk):
+    data = f"--data={desk.folder / 'showers'}"
+    flags = ("--provider=gcp", "--accelerator=n1-standard-8+1xV100", "--region=asia-east1")
+    said = desk.type("deploy", data, *flags, "--allow_unknown_price", exits=3)[1]
+    assert "for a price that nobody knows?" in " ".join(said.split())
