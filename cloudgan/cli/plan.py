@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 def plan(
     *,
     output: str | None = None,
+    paper: bool = False,
     json: bool = False,
     training: tuple[dict[str, Any], str | None] = ({}, None),
     launch: LaunchFlags | None = None,
@@ -40,6 +41,7 @@ def plan(
 
     Args:
         output: Folder that gets what `kubectl apply -f FOLDER` takes.
+        paper: Show instead how the paper's own experiments could be run today, and for how much.
         json: Print the plan as JSON.
         training: What is trained, from the flags that commands share.
         launch: Where, likewise.
@@ -47,6 +49,11 @@ def plan(
         clouds: Those that are known.
     """
     assert launch is not None  # noqa: S101  the decorator gives it
+    if paper:
+        from cloudgan.cli.paper_plans import show_paper_plans
+
+        show_paper_plans(clouds, as_json=json)
+        return
     from cloudgan.cli import plan_view
 
     made = planned(launch, rent, training, known_wheels, clouds=clouds)

@@ -61,8 +61,12 @@ RETIRED = (
         "known to this project, its day was not found; read 2026-11-21",
     ),
 )
-"""GKE's own TPUs v2 and v3 ("2VM" nodes) ended on 2025-04-25 (GKE's API reference, note on
-TpuConfig, read 2026-11-21); the same slices are still sold as machines of Cloud TPU."""
+
+GKE_TPU_NODES = (
+    'the TPUs that Kubernetes reached over the network (GKE\'s "2VM" nodes) ended on 2025-04-25; the'
+    " same slice is sold as a machine of Cloud TPU"
+)
+"""What the paper's TPU jobs ran on: GKE's API reference, note on TpuConfig, read 2026-11-21."""
 
 
 def retired(provider: str, node_type: str) -> Retired | None:

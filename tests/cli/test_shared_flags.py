@@ -99,7 +99,7 @@ def test_plan_and_deploy_take_the_same_flags_and_those_of_train():
     planned, deployed, trained = (
         {p.word for p in read_signature(command, "x").flags} for command in (plan, deploy, train)
     )
-    assert planned - deployed == {"output"}
+    assert planned - deployed == {"output", "paper"}
     assert deployed - planned == {"dry_run", "detach", "yes", "stale_ok"}
     assert "run" in trained - planned, "a launched run has a name"
     assert {"data", "preset", "epochs", "batch", "seed"} <= planned & trained

@@ -288,14 +288,14 @@ class RulesDouble:
     Args:
         cloud: Whose rules these are.
         refused: Types of nodes that it cannot serve, with the reason.
-        engine: What runs the job.
+        engine: What runs the job; None: TPUs are machines of their own, GPUs are in a cluster.
     """
 
     def __init__(
         self,
         cloud: CloudDouble,
         refused: Mapping[str, str] | None = None,
-        engine: Literal["cluster", "tpu_vm"] = "tpu_vm",
+        engine: Literal["cluster", "tpu_vm"] | None = "tpu_vm",
     ) -> None:
         self._cloud, self._refused, self._engine = cloud, refused or {}, engine
 
@@ -317,7 +317,7 @@ class RulesDouble:
             node_type=wanted.node_type,
             market=wanted.market,
             pool=derived_name(wanted.run, wanted.spec, 40),
-            engine=self._engine,
+            engine=self._engine or ("tpu_vm" if wanted.node_type[:1] == "v" else "cluster"),
             flex_start=wanted.flex_start,
             keep_cluster=wanted.keep_cluster,
         )
@@ -346,7 +346,7 @@ class RulesDouble:
         )
         bucket = _step(BUCKET, f"{self._cloud.name}-{region}", region, {SHARED: BUCKET})
         nodes = _step(POOL, f"{region}/{rental.pool}", region, **pool)
-        if self._engine == "tpu_vm":
+        if rental.engine == "tpu_vm":
             return bucket, intent, nodes
         cluster = _step(CLUSTER, f"{region}/{plan.place.cluster}", region, {SHARED: CLUSTER})
         return bucket, intent, cluster, nodes
