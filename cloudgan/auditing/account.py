@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -72,6 +73,8 @@ def torn_down(survey: Survey, *, everywhere: bool, purge: bool) -> tuple[Thing, 
         if everywhere or region_of(survey.place.provider, thing.region) in (here, "")
     ]
     _refuse_open(survey, things, None if everywhere else here)
+    kept = [one.rank for one in things if one.shared == BUCKET and not purge]
+    highest = min(kept, default=math.inf)  # what is deleted after a bucket may hold it
     elsewhere = {region_of(survey.place.provider, one.region) for one, _ in survey.things} - {
         here,
         "",
@@ -80,7 +83,7 @@ def torn_down(survey: Survey, *, everywhere: bool, purge: bool) -> tuple[Thing, 
         thing
         for thing in things
         if thing.run is None
-        and (purge or thing.shared != BUCKET)
+        and thing.rank < highest
         and (thing.region or everywhere or not elsewhere)  # of all regions: goes with the last one
     )
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from cloudgan.core.dated_fact import UNKNOWN_DATE
-from cloudgan.core.errors import PlanError
+from cloudgan.core.errors import CloudganError, CredentialsError
 from cloudgan.core.plan import filled
 from cloudgan.cost.age import age_text, is_stale
 from cloudgan.launching.cloud import Finding
@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     import datetime as dt
     from collections.abc import Sequence
 
-    from cloudgan.core.errors import CloudganError
     from cloudgan.core.plan import Plan
     from cloudgan.core.price_row import PriceRow
     from cloudgan.launching.cloud import Cloud
@@ -58,7 +57,9 @@ def check_cloud(
     unplaced: tuple[Finding, ...] = ()
     try:
         plan = filled(plan, cloud.known(plan))
-    except PlanError as error:  # login and rights are worth knowing all the same
+    except CredentialsError:
+        raise
+    except CloudganError as error:  # login and rights are worth knowing all the same
         unplaced = (Finding("place", "missing", str(error)),)
     found = cloud.check(None if unplaced else plan, plan.place.region)
     price = (price_finding(plan.price, today),) if plan.price else ()

@@ -42,7 +42,7 @@ class Tariff:
             return 0.0
         region = region_of(provider, thing.region)
         parts: list[float | None] = []
-        if thing.fee:
+        if thing.fee and thing.fee != thing.node_type:  # of each node, where it is one's
             parts.append(self._fee(provider, region, thing.fee))
         if thing.nodes:
             one = self._node(provider, region, thing)

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
 from cloudgan.core.labels import EXPIRES, moment_of
+from cloudgan.providers.clouds import region_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -22,7 +23,7 @@ State = Literal["expected", "left", "leaving", "unknown"]
 
 STARTING: Final = dt.timedelta(hours=2)
 """A run that began to be made so recently may have no Job yet: cluster, nodes, drivers."""
-_CLUSTER: Final = "cluster"
+_CLUSTER, _LEFTOVER = "cluster", "leftover"
 
 
 class Standing(NamedTuple):
@@ -65,18 +66,21 @@ class Judge:
         """Returns each thing with how it stands."""
         things = tuple(things)
         own = {thing.name: self._of_run(thing) for thing in things if thing.run}
-        found = []
         for thing in things:
-            if thing.state == "leaving":
-                found.append((thing, Standing("leaving", "it is being deleted")))
-            elif thing.run:
-                found.append((thing, own[thing.name]))
-            elif thing.shared == _CLUSTER:
-                users = [one for one in things if one.parent == thing.name and one.run]
-                found.append((thing, self._of_cluster(thing, [own[u.name] for u in users])))
-            else:
-                found.append((thing, Standing("expected", "made once for all runs of the account")))
-        return found
+            if thing.run is None and thing.shared == _CLUSTER:
+                users = [one.name for one in things if one.parent == thing.name and one.run]
+                own[thing.name] = self._of_cluster(thing, [own[name] for name in users])
+        return [(thing, self._of_any(thing, own)) for thing in things]
+
+    @staticmethod
+    def _of_any(thing: Thing, own: Mapping[str, Standing]) -> Standing:
+        if thing.state == "leaving":
+            return Standing("leaving", "it is being deleted")
+        if thing.shared == _LEFTOVER:
+            return Standing("left", "what it was a part of is gone")
+        # A part of a cluster that no run owns goes with it.
+        found = own.get(thing.name) or own.get(thing.parent)
+        return found or Standing("expected", "made once for all runs of the account")
 
     def _of_run(self, thing: Thing) -> Standing:
         assert thing.run is not None  # noqa: S101  the caller looked
@@ -129,9 +133,9 @@ class Judge:
 
 def _is_in(cluster: Thing, intent: Intent) -> bool:
     place = intent.plan.place
-    return cluster.name.rpartition("/")[2] == place.cluster and cluster.region in (
-        place.region,
-        place.zone,
+    return (
+        cluster.name.rpartition("/")[2] == place.cluster
+        and region_of(place.provider, cluster.region) == place.region
     )
 
 

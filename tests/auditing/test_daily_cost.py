@@ -37,6 +37,11 @@ def test_a_cluster_costs_its_fee_and_its_own_nodes(tariff):
     assert tariff.usd_per_day("gcp", both) == pytest.approx(24 * (0.1 + 0.033506))
 
 
+def test_a_fee_by_the_name_of_a_node_is_that_of_each_node(tariff):
+    own = thing(fee="e2-medium", node_type="e2-medium", nodes=2)
+    assert tariff.usd_per_day("gcp", own) == pytest.approx(2 * 24 * 0.033506)
+
+
 def test_what_nobody_sells_is_unknown_and_what_has_no_price_tag_is_free(tariff):
     assert tariff.usd_per_day("gcp", thing(node_type="n1-moon", nodes=1)) is None
     assert tariff.usd_per_day("gcp", thing(node_type=None, nodes=1)) is None

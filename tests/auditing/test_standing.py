@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import datetime as dt
 import re
 
@@ -119,3 +120,17 @@ def test_what_is_being_deleted_is_a_finding_and_what_all_runs_share_is_none(inte
     leaving, shared = judged(half, bucket, gan=(intent_of("removing"), False))
     assert (leaving.state, is_finding(leaving)) == ("leaving", True)
     assert (shared.state, is_finding(shared)) == ("expected", False)
+
+
+def test_a_part_of_a_cluster_goes_with_it_and_what_is_left_of_one_goes(intent_of):
+    part = CloudDouble().add("cluster", "cloudgan/system", parent="cloudgan")
+    part = dataclasses.replace(part, labels={"cloudgan-shared": "system pool"})
+    rest = dataclasses.replace(part, name="card", parent="", labels={"cloudgan-shared": "leftover"})
+    assert [one.state for one in judged(cluster(), part, rest)] == ["left", "left", "left"]
+    needed = judged(cluster(), part, pool(), gan=(intent_of("started"), True))
+    assert [one.state for one in needed] == ["expected"] * 3
+
+
+def test_a_cluster_in_another_zone_of_the_region_is_the_same_place(intent_of):
+    view = (intent_of("starting", JUST_NOW), False)
+    assert judged(cluster(region="us-central1-f"), gan=view)[0].state == "expected"

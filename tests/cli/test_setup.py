@@ -129,3 +129,13 @@ def test_another_region_keeps_its_own_and_what_is_of_all_regions(cloudgan_here, 
     started("started")
     cloudgan_here(*TEARDOWN, "--region=europe-west4", "--purge")
     assert set(cloud.there) == {BUCKET, IDENTITY}, "a run of another region is in nobody's way"
+
+
+def test_what_holds_a_bucket_stays_with_it(cloudgan_here, cloud):
+    """As a resource group of Azure, which takes all that is in it along."""
+    cloudgan_here(*SETUP)
+    cloud.add("bucket", "group", labels={"cloudgan-shared": "group"}, rank=90)
+    cloudgan_here(*TEARDOWN)
+    assert set(cloud.there) == {BUCKET, "group"}
+    cloudgan_here(*TEARDOWN, "--purge")
+    assert not cloud.there
