@@ -38,7 +38,7 @@ def configure(
 ) -> None:
     """Sends what `cloudgan` loggers say to `stream` (default: standard error).
 
-    Calling it again replaces the earlier setting; other libraries' loggers are left alone.
+    Calling it again replaces the earlier setting; other libraries' loggers are left alone, but one.
     """
     handler = logging.StreamHandler(stream or sys.stderr)
     text = logging.Formatter("cloudgan: %(levelname)s %(name)s: %(message)s")
@@ -49,3 +49,5 @@ def configure(
     logger.addHandler(handler)
     logger.setLevel(level)
     logger.propagate = False
+    # Without a login it tells in twelve lines what our error tells in one.
+    logging.getLogger("azure.identity").setLevel(logging.ERROR)

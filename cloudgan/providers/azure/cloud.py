@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from azure.identity import DefaultAzureCredential
 
+from cloudgan.core import settings
 from cloudgan.core.errors import ConfigError, LaunchError
 from cloudgan.core.labels import SHARED
 from cloudgan.core.thing import Finding
@@ -56,7 +57,10 @@ class AzureCloud:
     @classmethod
     def open(cls, place: Place, say: Callable[[str], None] = lambda _: None) -> AzureCloud:
         """Opens the subscription of a place with whatever login azure-identity finds."""
-        return cls(ArmApi(DefaultAzureCredential()), place, say)
+        away = not settings.may_ask_metadata_server()
+        return cls(
+            ArmApi(DefaultAzureCredential(exclude_managed_identity_credential=away)), place, say
+        )
 
     def identify(self) -> Mapping[str, str]:
         """Returns who is logged in, and for which subscription."""
