@@ -35,6 +35,7 @@ PROGRAM = Program(
         "cancel": "cloudgan.cli.cancel:cancel",
         "down": "cloudgan.cli.down:down",
         "doctor": "cloudgan.cli.doctor:doctor",
+        "drill": "cloudgan.cli.drill:drill",
         "adopt": "cloudgan.cli.adopt:adopt",
         "setup": "cloudgan.cli.setup:setup",
         "worker": "cloudgan.cli.worker:worker",

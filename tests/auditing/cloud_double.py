@@ -39,6 +39,7 @@ class CloudDouble:
         nobody: Whether no login is found.
         lingers: So many looks see a thing that is being deleted.
         sees: Is told each thing that is made.
+        passes: Is called when somebody lists things: what happens by itself happens then.
         buckets: Folder that holds them.
     """
 
@@ -53,6 +54,7 @@ class CloudDouble:
         self.lingers = 0
         self.asked: list[tuple[str, ...]] = []
         self.sees: Callable[[Step], None] = lambda step: None
+        self.passes: Callable[[], None] = lambda: None
 
     def add(self, kind: str, name: str, run: str | None = None, **more: Any) -> Thing:
         """Puts a thing there, with the labels of a run or as one of all runs."""
@@ -92,6 +94,7 @@ class CloudDouble:
 
     def things(self, run: str | None = None) -> tuple[Thing, ...]:
         self.identify()
+        self.passes()
         return tuple(
             thing for thing in self.there.values() if run is None or thing.labels.get(RUN) == run
         )
@@ -136,6 +139,8 @@ class RulesDouble:
             region=region,
             zone=zone or "<zone>",
             cluster=cluster or "cloudgan",
+            namespace="cloudgan",
+            service_account="cloudgan",
         )
 
     def rental(self, wanted: Wanted) -> Rental:

@@ -1,0 +1,252 @@
+"""A drill's order, its end whatever happens, and what each exercise does not let pass."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from cloudgan.auditing import drill_exercises as does
+from cloudgan.auditing.drill import Answer, Drill, DrillError, Exercise, Ground, Setting
+from cloudgan.auditing.drill_exercises import exercises
+from cloudgan.auditing.drill_report import DrillReport
+from cloudgan.auditing.drill_runs import deploy_words, most_minutes
+
+NAME = "drill-1"
+
+
+class HandsDouble:
+    """Answers what the test says; what was typed stands in `typed`."""
+
+    def __init__(self):
+        self.typed, self.evicted = [], []
+        self.answers, self.left, self.nodes = {}, {}, 0
+
+    def type(self, *words):
+        self.typed.append(words)
+        answer = self.answers.get(words[0], Answer(0, {}))
+        if words[0] == "down":
+            self.left.pop(words[1], None)
+        return answer(*words) if callable(answer) else answer
+
+    def evict(self, run, index, grace_seconds):
+        self.evicted.append((run, index, grace_seconds))
+
+    def machines(self, run):
+        return self.nodes
+
+    def things(self, run):
+        return self.left.get(run, ())
+
+    def pause(self, seconds):
+        pass
+
+
+@pytest.fixture
+def hands():
+    return HandsDouble()
+
+
+@pytest.fixture
+def ground(hands, tmp_path):
+    folder = tmp_path / "runs" / NAME
+    where = ("--provider=gcp", "--region=us-central1")
+    return Ground(Setting(NAME, "gcp", where, "T4:1", folder, usd_per_hour=1.6), hands)
+
+
+def drill(ground, *steps):
+    report = DrillReport(
+        drill=NAME,
+        provider="gcp",
+        accelerator="T4:1",
+        began="2026-11-21T12:00:00Z",
+        cloudgan="1",
+        usd_per_hour=1.6,
+        exercises=tuple(one.report(1.6) for one in steps),
+    )
+    kept = []
+    return Drill(ground, steps, report, say=lambda _: None, keep=kept.append), kept
+
+
+def step(name, do):
+    return Exercise(name, "proves", "expects", 30, do)
+
+
+def fails(ground):
+    raise DrillError("no quota")
+
+
+def test_it_stops_at_the_first_failure_and_removes_what_is_there(ground, hands):
+    def begins(ground):
+        ground.runs.append("drill-1-train")
+        hands.left["drill-1-train"] = ("pool drill-1-train",)
+        return "fine"
+
+    made, kept = drill(ground, step("a", begins), step("b", fails), step("c", begins))
+    report = made.run()
+    assert [(e.outcome, e.saw) for e in report.exercises] == [
+        ("passed", "fine"),
+        ("failed", "no quota"),
+        ("not run", ""),
+    ]
+    assert hands.typed == [("down", "drill-1-train")]
+    assert (report.has_passed, report.left) == (False, ())
+    assert kept[-1] == report, "the newest report is on disk"
+    assert kept[0].exercises[1].outcome == "not run", "and so was each before it"
+
+
+def test_what_does_not_go_is_told_and_no_drill_passes_with_it(ground, hands):
+    def begins(ground):
+        ground.runs.append("drill-1-train")
+        return "fine"
+
+    hands.things = lambda run: ("pool that stays",)
+    made, _ = drill(ground, step("a", begins))
+    report = made.run()
+    assert report.left == ("pool that stays",)
+    assert not report.has_passed
+    assert hands.typed == [("down", "drill-1-train")]
+
+
+def test_ctrl_c_removes_what_is_there_and_goes_on_upwards(ground, hands):
+    def interrupted(ground):
+        ground.runs.append("drill-1-train")
+        hands.left["drill-1-train"] = ("pool",)
+        raise KeyboardInterrupt
+
+    made, kept = drill(ground, step("a", interrupted), step("b", fails))
+    with pytest.raises(KeyboardInterrupt):
+        made.run()
+    assert hands.typed == [("down", "drill-1-train")]
+    first = kept[-1].exercises[0]
+    assert (first.outcome, first.saw) == ("failed", "broken off")
+
+
+def test_each_exercise_bounds_what_it_spends_and_the_limits_of_the_runs_keep_to_it(ground):
+    steps = exercises(ground.setting)
+    assert len(steps) == 10
+    most = sum(one.report(1.6).most_usd for one in steps)
+    assert most <= 5
+    runs = sum(most_minutes(ground.setting).values()) / 60 * 1.6
+    assert runs == pytest.approx(most), "no run may spend what no exercise counts"
+    for which, minutes in most_minutes(ground.setting).items():
+        words = deploy_words(ground, which)
+        assert f"--budget_usd={minutes / 60 * 1.6:.2f}" in words
+        assert any(word.startswith("--max_hours=") for word in words)
+
+
+def finding(verdict):
+    one = {"subject": "quota X", "verdict": verdict, "says": "ask for 2"}
+    return Answer(0, {"clouds": {"gcp": {"findings": [one]}}})
+
+
+def test_a_missing_quota_fails_and_an_unknown_one_is_told(ground, hands):
+    hands.answers["check"] = finding("missing")
+    with pytest.raises(DrillError, match="quota X: ask for 2"):
+        does.login(ground)
+    hands.answers["check"] = finding("unknown")
+    assert does.login(ground) == "1 looked at; unknown: quota X"
+    assert {words[-1] for words in hands.typed} == {"--spot=never", "--spot=always"}
+
+
+def state(*nodes, phase="running", **beat):
+    workers = [{"phase": "running", "node": one, "replaced": 0} for one in nodes]
+    known = {"phase": "training", "generation": 1, "step": 3, "missing": []} | beat
+    said = {"phase": phase, "why": "no GPU", "workers": workers, "heartbeat": known}
+    return Answer(0, said)
+
+
+def test_two_workers_on_one_node_or_a_run_that_failed_do_not_pass(ground, hands):
+    hands.answers["status"] = state("a", "a")
+    with pytest.raises(DrillError, match="both workers are on a"):
+        does.come_up(ground)
+    hands.answers["status"] = state(phase="failed")
+    with pytest.raises(DrillError, match="is failed: no GPU"):
+        does.come_up(ground)
+    hands.answers["deploy"] = Answer(5, {"error": "no T4 in us-central1"})
+    with pytest.raises(DrillError, match="cloudgan deploy: no T4 in us-central1"):
+        does.come_up(ground)
+    assert set(ground.runs) == {"drill-1-train"}, "what may have been made is removed"
+
+
+def record_of(folder, accelerators):
+    started = {
+        "kind": "started",
+        "time": "2026-11-21T12:00:00Z",
+        "step": 0,
+        "config_hash": "abc",
+        "training_showers": 100,
+        "held_back_showers": 10,
+        "hardware": {"processor": "x", "cores": 2, "memory_gib": 4, "accelerators": accelerators},
+        "numerics": dict.fromkeys(("processor", "device", "precision", "kernels"), "x")
+        | dict.fromkeys(("threads", "replicas", "workers", "global_batch_size"), 1)
+        | {"tensorflow": "x", "keras": "x"},
+        "versions": {},
+        "git_commit": None,
+        "strategy": "one",
+        "loop": "custom",
+        "learning_rate": 0.001,
+        "told": [],
+        "startup_seconds": 5,
+    }
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "record.jsonl").write_text(json.dumps(started) + "\n")
+    return Answer(0, {"record": str(folder / "record.jsonl")})
+
+
+def test_a_run_without_a_whole_epoch_did_not_train(ground, hands, tmp_path):
+    hands.answers["deploy"] = record_of(tmp_path / "train", [])
+    with pytest.raises(DrillError, match="no whole epoch"):
+        does.train(ground)
+
+
+def test_a_peer_is_killed_at_once_and_a_new_generation_has_to_come(ground, hands):
+    hands.answers["status"] = lambda *_: state("a", "b", generation=1 + len(hands.evicted))
+    said = does.lose_peer(ground)
+    assert said.startswith("generation 1 at step 3, then 2")
+    assert hands.evicted == [("drill-1-spot", 1, 0)]
+
+
+def test_a_notice_has_the_pods_own_grace_and_the_record_has_to_say_resumed(ground, hands):
+    record_of(ground.setting.folder.parent / "drill-1-spot", [])
+    hands.answers["status"] = lambda *_: state("a", "b", generation=1 + len(hands.evicted))
+    with pytest.raises(DrillError, match="went on from a checkpoint"):
+        does.take_notice(ground)
+    assert hands.evicted == [("drill-1-spot", 1, None)]
+    assert hands.typed[-1] == ("cancel", "drill-1-spot"), "the spot nodes bill no more"
+
+
+def test_nodes_that_come_back_fail(ground, hands):
+    assert does.stay_away(ground) == "no node for 10 min"
+    hands.nodes = 2
+    with pytest.raises(DrillError, match="2 nodes came back"):
+        does.stay_away(ground)
+
+
+def test_a_doctor_that_finds_only_others_things_fails(ground, hands):
+    ground.runs.append("drill-1-alone")
+    thing = {"is_finding": True, "run": "gan", "shared": None, "kind": "pool", "name": "x"}
+    hands.answers["doctor"] = Answer(4, {"things": [thing | {"why": "over"}]})
+    with pytest.raises(DrillError, match="names nothing of the drill"):
+        does.find_left(ground)
+    mine = thing | {"run": "drill-1-alone", "why": "its job is over"}
+    hands.answers["doctor"] = Answer(4, {"things": [mine]})
+    assert does.find_left(ground) == "pool x: its job is over"
+
+
+def test_what_is_left_after_down_fails(ground, hands):
+    ground.runs.append("drill-1-train")
+    hands.things = lambda run: ("pool x",)
+    with pytest.raises(DrillError, match="still there: pool x"):
+        does.remove_all(ground)
+
+
+def test_a_run_that_cost_more_than_it_may_fails(ground):
+    ground.runs += [f"drill-1-{which}" for which in ("train", "spot", "alone")]
+    with pytest.raises(DrillError, match="nobody knows what these cost: drill-1-alone"):
+        does.compare_bill(ground)
+    ground.usd = dict.fromkeys(ground.runs, 0.5)
+    assert does.compare_bill(ground).startswith("1.50 USD by times and list prices")
+    ground.usd["drill-1-train"] = 0.95
+    with pytest.raises(DrillError, match=r"drill-1-train cost 0\.95 USD, more than 0\.93"):
+        does.compare_bill(ground)
