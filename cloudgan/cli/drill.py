@@ -55,6 +55,8 @@ def drill(
         raise ConfigError("on which cloud? Give --provider=gcp, aws or azure")
     if budget_usd <= 0:
         raise ConfigError(f"--budget_usd={budget_usd:g} must be above zero")
+    if accelerator.casefold().startswith("tpu"):
+        raise ConfigError(f"--accelerator={accelerator}: the exercises rent GPUs, such as T4:1")
     from cloudgan.auditing.drill_exercises import exercises
 
     setting, unknown = _setting(account, accelerator, alone_minutes, watch_minutes)

@@ -43,6 +43,7 @@ def test_it_does_not_begin_above_its_budget_nor_without_an_answer(
     assert "more than --budget_usd=1" in said.stderr
     said = cloudgan_here(*DRILL, exits=3)
     assert "USD on gcp?" in said.stderr
+    assert "rent GPUs" in cloudgan_here(*DRILL, "--accelerator=tpu-v3:8", exits=2).stderr
     assert "Give --provider=" in cloudgan_here("drill", exits=2).stderr
     assert not cloud.asked
     assert not (user_folder / "runs").exists()

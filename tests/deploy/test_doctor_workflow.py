@@ -1,0 +1,47 @@
+"""The workflow that asks the doctor: read only, pinned, and a command that there is."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+import yaml
+
+from cloudgan.cli.doctor import doctor
+from cloudgan.cli.signature import read_signature
+
+ROOT = Path(__file__).parents[2]
+TEXT = (ROOT / "deploy" / "doctor-workflow.yaml").read_text()
+STEPS = yaml.safe_load(TEXT)["jobs"]["doctor"]["steps"]
+
+
+def test_every_action_is_pinned_by_a_commit_and_says_its_version():
+    used = re.findall(r"uses: (\S+)( # v[0-9.]+)?", TEXT)
+    assert len(used) == 5
+    assert all(re.fullmatch(r"[\w/-]+@[0-9a-f]{40}", action) and told for action, told in used)
+
+
+def test_it_may_read_and_log_in_and_keeps_no_secret():
+    found = yaml.safe_load(TEXT)
+    assert found["permissions"] == {"contents": "read", "id-token": "write"}
+    assert "secrets." not in TEXT
+    assert "--delete" not in TEXT
+
+
+@pytest.mark.parametrize("provider", ["gcp", "aws", "azure"])
+def test_its_command_is_one_that_there_is_and_its_locks_too(provider):
+    run = STEPS[-1]["run"].replace("${{ matrix.provider }}", provider).split()
+    assert run[:2] == ["cloudgan", "doctor"]
+    read_signature(doctor, "cloudgan doctor").read(run[2:])
+    assert (ROOT / "requirements" / f"{provider}.txt").exists()
+
+
+def test_every_exercise_of_the_drill_has_a_line_in_what_is_not_tested():
+    from cloudgan.auditing.drill import Setting
+    from cloudgan.auditing.drill_exercises import exercises
+
+    setting = Setting("drill", "gcp", (), "T4:1", Path(), usd_per_hour=1.6)
+    told = (ROOT / "docs" / "what-is-not-tested.md").read_text()
+    for number, one in enumerate(exercises(setting), start=1):
+        assert f"| {number}, {one.name}" in told
