@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 from cloudgan.core.errors import ConfigError, PlanError
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 
 __all__ = ["place", "rental", "setup_steps", "steps", "store", "workers"]
 
+_GUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
 _LONGEST_POOL = 12
 _ZONES = ("1", "2", "3")
 _SPOT_GRACE_SECONDS = 25
@@ -26,11 +28,16 @@ _SPOT_GRACE_SECONDS = 25
 
 
 def place(account: str | None, region: str, zone: str | None, cluster: str | None) -> Place:
-    """Returns a place; `account` is a subscription, `cluster` a name or GROUP/NAME.
+    """Returns a place; `account` is a subscription's id, `cluster` a name or GROUP/NAME.
 
     Raises:
-        ConfigError: The zone can be none.
+        ConfigError: The zone or the subscription can be none.
     """
+    if account and account != ids.SUBSCRIPTION and not _GUID.fullmatch(account):
+        raise ConfigError(
+            f"--subscription={account} is no id; give the 36 characters that `az account list` or"
+            " Azure's portal shows, such as 00000000-0000-0000-0000-000000000000"
+        )
     if zone and zone not in _ZONES:
         raise ConfigError(f"--zone={zone}: zones of Azure are called {', '.join(_ZONES)}")
     return Place(

@@ -16,35 +16,37 @@ _VERSION = "2022-12-01"
 
 
 def find_subscription(api: ArmApi, asked: str | None) -> dict[str, Any]:
-    """Returns a subscription: as asked by id or name, else the variable's, else the only one.
+    """Returns a subscription: the one that was asked, else the variable's, else the only one.
+
+    Args:
+        api: With a login.
+        asked: Its id.
 
     Raises:
         ConfigError: There are several.
         CredentialsError: There is none.
-        UnknownNameError: There is none of this name.
+        UnknownNameError: This login does not see it.
     """
-    wanted = None if asked in (None, ids.SUBSCRIPTION) else asked
-    wanted = wanted or variable(VARIABLE)
-    found = list(api.list(f"/subscriptions?api-version={_VERSION}"))
-    by_name = {str(one["subscriptionId"]): one for one in found}
-    by_name |= {str(one["displayName"]): one for one in found}
-    if wanted:
-        if wanted not in by_name:
-            raise UnknownNameError("subscription of Azure", wanted, by_name)
-        return by_name[wanted]
+    found = {
+        str(one["subscriptionId"]): one
+        for one in api.list(f"/subscriptions?api-version={_VERSION}")
+    }
     if not found:
         raise CredentialsError(
-            "this login of Azure has no subscription; ask whoever pays for one of the role of"
+            "this login of Azure has no subscription; ask whoever pays for one for the role of"
             " deploy/azure/role.json in it"
         )
+    wanted = (None if asked == ids.SUBSCRIPTION else asked) or variable(VARIABLE)
+    if wanted:
+        if wanted not in found:
+            raise UnknownNameError("subscription of Azure", wanted, found)
+        return found[wanted]
     if len(found) > 1:
-        names = ", ".join(
-            sorted(f"{one['displayName']} ({one['subscriptionId']})" for one in found)
-        )
+        names = ", ".join(f"{one['displayName']} ({name})" for name, one in sorted(found.items()))
         raise ConfigError(
             f"this login has several subscriptions: {names}. Give --subscription, or set {VARIABLE}"
         )
-    return found[0]
+    return next(iter(found.values()))
 
 
 def who(claims: Any) -> str:

@@ -1,0 +1,129 @@
+"""From `setup` to nothing on a small Azure: the real command line, the real trainer, Azurite's blobs.
+
+The program speaks to Azure's own names over TLS; a proxy leads them to servers of this machine. What
+workload identity's webhook gives a pod, its image has here.
+"""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import json
+import os
+import secrets
+import shutil
+import subprocess
+import time
+
+import pytest
+
+from azure_cloud.cloud import SUBSCRIPTION
+from azure_cloud.entra import SECRET, TENANT
+from tests.stores.conftest import free_port, wait_for
+
+REGION = "eastus"
+
+
+@pytest.fixture
+def azure(tmp_path, monkeypatch):
+    """A small Azure that this process and the pods reach by Azure's own names, and are logged in to."""
+    from azure_cloud import small_azure
+    from azure_cloud.gate import Gate
+    from cloudgan.providers.azure.ids import account_name
+    from cluster import python_image
+
+    azurite = shutil.which("azurite-blob")
+    if not azurite:
+        pytest.skip("needs azurite-blob: make azurite")
+    account, key = account_name(SUBSCRIPTION, REGION), base64.b64encode(secrets.token_bytes(32))
+    token_file = tmp_path / "token"
+    token_file.write_text("a token of the cluster")
+    images = {}
+    with contextlib.ExitStack() as stack:
+        made = stack.enter_context(small_azure(tmp_path, images))
+        made.aks.has_entra = True
+        made.faults.slow_gets = 0  # the command line looks each 5 s
+        port = free_port()
+        process = subprocess.Popen(
+            (
+                azurite,
+                *("--blobHost", "127.0.0.1", "--blobPort", str(port), "--inMemoryPersistence"),
+                *("--silent", "--skipApiVersionCheck", "--disableTelemetry", "--oauth", "basic"),
+                *("--cert", str(made.files.certificate), "--key", str(made.files.key)),
+            ),
+            env=os.environ | {"AZURITE_ACCOUNTS": f"{account}:{key.decode()}"},
+            stdout=subprocess.DEVNULL,
+        )
+        stack.callback(process.wait)
+        stack.callback(process.terminate)
+        hosts = {"management.azure.com": made.server.port}
+        hosts |= {"login.microsoftonline.com": made.server.port, f"{account}.blob.*": port}
+        gate = stack.enter_context(contextlib.closing(Gate(hosts)))
+        there = {
+            "HTTPS_PROXY": gate.url,
+            "NO_PROXY": "127.0.0.1,localhost",
+            "REQUESTS_CA_BUNDLE": str(made.files.authority),
+            "SSL_CERT_FILE": str(made.files.authority),
+            "AZURE_TENANT_ID": TENANT,
+            "AZURE_AUTHORITY_HOST": "https://login.microsoftonline.com/",
+        }
+        person = {"AZURE_CLIENT_ID": "a-physicist", "AZURE_CLIENT_SECRET": SECRET}
+        pod = {"AZURE_CLIENT_ID": "the-pods", "AZURE_FEDERATED_TOKEN_FILE": str(token_file)}
+        images["tensorflow/tensorflow:2.21.0-gpu"] = python_image(**there | pod)
+        for name, value in (there | person).items():
+            monkeypatch.setenv(name, value)
+        blobs = (f"https://127.0.0.1:{port}/{account}", account, key.decode())
+        authority = str(made.files.authority)
+        made.arm.on_made = lambda kind, body: make_container(kind, body, blobs, authority)
+        made.gate = gate
+        wait_for(port, process)
+        yield made
+
+
+def make_container(kind, body, blobs, authority):
+    """The container that the Resource Manager makes is one in Azurite."""
+    if not kind.endswith("/containers"):
+        return
+    from azure.storage.blob import BlobServiceClient
+
+    address, account, key = blobs
+    login = {"account_name": account, "account_key": key}
+    with BlobServiceClient(address, credential=login, connection_verify=authority) as client:
+        client.create_container(body["name"])
+
+
+def test_a_run_on_rented_nodes_trains_is_priced_and_leaves_nothing(
+    azure, tmp_path, monkeypatch, run_cloudgan, cloudgan_here
+):
+    from cloudgan.launching.wheels import cache_folder, own_wheel
+    from cloudgan.providers.azure import requests
+    from cloudgan.providers.azure.cloud import AzureCloud
+
+    here = tmp_path / "user"
+    here.mkdir()
+    monkeypatch.chdir(here)
+    # What cloudgan depends on is in the stand-in for TensorFlow's image; nothing is fetched here.
+    monkeypatch.setattr("cloudgan.cli.deploy.all_wheels", lambda _: (own_wheel(cache_folder()),))
+    run_cloudgan("simulate", here / "showers.h5", "--count=64", "--seed=1")
+    run_cloudgan("convert", here / "showers.h5", here / "shards")
+    where = ("--provider=azure", f"--region={REGION}")
+    flags = (f"--data={here / 'shards'}", "--preset=mini", "--nodes=2", "--epochs=2", "--name=gan")
+    flags += (*where, "--accelerator=t4:1", "--cpus=1", "--yes", "--json")
+    refused = cloudgan_here("deploy", *flags, exits=2).stderr
+    assert "cloudgan setup --provider=azure --region=eastus" in refused
+    place = requests.place(SUBSCRIPTION, REGION, None, None)
+    cloud = AzureCloud.open(place)
+    for step in requests.setup_steps(place):
+        cloud.create(step)
+        while not cloud.find(step):
+            time.sleep(0.01)
+    result = json.loads(cloudgan_here("deploy", *flags).stdout)
+    assert result["state"] == "finished"
+    assert not [one for one in azure.arm.held() if "/agentPools/" in one], "nodes go by themselves"
+    cost = json.loads(cloudgan_here("cost", here / "runs" / "gan", "--json").stdout)
+    assert cost["run"] == "gan"
+    cloudgan_here("down", "gan")
+    assert {one.shared for one in cloud.things()} == {"bucket", "identity", "group"}
+    assert azure.aks.clusters == {}
+    assert ("the-pods", "https://storage.azure.com") in azure.entra.given, "by their own identity"
+    assert azure.gate.refused == [], "nobody asked for another name"

@@ -1,0 +1,71 @@
+"""The least role: what is called is in it, and what is in it is called."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from azure_cloud.arm import kind_of
+from cloudgan.launching.ledger import Ledger
+from cloudgan.launching.starting import start
+from cloudgan.run_folder import RunFolder
+
+ROLE = Path(__file__).parents[3] / "deploy" / "azure" / "role.json"
+VERBS = {"GET": "read", "PUT": "write", "DELETE": "delete"}
+
+
+def action_of(method, path):
+    """The right that the Resource Manager asks for; empty: none."""
+    low = path.lower()
+    if low.endswith("/listclusterusercredential"):
+        return "microsoft.containerservice/managedclusters/listclusterusercredential/action"
+    if low == "/subscriptions":
+        return ""  # shows those in which somebody has any right
+    lists = {
+        "/providers": "providers",
+        "/resources": "resources",
+        "/resourcegroups": "resourcegroups",
+    }
+    for end, kind in lists.items():
+        if low.count("/") == 3 and low.endswith(end):
+            return f"microsoft.resources/subscriptions/{kind}/read"
+    kind = kind_of(path)
+    if kind == "resourcegroups":
+        kind = "microsoft.resources/subscriptions/resourcegroups"
+    return f"{kind}/{VERBS[method]}"
+
+
+def called(lab):
+    """Rights that deploy, check, status, doctor and down of a run take, after `setup`."""
+    lab.azure.arm.calls.clear()
+    plan = lab.plan()
+    lab.azure.faults.fail("/agentPools/", "AllocationFailed", "none", tells=False)
+    for _ in range(2):  # the first try fails: why, its operation says
+        provider = lab.provider()
+        provider.check(plan)
+        ledger = Ledger(RunFolder(lab.folder / "runs" / plan.run), plan)
+        try:
+            start(plan, provider, ledger, lab.said.append)
+        except Exception:  # noqa: BLE001  as planned
+            list(provider.remove("gan"))
+    scale_set = next(name for name in lab.azure.arm.resources if "virtualmachinescalesets" in name)
+    kept = lab.azure.arm.resources[scale_set]
+    provider.state("gan")
+    list(provider.remove("gan"))
+    lab.azure.arm.resources[scale_set] = kept  # what is left of a pool
+    for thing in lab.cloud().things("gan"):
+        lab.cloud().look(thing)
+        lab.cloud().delete(thing)
+    lab.cloud().things()
+    return {action_of(*call) for call in lab.azure.arm.calls} - {""}
+
+
+def test_the_role_holds_what_is_called_and_nothing_else(lab):
+    role = json.loads(ROLE.read_text(encoding="utf-8"))
+    allowed = {action.lower() for action in role["Actions"]}
+    asked = called(lab)
+    assert asked - allowed == set(), "called, and not in the role"
+    assert allowed - asked == set(), "in the role, and never called"
+    assert role["Actions"] == sorted(role["Actions"])
+    assert not role["DataActions"], "blobs are allowed on the container alone, by setup"
+    assert not [action for action in role["Actions"] if "*" in action]
