@@ -45,6 +45,9 @@ class Place(_Part):
         default=None, description="project, account or subscription; <project> until it is known"
     )
     profile: str | None = Field(default=None, description="of AWS' own files, which logs in")
+    details: dict[str, str] = Field(
+        default={}, description="what else a cloud's steps name, such as a subnet; <...> till known"
+    )
     region: str | None = None
     zone: str | None = Field(
         default=None, description="all workers are in it; <zone>: not yet known"
@@ -58,7 +61,7 @@ class Place(_Part):
 
     def describe(self) -> str:
         """In words, such as ``kubernetes (context lab, namespace cloudgan)``."""
-        shown = self.model_dump(exclude={"provider", "server"})
+        shown = self.model_dump(exclude={"provider", "server", "details"})
         found = [f"{key.replace('_', ' ')} {value}" for key, value in shown.items() if value]
         return f"{self.provider} ({', '.join(found)})" if found else self.provider
 
