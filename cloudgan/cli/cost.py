@@ -21,6 +21,7 @@ def cost(
     as_: str | None = None,
     fit: str | None = None,
     predict: str | None = None,
+    billed: str | None = None,
     report: str | None = None,
     json: bool = False,
 ) -> None:
@@ -35,10 +36,15 @@ def cost(
             gcp/n1-standard-8+1xT4/us-central1/spot (see `cloudgan offers`).
         fit: CSV file of timings instead, with the columns n, seconds and, maybe, nodes.
         predict: Numbers of accelerators to predict the time of, such as 32,64,128; with --fit.
+        billed: Billing exports of the run's cloud, such as bill.json,bill2.csv.gz: Google's detailed
+            usage, AWS' Cost and Usage Report, Azure's cost details or FOCUS; only lines with this
+            run's label count.
         report: File to write as well: .html, .md or .csv.
         json: Print the result as JSON.
     """
     _check(run, as_, fit, predict)
+    if billed is not None and run is None:
+        raise ConfigError(f"--billed={billed} is the bill of a run: name it, and leave --fit out")
     if report is not None:
         from cloudgan.cli.report_file import check_report
 
@@ -46,7 +52,7 @@ def cost(
     if fit is not None:
         _fit(Path(fit), predict or "", report, as_json=json)
     elif run is not None:
-        _price(run, as_, report, as_json=json)
+        _price(run, as_, billed, report, as_json=json)
 
 
 def _check(run: str | None, as_: str | None, fit: str | None, predict: str | None) -> None:
@@ -68,13 +74,16 @@ def _check(run: str | None, as_: str | None, fit: str | None, predict: str | Non
         raise ConfigError(f"--as={as_} prices a run; --fit predicts seconds. Leave one of them out")
 
 
-def _price(run: str, offer: str | None, report: str | None, *, as_json: bool) -> None:
-    from cloudgan.cli import pricing_tables
+def _price(
+    run: str, offer: str | None, billed: str | None, report: str | None, *, as_json: bool
+) -> None:
+    from cloudgan.cli import bill_tables, pricing_tables
     from cloudgan.cli.pricing import price
     from cloudgan.cli.table_view import show_table
     from cloudgan.run_folder import RunFolder
 
-    prices = price(RunFolder(run), offer=offer)
+    files = tuple(Path(name) for name in (billed or "").split(",") if name)
+    prices = price(RunFolder(run), offer=offer, billed=files)
     found = prices.report
     if report is not None:
         _write(pricing_tables.cost_page(found, prices.own_cost()), report)
@@ -85,10 +94,14 @@ def _price(run: str, offer: str | None, report: str | None, *, as_json: bool) ->
     show_table(pricing_tables.figures_table(found))
     if found.rows:
         show_table(pricing_tables.rows_table(found))
+    for table in bill_tables.tables(found):
+        show_table(table)
     elsewhere = pricing_tables.elsewhere_table(found, _SHOWN_OFFERS)
     if elsewhere is not None:
         show_table(elsewhere)
     print(f"cost of this run: {prices.own_cost()}")
+    for line in bill_tables.notes(found):
+        print(line)
     for hint in found.hints:
         print(f"hint: {hint.describe()}")
     for warning in found.warnings:

@@ -6,8 +6,9 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from cloudgan.cli.pricing_beside import known_launch, with_bill, with_forecast
 from cloudgan.cli.pricing_tables import age, cloud_name, demo_section, short_usd
-from cloudgan.core import cost_report, launch, record
+from cloudgan.core import cost_report, record
 from cloudgan.core.clock import utc_today
 from cloudgan.core.cost_report import OfferThere
 from cloudgan.core.errors import DataError
@@ -24,6 +25,7 @@ from cloudgan.cost.run_cost import cost_report as make_report
 if TYPE_CHECKING:
     import datetime as dt
     from collections.abc import Iterator
+    from pathlib import Path
 
     from cloudgan.core.cost_report import CostReport, MeasuredRun, PricedOffer
     from cloudgan.core.record import RunRecord
@@ -110,30 +112,38 @@ def priced(folder: RunFolder, *, offer: str | None = None) -> Prices:
     row = catalog.row(offer) if offer else None
     there = _there(folder, run, catalog, today)
     measured = [m for m in priced_paper_runs(catalog) if m.name.startswith(_PAPER_RUNS)]
-    return Prices(
-        make_report(
-            folder.path.resolve().name,
-            run,
-            today,
-            row=row,
-            launch=launch.read(folder.launch_file) if folder.launch_file.exists() else None,
-            fees=load_fees(),
-            accepted=_accepted(folder),
-            beside=Beside(
-                () if there else offers_for_demo(catalog),
-                there,
-                _best_of_each(measured),
-                catalog.find(market="spot"),
-            ),
-        )
+    known = known_launch(folder)
+    report = make_report(
+        folder.path.resolve().name,
+        run,
+        today,
+        row=row,
+        launch=known,
+        fees=load_fees(),
+        accepted=_accepted(folder),
+        beside=Beside(
+            () if there else offers_for_demo(catalog),
+            there,
+            _best_of_each(measured),
+            catalog.find(market="spot"),
+        ),
     )
+    return Prices(with_forecast(report, folder, run, known))
 
 
-def price(folder: RunFolder, *, offer: str | None = None) -> Prices:
-    """Prices a run as `priced` does, and writes cost.json into its folder."""
-    prices = priced(folder, offer=offer)
-    cost_report.write(folder.cost_file, prices.report)
-    return prices
+def price(folder: RunFolder, *, offer: str | None = None, billed: tuple[Path, ...] = ()) -> Prices:
+    """Prices a run as `priced` does, and writes cost.json into its folder.
+
+    Args:
+        folder: Of the run.
+        offer: See `priced`.
+        billed: Billing exports of its cloud.
+    """
+    report = priced(folder, offer=offer).report
+    if billed:
+        report = with_bill(report, folder, billed)
+    cost_report.write(folder.cost_file, report)
+    return Prices(report)
 
 
 def _accepted(folder: RunFolder) -> bool | None:

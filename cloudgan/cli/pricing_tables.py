@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from cloudgan.cli import bill_tables
 from cloudgan.core.fee_row import FeeRow
 from cloudgan.reports.page import Bullets, Page, Paragraph, Section, Table
 from cloudgan.reports.palette import COLOURS
@@ -124,6 +125,11 @@ def cost_page(report: CostReport, own_cost: str) -> Page:
         Section("Parts", (*plots, parts_table(report), *prices)),
         Section("Per unit of work", (figures_table(report),)),
     ]
+    beside = bill_tables.tables(report)
+    if beside:
+        told = tuple(bill_tables.notes(report))
+        notes = (Bullets(told),) if told else ()
+        sections.append(Section("Foretold, measured, billed", (*beside, *notes)))
     if elsewhere is not None:
         sections.append(Section("What would it cost elsewhere", (elsewhere,)))
     sections.append(Section("Measured by others", (measured_table(report.measured_runs),)))

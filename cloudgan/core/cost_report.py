@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from cloudgan.core.comparison import Compared, ProviderBill
 from cloudgan.core.fee_row import FeeRow
 from cloudgan.core.hint import Hint
 from cloudgan.core.json_file import read_json, write_json
@@ -224,6 +225,10 @@ class CostReport(BaseModel):
         default=(), description="what the record lacks or holds twice; no sum counts it"
     )
     hints: tuple[Hint, ...] = Field(default=(), description="what would save money")
+    compared: tuple[Compared, ...] = Field(
+        default=(), description="foretold, measured and billed; empty where nothing was foretold"
+    )
+    bill: ProviderBill | None = Field(default=None, description="None: no export was given")
     provenance: Provenance
 
     @model_validator(mode="after")

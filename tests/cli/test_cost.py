@@ -9,6 +9,7 @@ import json
 import pytest
 
 from cloudgan.core import launch, record
+from cloudgan.core import plan as plans
 from cloudgan.core.config import parse_config
 from cloudgan.core.hardware import Hardware
 from cloudgan.core.launch import Attempt, Launch, Node
@@ -331,3 +332,64 @@ def test_a_prediction_has_a_page_and_a_table(timings, cloudgan_here, tmp_path):
     cloudgan_here("cost", *flags, f"--report={tmp_path}/fit.csv")
     with (tmp_path / "fit.csv").open(newline="") as file:
         assert [row["n"] for row in csv.DictReader(file)] == ["2", "4", "8", "16", "32", "64"]
+
+
+def test_a_rented_run_shows_what_was_foretold_measured_and_billed(
+    write_run, said, cloudgan_here, plan_of, tmp_path
+):
+    run, row = write_run(), load_catalog().row(OFFER)
+    plan = plan_of(name="mine", price=row)
+    ahead = plan.forecast.model_copy(
+        update={"epochs": 3, "epoch_seconds": 10, "low_epoch_seconds": 9, "high_epoch_seconds": 11}
+        | {"low_seconds": 30, "high_seconds": 50, "low_usd": 0.01, "high_usd": 0.02}
+    )
+    plans.write(run / "plan.json", plan.model_copy(update={"forecast": ahead}))
+    hour = UP + dt.timedelta(hours=1)
+    attempt = Attempt(
+        provider=row.provider,
+        region=row.region,
+        node_type=row.node_type,
+        market=row.market,
+        nodes=(Node(name="a", up=UP, seen=UP, down=hour),),
+        price_rows=(row,),
+        uploaded_gib=0.0,
+        ended="finished",
+    )
+    known = Launch(run="mine", config_hash="abc", attempts=(attempt,))
+    launch.write(run / "launch.json", known)
+    bill = tmp_path / "bill.csv"
+    bill.write_text(
+        "lineItem/UnblendedCost,lineItem/LineItemType,lineItem/CurrencyCode,lineItem/ProductCode,"
+        "lineItem/UsageType,lineItem/UsageEndDate,resourceTags/user:cloudgan-run\n"
+        "1.0,Usage,USD,AmazonEC2,SpotUsage:x,2026-11-21T13:00:00Z,mine\n"
+        "7.0,Usage,USD,AmazonEC2,SpotUsage:x,2026-11-21T14:00:00Z,other\n"
+    )
+    found = said(run, f"--billed={bill}")
+    assert [one["what"] for one in found["compared"]] == [
+        "seconds per epoch",
+        "seconds of all epochs",
+        "USD",
+    ]
+    assert found["compared"][2]["billed"] == found["bill"]["billed_usd"] == 1.0
+    assert found["bill"]["lines"] == 1
+    assert json.loads((run / "cost.json").read_text()) == found
+    assert any("while nobody looked" in line for line in found["warnings"])
+    (egress,) = (part for part in found["parts"] if part["name"] == "egress")
+    assert egress["quantity"] == pytest.approx((run / "record.jsonl").stat().st_size / 2**30)
+    shown = cloudgan_here("cost", run, f"--billed={bill}", f"--report={tmp_path / 'r.md'}").stdout
+    assert "What the cloud billed: 1 lines of this run among 2" in shown
+    assert "Foretold, measured, billed" in (tmp_path / "r.md").read_text()
+
+
+def test_a_bill_that_is_none_is_refused_before_anything_is_written(
+    write_run, cloudgan_here, tmp_path
+):
+    run = write_run()
+    bill = tmp_path / "bill.csv"
+    bill.write_text("a,b\n1,2\n")
+    told = cloudgan_here("cost", run, f"--billed={bill}", exits=2).stderr
+    assert "no billing export that we know" in told
+    assert not (run / "cost.json").exists()
+    assert "there is no file" in cloudgan_here("cost", run, "--billed=gone.csv", exits=2).stderr
+    of_a_fit = ("cost", f"--billed={bill}", "--fit=x.csv", "--predict=2")
+    assert "name it" in cloudgan_here(*of_a_fit, exits=2).stderr

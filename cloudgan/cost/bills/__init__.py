@@ -1,0 +1,1 @@
+"""The billing exports of the clouds, read line by line: what they say of one run."""
