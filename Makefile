@@ -96,8 +96,9 @@ sbom: .venv-sbom/locked  ## lists what the images hold, as CycloneDX, into build
 bench: .venv/installed  ## measures the parts that must be fast
 	for script in benchmarks/*.py; do .venv/bin/python "$$script" || exit 1; done
 
-golden: .venv-test/installed  ## writes tests/planning/golden/ anew; read the diff
+golden: .venv-test/installed  ## writes the goldens of plans and commands anew; read the diff
 	.venv-test/bin/python tests/planning/write_golden.py
+	PYTHONPATH=tests .venv-test/bin/python tests/cli/write_golden.py
 
 clean:    ## removes the environments and what was built
 	rm -rf .venv .venv-fast .venv-test .venv-manifests .venv-sbom .venv-locks build dist

@@ -62,6 +62,7 @@ def deploy_words(ground: Ground, which: str) -> tuple[str, ...]:
         f"--budget_usd={minutes / 60 * setting.usd_per_hour:.2f}",
         *own,
         "--yes",
+        "--stale_ok",
     )
 
 

@@ -38,6 +38,9 @@ def deploy(
 ) -> None:
     """Plans a run, asks, starts it, follows it to its end and brings its results here.
 
+    Where rented nodes are not to be had, --fallback says what else may be taken; spot nodes that
+    --spot=auto chose become nodes on demand. Each try is an attempt in launch.json.
+
     Given again it follows the same run, or goes on from its last checkpoint; of a finished run it
     prints the result. Ctrl-C leaves the run alone: `cloudgan status`, `logs`, `cancel` and `down`
     find it again, from any machine.

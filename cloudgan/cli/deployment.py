@@ -60,37 +60,40 @@ class Deployment:
             CapacityError: There is no room, and nothing else may be taken.
             PlanError: There is no quota, likewise.
         """
-        plan, past = self._continued(plan)
+        plan, past, runs = self._continued(plan)
         before: Plan | None = None
         while True:
-            plan = self._freshly_priced(plan, past)
+            plan = plan if runs else self._freshly_priced(plan, past)
             attempting = Attempting(plan, self.clouds, self.progress, self.manner, before)
             try:
                 return Outcome(attempting.plan, attempting.carry_out())
             except (CapacityError, PlanError) as error:
                 past, following = self._next(attempting.plan, past, error)
                 before = self._leave(attempting.plan, following)
-                plan = following
+                plan, runs = following, False
 
-    def _continued(self, plan: Plan) -> tuple[Plan, Past]:
-        """The plan of the run as it goes on: in the store it has, and on its offer if it can."""
+    def _continued(self, plan: Plan) -> tuple[Plan, Past, bool]:
+        """The plan of the run as it goes on, in the store it has and on its offer if it can.
+
+        And whether it runs just now: then the plan is the one that it was started with.
+        """
         file = folder_of(plan).path / plans.FILE_NAME
         if not plan.place.is_rented or not file.exists():
-            return plan, NOTHING_TRIED
+            return plan, NOTHING_TRIED, False
         known = plans.read(file)
         if not known.place.is_rented or known.price is None:
-            return plan, NOTHING_TRIED
+            return plan, NOTHING_TRIED, False
         past = Past(offer=known.price.offer, stores={known.place.provider: known.store})
         if known.spec != plan.spec:
             plan = self.again(past)
         if known.spec != plan.spec:
-            return plan, NOTHING_TRIED
+            return plan, NOTHING_TRIED, False
         provider = open_provider(
             known.place, self.progress.say, store=known.store, clouds=self.clouds
         )
         if not provider.state(known.run).is_over:
-            return known, past
-        return self.again(past), past
+            return known, past, True
+        return self.again(past), past, False
 
     def _freshly_priced(self, plan: Plan, past: Past) -> Plan:
         """The plan with its offer's price of today, where the cloud tells it."""

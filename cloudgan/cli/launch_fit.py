@@ -20,7 +20,6 @@ CHEAPEST = "cheapest"
 _FLAGS = {
     "account": "project or --subscription",
     "regions": "region",
-    "pull_secret": "image_pull_secret",
     "spot_wait_seconds": "spot_wait",
 }
 
@@ -56,6 +55,7 @@ def check_fit(flags: LaunchFlags, rent: RentFlags) -> None:
         "--service_account": flags.service_account,
         "--node_selector": flags.node_selector,
         "--secrets": flags.secrets,
+        "--image_pull_secret": rent.pull_secret,
     }
     given = [name for name, value in only_on_clusters.items() if value]
     if given:
@@ -76,9 +76,9 @@ def _check_not_rented(flags: LaunchFlags, rent: RentFlags) -> None:
             f"--nodes={AUTO} chooses among rented nodes; add --provider=gcp, aws, azure or cheapest,"
             " or say how many"
         )
-    plain = replace(rent, max_usd_per_hour=None)  # that one is for any price
-    if flags.provider == "kubernetes":
-        plain = replace(plain, pull_secret=None)
+    plain = replace(
+        rent, max_usd_per_hour=None, pull_secret=None
+    )  # these are for any price, any pod
     if plain != NOTHING_RENTED:
         given = [
             f"--{_FLAGS.get(key, key)}"

@@ -152,11 +152,11 @@ def _of_accelerator(flags: LaunchFlags, rent: RentFlags, catalog: Catalog) -> li
 
 def _smallest(rows: list[PriceRow]) -> list[PriceRow]:
     """Where no number was said: nodes with one accelerator, or as few as a cloud sells."""
-    least: dict[tuple[str, str], int] = {}
+    least: dict[str, int] = {}
     for row in rows:
-        key = (row.provider, row.accelerator)
-        least[key] = min(least.get(key, row.accelerator_count), row.accelerator_count)
-    return [row for row in rows if row.accelerator_count == least[row.provider, row.accelerator]]
+        count = row.accelerator_count
+        least[row.provider] = min(least.get(row.provider, count), count)
+    return [row for row in rows if row.accelerator_count == least[row.provider]]
 
 
 def _fits(row: PriceRow, flags: LaunchFlags, rent: RentFlags, data_cloud: str | None) -> bool:

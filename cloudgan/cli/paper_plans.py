@@ -29,7 +29,7 @@ def show_paper_plans(clouds: Clouds, *, as_json: bool) -> None:
     """Shows each experiment: what it ran on, what became of that, where it would run now."""
     jobs = paper_jobs(load_catalog(), clouds)
     if as_json:
-        show_json([job.model_dump(mode="json") for job in jobs])
+        show_json({"epochs": EPOCHS, "jobs": [job.model_dump(mode="json") for job in jobs]})
         return
     show_table(paper_table(jobs))
     for told in dict.fromkeys(job.told for job in jobs if job.told):

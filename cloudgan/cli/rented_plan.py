@@ -113,7 +113,8 @@ def rented_plan(
     asked = rented(asked, _wanted(config.name, flags, rent, chosen.node, chosen.nodes), clouds)
     known = speeds_of(config, showers)
     plan = make_plan(asked, known, lambda plan: all_steps(plan, clouds), utc_moment())
-    return plan.model_copy(update={"warnings": (*plan.warnings, *_batch_warnings(plan, chosen))})
+    more = (*_batch_warnings(plan, chosen), *_market_warnings(plan, rent))
+    return plan.model_copy(update={"warnings": (*plan.warnings, *more)})
 
 
 @dataclass(frozen=True)
@@ -223,6 +224,25 @@ def _batch_warnings(plan: Plan, chosen: Chosen) -> list[str]:
         f"each of {count} replicas gets {each} showers per step, and the speeds were measured with"
         f" {PAPER_BATCH}: it may be a good deal slower; --global_batch={PAPER_BATCH * count} would be"
         " as measured"
+    )
+    return [told]
+
+
+def _market_warnings(plan: Plan, rent: RentFlags) -> list[str]:
+    """What --spot=auto may come to cost."""
+    row = plan.price
+    if row is None or row.market != "spot" or wanted_market(rent) is not None:
+        return []
+    there = load_catalog().find(
+        provider=row.provider, node_type=row.node_type, region=row.region, market="on_demand"
+    )
+    if not there:
+        return []
+    rate = there[0].usd_per_hour * plan.workers.nodes
+    wait = plan.limits.gang_timeout_seconds / 60
+    told = (
+        f"spot nodes that are not there within {wait:.3g} min, or are lost too often, are replaced by"
+        f" nodes on demand for {rate:.2f} USD per hour; --spot=always keeps to spot"
     )
     return [told]
 

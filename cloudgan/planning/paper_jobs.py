@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from cloudgan.core.plan import Rental
     from cloudgan.core.price_row import PriceRow
     from cloudgan.cost.catalog import Catalog
+    from cloudgan.cost.elsewhere import Speeds
     from cloudgan.cost.paper import PaperRun
     from cloudgan.cost.replay import ReplayedRun
     from cloudgan.planning.ranking import Way
@@ -63,7 +64,8 @@ class PaperJob(BaseModel):
 
 def paper_jobs(catalog: Catalog, clouds: Clouds) -> tuple[PaperJob, ...]:
     """Returns the paper's experiments, 2 to 128 V100, TPUs and those on Azure, as jobs of today."""
-    finder = _Finder(catalog, clouds)
+    known = speeds(PAPER_NETWORK, PAPER_SHOWERS, paper_measurements())
+    finder = _Finder(catalog, clouds, known, Beside(load_fees(), load_startups()))
     fastest = headline_runs(run for run in paper_runs() if run.batch_per_replica in _BATCHES)
     then = {run.name: run for run in replay(catalog).runs}
     ordered = sorted(fastest, key=lambda run: (run.accelerator != "V100", run.accelerator))
@@ -81,6 +83,8 @@ class _Finder(NamedTuple):
 
     catalog: Catalog
     clouds: Clouds
+    known: Speeds
+    beside: Beside
 
     def best(self, rows: Iterable[PriceRow], nodes: int) -> tuple[Way | None, str]:
         """Returns the best way, or why there is none."""
@@ -89,9 +93,7 @@ class _Finder(NamedTuple):
             wanted = Wanted("paper", "", row.node_type, row.market, count)
             return self.clouds.rules(row.provider).rental(wanted)
 
-        known = speeds(PAPER_NETWORK, PAPER_SHOWERS, paper_measurements())
-        wish = Wish(Job(EPOCHS), nodes)
-        found = rank(rows, known, wish, Beside(load_fees(), load_startups()), rental)
+        found = rank(rows, self.known, Wish(Job(EPOCHS), nodes), self.beside, rental)
         if found.ways:
             return found.ways[0], ""
         groups = passed_over(found.refused)

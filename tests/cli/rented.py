@@ -14,12 +14,13 @@ from cloudgan.cli.parsing import Program
 from cloudgan.cli.plan import plan
 from cloudgan.cli.shared_flags import with_values
 from cloudgan.core import launch
-from cloudgan.core.launch import Attempt
 from cloudgan.data.manifest import Manifest, ShardInfo, SourceInfo, write_manifest
 from launching.cloud_double import CloudDouble, clouds
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from cloudgan.core.launch import Attempt
 
 RUN = "gan"
 

@@ -35,7 +35,7 @@ def test_without_a_fallback_no_room_ends_the_command_and_nothing_bills(desk):
     said = desk.deploy(*V100, *HERE, *ON_DEMAND, exits=5)
     assert "us-central1-a has no V100 to give" in said
     (attempt,) = desk.attempts()
-    assert attempt.ended == "us-central1-a has no V100 to give"
+    assert attempt.ended == "failed: us-central1-a has no V100 to give"
     assert desk.bill() == 0
 
 
@@ -186,6 +186,24 @@ def test_a_run_goes_on_where_it_is_when_it_is_deployed_again(desk):
     desk.deploy(*flags)
     assert len(desk.attempts()) == before, "it is finished"
     assert len(desk.doubles["gcp"].made) == made
+
+
+def test_a_run_that_runs_is_followed_where_it_is_whatever_would_be_chosen_now(desk):
+    desk.doubles["gcp"].refuse(POOL, "no V100", region="us-central1")
+    flags = (*V100, *ON_DEMAND, "--fallback=same", "--region=us-central1,us-east1")
+    desk.doubles["gcp"].runs[RUN] = PlaceDouble([RunState("running")])
+    desk.deploy(*flags, "--detach")
+    attempts = desk.attempts()
+    desk.doubles["gcp"].troubles.clear()
+    desk.doubles["gcp"].runs[RUN] = PlaceDouble([*[RunState("running")] * 6, DONE])
+    made = len(desk.doubles["gcp"].made)
+    desk.deploy(*flags)
+    assert len(desk.doubles["gcp"].made) == made, "nothing was made in us-central1"
+    assert [one.region for one in desk.attempts()] == [one.region for one in attempts]
+    assert desk.bill() == 0
+
+
+DONE = RunState("finished")
 
 
 def test_what_fails_for_another_reason_is_no_want_of_room(desk):

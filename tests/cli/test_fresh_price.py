@@ -12,7 +12,7 @@ from cloudgan.core import settings
 from cloudgan.core.clock import utc_today
 from cloudgan.cost.catalog import load_catalog
 from cloudgan.cost.refreshed import write_refreshed
-from cost.refresh.conftest import lists  # noqa: F401  a fixture
+from cost.refresh.conftest import lists as prices_server
 
 AZURE = ("--provider=azure", "--accelerator=a100", "--spot=never", "--region=eastus")
 NODE = "Standard_NC24ads_A100_v4"
@@ -33,6 +33,10 @@ def own_prices(tmp_path, monkeypatch):
         write_refreshed(settings.data_folder() / "prices", "azure", [fresh])
 
     return write
+
+
+lists = prices_server
+"""A fixture."""
 
 
 @pytest.fixture

@@ -89,6 +89,10 @@ def test_a_family_is_its_cheapest_member_and_an_exact_name_is_not_its_relatives(
     a100 = desk.plan(*GCP, "--accelerator=a100")
     assert a100["price"]["accelerator"] == "A100-40GB"
     assert a100["workers"]["accelerator"] == "A100-40GB", "named in the plan"
+    one = desk.plan("--provider=azure", "--accelerator=a100")
+    assert one["workers"]["accelerators_per_node"] == 1, "no number is one, where that is sold"
+    eight = desk.plan("--provider=aws", "--accelerator=a100")
+    assert eight["workers"]["accelerators_per_node"] == 8, "and else the fewest"
     v100 = desk.plan("--provider=azure", "--accelerator=v100-32gb:8")
     assert v100["price"]["accelerator"] == "V100-32GB"
     found = desk.plan("--provider=aws", "--accelerator=v100:8")
@@ -140,6 +144,15 @@ def test_spot_is_decided_by_its_break_even_or_by_whoever_asks(desk):
     assert never["choice"]["market_why"] == "--spot=never"
 
 
+def test_a_plan_on_spot_says_what_on_demand_would_cost(desk):
+    flags = (*GCP, "--accelerator=v100:8", "--region=us-central1", "--nodes=2")
+    told = [text for text in desk.plan(*flags)["warnings"] if "on demand for" in text]
+    full = load_catalog().row("gcp/n1-standard-64+8xV100/us-central1/on_demand")
+    assert f"on demand for {2 * full.usd_per_hour:.2f} USD per hour" in told[0]
+    always = desk.plan(*flags, "--spot=always")["warnings"]
+    assert not [text for text in always if "on demand for" in text]
+
+
 def test_spot_nodes_are_waited_for_only_until_on_demand_is_taken(desk):
     flags = (*GCP, "--accelerator=v100:8", "--gang_timeout=1h")
     waits = [
@@ -188,7 +201,7 @@ def test_a_budget_pays_for_the_start_and_the_cluster_too(desk):
     rate = found["price"]["usd_per_hour"] + found["cost"]["fees_usd_per_hour"]
     assert found["cost"]["fees_usd_per_hour"] > 0.1
     end = found["limits"]["deadline_seconds"]
-    assert end == int(20 / (rate / 3600) - 120 - found["cost"]["startup_seconds"])
+    assert end == int(20 / (rate / 3600) - 120 - 300 - found["cost"]["startup_seconds"])
 
 
 def test_what_is_no_longer_sold_is_said_with_the_nearest_thing(desk):

@@ -9,7 +9,7 @@ import pytest
 
 from cloudgan.cli.deploy import deploy
 from cloudgan.cli.plan import plan
-from cloudgan.cli.shared_flags import with_flags
+from cloudgan.cli.shared_flags import with_flags, with_values
 from cloudgan.cli.signature import read_signature
 from cloudgan.cli.train import train
 
@@ -93,6 +93,26 @@ def test_the_help_has_a_line_for_each_flag(paint):
         assert f"    {line}\n" in text
     assert text.count("Args:") == 1
     assert text.rstrip().endswith("Raises:\n    ValueError: No paint.")
+
+
+def test_a_command_can_be_given_what_a_group_without_flags_would_make():
+    seen = []
+
+    @with_flags(where=lambda: "here")
+    def look(*, far: bool = False, where: str = "") -> None:
+        """Looks.
+
+        Args:
+            far: Far away.
+            where: Not a flag.
+        """
+        seen.append((far, where))
+
+    there = with_values(look, where="there")
+    assert [one.word for one in read_signature(there, "look").flags] == ["far"]
+    look(far=True)
+    there(far=True)
+    assert seen == [(True, "here"), (True, "there")]
 
 
 def test_plan_and_deploy_take_the_same_flags_and_those_of_train():

@@ -6,7 +6,6 @@ import datetime as dt
 
 import pytest
 
-from cloudgan.core.launch import Node
 from cloudgan.core.price_row import PriceRow
 from cloudgan.core.run_state import RunState
 from cloudgan.launching import ledger as ledgers
@@ -237,20 +236,10 @@ def test_where_nobody_said_a_price_no_node_is_billed(ledger_of, plan_of):
     assert not attempt.is_rented
 
 
-def test_an_attempt_that_ended_before_its_program_says_why(ledger_of, plan_of):
+def test_an_attempt_that_was_refused_before_anything_was_asked_for_is_noted(ledger_of, plan_of):
     ledger = ledger_of(plan_of(price=PRICE))
-    ledger.fail("no V100 there")
-    (attempt,) = ledger.read().attempts
-    assert (attempt.ended, attempt.requests) == ("no V100 there", ())
-    ledger.begin([("2026-11-21T12:00:00Z", plan_of(price=PRICE).steps[0])])
-    ledger.fail("no room")
-    ended = [one.ended for one in ledger.read().attempts]
-    assert ended == ["no V100 there", "no room"], "the second one had begun"
-
-
-def test_nodes_that_waited_in_vain_are_paid_for(ledger_of, plan_of):
-    ledger = ledger_of(plan_of(price=PRICE, workers={"nodes": 2}))
-    ledger.fail("one of two nodes never came")
-    up, down = (f"2026-11-21T12:{minute}:00Z" for minute in ("00", "30"))
-    ledger.see_nodes([Node(name="gan-0", up=up, down=down)])
-    assert spent_usd(ledger.read()) == pytest.approx(0.5 * PRICE.usd_per_hour)
+    ledger.refuse("0 of 8 V100 in the quota")
+    ledger.refuse("no zone has V100")
+    ended = [(one.ended, one.requests) for one in ledger.read().attempts]
+    assert ended == [("0 of 8 V100 in the quota", ()), ("no zone has V100", ())]
+    assert spent_usd(ledger.read()) == 0

@@ -104,7 +104,7 @@ def test_with_free_nodes_each_offer_has_its_cheapest_number_within_the_limits():
         assert way.candidate.seconds <= 5 * 3600
         assert 768 % replicas(way.row, way.nodes) == 0
     assert any("within 5 h" in one.why for one in found.refused)
-    with pytest.raises(PlanError, match="no offer is sure to do the job within 0.0"):
+    with pytest.raises(PlanError, match=r"no offer is sure to do the job within 0\.0"):
         ranked(nodes=None, most_seconds=60.0)
 
 
