@@ -37,10 +37,9 @@ class Heartbeat(BaseModel):
         default=None, ge=0, allow_inf_nan=False, description="of training, the last whole epoch's"
     )
     exit_code: int | None = Field(default=None, description="of the chief worker, once it ended")
-    is_preempted: bool = Field(
-        default=False, description="whether the cloud takes the chief worker's machine away"
-    )
-    notice_seconds: float | None = Field(
-        default=None, ge=0, description="that it left when the notice was read"
+    notices: dict[int, float | None] = Field(
+        default={},
+        description="workers whose machines the cloud takes away, each with the seconds that were"
+        " left when it said so",
     )
     sentence: str = Field(default="", description="what went wrong last, for people")

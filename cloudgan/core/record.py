@@ -147,9 +147,10 @@ class Stopped(_Line):
 
 
 class Noticed(_Line):
-    """The cloud said that it takes the chief's machine away; written when its training has ended."""
+    """The cloud said that it takes a worker's machine away; written when the training has ended."""
 
     kind: Literal["noticed"] = "noticed"
+    worker: int = Field(ge=0)
     cloud: str
     seconds: Seconds | None = Field(
         description="that were left when the notice was read; None: unknown"

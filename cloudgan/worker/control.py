@@ -18,6 +18,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import parse_qs, urlencode, urlsplit
 
+from cloudgan.worker.metadata import Notice
 from cloudgan.worker.roster import Answer, Member
 
 if TYPE_CHECKING:
@@ -30,6 +31,8 @@ _PATIENCE_SECONDS = 5.0
 _MOST_ANSWER_BYTES = 4096
 _INCARNATION = re.compile(r"[0-9A-Za-z-]{1,64}")
 _NUMBER = re.compile(r"[0-9]{1,6}")
+_NOTICE = re.compile(r"([a-z]{1,16})-([0-9]{0,6})")
+_LONGEST_SECONDS = 999_999.0
 _PHASES = frozenset({"staging", "waiting", "training", "ended"})
 
 
@@ -137,8 +140,25 @@ def _parse_join(query: str, world: int) -> tuple[int, Member] | None:
         return None
     if not 0 < int(index) < world:  # the chief does not join itself
         return None
-    member = Member(incarnation, cast("Phase", phase), int(generation), time.monotonic())
-    return int(index), member
+    notice = _heard(given.get("notice", ""))
+    now = time.monotonic()
+    return int(index), Member(incarnation, cast("Phase", phase), int(generation), now, notice)
+
+
+def _told(notice: Notice | None) -> str:
+    """A notice in one word: its cloud, and the seconds where they are known."""
+    if notice is None:
+        return ""
+    left = "" if notice.seconds is None else f"{min(notice.seconds, _LONGEST_SECONDS):.0f}"
+    return f"{notice.cloud}-{left}"
+
+
+def _heard(word: str) -> Notice | None:
+    """The same, read; None where it is no notice."""
+    found = _NOTICE.fullmatch(word)
+    if found is None:
+        return None
+    return Notice(found[1], float(found[2]) if found[2] else None)
 
 
 def ask_chief(address: tuple[str, int], index: int, incarnation: str, standing: Standing) -> Answer:
@@ -154,6 +174,7 @@ def ask_chief(address: tuple[str, int], index: int, incarnation: str, standing: 
             "incarnation": incarnation,
             "phase": standing.phase,
             "generation": standing.generation,
+            "notice": _told(standing.notice),
         }
     )
     connection = http.client.HTTPConnection(*address, timeout=_PATIENCE_SECONDS)

@@ -13,13 +13,16 @@ from cloudgan.core.heartbeat import FILE_NAME, Heartbeat
 from cloudgan.stores import ObjectMissingError
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from cloudgan.stores import Store
+    from cloudgan.worker.metadata import Notice
     from cloudgan.worker.place import Place
     from cloudgan.worker.state import WorkerState
 
 
-def look(place: Place, state: WorkerState) -> Heartbeat:
-    """Looks at the run now."""
+def look(place: Place, state: WorkerState, notices: Mapping[int, Notice]) -> Heartbeat:
+    """Looks at the run now; `notices` are those of all workers."""
     epochs = _epochs(place)
     whole = [each for each in epochs if each.complete]
     pulse, last = state.pulse, epochs[-1] if epochs else None
@@ -39,16 +42,15 @@ def look(place: Place, state: WorkerState) -> Heartbeat:
         steps_per_second=pulse.steps_per_second if pulse else None,
         seconds_per_epoch=whole[-1].train_seconds if whole else None,
         exit_code=state.exit_code,
-        is_preempted=state.notice is not None,
-        notice_seconds=state.notice.seconds if state.notice else None,
+        notices={index: notice.seconds for index, notice in notices.items()},
         sentence=state.sentence,
     )
 
 
-def news(state: WorkerState) -> object:
+def news(state: WorkerState, notices: Mapping[int, Notice]) -> object:
     """What of a heartbeat nobody should wait for."""
-    ended = (state.exit_code, state.notice, state.sentence)
-    return (state.standing, state.missing, state.restarts, *ended)
+    ended = (state.exit_code, state.sentence)
+    return (state.standing, state.missing, state.restarts, *ended, tuple(notices.items()))
 
 
 def is_finished(store: Store, place: Place) -> bool:

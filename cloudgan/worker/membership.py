@@ -36,6 +36,9 @@ class Membership(Protocol):
     def is_over(self) -> bool:
         """Whether the run has ended well, so that nothing is left to wait for."""
 
+    def hurry(self) -> None:
+        """Tells at once what changed here."""
+
     def close(self, exit_code: int) -> None:
         """Tells the others that this one ends."""
 
@@ -85,14 +88,19 @@ class Chief:
         """Only the chief's own training ends a run."""
         return False
 
+    def hurry(self) -> None:
+        """Notes it: the others ask."""
+        self._note()
+
     def close(self, exit_code: int) -> None:
         """Answers with its exit code from now on."""
         self._note()
         self._roster.ended = exit_code
 
     def _note(self) -> None:
-        phase, generation = self._state.standing
-        member = Member(self._state.incarnation, phase, generation, time.monotonic())
+        phase, generation, notice = self._state.standing
+        now = time.monotonic()
+        member = Member(self._state.incarnation, phase, generation, now, notice)
         self._roster.join(0, member)
 
 
@@ -143,6 +151,10 @@ class Follower:
     def is_over(self) -> bool:
         """Whether the chief said that it ended well."""
         return self._heard is not None and self._heard.answer.ended == 0
+
+    def hurry(self) -> None:
+        """Asks now."""
+        self._changed.set()
 
     def close(self, exit_code: int) -> None:
         """Asks no more."""

@@ -1,4 +1,4 @@
-"""Notes in the run's record that the cloud took the chief's machine away."""
+"""Notes in the run's record that the cloud took a worker's machine away."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from cloudgan.worker.metadata import Notice
 
 
-def note(path: Path, notice: Notice) -> None:
+def note(path: Path, worker: int, notice: Notice) -> None:
     """Adds the line; the training process, which writes all others, has ended by now.
 
     A record that is not there, or cannot be read, gets none: it would be one of nothing.
@@ -25,6 +25,7 @@ def note(path: Path, notice: Notice) -> None:
     except DataError:
         return
     step = lines[-1].step if lines else 0
-    line = record.Noticed(time=utc_now(), step=step, cloud=notice.cloud, seconds=notice.seconds)
+    told = {"worker": worker, "cloud": notice.cloud, "seconds": notice.seconds}
+    line = record.Noticed(time=utc_now(), step=step, **told)
     with contextlib.suppress(OSError):
         record.append(path, line)

@@ -74,6 +74,7 @@ class Pod:
         self._is_staged = False
         self._generations: Generations | None = None
         self._watch: NoticeWatch | None = None
+        self._noted = 0
 
     @property
     def state(self) -> WorkerState:
@@ -109,12 +110,9 @@ class Pod:
         if self._is_finished():
             say("the run is finished already; there is nothing to do")
             return 0
-        if self._place.cloud:
-            service = open_metadata(self._place.cloud, self._place.metadata_url)
-            every = self._limits.notice_every_seconds
-            self._watch = NoticeWatch(service, self._take_notice, say, every_seconds=every)
         shipper = Shipper(self._shipments(), say)
         membership = self._membership()
+        self._watch = self._watched(membership)
         self._generations = Generations(
             self._place.peers, state, self._limits, self._crew(membership)
         )
@@ -137,8 +135,7 @@ class Pod:
         state.enter("ended")
         membership.close(code)
         self._transcript.say(f"ends with exit code {code}")
-        if state.notice and self._place.peers.is_chief:
-            notices.note(self._place.folder.record_file, state.notice)
+        self._note_notices()
         patience = limits.ship_seconds
         if self._stop.asked:
             grace = limits.grace_seconds - limits.child_grace_seconds
@@ -151,11 +148,24 @@ class Pod:
             if not remains:
                 self._watch.acknowledge()
 
+    def _watched(self, membership: Membership) -> NoticeWatch | None:
+        """Watches for the notice of the cloud whose machine this is, if it is one's."""
+        place, every = self._place, self._limits.notice_every_seconds
+        if place.cloud is None:
+            return None
+
+        def take(notice: Notice) -> None:
+            self._take_notice(notice)
+            membership.hurry()
+
+        service = open_metadata(place.cloud, place.metadata_url)
+        return NoticeWatch(service, take, self._transcript.say, every_seconds=every)
+
     def _take_notice(self, notice: Notice) -> None:
         """Stops as SIGTERM does, within the time that the cloud leaves."""
         left = "" if notice.seconds is None else f" in {notice.seconds:.0f} s"
         self._transcript.say(f"{notice.cloud} takes this machine away{left}")
-        self._state.notice = notice
+        self._state.take(notice)
         self._stop.ask(notice.seconds)
 
     def _shipments(self) -> tuple[Shipment, ...]:
@@ -180,12 +190,12 @@ class Pod:
 
     def _heartbeat(self) -> Shipment:
         def put() -> None:
-            beat = heart.look(self._place, self._state)
+            beat = heart.look(self._place, self._state, self._roster.notices())
             self._store.put(HEARTBEAT, (beat.model_dump_json(indent=2) + "\n").encode())
 
         return Shipment(
             HEARTBEAT,
-            lambda: heart.news(self._state),
+            lambda: heart.news(self._state, self._roster.notices()),
             put,
             every_seconds=self._limits.heartbeat_every_seconds,
             beats=True,
@@ -237,8 +247,16 @@ class Pod:
         config = config.model_copy(update={"checkpoint": checkpoint})
         if self._place.peers.is_chief:
             self._copy.prepare_chief(config)
+            self._note_notices()
         else:
             self._copy.prepare_follower(config)
+
+    def _note_notices(self) -> None:
+        """Into the record, while no training writes it; each once, those of other workers too."""
+        told = self._roster.all_notices() if self._place.peers.is_chief else ()
+        for index, notice in told[self._noted :]:
+            notices.note(self._place.folder.record_file, index, notice)
+        self._noted = len(told)
 
     def _count_restart(self) -> None:
         try:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from cloudgan.core.heartbeat import Phase
+    from cloudgan.worker.metadata import Notice
 
 _FRESH_SECONDS = 5.0
 
@@ -18,12 +19,14 @@ class Member(NamedTuple):
         incarnation: Its process: a pod that takes another's place has a new one.
         generation: The last one in which it trained.
         seen_seconds: When it said so.
+        notice: That its machine is taken away; None: it is not.
     """
 
     incarnation: str
     phase: Phase
     generation: int
     seen_seconds: float
+    notice: Notice | None = None
 
 
 class Answer(NamedTuple):
@@ -49,6 +52,7 @@ class Roster:
         self._world, self._fresh_seconds = world, fresh_seconds
         self._members: dict[int, Member] = {}
         self._began: dict[int, str] = {}
+        self._noticed: dict[str, tuple[int, Notice]] = {}
         self._lock = threading.Lock()
         self._newest = 0
         self.generation = 0
@@ -58,6 +62,8 @@ class Roster:
         """Notes what a worker says, and answers it."""
         with self._lock:
             self._members[index] = member
+            if member.notice and member.incarnation not in self._noticed:
+                self._noticed[member.incarnation] = (index, member.notice)
             self._newest = max(self._newest, member.generation)
             began = self._began.get(index) == member.incarnation
             return Answer(
@@ -84,6 +90,16 @@ class Roster:
             self._newest += 1
             self.generation = self._newest
             return self.generation
+
+    def notices(self) -> dict[int, Notice]:
+        """Whose machines are being taken away."""
+        with self._lock:
+            return {i: one.notice for i, one in sorted(self._members.items()) if one.notice}
+
+    def all_notices(self) -> tuple[tuple[int, Notice], ...]:
+        """Every notice so far, also of workers that were replaced, in the order in which they came."""
+        with self._lock:
+            return tuple(self._noticed.values())
 
     def absent(self, now_seconds: float) -> tuple[int, ...]:
         """Who was not heard of lately."""

@@ -12,14 +12,16 @@ if TYPE_CHECKING:
 
 
 class Standing(NamedTuple):
-    """Phase and generation, which change together.
+    """Phase and generation, which change together, and whether the machine is taken away.
 
     Attributes:
         generation: The last one in which this worker trained.
+        notice: Of the cloud; None while there is none.
     """
 
     phase: Phase
     generation: int
+    notice: Notice | None = None
 
 
 @dataclass
@@ -34,13 +36,16 @@ class WorkerState:
     missing: tuple[int, ...] = ()
     restarts: int = 0
     exit_code: int | None = None
-    notice: Notice | None = None
     sentence: str = ""
 
     def enter(self, phase: Phase, generation: int | None = None) -> None:
         """Enters a phase, and perhaps a generation."""
         number = self.standing.generation if generation is None else generation
-        self.standing = Standing(phase, number)
+        self.standing = self.standing._replace(phase=phase, generation=number)
+
+    def take(self, notice: Notice) -> None:
+        """Notes that the machine is taken away."""
+        self.standing = self.standing._replace(notice=notice)
 
     def shown(self) -> dict[str, Any]:
         """What everybody may know."""

@@ -2,7 +2,7 @@
 
 python fake_training.py ORDERS.json --run=FOLDER. Orders: steps, pause (seconds a step), store (the
 run's folder in it), group (a folder that all share), and for tests exit (code at the end), silent
-(a step from which on it hangs), deaf (does not stop when asked), says (a line),
+(a step from which on it hangs), deaf (does not stop when asked), says (a line), record (whether it writes one),
 lost (its code where a peer is gone).
 """
 
@@ -96,7 +96,7 @@ while step < orders["steps"]:
         os._exit(orders.get("lost", 75))
     step += 1
     write(pulse, json.dumps([step, step // 10, 1.0]))
-    if index == 0:
+    if index == 0 and orders.get("record", True):
         with (run / "record.jsonl").open("a") as file:
             file.write(f"step {step}\n")
     if step % 10 == 0:

@@ -9,6 +9,7 @@ import socket
 import pytest
 
 from cloudgan.worker.control import ControlServer, ask_chief
+from cloudgan.worker.metadata import Notice
 from cloudgan.worker.roster import Roster
 from cloudgan.worker.state import Standing, WorkerState
 
@@ -41,6 +42,17 @@ def test_a_worker_joins_and_is_answered(chief):
     answer = ask_chief(("127.0.0.1", server.port), 1, "pod-1", Standing("waiting", 0))
     assert (answer.generation, answer.go, answer.ended) == (0, False, None)
     assert roster.absent(0.0) == (0,)
+
+
+@pytest.mark.parametrize("notice", [Notice("aws", 118.0), Notice("gcp", None), None])
+def test_a_worker_tells_that_its_machine_is_taken_away(chief, notice):
+    server, roster = chief
+    address = ("127.0.0.1", server.port)
+    ask_chief(address, 1, "pod-1", Standing("training", 1, notice))
+    assert roster.notices() == ({1: notice} if notice else {})
+    ask_chief(address, 1, "pod-2", Standing("staging", 0))
+    assert roster.notices() == {}, "another pod took its place"
+    assert roster.all_notices() == (((1, notice),) if notice else ())
 
 
 @pytest.mark.parametrize(

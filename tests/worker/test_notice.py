@@ -51,8 +51,7 @@ def test_a_notice_stops_the_training_which_saves_and_the_worker_ends_with_75(
         f"{cloud} takes this machine away in {seconds}" in worker.said
     )
     beat = one.heartbeat()
-    assert beat.is_preempted
-    assert beat.notice_seconds == pytest.approx(seconds, abs=3)
+    assert beat.notices == {0: pytest.approx(seconds, abs=3)}
     assert beat.exit_code == 75
 
 
@@ -95,7 +94,30 @@ def test_a_service_that_is_away_is_told_once_and_keeps_nobody_from_training(team
     worker = one.start(0, **on(cloud, double))
     assert worker.wait() == 0
     assert worker.said.count("nobody tells whether") == 1
-    assert not one.heartbeat().is_preempted
+    assert one.heartbeat().notices == {}
+
+
+def test_the_chief_tells_and_notes_that_another_worker_loses_its_machine(
+    team, metadata, wait_until
+):
+    """The follower saves and goes; the chief, which lives on, has it in its heartbeat and record."""
+    double, two = metadata("azure"), team(2, orders={"steps": LONG, "record": False})
+    stopped = record.Stopped(
+        time="2026-11-21T12:00:00Z", step=7, reason="terminated", program_seconds=9, train_seconds=5
+    )
+    two.run.mkdir(parents=True)
+    (two.run / "record.jsonl").write_text(stopped.model_dump_json() + "\n")
+    chief, other = two.start(0), two.start(1, **on("azure", double))
+    two.checkpoint(10)
+    double.take_away(30)
+    assert other.wait() == 75
+    wait_until(lambda: two.heartbeat().notices, "a heartbeat that tells")
+    assert two.heartbeat().notices == {1: pytest.approx(30, abs=3)}
+    chief.stop.ask()
+    assert chief.wait() == 75
+    lines = record.read(two.run / "record.jsonl").lines
+    noticed = [line for line in lines if line.kind == "noticed"]
+    assert [(line.worker, line.cloud) for line in noticed] == [(1, "azure")]
 
 
 def test_a_worker_that_still_waits_ends_as_well(team, metadata):
@@ -175,16 +197,16 @@ def test_a_notice_that_leaves_less_than_the_grace_makes_it_shorter(team, metadat
 
 def test_the_record_tells_of_the_notice_behind_the_end_of_the_process(tmp_path):
     path = tmp_path / "record.jsonl"
-    notices.note(path, Notice("gcp", 30.0))
+    notices.note(path, 1, Notice("gcp", 30.0))
     assert not path.exists(), "a run without a record gets none"
     stopped = record.Stopped(
         time="2026-11-21T12:00:00Z", step=7, reason="terminated", program_seconds=9, train_seconds=5
     )
     record.append(path, stopped)
-    notices.note(path, Notice("gcp", 30.0))
+    notices.note(path, 1, Notice("gcp", 30.0))
     found = record.read(path)
     noticed = found.lines[-1]
-    assert (noticed.kind, noticed.cloud, noticed.seconds, noticed.step) == ("noticed", "gcp", 30, 7)
+    assert (noticed.worker, noticed.cloud, noticed.seconds, noticed.step) == (1, "gcp", 30, 7)
     assert found.stopped() == stopped
     (process,) = processes(enumerate(found.lines, start=1))
     assert process.stopped == stopped
