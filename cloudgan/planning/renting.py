@@ -37,4 +37,6 @@ def all_steps(plan: Plan, clouds: Clouds = BUILT_IN) -> tuple[Step, ...]:
     ground = clouds.rules(plan.place.provider).steps(plan)
     if plan.rental is not None and plan.rental.engine != "cluster":
         return ground
+    if plan.rental is not None and plan.rental.flex_start:
+        return (*ground, *cluster_steps(plan))  # such nodes come only when pods wait for them
     return (*ground, waiting_step(plan), *cluster_steps(plan))
