@@ -15,6 +15,7 @@ import socket
 import struct
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import parse_qs, urlsplit
 
@@ -66,17 +67,19 @@ class GoogleServer:
         hidden_ticks: How long what was made is neither found nor listed.
         skew: How far the clock of the server is ahead of ours.
         tokens: The rights of those who may come in; None: all.
+        issued: The token that a key file is exchanged for.
     """
 
-    def __init__(self, apis: tuple[Api, ...], routes: Mapping[str, Route]) -> None:
+    def __init__(
+        self, apis: tuple[Api, ...], routes: Mapping[str, Route] = MappingProxyType({})
+    ) -> None:
         self.apis = {api.host: api for api in apis}
-        known = {name for api in apis for name in api.methods}
-        strangers = set(routes) - known
-        assert not strangers, f"no discovery document has {sorted(strangers)}"
-        self.routes = dict(routes)
+        self.routes: dict[str, Route] = {}
+        self.add(routes)
         self.ticks, self.hidden_ticks = 0, 0
         self.skew = dt.timedelta()
         self.tokens: dict[str, frozenset[str] | None] = {TOKEN: None}
+        self.issued = TOKEN
         self.seen: list[Seen] = []
         self.troubles: list[str] = []
         """Answers of ours that break Google's contract: a test of the stand-in must see none."""
@@ -100,6 +103,12 @@ class GoogleServer:
         self._server.shutdown()
         self._thread.join()
         self._server.server_close()
+
+    def add(self, routes: Mapping[str, Route]) -> None:
+        """Adds methods, which a discovery document must have."""
+        strangers = set(routes) - {name for api in self.apis.values() for name in api.methods}
+        assert not strangers, f"no discovery document has {sorted(strangers)}"
+        self.routes |= routes
 
     # What a test plans.
 
@@ -142,7 +151,7 @@ class GoogleServer:
             AnswerLost: None comes.
         """
         address = urlsplit(target)
-        query = {k.lstrip("$"): v[-1] for k, v in parse_qs(address.query, True).items()}
+        query = {k.lstrip("$"): ",".join(v) for k, v in parse_qs(address.query, True).items()}
         host, _, path = address.path.lstrip("/").partition("/")
         found = self.apis[host].match(verb, f"/{path}") if host in self.apis else None
         route = self.routes.get(found.method.id) if found else None
@@ -259,9 +268,8 @@ class _Handler(BaseHTTPRequestHandler):
     def _answer(self) -> None:
         body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
         token = (self.headers.get("Authorization") or "").removeprefix("Bearer ")
-        if self.path == "/token":  # where a login is exchanged for a token
-            given = {"access_token": TOKEN, "expires_in": 3600, "token_type": "Bearer"}
-            self._write(200, given)
+        if self.path == "/token":
+            self._exchange(body)
             return
         try:
             self._write(200, self.server.google.answer(self.command, self.path, body, token))
@@ -276,6 +284,14 @@ class _Handler(BaseHTTPRequestHandler):
                 self.connection.shutdown(socket.SHUT_RDWR)
 
     do_GET = do_POST = do_PUT = do_PATCH = do_DELETE = _answer  # noqa: N815
+
+    def _exchange(self, body: bytes) -> None:
+        """Gives a token for what a key signed: https://oauth2.googleapis.com/token."""
+        if b"assertion=" not in body:
+            self._write(400, {"error": "invalid_grant", "error_description": "no assertion"})
+            return
+        token = self.server.google.issued
+        self._write(200, {"access_token": token, "expires_in": 3600, "token_type": "Bearer"})
 
     def _write(self, code: int, body: Any, headers: Mapping[str, str] | None = None) -> None:
         content = json.dumps(body).encode()

@@ -1,0 +1,53 @@
+"""One project of Google Cloud on loopback, with all that cloudgan asks of it."""
+
+from __future__ import annotations
+
+import contextlib
+from typing import TYPE_CHECKING
+
+from google_cloud.cloud_storage import CloudStorage
+from google_cloud.compute_engine import ComputeEngine
+from google_cloud.discovery import api
+from google_cloud.identity import Identity
+from google_cloud.kubernetes_engine import KubernetesEngine
+from google_cloud.server import GoogleServer, serving
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+APIS = (
+    ("container", "v1"),
+    ("compute", "v1"),
+    ("storage", "v1"),
+    ("iam", "v1"),
+    ("cloudresourcemanager", "v3"),
+    ("serviceusage", "v1"),
+)
+PROJECT = "lab"
+
+
+class Project:
+    """A project in which `setup` was done."""
+
+    def __init__(self) -> None:
+        self.server = GoogleServer(tuple(api(*one) for one in APIS))
+        self.engine = KubernetesEngine(self.server)
+        self.compute = ComputeEngine(self.server, self.engine)
+        self.storage = CloudStorage(self.server)
+        self.identity = Identity(self.server)
+        for name in ("cloudgan-nodes", "cloudgan-trainer"):
+            self.identity.add_account(name)
+        self.engine.accounts = self.identity.accounts  # type: ignore[assignment]
+
+    def left(self) -> list[str]:
+        """Returns what is there that a run or cloudgan made, beside bucket and identities."""
+        clusters = [f"cluster {name}" for _, name in self.engine.clusters]
+        return clusters + [f"pool {pool['name']}" for pool in self.engine.pools()]
+
+
+@contextlib.contextmanager
+def project() -> Iterator[Project]:
+    """Runs a project."""
+    made = Project()
+    with serving(made.server):
+        yield made
