@@ -169,8 +169,10 @@ def resolved(plan: Plan, say: Callable[[str], None], clouds: Clouds = BUILT_IN) 
     """
     if not plan.place.is_rented:
         return plan
+    from cloudgan.auditing.metadata_server import forget_unless_there
     from cloudgan.planning.renting import all_steps
 
+    forget_unless_there()
     found = plans.filled(plan, clouds.open(plan.place, say).known(plan))
     return found.model_copy(update={"steps": all_steps(found, clouds)})
 
