@@ -1,1 +1,1 @@
-"""Google Cloud: what is asked of it, and how."""
+"""Google Cloud: Kubernetes Engine, and Cloud TPU without Kubernetes."""

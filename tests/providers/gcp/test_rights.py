@@ -1,0 +1,149 @@
+"""The rights that deploy/gcp lists: those that the calls need, none less and none more."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+import yaml
+from google.auth.credentials import AnonymousCredentials
+
+from cloudgan import assets
+from cloudgan.core.plan import Place
+from cloudgan.launching.intents import Intents
+from cloudgan.launching.ledger import Ledger
+from cloudgan.launching.making import Maker
+from cloudgan.launching.rented import RentedProvider
+from cloudgan.launching.starting import start
+from cloudgan.planning.renting import all_steps
+from cloudgan.providers.gcp.requests import setup_steps
+from cloudgan.providers.gcp.rights import ACT_AS
+from cloudgan.providers.kubernetes.provider import KubernetesProvider
+from cloudgan.run_folder import RunFolder
+from cluster import Image, local_cluster
+from crashing import run_killed
+from providers.gcp.kubernetes_nodes import join
+from providers.gcp.lab import OWN_IMAGE, POLL_SECONDS, cloud_of, gcp_plan, known
+from stores.servers import gcs_server
+
+storage = pytest.importorskip("google.cloud.storage", reason="needs pip install 'cloudgan[gcp]'")
+PLACE = Place(provider="gcp", account="lab", region="us-central1", zone="us-central1-a")
+BUCKET = "cloudgan-lab-us-central1"
+CAMEL = {
+    "configmaps": "configMaps",
+    "networkpolicies": "networkPolicies",
+    "serviceaccounts": "serviceAccounts",
+}
+"""How IAM calls kinds of Kubernetes: https://cloud.google.com/iam/docs/roles-permissions/container
+(read 2026-11-21)."""
+VERBS = {"POST": "create", "PATCH": "update", "PUT": "update", "DELETE": "delete"}
+
+
+def listed(name):
+    return set(yaml.safe_load(assets.read_text(f"deploy/gcp/{name}.yaml"))["includedPermissions"])
+
+
+def of_cluster(request):
+    """The permission of IAM that a request to a cluster takes; None: everybody has it."""
+    path = request.path.partition("?")[0]
+    found = re.fullmatch(r"/apis?/(?:[^/]+/)?v1(?:/namespaces/[^/]+)?/(\w+)(/[^/]+)?(/log)?", path)
+    if re.fullmatch(r"/api/v1/namespaces(/[^/]+)?", path):
+        kind, name, log = "namespaces", path.count("/") > 3, None
+    elif found:
+        kind, name, log = found.groups()
+    else:
+        return None
+    if log:
+        return f"container.{kind}.getLogs"
+    verb = VERBS.get(request.method) or ("get" if name else "list")
+    return f"container.{CAMEL.get(kind, kind)}.{verb}"
+
+
+def of_store(call):
+    """The permission that a call to Cloud Storage's objects takes."""
+    method, _, path = call.partition(" ")
+    if "/storage/v1/b/" not in path or "storage.googleapis.com" in path:
+        return None
+    if method == "GET" and path.endswith("/o"):
+        return "storage.objects.list"
+    return f"storage.objects.{VERBS.get(method, 'get')}"
+
+
+@pytest.fixture
+def cluster(tmp_path):
+    program = tmp_path / "python"
+    program.write_text("#!/bin/sh\necho begun\nexec sleep 600\n")
+    program.chmod(0o755)
+    images = {OWN_IMAGE.partition("@")[0]: Image({"python": str(program)})}
+    with local_cluster(nodes=0, images=images, root=tmp_path) as made:
+        yield made
+
+
+def test_a_launcher_needs_exactly_what_the_policy_lists(google, cluster, tmp_path):
+    token = cluster.token()
+    google.server.tokens[token] = frozenset(listed("policy") | {ACT_AS})
+    join(google, cluster)
+
+    from cloudgan.stores.gcs import GcsStore
+
+    def everything():
+        cloud = cloud_of(google, token)
+        client = storage.Client(
+            project="lab",
+            credentials=AnonymousCredentials(),
+            client_options={"api_endpoint": objects},
+        )
+        client.create_bucket(BUCKET)
+        store = GcsStore(BUCKET, client=client)
+
+        def inner(plan):
+            api = cloud.cluster(plan)
+            return KubernetesProvider(api, "cloudgan") if api else None
+
+        options = {"inner": inner, "all_steps": all_steps, "poll_seconds": POLL_SECONDS}
+        provider = RentedProvider(cloud, Intents(store, "a test"), **options)
+        cloud.known(gcp_plan("n1-standard-8+1xV100"))
+        plan = known(cloud, gcp_plan())
+        provider.check(plan)
+        start(plan, provider, Ledger(RunFolder(tmp_path / "runs" / "gan"), plan), lambda _: None)
+        provider.wait_for_change("gan", 1)
+        provider.state("gan")
+        for lines in provider.log_sources("gan").values():
+            list(lines(False))
+        cluster_provider = inner(plan)
+        cluster_provider._why_no_pods("gan")  # what `state` asks where a Job gets no pods
+        cluster_provider.stop("gan")
+        provider.runs()
+        cloud.things()
+        list(provider.remove("gan"))
+        for name in store.list("runs/gan/"):
+            store.delete(name)
+
+    with gcs_server() as objects:
+        outcome = run_killed(everything, tmp_path)
+    assert outcome.code == 0, outcome.said
+    asked = {right for call in google.server.seen for right in call.permissions}
+    asked |= {of_cluster(request) for request in cluster.requests if request.status} - {None}
+    asked |= {of_store(call) for call in outcome.calls} - {None}
+    assert asked - {ACT_AS} == listed("policy")
+
+
+def test_setup_and_its_removal_need_exactly_what_its_policy_lists(google, cloud):
+    google.identity.accounts.clear()
+    google.identity.apis_off = {"container.googleapis.com"}
+    google.server.tokens["admin"] = frozenset(listed("setup"))
+    cloud = cloud_of(google, token="admin")  # noqa: S106
+    maker = Maker(cloud, lambda _: None, POLL_SECONDS)
+    for step in setup_steps(PLACE):
+        maker.ensure(step, gcp_plan(project="lab"))
+    for thing in cloud.things():
+        cloud.delete(thing)
+        assert cloud.look(thing) is None
+    asked = {right for call in google.server.seen for right in call.permissions}
+    assert asked == listed("setup")
+
+
+@pytest.mark.parametrize("name", ["policy", "setup"])
+def test_a_permission_stands_once(name):
+    found = yaml.safe_load(assets.read_text(f"deploy/gcp/{name}.yaml"))["includedPermissions"]
+    assert len(found) == len(set(found))
