@@ -1,0 +1,85 @@
+"""From `setup` to nothing in a small Google Cloud: the real command line, the real trainer.
+
+Google's control plane is the stand-in of tests/google_cloud, objects are fake-gcs-server's, and the
+nodes of a pool join the test cluster when the pool is there.
+"""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+import requests
+
+from cloudgan.stores import open_store
+
+STORE = "gs://cloudgan-lab-us-central1"
+
+
+@pytest.fixture
+def google(tmp_path, monkeypatch):
+    """A project in which nothing is prepared; this process is logged in to it."""
+    # Its first import warns where grpc is not whole.
+    pytest.importorskip("google.cloud.storage", reason="needs pip install 'cloudgan[gcp]'")
+    from cluster import local_cluster, python_image
+    from google_cloud.key_file import write_key_file
+    from google_cloud.project import project
+    from providers.gcp.kubernetes_nodes import join
+    from stores.servers import gcs_server
+
+    with gcs_server() as objects, project() as made:
+        images = {"tensorflow/tensorflow:2.21.0-gpu": python_image(STORAGE_EMULATOR_HOST=objects)}
+        with local_cluster(nodes=0, images=images, root=tmp_path) as cluster:
+            join(made, cluster)
+            made.server.issued = cluster.token()
+            made.server.tokens = {made.server.issued: None}
+            made.engine.operation_ticks = 1  # the command line looks each 5 s
+            made.identity.accounts.clear()
+            made.storage.made = lambda name: requests.post(
+                f"{objects}/storage/v1/b", params={"project": "lab"}, json={"name": name}, timeout=9
+            ).raise_for_status()
+            # Google's library would ask another host, in a thread, where a key may be used from.
+            monkeypatch.setattr(
+                "google.auth.credentials.CredentialsWithRegionalAccessBoundary"
+                "._is_regional_access_boundary_lookup_required",
+                lambda _: False,
+            )
+            key = write_key_file(tmp_path / "key.json", made.server)
+            monkeypatch.setenv("GOOGLE_APPLICATION_CREDENTIALS", str(key))
+            monkeypatch.setenv("CLOUDGAN_GCP_ENDPOINT", made.server.url)
+            monkeypatch.setenv("STORAGE_EMULATOR_HOST", objects)
+            made.cluster = cluster
+            yield made
+
+
+def test_a_run_on_rented_nodes_trains_is_priced_and_leaves_nothing(
+    google, tmp_path, monkeypatch, run_cloudgan, cloudgan_here
+):
+    from cloudgan.launching.wheels import cache_folder, own_wheel
+
+    here = tmp_path / "user"
+    here.mkdir()
+    monkeypatch.chdir(here)
+    # What cloudgan depends on is in the stand-in for TensorFlow's image; nothing is fetched here.
+    monkeypatch.setattr("cloudgan.cli.deploy.all_wheels", lambda *_: (own_wheel(cache_folder()),))
+    run_cloudgan("simulate", here / "showers.h5", "--count=64", "--seed=1")
+    run_cloudgan("convert", here / "showers.h5", here / "shards")
+    flags = (f"--data={here / 'shards'}", "--preset=mini", "--nodes=2", "--epochs=2", "--name=gan")
+    flags += ("--provider=gcp", "--region=us-central1", "--accelerator=l4:1", "--cpus=1")
+    flags += ("--yes", "--json")
+    assert "cloudgan setup --provider=gcp" in cloudgan_here("deploy", *flags, exits=2).stderr
+    assert google.left() == []
+    cloudgan_here("setup", "--provider=gcp", "--region=us-central1", "--yes")
+    result = json.loads(cloudgan_here("deploy", *flags).stdout)
+    assert result["state"] == "finished"
+    assert google.left() == [], "nodes and cluster go by themselves"
+    assert google.cluster.select("nodes") == []
+    cost = json.loads(cloudgan_here("cost", here / "runs" / "gan", "--json").stdout)
+    assert cost["run"] == "gan"
+    kept = [name for name in open_store(STORE).list("runs/gan/checkpoints/") if "step-" in name]
+    assert kept, "its results are in the bucket"
+    cloudgan_here("down", "gan")
+    found = json.loads(cloudgan_here("doctor", "--provider=gcp", "--json").stdout)
+    assert "node pool" not in json.dumps(found)
+    cloudgan_here("setup", "--provider=gcp", "--teardown", "--purge", "--yes")
+    assert (google.identity.accounts, google.storage.buckets) == ({}, {})
