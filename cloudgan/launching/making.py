@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from cloudgan.core.clock import monotonic_seconds
 from cloudgan.core.errors import CapacityError, ConfigError, LaunchError
 from cloudgan.core.labels import RUN, SHARED, SPEC
+from cloudgan.launching.pauses import pauses
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -27,7 +28,7 @@ class Maker:
     Attributes:
         cloud: That is asked.
         say: Is told what is waited for, once each.
-        poll_seconds: Between two looks.
+        poll_seconds: Between two looks; the first ones follow sooner.
         most_seconds: For what is no pool of nodes, such as a cluster.
     """
 
@@ -62,7 +63,7 @@ class Maker:
 
     def _wait_until_ready(self, step: Step, plan: Plan | None, found: Thing | None) -> None:
         began, told = monotonic_seconds(), ""
-        is_pool = False
+        is_pool, waits = False, pauses(self.poll_seconds)
         while found is None or found.state != "ready":
             if found is not None:
                 is_pool |= (
@@ -80,7 +81,7 @@ class Maker:
                     self.say(f"{step.ensure}: {told}")
             waited = monotonic_seconds() - began
             self._check_patience(step, plan, found, waited, is_pool=is_pool)
-            time.sleep(self.poll_seconds)
+            time.sleep(next(waits))
             found = self.cloud.find(step)
         _refuse_foreign(found, plan)
 
@@ -115,14 +116,14 @@ def wait_until_gone(cloud: Cloud, thing: Thing, poll_seconds: float, most_second
     Raises:
         LaunchError: It does not go away.
     """
-    began = monotonic_seconds()
+    began, waits = monotonic_seconds(), pauses(poll_seconds)
     while cloud.look(thing) is not None:
         if monotonic_seconds() - began > most_seconds:
             raise LaunchError(
                 f"{thing.kind} {thing.name} is being deleted and does not go away; look at it in"
                 " the cloud's console, then: cloudgan doctor"
             )
-        time.sleep(poll_seconds)
+        time.sleep(next(waits))
 
 
 def _refuse_foreign(found: Thing, plan: Plan | None) -> None:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from cloudgan.core.clock import monotonic_seconds
 from cloudgan.core.errors import LaunchError
 from cloudgan.launching.making import wait_until_gone
+from cloudgan.launching.pauses import pauses
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -25,7 +26,7 @@ class Remover:
     Attributes:
         cloud: That is asked.
         say: Is told what is waited for.
-        poll_seconds: Between two looks.
+        poll_seconds: Between two looks; the first ones follow sooner.
         most_seconds: For one thing to go, refusals included.
     """
 
@@ -59,7 +60,7 @@ class Remover:
 
     def _until_gone(self, thing: Thing) -> None:
         """Asks again while the deletion is refused, as during another operation."""
-        began, told = monotonic_seconds(), False
+        began, told, waits = monotonic_seconds(), False, pauses(self.poll_seconds)
         while True:
             now = self.cloud.look(thing)
             if now is None:
@@ -77,4 +78,4 @@ class Remover:
                     self.say(f"{thing.kind} {thing.name} cannot go yet: {error}")
             if monotonic_seconds() - began > self.most_seconds:
                 raise LaunchError(f"{thing.kind} {thing.name} does not go away")
-            time.sleep(self.poll_seconds)
+            time.sleep(next(waits))
