@@ -9,7 +9,14 @@ from pathlib import Path
 
 from cloudgan.core.errors import ConfigError, UnknownNameError
 
-ROOTS = ("deploy", "k8s", "requirements/pod.txt", "requirements/tpu.txt")
+ROOTS = (
+    "deploy",
+    "k8s",
+    "requirements/gpu.txt",
+    "requirements/pod.txt",
+    "requirements/tpu.txt",
+    "requirements/train.txt",
+)
 """What is an asset: folders and files of the checkout; pyproject.toml gives a wheel the same."""
 
 _PACKAGE = Path(__file__).parent

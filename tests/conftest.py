@@ -92,6 +92,7 @@ def no_ambient_environment(tmp_path_factory):
         patch.setenv("NO_GCE_CHECK", "true")
         patch.setenv("CLOUDGAN_DATA", str(nowhere / "data"))
         patch.setenv("PATH", str(AZURITE), prepend=os.pathsep)
+        (nowhere / "config.json").write_text("{}")  # buildah wants what it is told of to be there
         patch.setenv("DOCKER_CONFIG", str(nowhere))
         for cloud in ("AWS", "AZURE", "GCP"):  # nobody answers there, at once
             patch.setenv(f"CLOUDGAN_{cloud}_PRICES_URL", "http://127.0.0.1:9")

@@ -30,6 +30,7 @@ PROGRAM = Program(
         "prices": "cloudgan.cli.prices:prices",
         "plan": "cloudgan.cli.plan:plan",
         "deploy": "cloudgan.cli.deploy:deploy",
+        "image": "cloudgan.cli.image:image",
         "status": "cloudgan.cli.status:status",
         "logs": "cloudgan.cli.logs:logs",
         "cancel": "cloudgan.cli.cancel:cancel",

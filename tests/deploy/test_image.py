@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 
 import cloudgan
+from cloudgan.launching.image_context import image_context
 
 pytestmark = pytest.mark.image
 
@@ -64,16 +65,26 @@ def base(tmp_path_factory):
     return "localhost/cloudgan-test-base"
 
 
-def build(base, *arguments, check=True):
+@pytest.fixture(scope="module")
+def context(tmp_path_factory):
+    """What every builder gets, unpacked."""
+    folder = tmp_path_factory.mktemp("context")
+    for name, content in image_context("cpu").files.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_bytes(content)
+    return folder
+
+
+def build(base, context, *arguments, check=True):
     there = [path for path in OF_THIS_MACHINE if Path(path).exists()]
     volumes = [f"--volume={path}:{path}:ro" for path in there]
     how = (
         "--layers=false",
         "--network=host",
-        "--file=deploy/Dockerfile",
+        f"--file={context}/deploy/Dockerfile",
         f"--build-arg=BASE={base}",
     )
-    return buildah("bud", *how, *volumes, *arguments, ".", check=check)
+    return buildah("bud", *how, *volumes, *arguments, context, check=check)
 
 
 @pytest.fixture(scope="module")
@@ -81,7 +92,8 @@ def container(request):
     image = os.environ.get("IMAGE_BUILT")
     if not image:
         image = "localhost/cloudgan-test:cpu"
-        build(request.getfixturevalue("base"), "--build-arg=KIND=cpu", f"--tag={image}")
+        base, context = map(request.getfixturevalue, ("base", "context"))
+        build(base, context, "--build-arg=KIND=cpu", f"--tag={image}")
     made = buildah("from", image).stdout.strip()
     yield made
     buildah("rm", made)
@@ -137,7 +149,7 @@ def test_nothing_of_its_making_is_left_in_it(container, run):
     assert not {"hatchling", "pytest", "kubernetes"} & {one["name"] for one in json.loads(listed)}
 
 
-def test_a_kind_that_is_none_is_refused_before_anything_is_installed(base):
-    done = build(base, "--build-arg=KIND=quantum", check=False)
+def test_a_kind_that_is_none_is_refused_before_anything_is_installed(base, context):
+    done = build(base, context, "--build-arg=KIND=quantum", check=False)
     assert done.returncode
     assert "KIND is 'quantum'; it takes cpu, gpu or tpu" in done.stdout + done.stderr

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 
 SUBSCRIPTION: Final = "<subscription>"
 ACCOUNT: Final = "<storage-account>"
+REGISTRY: Final = "<registry>"
 ZONE: Final = "<zone>"
 CLIENT: Final = "<client-id>"
 """Of the pods' identity, which `setup` makes."""
@@ -36,6 +37,7 @@ VERSIONS: Final = {
     "microsoft.compute/virtualmachinescalesets": "2024-07-01",
     "microsoft.containerservice/managedclusters": "2026-08-01",
     "microsoft.containerservice/managedclusters/agentpools": "2026-08-01",
+    "microsoft.containerregistry/registries": "2025-11-01",
     "microsoft.managedidentity/userassignedidentities": "2023-01-31",
     "microsoft.managedidentity/userassignedidentities/federatedidentitycredentials": "2023-01-31",
     "microsoft.storage/storageaccounts": "2023-05-01",
@@ -107,6 +109,25 @@ def credential_id(place: Place) -> str:
     """Returns the address of what lets a cluster's pods be that identity."""
     name = re.sub(r"[^-A-Za-z0-9]+", "-", place.cluster or CLUSTER)
     return f"{identity_id(place)}/federatedIdentityCredentials/{name}"
+
+
+def registry_name(place: Place) -> str:
+    """Returns the name of the subscription's own registry of images in a region, or a placeholder.
+
+    Names are one space of the whole world: 5 to 50 letters and digits
+    (https://learn.microsoft.com/azure/container-registry/container-registry-get-started-azure-cli,
+    read 2026-11-21).
+    """
+    if place.account in (None, SUBSCRIPTION):
+        return REGISTRY
+    return account_name(place.account or "", place.region or "")
+
+
+def registry_id(place: Place) -> str:
+    """Returns the address of the registry."""
+    return (
+        f"{group_id(place)}/providers/Microsoft.ContainerRegistry/registries/{registry_name(place)}"
+    )
 
 
 def assignment_id(place: Place, whose: str) -> str:

@@ -19,6 +19,7 @@ POOLS: Final = "microsoft.containerservice/managedclusters/agentpools"
 CLUSTERS: Final = "microsoft.containerservice/managedclusters"
 GROUPS: Final = "resourcegroups"
 ACCOUNTS: Final = "microsoft.storage/storageaccounts"
+REGISTRIES: Final = "microsoft.containerregistry/registries"
 IDENTITIES: Final = "microsoft.managedidentity/userassignedidentities"
 SCALE_SETS: Final = "microsoft.compute/virtualmachinescalesets"
 _CONTAINERS: Final = f"{ACCOUNTS}/blobservices/containers"
@@ -35,6 +36,7 @@ KINDS: Final = {
     _ASSIGNMENTS: ("role assignment", 60),
     _CONTAINERS: ("blob container", 62),
     ACCOUNTS: ("storage account", 63),
+    REGISTRIES: ("container registry", 60),
     GROUPS: ("resource group", 70),
 }
 _SYSTEM_POOL_RANK: Final = 51
@@ -43,6 +45,7 @@ _PARTS: Final = {_CREDENTIALS: "identity", _ASSIGNMENTS: "identity", _CONTAINERS
 _FREE: Final = (GROUPS, IDENTITIES, _CONTAINERS, _CREDENTIALS, _ASSIGNMENTS)
 _FEES: Final = {
     ACCOUNTS: "Blob Standard LRS Hot",
+    REGISTRIES: "Container Registry Basic",
     # Of its free tier; by these its nodes reach the rest of the world, and nobody noted their price.
     CLUSTERS: "load balancer and address of AKS",
 }

@@ -10,6 +10,7 @@ from cloudgan.providers.azure.resources import (
     ACCOUNTS,
     GROUPS,
     IDENTITIES,
+    REGISTRIES,
     SCALE_SETS,
     pool_thing,
     thing_of,
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from cloudgan.core.thing import Thing
     from cloudgan.providers.azure.api import ArmApi
 
-_SWEPT: Final = (ACCOUNTS, IDENTITIES)
+_SWEPT: Final = (ACCOUNTS, IDENTITIES, REGISTRIES)
 
 
 def things(api: ArmApi, subscription: str, run: str | None) -> tuple[Thing, ...]:
