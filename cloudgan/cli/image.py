@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from cloudgan import __version__
+from cloudgan.auditing.metadata_server import forget_unless_there
 from cloudgan.cli.confirmation import confirm
 from cloudgan.cli.output import show, show_json, shown_progress
 from cloudgan.cli.pinned_image import open_registry
@@ -106,6 +107,7 @@ def _build(
     yes: bool,
     json: bool,
 ) -> dict[str, Any]:
+    forget_unless_there()
     builder = open_image_builder(order.place)
     place = order.place.model_copy(update={"account": builder.account})
     order = order._replace(place=place, store=rules(place.provider).store(place))

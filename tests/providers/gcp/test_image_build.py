@@ -1,0 +1,152 @@
+"""Cloud Build and Artifact Registry, held to Google's own discovery documents."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+pytest.importorskip("googleapiclient", reason="needs google-api-python-client")
+requests = pytest.importorskip("requests")
+
+from cloudgan.core.errors import LaunchError
+from cloudgan.core.image_order import ImageOrder
+from cloudgan.core.plan import Place
+from cloudgan.launching.image_building import build_image
+from cloudgan.providers.gcp import image_requests
+from cloudgan.providers.gcp.api import GoogleApi
+from cloudgan.providers.gcp.image_build import GcpImageBuilder
+from cloudgan.stores.folder import FolderStore
+from google_cloud import GoogleServer, Refusal, Route, serving
+from google_cloud.discovery import api
+from google_cloud.server import TOKEN
+
+ORDER = ImageOrder(
+    Place(provider="gcp", account="lab", region="europe-west4"),
+    "gs://cloudgan-lab-europe-west4",
+    "gpu",
+    "0.1-gpu-ab",
+    "ab" * 32,
+)
+DIGEST = "sha256:" + "1a" * 32
+NAME = "europe-west4-docker.pkg.dev/lab/cloudgan/trainer:0.1-gpu-ab"
+REPOSITORIES = "artifactregistry.projects.locations.repositories"
+
+
+class Google:
+    """What the two services remember."""
+
+    def __init__(self, store):
+        self.store = store
+        self.repositories = {}
+        self.builds = []
+        self.statuses = ["QUEUED", "WORKING", "SUCCESS"]
+        self.detail = ""
+
+    def routes(self):
+        return {
+            f"{REPOSITORIES}.get": Route(self.get_repository),
+            f"{REPOSITORIES}.create": Route(self.create_repository),
+            "cloudbuild.projects.locations.builds.create": Route(self.create_build),
+            "cloudbuild.projects.locations.builds.get": Route(self.get_build),
+        }
+
+    def get_repository(self, call):
+        name = call.path["repositoriesId"]
+        if name not in self.repositories:
+            raise Refusal(404, f"{name} was not found")
+        return self.repositories[name]
+
+    def create_repository(self, call):
+        name = call.query["repositoryId"]
+        if name in self.repositories:
+            raise Refusal(409, "the repository already exists")
+        self.repositories[name] = call.body | {"name": name}
+        return {"name": "projects/lab/locations/europe-west4/operations/1", "done": False}
+
+    def create_build(self, call):
+        self.builds.append(call.body)
+        build = {"id": "b-1", "status": "QUEUED"} | call.body
+        kind = "type.googleapis.com/google.devtools.cloudbuild.v1.BuildOperationMetadata"
+        return {"name": "operations/build/lab/1", "metadata": {"@type": kind, "build": build}}
+
+    def get_build(self, call):
+        status = self.statuses.pop(0) if len(self.statuses) > 1 else self.statuses[0]
+        if status != "QUEUED":
+            self.store.put("images/logs/log-b-1.txt", f"Step 1/9\n{status}\n".encode())
+        told = {"id": "b-1", "status": status}
+        if status == "SUCCESS":
+            told["results"] = {"images": [{"name": NAME, "digest": DIGEST}]}
+        return told | ({"statusDetail": self.detail} if self.detail else {})
+
+
+@pytest.fixture
+def bucket(tmp_path):
+    return FolderStore(tmp_path / "bucket")
+
+
+@pytest.fixture
+def google(bucket):
+    made = Google(bucket)
+    apis = (api("cloudbuild", "v1"), api("artifactregistry", "v1"))
+    with serving(GoogleServer(apis, made.routes())) as made.server:
+        yield made
+
+
+@pytest.fixture
+def build(google, bucket):
+    def run():
+        run.shown = []
+        with requests.Session() as session:
+            session.trust_env = False
+            session.headers["Authorization"] = f"Bearer {TOKEN}"
+            client = GoogleApi(
+                session, endpoint=google.server.url, patience_seconds=0.5, pause_seconds=0.01
+            )
+            builder = GcpImageBuilder(client, "lab", store=lambda _: bucket, pause_seconds=0.01)
+            return build_image(
+                builder, ORDER, b"packed", lambda _: None, run.shown.append, poll_seconds=0.0
+            )
+
+    return run
+
+
+def test_an_image_is_built_from_the_bucket_into_a_registry_that_is_made_once(build, google, bucket):
+    assert build() == DIGEST
+    assert build.shown == ["Step 1/9", "WORKING"], "the log is written anew here, and shown once"
+    (repository,) = google.repositories.values()
+    assert repository["labels"] == {"cloudgan-shared": "registry"}
+    (sent,) = google.builds
+    source = sent["source"]["storageSource"]
+    assert source["bucket"] == "cloudgan-lab-europe-west4"
+    assert bucket.read(source["object"]) == b"packed"
+    assert sent["images"] == [NAME]
+    assert "--build-arg=KIND=gpu" in sent["steps"][0]["args"]
+    google.statuses = ["SUCCESS"]
+    build()
+    assert google.server.methods().count(f"{REPOSITORIES}.create") == 1
+
+
+def test_what_is_shown_is_what_is_sent(build, google):
+    build()
+    shown = {step.ensure: step.body for step in image_requests.steps(ORDER) if step.body}
+    sent = [one.body for one in google.server.seen if one.verb == "POST"]
+    assert sent == list(shown.values())
+
+
+def test_a_failed_build_tells_why_and_how_its_log_ends(build, google):
+    google.statuses, google.detail = ["FAILURE"], "Build step failure: step 0"
+    with pytest.raises(LaunchError, match=r"b-1 failed: FAILURE: Build step failure") as told:
+        build()
+    assert "  Step 1/9\n  FAILURE" in str(told.value)
+
+
+def test_a_registry_that_somebody_else_made_meanwhile_is_used(build, google):
+    google.server.lose_answer(f"{REPOSITORIES}.create")
+    assert build() == DIGEST
+
+
+def test_nothing_is_asked_of_a_login_for_the_requests():
+    assert "secret" not in json.dumps(
+        [s.model_dump(mode="json") for s in image_requests.steps(ORDER)]
+    )
