@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -73,8 +72,7 @@ def torn_down(survey: Survey, *, everywhere: bool, purge: bool) -> tuple[Thing, 
         if everywhere or region_of(survey.place.provider, thing.region) in (here, "")
     ]
     _refuse_open(survey, things, None if everywhere else here)
-    kept = [one.rank for one in things if one.shared == BUCKET and not purge]
-    highest = min(kept, default=math.inf)  # what is deleted after a bucket may hold it
+    kept = [one for one in things if one.shared == BUCKET and not purge]
     elsewhere = {region_of(survey.place.provider, one.region) for one, _ in survey.things} - {
         here,
         "",
@@ -83,9 +81,15 @@ def torn_down(survey: Survey, *, everywhere: bool, purge: bool) -> tuple[Thing, 
         thing
         for thing in things
         if thing.run is None
-        and thing.rank < highest
+        and thing not in kept
+        and not any(_holds(thing, bucket) for bucket in kept)
         and (thing.region or everywhere or not elsewhere)  # of all regions: goes with the last one
     )
+
+
+def _holds(thing: Thing, bucket: Thing) -> bool:
+    """Whether a bucket would go with a thing, as with a resource group of Azure."""
+    return thing.name == bucket.parent or bucket.name.lower().startswith(f"{thing.name.lower()}/")
 
 
 def _refuse_open(survey: Survey, things: Iterable[Thing], region: str | None) -> None:

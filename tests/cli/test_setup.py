@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from dataclasses import replace
 
 import pytest
 
@@ -135,6 +136,8 @@ def test_what_holds_a_bucket_stays_with_it(cloudgan_here, cloud):
     """As a resource group of Azure, which takes all that is in it along."""
     cloudgan_here(*SETUP)
     cloud.add("bucket", "group", labels={"cloudgan-shared": "group"}, rank=90)
+    cloud.add("bucket", "role", labels={"cloudgan-shared": "role"}, rank=90)
+    cloud.there[BUCKET] = replace(cloud.there[BUCKET], parent="group")
     cloudgan_here(*TEARDOWN)
     assert set(cloud.there) == {BUCKET, "group"}
     cloudgan_here(*TEARDOWN, "--purge")
