@@ -39,6 +39,15 @@ def tf_config() -> str | None:
     return variable("TF_CONFIG")
 
 
+def tpu_address() -> str | None:
+    """Returns where this machine's TPU answers; None: nobody says that there is one.
+
+    CLOUDGAN_TPU is what a TPU VM's startup script sets: local, or the addresses of a large slice's
+    hosts. In Kubernetes Google's device plugin sets TPU_WORKER_HOSTNAMES.
+    """
+    return variable("CLOUDGAN_TPU") or ("local" if variable("TPU_WORKER_HOSTNAMES") else None)
+
+
 def data_folder() -> Path:
     """Returns where this user's own data stay: CLOUDGAN_DATA, else as XDG_DATA_HOME says."""
     own = variable("CLOUDGAN_DATA")

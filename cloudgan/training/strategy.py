@@ -29,6 +29,8 @@ def choose(training: TrainingConfig, cluster: Cluster | None) -> str:
         return training.strategy
     if cluster and len(cluster.workers) > 1:
         return "multiworker"
+    if settings.tpu_address():
+        return "tpu"
     devices = len(tf.config.list_physical_devices("GPU")) or 1
     return "mirrored" if (training.replicas or devices) > 1 else "one"
 
@@ -72,17 +74,22 @@ def make_strategy(config: RunConfig, name: str) -> tf.distribute.Strategy:
         implementation = tf.distribute.experimental.CommunicationImplementation.AUTO
         options = tf.distribute.experimental.CommunicationOptions(implementation=implementation)
         return tf.distribute.MultiWorkerMirroredStrategy(communication_options=options)
-    return _tpu()
+    return _tpu(settings.tpu_address() or "local")
 
 
-def _tpu() -> tf.distribute.Strategy:
+def _tpu(address: str) -> tf.distribute.Strategy:
+    """Takes the TPU of this machine, or that of all hosts at ``grpc://HOST:8470,...``.
+
+    For several hosts their servers drive the TPU, and this process drives the servers
+    (https://www.tensorflow.org/guide/tpu, read 2026-11-21); nobody tried that with cloudgan.
+    """
     try:
-        resolver = tf.distribute.cluster_resolver.TPUClusterResolver(tpu="local")
+        resolver = tf.distribute.cluster_resolver.TPUClusterResolver(tpu=address)
         tf.config.experimental_connect_to_cluster(resolver)
         tf.tpu.experimental.initialize_tpu_system(resolver)
     except (ValueError, tf.errors.OpError, RuntimeError) as error:
         raise ConfigError(
-            f"no TPU answers on this machine ({str(error).splitlines()[0]}); run this on a TPU VM"
+            f"no TPU answers at {address} ({str(error).splitlines()[0]}); run this on a TPU VM"
             " with pip install 'cloudgan[tpu]', or use --strategy=auto"
         ) from error
     return tf.distribute.TPUStrategy(resolver)

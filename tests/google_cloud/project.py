@@ -11,6 +11,7 @@ from google_cloud.discovery import api
 from google_cloud.identity import Identity
 from google_cloud.kubernetes_engine import KubernetesEngine
 from google_cloud.server import GoogleServer, serving
+from google_cloud.tpu import Tpus
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -22,6 +23,7 @@ APIS = (
     ("iam", "v1"),
     ("cloudresourcemanager", "v3"),
     ("serviceusage", "v1"),
+    ("tpu", "v2"),
 )
 PROJECT = "lab"
 
@@ -35,14 +37,17 @@ class Project:
         self.compute = ComputeEngine(self.server, self.engine)
         self.storage = CloudStorage(self.server)
         self.identity = Identity(self.server)
-        for name in ("cloudgan-nodes", "cloudgan-trainer"):
+        self.tpus = Tpus(self.server)
+        for name in ("cloudgan-nodes", "cloudgan-trainer", "cloudgan-tpu"):
             self.identity.add_account(name)
         self.engine.accounts = self.identity.accounts  # type: ignore[assignment]
 
     def left(self) -> list[str]:
         """Returns what is there that a run or cloudgan made, beside bucket and identities."""
         clusters = [f"cluster {name}" for _, name in self.engine.clusters]
-        return clusters + [f"pool {pool['name']}" for pool in self.engine.pools()]
+        pools = [f"pool {pool['name']}" for pool in self.engine.pools()]
+        tpus = [name.rpartition("/")[2] for name in (*self.tpus.resources, *self.tpus.nodes)]
+        return clusters + pools + [f"TPU {name}" for name in tpus]
 
 
 @contextlib.contextmanager

@@ -12,6 +12,8 @@ TPU = "https://tpu.googleapis.com/v2"
 
 NODES_ACCOUNT, TRAINER_ACCOUNT = "cloudgan-nodes", "cloudgan-trainer"
 """Service accounts: of the machines, and of what trains on them."""
+TPU_ACCOUNT = "cloudgan-tpu"
+"""Of the machines of Cloud TPU, which train and delete themselves."""
 
 
 def account_email(name: str, project: str) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import importlib
 from typing import TYPE_CHECKING, Any
 
 from cloudgan.core import settings
@@ -21,6 +20,7 @@ from cloudgan.providers.gcp.login import Login
 from cloudgan.providers.gcp.machines import machine
 from cloudgan.providers.gcp.quota import quota_findings
 from cloudgan.providers.gcp.rights import rights_findings
+from cloudgan.providers.gcp.tpu_vms import TpuVms
 from cloudgan.providers.gcp.zones import chosen_zone, zones_of
 
 if TYPE_CHECKING:
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
     from cloudgan.core.plan import Place, Plan, Step
     from cloudgan.core.thing import Thing
+    from cloudgan.providers.gcp.tpu_provider import TpuProvider
 
 _GRACE_SINCE = (1, 35)
 """Kubernetes Engine's version that lets a spot pool choose its grace."""
@@ -55,10 +56,12 @@ class GcpCloud:
     ) -> None:
         self._login, self._api, self._project, self._say = login, api, project, say
         self._engine = Engine(api, project, poll_seconds=poll_seconds)
+        self._tpus = TpuVms(api, project, say, poll_seconds=poll_seconds)
         self._parts: tuple[Any, ...] = (
             self._engine,
             Buckets(api, project),
             Identities(api, project, poll_seconds=poll_seconds),
+            self._tpus,
         )
 
     @classmethod
@@ -90,8 +93,7 @@ class GcpCloud:
         """
         found = {PROJECT: self._project}
         if plan.rental is None or plan.rental.engine != "cluster":
-            of_tpus: Mapping[str, str] = self._tpu_vms().known(plan)
-            return {**found, **of_tpus}
+            return {**found, **self._tpus.known(plan)}
         there = [one for one in self._engine.clusters() if one["name"] == plan.place.cluster]
         asked = plan.place.zone if plan.place.zone != ZONE else None
         kind, region = machine(plan.rental.node_type), plan.place.region or ""
@@ -115,7 +117,7 @@ class GcpCloud:
         if plan is None or plan.rental is None:
             return tuple(found)
         if plan.rental.engine != "cluster":
-            return (*found, *self._tpu_vms().check(plan))
+            return (*found, *self._tpus.check(plan))
         try:
             found += quota_findings(self._api, self._project, plan)
         except CloudganError as error:
@@ -133,7 +135,7 @@ class GcpCloud:
 
     def things(self, run: str | None = None) -> tuple[Thing, ...]:
         """Lists what is cloudgan's, or a run's, in all regions."""
-        return tuple(one for part in self._all_parts() for one in part.things(run))
+        return tuple(one for part in self._parts for one in part.things(run))
 
     def delete(self, thing: Thing) -> None:
         """Asks for deletion."""
@@ -156,28 +158,19 @@ class GcpCloud:
         client = connect_by_token(f"https://{found['endpoint']}", pem, self._login.token)
         return ClusterApi(client, say=self._say)
 
-    def tpu_vms(self, plan: Plan) -> Any:
+    def tpu_vms(self, plan: Plan) -> TpuProvider:
         """Returns what runs a plan on machines of Cloud TPU."""
-        return self._tpu_vms().provider(plan)
+        return self._tpus.provider(plan)
 
     def _part_of(self, step: Step) -> Any:
         address = step.find or step.path
         host = address.partition("://")[2].partition("/")[0]
-        if host == "tpu.googleapis.com":
-            return self._tpu_vms()
-        parts = {part.host: part for part in self._parts[:2]}
+        parts = {part.host: part for part in (*self._parts[:2], self._tpus)}
         is_policy = address.endswith("/iam")
         return self._parts[2] if is_policy else parts.get(host, self._parts[2])
 
     def _part_with(self, thing: Thing) -> Any:
-        return next(part for part in self._all_parts() if thing.kind in part.kinds)
-
-    def _all_parts(self) -> tuple[Any, ...]:
-        return self._parts
-
-    def _tpu_vms(self) -> Any:
-        made = importlib.import_module("cloudgan.providers.gcp.tpu_vms")
-        return made.TpuVms(self._api, self._project, self._say)
+        return next(part for part in self._parts if thing.kind in part.kinds)
 
 
 def _check_version(cluster: dict[str, Any]) -> None:

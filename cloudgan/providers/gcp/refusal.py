@@ -28,6 +28,10 @@ class BusyError(LaunchError):
     """Another operation has to end first."""
 
 
+class SwitchedOffError(CredentialsError):
+    """The project does not use this API."""
+
+
 class AbsentError(LaunchError):
     """There is no such thing."""
 
@@ -131,7 +135,7 @@ def refusal(asked: str, url: str, answer: Answer) -> CloudganError:
 def _forbidden(asked: str, url: str, said: str, reason: str) -> CloudganError:
     if reason in ("SERVICE_DISABLED", "accessNotConfigured"):
         host = url.partition("://")[2].partition("/")[0]
-        return CredentialsError(
+        return SwitchedOffError(
             f"{host} is switched off in this project; type: cloudgan setup --provider=gcp, or:"
             f" gcloud services enable {host}"
         )

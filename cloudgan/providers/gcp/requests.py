@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import importlib
 from typing import TYPE_CHECKING, Any
 
 from cloudgan.core.errors import ConfigError, PlanError
 from cloudgan.core.labels import RUN, derived_name
 from cloudgan.core.plan import Place, Rental, Step, Toleration
+from cloudgan.providers.gcp import tpu_requests
 from cloudgan.providers.gcp.addresses import (
     TRAINER_ACCOUNT,
     account_email,
@@ -74,8 +74,7 @@ def rental(wanted: Wanted) -> Rental:
         PlanError: Google Cloud, or TensorFlow on it, cannot serve it.
     """
     if _is_tpu_vm(wanted):
-        found: Rental = _tpu_vms().rental(wanted)
-        return found
+        return tpu_requests.rental(wanted)
     kind = machine(wanted.node_type)
     if kind.kind.needs_own_image and not wanted.has_own_image:
         raise PlanError(f"{wanted.node_type}: {kind.kind.needs_own_image}")
@@ -104,8 +103,7 @@ def rental(wanted: Wanted) -> Rental:
 def workers(workers: Workers, rental: Rental) -> Workers:
     """Returns the workers as nodes of this kind take them."""
     if rental.engine == "tpu_vm":
-        found: Workers = _tpu_vms().workers(workers, rental)
-        return found
+        return tpu_requests.workers(workers, rental)
     kind = machine(rental.node_type)
     selector, taints = dict(workers.node_selector), [Toleration(key=RUN)]
     if kind.resource == TPU:
@@ -128,7 +126,7 @@ def steps(plan: Plan) -> tuple[Step, ...]:
     assert plan.rental is not None  # noqa: S101  plans of clouds rent something
     ground = ground_steps(plan)
     if plan.rental.engine == "tpu_vm":
-        return (*ground, *_tpu_vms().steps(plan))
+        return (*ground, *tpu_requests.steps(plan))
     return (*ground, _cluster_step(plan), _pool_step(plan, plan.rental))
 
 
@@ -162,10 +160,6 @@ def _pool_step(plan: Plan, rental: Rental) -> Step:
 def _is_tpu_vm(wanted: Wanted) -> bool:
     name = wanted.node_type
     return name.startswith(_TPU_VMS) or (name.startswith(_EITHER) and not wanted.has_own_image)
-
-
-def _tpu_vms() -> Any:
-    return importlib.import_module("cloudgan.providers.gcp.tpu_requests")
 
 
 __all__ = ["GPU", "place", "rental", "setup_steps", "steps", "store", "workers"]

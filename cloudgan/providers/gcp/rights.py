@@ -40,7 +40,7 @@ def rights_findings(api: GoogleApi, project: str) -> Iterator[Finding]:
     yield _apis(api, project)
     yield _rights(api, project)
     for name in (NODES_ACCOUNT, TRAINER_ACCOUNT):
-        yield _account(api, project, name)
+        yield account_finding(api, project, name)
 
 
 def _apis(api: GoogleApi, project: str) -> Finding:
@@ -70,7 +70,8 @@ def _rights(api: GoogleApi, project: str) -> Finding:
     return Finding("rights", "ok", f"all {len(wanted)} are there")
 
 
-def _account(api: GoogleApi, project: str, name: str) -> Finding:
+def account_finding(api: GoogleApi, project: str, name: str) -> Finding:
+    """Returns whether a service account is there and, if machines have it, may be given to them."""
     subject, email = f"service account {name}", account_email(name, project)
     url = f"{IAM}/projects/{project}/serviceAccounts/{email}"
     try:
@@ -79,7 +80,7 @@ def _account(api: GoogleApi, project: str, name: str) -> Finding:
         return Finding(subject, "unknown", str(error))
     if found is None:
         return Finding(subject, "missing", f"it is not there; {_SET_UP}")
-    if name != NODES_ACCOUNT:
+    if name == TRAINER_ACCOUNT:
         return Finding(subject, "ok", "it is there")
     granted = api.send("POST", f"{url}:testIamPermissions", {"permissions": [ACT_AS]})
     if ACT_AS in granted.get("permissions", ()):

@@ -11,6 +11,7 @@ from cloudgan.providers.gcp.addresses import (
     PROJECTS,
     SERVICES,
     STORAGE,
+    TPU_ACCOUNT,
     TRAINER_ACCOUNT,
     account_email,
     bucket_name,
@@ -26,9 +27,13 @@ APIS = (
     "container.googleapis.com",
     "iam.googleapis.com",
     "storage.googleapis.com",
+    "tpu.googleapis.com",
 )
 NODE_ROLES = ("roles/container.defaultNodeServiceAccount", "roles/artifactregistry.reader")
 """What machines need: to tell how they are, and to pull images of the project."""
+TPU_ROLES = ("roles/tpu.admin", "roles/artifactregistry.reader")
+"""What machines of Cloud TPU need: to delete themselves, and to pull images of the project. Google
+has no smaller role for the first, and names no permissions of queued resources for one's own."""
 STORE_ROLE = "roles/storage.objectUser"
 IDENTITY_ROLE = "roles/iam.workloadIdentityUser"
 POD_ACCOUNT = "cloudgan/cloudgan"
@@ -42,20 +47,23 @@ def setup_steps(place: Place) -> tuple[Step, ...]:
     """
     project, region = place.account or PROJECT, place.region or ""
     nodes = account_email(NODES_ACCOUNT, project)
-    trainer = account_email(TRAINER_ACCOUNT, project)
+    trainer, tpu = (account_email(name, project) for name in (TRAINER_ACCOUNT, TPU_ACCOUNT))
     pods = f"serviceAccount:{project}.svc.id.goog[{POD_ACCOUNT}]"
     bucket = f"{STORAGE}/b/{bucket_name(project, region)}"
     return (
         _apis(project),
         _account(project, NODES_ACCOUNT, "machines of cloudgan's runs"),
         _account(project, TRAINER_ACCOUNT, "what trains in cloudgan's runs"),
+        _account(project, TPU_ACCOUNT, "TPU machines of cloudgan's runs"),
         *(
-            _binding(f"{PROJECTS}/projects/{project}", one, f"serviceAccount:{nodes}")
-            for one in NODE_ROLES
+            _binding(f"{PROJECTS}/projects/{project}", role, f"serviceAccount:{who}")
+            for who, roles in ((nodes, NODE_ROLES), (tpu, TPU_ROLES))
+            for role in roles
         ),
         _binding(f"{IAM}/projects/{project}/serviceAccounts/{trainer}", IDENTITY_ROLE, pods),
         bucket_step(place),
         _binding(bucket, STORE_ROLE, f"serviceAccount:{trainer}"),
+        _binding(bucket, STORE_ROLE, f"serviceAccount:{tpu}"),
     )
 
 

@@ -256,7 +256,7 @@ def test_setup_prepares_a_project_twice_without_harm_and_goes_without_a_trace(
     assert all(made)
     assert not any(maker.ensure(step, plan) for step in setup_steps(PLACE))
     assert not google.identity.apis_off
-    assert len(google.identity.policies["project"]["bindings"]) == 2
+    assert len(google.identity.policies["project"]["bindings"]) == 4
     remove(thing for thing in cloud.things() if (thing.shared or "") in ("identity", "bucket"))
     assert not google.identity.accounts
     assert not google.storage.buckets
