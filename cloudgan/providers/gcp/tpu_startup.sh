@@ -14,6 +14,7 @@ metadata="http://${GCE_METADATA_HOST:-metadata.google.internal}/computeMetadata/
 storage="${STORAGE_EMULATOR_HOST:-https://storage.googleapis.com}"
 tpu="${CLOUDGAN_TPU_API:-https://tpu.googleapis.com}"
 poll_seconds="${CLOUDGAN_POLL_SECONDS:-2}"
+pause_seconds="${CLOUDGAN_PAUSE_SECONDS:-15}" # before something is tried again
 ending_seconds="${CLOUDGAN_ENDING_SECONDS:-60}" # beside the grace, for the last files
 
 say() { echo "cloudgan: $(date -u +%Y-%m-%dT%H:%M:%SZ) $*"; }
@@ -75,13 +76,12 @@ pass_on() {
 
 # leave: deletes the TPU that this machine is part of; asks until it is gone, and this with it.
 leave() {
-  local code pause=$poll_seconds
+  local code
   while :; do
     code=$(google -o "$folder/answer" -w '%{http_code}' -X DELETE "$tpu/v2/$queued_resource?force=true")
     say "asked for the deletion of this TPU: HTTP $code"
     [[ $code != 404 ]] || return 0
-    sleep "$pause"
-    [[ ${pause%.*} -ge 60 ]] || pause=$((${pause%.*} * 2 + 1))
+    sleep "$pause_seconds"
   done
 }
 
@@ -129,15 +129,14 @@ contain() {
 
 # keep NAME COMMAND: again as long as its exit code says that this may help.
 keep() {
-  local code pause=$poll_seconds
+  local code
   while :; do
     [[ ! -e $folder/told ]] || return 75
     contain "$@"
     code=$?
     say "$1 ended with $code"
     [[ " $again " == *" $code "* ]] || return "$code"
-    sleep "$pause"
-    [[ ${pause%.*} -ge 60 ]] || pause=$((${pause%.*} * 2 + 1))
+    sleep "$pause_seconds"
   done
 }
 
@@ -186,7 +185,7 @@ deadline_seconds=$(instance attributes/cloudgan-deadline-seconds)
 deadline &
 dead_man=$!
 if [[ $(instance attributes/agent-worker-number) != 0 && $hosts != 1 ]]; then
-  wait # host 0 trains; here only the dead-man switch waits
+  wait "$dead_man" # host 0 trains; here only the dead-man switch waits
   exit 0
 fi
 [[ -z $is_first ]] || forget stop # it was meant for the machines before
