@@ -66,7 +66,7 @@ def test_a_run_on_rented_nodes_trains_is_priced_and_leaves_nothing(
     run_cloudgan("convert", here / "showers.h5", here / "shards")
     flags = (f"--data={here / 'shards'}", "--preset=mini", "--nodes=2", "--epochs=2", "--name=gan")
     flags += ("--provider=gcp", "--region=us-central1", "--accelerator=l4:1", "--cpus=1")
-    flags += ("--yes", "--json")
+    flags += ("--yes", "--stale_ok", "--json")
     assert "cloudgan setup --provider=gcp" in cloudgan_here("deploy", *flags, exits=2).stderr
     assert google.left() == []
     cloudgan_here("setup", "--provider=gcp", "--region=us-central1", "--yes")
