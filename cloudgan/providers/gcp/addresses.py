@@ -14,6 +14,7 @@ NODES_ACCOUNT, TRAINER_ACCOUNT = "cloudgan-nodes", "cloudgan-trainer"
 """Service accounts: of the machines, and of what trains on them."""
 TPU_ACCOUNT = "cloudgan-tpu"
 """Of the machines of Cloud TPU, which train and delete themselves."""
+ACCOUNTS = (NODES_ACCOUNT, TRAINER_ACCOUNT, TPU_ACCOUNT)
 
 
 def account_email(name: str, project: str) -> str:

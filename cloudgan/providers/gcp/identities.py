@@ -14,10 +14,9 @@ from cloudgan.core.errors import LaunchError
 from cloudgan.core.labels import SHARED
 from cloudgan.core.thing import Thing
 from cloudgan.providers.gcp.addresses import (
+    ACCOUNTS,
     IAM,
-    NODES_ACCOUNT,
     PROJECTS,
-    TRAINER_ACCOUNT,
     account_email,
 )
 from cloudgan.providers.gcp.refusal import AbsentError, TakenError
@@ -91,7 +90,7 @@ class Identities:
         if run is not None:
             return ()
         url = f"{IAM}/projects/{self._project}/serviceAccounts"
-        ours = {account_email(name, self._project) for name in (NODES_ACCOUNT, TRAINER_ACCOUNT)}
+        ours = {account_email(name, self._project) for name in ACCOUNTS}
         pages = self._api.pages(url, pageSize="100")
         found = [one["email"] for page in pages for one in page.get("accounts", ())]
         return tuple(_shared(KIND, email) for email in found if email in ours)

@@ -55,7 +55,7 @@ def _apis(api: GoogleApi, project: str) -> Finding:
 
 
 def _rights(api: GoogleApi, project: str) -> Finding:
-    wanted, granted = [one for one in permissions() if one != ACT_AS], set()
+    wanted, granted = permissions(), set()
     for first in range(0, len(wanted), _AT_ONCE):
         body = {"permissions": wanted[first : first + _AT_ONCE]}
         url = f"{PROJECTS}/projects/{project}:testIamPermissions"

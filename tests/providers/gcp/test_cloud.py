@@ -201,6 +201,7 @@ def test_what_is_not_ours_is_neither_listed_nor_used(google, make, cloud):
     assert names == {
         "cloudgan-lab-us-central1",
         "cloudgan-nodes@lab.iam.gserviceaccount.com",
+        "cloudgan-tpu@lab.iam.gserviceaccount.com",
         "cloudgan-trainer@lab.iam.gserviceaccount.com",
     }
     with pytest.raises(ConfigError, match="no run's of cloudgan"):
