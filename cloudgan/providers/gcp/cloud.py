@@ -105,8 +105,8 @@ class GcpCloud:
         if plan.place.details.get(LOCATION) != CLUSTER_LOCATION:
             near = [one for one in near if one["location"] == zone]
         found[CLUSTER_LOCATION] = near[0]["location"] if near else zone
-        if near and plan.rental.market == "spot":
-            _check_version(near[0])
+        if near:
+            _check_cluster(near[0], is_spot=plan.rental.market == "spot")
         return found
 
     def check(self, plan: Plan | None, region: str | None = None) -> tuple[Finding, ...]:
@@ -173,11 +173,17 @@ class GcpCloud:
         return next(part for part in self._parts if thing.kind in part.kinds)
 
 
-def _check_version(cluster: dict[str, Any]) -> None:
+def _check_cluster(cluster: dict[str, Any], *, is_spot: bool) -> None:
+    """Refuses a cluster in which workers could not do their work, before anything is made there."""
+    if not (cluster.get("workloadIdentityConfig") or {}).get("workloadPool"):
+        raise PlanError(
+            f"cluster {cluster['name']} has no workload identity, by which pods reach their bucket;"
+            " give it one (gcloud container clusters update --workload-pool), or another --cluster"
+        )
     version = str(cluster.get("currentMasterVersion", ""))
     parts = version.split(".")
     known = tuple(int(part) for part in parts[:2] if part.isdigit())
-    if known and known < _GRACE_SINCE:
+    if is_spot and known and known < _GRACE_SINCE:
         raise PlanError(
             f"cluster {cluster['name']} has Kubernetes {version}, whose spot nodes end after 15 s,"
             " too soon to save; upgrade it to 1.35, or give --spot=never or another --cluster"

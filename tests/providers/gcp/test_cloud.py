@@ -245,6 +245,16 @@ def test_spot_needs_a_cluster_whose_nodes_give_time_to_save(google, cloud, make)
     assert cloud.known(gcp_plan())["<zone>"] == "us-central1-a"
 
 
+def test_a_cluster_without_workload_identity_is_refused_before_anything_is_made(
+    google, cloud, make
+):
+    make(gcp_plan(name="first"))
+    for kept in google.engine.clusters.values():
+        del kept.body["workloadIdentityConfig"]
+    with pytest.raises(PlanError, match="no workload identity"):
+        cloud.known(gcp_plan())
+
+
 def test_setup_prepares_a_project_twice_without_harm_and_goes_without_a_trace(
     google, remove, cloud
 ):
