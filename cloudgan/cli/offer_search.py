@@ -9,6 +9,7 @@ from cloudgan.cli.launch_fit import CHEAPEST
 from cloudgan.core.errors import ConfigError, PlanError, UnknownNameError
 from cloudgan.core.plan import CLOUDS
 from cloudgan.cost.catalog import is_of
+from cloudgan.providers.gcp.tpu_slices import never
 
 if TYPE_CHECKING:
     from cloudgan.cli.launch_flags import LaunchFlags
@@ -127,6 +128,8 @@ def _of_accelerator(flags: LaunchFlags, rent: RentFlags, catalog: Catalog) -> li
     if flags.accelerator is None:
         return [row for row in _current(catalog) if row.accelerator_count > 0]
     name, count = flags.accelerator
+    if why := never(name):
+        raise PlanError(why)
     of_type = [row for row in _current(catalog) if row.node_type.casefold() == name.casefold()]
     if of_type:
         if flags.has_count and of_type[0].accelerator_count != count:

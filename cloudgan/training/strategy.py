@@ -61,6 +61,8 @@ def make_strategy(config: RunConfig, name: str) -> tf.distribute.Strategy:
     Raises:
         ConfigError: It needs what is not here.
     """
+    if name == "tpu":
+        return _tpu(settings.tpu_address() or "local")
     kind = "GPU" if tf.config.list_physical_devices("GPU") else "CPU"
     count = config.training.replicas or (
         len(tf.config.list_logical_devices("GPU")) if kind == "GPU" else 1
@@ -70,11 +72,9 @@ def make_strategy(config: RunConfig, name: str) -> tf.distribute.Strategy:
         return tf.distribute.OneDeviceStrategy(f"{kind}:0")
     if name == "mirrored":
         return tf.distribute.MirroredStrategy(devices)
-    if name == "multiworker":
-        implementation = tf.distribute.experimental.CommunicationImplementation.AUTO
-        options = tf.distribute.experimental.CommunicationOptions(implementation=implementation)
-        return tf.distribute.MultiWorkerMirroredStrategy(communication_options=options)
-    return _tpu(settings.tpu_address() or "local")
+    implementation = tf.distribute.experimental.CommunicationImplementation.AUTO
+    options = tf.distribute.experimental.CommunicationOptions(implementation=implementation)
+    return tf.distribute.MultiWorkerMirroredStrategy(communication_options=options)
 
 
 def _tpu(address: str) -> tf.distribute.Strategy:

@@ -67,8 +67,8 @@ def never(name: str) -> str | None:
     if not _SEVENTH.fullmatch(name):
         return None
     return (
-        f"TensorFlow cannot train on {name}: its last release for TPUs is 2.20, of before the TPU7x,"
-        " and Cloud TPU's API has none; --accelerator=tpu-v6e:8 is the newest that it can use"
+        f"TensorFlow cannot train on {name}: its last release for TPUs, 2.20, is older than the"
+        " TPU7x, which Cloud TPU's API does not have either; take --accelerator=tpu-v6e:8 instead"
     )
 
 

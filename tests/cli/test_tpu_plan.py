@@ -1,0 +1,63 @@
+"""Plans of the paper's TPU experiments, and of those that can be had today; no login, no network."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+GCP = ("plan", "--provider=gcp", "--name=gan", "--epochs=5")
+
+
+def planned(cloudgan_here, accelerator, *flags):
+    return json.loads(cloudgan_here(*GCP, f"--accelerator={accelerator}", *flags, "--json").stdout)
+
+
+PAPER = {
+    "tpu-v2:4": ("v2-8", 1058.9, "v5litepod-4"),
+    "tpu-v2:16": ("v2-32", 261.3, "v5litepod-8"),
+    "tpu-v3:4": ("v3-8", 416.3, "v5litepod-4"),
+    "tpu-v3:16": ("v3-32", 103.2, "v6e-8"),
+}
+"""Slice, seconds of an epoch as the paper's runs measured them, and the nearest that is sold."""
+
+
+@pytest.mark.parametrize("accelerator", PAPER)
+def test_the_papers_slices_are_planned_with_its_times_and_what_is_sold_instead(
+    cloudgan_here, user_folder, accelerator
+):
+    slice_, epoch_seconds, instead = PAPER[accelerator]
+    plan = planned(cloudgan_here, accelerator)
+    assert plan["rental"]["node_type"] == slice_
+    assert plan["rental"]["engine"] == "tpu_vm"
+    assert plan["workers"]["nodes"] == 1
+    (told,) = (one for one in plan["warnings"] if "The nearest that is sold" in one)
+    assert f"names {slice_} no more" in told
+    assert told.endswith(instead)
+    assert plan["forecast"]["epoch_seconds"] == pytest.approx(epoch_seconds, rel=0.01)
+    hosts = 4 if slice_.endswith("-32") else 1
+    assert plan["rental"]["hosts"] == hosts
+    assert any("nobody has tried" in one for one in plan["warnings"]) == (hosts > 1)
+    node = plan["steps"][-1]["body"]["tpu"]["nodeSpec"][0]["node"]
+    assert node["acceleratorType"] == slice_
+    assert "<project>" in plan["steps"][-1]["path"]
+
+
+def test_a_slice_of_today_has_nothing_to_be_warned_of(cloudgan_here, user_folder):
+    plan = planned(cloudgan_here, "tpu-v5e:8", "--spot=never")
+    assert plan["rental"]["node_type"] == "v5litepod-8"
+    assert plan["rental"]["market"] == "on_demand"
+    assert not any("sold" in one or "tried" in one for one in plan["warnings"])
+
+
+@pytest.mark.parametrize("accelerator", ["tpu7x:8", "tpu-v7:4", "tpu7x"])
+def test_the_seventh_generation_is_refused_in_one_sentence(cloudgan_here, user_folder, accelerator):
+    said = cloudgan_here(*GCP, f"--accelerator={accelerator}", exits=5).stderr
+    assert said.count("\n") == 1
+    assert "TensorFlow cannot train on tpu" in said
+    assert "--accelerator=tpu-v6e:8" in said
+
+
+def test_several_slices_are_refused(cloudgan_here, user_folder):
+    said = cloudgan_here(*GCP, "--accelerator=tpu-v3:4", "--nodes=2", exits=5).stderr
+    assert "a TPU slice trains alone" in said
