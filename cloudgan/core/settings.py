@@ -39,13 +39,13 @@ def tf_config() -> str | None:
     return variable("TF_CONFIG")
 
 
-def tpu_address() -> str | None:
-    """Returns where this machine's TPU answers; None: nobody says that there is one.
+def has_tpu() -> bool:
+    """Whether somebody says that this machine has a TPU.
 
-    CLOUDGAN_TPU is what a TPU VM's startup script sets: local, or the addresses of a large slice's
-    hosts. In Kubernetes Google's device plugin sets TPU_WORKER_HOSTNAMES.
+    CLOUDGAN_TPU=local is what a TPU VM's startup script sets; in Kubernetes Google's device plugin
+    sets TPU_WORKER_HOSTNAMES.
     """
-    return variable("CLOUDGAN_TPU") or ("local" if variable("TPU_WORKER_HOSTNAMES") else None)
+    return is_on("CLOUDGAN_TPU") or variable("TPU_WORKER_HOSTNAMES") is not None
 
 
 def data_folder() -> Path:

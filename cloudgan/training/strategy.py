@@ -29,7 +29,7 @@ def choose(training: TrainingConfig, cluster: Cluster | None) -> str:
         return training.strategy
     if cluster and len(cluster.workers) > 1:
         return "multiworker"
-    if settings.tpu_address():
+    if settings.has_tpu():
         return "tpu"
     devices = len(tf.config.list_physical_devices("GPU")) or 1
     return "mirrored" if (training.replicas or devices) > 1 else "one"
@@ -62,7 +62,7 @@ def make_strategy(config: RunConfig, name: str) -> tf.distribute.Strategy:
         ConfigError: It needs what is not here.
     """
     if name == "tpu":
-        return _tpu(settings.tpu_address() or "local")
+        return _tpu()
     kind = "GPU" if tf.config.list_physical_devices("GPU") else "CPU"
     count = config.training.replicas or (
         len(tf.config.list_logical_devices("GPU")) if kind == "GPU" else 1
@@ -77,19 +77,14 @@ def make_strategy(config: RunConfig, name: str) -> tf.distribute.Strategy:
     return tf.distribute.MultiWorkerMirroredStrategy(communication_options=options)
 
 
-def _tpu(address: str) -> tf.distribute.Strategy:
-    """Takes the TPU of this machine, or that of all hosts at ``grpc://HOST:8470,...``.
-
-    For several hosts their servers drive the TPU, and this process drives the servers
-    (https://www.tensorflow.org/guide/tpu, read 2026-11-21); nobody tried that with cloudgan.
-    """
+def _tpu() -> tf.distribute.Strategy:
     try:
-        resolver = tf.distribute.cluster_resolver.TPUClusterResolver(tpu=address)
+        resolver = tf.distribute.cluster_resolver.TPUClusterResolver(tpu="local")
         tf.config.experimental_connect_to_cluster(resolver)
         tf.tpu.experimental.initialize_tpu_system(resolver)
     except (ValueError, tf.errors.OpError, RuntimeError) as error:
         raise ConfigError(
-            f"no TPU answers at {address} ({str(error).splitlines()[0]}); run this on a TPU VM"
+            f"no TPU answers on this machine ({str(error).splitlines()[0]}); run this on a TPU VM"
             " with pip install 'cloudgan[tpu]', or use --strategy=auto"
         ) from error
     return tf.distribute.TPUStrategy(resolver)

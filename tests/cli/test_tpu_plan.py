@@ -37,7 +37,7 @@ def test_the_papers_slices_are_planned_with_its_times_and_what_is_sold_instead(
     assert plan["forecast"]["epoch_seconds"] == pytest.approx(epoch_seconds, rel=0.01)
     hosts = 4 if slice_.endswith("-32") else 1
     assert plan["rental"]["hosts"] == hosts
-    assert any("nobody has tried" in one for one in plan["warnings"]) == (hosts > 1)
+    assert any("`deploy` refuses it" in one for one in plan["warnings"]) == (hosts > 1)
     node = plan["steps"][-1]["body"]["tpu"]["nodeSpec"][0]["node"]
     assert node["acceleratorType"] == slice_
     assert "<project>" in plan["steps"][-1]["path"]

@@ -70,5 +70,5 @@ def test_a_machine_that_says_it_has_a_tpu_trains_on_it(monkeypatch, variable, va
 
 def test_a_tpu_that_does_not_answer_is_named(monkeypatch):
     monkeypatch.setenv("CLOUDGAN_TPU", "local")
-    with pytest.raises(ConfigError, match="no TPU answers at local"):
+    with pytest.raises(ConfigError, match="no TPU answers on this machine"):
         make_strategy(CONFIG, "tpu")

@@ -155,11 +155,11 @@ def _values(plan: Plan) -> Iterator[str]:
         "prefix": "/".join((*store.path, "runs", plan.run, "")),
         "again": " ".join(map(str, made.tried_again())),
         "grace_seconds": str(plan.workers.grace_seconds),
-        "hosts": str(_rented(plan).hosts),
     }
     yield from (f"{name}={shlex.quote(value)}" for name, value in values.items())
     alone = {"JOB_COMPLETION_INDEX": "0", "CLOUDGAN_PEERS": "localhost:2222"}
-    environment = made.environment({}) | alone | {"HOME": "/cloudgan/work"}
+    here = {"CLOUDGAN_TPU": "local", "HOME": "/cloudgan/work"}
+    environment = made.environment({}) | alone | here
     flags = [flag for name, value in environment.items() for flag in ("-e", f"{name}={value}")]
     yield f"environment=({shlex.join(flags)})"
     yield f"worker=({shlex.join(trainer(manifest)['command'])})"

@@ -34,7 +34,7 @@ class Slice(NamedTuple):
 
 _BASE = "tpu-ubuntu2204-base"
 # The servers of a slice with several hosts come with the image: those of TensorFlow 2.18 are the
-# newest that any page names, and this name is by analogy with those seen of v5e; check asks.
+# newest that any page names, and this name is by analogy with those seen of v5e.
 _SERVERS = "tpu-vm-tf-2.18.0-pod-pjrt-v5p-and-below"
 
 SLICES: Final[dict[str, Slice]] = {
@@ -98,9 +98,9 @@ def notes(wanted: Slice) -> tuple[str, ...]:
         )
     if wanted.hosts > 1:
         found.append(
-            f"{wanted.name} is {wanted.hosts} machines that one process drives over the network;"
-            " nobody has tried cloudgan on such a slice, nor TensorFlow 2.20 with the servers of its"
-            " system image, which are of 2.18"
+            f"{wanted.name} is {wanted.hosts} machines, and cloudgan's readers feed the one that"
+            f" they run on: it is planned and priced, and `deploy` refuses it. Take"
+            f" {wanted.instead or 'v5p-8'}"
         )
     if wanted.name.startswith("v6e"):
         found.append(

@@ -1,12 +1,11 @@
 # shellcheck shell=bash
-# What each host of a TPU does by itself, at each boot; the lines above set the values. Host 0 trains
-# in a container with the wheels of the run's store, ships its log, and gives the TPU back: at its
-# end, at its deadline, or when somebody left a stop file in the store. No laptop is needed for that.
+# What the machine of a TPU does by itself, at each boot; the lines above set the values. It trains in
+# a container with the wheels of the run's store, ships its log, and gives the TPU back: at its end,
+# at its deadline, or when somebody left a stop file in the store. No laptop is needed for that.
 # Google runs it as root (https://docs.cloud.google.com/tpu/docs, startup-script; read 2026-11-21).
 
 : "${run:?}" "${queued_resource:?}" "${image:?}" "${bucket:?}" "${prefix?}" "${again:?}"
-: "${grace_seconds:?}" "${hosts:?}"
-: "${environment[*]:?}" "${worker[*]:?}" "${fetch[*]-}"
+: "${grace_seconds:?}" "${environment[*]:?}" "${worker[*]:?}" "${fetch[*]-}"
 
 name=${queued_resource##*/}
 folder="${CLOUDGAN_FOLDER:-/var/lib/cloudgan}" # the variables in capitals are for tests
@@ -85,7 +84,7 @@ leave() {
   done
 }
 
-# The dead-man switch. Each host has its own, so that it works where one is lost.
+# The dead-man switch: it also ends a worker that does not obey.
 deadline() {
   local left=$((began + deadline_seconds - grace_seconds - $(date +%s)))
   trap 'kill $(jobs -p); exit' TERM
@@ -140,13 +139,6 @@ keep() {
   done
 }
 
-# The addresses of all hosts, which TensorFlow's servers of a large slice listen at.
-address() {
-  [[ $hosts != 1 ]] || { echo local && return; }
-  instance attributes/worker-network-endpoints | tr , '\n' | awk -F: '{print "grpc://" $NF ":8470"}' |
-    paste -sd,
-}
-
 prepare() {
   mkdir -p "$folder/config" "$folder/work" "$folder/site"
   local file
@@ -165,8 +157,6 @@ prepare() {
 train() {
   note installing null
   prepare
-  environment+=(-e "CLOUDGAN_TPU=$(address)")
-  [[ $hosts == 1 ]] || environment+=(-e TPU_LOAD_LIBRARY=0) # the hosts' own servers have the TPU
   if [[ -s $folder/config/wheels.txt ]]; then
     keep "cloudgan-wheels-$run" "${fetch[@]}" || return
   fi
@@ -184,10 +174,6 @@ say "run $run on $queued_resource"
 deadline_seconds=$(instance attributes/cloudgan-deadline-seconds)
 deadline &
 dead_man=$!
-if [[ $(instance attributes/agent-worker-number) != 0 && $hosts != 1 ]]; then
-  wait "$dead_man" # host 0 trains; here only the dead-man switch waits
-  exit 0
-fi
 [[ -z $is_first ]] || forget stop # it was meant for the machines before
 watch &
 watcher=$!

@@ -13,7 +13,7 @@ from cloudgan.providers.gcp.refusal import AbsentError, SwitchedOffError, TakenE
 from cloudgan.providers.gcp.rights import account_finding
 from cloudgan.providers.gcp.tpu_provider import TpuProvider
 from cloudgan.providers.gcp.tpu_requests import KIND
-from cloudgan.providers.gcp.tpu_slices import SLICES
+from cloudgan.providers.gcp.tpu_slices import SLICES, notes
 from cloudgan.providers.gcp.tpu_things import NODE_KIND, node_thing, queued_thing, spec_of
 from cloudgan.stores import open_store
 
@@ -57,9 +57,11 @@ class TpuVms:
         """Returns a zone that has the plan's slice, by placeholder.
 
         Raises:
-            PlanError: No zone of the region has.
+            PlanError: No zone of the region has, or it has several hosts.
         """
         assert plan.rental is not None  # noqa: S101  asked for TPUs only
+        if plan.rental.hosts > 1:
+            raise PlanError(notes(SLICES[plan.rental.node_type])[-1])
         zone = plan.place.zone
         if zone in (None, ZONE):
             zone = self._zone(plan.place.region or "", plan.rental.node_type)

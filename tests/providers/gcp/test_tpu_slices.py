@@ -26,10 +26,11 @@ def test_what_is_sold_no_more_names_something_that_is():
         assert any(instead in told and name in told for told in notes(SLICES[name]))
 
 
-def test_the_papers_large_slices_are_four_machines_that_nobody_tried():
-    for name in ("v2-32", "v3-32"):
+def test_large_slices_are_four_machines_and_name_one_that_is_one():
+    for name in ("v2-32", "v3-32", "v4-32"):
         assert SLICES[name].hosts == 4
-        assert any("nobody has tried" in told for told in notes(SLICES[name]))
+        assert "`deploy` refuses it" in notes(SLICES[name])[-1]
+        assert SLICES[notes(SLICES[name])[-1].rpartition(" ")[2]].hosts == 1
     assert notes(SLICES["v5litepod-8"]) == ()
 
 

@@ -29,7 +29,7 @@ from stores.servers import gcs_server
 # As the image's: one that trains as it is ordered to, and else the real one.
 PYTHON = """#!/bin/bash
 [[ $1 == -m ]] || exec {python} "$@"
-echo "worker $CLOUDGAN_RUN $CLOUDGAN_WORLD tpu=$CLOUDGAN_TPU load=$TPU_LOAD_LIBRARY" >>{home}/began
+echo "worker $CLOUDGAN_RUN $CLOUDGAN_WORLD tpu=$CLOUDGAN_TPU" >>{home}/began
 PYTHONPATH=$PYTHONPATH {python} -c 'import tiny; print(tiny.SAID)' 2>/dev/null >>{home}/began
 trap '{on_term}' TERM
 while [[ ! -s {home}/order ]]; do sleep 0.02; done
@@ -128,7 +128,6 @@ def lab_of(objects, tmp_path):
             }
             google._made[full + made.rental.pool] = 0
             machine = Machine(tmp_path, objects, f"{google.server.url}/tpu.googleapis.com")
-            machine.known["attributes/agent-worker-number"] = "0"
             values = {"python": sys.executable, "home": tmp_path, "on_term": on_term}
             machine.program("python", PYTHON.format(**values))
             stack.enter_context(machine.on())
@@ -168,7 +167,7 @@ def test_a_machine_installs_trains_ships_its_log_and_gives_the_tpu_back(lab_of, 
     lab.google.server.refuse("queuedResources.delete", Refusal(400, "It is busy"), times=2)
     lab.boot()
     lab.until(lambda: len(lab.began()) == 2)
-    assert lab.began() == ["worker gan 1 tpu=local load=", "the wheel is here"]
+    assert lab.began() == ["worker gan 1 tpu=local", "the wheel is here"]
     assert lab.bucket.note(lab.plan)["phase"] == "training"
     lab.order(0)
     note = lab.ended()
@@ -241,27 +240,6 @@ def test_the_deadline_deletes_a_machine_whose_worker_does_not_obey(lab_of, monke
     lab.boot()
     lab.until(lambda: not lab.google.resources)
     assert lab.process.poll() is None, "the worker still runs, on a machine that is gone"
-
-
-def test_other_hosts_of_a_slice_train_nothing_and_have_a_dead_man_switch(lab_of):
-    lab = lab_of(deadline_seconds=-60, node_type="v3-32")
-    lab.end_at_once()
-    lab.machine.known["attributes/agent-worker-number"] = "3"
-    lab.boot()
-    assert lab.process.wait(30) == 0
-    assert not lab.google.resources
-    assert lab.machine.containers() == []
-
-
-def test_host_0_of_a_slice_drives_the_servers_of_all(lab_of):
-    lab = lab_of(node_type="v3-32")
-    lab.machine.known["attributes/worker-network-endpoints"] = (
-        "unknown:unknown:10.0.0.2,unknown:unknown:10.0.0.3"
-    )
-    lab.order(0)
-    lab.boot()
-    lab.ended()
-    assert lab.began() == ["worker gan 1 tpu=grpc://10.0.0.2:8470,grpc://10.0.0.3:8470 load=0"]
 
 
 def test_a_machine_that_goes_down_for_maintenance_goes_on_after_its_next_boot(lab_of):

@@ -132,8 +132,16 @@ def test_a_zone_is_chosen_that_has_such_a_slice(cloud):
     place = planned().place.model_copy(update={"zone": "us-central1-c"})
     named = planned().model_copy(update={"place": place})
     assert cloud.known(named)["<zone>"] == "us-central1-c"
-    with pytest.raises(PlanError, match=r"no TPU v3-32 .* v6e-8 is the nearest that is sold"):
+    place = planned().place.model_copy(update={"region": "us-east1"})
+    elsewhere = planned().model_copy(update={"place": place})
+    with pytest.raises(PlanError, match=r"no TPU v3-8 .* v5litepod-4 is the nearest that is sold"):
+        cloud.known(elsewhere)
+
+
+def test_a_slice_of_several_hosts_is_refused_before_anything_is_made(google, cloud):
+    with pytest.raises(PlanError, match=r"v3-32 is 4 machines, .* Take v6e-8"):
         cloud.known(planned("v3-32"))
+    assert google.server.seen == []
 
 
 def test_check_asks_for_slice_and_system_image_and_names_the_quota(cloud):
@@ -144,5 +152,5 @@ def test_check_asks_for_slice_and_system_image_and_names_the_quota(cloud):
     assert quota.verdict == "unknown"
     assert quota.says.startswith("8 are needed")
     assert "preemptible TPU v3 per project per zone" in quota.says
-    *_, slice_, image, _ = cloud.check(resolved(planned("v4-32")))
+    *_, slice_, image, _ = cloud.check(resolved(planned("v5p-8")))
     assert (slice_.verdict, image.verdict) == ("missing", "missing")
