@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import contextlib
+import datetime as dt
+import io
 import re
 import threading
-import urllib.request
+from email.utils import format_datetime
 from typing import TYPE_CHECKING, Any
 
 from botocore.loaders import Loader
+from moto.moto_api._internal import moto_api_backend
 from moto.moto_server.werkzeug_app import (
     DomainDispatcherApplication,
     MotoRequestHandler,
@@ -41,6 +44,11 @@ class _Quiet(MotoRequestHandler):
     def log(self, type: str, message: str, *args: Any) -> None:  # noqa: A002
         """The list of calls is the log."""
 
+    def date_time_string(self, timestamp: float | None = None) -> str:
+        """What AWS' clock shows."""
+        now = dt.datetime.now(dt.UTC) + dt.timedelta(minutes=self.server.amazon.clock_minutes)  # type: ignore[attr-defined]
+        return format_datetime(now, usegmt=True)
+
 
 class Amazon:
     """An account on a port of loopback."""
@@ -64,6 +72,7 @@ class Amazon:
         }
         self._simulator = Simulator(self.state)
         self._server = make_server("127.0.0.1", 0, self._app, True, request_handler=_Quiet)
+        self._server.amazon = self  # type: ignore[attr-defined]
         self._thread = threading.Thread(
             target=self._server.serve_forever, args=(0.02,), daemon=True
         )
@@ -77,8 +86,7 @@ class Amazon:
         self.state.planes.clear()
         self.policies.clear()
         self.faults.calls.clear()
-        reset = urllib.request.Request(f"{self.url}/moto-api/reset", method="POST")
-        urllib.request.urlopen(reset, timeout=30).close()
+        moto_api_backend.reset()
 
     def stop(self) -> None:
         self._server.shutdown()
@@ -110,16 +118,16 @@ class Amazon:
         with self.state.lock:
             self._scaling.pass_time(seconds)
 
-    def tie(self, cluster: Cluster, gpus: int = 1) -> None:
+    def tie(self, cluster: Cluster, gpus: int = 1, name: str = "cloudgan") -> None:
         """Lets a test cluster be that of all EKS clusters: nodes come and go with machines."""
 
-        def joins(name: str, group: Group) -> None:
+        def joins(machine: str, group: Group) -> None:
             labels = group.labels | {"node.kubernetes.io/instance-type": group.node_type}
-            cluster.add_node(name, hidden_gpus=gpus, labels=labels)
+            cluster.add_node(machine, hidden_gpus=gpus, labels=labels)
 
         self._eks.endpoint, self._eks.ca_pem = cluster.url, cluster.ca.read_bytes()
         self._scaling.joins, self._scaling.leaves = joins, cluster.remove_node
-        cluster.trust(lambda token: user_of(token, LOGIN))
+        cluster.trust(lambda token: user_of(token, LOGIN, name))
 
     def on_machines(
         self, joins: Callable[[str, Group], None], leaves: Callable[[str], None]
@@ -141,11 +149,11 @@ class Amazon:
         except Exception as error:  # told when the server ends
             self.troubles.append(error)
             raise
-        if self.clock_minutes:
-            made.headers["Date"] = _shifted(self.clock_minutes)
         return made(environ, start_response)
 
     def _answer(self, call: Call, request: Request) -> Response:
+        if call.region in self.state.closed and call.service == "eks":
+            raise Refusal("AccessDeniedException", "closed by the organisation", 403)
         fault = self.faults.meet(call)
         if fault and not fault.acts:
             strike(fault)
@@ -183,31 +191,27 @@ class Amazon:
         return Response(self.policies[bucket], content_type="application/json")
 
     def _to_moto(self, request: Request) -> Response:
-        import io
-
         environ = dict(request.environ)
         environ["wsgi.input"] = io.BytesIO(request.get_data(cache=True))
         return Response.from_app(self._moto, environ, buffered=True)
 
 
 class _Session:
-    """boto3's session, with an endpoint of its own for every client."""
+    """boto3's session, with an endpoint of its own for every client; each is made but once."""
 
     def __init__(self, session: Any, url: str) -> None:
         self._session, self._url = session, url
+        self._clients: dict[tuple[str, str | None], Any] = {}
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._session, name)
 
-    def client(self, *arguments: Any, **keywords: Any) -> Any:
-        return self._session.client(*arguments, **keywords, endpoint_url=self._url)
-
-
-def _shifted(minutes: int) -> str:
-    import datetime as dt
-    from email.utils import format_datetime
-
-    return format_datetime(dt.datetime.now(dt.UTC) + dt.timedelta(minutes=minutes), usegmt=True)
+    def client(self, service: str, region_name: str | None = None, **keywords: Any) -> Any:
+        which = service, region_name
+        if which not in self._clients:
+            keywords |= {"region_name": region_name, "endpoint_url": self._url}
+            self._clients[which] = self._session.client(service, **keywords)
+        return self._clients[which]
 
 
 @contextlib.contextmanager

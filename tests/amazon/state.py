@@ -83,6 +83,8 @@ class State:
     denied: set[str] = field(default_factory=set)
     sold_out: dict[str, str] = field(default_factory=dict)
     """What a scaling group is told for an instance type."""
+    closed: set[str] = field(default_factory=set)
+    """Regions of which an organisation keeps everybody."""
     pending: int = 1
     """How many looks see a thing being made, changed or deleted."""
 

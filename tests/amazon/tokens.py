@@ -16,7 +16,7 @@ PREFIX = "k8s-aws-v1."
 LASTS_SECONDS = 900
 
 
-def cluster_of(token: str, login: dict[str, str], cluster: str) -> str | None:
+def user_of(token: str, login: dict[str, str], cluster: str) -> str | None:
     """Returns whose a token is, where it is one for a cluster and its signature is right."""
     if not token.startswith(PREFIX):
         return None
@@ -36,11 +36,6 @@ def cluster_of(token: str, login: dict[str, str], cluster: str) -> str | None:
     return "aws" if again == query["X-Amz-Signature"] else None
 
 
-def user_of(token: str, login: dict[str, str], cluster: str = "cloudgan") -> str | None:
-    """Returns whose a token for one cluster is."""
-    return cluster_of(token, login, cluster)
-
-
 def _signed(
     address: Any, query: dict[str, str], login: dict[str, str], cluster: str, moment: dt.datetime
 ) -> str:
@@ -48,6 +43,7 @@ def _signed(
     known = Credentials(login["aws_access_key_id"], login["aws_secret_access_key"])
     region = query["X-Amz-Credential"].split("/")[2]
     request = AWSRequest(method="GET", url=plain, headers={"x-k8s-aws-id": cluster})
-    with mock.patch.object(auth, "get_current_datetime", lambda: moment.replace(tzinfo=None)):
+    then = moment.replace(tzinfo=None)
+    with mock.patch.object(auth, "get_current_datetime", return_value=then):
         auth.SigV4QueryAuth(known, "sts", region, int(query["X-Amz-Expires"])).add_auth(request)
     return parse_qs(urlsplit(request.url).query)["X-Amz-Signature"][0]

@@ -59,7 +59,12 @@ def decoded(method: str, path: str, query: str, headers: Headers, body: bytes) -
         for name, many in parse_qs(f"{query}&{text}", keep_blank_values=True).items()
         for one in many
     )
-    name, parameters = _operation(known, method, path, headers, values, query)
+    if "X-Amz-Target" in headers:
+        name, parameters = headers["X-Amz-Target"].rpartition(".")[2], {}
+    elif "Action" in values:
+        name, parameters = values["Action"], {}
+    else:
+        name, parameters = _operation(known, method, path, query, headers)
     operation = known.operation_model(name)
     if protocol == "rest-xml":  # S3, whose requests moto reads itself
         return Call(service, region, name, {}, headers)
@@ -118,13 +123,8 @@ def _response(written: dict[str, Any]) -> Response:
 
 
 def _operation(
-    known: Any, method: str, path: str, headers: Headers, values: MultiDict, query: str
+    known: Any, method: str, path: str, query: str, headers: Headers
 ) -> tuple[str, dict[str, str]]:
-    target = headers.get("X-Amz-Target")
-    if target:
-        return target.rpartition(".")[2], {}
-    if "Action" in values:
-        return values["Action"], {}
     best: tuple[int, str, dict[str, str]] | None = None
     for name in known.operation_names:
         http = known.operation_model(name).http
@@ -135,14 +135,33 @@ def _operation(
             lambda one: f"(?P<{one[1]}>{'.+' if one[2] else '[^/]+'})", re.escape(uri)
         )
         found = re.fullmatch(pattern + "/?", path)
-        flags = [one for one in wanted.split("&") if one]
-        if found and all(re.search(rf"(^|&){re.escape(one)}(=|&|$)", query) for one in flags):
-            rank = len(uri) + 10 * len(flags)
+        if not found:
+            continue
+        flags, lines = _required(known.operation_model(name).input_shape)
+        flags += [one for one in wanted.split("&") if one and not one.startswith("x-id")]
+        if all(re.search(rf"(^|&){re.escape(one)}(=|&|$)", query) for one in flags) and all(
+            one in headers for one in lines
+        ):
+            rank = len(uri) + 10 * len(flags) + 10 * len(lines)
             if best is None or rank > best[0]:
                 groups = {key: unquote(value) for key, value in found.groupdict().items()}
                 best = rank, name, groups
     assert best is not None, f"no operation for {method} {path}"
     return best[1], best[2]
+
+
+def _required(shape: Any) -> tuple[list[str], list[str]]:
+    """Names in the query and in the headers without which a request is another one."""
+    members = [shape.members[name] for name in shape.required_members] if shape else []
+    where = {
+        kind: [
+            one.serialization["name"]
+            for one in members
+            if one.serialization.get("location") == kind
+        ]
+        for kind in ("querystring", "header")
+    }
+    return where["querystring"], where["header"]
 
 
 def _check_words(value: Any, shape: Any, where: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from cloudgan.core.errors import ConfigError, CredentialsError, LaunchError
@@ -34,10 +35,10 @@ class Buckets:
         Raises:
             ConfigError: The bucket of this name is another account's.
         """
-        found = self.look(str(step.find))
-        if found is None or step.method == "CreateBucket" or self._is_so(step):
-            return found
-        return None
+        name = str(step.find)
+        if step.method == "CreateBucket":
+            return self.look(name)
+        return _bucket(name) if self._is_so(step) else None
 
     def create(self, step: Step) -> None:
         """Makes a bucket, or closes one."""
@@ -56,14 +57,7 @@ class Buckets:
         if found is None:
             return None
         tags = self._ask(region, "GetBucketTagging", bucket) or {}
-        return Thing(
-            kind=self.kind,
-            name=name,
-            state="ready",
-            labels=tags_of(tags.get("TagSet")),
-            region=region,
-            rank=BUCKET_RANK,
-        )
+        return replace(_bucket(name), labels=tags_of(tags.get("TagSet")))
 
     def delete(self, name: str) -> None:
         """Deletes a bucket that holds nothing any more."""
@@ -98,3 +92,8 @@ class Buckets:
     def _ask(self, region: str, operation: str, bucket: str) -> dict[str, Any] | None:
         whose = {"Bucket": bucket, "ExpectedBucketOwner": self._owner}
         return ask_if_there(self._account, "s3", region, operation, **whose)
+
+
+def _bucket(name: str) -> Thing:
+    region = name.partition("/")[0]
+    return Thing(Buckets.kind, name, "ready", region=region, rank=BUCKET_RANK)

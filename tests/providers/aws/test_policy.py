@@ -1,0 +1,111 @@
+"""deploy/aws: the rights that the calls need, all of them and none besides."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from cloudgan.providers.aws.requests import place, setup_steps
+from providers.aws.lab import planned
+
+FOLDER = Path(__file__).parents[3] / "deploy" / "aws"
+# https://docs.aws.amazon.com/AmazonS3/latest/userguide/using-with-s3-policy-actions.html and the
+# service authorization reference of each (read 2026-11-21): most rights are called like operations.
+OTHERWISE = {
+    "s3:GetPublicAccessBlock": {"s3:GetBucketPublicAccessBlock"},
+    "s3:HeadBucket": {"s3:ListBucket"},
+    "s3:HeadObject": {"s3:GetObject"},
+    "s3:ListBuckets": {"s3:ListAllMyBuckets"},
+    "s3:ListObjectsV2": {"s3:ListBucket"},
+    "s3:PutPublicAccessBlock": {"s3:PutBucketPublicAccessBlock"},
+    # Tags in the create call need the right to tag as well.
+    "s3:CreateBucket": {"s3:CreateBucket", "s3:TagResource"},
+    "iam:CreateRole": {"iam:CreateRole", "iam:TagRole"},
+    # A cluster takes a role, and the first one of an account makes AWS' own.
+    "eks:CreateCluster": {"eks:CreateCluster", "eks:TagResource", "iam:PassRole"}
+    | {"iam:CreateServiceLinkedRole"},
+}
+
+
+def actions(name):
+    text = json.loads((FOLDER / name).read_text(encoding="utf-8"))
+    return {action for one in text["Statement"] for action in one["Action"]}
+
+
+def needed(calls):
+    asked = {f"{service}:{operation}" for service, _, operation in calls}
+    return {right for one in asked for right in OTHERWISE.get(one, {one})}
+
+
+@pytest.fixture
+def used(whole_lab):
+    """Does all that a launcher does, and returns the rights that it took."""
+    aws = whole_lab.aws
+    before = len(aws.faults.calls)
+    cloud = whole_lab.cloud()
+    aws.state.quotas["L-DB2E81BA"] = 64.0
+    cloud.check(planned())
+    aws.state.sold_out["g4dn.xlarge"] = ""
+    whole_lab.deploy(planned())
+    plan = whole_lab.resolved(planned())
+    (group,) = aws.state.groups()
+    group.machines.pop()
+    cloud.find(next(one for one in plan.steps if one.method == "UpdateNodegroupConfig"))
+    parts = [
+        one for one in plan.steps if one.method in ("CreateAddon", "CreatePodIdentityAssociation")
+    ]
+    for step in parts:
+        cloud.delete(cloud.find(step))
+    network = aws.state.networks["us-east-1"]
+    network.cards = [card("eni-1", "available")]
+    network.security_groups = [{"GroupId": "sg-1", "Tags": []}]
+    provider = whole_lab.provider(cloud, plan)
+    list(provider.remove("gan"))
+    for thing in [one for one in cloud.things() if one.shared == "leftover"]:
+        cloud.delete(thing)
+    cloud._kinds["security group"].delete("us-east-1/sg-1")
+    provider._intents.store.delete("runs/gan/intent/000001.json")
+    provider._intents.store.list("runs/")
+    return needed(aws.faults.calls[before:])
+
+
+def card(name, status):
+    tag = {"Key": "cluster.k8s.amazonaws.com/name", "Value": "cloudgan"}
+    return {"NetworkInterfaceId": name, "Status": status, "TagSet": [tag]}
+
+
+def test_a_launcher_has_the_rights_it_uses_and_no_others(used):
+    assert actions("policy.json") == used
+
+
+def test_setup_has_the_rights_it_uses_and_no_others(aws, lab, monkeypatch):
+    monkeypatch.setenv("MOTO_IAM_LOAD_MANAGED_POLICIES", "true")
+    aws.reset()
+    cloud = lab.cloud()
+    for step in setup_steps(place("123456789012", "us-east-1", None, None)):
+        assert cloud.find(step) is None
+        cloud.create(step)
+        assert cloud.find(step) is not None, "as it was asked for"
+    made = cloud.things()
+    assert {one.shared for one in made} == {"bucket", "role"}
+    for thing in sorted(made, key=lambda one: one.rank):
+        cloud.delete(thing)
+    assert cloud.things() == ()
+    used = needed(aws.faults.calls)
+    assert used - actions("policy.json") == actions("setup-policy.json") - actions("policy.json")
+    assert used <= actions("policy.json") | actions("setup-policy.json")
+
+
+def test_what_may_change_or_delete_is_bound_to_names_of_ours():
+    text = json.loads((FOLDER / "policy.json").read_text(encoding="utf-8"))
+    for one in text["Statement"]:
+        free = one["Resource"] == "*" and "Condition" not in one
+        services = {action.partition(":")[0] for action in one["Action"]}
+        changing = [
+            a
+            for a in one["Action"]
+            if not a.split(":")[1].startswith(("Describe", "Get", "List", "Simulate"))
+        ]
+        assert not (free and changing and services - {"eks"}), one["Sid"]
