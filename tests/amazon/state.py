@@ -86,7 +86,7 @@ class State:
     closed: set[str] = field(default_factory=set)
     """Regions of which an organisation keeps everybody."""
     pending: int = 1
-    """How many looks see a thing being made, changed or deleted."""
+    """How many looks, after the first, see a thing being made, changed or deleted."""
 
     def __post_init__(self) -> None:
         for region in REGIONS:

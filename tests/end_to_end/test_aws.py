@@ -1,0 +1,110 @@
+"""A run on AWS from the command line to nothing left: the real trainer on two nodes of a stand-in.
+
+The account is tests/amazon, its clusters are one of tests/cluster, whose nodes come and go with the
+account's machines. Pods get their login from a secret: no stand-in plays EKS' agent.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+
+import pytest
+
+from cloudgan.core import launch, record
+
+RUN, REGION = "rented", "us-west-2"
+FLAGS = (
+    "--provider=aws",
+    "--accelerator=t4:1",
+    f"--region={REGION}",
+    "--nodes=2",
+    "--preset=mini",
+    "--epochs=2",
+    "--global_batch=32",
+    "--cpus=1",
+    "--memory_gib=2",
+    "--secrets=s3-login",
+    f"--name={RUN}",
+)
+
+
+@pytest.fixture(scope="module")
+def showers(tmp_path_factory, run_cloudgan):
+    """64 showers, which are an epoch of two steps."""
+    folder = tmp_path_factory.mktemp("showers")
+    run_cloudgan("simulate", folder / "showers.h5", "--count=64", "--seed=1")
+    return folder / "showers.h5"
+
+
+@pytest.fixture
+def account(monkeypatch):
+    """An account in which setup was done; this process is logged in to it."""
+    pytest.importorskip("boto3")
+    pytest.importorskip("moto")
+    from amazon import amazon
+    from amazon.server import LOGIN
+    from cloudgan.providers.aws.cloud import AwsCloud
+    from cloudgan.providers.aws.requests import place, setup_steps
+
+    with amazon() as made:
+        login = {name.upper(): value for name, value in LOGIN.items()}
+        login |= {"AWS_ENDPOINT_URL": made.url, "AWS_DEFAULT_REGION": REGION}
+        for name, value in login.items():
+            monkeypatch.setenv(name, value)
+        made.state.quotas["L-3819A6DF"] = 64.0
+        made.state.pending = 0
+        cloud = AwsCloud(made.session(), REGION)
+        for step in setup_steps(place("123456789012", REGION, None, None)):
+            if step.method == "CreateRole":
+                cloud.create(step)
+        yield made, cloud, login
+
+
+@pytest.fixture
+def cluster(tmp_path, account):
+    """The cluster behind the account's clusters; it has no node, and the bucket's login."""
+    from cluster import local_cluster, python_image
+
+    aws, _, login = account
+    images = {"tensorflow/tensorflow:2.21.0-gpu": python_image()}
+    with local_cluster(nodes=0, images=images, root=tmp_path) as made:
+        aws.tie(made)
+        data = {key: base64.b64encode(value.encode()).decode() for key, value in login.items()}
+        made.put("namespaces", {"metadata": {"name": "cloudgan"}})
+        secret = {"metadata": {"name": "s3-login", "namespace": "cloudgan"}, "data": data}
+        made.put("secrets", secret)
+        yield made
+
+
+def test_a_run_rents_two_nodes_trains_reports_and_leaves_nothing(
+    tmp_path, showers, account, cluster, cloudgan_here, monkeypatch
+):
+    from cloudgan.launching.wheels import cache_folder, own_wheel
+
+    aws, cloud, login = account
+    # What cloudgan depends on is in the stand-in for TensorFlow's image; nothing is fetched here.
+    monkeypatch.setattr("cloudgan.cli.deploy.all_wheels", lambda _: (own_wheel(cache_folder()),))
+    here = tmp_path / "user"
+    here.mkdir()
+    monkeypatch.chdir(here)
+    flags = (*FLAGS, f"--data={showers}", "--yes", "--json")
+    result = json.loads(cloudgan_here("deploy", *flags).stdout)
+    assert result["state"] == "finished"
+    assert aws.state.left() == [], "what bills by the hour goes when the run is over"
+    folder = here / "runs" / RUN
+    epochs = record.read(folder / "record.jsonl").epochs()
+    assert [(one.epoch, one.steps) for one in epochs] == [(0, 2), (1, 2)]
+    (attempt,) = launch.read(folder / "launch.json").attempts
+    assert (attempt.region, attempt.node_type, attempt.market) == (REGION, "g4dn.xlarge", "spot")
+    assert [one.down is not None for one in attempt.nodes] == [True, True]
+    assert attempt.billed_seconds() > 0
+    sent = [one.operation for one in attempt.requests]
+    assert "CreateNodegroup eks/us-west-2" in sent
+    cost = json.loads(cloudgan_here("cost", folder, "--json").stdout)
+    assert cost["run"] == RUN
+    cloudgan_here("down", RUN)
+    cloudgan_here("down", RUN)
+    assert {one.shared for one in cloud.things()} == {"bucket", "role"}
+    for path in (one for one in here.rglob("*") if one.is_file() and one.suffix != ".npz"):
+        assert login["AWS_SECRET_ACCESS_KEY"].encode() not in path.read_bytes(), path
