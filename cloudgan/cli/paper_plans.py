@@ -22,6 +22,7 @@ _HEADS = (
     ("today", "l"),
     ("hours", "r"),
     ("USD, at least", "r"),
+    ("speed", "l"),
 )
 
 
@@ -52,6 +53,7 @@ def paper_table(jobs: tuple[PaperJob, ...]) -> Table:
             f"{job.nodes} x {job.offer}" if job.offer else None,
             job.seconds / 3600 if job.seconds is not None else None,
             job.known_usd,
+            job.grade,
         )
         for job in jobs
     )
@@ -59,6 +61,7 @@ def paper_table(jobs: tuple[PaperJob, ...]) -> Table:
         tuple(name for name, _ in _HEADS),
         rows,
         f"{EPOCHS} epochs of the paper's network. Then: nodes alone, preemptible, prices of 2020/21."
-        " Today: the whole job as far as it is known, with lost nodes, at the best place.",
+        " Today: the same or the nearest that everybody can rent; the whole job as far as it is known,"
+        " with lost nodes, at the slow edge of its speed, at the best place.",
         "".join(side for _, side in _HEADS),
     )

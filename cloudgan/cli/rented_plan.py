@@ -184,7 +184,8 @@ class _Search:
             most_seconds=flags.max_hours * 3600,
             most_usd=None if flags.budget_usd is None else flags.budget_usd - spent,
             most_usd_per_hour=self.rent.max_usd_per_hour,
-            named=None if self.rent.allow_unmeasured else named,
+            named=named,
+            unmeasured=self.rent.allow_unmeasured,
             by_break_even=wanted_market(self.rent) is None,
             excluded=self.past.excluded,
         )

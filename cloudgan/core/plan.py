@@ -91,6 +91,10 @@ class Rental(_Part):
     )
     runtime: str | None = Field(default=None, description="of a TPU VM")
     hosts: Count = Field(default=1, description="of one node: a large TPU slice has several")
+    instead: str = Field(
+        default="",
+        description="nearest node type that everybody can rent; empty: this one is that",
+    )
     notes: tuple[str, ...] = Field(
         default=(), description="what to know before it is rented, such as that it is sold no more"
     )

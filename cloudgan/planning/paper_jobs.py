@@ -56,10 +56,11 @@ class PaperJob(BaseModel):
     then_usd: Usd | None = Field(description="60 epochs, preemptible, prices of 2020/21")
     offer: Text | None = Field(description="the same, or the nearest that is sold")
     nodes: Count | None
-    seconds: Seconds | None = Field(description="of the training")
+    seconds: Seconds | None = Field(description="of the training, at the slow edge")
+    grade: str | None = Field(default=None, description="how its speed is known")
     known_usd: Usd | None = Field(description="of the whole job, as far as it is known")
     unknown: tuple[Text, ...] = ()
-    command: str = Field(description="that makes its plan; empty where there is none")
+    command: str = Field(description="that makes the plan of it; empty where there is none")
 
 
 def paper_jobs(catalog: Catalog, clouds: Clouds) -> tuple[PaperJob, ...]:
@@ -93,7 +94,9 @@ class _Finder(NamedTuple):
             wanted = Wanted("paper", "", row.node_type, row.market, count)
             return self.clouds.rules(row.provider).rental(wanted)
 
-        found = rank(rows, self.known, Wish(Job(EPOCHS), nodes), self.beside, rental)
+        rows = tuple(rows)
+        wish = Wish(Job(EPOCHS), nodes, named=frozenset(row.accelerator for row in rows))
+        found = rank(rows, self.known, wish, self.beside, rental)
         if found.ways:
             return found.ways[0], ""
         groups = passed_over(found.refused)
@@ -102,19 +105,24 @@ class _Finder(NamedTuple):
 
 def _job_on_google(run: PaperRun, then: ReplayedRun | None, finder: _Finder) -> PaperJob:
     is_tpu = run.accelerator.startswith("TPU")
-    rows = finder.catalog.find(provider="gcp", node_type=run.node_type)
-    way, why = finder.best(rows, run.nodes)
-    told = GKE_TPU_NODES if is_tpu else ""
+    way, why = finder.best(finder.catalog.find(provider="gcp", node_type=run.node_type), run.nodes)
+    told = [GKE_TPU_NODES] if is_tpu else []
     if way is None:
-        same = finder.catalog.find(accelerator=run.accelerator)
-        way, _ = finder.best([row for row in same if row.accelerator == run.accelerator], 1)
-        told = f"{why}; the nearest thing that is served is one node of the same kind"
-    count = run.accelerators
+        told.append(f"the same is not to be had: {why}")
+        same = [row for row in finder.catalog.find() if row.accelerator == run.accelerator]
+        way, _ = finder.best(same, 1)
+    elif way.rental.instead:
+        old = f"{way.row.offer} for at least {way.priced.cost.known_usd:.2f} USD"
+        told.append(f"{run.node_type} goes only to accounts with a quota of old, as {old}")
+        why = "sold to few"
+        rows = finder.catalog.find(provider="gcp", node_type=way.rental.instead)
+        way, _ = finder.best(rows, 1)
     return PaperJob(
-        experiment=f"{count} {run.accelerator}" + (f" ({run.node_type})" if is_tpu else ""),
+        experiment=f"{run.accelerators} {run.accelerator}"
+        + (f" ({run.node_type})" if is_tpu else ""),
         machines=f"{run.nodes} x {run.node_type}, Google Cloud, {run.date}",
         is_sold=not why,
-        told=told,
+        told="; ".join(told),
         then_usd=then.usd_per_60_epochs["preemptible_2021"] if then else None,
         **_now(way, run.batch_per_replica * run.replicas),
     )
@@ -147,6 +155,7 @@ def _now(way: Way | None, global_batch: int) -> dict[str, object]:
         "offer": row.offer,
         "nodes": way.nodes,
         "seconds": way.candidate.seconds if way.candidate else None,
+        "grade": way.candidate.epoch.grade if way.candidate else None,
         "known_usd": way.priced.cost.known_usd,
         "unknown": way.priced.cost.unknown,
         "command": f"cloudgan plan --provider={row.provider} --accelerator={row.node_type}{nodes}"

@@ -28,6 +28,10 @@ UNMEASURED = (
     "this network was never measured on its accelerator: name that with --accelerator, or add"
     " --allow_unmeasured"
 )
+SOLD_TO_FEW = (
+    "it is sold only to accounts that have a quota for it of old: name its accelerator with"
+    " --accelerator if yours has"
+)
 OTHER_MARKET = "the other market costs less there, lost nodes included"
 
 
@@ -42,7 +46,9 @@ class Wish:
         most_seconds: Limit of the job, where the number of nodes is free.
         most_usd: Likewise.
         most_usd_per_hour: Of all nodes, always.
-        named: Accelerators that count although this network never ran on them; None: all.
+        named: Accelerators that count although this network never ran on them, or although they
+            are sold to few only.
+        unmeasured: Whether all count on which this network never ran.
         by_break_even: Whether spot is taken only where it pays.
         excluded: Why an offer is out of the question, by its name.
     """
@@ -53,7 +59,8 @@ class Wish:
     most_seconds: float = math.inf
     most_usd: float | None = None
     most_usd_per_hour: float | None = None
-    named: frozenset[str] | None = frozenset()
+    named: frozenset[str] = frozenset()
+    unmeasured: bool = False
     by_break_even: bool = True
     excluded: Mapping[str, str] | None = None
 
@@ -145,7 +152,7 @@ def _why_not(row: PriceRow, speeds: Speeds, wish: Wish) -> str:
         return gone.sentence
     if wish.excluded and row.offer in wish.excluded:
         return wish.excluded[row.offer]
-    if wish.named is None or row.accelerator in wish.named:
+    if wish.unmeasured or row.accelerator in wish.named:
         return ""
     if row.accelerator not in {run.accelerator for run in speeds.measured}:
         return UNMEASURED
@@ -174,6 +181,8 @@ def _ways(
                 )
             break
         candidate, rental = known.get(nodes), rental_of(row, nodes)
+        if rental.instead and row.accelerator not in wish.named:
+            raise PlanError(SOLD_TO_FEW)
         seconds = (candidate.low_seconds, candidate.seconds) if candidate else None
         on_cluster = rental.engine == "cluster"
         priced = job_cost(row, nodes, seconds, beside, on_cluster=on_cluster)

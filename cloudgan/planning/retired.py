@@ -64,7 +64,7 @@ RETIRED = (
 
 GKE_TPU_NODES = (
     'the TPUs that Kubernetes reached over the network (GKE\'s "2VM" nodes) ended on 2025-04-25; the'
-    " same slice is sold as a machine of Cloud TPU"
+    " same slice is a machine of Cloud TPU now"
 )
 """What the paper's TPU jobs ran on: GKE's API reference, note on TpuConfig, read 2026-11-21."""
 

@@ -15,7 +15,7 @@ from cloudgan.cost.spot import Preemption
 from cloudgan.cost.startup import load_startups
 from cloudgan.planning.choosing import best_way, choice, passed_over, preferring
 from cloudgan.planning.job_cost import Beside
-from cloudgan.planning.ranking import UNMEASURED, Wish, rank, replicas
+from cloudgan.planning.ranking import SOLD_TO_FEW, UNMEASURED, Wish, rank, replicas
 
 PAPER = speeds(PAPER_NETWORK, PAPER_SHOWERS, paper_measurements())
 ROWS = load_catalog().find()
@@ -56,7 +56,22 @@ def test_never_measured_never_wins_unless_named():
     t4 = ranked(named=frozenset({"T4"})).ways
     assert "T4" in {way.row.accelerator for way in t4}
     assert "L4" not in {way.row.accelerator for way in t4}
-    assert "L4" in {way.row.accelerator for way in ranked(named=None).ways}
+    assert "L4" in {way.row.accelerator for way in ranked(unmeasured=True).ways}
+
+
+def test_what_is_sold_to_few_is_taken_only_if_it_is_named():
+    def old(row, nodes):
+        rental = serve(row, nodes)
+        return rental.model_copy(
+            update={"instead": "v5litepod-4" * row.accelerator.startswith("TPU")}
+        )
+
+    assert {way.row.accelerator for way in ranked(rental_of=old).ways} == {"V100"}
+    assert SOLD_TO_FEW in {one.why for one in ranked(rental_of=old).refused}
+    allowed = ranked(rental_of=old, unmeasured=True).ways
+    assert not [way for way in allowed if way.row.accelerator.startswith("TPU")]
+    named = ranked(rental_of=old, named=frozenset({"TPU-v3"})).ways
+    assert "TPU-v3" in {way.row.accelerator for way in named}
 
 
 def test_of_both_markets_one_is_left_in_each_place_and_says_why():
@@ -123,10 +138,10 @@ def test_a_slice_of_tpus_trains_alone_and_of_v3_each_chip_is_two_replicas():
 
 def test_unknown_speed_comes_last_and_there_the_cheapest_hour_first():
     nobody = speeds("mini", 1000, ())
-    ways = ranked(known=nobody, named=None).ways
+    ways = ranked(known=nobody, unmeasured=True).ways
     assert all(way.priced.ranked_usd is None for way in ways)
     assert [way.rate for way in ways] == sorted(way.rate for way in ways)
-    found = ranked(known=nobody, named=None, nodes=None)
+    found = ranked(known=nobody, unmeasured=True, nodes=None)
     assert not found.ways
     assert any("nothing is known of its speed" in one.why for one in found.refused)
 

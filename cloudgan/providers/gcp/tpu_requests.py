@@ -66,6 +66,7 @@ def rental(wanted: Wanted) -> Rental:
         engine=ENGINE,
         runtime=found.runtime,
         hosts=found.hosts,
+        instead=found.instead,
         notes=notes(found),
     )
 
