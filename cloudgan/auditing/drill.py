@@ -45,7 +45,7 @@ class Hands(Protocol):
         """Takes a worker's pod away: None with the grace that it has, 0 as if its machine died."""
 
     def machines(self, run: str) -> int:
-        """Returns how many nodes of a run the cloud has."""
+        """Returns how many nodes of a run its cluster sees."""
 
     def things(self, run: str) -> tuple[str, ...]:
         """Returns what the cloud has of a run, by kind and name."""

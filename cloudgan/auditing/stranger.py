@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from cloudgan.core.config import RunConfig
 from cloudgan.core.labels import EXPIRES, OWNER, SPEC
-from cloudgan.core.plan import Forecast, Limits, Plan, Rental, Showers, Workers
+from cloudgan.core.plan import Forecast, Limits, Plan, Rental, Showers, Workers, filled
 from cloudgan.providers.clouds import region_of
 
 if TYPE_CHECKING:
@@ -16,23 +16,23 @@ if TYPE_CHECKING:
 _UNKNOWN = "unknown"
 
 
-def plan_of_stranger(thing: Thing, account: Place) -> Plan:
+def plan_of_stranger(thing: Thing, account: Place, location: str) -> Plan:
     """Returns a plan that says where a thing's run must be, if it is anywhere.
 
     Args:
         thing: With the labels of a run, in a cluster.
         account: A place of its account.
+        location: Region or zone of its cluster.
     """
     run = thing.run or _UNKNOWN
     region = region_of(account.provider, thing.region)
     place = account.model_copy(
         update={
             "region": region,
-            "zone": thing.region if thing.region != region else account.zone,
             "cluster": thing.parent.rpartition("/")[2] or account.cluster,
         }
     )
-    return Plan(
+    plan = Plan(
         run=run,
         owner=thing.labels.get(OWNER, _UNKNOWN),
         expires=thing.labels.get(EXPIRES, _UNKNOWN),
@@ -51,3 +51,4 @@ def plan_of_stranger(thing: Thing, account: Place) -> Plan:
         forecast=Forecast(epochs=1),
         config=RunConfig(name=run),
     )
+    return filled(plan, {"<zone>": location})

@@ -153,7 +153,7 @@ class Surveyor:
     def _view(self, run: str, intent: Intent | None, things: Iterable[Thing]) -> RunView:
         mine = [thing for thing in things if thing.run == run]
         if intent is None:
-            return self._stranger(run, mine)
+            return self._stranger(run, mine, things)
         if intent.state in _OVER and not mine:
             return RunView(run, intent, is_alive=False, why=intent.state)
         try:
@@ -163,12 +163,14 @@ class Surveyor:
             return RunView(run, intent, is_alive=None, why=str(error))
         return RunView(run, intent, is_alive=not state.is_over, why=state.phase)
 
-    def _stranger(self, run: str, things: list[Thing]) -> RunView:
+    def _stranger(self, run: str, things: list[Thing], all_things: Iterable[Thing]) -> RunView:
         """Of a run without intent only its cluster can tell whether its Job is there."""
         inside = [thing for thing in things if thing.parent]
         if not inside:
             return RunView(run, None, is_alive=False if not any(t.nodes for t in things) else None)
-        plan = plan_of_stranger(inside[0], self.place)
+        first = inside[0]
+        where = next((one.region for one in all_things if one.name == first.parent), first.region)
+        plan = plan_of_stranger(first, self.place, where)
         try:
             api = self.cloud.cluster(plan)
             state = KubernetesProvider(api, _namespace(plan)).state(run) if api else None

@@ -12,6 +12,7 @@ from cloudgan.auditing.drill import Answer, DrillError
 from cloudgan.cli.place import NAMESPACE, RUNS
 from cloudgan.core import plan as plans
 from cloudgan.core.labels import RUN
+from cloudgan.launching.nodes import nodes_of
 from cloudgan.providers.clouds import open_cloud
 
 if TYPE_CHECKING:
@@ -72,8 +73,9 @@ class TypingHands:
         api.create(f"{pods}/{names[0]}/eviction", body)
 
     def machines(self, run: str) -> int:
-        """Returns how many nodes of a run the cloud has."""
-        return sum(one.nodes for one in self._account().things(run))
+        """Returns how many nodes of a run its cluster sees; 0 where the cluster is gone too."""
+        api = self._account().cluster(self._plan(run))
+        return len(nodes_of(api, run)) if api else 0
 
     def things(self, run: str) -> tuple[str, ...]:
         """Returns what the cloud has of a run."""

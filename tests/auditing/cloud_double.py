@@ -39,7 +39,7 @@ class CloudDouble:
         nobody: Whether no login is found.
         lingers: So many looks see a thing that is being deleted.
         sees: Is told each thing that is made.
-        passes: Is called when somebody lists things: what happens by itself happens then.
+        passes: Is called when somebody looks: what happens by itself happens then.
         buckets: Folder that holds them.
     """
 
@@ -120,6 +120,7 @@ class CloudDouble:
         return self.there.get(thing.name)
 
     def cluster(self, plan: Plan) -> Any:
+        self.passes()
         has_any = any(one.kind == "cluster" for one in self.there.values())
         return self.api if has_any else None
 

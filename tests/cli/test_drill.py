@@ -88,8 +88,10 @@ def let_go(cluster, cloud):
         run = job["metadata"]["name"]
         conditions = (job.get("status") or {}).get("conditions") or ()
         failed = any(one["type"] == "Failed" and one["status"] == "True" for one in conditions)
-        if failed and f"cloudgan/{run}" in cloud.there:
-            pool = cloud.there[f"cloudgan/{run}"]
+        pool = cloud.there.get(f"cloudgan/{run}")
+        if failed and pool is not None and pool.nodes:
+            for index in range(pool.nodes):
+                cluster.lose_node(f"{run}-node-{index}")
             cloud.there[pool.name] = replace(pool, nodes=0)
 
 
