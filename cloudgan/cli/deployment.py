@@ -98,7 +98,10 @@ class Deployment:
     def _freshly_priced(self, plan: Plan, past: Past) -> Plan:
         """The plan with its offer's price of today, where the cloud tells it."""
         row = plan.price
-        if not plan.place.is_rented or row is None or not refresh_price(row, self.progress):
+        if not plan.place.is_rented or row is None:
+            return plan
+        self.clouds.open(plan.place, self.progress.say)  # without a login there is nothing to price
+        if not refresh_price(row, self.progress):
             return plan
         fresh = self.again(replace(past, offer=row.offer))
         return fresh.model_copy(update={"choice": plan.choice})

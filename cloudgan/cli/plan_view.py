@@ -14,6 +14,9 @@ if TYPE_CHECKING:
     from cloudgan.core.plan import Forecast, Plan, Showers
 
 
+_LEAST_WIDTH, _MOST_WIDTH = 34, 60
+
+
 def lines(plan: Plan) -> Iterator[str]:
     """Yields the plan, line by line."""
     yield f"run        {plan.run} ({plan.config.model.preset}, {plan.config.training.epochs} epochs)"
@@ -24,7 +27,7 @@ def lines(plan: Plan) -> Iterator[str]:
         yield f"           {plan.place.server}"
     yield f"workers    {_workers(plan)}"
     if plan.workers.image:
-        how = f", installs {len(plan.wheels)} wheels" if plan.wheels else ""
+        how = f", installs {_wheels(plan)}" if plan.wheels else ""
         yield f"image      {plan.workers.image}{how}{_digest(plan.workers.image, plan.warnings)}"
     yield f"store      {plan.store}"
     yield f"data       {_showers(plan.showers)}"
@@ -40,16 +43,23 @@ def lines(plan: Plan) -> Iterator[str]:
         f" workers must be up within {shown(limits.gang_timeout_seconds)}"
     )
     yield "makes"
+    width = max((len(step.ensure) for step in plan.steps), default=_LEAST_WIDTH)
+    width = min(max(width, _LEAST_WIDTH), _MOST_WIDTH)
     if plan.wheels:
         size = sum(wheel.bytes for wheel in plan.wheels) / 2**20
-        what = f"{len(plan.wheels)} wheels, {size:.0f} MiB"
-        yield f"  {what:<34} PUT {plan.store.rstrip('/')}/wheels/"
+        what = f"{_wheels(plan)}, {size:.0f} MiB"
+        yield f"  {what:<{width}} PUT {plan.store.rstrip('/')}/wheels/"
     if plan.showers.upload_to:
-        yield f"  {'shards of the data':<34} PUT {plan.showers.upload_to}/"
+        yield f"  {'shards of the data':<{width}} PUT {plan.showers.upload_to}/"
     for step in plan.steps:
-        yield f"  {step.ensure:<34} {step.operation}"
+        yield f"  {step.ensure:<{width}} {step.operation}"
     for warning in plan.warnings:
         yield f"warning: {warning}"
+
+
+def _wheels(plan: Plan) -> str:
+    count = len(plan.wheels)
+    return f"{count} wheel{'' if count == 1 else 's'}"
 
 
 def _workers(plan: Plan) -> str:

@@ -35,7 +35,7 @@ def test_a_plan_says_what_where_how_long_for_how_much_and_what_is_made(cloudgan_
     assert told["run"] == "big (paper, 60 epochs)"
     assert told["where"] == "kubernetes (context lab, namespace cloudgan)"
     assert told["workers"] == "4 x (8 x V100, 48 cores, 128 GiB)"
-    assert told["image"].startswith("tensorflow/tensorflow:2.21.0-gpu, installs 1 wheels")
+    assert told["image"].startswith("tensorflow/tensorflow:2.21.0-gpu, installs 1 wheel;")
     assert told["store"] == "gs://lab/cloudgan"
     assert told["data"].startswith("124987 showers")
     assert "60 epochs" in told["takes"]
