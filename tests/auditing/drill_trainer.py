@@ -1,7 +1,8 @@
 """Stands for a container that trains in a drill: it makes steps and trains nothing.
 
-It keeps what launching and a drill see of `cloudgan worker`: an answer on its control port, a
-heartbeat and a record in the store, 75 on SIGTERM, another generation when a peer came back.
+It keeps what launching and a drill see of `cloudgan worker`: a heartbeat and a record in the store, 75
+on SIGTERM, another generation when a peer came back. Nobody answers on its control port: probes
+begin after 30 s only.
 """
 
 from __future__ import annotations
@@ -10,9 +11,7 @@ import hashlib
 import os
 import signal
 import sys
-import threading
 import time
-from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 
 from cloudgan.core import record
@@ -21,17 +20,6 @@ from cloudgan.core.heartbeat import Heartbeat
 
 NOW = "2026-11-21T12:00:00Z"
 STEPS = 5
-
-
-class Answer(BaseHTTPRequestHandler):
-    def do_GET(self):
-        self.send_response(200)
-        self.send_header("Content-Length", "2")
-        self.end_headers()
-        self.wfile.write(b"{}")
-
-    def log_message(self, *_):
-        pass
 
 
 def lines_of(generation):
@@ -92,9 +80,6 @@ def main():
     name = os.environ["CLOUDGAN_RUN"]
     run = Path(os.environ["CLOUDGAN_STORE"]) / "runs" / name
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(75))
-    port = int(os.environ["CLOUDGAN_PEERS"].split(",")[index].rpartition(":")[2]) + 1
-    server = HTTPServer(("127.0.0.1", port), Answer)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
     with (run / f"starts-{index}").open("a") as file:
         file.write("x")
     for step in range(1, 100_000):
