@@ -3,7 +3,7 @@
 SDKs look for it when nothing else gives a login, each for itself and for seconds: google-auth three
 times for three seconds, botocore once for one, azure-identity once for one (their sources,
 google/auth/compute_engine/_metadata.py, botocore/utils.py, azure/identity/_credentials/imds.py of
-google-auth 2.4x, botocore 1.4x, azure-identity 1.25, read 2026-11-21). One short question, asked
+google-auth 2.62, botocore 1.44, azure-identity 1.27, read 2026-11-21). One short question, asked
 once, says it for all: the three clouds have it at the same address.
 """
 
