@@ -106,9 +106,10 @@ def test_a_launcher_needs_exactly_what_the_policy_lists(google, cluster, tmp_pat
         plan = known(cloud, gcp_plan())
         provider.check(plan)
         start(plan, provider, Ledger(RunFolder(tmp_path / "runs" / "gan"), plan), lambda _: None)
-        provider.wait_for_change("gan", 1)
-        provider.state("gan")
-        for lines in provider.log_sources("gan").values():
+        while not (sources := provider.log_sources("gan")):
+            provider.state("gan")
+            provider.wait_for_change("gan", 1)
+        for lines in sources.values():
             list(lines(False))
         cluster_provider = inner(plan)
         cluster_provider._why_no_pods("gan")  # what `state` asks where a Job gets no pods
