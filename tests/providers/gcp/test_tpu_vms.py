@@ -96,7 +96,7 @@ def test_removing_deletes_the_machines_with_the_request(google, cloud, make, sai
     make()
     assert len(google.nodes) == 1
     google.server.refuse("queuedResources.delete", Refusal(400, "It is currently busy"), times=3)
-    gone = list(Remover(cloud, said.append, POLL_SECONDS).remove(cloud.things("gan")))
+    gone = list(Remover(cloud, said.append, POLL_SECONDS, 20.0).remove(cloud.things("gan")))
     assert [one.partition(" projects/")[0] for one in gone] == [KIND]
     assert not google.resources
     assert not google.nodes
@@ -107,7 +107,7 @@ def test_what_costs_nothing_any_more_is_removed_too(google, cloud, make, said, s
     make()
     google.turn(state)
     google.nodes.clear()
-    list(Remover(cloud, said.append, POLL_SECONDS).remove(cloud.things("gan")))
+    list(Remover(cloud, said.append, POLL_SECONDS, 20.0).remove(cloud.things("gan")))
     assert not google.resources
 
 
@@ -116,7 +116,7 @@ def test_machines_without_their_request_are_found_and_removed(google, cloud, mak
     google.orphan()
     (thing,) = cloud.things("gan")
     assert (thing.kind, thing.nodes, thing.node_type) == (NODE_KIND, 1, "v3-8")
-    list(Remover(cloud, said.append, POLL_SECONDS).remove([thing]))
+    list(Remover(cloud, said.append, POLL_SECONDS, 20.0).remove([thing]))
     assert not google.nodes
 
 
