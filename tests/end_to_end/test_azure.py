@@ -13,7 +13,6 @@ import os
 import secrets
 import shutil
 import subprocess
-import time
 
 import pytest
 
@@ -97,7 +96,6 @@ def test_a_run_on_rented_nodes_trains_is_priced_and_leaves_nothing(
 ):
     from cloudgan.launching.wheels import cache_folder, own_wheel
     from cloudgan.providers.azure import requests
-    from cloudgan.providers.azure.cloud import AzureCloud
 
     here = tmp_path / "user"
     here.mkdir()
@@ -111,19 +109,18 @@ def test_a_run_on_rented_nodes_trains_is_priced_and_leaves_nothing(
     flags += (*where, "--accelerator=t4:1", "--cpus=1", "--yes", "--stale_ok", "--json")
     refused = cloudgan_here("deploy", *flags, exits=2).stderr
     assert "cloudgan setup --provider=azure --region=eastus" in refused
-    place = requests.place(SUBSCRIPTION, REGION, None, None)
-    cloud = AzureCloud.open(place)
-    for step in requests.setup_steps(place):
-        cloud.create(step)
-        while not cloud.find(step):
-            time.sleep(0.01)
+    assert "6 made" in cloudgan_here("setup", *where, "--yes").stdout
     result = json.loads(cloudgan_here("deploy", *flags).stdout)
     assert result["state"] == "finished"
     assert not [one for one in azure.arm.held() if "/agentPools/" in one], "nodes go by themselves"
     cost = json.loads(cloudgan_here("cost", here / "runs" / "gan", "--json").stdout)
     assert cost["run"] == "gan"
     cloudgan_here("down", "gan")
-    assert {one.shared for one in cloud.things()} == {"bucket", "identity", "group"}
     assert azure.aks.clusters == {}
+    left = {one.shared for one in azure.cloud(requests.place(None, REGION, None, None)).things()}
+    assert left == {"bucket", "identity", "group"}
+    cloudgan_here("doctor", *where)
+    cloudgan_here("setup", *where, "--teardown", "--purge", "--yes")
+    assert azure.arm.held() == []
     assert ("the-pods", "https://storage.azure.com") in azure.entra.given, "by their own identity"
     assert azure.gate.refused == [], "nobody asked for another name"

@@ -12,13 +12,12 @@ from azure.identity import DefaultAzureCredential
 
 from cloudgan.core import settings
 from cloudgan.core.errors import ConfigError, LaunchError
-from cloudgan.core.labels import SHARED
 from cloudgan.core.thing import Finding
 from cloudgan.kubernetes.api import ClusterApi
 from cloudgan.providers.azure import access, ids, quota, rights, sweep
 from cloudgan.providers.azure.api import ArmApi
 from cloudgan.providers.azure.refusal import BusyError, MissingError, cause_of, failure
-from cloudgan.providers.azure.resources import ACCOUNTS, CLUSTERS, GROUPS, POOLS, thing_of
+from cloudgan.providers.azure.resources import ACCOUNTS, CLUSTERS, GROUPS, LEFTOVER, POOLS, thing_of
 from cloudgan.providers.azure.subscription import find_subscription, who
 
 if TYPE_CHECKING:
@@ -171,8 +170,8 @@ class AzureCloud:
         kind = ids.type_of(thing.name)
         if kind == POOLS and thing.shared:
             return  # AKS lets no cluster be without one
-        if kind == GROUPS:
-            self._refuse_shared_group(thing)
+        if kind == GROUPS and thing.shared != LEFTOVER:
+            self._refuse_full_group(thing)
         try:
             self._api.send("DELETE", ids.versioned(thing.name))
         except MissingError:
@@ -246,16 +245,14 @@ class AzureCloud:
             text = text.replace(ids.USER_KIND, kind)
         return json.loads(text)
 
-    def _refuse_shared_group(self, thing: Thing) -> None:
-        """A group goes with all that is in it, so it goes only when nothing else is in it."""
+    def _refuse_full_group(self, thing: Thing) -> None:
+        """A group takes along all that is in it, so it goes last, when nothing is."""
         path = f"{thing.name}/resources?api-version={ids.VERSIONS[GROUPS]}"
-        others = [
-            one["id"] for one in self._api.list(path) if SHARED not in (one.get("tags") or {})
-        ]
-        if others:
+        inside = next(self._api.list(path), None)
+        if inside is not None:
             raise LaunchError(
-                f"{thing.name.rpartition('/')[2]} holds what is not cloudgan's, such as {others[0]};"
-                " it is left as it is"
+                f"{thing.name.rpartition('/')[2]} still holds {inside['id']}; a group goes when it is"
+                " empty, for what is in it would go along"
             )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from cloudgan.core.labels import SHARED
@@ -39,12 +40,13 @@ KINDS: Final = {
     REGISTRIES: ("container registry", 60),
     GROUPS: ("resource group", 70),
 }
-_SYSTEM_POOL_RANK: Final = 51
+_SYSTEM_POOL_RANK, _LOST_RANK = 51, 55
+LEFTOVER: Final = "leftover"
+"""What was a part of something that is gone."""
 _PARTS: Final = {_CREDENTIALS: "identity", _ASSIGNMENTS: "identity", _CONTAINERS: "bucket"}
 """What cannot carry a tag, and stands in what cloudgan made."""
 _FREE: Final = (GROUPS, IDENTITIES, _CONTAINERS, _CREDENTIALS, _ASSIGNMENTS)
 _FEES: Final = {
-    ACCOUNTS: "Blob Standard LRS Hot",
     REGISTRIES: "Container Registry Basic",
     # Of its free tier; by these its nodes reach the rest of the world, and nobody noted their price.
     CLUSTERS: "load balancer and address of AKS",
@@ -87,6 +89,21 @@ def thing_of(found: Mapping[str, Any], region: str = "") -> Thing:
     )
 
 
+def group_thing(found: Mapping[str, Any]) -> Thing:
+    """Returns a group as a thing: ours, or that of the nodes of a cluster which is gone."""
+    thing = thing_of(found)
+    if "managedBy" not in found:
+        return thing
+    return replace(
+        thing,
+        kind="group of a lost cluster",
+        labels={SHARED: LEFTOVER},
+        rank=_LOST_RANK,
+        fee="whatever is left in it",
+        is_free=False,
+    )
+
+
 def pool_thing(
     properties: Mapping[str, Any], address: str, cluster: str, region: str, made: str | None = None
 ) -> Thing:
@@ -109,7 +126,6 @@ def pool_thing(
         node_type=size,
         nodes=int(properties.get("count") or 0),
         market="spot" if spot else "on_demand",
-        fee=size if is_system else None,
         parent=cluster,
     )
 

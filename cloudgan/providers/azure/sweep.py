@@ -12,6 +12,7 @@ from cloudgan.providers.azure.resources import (
     IDENTITIES,
     REGISTRIES,
     SCALE_SETS,
+    group_thing,
     pool_thing,
     thing_of,
 )
@@ -90,4 +91,4 @@ def _groups(api: ArmApi, root: str, clusters: list[dict[str, Any]]) -> Iterator[
     path = f"{root}/resourcegroups?api-version={ids.VERSIONS[GROUPS]}"
     for one in api.list(path, **{"$filter": f"tagName eq '{SHARED}'"}):
         if one["name"].lower() not in used:
-            yield thing_of(one)
+            yield group_thing(one)

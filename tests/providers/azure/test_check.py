@@ -96,7 +96,7 @@ def test_without_setup_the_user_is_told_what_to_type(lab):
 
 def test_a_machine_without_any_login_is_told_one_helpful_sentence(monkeypatch):
     monkeypatch.setenv("PATH", "/nowhere")
-    monkeypatch.setenv("AZURE_TOKEN_CREDENTIALS", "dev")  # asks no address of machines in Azure
+    monkeypatch.setenv("CLOUDGAN_NO_METADATA_SERVER", "true")
     with pytest.raises(
         CredentialsError, match="no login for Azure was found; type: az login, or set"
     ):

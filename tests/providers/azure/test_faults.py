@@ -159,7 +159,7 @@ def test_things_of_others_are_never_touched(lab):
     cloud = lab.cloud()
     assert not [one for one in cloud.things() if "theirs" in one.name]
     (ours,) = (one for one in cloud.things() if one.kind == "resource group")
-    with pytest.raises(LaunchError, match="holds what is not cloudgan's"):
+    with pytest.raises(LaunchError, match="a group goes when it is empty"):
         cloud.delete(ours)
     deploy(lab)
     assert list(lab.provider().remove("gan"))
@@ -179,13 +179,17 @@ def test_machines_whose_pool_is_gone_are_found_and_removed(lab):
     kept = lab.azure.arm.resources[left.lower()]
     list(lab.provider().remove("gan"))
     group = left.partition("/providers/")[0]
-    lab.azure.arm.put(group, {"location": "eastus", "tags": {"cloudgan-shared": "cluster"}})
+    lost = {"location": "eastus", "tags": {"cloudgan-shared": "cluster"}, "managedBy": "AKS"}
+    lab.azure.arm.put(group, lost)
     lab.azure.arm.resources[left.lower()] = kept
     (found,) = lab.cloud().things("gan")
     assert (found.kind, found.run) == ("scale set of a pool", "gan")
-    assert [one for one in lab.cloud().things() if one.name == group], "and the group of its nodes"
+    (nodes,) = (one for one in lab.cloud().things() if one.name == group)
+    assert (nodes.kind, nodes.shared) == ("group of a lost cluster", "leftover")
     assert list(lab.provider().remove("gan"))
     assert lab.cloud().things("gan") == ()
+    assert list(Remover(lab.cloud(), lab.said.append, 0.001).remove([nodes]))
+    assert group.lower() not in lab.azure.arm.resources
 
 
 @pytest.mark.parametrize(

@@ -69,7 +69,7 @@ def render(name):
     pod = template["spec"]
     of_pod = ("nodeSelector", "tolerations", "terminationGracePeriodSeconds", "serviceAccountName")
     seen = {
-        "rental": made.rental.model_dump(mode="json"),
+        "rental": made.rental.model_dump(mode="json", exclude_defaults=True),
         "requests": [
             step.model_dump(mode="json", exclude_none=True)
             for step in made.steps
