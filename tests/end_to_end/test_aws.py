@@ -39,14 +39,13 @@ def showers(tmp_path_factory, run_cloudgan):
 
 @pytest.fixture
 def account(monkeypatch):
-    """An account in which setup was done; this process is logged in to it."""
+    """An account in which nothing is prepared; this process is logged in to it."""
     pytest.importorskip("boto3")
     pytest.importorskip("moto")
     from amazon import amazon
     from amazon.server import LOGIN
-    from cloudgan.providers.aws.cloud import AwsCloud
-    from cloudgan.providers.aws.requests import place, setup_steps
 
+    monkeypatch.setenv("MOTO_IAM_LOAD_MANAGED_POLICIES", "true")
     with amazon() as made:
         login = {name.upper(): value for name, value in LOGIN.items()}
         login |= {"AWS_ENDPOINT_URL": made.url, "AWS_DEFAULT_REGION": REGION}
@@ -54,11 +53,7 @@ def account(monkeypatch):
             monkeypatch.setenv(name, value)
         made.state.quotas["L-3819A6DF"] = 64.0
         made.state.pending = 0
-        cloud = AwsCloud(made.session(), REGION)
-        for step in setup_steps(place("123456789012", REGION, None, None)):
-            if step.method == "CreateRole":
-                cloud.create(step)
-        yield made, cloud, login
+        yield made, login
 
 
 @pytest.fixture
@@ -66,7 +61,7 @@ def cluster(tmp_path, account):
     """The cluster behind the account's clusters; it has no node, and the bucket's login."""
     from cluster import local_cluster, python_image
 
-    aws, _, login = account
+    aws, login = account
     images = {"tensorflow/tensorflow:2.21.0-gpu": python_image()}
     with local_cluster(nodes=0, images=images, root=tmp_path) as made:
         aws.tie(made)
@@ -77,18 +72,27 @@ def cluster(tmp_path, account):
         yield made
 
 
-def test_a_run_rents_two_nodes_trains_reports_and_leaves_nothing(
-    tmp_path, showers, account, cluster, cloudgan_here, monkeypatch
-):
+@pytest.fixture
+def here(tmp_path, cluster, monkeypatch):
+    """The folder in which the user types; the cluster is up."""
     from cloudgan.launching.wheels import cache_folder, own_wheel
 
-    aws, cloud, login = account
     # What cloudgan depends on is in the stand-in for TensorFlow's image; nothing is fetched here.
-    monkeypatch.setattr("cloudgan.cli.deploy.all_wheels", lambda _: (own_wheel(cache_folder()),))
-    here = tmp_path / "user"
-    here.mkdir()
-    monkeypatch.chdir(here)
+    monkeypatch.setattr("cloudgan.cli.deploy.all_wheels", lambda *_: (own_wheel(cache_folder()),))
+    folder = tmp_path / "user"
+    folder.mkdir()
+    monkeypatch.chdir(folder)
+    return folder
+
+
+def test_a_run_rents_two_nodes_trains_reports_and_leaves_nothing(
+    here, showers, account, cloudgan_here
+):
+    aws, login = account
     flags = (*FLAGS, f"--data={showers}", "--yes", "--json")
+    assert "cloudgan setup --provider=aws" in cloudgan_here("deploy", *flags, exits=2).stderr
+    assert aws.state.left() == []
+    cloudgan_here("setup", "--provider=aws", f"--region={REGION}", "--yes")
     result = json.loads(cloudgan_here("deploy", *flags).stdout)
     assert result["state"] == "finished"
     assert aws.state.left() == [], "what bills by the hour goes when the run is over"
@@ -105,6 +109,8 @@ def test_a_run_rents_two_nodes_trains_reports_and_leaves_nothing(
     assert cost["run"] == RUN
     cloudgan_here("down", RUN)
     cloudgan_here("down", RUN)
-    assert {one.shared for one in cloud.things()} == {"bucket", "role"}
+    cloudgan_here("setup", "--provider=aws", "--teardown", "--purge", "--yes")
+    found = json.loads(cloudgan_here("doctor", "--provider=aws", "--json").stdout)
+    assert "cloudgan-" not in json.dumps(found), "not even a role or a bucket"
     for path in (one for one in here.rglob("*") if one.is_file() and one.suffix != ".npz"):
         assert login["AWS_SECRET_ACCESS_KEY"].encode() not in path.read_bytes(), path

@@ -1,0 +1,162 @@
+"""What is true of AWS without asking it."""
+
+from __future__ import annotations
+
+import json
+import string
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cloudgan.core.errors import PlanError
+from cloudgan.core.labels import RUN, SHARED
+from cloudgan.core.plan import Rental, Workers
+from cloudgan.kubernetes.device_plugin import GPU_NODE
+from cloudgan.providers.aws import requests
+from cloudgan.providers.aws.naming import ROLES
+from cloudgan.providers.clouds import Wanted, rules
+from providers.aws.write_golden import OFFERS, plan, render
+
+GOLDEN = Path(__file__).parent / "golden"
+
+
+def wanted(node_type, **changes):
+    how = {"run": "gan", "spec": "x", "node_type": node_type, "nodes": 1, "market": "on_demand"}
+    return Wanted(**how | changes)
+
+
+def of_cloud(steps):
+    return [one for one in steps if one.at == "cloud"]
+
+
+@pytest.mark.parametrize("name", sorted(OFFERS))
+def test_a_plan_asks_aws_for_what_somebody_read(name):
+    golden = (GOLDEN / f"{name}.yaml").read_text(encoding="utf-8")
+    assert render(name) == golden, "if that is meant: write the goldens anew, and read the diff"
+
+
+def test_there_is_a_golden_for_each_plan_and_none_else():
+    assert sorted(path.stem for path in GOLDEN.glob("*.yaml")) == sorted(OFFERS)
+
+
+def shape_of(step):
+    """The arguments that botocore's model has for an operation."""
+    botocore = pytest.importorskip("botocore.session")
+    service = step.path.partition("/")[0]
+    model = botocore.get_session().get_service_model(service)
+    return model.operation_model(step.method).input_shape
+
+
+@pytest.mark.parametrize("name", sorted(OFFERS))
+def test_what_is_asked_is_what_the_models_of_aws_have(name):
+    from botocore.validate import ParamValidator
+
+    setup = requests.setup_steps(requests.place("123456789012", "eu-west-1", None, None))
+    for step in of_cloud((*plan(name).steps, *setup)):
+        body = dict(step.body)
+        if "StartTime" in body:
+            body["StartTime"] = "2026-11-22T12:00:00Z"
+        found = ParamValidator().validate(body, shape_of(step))
+        assert not found.has_errors(), found.generate_report()
+
+
+@pytest.mark.parametrize("name", sorted(OFFERS))
+def test_what_is_made_carries_its_labels_from_the_request_on(name):
+    made = plan(name)
+    for step in of_cloud(made.steps):
+        if not step.method.startswith("Create"):
+            continue
+        body = step.body
+        listed = body.get("CreateBucketConfiguration", {}).get("Tags", ())
+        tags = body.get("tags") or {one["Key"]: one["Value"] for one in listed}
+        owned = step.method == "CreateNodegroup"
+        assert tags == made.labels().as_dict() if owned else SHARED in tags, step.ensure
+
+
+def test_nodes_are_empty_then_ended_then_there():
+    steps = of_cloud(plan("two-nodes").steps)
+    empty, end, full = steps[-3:]
+    assert empty.body["scalingConfig"] == {"minSize": 0, "maxSize": 2, "desiredSize": 0}
+    assert (end.body["MinSize"], end.body["DesiredCapacity"]) == (0, 0)
+    assert full.body["scalingConfig"]["desiredSize"] == 2
+    assert empty.find == end.find == full.find
+    assert empty.body["labels"] == {RUN: "two-nodes"} | dict(GPU_NODE)
+    assert len(empty.body["subnets"]) == 1, "all in one zone"
+
+
+def test_nodes_end_after_all_that_the_job_may_need():
+    made = plan("gpu")
+    (end,) = (one for one in made.steps if one.method == "PutScheduledUpdateGroupAction")
+    seconds = int("".join(filter(str.isdigit, end.body["StartTime"])))
+    limits = made.limits
+    assert seconds > limits.deadline_seconds + 2 * limits.gang_timeout_seconds
+    assert seconds < limits.deadline_seconds + 2 * limits.gang_timeout_seconds + 3600
+
+
+def test_the_intent_is_written_before_a_cluster_and_after_its_bucket():
+    kinds = [one.method if one.at == "cloud" else one.at for one in plan("gpu").steps]
+    assert kinds.index("CreateBucket") < kinds.index("store") < kinds.index("CreateCluster")
+
+
+def test_a_store_of_ones_own_is_left_as_it_is():
+    made = plan("gpu").model_copy(update={"store": "s3://lab/gan"})
+    steps = requests.steps(made)
+    assert not [one for one in steps if "Bucket" in one.method]
+    assert steps[0].path == "s3://lab/gan/runs/gpu/intent/"
+
+
+def test_every_bucket_is_private_by_tls_and_in_its_region():
+    place = requests.place("123456789012", "eu-west-1", None, None)
+    create, closed, policy, *_ = requests.setup_steps(place)
+    assert create.body["CreateBucketConfiguration"]["LocationConstraint"] == "eu-west-1"
+    assert set(closed.body["PublicAccessBlockConfiguration"].values()) == {True}
+    (only,) = json.loads(policy.body["Policy"])["Statement"]
+    assert (only["Effect"], only["Principal"]) == ("Deny", "*")
+    assert only["Condition"] == {"Bool": {"aws:SecureTransport": "false"}}
+    assert (
+        closed.body["ExpectedBucketOwner"] == policy.body["ExpectedBucketOwner"] == "123456789012"
+    )
+
+
+def test_roles_are_made_by_setup_only():
+    steps = requests.setup_steps(requests.place("123456789012", "us-east-1", None, None))
+    made = [one.body["RoleName"] for one in steps if one.method == "CreateRole"]
+    assert made == list(ROLES)
+    assert not [one for one in plan("gpu").steps if one.path.startswith("iam")]
+
+
+def test_blackwell_needs_an_image_of_ones_own():
+    with pytest.raises(PlanError, match="--image"):
+        requests.rental(wanted("p6-b200.48xlarge"))
+    assert requests.rental(wanted("p6-b200.48xlarge", has_own_image=True)).market == "on_demand"
+
+
+def test_flex_start_is_googles():
+    with pytest.raises(PlanError, match="Google"):
+        requests.rental(wanted("g4dn.xlarge", flex_start=True))
+
+
+def test_pods_have_the_grace_that_a_spot_notice_leaves_them():
+    rental = Rental(node_type="g4dn.xlarge", market="spot", pool="p")
+    workers = Workers(nodes=1, cpus=1, memory_gib=1)
+    assert requests.workers(workers, rental).grace_seconds == 90
+
+
+@given(st.text(string.ascii_lowercase + string.digits + "-", min_size=1, max_size=48))
+def test_a_node_group_of_any_run_has_a_name_that_eks_takes(run):
+    name = requests.rental(wanted("g4dn.xlarge", run=f"a{run}"[:48].rstrip("-"))).pool
+    assert len(name) <= 63
+    assert name[0].isalpha()
+    assert set(name) <= set(string.ascii_lowercase + string.digits + "-")
+
+
+def test_a_plan_wakes_no_sdk():
+    code = "import sys; from cloudgan.providers.clouds import rules; rules('aws')\n"
+    code += "print([n for n in ('boto3', 'botocore', 'kubernetes') if n in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.stdout.strip() == "[]", done.stderr
+    assert rules("aws") is requests
