@@ -106,8 +106,10 @@ def test_a_launcher_needs_exactly_what_the_policy_lists(google, cluster, tmp_pat
         plan = known(cloud, gcp_plan())
         provider.check(plan)
         start(plan, provider, Ledger(RunFolder(tmp_path / "runs" / "gan"), plan), lambda _: None)
-        while not (sources := provider.log_sources("gan")):
+        for _ in range(20):
             provider.state("gan")
+            if sources := provider.log_sources("gan"):
+                break
             provider.wait_for_change("gan", 1)
         for lines in sources.values():
             list(lines(False))
