@@ -18,7 +18,7 @@ import pytest
 
 from azure_cloud.cloud import SUBSCRIPTION
 from azure_cloud.entra import SECRET, TENANT
-from tests.stores.conftest import free_port, wait_for
+from stores.servers import free_port, wait_for
 
 REGION = "eastus"
 
