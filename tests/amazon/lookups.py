@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from amazon.state import REGIONS, Body, State
+from amazon.state import REGIONS, Body, State, now
 from amazon.wire import Refusal
 
 if TYPE_CHECKING:
@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 
 OFFERED = {"g4dn.xlarge": "abc", "g5.xlarge": "ab", "p5.48xlarge": "b"}
 """Zones of each region in which an instance type is sold."""
+SPOT_USD = "0.2386"
 
 
 class Ec2:
@@ -40,6 +41,15 @@ class Ec2:
         zones = OFFERED.get(name, "")
         how = {"InstanceType": name, "LocationType": asked["LocationType"]}
         return {"InstanceTypeOfferings": [how | {"Location": f"{region}{one}"} for one in zones]}
+
+    def DescribeSpotPriceHistory(self, region: str, asked: Body) -> Body:  # noqa: N802
+        zones = [(name, one) for name in asked["InstanceTypes"] for one in OFFERED.get(name, "")]
+        how = {"ProductDescription": "Linux/UNIX", "SpotPrice": SPOT_USD, "Timestamp": now()}
+        told = [
+            how | {"InstanceType": name, "AvailabilityZone": f"{region}{one}"}
+            for name, one in zones
+        ]
+        return {"SpotPriceHistory": told}
 
     def DescribeNetworkInterfaces(self, region: str, asked: Body) -> Body:  # noqa: N802
         cards = self._state.networks[region].cards

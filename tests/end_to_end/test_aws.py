@@ -12,6 +12,7 @@ import json
 import pytest
 
 from cloudgan.core import launch, record
+from providers.aws.rights_used import actions, needed
 
 RUN, REGION = "rented", "us-west-2"
 FLAGS = (
@@ -79,6 +80,7 @@ def here(tmp_path, cluster, monkeypatch):
 
     # What cloudgan depends on is in the stand-in for TensorFlow's image; nothing is fetched here.
     monkeypatch.setattr("cloudgan.cli.deploy.all_wheels", lambda *_: (own_wheel(cache_folder()),))
+    monkeypatch.setenv("CLOUDGAN_DATA", str(tmp_path / "data"))  # deploy asks for today's price
     folder = tmp_path / "user"
     folder.mkdir()
     monkeypatch.chdir(folder)
@@ -112,5 +114,6 @@ def test_a_run_rents_two_nodes_trains_reports_and_leaves_nothing(
     cloudgan_here("setup", "--provider=aws", "--teardown", "--purge", "--yes")
     found = json.loads(cloudgan_here("doctor", "--provider=aws", "--json").stdout)
     assert "cloudgan-" not in json.dumps(found), "not even a role or a bucket"
+    assert needed(aws.faults.calls) <= actions("policy.json") | actions("setup-policy.json")
     for path in (one for one in here.rglob("*") if one.is_file() and one.suffix != ".npz"):
         assert login["AWS_SECRET_ACCESS_KEY"].encode() not in path.read_bytes(), path

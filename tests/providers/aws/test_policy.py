@@ -3,40 +3,15 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
 import pytest
 
+from cloudgan.core.progress import Silent
+from cloudgan.cost.refresh.aws_spot import aws_spot_quotes
+from cloudgan.cost.refresh.wanted import Wanted
 from cloudgan.providers.aws.requests import place, setup_steps
-from providers.aws.lab import planned
-
-FOLDER = Path(__file__).parents[3] / "deploy" / "aws"
-# https://docs.aws.amazon.com/AmazonS3/latest/userguide/using-with-s3-policy-actions.html and the
-# service authorization reference of each (read 2026-11-21): most rights are called like operations.
-OTHERWISE = {
-    "s3:GetPublicAccessBlock": {"s3:GetBucketPublicAccessBlock"},
-    "s3:HeadBucket": {"s3:ListBucket"},
-    "s3:HeadObject": {"s3:GetObject"},
-    "s3:ListBuckets": {"s3:ListAllMyBuckets"},
-    "s3:ListObjectsV2": {"s3:ListBucket"},
-    "s3:PutPublicAccessBlock": {"s3:PutBucketPublicAccessBlock"},
-    # Tags in the create call need the right to tag as well.
-    "s3:CreateBucket": {"s3:CreateBucket", "s3:TagResource"},
-    "iam:CreateRole": {"iam:CreateRole", "iam:TagRole"},
-    # A cluster takes a role, and the first one of an account makes AWS' own.
-    "eks:CreateCluster": {"eks:CreateCluster", "eks:TagResource", "iam:PassRole"}
-    | {"iam:CreateServiceLinkedRole"},
-}
-
-
-def actions(name):
-    text = json.loads((FOLDER / name).read_text(encoding="utf-8"))
-    return {action for one in text["Statement"] for action in one["Action"]}
-
-
-def needed(calls):
-    asked = {f"{service}:{operation}" for service, _, operation in calls}
-    return {right for one in asked for right in OTHERWISE.get(one, {one})}
+from providers.aws.lab import NOW, planned
+from providers.aws.rights_used import FOLDER, actions, needed
 
 
 @pytest.fixture
@@ -46,6 +21,9 @@ def used(whole_lab):
     before = len(aws.faults.calls)
     cloud = whole_lab.cloud()
     aws.state.quotas["L-DB2E81BA"] = 64.0
+    asked = Wanted({"g4dn.xlarge": planned().price}, ("us-east-1",))
+    ec2 = whole_lab.session.client("ec2", "us-east-1")
+    list(aws_spot_quotes(asked, NOW, Silent(), lambda _: ec2))
     cloud.check(planned())
     aws.state.sold_out["g4dn.xlarge"] = ""
     whole_lab.deploy(planned())
