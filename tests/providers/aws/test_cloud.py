@@ -96,7 +96,7 @@ def test_machines_that_are_not_to_be_had_end_the_try_at_once_with_the_clouds_own
     whole_lab, said, cause
 ):
     whole_lab.aws.state.sold_out["g4dn.xlarge"] = said
-    with pytest.raises(CapacityError, match=cause):
+    with pytest.raises(CapacityError, match=f"failed: .*{cause}"):
         whole_lab.deploy(planned())
     plan = whole_lab.resolved(planned())
     provider = whole_lab.provider(whole_lab.cloud(), plan)
@@ -196,6 +196,15 @@ def test_a_deletion_that_is_refused_for_a_while_is_asked_again(whole_lab):
     removed(whole_lab, plan)
     assert whole_lab.left() == []
     assert any("cannot go yet" in one for one in whole_lab.said)
+
+
+def test_a_cluster_that_is_being_made_has_no_api_yet(lab):
+    plan = lab.resolved(planned())
+    lab.aws.state.pending = 9
+    cloud = lab.cloud()
+    assert cloud.cluster(plan) is None
+    cloud.create(next(step for step in plan.steps if step.method == "CreateCluster"))
+    assert cloud.cluster(plan) is None
 
 
 def test_a_creation_that_fails_in_the_middle_is_told_and_removed(lab):
