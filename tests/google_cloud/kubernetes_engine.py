@@ -37,7 +37,8 @@ _PERMISSIONS = {
     "clusters.nodePools.delete": ("container.clusters.update",),
     "operations.get": ("container.operations.get",),
 }
-"""https://cloud.google.com/kubernetes-engine/docs/reference/api-permissions (read 2026-11-21)."""
+"""https://cloud.google.com/kubernetes-engine/docs/reference/api-permissions
+(a stored copy read 2026-11-21; that a new pool takes actAs too is assumed, as for its cluster)."""
 
 
 @dataclass

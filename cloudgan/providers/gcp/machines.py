@@ -1,8 +1,10 @@
 """Google's machines with accelerators, by the name that the price list has for them.
 
-GPUs: https://cloud.google.com/compute/docs/gpus and
-https://cloud.google.com/kubernetes-engine/docs/concepts/gpus. TPUs in Kubernetes:
-https://cloud.google.com/kubernetes-engine/docs/concepts/plan-tpus. All read 2026-11-21.
+Google's own tables were not at hand. Which GPU is in which machine, and TPUs of one host with their
+labels and topologies, are as in Google's tools: AI-Hypercomputer/xpk,
+src/xpk/core/system_characteristics.py, and the table of TPU types for Saxml on GKE in
+GoogleCloudPlatform/applied-ai-engineering-samples (both read 2026-11-21). How many GPUs the machines
+have is from the price list. Disk types, and which a3-highgpu are sold on demand, are from memory.
 """
 
 from __future__ import annotations

@@ -101,7 +101,8 @@ def pool_body(plan: Plan, rental: Rental) -> dict[str, Any]:
 def _flexible(body: dict[str, Any]) -> dict[str, Any]:
     """Flex-start nodes come when pods wait for them, so there are none at first.
 
-    https://cloud.google.com/kubernetes-engine/docs/how-to/dws-flex-start-training (read 2026-11-21).
+    No page of Google's says it in these fields; they are the flags that AI-Hypercomputer/xpk gives
+    (src/xpk/core/capacity.py, read 2026-11-21) in the words of container.v1.
     """
     return body | {
         "initialNodeCount": 0,

@@ -1,7 +1,8 @@
 """How many accelerators a project may have, by the names under which more are asked for.
 
-Names: https://cloud.google.com/compute/resource-usage#gpu_quota (read 2026-11-21). Newer GPUs have a
-quota for each family, which the regions do not list.
+Names: the metrics that compute.v1's discovery document lists (revision 20261106). H100 and newer stand
+there for spot alone; on demand they have a quota for each family, which the regions do not list, called
+as those write who asked for it (public repositories; no page of Google's was read).
 """
 
 from __future__ import annotations
@@ -32,13 +33,13 @@ def quota_findings(api: GoogleApi, project: str, plan: Plan) -> Iterator[Finding
         name = f"TPU chips of {kind.machine_type}" + (" (preemptible)" if is_spot else "")
         yield _unknown(name, region, needed)
         return
-    if not kind.kind.quota:
-        prefix = "PREEMPTIBLE-" if is_spot else ""
-        name = f"{prefix}GPUS-PER-GPU-FAMILY-per-project-region (gpu_family {kind.kind.family})"
-        yield _unknown(name, region, needed)
-    else:
+    metric = kind.kind.quota or (f"{kind.kind.family}_GPUS" if is_spot else "")
+    if metric:
         quotas = _quotas(api, f"{COMPUTE}/projects/{project}/regions/{region}")
-        yield _of_region(kind.kind.quota, region, needed, quotas, is_spot=is_spot)
+        yield _of_region(metric, region, needed, quotas, is_spot=is_spot)
+    else:
+        name = f"GPUS-PER-GPU-FAMILY-per-project-region (gpu_family {kind.kind.family})"
+        yield _unknown(name, region, needed)
     quotas = _quotas(api, f"{COMPUTE}/projects/{project}")
     yield _finding(_EVERYWHERE, "all regions together", needed, quotas)
 
@@ -50,7 +51,8 @@ def _of_region(
         return _finding(name, region, needed, quotas)
     found = _finding(f"PREEMPTIBLE_{name}", region, needed, quotas)
     if found.verdict == "missing" and quotas.get(name, 0) >= needed:
-        # Google counts spot GPUs by the usual quota where a project has none of their own.
+        # Google counts spot GPUs by the usual quota where a project has none of their own (from
+        # memory), hence no verdict.
         return found._replace(verdict="unknown", says=f"{found.says}; {name} would suffice")
     return found
 

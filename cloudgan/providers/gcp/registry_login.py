@@ -1,6 +1,7 @@
 """The login of Artifact Registry: a token of Google's as the password.
 
-https://cloud.google.com/artifact-registry/docs/docker/authentication#token (read 2026-11-21).
+https://cloud.google.com/artifact-registry/docs/docker/authentication#token; only the page's beginning
+was at hand, and the user's name is that of many scripts (docker login -u oauth2accesstoken).
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 """Cloud TPU machines by queued resources: what is rented, and the request for it. Pure.
 
 A queued resource waits for its machines on Google's side, and they begin by themselves: all that a
-worker needs is in the request. https://docs.cloud.google.com/tpu/docs/queued-resources and the
-discovery document of tpu.v2, revision 20261001 (read 2026-11-21). There a queued resource carries no
-labels, its node does; and nothing limits how long it runs (`maxRunDuration` is in the alpha version
-only), so the machine ends itself: see tpu_startup.sh.
+worker needs is in the request. https://docs.cloud.google.com/tpu/docs/queued-resources (a stored copy
+of its beginning, read 2026-11-21) and the discovery document of tpu.v2, revision 20261001. There a
+queued resource carries no labels, its node does; and nothing limits how long it runs (`maxRunDuration`
+is in the alpha version only), so the machine ends itself: see tpu_startup.sh.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 # What the machine of a TPU does by itself, at each boot; the lines above set the values. It trains in
 # a container with the wheels of the run's store, ships its log, and gives the TPU back: at its end,
 # at its deadline, or when somebody left a stop file in the store. No laptop is needed for that.
-# Google runs it as root (https://docs.cloud.google.com/tpu/docs, startup-script; read 2026-11-21).
+# Google runs it as root, as any startup-script of Compute Engine's (from memory, tried on no TPU).
 
 : "${run:?}" "${queued_resource:?}" "${image:?}" "${bucket:?}" "${prefix?}" "${again:?}"
 : "${grace_seconds:?}" "${environment[*]:?}" "${worker[*]:?}" "${fetch[*]-}"

@@ -313,3 +313,5 @@ def test_quota_of_spot_and_of_new_gpus_is_asked_by_its_own_name(cloud):
     plan = known(cloud, gcp_plan("a3-highgpu-8g", region="europe-west4"))
     (subject,) = (one for one in findings(cloud, plan) if "FAMILY" in one)
     assert "gpu_family NVIDIA_H100" in subject
+    spot = known(cloud, gcp_plan("a3-highgpu-8g", region="europe-west4", market="spot"))
+    assert "quota PREEMPTIBLE_NVIDIA_H100_GPUS in europe-west4" in findings(cloud, spot)

@@ -34,8 +34,7 @@ CAMEL = {
     "networkpolicies": "networkPolicies",
     "serviceaccounts": "serviceAccounts",
 }
-"""How IAM calls kinds of Kubernetes: https://cloud.google.com/iam/docs/roles-permissions/container
-(read 2026-11-21)."""
+"""How IAM calls kinds of Kubernetes: as custom roles in public repositories write them."""
 VERBS = {"POST": "create", "PATCH": "update", "PUT": "update", "DELETE": "delete"}
 
 
