@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from cloudgan.core.clock import monotonic_seconds, utc_moment
-from cloudgan.core.errors import CloudganError, CredentialsError, LaunchError, PlanError
+from cloudgan.core.errors import CloudganError, LaunchError
 from cloudgan.core.run_state import RunState
 from cloudgan.launching.cluster_use import (
     cluster_of,
@@ -19,6 +19,7 @@ from cloudgan.launching.cluster_use import (
     is_own_cluster,
     uses_cluster_of,
 )
+from cloudgan.launching.findings import error_of
 from cloudgan.launching.making import Maker
 from cloudgan.launching.nodes import nodes_of, wait_for_nodes
 from cloudgan.launching.removing import Remover
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
     from cloudgan.core.plan import Plan, Step
     from cloudgan.core.run_state import LogLine, Phase
     from cloudgan.kubernetes.api import ClusterApi
-    from cloudgan.launching.cloud import Cloud, Finding, Thing
+    from cloudgan.launching.cloud import Cloud, Thing
     from cloudgan.launching.intents import Intent, Intents
     from cloudgan.launching.provider import Provider
 
@@ -88,7 +89,7 @@ class RentedProvider:
         found = self._cloud.check(plan)
         missing = [one for one in found if one.verdict == "missing"]
         if missing:
-            raise _missing(missing)
+            raise error_of(missing)
         return tuple(f"{one.subject}: {one.says}" for one in found if one.verdict == "unknown")
 
     def steps(self, plan: Plan) -> tuple[Step, ...]:
@@ -201,18 +202,30 @@ class RentedProvider:
         found = self._intents.read(run)
         if found and found.is_open and found.state != state:
             found = self._intents.write(found.plan, state, force=True)  # type: ignore[arg-type]
-        inner = self._reached(found.plan) if found else None
-        if inner and found:
-            if close:
-                yield from inner.remove(run)
-            elif state == "stopped":
-                inner.stop(run)
+        silent = None
+        try:
+            yield from self._end_job(found, state, close=close)
+        except CloudganError as error:
+            silent = error
+            self._say(f"{error}. The machines are given back all the same")
         yield from self._remover.remove(self._cloud.things(run))
-        yield from self._remover.remove(self._unused(run, found))
-        if close and found and found.is_open:
-            self._intents.write(found.plan, "removed", force=True)
+        unused = self._unused(run, found)
+        yield from self._remover.remove(unused)
         self._opened.pop(run, None)
         self._apis.pop(run, None)
+        if silent and close and not unused:
+            raise silent  # the cluster stays, and so does what the run has in it
+        if close and found and found.is_open:
+            self._intents.write(found.plan, "removed", force=True)
+
+    def _end_job(self, found: Intent | None, state: str, *, close: bool) -> Iterator[str]:
+        inner = self._reached(found.plan) if found else None
+        if inner is None or found is None:
+            return
+        if close:
+            yield from inner.remove(found.plan.run)
+        elif state == "stopped":
+            inner.stop(found.plan.run)
 
     def _seen_nodes(self, run: str) -> tuple[Node, ...] | None:
         """The machines that are there; None where nobody can say just now."""
@@ -281,10 +294,3 @@ def _as_meant(found: Intent, nodes: tuple[Node, ...] | None) -> RunState:
     is_over = found.state in ("finished", "failed", "stopped", "removed")
     ended = found.at.isoformat() if is_over else None
     return RunState(_PHASES[found.state], ended=ended, nodes=nodes)
-
-
-def _missing(found: list[Finding]) -> CloudganError:
-    """One error for all that is missing; a quota alone is no fault of the login."""
-    text = "; ".join(f"{one.subject}: {one.says}" for one in found)
-    is_quota = all(one.subject.startswith("quota") for one in found)
-    return PlanError(text) if is_quota else CredentialsError(text)

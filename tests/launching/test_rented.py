@@ -7,7 +7,13 @@ from dataclasses import replace
 import pytest
 
 from auditing.cloud_double import CloudDouble, RulesDouble
-from cloudgan.core.errors import ConfigError, CredentialsError, LaunchError, PlanError
+from cloudgan.core.errors import (
+    CloudganError,
+    ConfigError,
+    CredentialsError,
+    LaunchError,
+    PlanError,
+)
 from cloudgan.core.labels import RUN, derived_name
 from cloudgan.core.plan import Rental
 from cloudgan.core.run_state import RunState
@@ -162,6 +168,37 @@ def test_removing_twice_finds_nothing_the_second_time(lab):
     lab.jobs.clear()
     assert list(lab.provider().remove("gan")) == []
     assert lab.intent() == "removed"
+
+
+@pytest.mark.parametrize("act", ["stop", "remove"])
+def test_a_cluster_that_does_not_answer_keeps_no_machine(lab, act):
+    lab.start(lab.plan())
+    lab.provider().state("gan")
+
+    def away(run):
+        raise CloudganError("the cluster does not answer")
+        yield
+
+    job = lab.jobs["gan"]
+    job.remove, job.stop = away, lambda run: next(away(run))
+    list(getattr(lab.provider(), act)("gan") or ())
+    assert lab.left() == ["bucket"]
+    assert "the cluster does not answer. The machines are given back all the same" in lab.said
+
+
+def test_what_stays_in_a_kept_cluster_that_does_not_answer_is_no_success(lab):
+    lab.start(lab.plan(keep_cluster=True))
+    lab.provider().state("gan")
+
+    def away(run):
+        raise CloudganError("the cluster does not answer")
+        yield
+
+    lab.jobs["gan"].remove = away
+    with pytest.raises(CloudganError, match="does not answer"):
+        list(lab.provider().remove("gan"))
+    assert lab.left() == ["bucket", "cluster"]
+    assert lab.intent() == "removing", "down has to be typed again"
 
 
 def test_what_is_left_without_any_intent_goes_too(lab):
