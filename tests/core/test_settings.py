@@ -29,6 +29,20 @@ def test_a_wrong_log_format_is_told_with_what_is_allowed(monkeypatch):
         settings.log_format()
 
 
+def test_a_profile_of_aws_goes_before_keys_in_the_environment(monkeypatch, tmp_path):
+    boto3 = pytest.importorskip("boto3", reason="needs pip install 'cloudgan[aws]'")
+    (tmp_path / "credentials").write_text(
+        "[lab]\naws_access_key_id = of-the-lab\naws_secret_access_key = x\n"
+    )
+    monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(tmp_path / "credentials"))
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "of-somebody-else")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "y")
+    monkeypatch.setenv("AWS_SESSION_TOKEN", "z")
+    monkeypatch.setenv("AWS_PROFILE", "")
+    settings.use_aws_profile("lab")
+    assert boto3.Session().get_credentials().access_key == "of-the-lab"
+
+
 def test_a_child_gets_this_environment_with_the_changes_and_this_one_stays(monkeypatch):
     monkeypatch.setenv("CLOUDGAN_A", "a")
     monkeypatch.setenv("CLOUDGAN_B", "b")

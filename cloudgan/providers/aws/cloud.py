@@ -6,6 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
+from cloudgan.core import settings
 from cloudgan.core.errors import CredentialsError
 from cloudgan.core.labels import RUN, SHARED
 from cloudgan.providers.aws import naming
@@ -79,7 +80,10 @@ class AwsCloud:
         Raises:
             CredentialsError: There is none.
         """
-        return cls(session_of(place.profile, place.region), place.region, say)
+        session = session_of(place.profile, place.region)
+        if place.profile:
+            settings.use_aws_profile(place.profile)  # the run's store logs in by itself
+        return cls(session, place.region, say)
 
     def identify(self) -> Mapping[str, str]:
         """Returns the account and who is logged in to it."""
