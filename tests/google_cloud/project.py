@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 from typing import TYPE_CHECKING
 
+from google_cloud.artifact_registry import ArtifactRegistry
 from google_cloud.cloud_storage import CloudStorage
 from google_cloud.compute_engine import ComputeEngine
 from google_cloud.discovery import api
@@ -24,6 +25,7 @@ APIS = (
     ("cloudresourcemanager", "v3"),
     ("serviceusage", "v1"),
     ("tpu", "v2"),
+    ("artifactregistry", "v1"),
 )
 PROJECT = "lab"
 
@@ -38,6 +40,7 @@ class Project:
         self.storage = CloudStorage(self.server)
         self.identity = Identity(self.server)
         self.tpus = Tpus(self.server)
+        self.registry = ArtifactRegistry(self.server)
         for name in ("cloudgan-nodes", "cloudgan-trainer", "cloudgan-tpu"):
             self.identity.add_account(name)
         self.engine.accounts = self.identity.accounts  # type: ignore[assignment]

@@ -9,6 +9,8 @@ IAM = "https://iam.googleapis.com/v1"
 PROJECTS = "https://cloudresourcemanager.googleapis.com/v3"
 SERVICES = "https://serviceusage.googleapis.com/v1"
 TPU = "https://tpu.googleapis.com/v2"
+BUILDS = "https://cloudbuild.googleapis.com/v1"
+REGISTRY = "https://artifactregistry.googleapis.com/v1"
 
 NODES_ACCOUNT, TRAINER_ACCOUNT = "cloudgan-nodes", "cloudgan-trainer"
 """Service accounts: of the machines, and of what trains on them."""

@@ -19,6 +19,7 @@ from cloudgan.providers.gcp.identities import Identities
 from cloudgan.providers.gcp.login import Login
 from cloudgan.providers.gcp.machines import machine
 from cloudgan.providers.gcp.quota import quota_findings
+from cloudgan.providers.gcp.registries import Registries
 from cloudgan.providers.gcp.rights import rights_findings
 from cloudgan.providers.gcp.tpu_vms import TpuVms
 from cloudgan.providers.gcp.zones import chosen_zone, zones_of
@@ -62,6 +63,7 @@ class GcpCloud:
             Buckets(api, project),
             Identities(api, project, poll_seconds=poll_seconds),
             self._tpus,
+            Registries(api, project, say),
         )
 
     @classmethod

@@ -8,14 +8,10 @@ from typing import TYPE_CHECKING
 from cloudgan.core import settings
 from cloudgan.core.errors import CredentialsError, LaunchError
 from cloudgan.core.image_order import Build
+from cloudgan.providers.gcp.addresses import BUILDS
 from cloudgan.providers.gcp.api import GoogleApi
 from cloudgan.providers.gcp.ground import PROJECT
-from cloudgan.providers.gcp.image_requests import (
-    BUILDS,
-    LOGS,
-    build_step,
-    repository_step,
-)
+from cloudgan.providers.gcp.image_requests import LOGS, build_step, repository_step
 from cloudgan.providers.gcp.login import Login
 from cloudgan.providers.gcp.refusal import TakenError
 from cloudgan.stores import ObjectMissingError, open_store

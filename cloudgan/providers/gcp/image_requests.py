@@ -11,13 +11,12 @@ from typing import TYPE_CHECKING, Final
 
 from cloudgan.core.labels import SHARED
 from cloudgan.core.plan import Step
+from cloudgan.providers.gcp.addresses import BUILDS, REGISTRY
 
 if TYPE_CHECKING:
     from cloudgan.core.image_order import ImageOrder
 
 ARCHIVE: Final = "tar.gz"
-BUILDS: Final = "https://cloudbuild.googleapis.com/v1"
-REGISTRY: Final = "https://artifactregistry.googleapis.com/v1"
 REPOSITORY: Final = "cloudgan"
 LOGS: Final = "images/logs"
 _SECONDS: Final = 3600

@@ -139,7 +139,9 @@ def _forbidden(asked: str, url: str, said: str, reason: str) -> CloudganError:
             f"{host} is switched off in this project; type: cloudgan setup --provider=gcp, or:"
             f" gcloud services enable {host}"
         )
+    host = url.partition("://")[2].partition(".")[0]
+    role = "image" if host in ("artifactregistry", "cloudbuild") else "policy"
     return CredentialsError(
-        f"{asked}: {said}. deploy/gcp/policy.yaml lists the rights that are needed; who owns the"
+        f"{asked}: {said}. deploy/gcp/{role}.yaml lists the rights that are needed; who owns the"
         " project grants them"
     )

@@ -29,6 +29,9 @@ APIS = (
     "storage.googleapis.com",
     "tpu.googleapis.com",
 )
+"""What runs need."""
+IMAGE_APIS = ("artifactregistry.googleapis.com", "cloudbuild.googleapis.com")
+"""What `cloudgan image` needs: whoever builds may not switch on anything, so `setup` does it."""
 NODE_ROLES = ("roles/container.defaultNodeServiceAccount", "roles/artifactregistry.reader")
 """What machines need: to tell how they are, and to pull images of the project."""
 TPU_ROLES = ("roles/tpu.admin", "roles/artifactregistry.reader")
@@ -70,12 +73,12 @@ def setup_steps(place: Place) -> tuple[Step, ...]:
 def _apis(project: str) -> Step:
     parent = f"{SERVICES}/projects/{project}/services"
     return Step(
-        ensure=f"APIs {', '.join(name.partition('.')[0] for name in APIS)}",
+        ensure=f"APIs {', '.join(name.partition('.')[0] for name in (*APIS, *IMAGE_APIS))}",
         method="POST",
         path=f"{parent}:batchEnable",
         find=f"{parent}:batchGet",
         at="cloud",
-        body={"serviceIds": list(APIS)},
+        body={"serviceIds": [*APIS, *IMAGE_APIS]},
     )
 
 

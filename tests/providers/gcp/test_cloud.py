@@ -315,3 +315,24 @@ def test_quota_of_spot_and_of_new_gpus_is_asked_by_its_own_name(cloud):
     assert "gpu_family NVIDIA_H100" in subject
     spot = known(cloud, gcp_plan("a3-highgpu-8g", region="europe-west4", market="spot"))
     assert "quota PREEMPTIBLE_NVIDIA_H100_GPUS in europe-west4" in findings(cloud, spot)
+
+
+def test_the_images_that_cloudgan_built_are_listed_with_a_fee_and_go_when_asked(google, cloud):
+    name = google.registry.add("cloudgan", {"cloudgan-shared": "registry"}, "europe-west4")
+    other = google.registry.add("theirs", {})
+    (found,) = (one for one in cloud.things() if one.kind == "image repository")
+    assert (found.name, found.region, found.shared) == (name, "europe-west4", "registry")
+    assert found.fee
+    assert not found.is_free
+    assert not [one for one in cloud.things("gan") if one.kind == "image repository"]
+    cloud.delete(found)
+    cloud.delete(found)
+    assert cloud.look(found) is None
+    assert list(google.registry.repositories) == [other]
+
+
+@pytest.mark.parametrize("reason", ["SERVICE_DISABLED", "IAM_PERMISSION_DENIED"])
+def test_who_may_not_look_at_images_sees_the_rest(google, cloud, reason):
+    listing = "artifactregistry.projects.locations.repositories.list"
+    google.server.refuse(listing, Refusal(403, "not you", reason=reason))
+    assert {one.kind for one in cloud.things()} == {"service account"}

@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 
 import pytest
+import yaml
 
 pytest.importorskip("googleapiclient", reason="needs google-api-python-client")
 requests = pytest.importorskip("requests")
 
-from cloudgan.core.errors import LaunchError
+from cloudgan import assets
+from cloudgan.core.errors import CredentialsError, LaunchError
 from cloudgan.core.image_order import ImageOrder
 from cloudgan.core.plan import Place
 from cloudgan.launching.image_building import build_image
@@ -17,7 +19,8 @@ from cloudgan.providers.gcp import image_requests
 from cloudgan.providers.gcp.api import GoogleApi
 from cloudgan.providers.gcp.image_build import GcpImageBuilder
 from cloudgan.stores.folder import FolderStore
-from google_cloud import GoogleServer, Refusal, Route, serving
+from google_cloud import GoogleServer, Route, serving
+from google_cloud.artifact_registry import ArtifactRegistry
 from google_cloud.discovery import api
 from google_cloud.server import TOKEN
 
@@ -31,6 +34,8 @@ ORDER = ImageOrder(
 DIGEST = "sha256:" + "1a" * 32
 NAME = "europe-west4-docker.pkg.dev/lab/cloudgan/trainer:0.1-gpu-ab"
 REPOSITORIES = "artifactregistry.projects.locations.repositories"
+PULL = {"artifactregistry.repositories.downloadArtifacts"}
+"""What `cloudgan image` asks of the registry itself, whose protocol is tested in tests/registries."""
 
 
 class Google:
@@ -38,31 +43,19 @@ class Google:
 
     def __init__(self, store):
         self.store = store
-        self.repositories = {}
         self.builds = []
         self.statuses = ["QUEUED", "WORKING", "SUCCESS"]
         self.detail = ""
 
     def routes(self):
         return {
-            f"{REPOSITORIES}.get": Route(self.get_repository),
-            f"{REPOSITORIES}.create": Route(self.create_repository),
-            "cloudbuild.projects.locations.builds.create": Route(self.create_build),
-            "cloudbuild.projects.locations.builds.get": Route(self.get_build),
+            "cloudbuild.projects.locations.builds.create": Route(
+                self.create_build, ("cloudbuild.builds.create",)
+            ),
+            "cloudbuild.projects.locations.builds.get": Route(
+                self.get_build, ("cloudbuild.builds.get",)
+            ),
         }
-
-    def get_repository(self, call):
-        name = call.path["repositoriesId"]
-        if name not in self.repositories:
-            raise Refusal(404, f"{name} was not found")
-        return self.repositories[name]
-
-    def create_repository(self, call):
-        name = call.query["repositoryId"]
-        if name in self.repositories:
-            raise Refusal(409, "the repository already exists")
-        self.repositories[name] = call.body | {"name": name}
-        return {"name": "projects/lab/locations/europe-west4/operations/1", "done": False}
 
     def create_build(self, call):
         self.builds.append(call.body)
@@ -73,16 +66,32 @@ class Google:
     def get_build(self, call):
         status = self.statuses.pop(0) if len(self.statuses) > 1 else self.statuses[0]
         if status != "QUEUED":
-            self.store.put("images/logs/log-b-1.txt", f"Step 1/9\n{status}\n".encode())
+            FolderStore.put(self.store, "images/logs/log-b-1.txt", f"Step 1/9\n{status}\n".encode())
         told = {"id": "b-1", "status": status}
         if status == "SUCCESS":
             told["results"] = {"images": [{"name": NAME, "digest": DIGEST}]}
         return told | ({"statusDetail": self.detail} if self.detail else {})
 
 
+class Bucket(FolderStore):
+    """Tells which rights its use takes: an object that is there is replaced."""
+
+    def __init__(self, folder):
+        super().__init__(folder)
+        self.rights = set()
+
+    def put(self, name, content, **how):
+        self.rights |= {"storage.objects.create", "storage.objects.delete"}
+        super().put(name, content, **how)
+
+    def read(self, name):
+        self.rights.add("storage.objects.get")
+        return super().read(name)
+
+
 @pytest.fixture
 def bucket(tmp_path):
-    return FolderStore(tmp_path / "bucket")
+    return Bucket(tmp_path / "bucket")
 
 
 @pytest.fixture
@@ -90,6 +99,7 @@ def google(bucket):
     made = Google(bucket)
     apis = (api("cloudbuild", "v1"), api("artifactregistry", "v1"))
     with serving(GoogleServer(apis, made.routes())) as made.server:
+        made.registry = ArtifactRegistry(made.server)
         yield made
 
 
@@ -114,7 +124,7 @@ def build(google, bucket):
 def test_an_image_is_built_from_the_bucket_into_a_registry_that_is_made_once(build, google, bucket):
     assert build() == DIGEST
     assert build.shown == ["Step 1/9", "WORKING"], "the log is written anew here, and shown once"
-    (repository,) = google.repositories.values()
+    (repository,) = google.registry.repositories.values()
     assert repository["labels"] == {"cloudgan-shared": "registry"}
     (sent,) = google.builds
     source = sent["source"]["storageSource"]
@@ -144,6 +154,21 @@ def test_a_failed_build_tells_why_and_how_its_log_ends(build, google):
 def test_a_registry_that_somebody_else_made_meanwhile_is_used(build, google):
     google.server.lose_answer(f"{REPOSITORIES}.create")
     assert build() == DIGEST
+
+
+def test_a_builder_needs_exactly_what_its_role_lists(build, google, bucket):
+    role = yaml.safe_load(assets.read_text("deploy/gcp/image.yaml"))["includedPermissions"]
+    google.server.tokens[TOKEN] = frozenset(role)
+    build()
+    asked = {right for call in google.server.seen for right in call.permissions} | bucket.rights
+    assert asked | PULL == set(role)
+    assert sorted(role) == role, "each once"
+
+
+def test_a_builder_without_rights_is_told_which_role_has_them(build, google):
+    google.server.tokens[TOKEN] = frozenset()
+    with pytest.raises(CredentialsError, match=r"repositories.get.*deploy/gcp/image.yaml"):
+        build()
 
 
 def test_nothing_is_asked_of_a_login_for_the_requests():

@@ -9,6 +9,7 @@ import yaml
 from google.auth.credentials import AnonymousCredentials
 
 from cloudgan import assets
+from cloudgan.core.labels import SHARED
 from cloudgan.core.plan import Place
 from cloudgan.launching.intents import Intents
 from cloudgan.launching.ledger import Ledger
@@ -138,14 +139,16 @@ def test_setup_and_its_removal_need_exactly_what_its_policy_lists(google, cloud)
     maker = Maker(cloud, lambda _: None, POLL_SECONDS)
     for step in setup_steps(PLACE):
         maker.ensure(step, gcp_plan(project="lab"))
+    google.registry.add("cloudgan", {SHARED: "registry"})
     for thing in cloud.things():
         cloud.delete(thing)
         assert cloud.look(thing) is None
     asked = {right for call in google.server.seen for right in call.permissions}
     assert asked == listed("setup")
+    assert not google.registry.repositories
 
 
-@pytest.mark.parametrize("name", ["policy", "setup"])
+@pytest.mark.parametrize("name", ["image", "policy", "setup"])
 def test_a_permission_stands_once(name):
     found = yaml.safe_load(assets.read_text(f"deploy/gcp/{name}.yaml"))["includedPermissions"]
     assert len(found) == len(set(found))
