@@ -107,7 +107,8 @@ def _forbidden(text: str, asked: str) -> CloudganError:
         return CapacityError(f"{asked}: {text}")
     found = _ACTION.search(text)
     what = found[1] if found else asked
+    role = "image-role" if "containerregistry/" in what.lower() else "role"
     return CredentialsError(
         f"this login may not {what} on Azure ({text[:200]}); an administrator grants it with"
-        " deploy/azure/role.json"
+        f" deploy/azure/{role}.json"
     )

@@ -19,13 +19,17 @@ pytest.importorskip("azure.mgmt.core")
 
 from azure.core.pipeline.transport import RequestsTransport
 
+from azure_cloud.rights import action_of
+from cloudgan import assets
 from cloudgan.core.errors import LaunchError
 from cloudgan.core.image_order import ImageOrder
 from cloudgan.core.plan import Place
 from cloudgan.launching.image_building import build_image
 from cloudgan.providers.azure import ids, image_requests
 from cloudgan.providers.azure.api import ArmApi
+from cloudgan.providers.azure.cloud import AzureCloud
 from cloudgan.providers.azure.image_build import AzureImageBuilder
+from cloudgan.providers.azure.refusal import refusal
 from cloudgan.providers.azure.resources import ACCOUNTS, KINDS, REGISTRIES, thing_of
 from cloudgan.providers.azure.sweep import _SWEPT
 
@@ -40,6 +44,8 @@ ORDER = ImageOrder(
 REGISTRY = ids.registry_name(ORDER.place)
 GROUP = f"/subscriptions/{ACCOUNT}/resourceGroups/cloudgan-westeurope"
 HERE = f"{GROUP}/providers/Microsoft.ContainerRegistry/registries/{REGISTRY}"
+PULL = {"microsoft.containerregistry/registries/pull/read"}
+"""What `cloudgan image` asks of the registry itself, whose protocol is tested in tests/registries."""
 TASKS, MANAGEMENT = "2025-03-01-preview", "2025-11-01"
 DIGEST = "sha256:" + "1a" * 32
 # https://learn.microsoft.com/rest/api/container-registry-tasks/registries/schedule-run, read 2026-11-21
@@ -81,6 +87,9 @@ class Azure:
         return 404, {"error": {"code": "NotFound", "message": path}}
 
     def thing(self, method, path, body):
+        if method == "DELETE":
+            del self.things[path]
+            return 200, {}
         if method == "PUT":
             assert body["location"] == "westeurope"
             assert body["tags"]["cloudgan-shared"]
@@ -146,7 +155,7 @@ def azure():
                 status, told = made.answer(self.command, address.path, query, sent)
                 self.write(status, json.dumps(told).encode())
 
-        do_POST = do_PUT = do_GET  # noqa: N815
+        do_DELETE = do_POST = do_PUT = do_GET  # noqa: N815
 
         def write(self, status, content):
             self.send_response(status)
@@ -192,11 +201,15 @@ class Plain(RequestsTransport):
 
 
 @pytest.fixture
-def build(azure):
+def api(azure):
+    here = azure.url.replace("http:", "https:")
+    return ArmApi(Credential(), base_url=here, transport=Plain(), attempts=1)
+
+
+@pytest.fixture
+def build(api):
     def run():
         run.shown, run.said = [], []
-        here = azure.url.replace("http:", "https:")
-        api = ArmApi(Credential(), base_url=here, transport=Plain(), attempts=1)
         builder = AzureImageBuilder(api, ACCOUNT, pause_seconds=0.0)
         return build_image(
             builder, ORDER, b"packed", run.said.append, run.shown.append, poll_seconds=0.0
@@ -264,6 +277,26 @@ def test_the_requests_are_of_the_sdks_models():
         (registry.body["properties"], registries.RegistryProperties()),
     ):
         assert set(body) <= set(fields_of(model)), type(model).__name__
+
+
+def test_who_builds_and_tears_down_needs_exactly_what_the_role_lists(build, azure, api):
+    build()
+    cloud = AzureCloud(api, ORDER.place)
+    azure.things[HERE]["id"] = HERE
+    cloud.delete(cloud.look(thing_of(azure.things[HERE])))
+    assert HERE not in azure.things
+    role = json.loads(assets.read_text("deploy/azure/image-role.json"))
+    asked = {action_of(method, path) for method, path, _ in azure.sent}
+    assert asked | PULL == {action.lower() for action in role["Actions"]}
+    assert role["Actions"] == sorted(role["Actions"])
+    assert not [action for action in role["Actions"] if "*" in action]
+
+
+def test_a_builder_without_rights_is_told_which_role_has_them():
+    told = {"error": {"code": "AuthorizationFailed", "message": "not you"}}
+    asked = f"PUT {HERE}"
+    assert "deploy/azure/image-role.json" in str(refusal(403, told, asked))
+    assert "deploy/azure/role.json" in str(refusal(403, told, f"PUT {GROUP}"))
 
 
 def test_a_teardown_finds_the_registry_and_takes_it_before_what_holds_a_bucket():

@@ -5,34 +5,12 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from azure_cloud.arm import kind_of
+from azure_cloud.rights import action_of
 from cloudgan.launching.ledger import Ledger
 from cloudgan.launching.starting import start
 from cloudgan.run_folder import RunFolder
 
 ROLE = Path(__file__).parents[3] / "deploy" / "azure" / "role.json"
-VERBS = {"GET": "read", "PUT": "write", "DELETE": "delete"}
-
-
-def action_of(method, path):
-    """The right that the Resource Manager asks for; empty: none."""
-    low = path.lower()
-    if low.endswith("/listclusterusercredential"):
-        return "microsoft.containerservice/managedclusters/listclusterusercredential/action"
-    if low == "/subscriptions":
-        return ""  # shows those in which somebody has any right
-    lists = {
-        "/providers": "providers",
-        "/resources": "resources",
-        "/resourcegroups": "resourcegroups",
-    }
-    for end, kind in lists.items():
-        if low.count("/") == 3 and low.endswith(end):
-            return f"microsoft.resources/subscriptions/{kind}/read"
-    kind = kind_of(path)
-    if kind == "resourcegroups":
-        kind = "microsoft.resources/subscriptions/resourcegroups"
-    return f"{kind}/{VERBS[method]}"
 
 
 def called(lab):
