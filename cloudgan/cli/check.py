@@ -90,12 +90,14 @@ def _plan(name: str, asked: dict[str, Any], rent: RentFlags) -> Plan | PlanError
 def _ask(name: CloudName, plan: Plan | PlanError | None, rent: RentFlags) -> tuple[Finding, ...]:
     from cloudgan.auditing.checking import check_cloud
     from cloudgan.cli.launch_flags import Where
+    from cloudgan.cli.rent_flags import within_zone
     from cloudgan.cli.rented_place import account_place
     from cloudgan.core.clock import utc_today
     from cloudgan.launching.cloud import Finding
     from cloudgan.providers.clouds import open_cloud
 
-    region = rent.regions[0] if rent.regions else None
+    regions = within_zone(rent, name).regions
+    region = regions[0] if regions else None
     said = Where(name, project=rent.account, profile=rent.profile, region=region)
     nothing_sold = isinstance(plan, PlanError)
     place = account_place(said) if plan is None or isinstance(plan, PlanError) else plan.place

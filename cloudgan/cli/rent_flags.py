@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from cloudgan.cli.durations import seconds_of
 from cloudgan.core.errors import ConfigError
+from cloudgan.providers.clouds import region_of
 
 SpotFlag = Literal["auto", "always", "never"]
 FallbackFlag = Literal["none", "same", "any"]
@@ -110,3 +111,23 @@ def rent_flags(
         allow_unmeasured=allow_unmeasured,
         allow_unknown_price=allow_unknown_price,
     )
+
+
+def within_zone(rent: RentFlags, provider: str) -> RentFlags:
+    """Returns what was asked, in the zone's region alone where a zone was named.
+
+    Zones of Azure are called 1, 2 and 3 in each region, and restrict nothing.
+
+    Raises:
+        ConfigError: The zone is in none of the regions that were named.
+    """
+    zone = rent.zone or ""
+    region = region_of(provider, zone) if zone else ""
+    if region == zone:
+        return rent
+    if rent.regions and region not in rent.regions:
+        raise ConfigError(
+            f"--zone={zone} is not in --region={','.join(rent.regions)}; give --region={region}, or"
+            " leave one of them out"
+        )
+    return replace(rent, regions=(region,))

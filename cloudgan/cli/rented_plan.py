@@ -10,6 +10,7 @@ from cloudgan.cli.launch_showers import look_at, path_for_workers
 from cloudgan.cli.launch_workers import workers_of
 from cloudgan.cli.offer_search import find_offers, wanted_market
 from cloudgan.cli.place import RUNS
+from cloudgan.cli.rent_flags import within_zone
 from cloudgan.cli.unpriced import unpriced_choice, unpriced_node
 from cloudgan.core import settings
 from cloudgan.core.clock import utc_moment
@@ -76,6 +77,7 @@ def rented_plan(
     past: Past,
 ) -> Plan:
     """Returns the plan; see `launch_plan.planned`."""
+    rent = within_zone(rent, flags.provider)
     draft = config_of("draft", training, Workers(nodes=flags.nodes or 1, cpus=1, memory_gib=1))
     seen = look_at(draft.data.path, "", moves=False)
     search = _Search(flags, rent, clouds, past, draft, seen)

@@ -85,6 +85,34 @@ def test_only_the_regions_that_were_named_count(desk):
     assert regions | {found["place"]["region"]} == {"us-east1", "europe-west4"}
 
 
+@pytest.mark.parametrize(
+    ("flags", "zone", "region"),
+    [
+        (["--provider=gcp", "--accelerator=l4:1"], "europe-west4-a", "europe-west4"),
+        (["--provider=aws", "--accelerator=v100:8"], "eu-west-1b", "eu-west-1"),
+        (
+            ["--provider=gcp", "--accelerator=l4:1", "--region=us-central1,europe-west4"],
+            "europe-west4-a",
+            "europe-west4",
+        ),
+    ],
+)
+def test_a_zone_that_was_named_restricts_the_choice_to_its_region(desk, flags, zone, region):
+    elsewhere = desk.plan(*flags)["place"]["region"]
+    assert elsewhere != region, "else this test shows nothing"
+    assert desk.plan(*flags, f"--zone={zone}")["place"]["region"] == region
+
+
+def test_zones_of_azure_are_in_every_region(desk):
+    flags = ("--provider=azure", "--accelerator=t4:1")
+    assert desk.plan(*flags, "--zone=2")["place"]["region"] == desk.plan(*flags)["place"]["region"]
+
+
+def test_a_zone_without_a_price_says_so_of_its_region(desk):
+    said = desk.type("plan", *GCP, "--accelerator=v100:8", "--zone=asia-east1-c", exits=5)[1]
+    assert "no price is known of v100:8 on gcp in asia-east1" in said
+
+
 def test_a_family_is_its_cheapest_member_and_an_exact_name_is_not_its_relatives(desk):
     a100 = desk.plan(*GCP, "--accelerator=a100")
     assert a100["price"]["accelerator"] == "A100-40GB"
@@ -253,6 +281,10 @@ def test_a_type_that_no_list_has_can_be_rented_all_the_same(desk):
         (["--provider=cheapest", "--store=gs://x/y"], "--store is in one cloud"),
         (["--provider=cheapest", "--project=lab"], "are of one cloud"),
         (["--provider=gcp", "--region=us-centrall"], "no price is known of"),
+        (
+            ["--provider=gcp", "--region=us-east1", "--zone=us-west1-a"],
+            "--zone=us-west1-a is not in --region=us-east1; give --region=us-west1",
+        ),
         (["--provider=gcp", "--accelerator=v200"], "unknown accelerator 'v200'"),
         (["--provider=gcp", "--accelerator=v3-8:8"], "a v3-8 has 4 x TPU-v3"),
         (["--provider=gcp", "--accelerator=v3-8", "--nodes=2"], "a TPU slice trains alone"),
