@@ -77,7 +77,6 @@ def rented_plan(
     past: Past,
 ) -> Plan:
     """Returns the plan; see `launch_plan.planned`."""
-    rent = within_zone(rent, flags.provider)
     draft = config_of("draft", training, Workers(nodes=flags.nodes or 1, cpus=1, memory_gib=1))
     seen = look_at(draft.data.path, "", moves=False)
     search = _Search(flags, rent, clouds, past, draft, seen)
@@ -139,10 +138,11 @@ class _Search:
         """Returns the best of the offers.
 
         Raises:
+            ConfigError: The zone is in another region than was asked.
             PlanError: None can be taken.
         """
-        flags, rent, past = self.flags, self.rent, self.past
-        catalog = load_catalog()
+        flags, past, catalog = self.flags, self.past, load_catalog()
+        rent = within_zone(self.rent, flags.provider)
         try:
             found = find_offers(flags, rent, past, catalog, self._data_cloud())
         except PlanError:
