@@ -1,4 +1,4 @@
-"""Compute Engine, as far as it is asked: zones, quotas, and the groups behind node pools."""
+"""Compute Engine, as far as it is asked: zones, quotas, groups behind node pools, and what they left."""
 
 from __future__ import annotations
 
@@ -28,6 +28,7 @@ class ComputeEngine:
     Attributes:
         quotas: Limits by metric, in each region.
         global_quotas: In all regions together.
+        left: Machines and disks, by table and address.
     """
 
     def __init__(self, server: GoogleServer, engine: KubernetesEngine) -> None:
@@ -35,6 +36,9 @@ class ComputeEngine:
         self.quotas = {"NVIDIA_L4_GPUS": 8.0, "NVIDIA_V100_GPUS": 8.0, "CPUS": 72.0}
         self.quotas |= {"PREEMPTIBLE_NVIDIA_L4_GPUS": 8.0, "PREEMPTIBLE_NVIDIA_V100_GPUS": 0.0}
         self.global_quotas = {"GPUS_ALL_REGIONS": 8.0}
+        self.left: dict[str, dict[str, Object]] = {"instances": {}, "disks": {}}
+        for table in self.left:
+            server.add(self._routes(table))
         group = ("compute.instanceGroupManagers.get",)
         server.add(
             {
@@ -55,6 +59,52 @@ class ComputeEngine:
                 "compute.instanceGroupManagers.listErrors": Route(self._errors, group),
             }
         )
+
+    def leave(self, table: str, name: str, zone: str = "us-central1-a", **body: Any) -> Object:
+        """Puts a machine or a disk there, as a pool that is gone may have left it."""
+        path = f"projects/lab/zones/{zone}/{table}/{name}"
+        root = "https://www.googleapis.com/compute/v1"
+        made = {"name": name, "selfLink": f"{root}/{path}", "status": "RUNNING"}
+        if table == "disks":
+            made["status"] = "READY"
+        self.left[table][path] = made | body
+        return self.left[table][path]
+
+    def _routes(self, table: str) -> dict[str, Route]:
+        one = table.removesuffix("s")
+
+        def path(call: Call) -> str:
+            found = f"projects/lab/zones/{call.path['zone']}/{table}/{call.path[one]}"
+            if found not in self.left[table]:
+                raise Refusal(404, f"The resource '{found}' was not found")
+            return found
+
+        def delete(call: Call) -> Object:
+            if self.left[table][path(call)].get("users"):
+                raise Refusal(400, "The disk resource is already being used")
+            del self.left[table][path(call)]
+            return {"status": "RUNNING", "operationType": "delete"}
+
+        handlers = {
+            "aggregatedList": (lambda call: self._aggregated(call, table), "list"),
+            "get": (lambda call: self.left[table][path(call)], "get"),
+            "delete": (delete, "delete"),
+        }
+        return {
+            f"compute.{table}.{name}": Route(handler, (f"compute.{table}.{right}",))
+            for name, (handler, right) in handlers.items()
+        }
+
+    def _aggregated(self, call: Call, table: str) -> Object:
+        """By zone, those whose label is as the filter says."""
+        key, equals, value = call.query["filter"].removeprefix("labels.").partition("=")
+        key = key.removesuffix(":*")
+        items: Object = {f"zones/{zone}": {} for zone in ZONES}
+        for path, body in self.left[table].items():
+            has = body.get("labels", {}).get(key)
+            if has is not None and (not equals or has == value):
+                items[f"zones/{path.split('/')[3]}"].setdefault(table, []).append(body)
+        return {"items": items}
 
     def _group(self, call: Call) -> Object:
         pool = self._pool(call)

@@ -50,7 +50,8 @@ class Project:
         clusters = [f"cluster {name}" for _, name in self.engine.clusters]
         pools = [f"pool {pool['name']}" for pool in self.engine.pools()]
         tpus = [name.rpartition("/")[2] for name in (*self.tpus.resources, *self.tpus.nodes)]
-        return clusters + pools + [f"TPU {name}" for name in tpus]
+        compute = [path for table in self.compute.left.values() for path in table]
+        return clusters + pools + [f"TPU {name}" for name in tpus] + compute
 
 
 @contextlib.contextmanager

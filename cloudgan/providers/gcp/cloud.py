@@ -16,6 +16,7 @@ from cloudgan.providers.gcp.buckets import Buckets
 from cloudgan.providers.gcp.engine import Engine
 from cloudgan.providers.gcp.ground import CLUSTER_LOCATION, LOCATION, PROJECT, ZONE
 from cloudgan.providers.gcp.identities import Identities
+from cloudgan.providers.gcp.leftovers import Leftovers
 from cloudgan.providers.gcp.login import Login
 from cloudgan.providers.gcp.machines import machine
 from cloudgan.providers.gcp.quota import quota_findings
@@ -58,6 +59,7 @@ class GcpCloud:
         self._login, self._api, self._project, self._say = login, api, project, say
         self._engine = Engine(api, project, poll_seconds=poll_seconds)
         self._tpus = TpuVms(api, project, say, poll_seconds=poll_seconds)
+        self._leftovers = Leftovers(api, project, say)
         self._parts: tuple[Any, ...] = (
             self._engine,
             Buckets(api, project),
@@ -137,7 +139,10 @@ class GcpCloud:
 
     def things(self, run: str | None = None) -> tuple[Thing, ...]:
         """Lists what is cloudgan's, or a run's, in all regions."""
-        return tuple(one for part in self._parts for one in part.things(run))
+        pools = self._engine.things(run)
+        left = self._leftovers.things(run, {one.run for one in pools if one.run})
+        rest = (one for part in self._parts[1:] for one in part.things(run))
+        return (*pools, *left, *rest)
 
     def delete(self, thing: Thing) -> None:
         """Asks for deletion."""
@@ -172,7 +177,8 @@ class GcpCloud:
         return self._parts[2] if is_policy else parts.get(host, self._parts[2])
 
     def _part_with(self, thing: Thing) -> Any:
-        return next(part for part in self._parts if thing.kind in part.kinds)
+        parts = (*self._parts, self._leftovers)
+        return next(part for part in parts if thing.kind in part.kinds)
 
 
 def _check_cluster(cluster: dict[str, Any], *, is_spot: bool) -> None:

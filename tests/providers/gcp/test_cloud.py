@@ -336,3 +336,57 @@ def test_who_may_not_look_at_images_sees_the_rest(google, cloud, reason):
     listing = "artifactregistry.projects.locations.repositories.list"
     google.server.refuse(listing, Refusal(403, "not you", reason=reason))
     assert {one.kind for one in cloud.things()} == {"service account"}
+
+
+MINE = {"labels": {"cloudgan-run": "gan", "cloudgan-owner": "physicist"}}
+V100 = {
+    "machineType": "https://www.googleapis.com/compute/v1/projects/lab/zones/z/machineTypes/n1-standard-8",
+    "guestAccelerators": [
+        {"acceleratorCount": 1, "acceleratorType": "projects/lab/zones/z/nvidia-tesla-v100"}
+    ],
+    "scheduling": {"provisioningModel": "SPOT"},
+}
+
+
+def test_machines_and_disks_whose_pool_is_gone_are_listed_and_go_in_this_order(google, cloud):
+    google.compute.leave("disks", "loose", **MINE, type="zones/z/diskTypes/pd-balanced")
+    google.compute.leave("disks", "used", **MINE, users=["somebody"])
+    google.compute.leave("disks", "theirs", labels={"team": "x"})
+    google.compute.leave("instances", "node", "europe-west4-a", **MINE, **V100)
+    google.compute.leave("instances", "theirs", **V100)
+    google.compute.leave("instances", "other", labels={"cloudgan-run": "other"}, **V100)
+    assert {one.name.rpartition("/")[2] for one in cloud.things() if one.run} == {
+        "loose",
+        "node",
+        "other",
+    }
+    node, disk = cloud.things("gan")
+    assert (node.node_type, node.nodes, node.market) == ("n1-standard-8+1xV100", 1, "spot")
+    assert (node.region, disk.region) == ("europe-west4-a", "us-central1-a")
+    assert disk.fee == "pd-balanced", "without a price by the hour its cost is unknown"
+    gone = list(Remover(cloud, lambda _: None, POLL_SECONDS).remove(cloud.things("gan")))
+    assert [one.rpartition("/")[2] for one in gone] == ["node", "loose"]
+    assert cloud.things("gan") == ()
+    assert len(google.compute.left["instances"]) == len(google.compute.left["disks"]) == 2
+
+
+def test_a_machine_that_is_off_costs_its_disks_and_no_machine(google, cloud):
+    google.compute.leave("instances", "node", **MINE, **V100 | {"status": "TERMINATED"})
+    (found,) = cloud.things("gan")
+    assert found.nodes == 0
+    assert found.fee
+
+
+def test_machines_of_a_pool_that_is_there_are_the_pools(google, cloud, make):
+    make(gcp_plan())
+    google.compute.leave("instances", "node", **MINE, **V100)
+    google.compute.leave("disks", "new", **MINE)
+    assert [one.kind for one in cloud.things("gan")] == ["GKE node pool"]
+
+
+def test_who_may_not_list_machines_sees_the_pools_and_is_told(google, cloud, make):
+    make(gcp_plan())
+    google.compute.leave("instances", "node", labels={"cloudgan-run": "other"}, **V100)
+    refused = Refusal(403, "not you", reason="IAM_PERMISSION_DENIED")
+    google.server.refuse("compute.instances.aggregatedList", refused)
+    assert [one.kind for one in cloud.things() if one.run] == ["GKE node pool"]

@@ -9,7 +9,7 @@ import yaml
 from google.auth.credentials import AnonymousCredentials
 
 from cloudgan import assets
-from cloudgan.core.labels import SHARED
+from cloudgan.core.labels import RUN, SHARED
 from cloudgan.core.plan import Place
 from cloudgan.launching.intents import Intents
 from cloudgan.launching.ledger import Ledger
@@ -83,6 +83,9 @@ def test_a_launcher_needs_exactly_what_the_policy_lists(google, cluster, tmp_pat
     token = cluster.token()
     google.server.tokens[token] = frozenset(listed("policy") | {ACT_AS})
     join(google, cluster)
+    ours = {"labels": {RUN: "gan"}}
+    google.compute.leave("instances", "gke-1", machineType="zones/z/g2-standard-4", **ours)
+    google.compute.leave("disks", "gke-1", **ours)
 
     from cloudgan.stores.gcs import GcsStore
 
@@ -119,6 +122,7 @@ def test_a_launcher_needs_exactly_what_the_policy_lists(google, cluster, tmp_pat
         provider.runs()
         cloud.things()
         list(provider.remove("gan"))
+        list(provider.remove("gan"))  # what is left when the pool is gone
         for name in store.list("runs/gan/"):
             store.delete(name)
 
