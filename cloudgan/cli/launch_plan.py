@@ -5,18 +5,17 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from cloudgan.cli.launch_config import config_of, speeds_of, spent_before, store_port
+from cloudgan.cli.launch_asked import asked_of
+from cloudgan.cli.launch_config import config_of, speeds_of
 from cloudgan.cli.launch_fit import check_fit, is_rented
-from cloudgan.cli.launch_showers import look_at, path_for_workers
 from cloudgan.cli.launch_workers import workers_of
 from cloudgan.cli.past_attempts import NOTHING_TRIED, Past
 from cloudgan.cli.place import RUNS, find_place
-from cloudgan.core import settings
 from cloudgan.core.clock import utc_moment
 from cloudgan.core.errors import BudgetError, ConfigError
 from cloudgan.cost.catalog import load_catalog
 from cloudgan.kubernetes.manifests import CLAIM
-from cloudgan.planning.planning import Asked, make_plan
+from cloudgan.planning.planning import make_plan
 from cloudgan.providers.clouds import BUILT_IN, Clouds
 from cloudgan.run_folder import RunFolder
 
@@ -66,31 +65,20 @@ def planned(
             f" --max_usd_per_hour={rent.max_usd_per_hour:g}"
         )
     workers = workers_of(flags, nodes, price)
-    workers = workers.model_copy(update={"pull_secret": rent.pull_secret})
     config = config_of(flags.name, training, workers)
-    place, folder = _place(flags), RunFolder(RUNS / config.name)
-    store = _store(flags, place, folder)
-    moves = place.provider != "local"
-    showers = look_at(config.data.path, store, moves=moves)
-    data = config.data.model_copy(update={"path": path_for_workers(showers, folder, moves=moves)})
-    config = config.model_copy(update={"data": data})
-    asked = Asked(
+    place = _place(flags)
+    store = _store(flags, place, RunFolder(RUNS / config.name))
+    asked = asked_of(
+        flags,
+        rent,
         config=config,
         place=place,
         workers=workers,
         store=store,
-        store_port=store_port(store),
-        showers=showers,
-        owner=settings.user_name(),
-        max_hours=flags.max_hours,
-        gang_timeout_seconds=flags.gang_timeout_seconds,
-        budget_usd=flags.budget_usd,
-        spent_usd=spent_before(folder),
+        wheels=wheels,
         price=price,
-        max_usd_per_hour=rent.max_usd_per_hour,
-        wheels=wheels(workers.accelerator) if workers.image and not flags.image else (),
     )
-    return make_plan(asked, speeds_of(config, showers), _requests(place), utc_moment())
+    return make_plan(asked, speeds_of(config, asked.showers), _requests(place), utc_moment())
 
 
 def _place(flags: LaunchFlags) -> Place:

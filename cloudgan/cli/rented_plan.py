@@ -5,14 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
-from cloudgan.cli.launch_config import config_of, speeds_of, spent_before, store_port
-from cloudgan.cli.launch_showers import look_at, path_for_workers
+from cloudgan.cli.launch_asked import asked_of
+from cloudgan.cli.launch_config import config_of, speeds_of, spent_before
+from cloudgan.cli.launch_showers import look_at
 from cloudgan.cli.launch_workers import workers_of
 from cloudgan.cli.offer_search import find_offers, wanted_market
 from cloudgan.cli.place import RUNS
 from cloudgan.cli.rent_flags import within_zone
 from cloudgan.cli.unpriced import unpriced_choice, unpriced_node
-from cloudgan.core import settings
 from cloudgan.core.clock import utc_moment
 from cloudgan.core.errors import PlanError
 from cloudgan.core.plan import Workers
@@ -23,7 +23,7 @@ from cloudgan.cost.fees import load_fees
 from cloudgan.cost.startup import load_startups
 from cloudgan.planning.choosing import best_way, choice, preferring
 from cloudgan.planning.job_cost import Beside, Moving, job_cost
-from cloudgan.planning.planning import Asked, make_plan
+from cloudgan.planning.planning import make_plan
 from cloudgan.planning.ranking import Wish, rank, replicas
 from cloudgan.planning.renting import all_steps, rented
 from cloudgan.providers.clouds import Wanted
@@ -82,37 +82,27 @@ def rented_plan(
     search = _Search(flags, rent, clouds, past, draft, seen)
     chosen = search.chosen()
     workers = workers_of(flags, chosen.nodes, chosen.node)
-    workers = workers.model_copy(update={"pull_secret": rent.pull_secret})
     name = past.first.run if past.first else flags.name
     batch = search.global_batch(chosen)
     config = config_of(name, training, workers, global_batch=batch)
-    folder = RunFolder(RUNS / config.name)
     place = _place(chosen.node, rent, clouds)
     store = flags.store or past.stores.get(place.provider) or _store(place, clouds)
-    showers = look_at(config.data.path, store, moves=True)
-    path = path_for_workers(showers, folder, moves=True)
-    config = config.model_copy(update={"data": config.data.model_copy(update={"path": path})})
-    asked = Asked(
+    asked = asked_of(
+        flags,
+        rent,
         config=config,
         place=place,
         workers=workers,
         store=store,
-        store_port=store_port(store),
-        showers=showers,
-        owner=settings.user_name(),
-        max_hours=flags.max_hours,
+        wheels=wheels,
         gang_timeout_seconds=_patience(flags, rent, chosen),
-        budget_usd=flags.budget_usd,
-        spent_usd=spent_before(folder),
         price=chosen.price,
-        max_usd_per_hour=rent.max_usd_per_hour,
         cost=chosen.cost,
         choice=chosen.choice,
         run_spec=past.first.spec if past.first else None,
-        wheels=wheels(workers.accelerator) if workers.image and not flags.image else (),
     )
     asked = rented(asked, _wanted(config.name, flags, rent, chosen.node, chosen.nodes), clouds)
-    known = speeds_of(config, showers)
+    known = speeds_of(config, asked.showers)
     plan = make_plan(asked, known, lambda plan: all_steps(plan, clouds), utc_moment())
     more = (*_batch_warnings(plan, chosen), *_market_warnings(plan, rent))
     return plan.model_copy(update={"warnings": (*plan.warnings, *more)})

@@ -115,7 +115,7 @@ class PodAgents:
             state=_PART_STATES.get(found["status"], "failed"),
             labels=found.get("tags", {}),
             region=region,
-            why=_issues(found),
+            why=issues(found),
             rank=PART_RANK,
             parent=f"{region}/{cluster}",
             is_free=True,
@@ -187,7 +187,7 @@ def is_ours(thing: Thing | None) -> bool:
 
 
 def _cluster(name: str, found: Mapping[str, Any]) -> Thing:
-    why = _issues(found)
+    why = issues(found)
     made = found.get("createdAt")
     support = (found.get("upgradePolicy") or {}).get("supportType", "STANDARD")
     return Thing(
@@ -204,6 +204,7 @@ def _cluster(name: str, found: Mapping[str, Any]) -> Thing:
     )
 
 
-def _issues(found: Mapping[str, Any]) -> str:
+def issues(found: Mapping[str, Any]) -> str:
+    """Returns what EKS says is wrong with a cluster or a node group; empty: nothing."""
     listed = (found.get("health") or {}).get("issues") or ()
     return "; ".join(f"{one.get('message') or ''} ({one.get('code')})" for one in listed)

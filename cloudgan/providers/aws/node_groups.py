@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 from cloudgan.core.clock import utc_moment
 from cloudgan.core.errors import LaunchError
 from cloudgan.core.thing import Thing, ThingState
+from cloudgan.providers.aws.clusters import issues
 from cloudgan.providers.aws.kind import POOL_RANK, ask_if_there, send
 from cloudgan.providers.aws.refusal import cause_of
 
@@ -153,8 +154,7 @@ class NodeGroups:
 
 
 def _node_group(name: str, found: Mapping[str, Any]) -> Thing:
-    issues = (found.get("health") or {}).get("issues") or ()
-    why = "; ".join(f"{one.get('message', '')} ({one.get('code')})" for one in issues)
+    why = issues(found)
     made = found.get("createdAt")
     return Thing(
         kind=NodeGroups.kind,
