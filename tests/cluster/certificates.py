@@ -1,4 +1,4 @@
-"""A certificate authority for one cluster, and the API server's certificate."""
+"""A certificate authority of this process, and what it signs for servers on loopback."""
 
 from __future__ import annotations
 
@@ -21,14 +21,16 @@ class Authority(NamedTuple):
     certificate: bytes
     """PEM, what clients trust."""
     server: bytes
-    """PEM of the server's certificate and key."""
+    """PEM of the server's certificate."""
+    key: bytes
+    """PEM of its key."""
 
 
 @cache
-def authority() -> Authority:
-    """Returns an authority of this process and what it signed for 127.0.0.1 and localhost."""
+def authority(names: tuple[str, ...] = ("localhost",)) -> Authority:
+    """Returns an authority of this process and what it signed for 127.0.0.1 and these names."""
     root_key, key = ec.generate_private_key(ec.SECP256R1()), ec.generate_private_key(ec.SECP256R1())
-    root_name, name = _name("test cluster CA"), _name("kubernetes")
+    root_name, name = _name("test authority"), _name("server")
     root = (
         _builder(root_name, root_name, root_key.public_key())
         .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
@@ -38,10 +40,11 @@ def authority() -> Authority:
         )
         .sign(root_key, hashes.SHA256())
     )
-    names = [x509.DNSName("localhost"), x509.IPAddress(ipaddress.ip_address("127.0.0.1"))]
+    known: list[x509.GeneralName] = [x509.DNSName(one) for one in names]
+    known.append(x509.IPAddress(ipaddress.ip_address("127.0.0.1")))
     signed = (
         _builder(name, root_name, key.public_key())
-        .add_extension(x509.SubjectAlternativeName(names), critical=False)
+        .add_extension(x509.SubjectAlternativeName(known), critical=False)
         .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
         .add_extension(_usage(signs_certificates=False), critical=True)
         .add_extension(
@@ -54,14 +57,14 @@ def authority() -> Authority:
     private = key.private_bytes(
         pem, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
     )
-    return Authority(root.public_bytes(pem), signed.public_bytes(pem) + private)
+    return Authority(root.public_bytes(pem), signed.public_bytes(pem), private)
 
 
 def server_context(folder: Path) -> ssl.SSLContext:
     """Returns the API server's side of TLS; the key passes through a file in `folder`."""
     path = folder / "apiserver.pem"
     path.touch(mode=0o600)
-    path.write_bytes(authority().server)
+    path.write_bytes(authority().server + authority().key)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(path)
     return context

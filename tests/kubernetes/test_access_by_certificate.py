@@ -13,6 +13,7 @@ import pytest
 from azure_cloud.certificates import write_certificates
 from cloudgan.kubernetes.access import connect_by_certificate
 from cloudgan.kubernetes.api import ClusterApi
+from cluster.certificates import authority
 
 
 class Names(BaseHTTPRequestHandler):
@@ -42,10 +43,9 @@ def test_a_cluster_sees_the_certificate_and_no_file_of_it_is_left(tmp_path, monk
     pem = [path.read_text() for path in (files.authority, files.certificate, files.key)]
     client = connect_by_certificate(f"https://127.0.0.1:{server.server_port}", *pem)
     assert list(Path(files_of_logins).iterdir()) == []
-    assert ClusterApi(client).get("/api/v1/nodes") == {"user": "azure"}
+    assert ClusterApi(client).get("/api/v1/nodes") == {"user": "server"}
     client.close()
-    stranger = write_certificates(files_of_logins)
-    pem[0] = stranger.authority.read_text()
+    pem[0] = authority(("stranger.example",)).certificate.decode()
     with pytest.raises(Exception, match=r"(?i)certificate"):
         ClusterApi(
             connect_by_certificate(f"https://127.0.0.1:{server.server_port}", *pem),
