@@ -123,12 +123,9 @@ def test_nothing_that_is_committed_names_this_machine_or_a_registry():
     """Locks hold names, versions and hashes; a path of a home folder works for one person only."""
     hosts = ("pypi.org", "pythonhosted.org", "npmjs.org", "debian.org")
     folders = ("/home/", "/root/", "/Users/", f"{Path.home()}/", f"{ROOT.parent}/")
-    # A folder counts from where a path begins: /cloudgan/work/ is a place in a pod.
-    words = [re.escape(host) for host in hosts]
-    words += [f"(^|[^[:alnum:]]){re.escape(folder)}" for folder in folders]
-    patterns = [part for word in words for part in ("-e", word)]
+    patterns = [part for word in (*hosts, *folders) for part in ("-e", word)]
     done = subprocess.run(
-        ["git", "grep", "-nIE", *patterns, "--", ".", ":!tests/test_contracts.py"],
+        ["git", "grep", "-nIF", *patterns, "--", ".", ":!tests/test_contracts.py"],
         cwd=ROOT,
         capture_output=True,
         text=True,

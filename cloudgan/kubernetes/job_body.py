@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from cloudgan.core.run_state import Cause
 
 CONFIG: Final = "/cloudgan/config"
-WORK: Final = "/cloudgan/work"
+WORK: Final = "/cloudgan/scratch"
 _PYTHON = ("python", "python3")
 
 

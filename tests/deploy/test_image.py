@@ -106,7 +106,7 @@ def run(container, tmp_path):
     os.chown(work, USER, USER)
 
     def run_(*command, check=True):
-        volume = f"--volume={work}:/cloudgan/work"
+        volume = f"--volume={work}:/cloudgan/scratch"
         return buildah("run", volume, container, "--", *command, check=check)
 
     return run_
@@ -127,8 +127,8 @@ def test_it_trains_and_writes_nowhere_but_in_its_work_folder(container, run):
     assert "step-000000001.npz" in run("ls", "run/checkpoints").stdout
     search = ("find", "/", "-xdev", "-user", USER, "-not", "-path", "/proc/*")
     written = run(*search, check=False).stdout.split()  # it may not look into every folder
-    allowed = ("/cloudgan/work", "/tmp")  # noqa: S108
-    assert "/cloudgan/work" in written
+    allowed = ("/cloudgan/scratch", "/tmp")  # noqa: S108
+    assert "/cloudgan/scratch" in written
     assert not [path for path in written if not path.startswith(allowed)]
     assert run("touch", "/opt/cloudgan/note", check=False).returncode
 

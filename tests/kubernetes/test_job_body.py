@@ -29,11 +29,11 @@ def test_a_worker_runs_the_containers_command_with_the_python_that_is_meant(body
 def test_mounted_folders_are_replaced_and_nothing_that_only_begins_like_them(body):
     for variable in body.body["spec"]["template"]["spec"]["containers"][0]["env"]:
         if variable["name"] == "CLOUDGAN_RUN":
-            variable["value"] = "/cloudgan/workshop"
+            variable["value"] = "/cloudgan/scratchpad"
     found = body.environment({CONFIG: "/here/config", WORK: "/here/work"})
     assert found["CLOUDGAN_CONFIG"] == "/here/config/run.yaml"
     assert found["CLOUDGAN_WORK"] == found["TMPDIR"] == "/here/work"
-    assert found["CLOUDGAN_RUN"] == "/cloudgan/workshop"
+    assert found["CLOUDGAN_RUN"] == "/cloudgan/scratchpad"
     assert not {"HOME", "CLOUDGAN_PEERS"} & set(found)
 
 

@@ -159,7 +159,7 @@ def _values(plan: Plan) -> Iterator[str]:
     }
     yield from (f"{name}={shlex.quote(value)}" for name, value in values.items())
     alone = {"JOB_COMPLETION_INDEX": "0", "CLOUDGAN_PEERS": "localhost:2222"}
-    here = {"CLOUDGAN_TPU": "local", "HOME": "/cloudgan/work"}
+    here = {"CLOUDGAN_TPU": "local", "HOME": "/cloudgan/scratch"}
     environment = made.environment({}) | alone | here
     flags = [flag for name, value in environment.items() for flag in ("-e", f"{name}={value}")]
     yield f"environment=({shlex.join(flags)})"

@@ -114,7 +114,7 @@ contain() {
   local container=$1 code
   shift
   docker run --rm --init --name "$container" --privileged --net=host --shm-size=16g \
-    -v "$folder/config:/cloudgan/config:ro" -v "$folder/work:/cloudgan/work" \
+    -v "$folder/config:/cloudgan/config:ro" -v "$folder/work:/cloudgan/scratch" \
     -v "$folder/site:/cloudgan/site" "${environment[@]}" "$image" "$@" &
   wait $!
   code=$?

@@ -50,8 +50,8 @@ def test_a_workers_environment_is_a_pods_with_folders_of_this_machine(file_of, t
 
 
 def test_only_whole_names_of_mounts_are_replaced(file_of):
-    found = file_of(store="/cloudgan/worked/on").environment_of(0, "")
-    assert found["CLOUDGAN_STORE"] == "/cloudgan/worked/on"
+    found = file_of(store="/cloudgan/scratched/on").environment_of(0, "")
+    assert found["CLOUDGAN_STORE"] == "/cloudgan/scratched/on"
 
 
 @pytest.mark.parametrize(
