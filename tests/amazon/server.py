@@ -22,6 +22,7 @@ from werkzeug.wrappers import Request, Response
 
 from amazon.eks import Eks
 from amazon.faults import Fault, Faults, strike
+from amazon.image_builds import ImageBuilds
 from amazon.lookups import Ec2, Quotas, Simulator
 from amazon.scaling import Scaling
 from amazon.state import ACCOUNT, State
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
 
 LOGIN = {"aws_access_key_id": "AKIAIOSFODNN7EXAMPLE", "aws_secret_access_key": "planted-secret"}
 LOADER = Loader()  # reads the models of the services once, not for each session
+MOTOS = ("codebuild", "ecr", "iam", "logs", "s3", "sts")
 OWNER = "x-amz-expected-bucket-owner"
 TAG = re.compile(r"<Tag><Key>(.*?)</Key><Value>(.*?)</Value></Tag>")
 
@@ -70,6 +72,7 @@ class Amazon:
             "eks": self._eks,
             "servicequotas": Quotas(self.state),
         }
+        self._builds = ImageBuilds()
         self._simulator = Simulator(self.state)
         self._server = make_server("127.0.0.1", 0, self._app, True, request_handler=_Quiet)
         self._server.amazon = self  # type: ignore[attr-defined]
@@ -138,7 +141,7 @@ class Amazon:
         request = Request(environ)
         body = request.get_data(cache=True)
         service, _ = scope(request.headers)
-        if service not in {*self._answers, "iam", "s3", "sts"}:
+        if service not in {*self._answers, *MOTOS}:
             return self._to_moto(request)(environ, start_response)
         query = environ.get("QUERY_STRING", "")
         call = decoded(request.method, request.path, query, request.headers, body)
@@ -167,6 +170,8 @@ class Amazon:
             part = self._answers.get(call.service, self._simulator)
             with self.state.lock:
                 return answer(call, part.answer(call))
+        if (call.service, call.operation) in ImageBuilds.operations:
+            return answer(call, self._builds.answer(call))
         bucket = request.path.split("/")[1] if call.service == "s3" else ""
         owner = "another" if bucket in self.foreign_buckets else ACCOUNT
         if request.headers.get(OWNER, owner) != owner:

@@ -52,7 +52,7 @@ def decoded(method: str, path: str, query: str, headers: Headers, body: bytes) -
     """Returns a request as its service's model reads it."""
     service, region = scope(headers)
     known = model(service)
-    protocol = known.metadata["protocol"]
+    protocol = known.resolved_protocol  # botocore's choice, where there are several
     text = body.decode() if protocol in {"ec2", "query"} else ""
     values = MultiDict(
         (name, one)
@@ -91,14 +91,14 @@ def answer(call: Call, result: dict[str, Any]) -> Response:
         found = ParamValidator().validate(result, operation.output_shape)
         assert not found.has_errors(), f"{call.operation}: {found.generate_report()}"
         _check_words(result, operation.output_shape, call.operation)
-    writer = SERIALIZERS[model(call.service).metadata["protocol"]](operation)
+    writer = SERIALIZERS[model(call.service).resolved_protocol](operation)
     return _response(writer.serialize(result))
 
 
 def refused(call: Call, refusal: Refusal) -> Response:
     """Returns a refusal; one that the service's model does not name must be common to all."""
     known = model(call.service)
-    protocol = known.metadata["protocol"]
+    protocol = known.resolved_protocol
     code, said = refusal.code, refusal.message
     if protocol.endswith("json"):
         body = f'{{"__type": "{code}", "message": "{said}"}}'

@@ -76,14 +76,14 @@ class Account:
             RefusedError: AWS refused for another reason.
             LaunchError: AWS did not answer.
         """
-        with _told(f"{operation} in {region}"):
+        with _told(service, f"{operation} in {region}"):
             call = getattr(self._client(service, region), xform_name(operation))
             answer: dict[str, Any] = call(**body or {})
             return answer
 
     def all(self, service: str, region: str, operation: str, of: str, **body: Any) -> Iterator[Any]:
         """Yields what a listing operation lists under the key `of`, page by page."""
-        with _told(f"{operation} in {region}"):
+        with _told(service, f"{operation} in {region}"):
             pages = self._client(service, region).get_paginator(xform_name(operation))
             for page in pages.paginate(**body):
                 yield from page.get(of, ())
@@ -97,11 +97,11 @@ class Account:
 
 
 @contextmanager
-def _told(asked: str) -> Iterator[None]:
+def _told(service: str, asked: str) -> Iterator[None]:
     try:
         yield
     except found.ClientError as error:
-        raise refusal(error.response, asked) from error
+        raise refusal(error.response, asked, service) from error
     except _NO_LOGIN as error:
         raise CredentialsError(f"AWS: {error}; {LOGIN}") from error
     except (found.BotoCoreError, ResponseParserError) as error:

@@ -15,6 +15,8 @@ from cloudgan.providers.aws.buckets import Buckets
 from cloudgan.providers.aws.check import findings
 from cloudgan.providers.aws.clusters import Clusters, Identities, PodAgents, is_ours
 from cloudgan.providers.aws.iam_roles import IamRoles
+from cloudgan.providers.aws.image_parts import PARTS, ImagePart, image_things
+from cloudgan.providers.aws.image_requests import ROLE as IMAGE_ROLE
 from cloudgan.providers.aws.leftovers import CARD, GROUP, Leftovers
 from cloudgan.providers.aws.network import places_of
 from cloudgan.providers.aws.node_groups import NodeGroups
@@ -121,10 +123,13 @@ class AwsCloud:
     def things(self, run: str | None = None) -> tuple[Thing, ...]:
         """Lists what carries cloudgan's labels, or those of one run, in all regions."""
         with ThreadPoolExecutor(_AT_ONCE) as pool:
-            found = [one for many in pool.map(self._listed_in, self._regions()) for one in many]
+            regions = self._regions()
+            found = [one for many in pool.map(self._listed_in, regions) for one in many]
+            if run is None:
+                found += image_things(self._images, regions, pool, self._say)
         if run is None:
             found += [self._buckets.look(name) for name in self._buckets.names()]
-            found += [self._roles.look(role) for role in naming.ROLES]
+            found += [self._roles.look(role) for role in (*naming.ROLES, IMAGE_ROLE)]
         labelled = [one for one in found if one and (RUN in one.labels or SHARED in one.labels)]
         return tuple(one for one in labelled if run in (None, one.run))
 
@@ -150,6 +155,10 @@ class AwsCloud:
         return Buckets(self._account, self._who["account"])
 
     @cached_property
+    def _images(self) -> tuple[ImagePart, ...]:
+        return tuple(ImagePart(self._account, self._who["account"], part) for part in PARTS)
+
+    @cached_property
     def _kinds(self) -> Mapping[str, Kind]:
         kinds: tuple[Kind, ...] = (
             self._clusters,
@@ -159,6 +168,7 @@ class AwsCloud:
             self._roles,
             self._buckets,
             *self._left,
+            *self._images,
         )
         return {one.kind: one for one in kinds}
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from cloudgan.providers.aws.account import Account
 
 POOL_RANK, LEFTOVER_RANK, PART_RANK = 10, 20, 55
-CLUSTER_RANK, BUCKET_RANK, ROLE_RANK = 58, 60, 70
+CLUSTER_RANK, BUCKET_RANK, BUILDER_RANK, IMAGE_RANK, ROLE_RANK = 58, 60, 62, 65, 70
 
 _THERE: Final = frozenset(
     {"ResourceInUseException", "BucketAlreadyOwnedByYou", "EntityAlreadyExists"}
@@ -29,6 +29,7 @@ GONE: Final = frozenset(
         "NoSuchEntity",
         "NoSuchPublicAccessBlockConfiguration",
         "NoSuchTagSet",
+        "RepositoryNotFoundException",
         "ResourceNotFoundException",
     }
 )

@@ -45,6 +45,7 @@ _QUOTA: Final = (
 )
 _CAPACITY: Final = ("InsufficientInstanceCapacity", "UnfulfillableCapacity", "InsufficientCapacity")
 _CAPACITY_WORDS: Final = ("do not have sufficient", "no Spot capacity", "not available in your")
+_IMAGES: Final = frozenset({"codebuild", "ecr", "logs"})
 _SKEW_SECONDS: Final = 240
 
 
@@ -65,12 +66,13 @@ def cause_of(said: str) -> ThingCause:
     return ""
 
 
-def refusal(response: dict[str, Any], asked: str) -> CloudganError:
+def refusal(response: dict[str, Any], asked: str, service: str = "") -> CloudganError:
     """Returns the error that an answer means.
 
     Args:
         response: As botocore parsed it.
         asked: Such as ``CreateCluster in us-east-1``.
+        service: That was asked.
     """
     error = response.get("Error", {})
     code = str(error.get("Code", ""))
@@ -82,9 +84,11 @@ def refusal(response: dict[str, Any], asked: str) -> CloudganError:
     if code in _STRANGER:
         return CredentialsError(f"AWS does not know this login ({said}); {LOGIN}")
     if code in _DENIED:
+        is_image = service in _IMAGES
+        policy, who = ("image-policy", "builder of images") if is_image else ("policy", "launcher")
         return CredentialsError(
-            f"AWS: {asked}: {said}. deploy/aws/policy.json lists the rights that a launcher needs;"
-            " whoever administers the account grants them"
+            f"AWS: {asked}: {said}. deploy/aws/{policy}.json lists the rights that a {who}"
+            " needs; whoever administers the account grants them"
         )
     if cause_of(f"{code} {said}"):
         return CapacityError(f"AWS: {asked}: {said}")

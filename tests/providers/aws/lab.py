@@ -7,17 +7,21 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from cloudgan.core.config import RunConfig
+from cloudgan.core.image_order import ImageOrder
 from cloudgan.core.labels import SHARED
-from cloudgan.core.plan import Plan, Showers, Workers, filled
+from cloudgan.core.plan import Place, Plan, Showers, Workers, filled
 from cloudgan.cost.catalog import load_catalog
 from cloudgan.cost.elsewhere import speeds
+from cloudgan.launching.image_building import build_image
 from cloudgan.launching.intents import Intents
 from cloudgan.launching.ledger import Ledger
 from cloudgan.launching.rented import RentedProvider
 from cloudgan.launching.starting import start
 from cloudgan.planning.planning import Asked, make_plan
 from cloudgan.planning.renting import all_steps, rented
+from cloudgan.providers.aws.account import Account
 from cloudgan.providers.aws.cloud import AwsCloud
+from cloudgan.providers.aws.image_build import AwsImageBuilder
 from cloudgan.providers.aws.requests import place, setup_steps, store
 from cloudgan.providers.clouds import Wanted
 from cloudgan.providers.kubernetes.provider import KubernetesProvider
@@ -128,3 +132,18 @@ class Lab:
         there = self.cloud().things()
         kept = [one for one in there if one.labels.get(SHARED) not in ("bucket", "role")]
         return [f"{one.kind} {one.name}" for one in kept] + self.aws.state.left()
+
+
+def built(lab: Lab, region: str = "us-east-1", account: str = "123456789012") -> str:
+    """What `cloudgan image` does in a region; returns the digest."""
+    bucket = f"cloudgan-{account}-us-east-1"
+    where = Place(provider="aws", account=account, region=region)
+    order = ImageOrder(where, f"s3://{bucket}", "gpu", "0.1-gpu-ab", "ab" * 32)
+    builder = AwsImageBuilder(
+        Account(lab.session, attempts=1),
+        account,
+        store=lambda _: S3Store(bucket, client=lab.session.client("s3")),
+        role_seconds=0.0,
+    )
+    said = lab.said.append
+    return build_image(builder, order, b"packed", said, said, poll_seconds=0.0)

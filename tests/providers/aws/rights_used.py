@@ -17,7 +17,11 @@ OTHERWISE = {
     "s3:PutPublicAccessBlock": {"s3:PutBucketPublicAccessBlock"},
     # Tags in the create call need the right to tag as well.
     "s3:CreateBucket": {"s3:CreateBucket", "s3:TagResource"},
+    "ecr:CreateRepository": {"ecr:CreateRepository", "ecr:TagResource"},
     "iam:CreateRole": {"iam:CreateRole", "iam:TagRole"},
+    "logs:CreateLogGroup": {"logs:CreateLogGroup", "logs:TagResource"},
+    # A builder takes a role.
+    "codebuild:CreateProject": {"codebuild:CreateProject", "iam:PassRole"},
     # A cluster takes a role, and the first one of an account makes AWS' own.
     "eks:CreateCluster": {"eks:CreateCluster", "eks:TagResource", "iam:PassRole"}
     | {"iam:CreateServiceLinkedRole"},

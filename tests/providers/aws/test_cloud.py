@@ -12,7 +12,8 @@ from cloudgan.core.errors import (
     PlanError,
 )
 from cloudgan.core.plan import filled
-from providers.aws.lab import T4, planned
+from cloudgan.launching.removing import Remover
+from providers.aws.lab import POLL_SECONDS, T4, built, planned
 
 STOCK_OUT = (
     "Could not launch On-Demand Instances. InsufficientInstanceCapacity - We currently do not have"
@@ -321,6 +322,86 @@ def test_what_a_dead_cluster_left_in_its_network_is_found_and_goes(lab):
     (left,) = [one for one in cloud.things() if one.shared == "leftover"]
     with pytest.raises(LaunchError, match="dependent object"):
         cloud.delete(left)
+
+
+IMAGE_THINGS = {
+    "CloudWatch log group": ("us-west-2/log-group:/cloudgan/image", "logs", True),
+    "CodeBuild project": ("us-west-2/project/cloudgan-image", "builder", True),
+    "ECR repository": ("us-west-2/repository/cloudgan", "registry", False),
+}
+
+
+@pytest.fixture
+def built_lab(lab):
+    """An account in which an image was built, beside the bucket's region."""
+    lab.session.client("s3").create_bucket(Bucket="cloudgan-123456789012-us-east-1")
+    assert built(lab, "us-west-2").startswith("sha256:")
+    return lab
+
+
+def test_what_building_images_made_is_listed_and_goes_the_builder_first(built_lab):
+    cloud = built_lab.cloud()
+    found = {one.kind: one for one in cloud.things() if one.region == "us-west-2"}
+    assert {
+        kind: (one.name, one.shared, one.is_free) for kind, one in found.items()
+    } == IMAGE_THINGS
+    assert found["ECR repository"].fee, "what it keeps bills, and no price list says what"
+    assert "cloudgan-image" in {one.name for one in cloud.things() if one.kind == "IAM role"}
+    assert cloud.things("gan") == ()
+    gone = list(
+        Remover(cloud, built_lab.said.append, POLL_SECONDS, most_seconds=5.0).remove(cloud.things())
+    )
+    assert gone[0] == "CodeBuild project us-west-2/project/cloudgan-image"
+    assert gone[1:3] == [
+        "CloudWatch log group us-west-2/log-group:/cloudgan/image",
+        "ECR repository us-west-2/repository/cloudgan",
+    ], "with the image in it"
+    assert "IAM role cloudgan-image" in gone
+    assert cloud.things() == ()
+    for thing in found.values():
+        cloud.delete(thing)
+
+
+def test_what_is_called_as_ours_and_has_no_tag_of_ours_is_somebody_elses(lab):
+    clients = {name: lab.session.client(name, "us-west-2") for name in ("ecr", "iam", "logs")}
+    clients["ecr"].create_repository(repositoryName="cloudgan")
+    clients["logs"].create_log_group(logGroupName="/cloudgan/image", tags={"team": "physics"})
+    clients["iam"].create_role(RoleName="cloudgan-image", AssumeRolePolicyDocument="{}")
+    cloud = lab.cloud()
+    assert [one.name for one in cloud.things()] == [
+        "cloudgan-cluster",
+        "cloudgan-nodes",
+        "cloudgan-pods",
+    ]
+    list(Remover(cloud, lab.said.append, POLL_SECONDS, most_seconds=5.0).remove(cloud.things()))
+    assert clients["ecr"].describe_repositories()["repositories"]
+    assert clients["logs"].describe_log_groups()["logGroups"]
+    assert clients["iam"].get_role(RoleName="cloudgan-image")["Role"]
+
+
+def test_the_repository_does_not_stand_or_fall_with_the_cluster_of_its_name(built_lab):
+    plan = built_lab.resolved(planned(offer="aws/g4dn.xlarge/us-west-2/on_demand"))
+    make_until(built_lab.cloud(), plan, "CreateCluster")
+    names = [one.name for one in built_lab.cloud().things()]
+    assert "us-west-2/cloudgan" in names
+    assert len(set(names)) == len(names)
+
+
+def test_who_may_not_look_at_images_sees_the_rest_and_is_told_once(built_lab):
+    denied = {"code": "AccessDeniedException", "status": 403}
+    built_lab.aws.fault("ListTagsForResource", **denied, times=3)
+    kinds = {one.kind for one in built_lab.cloud().things()}
+    assert kinds == {"IAM role"}
+    (told,) = (one for one in built_lab.said if "were not looked at" in one)
+    assert "images in eu-west-1, us-east-1, us-west-2" in told
+    assert "deploy/aws/image-policy.json" in told
+
+
+def test_a_builder_is_asked_for_only_where_its_repository_or_log_is(built_lab):
+    built_lab.aws.faults.calls.clear()
+    built_lab.cloud().things()
+    asked = {call for call in built_lab.aws.faults.calls if call[0] == "codebuild"}
+    assert asked == {("codebuild", "us-west-2", "BatchGetProjects")}, "CodeBuild is not everywhere"
 
 
 def test_a_login_is_named_and_its_absence_too(lab, monkeypatch):

@@ -9,15 +9,20 @@ import pytest
 from cloudgan.core.progress import Silent
 from cloudgan.cost.refresh.aws_spot import aws_spot_quotes
 from cloudgan.cost.refresh.wanted import Wanted
+from cloudgan.providers.aws.naming import ROLES
 from cloudgan.providers.aws.requests import place, setup_steps
-from providers.aws.lab import NOW, planned
+from providers.aws.lab import NOW, built, planned
 from providers.aws.rights_used import FOLDER, actions, needed
+
+PULL = {"ecr:BatchGetImage", "ecr:GetAuthorizationToken"}
+"""What `cloudgan image` asks of the registry itself, whose protocol is tested in tests/registries."""
 
 
 @pytest.fixture
 def used(whole_lab):
     """Does all that a launcher does, and returns the rights that it took."""
     aws = whole_lab.aws
+    whole_lab.session.client("logs", "us-east-1").create_log_group(logGroupName="/cloudgan/image")
     before = len(aws.faults.calls)
     cloud = whole_lab.cloud()
     aws.state.quotas["L-DB2E81BA"] = 64.0
@@ -76,8 +81,22 @@ def test_setup_has_the_rights_it_uses_and_no_others(aws, lab, monkeypatch):
     assert used <= actions("policy.json") | actions("setup-policy.json")
 
 
-def test_what_may_change_or_delete_is_bound_to_names_of_ours():
-    text = json.loads((FOLDER / "policy.json").read_text(encoding="utf-8"))
+def test_who_builds_images_and_removes_what_it_took_has_the_rights_it_uses_and_no_others(aws, lab):
+    lab.session.client("s3").create_bucket(Bucket="cloudgan-123456789012-us-east-1")
+    aws.faults.calls.clear()
+    built(lab)
+    cloud, calls = lab.cloud(), list(aws.faults.calls)
+    made = [one for one in cloud.things() if one.name not in ROLES]
+    aws.faults.calls.clear()
+    for thing in made:
+        cloud.delete(thing)
+        assert cloud.look(thing) is None
+    assert needed(calls + aws.faults.calls) | PULL == actions("image-policy.json")
+
+
+@pytest.mark.parametrize("name", ["image-policy.json", "policy.json", "setup-policy.json"])
+def test_what_may_change_or_delete_is_bound_to_names_of_ours(name):
+    text = json.loads((FOLDER / name).read_text(encoding="utf-8"))
     for one in text["Statement"]:
         free = one["Resource"] == "*" and "Condition" not in one
         services = {action.partition(":")[0] for action in one["Action"]}
