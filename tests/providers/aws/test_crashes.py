@@ -24,19 +24,24 @@ def deployed(aws, tmp_path):
     return program
 
 
-def test_nothing_is_left_wherever_a_deploy_dies(fresh_lab, deployed, tmp_path):
-    """Each call that changes something is met before and after; of the others, each kind once.
+@pytest.mark.parametrize(
+    "at_each", [False, pytest.param(True, marks=pytest.mark.each_call)], ids=["writes", "all"]
+)
+def test_nothing_is_left_wherever_a_deploy_dies(fresh_lab, deployed, tmp_path, request, at_each):
+    """The first call, and after each that changes something: between them the servers stay as they are.
 
-    What a deploy that is dead left is what the servers have: a call that only reads adds nothing.
-    All 162 crashes of 81 calls were run when this was written, with as little left.
+    So what was left before such a call is what was left after the one before it. `python -m pytest
+    -m each_call -s tests/providers/aws` kills the deploy at all of them, before and after.
     """
+    if at_each and "each_call" not in request.config.option.markexpr:
+        pytest.skip("takes minutes; asked for with -m each_call")
     with fresh_lab() as lab:
         before = len(lab.aws.operations)
         whole = run_killed(deployed(lab), tmp_path)
         names = named(whole.calls, lab.aws.operations[before:])
     assert whole.code == 0, whole.said
     crashes = found = left = 0
-    for number, when in moments(names):
+    for number, when in everywhere(names) if at_each else moments(names):
         with fresh_lab() as lab:
             died = run_killed(deployed(lab), tmp_path, number, when)
             assert died.code == DIED, died.said
@@ -57,15 +62,13 @@ def named(calls, operations):
     return [call if " /api" in call else next(asked) for call in calls]
 
 
+def everywhere(names):
+    return [(number, when) for number in range(len(names)) for when in ("before", "after")]
+
+
 def moments(names):
-    read = set()
-    for number, name in enumerate(names):
-        if name.startswith(WRITES):
-            yield number, "before"
-            yield number, "after"
-        elif name not in read:
-            read.add(name)
-            yield number, "after"
+    writes = [number for number, name in enumerate(names) if name.startswith(WRITES)]
+    return [(0, "before"), *((number, "after") for number in writes)]
 
 
 def all_that_is_there_is_seen(lab, where):
