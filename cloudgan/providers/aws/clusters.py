@@ -9,15 +9,13 @@ from cloudgan.core.labels import SHARED
 from cloudgan.core.thing import Thing, ThingState
 from cloudgan.kubernetes.access import connect_by_token
 from cloudgan.kubernetes.api import ClusterApi
-from cloudgan.providers.aws.kind import CLUSTER_RANK, PART_RANK, ask_if_there, send
+from cloudgan.providers.aws.kind import CLUSTER_RANK, PART_RANK, PlannedKind, ask_if_there
 from cloudgan.providers.aws.refusal import cause_of
 from cloudgan.providers.aws.token import ClusterToken
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-    from cloudgan.core.plan import Step
-    from cloudgan.providers.aws.account import Account
 
 _STATES: Final[Mapping[str, ThingState]] = {
     "ACTIVE": "ready",
@@ -37,21 +35,10 @@ _PART_STATES: Final[Mapping[str, ThingState]] = {
 }
 
 
-class Clusters:
+class Clusters(PlannedKind):
     """Control planes."""
 
     kind = "EKS cluster"
-
-    def __init__(self, account: Account) -> None:
-        self._account = account
-
-    def find(self, step: Step) -> Thing | None:
-        """Returns the cluster of a step's name."""
-        return self.look(str(step.find))
-
-    def create(self, step: Step) -> None:
-        """Asks for a cluster."""
-        send(self._account, step)
 
     def look(self, name: str) -> Thing | None:
         """Returns a cluster as it is now."""
@@ -85,21 +72,10 @@ class Clusters:
         return ClusterApi(connect_by_token(found["endpoint"], ca, token), say=say)
 
 
-class PodAgents:
+class PodAgents(PlannedKind):
     """The add-on that gives pods their role."""
 
     kind = "EKS add-on"
-
-    def __init__(self, account: Account) -> None:
-        self._account = account
-
-    def find(self, step: Step) -> Thing | None:
-        """Returns the add-on of a step's name."""
-        return self.look(str(step.find))
-
-    def create(self, step: Step) -> None:
-        """Asks for an add-on."""
-        send(self._account, step)
 
     def look(self, name: str) -> Thing | None:
         """Returns an add-on as it is now."""
@@ -128,21 +104,10 @@ class PodAgents:
         ask_if_there(self._account, "eks", region, "DeleteAddon", **which)
 
 
-class Identities:
+class Identities(PlannedKind):
     """Which role a service account of a cluster has."""
 
     kind = "EKS pod identity"
-
-    def __init__(self, account: Account) -> None:
-        self._account = account
-
-    def find(self, step: Step) -> Thing | None:
-        """Returns the association of a step's cluster, namespace and service account."""
-        return self.look(str(step.find))
-
-    def create(self, step: Step) -> None:
-        """Asks for an association."""
-        send(self._account, step)
 
     def look(self, name: str) -> Thing | None:
         """Returns an association as it is now."""

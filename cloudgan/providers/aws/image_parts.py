@@ -12,13 +12,12 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from cloudgan.core.errors import CredentialsError
 from cloudgan.core.thing import Thing
 from cloudgan.providers.aws.image_requests import LOG_GROUP, PROJECT, REPOSITORY
-from cloudgan.providers.aws.kind import BUILDER_RANK, IMAGE_RANK, ask_if_there
+from cloudgan.providers.aws.kind import BUILDER_RANK, IMAGE_RANK, UnplannedKind, ask_if_there
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
     from concurrent.futures import Executor
 
-    from cloudgan.core.plan import Step
     from cloudgan.providers.aws.account import Account
 
 
@@ -71,7 +70,7 @@ PARTS: Final = (_STORED, _LOG, _BUILDER)
 """As they are listed: CodeBuild is not in all regions, and made after the others."""
 
 
-class ImagePart:
+class ImagePart(UnplannedKind):
     """One kind of them in an account.
 
     Args:
@@ -83,15 +82,6 @@ class ImagePart:
     def __init__(self, account: Account, owner: str, part: Part) -> None:
         self._account, self._owner, self._part = account, owner, part
         self.kind = part.kind
-
-    def find(self, step: Step) -> Thing | None:
-        """Returns none: no step of a plan makes one."""
-        del step
-        return None
-
-    def create(self, step: Step) -> None:
-        """Does nothing: no step of a plan makes one."""
-        del step
 
     def look(self, name: str) -> Thing | None:
         """Returns that of a region as it is now."""

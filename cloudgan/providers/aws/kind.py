@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from cloudgan.providers.aws.refusal import RefusedError
@@ -51,6 +52,38 @@ class Kind(Protocol):
 
     def delete(self, name: str) -> None:
         """Asks for deletion; what is gone already is no error."""
+
+
+class PlannedKind(ABC):
+    """What steps of plans make, each under the name that the step finds it by."""
+
+    def __init__(self, account: Account) -> None:
+        self._account = account
+
+    def find(self, step: Step) -> Thing | None:
+        """Returns what a step wants, where it is there."""
+        return self.look(str(step.find))
+
+    def create(self, step: Step) -> None:
+        """Sends a step's request."""
+        send(self._account, step)
+
+    @abstractmethod
+    def look(self, name: str) -> Thing | None:
+        """Returns a thing as it is now; None when it is gone."""
+
+
+class UnplannedKind:
+    """What no step of a plan makes: it is only listed and deleted."""
+
+    def find(self, step: Step) -> Thing | None:
+        """Returns none."""
+        del step
+        return None
+
+    def create(self, step: Step) -> None:
+        """Does nothing."""
+        del step
 
 
 def send(account: Account, step: Step, body: Mapping[str, Any] | None = None) -> None:

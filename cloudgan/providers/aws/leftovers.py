@@ -11,20 +11,19 @@ from typing import TYPE_CHECKING, Any, Final
 
 from cloudgan.core.labels import SHARED
 from cloudgan.core.thing import Thing
-from cloudgan.providers.aws.kind import LEFTOVER_RANK, ask_if_there, tags_of
+from cloudgan.providers.aws.kind import LEFTOVER_RANK, UnplannedKind, ask_if_there, tags_of
 from cloudgan.providers.aws.naming import CLUSTER
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from cloudgan.core.plan import Step
     from cloudgan.providers.aws.account import Account
 
 _OF_CARD: Final = "cluster.k8s.amazonaws.com/name"
 _OF_GROUP: Final = "aws:eks:cluster-name"
 
 
-class Leftovers:
+class Leftovers(UnplannedKind):
     """Network interfaces and security groups of clusters that are no more.
 
     Args:
@@ -36,15 +35,6 @@ class Leftovers:
         self._account, self.kind = account, kind
         self._is_card = kind == CARD
         self._id = "NetworkInterfaceId" if self._is_card else "GroupId"
-
-    def find(self, step: Step) -> Thing | None:
-        """Returns none: no step makes one."""
-        del step
-        return None
-
-    def create(self, step: Step) -> None:
-        """Does nothing: no step makes one."""
-        del step
 
     def look(self, name: str) -> Thing | None:
         """Returns one as it is now."""

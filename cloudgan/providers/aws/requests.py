@@ -22,6 +22,7 @@ from cloudgan.providers.aws.roles import (
     pod_rights,
     trust,
 )
+from cloudgan.providers.intent_step import intent_step
 
 if TYPE_CHECKING:
     from cloudgan.core.plan import Plan
@@ -98,12 +99,7 @@ def steps(plan: Plan) -> tuple[Step, ...]:
     own_bucket = plan.store.split("/")[2:3] == [_bucket(plan.place)]
     return (
         *(_bucket_steps(plan.place) if own_bucket else ()),
-        Step(
-            ensure=f"intent of run {plan.run}",
-            method="PUT",
-            path=f"{plan.store}/runs/{plan.run}/intent/",
-            at="store",
-        ),
+        intent_step(plan),
         _cluster(plan.place),
         _pod_agent(plan.place),
         _identity(plan.place),

@@ -12,6 +12,7 @@ from cloudgan.providers.azure import ids
 from cloudgan.providers.azure.aks import NAMESPACE, SERVICE_ACCOUNT, SPOT_TAINT, cluster_steps
 from cloudgan.providers.azure.setup import setup_steps, store_steps
 from cloudgan.providers.azure.sizes import size_of
+from cloudgan.providers.intent_step import intent_step
 
 if TYPE_CHECKING:
     from cloudgan.core.plan import Plan, Workers
@@ -95,11 +96,6 @@ def steps(plan: Plan) -> tuple[Step, ...]:
     is_own_store = plan.store == store(plan.place)
     return (
         *(own if is_own_store else own[:1]),
-        Step(
-            ensure=f"intent of run {plan.run}",
-            method="PUT",
-            path=f"{plan.store}/runs/{plan.run}/intent/",
-            at="store",
-        ),
+        intent_step(plan),
         *cluster_steps(plan),
     )

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from cloudgan.core.labels import SHARED
 from cloudgan.core.plan import Step
 from cloudgan.providers.gcp.addresses import STORAGE, bucket_name
+from cloudgan.providers.intent_step import intent_step
 
 if TYPE_CHECKING:
     from cloudgan.core.plan import Place, Plan
@@ -23,14 +24,8 @@ def store(place: Place) -> str:
 
 def ground_steps(plan: Plan) -> tuple[Step, ...]:
     """Returns the bucket, unless the store is somebody's own, and the intent."""
-    intent = Step(
-        ensure=f"intent of run {plan.run}",
-        method="PUT",
-        path=f"{plan.store}/runs/{plan.run}/intent/",
-        at="store",
-    )
     is_own = plan.store == store(plan.place)
-    return (bucket_step(plan.place), intent) if is_own else (intent,)
+    return (*((bucket_step(plan.place),) if is_own else ()), intent_step(plan))
 
 
 def bucket_step(place: Place) -> Step:

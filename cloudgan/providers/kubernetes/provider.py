@@ -18,11 +18,11 @@ from cloudgan.kubernetes.manifests import PLAN_PLACEHOLDER, TRAINER
 from cloudgan.kubernetes.refusal import AlreadyThereError, ApiError, GoneError
 from cloudgan.providers.kubernetes.requests import steps
 from cloudgan.providers.kubernetes.rights import GANG_GROUP, check_place, check_rights
+from cloudgan.providers.standing_machines import StandingMachines
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from cloudgan.core.launch import Node
     from cloudgan.core.plan import Step
     from cloudgan.kubernetes.api import ClusterApi
 
@@ -34,7 +34,7 @@ _SHARED: Final = ("Namespace ", "ServiceAccount ", "DaemonSet ")
 """Of all runs: made where missing, left alone otherwise."""
 
 
-class KubernetesProvider:
+class KubernetesProvider(StandingMachines):
     """One namespace of one cluster."""
 
     def __init__(
@@ -168,20 +168,6 @@ class KubernetesProvider:
             self.mark(run, STOPPED)
         self._delete(f"{self._jobs}/{run}", run)
         self._wait_for_pods(run)
-
-    def release(self, run: str, state: str) -> Iterator[str]:
-        """Yields nothing: these machines are somebody's, and stay."""
-        del run, state
-        yield from ()
-
-    def nodes(self, run: str) -> tuple[Node, ...]:
-        """Returns none: no machine was made for the run."""
-        del run
-        return ()
-
-    def cluster(self, run: str) -> None:
-        """Returns none: what was there before is not paid for by the run."""
-        del run
 
     def remove(self, run: str) -> Iterator[str]:
         """Deletes all that carries the run's label, and waits until it is gone; yields what went.

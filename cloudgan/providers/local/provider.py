@@ -25,12 +25,12 @@ from cloudgan.kubernetes.manifests import PLAN_PLACEHOLDER
 from cloudgan.providers.local.process import kill_session, process_mark
 from cloudgan.providers.local.requests import PLAN_FILE, SUPERVISOR, steps
 from cloudgan.providers.local.state_file import StateFile
+from cloudgan.providers.standing_machines import StandingMachines
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    from cloudgan.core.launch import Node
     from cloudgan.core.plan import Plan, Step
 
 _POLL_SECONDS = 0.2
@@ -40,7 +40,7 @@ _STARTED: list[subprocess.Popen[bytes]] = []
 """Supervisors that this process started: they may outlive it, and are waited for if they don't."""
 
 
-class LocalProvider:
+class LocalProvider(StandingMachines):
     """The folders of runs below one folder, such as runs/."""
 
     def __init__(self, runs: Path) -> None:
@@ -150,20 +150,6 @@ class LocalProvider:
         for worker in note.workers if note else ():
             if worker.pid and worker.mark and process_mark(worker.pid) == worker.mark:
                 kill_session(worker.pid)
-
-    def release(self, run: str, state: str) -> Iterator[str]:
-        """Yields nothing: these machines are somebody's, and stay."""
-        del run, state
-        yield from ()
-
-    def nodes(self, run: str) -> tuple[Node, ...]:
-        """Returns none: no machine was made for the run."""
-        del run
-        return ()
-
-    def cluster(self, run: str) -> None:
-        """Returns none: what was there before is not paid for by the run."""
-        del run
 
     def remove(self, run: str) -> Iterator[str]:
         """Ends the workers and removes what they worked with; record and checkpoints stay."""

@@ -23,11 +23,11 @@ from cloudgan.providers.slurm.notes import Notes
 from cloudgan.providers.slurm.partitions import fitting, gres_of, read_partitions
 from cloudgan.providers.slurm.requests import PLAN_FILE, SCRIPT_FILE, run_folder, steps
 from cloudgan.providers.slurm.script import FOLDER_LABEL, JOB_FOLDER
+from cloudgan.providers.standing_machines import StandingMachines
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from cloudgan.core.launch import Node
     from cloudgan.core.plan import Plan, Step
 
 _POLL_SECONDS: Final = 2.0
@@ -35,7 +35,7 @@ _GONE_SECONDS: Final = 90.0
 """After all were told to end and killed; Slurm's own patience (KillWait) is 30 s."""
 
 
-class SlurmProvider:
+class SlurmProvider(StandingMachines):
     """The jobs of this user, and the folders of their runs."""
 
     def __init__(
@@ -145,20 +145,6 @@ class SlurmProvider:
                 f"job {job.id} of run {run} does not end; `scontrol show job {job.id}` may say why."
                 f" `cloudgan down {run}` tries again"
             )
-
-    def release(self, run: str, state: str) -> Iterator[str]:
-        """Yields nothing: these machines are somebody's, and stay."""
-        del run, state
-        yield from ()
-
-    def nodes(self, run: str) -> tuple[Node, ...]:
-        """Returns none: no machine was made for the run."""
-        del run
-        return ()
-
-    def cluster(self, run: str) -> None:
-        """Returns none: what was there before is not paid for by the run."""
-        del run
 
     def remove(self, run: str) -> Iterator[str]:
         """Ends the job and removes what it worked with; record and checkpoints stay."""
