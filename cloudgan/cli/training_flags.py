@@ -16,6 +16,7 @@ def training_flags(
     loop: Literal["custom", "fit"] | None = None,
     replicas: int | None = None,
     precision: Literal["float32", "bfloat16", "float64"] | None = None,
+    kernels: Literal["auto", "published", "fast"] | None = None,
     scale_lr: Literal["none", "linear", "sqrt"] | None = None,
     seed: int | None = None,
     max_steps: int | None = None,
@@ -35,6 +36,7 @@ def training_flags(
         loop: custom, or fit (Keras drives); both learn the same.
         replicas: Replicas per process; default one per GPU, one on a CPU.
         precision: Of the arithmetic; weights stay float32, or float64.
+        kernels: published layers, or fast ones: the same functions of the same weights.
         scale_lr: Learning rate for larger global batches, with warm-up.
         seed: Of every random number.
         max_steps: Stop after this many steps.
@@ -51,6 +53,7 @@ def training_flags(
         "training.loop": loop,
         "training.replicas": replicas,
         "training.precision": precision,
+        "training.kernels": kernels,
         "training.scale_lr": scale_lr,
         "training.seed": seed,
         "training.max_steps": max_steps,

@@ -61,6 +61,7 @@ class Numerics(BaseModel):
     global_batch_size: int
     precision: str
     kernels: str = Field(description="oneDNN or Eigen: which library convolves on a CPU")
+    formulation: str = Field("published", description="published or fast: --kernels, chosen")
     tensorflow: str
     keras: str
 

@@ -12,20 +12,26 @@ import keras
 import numpy as np
 from keras import layers, ops
 
-from cloudgan.models.architectures import ARCHITECTURES, Block, Cells
+from cloudgan.models.architectures import ARCHITECTURES, Cells
 from cloudgan.models.dropout import Dropout
+from cloudgan.models.kernels import PUBLISHED
 from cloudgan.models.measure import Measure
 
 if TYPE_CHECKING:
     from cloudgan.core.presets import Preset
     from cloudgan.models.dropout import MaskSource
+    from cloudgan.models.kernels import Kernels
 
 DENSE = "glorot_uniform"
 """How dense layers begin, as published."""
 
 
 def build_generator(
-    preset: Preset, *, seeds: random.Random | None = None, synchronized: bool = False
+    preset: Preset,
+    *,
+    seeds: random.Random | None = None,
+    synchronized: bool = False,
+    kernels: Kernels = PUBLISHED,
 ) -> keras.Model:
     """Latent (B, latent_size) -> image (B, X, Y, Z, 1), never negative.
 
@@ -33,6 +39,7 @@ def build_generator(
         preset: What to build.
         seeds: Source of the initial weights; without one they are those of seed 0.
         synchronized: Batch norm over all replicas instead of each its own.
+        kernels: How the layers compute; the weights are the same in every form.
     """
     seeds = seeds or random.Random(0)
     table = ARCHITECTURES[preset.networks].generator
@@ -41,9 +48,8 @@ def build_generator(
     x = layers.Dense(start, kernel_initializer=_seeded(DENSE, seeds), name="start")(latent)
     x = layers.Reshape((*table.grid, table.channels))(x)
     for number, block in enumerate(table.blocks):
-        x = _convolution(
-            x, block, _seeded(block.initializer or table.initializer, seeds), f"conv{number}"
-        )
+        initializer = _seeded(block.initializer or table.initializer, seeds)
+        x = kernels.convolution(block, initializer, f"conv{number}")(x)
         if block.activate:
             x = layers.LeakyReLU(negative_slope=table.leak)(x)
         if block.normalise:
@@ -60,6 +66,7 @@ def build_discriminator(
     *,
     seeds: random.Random | None = None,
     synchronized: bool = False,
+    kernels: Kernels = PUBLISHED,
 ) -> keras.Model:
     """Image (B, X, Y, Z, 1) -> real (B, 1) in [0, 1], energy/100 (B, 1), angle (B, 1), sum (B, 1).
 
@@ -70,15 +77,15 @@ def build_discriminator(
         masks: Where dropout masks come from.
         seeds: Source of the initial weights; without one they are those of seed 0.
         synchronized: Batch norm over all replicas instead of each its own.
+        kernels: How the layers compute; the weights are the same in every form.
     """
     seeds = seeds or random.Random(0)
     table = ARCHITECTURES[preset.networks].discriminator
     image = keras.Input((*preset.image_shape, 1), name="image")
     x = SpaceToDepth(table.space_to_depth)(image) if table.space_to_depth > 1 else image
     for number, block in enumerate(table.blocks):
-        x = _convolution(
-            x, block, _seeded(block.initializer or table.initializer, seeds), f"conv{number}"
-        )
+        initializer = _seeded(block.initializer or table.initializer, seeds)
+        x = kernels.convolution(block, initializer, f"conv{number}")(x)
         x = layers.LeakyReLU(negative_slope=table.leak)(x)
         if block.normalise:
             x = _batch_norm(preset, f"norm{number}", synchronized=synchronized)(x)
@@ -109,21 +116,6 @@ def _seeded(initializer: str, seeds: random.Random) -> keras.initializers.Initia
     """
     seed = seeds.randint(1, 10**9)
     return keras.initializers.get({"class_name": initializer, "config": {"seed": seed}})
-
-
-def _convolution(x: Any, block: Block, initializer: Any, name: str) -> Any:
-    if block.upsample != (1, 1, 1):
-        x = layers.UpSampling3D(block.upsample)(x)
-    if block.pad != (0, 0, 0):
-        x = layers.ZeroPadding3D(block.pad)(x)
-    return layers.Conv3D(
-        block.filters,
-        block.kernel,
-        padding=block.padding,
-        use_bias=block.bias,
-        kernel_initializer=initializer,
-        name=name,
-    )(x)
 
 
 def _batch_norm(preset: Preset, name: str, *, synchronized: bool) -> keras.layers.Layer:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import keras
 
+from cloudgan.models.kernels import FORMS
 from cloudgan.models.networks import build_discriminator, build_generator
 
 if TYPE_CHECKING:
@@ -64,7 +65,14 @@ class Gan:
 
 
 def build_gan(
-    preset: Preset, draws: Draws, *, seed: int, precision: str, synchronized: bool, rates: Rates
+    preset: Preset,
+    draws: Draws,
+    *,
+    seed: int,
+    precision: str,
+    synchronized: bool,
+    rates: Rates,
+    formulation: str = "published",
 ) -> Gan:
     """Builds everything; call it inside the strategy's scope.
 
@@ -72,11 +80,12 @@ def build_gan(
     """
     seeds = random.Random(seed)
     keras.config.set_dtype_policy(POLICIES[precision])
-    generator = build_generator(preset, seeds=seeds, synchronized=synchronized)
-    discriminator = build_discriminator(preset, draws, seeds=seeds, synchronized=synchronized)
+    form: dict[str, Any] = {"synchronized": synchronized, "kernels": FORMS[formulation]}
+    generator = build_generator(preset, seeds=seeds, **form)
+    discriminator = build_discriminator(preset, draws, seeds=seeds, **form)
     average = None
     if preset.generator_average:
-        average = build_generator(preset, synchronized=synchronized)
+        average = build_generator(preset, **form)
         average.set_weights(generator.get_weights())
     generator_optimizer = _optimizer(preset, rates.generator)
     discriminator_optimizer = _optimizer(preset, rates.discriminator)

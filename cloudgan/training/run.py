@@ -123,6 +123,7 @@ def _networks(
             precision=config.training.precision,
             synchronized=config.training.batch_norm == "synchronized",
             rates=rates,
+            formulation=setting.numerics.formulation,
         )
         if setting.saved:
             state = restore(setting.saved[0], gan.variables())

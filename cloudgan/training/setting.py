@@ -162,6 +162,7 @@ def _numerics(
         global_batch_size=config.global_batch(replicas),
         precision=config.training.precision,
         kernels="oneDNN" if settings.is_on("TF_ENABLE_ONEDNN_OPTS") else "Eigen",
+        formulation="fast" if config.training.kernels == "auto" else config.training.kernels,
         tensorflow=tf.__version__,
         keras=keras.__version__,
     )
