@@ -61,7 +61,9 @@ class Numerics(BaseModel):
     global_batch_size: int
     precision: str
     kernels: str = Field(description="oneDNN or Eigen: which library convolves on a CPU")
-    formulation: str = Field("published", description="published or fast: --kernels, chosen")
+    formulation: str = Field(
+        "published", description="of the layers: published, phases or transforms"
+    )
     tensorflow: str
     keras: str
 

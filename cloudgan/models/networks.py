@@ -6,16 +6,17 @@ Shapes: B showers, image (B, X, Y, Z, 1) of powered cells, latent (B, latent_siz
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import keras
 import numpy as np
 from keras import layers, ops
 
-from cloudgan.models.architectures import ARCHITECTURES, Cells
-from cloudgan.models.dropout import Dropout
+from cloudgan.models.architectures import ARCHITECTURES, Block, Cells
 from cloudgan.models.kernels import PUBLISHED
 from cloudgan.models.measure import Measure
+from cloudgan.models.stage import Stage
 
 if TYPE_CHECKING:
     from cloudgan.core.presets import Preset
@@ -49,11 +50,9 @@ def build_generator(
     x = layers.Reshape((*table.grid, table.channels))(x)
     for number, block in enumerate(table.blocks):
         initializer = _seeded(block.initializer or table.initializer, seeds)
-        x = kernels.convolution(block, initializer, f"conv{number}")(x)
-        if block.activate:
-            x = layers.LeakyReLU(negative_slope=table.leak)(x)
-        if block.normalise:
-            x = _batch_norm(preset, f"norm{number}", synchronized=synchronized)(x)
+        stage = _stage(preset, block, number, initializer, table.leak, synchronized=synchronized)
+        x = kernels.stage(stage, x)
+    x = kernels.tensor(x)
     if table.subpixel > 1:
         x = DepthToSpace(table.subpixel, preset.image_shape)(x)
     image = Output(preset, name="output")([x, latent])
@@ -85,11 +84,9 @@ def build_discriminator(
     x = SpaceToDepth(table.space_to_depth)(image) if table.space_to_depth > 1 else image
     for number, block in enumerate(table.blocks):
         initializer = _seeded(block.initializer or table.initializer, seeds)
-        x = kernels.convolution(block, initializer, f"conv{number}")(x)
-        x = layers.LeakyReLU(negative_slope=table.leak)(x)
-        if block.normalise:
-            x = _batch_norm(preset, f"norm{number}", synchronized=synchronized)(x)
-        x = Dropout(preset.dropout, number, masks)(x)
+        stage = _stage(preset, block, number, initializer, table.leak, synchronized=synchronized)
+        x = kernels.stage(replace(stage, dropout=preset.dropout, masks=masks), x)
+    x = kernels.tensor(x)
     if table.pool > 1:
         x = layers.AveragePooling3D(table.pool)(x)
     features = layers.Flatten()(x)
@@ -118,12 +115,23 @@ def _seeded(initializer: str, seeds: random.Random) -> keras.initializers.Initia
     return keras.initializers.get({"class_name": initializer, "config": {"seed": seed}})
 
 
-def _batch_norm(preset: Preset, name: str, *, synchronized: bool) -> keras.layers.Layer:
-    return layers.BatchNormalization(
-        momentum=preset.batch_norm_momentum,
-        epsilon=preset.batch_norm_epsilon,
-        synchronized=synchronized,
-        name=name,
+def _stage(
+    preset: Preset,
+    block: Block,
+    number: int,
+    initializer: keras.initializers.Initializer,
+    leak: float,
+    *,
+    synchronized: bool,
+) -> Stage:
+    return Stage(
+        block,
+        number,
+        initializer,
+        leak if block.activate else 1.0,
+        preset.batch_norm_momentum,
+        preset.batch_norm_epsilon,
+        synchronized,
     )
 
 

@@ -69,10 +69,14 @@ class Draws(threading.local):
 
         Sixteen bits a value halve the draws and cost less than Keras' own dropout.
         """
+        halves = self.halves(shape, stream)[:, : int(np.prod(shape[1:]))]
+        return tf.reshape(halves >= tf.constant(least_kept(rate), tf.uint16), shape)
+
+    def halves(self, shape: tuple[int, ...], stream: int) -> tf.Tensor:
+        """Returns 16 random bits a value, uint16 (rows, values of a row or a few more)."""
         rows, per_row = shape[0], int(np.prod(shape[1:]))
         words = self._words(Stream.DROPOUT + stream, rows, -(-per_row // 2))
-        halves = tf.reshape(tf.bitcast(words, tf.uint16), (rows, -1))[:, :per_row]
-        return tf.reshape(halves >= tf.constant(round(rate * 65536), tf.uint16), shape)
+        return tf.reshape(tf.bitcast(words, tf.uint16), (rows, -1))
 
     def happens(self, probability: float, rows: int, *, step: Any = None) -> tf.Tensor:
         """Returns booleans (rows, 1), True with `probability`; of `step` instead of the present."""
@@ -107,3 +111,8 @@ class Draws(threading.local):
         at = self._step if step is None else tf.constant(step, tf.int64)
         first = tf.cast(self._first_row, tf.uint64) * (padded // 4)
         return tf.stack([first, tf.cast(at, tf.uint64)])
+
+
+def least_kept(rate: float) -> int:
+    """The smallest 16-bit number whose value is not dropped."""
+    return round(rate * 65536)

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import keras
 
-from cloudgan.models.kernels import FORMS
 from cloudgan.models.networks import build_discriminator, build_generator
+from cloudgan.training.formulation import make_kernels
 
 if TYPE_CHECKING:
     from cloudgan.core.presets import Preset
@@ -80,7 +80,7 @@ def build_gan(
     """
     seeds = random.Random(seed)
     keras.config.set_dtype_policy(POLICIES[precision])
-    form: dict[str, Any] = {"synchronized": synchronized, "kernels": FORMS[formulation]}
+    form: dict[str, Any] = {"synchronized": synchronized, "kernels": make_kernels(formulation)}
     generator = build_generator(preset, seeds=seeds, **form)
     discriminator = build_discriminator(preset, draws, seeds=seeds, **form)
     average = None

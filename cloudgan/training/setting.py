@@ -16,6 +16,7 @@ from cloudgan.data.order import Order
 from cloudgan.data.training_set import TrainingSet, open_training_set
 from cloudgan.training.agreement import agree_on_checkpoint
 from cloudgan.training.checkpoint import Checkpoints, State, read_state
+from cloudgan.training.formulation import choose_formulation
 from cloudgan.training.strategy import (
     choose,
     device_kind,
@@ -162,7 +163,7 @@ def _numerics(
         global_batch_size=config.global_batch(replicas),
         precision=config.training.precision,
         kernels="oneDNN" if settings.is_on("TF_ENABLE_ONEDNN_OPTS") else "Eigen",
-        formulation="fast" if config.training.kernels == "auto" else config.training.kernels,
+        formulation=choose_formulation(config, device_kind()),
         tensorflow=tf.__version__,
         keras=keras.__version__,
     )

@@ -1,0 +1,1 @@
+"""Convolution by Fourier transforms on CPUs, in machine code that is generated here."""

@@ -1,0 +1,141 @@
+"""What a convolution does to the cells as it reads and writes them, so that nobody passes twice.
+
+Between two convolutions stand a bias, an activation, batch norm and dropout. A layer writes its
+activated output `a` and sums of it; the next one reads `keep * (a * scale + shift)`, where scale and
+shift are batch norm's (and dropout's) two numbers a channel. The gradients go the same way back.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from cloudgan.native.emitter import LANES
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from cloudgan.native.emitter import Emitter
+    from cloudgan.native.passes import Line
+
+
+@dataclass(frozen=True)
+class Fusion:
+    """What is done besides convolving.
+
+    Attributes:
+        affine: The input is scaled and shifted by channel.
+        keep_least: Of the input those cells are kept whose 16-bit number is at least this; None:
+            all.
+        leak: Slope of the activation below zero; 1 is no activation.
+    """
+
+    affine: bool = False
+    keep_least: int | None = None
+    leak: float = 1.0
+
+
+class ReadInput:
+    """keep * (image * scale + shift)."""
+
+    def __init__(self, at: dict[str, Any], fusion: Fusion) -> None:
+        self._at, self._fusion = at, fusion
+
+    def read(self, emit: Emitter, line: Line) -> list[Any]:
+        """Returns the cells of a line as the convolution sees them."""
+        image = line.of(self._at["image"])
+        cells = [emit.load(line.cell(image, z), line.lanes) for z in range(line.depth)]
+        if self._fusion.affine:
+            scale = emit.load(emit.at(self._at["scale"], line.block * LANES))
+            shift = emit.load(emit.at(self._at["shift"], line.block * LANES))
+            cells = [emit.add(emit.multiply(cell, scale), shift) for cell in cells]
+        if (least := self._fusion.keep_least) is not None:
+            halves = line.of(self._at["halves"])
+            cells = [emit.kept(c, line.cell(halves, z), least) for z, c in enumerate(cells)]
+        return cells
+
+
+class WriteActivated:
+    """The activation of result + bias; and per plane along x its sum and its sum of squares."""
+
+    def __init__(self, at: dict[str, Any], fusion: Fusion) -> None:
+        self._at, self._fusion = at, fusion
+
+    def write(self, emit: Emitter, line: Line, cells: Sequence[Any]) -> None:
+        """Writes a line and adds to the sums of its plane."""
+        bias = emit.load(emit.at(self._at["bias"], line.block * LANES))
+        active = [activated(emit, emit.add(cell, bias), self._fusion.leak) for cell in cells]
+        target = line.of(self._at["result"])
+        for z, cell in enumerate(active):
+            emit.store(cell, line.cell(target, z), line.lanes)
+        add_up(emit, line.of_plane(self._at["sums"]), active)
+        squares = [emit.multiply(cell, cell) for cell in active]
+        add_up(emit, line.of_plane(self._at["squares"]), squares)
+
+
+class ReadGradient:
+    """The gradient before the activation, of one behind it and of those of the two sums.
+
+    d(a) + d(sums) + 2 a d(squares), times the activation's slope; where asked, its sum per plane.
+    """
+
+    def __init__(self, at: dict[str, Any], fusion: Fusion, *, bias_sums: bool) -> None:
+        self._at, self._fusion, self._bias_sums = at, fusion, bias_sums
+
+    def read(self, emit: Emitter, line: Line) -> list[Any]:
+        """Returns the gradients of a line of convolved cells."""
+        gradient, active = line.of(self._at["gradient"]), line.of(self._at["active"])
+        of_sums = emit.load(emit.at(self._at["of_sums"], line.block * LANES))
+        of_squares = emit.load(emit.at(self._at["of_squares"], line.block * LANES))
+        leak, found = emit.constant(self._fusion.leak), []
+        for z in range(line.depth):
+            cell = emit.load(line.cell(active, z), line.lanes)
+            value = emit.load(line.cell(gradient, z), line.lanes)
+            value = emit.add(emit.add(value, of_sums), emit.multiply(cell, of_squares))
+            if self._fusion.leak != 1.0:
+                value = emit.where_positive(cell, value, emit.multiply(value, leak))
+            found.append(value)
+        if self._bias_sums:
+            add_up(emit, line.of_plane(self._at["bias_sums"]), found)
+        return found
+
+
+class WriteInputGradient:
+    """The gradient of the image; and per plane along x those of shift and scale."""
+
+    def __init__(self, at: dict[str, Any], fusion: Fusion) -> None:
+        self._at, self._fusion = at, fusion
+
+    def write(self, emit: Emitter, line: Line, cells: Sequence[Any]) -> None:
+        """Writes a line and adds to the sums of its plane."""
+        if (least := self._fusion.keep_least) is not None:
+            halves = line.of(self._at["halves"])
+            cells = [emit.kept(c, line.cell(halves, z), least) for z, c in enumerate(cells)]
+        target = line.of(self._at["result"])
+        if self._fusion.affine:
+            image = line.of(self._at["image"])
+            add_up(emit, line.of_plane(self._at["of_shift"]), cells)
+            products = [
+                emit.multiply(cell, emit.load(line.cell(image, z), line.lanes))
+                for z, cell in enumerate(cells)
+            ]
+            add_up(emit, line.of_plane(self._at["of_scale"]), products)
+            scale = emit.load(emit.at(self._at["scale"], line.block * LANES))
+            cells = [emit.multiply(cell, scale) for cell in cells]
+        for z, cell in enumerate(cells):
+            emit.store(cell, line.cell(target, z), line.lanes)
+
+
+def activated(emit: Emitter, value: Any, leak: float) -> Any:
+    """The leaky rectifier."""
+    if leak == 1.0:
+        return value
+    return emit.where_positive(value, value, emit.multiply(value, emit.constant(leak)))
+
+
+def add_up(emit: Emitter, pointer: Any, cells: Sequence[Any]) -> None:
+    """Adds the sum of `cells`, taken in pairs of pairs, to the vector at `pointer`."""
+    while len(cells) > 1:
+        pairs = [emit.add(a, b) for a, b in zip(cells[::2], cells[1::2], strict=False)]
+        cells = pairs + list(cells[len(pairs) * 2 :])
+    emit.store(emit.add(emit.load(pointer), cells[0]), pointer)

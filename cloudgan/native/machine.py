@@ -1,0 +1,52 @@
+"""Turns intermediate code into machine code of this processor."""
+
+from __future__ import annotations
+
+import ctypes
+from typing import TYPE_CHECKING, Any
+
+import llvmlite.binding as llvm
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from llvmlite import ir
+
+
+def compile_function(module: ir.Module, name: str) -> Callable[..., None]:
+    """Returns function `name` of `module`; it takes addresses and lets other threads run.
+
+    Each has an engine of its own, which it keeps alive: one engine for all would change the rights
+    of pages in which another thread may be running.
+    """
+    llvm.initialize_native_target()
+    llvm.initialize_native_asmprinter()
+    target = llvm.Target.from_default_triple().create_target_machine(
+        cpu=llvm.get_host_cpu_name(),
+        features=llvm.get_host_cpu_features().flatten(),
+        opt=2,
+        jit=True,
+    )
+    module.triple = target.triple
+    module.data_layout = str(target.target_data)
+    parsed = llvm.parse_assembly(str(module))
+    parsed.verify()
+    _optimise(parsed, target)
+    engine = llvm.create_mcjit_compiler(parsed, target)
+    engine.finalize_object()
+    kind = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * len(module.get_global(name).args))
+    function: Any = kind(engine.get_function_address(name))
+    function.engine = engine
+    compiled: Callable[..., None] = function
+    return compiled
+
+
+def _optimise(parsed: Any, target: Any) -> None:
+    options = llvm.create_pipeline_tuning_options(speed_level=1)
+    options.loop_vectorization = options.slp_vectorization = options.loop_unrolling = False
+    builder = llvm.create_pass_builder(target, options)
+    passes = llvm.create_new_module_pass_manager()
+    passes.add_new_gvn_pass()
+    passes.add_instruction_combine_pass()
+    passes.add_simplify_cfg_pass()
+    passes.run(parsed, builder)

@@ -1,0 +1,41 @@
+"""Which form the layers take: asked by `--kernels`, found by what is here, kept by a checkpoint."""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+from typing import TYPE_CHECKING
+
+import tensorflow as tf
+
+from cloudgan.models.kernels import PUBLISHED, PhaseKernels
+
+if TYPE_CHECKING:
+    from cloudgan.core.config import RunConfig
+    from cloudgan.models.kernels import Kernels
+
+FORMULATIONS = ("published", "phases", "transforms")
+
+
+def choose_formulation(config: RunConfig, device: str) -> str:
+    """Returns one of FORMULATIONS for a kind of device, as `device_kind` names it.
+
+    `transforms` is generated code for the CPU, in float32, and needs llvmlite; `phases` runs
+    everywhere. A step of smoke is over before a compiler has begun, so `auto` leaves it alone.
+    """
+    asked = config.training.kernels
+    if asked == "published":
+        return "published"
+    able = device == "CPU" and config.training.precision == "float32" and find_spec("llvmlite")
+    worth = asked == "fast" or config.model.networks != "smoke"
+    return "transforms" if able and worth else "phases"
+
+
+def make_kernels(formulation: str) -> Kernels:
+    """Makes the stages of a formulation."""
+    if formulation == "transforms":
+        # Its compiler is loaded only where it is used: an accelerator needs none.
+        from cloudgan.native.team import Team  # noqa: PLC0415
+        from cloudgan.training.fused_stage import FusedKernels  # noqa: PLC0415
+
+        return FusedKernels(Team(tf.config.threading.get_intra_op_parallelism_threads() or 1))
+    return PhaseKernels() if formulation == "phases" else PUBLISHED

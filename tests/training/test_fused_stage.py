@@ -1,0 +1,132 @@
+"""The generated code inside a network: the same functions, updates and checkpoints as the layers'."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from cloudgan.core.presets import PRESETS
+from cloudgan.training.draws import Draws
+from cloudgan.training.formulation import FORMULATIONS
+from cloudgan.training.gan import Rates, build_gan
+from cloudgan.training.step import GanStep
+
+pytestmark = pytest.mark.tf
+pytest.importorskip("llvmlite")
+SMOKE, BATCH = PRESETS["smoke"], 3
+
+
+def gan_of(formulation, preset=SMOKE):
+    draws = Draws(3)
+    rates = Rates(1e-3, 1e-3)
+    gan = build_gan(
+        preset,
+        draws,
+        seed=2,
+        precision="float32",
+        synchronized=False,
+        rates=rates,
+        formulation=formulation,
+    )
+    return gan, draws
+
+
+def batch():
+    random = np.random.default_rng(0)
+    cells = random.gamma(0.1, 1.0, (BATCH, *SMOKE.image_shape, 1))
+    return {
+        "image": tf.constant(cells**SMOKE.image_power, tf.float32),
+        "energy": tf.constant([[0.2], [0.5], [0.9]]),
+        "angle": tf.fill((BATCH, 1), 1.5),
+        "ecal": tf.constant(cells.sum((1, 2, 3)), tf.float32),
+        "step": tf.constant([4], tf.int64),
+        "first_row": tf.constant([0], tf.int64),
+    }
+
+
+def after_one_step(formulation):
+    """Losses and weights after a step of plain descent.
+
+    Adam and RMSprop divide a gradient by its own size, so that rounding decides the sign of a whole
+    update where the true gradient is zero, as that of a bias before batch norm is.
+    """
+    gan, draws = gan_of(formulation)
+    plain = [keras.optimizers.SGD(1e-3) for _ in range(2)]
+    plain[0].build(gan.generator.trainable_variables)
+    plain[1].build(gan.discriminator.trainable_variables)
+    gan = dataclasses.replace(gan, generator_optimizer=plain[0], discriminator_optimizer=plain[1])
+    target = np.full(SMOKE.image_shape[2], 8e-4)
+    step = GanStep(gan, SMOKE, draws, global_batch_size=BATCH, layer_target=target)
+    before = [weight.numpy() for weight in weights_of(gan)]
+    losses = tf.function(step, autograph=False)(batch()).numpy()
+    return losses, [w.numpy() - b for w, b in zip(weights_of(gan), before, strict=True)]
+
+
+def weights_of(gan):
+    return gan.generator.weights + gan.discriminator.weights
+
+
+@pytest.fixture(scope="module")
+def published():
+    return after_one_step("published")
+
+
+@pytest.mark.parametrize("formulation", FORMULATIONS[1:])
+def test_a_whole_step_with_dropout_makes_the_same_updates(formulation, published):
+    losses, updates = after_one_step(formulation)
+    np.testing.assert_allclose(losses, published[0], rtol=1e-4)
+    for found, expected in zip(updates, published[1], strict=True):
+        size = np.abs(expected).max()
+        np.testing.assert_allclose(found, expected, rtol=0, atol=2e-3 * size + 1e-7)
+
+
+@pytest.mark.parametrize("preset", ["paper", "mini", "smoke", "fixed25"])
+def test_a_checkpoint_of_one_form_is_one_of_every_other(preset):
+    found = []
+    for formulation in FORMULATIONS:
+        gan, _ = gan_of(formulation, PRESETS[preset])
+        found.append({name: tuple(each.shape) for name, each in gan.variables().items()})
+    assert found[0] == found[1] == found[2]
+
+
+def test_all_forms_begin_with_the_same_numbers():
+    first, *others = (weights_of(gan_of(formulation)[0]) for formulation in FORMULATIONS)
+    for weights in others:
+        for a, b in zip(first, weights, strict=True):
+            np.testing.assert_array_equal(a.numpy(), b.numpy())
+
+
+def test_without_training_the_moving_statistics_count_and_nothing_is_dropped():
+    results = []
+    for formulation in ("published", "transforms"):
+        gan, _ = gan_of(formulation)
+        for weight in gan.discriminator.weights:
+            if weight.name.startswith(("moving", "gamma")):
+                weight.assign(weight + 0.5)
+        results.append([each.numpy() for each in gan.discriminator(batch()["image"])])
+    for a, b in zip(*results, strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-4)
+
+
+def test_the_statistics_are_nearer_to_float64_than_the_layers_are():
+    """A sum of squares minus a squared mean loses digits, unless both are summed in float64."""
+    gan, draws = gan_of("transforms")
+    stage = gan.discriminator.get_layer("conv1")
+    shape = stage._sizes.size
+    cells = 100 + np.random.default_rng(0).random((8, *shape, stage._sizes.channels))
+    first = tf.zeros((), tf.int64)
+    with draws.at(first, first, 0):
+        active, *_ = stage([tf.constant(cells, tf.float32), *unchanged(stage)], training=True)
+    momentum = SMOKE.batch_norm_momentum
+    variance = (stage._norm.moving_variance.numpy() - momentum) / (1 - momentum)
+    expected = active.numpy().astype(float).var((0, 1, 2, 3))
+    np.testing.assert_allclose(variance, expected, rtol=2e-4)
+
+
+def unchanged(stage):
+    ones = tf.ones((stage._sizes.channels,))
+    return ones, tf.zeros_like(ones)
