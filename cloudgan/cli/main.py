@@ -6,6 +6,7 @@ import sys
 from typing import TYPE_CHECKING, NoReturn
 
 from cloudgan import __version__
+from cloudgan.cli.bench import BENCH
 from cloudgan.cli.parsing import Program
 from cloudgan.core import settings
 
@@ -23,6 +24,7 @@ PROGRAM = Program(
         "train": "cloudgan.cli.train:train",
         "generate": "cloudgan.cli.generate:generate",
         "validate": "cloudgan.cli.validate:validate",
+        "bench": BENCH,
         "cost": "cloudgan.cli.cost:cost",
         "offers": "cloudgan.cli.offers:offers",
         "check": "cloudgan.cli.check:check",

@@ -32,7 +32,7 @@ from cloudgan.core.errors import ConfigError, UnknownNameError
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    Commands = Mapping[str, str | Callable[..., None]]
+    Commands = Mapping[str, str | Callable[..., None] | "Program"]
 
 _HELP = {"--help", "-h"}
 
@@ -42,7 +42,8 @@ class Program:
     """A program with commands, each a function or the ``module:function`` where one is.
 
     A module is imported when its command is called or asked for help; the list of commands takes
-    their one-line summaries from the source text, so it imports none of them.
+    their one-line summaries from the source text, so it imports none of them. A command may be a
+    program itself, with commands of its own: ``cloudgan bench step``.
     """
 
     name: str
@@ -70,15 +71,19 @@ class Program:
         sys.exit(0)
 
     def _run(self, words: list[str]) -> None:
-        if words[:1] == ["--version"]:
+        if words[:1] == ["help"] and words[1:]:
+            words = [*words[1:], "--help"]
+        inner = self.commands.get(words[0]) if words else None
+        if isinstance(inner, Program):
+            inner._run(words[1:])
+        elif words[:1] == ["--version"]:
             print(f"{self.name} {self.version}")
         elif not words or words[0] in _HELP or words == ["help"]:
             lines = {name: _summary(target) for name, target in self.commands.items()}
             print(program_page(self.name, self.summary, lines))
-        elif words[0] == "help" or not _HELP.isdisjoint(words[1:]):
-            name = words[1] if words[0] == "help" else words[0]
-            function = self._find(name)
-            print(command_page(function, read_signature(function, f"{self.name} {name}")))
+        elif not _HELP.isdisjoint(words[1:]):
+            function = self._find(words[0])
+            print(command_page(function, read_signature(function, f"{self.name} {words[0]}")))
         else:
             self._call(words[0], words[1:])
 
@@ -104,7 +109,7 @@ class Program:
             raise UnknownNameError("command", name, self.commands)
         target = self.commands[name]
         if not isinstance(target, str):
-            return target
+            return target  # type: ignore[return-value]  # programs are asked before
         module, _, function = target.partition(":")
         found: Callable[..., None] = getattr(importlib.import_module(module), function)
         return found
@@ -136,7 +141,9 @@ def _silent(result: Any) -> None:
     del result
 
 
-def _summary(target: str | Callable[..., None]) -> str:
+def _summary(target: str | Callable[..., None] | Program) -> str:
+    if isinstance(target, Program):
+        return target.summary
     if not isinstance(target, str):
         return summary_line(target.__doc__)
     module, _, function = target.partition(":")

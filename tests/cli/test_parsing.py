@@ -256,6 +256,57 @@ def test_a_command_is_imported_when_it_is_called(capsys, tmp_path, monkeypatch):
     assert capsys.readouterr().out == "7\n"
 
 
+@pytest.fixture
+def nested(ran):
+    def step(*, batch: int = 1) -> None:
+        """Measures a step.
+
+        Args:
+            batch: Showers.
+        """
+        ran.append(batch)
+
+    inner = Program("cloudgan bench", "Measures.", "1", {"step": step})
+    return Program("cloudgan", "trains.", "1", {"bench": inner})
+
+
+def test_a_command_may_have_commands_of_its_own(nested, ran):
+    assert end_of(nested, "bench step --batch=4") == 0
+    assert ran == [4]
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("bench stpe", "Did you mean 'step'?"),
+        ("bench step --bach=4", "unknown flag of `cloudgan bench step` '--bach'"),
+        ("bench --batch=4", "write `cloudgan bench COMMAND --batch=4`"),
+    ],
+)
+def test_a_wrong_line_of_an_inner_command_starts_nothing(nested, ran, capsys, line, said):
+    assert end_of(nested, line) == 2
+    assert said in capsys.readouterr().err
+    assert ran == []
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("--help", "bench                   Measures."),
+        ("bench", "Usage: cloudgan bench COMMAND [FLAGS]"),
+        ("bench --help", "step                    Measures a step."),
+        ("help bench", "step                    Measures a step."),
+        ("bench step --help", "--batch=N               Showers."),
+        ("help bench step", "--batch=N               Showers."),
+        ("bench help step", "--batch=N               Showers."),
+    ],
+)
+def test_inner_commands_have_pages_too(nested, ran, capsys, line, said):
+    assert end_of(nested, line) == 0
+    assert said in capsys.readouterr().out
+    assert ran == []
+
+
 def failing(error):
     def go(*, json: bool = False) -> None:
         """Fails."""

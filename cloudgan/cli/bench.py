@@ -1,0 +1,13 @@
+"""`cloudgan bench`: which measurements there are, each a command of its own."""
+
+from __future__ import annotations
+
+from cloudgan import __version__
+from cloudgan.cli.parsing import Program
+
+BENCH = Program(
+    name="cloudgan bench",
+    summary="Measures what is here: variants in turn within one run, medians with their spread.",
+    version=__version__,
+    commands={},
+)
