@@ -9,5 +9,7 @@ BENCH = Program(
     name="cloudgan bench",
     summary="Measures what is here: variants in turn within one run, medians with their spread.",
     version=__version__,
-    commands={},
+    commands={
+        "step": "cloudgan.cli.bench_step:step",
+    },
 )

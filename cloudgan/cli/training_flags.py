@@ -16,7 +16,7 @@ def training_flags(
     loop: Literal["custom", "fit"] | None = None,
     replicas: int | None = None,
     precision: Literal["float32", "bfloat16", "float64"] | None = None,
-    kernels: Literal["auto", "published", "fast"] | None = None,
+    kernels: Literal["auto", "published", "phases", "fast"] | None = None,
     scale_lr: Literal["none", "linear", "sqrt"] | None = None,
     seed: int | None = None,
     max_steps: int | None = None,
@@ -36,7 +36,7 @@ def training_flags(
         loop: custom, or fit (Keras drives); both learn the same.
         replicas: Replicas per process; default one per GPU, one on a CPU.
         precision: Of the arithmetic; weights stay float32, or float64.
-        kernels: published layers, or fast ones: the same functions of the same weights.
+        kernels: published layers, or faster forms of the same functions of the same weights.
         scale_lr: Learning rate for larger global batches, with warm-up.
         seed: Of every random number.
         max_steps: Stop after this many steps.

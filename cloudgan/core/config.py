@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 Loop = Literal["custom", "fit"]
 StrategyName = Literal["auto", "one", "mirrored", "multiworker", "tpu"]
 Precision = Literal["float32", "bfloat16", "float64"]
-Kernels = Literal["auto", "published", "fast"]
+Kernels = Literal["auto", "published", "phases", "fast"]
 ScaleLr = Literal["none", "linear", "sqrt"]
 
 DEFAULT_BATCH = {"paper": 64, "mini": 32, "fixed25": 128, "smoke": 32}
@@ -62,8 +62,8 @@ class TrainingConfig(_Part):
     precision: Precision = "float32"
     kernels: Kernels = Field(
         "auto",
-        description="published: the layers as they were written; fast: the same functions with less"
-        " arithmetic; auto: what is faster here",
+        description="published: the layers as they were written; phases: no repeated cells; fast:"
+        " generated code on a CPU, else phases; auto: what is faster here",
     )
     seed: int = Field(0, ge=0, lt=2**31)
     batch_norm: Literal["replica", "synchronized"] = Field(

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Self
 from xml.sax.saxutils import escape, quoteattr
 
 from matplotlib import rc_context
+from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
 
@@ -82,6 +83,13 @@ class Drawing:
         nothing = dict.fromkeys(("Date", "Creator", "Format", "Type"))
         FigureCanvasSVG(self.figure).print_svg(text, metadata=nothing)  # type: ignore[no-untyped-call]
         return _inline(text.getvalue(), name, title)
+
+    def png(self, dots_per_inch: int = 150) -> bytes:
+        """Returns a picture by itself, black on white."""
+        picture = io.BytesIO()
+        self.figure.set_dpi(dots_per_inch)
+        FigureCanvasAgg(self.figure).print_png(picture)  # type: ignore[no-untyped-call]
+        return picture.getvalue()
 
 
 def plain(label: str) -> str:

@@ -23,8 +23,8 @@ def choose_formulation(config: RunConfig, device: str) -> str:
     everywhere. A step of smoke is over before a compiler has begun, so `auto` leaves it alone.
     """
     asked = config.training.kernels
-    if asked == "published":
-        return "published"
+    if asked in {"published", "phases"}:
+        return asked
     able = device == "CPU" and config.training.precision == "float32" and find_spec("llvmlite")
     worth = asked == "fast" or config.model.networks != "smoke"
     return "transforms" if able and worth else "phases"

@@ -1,0 +1,75 @@
+"""The side of a measuring process that measures: `python -m cloudgan.bench.answering`."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import os
+import queue
+import sys
+import threading
+from typing import TYPE_CHECKING, Any, Protocol
+
+from cloudgan.core import settings
+from cloudgan.core.errors import CloudganError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+
+class Work(Protocol):
+    """What can be measured; made from the first question."""
+
+    def answer(self, question: str, given: Mapping[str, Any]) -> dict[str, Any]:
+        """Does what `question` says and returns numbers by name."""
+
+
+_WORKS = {
+    "step": "cloudgan.bench.step_work:StepWork",
+    "generate": "cloudgan.bench.generate_work:GenerateWork",
+    "simulate": "cloudgan.bench.generate_work:SimulateWork",
+}
+
+
+def main() -> None:
+    """Answers until standard input ends, and then ends at once, in the middle of a step too."""
+    settings.quiet_tensorflow()
+    # Libraries write to standard output; the pipe of answers is nobody's but ours.
+    answers = os.fdopen(os.dup(sys.stdout.fileno()), "w")
+    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
+    questions: queue.SimpleQueue[str] = queue.SimpleQueue()
+    threading.Thread(target=_listen, args=(questions,), daemon=True).start()
+    work: Work | None = None
+    while True:
+        given = json.loads(questions.get())
+        question = given.pop("question")
+        try:
+            if question == "begin":
+                work = _begin(given)
+                answer: dict[str, Any] = {}
+            elif work is None:
+                raise RuntimeError("asked before it began")
+            else:
+                answer = work.answer(question, given)
+        except CloudganError as error:
+            answer = {"error": str(error), "exit_code": error.exit_code}
+        except ModuleNotFoundError as error:
+            answer = {"error": str(error), "missing": error.name}
+        answers.write(json.dumps(answer) + "\n")
+        answers.flush()
+
+
+def _listen(questions: queue.SimpleQueue[str]) -> None:
+    for line in sys.stdin:
+        questions.put(line)
+    os._exit(0)
+
+
+def _begin(given: dict[str, Any]) -> Work:
+    module, _, name = _WORKS[given.pop("work")].partition(":")
+    work: Work = getattr(importlib.import_module(module), name)(**given)
+    return work
+
+
+if __name__ == "__main__":
+    main()

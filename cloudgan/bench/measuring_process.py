@@ -1,0 +1,104 @@
+"""A process that is kept alive to measure one variant whenever it is asked.
+
+TensorFlow reads threads and libraries once, when it wakes up, so each variant has a process of its
+own. It gets one question a line on its standard input and answers with one line each; it ends when
+the pipe does, so none is left behind by a parent that is killed.
+"""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+import tempfile
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, Self
+
+from cloudgan.core.errors import CloudganError, ConfigError
+from cloudgan.core.settings import child_environment
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+_GRACE_SECONDS = 5.0
+_LAST_LINES = 12
+PROGRAM = "cloudgan.bench.answering"
+
+
+class MeasuringProcess:
+    """Used as a context manager: the process ends with it, whatever it is doing."""
+
+    def __init__(self, name: str, environment: Mapping[str, str] | None = None) -> None:
+        """Prepares a process.
+
+        Args:
+            name: Of the variant, for errors.
+            environment: Variables beside ours.
+        """
+        self._name, self._environment = name, dict(environment or {})
+
+    def __enter__(self) -> Self:
+        """Starts it, out of reach of the terminal's Ctrl-C."""
+        self._said = tempfile.TemporaryFile()
+        self._process = subprocess.Popen(  # noqa: S603
+            (sys.executable, "-m", PROGRAM),
+            env=child_environment(**self._environment),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self._said,
+            encoding="utf-8",
+            start_new_session=True,
+        )
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Closes its standard input, which ends it, and waits."""
+        process = self._process
+        if process.stdin:
+            with suppress(BrokenPipeError):  # it died before it read the last question
+                process.stdin.close()
+        try:
+            process.wait(_GRACE_SECONDS)
+        except (subprocess.TimeoutExpired, KeyboardInterrupt):
+            process.kill()
+            process.wait()
+        if process.stdout:
+            process.stdout.close()
+        self._said.close()
+
+    def ask(self, question: str, **values: Any) -> dict[str, Any]:
+        """Asks, and waits for the answer.
+
+        Raises:
+            CloudganError: It died, and what its last lines were; or it says what is wrong.
+            ModuleNotFoundError: It lacks a package.
+        """
+        stdin, stdout = self._process.stdin, self._process.stdout
+        if stdin is None or stdout is None:
+            raise RuntimeError("a process without pipes")
+        try:
+            stdin.write(json.dumps({"question": question} | values) + "\n")
+            stdin.flush()
+        except BrokenPipeError:
+            raise self._death() from None
+        line = stdout.readline()
+        if not line.endswith("\n"):
+            raise self._death()
+        answer: dict[str, Any] = json.loads(line)
+        if "missing" in answer:
+            raise ModuleNotFoundError(answer["error"], name=answer["missing"])
+        if "error" in answer:
+            kind = ConfigError if answer["exit_code"] == ConfigError.exit_code else CloudganError
+            raise kind(f"{self._name}: {answer['error']}")
+        return answer
+
+    def _death(self) -> CloudganError:
+        code = self._process.wait()
+        how = signal.Signals(-code).name if code < 0 else f"exit code {code}"
+        self._said.seek(0)
+        lines = self._said.read().decode(errors="replace").splitlines()[-_LAST_LINES:]
+        said = "; its last lines:\n" + "\n".join(f"  {line}" for line in lines) if lines else ""
+        return CloudganError(
+            f"the process that measures {self._name} ({self._process.pid}) died with {how}{said}"
+        )
