@@ -27,7 +27,7 @@ class Work(Protocol):
 _WORKS = {
     "step": "cloudgan.bench.step_work:StepWork",
     "generate": "cloudgan.bench.generate_work:GenerateWork",
-    "simulate": "cloudgan.bench.generate_work:SimulateWork",
+    "simulate": "cloudgan.bench.simulate_work:SimulateWork",
 }
 
 
@@ -66,6 +66,9 @@ def _listen(questions: queue.SimpleQueue[str]) -> None:
 
 
 def _begin(given: dict[str, Any]) -> Work:
+    core = given.pop("core", None)
+    if core is not None:
+        os.sched_setaffinity(0, {core})  # threads that libraries start from here inherit it
     module, _, name = _WORKS[given.pop("work")].partition(":")
     work: Work = getattr(importlib.import_module(module), name)(**given)
     return work

@@ -68,21 +68,34 @@ class MeasuringProcess:
         self._said.close()
 
     def ask(self, question: str, **values: Any) -> dict[str, Any]:
-        """Asks, and waits for the answer.
+        """Asks, and waits for the answer; raises what `send` and `receive` do."""
+        self.send(question, **values)
+        return self.receive()
+
+    def send(self, question: str, **values: Any) -> None:
+        """Asks; the answer is waited for by `receive`.
+
+        Raises:
+            CloudganError: It died, and what its last lines were.
+        """
+        if self._process.stdin is None:
+            raise RuntimeError("a process without pipes")
+        try:
+            self._process.stdin.write(json.dumps({"question": question} | values) + "\n")
+            self._process.stdin.flush()
+        except BrokenPipeError:
+            raise self._death() from None
+
+    def receive(self) -> dict[str, Any]:
+        """Waits for the answer to the oldest question that has none yet.
 
         Raises:
             CloudganError: It died, and what its last lines were; or it says what is wrong.
             ModuleNotFoundError: It lacks a package.
         """
-        stdin, stdout = self._process.stdin, self._process.stdout
-        if stdin is None or stdout is None:
+        if self._process.stdout is None:
             raise RuntimeError("a process without pipes")
-        try:
-            stdin.write(json.dumps({"question": question} | values) + "\n")
-            stdin.flush()
-        except BrokenPipeError:
-            raise self._death() from None
-        line = stdout.readline()
+        line = self._process.stdout.readline()
         if not line.endswith("\n"):
             raise self._death()
         answer: dict[str, Any] = json.loads(line)

@@ -35,13 +35,13 @@ def draw_roofline(result: StepResult, drawing: Drawing) -> None:
     (axes,) = drawing.axes()
     axes.set_xscale("log", base=2)
     axes.set_yscale("log", base=2)
-    _draw_roof(axes, result.own.matmul_gflops.median, bandwidth, passes)
+    _draw_roof(axes, result.peak_beside_layers, bandwidth, passes)
     _draw_passes(axes, passes)
     axes.set_xlabel("arithmetic intensity (FLOP per byte of input, output and weights)")
     axes.set_ylabel("speed (GFLOP/s)")
     own = result.own
     axes.set_title(
-        f"{own.preset.preset}, {own.variant.name} kernels, batch"
+        f"{own.preset.preset}, {own.built['formulation']} kernels, batch"
         f" {own.built['global_batch'] // own.built['replicas']},"
         f" {own.variant.config.training.precision}, {own.built['threads']} threads"
     )
@@ -72,8 +72,11 @@ def _draw_passes(axes: Axes, passes: tuple[LayerPass, ...]) -> None:
                 color=COLOURS[number],
                 label=f"{network}, {name.replace('_', ' ')}",
             )
-    for label in dict.fromkeys(one.label for one in passes):
-        column = [one for one in passes if one.label == label]
-        top = max(column, key=lambda one: one.gflops)
-        place = (top.flop_per_byte, top.gflops)
-        axes.annotate(label, place, (0, 6), textcoords="offset points", ha="center")
+    # Layers of like intensity stand close: their names are above and below in turn.
+    columns = sorted({one.flop_per_byte: one.label for one in passes}.items())
+    for number, (intensity, label) in enumerate(columns):
+        speeds = [one.gflops for one in passes if one.label == label]
+        above = number % 2 == 0
+        place = (intensity, max(speeds) if above else min(speeds))
+        shift = (0, 6 if above else -14)
+        axes.annotate(label, place, shift, textcoords="offset points", ha="center")

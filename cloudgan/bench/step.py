@@ -50,6 +50,12 @@ class Measured:
     rounds: Sequence[Round]
 
     @property
+    def told(self) -> str:
+        """Its name, and what `auto` was taken for."""
+        form, name = str(self.built["formulation"]), self.variant.name
+        return name if form in name else f"{name} ({form})"
+
+    @property
     def preset(self) -> Preset:
         """Whose step it is."""
         return self.variant.config.model
@@ -96,7 +102,8 @@ class StepResult:
     Attributes:
         own: The variant that was asked for.
         against: What it is compared with; None: with nothing.
-        layers: Of the own variant, by number: seconds by pass; empty where nobody asked.
+        layers: Of the own variant, by number: seconds by pass and of all_passes in one call, and
+            matmul_gflops just before; empty where nobody asked.
         copy_gb_per_second: What a large copy reads and writes; None where nobody asked.
         interrupted: Whether Ctrl-C ended it early.
     """
@@ -116,6 +123,11 @@ class StepResult:
     def cpu_ratio(self) -> Spread | None:
         """The same of CPU seconds, which other work on the machine hardly changes."""
         return self._ratio("cpu_seconds")
+
+    @property
+    def peak_beside_layers(self) -> float:
+        """The machine's matrix speed while layers were timed, 10^9 operations per second."""
+        return spread([one["matmul_gflops"] for one in self.layers]).median
 
     def _ratio(self, what: str) -> Spread | None:
         if self.against is None:
@@ -143,27 +155,32 @@ def measure_step(
     """
     variants = [own, *([against] if against else [])]
     with ExitStack() as stack:
-        processes, built = [], []
-        for variant in variants:
-            progress.start(f"building and tracing {variant.name}")
-            process = stack.enter_context(MeasuringProcess(variant.name, variant.environment))
-            process.ask("begin", work="step", config=variant.config.model_dump(mode="json"))
-            built.append(process.ask("warm_up"))
-            processes.append(process)
+        progress.start("building and tracing")
+        processes = [
+            stack.enter_context(MeasuringProcess(variant.name, variant.environment))
+            for variant in variants
+        ]
+        for process, variant in zip(processes, variants, strict=True):
+            process.send("begin", work="step", config=variant.config.model_dump(mode="json"))
+        for process in processes:
+            process.receive()
+        built = [process.ask("warm_up") for process in processes]
         asks = zip(variants, processes, built, strict=True)
         turns = Turns({v.name: partial(_turn, process, said["steps"]) for v, process, said in asks})
         turns.take(rounds, progress)
-        found = [
-            Measured(variant, said, turns.taken[variant.name])
-            for variant, said in zip(variants, built, strict=True)
-        ]
         timed: list[dict[str, float]] = []
         copy = None
         interrupted = turns.interrupted
         if layers and not interrupted:
             copy = processes[0].ask("copy")["gb_per_second"]
             interrupted = _time_layers(processes[0], own.config.model, timed, progress)
-    return StepResult(found[0], found[1] if against else None, tuple(timed), copy, interrupted)
+    found = [
+        Measured(variant, said, turns.taken[variant.name])
+        for variant, said in zip(variants, built, strict=True)
+        if variant.name in turns.taken
+    ]
+    other = found[1] if len(found) > 1 else None
+    return StepResult(found[0], other, tuple(timed), copy, interrupted)
 
 
 def _turn(process: MeasuringProcess, steps: int) -> Round:
@@ -179,7 +196,8 @@ def _time_layers(
     progress.start("timing convolutions", len(layers), "layers")
     try:
         for number, layer in enumerate(layers):
-            timed.append(process.ask("layer", number=number))
+            peak = process.ask("matmul")
+            timed.append(process.ask("layer", number=number) | {"matmul_gflops": peak["gflops"]})
             progress.advance(1, f"{layer.network} {layer.name}")
     except KeyboardInterrupt:
         return True

@@ -83,7 +83,7 @@ def step_table(result: StepResult) -> Table:
     sides = [side for side in (result.own, result.against) if side]
     rows = [
         (
-            side.variant.name,
+            side.told,
             *(side.seconds.median, side.seconds.min),
             f"{side.seconds.lower_quartile:.3g} to {side.seconds.upper_quartile:.3g}",
             *(side.showers_per_second.median, side.cpu_seconds.median),
@@ -125,7 +125,7 @@ def step_lines(result: StepResult) -> Iterator[str]:
     own, ratio, cpu_ratio = result.own, result.ratio, result.cpu_ratio
     if ratio and cpu_ratio and result.against:
         yield (
-            f"ratio {result.against.variant.name} / {own.variant.name}: {ratio.told()} of wall time,"
+            f"ratio {result.against.told} / {own.told}: {ratio.told()} of wall time,"
             f" {cpu_ratio.told()} of CPU time (median, least to most, of {ratio.count} rounds)"
         )
     counts = limit_json(own.preset)
@@ -135,9 +135,10 @@ def step_lines(result: StepResult) -> Iterator[str]:
         f" {own.limit_seconds.told()} s/step"
     )
     share = own.share_of_direct_limit
-    yield f"{own.variant.name} reaches {share.told()} of that limit{_past(share.median)}"
-    if result.interrupted:
-        yield "stopped by Ctrl-C: this is what was measured until then"
+    yield (
+        f"{own.told} reaches {share.median:.0%} ({share.min:.0%} to {share.max:.0%}) of that"
+        f" limit{_past(share.median)}"
+    )
 
 
 def _past(share: float) -> str:

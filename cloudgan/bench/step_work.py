@@ -41,7 +41,7 @@ class StepWork:
     """Networks, compiled step and one global batch of parametric showers."""
 
     def __init__(self, config: Mapping[str, Any]) -> None:
-        """Wakes TensorFlow up and builds everything; nothing is traced yet.
+        """Wakes TensorFlow up, builds everything, traces and runs the first step.
 
         Args:
             config: A whole `RunConfig`, of which preset and training are used.
@@ -79,6 +79,7 @@ class StepWork:
         self._iterator = iter(
             strategy.distribute_datasets_from_function(lambda _: _feed(arrays, self._replicas))
         )
+        self._first_loss = self._round(1)["loss"]
 
     def answer(self, question: str, given: Mapping[str, Any]) -> dict[str, Any]:
         """Answers warm_up, round, matmul, copy and layer."""
@@ -95,8 +96,7 @@ class StepWork:
                 return self._layers.time(given["number"])
 
     def _warm_up(self) -> dict[str, Any]:
-        """Traces and runs the first step; tells what was built and how many steps make a round."""
-        first = self._round(1)
+        """Tells what was built, and how many steps make a round of half a second."""
         products = sum(step_macs(self._config.model, "phases").values()) * self._batch
         steps = 1
         if products < _MACS_OF_A_ROUND:
@@ -108,7 +108,7 @@ class StepWork:
             "threads": self._threads,
             "replicas": self._replicas,
             "global_batch": self._batch,
-            "first_loss": first["loss"],
+            "first_loss": self._first_loss,
             "steps": steps,
         }
 

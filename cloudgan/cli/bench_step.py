@@ -94,8 +94,7 @@ def _tell(result: StepResult, *, roofline: str | None, report: str | None, as_js
     if roofline and not result.interrupted:
         _draw(result, Path(roofline))
     if result.interrupted:
-        rounds = len(result.own.rounds)
-        raise shown_after(Interrupted(f"stopped in round {rounds + 1}"), as_json=as_json)
+        raise shown_after(Interrupted("stopped before the last round"), as_json=as_json)
 
 
 def _draw(result: StepResult, path: Path) -> None:

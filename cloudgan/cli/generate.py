@@ -10,7 +10,7 @@ from cloudgan.cli.output import show, shown_progress
 from cloudgan.cli.ranges import parse_range
 from cloudgan.cli.simulate import refuse_existing
 from cloudgan.cli.tensorflow_import import import_tensorflow
-from cloudgan.core.errors import ConfigError, DataError
+from cloudgan.core.errors import ConfigError
 from cloudgan.run_folder import RunFolder
 
 if TYPE_CHECKING:
@@ -73,21 +73,9 @@ def load_generator(folder: RunFolder, step: int | None) -> TrainedGenerator:
         DataError: The run has no such checkpoint.
     """
     import_tensorflow()
-    from cloudgan.training.checkpoint import Checkpoints
-    from cloudgan.training.generating import TrainedGenerator
+    from cloudgan.training.generating import TrainedGenerator, find_checkpoint
 
-    config = folder.read_config()
-    checkpoints = Checkpoints(
-        folder.checkpoints, keep=1, url=config.checkpoint.url if config else ""
-    )
-    path = checkpoints.latest() if step is None else checkpoints.path_of(step)
-    if path is None or not path.exists():
-        have = ", ".join(map(str, checkpoints.steps())) or "none"
-        raise DataError(
-            f"{folder.path} has no checkpoint{'' if step is None else f' of step {step}'};"
-            f" there are: {have}. Train first: cloudgan train --run={folder.path} --data=FILE"
-        )
-    return TrainedGenerator(path)
+    return TrainedGenerator(find_checkpoint(folder, step))
 
 
 def _conditions(

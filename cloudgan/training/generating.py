@@ -9,12 +9,12 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from cloudgan.core.errors import ConfigError
+from cloudgan.core.errors import ConfigError, DataError
 from cloudgan.core.progress import Progress, Silent
 from cloudgan.data.image_view import ENERGY_UNIT_GEV
 from cloudgan.data.showers import Showers, measured_angle
 from cloudgan.models.networks import build_generator
-from cloudgan.training.checkpoint import read_state, restore_part
+from cloudgan.training.checkpoint import Checkpoints, read_state, restore_part
 from cloudgan.training.draws import Call, Draws
 from cloudgan.training.step import latent_of
 
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from cloudgan.core.presets import Preset
+    from cloudgan.run_folder import RunFolder
     from cloudgan.training.checkpoint import State
 
     Floats = NDArray[np.float32]
@@ -47,36 +49,14 @@ class Conditions:
         return len(self.energy_gev)
 
 
-class TrainedGenerator:
-    """The generator of a checkpoint: the averaged one where the preset has it."""
+class ShowerGenerator:
+    """The generator of a preset with the weights it begins with."""
 
-    def __init__(self, checkpoint: Path) -> None:
-        """Loads it.
-
-        Raises:
-            DataError: The file is no checkpoint of ours.
-        """
-        self.state: State = read_state(checkpoint)
-        self.preset = self.state.config.model
+    def __init__(self, preset: Preset, *, block: int = _BLOCK) -> None:
+        """Builds it; `block` showers are generated at a time."""
+        self.preset, self._rows = preset, block
         keras.config.set_dtype_policy("float32")
-        self._network = build_generator(self.preset)
-        part = "average" if self.preset.generator_average else "generator"
-        restore_part(checkpoint, part, self._network.weights)
-
-    def conditions(self, energy_gev: Floats, theta_rad: Floats) -> Conditions:
-        """Maps polar angles to the angles measured from images, which the generator knows.
-
-        Raises:
-            ConfigError: Outside of what the generator was trained on.
-        """
-        summary = self.state.summary
-        _check_range("energies", energy_gev, summary.energy_range_gev, "GeV", "--energy_gev")
-        fit = summary.angle_fit
-        if fit is None or summary.theta_range_rad is None:
-            return Conditions(energy_gev, theta_rad.astype(np.float32))
-        degrees = tuple(np.rad2deg(summary.theta_range_rad))
-        _check_range("angles", np.rad2deg(theta_rad), degrees, "degrees", "--theta_deg")
-        return Conditions(energy_gev, fit.mtheta_rad(theta_rad), theta_rad)
+        self._network = build_generator(preset)
 
     def showers(
         self, conditions: Conditions, *, seed: int, progress: Progress | None = None
@@ -85,8 +65,8 @@ class TrainedGenerator:
         progress = progress or Silent()
         progress.start("generating", len(conditions), "showers")
         draws = Draws(seed)
-        for first in range(0, len(conditions), _BLOCK):
-            rows = slice(first, min(first + _BLOCK, len(conditions)))
+        for first in range(0, len(conditions), self._rows):
+            rows = slice(first, min(first + self._rows, len(conditions)))
             yield self._block(conditions, rows, draws)
             progress.advance(rows.stop - first)
 
@@ -107,6 +87,56 @@ class TrainedGenerator:
             None if theta is None else theta[rows],
             measured_angle(ecal),
         )
+
+
+class TrainedGenerator(ShowerGenerator):
+    """The generator of a checkpoint: the averaged one where the preset has it."""
+
+    def __init__(self, checkpoint: Path, *, block: int = _BLOCK) -> None:
+        """Loads it.
+
+        Raises:
+            DataError: The file is no checkpoint of ours.
+        """
+        self.state: State = read_state(checkpoint)
+        super().__init__(self.state.config.model, block=block)
+        part = "average" if self.preset.generator_average else "generator"
+        restore_part(checkpoint, part, self._network.weights)
+
+    def conditions(self, energy_gev: Floats, theta_rad: Floats) -> Conditions:
+        """Maps polar angles to the angles measured from images, which the generator knows.
+
+        Raises:
+            ConfigError: Outside of what the generator was trained on.
+        """
+        summary = self.state.summary
+        _check_range("energies", energy_gev, summary.energy_range_gev, "GeV", "--energy_gev")
+        fit = summary.angle_fit
+        if fit is None or summary.theta_range_rad is None:
+            return Conditions(energy_gev, theta_rad.astype(np.float32))
+        degrees = tuple(np.rad2deg(summary.theta_range_rad))
+        _check_range("angles", np.rad2deg(theta_rad), degrees, "degrees", "--theta_deg")
+        return Conditions(energy_gev, fit.mtheta_rad(theta_rad), theta_rad)
+
+
+def find_checkpoint(folder: RunFolder, step: int | None) -> Path:
+    """Returns the checkpoint of a run: of a step, or the newest.
+
+    Raises:
+        DataError: The run has no such checkpoint.
+    """
+    config = folder.read_config()
+    checkpoints = Checkpoints(
+        folder.checkpoints, keep=1, url=config.checkpoint.url if config else ""
+    )
+    path = checkpoints.latest() if step is None else checkpoints.path_of(step)
+    if path is None or not path.exists():
+        have = ", ".join(map(str, checkpoints.steps())) or "none"
+        raise DataError(
+            f"{folder.path} has no checkpoint{'' if step is None else f' of step {step}'};"
+            f" there are: {have}. Train first: cloudgan train --run={folder.path} --data=FILE"
+        )
+    return path
 
 
 def _check_range(

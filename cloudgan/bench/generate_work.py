@@ -1,0 +1,65 @@
+"""Showers from a generator, as `generate` makes them, in a measuring process."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from cloudgan.bench.clocks import timed
+from cloudgan.core.config import TrainingConfig
+from cloudgan.core.errors import CloudganError
+from cloudgan.core.presets import find_preset
+from cloudgan.run_folder import RunFolder
+from cloudgan.training.generating import (
+    Conditions,
+    ShowerGenerator,
+    TrainedGenerator,
+    find_checkpoint,
+)
+from cloudgan.training.strategy import set_up_devices
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+_ENERGY_GEV = (10.0, 100.0)
+_ANGLE_RAD = (1.05, 2.09)
+
+
+class GenerateWork:
+    """A generator with the weights of a run, or with those it begins with."""
+
+    def __init__(self, preset: str, run: str | None, batch: int, threads: int) -> None:
+        """Wakes TensorFlow up and builds the generator.
+
+        Args:
+            preset: Whose generator, where no run is named.
+            run: Folder of a run, whose newest checkpoint is loaded.
+            batch: Showers at a time.
+            threads: That TensorFlow may use.
+
+        Raises:
+            DataError: The run has no checkpoint.
+        """
+        set_up_devices(TrainingConfig(), threads=threads)
+        if run is None:
+            self._generator = ShowerGenerator(find_preset(preset), block=batch)
+        else:
+            checkpoint = find_checkpoint(RunFolder(run), None)
+            self._generator = TrainedGenerator(checkpoint, block=batch)
+
+    def answer(self, question: str, given: Mapping[str, Any]) -> dict[str, Any]:
+        """Answers round: generates `count` showers with `seed`."""
+        if question == "describe":
+            preset = self._generator.preset
+            return {"preset": preset.preset, "cells": preset.image_shape}
+        return timed(lambda: self._generate(given["count"], given["seed"]), given["count"])
+
+    def _generate(self, count: int, seed: int) -> None:
+        random = np.random.default_rng(seed)
+        energy, angle = (
+            random.uniform(*of, count).astype(np.float32) for of in (_ENERGY_GEV, _ANGLE_RAD)
+        )
+        blocks = self._generator.showers(Conditions(energy, angle), seed=seed)
+        if sum(map(len, blocks)) != count:
+            raise CloudganError("the generator made another number of showers than was asked for")
