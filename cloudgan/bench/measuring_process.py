@@ -67,6 +67,11 @@ class MeasuringProcess:
             process.stdout.close()
         self._said.close()
 
+    @property
+    def process_id(self) -> int:
+        """The system's number of it."""
+        return self._process.pid
+
     def ask(self, question: str, **values: Any) -> dict[str, Any]:
         """Asks, and waits for the answer; raises what `send` and `receive` do."""
         self.send(question, **values)

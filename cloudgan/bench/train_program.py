@@ -56,7 +56,9 @@ def make_showers(folder: Path, count: int, cells: tuple[int, int]) -> Path:
     """
     write_hdf5(folder / "showers.h5", simulate(count, seed=0, cells=cells))
     shards = folder / "shards"
-    _run(("convert", str(folder / "showers.h5"), str(shards), "--json"), folder / "convert.log")
+    run_program(
+        ("convert", str(folder / "showers.h5"), str(shards), "--json"), folder / "convert.log"
+    )
     return shards
 
 
@@ -73,7 +75,7 @@ def run_train(config: RunConfig, folder: Path) -> ProgramRun:
     run = RunFolder(folder / "run")
     cpu, began = _children_cpu_seconds(), time.perf_counter()
     command = ("train", f"--config={written}", f"--run={run.path}", "--json")
-    _run(command, folder / "train.log")
+    run_program(command, folder / "train.log")
     seconds, cpu = time.perf_counter() - began, _children_cpu_seconds() - cpu
     return _took(record.read(run.record_file), seconds, cpu)
 
@@ -97,8 +99,14 @@ def _took(found: RunRecord, program_seconds: float, cpu_seconds: float) -> Progr
     )
 
 
-def _run(words: tuple[str, ...], log: Path) -> None:
-    """Runs the program out of reach of Ctrl-C, which we pass on: it ends its own processes."""
+def run_program(words: tuple[str, ...], log: Path) -> None:
+    """Runs `cloudgan` with `words` to its end; what it says goes into the file `log`.
+
+    It is out of reach of the terminal's Ctrl-C, which we pass on, so that it ends its own processes.
+
+    Raises:
+        CloudganError: It failed, and what its last lines were.
+    """
     with log.open("wb") as said:
         process = subprocess.Popen(  # noqa: S603
             (sys.executable, "-m", "cloudgan", *words),
