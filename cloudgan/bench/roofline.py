@@ -47,7 +47,7 @@ def draw_roofline(result: StepResult, drawing: Drawing) -> None:
     )
     for axis in (axes.xaxis, axes.yaxis):
         axis.set_major_formatter("{x:g}")
-    axes.legend(loc="lower right", ncols=2)
+    drawing.figure.legend(loc="outside lower center", ncols=3)
 
 
 def _draw_roof(axes: Axes, peak: float, bandwidth: float, passes: tuple[LayerPass, ...]) -> None:
