@@ -18,10 +18,10 @@ from cloudgan.core.hardware import this_machine
 from cloudgan.data.image_view import ENERGY_UNIT_GEV
 from cloudgan.simulation.gflash import simulate
 from cloudgan.training.draws import Draws
+from cloudgan.training.formulation import choose_formulation
 from cloudgan.training.gan import build_gan
 from cloudgan.training.rates import make_rates
 from cloudgan.training.session import compile_steps
-from cloudgan.training.formulation import choose_formulation
 from cloudgan.training.step import COLUMNS, PASSES, GanStep
 from cloudgan.training.strategy import choose, device_kind, make_strategy, set_up_devices
 
