@@ -35,7 +35,11 @@ class DataConfig(_Part):
     held_back_fraction: float = Field(
         0.1, gt=0, lt=1, description="share never trained on, for losses and validation"
     )
-    cache: Literal["auto", "memory", "none"] = "auto"
+    cache: Literal["auto", "memory", "disk", "none"] = Field(
+        "auto",
+        description="prepared images in memory, in a file beside the shards, or decoded each time;"
+        " auto: memory for small sets, else a file; the numbers are the same",
+    )
     last_batch: Literal["carry", "drop"] = Field(
         "carry",
         description="fill the last batch of an epoch with the next epoch's first showers, or"

@@ -12,6 +12,7 @@ from cloudgan.core.errors import ConfigError, DataError
 from cloudgan.core.progress import Progress, Silent
 from cloudgan.data.hdf5_writer import Hdf5Writer, write_hdf5
 from cloudgan.data.manifest import MANIFEST, SHARD_SUFFIX, read_manifest
+from cloudgan.data.prepared_cache import FOLDER
 from cloudgan.data.source import HDF5_SUFFIXES, ShowerSource, open_source
 
 if TYPE_CHECKING:
@@ -131,7 +132,7 @@ def _refuse_foreign(folder: Path) -> None:
 
 def _is_ours(path: Path) -> bool:
     shard = path.name.startswith("showers-") and path.suffix == SHARD_SUFFIX
-    return shard or path.name in {MANIFEST, f"{MANIFEST}.tmp"}
+    return shard or path.name in {MANIFEST, f"{MANIFEST}.tmp", FOLDER}
 
 
 def _refuse_itself(source: ShowerSource, target: Path) -> None:

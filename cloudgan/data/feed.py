@@ -13,6 +13,7 @@ import numpy as np
 import tensorflow as tf
 
 from cloudgan.core.errors import ConfigError, DataError
+from cloudgan.data.image_buffers import ImageBuffers
 from cloudgan.data.reading_time import ReadingTime
 
 if TYPE_CHECKING:
@@ -52,14 +53,17 @@ def feed(
     """
     batch = _share(order.global_batch_size, replicas)
     clock = reading or ReadingTime()
+    # TensorFlow neither copies these nor writes into them, and lets go of them when a step is done.
+    buffers = ImageBuffers(batch, training_set.view.shape)
 
     def read(element: np.int64) -> tuple[np.ndarray[Any, Any], ...]:
         step = start_step + int(element) // local_replicas
         first_row = (worker_first_replica + int(element) % local_replicas) * batch
         with clock.measured():
-            showers = training_set.train_rows(order.rows(step, first_row, batch))
+            showers = training_set.train_cells(order.rows(step, first_row, batch))
+            image = buffers.dense(showers.image)[..., np.newaxis]
         place = (np.array([step], np.int64), np.array([first_row], np.int64))
-        return (showers.image[..., np.newaxis], *showers[1:], *place)
+        return (image, showers.energy, showers.angle, showers.ecal, *place)
 
     elements = tf.data.Dataset.counter().map(
         _reader(read, batch, training_set.view.shape),

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from cloudgan.data.example import bytes_features, encode
-from cloudgan.data.sparse_showers import SparseCells
+from cloudgan.data.sparse_showers import SparseCells, cell_dtype
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -24,14 +24,8 @@ if TYPE_CHECKING:
     from cloudgan.data.raw_showers import Columns, RawShowers
 
 CELLS, VALUES, COLUMNS = "cells", "values", "columns"
-SMALL_IMAGE = 1 << 16
 
 Parts = dict[str, bytes]
-
-
-def cell_dtype(shape: tuple[int, int, int]) -> np.dtype[Any]:
-    """Returns the integer type that numbers the cells of an image."""
-    return np.dtype("<u2" if np.prod(shape) <= SMALL_IMAGE else "<u4")
 
 
 def row_dtype(columns: Sequence[ColumnInfo]) -> np.dtype[Any]:

@@ -15,6 +15,13 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+SMALL_IMAGE = 1 << 16
+
+
+def cell_dtype(shape: tuple[int, int, int]) -> np.dtype[Any]:
+    """Returns the integer type that numbers the cells of an image."""
+    return np.dtype("<u2" if np.prod(shape) <= SMALL_IMAGE else "<u4")
+
 
 @dataclass(frozen=True)
 class SparseCells:
@@ -46,18 +53,29 @@ class SparseCells:
         return np.repeat(np.arange(len(self)), np.diff(self.first))
 
     def take(self, rows: NDArray[np.int64]) -> SparseCells:
-        """Returns the images `rows`, in that order."""
-        begin = self.first[rows]
-        size = self.first[rows + 1] - begin
-        first = np.concatenate(([0], np.cumsum(size)))
-        pick = np.arange(first[-1]) + np.repeat(begin - first[:-1], size)
-        return SparseCells(self.cell[pick], self.value[pick], first, self.shape)
+        """Returns copies of the images `rows`, in that order."""
+        begin, end = self.first[rows], self.first[rows + 1]
+        pieces = [slice(*ends) for ends in zip(begin.tolist(), end.tolist(), strict=True)]
+        first = np.concatenate(([0], np.cumsum(end - begin)))
+        cell, value = self.cell, self.value
+        return SparseCells(
+            np.concatenate([cell[:0], *(cell[piece] for piece in pieces)]),
+            np.concatenate([value[:0], *(value[piece] for piece in pieces)]),
+            first,
+            self.shape,
+        )
+
+    def places(self) -> NDArray[np.intp]:
+        """Returns the number of each cell among all cells of all images, (K,)."""
+        starts = np.arange(len(self), dtype=np.intp) * int(np.prod(self.shape))
+        places = np.repeat(starts, np.diff(self.first))
+        places += self.cell
+        return places
 
     def dense(self) -> NDArray[Any]:
         """Returns the images, (N, X, Y, Z)."""
-        cells = int(np.prod(self.shape))
-        images = np.zeros(len(self) * cells, self.value.dtype)
-        images[self.row * cells + self.cell] = self.value
+        images = np.zeros(len(self) * int(np.prod(self.shape)), self.value.dtype)
+        images[self.places()] = self.value
         return images.reshape(len(self), *self.shape)
 
     def sums(self) -> NDArray[np.float64]:
@@ -76,7 +94,7 @@ class SparseCells:
         kept = moved >= 0
         size = np.bincount(self.row[kept], minlength=len(self))
         first = np.concatenate(([0], np.cumsum(size)))
-        return SparseCells(moved[kept], self.value[kept], first, shape)
+        return SparseCells(moved[kept].astype(cell_dtype(shape)), self.value[kept], first, shape)
 
 
 def join(parts: Sequence[SparseCells]) -> SparseCells:

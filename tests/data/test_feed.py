@@ -36,9 +36,9 @@ class SlowSet:
     def __init__(self, training_set):
         self.view, self._set = training_set.view, training_set
 
-    def train_rows(self, rows):
+    def train_cells(self, rows):
         time.sleep(0.1)
-        return self._set.train_rows(rows)
+        return self._set.train_cells(rows)
 
 
 def take(training_set, count, *, first=0, local=1, replicas=1, start=0, threads=2):
@@ -75,6 +75,29 @@ def test_elements_are_the_rows_of_the_order(training_set):
         np.testing.assert_array_equal(element["image"][..., 0], batch.image)
         for name in ("energy", "angle", "ecal"):
             np.testing.assert_array_equal(element[name], getattr(batch, name))
+
+
+def test_images_that_are_changed_on_the_way_leave_no_trace_in_later_ones(training_set):
+    order = Order(training_set.train_counts, 3, GLOBAL_BATCH, shards_per_group=2)
+    dataset, _ = take(training_set, 0)
+
+    def changed(element):
+        ones = tf.raw_ops.Relu(features=element["image"] + 1.0)
+        return element["image"], tf.raw_ops.Neg(x=tf.raw_ops.Cos(x=element["image"])), ones
+
+    later = dataset.map(changed)
+    for step, (image, *_) in enumerate(itertools.islice(later, 12)):
+        expected = training_set.train_rows(order.rows(step, 0, GLOBAL_BATCH)).image
+        np.testing.assert_array_equal(image.numpy()[..., 0], expected)
+
+
+@pytest.mark.parametrize("cache", ["memory", "disk"])
+def test_the_elements_do_not_depend_on_the_cache(shards, training_set, cache):
+    _, decoded = take(training_set, 12)
+    cached = TrainingSet.open(shards, ImageView((17, 17, 25)), cache=cache)
+    for one, other in zip(decoded, take(cached, 12)[1], strict=True):
+        for name, value in one.items():
+            assert value.tobytes() == other[name].tobytes(), name
 
 
 @pytest.mark.parametrize(("workers", "local"), [(1, 2), (1, 4), (2, 1), (2, 2), (4, 1)])

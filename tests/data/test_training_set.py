@@ -41,7 +41,7 @@ def test_every_fourth_shower_is_held_back_and_the_others_are_numbered(shards, wh
     assert any("15 showers to train on, 5 held back: every 4th" in x for x in data.describe())
 
 
-@pytest.mark.parametrize("cache", ["none", "memory", "auto"])
+@pytest.mark.parametrize("cache", ["none", "memory", "disk", "auto"])
 @pytest.mark.parametrize("view", [FULL, MINI], ids=["full", "mini"])
 def test_images_are_those_of_the_dense_recipe(shards, whole, view, cache):
     data = TrainingSet.open(shards, view, held_back_fraction=0.5, cache=cache)
@@ -60,7 +60,7 @@ def test_images_are_those_of_the_dense_recipe(shards, whole, view, cache):
 
 
 def test_the_cache_is_told(shards):
-    assert "from disk" in TrainingSet.open(shards, MINI, cache="none").describe()[-1]
+    assert "decoded as they" in TrainingSet.open(shards, MINI, cache="none").describe()[-1]
     assert "in memory" in TrainingSet.open(shards, MINI, cache="auto").describe()[-1]
 
 
