@@ -11,6 +11,7 @@ BENCH = Program(
     version=__version__,
     commands={
         "step": "cloudgan.cli.bench_step:step",
+        "input": "cloudgan.cli.bench_input:input_",
         "generate": "cloudgan.cli.bench_generate:generate",
         "scaling": "cloudgan.cli.bench_scaling:scaling",
     },

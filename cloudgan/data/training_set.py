@@ -25,7 +25,8 @@ if TYPE_CHECKING:
     from cloudgan.core.config import DataConfig
     from cloudgan.core.presets import Preset
 
-Cache = Literal["auto", "memory", "disk", "none"]
+Kept = Literal["memory", "disk", "none"]
+Cache = Literal["auto"] | Kept
 SMALL_BYTES = 64 << 20
 """Prepared in about a second: no file is worth it."""
 MEMORY_BYTES = 2 << 30
@@ -36,7 +37,12 @@ PROBE_SHOWERS = 256
 
 
 class TrainingSet:
-    """Every k-th shower is held back; the others are numbered 0..count-1, shard after shard."""
+    """Every k-th shower is held back; the others are numbered 0..count-1, shard after shard.
+
+    Attributes:
+        view: What the networks see.
+        kept: Where prepared images are kept in the end.
+    """
 
     def __init__(self, reader: ShardReader, view: ImageView, every: int) -> None:
         self.view = view
@@ -45,6 +51,7 @@ class TrainingSet:
         self._columns = needed_columns(reader.column_names)
         self._prepared: Prepared | None = None  # of all showers, in the order of the shards
         self._where = "Images are decoded as they are needed."
+        self.kept: Kept = "none"
         sources = reader.manifest.sources
         self._units = tuple(f"{source.name}: {source.ecal_decided}" for source in sources)
         ends = np.concatenate(([0], np.cumsum(reader.counts)))
@@ -157,7 +164,7 @@ class TrainingSet:
             return
         wanted = Wanted(self._reader.folder, self.view, size, lambda: self._blocks(progress))
         try:
-            self._prepared = open_or_make(wanted, progress)
+            self._prepared, self.kept = open_or_make(wanted, progress), "disk"
             self._where = f"Prepared images are kept in a file beside the shards ({self._mib()})."
         except NoCacheError as error:
             if cache == "auto" and size <= MEMORY_BYTES:
@@ -165,7 +172,7 @@ class TrainingSet:
             self._where = f"{self._where} No file keeps them: {error}."
 
     def _fill_memory(self, progress: Progress) -> None:
-        self._prepared = join_prepared(list(self._blocks(progress)))
+        self._prepared, self.kept = join_prepared(list(self._blocks(progress))), "memory"
         self._where = f"Prepared images are kept in memory ({self._mib()})."
 
     def _mib(self) -> str:
