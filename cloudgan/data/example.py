@@ -27,12 +27,13 @@ _DELIMITED = 2
 
 def encode(features: Mapping[str, bytes]) -> bytes:
     """Returns an Example of bytes features, in the order given."""
-    entries = []
-    for name, value in features.items():
-        feature = _delimited(_FIRST, _delimited(_FIRST, value))  # Feature{1: BytesList{1: value}}
-        entry = _delimited(_FIRST, name.encode()) + _delimited(_SECOND, feature)
-        entries.append(_delimited(_FIRST, entry))
-    return _delimited(_FIRST, b"".join(entries))
+    return _delimited(_FIRST, b"".join(entry(name, value) for name, value in features.items()))
+
+
+def entry(name: str, value: bytes) -> bytes:
+    """Returns one feature of an Example; it ends with the bytes of `value`."""
+    feature = _delimited(_FIRST, _delimited(_FIRST, value))  # Feature{1: BytesList{1: value}}
+    return _delimited(_FIRST, _delimited(_FIRST, name.encode()) + _delimited(_SECOND, feature))
 
 
 def bytes_features(record: bytes, wanted: Collection[str]) -> dict[str, bytes]:

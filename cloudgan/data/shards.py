@@ -49,6 +49,7 @@ class ShardReader:
         self.count = self.manifest.records
         self._first = np.concatenate(([0], np.cumsum(self.counts))).astype(np.int64)
         self._extents: dict[int, Extents] = {}
+        self._decoders = tuple(map(RecordDecoder, self.manifest.sources))
         for shard in self.manifest.shards:
             self._check_size(shard)
 
@@ -111,7 +112,7 @@ class ShardReader:
         return RawShowers(cells.dense(), columns)
 
     def _read_shard(self, shard: int, records: IntArray) -> tuple[SparseCells, Columns]:
-        decoder = RecordDecoder(self.manifest.sources[self.manifest.shards[shard].source])
+        decoder = self._decoders[self.manifest.shards[shard].source]
         parts: list[Parts] = []
         for record, content in zip(records, self._contents(shard, records), strict=True):
             try:
