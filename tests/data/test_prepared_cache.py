@@ -171,7 +171,8 @@ def test_files_do_not_pile_up_and_the_newest_used_stay(shards):
     for number, view in enumerate(views[:-1]):
         opened(shards, view=view)
         os.utime(cache_path(shards, view), (number, number))
-        opened(shards, view=views[0])  # used again, so it stays
+        _, told = opened(shards, view=views[0])  # used again, so it stays
+        assert "Preparing images" not in told.tasks
     opened(shards, view=views[-1])
     left = {path.name for path in (shards / prepared_cache.FOLDER).glob("*.cells")}
     assert len(left) == MOST_FILES
