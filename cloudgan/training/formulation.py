@@ -7,11 +7,15 @@ from typing import TYPE_CHECKING
 
 import tensorflow as tf
 
+from cloudgan.core.config import RunConfig
+from cloudgan.core.hardware import this_machine
 from cloudgan.models.kernels import PUBLISHED, PhaseKernels
+from cloudgan.training.strategy import device_kind
 
 if TYPE_CHECKING:
-    from cloudgan.core.config import RunConfig
-    from cloudgan.models.kernels import Kernels
+    from cloudgan.core.hardware import this_machine
+    from cloudgan.core.presets import Preset
+from cloudgan.models.kernels import Kernels
 
 FORMULATIONS = ("published", "phases", "transforms")
 
@@ -30,6 +34,12 @@ def choose_formulation(config: RunConfig, device: str) -> str:
     return "transforms" if able and worth else "phases"
 
 
+def kernels_for_generating(preset: Preset) -> Kernels:
+    """Makes the stages of a generator that only generates, in float32 on what is here."""
+    config = RunConfig(model=preset)
+    return make_kernels(choose_formulation(config, device_kind()))
+
+
 def make_kernels(formulation: str) -> Kernels:
     """Makes the stages of a formulation."""
     if formulation == "transforms":
@@ -37,5 +47,6 @@ def make_kernels(formulation: str) -> Kernels:
         from cloudgan.native.team import Team  # noqa: PLC0415
         from cloudgan.training.fused_stage import FusedKernels  # noqa: PLC0415
 
-        return FusedKernels(Team(tf.config.threading.get_intra_op_parallelism_threads() or 1))
+        asked = tf.config.threading.get_intra_op_parallelism_threads()
+        return FusedKernels(Team(asked or this_machine().cores))
     return PhaseKernels() if formulation == "phases" else PUBLISHED

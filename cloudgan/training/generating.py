@@ -16,6 +16,7 @@ from cloudgan.data.showers import Showers, measured_angle
 from cloudgan.models.networks import build_generator
 from cloudgan.training.checkpoint import Checkpoints, read_state, restore_part
 from cloudgan.training.draws import Call, Draws
+from cloudgan.training.formulation import kernels_for_generating
 from cloudgan.training.step import latent_of
 
 if TYPE_CHECKING:
@@ -56,7 +57,7 @@ class ShowerGenerator:
         """Builds it; `block` showers are generated at a time."""
         self.preset, self._rows = preset, block
         keras.config.set_dtype_policy("float32")
-        self._network = build_generator(preset)
+        self._network = build_generator(preset, kernels=kernels_for_generating(preset))
 
     def showers(
         self, conditions: Conditions, *, seed: int, progress: Progress | None = None
