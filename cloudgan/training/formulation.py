@@ -9,13 +9,13 @@ import tensorflow as tf
 
 from cloudgan.core.config import RunConfig
 from cloudgan.core.hardware import this_machine
+from cloudgan.core.hardware import this_machine
 from cloudgan.models.kernels import PUBLISHED, PhaseKernels
 from cloudgan.training.strategy import device_kind
 
 if TYPE_CHECKING:
-    from cloudgan.core.hardware import this_machine
     from cloudgan.core.presets import Preset
-from cloudgan.models.kernels import Kernels
+    from cloudgan.models.kernels import Kernels
 
 FORMULATIONS = ("published", "phases", "transforms")
 
