@@ -9,7 +9,6 @@ import tensorflow as tf
 
 from cloudgan.core.config import RunConfig
 from cloudgan.core.hardware import this_machine
-from cloudgan.core.hardware import this_machine
 from cloudgan.models.kernels import PUBLISHED, PhaseKernels
 from cloudgan.training.strategy import device_kind
 
