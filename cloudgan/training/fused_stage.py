@@ -46,9 +46,10 @@ class FusedKernels(PhaseKernels):
         self._team = team
 
     def stage(self, stage: Stage, x: Any) -> Any:
-        """Fuses the stage where transforms pay."""
+        """Fuses the stage where transforms pay; batch norm over all replicas stays Keras' own."""
         block = stage.block
-        if block.upsample != (1, 1, 1) or np.prod(block.kernel) < LEAST_TAPS:
+        few = np.prod(block.kernel) < LEAST_TAPS
+        if block.upsample != (1, 1, 1) or few or stage.synchronized:
             return super().stage(stage, self.tensor(x))
         before = x.dropping if isinstance(x, Pending) else None
         layer = FusedStage(stage, self._team, before, name=f"conv{stage.number}")
@@ -145,11 +146,6 @@ class FusedStage(keras.layers.Layer):
         self, sums: tf.Tensor, squares: tf.Tensor, rows: int
     ) -> tuple[tf.Tensor, tf.Tensor]:
         count = tf.constant(float(rows * np.prod(self._sizes.output)), tf.float64)
-        if self._stage.synchronized:
-            context = tf.distribute.get_replica_context()
-            if context.num_replicas_in_sync > 1:
-                add = tf.distribute.ReduceOp.SUM
-                sums, squares, count = context.all_reduce(add, [sums, squares, count])
         mean = sums / count
         variance = tf.maximum(squares / count - mean**2, 0.0)
         return tf.cast(mean, tf.float32), tf.cast(variance, tf.float32)
