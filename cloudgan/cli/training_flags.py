@@ -21,6 +21,7 @@ def training_flags(
     seed: int | None = None,
     max_steps: int | None = None,
     max_seconds: float | None = None,
+    steps_per_loop: int | None = None,
     checkpoint_every_steps: int | None = None,
     tensorboard: bool = False,
 ) -> tuple[dict[str, Any], str | None]:
@@ -41,6 +42,7 @@ def training_flags(
         seed: Of every random number.
         max_steps: Stop after this many steps.
         max_seconds: Stop after this many seconds of training.
+        steps_per_loop: Steps per call of the device; signals are heard between two calls.
         checkpoint_every_steps: Save after this many steps, beside every five minutes.
         tensorboard: Write TensorBoard summaries into the run's folder.
     """
@@ -58,6 +60,7 @@ def training_flags(
         "training.seed": seed,
         "training.max_steps": max_steps,
         "training.max_seconds": max_seconds,
+        "training.steps_per_loop": steps_per_loop,
         "training.tensorboard": tensorboard or None,
         "checkpoint.every_steps": checkpoint_every_steps,
     }

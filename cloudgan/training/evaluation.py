@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from cloudgan.training.step import GanStep
 
 
-def compile_test(strategy: tf.distribute.Strategy, step: GanStep) -> Callable[..., Any]:
+def compile_test(strategy: tf.distribute.Strategy, step: GanStep) -> Any:
     """Compiles the losses of one global batch without any update."""
 
     @tf.function(autograph=False)

@@ -15,7 +15,7 @@ def share_gpus(workers: int) -> list[dict[str, str]]:
     Raises:
         ConfigError: The workers cannot share the GPUs evenly.
     """
-    gpus = _visible()
+    gpus = visible_gpus()
     if not gpus:
         return [{} for _ in range(workers)]
     if len(gpus) % workers:
@@ -27,7 +27,7 @@ def share_gpus(workers: int) -> list[dict[str, str]]:
     return [{_VISIBLE: ",".join(gpus[each * i : each * (i + 1)])} for i in range(workers)]
 
 
-def _visible() -> list[str]:
+def visible_gpus() -> list[str]:
     """Names of the GPUs that this process may use; CUDA's own reading stops at a negative number."""
     asked = variable(_VISIBLE)
     if asked is None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import keras
@@ -37,6 +38,7 @@ from cloudgan.training.session import Session, compile_steps
 from cloudgan.training.step import GanStep
 from cloudgan.training.stopping import StopFlag, StopTraining
 from cloudgan.training.strategy import accelerators, lost_worker
+from cloudgan.training.warming import Warming, blank_batches, warmed
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -76,8 +78,7 @@ def train(setting: Setting, flag: StopFlag, progress: Progress, *, began_seconds
     """
     config = setting.config
     draws = Draws(config.training.seed)
-    finisher = _finisher(setting, draws)
-    gan, (step, train_seconds) = _networks(setting, draws, finisher)
+    gan = _networks(setting, draws)
     gan_step = GanStep(
         gan,
         config.model,
@@ -85,6 +86,9 @@ def train(setting: Setting, flag: StopFlag, progress: Progress, *, began_seconds
         global_batch_size=setting.numerics.global_batch_size,
         layer_target=np.array(setting.training_set.summary.layer_fraction),
     )
+    run_steps, tester = _compiled(setting, gan_step)
+    finisher = _finisher(setting, draws)
+    step, train_seconds = _begin(setting, gan, finisher)
     reading = ReadingTime()
     diary = Diary(setting, gan, finisher, progress, reading, began_seconds=began_seconds)
     diary.write(_started(setting, step, time.perf_counter() - began_seconds))
@@ -93,7 +97,7 @@ def train(setting: Setting, flag: StopFlag, progress: Progress, *, began_seconds
     else:
         diary.save(step, train_seconds)
     session = Session(
-        compile_steps(setting.strategy, gan_step),
+        run_steps,
         setting.order,
         config.training,
         flag=flag,
@@ -105,18 +109,16 @@ def train(setting: Setting, flag: StopFlag, progress: Progress, *, began_seconds
         save_due=diary.save_due,
         pulse=PulseFile(settings.pulse_file()),
     )
-    return _run_loop(setting, session, diary, reading, _tester(setting, gan_step))
+    return _run_loop(setting, session, diary, reading, tester)
 
 
-def _networks(
-    setting: Setting, draws: Draws, finisher: Finisher | None
-) -> tuple[Gan, tuple[int, float]]:
-    """Builds the networks, trained so far or calibrated; returns them, the step and the seconds."""
+def _networks(setting: Setting, draws: Draws) -> Gan:
+    """Builds the networks, as they begin."""
     config = setting.config
     batch_size = setting.numerics.global_batch_size
     rates = make_rates(config, batch_size, setting.order.count / batch_size)
     with setting.strategy.scope():
-        gan = build_gan(
+        return build_gan(
             config.model,
             draws,
             seed=config.training.seed,
@@ -125,12 +127,17 @@ def _networks(
             rates=rates,
             formulation=setting.numerics.formulation,
         )
+
+
+def _begin(setting: Setting, gan: Gan, finisher: Finisher | None) -> tuple[int, float]:
+    """Restores or calibrates the networks; returns the steps and the seconds they were trained."""
+    with setting.strategy.scope():
         if setting.saved:
             state = restore(setting.saved[0], gan.variables())
-            return gan, (state.step, state.train_seconds)
+            return state.step, state.train_seconds
         if finisher:
             gan.begin_with(finisher.finish(gan.generator))
-    return gan, (0, 0.0)
+    return 0, 0.0
 
 
 def _finisher(setting: Setting, draws: Draws) -> Finisher | None:
@@ -144,6 +151,30 @@ def _finisher(setting: Setting, draws: Draws) -> Finisher | None:
     count = setting.training_set.count
     rows = np.arange(0, count, max(1, -(-count // SHOWERS)))
     return Finisher(setting.config.model, draws, setting.training_set.train_rows(rows))
+
+
+def _compiled(setting: Setting, gan_step: GanStep) -> tuple[Any, Any]:
+    """The steps, and what measures the held-back losses: what will be called is being compiled."""
+    run_steps = compile_steps(setting.strategy, gan_step)
+    if setting.first_step >= setting.last_step:
+        return run_steps, None
+    warming = Warming(setting.strategy)
+    run_steps = warmed(warming, run_steps, _stand_in(setting))
+    if setting.order.steps_through(setting.order.epoch_of(setting.first_step)) > setting.last_step:
+        return run_steps, None
+    tester = warming.begin(partial(_tester, setting, gan_step))
+
+    def test() -> Any:
+        return tester.result()()
+
+    return run_steps, test
+
+
+def _stand_in(setting: Setting) -> Any:
+    """A dataset whose elements are like those to train with, and take no reading."""
+    batch = setting.numerics.global_batch_size // setting.numerics.replicas
+    blank = blank_batches(batch, setting.config.model.image_shape)
+    return setting.strategy.distribute_datasets_from_function(lambda _: blank)
 
 
 def _dataset(setting: Setting, step: int, reading: ReadingTime) -> Any:
@@ -163,7 +194,7 @@ def _dataset(setting: Setting, step: int, reading: ReadingTime) -> Any:
 
 
 def _tester(setting: Setting, gan_step: GanStep) -> Any:
-    """Returns a function that measures the held-back losses, None where showers are too few."""
+    """Returns a traced function that measures the held-back losses, None for too few showers."""
     size = setting.numerics.global_batch_size
     batches = min(setting.config.training.validation_showers, setting.training_set.held_back_count)
     batches //= size
@@ -179,6 +210,7 @@ def _tester(setting: Setting, gan_step: GanStep) -> Any:
         )
     )
     compiled = compile_test(setting.strategy, gan_step)
+    compiled.get_concrete_function(next(iter(dataset)))
     return lambda: test_losses(compiled, dataset, batches)
 
 

@@ -38,19 +38,27 @@ def compile_steps(strategy: tf.distribute.Strategy, step: GanStep) -> Callable[.
         losses, (PASSES, COLUMNS), and the sum over replicas of `votes`, so that every worker sees
         the same of both after the same step.
     """
-    # No branch of a step depends on a tensor: to translate its source would only delay the start.
-    plain = tf.autograph.experimental.do_not_convert(step)
 
-    @tf.function
+    # Without autograph: no branch of a step depends on a tensor, and to translate delays the start.
+    @tf.function(autograph=False)
     def run(iterator: Any, steps: tf.Tensor, votes: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-        losses = tf.zeros((len(PASSES), len(COLUMNS)), step.loss_dtype)
-        for _ in tf.range(steps):
-            shares = strategy.run(plain, args=(next(iterator),))
-            losses += strategy.reduce(tf.distribute.ReduceOp.SUM, shares, axis=None)
+        def one_more(done: tf.Tensor, losses: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+            shares = strategy.run(step, args=(iterator.get_next(),))
+            return done + 1, losses + strategy.reduce(tf.distribute.ReduceOp.SUM, shares, axis=None)
+
+        none = tf.zeros((len(PASSES), len(COLUMNS)), step.loss_dtype)
+        _, losses = tf.while_loop(
+            lambda done, _: done < steps, one_more, (tf.zeros_like(steps), none)
+        )
         agreed = strategy.run(tf.identity, args=(votes,))
         return losses, strategy.reduce(tf.distribute.ReduceOp.SUM, agreed, axis=None)
 
     return run
+
+
+def no_votes() -> tf.Tensor:
+    """Votes of nobody, as a compiled function takes them."""
+    return tf.zeros(len(_REASONS), tf.int32)
 
 
 class Session:

@@ -60,6 +60,18 @@ class Setting:
         return self.cluster is None or self.cluster.is_chief
 
     @property
+    def first_step(self) -> int:
+        """Steps that were trained before."""
+        return self.saved[1].step if self.saved else 0
+
+    @property
+    def last_step(self) -> int:
+        """Steps after which training ends, unless something ends it sooner."""
+        training = self.config.training
+        end = self.order.steps_through(training.epochs - 1)
+        return min(end, training.max_steps or end)
+
+    @property
     def local_replicas(self) -> int:
         """Replicas of this process."""
         return self.numerics.replicas // self.numerics.workers

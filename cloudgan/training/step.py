@@ -9,14 +9,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, TypedDict
 
-import numpy as np
 import tensorflow as tf
 
 from cloudgan import losses
 from cloudgan.training.draws import Call
+from cloudgan.training.update import reduced, update
 
 if TYPE_CHECKING:
     import keras
+    import numpy as np
 
     from cloudgan.core.presets import Preset
     from cloudgan.training.draws import Draws
@@ -175,17 +176,13 @@ class GanStep:
         Keras leaves batch norm's statistics to each replica, so that a checkpoint would hold the
         first one's only.
         """
-        context = tf.distribute.get_replica_context()
+        if tf.distribute.get_replica_context().num_replicas_in_sync == 1:
+            return
         networks = (self._gan.generator, self._gan.discriminator)
         weights = [weight for network in networks for weight in network.non_trainable_weights]
-        if context.num_replicas_in_sync == 1 or not weights:
-            return
-        shapes = [tuple(weight.shape) for weight in weights]
-        local = tf.concat([tf.reshape(weight, (-1,)) for weight in weights], 0)
-        shared = context.all_reduce(tf.distribute.ReduceOp.MEAN, local)
-        parts = tf.split(shared, [int(np.prod(shape)) for shape in shapes])
-        for weight, part, shape in zip(weights, parts, shapes, strict=True):
-            weight.assign(tf.reshape(part, shape))
+        local = [tf.convert_to_tensor(weight) for weight in weights]
+        for weight, mean in zip(weights, reduced(local, tf.distribute.ReduceOp.MEAN), strict=True):
+            weight.assign(mean)
 
     def _update_average(self) -> None:
         """Moves the averaged generator towards the present one.
@@ -208,7 +205,7 @@ class GanStep:
         tape: tf.GradientTape, loss: tf.Tensor, model: keras.Model, optimizer: keras.Optimizer
     ) -> None:
         weights = model.trainable_variables
-        optimizer.apply(tape.gradient(loss, weights), weights)
+        update(optimizer, weights, tape.gradient(loss, [weight.value for weight in weights]))
 
 
 def latent_of(preset: Preset, draws: Draws, energy: tf.Tensor, angle: tf.Tensor) -> tf.Tensor:

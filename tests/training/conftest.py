@@ -92,6 +92,15 @@ def saved_arrays():
     return read
 
 
+@pytest.fixture(scope="session")
+def two_replicas():
+    """The one strategy of this process with two replicas.
+
+    A second one would number its collectives like the first, and TensorFlow would mix them up.
+    """
+    return tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"])
+
+
 @pytest.fixture
 def start():
     """Starts `python -m cloudgan`, waits for a file that it writes, and returns the process.

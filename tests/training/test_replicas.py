@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from dataclasses import replace
 
 import keras
@@ -11,6 +10,7 @@ import pytest
 import tensorflow as tf
 
 from cloudgan.core.presets import PRESETS
+from cloudgan.models.footprint import learned
 from cloudgan.training.draws import Draws
 from cloudgan.training.gan import Rates, build_gan
 from cloudgan.training.step import GanStep
@@ -33,16 +33,17 @@ def showers():
     }
 
 
-@functools.cache
-def mirrored(replicas):
-    """One strategy for all: a second one of the process numbers its reductions from the start."""
-    return tf.distribute.MirroredStrategy([f"CPU:{number}" for number in range(replicas)])
+def linear():
+    """Steps by what is a large number's part of the gradient: Adam with such an epsilon.
+
+    Others divide by the gradient's own size, and blow its rounding up where it is small.
+    """
+    return keras.optimizers.Adam(1.0, beta_1=0.0, beta_2=0.0, epsilon=1e4)
 
 
-def update(replicas, *, formulation="published", synchronized=True):
-    """What one step of gradient descent does to all weights, as one vector."""
-    strategy = mirrored(replicas)
-    draws, size, data = Draws(1), BATCH // replicas, showers()
+def update(strategy, *, formulation="published", synchronized=True):
+    """What one linear step does to all weights, as one vector, and the sizes of its collectives."""
+    draws, size, data = Draws(1), BATCH // strategy.num_replicas_in_sync, showers()
     with strategy.scope():
         gan = build_gan(
             SMOKE,
@@ -53,10 +54,9 @@ def update(replicas, *, formulation="published", synchronized=True):
             rates=Rates(1e-3, 1e-3),
             formulation=formulation,
         )
-        linear = keras.optimizers.SGD(1e-4), keras.optimizers.SGD(1e-4)
-        for optimizer, network in zip(linear, (gan.generator, gan.discriminator), strict=True):
-            optimizer.build(network.trainable_variables)
-        gan = replace(gan, generator_optimizer=linear[0], discriminator_optimizer=linear[1])
+        gan = replace(gan, generator_optimizer=linear(), discriminator_optimizer=linear())
+        gan.generator_optimizer.build(gan.generator.trainable_variables)
+        gan.discriminator_optimizer.build(gan.discriminator.trainable_variables)
     step = GanStep(gan, SMOKE, draws, global_batch_size=BATCH, layer_target=np.full(25, 8e-4))
 
     def share(context):
@@ -71,19 +71,38 @@ def update(replicas, *, formulation="published", synchronized=True):
     weights = [*gan.generator.weights, *gan.discriminator.weights]
     before = np.concatenate([weight.numpy().ravel() for weight in weights])
     batch = strategy.experimental_distribute_values_from_function(share)
-    tf.function(lambda one: strategy.run(step, args=(one,)), autograph=False)(batch)
-    return np.concatenate([weight.numpy().ravel() for weight in weights]) - before
+    run = tf.function(lambda one: strategy.run(step, args=(one,)), autograph=False)
+    graph = run.get_concrete_function(batch).graph
+    run(batch)
+    after = np.concatenate([weight.numpy().ravel() for weight in weights])
+    reductions = [one for one in graph.get_operations() if one.type == "CollectiveReduceV2"]
+    return after - before, [one.inputs[0].shape.num_elements() for one in reductions]
 
 
-def test_one_step_of_a_linear_optimiser_in_float32_agrees_to_1e_3_on_1_and_2_replicas():
-    one, two = update(1), update(2)
+@pytest.fixture(scope="module")
+def one_and_two(two_replicas):
+    """The update on one replica, and that on two with its collectives."""
+    return update(tf.distribute.OneDeviceStrategy("CPU:0"))[0], *update(two_replicas)
+
+
+def test_one_step_of_a_linear_optimiser_in_float32_agrees_to_1e_3_on_1_and_2_replicas(one_and_two):
+    one, two, _ = one_and_two
     assert np.linalg.norm(one) > 0
     assert np.linalg.norm(one - two) <= 1e-3 * np.linalg.norm(one)
 
 
-def test_the_generated_code_runs_on_two_replicas_as_the_layers_do():
+def test_the_gradients_of_one_network_go_in_one_collective(one_and_two):
+    _, _, collectives = one_and_two
+    generator, discriminator = learned(SMOKE)
+    replicas = 2
+    assert collectives.count(generator) == replicas * SMOKE.generator_updates
+    assert collectives.count(discriminator) == replicas * 2
+
+
+def test_the_generated_code_runs_on_two_replicas_as_the_layers_do(two_replicas):
     pytest.importorskip("llvmlite")
-    layers, generated = (
-        update(2, formulation=form, synchronized=False) for form in ("published", "transforms")
+    (layers, _), (generated, _) = (
+        update(two_replicas, formulation=form, synchronized=False)
+        for form in ("published", "transforms")
     )
     assert np.linalg.norm(layers - generated) <= 1e-3 * np.linalg.norm(layers)

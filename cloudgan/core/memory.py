@@ -1,0 +1,113 @@
+"""How much memory a process may still take: the machine's, or what its container leaves of it."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_UNLIMITED = 1 << 60
+"""Cgroups of version 1 say "no limit" as the largest whole number of pages."""
+
+
+@dataclass(frozen=True)
+class FreeMemory:
+    """What is there.
+
+    Attributes:
+        free_bytes: That nobody uses, caches of files given back.
+        all_bytes: With what is used.
+        of: Whose it is, such as ``this machine``.
+    """
+
+    free_bytes: int
+    all_bytes: int
+    of: str
+
+
+def free_memory(root: Path = Path("/")) -> FreeMemory | None:
+    """Looks at machine and cgroups; the scarcest of them counts. None: nobody says.
+
+    Args:
+        root: Where proc and sys are mounted.
+    """
+    found = [*_machine(root), *_cgroups(root)]
+    return min(found, key=lambda one: one.free_bytes, default=None)
+
+
+def _machine(root: Path) -> Iterator[FreeMemory]:
+    try:
+        lines = (root / "proc/meminfo").read_text(encoding="ascii").splitlines()
+    except OSError:
+        yield from _without_proc()
+        return
+    kibibytes = {line.split(":")[0]: int(line.split()[1]) for line in lines if ":" in line}
+    if {"MemAvailable", "MemTotal"} <= kibibytes.keys():
+        free, total = kibibytes["MemAvailable"] << 10, kibibytes["MemTotal"] << 10
+        yield FreeMemory(free, total, "this machine")
+
+
+def _without_proc() -> Iterator[FreeMemory]:
+    """Other systems say what is built in, and not what others use of it."""
+    try:
+        total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (AttributeError, ValueError, OSError):
+        return
+    yield FreeMemory(total, total, "this machine")
+
+
+def _cgroups(root: Path) -> Iterator[FreeMemory]:
+    """This process' own cgroup and all around it, as far as they can be seen from inside."""
+    try:
+        lines = (root / "proc/self/cgroup").read_text(encoding="utf-8").splitlines()
+    except OSError:
+        return
+    for line in lines:
+        _, controllers, path = line.split(":", 2)
+        version_1 = "memory" in controllers.split(",")
+        if controllers and not version_1:
+            continue
+        top = root / ("sys/fs/cgroup/memory" if version_1 else "sys/fs/cgroup")
+        names = _NAMES[1 if version_1 else 2]
+        own = top / path.lstrip("/")
+        for folder in (own, *(up for up in own.parents if up.is_relative_to(top))):
+            yield from _cgroup(folder, *names)
+
+
+_NAMES = {
+    1: ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"),
+    2: ("memory.max", "memory.current", "inactive_file"),
+}
+
+
+def _cgroup(folder: Path, limit: str, usage: str, cache: str) -> Iterator[FreeMemory]:
+    try:
+        most, used = (_number(folder / name) for name in (limit, usage))
+        statistics = dict(
+            line.split(" ", 1)
+            for line in (folder / "memory.stat").read_text(encoding="ascii").splitlines()
+        )
+    except OSError:
+        return
+    if most < _UNLIMITED:
+        given_back = int(statistics.get(cache, 0))
+        yield FreeMemory(max(0, most - used + given_back), most, "this container")
+
+
+def _number(file: Path) -> int:
+    text = file.read_text(encoding="ascii").strip()
+    return _UNLIMITED if text == "max" else int(text)
+
+
+def peak_memory_bytes(root: Path = Path("/")) -> int | None:
+    """The most memory that this process ever had; None where the system does not say."""
+    try:
+        text = (root / "proc/self/status").read_text(encoding="ascii", errors="replace")
+    except OSError:
+        return None
+    kibibytes = (line.split()[1] for line in text.splitlines() if line.startswith("VmHWM:"))
+    return next((int(number) << 10 for number in kibibytes), None)

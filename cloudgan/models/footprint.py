@@ -1,0 +1,181 @@
+"""The memory that training takes, counted layer by layer before anything is built. No Keras here.
+
+Kept for the backward pass of a generator update, which is the largest of a step: of each block what
+its convolution reads, and what convolution, activation, batch norm and dropout make of it. What a
+step needs beside that (gradients on their way, scratch of the kernels) goes with it, so one measured
+factor for each table of networks makes the count a peak: `benchmarks/memory.py` measures them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import prod
+from typing import TYPE_CHECKING, NamedTuple
+
+from cloudgan.models.architectures import ARCHITECTURES
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from cloudgan.core.presets import Preset
+    from cloudgan.models.architectures import Block
+
+PROCESS_BYTES = 735 << 20
+"""Python, TensorFlow and a compiled step, before the first shower (measured, TensorFlow 2.21)."""
+
+REPLICA_BYTES = 90 << 20
+"""What each further replica adds to that: its own operations."""
+
+FACTORS = {
+    ("paper", "published"): 1.28,
+    ("paper", "fast"): 1.23,
+    ("fixed25", "published"): 1.3,
+    ("fixed25", "fast"): 1.3,
+    ("mini", "published"): 1.55,
+    ("mini", "fast"): 1.55,
+    ("smoke", "published"): 1.6,
+    ("smoke", "fast"): 1.6,
+}
+"""Peak over what is kept, by networks and form of the kernels (measured, 2 cores, float32)."""
+
+ERROR = 0.1
+"""The largest relative error of a peak that was found when these were measured."""
+
+_NUMBER_BYTES = {"float32": 4, "bfloat16": 2, "float64": 8}
+_IMAGES_KEPT = 7
+"""Images that no table lists: what the output layer, the measurement and the losses keep of one."""
+_FINISHED_SHOWERS, _FINISHING_BYTES = 1024, 24
+"""Showers that a generator is finished with at once (`training.finishing`), bytes for each cell."""
+
+
+class Kept(NamedTuple):
+    """Numbers of one shower that wait for the backward pass of a layer."""
+
+    layer: str
+    numbers: int
+
+
+@dataclass(frozen=True)
+class Footprint:
+    """Memory of training, in bytes.
+
+    Attributes:
+        weights: Of one replica: weights, their slots and averages, and gradients.
+        shower: Of each shower of a replica's batch.
+        least: Of each shower, what is kept without any factor: no device needs less.
+        finishing: Of a process, for a moment, whatever the batch.
+    """
+
+    weights: int
+    shower: int
+    least: int
+    finishing: int
+
+    def of_replica(self, batch: int) -> int:
+        """What one replica takes of its device."""
+        return self.weights + batch * self.shower
+
+    def of_process(self, batch: int, replicas: int) -> int:
+        """What a process takes that computes itself, on its processor, without the showers it caches."""
+        own = PROCESS_BYTES + (replicas - 1) * REPLICA_BYTES
+        return own + replicas * self.weights + max(replicas * batch * self.shower, self.finishing)
+
+
+def footprint(preset: Preset, *, formulation: str, precision: str) -> Footprint:
+    """Returns what training `preset` takes; `formulation` is published or fast."""
+    size = _NUMBER_BYTES[precision]
+    least = size * sum(kept.numbers for kept in kept_for_backward(preset, formulation))
+    weight = max(size, _NUMBER_BYTES["float32"])
+    slots = 2 if preset.optimizer == "adam" else 1
+    generator, discriminator = learned(preset)
+    copies = 3 + slots  # weights, gradients, and these once more on their way to the other replicas
+    average = generator if preset.generator_average else 0
+    is_finished = preset.calibrated_output or preset.generator_average
+    return Footprint(
+        weights=weight * ((generator + discriminator) * copies + average),
+        shower=round(least * FACTORS[preset.networks, formulation]),
+        least=least,
+        finishing=_FINISHED_SHOWERS * _FINISHING_BYTES * prod(preset.image_shape)
+        if is_finished
+        else 0,
+    )
+
+
+def kept_for_backward(preset: Preset, formulation: str) -> Iterator[Kept]:
+    """Yields what a generator update keeps of one shower, layer by layer."""
+    table = ARCHITECTURES[preset.networks]
+    cells = prod(preset.image_shape)
+    yield Kept("start", prod(table.generator.grid) * table.generator.channels)
+    repeated = formulation == "published"  # the fast form never makes an up-sampled input
+    for number, (block, grid, channels) in enumerate(_generator_blocks(preset)):
+        first = _read(block, grid, channels, repeated=repeated)
+        yield Kept(f"generator {number}", first + _made(block, grid, dropout=False))
+    yield Kept("images", _IMAGES_KEPT * cells)
+    for number, (block, grid, channels) in enumerate(_discriminator_blocks(preset)):
+        first = _read(block, grid, channels, repeated=repeated)
+        yield Kept(f"discriminator {number}", first + _made(block, grid, dropout=True))
+
+
+def learned(preset: Preset) -> tuple[int, int]:
+    """Numbers that generator and discriminator learn."""
+    table = ARCHITECTURES[preset.networks]
+    start = prod(table.generator.grid) * table.generator.channels
+    generator = (preset.latent_size + 1) * start
+    generator += sum(_weights(block, channels) for block, _, channels in _generator_blocks(preset))
+    discriminator, features = 0, 0
+    for block, grid, channels in _discriminator_blocks(preset):
+        discriminator += _weights(block, channels)
+        pooled = [size // table.discriminator.pool for size in _grid_after(block, grid)]
+        features = prod(pooled) * block.filters
+    return generator, discriminator + 2 * (features + 1)
+
+
+def _generator_blocks(preset: Preset) -> Iterator[tuple[Block, Sequence[int], int]]:
+    table = ARCHITECTURES[preset.networks].generator
+    yield from _walk(table.blocks, table.grid, table.channels)
+
+
+def _discriminator_blocks(preset: Preset) -> Iterator[tuple[Block, Sequence[int], int]]:
+    table = ARCHITECTURES[preset.networks].discriminator
+    factor = table.space_to_depth
+    grid = [-(-size // factor) for size in preset.image_shape]
+    yield from _walk(table.blocks, grid, factor**3)
+
+
+def _walk(
+    blocks: Sequence[Block], grid: Sequence[int], channels: int
+) -> Iterator[tuple[Block, Sequence[int], int]]:
+    """Each block with the grid and the channels that it is given."""
+    for block in blocks:
+        yield block, grid, channels
+        grid, channels = _grid_after(block, grid), block.filters
+
+
+def _padded(block: Block, grid: Sequence[int]) -> list[int]:
+    axes = zip(grid, block.upsample, block.pad, strict=True)
+    return [size * up + 2 * pad for size, up, pad in axes]
+
+
+def _grid_after(block: Block, grid: Sequence[int]) -> list[int]:
+    padded = _padded(block, grid)
+    if block.padding == "same":
+        return padded
+    return [size - taps + 1 for size, taps in zip(padded, block.kernel, strict=True)]
+
+
+def _read(block: Block, grid: Sequence[int], channels: int, *, repeated: bool) -> int:
+    """What a convolution reads and the block before has not already kept."""
+    if block.pad == (0, 0, 0) and (block.upsample == (1, 1, 1) or not repeated):
+        return 0
+    return prod(_padded(block, grid)) * channels
+
+
+def _made(block: Block, grid: Sequence[int], *, dropout: bool) -> int:
+    """The outputs of convolution, activation and batch norm, and of dropout with its mask."""
+    tensors = 1 + (block.activate or dropout) + block.normalise + 2 * dropout
+    return tensors * prod(_grid_after(block, grid)) * block.filters
+
+
+def _weights(block: Block, channels: int) -> int:
+    each = prod(block.kernel) * channels + block.bias + 2 * block.normalise
+    return each * block.filters

@@ -1,0 +1,103 @@
+"""One update of a network: its gradients in one bucket over the replicas, then a few operations a weight.
+
+The optimisers of Keras keep the state, so checkpoints are theirs. Their own `apply` does the same
+in forty operations a weight, for each replica from outside of it: that was a third of the time that
+tracing a step took, and of the operations that TensorFlow then had to optimise.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+
+def reduced(values: Sequence[tf.Tensor], operation: tf.distribute.ReduceOp) -> list[tf.Tensor]:
+    """Reduces tensors of one type over the replicas, in one collective; call it in replica context.
+
+    Returns:
+        The same on every replica, shaped as `values`; `values` themselves where one replica is all.
+    """
+    context = tf.distribute.get_replica_context()
+    if context.num_replicas_in_sync == 1 or not values:
+        return list(values)
+    bucket = tf.concat([tf.reshape(value, (-1,)) for value in values], 0)
+    shared = context.all_reduce(operation, bucket)
+    parts = tf.split(shared, [int(np.prod(value.shape)) for value in values])
+    return [tf.reshape(part, v.shape) for part, v in zip(parts, values, strict=True)]
+
+
+def update(
+    optimizer: keras.Optimizer, weights: Sequence[keras.Variable], gradients: Sequence[tf.Tensor]
+) -> None:
+    """Does in replica context what `optimizer.apply` does, to rounding.
+
+    Args:
+        optimizer: Adam or RMSprop as published: nothing clipped, decayed, centred or averaged.
+        weights: What it was built with.
+        gradients: This replica's share of each weight's; their sum over the replicas counts.
+    """
+    gradients = reduced(gradients, tf.distribute.ReduceOp.SUM)
+    adam = isinstance(optimizer, keras.optimizers.Adam)
+    change = _adam(optimizer) if adam else _rmsprop(optimizer)
+    for number, (weight, gradient) in enumerate(zip(weights, gradients, strict=True)):
+        change(number, _own(weight), gradient)
+    count = optimizer.iterations
+    one = tf.ones((), count.value.dtype)
+    tf.raw_ops.AssignAddVariableOp(resource=_own(count), value=one)
+
+
+def _own(variable: keras.Variable) -> tf.Tensor:
+    """This replica's copy: all see the same gradients, so none has to be told by another."""
+    return variable.value.handle
+
+
+def _adam(optimizer: keras.optimizers.Adam) -> Callable[[int, Any, tf.Tensor], None]:
+    """Kingma and Ba 2015 (arXiv:1412.6980), in the order of their section 2's last sentence."""
+    moments, velocities = optimizer._momentums, optimizer._velocities
+    dtype = moments[0].value.dtype
+    done = tf.cast(tf.convert_to_tensor(optimizer.iterations.value) + 1, dtype)
+    betas = [tf.constant(beta, dtype) for beta in (optimizer.beta_1, optimizer.beta_2)]
+    powers = [beta**done for beta in betas]
+    rate = tf.cast(tf.convert_to_tensor(optimizer.learning_rate), dtype)
+    epsilon = tf.constant(optimizer.epsilon, dtype)
+
+    def change(number: int, weight: Any, gradient: tf.Tensor) -> None:
+        tf.raw_ops.ResourceApplyAdam(
+            var=weight,
+            m=_own(moments[number]),
+            v=_own(velocities[number]),
+            beta1_power=powers[0],
+            beta2_power=powers[1],
+            lr=rate,
+            beta1=betas[0],
+            beta2=betas[1],
+            epsilon=epsilon,
+            grad=gradient,
+        )
+
+    return change
+
+
+def _rmsprop(optimizer: keras.optimizers.RMSprop) -> Callable[[int, Any, tf.Tensor], None]:
+    """Without momentum, so that TensorFlow's own kernel, which keeps one, would need more memory."""
+    velocities = optimizer._velocities
+    dtype = velocities[0].value.dtype
+    rate = tf.cast(tf.convert_to_tensor(optimizer.learning_rate), dtype)
+    rho, rest = (tf.constant(share, dtype) for share in (optimizer.rho, 1 - optimizer.rho))
+    epsilon = tf.constant(optimizer.epsilon, dtype)
+
+    def change(number: int, weight: Any, gradient: tf.Tensor) -> None:
+        slot = _own(velocities[number])
+        before = tf.raw_ops.ReadVariableOp(resource=slot, dtype=dtype)
+        velocity = rho * before + rest * tf.square(gradient)
+        tf.raw_ops.AssignVariableOp(resource=slot, value=velocity)
+        moved = rate * gradient / tf.sqrt(velocity + epsilon)
+        tf.raw_ops.AssignSubVariableOp(resource=weight, value=moved)
+
+    return change
