@@ -1,18 +1,21 @@
-"""Peak memory of real training steps beside what is expected of them; and the factors that fit best.
+"""Peak memory of real training steps beside what is expected of them; and the rows of the table that fit best.
 
-    python benchmarks/memory.py [NETWORKS ...] [--json]
+    python benchmarks/memory.py [paper|fixed25|mini|smoke ...] [published|phases|transforms ...] [--json]
 
 Each case is a process of its own that trains two steps and then reads the most memory it ever had
-(VmHWM, so Linux only). `FACTORS`, `PROCESS_BYTES`, `REPLICA_BYTES` and `ERROR` of
-cloudgan/models/footprint.py are to be what this prints. All cases take some ten minutes on two cores.
+(VmHWM, so Linux only). `MEASURED` and `ERROR` of cloudgan/models/footprint.py are to be what this
+prints. All cases take some fifteen minutes on two cores.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import subprocess
 import sys
 from typing import Any, NamedTuple
+
+import numpy as np
 
 from cloudgan.core import settings
 from cloudgan.core.memory import peak_memory_bytes
@@ -20,6 +23,7 @@ from cloudgan.core.presets import PRESETS
 from cloudgan.models import footprint
 
 STEPS = 2
+FORMS = ("published", "phases", "transforms")
 BATCHES = {
     "paper": (1, 2, 4, 8),
     "fixed25": (4, 16, 32),
@@ -39,22 +43,20 @@ class Case(NamedTuple):
 
 
 def cases(wanted: list[str]) -> list[Case]:
-    """All cases of the presets that are `wanted`; of all presets, where none is named."""
+    """All cases of the presets and forms that are `wanted`; where none is named, of all."""
+    presets = [name for name in BATCHES if name in wanted] or list(BATCHES)
+    forms = [form for form in FORMS if form in wanted] or list(FORMS)
     found = [
-        Case(name, form, batch)
-        for name, batches in BATCHES.items()
-        for form in ("published", "fast")
-        for batch in batches
+        Case(name, form, batch) for name in presets for form in forms for batch in BATCHES[name]
     ]
-    found += [Case(name, "fast", batch, 2) for name, batch in TWO_REPLICAS.items()]
-    return [case for case in found if not wanted or case.preset in wanted]
+    twice = (name for name in presets if name in TWO_REPLICAS)
+    return found + [Case(name, form, TWO_REPLICAS[name], 2) for name in twice for form in forms]
 
 
 def train(case: Case) -> int:
     """Trains a few steps in this process; returns its peak in bytes."""
     settings.quiet_tensorflow()  # and with oneDNN, as the program does: Eigen takes more
 
-    import numpy as np
     import tensorflow as tf
 
     from cloudgan.core.config import TrainingConfig, parse_config
@@ -103,34 +105,32 @@ def in_a_process(case: Case) -> int:
     return int(done.stdout.split()[-1])
 
 
+def footprint_of(case: Case) -> footprint.Footprint:
+    """What the program expects of a case; no generator is finished here."""
+    found = footprint.footprint(
+        PRESETS[case.preset], formulation=case.formulation, precision="float32"
+    )
+    return dataclasses.replace(found, finishing=0)
+
+
 def expected(case: Case) -> int:
     """What the program says before it trains."""
-    found = footprint.footprint(
-        PRESETS[case.preset], formulation=case.formulation, precision="float32"
-    )
-    # No generator is finished here.
-    bare = footprint.Footprint(found.weights, found.shower, found.least, finishing=0)
-    return bare.of_process(case.batch, case.replicas)
+    return footprint_of(case).of_process(case.batch, case.replicas)
 
 
-def factor(case: Case, peak: int, process_bytes: float) -> float:
-    """Which factor makes the expected peak the measured one."""
-    found = footprint.footprint(
-        PRESETS[case.preset], formulation=case.formulation, precision="float32"
-    )
-    return (peak - process_bytes - found.weights) / (case.batch * found.least)
-
-
-def fitted(peaks: dict[Case, int]) -> dict[str, float]:
-    """The factor of each networks and form, from its largest batch: small ones hardly feel it."""
-    single = [case for case in peaks if case.replicas == 1]
-    largest = {
-        (case.preset, case.formulation): case for case in sorted(single, key=lambda c: c.batch)
-    }
-    return {
-        " ".join(key): round(factor(case, peaks[case], footprint.PROCESS_BYTES), 2)
-        for key, case in largest.items()
-    }
+def fitted(peaks: dict[Case, int]) -> dict[str, str]:
+    """The row of `MEASURED` for all networks and formulations: least squares of relative errors."""
+    rows = {}
+    for preset, formulation in sorted({case[:2] for case in peaks}):
+        alike = [c for c in peaks if c[:2] == (preset, formulation) and c.replicas == 1]
+        taken = footprint_of(alike[0])
+        kept = np.array([[1.0, case.batch * taken.least] for case in alike])
+        found = np.array([peaks[case] for case in alike], float)
+        (process, factor), *_ = np.linalg.lstsq(
+            kept / found[:, None], (found - taken.weights) / found
+        )
+        rows[f"{preset} {formulation}"] = f"Measured({process / 2**20:.0f}, {factor:.2f})"
+    return rows
 
 
 def main(wanted: list[str], *, as_json: bool) -> None:
@@ -146,7 +146,7 @@ def main(wanted: list[str], *, as_json: bool) -> None:
             flush=True,
         )
     worst = max(abs(expected(case) / peak - 1) for case, peak in peaks.items())
-    result: dict[str, Any] = {"factors": fitted(peaks), "largest_error": round(worst, 3)}
+    result: dict[str, Any] = {"measured": fitted(peaks), "largest_error": round(worst, 3)}
     if as_json:
         result["peaks"] = [case._asdict() | {"bytes": peak} for case, peak in peaks.items()]
     print(json.dumps(result, indent=2))

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from cloudgan.cli.launch_config import spent_before, store_port
 from cloudgan.cli.launch_showers import look_at, path_for_workers
+from cloudgan.cli.memory_notes import memory_notes
 from cloudgan.cli.place import RUNS
 from cloudgan.core import settings
 from cloudgan.planning.planning import Asked
@@ -64,6 +65,7 @@ def asked_of(
         "budget_usd": flags.budget_usd,
         "spent_usd": spent_before(folder),
         "max_usd_per_hour": rent.max_usd_per_hour,
+        "notes": memory_notes(config, workers),
         "wheels": wheels(workers.accelerator) if workers.image and not flags.image else (),
     }
     return Asked(**given | more)

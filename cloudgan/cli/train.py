@@ -7,6 +7,7 @@ import signal
 import sys
 import time
 from contextlib import contextmanager, nullcontext
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from cloudgan.cli.output import show, shown_progress
@@ -20,6 +21,7 @@ from cloudgan.core.errors import ConfigError, Interrupted, TryAgain
 from cloudgan.core.hardware import this_machine
 from cloudgan.stores import StoreError
 from cloudgan.training.cluster import read_cluster
+from cloudgan.training.expected_memory import expected_memory
 from cloudgan.training.workers import LocalWorkers
 
 if TYPE_CHECKING:
@@ -96,6 +98,12 @@ def train_run(
         )
     cluster = read_cluster(cluster_text)
     folder.check(config)
+    memory = expected_memory(
+        config,
+        workers=len(cluster.workers) if cluster else config.training.workers,
+        processes=config.training.workers if starts_workers else 1,
+    )
+    warning = memory.check() if memory else None
     showers = find_showers(config, folder, may_convert=cluster is None)
     with folder.locked() if cluster is None else nullcontext():
         shards = as_shards(showers, folder, progress)
@@ -106,7 +114,10 @@ def train_run(
             command = ("train", f"--run={folder.path}", *(["--json"] if json else []))
             LocalWorkers(command, config.training.workers, folder.logs).run()
             return None
-        return _train_here(config, folder, shards, progress)
+        if memory and (cluster is None or cluster.is_chief):
+            progress.say(warning or memory.describe())
+        outcome = _train_here(config, folder, shards, progress)
+    return replace(outcome, memory=memory.facts() if memory else None)
 
 
 def _note_attempt(config: RunConfig, folder: RunFolder) -> None:
@@ -168,11 +179,14 @@ def description(config: RunConfig) -> dict[str, Any]:
 
     generator = build_generator(config.model)
     discriminator = build_discriminator(config.model, KerasMasks(0))
+    processes = config.training.workers
+    memory = expected_memory(config, workers=processes, processes=processes)
     return {
         "preset": config.model.preset,
         "generator": count_parameters(generator),
         "discriminator": count_parameters(discriminator),
         "config_hash": config.config_hash(),
+        "memory": memory.facts() if memory else None,
         "config": config.model_dump(mode="json"),
     }
 
@@ -186,4 +200,5 @@ def _result(outcome: Outcome, folder: RunFolder) -> dict[str, Any]:
         "train_seconds": round(outcome.train_seconds, 3),
         "checkpoint": str(outcome.checkpoint),
         "record": str(folder.record_file),
+        "memory": outcome.memory,
     }

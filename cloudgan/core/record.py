@@ -84,6 +84,9 @@ class Started(_Line):
     learning_rate: float = Field(description="after scaling, before warm-up")
     told: tuple[str, ...] = Field(description="what was found out and decided about the data")
     startup_seconds: Seconds = Field(description="from process start to the first step's begin")
+    expected_memory_bytes: int | None = Field(
+        None, ge=0, description="peak, as foretold: of the process, or of each accelerator"
+    )
     image: str | None = Field(None, description="of the container, as the plan has it; None: none")
     wheels: InstalledWheels | None = Field(
         None, description="what the pod installed before the process; None: nothing"
@@ -147,6 +150,9 @@ class Stopped(_Line):
     program_seconds: Seconds
     train_seconds: Seconds = Field(description="training of all processes of the run so far")
     message: str = ""
+    peak_memory_bytes: int | None = Field(
+        None, ge=0, description="the most that the process ever had; None: the system does not say"
+    )
 
 
 class Noticed(_Line):

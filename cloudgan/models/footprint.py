@@ -3,7 +3,7 @@
 Kept for the backward pass of a generator update, which is the largest of a step: of each block what
 its convolution reads, and what convolution, activation, batch norm and dropout make of it. What a
 step needs beside that (gradients on their way, scratch of the kernels) goes with it, so one measured
-factor for each table of networks makes the count a peak: `benchmarks/memory.py` measures them.
+factor for each table of networks and formulation makes the count a peak.
 """
 
 from __future__ import annotations
@@ -20,23 +20,44 @@ if TYPE_CHECKING:
     from cloudgan.core.presets import Preset
     from cloudgan.models.architectures import Block
 
-PROCESS_BYTES = 735 << 20
-"""Python, TensorFlow and a compiled step, before the first shower (measured, TensorFlow 2.21)."""
+
+class Measured(NamedTuple):
+    """What `benchmarks/memory.py` found for networks in one formulation (2 cores, float32).
+
+    Attributes:
+        process_mib: Of a process with a compiled step, weights aside, before the first shower.
+        factor: What each shower takes beyond that, over what is kept of it.
+    """
+
+    process_mib: int
+    factor: float
+
+
+MEASURED = {
+    "paper": {
+        "published": Measured(755, 1.2),
+        "phases": Measured(755, 1.2),
+        "transforms": Measured(1400, 1.0),
+    },
+    "fixed25": {
+        "published": Measured(755, 1.3),
+        "phases": Measured(755, 1.3),
+        "transforms": Measured(1400, 1.0),
+    },
+    "mini": {
+        "published": Measured(750, 1.5),
+        "phases": Measured(750, 1.5),
+        "transforms": Measured(900, 1.5),
+    },
+    "smoke": {
+        "published": Measured(725, 1.5),
+        "phases": Measured(725, 1.5),
+        "transforms": Measured(900, 1.5),
+    },
+}
 
 REPLICA_BYTES = 90 << 20
-"""What each further replica adds to that: its own operations."""
-
-FACTORS = {
-    ("paper", "published"): 1.28,
-    ("paper", "fast"): 1.23,
-    ("fixed25", "published"): 1.3,
-    ("fixed25", "fast"): 1.3,
-    ("mini", "published"): 1.55,
-    ("mini", "fast"): 1.55,
-    ("smoke", "published"): 1.6,
-    ("smoke", "fast"): 1.6,
-}
-"""Peak over what is kept, by networks and form of the kernels (measured, 2 cores, float32)."""
+"""What each further replica adds to a process, weights aside: its own operations."""
 
 ERROR = 0.1
 """The largest relative error of a peak that was found when these were measured."""
@@ -63,12 +84,14 @@ class Footprint:
         weights: Of one replica: weights, their slots and averages, and gradients.
         shower: Of each shower of a replica's batch.
         least: Of each shower, what is kept without any factor: no device needs less.
-        finishing: Of a process, for a moment, whatever the batch.
+        process: Of a process that computes on its processor, before the first shower.
+        finishing: Of such a process for a moment, whatever the batch.
     """
 
     weights: int
     shower: int
     least: int
+    process: int
     finishing: int
 
     def of_replica(self, batch: int) -> int:
@@ -77,13 +100,14 @@ class Footprint:
 
     def of_process(self, batch: int, replicas: int) -> int:
         """What a process takes that computes itself, on its processor, without the showers it caches."""
-        own = PROCESS_BYTES + (replicas - 1) * REPLICA_BYTES
+        own = self.process + (replicas - 1) * REPLICA_BYTES
         return own + replicas * self.weights + max(replicas * batch * self.shower, self.finishing)
 
 
 def footprint(preset: Preset, *, formulation: str, precision: str) -> Footprint:
-    """Returns what training `preset` takes; `formulation` is published or fast."""
+    """Returns what training `preset` takes; `formulation` is published, phases or transforms."""
     size = _NUMBER_BYTES[precision]
+    measured = MEASURED[preset.networks][formulation]
     least = size * sum(kept.numbers for kept in kept_for_backward(preset, formulation))
     weight = max(size, _NUMBER_BYTES["float32"])
     slots = 2 if preset.optimizer == "adam" else 1
@@ -93,8 +117,9 @@ def footprint(preset: Preset, *, formulation: str, precision: str) -> Footprint:
     is_finished = preset.calibrated_output or preset.generator_average
     return Footprint(
         weights=weight * ((generator + discriminator) * copies + average),
-        shower=round(least * FACTORS[preset.networks, formulation]),
+        shower=round(least * measured.factor),
         least=least,
+        process=measured.process_mib << 20,
         finishing=_FINISHED_SHOWERS * _FINISHING_BYTES * prod(preset.image_shape)
         if is_finished
         else 0,
@@ -106,7 +131,7 @@ def kept_for_backward(preset: Preset, formulation: str) -> Iterator[Kept]:
     table = ARCHITECTURES[preset.networks]
     cells = prod(preset.image_shape)
     yield Kept("start", prod(table.generator.grid) * table.generator.channels)
-    repeated = formulation == "published"  # the fast form never makes an up-sampled input
+    repeated = formulation == "published"  # the others never make an up-sampled input
     for number, (block, grid, channels) in enumerate(_generator_blocks(preset)):
         first = _read(block, grid, channels, repeated=repeated)
         yield Kept(f"generator {number}", first + _made(block, grid, dropout=False))

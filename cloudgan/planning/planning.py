@@ -49,6 +49,7 @@ class Asked:
         cost: Of the whole job, where nodes are rented.
         choice: Why they are.
         run_spec: Digits of the run that this goes on with; None: those that follow from the rest.
+        notes: Warnings that were found before.
     """
 
     config: RunConfig
@@ -69,6 +70,7 @@ class Asked:
     cost: JobCost | None = None
     choice: Choice | None = None
     run_spec: str | None = None
+    notes: tuple[str, ...] = ()
 
 
 def make_plan(
@@ -123,7 +125,7 @@ def make_plan(
         config=asked.config,
     )
     _check_budget(plan, asked.spent_usd)
-    plan = plan.model_copy(update={"warnings": tuple(_warnings(plan))})
+    plan = plan.model_copy(update={"warnings": (*_warnings(plan), *asked.notes)})
     return plan.model_copy(update={"steps": requests(plan)})
 
 

@@ -9,6 +9,7 @@ import tensorflow as tf
 
 from cloudgan.core import record
 from cloudgan.core.clock import utc_now
+from cloudgan.core.memory import peak_memory_bytes
 from cloudgan.training.checkpoint import State
 
 if TYPE_CHECKING:
@@ -153,6 +154,7 @@ class Diary:
                 program_seconds=time.perf_counter() - self._began_seconds,
                 train_seconds=session.train_seconds,
                 message=message,
+                peak_memory_bytes=peak_memory_bytes(),
             )
         )
 

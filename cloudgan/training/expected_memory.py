@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 from cloudgan.core import settings
@@ -14,6 +15,7 @@ from cloudgan.training.gpu_share import visible_gpus
 
 if TYPE_CHECKING:
     from cloudgan.core.config import RunConfig
+    from cloudgan.core.record import Numerics
 
 _GIB = 1 << 30
 
@@ -27,7 +29,6 @@ class ExpectedMemory:
         replicas: That share that memory; 0: each has a device's own.
         processes: That share it.
         batch: Showers of each replica.
-        cached: Bytes of showers that a process keeps at most.
         there: None: nobody says.
     """
 
@@ -35,7 +36,6 @@ class ExpectedMemory:
     replicas: int
     processes: int
     batch: int
-    cached: int
     there: FreeMemory | None
 
     @property
@@ -47,7 +47,7 @@ class ExpectedMemory:
         """The same for another batch per replica."""
         if not self.replicas:
             return self.footprint.of_replica(batch)
-        return self.footprint.of_process(batch, self.replicas) + self.cached
+        return self.footprint.of_process(batch, self.replicas)
 
     def describe(self) -> str:
         """Returns one line for people."""
@@ -127,16 +127,13 @@ class ExpectedMemory:
         return f"{self.peak_at(batch) / _GIB:.2g} GiB"
 
 
-def expected_memory(
-    config: RunConfig, *, workers: int, processes: int, cached: int
-) -> ExpectedMemory | None:
+def expected_memory(config: RunConfig, *, workers: int, processes: int) -> ExpectedMemory | None:
     """Returns what training here will take; None on a TPU, which nobody measured.
 
     Args:
         config: What is trained.
         workers: Processes of the whole run.
-        processes: Of them, those on this machine.
-        cached: Bytes of showers that a process keeps at most.
+        processes: Of them, those that are started on this machine together.
 
     Raises:
         ConfigError: Replicas and batch do not fit together.
@@ -146,24 +143,32 @@ def expected_memory(
     known = nvidia_gpus()
     gpus = visible_gpus() if known else []
     here = config.training.replicas or len(gpus) // processes or 1
-    replicas = here * workers
-    batch = config.global_batch(replicas) // replicas
-    print_of = footprint_of(config)
+    batch = config.global_batch(here * workers) // (here * workers)
+    taken = footprint_on(config, "GPU" if gpus else "CPU")
     if not gpus:
-        return ExpectedMemory(print_of, here, processes, batch, cached, free_memory())
+        return ExpectedMemory(taken, here, processes, batch, free_memory())
     smallest = min((gpu.memory_gib for gpu in known if gpu.memory_gib), default=None)
-    there = None
-    if smallest:
-        size = round(smallest * _GIB)
-        there = FreeMemory(size, size, "each GPU")
-    return ExpectedMemory(print_of, 0, 1, batch, 0, there)
+    size = round((smallest or 0) * _GIB)
+    there = FreeMemory(size, size, "each GPU") if size else None
+    return ExpectedMemory(taken, 0, 1, batch, there)
 
 
-def footprint_of(config: RunConfig) -> Footprint:
-    """Returns what training takes in the form of the kernels that a run of `config` begins with."""
-    kernels = config.training.kernels
-    return footprint(
-        config.model,
-        formulation="fast" if kernels == "auto" else kernels,
-        precision=config.training.precision,
-    )
+def footprint_on(config: RunConfig, device: str) -> Footprint:
+    """Returns what training takes in the form that is chosen for it on a device, CPU or another."""
+    training = config.training
+    formulation: str = training.kernels
+    if formulation in {"auto", "fast"}:
+        # As `formulation.choose_formulation` does, which knows TensorFlow.
+        able = device == "CPU" and training.precision == "float32" and find_spec("llvmlite")
+        worth = formulation == "fast" or config.model.networks != "smoke"
+        formulation = "transforms" if able and worth else "phases"
+    return footprint(config.model, formulation=formulation, precision=training.precision)
+
+
+def expected_peak_bytes(config: RunConfig, numerics: Numerics) -> int:
+    """Returns what a record notes: of a process where its processor computes, else of a device."""
+    taken = footprint(config.model, formulation=numerics.formulation, precision=numerics.precision)
+    batch = numerics.global_batch_size // numerics.replicas
+    if numerics.device != "CPU":
+        return taken.of_replica(batch)
+    return taken.of_process(batch, numerics.replicas // numerics.workers)

@@ -31,6 +31,7 @@ from cloudgan.training.evaluation import (
     held_back_feed,
     test_losses,
 )
+from cloudgan.training.expected_memory import expected_peak_bytes
 from cloudgan.training.finishing import SHOWERS, Finisher
 from cloudgan.training.gan import POLICIES, Gan, build_gan
 from cloudgan.training.rates import make_rates, scaled_rate
@@ -52,13 +53,14 @@ _LOOPS = {"custom": run_custom, "fit": run_fit}
 
 @dataclass(frozen=True)
 class Outcome:
-    """How a process' part of a run ended."""
+    """How a process' part of a run ended; `memory` is what was foretold, where somebody did."""
 
     reason: Reason
     step: int
     epoch: int
     train_seconds: float
     checkpoint: Path
+    memory: dict[str, Any] | None = None
 
 
 def train(setting: Setting, flag: StopFlag, progress: Progress, *, began_seconds: float) -> Outcome:
@@ -273,6 +275,7 @@ def _started(setting: Setting, step: int, startup_seconds: float) -> Started:
         learning_rate=scaled_rate(config, setting.numerics.global_batch_size),
         told=setting.training_set.describe(),
         startup_seconds=startup_seconds,
+        expected_memory_bytes=expected_peak_bytes(config, setting.numerics),
         image=settings.image(),
         wheels=installed_wheels(),
     )

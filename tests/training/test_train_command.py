@@ -46,6 +46,14 @@ def test_another_number_of_threads_is_told_and_recorded(begun, run_cloudgan):
     assert resumed.numbers_change == ("threads: 1 -> 2",)
 
 
+def test_the_peak_of_memory_is_foretold_within_a_quarter(two_steps):
+    """The margin is for other systems and versions: `benchmarks/memory.py` finds a tenth here."""
+    lines = record.read(RunFolder(two_steps).record_file).lines
+    started = next(line for line in lines if isinstance(line, record.Started))
+    stopped = next(line for line in lines if isinstance(line, record.Stopped))
+    assert started.expected_memory_bytes == pytest.approx(stopped.peak_memory_bytes, rel=0.25)
+
+
 # A limit on the size of files makes the kernel refuse the write, as a full disk does.
 _FULL_DISK = """
 import resource, signal, sys
@@ -90,6 +98,7 @@ def test_a_full_disk_while_checkpointing_keeps_the_last_good_checkpoint(
         (["--strategy=multiworker", "--data=x.h5"], "--workers=N"),
         (["--batch=2", "--global_batch=4", "--data=x.h5"], "alternatives"),
         (["--epochs=0", "--data=x.h5"], "training.epochs"),
+        (["--preset=smoke", "--batch=1000000000", "--data=x.h5"], "the largest batch that fits is"),
     ],
 )
 def test_bad_input_gets_a_sentence_and_exit_2_and_makes_nothing(

@@ -1,0 +1,124 @@
+"""Whether a training fits, decided before it begins."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+
+from cloudgan.core.config import parse_config
+from cloudgan.core.errors import ConfigError
+from cloudgan.core.memory import FreeMemory
+from cloudgan.models.footprint import ERROR, Footprint
+from cloudgan.training import expected_memory as under_test
+from cloudgan.training.expected_memory import ExpectedMemory, expected_memory, footprint_on
+
+MIB, GIB = 1 << 20, 1 << 30
+TAKEN = Footprint(weights=20 * MIB, shower=100 * MIB, least=80 * MIB, process=GIB, finishing=0)
+
+
+def there(gib):
+    return FreeMemory(round(gib * GIB), 16 * GIB, "this machine")
+
+
+def on_a_processor(gib, *, batch=10, replicas=1, processes=1):
+    return ExpectedMemory(TAKEN, replicas, processes, batch, there(gib) if gib else None)
+
+
+def test_enough_memory_is_told_with_what_other_batches_take():
+    expected = on_a_processor(8)
+    assert expected.check() is None
+    line = expected.describe()
+    assert "about 2 GiB at a batch of 10 (1.5 GiB at 5, 3 GiB at 20)" in line
+    assert "this machine has 8.0 GiB free of 16.0" in line
+
+
+def test_too_little_is_refused_with_the_largest_batch_that_fits():
+    with pytest.raises(ConfigError) as refused:
+        on_a_processor(2, batch=100).check()
+    largest = on_a_processor(2).largest_batch()
+    assert str(refused.value) == (
+        "a batch of 100 per replica takes about 11 GiB of memory at its peak, and this machine has"
+        f" 2.0 GiB free of 16.0; the largest batch that fits is {largest}: use --batch={largest} or"
+        " less"
+    )
+    assert on_a_processor(2, batch=largest).check() is None
+    assert on_a_processor(2, batch=largest + 1).check() is not None
+
+
+def test_what_may_fit_is_warned_of_and_begins():
+    exactly = on_a_processor(8).peak_bytes / GIB
+    assert "may fail for want of memory" in on_a_processor(exactly).check()
+    assert on_a_processor(exactly * (1 + ERROR) + 0.01).check() is None
+    with pytest.raises(ConfigError):
+        on_a_processor(exactly * (1 - ERROR) - 0.01).check()
+
+
+def test_replicas_and_processes_share_one_machine():
+    one = on_a_processor(8).peak_bytes
+    assert on_a_processor(8, replicas=2).peak_bytes > one + TAKEN.of_replica(10)
+    enough = one * (1 + ERROR) / GIB + 0.01
+    assert on_a_processor(enough).check() is None
+    with pytest.raises(ConfigError, match="in each of 2 processes"):
+        on_a_processor(enough, processes=2).check()
+
+
+def test_where_not_even_one_shower_fits_no_batch_is_advised():
+    with pytest.raises(ConfigError, match="not even a batch of 1 fits"):
+        on_a_processor(0.5).check()
+
+
+def test_nobody_is_refused_where_nobody_knows_what_is_there():
+    unknown = on_a_processor(None, batch=10**6)
+    assert unknown.check() is None
+    assert unknown.largest_batch() is None
+    assert unknown.facts()["free_bytes"] is None
+
+
+def test_on_a_gpu_only_what_the_backward_pass_needs_at_least_is_refused():
+    def gpu(batch):
+        return ExpectedMemory(TAKEN, 0, 1, batch, there(8))
+
+    assert gpu(70).check() is None
+    assert "it may fail" in gpu(95).check()
+    with pytest.raises(ConfigError, match="use --batch="):
+        gpu(110).check()
+
+
+def config(preset="mini", **training):
+    return parse_config({"model": {"preset": preset}, "training": training}, "test")
+
+
+def test_each_replica_has_its_share_of_the_global_batch(monkeypatch):
+    monkeypatch.setattr(under_test, "nvidia_gpus", lambda: ())
+    found = expected_memory(config(global_batch_size=24, replicas=2), workers=3, processes=1)
+    assert (found.batch, found.replicas) == (4, 2)
+
+
+def test_with_gpus_each_has_one_replica_and_the_smallest_counts(monkeypatch):
+    from cloudgan.core.hardware import Accelerator
+
+    gpus = tuple(Accelerator(name="V100", count=1, memory_gib=gib) for gib in (32.0, 16.0))
+    monkeypatch.setattr(under_test, "nvidia_gpus", lambda: gpus)
+    monkeypatch.setattr(under_test, "visible_gpus", lambda: ["0", "1"])
+    found = expected_memory(config(global_batch_size=24), workers=1, processes=1)
+    assert (found.batch, found.there.all_bytes) == (12, 16 * GIB)
+    assert found.peak_bytes == footprint_on(config(), "GPU").of_replica(12)
+
+
+@pytest.mark.tf
+def test_the_form_that_is_expected_is_the_one_that_is_chosen():
+    from cloudgan.models.footprint import footprint
+    from cloudgan.training.formulation import choose_formulation
+
+    ways = itertools.product(
+        ("auto", "published", "phases", "fast"),
+        ("float32", "bfloat16"),
+        ("paper", "smoke"),
+        ("CPU", "V100"),
+    )
+    for kernels, precision, preset, device in ways:
+        one = config(preset, kernels=kernels, precision=precision)
+        chosen = choose_formulation(one, device)
+        wanted = footprint(one.model, formulation=chosen, precision=precision)
+        assert footprint_on(one, device) == wanted, (kernels, precision, preset, device)
