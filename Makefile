@@ -1,6 +1,6 @@
 # `make demo` and `make test` need a Python (3.11 to 3.13, with venv) and nothing else: each makes
 # its own environment from the hashed locks in requirements/, once, and again when a lock changes.
-.PHONY: help demo test azurite fast full check lint format types imports wheel manifests sbom bench golden locks clean
+.PHONY: help demo test azurite fast full check lint format types imports wheel manifests sbom bench gpuwheels golden locks clean
 .DELETE_ON_ERROR:
 
 # TensorFlow 2.21 has builds for these versions of Python only.
@@ -45,7 +45,7 @@ OF_COMMANDS := adopt bench check confirmation deploy doctor durations fallback f
 	shared_flags slurm_flags table_view tpu_plan
 WITHOUT_TENSORFLOW := auditing bench cluster core cost deploy kubernetes launching planning providers \
 	registries registry reports simulation stores validation worker \
-	test_crashing.py $(patsubst %,cli/test_%.py,$(OF_COMMANDS))
+	test_crashing.py test_gpu_step.py $(patsubst %,cli/test_%.py,$(OF_COMMANDS))
 
 full: .venv-test/installed azurite  ## all other tests, with TensorFlow
 	.venv-test/bin/python $(PYTEST) $(addprefix --ignore=tests/,$(WITHOUT_TENSORFLOW))
@@ -100,6 +100,18 @@ sbom: .venv-sbom/locked  ## lists what the images hold, as CycloneDX, into build
 
 bench: .venv/installed  ## measures the parts that must be fast
 	for script in benchmarks/*.py; do .venv/bin/python "$$script" || exit 1; done
+
+# No TensorFlow: Keras runs on the JAX that is there. Of its needs JAX brings numpy and ml_dtypes, and
+# an image with JAX has mostly absl-py, h5py, packaging, rich and their own.
+OF_JAX := annotated-types|keras|namex|optree|pydantic|pydantic-core|typing-extensions|typing-inspection
+GPU_PYTHON := 3.12
+gpuwheels: ## fetches what benchmarks/gpu_step needs beside JAX, into build/gpuwheels/
+	rm -rf build/gpuwheels && mkdir -p build/gpuwheels
+	awk '/^($(OF_JAX))==/, !/\\$$/' requirements/train.txt > build/gpuwheels/locked.txt
+	$(call require-python)
+	$(PYTHON) $(PIP) download --require-hashes --no-deps --only-binary :all: --implementation cp \
+	  --python-version $(GPU_PYTHON) --platform manylinux_2_28_x86_64 --platform manylinux_2_17_x86_64 \
+	  --platform manylinux2014_x86_64 --dest build/gpuwheels -r build/gpuwheels/locked.txt
 
 golden: .venv-test/installed  ## writes the goldens of plans and commands anew; read the diff
 	.venv-test/bin/python tests/planning/write_golden.py

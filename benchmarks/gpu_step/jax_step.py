@@ -1,0 +1,232 @@
+"""One adversarial step as a pure function for JAX: the mathematics of `cloudgan.training.step`.
+
+Shapes: B is the batch; image (B, X, Y, Z, 1) of powered cells; energy/100, angle in rad and sum in
+scaled GeV are (B, 1). One device only, so nothing is reduced over replicas.
+"""
+
+from __future__ import annotations
+
+import random
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+
+import jax
+import jax.numpy as jnp
+import keras
+
+from cloudgan import losses
+from cloudgan.models.networks import build_discriminator, build_generator
+
+if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
+
+    from cloudgan.core.presets import Preset
+    from cloudgan.models.dropout import MaskSource
+    from cloudgan.models.kernels import Kernels
+
+REAL, FAKE, GENERATOR = 0, 1, 5  # as cloudgan.training.draws.Call counts the passes
+Batch = dict[str, Any]
+
+
+class Draws(Protocol):
+    """What a step draws; dropout asks it for `keep`, as `cloudgan.models.dropout.MaskSource`."""
+
+    def at(self, key: Any, call: int) -> AbstractContextManager[None]:
+        """Draws inside belong to pass `call` of the step whose key this is."""
+
+    def normals(self, rows: int, per_row: int) -> Any:
+        """Returns standard normals (rows, per_row)."""
+
+    def happens(self, probability: float, rows: int) -> Any:
+        """Returns booleans (rows, 1), True with `probability`."""
+
+
+class Networks(NamedTuple):
+    """Both networks and their optimisers; their numbers live in a `State`."""
+
+    generator: keras.Model
+    discriminator: keras.Model
+    generator_optimizer: keras.Optimizer
+    discriminator_optimizer: keras.Optimizer
+
+
+class State(NamedTuple):
+    """All that a step changes; `average` is empty where the preset has none."""
+
+    generator: list[Any]
+    generator_statistics: list[Any]
+    generator_slots: list[Any]
+    discriminator: list[Any]
+    discriminator_statistics: list[Any]
+    discriminator_slots: list[Any]
+    average: list[Any]
+
+
+def build_networks(
+    preset: Preset, masks: MaskSource, kernels: Kernels, policy: str, *, seed: int = 0
+) -> Networks:
+    """Builds what `cloudgan.training.gan.build_gan` does, by one formulation.
+
+    Args:
+        preset: What to build.
+        masks: Where dropout masks come from.
+        kernels: How the layers compute.
+        policy: Keras' name of a precision, such as ``mixed_bfloat16``.
+        seed: Of the initial weights.
+    """
+    keras.config.set_dtype_policy(policy)
+    seeds = random.Random(seed)
+    generator = build_generator(preset, seeds=seeds, kernels=kernels)
+    discriminator = build_discriminator(preset, masks, seeds=seeds, kernels=kernels)
+    optimizers = [_optimizer(preset) for _ in range(2)]
+    for optimizer, network in zip(optimizers, (generator, discriminator), strict=True):
+        optimizer.build(network.trainable_variables)
+    return Networks(generator, discriminator, *optimizers)
+
+
+def first_state(networks: Networks, preset: Preset) -> State:
+    """Returns the numbers that the networks were built with."""
+    generator = _values(networks.generator.trainable_variables)
+    return State(
+        generator,
+        _values(networks.generator.non_trainable_variables),
+        _values(networks.generator_optimizer.variables),
+        _values(networks.discriminator.trainable_variables),
+        _values(networks.discriminator.non_trainable_variables),
+        _values(networks.discriminator_optimizer.variables),
+        list(generator) if preset.generator_average else [],
+    )
+
+
+class JaxStep:
+    """Updates the discriminator on real and on fake showers, then the generator twice."""
+
+    def __init__(
+        self, networks: Networks, preset: Preset, draws: Draws, layer_target: Any = None
+    ) -> None:
+        """Collects what a step needs.
+
+        Args:
+            networks: Built for this preset.
+            preset: Losses and shapes.
+            draws: Every random number; the one that the networks take their masks from.
+            layer_target: Mean over the training showers of layer energy over primary energy, (Z,);
+                needed where the preset has a longitudinal term.
+        """
+        self._networks, self._preset, self._draws = networks, preset, draws
+        self._layer_target = layer_target
+
+    def __call__(self, state: State, batch: Batch, key: Any) -> tuple[State, Any]:
+        """Returns the new state and the mean losses, rows and columns as those of `GanStep`."""
+        with self._draws.at(key, FAKE):
+            fake, _ = self._networks.generator.stateless_call(
+                state.generator, state.generator_statistics, self._latent(batch), training=False
+            )
+        discriminate = self._update_discriminator
+        state, real = discriminate(state, batch, batch["image"], label=1.0, key=key, call=REAL)
+        state, faked = discriminate(state, batch, fake, label=0.0, key=key, call=FAKE)
+        rows = []
+        for number in range(self._preset.generator_updates):
+            state, row = self._update_generator(state, batch, key, GENERATOR + number)
+            rows.append(row)
+        return self._averaged(state), jnp.stack([real, faked, sum(rows) / len(rows)])
+
+    def generate(self, state: State, latent: Any) -> tuple[Any, list[Any]]:
+        """Generates while training: images, and the new statistics."""
+        return self._networks.generator.stateless_call(
+            state.generator, state.generator_statistics, latent, training=True
+        )
+
+    def discriminate(self, state: State, image: Any) -> tuple[list[Any], list[Any]]:
+        """Discriminates while training: outputs, and the new statistics."""
+        return self._networks.discriminator.stateless_call(
+            state.discriminator, state.discriminator_statistics, image, training=True
+        )
+
+    def _update_discriminator(
+        self, state: State, batch: Batch, image: Any, *, label: float, key: Any, call: int
+    ) -> tuple[State, Any]:
+        def loss(weights: list[Any]) -> tuple[Any, tuple[Any, list[Any]]]:
+            outputs, statistics = self.discriminate(state._replace(discriminator=weights), image)
+            parts, total = self._parts(batch, labels, outputs, jnp.zeros((), labels.dtype))
+            return total, (parts, statistics)
+
+        with self._draws.at(key, call):
+            labels = self._flipped(label, batch["energy"])
+            (_, (parts, statistics)), gradients = jax.value_and_grad(loss, has_aux=True)(
+                state.discriminator
+            )
+        weights, slots = self._networks.discriminator_optimizer.stateless_apply(
+            state.discriminator_slots, gradients, state.discriminator
+        )
+        state = state._replace(discriminator=weights, discriminator_slots=slots)
+        return state._replace(discriminator_statistics=statistics), parts
+
+    def _update_generator(
+        self, state: State, batch: Batch, key: Any, call: int
+    ) -> tuple[State, Any]:
+        def loss(weights: list[Any]) -> tuple[Any, tuple[Any, list[Any], list[Any]]]:
+            fake, own = self.generate(state._replace(generator=weights), latent)
+            outputs, others = self.discriminate(state, fake)
+            ones = jnp.ones_like(batch["energy"])
+            parts, total = self._parts(batch, ones, outputs, self._longitudinal(fake, batch))
+            return total, (parts, own, others)
+
+        with self._draws.at(key, call):
+            latent = self._latent(batch)
+            (_, (parts, own, others)), gradients = jax.value_and_grad(loss, has_aux=True)(
+                state.generator
+            )
+        weights, slots = self._networks.generator_optimizer.stateless_apply(
+            state.generator_slots, gradients, state.generator
+        )
+        state = state._replace(generator=weights, generator_slots=slots)
+        return state._replace(generator_statistics=own, discriminator_statistics=others), parts
+
+    def _parts(
+        self, batch: Batch, labels: Any, outputs: list[Any], longitudinal: Any
+    ) -> tuple[Any, Any]:
+        """Returns the columns of one row of losses, and the total to differentiate."""
+        targets = labels, batch["energy"], batch["angle"], batch["ecal"]
+        terms = losses.terms(self._preset, targets, outputs)
+        means = [jnp.sum(term) / labels.shape[0] for term in terms]
+        pairs = zip(losses.weights(self._preset), means, strict=True)
+        total = sum(weight * mean for weight, mean in pairs)
+        total += self._preset.longitudinal_weight * longitudinal
+        return jnp.stack([*means, longitudinal, total]), total
+
+    def _longitudinal(self, fake: Any, batch: Batch) -> Any:
+        if self._layer_target is None or not self._preset.longitudinal_weight:
+            return jnp.zeros((), fake.dtype)
+        layer = losses.layer_energy(self._preset, fake, batch["energy"])
+        target = jnp.asarray(self._layer_target * self._preset.image_scale, layer.dtype)
+        return jnp.sum(jnp.abs(jnp.mean(layer, 0) - target))
+
+    def _latent(self, batch: Batch) -> Any:
+        energy, size = batch["energy"], self._preset.latent_size
+        if self._preset.condition == "multiply":
+            return energy * self._draws.normals(len(energy), size).astype(energy.dtype)
+        normals = self._draws.normals(len(energy), size - 2).astype(energy.dtype)
+        return jnp.concatenate([energy, batch["angle"], normals], 1)
+
+    def _flipped(self, label: float, energy: Any) -> Any:
+        labels = jnp.full(energy.shape, label, energy.dtype)
+        if not self._preset.label_flip_fraction:
+            return labels
+        flips = self._draws.happens(self._preset.label_flip_fraction, len(energy))
+        return jnp.where(flips, 1 - labels, labels)
+
+    def _averaged(self, state: State) -> State:
+        share = 1 - self._preset.generator_average
+        pairs = zip(state.average, state.generator, strict=True) if state.average else ()
+        return state._replace(average=[old + (new - old) * share for old, new in pairs])
+
+
+def _optimizer(preset: Preset) -> keras.Optimizer:
+    if preset.optimizer == "rmsprop":
+        return keras.optimizers.RMSprop(preset.learning_rate)
+    beta_1, beta_2 = preset.adam_betas
+    return keras.optimizers.Adam(preset.learning_rate, beta_1=beta_1, beta_2=beta_2)
+
+
+def _values(variables: list[keras.Variable]) -> list[Any]:
+    return [variable.value for variable in variables]

@@ -1,0 +1,101 @@
+"""What layers answer to the same numbers under the backend that Keras has; see `test_on_jax.py`.
+
+Run with a folder to write to and policies; imported, it answers under the backend of the tests.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+
+import keras
+import numpy as np
+from keras import layers, ops
+
+from cloudgan.core.presets import PRESETS
+from cloudgan.models.architectures import Block
+from cloudgan.models.kernels import FORMS
+from cloudgan.models.networks import build_discriminator, build_generator
+
+SMOKE = PRESETS["smoke"].model_copy(update={"dropout": 0.0})
+BLOCK = Block(8, (6, 6, 8), upsample=(6, 6, 6))  # that of the paper preset
+
+
+def answers(policy):
+    """Returns arrays by name, and among them, as JSON, the types of all layers."""
+    keras.config.set_dtype_policy(policy)
+    rng = np.random.default_rng(0)
+    generator, discriminator = build_generator(SMOKE), build_discriminator(SMOKE, None)
+    for network in (generator, discriminator):
+        network.set_weights([numbers(rng, weight) for weight in network.weights])
+    image = rng.gamma(0.2, 1.0, (2, *SMOKE.image_shape, 1)).astype(np.float32)
+    latent = rng.normal(0.5, 0.1, (2, SMOKE.latent_size)).astype(np.float32)
+    real, energy, angle, total = discriminator(image, training=False)
+    found = {"real": real, "energy": energy, "angle": angle, "total": total}
+    found["image"] = generator(latent, training=False)
+    norm = generator.get_layer("norm0")
+    # 7 bits hold these numbers, but neither their sum nor the sum of their squares.
+    values = rng.integers(96, 128, (4, 6, 6, 6, norm.gamma.shape[0])).astype(np.float32)
+    before = norm.moving_mean + 0, norm.moving_variance + 0
+    norm(ops.cast(values, norm.compute_dtype), training=True)
+    found |= {"values": values, "mean": norm.moving_mean, "variance": norm.moving_variance}
+    found |= {"mean before": before[0], "variance before": before[1]}
+    found |= phases(rng)
+    arrays = {name: np.asarray(ops.cast(value, "float32")) for name, value in found.items()}
+    return arrays | {"types": np.array(json.dumps(types(generator) | types(discriminator)))}
+
+
+def numbers(rng, weight):
+    """Of both signs, but where a root is taken."""
+    drawn = rng.normal(0, 0.1, weight.shape)
+    return np.abs(drawn) if "variance" in weight.name else drawn
+
+
+def phases(rng):
+    """Value and gradient of an up-sampling convolution, in both forms."""
+    x = rng.normal(0, 1, (2, 3, 3, 2, 4)).astype(np.float32)
+    weights = [rng.normal(0, 0.1, (*BLOCK.kernel, 4, 8)), rng.normal(0, 0.1, 8)]
+    found = {}
+    for form, kernels in FORMS.items():
+        start = keras.Input(x.shape[1:])
+        model = keras.Model(start, kernels.convolution(BLOCK, "zeros", "c")(start))
+        model.set_weights(weights)
+        found[form] = model(x)
+        pull = np.cos(np.arange(np.prod(found[form].shape))).reshape(found[form].shape)
+        found[f"{form} gradient"] = gradient(model, x, pull.astype(np.float32))
+    return found
+
+
+def gradient(model, x, pull):
+    """Of the kernel."""
+
+    def pulled(result):
+        return ops.sum(ops.cast(result, "float32") * pull)
+
+    if keras.backend.backend() == "jax":
+        import jax
+
+        values = [weight.value for weight in model.trainable_variables]
+        return jax.grad(lambda given: pulled(model.stateless_call(given, [], x)[0]))(values)[0]
+    import tensorflow as tf
+
+    with tf.GradientTape() as tape:
+        loss = pulled(model(x))
+    return tape.gradient(loss, model.trainable_variables)[0]
+
+
+def types(network):
+    """By layer the types it computes in, and of its weights."""
+    return {
+        f"{network.name} {layer.name}": [
+            layer.compute_dtype,
+            *sorted({str(weight.dtype) for weight in layer.weights}),
+        ]
+        for layer in network.layers
+        if not isinstance(layer, layers.InputLayer)
+    }
+
+
+if __name__ == "__main__":
+    for asked in sys.argv[2:]:
+        np.savez(f"{sys.argv[1]}/{asked}.npz", **answers(asked))

@@ -1,0 +1,136 @@
+"""The step that benchmarks/gpu_step times is the one that trains: same numbers in, same out."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from cloudgan.core.presets import PRESETS
+from cloudgan.training.draws import Call, Draws
+from cloudgan.training.gan import POLICIES, Rates, build_gan
+from cloudgan.training.step import GanStep
+
+pytestmark = [
+    pytest.mark.tf,
+    pytest.mark.skipif(not find_spec("jax"), reason="JAX is not installed"),
+]
+ROOT = Path(__file__).parents[2]
+PROGRAM = Path(__file__).parent / "jax_step_program.py"
+BATCH = 3
+QUICK = "--xla_backend_optimization_level=0"  # compiles in a fraction of the time
+
+
+@pytest.fixture(autouse=True)
+def floats():
+    yield
+    keras.config.set_floatx("float32")
+    keras.config.set_dtype_policy("float32")
+
+
+def batch(preset, kind):
+    rng = np.random.default_rng(0)
+    shape = (BATCH, *preset.image_shape)
+    cells = rng.gamma(0.1, 1.0, shape) * (rng.random(shape) < 0.2)
+    arrays = {
+        "image": cells[..., None] ** preset.image_power,
+        "energy": np.linspace(0.3, 1.9, BATCH)[:, None],
+        "angle": np.linspace(1.1, 2.0, BATCH)[:, None],
+        "ecal": cells.sum((1, 2, 3))[:, None],
+    }
+    return {name: array.astype(kind) for name, array in arrays.items()}
+
+
+def numbers(gan):
+    """All that a step changes, by the names of the benchmark's state."""
+    parts = {
+        "generator": gan.generator.trainable_variables,
+        "generator_statistics": gan.generator.non_trainable_variables,
+        "generator_slots": gan.generator_optimizer.variables,
+        "discriminator": gan.discriminator.trainable_variables,
+        "discriminator_statistics": gan.discriminator.non_trainable_variables,
+        "discriminator_slots": gan.discriminator_optimizer.variables,
+        "average": gan.average.trainable_variables if gan.average else [],
+    }
+    return {
+        f"{part}/{number:03d}": variable.numpy()
+        for part, variables in parts.items()
+        for number, variable in enumerate(variables)
+    }
+
+
+def normals(preset, draws):
+    """What each pass of the first step draws for its latents."""
+    zero, width = tf.zeros((), tf.int64), preset.latent_size
+    found = {}
+    for call in (Call.FAKE, *range(Call.GENERATOR, Call.GENERATOR + preset.generator_updates)):
+        with draws.at(zero, zero, call):
+            found[f"normals/{int(call)}"] = draws.normals(BATCH, width).numpy()
+    return found
+
+
+def under_both(preset, folder, *, formulation, precision):
+    """Returns the numbers before a step, after it under TensorFlow, and after it under JAX."""
+    keras.config.set_floatx(precision)  # a model casts what it is called with
+    draws, kind = Draws(1), np.dtype(precision)
+    rates = Rates(preset.learning_rate, preset.learning_rate)
+    gan = build_gan(
+        preset, draws, seed=1, precision=precision, synchronized=False, rates=rates
+    )  # the published form
+    target = np.full(preset.image_shape[2], 8e-4)
+    step = GanStep(gan, preset, draws, global_batch_size=BATCH, layer_target=target)
+    before, given = numbers(gan), batch(preset, kind)
+    np.savez(
+        folder / "before.npz", **before, **given, **normals(preset, draws), layer_target=target
+    )
+    place = {name: tf.zeros((1,), tf.int64) for name in ("step", "first_row")}
+    losses = step({name: tf.constant(array) for name, array in given.items()} | place)
+    theirs = numbers(gan) | {"losses": losses.numpy()}
+    files = [str(folder / "before.npz"), str(folder / "after.npz")]
+    environment = os.environ | {
+        "KERAS_BACKEND": "jax",
+        "JAX_PLATFORMS": "cpu",
+        "JAX_ENABLE_X64": "1" if precision == "float64" else "0",
+        "XLA_FLAGS": QUICK,
+        "PYTHONPATH": os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")]),
+    }
+    arguments = [*files, formulation, POLICIES[precision], preset.model_dump_json()]
+    done = subprocess.run(
+        [sys.executable, PROGRAM, *arguments], env=environment, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    with np.load(folder / "after.npz") as archive:
+        return before, theirs, dict(archive)
+
+
+# TensorFlow holds slopes and Adam's betas as float32 even where all else is float64.
+@pytest.mark.parametrize(
+    ("formulation", "precision", "apart"),
+    [
+        ("published", "float64", 1e-5),
+        ("fast", "float64", 1e-5),
+        ("blocked:2x2x2", "float64", 1e-5),
+        ("fft", "float32", 1e-2),
+    ],
+)
+def test_a_step_under_jax_makes_of_the_same_weights_the_same_weights(
+    tmp_path, formulation, precision, apart
+):
+    preset = PRESETS["smoke"].model_copy(update={"dropout": 0.0, "label_flip_fraction": 0.0})
+    before, theirs, ours = under_both(
+        preset, tmp_path, formulation=formulation, precision=precision
+    )
+    assert ours.keys() == theirs.keys()
+    np.testing.assert_allclose(ours.pop("losses"), theirs.pop("losses"), rtol=apart, atol=1e-6)
+    for name, wanted in theirs.items():
+        moved = np.linalg.norm(wanted - before[name])
+        assert np.linalg.norm(ours[name] - wanted) <= apart * moved, name
+    moving = {name.partition("/")[0] for name in before if np.any(before[name] != theirs[name])}
+    assert moving == {name.partition("/")[0] for name in before}
