@@ -73,6 +73,15 @@ class BucketShards:
         content = self._manifest()
         return has_manifest(folder) and (folder / MANIFEST).read_bytes() == content
 
+    @property
+    def count(self) -> int:
+        """How many showers the set holds.
+
+        Raises:
+            DataError: There is no finished set.
+        """
+        return parse_manifest(self._manifest(), f"{self.store.url}/{MANIFEST}").records
+
     def holds(self, folder: Path) -> bool:
         """Whether this very set is there to its end."""
         return MANIFEST in self.store.list(MANIFEST) and self.is_in(folder)

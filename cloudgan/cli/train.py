@@ -15,13 +15,16 @@ from cloudgan.cli.run_options import resolve
 from cloudgan.cli.shared_flags import with_flags
 from cloudgan.cli.tensorflow_import import import_tensorflow
 from cloudgan.cli.training_flags import training_flags
-from cloudgan.cli.training_showers import as_shards, find_showers
+from cloudgan.cli.training_showers import as_shards, count_showers, find_showers
 from cloudgan.core import launch, settings
 from cloudgan.core.errors import ConfigError, Interrupted, TryAgain
 from cloudgan.core.hardware import this_machine
+from cloudgan.core.tuning import Choice
 from cloudgan.stores import StoreError
 from cloudgan.training.cluster import read_cluster
 from cloudgan.training.expected_memory import expected_memory
+from cloudgan.training.job import job_of
+from cloudgan.training.tuning import Decided, Tuner, handed_on
 from cloudgan.training.workers import LocalWorkers
 
 if TYPE_CHECKING:
@@ -106,17 +109,24 @@ def train_run(
     warning = memory.check() if memory else None
     showers = find_showers(config, folder, may_convert=cluster is None)
     with folder.locked() if cluster is None else nullcontext():
+        tuner = Tuner(progress)
+        with _store_may_fail(supervised):
+            showers_count = count_showers(showers)
+            job = job_of(config, folder.checkpoints, showers=showers_count, cluster=cluster)
+        # TensorFlow reads what is decided here once, and the conversion imports it.
+        decided = Decided(Choice()) if starts_workers else tuner.decide(job)
         shards = as_shards(showers, folder, progress)
         if not supervised and (cluster is None or cluster.is_chief):
             folder.write_config(config)
             _note_attempt(config, folder)
         if starts_workers:
             command = ("train", f"--run={folder.path}", *(["--json"] if json else []))
-            LocalWorkers(command, config.training.workers, folder.logs).run()
+            tuned = handed_on(tuner.remembered(job))
+            LocalWorkers(command, config.training.workers, folder.logs, tuned=tuned).run()
             return None
         if memory and (cluster is None or cluster.is_chief):
             progress.say(warning or memory.describe())
-        outcome = _train_here(config, folder, shards, progress)
+        outcome = _train_here(config, folder, shards, progress, decided)
     return replace(outcome, memory=memory.facts() if memory else None)
 
 
@@ -128,7 +138,9 @@ def _note_attempt(config: RunConfig, folder: RunFolder) -> None:
     launch.write(path, known.with_attempt(launch.local_attempt(this_machine().describe())))
 
 
-def _train_here(config: RunConfig, folder: RunFolder, shards: Path, progress: Progress) -> Outcome:
+def _train_here(
+    config: RunConfig, folder: RunFolder, shards: Path, progress: Progress, decided: Decided
+) -> Outcome:
     progress.start("waking TensorFlow up")
     supervised = settings.is_supervised()
     if supervised:
@@ -149,6 +161,7 @@ def _train_here(config: RunConfig, folder: RunFolder, shards: Path, progress: Pr
             shards,
             cluster=cluster,
             workers_here=config.training.workers if supervised else 1,
+            decided=decided,
             progress=progress,
         )
         flag.take_signals()

@@ -15,8 +15,9 @@ def training_flags(
     global_batch: int | None = None,
     loop: Literal["custom", "fit"] | None = None,
     replicas: int | None = None,
-    precision: Literal["float32", "bfloat16", "float64"] | None = None,
+    precision: Literal["float32", "bfloat16", "mixed", "float64"] | None = None,
     kernels: Literal["auto", "published", "phases", "fast"] | None = None,
+    tune: Literal["auto", "off"] | None = None,
     scale_lr: Literal["none", "linear", "sqrt"] | None = None,
     seed: int | None = None,
     max_steps: int | None = None,
@@ -36,8 +37,10 @@ def training_flags(
         global_batch: Showers per step of all replicas together, instead of --batch.
         loop: custom, or fit (Keras drives); both learn the same.
         replicas: Replicas per process; default one per GPU, one on a CPU.
-        precision: Of the arithmetic; weights stay float32, or float64.
+        precision: Of the arithmetic; weights and sums stay float32, or float64. mixed takes float16
+            on GPUs that have no bfloat16.
         kernels: published layers, or faster forms of the same functions of the same weights.
+        tune: Try once per machine, for seconds, how long runs compute fastest, and remember it.
         scale_lr: Learning rate for larger global batches, with warm-up.
         seed: Of every random number.
         max_steps: Stop after this many steps.
@@ -56,6 +59,7 @@ def training_flags(
         "training.replicas": replicas,
         "training.precision": precision,
         "training.kernels": kernels,
+        "training.tune": tune,
         "training.scale_lr": scale_lr,
         "training.seed": seed,
         "training.max_steps": max_steps,

@@ -67,6 +67,13 @@ def _in_bucket(url: str, folder: RunFolder) -> Path | BucketShards:
     return folder.shards if bucket.is_in(folder.shards) else bucket
 
 
+def count_showers(showers: Path | ShowerSource | BucketShards) -> int:
+    """Returns how many there are, held-back ones included."""
+    from cloudgan.data.manifest import read_manifest
+
+    return read_manifest(showers).records if isinstance(showers, Path) else showers.count
+
+
 def as_shards(
     showers: Path | ShowerSource | BucketShards, folder: RunFolder, progress: Progress
 ) -> Path:

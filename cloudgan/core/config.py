@@ -16,8 +16,9 @@ if TYPE_CHECKING:
 
 Loop = Literal["custom", "fit"]
 StrategyName = Literal["auto", "one", "mirrored", "multiworker", "tpu"]
-Precision = Literal["float32", "bfloat16", "float64"]
+Precision = Literal["float32", "bfloat16", "mixed", "float64"]
 Kernels = Literal["auto", "published", "phases", "fast"]
+Tune = Literal["auto", "off"]
 ScaleLr = Literal["none", "linear", "sqrt"]
 
 DEFAULT_BATCH = {"paper": 64, "mini": 32, "fixed25": 128, "smoke": 32}
@@ -63,11 +64,20 @@ class TrainingConfig(_Part):
     max_seconds: float | None = Field(None, gt=0, description="of training, not of the program")
     batch_per_replica: int | None = Field(None, ge=1)
     global_batch_size: int | None = Field(None, ge=1)
-    precision: Precision = "float32"
+    precision: Precision = Field(
+        "float32",
+        description="of the networks' arithmetic. bfloat16: sums, losses, statistics and weights stay"
+        " float32; mixed: likewise, in float16 with loss scaling on GPUs that have no bfloat16",
+    )
     kernels: Kernels = Field(
         "auto",
         description="published: the layers as they were written; phases: no repeated cells; fast:"
         " generated code on a CPU, else phases; auto: what is faster here",
+    )
+    tune: Tune = Field(
+        "auto",
+        description="auto: a long run tries the ways to compute for some seconds, once per machine;"
+        " off: no trying, and nothing remembered",
     )
     seed: int = Field(0, ge=0, lt=2**31)
     batch_norm: Literal["replica", "synchronized"] = Field(
@@ -160,6 +170,7 @@ class RunConfig(_Part):
             "training": {
                 *("loop", "strategy", "workers", "replicas", "threads", "epochs", "max_steps"),
                 *("max_seconds", "steps_per_loop", "validation_showers", "tensorboard"),
+                *("kernels", "tune"),
             },
             "data": {"cache"},
         }

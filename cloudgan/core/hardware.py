@@ -48,6 +48,27 @@ def this_machine(accelerators: tuple[Accelerator, ...] = ()) -> Hardware:
     )
 
 
+def cpu_features() -> frozenset[str]:
+    """Instruction sets of this processor as Linux names them; empty where nobody tells."""
+    return frozenset(_cpu_line("flags", "Features").split())
+
+
+def physical_cores() -> int | None:
+    """Cores of this machine without their second threads; None where nobody tells."""
+    try:
+        text = Path("/proc/cpuinfo").read_text(encoding="utf-8")
+    except OSError:
+        return None
+    blocks = (dict(_pairs(block)) for block in text.strip().split("\n\n"))
+    found = {(block.get("physical id"), block.get("core id")) for block in blocks}
+    return len(found) if all(core for _, core in found) else None
+
+
+def _pairs(block: str) -> list[tuple[str, str]]:
+    parts = (line.partition(":") for line in block.splitlines())
+    return [(name.strip(), value.strip()) for name, _, value in parts]
+
+
 def nvidia_gpus() -> tuple[Accelerator, ...]:
     """Asks NVIDIA's driver, one entry per GPU, in its order; empty where there is no driver."""
     command = ("nvidia-smi", "--query-gpu=name,memory.total", "--format=csv,noheader,nounits")
@@ -70,13 +91,18 @@ def _gib(mebibytes: str) -> float | None:
 
 
 def _processor() -> str:
-    try:
-        for line in Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines():
-            if line.startswith("model name"):
-                return f"{line.split(':', 1)[1].strip()} ({platform.machine()})"
-    except OSError:
-        pass  # not Linux
+    if name := _cpu_line("model name"):
+        return f"{name} ({platform.machine()})"
     return platform.processor() or platform.machine()
+
+
+def _cpu_line(*names: str) -> str:
+    """What Linux says of the first core under one of `names`; empty elsewhere."""
+    try:
+        text = Path("/proc/cpuinfo").read_text(encoding="utf-8")
+    except OSError:
+        return ""
+    return next((value for name, value in _pairs(text) if name in names), "")
 
 
 def _memory_gib() -> float | None:

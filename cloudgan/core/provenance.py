@@ -7,7 +7,7 @@ import subprocess
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
-_PACKAGES = ("cloudgan", "tensorflow", "keras", "numpy", "h5py")
+_PACKAGES = ("cloudgan", "tensorflow", "keras", "numpy", "h5py", "llvmlite")
 
 
 def versions() -> dict[str, str]:

@@ -64,6 +64,13 @@ class Numerics(BaseModel):
     formulation: str = Field(
         "published", description="of the layers: published, phases or transforms"
     )
+    instructions: str = Field(
+        "default", description="newest instruction set for oneDNN, ONEDNN_MAX_CPU_ISA"
+    )
+    inter_threads: int | None = Field(
+        None, description="operations at the same time; None: as many as threads"
+    )
+    xla: bool = Field(False, description="XLA compiled what ran on a GPU")
     tensorflow: str
     keras: str
 
@@ -83,6 +90,7 @@ class Started(_Line):
     loop: str
     learning_rate: float = Field(description="after scaling, before warm-up")
     told: tuple[str, ...] = Field(description="what was found out and decided about the data")
+    tuned: str = Field("", description="how the way to compute was chosen; empty: not at all")
     startup_seconds: Seconds = Field(description="from process start to the first step's begin")
     expected_memory_bytes: int | None = Field(
         None, ge=0, description="peak, as foretold: of the process, or of each accelerator"

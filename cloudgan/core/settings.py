@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from cloudgan.core.errors import ConfigError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 LogFormat = Literal["text", "json"]
 
@@ -101,6 +104,21 @@ def quiet_tensorflow() -> None:
     """Keeps TensorFlow from chatting; to be called before it is imported. What is set stays."""
     for name, value in _QUIET_TENSORFLOW.items():
         os.environ.setdefault(name, value)
+
+
+def set_for_tensorflow(values: Mapping[str, str]) -> None:
+    """Sets what TensorFlow reads when it is imported, for this process and those it starts."""
+    os.environ.update(values)
+
+
+def handed_choice() -> str | None:
+    """Returns CLOUDGAN_TUNED: what who started us as one of several workers found before."""
+    return variable("CLOUDGAN_TUNED")
+
+
+def onednn_instructions() -> str | None:
+    """Returns the newest instruction set that oneDNN may use; None where nobody limits it."""
+    return variable("ONEDNN_MAX_CPU_ISA") or variable("DNNL_MAX_CPU_ISA")
 
 
 def child_environment(**changes: str | None) -> dict[str, str]:

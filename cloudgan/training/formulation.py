@@ -19,8 +19,10 @@ if TYPE_CHECKING:
 FORMULATIONS = ("published", "phases", "transforms")
 
 
-def choose_formulation(config: RunConfig, device: str) -> str:
+def choose_formulation(config: RunConfig, device: str, found: str | None = None) -> str:
     """Returns one of FORMULATIONS for a kind of device, as `device_kind` names it.
+
+    `found` is what a checkpoint says, or what was the fastest here; a flag is stronger.
 
     `transforms` is generated code for the CPU, in float32, and needs llvmlite; `phases` runs
     everywhere. A step of smoke is over before a compiler has begun, so `auto` leaves it alone.
@@ -29,6 +31,8 @@ def choose_formulation(config: RunConfig, device: str) -> str:
     if asked in {"published", "phases"}:
         return asked
     able = device == "CPU" and config.training.precision == "float32" and find_spec("llvmlite")
+    if asked == "auto" and found in FORMULATIONS and (able or found != "transforms"):
+        return found
     worth = asked == "fast" or config.model.networks != "smoke"
     return "transforms" if able and worth else "phases"
 

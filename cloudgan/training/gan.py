@@ -10,13 +10,19 @@ import keras
 
 from cloudgan.models.networks import build_discriminator, build_generator
 from cloudgan.training.formulation import make_kernels
+from cloudgan.training.precision import scaled
 
 if TYPE_CHECKING:
     from cloudgan.core.presets import Preset
     from cloudgan.training.draws import Draws
 
-POLICIES = {"float32": "float32", "bfloat16": "mixed_bfloat16", "float64": "float64"}
-"""Keras' name for each precision: with bfloat16 the weights stay float32."""
+POLICIES = {
+    "float32": "float32",
+    "bfloat16": "mixed_bfloat16",
+    "float16": "mixed_float16",
+    "float64": "float64",
+}
+"""Keras' name for each precision: with those of two bytes the weights stay float32."""
 
 
 @dataclass(frozen=True)
@@ -87,8 +93,8 @@ def build_gan(
     if preset.generator_average:
         average = build_generator(preset, **form)
         average.set_weights(generator.get_weights())
-    generator_optimizer = _optimizer(preset, rates.generator)
-    discriminator_optimizer = _optimizer(preset, rates.discriminator)
+    generator_optimizer = scaled(_optimizer(preset, rates.generator), precision)
+    discriminator_optimizer = scaled(_optimizer(preset, rates.discriminator), precision)
     generator_optimizer.build(generator.trainable_variables)
     discriminator_optimizer.build(discriminator.trainable_variables)
     return Gan(generator, discriminator, generator_optimizer, discriminator_optimizer, average)

@@ -124,7 +124,7 @@ def _networks(setting: Setting, draws: Draws) -> Gan:
             config.model,
             draws,
             seed=config.training.seed,
-            precision=config.training.precision,
+            precision=setting.numerics.precision,
             synchronized=config.training.batch_norm == "synchronized",
             rates=rates,
             formulation=setting.numerics.formulation,
@@ -149,7 +149,7 @@ def _finisher(setting: Setting, draws: Draws) -> Finisher | None:
     """
     if not (setting.config.model.calibrated_output or setting.config.model.generator_average):
         return None
-    keras.config.set_dtype_policy(POLICIES[setting.config.training.precision])
+    keras.config.set_dtype_policy(POLICIES[setting.numerics.precision])
     count = setting.training_set.count
     rows = np.arange(0, count, max(1, -(-count // SHOWERS)))
     return Finisher(setting.config.model, draws, setting.training_set.train_rows(rows))
@@ -274,6 +274,7 @@ def _started(setting: Setting, step: int, startup_seconds: float) -> Started:
         loop=config.training.loop,
         learning_rate=scaled_rate(config, setting.numerics.global_batch_size),
         told=setting.training_set.describe(),
+        tuned=setting.tuned,
         startup_seconds=startup_seconds,
         expected_memory_bytes=expected_peak_bytes(config, setting.numerics),
         image=settings.image(),

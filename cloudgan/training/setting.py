@@ -12,11 +12,13 @@ from cloudgan.core import settings
 from cloudgan.core.errors import ConfigError
 from cloudgan.core.hardware import this_machine
 from cloudgan.core.record import Numerics
+from cloudgan.core.tuning import DEFAULT_INSTRUCTIONS, XLA_FLAG, XLA_VARIABLE
 from cloudgan.data.order import Order
 from cloudgan.data.training_set import TrainingSet, open_training_set
 from cloudgan.training.agreement import agree_on_checkpoint
 from cloudgan.training.checkpoint import Checkpoints, State, read_state
 from cloudgan.training.formulation import choose_formulation
+from cloudgan.training.precision import arithmetic
 from cloudgan.training.strategy import (
     choose,
     device_kind,
@@ -30,8 +32,10 @@ if TYPE_CHECKING:
 
     from cloudgan.core.config import RunConfig
     from cloudgan.core.progress import Progress
+    from cloudgan.core.tuning import Choice
     from cloudgan.run_folder import RunFolder
     from cloudgan.training.cluster import Cluster
+    from cloudgan.training.tuning import Decided
 
 
 @dataclass(frozen=True)
@@ -41,6 +45,7 @@ class Setting:
     Attributes:
         numerics: What, beside the configuration, decides the bits.
         saved: The newest checkpoint and what it says; None for a new run.
+        tuned: How the way to compute was chosen; empty: not at all.
     """
 
     config: RunConfig
@@ -53,6 +58,7 @@ class Setting:
     saved: tuple[Path, State] | None
     training_set: TrainingSet
     order: Order
+    tuned: str = ""
 
     @property
     def is_chief(self) -> bool:
@@ -114,6 +120,7 @@ def make_setting(
     *,
     cluster: Cluster | None,
     workers_here: int,
+    decided: Decided,
     progress: Progress,
 ) -> Setting:
     """Wakes TensorFlow up, opens the data and looks for a checkpoint.
@@ -124,6 +131,7 @@ def make_setting(
         shards: Folder of shards that `convert` wrote.
         cluster: This process' place; None when it is alone.
         workers_here: Processes that share this machine's cores.
+        decided: How to compute, from before TensorFlow was imported.
         progress: Shows the preparation of the data.
 
     Raises:
@@ -135,10 +143,9 @@ def make_setting(
     checkpoints = Checkpoints(folder.checkpoints, keep=checkpoint.keep, url=checkpoint.url)
     latest = checkpoints.latest()
     saved = (latest, read_state(latest)) if latest else None
-    threads = config.training.threads or (
-        saved[1].numerics.threads if saved else max(1, this_machine().cores // workers_here)
-    )
-    set_up_devices(config.training, threads=threads)
+    choice = decided.choice
+    threads = choice.threads or max(1, this_machine().cores // workers_here)
+    set_up_devices(config.training, threads=threads, inter_threads=choice.inter_threads)
     if warning := unused_gpus():
         progress.say(warning)
     name = choose(config.training, cluster)
@@ -146,7 +153,8 @@ def make_setting(
     workers = len(cluster.workers) if cluster and name == "multiworker" else 1
     if cluster and workers > 1:
         agree_on_checkpoint(strategy, cluster, saved[1].step if saved else None)
-    numerics = _numerics(config, strategy, threads=threads, workers=workers)
+    precision = saved[1].numerics.precision if saved else arithmetic(config.training.precision)
+    numerics = _numerics(config, strategy, choice, precision, threads=threads, workers=workers)
     if saved:
         _check_batch(numerics, saved[1].numerics)
     training_set = open_training_set(shards, config.model, config.data, progress=progress)
@@ -158,12 +166,28 @@ def make_setting(
         last_batch=config.data.last_batch,
     )
     return Setting(
-        config, folder, cluster, name, strategy, numerics, checkpoints, saved, training_set, order
+        config,
+        folder,
+        cluster,
+        name,
+        strategy,
+        numerics,
+        checkpoints,
+        saved,
+        training_set,
+        order,
+        decided.told,
     )
 
 
 def _numerics(
-    config: RunConfig, strategy: tf.distribute.Strategy, *, threads: int, workers: int
+    config: RunConfig,
+    strategy: tf.distribute.Strategy,
+    choice: Choice,
+    precision: str,
+    *,
+    threads: int,
+    workers: int,
 ) -> Numerics:
     replicas = int(strategy.num_replicas_in_sync)
     return Numerics(
@@ -173,9 +197,12 @@ def _numerics(
         replicas=replicas,
         workers=workers,
         global_batch_size=config.global_batch(replicas),
-        precision=config.training.precision,
+        precision=precision,
         kernels="oneDNN" if settings.is_on("TF_ENABLE_ONEDNN_OPTS") else "Eigen",
-        formulation=choose_formulation(config, device_kind()),
+        formulation=choose_formulation(config, device_kind(), choice.formulation),
+        instructions=settings.onednn_instructions() or DEFAULT_INSTRUCTIONS,
+        inter_threads=choice.inter_threads,
+        xla=XLA_FLAG in (settings.variable(XLA_VARIABLE) or ""),
         tensorflow=tf.__version__,
         keras=keras.__version__,
     )

@@ -117,6 +117,7 @@ class GanStep:
             with tf.GradientTape() as tape:
                 outputs = self._gan.discriminator(image, training=True)
                 parts, total = self._parts(batch, labels, outputs, tf.zeros((), labels.dtype))
+                total = self._gan.discriminator_optimizer.scale_loss(total)
         self._apply(tape, total, self._gan.discriminator, self._gan.discriminator_optimizer)
         return parts
 
@@ -129,6 +130,7 @@ class GanStep:
                 longitudinal = self._longitudinal(fake, batch)
                 ones = tf.ones_like(batch["energy"])
                 parts, total = self._parts(batch, ones, outputs, longitudinal)
+                total = self._gan.generator_optimizer.scale_loss(total)
         self._apply(tape, total, self._gan.generator, self._gan.generator_optimizer)
         return parts
 

@@ -35,14 +35,21 @@ def choose(training: TrainingConfig, cluster: Cluster | None) -> str:
     return "mirrored" if (training.replicas or devices) > 1 else "one"
 
 
-def set_up_devices(training: TrainingConfig, *, threads: int) -> None:
+def set_up_devices(
+    training: TrainingConfig, *, threads: int, inter_threads: int | None = None
+) -> None:
     """Sets threads and logical devices; TensorFlow takes them only before its first operation.
+
+    Args:
+        training: Says how many replicas there are.
+        threads: Of one operation.
+        inter_threads: Operations at the same time; None: as many as threads.
 
     Raises:
         ConfigError: More replicas are asked than there are GPUs.
     """
     tf.config.threading.set_intra_op_parallelism_threads(threads)
-    tf.config.threading.set_inter_op_parallelism_threads(threads)
+    tf.config.threading.set_inter_op_parallelism_threads(inter_threads or threads)
     gpus = tf.config.list_physical_devices("GPU")
     for gpu in gpus:
         tf.config.experimental.set_memory_growth(gpu, enable=True)

@@ -37,14 +37,23 @@ class LocalWorkers:
     standard input, so that it stops when we die.
     """
 
-    def __init__(self, command: tuple[str, ...], workers: int, logs: Path) -> None:
+    def __init__(
+        self, command: tuple[str, ...], workers: int, logs: Path, *, tuned: str | None = None
+    ) -> None:
         """Prepares to run `python -m cloudgan` with `command` in `workers` processes.
+
+        Args:
+            command: What each runs.
+            workers: How many there are.
+            logs: Folder of their logs.
+            tuned: How all of them compute, as `tuning.handed_on` says it.
 
         Raises:
             ConfigError: They cannot share this machine's GPUs.
         """
         self._command, self._count, self._logs = command, workers, logs
         self._gpus = share_gpus(workers)
+        self._tuned = tuned
         self._asked: int | None = None
 
     def run(self) -> None:
@@ -84,7 +93,10 @@ class LocalWorkers:
                 process = subprocess.Popen(  # noqa: S603
                     (sys.executable, "-m", "cloudgan", *self._command),
                     env=child_environment(
-                        TF_CONFIG=json.dumps(task), CLOUDGAN_SUPERVISED="1", **self._gpus[index]
+                        TF_CONFIG=json.dumps(task),
+                        CLOUDGAN_SUPERVISED="1",
+                        CLOUDGAN_TUNED=self._tuned,
+                        **self._gpus[index],
                     ),
                     stdin=subprocess.PIPE,
                     stdout=None if index == 0 else file,

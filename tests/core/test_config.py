@@ -69,6 +69,8 @@ def test_a_global_batch_that_replicas_do_not_divide_is_refused_with_ones_that_fi
         ({"training": {"epochs": 9}}, True),
         ({"training": {"loop": "fit"}}, True),
         ({"training": {"max_seconds": 5.0}}, True),
+        ({"training": {"kernels": "published"}}, True),
+        ({"training": {"tune": "off"}}, True),
         ({"checkpoint": {"keep": 9}}, True),
         ({"name": "other"}, True),
         ({"training": {"seed": 9}}, False),

@@ -7,7 +7,14 @@ import sys
 
 import pytest
 
-from cloudgan.core.hardware import Accelerator, Hardware, nvidia_gpus, this_machine
+from cloudgan.core.hardware import (
+    Accelerator,
+    Hardware,
+    cpu_features,
+    nvidia_gpus,
+    physical_cores,
+    this_machine,
+)
 
 
 def test_a_machine_is_told_in_one_line():
@@ -55,3 +62,54 @@ def test_no_driver_and_a_failing_one_mean_no_gpu(tmp_path, monkeypatch):
     assert nvidia_gpus() == ()
     answering(tmp_path, monkeypatch, "echo 'NVIDIA-SMI has failed, try again'; exit 9")
     assert nvidia_gpus() == ()
+
+
+CPUINFO = """\
+processor\t: 0
+model name\t: AMD EPYC 9004
+physical id\t: 0
+core id\t\t: 0
+flags\t\t: fpu avx2 avx512f
+
+processor\t: 1
+model name\t: AMD EPYC 9004
+physical id\t: 0
+core id\t\t: 0
+flags\t\t: fpu avx2 avx512f
+
+processor\t: 2
+model name\t: AMD EPYC 9004
+physical id\t: 1
+core id\t\t: 0
+flags\t\t: fpu avx2 avx512f
+"""
+ARM = "processor\t: 0\nFeatures\t: fp asimd bf16\n"
+
+
+@pytest.fixture
+def cpuinfo(monkeypatch):
+    def pretend(text):
+        def read(path, **_):
+            assert str(path) == "/proc/cpuinfo"
+            if text is None:
+                raise FileNotFoundError(path)
+            return text
+
+        monkeypatch.setattr("pathlib.Path.read_text", read)
+
+    return pretend
+
+
+def test_a_processor_tells_its_instruction_sets_and_cores_without_second_threads(cpuinfo):
+    cpuinfo(CPUINFO)
+    assert cpu_features() == {"fpu", "avx2", "avx512f"}
+    assert physical_cores() == 2
+    assert this_machine().processor.startswith("AMD EPYC 9004 (")
+
+
+def test_what_a_processor_does_not_tell_is_unknown(cpuinfo):
+    cpuinfo(ARM)
+    assert (cpu_features(), physical_cores()) == ({"fp", "asimd", "bf16"}, None)
+    cpuinfo(None)
+    assert (cpu_features(), physical_cores()) == (frozenset(), None)
+    assert this_machine().processor

@@ -79,3 +79,20 @@ def test_the_users_own_data_have_one_place(monkeypatch):
     monkeypatch.delenv("XDG_DATA_HOME")
     monkeypatch.setenv("HOME", "/c")
     assert str(settings.data_folder()) == "/c/.local/share/cloudgan"
+
+
+def test_what_tensorflow_is_to_read_reaches_this_process_and_its_children(monkeypatch):
+    monkeypatch.setenv("TF_A", "0")
+    settings.set_for_tensorflow({"TF_A": "1"})
+    assert settings.variable("TF_A") == "1"
+    assert settings.child_environment()["TF_A"] == "1"
+
+
+def test_a_limit_of_instructions_has_an_old_and_a_new_name(monkeypatch):
+    monkeypatch.delenv("ONEDNN_MAX_CPU_ISA", raising=False)
+    monkeypatch.delenv("DNNL_MAX_CPU_ISA", raising=False)
+    assert settings.onednn_instructions() is None
+    monkeypatch.setenv("DNNL_MAX_CPU_ISA", "AVX")
+    assert settings.onednn_instructions() == "AVX"
+    monkeypatch.setenv("ONEDNN_MAX_CPU_ISA", "AVX2")
+    assert settings.onednn_instructions() == "AVX2"

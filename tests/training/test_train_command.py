@@ -11,20 +11,40 @@ import sys
 import numpy as np
 import pytest
 
-from cloudgan.core import record
-from cloudgan.run_folder import RunFolder
+from cloudgan.core import record, tuning
+from cloudgan.core.config import parse_config
+from cloudgan.core.progress import Silent
+from cloudgan.core.tuning import Choice, Finding
+from cloudgan.run_folder import RunFolder, read_yaml
+from cloudgan.training.job import Job
+from cloudgan.training.tuning import Tuner
 
 pytestmark = pytest.mark.tf
 
 
 @pytest.fixture(scope="module")
 def two_steps(write_config, tmp_path_factory, run_cloudgan):
-    """A run of two steps on one thread."""
+    """A run of two steps on one thread, where the published kernels were found to be the fastest."""
     folder = tmp_path_factory.mktemp("two")
     config = write_config(folder / "config.yaml", batch_per_replica=8, threads=1)
+    job = Job(parse_config(read_yaml(config), "x"), None, showers=90, is_alone=True)
+    found = Finding(
+        key=Tuner(Silent()).key(job),
+        found="2026-11-21T10:00:00Z",
+        batch=8,
+        took_seconds=30.0,
+        choice=Choice(formulation="published"),
+        trials=(),
+    )
+    tuning.write(folder, found)
     run = folder / "run"
-    run_cloudgan("train", f"--config={config}", f"--run={run}", "--max_steps=2")
+    command = ("train", f"--config={config}", f"--run={run}", "--max_steps=2")
+    run_cloudgan(*command, CLOUDGAN_DATA=str(folder))
     return run
+
+
+def lines_of(run):
+    return record.read(RunFolder(run).record_file).lines
 
 
 @pytest.fixture
@@ -52,6 +72,19 @@ def test_the_peak_of_memory_is_foretold_within_a_quarter(two_steps):
     started = next(line for line in lines if isinstance(line, record.Started))
     stopped = next(line for line in lines if isinstance(line, record.Stopped))
     assert started.expected_memory_bytes == pytest.approx(stopped.peak_memory_bytes, rel=0.25)
+
+
+def test_what_was_found_on_this_machine_before_is_used_and_told(two_steps):
+    (started,) = [line for line in lines_of(two_steps) if line.kind == "started"]
+    assert started.numerics.formulation == "published"
+    assert started.tuned == "tuned: published kernels (cached, 2026-11-21)"
+
+
+def test_a_run_goes_on_as_it_began_but_for_what_a_flag_says(begun, run_cloudgan):
+    done = run_cloudgan("train", f"--run={begun}", "--max_steps=3", "--kernels=phases")
+    assert "numbers change from here: formulation: published -> phases" in done.stderr
+    (resumed,) = [line for line in lines_of(begun) if line.kind == "resumed"]
+    assert resumed.numbers_change == ("formulation: published -> phases",)
 
 
 # A limit on the size of files makes the kernel refuse the write, as a full disk does.

@@ -1,0 +1,83 @@
+"""Which arithmetic a precision means here, and what float16 needs beside it.
+
+bfloat16 has the range of float32 and needs nothing. float16 has not: small gradients would become
+zero, so the loss is scaled up before they are taken and they are scaled down after it.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import keras
+import tensorflow as tf
+
+_FIRST_WITH_BFLOAT16 = (8, 0)
+
+
+def arithmetic(precision: str) -> str:
+    """Returns float32, bfloat16, float16 or float64: what `precision` means on this machine."""
+    if precision != "mixed":
+        return precision
+    gpus = tf.config.list_physical_devices("GPU")
+    found = [tf.config.experimental.get_device_details(gpu) for gpu in gpus]
+    capabilities = [details.get("compute_capability") for details in found]
+    is_old = any(known and tuple(known) < _FIRST_WITH_BFLOAT16 for known in capabilities)
+    return "float16" if is_old else "bfloat16"
+
+
+def scaled(optimizer: keras.Optimizer, precision: str) -> Any:
+    """Returns `optimizer`, with loss scaling where the arithmetic is float16."""
+    return LossScale(optimizer) if precision == "float16" else optimizer
+
+
+class LossScale:
+    """An optimiser whose loss is scaled as far as the gradients of all replicas can bear.
+
+    An update whose gradients are no numbers counts as one without gradients, and halves the scale.
+    Keras' own scaling (3.15) looks at the gradients of the first replica only, before they are
+    summed: a number that another replica cannot represent would reach the weights of all.
+    """
+
+    def __init__(
+        self, optimizer: keras.Optimizer, *, first: float = 2.0**15, growth_steps: int = 2000
+    ) -> None:
+        """Begins with the scale `first` and doubles it after `growth_steps` good updates."""
+        self._optimizer, self._first, self._growth_steps = optimizer, first, growth_steps
+
+    def build(self, weights: list[Any]) -> None:
+        """Makes the variables of the optimiser, and of the scale."""
+        self._optimizer.build(weights)
+        form: dict[str, Any] = {"trainable": False, "aggregation": "only_first_replica"}
+        self._scale = keras.Variable(self._first, dtype="float32", name="loss_scale", **form)
+        self._good = keras.Variable(0, dtype="int32", name="good_updates", **form)
+
+    @property
+    def variables(self) -> list[keras.Variable]:
+        """All that a checkpoint must hold."""
+        return [*self._optimizer.variables, self._scale, self._good]
+
+    def scale_loss(self, loss: Any) -> Any:
+        """Returns the loss to take gradients of."""
+        return loss * tf.cast(tf.convert_to_tensor(self._scale), loss.dtype)
+
+    def apply(self, gradients: list[Any], weights: list[Any]) -> None:
+        """Updates `weights`; call it in replica context."""
+        scale, good = (tf.convert_to_tensor(value) for value in (self._scale, self._good))
+        finite = _on_all_replicas(
+            tf.reduce_all([tf.reduce_all(tf.math.is_finite(g)) for g in gradients])
+        )
+        self._optimizer.apply(
+            [tf.where(finite, gradient / scale, tf.zeros_like(gradient)) for gradient in gradients],
+            weights,
+        )
+        grows = good + 1 >= self._growth_steps
+        self._scale.assign(scale * tf.where(finite, tf.where(grows, 2.0, 1.0), 0.5))
+        self._good.assign(tf.where(tf.logical_and(finite, tf.logical_not(grows)), good + 1, 0))
+
+
+def _on_all_replicas(holds: Any) -> Any:
+    context = tf.distribute.get_replica_context()
+    if context is None or context.num_replicas_in_sync == 1:
+        return holds
+    wrong = tf.cast(tf.logical_not(holds), tf.float32)
+    return context.all_reduce(tf.distribute.ReduceOp.SUM, wrong) == 0

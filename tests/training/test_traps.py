@@ -1,0 +1,64 @@
+"""Settings that would ruin a run are told; one that would end it without a word is refused."""
+
+from __future__ import annotations
+
+import pytest
+
+from cloudgan.core.errors import ConfigError
+from cloudgan.training.candidates import Machine
+from cloudgan.training.traps import refuse_traps, told_traps
+
+
+def machine(*features, gpus=0):
+    return Machine(cores=2, physical_cores=2, features=frozenset(features), gpus=gpus)
+
+
+OLD = machine("avx2")
+NEW = machine("avx2", "avx512f", "avx512_bf16")
+GPU = machine("avx2", "avx512f", gpus=1)
+
+
+@pytest.fixture(autouse=True)
+def nothing_set(monkeypatch):
+    monkeypatch.setenv("TF_ENABLE_ONEDNN_OPTS", "1")
+    for name in ("TF_XLA_FLAGS", "ONEDNN_MAX_CPU_ISA", "DNNL_MAX_CPU_ISA"):
+        monkeypatch.delenv(name, raising=False)
+
+
+@pytest.mark.parametrize("precision", ["bfloat16", "mixed"])
+@pytest.mark.parametrize("name", ["ONEDNN_MAX_CPU_ISA", "DNNL_MAX_CPU_ISA"])
+def test_bfloat16_with_instructions_that_end_the_process_is_refused(monkeypatch, precision, name):
+    refuse_traps(precision, NEW)
+    monkeypatch.setenv(name, "AVX2")
+    with pytest.raises(ConfigError, match=r"Unset ONEDNN_MAX_CPU_ISA, or use --precision=float32"):
+        refuse_traps(precision, NEW)
+    refuse_traps("float32", NEW)
+    refuse_traps(precision, OLD)
+    refuse_traps(precision, GPU)
+    monkeypatch.setenv(name, "AVX512_CORE_BF16")
+    refuse_traps(precision, NEW)
+
+
+@pytest.mark.parametrize(
+    ("precision", "variables", "said"),
+    [
+        ("float32", {"TF_ENABLE_ONEDNN_OPTS": "0"}, "two to three times as long"),
+        ("float32", {"TF_XLA_FLAGS": "--tf_xla_auto_jit=2 --tf_xla_cpu_global_jit"}, "16 times"),
+        ("bfloat16", {}, "six times as long"),
+        ("mixed", {}, "six times as long"),
+    ],
+)
+def test_what_makes_a_run_many_times_slower_is_told(monkeypatch, precision, variables, said):
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    (sentence,) = told_traps(precision, OLD)
+    assert said in sentence
+    assert told_traps(precision, GPU) == ()
+
+
+def test_nothing_is_told_where_nothing_is_wrong(monkeypatch):
+    monkeypatch.setenv("TF_XLA_FLAGS", "--tf_xla_auto_jit=2")
+    for precision in ("float32", "float64", "bfloat16", "mixed"):
+        assert told_traps(precision, NEW) == ()
+    assert told_traps("float32", OLD) == ()
+    assert told_traps("bfloat16", machine()) == ()  # nobody tells what this processor can do
