@@ -7,8 +7,11 @@ arithmetic of a step without its updates, which cost the same in every way.
 from __future__ import annotations
 
 import math
+import os
+import queue
 import signal
 import sys
+import threading
 import time
 from typing import TYPE_CHECKING, Any
 
@@ -73,15 +76,29 @@ def measured_seconds(run: Callable[[], Any]) -> float:
 def main(text: str) -> None:
     """Says when it is ready, then measures once for each line it is sent, until there is none."""
     probe = Probe.model_validate_json(text)
-    signal.alarm(math.ceil(probe.most_seconds) + 5)  # nobody may be left to end it
+    signal.alarm(math.ceil(probe.most_seconds) + 5)  # one that hangs may have nobody to end it
+    asked = _lines_until_alone()
     threads = probe.choice.threads or this_machine().cores
     inter_threads = probe.choice.inter_threads
     set_up_devices(TrainingConfig(), threads=threads, inter_threads=inter_threads)
     run = compiled_pass(probe)
     run()[0].numpy()
     _say("ready")
-    for _ in sys.stdin:
+    while asked.get():
         _say(repr(measured_seconds(run)))
+
+
+def _lines_until_alone() -> queue.SimpleQueue[str]:
+    """Returns the lines we are sent; when who started us is gone, so are we, at once."""
+    lines: queue.SimpleQueue[str] = queue.SimpleQueue()
+
+    def listen() -> None:
+        for line in sys.stdin:
+            lines.put(line)
+        os._exit(0)
+
+    threading.Thread(target=listen, name="lifeline", daemon=True).start()
+    return lines
 
 
 def _say(what: str) -> None:
