@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import keras
 import numpy as np
 import pytest
@@ -182,3 +184,21 @@ def test_batch_norm_takes_its_statistics_in_four_bytes():
     norm(given, training=True)
     exact = given.numpy().astype(np.float64).mean((0, 1, 2, 3)) * (1 - norm.momentum)
     np.testing.assert_allclose(norm.moving_mean.numpy(), exact, rtol=1e-5)
+
+
+def test_a_scaled_loss_leads_to_the_same_update():
+    ends = []
+    for wrap in (lambda optimizer: optimizer, LossScale):
+        draws = Draws(1)
+        gan = build_gan(
+            PLAIN, draws, seed=1, precision="float32", synchronized=False, rates=Rates(1e-3, 1e-3)
+        )
+        linear = [wrap(SGD(1e-4)) for _ in range(2)]
+        networks = (gan.generator, gan.discriminator)
+        for optimizer, network in zip(linear, networks, strict=True):
+            optimizer.build(network.trainable_variables)
+        gan = replace(gan, generator_optimizer=linear[0], discriminator_optimizer=linear[1])
+        GanStep(gan, PLAIN, draws, global_batch_size=ROWS)(batch_of(0))
+        ends.append([w.numpy() for network in networks for w in network.trainable_weights])
+    for plain, scaled_back in zip(*ends, strict=True):
+        np.testing.assert_allclose(scaled_back, plain, rtol=1e-6, atol=1e-9)
