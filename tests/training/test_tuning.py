@@ -66,6 +66,7 @@ def before_tensorflow(monkeypatch):
 def pretend(monkeypatch, *features):
     monkeypatch.setattr("cloudgan.training.tuning.cpu_features", lambda: frozenset(features))
     monkeypatch.setattr("cloudgan.training.tuning.physical_cores", lambda: 2)
+    monkeypatch.setattr("cloudgan.training.tuning.find_spec", lambda name: None)
     machine = Hardware(processor="EPYC", cores=2, memory_gib=24.0)
     monkeypatch.setattr("cloudgan.training.tuning.this_machine", lambda: machine)
 
