@@ -11,7 +11,10 @@ import time
 import pytest
 
 from cloudgan.core import record
-from cloudgan.run_folder import RunFolder
+from cloudgan.core.config import parse_config
+from cloudgan.core.errors import CloudganError
+from cloudgan.run_folder import RunFolder, read_yaml
+from cloudgan.training.workers import LocalWorkers
 
 pytestmark = pytest.mark.tf
 
@@ -70,3 +73,14 @@ def test_workers_stop_together_on_sigterm_and_can_go_on(config_file, tmp_path, r
     assert last.reason == "terminated"
     done = run_cloudgan("train", f"--run={run}", f"--max_steps={last.step + 1}", "--json")
     assert json.loads(done.stdout)["step"] == last.step + 1
+
+
+def test_each_worker_is_handed_how_to_compute(config_file, tmp_path, capfd):
+    folder = RunFolder(tmp_path / "run")
+    wanted = config_file(workers=2, strategy="multiworker", batch_per_replica=8)
+    folder.write_config(parse_config(read_yaml(wanted), "a test"))
+    workers = LocalWorkers(("train", f"--run={folder.path}"), 2, folder.logs, tuned="nonsense")
+    with pytest.raises(CloudganError, match="exit code 2"):
+        workers.run()
+    said = capfd.readouterr().err + (folder.logs / "worker-1.log").read_text()
+    assert "CLOUDGAN_TUNED is set" in said
