@@ -49,13 +49,13 @@ def batch():
 
 
 def after_one_step(formulation):
-    """Losses and weights after a step of plain descent.
+    """Losses and weights after a step by a large number's part of the gradient.
 
-    Adam and RMSprop divide a gradient by its own size, so that rounding decides the sign of a whole
-    update where the true gradient is zero, as that of a bias before batch norm is.
+    The usual epsilon divides a gradient by its own size, so that rounding decides the sign of a
+    whole update where the true gradient is zero, as that of a bias before batch norm is.
     """
     gan, draws = gan_of(formulation)
-    plain = [keras.optimizers.SGD(1e-3) for _ in range(2)]
+    plain = [keras.optimizers.Adam(1.0, beta_1=0.0, beta_2=0.0, epsilon=1e3) for _ in range(2)]
     plain[0].build(gan.generator.trainable_variables)
     plain[1].build(gan.discriminator.trainable_variables)
     gan = dataclasses.replace(gan, generator_optimizer=plain[0], discriminator_optimizer=plain[1])
