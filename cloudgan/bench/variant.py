@@ -47,6 +47,11 @@ def make_variant(
     Raises:
         ConfigError: A value is not allowed.
     """
+    if training.get("precision") == "mixed":
+        raise ConfigError(
+            "precision mixed is another arithmetic on other machines; to measure one, say bfloat16 or"
+            " float32"
+        )
     said = {key: value for key, value in training.items() if value is not None}
     config = parse_config(
         {"model": {"preset": preset}, "training": said | {"kernels": kernels}}, "the command line"

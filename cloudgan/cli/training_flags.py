@@ -37,8 +37,8 @@ def training_flags(
         global_batch: Showers per step of all replicas together, instead of --batch.
         loop: custom, or fit (Keras drives); both learn the same.
         replicas: Replicas per process; default one per GPU, one on a CPU.
-        precision: Of the arithmetic; weights and sums stay float32, or float64. mixed takes float16
-            on GPUs that have no bfloat16.
+        precision: Of the arithmetic; weights stay float32, or float64. mixed is bfloat16, or what
+            comes nearest where the device has none.
         kernels: published layers, or faster forms of the same functions of the same weights.
         tune: Try once per machine, for seconds, how long runs compute fastest, and remember it.
         scale_lr: Learning rate for larger global batches, with warm-up.

@@ -66,8 +66,9 @@ class TrainingConfig(_Part):
     global_batch_size: int | None = Field(None, ge=1)
     precision: Precision = Field(
         "float32",
-        description="of the networks' arithmetic. bfloat16: sums, losses, statistics and weights stay"
-        " float32; mixed: likewise, in float16 with loss scaling on GPUs that have no bfloat16",
+        description="of the networks' arithmetic. bfloat16: losses, statistics and weights stay"
+        " float32; mixed: likewise, or float16 with loss scaling on GPUs without bfloat16, or float32"
+        " on CPUs without it",
     )
     kernels: Kernels = Field(
         "auto",

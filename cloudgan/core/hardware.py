@@ -9,6 +9,8 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict
 
+_BFLOAT16 = frozenset({"avx512_bf16", "amx_bf16", "avx_ne_convert", "bf16"})
+
 
 class Accelerator(BaseModel):
     """One kind of accelerator in a machine."""
@@ -51,6 +53,11 @@ def this_machine(accelerators: tuple[Accelerator, ...] = ()) -> Hardware:
 def cpu_features() -> frozenset[str]:
     """Instruction sets of this processor as Linux names them; empty where nobody tells."""
     return frozenset(_cpu_line("flags", "Features").split())
+
+
+def has_bfloat16(features: frozenset[str]) -> bool:
+    """Whether a CPU with these instruction sets computes in bfloat16; unknown ones do not."""
+    return bool(features & _BFLOAT16)
 
 
 def physical_cores() -> int | None:

@@ -6,23 +6,41 @@ zero, so the loss is scaled up before they are taken and they are scaled down af
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import keras
 import tensorflow as tf
+
+from cloudgan.core import settings
+from cloudgan.core.hardware import cpu_features, has_bfloat16
+
+if TYPE_CHECKING:
+    from cloudgan.core.config import RunConfig
 
 _FIRST_WITH_BFLOAT16 = (8, 0)
 
 
 def arithmetic(precision: str) -> str:
-    """Returns float32, bfloat16, float16 or float64: what `precision` means on this machine."""
+    """Returns float32, bfloat16, float16 or float64: what `precision` means on this machine.
+
+    `mixed` is bfloat16 where the device computes with it, float16 on GPUs that do not, and float32
+    on CPUs that do not.
+    """
     if precision != "mixed":
         return precision
     gpus = tf.config.list_physical_devices("GPU")
+    if not gpus and not settings.has_tpu():
+        return "bfloat16" if has_bfloat16(cpu_features()) else "float32"
     found = [tf.config.experimental.get_device_details(gpu) for gpu in gpus]
     capabilities = [details.get("compute_capability") for details in found]
     is_old = any(known and tuple(known) < _FIRST_WITH_BFLOAT16 for known in capabilities)
     return "float16" if is_old else "bfloat16"
+
+
+def resolved(config: RunConfig, precision: str) -> RunConfig:
+    """Returns `config` with the arithmetic that its precision means."""
+    training = config.training.model_copy(update={"precision": precision})
+    return config.model_copy(update={"training": training})
 
 
 def scaled(optimizer: keras.Optimizer, precision: str) -> Any:

@@ -22,7 +22,7 @@ from cloudgan.core.hardware import this_machine
 from cloudgan.training.draws import Call, Draws
 from cloudgan.training.formulation import choose_formulation
 from cloudgan.training.gan import Rates, build_gan
-from cloudgan.training.precision import arithmetic
+from cloudgan.training.precision import arithmetic, resolved
 from cloudgan.training.race import MARK, Probe
 from cloudgan.training.strategy import device_kind, set_up_devices
 
@@ -35,14 +35,15 @@ _LEAST_SECONDS = 0.3
 
 def compiled_pass(probe: Probe) -> Callable[[], Any]:
     """Builds the networks in the way that `probe` says and compiles one pass."""
-    training = {"kernels": probe.kernels, "precision": probe.precision}
-    config = parse_config({"model": probe.preset.model_dump(), "training": training}, "a candidate")
+    precision = arithmetic(probe.precision)
+    wanted = {"model": probe.preset.model_dump(), "training": {"kernels": probe.kernels}}
+    config = resolved(parse_config(wanted, "a candidate"), precision)
     draws = Draws(0)
     gan = build_gan(
         probe.preset,
         draws,
         seed=0,
-        precision=arithmetic(probe.precision),
+        precision=precision,
         synchronized=False,
         rates=Rates(1e-3, 1e-3),
         formulation=choose_formulation(config, device_kind(), probe.choice.formulation),

@@ -18,7 +18,7 @@ from cloudgan.data.training_set import TrainingSet, open_training_set
 from cloudgan.training.agreement import agree_on_checkpoint
 from cloudgan.training.checkpoint import Checkpoints, State, read_state
 from cloudgan.training.formulation import choose_formulation
-from cloudgan.training.precision import arithmetic
+from cloudgan.training.precision import arithmetic, resolved
 from cloudgan.training.strategy import (
     choose,
     device_kind,
@@ -199,7 +199,9 @@ def _numerics(
         global_batch_size=config.global_batch(replicas),
         precision=precision,
         kernels="oneDNN" if settings.is_on("TF_ENABLE_ONEDNN_OPTS") else "Eigen",
-        formulation=choose_formulation(config, device_kind(), choice.formulation),
+        formulation=choose_formulation(
+            resolved(config, precision), device_kind(), choice.formulation
+        ),
         instructions=settings.onednn_instructions() or DEFAULT_INSTRUCTIONS,
         inter_threads=choice.inter_threads,
         xla=XLA_FLAG in (settings.variable(XLA_VARIABLE) or ""),

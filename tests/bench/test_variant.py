@@ -38,6 +38,7 @@ def test_the_same_form_again_has_a_name_of_its_own():
         ("publised", "Did you mean 'published'"),
         ("", "unknown formulation in --against ''"),
         ("fast:precision", "is no KEY=VALUE"),
+        ("fast:precision=mixed", "say bfloat16 or float32"),
         ("fast:precison=bfloat16", "Did you mean 'precision'"),
         ("fast:precision=bfloat17", "training.precision"),
         ("fast:threads=two", "threads is a whole number, got 'two'"),

@@ -53,12 +53,29 @@ def gpus(monkeypatch):
 
 @pytest.mark.parametrize(
     ("capabilities", "means"),
-    [((), "bfloat16"), (((7, 0),), "float16"), (((8, 0),), "bfloat16"), ((None,), "bfloat16")],
+    [(((7, 0),), "float16"), (((8, 0),), "bfloat16"), ((None,), "bfloat16")],
 )
 def test_mixed_means_float16_only_on_gpus_that_have_no_bfloat16(gpus, capabilities, means):
     gpus(*capabilities)
     assert arithmetic("mixed") == means
     assert [arithmetic(asked) for asked in ("float32", "bfloat16")] == ["float32", "bfloat16"]
+
+
+@pytest.mark.parametrize(
+    ("features", "means"),
+    [
+        ({"avx2"}, "float32"),
+        (set(), "float32"),
+        ({"avx512_bf16"}, "bfloat16"),
+        ({"bf16"}, "bfloat16"),
+    ],
+)
+def test_mixed_means_bfloat16_only_on_cpus_that_have_it(monkeypatch, features, means):
+    monkeypatch.setattr("cloudgan.training.precision.cpu_features", lambda: frozenset(features))
+    assert arithmetic("mixed") == means
+    assert arithmetic("bfloat16") == "bfloat16"
+    monkeypatch.setenv("CLOUDGAN_TPU", "local")
+    assert arithmetic("mixed") == "bfloat16"
 
 
 def test_only_float16_scales_its_losses():

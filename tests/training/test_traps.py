@@ -44,8 +44,8 @@ def test_bfloat16_with_instructions_that_end_the_process_is_refused(monkeypatch,
     [
         ("float32", {"TF_ENABLE_ONEDNN_OPTS": "0"}, "two to three times as long"),
         ("float32", {"TF_XLA_FLAGS": "--tf_xla_auto_jit=2 --tf_xla_cpu_global_jit"}, "16 times"),
-        ("bfloat16", {}, "six times as long"),
-        ("mixed", {}, "six times as long"),
+        ("bfloat16", {}, "6 to 16 times"),
+        ("mixed", {}, "so float32 is used"),
     ],
 )
 def test_what_makes_a_run_many_times_slower_is_told(monkeypatch, precision, variables, said):
@@ -61,4 +61,3 @@ def test_nothing_is_told_where_nothing_is_wrong(monkeypatch):
     for precision in ("float32", "float64", "bfloat16", "mixed"):
         assert told_traps(precision, NEW) == ()
     assert told_traps("float32", OLD) == ()
-    assert told_traps("bfloat16", machine()) == ()  # nobody tells what this processor can do
