@@ -49,7 +49,7 @@ def scaled(optimizer: keras.Optimizer, precision: str) -> Any:
 
 
 class LossScale:
-    """An optimiser whose loss is scaled as far as the gradients of all replicas can bear.
+    """An optimiser of gradients of a loss that is scaled as far as they can bear.
 
     An update whose gradients are no numbers counts as one without gradients, and halves the scale.
     Keras' own scaling (3.15) looks at the gradients of the first replica only, before they are
@@ -60,11 +60,12 @@ class LossScale:
         self, optimizer: keras.Optimizer, *, first: float = 2.0**15, growth_steps: int = 2000
     ) -> None:
         """Begins with the scale `first` and doubles it after `growth_steps` good updates."""
-        self._optimizer, self._first, self._growth_steps = optimizer, first, growth_steps
+        self.optimizer = optimizer
+        self._first, self._growth_steps = first, growth_steps
 
     def build(self, weights: list[Any]) -> None:
         """Makes the variables of the optimiser, and of the scale."""
-        self._optimizer.build(weights)
+        self.optimizer.build(weights)
         form: dict[str, Any] = {"trainable": False, "aggregation": "only_first_replica"}
         self._scale = keras.Variable(self._first, dtype="float32", name="loss_scale", **form)
         self._good = keras.Variable(0, dtype="int32", name="good_updates", **form)
@@ -72,30 +73,24 @@ class LossScale:
     @property
     def variables(self) -> list[keras.Variable]:
         """All that a checkpoint must hold."""
-        return [*self._optimizer.variables, self._scale, self._good]
+        return [*self.optimizer.variables, self._scale, self._good]
 
     def scale_loss(self, loss: Any) -> Any:
         """Returns the loss to take gradients of."""
         return loss * tf.cast(tf.convert_to_tensor(self._scale), loss.dtype)
 
-    def apply(self, gradients: list[Any], weights: list[Any]) -> None:
-        """Updates `weights`; call it in replica context."""
+    def unscaled(self, gradients: list[tf.Tensor]) -> list[tf.Tensor]:
+        """Returns the gradients of the loss itself, and adapts the scale to them.
+
+        Args:
+            gradients: Of the scaled loss, summed over the replicas: the same on each of them, so
+                each decides alike for its own copy of the scale.
+        """
         scale, good = (tf.convert_to_tensor(value) for value in (self._scale, self._good))
-        finite = _on_all_replicas(
-            tf.reduce_all([tf.reduce_all(tf.math.is_finite(g)) for g in gradients])
-        )
-        self._optimizer.apply(
-            [tf.where(finite, gradient / scale, tf.zeros_like(gradient)) for gradient in gradients],
-            weights,
-        )
+        finite = tf.reduce_all([tf.reduce_all(tf.math.is_finite(value)) for value in gradients])
         grows = good + 1 >= self._growth_steps
-        self._scale.assign(scale * tf.where(finite, tf.where(grows, 2.0, 1.0), 0.5))
-        self._good.assign(tf.where(tf.logical_and(finite, tf.logical_not(grows)), good + 1, 0))
-
-
-def _on_all_replicas(holds: Any) -> Any:
-    context = tf.distribute.get_replica_context()
-    if context is None or context.num_replicas_in_sync == 1:
-        return holds
-    wrong = tf.cast(tf.logical_not(holds), tf.float32)
-    return context.all_reduce(tf.distribute.ReduceOp.SUM, wrong) == 0
+        factor = tf.where(finite, tf.where(grows, 2.0, 1.0), 0.5)
+        counted = tf.where(tf.logical_and(finite, tf.logical_not(grows)), good + 1, 0)
+        for variable, value in ((self._scale, scale * factor), (self._good, counted)):
+            tf.raw_ops.AssignVariableOp(resource=variable.value.handle, value=value)
+        return [tf.where(finite, value / scale, tf.zeros_like(value)) for value in gradients]

@@ -13,6 +13,8 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from cloudgan.training.precision import LossScale
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
@@ -33,16 +35,21 @@ def reduced(values: Sequence[tf.Tensor], operation: tf.distribute.ReduceOp) -> l
 
 
 def update(
-    optimizer: keras.Optimizer, weights: Sequence[keras.Variable], gradients: Sequence[tf.Tensor]
+    optimizer: keras.Optimizer | LossScale,
+    weights: Sequence[keras.Variable],
+    gradients: Sequence[tf.Tensor],
 ) -> None:
     """Does in replica context what `optimizer.apply` does, to rounding.
 
     Args:
-        optimizer: Adam or RMSprop as published: nothing clipped, decayed, centred or averaged.
+        optimizer: Adam or RMSprop as published: nothing clipped, decayed, centred or averaged. Or one
+            of them whose loss is scaled.
         weights: What it was built with.
         gradients: This replica's share of each weight's; their sum over the replicas counts.
     """
     gradients = reduced(gradients, tf.distribute.ReduceOp.SUM)
+    if isinstance(optimizer, LossScale):
+        gradients, optimizer = optimizer.unscaled(gradients), optimizer.optimizer
     adam = isinstance(optimizer, keras.optimizers.Adam)
     change = _adam(optimizer) if adam else _rmsprop(optimizer)
     for number, (weight, gradient) in enumerate(zip(weights, gradients, strict=True)):
