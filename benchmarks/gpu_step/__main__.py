@@ -123,8 +123,8 @@ def _parser() -> argparse.ArgumentParser:
     add("--preset", default="paper", help="paper (default), mini, fixed25 or smoke")
     add("--batch", type=_numbers, default=BATCHES, help=f"showers a step; default {BATCHES}")
     add("--part_batch", type=_numbers, default="128", help="showers of passes timed alone; or none")
-    forms = "published, fast, blocked:2x2x2 and its like, fft; default the first two"
-    add("--formulations", type=_words, default="published,fast", help=forms)
+    forms = "published, phases, blocked:2x2x2 and its like, fft; default the first two"
+    add("--formulations", type=_words, default="published,phases", help=forms)
     kinds = "float32,tf32,bfloat16"
     add("--precisions", type=_words, default=kinds, help=f"default {kinds}")
     add("--rounds", type=int, default=7, help="turns of each program; default 7")

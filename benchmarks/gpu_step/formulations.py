@@ -18,46 +18,47 @@ import keras
 import numpy as np
 from keras import ops
 
-from cloudgan.models.kernels import FORMS, FastKernels
+from cloudgan.models.kernels import PUBLISHED, PhaseKernels
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from cloudgan.models.architectures import Block
     from cloudgan.models.kernels import Kernels
+    from cloudgan.models.stage import Stage
 
 Cells = tuple[int, int, int]
+_TRAINED: dict[str, Kernels] = {"published": PUBLISHED, "phases": PhaseKernels()}
 
 
 def find_formulation(name: str) -> Kernels:
-    """Returns the kernels called `published`, `fast`, `fft` or `blocked:XxYxZ`.
+    """Returns the kernels called `published`, `phases`, `fft` or `blocked:XxYxZ`.
 
     Raises:
         ValueError: There is none of this name.
     """
-    if name in FORMS:
-        return FORMS[name]
+    if name in _TRAINED:
+        return _TRAINED[name]
     if name == "fft":
         return _Own(FourierConvolution)
     if found := re.fullmatch(r"blocked:([1-9])x([1-9])x([1-9])", name):
-        cells = tuple(int(number) for number in found.groups())
-        return _Own(lambda *given, **named: BlockedConvolution(*given, cells=cells, **named))
-    known = ", ".join([*FORMS, "fft", "blocked:2x2x2"])
+        x, y, z = map(int, found.groups())
+        return _Own(lambda *given, **named: BlockedConvolution(*given, cells=(x, y, z), **named))
+    known = ", ".join([*_TRAINED, "fft", "blocked:2x2x2"])
     raise ValueError(f"--formulations has {name!r}; there are {known}")
 
 
-class _Own(FastKernels):
+class _Own(PhaseKernels):
     """A layer for every convolution but those with an up-sampling, which have the phase form."""
 
     def __init__(self, layer: Callable[..., keras.layers.Layer]) -> None:
         self._layer = layer
 
-    def convolution(
-        self, block: Block, initializer: keras.initializers.Initializer, name: str
-    ) -> Callable[[Any], Any]:
-        if block.upsample != (1, 1, 1):
-            return super().convolution(block, initializer, name)
-        return self._layer(block, initializer, name=name)
+    def convolution(self, stage: Stage, x: Any) -> Any:
+        """Puts the layer in its place."""
+        if stage.block.upsample != (1, 1, 1):
+            return super().convolution(stage, x)
+        return self._layer(stage.block, stage.initializer, name=f"conv{stage.number}")(x)
 
 
 class _Convolution(keras.layers.Layer):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -13,12 +14,12 @@ from benchmarks.gpu_step.prices import (
     usd_per_gpu_hour,
 )
 from benchmarks.gpu_step.roofline import limit_of
+from cloudgan.bench.spread import Spread, paired, spread
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from benchmarks.gpu_step.roofline import Ceilings
-    from benchmarks.gpu_step.timing import Spread
     from cloudgan.core.price_row import PriceRow
 
 SCHEMA = 1
@@ -27,17 +28,22 @@ _UNKNOWN = "unknown"
 
 
 class Row(NamedTuple):
-    """What one program of one variant took at one batch size; None: unknown."""
+    """What a run of a program of a variant took, in each round, in seconds; None: unknown."""
 
     program: str
     formulation: str
     precision: str
     batch: int
-    seconds: Spread
+    rounds: tuple[float, ...]
     compile_seconds: float
     flops: float | None
     moved_bytes: float | None
     temporary_bytes: float | None
+
+    @property
+    def seconds(self) -> Spread:
+        """Of one run, over the rounds."""
+        return spread(self.rounds)
 
     @property
     def samples_per_second(self) -> float:
@@ -88,7 +94,7 @@ class Report:
             "about": self.about,
             "ceilings": self.ceilings._asdict(),
             "rows": [self._row(row) for row in self.rows],
-            "differences": [difference._asdict() for difference in self.differences],
+            "differences": [_finite(difference._asdict()) for difference in self.differences],
             "left_out": [left._asdict() for left in self.left_out],
             "price_rows": [row.model_dump() for row in self.prices],
             "epoch": {
@@ -115,7 +121,7 @@ class Report:
         limit = limit_of(self.ceilings, row.precision, row.flops, row.moved_bytes)
         return {
             **row._asdict(),
-            "seconds": row.seconds._asdict(),
+            "seconds": row.seconds.as_json(),
             "samples_per_second": row.samples_per_second,
             "limit": limit and limit._asdict(),
             "share_of_limit": limit and limit.seconds / row.seconds.median,
@@ -139,13 +145,13 @@ class Report:
         body = []
         for row in rows:
             first = next(other for other in rows if other.batch == row.batch)
-            ratio = first.seconds.median / row.seconds.median
+            ratio = paired(first.rounds, row.rounds).told()
             usd = f"{epoch_usd(row.samples_per_second, self.prices[0]):.4f}" if self.prices else ""
             body.append(
                 [
                     *self._cells(row),
                     f"{row.samples_per_second:.1f}",
-                    f"{ratio:.2f}",
+                    ratio,
                     usd or _UNKNOWN,
                 ]
             )
@@ -168,7 +174,7 @@ class Report:
 
     def _cells(self, row: Row) -> list[str]:
         limit = limit_of(self.ceilings, row.precision, row.flops, row.moved_bytes)
-        spread = f"{1e3 * row.seconds.least:.2f}-{1e3 * row.seconds.most:.2f}"
+        spread = f"{1e3 * row.seconds.min:.2f}-{1e3 * row.seconds.max:.2f}"
         return [
             row.program,
             str(row.batch),
@@ -247,6 +253,14 @@ _HEAD = [
 
 def _scaled(value: float | None, unit: float) -> str:
     return _UNKNOWN if value is None else f"{value / unit:.4g}"
+
+
+def _finite(values: dict[str, Any]) -> dict[str, Any]:
+    """JSON knows no nan."""
+    return {
+        name: None if isinstance(value, float) and not math.isfinite(value) else value
+        for name, value in values.items()
+    }
 
 
 def _table(head: list[str], body: Iterable[list[str]]) -> str:

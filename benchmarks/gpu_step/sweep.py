@@ -107,27 +107,27 @@ class Sweep:
         if not programs:
             return
         self._say(f"batch {size}: timing {len(programs)} programs in turn")
-        spreads = interleaved(
+        timed = interleaved(
             {cell: program.seconds for cell, program in programs.items()},
             rounds=self._asked.rounds,
             seconds_a_turn=self._asked.seconds_a_turn,
             is_late=lambda: self._left() <= 0,
         )
-        for cell, spread in spreads.items():
+        for cell, seconds in timed.items():
             program = programs[cell]
             row = Row(
                 cell.program,
                 cell.variant.formulation,
                 cell.variant.precision,
                 size,
-                spread,
+                tuple(seconds),
                 program.compile_seconds,
                 program.flops,
                 program.moved_bytes,
                 program.temporary_bytes,
             )
             self._report.rows.append(row)
-            self._say(f"batch {size}: {cell}: {size / spread.median:.1f} samples/s")
+            self._say(f"batch {size}: {cell}: {row.samples_per_second:.1f} samples/s")
 
     def _fits(self, cell: Cell, size: int) -> bool:
         too_large = self._name(cell) in self._too_large

@@ -3,26 +3,12 @@
 from __future__ import annotations
 
 import math
-import statistics
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
 Name = TypeVar("Name")
-
-
-class Spread(NamedTuple):
-    """Seconds a run, over the rounds."""
-
-    median: float
-    least: float
-    most: float
-
-
-def spread_of(seconds: list[float]) -> Spread:
-    """Returns median, least and most of at least one round."""
-    return Spread(statistics.median(seconds), min(seconds), max(seconds))
 
 
 def interleaved(
@@ -31,7 +17,7 @@ def interleaved(
     rounds: int,
     seconds_a_turn: float,
     is_late: Callable[[], bool],
-) -> dict[Name, Spread]:
+) -> dict[Name, list[float]]:
     """Times variants in turn, each round beginning with another one.
 
     Args:
@@ -41,7 +27,7 @@ def interleaved(
         is_late: Asked before each round after the first: then what was timed so far counts.
 
     Returns:
-        Seconds of one run of each.
+        Seconds of one run of each in each round.
     """
     counts = {name: max(1, math.ceil(seconds_a_turn / run(1))) for name, run in runs.items()}
     names = list(runs)
@@ -52,4 +38,4 @@ def interleaved(
         first = number % len(names) if names else 0
         for name in (*names[first:], *names[:first]):
             found[name].append(runs[name](counts[name]) / counts[name])
-    return {name: spread_of(seconds) for name, seconds in found.items()}
+    return found

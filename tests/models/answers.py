@@ -10,14 +10,16 @@ import sys
 
 import keras
 import numpy as np
-from keras import layers, ops
+from keras import ops
 
 from cloudgan.core.presets import PRESETS
 from cloudgan.models.architectures import Block
-from cloudgan.models.kernels import FORMS
+from cloudgan.models.kernels import PUBLISHED, PhaseKernels
 from cloudgan.models.networks import build_discriminator, build_generator
+from cloudgan.models.stage import Stage
 
 SMOKE = PRESETS["smoke"].model_copy(update={"dropout": 0.0})
+NAMED = {"start", "conv", "norm", "output", "real", "energy", "measure"}
 BLOCK = Block(8, (6, 6, 8), upsample=(6, 6, 6))  # that of the paper preset
 
 
@@ -56,9 +58,10 @@ def phases(rng):
     x = rng.normal(0, 1, (2, 3, 3, 2, 4)).astype(np.float32)
     weights = [rng.normal(0, 0.1, (*BLOCK.kernel, 4, 8)), rng.normal(0, 0.1, 8)]
     found = {}
-    for form, kernels in FORMS.items():
+    stage = Stage(BLOCK, 0, "zeros", leak=1.0, momentum=0.9, epsilon=1e-6)
+    for form, kernels in {"published": PUBLISHED, "phases": PhaseKernels()}.items():
         start = keras.Input(x.shape[1:])
-        model = keras.Model(start, kernels.convolution(BLOCK, "zeros", "c")(start))
+        model = keras.Model(start, kernels.convolution(stage, start))
         model.set_weights(weights)
         found[form] = model(x)
         pull = np.cos(np.arange(np.prod(found[form].shape))).reshape(found[form].shape)
@@ -85,14 +88,14 @@ def gradient(model, x, pull):
 
 
 def types(network):
-    """By layer the types it computes in, and of its weights."""
+    """By layer that has a name of its own, the type it computes in and those of its weights."""
     return {
         f"{network.name} {layer.name}": [
             layer.compute_dtype,
             *sorted({str(weight.dtype) for weight in layer.weights}),
         ]
         for layer in network.layers
-        if not isinstance(layer, layers.InputLayer)
+        if layer.name.rstrip("0123456789") in NAMED
     }
 
 

@@ -115,7 +115,7 @@ def under_both(preset, folder, *, formulation, precision):
     ("formulation", "precision", "apart"),
     [
         ("published", "float64", 1e-5),
-        ("fast", "float64", 1e-5),
+        ("phases", "float64", 1e-5),
         ("blocked:2x2x2", "float64", 1e-5),
         ("fft", "float32", 1e-2),
     ],
