@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
@@ -9,6 +10,7 @@ import tensorflow as tf
 
 from cloudgan.core.config import RunConfig
 from cloudgan.core.hardware import this_machine
+from cloudgan.models.architectures import ARCHITECTURES
 from cloudgan.models.kernels import PUBLISHED, PhaseKernels
 from cloudgan.training.strategy import device_kind
 
@@ -17,6 +19,7 @@ if TYPE_CHECKING:
     from cloudgan.models.kernels import Kernels
 
 FORMULATIONS = ("published", "phases", "transforms")
+WORTH_TAPS = 64
 
 
 def choose_formulation(config: RunConfig, device: str, found: str | None = None) -> str:
@@ -25,7 +28,8 @@ def choose_formulation(config: RunConfig, device: str, found: str | None = None)
     `found` is what a checkpoint says, or what was the fastest here; a flag is stronger.
 
     `transforms` is generated code for the CPU, in float32, and needs llvmlite; `phases` runs
-    everywhere. A step of smoke is over before a compiler has begun, so `auto` leaves it alone.
+    everywhere. `auto` transforms where a kernel has WORTH_TAPS or more: with those of mini and smoke
+    the step took as long as without (docs/performance.md).
     """
     asked = config.training.kernels
     if asked in {"published", "phases"}:
@@ -33,7 +37,10 @@ def choose_formulation(config: RunConfig, device: str, found: str | None = None)
     able = device == "CPU" and config.training.precision == "float32" and find_spec("llvmlite")
     if asked == "auto" and found in FORMULATIONS and (able or found != "transforms"):
         return found
-    worth = asked == "fast" or config.model.networks != "smoke"
+    table = ARCHITECTURES[config.model.networks]
+    blocks = (*table.generator.blocks, *table.discriminator.blocks)
+    most_taps = max(math.prod(block.kernel) for block in blocks)
+    worth = asked == "fast" or most_taps >= WORTH_TAPS
     return "transforms" if able and worth else "phases"
 
 

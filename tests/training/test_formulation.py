@@ -25,7 +25,8 @@ def compiles(request, monkeypatch):
 def test_what_is_generated_for_a_cpu_is_usual_where_it_can_run(compiles):
     assert chosen() == ("transforms" if compiles else "phases")
     assert chosen(device="V100") == chosen(precision="bfloat16") == "phases"
-    assert chosen(preset="smoke") == "phases"
+    assert chosen(preset="mini") == chosen(preset="smoke") == "phases"
+    assert chosen(preset="fixed25") == chosen()
 
 
 def test_what_was_found_or_saved_is_taken_where_it_can_run(compiles):
