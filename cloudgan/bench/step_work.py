@@ -16,9 +16,9 @@ from cloudgan.core.config import parse_config
 from cloudgan.core.errors import CloudganError
 from cloudgan.core.hardware import this_machine
 from cloudgan.data.image_view import ENERGY_UNIT_GEV
+from cloudgan.models.formulation import choose_formulation
 from cloudgan.simulation.gflash import simulate
 from cloudgan.training.draws import Draws
-from cloudgan.training.formulation import choose_formulation
 from cloudgan.training.gan import build_gan
 from cloudgan.training.rates import make_rates
 from cloudgan.training.session import compile_steps

@@ -120,14 +120,17 @@ def train_run(
             folder.write_config(config)
             _note_attempt(config, folder)
         if starts_workers:
-            command = ("train", f"--run={folder.path}", *(["--json"] if json else []))
-            tuned = handed_on(tuner.remembered(job))
-            LocalWorkers(command, config.training.workers, folder.logs, tuned=tuned).run()
+            _start_workers(config, folder, handed_on(tuner.remembered(job)), json=json)
             return None
         if memory and (cluster is None or cluster.is_chief):
             progress.say(warning or memory.describe())
         outcome = _train_here(config, folder, shards, progress, decided)
     return replace(outcome, memory=memory.facts() if memory else None)
+
+
+def _start_workers(config: RunConfig, folder: RunFolder, tuned: str | None, *, json: bool) -> None:
+    command = ("train", f"--run={folder.path}", *(["--json"] if json else []))
+    LocalWorkers(command, config.training.workers, folder.logs, tuned=tuned).run()
 
 
 def _note_attempt(config: RunConfig, folder: RunFolder) -> None:

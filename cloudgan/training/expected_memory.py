@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 from cloudgan.core import settings
@@ -11,6 +10,7 @@ from cloudgan.core.errors import ConfigError
 from cloudgan.core.hardware import nvidia_gpus
 from cloudgan.core.memory import FreeMemory, free_memory
 from cloudgan.models.footprint import ERROR, Footprint, footprint
+from cloudgan.models.formulation import choose_formulation
 from cloudgan.training.gpu_share import visible_gpus
 
 if TYPE_CHECKING:
@@ -155,14 +155,9 @@ def expected_memory(config: RunConfig, *, workers: int, processes: int) -> Expec
 
 def footprint_on(config: RunConfig, device: str) -> Footprint:
     """Returns what training takes in the form that is chosen for it on a device, CPU or another."""
-    training = config.training
-    formulation: str = training.kernels
-    if formulation in {"auto", "fast"}:
-        # As `formulation.choose_formulation` does, which knows TensorFlow.
-        able = device == "CPU" and training.precision == "float32" and find_spec("llvmlite")
-        worth = formulation == "fast" or config.model.networks != "smoke"
-        formulation = "transforms" if able and worth else "phases"
-    return footprint(config.model, formulation=formulation, precision=training.precision)
+    formulation = choose_formulation(config, device)
+    precision = config.training.precision
+    return footprint(config.model, formulation=formulation, precision=precision)
 
 
 def expected_peak_bytes(config: RunConfig, numerics: Numerics) -> int:

@@ -19,8 +19,8 @@ import tensorflow as tf
 
 from cloudgan.core.config import TrainingConfig, parse_config
 from cloudgan.core.hardware import this_machine
+from cloudgan.models.formulation import choose_formulation
 from cloudgan.training.draws import Call, Draws
-from cloudgan.training.formulation import choose_formulation
 from cloudgan.training.gan import Rates, build_gan
 from cloudgan.training.precision import arithmetic, resolved
 from cloudgan.training.race import MARK, Probe

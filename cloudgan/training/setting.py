@@ -15,9 +15,9 @@ from cloudgan.core.record import Numerics
 from cloudgan.core.tuning import DEFAULT_INSTRUCTIONS, XLA_FLAG, XLA_VARIABLE
 from cloudgan.data.order import Order
 from cloudgan.data.training_set import TrainingSet, open_training_set
+from cloudgan.models.formulation import choose_formulation
 from cloudgan.training.agreement import agree_on_checkpoint
 from cloudgan.training.checkpoint import Checkpoints, State, read_state
-from cloudgan.training.formulation import choose_formulation
 from cloudgan.training.precision import arithmetic, resolved
 from cloudgan.training.strategy import (
     choose,

@@ -10,8 +10,8 @@ import pytest
 import tensorflow as tf
 
 from cloudgan.core.presets import PRESETS
+from cloudgan.models.formulation import FORMULATIONS
 from cloudgan.training.draws import Draws
-from cloudgan.training.formulation import FORMULATIONS
 from cloudgan.training.gan import Rates, build_gan
 from cloudgan.training.step import GanStep
 

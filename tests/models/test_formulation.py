@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from cloudgan.core.config import parse_config
-from cloudgan.training.formulation import choose_formulation
+from cloudgan.models.formulation import choose_formulation
 
 
 def chosen(found=None, *, device="CPU", precision="float32", kernels="auto", preset="paper"):
@@ -16,9 +16,7 @@ def chosen(found=None, *, device="CPU", precision="float32", kernels="auto", pre
 
 @pytest.fixture(params=[True, False], ids=["with llvmlite", "without"])
 def compiles(request, monkeypatch):
-    monkeypatch.setattr(
-        "cloudgan.training.formulation.find_spec", lambda name: request.param or None
-    )
+    monkeypatch.setattr("cloudgan.models.formulation.find_spec", lambda name: request.param or None)
     return request.param
 
 
