@@ -45,22 +45,13 @@ class Emitter:
     @contextmanager
     def loop(self, count: int, step: int = 1) -> Iterator[Any]:
         """Repeats what is written inside for 0, step, ... below `count`; gives the index."""
-        builder = self._builder
-        before = builder.block
-        body = builder.append_basic_block()
-        builder.branch(body)
-        builder.position_at_end(body)
-        index = builder.phi(INDEX)
-        index.add_incoming(INDEX(0), before)
-        yield index
-        following = builder.add(index, INDEX(step), flags=("nsw",))
-        index.add_incoming(following, builder.block)
-        after = builder.append_basic_block()
-        builder.cbranch(builder.icmp_signed("<", following, INDEX(count)), body, after)
-        builder.position_at_end(after)
+        with self.summing(count, [], step) as (index, _):
+            yield index
 
     @contextmanager
-    def summing(self, count: int, sums: list[Any]) -> Iterator[tuple[Any, list[Any]]]:
+    def summing(
+        self, count: int, sums: list[Any], step: int = 1
+    ) -> Iterator[tuple[Any, list[Any]]]:
         """A loop that carries vectors: gives the index and `sums`, to be changed in place."""
         builder = self._builder
         before = builder.block
@@ -74,7 +65,7 @@ class Emitter:
             phi.add_incoming(begin, before)
         sums[:] = carried
         yield index, sums
-        following = builder.add(index, INDEX(1), flags=("nsw",))
+        following = builder.add(index, INDEX(step), flags=("nsw",))
         index.add_incoming(following, builder.block)
         for phi, end in zip(carried, sums, strict=True):
             phi.add_incoming(end, builder.block)

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from cloudgan.core.config import DEFAULT_BATCH
-from cloudgan.training.checkpoint import Checkpoints, read_state
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -73,6 +72,9 @@ def job_of(config: RunConfig, checkpoints: Path, *, showers: int, cluster: Clust
     Raises:
         StoreError: The bucket of checkpoints could not be read.
     """
+    # NumPy comes with it, and a base installation has none but explains every command.
+    from cloudgan.training.checkpoint import Checkpoints, read_state  # noqa: PLC0415
+
     latest = Checkpoints(
         checkpoints, keep=config.checkpoint.keep, url=config.checkpoint.url
     ).latest()

@@ -18,9 +18,9 @@ def is_gone(process_id, seconds=10.0):
     return False
 
 
-def children_doing(word):
-    """The children of this process with `word` in their command line."""
-    found = map(int, _ps("--ppid", os.getpid(), "-o", "pid=").split())
+def children_doing(word, *, of=None):
+    """The children of a process, else of this one, with `word` in their command line."""
+    found = map(int, _ps("--ppid", of or os.getpid(), "-o", "pid=").split())
     return [one for one in found if word in _ps("-ww", "-o", "args=", "-p", one)]
 
 

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import os
 import signal
-import threading
+import subprocess
+import sys
 import time
 
 import pytest
 
 from bench.processes import children_doing, is_gone
 from cloudgan.bench.scaling import BASE, make_configs
-from cloudgan.bench.train_program import run_program, run_train
+from cloudgan.bench.train_program import run_train
 from cloudgan.core.errors import CloudganError
 
 
@@ -26,17 +26,18 @@ def test_a_run_that_fails_is_told_with_its_last_lines(tmp_path):
 
 
 def test_ctrl_c_ends_the_program_before_it_ends_us(tmp_path):
-    started = []
-
-    def press():
-        deadline = time.monotonic() + 30
-        while not started and time.monotonic() < deadline:
-            time.sleep(0.05)
-            started.extend(children_doing(str(tmp_path)))
-        os.kill(os.getpid(), signal.SIGINT)
-
-    threading.Thread(target=press, daemon=True).start()
     words = ("simulate", str(tmp_path / "showers.h5"), "--count=1000000")
-    with pytest.raises(KeyboardInterrupt):
-        run_program(words, tmp_path / "log")
+    program = (
+        "from pathlib import Path; from cloudgan.bench.train_program import run_program;"
+        f" run_program({words!r}, Path({str(tmp_path / 'log')!r}))"
+    )
+    us = subprocess.Popen([sys.executable, "-c", program], stderr=subprocess.PIPE)
+    started = []
+    deadline = time.monotonic() + 30
+    while not started and time.monotonic() < deadline:
+        time.sleep(0.05)
+        started = children_doing(str(tmp_path), of=us.pid)
+    us.send_signal(signal.SIGINT)
+    _, told = us.communicate(timeout=30)
+    assert told.rstrip().endswith(b"KeyboardInterrupt")
     assert is_gone(started[0], seconds=0.5)
