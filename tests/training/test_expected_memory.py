@@ -14,7 +14,14 @@ from cloudgan.training import expected_memory as under_test
 from cloudgan.training.expected_memory import ExpectedMemory, expected_memory, footprint_on
 
 MIB, GIB = 1 << 20, 1 << 30
-TAKEN = Footprint(weights=20 * MIB, shower=100 * MIB, least=80 * MIB, process=GIB, finishing=0)
+TAKEN = Footprint(
+    weights=20 * MIB,
+    shower=100 * MIB,
+    least=80 * MIB,
+    process=GIB,
+    replica=80 * MIB,
+    finishing=0,
+)
 
 
 def there(gib):
