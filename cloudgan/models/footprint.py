@@ -64,7 +64,7 @@ ERROR = 0.1
 """Relative error of a peak. The table is within 0.03 of what it was made from; the same step, run
 again on a busy machine, took up to 0.1 more: which operations meet is up to the scheduler."""
 
-_NUMBER_BYTES = {"float32": 4, "bfloat16": 2, "float64": 8}
+_NUMBER_BYTES = {"float32": 4, "bfloat16": 2, "float16": 2, "float64": 8}
 _IMAGES_KEPT = 7
 """Images that no table lists: what the output layer, the measurement and the losses keep of one."""
 _FINISHED_SHOWERS, _FINISHING_BYTES = 1024, 24

@@ -157,6 +157,8 @@ def footprint_on(config: RunConfig, device: str) -> Footprint:
     """Returns what training takes in the form that is chosen for it on a device, CPU or another."""
     formulation = choose_formulation(config, device)
     precision = config.training.precision
+    if precision == "mixed":  # a CPU may have to take float32, as `precision.arithmetic` decides
+        precision = "float32" if device == "CPU" else "bfloat16"
     return footprint(config.model, formulation=formulation, precision=precision)
 
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import itertools
+from typing import get_args
 
 import pytest
 
-from cloudgan.core.config import parse_config
+from cloudgan.core.config import Precision, parse_config
 from cloudgan.core.errors import ConfigError
 from cloudgan.core.memory import FreeMemory
-from cloudgan.models.footprint import ERROR, Footprint
+from cloudgan.models.footprint import ERROR, Footprint, kept_for_backward
 from cloudgan.training import expected_memory as under_test
 from cloudgan.training.expected_memory import ExpectedMemory, expected_memory, footprint_on
 
@@ -94,6 +95,15 @@ def test_on_a_gpu_only_what_the_backward_pass_needs_at_least_is_refused():
 
 def config(preset="mini", **training):
     return parse_config({"model": {"preset": preset}, "training": training}, "test")
+
+
+@pytest.mark.parametrize("precision", get_args(Precision))
+@pytest.mark.parametrize("device", ["CPU", "GPU"])
+def test_every_precision_that_can_be_asked_has_a_size(precision, device):
+    found = footprint_on(config(precision=precision), device)
+    halved = precision == "bfloat16" or (precision == "mixed" and device == "GPU")
+    numbers = sum(kept.numbers for kept in kept_for_backward(config().model, "phases"))
+    assert found.least == numbers * (2 if halved else 8 if precision == "float64" else 4)
 
 
 def test_each_replica_has_its_share_of_the_global_batch(monkeypatch):
