@@ -124,7 +124,8 @@ class ExpectedMemory:
         return f"the largest batch that fits is {largest}: use --batch={largest} or less"
 
     def _shown(self, batch: int) -> str:
-        return f"{self.peak_at(batch) / _GIB:.2g} GiB"
+        gib = self.peak_at(batch) / _GIB
+        return f"{gib:.0f} GiB" if gib >= 10 else f"{gib:.1f} GiB"  # noqa: PLR2004
 
 
 def expected_memory(config: RunConfig, *, workers: int, processes: int) -> ExpectedMemory | None:

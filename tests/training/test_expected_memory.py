@@ -37,7 +37,7 @@ def test_enough_memory_is_told_with_what_other_batches_take():
     expected = on_a_processor(8)
     assert expected.check() is None
     line = expected.describe()
-    assert "about 2 GiB at a batch of 10 (1.5 GiB at 5, 3 GiB at 20)" in line
+    assert "about 2.0 GiB at a batch of 10 (1.5 GiB at 5, 3.0 GiB at 20)" in line
     assert "this machine has 8.0 GiB free of 16.0" in line
 
 
