@@ -33,24 +33,36 @@ class Machine:
         physical_cores: Without second threads of a core; None: unknown.
         features: Instruction sets as Linux names them.
         gpus: How many there are.
-        compiles: Whether the form of the layers that is generated for a CPU is at hand.
     """
 
     cores: int
     physical_cores: int | None
     features: frozenset[str]
     gpus: int
-    compiles: bool = False
 
 
 def candidates(
-    machine: Machine, *, precision: str, replicas: int, asked: Mapping[str, Any]
+    machine: Machine,
+    *,
+    precision: str,
+    replicas: int,
+    asked: Mapping[str, Any],
+    other_form: str | None = None,
 ) -> tuple[Choice, ...]:
-    """Returns the ways to try, the default first; each of them leaves alone what was `asked`."""
+    """Returns the ways to try, the default first; each of them leaves alone what was `asked`.
+
+    Args:
+        machine: Where.
+        precision: Of the arithmetic, as asked for.
+        replicas: That share the process.
+        asked: Fields of a choice that are not free.
+        other_form: Of phases and transforms, on a CPU, the one that is not usual; None where that
+            cannot run.
+    """
     if machine.gpus:
         changes = _on_gpus()
     else:
-        changes = _on_cpus(machine, precision=precision, replicas=replicas)
+        changes = _on_cpus(machine, other_form, precision=precision, replicas=replicas)
     free = [change for change in changes if not set(change) & set(asked)]
     return tuple(Choice.model_validate({**asked, **change}) for change in free)
 
@@ -60,11 +72,13 @@ def _on_gpus() -> list[dict[str, Any]]:
     return [{}, published, {"xla": True}, published | {"xla": True}]
 
 
-def _on_cpus(machine: Machine, *, precision: str, replicas: int) -> list[dict[str, Any]]:
+def _on_cpus(
+    machine: Machine, other_form: str | None, *, precision: str, replicas: int
+) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = [{}, {"formulation": "published"}]
     forms: list[dict[str, Any]] = [{}]
-    if machine.compiles and precision == "float32":
-        forms.append({"formulation": "phases"})  # where not, the default is just this
+    if other_form:
+        forms.append({"formulation": other_form})
         found += forms[1:]
     # Eight lanes fill with 6 or 8 channels, where sixteen stay half empty: 1.28 times as fast on
     # Zen 4, which computes 256 bits at once. Where a core has real 512 it may be slower: so tried.

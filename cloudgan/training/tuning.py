@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import sys
 import time
-from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from pydantic import ValidationError
@@ -21,6 +20,7 @@ from cloudgan.core.errors import ConfigError, DataError
 from cloudgan.core.hardware import cpu_features, nvidia_gpus, physical_cores, this_machine
 from cloudgan.core.provenance import versions
 from cloudgan.core.tuning import KERNELS, Choice, Finding, Key
+from cloudgan.models.formulation import choose_formulation
 from cloudgan.training.candidates import Machine, candidates, fastest, ratio
 from cloudgan.training.race import Probe, race
 from cloudgan.training.traps import refuse_traps, told_traps
@@ -65,8 +65,7 @@ def look_at_machine() -> tuple[Machine, tuple[str, ...]]:
     """Returns what decides which ways there are, and the GPUs' names."""
     gpus = () if settings.variable("CUDA_VISIBLE_DEVICES") == "-1" else nvidia_gpus()
     cores = this_machine().cores
-    compiles = find_spec("llvmlite") is not None
-    machine = Machine(cores, physical_cores(), cpu_features(), len(gpus), compiles=compiles)
+    machine = Machine(cores, physical_cores(), cpu_features(), len(gpus))
     return machine, tuple(gpu.name for gpu in gpus)
 
 
@@ -132,7 +131,11 @@ class Tuner:
         """Measures, and keeps what was found."""
         key = self.key(job)
         choices = candidates(
-            self._machine, precision=key.precision, replicas=key.replicas, asked=key.asked
+            self._machine,
+            precision=key.precision,
+            replicas=key.replicas,
+            asked=key.asked,
+            other_form=other_form(job.config),
         )
         most = _MOST_BATCH_ON_GPU if self._machine.gpus else _MOST_BATCH[key.networks]
         probe = Probe(
@@ -212,6 +215,14 @@ def asked_of(config: RunConfig) -> dict[str, Any]:
     if flags := settings.variable(tuning.XLA_VARIABLE):
         asked["xla"] = tuning.XLA_FLAG in flags
     return asked
+
+
+def other_form(config: RunConfig) -> str | None:
+    """Returns the form of the layers that is not usual on a CPU, where it can run."""
+    fast = config.training.model_copy(update={"kernels": "fast"})
+    able = choose_formulation(config.model_copy(update={"training": fast}), "CPU") == "transforms"
+    usual = choose_formulation(config, "CPU")
+    return {"transforms": "phases", "phases": "transforms"}.get(usual) if able else None
 
 
 def of_checkpoint(saved: Numerics) -> Choice:

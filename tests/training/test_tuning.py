@@ -13,7 +13,7 @@ from cloudgan.core.hardware import Hardware
 from cloudgan.core.record import Numerics
 from cloudgan.core.tuning import Choice, Trial
 from cloudgan.training.job import Job
-from cloudgan.training.tuning import MOST_SECONDS, Tuner, handed_on
+from cloudgan.training.tuning import MOST_SECONDS, Tuner, handed_on, other_form
 
 BEST = Choice(inter_threads=1)
 MANY = 124_987
@@ -66,7 +66,7 @@ def before_tensorflow(monkeypatch):
 def pretend(monkeypatch, *features):
     monkeypatch.setattr("cloudgan.training.tuning.cpu_features", lambda: frozenset(features))
     monkeypatch.setattr("cloudgan.training.tuning.physical_cores", lambda: 2)
-    monkeypatch.setattr("cloudgan.training.tuning.find_spec", lambda name: None)
+    monkeypatch.setattr("cloudgan.models.formulation.find_spec", lambda name: None)
     machine = Hardware(processor="EPYC", cores=2, memory_gib=24.0)
     monkeypatch.setattr("cloudgan.training.tuning.this_machine", lambda: machine)
 
@@ -246,3 +246,24 @@ def test_once_tensorflow_runs_nothing_is_tried(decide, monkeypatch):
 def test_a_tpu_is_not_shared_by_candidates(decide, monkeypatch):
     monkeypatch.setenv("CLOUDGAN_TPU", "local")
     assert decide(job()) == (Choice(), "", [])
+
+
+@pytest.mark.parametrize(
+    ("preset", "other"), [("paper", "phases"), ("mini", "transforms"), ("smoke", "transforms")]
+)
+def test_the_form_that_is_not_usual_can_be_tried_where_there_is_a_compiler(
+    monkeypatch, preset, other
+):
+    assert other_form(job(preset).config) is None
+    monkeypatch.setattr("cloudgan.models.formulation.find_spec", lambda name: True)
+    assert other_form(job(preset).config) == other
+    assert other_form(job(preset, precision="bfloat16").config) is None
+    assert other_form(job(preset, kernels="published").config) is None
+
+
+def test_the_form_that_is_not_usual_takes_part_in_the_race(decide, monkeypatch):
+    monkeypatch.setattr("cloudgan.models.formulation.find_spec", lambda name: True)
+    choice, told, ((choices, _),) = decide(job(), Races(Choice(formulation="phases")))
+    assert choice == Choice(formulation="phases")
+    assert "tuned: phase kernels" in told
+    assert [one.formulation for one in choices] == [None, "published", "phases", None]
