@@ -29,13 +29,18 @@ from stores.servers import gcs_server
 # As the image's: one that trains as it is ordered to, and else the real one.
 PYTHON = """#!/bin/bash
 [[ $1 == -m ]] || exec {python} "$@"
+trap '{on_term}' TERM
 echo "worker $CLOUDGAN_RUN $CLOUDGAN_WORLD tpu=$CLOUDGAN_TPU" >>{home}/began
 PYTHONPATH=$PYTHONPATH {python} -c 'import tiny; print(tiny.SAID)' 2>/dev/null >>{home}/began
-trap '{on_term}' TERM
 while [[ ! -s {home}/order ]]; do sleep 0.02; done
 read -r code <{home}/order
 sed -i 1d {home}/order
 exit "$code"
+"""
+# Hours pass when the test says so.
+SLEEP = """#!/bin/bash
+while (( ${{1%.*}} >= 1000 )) && [[ ! -e {home}/later ]]; do /bin/sleep 0.02; done
+(( ${{1%.*}} >= 1000 )) || exec /bin/sleep "$1"
 """
 PREFIX = "runs/gan/"
 
@@ -91,6 +96,9 @@ class Lab:
         assert "\ngrace_seconds=25\n" in script
         metadata["startup-script"] = script.replace("\ngrace_seconds=25\n", "\ngrace_seconds=0\n")
 
+    def pass_the_deadline(self):
+        (self.machine.home / "later").touch()
+
     def order(self, *codes):
         text = "".join(f"{code}\n" for code in codes)
         (self.machine.home / "order").write_text(text)
@@ -114,14 +122,14 @@ class Lab:
 def lab_of(objects, tmp_path):
     with contextlib.ExitStack() as stack:
 
-        def opened(on_term="exit 75", *, deadline_seconds=3600, node_type="v3-8", **others):
+        def opened(on_term="exit 75", *, node_type="v3-8", **others):
             google = stack.enter_context(tpus())
             google.server.tokens["the-token"] = None
             name = f"bucket-{tmp_path.name.replace('_', '-')[-40:].lower()}"
             bucket = Bucket(objects, name)
             made = resolved(planned(node_type, store=f"gs://{name}", **{"wheels": ()} | others))
             node = made.steps[-1].body["tpu"]["nodeSpec"][0]["node"]
-            node["metadata"]["cloudgan-deadline-seconds"] = str(deadline_seconds)
+            node["metadata"]["cloudgan-deadline-seconds"] = "3600"
             full = f"projects/{KNOWN['<project>']}/locations/{KNOWN['<zone>']}/queuedResources/"
             google.resources[full + made.rental.pool] = made.steps[-1].body | {
                 "name": full + made.rental.pool
@@ -130,6 +138,7 @@ def lab_of(objects, tmp_path):
             machine = Machine(tmp_path, objects, f"{google.server.url}/tpu.googleapis.com")
             values = {"python": sys.executable, "home": tmp_path, "on_term": on_term}
             machine.program("python", PYTHON.format(**values))
+            machine.program("sleep", SLEEP.format(**values))
             stack.enter_context(machine.on())
             lab = Lab(google, bucket, machine, made)
             stack.callback(lambda: lab.process and end(lab.process))
@@ -227,17 +236,21 @@ def test_a_stop_that_was_meant_for_other_machines_stops_nothing(lab_of):
 
 
 def test_the_deadline_ends_a_worker_with_time_to_save(lab_of):
-    lab = lab_of(deadline_seconds=25)  # its grace is as long
+    lab = lab_of()
     lab.boot()
+    lab.until(lab.began)
+    lab.pass_the_deadline()
     note = lab.ended()
     assert (note["exit_code"], note["told"]) == (75, "deadline")
     assert not lab.google.resources
 
 
-def test_the_deadline_deletes_a_machine_whose_worker_does_not_obey(lab_of, monkeypatch):
-    lab = lab_of(on_term="", deadline_seconds=-60)
+def test_the_deadline_deletes_a_machine_whose_worker_does_not_obey(lab_of):
+    lab = lab_of(on_term="")
     lab.end_at_once()
     lab.boot()
+    lab.until(lab.began)
+    lab.pass_the_deadline()
     lab.until(lambda: not lab.google.resources)
     assert lab.process.poll() is None, "the worker still runs, on a machine that is gone"
 
