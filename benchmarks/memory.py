@@ -21,9 +21,9 @@ from cloudgan.core import settings
 from cloudgan.core.memory import peak_memory_bytes
 from cloudgan.core.presets import PRESETS
 from cloudgan.models import footprint
+from cloudgan.models.formulation import FORMULATIONS
 
 STEPS = 2
-FORMS = ("published", "phases", "transforms")
 BATCHES = {
     "paper": (1, 2, 4, 8),
     "fixed25": (4, 16, 32),
@@ -45,7 +45,7 @@ class Case(NamedTuple):
 def cases(wanted: list[str]) -> list[Case]:
     """All cases of the presets and forms that are `wanted`; where none is named, of all."""
     presets = [name for name in BATCHES if name in wanted] or list(BATCHES)
-    forms = [form for form in FORMS if form in wanted] or list(FORMS)
+    forms = [form for form in FORMULATIONS if form in wanted] or list(FORMULATIONS)
     found = [
         Case(name, form, batch) for name in presets for form in forms for batch in BATCHES[name]
     ]

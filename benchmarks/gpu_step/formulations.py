@@ -14,16 +14,16 @@ import re
 from typing import TYPE_CHECKING, Any
 
 import jax.numpy as jnp
-import keras
 import numpy as np
 from keras import ops
 
+from cloudgan.models.convolution_layer import ConvolutionLayer
 from cloudgan.models.kernels import PUBLISHED, PhaseKernels
+from cloudgan.native.fourier import smooth_size
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from cloudgan.models.architectures import Block
     from cloudgan.models.kernels import Kernels
     from cloudgan.models.stage import Stage
 
@@ -51,7 +51,7 @@ def find_formulation(name: str) -> Kernels:
 class _Own(PhaseKernels):
     """A layer for every convolution but those with an up-sampling, which have the phase form."""
 
-    def __init__(self, layer: Callable[..., keras.layers.Layer]) -> None:
+    def __init__(self, layer: Callable[..., ConvolutionLayer]) -> None:
         self._layer = layer
 
     def convolution(self, stage: Stage, x: Any) -> Any:
@@ -61,23 +61,13 @@ class _Own(PhaseKernels):
         return self._layer(stage.block, stage.initializer, name=f"conv{stage.number}")(x)
 
 
-class _Convolution(keras.layers.Layer):
+class _Convolution(ConvolutionLayer):
     """(B, x, y, z, C) -> (B, X, Y, Z, filters): padding and Conv3D, with the same weights."""
-
-    def __init__(self, block: Block, initializer: Any, **kwargs: Any) -> None:
-        super().__init__(**kwargs)
-        self._block, self._initializer = block, initializer
 
     def build(self, input_shape: tuple[int | None, ...]) -> None:
         block, channels = self._block, int(input_shape[-1] or 0)
-        self.kernel = self.add_weight(
-            name="kernel",
-            shape=(*block.kernel, channels, block.filters),
-            initializer=self._initializer,
-            autocast=False,  # what is made of it is rounded once, at the end
-        )
-        if block.bias:
-            self.bias = self.add_weight(name="bias", shape=(block.filters,), initializer="zeros")
+        # What is made of the kernel is rounded once, at the end.
+        self.add_weights(channels, autocast=False)
         pads = [(n, n) for n in block.pad]
         if block.padding == "same":
             pads = [((k - 1) // 2, k // 2) for k in block.kernel]
@@ -141,7 +131,7 @@ class FourierConvolution(_Convolution):
     """A product of spectra, in float32 whatever the precision of the network."""
 
     def _convolved(self, x: Any) -> Any:
-        lengths = [_quick_length(n) for n in self._padded]
+        lengths = [smooth_size(n) for n in self._padded]
         spectrum = jnp.fft.rfftn(jnp.moveaxis(x, -1, 1).astype(jnp.float32), lengths, (2, 3, 4))
         kernel = jnp.transpose(ops.convert_to_tensor(self.kernel), (3, 4, 0, 1, 2))
         taps = jnp.fft.rfftn(kernel.astype(jnp.float32), lengths, (2, 3, 4))
@@ -157,16 +147,3 @@ def _places(taps: int, cells: int) -> np.ndarray[Any, Any]:
     for tap, out in itertools.product(range(taps), range(cells)):
         found[tap, (tap + out) // cells, (tap + out) % cells, out] = 1
     return found
-
-
-def _quick_length(least: int) -> int:
-    """The next length whose only prime factors are 2, 3 and 5."""
-    length = least
-    while True:
-        rest = length
-        for prime in (2, 3, 5):
-            while rest % prime == 0:
-                rest //= prime
-        if rest == 1:
-            return length
-        length += 1

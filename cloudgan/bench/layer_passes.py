@@ -9,11 +9,13 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
-from cloudgan.bench.arithmetic import PASSES, convolutions
+from cloudgan.bench.arithmetic import PASSES
+from cloudgan.models.convolutions import convolutions
 
 if TYPE_CHECKING:
-    from cloudgan.bench.arithmetic import Form, Pass
+    from cloudgan.bench.arithmetic import Pass
     from cloudgan.bench.step import Measured, StepResult
+    from cloudgan.models.convolutions import Form
 
 _BYTES = {"float32": 4, "bfloat16": 2, "float64": 8}
 

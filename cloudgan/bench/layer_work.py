@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING, Any
 import keras
 import tensorflow as tf
 
-from cloudgan.bench.arithmetic import convolutions
 from cloudgan.bench.machine_limits import timed
+from cloudgan.models.convolutions import convolutions
 from cloudgan.models.stage import Stage
 from cloudgan.training.formulation import make_kernels
 from cloudgan.training.gan import POLICIES
 
 if TYPE_CHECKING:
-    from cloudgan.bench.arithmetic import Convolution
     from cloudgan.core.config import RunConfig
+    from cloudgan.models.convolutions import Convolution
 
 _REPEATS = 3
 
@@ -32,7 +32,7 @@ class LayerWork:
         self._kernels = make_kernels(formulation)
 
     def time(self, number: int) -> dict[str, Any]:
-        """Times layer `number`, in the order of `arithmetic.convolutions`.
+        """Times layer `number`, in the order of `models.convolutions`.
 
         Returns:
             By pass the median seconds of a batch; `all_passes` is the three of them in one call,

@@ -7,10 +7,11 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from cloudgan.bench.arithmetic import convolutions, step_macs
+from cloudgan.bench.arithmetic import step_macs
 from cloudgan.bench.measuring_process import MeasuringProcess
 from cloudgan.bench.spread import Spread, paired, spread
 from cloudgan.bench.turns import Turns
+from cloudgan.models.convolutions import convolutions
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from cloudgan.core.errors import ConfigError
+from cloudgan.core.memory import in_gib
 from cloudgan.cost.catalog import load_catalog
 from cloudgan.training.expected_memory import footprint_on
 
@@ -28,16 +29,16 @@ def memory_notes(config: RunConfig, workers: Workers) -> tuple[str, ...]:
         return ()  # told where it is refused
     if workers.accelerators_per_node:
         has = _memory_gib(workers.accelerator)
-        takes = footprint_on(config, "GPU").of_replica(batch) / _GIB
+        takes = footprint_on(config, "GPU").of_replica(batch)
         whose = f"one {workers.accelerator}"
     else:
         has = workers.memory_gib
-        takes = footprint_on(config, "CPU").of_process(batch, each) / _GIB
+        takes = footprint_on(config, "CPU").of_process(batch, each)
         whose = "a worker"
-    if has is None or takes <= has:
+    if has is None or takes <= has * _GIB:
         return ()
     note = (
-        f"a batch of {batch} per replica takes about {takes:.2g} GiB and {whose} has {has:.3g} GiB;"
+        f"a batch of {batch} per replica takes about {in_gib(takes)} and {whose} has {has:.3g} GiB;"
         " ask for a smaller --batch, or for more memory"
     )
     return (note,)

@@ -103,6 +103,12 @@ def _number(file: Path) -> int:
     return _UNLIMITED if text == "max" else int(text)
 
 
+def in_gib(size_bytes: float) -> str:
+    """Such as `2.0 GiB`, and `230 GiB` from ten on."""
+    gib = size_bytes / (1 << 30)
+    return f"{gib:.0f} GiB" if gib >= 10 else f"{gib:.1f} GiB"  # noqa: PLR2004
+
+
 def peak_memory_bytes(root: Path = Path("/")) -> int | None:
     """The most memory that this process ever had; None where the system does not say."""
     try:

@@ -23,6 +23,9 @@ XLA_FLAG = "--tf_xla_auto_jit=2"
 """Compiles what runs on a GPU; on a CPU it does nothing without another flag."""
 
 
+Formulation = Literal["published", "phases", "transforms"]
+
+
 class _Frozen(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -34,7 +37,7 @@ KERNELS = {None: "usual", "published": "published", "phases": "phase", "transfor
 class Choice(_Frozen):
     """One way to compute; the defaults are what runs where nothing was measured."""
 
-    formulation: Literal["published", "phases", "transforms"] | None = Field(
+    formulation: Formulation | None = Field(
         None, description="form of the layers; None: as --kernels=auto takes it here"
     )
     instructions: str = Field(

@@ -13,12 +13,13 @@ from math import prod
 from typing import TYPE_CHECKING, NamedTuple
 
 from cloudgan.models.architectures import ARCHITECTURES
+from cloudgan.models.convolutions import discriminator_convolutions, generator_convolutions
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator
 
     from cloudgan.core.presets import Preset
-    from cloudgan.models.architectures import Block
+    from cloudgan.models.convolutions import Convolution
 
 
 class Measured(NamedTuple):
@@ -137,13 +138,12 @@ def kept_for_backward(preset: Preset, formulation: str) -> Iterator[Kept]:
     cells = prod(preset.image_shape)
     yield Kept("start", prod(table.generator.grid) * table.generator.channels)
     repeated = formulation == "published"  # the others never make an up-sampled input
-    for number, (block, grid, channels) in enumerate(_generator_blocks(preset)):
-        first = _read(block, grid, channels, repeated=repeated)
-        yield Kept(f"generator {number}", first + _made(block, grid, dropout=False))
+    for number, each in enumerate(generator_convolutions(preset)):
+        yield Kept(f"generator {number}", _read(each, repeated=repeated) + _made(each))
     yield Kept("images", _IMAGES_KEPT * cells)
-    for number, (block, grid, channels) in enumerate(_discriminator_blocks(preset)):
-        first = _read(block, grid, channels, repeated=repeated)
-        yield Kept(f"discriminator {number}", first + _made(block, grid, dropout=True))
+    for number, each in enumerate(discriminator_convolutions(preset)):
+        made = _made(each, dropout=True)
+        yield Kept(f"discriminator {number}", _read(each, repeated=repeated) + made)
 
 
 def learned(preset: Preset) -> tuple[int, int]:
@@ -151,61 +151,28 @@ def learned(preset: Preset) -> tuple[int, int]:
     table = ARCHITECTURES[preset.networks]
     start = prod(table.generator.grid) * table.generator.channels
     generator = (preset.latent_size + 1) * start
-    generator += sum(_weights(block, channels) for block, _, channels in _generator_blocks(preset))
-    discriminator, features = 0, 0
-    for block, grid, channels in _discriminator_blocks(preset):
-        discriminator += _weights(block, channels)
-        pooled = [size // table.discriminator.pool for size in _grid_after(block, grid)]
-        features = prod(pooled) * block.filters
-    return generator, discriminator + 2 * (features + 1)
+    generator += sum(_weights(each) for each in generator_convolutions(preset))
+    judging = discriminator_convolutions(preset)
+    last = judging[-1]
+    pooled = [size // table.discriminator.pool for size in last.output_cells]
+    features = prod(pooled) * last.block.filters
+    return generator, sum(_weights(each) for each in judging) + 2 * (features + 1)
 
 
-def _generator_blocks(preset: Preset) -> Iterator[tuple[Block, Sequence[int], int]]:
-    table = ARCHITECTURES[preset.networks].generator
-    yield from _walk(table.blocks, table.grid, table.channels)
-
-
-def _discriminator_blocks(preset: Preset) -> Iterator[tuple[Block, Sequence[int], int]]:
-    table = ARCHITECTURES[preset.networks].discriminator
-    factor = table.space_to_depth
-    grid = [-(-size // factor) for size in preset.image_shape]
-    yield from _walk(table.blocks, grid, factor**3)
-
-
-def _walk(
-    blocks: Sequence[Block], grid: Sequence[int], channels: int
-) -> Iterator[tuple[Block, Sequence[int], int]]:
-    """Each block with the grid and the channels that it is given."""
-    for block in blocks:
-        yield block, grid, channels
-        grid, channels = _grid_after(block, grid), block.filters
-
-
-def _padded(block: Block, grid: Sequence[int]) -> list[int]:
-    axes = zip(grid, block.upsample, block.pad, strict=True)
-    return [size * up + 2 * pad for size, up, pad in axes]
-
-
-def _grid_after(block: Block, grid: Sequence[int]) -> list[int]:
-    padded = _padded(block, grid)
-    if block.padding == "same":
-        return padded
-    return [size - taps + 1 for size, taps in zip(padded, block.kernel, strict=True)]
-
-
-def _read(block: Block, grid: Sequence[int], channels: int, *, repeated: bool) -> int:
+def _read(each: Convolution, *, repeated: bool) -> int:
     """What a convolution reads and the block before has not already kept."""
+    block = each.block
     if block.pad == (0, 0, 0) and (block.upsample == (1, 1, 1) or not repeated):
         return 0
-    return prod(_padded(block, grid)) * channels
+    return prod(each.padded_cells) * each.channels
 
 
-def _made(block: Block, grid: Sequence[int], *, dropout: bool) -> int:
+def _made(each: Convolution, *, dropout: bool = False) -> int:
     """The outputs of convolution, activation and batch norm, and of dropout with its mask."""
+    block = each.block
     tensors = 1 + (block.activate or dropout) + block.normalise + 2 * dropout
-    return tensors * prod(_grid_after(block, grid)) * block.filters
+    return tensors * prod(each.output_cells) * block.filters
 
 
-def _weights(block: Block, channels: int) -> int:
-    each = prod(block.kernel) * channels + block.bias + 2 * block.normalise
-    return each * block.filters
+def _weights(each: Convolution) -> int:
+    return each.weights + 2 * each.block.normalise * each.block.filters

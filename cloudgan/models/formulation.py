@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import math
 from importlib.util import find_spec
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, get_args
 
+from cloudgan.core.tuning import Formulation
 from cloudgan.models.architectures import ARCHITECTURES
 
 if TYPE_CHECKING:
     from cloudgan.core.config import RunConfig
 
-FORMULATIONS = ("published", "phases", "transforms")
+FORMULATIONS: tuple[str, ...] = get_args(Formulation)
 WORTH_TAPS = 64
 
 

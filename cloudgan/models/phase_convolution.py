@@ -8,34 +8,23 @@ that is 94 instead of 1814 million products a shower.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import keras
 import numpy as np
 from keras import ops
 
-if TYPE_CHECKING:
-    from cloudgan.models.architectures import Block
+from cloudgan.models.convolution_layer import ConvolutionLayer
 
 
 @keras.saving.register_keras_serializable(package="cloudgan")
-class PhaseConvolution(keras.layers.Layer):
+class PhaseConvolution(ConvolutionLayer):
     """(B, x, y, z, C) -> (B, X, Y, Z, filters): Conv3D(UpSampling3D(.)), valid, same weights."""
-
-    def __init__(self, block: Block, initializer: Any, **kwargs: Any) -> None:
-        super().__init__(**kwargs)
-        self._block, self._initializer = block, initializer
 
     def build(self, input_shape: tuple[int | None, ...]) -> None:
         """Makes the weights of the plain convolution, and which taps meet which coarse cell."""
         block, channels = self._block, int(input_shape[-1] or 0)
-        self.kernel = self.add_weight(
-            name="kernel",
-            shape=(*block.kernel, channels, block.filters),
-            initializer=self._initializer,
-        )
-        if block.bias:
-            self.bias = self.add_weight(name="bias", shape=(block.filters,), initializer="zeros")
+        self.add_weights(channels)
         grid = [int(size or 0) for size in input_shape[1:4]]
         axes = list(zip(grid, block.kernel, block.upsample, strict=True))
         self._size = [n * up - taps + 1 for n, taps, up in axes]

@@ -7,6 +7,7 @@ one half is computed.
 
 from __future__ import annotations
 
+import itertools
 import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -38,6 +39,11 @@ def is_smooth(size: int) -> bool:
     return size == 1
 
 
+def smooth_size(least: int) -> int:
+    """Returns the smallest size from `least` on whose transform can be written."""
+    return next(size for size in itertools.count(least) if is_smooth(size))
+
+
 class Fourier:
     """Writes transforms into a function; `sign` is that of the exponent."""
 
@@ -49,39 +55,30 @@ class Fourier:
         size = len(values)
         if size == 1:
             return values
-        radix = _radix(size)
-        inner = size // radix
-        parts = [self.complex(values[first::radix]) for first in range(radix)]
-        result: list[Number] = [Number()] * size
-        for k in range(inner):
-            turned = [self._turned(parts[r][k], r * k, size) for r in range(radix)]
-            for j, value in enumerate(self._small(turned)):
-                result[k + inner * j] = value
-        return result
+        parts = [self.complex(some) for some in _dealt(values)]
+        found = self._combined(parts, len(parts[0]), size)
+        return [found[k] for k in range(size)]
 
     def of_real(self, values: list[Number]) -> list[Number]:
         """Like `complex` for real values: k from 0 to n // 2 only."""
         size = len(values)
         if size == 1:
             return values
-        radix = _radix(size)
-        inner = size // radix
-        parts = [self.of_real(values[first::radix]) for first in range(radix)]
-        result: list[Number | None] = [None] * size
-        for k in range(inner // 2 + 1):
-            turned = [self._turned(parts[r][k], r * k, size) for r in range(radix)]
+        parts = [self.of_real(some) for some in _dealt(values)]
+        found = self._combined(parts, len(parts[0]), size)
+        return [
+            found[k] if k in found else found[size - k].conjugate(self._emit)
+            for k in range(size // 2 + 1)
+        ]
+
+    def _combined(self, parts: list[list[Number]], count: int, size: int) -> dict[int, Number]:
+        """Those of `size` numbers that the first `count` of each part's transform decide."""
+        inner, found = size // len(parts), {}
+        for k in range(count):
+            turned = [self._turned(part[k], r * k, size) for r, part in enumerate(parts)]
             for j, value in enumerate(self._small(turned)):
-                at = k + inner * j
-                result[at] = value
-        half = []
-        for k in range(size // 2 + 1):
-            found = result[k]
-            if found is None:
-                mirrored = result[size - k]
-                assert mirrored is not None  # noqa: S101
-                found = mirrored.conjugate(self._emit)
-            half.append(found)
-        return half
+                found[k + inner * j] = value
+        return found
 
     def to_real(self, half: list[Number], size: int) -> list[Number]:
         """The real sum over the whole spectrum of which `half` is k = 0 ... n // 2."""
@@ -208,3 +205,9 @@ class Fourier:
 
 def _radix(size: int) -> int:
     return next(radix for radix in RADICES if size % radix == 0)
+
+
+def _dealt(values: list[Number]) -> list[list[Number]]:
+    """Every radix-th value, from each of the first ones on."""
+    radix = _radix(len(values))
+    return [values[first::radix] for first in range(radix)]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from cloudgan.native.emitter import LANES
-from cloudgan.native.fourier import is_smooth
+from cloudgan.native.fourier import smooth_size
 
 Cells = tuple[int, int, int]
 LINE = 2 * LANES  # float32 of one complex vector: real parts, imaginary parts
@@ -46,7 +46,7 @@ class Geometry:
     def period(self) -> tuple[int, int]:
         """Sizes of the transforms along y and depth: zeros on both sides share their place."""
         y, z = (
-            _smooth(
+            smooth_size(
                 max(
                     n + max(low, high),
                     out + max(taps - 1 - low, n + low - out),
@@ -93,10 +93,3 @@ class Geometry:
 def blocks_of(channels: int) -> int:
     """Vectors that hold `channels` numbers."""
     return -(-channels // LANES)
-
-
-def _smooth(least: int) -> int:
-    size = least
-    while not is_smooth(size):
-        size += 1
-    return size

@@ -14,7 +14,7 @@ from cloudgan.native.fourier import Fourier, Number
 from cloudgan.native.geometry import LINE, Cells, blocks_of
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from cloudgan.native.emitter import Emitter
     from cloudgan.native.geometry import Geometry
@@ -48,6 +48,13 @@ class Line:
         blocks = blocks_of(self._channels)
         return self._emit.at(pointer, (self._x, blocks * LANES), self.block * LANES)
 
+    def of_spectrum(self, pointer: Any, frequency: int) -> Any:
+        """Where this line's vector of a frequency is in a spectrum along depth."""
+        x, y, _ = self._size
+        row = blocks_of(self._channels) * y * LINE
+        fixed = frequency * x * row + self.block * y * LINE
+        return self._emit.at(pointer, (self._x, row), (self._y, LINE), fixed)
+
 
 class Reads(Protocol):
     """How a line of cells is read: what happens to it on the way."""
@@ -67,32 +74,29 @@ def depth_to_spectrum(
     emit: Emitter, reads: Reads, spectrum: Any, *, size: Cells, channels: int, period: int
 ) -> None:
     """Image (x, y, depth, channels) -> spectrum along depth."""
-    x, y, depth = size
-    blocks = blocks_of(channels)
-    stride = x * blocks * y * LINE
-    with emit.loop(x) as i, emit.loop(y) as j:
-        for block in range(blocks):
-            cells = reads.read(emit, Line(emit, (i, j), size=size, channels=channels, block=block))
-            values = [Number(cell) for cell in cells] + [Number()] * (period - depth)
-            target = emit.at(spectrum, (i, blocks * y * LINE), (j, LINE), block * y * LINE)
-            for f, value in enumerate(Fourier(emit, -1).of_real(values)):
-                store(emit, value, emit.at(target, f * stride))
+    for line in _lines(emit, size, channels):
+        cells = [Number(cell) for cell in reads.read(emit, line)]
+        cells += [Number()] * (period - line.depth)
+        for f, value in enumerate(Fourier(emit, -1).of_real(cells)):
+            store(emit, value, line.of_spectrum(spectrum, f))
 
 
 def spectrum_to_depth(
     emit: Emitter, spectrum: Any, writes: Writes, *, size: Cells, channels: int, period: int
 ) -> None:
     """The way back, for the first `size` cells of each axis."""
-    x, y, depth = size
-    blocks = blocks_of(channels)
-    stride = x * blocks * y * LINE
+    for line in _lines(emit, size, channels):
+        half = [load(emit, line.of_spectrum(spectrum, f)) for f in range(period // 2 + 1)]
+        cells = Fourier(emit, 1).to_real(half, period)
+        writes.write(emit, line, [cell.re for cell in cells[: line.depth]])
+
+
+def _lines(emit: Emitter, size: Cells, channels: int) -> Iterator[Line]:
+    """Writes the loops over x and y and yields, inside of them, the line of each block."""
+    x, y, _ = size
     with emit.loop(x) as i, emit.loop(y) as j:
-        for block in range(blocks):
-            source = emit.at(spectrum, (i, blocks * y * LINE), (j, LINE), block * y * LINE)
-            half = [load(emit, emit.at(source, f * stride)) for f in range(period // 2 + 1)]
-            cells = Fourier(emit, 1).to_real(half, period)
-            line = Line(emit, (i, j), size=size, channels=channels, block=block)
-            writes.write(emit, line, [cell.re for cell in cells[:depth]])
+        for block in range(blocks_of(channels)):
+            yield Line(emit, (i, j), size=size, channels=channels, block=block)
 
 
 def y_to_spectrum(

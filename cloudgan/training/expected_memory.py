@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from cloudgan.core import settings
 from cloudgan.core.errors import ConfigError
 from cloudgan.core.hardware import nvidia_gpus
-from cloudgan.core.memory import FreeMemory, free_memory
+from cloudgan.core.memory import FreeMemory, free_memory, in_gib
 from cloudgan.models.footprint import ERROR, Footprint, footprint
 from cloudgan.models.formulation import choose_formulation
 from cloudgan.training.gpu_share import visible_gpus
@@ -124,8 +124,7 @@ class ExpectedMemory:
         return f"the largest batch that fits is {largest}: use --batch={largest} or less"
 
     def _shown(self, batch: int) -> str:
-        gib = self.peak_at(batch) / _GIB
-        return f"{gib:.0f} GiB" if gib >= 10 else f"{gib:.1f} GiB"  # noqa: PLR2004
+        return in_gib(self.peak_at(batch))
 
 
 def expected_memory(config: RunConfig, *, workers: int, processes: int) -> ExpectedMemory | None:

@@ -13,6 +13,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from cloudgan.models.convolution_layer import ConvolutionLayer
 from cloudgan.models.kernels import PhaseKernels
 from cloudgan.native.fusion import Fusion
 from cloudgan.native.geometry import Geometry
@@ -64,11 +65,11 @@ class FusedKernels(PhaseKernels):
         return Done(x.dropping)([x.cells, x.scale, x.shift])
 
 
-class FusedStage(keras.layers.Layer):
+class FusedStage(ConvolutionLayer):
     """[cells] or [cells, scale, shift] -> [cells, scale, shift]; weights as the plain layers'."""
 
     def __init__(self, stage: Stage, team: Team, before: Stage | None, **kwargs: Any) -> None:
-        super().__init__(**kwargs)
+        super().__init__(stage.block, stage.initializer, **kwargs)
         self._stage, self._team, self._before = stage, team, before
         # Holds the weights. Built here, they are called as those of a layer beside this one, and so
         # are their optimiser's slots: a checkpoint knows them by that name.
@@ -81,13 +82,7 @@ class FusedStage(keras.layers.Layer):
         """Makes the weights of convolution and batch norm, in their order."""
         stage, shape = self._stage, input_shape[0]
         block, channels = stage.block, int(shape[-1] or 0)
-        self.kernel = self.add_weight(
-            name="kernel",
-            shape=(*block.kernel, channels, block.filters),
-            initializer=stage.initializer,
-        )
-        if block.bias:
-            self.bias = self.add_weight(name="bias", shape=(block.filters,), initializer="zeros")
+        self.add_weights(channels)
         x, y, z = (int(size or 0) for size in shape[1:4])
         self._sizes = geometry_of(block, (x, y, z), channels)
         affine, leak = len(input_shape) > 1, stage.leak

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from cloudgan.bench.arithmetic import convolutions
 from cloudgan.bench.step import Measured, Round, StepResult
 from cloudgan.bench.variant import make_variant
+from cloudgan.models.convolutions import convolutions
 
 BUILT = {
     "formulation": "fast",

@@ -6,15 +6,10 @@ from math import prod
 
 import pytest
 
-from cloudgan.bench.arithmetic import (
-    Convolution,
-    convolutions,
-    discriminator_macs,
-    generator_macs,
-    step_macs,
-)
+from cloudgan.bench.arithmetic import discriminator_macs, generator_macs, step_macs
 from cloudgan.core.presets import PRESETS
 from cloudgan.models.architectures import ARCHITECTURES, Block
+from cloudgan.models.convolutions import Convolution, convolutions
 
 PAPER = PRESETS["paper"]
 
