@@ -84,10 +84,18 @@ class Lab:
 
     def __init__(self, google, bucket, machine, plan):
         self.google, self.bucket, self.machine, self.plan = google, bucket, machine, plan
-        self.process = None
+        self.boots = []
+
+    @property
+    def process(self):
+        return self.boots[-1]
 
     def boot(self):
-        self.process = self.machine.boot(self.plan.steps[-1].body)
+        self.boots.append(self.machine.boot(self.plan.steps[-1].body))
+
+    def end(self):
+        for process in self.boots:
+            end(process)
 
     def end_at_once(self):
         """Lets the machine have no patience once its time is over."""
@@ -141,7 +149,7 @@ def lab_of(objects, tmp_path):
             machine.program("sleep", SLEEP.format(**values))
             stack.enter_context(machine.on())
             lab = Lab(google, bucket, machine, made)
-            stack.callback(lambda: lab.process and end(lab.process))
+            stack.callback(lab.end)
             return lab
 
         yield opened
