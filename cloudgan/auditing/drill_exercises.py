@@ -144,7 +144,7 @@ def come_up(ground: Ground) -> str:
     """Starts the first run and waits until both workers are up."""
     data = ground.setting.folder / "showers.h5"
     if not data.exists():
-        ground.must("simulate", str(data), f"--count={_SHOWERS}", "--seed=1")
+        ground.must("simulate", str(data), f"--events={_SHOWERS}", "--seed=1")
     start(ground, TRAIN)
     state = ground.wait("a run of two workers", UP_MINUTES, running(ground, TRAIN))
     nodes = {worker["node"] for worker in state["workers"]}

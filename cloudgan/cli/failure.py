@@ -18,6 +18,7 @@ _EXTRAS = {
     "keras": "train",
     "numpy": "physics",
     "scipy": "physics",
+    "geant4_pybind": "geant4",
     "h5py": "physics",
     "matplotlib": "physics",
     "boto3": "aws",

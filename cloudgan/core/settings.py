@@ -111,6 +111,17 @@ def set_for_tensorflow(values: Mapping[str, str]) -> None:
     os.environ.update(values)
 
 
+def geant4_data() -> Path | None:
+    """Returns GEANT4_DATA_DIR, where this user has CERN's files, as Geant4 itself reads it."""
+    named = variable("GEANT4_DATA_DIR")
+    return Path(named).expanduser() if named else None
+
+
+def set_for_geant4(values: Mapping[str, str]) -> None:
+    """Sets what Geant4 reads when it is imported: without, it asks for a download or starts one."""
+    os.environ.update(values)
+
+
 def handed_choice() -> str | None:
     """Returns CLOUDGAN_TUNED: what who started us as one of several workers found before."""
     return variable("CLOUDGAN_TUNED")

@@ -1,9 +1,9 @@
 """The CLIC electromagnetic calorimeter as the simulation sees it: a stack of tungsten and silicon.
 
 Source: key4hep/k4geo, CLIC/compact/CLIC_o2_v04/ECalBarrel_o2_v01_01.xml (read 2026-11-20) for the
-slabs, the file's material tables for densities; radiation lengths from those compositions with the
-elements' values of the Particle Data Group. The last 4.8 mm of tungsten, behind the last silicon,
-are left out: nothing is measured behind them.
+slabs, the file's material tables for densities and compositions; radiation lengths from those
+compositions with the elements' values of the Particle Data Group. The last tungsten, behind the last
+silicon, is in no layer: nothing is measured behind it, but Geant4 throws particles back from it.
 """
 
 from __future__ import annotations
@@ -28,19 +28,46 @@ class Material:
         radiation_length_mm: X0, mm.
         density_g_per_cm3: Density.
         atomic_number: Z, mass weighted for mixtures.
+        mass_shares: Symbol of each element and its part of the mass; they need not add up to 1.
     """
 
     name: str
     radiation_length_mm: float
     density_g_per_cm3: float
     atomic_number: float
+    mass_shares: tuple[tuple[str, float], ...]
 
 
-TUNGSTEN = Material("TungstenDens24", 3.929, 17.8, 72.0)
-SILICON = Material("Si", 93.66, 2.33, 14.0)
-GROUND_AND_BIAS = Material("GroundOrHVMix", 26.6, 5.19, 26.0)
-BOARD = Material("siPCBMix", 28.5, 5.05, 26.0)
-AIR = Material("air", 303_900.0, 0.0012, 7.3)
+ATOMIC_NUMBERS = {
+    "H": 1,
+    "C": 6,
+    "N": 7,
+    "O": 8,
+    "Si": 14,
+    "Cl": 17,
+    "Fe": 26,
+    "Ni": 28,
+    "Cu": 29,
+    "W": 74,
+}
+"""Of all elements below."""
+
+TUNGSTEN = Material(
+    "TungstenDens24", 3.929, 17.8, 72.0, (("W", 0.93), ("Ni", 0.061), ("Fe", 0.009))
+)
+SILICON = Material("Si", 93.66, 2.33, 14.0, (("Si", 1.0),))
+GROUND_AND_BIAS = Material(
+    *("GroundOrHVMix", 26.6, 5.19, 26.0),
+    (("H", 0.0036064), ("C", 0.0945481), ("N", 0.0100234), ("O", 0.0286237), ("Cu", 0.8631985)),
+)
+BOARD = Material(
+    *("siPCBMix", 28.5, 5.05, 26.0),
+    (
+        *(("Cl", 0.0144989), ("O", 0.0834771), ("Si", 0.0654857)),
+        *(("H", 0.0035112), ("C", 0.0142637), ("Cu", 0.8187633)),
+    ),
+)
+AIR = Material("air", 303_900.0, 0.0012, 7.3, (("N", 0.767), ("O", 0.233)))
 
 
 @dataclass(frozen=True)
@@ -69,12 +96,14 @@ class Detector:
     Attributes:
         absorber_mm: Thickness of the tungsten of each layer, mm.
         gap: The slabs behind each plate.
+        back_mm: Thickness of the tungsten behind the last layer, mm.
         cell_mm: Edge of a square cell, mm.
         cells: Cells of the image along x and y.
     """
 
     absorber_mm: tuple[float, ...] = (2.4,) * 17 + (4.8,) * 8
     gap: tuple[Slab, ...] = GAP
+    back_mm: float = 4.8
     cell_mm: float = CELL_MM
     cells: tuple[int, int] = (51, 51)
 
@@ -108,6 +137,11 @@ class Detector:
         front = np.concatenate([[0.0], np.cumsum(self.layer_mm())[:-1]])
         depth: NDArray[np.float64] = front + plates + before + self.gap[number].thickness_mm / 2
         return depth
+
+    @property
+    def materials(self) -> tuple[Material, ...]:
+        """All that it is made of, each once."""
+        return tuple(dict.fromkeys((TUNGSTEN, *(slab.material for slab in self.gap))))
 
     def effective_atomic_number(self) -> float:
         """Z of the first layer, weighted by mass as hep-ex/0001020 does, about 66."""

@@ -111,12 +111,12 @@ class TrainedGenerator(ShowerGenerator):
             ConfigError: Outside of what the generator was trained on.
         """
         summary = self.state.summary
-        _check_range("energies", energy_gev, summary.energy_range_gev, "GeV", "--energy_gev")
+        _check_range("energies", energy_gev, summary.energy_range_gev, "GeV", "--energy")
         fit = summary.angle_fit
         if fit is None or summary.theta_range_rad is None:
             return Conditions(energy_gev, theta_rad.astype(np.float32))
         degrees = tuple(np.rad2deg(summary.theta_range_rad))
-        _check_range("angles", np.rad2deg(theta_rad), degrees, "degrees", "--theta_deg")
+        _check_range("angles", np.rad2deg(theta_rad), degrees, "degrees", "--theta")
         return Conditions(energy_gev, fit.mtheta_rad(theta_rad), theta_rad)
 
 

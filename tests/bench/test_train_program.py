@@ -26,7 +26,7 @@ def test_a_run_that_fails_is_told_with_its_last_lines(tmp_path):
 
 
 def test_ctrl_c_ends_the_program_before_it_ends_us(tmp_path):
-    words = ("simulate", str(tmp_path / "showers.h5"), "--count=1000000")
+    words = ("simulate", str(tmp_path / "showers.h5"), "--events=1000000")
     program = (
         "from pathlib import Path; from cloudgan.bench.train_program import run_program;"
         f" run_program({words!r}, Path({str(tmp_path / 'log')!r}))"

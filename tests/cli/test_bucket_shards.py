@@ -38,7 +38,7 @@ def bucket():
 @pytest.fixture(scope="module")
 def showers(tmp_path_factory, run_cloudgan):
     path = tmp_path_factory.mktemp("showers") / "showers.h5"
-    run_cloudgan("simulate", path, "--count=60", "--seed=3")
+    run_cloudgan("simulate", path, "--events=60", "--seed=3")
     return path
 
 

@@ -15,7 +15,7 @@ pytestmark = pytest.mark.tf
 @pytest.fixture(scope="module")
 def showers(tmp_path_factory, run_cloudgan):
     path = tmp_path_factory.mktemp("showers") / "showers.h5"
-    run_cloudgan("simulate", path, "--count=40", "--seed=3")
+    run_cloudgan("simulate", path, "--events=40", "--seed=3")
     return path
 
 

@@ -14,7 +14,7 @@ pytestmark = pytest.mark.tf
 
 def test_a_file_in_the_public_layout_with_what_was_asked(small_demo, tmp_path, cloudgan_here):
     out = tmp_path / "generated.h5"
-    flags = ("--count=30", "--energy_gev=20:40", "--theta_deg=80:100")
+    flags = ("--events=30", "--energy=20:40", "--theta=80:100")
     done = cloudgan_here("generate", small_demo.run, out, *flags, "--json")
     said = json.loads(done.stdout)
     assert (said["showers"], said["step"], said["cells"]) == (30, 20, [17, 17, 25])
@@ -34,7 +34,7 @@ def test_the_same_seed_gives_the_same_showers_and_another_others(
     ecal = []
     for name, seed in (("a", 1), ("b", 1), ("c", 2)):
         out = tmp_path / f"{name}.h5"
-        cloudgan_here("generate", small_demo.run, out, "--count=5", f"--seed={seed}")
+        cloudgan_here("generate", small_demo.run, out, "--events=5", f"--seed={seed}")
         with h5py.File(out) as file:
             ecal.append(file["ECAL"][:])
     np.testing.assert_array_equal(ecal[0], ecal[1])
@@ -43,7 +43,7 @@ def test_the_same_seed_gives_the_same_showers_and_another_others(
 
 def test_the_untrained_network_generates_too(small_demo, tmp_path, cloudgan_here):
     out = tmp_path / "untrained.h5"
-    done = cloudgan_here("generate", small_demo.run, out, "--count=5", "--step=0", "--json")
+    done = cloudgan_here("generate", small_demo.run, out, "--events=5", "--step=0", "--json")
     assert json.loads(done.stdout)["step"] == 0
 
 
@@ -53,7 +53,7 @@ def test_a_file_that_is_there_is_kept_unless_told(small_demo, tmp_path, cloudgan
     done = cloudgan_here("generate", small_demo.run, out, exits=2)
     assert "--overwrite" in done.stderr
     assert out.read_bytes() == b"mine"
-    cloudgan_here("generate", small_demo.run, out, "--count=2", "--overwrite")
+    cloudgan_here("generate", small_demo.run, out, "--events=2", "--overwrite")
     with h5py.File(out) as file:
         assert len(file["energy"]) == 2
 
@@ -61,10 +61,10 @@ def test_a_file_that_is_there_is_kept_unless_told(small_demo, tmp_path, cloudgan
 @pytest.mark.parametrize(
     ("flags", "said"),
     [
-        (["--energy_gev=200:300"], "trained on"),
-        (["--theta_deg=5:10"], "--theta_deg="),
-        (["--energy_gev=a:b"], "energy_gev"),
-        (["--count=0"], "at least one"),
+        (["--energy=200:300"], "trained on"),
+        (["--theta=5:10"], "--theta="),
+        (["--energy=a:b"], "--energy"),
+        (["--events=0"], "at least one"),
         (["--step=7"], "there are: 0, 20"),
     ],
 )

@@ -11,7 +11,7 @@ import pytest
 
 def test_it_writes_the_public_layout_in_the_ranges_asked(tmp_path, run_cloudgan):
     path = tmp_path / "showers.h5"
-    flags = ("--count=30", "--energy_gev=20:30", "--theta_deg=70:80")
+    flags = ("--events=30", "--energy=20:30", "--theta=70:80")
     said = json.loads(run_cloudgan("simulate", path, *flags, "--json").stdout)
     assert said == {"file": str(path), "showers": 30, "bytes": path.stat().st_size}
     with h5py.File(path) as file:
@@ -24,21 +24,21 @@ def test_it_writes_the_public_layout_in_the_ranges_asked(tmp_path, run_cloudgan)
 
 
 def test_progress_goes_to_standard_error_and_results_to_standard_output(tmp_path, run_cloudgan):
-    done = run_cloudgan("simulate", tmp_path / "a.h5", "--count=5")
+    done = run_cloudgan("simulate", tmp_path / "a.h5", "--events=5")
     assert "simulating (gflash)" in done.stderr
     assert "showers" in done.stdout
-    quiet = run_cloudgan("simulate", tmp_path / "b.h5", "--count=5", "--json")
+    quiet = run_cloudgan("simulate", tmp_path / "b.h5", "--events=5", "--json")
     assert quiet.stderr == ""
 
 
 @pytest.mark.parametrize(
     ("flags", "said"),
     [
-        (["--count=0"], "count"),
-        (["--energy_gev=100:10"], "energy_gev"),
-        (["--energy_gev=ten"], "energy_gev"),
+        (["--events=0"], "events"),
+        (["--energy=100:10"], "--energy"),
+        (["--energy=ten"], "--energy"),
         (["--engine=geant5"], "gflash"),
-        (["--cont=3"], "Did you mean '--count'"),
+        (["--evnts=3"], "Did you mean '--events'"),
     ],
 )
 def test_bad_input_gets_a_sentence_and_leaves_no_file(tmp_path, cloudgan_here, flags, said):

@@ -122,7 +122,7 @@ def test_the_program_is_what_the_image_starts_and_as_nobody_in_particular(contai
 
 def test_it_trains_and_writes_nowhere_but_in_its_work_folder(container, run):
     python = ("python", "-m", "cloudgan")
-    run(*python, "simulate", "showers.h5", "--count=64")
+    run(*python, "simulate", "showers.h5", "--events=64")
     run(*python, "train", "--preset=smoke", "--data=showers.h5", "--max_steps=1", "--run=run")
     assert "step-000000001.npz" in run("ls", "run/checkpoints").stdout
     search = ("find", "/", "-xdev", "-user", USER, "-not", "-path", "/proc/*")

@@ -20,7 +20,7 @@ LOGIN = {"AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "planted-secret"}
 def shards(tmp_path_factory, run_cloudgan):
     """A few hundred showers as a folder of shards."""
     folder = tmp_path_factory.mktemp("showers")
-    run_cloudgan("simulate", folder / "showers.h5", "--count=320", "--seed=1")
+    run_cloudgan("simulate", folder / "showers.h5", "--events=320", "--seed=1")
     run_cloudgan("convert", folder / "showers.h5", folder / "shards")
     return folder / "shards"
 

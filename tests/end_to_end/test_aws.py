@@ -34,7 +34,7 @@ FLAGS = (
 def showers(tmp_path_factory, run_cloudgan):
     """64 showers, which are an epoch of two steps."""
     folder = tmp_path_factory.mktemp("showers")
-    run_cloudgan("simulate", folder / "showers.h5", "--count=64", "--seed=1")
+    run_cloudgan("simulate", folder / "showers.h5", "--events=64", "--seed=1")
     return folder / "showers.h5"
 
 

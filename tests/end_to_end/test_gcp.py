@@ -62,7 +62,7 @@ def test_a_run_on_rented_nodes_trains_is_priced_and_leaves_nothing(
     monkeypatch.chdir(here)
     # What cloudgan depends on is in the stand-in for TensorFlow's image; nothing is fetched here.
     monkeypatch.setattr("cloudgan.cli.deploy.all_wheels", lambda *_: (own_wheel(cache_folder()),))
-    run_cloudgan("simulate", here / "showers.h5", "--count=64", "--seed=1")
+    run_cloudgan("simulate", here / "showers.h5", "--events=64", "--seed=1")
     run_cloudgan("convert", here / "showers.h5", here / "shards")
     flags = (f"--data={here / 'shards'}", "--preset=mini", "--nodes=2", "--epochs=2", "--name=gan")
     flags += ("--provider=gcp", "--region=us-central1", "--accelerator=l4:1", "--cpus=1")

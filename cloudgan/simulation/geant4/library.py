@@ -1,0 +1,110 @@
+"""Geant4 itself, imported so that it neither asks nor fetches anything.
+
+The wheel's first import looks for CERN's data, asks on the terminal whether to download them, and
+with CI=true downloads without asking; GEANT4_DATA_DIR stops both. Geant4 lives once in a process,
+never a second time, and holds Python's lock while it works: who simulates is a process of its own.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import re
+from functools import partial
+from importlib.metadata import PackageNotFoundError, version
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from cloudgan.core import settings
+from cloudgan.core.errors import ConfigError
+from cloudgan.simulation.detector import ATOMIC_NUMBERS
+from cloudgan.simulation.geant4.photoelectric import Photoelectric
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from numpy.typing import NDArray
+
+PACKAGE = "geant4_pybind"
+_DEBIAN = {
+    "libGL.so.1": "libgl1",
+    "libICE.so.6": "libice6",
+    "libSM.so.6": "libsm6",
+    "libX11.so.6": "libx11-6",
+    "libXext.so.6": "libxext6",
+}
+"""What the wheel (0.1.3) expects of the system, for its windows that nobody opens here."""
+APT_LINE = f"apt-get install {' '.join(sorted(_DEBIAN.values()))}"
+_BARN_MM2 = 1e-22
+
+
+def check_installed() -> None:
+    """Looks whether the package is there, without importing it.
+
+    Raises:
+        ModuleNotFoundError: It is not; the command line says how to get it.
+    """
+    if importlib.util.find_spec(PACKAGE) is None:
+        raise ModuleNotFoundError(f"no package {PACKAGE}", name=PACKAGE)
+
+
+def load(variables: Mapping[str, str]) -> Any:
+    """Imports Geant4 into this process, with `Tables.variables` in its environment.
+
+    Raises:
+        ConfigError: This system lacks a library; the message names Debian's package.
+        ModuleNotFoundError: The package is not installed.
+    """
+    settings.set_for_geant4(variables)
+    try:
+        return importlib.import_module(PACKAGE)
+    except ModuleNotFoundError:
+        raise
+    except ImportError as error:
+        raise ConfigError(missing_library(str(error))) from error
+
+
+def missing_library(said: str) -> str:
+    """Returns the sentence for what the system's loader said."""
+    found = re.match(r"(lib[^:\s]+): cannot open shared object file", said)
+    if found is None:
+        return (
+            f"Geant4 cannot be loaded ({said}); `pip install --force-reinstall 'cloudgan[geant4]'`"
+        )
+    library = found[1]
+    package = _DEBIAN.get(library)
+    what = f"the package {package}" if package else "a package that holds it"
+    return (
+        f"Geant4 needs {library}, which this system lacks: install {what}. All of them: {APT_LINE}"
+    )
+
+
+def geant4_version(geant4: Any) -> str:
+    """Returns such as 11.4.1."""
+    major_minor, patch = divmod(int(geant4.G4VERSION_NUMBER), 10)
+    return f"{major_minor // 10}.{major_minor % 10}.{patch}"
+
+
+def package_version() -> str:
+    """Returns the version of the package that binds it."""
+    try:
+        return version("geant4-pybind")
+    except PackageNotFoundError:
+        return "unknown"
+
+
+def read_photoelectric(geant4: Any) -> dict[int, Photoelectric]:
+    """Reads the cross sections of the detector's elements that are compiled into Geant4."""
+    # G4SandiaTable has an index that the first material fills; without, it gives nonsense.
+    geant4.G4NistManager.Instance().FindOrBuildMaterial("G4_W")
+    table = geant4.G4SandiaTable()
+
+    def coefficients(z: int, energy_mev: float) -> NDArray[np.float64]:
+        found = geant4.G4doubleVector([0.0] * 4)
+        table.GetSandiaCofPerAtom(z, energy_mev, found)
+        return np.array([found[i] for i in range(4)]) / _BARN_MM2
+
+    edge = geant4.G4AtomicShells.GetBindingEnergy
+    numbers = sorted(ATOMIC_NUMBERS.values())
+    return {z: Photoelectric(edge(z, 0), partial(coefficients, z)) for z in numbers}
