@@ -51,10 +51,10 @@ def from_line(line: str | bytes) -> Event:
         place = np.frombuffer(base64.b64decode(found["place"]), _PLACE)
         energy = np.frombuffer(base64.b64decode(found["energy_gev"]), _ENERGY)
         number = int(found["number"])
-    except (KeyError, TypeError) as error:
+    except (KeyError, TypeError, ValueError) as error:
         raise ValueError(f"no event: {error}") from error
     if len(place) != len(energy):
-        raise ValueError(f"event {number} has {len(place)} places and {len(energy)} energies")
+        raise ValueError(f"no event: {len(place)} places and {len(energy)} energies")
     return Event(number, Cells(place.astype(np.int64), energy.astype(np.float32)))
 
 

@@ -126,7 +126,8 @@ def _check_range(
 ) -> None:
     low, high = asked
     if not allowed[0] <= low <= high <= allowed[1]:
+        given = f"{low:g}" if low == high else f"{low:g}:{high:g}"
         raise ConfigError(
-            f"--{flag}={low:g}:{high:g}: Geant4 simulates {allowed[0]:g} to {allowed[1]:g} {unit}"
+            f"--{flag}={given}: Geant4 simulates {allowed[0]:g} to {allowed[1]:g} {unit}"
             " here, the lower one first"
         )

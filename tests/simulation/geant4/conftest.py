@@ -1,0 +1,51 @@
+"""The real Geant4, in processes of its own: it lives once in each and cannot begin anew."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+from cloudgan.core.errors import ConfigError
+from cloudgan.simulation.geant4.farm import prepare
+
+BEGIN = """
+import json, sys
+from cloudgan.simulation.geant4.engine import Engine
+from cloudgan.simulation.geant4.primaries import Asked, Primary, primary
+from cloudgan.simulation.geant4.tables import Tables
+tables = Tables.from_json(json.loads(sys.argv[1]))
+"""
+
+
+@pytest.fixture(scope="session")
+def installation(tmp_path_factory):
+    """The Geant4 that is here, with tables of ours."""
+    try:
+        return prepare(tmp_path_factory.mktemp("geant4"), None)
+    except ModuleNotFoundError as error:
+        pytest.skip(f"needs the package {error.name}: pip install '.[geant4]'")
+    except ConfigError as error:
+        if "this system lacks" not in str(error):
+            raise
+        pytest.skip(str(error))
+
+
+@pytest.fixture(scope="session")
+def in_geant4(installation):
+    """Runs a program that has `tables` and sets `found`; returns that."""
+
+    def run(program):
+        words = (BEGIN + program + "\nprint(json.dumps(found))", installation.tables.as_json())
+        done = subprocess.run(
+            [sys.executable, "-c", words[0], json.dumps(words[1])],
+            capture_output=True,
+            text=True,
+            stdin=subprocess.DEVNULL,
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
+        return json.loads(done.stdout.splitlines()[-1])
+
+    return run

@@ -1,0 +1,85 @@
+"""The files of an element made up of two intervals; real elements are looked at in test_physics.py."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from cloudgan.simulation.geant4.photoelectric import Photoelectric, free_vector
+
+K_EDGE, THRESHOLD = 0.05, 0.6
+BELOW = np.array([0.0, 0.0, 1e-4, 0.0])
+ABOVE = np.array([0.0, -2e-3, 8e-4, 0.0])  # turns negative beyond 0.4 MeV
+FAR = np.array([1e-3, 0.0, 0.0, 1e-5])
+
+
+def coefficients(energy_mev):
+    return BELOW if energy_mev < K_EDGE else ABOVE if energy_mev < THRESHOLD else FAR
+
+
+@pytest.fixture(scope="module")
+def atom():
+    return Photoelectric(K_EDGE, coefficients)
+
+
+def rows(text, header=0):
+    return np.array([line.split() for line in text.splitlines()[header:]], float)
+
+
+def test_one_set_of_coefficients_holds_above_the_last_step(atom):
+    assert atom.threshold_mev == pytest.approx(THRESHOLD, rel=2e-3)
+    assert atom.threshold_mev >= THRESHOLD
+
+
+def test_an_atom_without_steps_is_parametrised_from_its_edge_on():
+    assert Photoelectric(1e-5, lambda _: FAR).threshold_mev == pytest.approx(1e-5, rel=1e-3)
+
+
+def test_no_cross_section_is_negative(atom):
+    assert ABOVE @ 0.5 ** -np.arange(1.0, 5.0) < 0
+    assert atom.barn(0.5) == 0
+
+
+def test_the_k_shell_takes_what_its_edge_adds(atom):
+    below, above = 1e-4 / K_EDGE**3, 8e-4 / K_EDGE**3 - 2e-3 / K_EDGE**2
+    assert atom.k_share == pytest.approx(1 - below / above, rel=0.01)
+
+
+def test_where_no_edge_is_seen_the_k_shell_takes_nearly_all():
+    assert Photoelectric(1.36e-5, lambda _: FAR).k_share == 0.99
+
+
+def test_the_parametrisation_holds_the_sum_and_the_k_shell_of_it(atom):
+    text = atom.files(74)["pe-high-74.dat"]
+    shells, used, threshold = text.splitlines()[0].split()
+    assert (shells, used, float(threshold)) == ("2", "2", pytest.approx(atom.threshold_mev))
+    k_shell, everything = rows(text, 1)
+    assert everything[1:] == pytest.approx([*FAR, 0, 0])
+    assert k_shell == pytest.approx([K_EDGE, *(atom.k_share * FAR), 0, 0])
+    assert everything[0] < K_EDGE
+
+
+def test_the_tables_hold_the_cross_section_times_the_energy_cubed(atom):
+    files = atom.files(74)
+    energy, value = rows(files["pe-cs-74.dat"], 2).T
+    inside = (energy > K_EDGE * 1.001) & (energy < THRESHOLD)
+    wanted = np.maximum(8e-4 - 2e-3 * energy[inside], 0)
+    np.testing.assert_allclose(value[inside], wanted, rtol=1e-6)
+    below = rows(files["pe-le-cs-74.dat"], 2)
+    np.testing.assert_allclose(below[below[:, 0] < 0.04, 1], 1e-4, rtol=1e-6)
+    assert below[-1, 0] < K_EDGE < energy[1]
+
+
+def test_the_shells_are_the_k_shell_above_its_edge_and_the_rest_below(atom):
+    lines = atom.files(74)["pe-ss-cs-74.dat"].splitlines()
+    heads = [line for line in lines if len(line.split()) == 4]
+    assert [head.split()[3] for head in heads] == ["0", "1"]
+    k_value = float(lines[200].split()[1])
+    total = rows(atom.files(74)["pe-cs-74.dat"], 2)[199, 1]
+    assert k_value == pytest.approx(atom.k_share * total)
+
+
+def test_a_table_begins_with_its_ends_and_its_length():
+    text = free_vector(np.array([1.0, 2.0, 4.0]), np.array([0.5, 0.25, 0.125]))
+    assert text.splitlines()[:2] == ["1.00000000e+00 4.00000000e+00 3", "3"]
+    assert rows(text, 2).tolist() == [[1, 0.5], [2, 0.25], [4, 0.125]]

@@ -1,0 +1,109 @@
+"""The folder that Geant4 reads: ours, and that of a user who has CERN's."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from cloudgan.core.errors import ConfigError, DataError
+from cloudgan.simulation.geant4.bremsstrahlung import scaled_cross_section
+from cloudgan.simulation.geant4.photoelectric import Photoelectric
+from cloudgan.simulation.geant4.tables import (
+    ENERGIES_MEV,
+    PHOTON_SHARES,
+    Tables,
+    make_unused,
+    official,
+    own_files,
+    write_own,
+)
+
+
+@pytest.fixture(scope="module")
+def files():
+    atom = Photoelectric(0.0695, lambda energy: np.array([1e-3, 0, 0, 1e-5 * (energy < 0.0695)]))
+    return own_files({74: atom})
+
+
+def put_official(folder, name="G4EMLOW8.8", text="0 32 57\n"):
+    path = folder / name / "brem_SB" / "br74"
+    path.parent.mkdir(parents=True)
+    path.write_text(text)
+    return folder
+
+
+def test_an_element_has_seven_files(files):
+    assert sorted(files) == [
+        "brem_SB/br74",
+        *(f"epics2017/phot/pe-{kind}-74.dat" for kind in ("cs", "high", "le-cs", "low", "ss-cs")),
+        "epics2017/rayl/re-cs-74.dat",
+    ]
+
+
+def test_bremsstrahlung_stands_on_32_shares_and_57_logarithms_of_energies(files):
+    head, shares, logarithms, *rows = files["brem_SB/br74"].splitlines()
+    assert head == "0 32 57"
+    assert np.array(shares.split(), float) == pytest.approx(PHOTON_SHARES, abs=1e-8)
+    assert np.exp(np.array(logarithms.split(), float)) == pytest.approx(ENERGIES_MEV, rel=1e-6)
+    assert (ENERGIES_MEV[0], ENERGIES_MEV[-1], len(rows)) == (1e-3, 1e4, 57)
+    wanted = scaled_cross_section(74, ENERGIES_MEV[30], np.array(PHOTON_SHARES))
+    assert np.array(rows[30].split(), float) == pytest.approx(np.maximum(wanted, 1e-3), rel=1e-5)
+
+
+def test_coherent_scattering_is_off(files):
+    values = [line.split()[1] for line in files["epics2017/rayl/re-cs-74.dat"].splitlines()[2:]]
+    assert set(map(float, values)) == {0.0}
+
+
+def test_all_are_written_and_the_digest_is_of_them(tmp_path, files):
+    tables = write_own(tmp_path, files)
+    for name, text in files.items():
+        assert (tables.low_energy / name).read_text() == text
+    changed = files | {"brem_SB/br74": files["brem_SB/br74"].replace("0.05", "0.06", 1)}
+    other = write_own(tmp_path, changed)
+    assert other.sha256 != tables.sha256
+    assert write_own(tmp_path, files).sha256 == tables.sha256
+
+
+def test_where_writing_fails_the_old_ones_stay_whole(tmp_path, files):
+    before = write_own(tmp_path, files)
+    with pytest.raises(DataError, match="cannot be written"):
+        write_own(tmp_path, files | {"brem_SB": "a file where a folder is"})
+    assert write_own(tmp_path, files) == before
+
+
+def test_every_variable_names_a_folder_that_is_there(tmp_path, files):
+    variables = write_own(tmp_path, files).variables()
+    assert {"GEANT4_DATA_DIR", "G4LEDATA", "G4ENSDFSTATEDATA", "G4PARTICLEXSDATA"} <= set(variables)
+    for path in variables.values():
+        assert tmp_path.joinpath(path).is_dir()
+    assert (tmp_path / variables["G4ENSDFSTATEDATA"] / "ENSDFSTATE.dat").stat().st_size == 0
+
+
+def test_the_users_own_data_of_cern_are_taken_and_named(tmp_path):
+    data = put_official(put_official(tmp_path / "cern", "G4EMLOW8.10"), "G4EMLOW8.8", "other")
+    tables = official(data, tmp_path / "ours")
+    assert tables.name == "G4EMLOW8.10 of CERN"
+    assert tables.variables()["G4LEDATA"] == str(data / "G4EMLOW8.10")
+    assert tables.variables()["GEANT4_DATA_DIR"] == str(tmp_path / "ours")
+    (data / "G4EMLOW8.10" / "brem_SB" / "br74").write_text("changed")
+    assert official(data, tmp_path / "ours").sha256 != tables.sha256
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [(None, "holds no G4EMLOW"), ("G4EMLOW8.8/brem_SB/br1", "lacks brem_SB/br74")],
+)
+def test_data_that_are_not_there_are_told(tmp_path, name, said):
+    if name:
+        (tmp_path / name).parent.mkdir(parents=True)
+        (tmp_path / name).touch()
+    with pytest.raises(ConfigError, match=said) as told:
+        official(tmp_path, tmp_path / "ours")
+    assert "unset" in str(told.value)
+
+
+def test_tables_travel_as_json(tmp_path):
+    make_unused(tmp_path)
+    tables = Tables(tmp_path, tmp_path / "low", "a name", "abc")
+    assert Tables.from_json(tables.as_json()) == tables
