@@ -46,10 +46,11 @@ class Engine:
         kinds = geant4.G4RunManagerType
         self._manager = geant4.G4RunManagerFactory.CreateRunManager(kinds.Serial)
         self._manager.SetUserInitialization(construction(geant4, detector))
-        self._manager.SetUserInitialization(_physics(geant4, cut_mm))
+        self._manager.SetUserInitialization(_physics(geant4))
         self._manager.SetUserInitialization(_actions(geant4, self))
         commands = geant4.G4UImanager.GetUIpointer()
-        for command in _COMMANDS:
+        # SetDefaultCutValue of a physics list that Python made changes nothing: 1 mm stays.
+        for command in (*_COMMANDS, f"/run/setCut {cut_mm} mm"):
             commands.ApplyCommand(command)
         self._manager.Initialize()
         # G4ParticleGun fails before there is a table of particles.
@@ -88,14 +89,13 @@ class Engine:
         self._seen = Cells(place[order], energy[order].astype(np.float32))
 
 
-def _physics(geant4: Any, cut_mm: float) -> Any:
+def _physics(geant4: Any) -> Any:
     class Physics(geant4.G4VModularPhysicsList):  # type: ignore[misc]
         """Electrons, positrons and photons; nothing hadronic."""
 
         def __init__(self) -> None:
             super().__init__()
             self.RegisterPhysics(getattr(geant4, PHYSICS)())
-            self.SetDefaultCutValue(cut_mm * geant4.mm)
 
     return Physics()
 

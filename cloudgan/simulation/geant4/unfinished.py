@@ -135,6 +135,8 @@ class Unfinished:
                 number = from_line(line).number
             except ValueError:
                 break
+            if not line.endswith(b"\n"):
+                break
             if number < len(self._offsets):
                 self._offsets[number] = whole
             whole += len(line)
