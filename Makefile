@@ -42,7 +42,7 @@ without-npm:
 # What an import contract keeps from TensorFlow is the same with and without it: `fast` ran it.
 OF_COMMANDS := adopt bench check confirmation deploy doctor durations fallback fit fresh_price image \
 	launch_flags paper_plans pinned_image place prices progress report_file run_watch schema setup \
-	shared_flags slurm_flags table_view tpu_plan
+	shared_flags simulate simulate_geant4 slurm_flags table_view tpu_plan
 WITHOUT_TENSORFLOW := auditing bench cluster core cost deploy kubernetes launching native planning providers \
 	registries registry reports simulation stores validation worker \
 	test_crashing.py test_gpu_step.py $(patsubst %,cli/test_%.py,$(OF_COMMANDS))

@@ -8,6 +8,8 @@ import h5py
 import numpy as np
 import pytest
 
+from cloudgan import __version__
+
 
 def test_it_writes_the_public_layout_in_the_ranges_asked(tmp_path, run_cloudgan):
     path = tmp_path / "showers.h5"
@@ -21,6 +23,13 @@ def test_it_writes_the_public_layout_in_the_ranges_asked(tmp_path, run_cloudgan)
     assert 20 <= energy.min() <= energy.max() <= 30
     assert 70 <= theta.min() <= theta.max() <= 80
     assert response.mean() == pytest.approx(0.02, rel=0.2)
+
+
+def test_the_file_may_be_named_as_a_flag_and_says_what_made_it(tmp_path, cloudgan_here):
+    cloudgan_here("simulate", f"--output={tmp_path / 'a.h5'}", "--events=1")
+    with h5py.File(tmp_path / "a.h5") as file:
+        assert file.attrs["source"] == "cloudgan gflash (parametric)"
+        assert file.attrs["cloudgan"] == __version__
 
 
 def test_progress_goes_to_standard_error_and_results_to_standard_output(tmp_path, run_cloudgan):

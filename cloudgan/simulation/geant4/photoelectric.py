@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 HIGHEST_MEV = 5.0
 """No edge lies above: the coefficients there hold to any energy."""
 _NEAR = 0.002
-_SCANNED = 4000
+_CLOSE = 1.0001
 _TABULATED = 400
 _LEAST_K_SHARE, _ALL = 0.5, 0.99
 
@@ -63,10 +63,17 @@ class Photoelectric:
 
         Those of the first interval above the K edge give negative cross sections further up.
         """
-        energies = np.geomspace(self.k_edge_mev * 1.0005, HIGHEST_MEV, _SCANNED)
         last = self.coefficients(HIGHEST_MEV)
-        other = [not np.array_equal(self.coefficients(float(e)), last) for e in energies]
-        return float(energies[np.flatnonzero(other)[-1] + 1 if any(other) else 0])
+        low, high = self.k_edge_mev * 1.0005, HIGHEST_MEV
+        if np.array_equal(self.coefficients(low), last):
+            return low
+        while high > low * _CLOSE:
+            middle = float(np.sqrt(low * high))
+            if np.array_equal(self.coefficients(middle), last):
+                high = middle
+            else:
+                low = middle
+        return high
 
     def files(self, atomic_number: int) -> dict[str, str]:
         """Returns the files that Geant4 reads, by name."""

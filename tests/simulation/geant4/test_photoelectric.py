@@ -27,7 +27,7 @@ def rows(text, header=0):
 
 
 def test_one_set_of_coefficients_holds_above_the_last_step(atom):
-    assert atom.threshold_mev == pytest.approx(THRESHOLD, rel=2e-3)
+    assert atom.threshold_mev == pytest.approx(THRESHOLD, rel=1e-4)
     assert atom.threshold_mev >= THRESHOLD
 
 

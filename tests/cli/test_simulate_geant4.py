@@ -1,0 +1,161 @@
+"""`cloudgan simulate --engine=geant4`, from the command line to the file, with the real Geant4."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import h5py
+import numpy as np
+import pytest
+
+from bench.processes import children_doing, is_gone
+from cloudgan.core.errors import ConfigError
+from cloudgan.simulation.geant4.farm import prepare
+
+FLAGS = ("--engine=geant4", "--events=24", "--energy=4:8", "--theta=80:100", "--seed=5")
+WORKER = "geant4.worker"
+
+
+@pytest.fixture(scope="module", autouse=True)
+def is_here(tmp_path_factory):
+    try:
+        prepare(tmp_path_factory.mktemp("geant4"), None)
+    except ModuleNotFoundError as error:
+        pytest.skip(f"needs the package {error.name}: pip install '.[geant4]'")
+    except ConfigError as error:
+        if "this system lacks" not in str(error):
+            raise
+        pytest.skip(str(error))
+
+
+@pytest.fixture(scope="module")
+def uninterrupted(run_cloudgan, tmp_path_factory):
+    """What the command says and its file, made by two workers where CI is true and nobody answers."""
+    folder = tmp_path_factory.mktemp("whole")
+    path = folder / "a.h5"
+    flags = (*FLAGS, f"--output={path}", "--workers=2", "--json")
+    done = run_cloudgan("simulate", *flags, CI="true", HOME=str(folder))
+    return json.loads(done.stdout), path
+
+
+def content(path):
+    with h5py.File(path) as file:
+        return {name: file[name][:] for name in file}, dict(file.attrs)
+
+
+def started(output, *flags):
+    """The command, running, once it has kept a shower."""
+    words = ("simulate", *FLAGS, f"--output={output}", "--workers=1", *flags)
+    lines = output.with_name(output.name + ".unfinished") / "showers.jsonl"
+    before = lines.read_bytes().count(b"\n") if lines.exists() else 1
+    process = subprocess.Popen(
+        [sys.executable, "-m", "cloudgan", *words],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    deadline = time.monotonic() + 120
+    while not (lines.exists() and lines.read_bytes().count(b"\n") > before):
+        assert time.monotonic() < deadline
+        assert process.poll() is None, process.communicate()
+        time.sleep(0.005)
+    return process
+
+
+def test_the_file_has_the_public_layout_and_the_ranges_asked(uninterrupted):
+    said, path = uninterrupted
+    assert (said["showers"], said["of_them_found"]) == (24, 0)
+    assert said["geant4"].startswith("11.")
+    found, _ = content(path)
+    assert found["ECAL"].shape == (24, 51, 51, 25)
+    assert 4 <= found["energy"].min() <= found["energy"].max() <= 8
+    assert 80 <= np.rad2deg(found["theta"].min()) <= np.rad2deg(found["theta"].max()) <= 100
+    response = found["ECAL"].sum((1, 2, 3)) / 50 / found["energy"]
+    assert response.mean() == pytest.approx(0.0225, rel=0.1)
+    np.testing.assert_allclose(found["sum"], found["ECAL"].sum((1, 2, 3)), rtol=1e-5)
+
+
+def test_the_file_says_what_made_it(uninterrupted):
+    _, attributes = content(uninterrupted[1])
+    assert attributes["source"].startswith("Geant4 11.")
+    assert "Tsai" in attributes["tables"]
+    assert len(attributes["tables_sha256"]) == len(attributes["detector_sha256"]) == 64
+    assert (attributes["seed"], attributes["cut_mm"]) == (5, 0.7)
+    assert (attributes["energy_gev"].tolist(), attributes["theta_deg"].tolist()) == (
+        [4, 8],
+        [80, 100],
+    )
+    assert {"geant4", "geant4_pybind", "detector", "physics", "cloudgan"} <= set(attributes)
+
+
+def test_nothing_is_fetched_asked_or_left_behind(uninterrupted):
+    """With CI=true the package would download; its folder in HOME would be the sign of it."""
+    assert [path.name for path in uninterrupted[1].parent.iterdir()] == ["a.h5"]
+
+
+def test_a_run_that_is_stopped_again_and_again_ends_with_the_same_showers(
+    uninterrupted, run_cloudgan, tmp_path
+):
+    output = tmp_path / "a.h5"
+    process = started(output)
+    (worker,) = children_doing(WORKER, of=process.pid)
+    os.kill(worker, signal.SIGKILL)
+    _, said = process.communicate()
+    assert process.returncode == 1
+    assert "died with SIGKILL" in said
+    process = started(output)
+    process.send_signal(signal.SIGINT)
+    _, said = process.communicate()
+    assert process.returncode == 130
+    assert "of 24 showers are kept in" in said
+    process = started(output)
+    (worker,) = children_doing(WORKER, of=process.pid)
+    process.kill()
+    process.communicate()
+    assert is_gone(worker)
+    assert not output.exists()
+    other = run_cloudgan("simulate", *FLAGS, f"--output={output}", "--cut_mm=3", check=False)
+    assert other.returncode == 2
+    assert "asked and found there differ in cut_mm (3.0, 0.7)" in other.stderr
+    said = json.loads(run_cloudgan("simulate", *FLAGS, f"--output={output}", "--json").stdout)
+    assert said["of_them_found"] >= 3
+    found, attributes = content(output)
+    wanted, wanted_attributes = content(uninterrupted[1])
+    for name, values in wanted.items():
+        assert found[name].tobytes() == values.tobytes(), name
+    assert attributes["tables_sha256"] == wanted_attributes["tables_sha256"]
+    assert [path.name for path in tmp_path.iterdir()] == ["a.h5"]
+
+
+@pytest.mark.parametrize(
+    ("flags", "said"),
+    [
+        (["--energy=0.1:5"], "Geant4 simulates 1 to 1000 GeV"),
+        (["--theta=10:60"], "Geant4 simulates 45 to 135 degrees"),
+        (["--workers=0"], "at least one process"),
+        (["--cut_mm=-1"], "--cut_mm=-1"),
+        (["--seed=-1"], "a seed is 0 or more"),
+    ],
+)
+def test_bad_input_gets_a_sentence_and_leaves_no_file(tmp_path, cloudgan_here, flags, said):
+    done = cloudgan_here("simulate", tmp_path / "a.h5", "--engine=geant4", *flags, exits=2)
+    assert said in done.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_flags_of_geant4_do_not_bear_on_the_parametric_source(tmp_path, cloudgan_here):
+    done = cloudgan_here("simulate", tmp_path / "a.h5", "--workers=2", exits=2)
+    assert "--engine=geant4" in done.stderr
+
+
+def test_data_of_cern_that_are_not_there_are_told(tmp_path, cloudgan_here, monkeypatch):
+    monkeypatch.setenv("GEANT4_DATA_DIR", str(tmp_path / "cern"))
+    done = cloudgan_here("simulate", tmp_path / "a.h5", "--engine=geant4", "--events=1", exits=2)
+    assert "holds no G4EMLOW" in done.stderr
+    assert list(tmp_path.iterdir()) == []
