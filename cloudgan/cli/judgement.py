@@ -76,7 +76,7 @@ def judge_run(
     generator = load_generator(folder, step)
     progress.start("reading the reference")
     name, reference = _reference(folder, generator, against, showers)
-    measured = observe(reference, name)
+    measured = observe(reference, name, requested_rad=reference.mtheta_rad)
     trained = observe(_generated(generator, reference, progress), "generated showers")
     before = load_generator(folder, UNTRAINED_STEP)
     untrained = observe(_generated(before, reference, progress), "untrained showers")

@@ -71,10 +71,28 @@ def measured_angle(ecal: NDArray[np.floating]) -> NDArray[np.float32]:
     Returns:
         Angles in rad, float32 (N,); 0 for an empty shower.
     """
-    x_axis, y_axis, z = (np.arange(n, dtype=np.float64) + 0.5 for n in ecal.shape[1:])
-    layer = ecal.sum((1, 2), dtype=np.float64)
-    x_moment = np.einsum("nxyz,x->nz", ecal, x_axis, dtype=np.float64, optimize=True)
-    y_moment = np.einsum("nxyz,y->nz", ecal, y_axis, dtype=np.float64, optimize=True)
+    x_axis, y_axis = (np.arange(n, dtype=np.float64) for n in ecal.shape[1:3])
+    return angle_of_layers(
+        ecal.sum((1, 2), dtype=np.float64),
+        np.einsum("nxyz,x->nz", ecal, x_axis, dtype=np.float64, optimize=True),
+        np.einsum("nxyz,y->nz", ecal, y_axis, dtype=np.float64, optimize=True),
+    )
+
+
+def angle_of_layers(
+    layer: NDArray[np.float64], x_moment: NDArray[np.float64], y_moment: NDArray[np.float64]
+) -> NDArray[np.float32]:
+    """`measured_angle` of showers whose cells are summed up already, (N, Z) each.
+
+    Args:
+        layer: Energy of each layer.
+        x_moment: Sum of energy times place along x, in cells from anywhere.
+        y_moment: The same along y.
+
+    Returns:
+        Angles in rad, float32 (N,); 0 for an empty shower.
+    """
+    z = np.arange(layer.shape[1]) + 0.5
     total = layer.sum(1)
 
     def ratio(above: NDArray[np.float64], below: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -117,7 +117,7 @@ def compare(
     _check_match(generated, reference)
     return compare_observables(
         observe(generated, "generated showers"),
-        observe(reference, "reference showers"),
+        observe(reference, "reference showers", requested_rad=reference.mtheta_rad),
         edges_gev=edges_gev,
         seed=seed,
     )
