@@ -68,3 +68,29 @@ def layer_energy(preset: Preset, image: Any, energy: Any) -> Any:
     """
     layer = ops.sum(raised(image, 1.0 / preset.image_power), axis=(1, 2, 4))
     return layer / (100.0 * ops.maximum(energy, _LEAST_TARGET))
+
+
+def shape_score(real: Any, fake: Any, other: Any, scale: Any, weights: Any) -> Any:
+    """Energy score of generated shapes against the real one with the same conditions, (B, 1).
+
+    `|fake - real| - |fake - other| / 2`, least in the mean only where the distribution at given
+    energy and angle is right (Gneiting and Raftery 2007, doi:10.1198/016214506000001437, section
+    4.3); the mean over the features one by one, plus that of all together.
+
+    Args:
+        real: Features of real showers, (B, F).
+        fake: Of generated ones with the same conditions, (B, F).
+        other: Of others with the same conditions and other noise, (B, F); no gradient goes there.
+        scale: Spread of each feature at given conditions, (F,).
+        weights: Of the features, (F,), of sum 1.
+    """
+    miss = _apart(fake, real, scale, weights)
+    spread = _apart(fake, ops.stop_gradient(other), scale, weights)
+    # Both showers of the pair would feel the spread: one does, so it does so with twice the weight.
+    return miss - spread + ops.stop_gradient(spread) / 2
+
+
+def _apart(one: Any, other: Any, scale: Any, weights: Any) -> Any:
+    squares = ((one - other) / scale) ** 2
+    each = ops.sum(weights * ops.sqrt(squares + _EPSILON), 1, keepdims=True)
+    return each + ops.sqrt(ops.sum(weights * squares, 1, keepdims=True) + _EPSILON)

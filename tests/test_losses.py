@@ -78,3 +78,51 @@ def test_layer_energy_is_the_share_of_the_primary_energy_in_each_layer():
 def test_layer_energy_of_nothing_at_no_energy_is_zero():
     image = tf.zeros((1, 3, 3, 4, 1))
     np.testing.assert_array_equal(losses.layer_energy(PAPER, image, column(0.0)), np.zeros((1, 4)))
+
+
+def score(*, shift=0.0, spread=1.0, obeys=True):
+    """Mean energy score, and its error, of shapes about a line in their two conditions."""
+    rng = np.random.default_rng(1)
+    count = 20_000
+
+    def drawn(conditions, sigma, off):
+        return tf.constant(conditions @ np.ones((2, 3)) + sigma * rng.normal(size=(count, 3)) + off)
+
+    asked = rng.uniform(0.0, 3.0, (count, 2))
+    seen = asked if obeys else rng.permutation(asked)
+    real = drawn(asked, 1.0, 0.0)
+    fake, other = (drawn(seen, spread, shift) for _ in range(2))
+    one = tf.ones(3, tf.float64)
+    found = losses.shape_score(real, fake, other, one, one / 3).numpy()
+    assert found.shape == (count, 1)
+    return found.mean(), found.std() / math.sqrt(count)
+
+
+def test_the_energy_score_of_the_right_distribution_is_half_its_mean_difference():
+    found, error = score()
+    one_by_one = 1 / math.sqrt(math.pi)  # E|x - x'| / 2 of a normal distribution
+    together = 0.5 * math.sqrt(2 / 3) * math.sqrt(2) * math.gamma(2) / math.gamma(1.5)
+    assert found == pytest.approx(one_by_one + together, abs=4 * error)
+    assert error < 0.02
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"shift": 0.5}, {"spread": 0.4}, {"spread": 1.8}, {"obeys": False}]
+)
+def test_the_energy_score_is_worse_where_the_distribution_at_given_conditions_is_wrong(wrong):
+    (right, error), (found, other_error) = score(), score(**wrong)
+    assert found > right + 4 * math.hypot(error, other_error)
+
+
+def test_the_energy_score_pushes_too_narrow_shapes_apart():
+    rng = np.random.default_rng(2)
+    real = tf.constant(rng.normal(size=(4000, 1)))
+    noise, others = (tf.constant(rng.normal(size=(4000, 1))) for _ in range(2))
+    for spread, sign in ((0.3, -1), (1.0, 0), (3.0, 1)):
+        width = tf.Variable(spread, dtype=tf.float64)
+        with tf.GradientTape() as tape:
+            one = tf.ones(1, tf.float64)
+            found = losses.shape_score(real, width * noise, width * others, one, one)
+            mean = tf.reduce_mean(found)
+        slope = float(tape.gradient(mean, width))
+        assert sign * slope > 0.2 if sign else abs(slope) < 0.1

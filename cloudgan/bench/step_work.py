@@ -15,13 +15,14 @@ from cloudgan.bench.machine_limits import copy_gb_per_second, matmul_gflops
 from cloudgan.core.config import parse_config
 from cloudgan.core.errors import CloudganError
 from cloudgan.core.hardware import this_machine
-from cloudgan.data.image_view import ENERGY_UNIT_GEV
+from cloudgan.data.image_view import ENERGY_UNIT_GEV, Batch
 from cloudgan.models.formulation import choose_formulation
 from cloudgan.simulation.gflash import simulate
 from cloudgan.training.draws import Draws
 from cloudgan.training.gan import build_gan
 from cloudgan.training.rates import make_rates
 from cloudgan.training.session import compile_steps
+from cloudgan.training.shape_scale import shape_scale
 from cloudgan.training.step import COLUMNS, PASSES, GanStep
 from cloudgan.training.strategy import choose, device_kind, make_strategy, set_up_devices
 
@@ -70,12 +71,19 @@ class StepWork:
                 formulation=self._formulation,
             )
         layer = showers.ecal_gev.sum((1, 2)) / showers.energy_gev[:, None]
+        arrays = _arrays(run.model, showers)
         step = GanStep(
-            gan, run.model, draws, global_batch_size=self._batch, layer_target=layer.mean(0)
+            gan,
+            run.model,
+            draws,
+            global_batch_size=self._batch,
+            layer_target=layer.mean(0),
+            shape_scale=shape_scale(
+                run.model, Batch(**arrays | {"image": arrays["image"][..., 0]})
+            ),
         )
         self._layers = LayerWork(run, self._batch // self._replicas, self._formulation)
         self._run = compile_steps(strategy, step)
-        arrays = _arrays(run.model, showers)
         self._iterator = iter(
             strategy.distribute_datasets_from_function(lambda _: _feed(arrays, self._replicas))
         )

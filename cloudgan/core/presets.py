@@ -36,6 +36,9 @@ class Preset(BaseModel):
         (51, 51, 25), description="cells in x, y and depth; larger showers are cut to the centre"
     )
     latent_size: int = Field(256, gt=3, description="length of the generator's input")
+    noise_channels: int = Field(
+        0, ge=0, description="normals per coarse cell of the generator, beside the latent vector"
+    )
     condition: Literal["concatenate", "multiply"] = Field(
         "concatenate",
         description="latent = [energy/100, angle, normals], or normals times energy/100",
@@ -64,6 +67,11 @@ class Preset(BaseModel):
     output_activation: Literal["relu", "squared_relu"] = "relu"
     longitudinal_weight: float = Field(
         0.0, ge=0, description="weight of |batch mean of layer energy / E - training mean|"
+    )
+    shape_weight: float = Field(
+        0.0,
+        ge=0,
+        description="weight of the energy score of generated shapes: layers, columns, rings, hits",
     )
     generator_average: float = Field(
         0.0, ge=0, lt=1, description="decay of the averaged generator used to generate; 0 is off"

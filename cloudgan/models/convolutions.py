@@ -91,7 +91,8 @@ def convolutions(preset: Preset) -> tuple[Convolution, ...]:
 def generator_convolutions(preset: Preset) -> tuple[Convolution, ...]:
     """Returns those of the generator."""
     table = ARCHITECTURES[preset.networks].generator
-    return _chain("generator", table.blocks, table.grid, table.channels)
+    channels = table.channels + preset.noise_channels
+    return _chain("generator", table.blocks, table.grid, channels)
 
 
 def discriminator_convolutions(preset: Preset) -> tuple[Convolution, ...]:

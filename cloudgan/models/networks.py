@@ -1,6 +1,6 @@
 """Builds the generator and the discriminator that an architecture table describes.
 
-Shapes: B showers, image (B, X, Y, Z, 1) of powered cells, latent (B, latent_size).
+Shapes: B showers, image (B, X, Y, Z, 1) of powered cells, latent (B, `latent_length`).
 """
 
 from __future__ import annotations
@@ -27,6 +27,12 @@ DENSE = "glorot_uniform"
 """How dense layers begin, as published."""
 
 
+def latent_length(preset: Preset) -> int:
+    """Numbers that the generator takes per shower: the latent vector, then the cells' noise."""
+    cells = int(np.prod(ARCHITECTURES[preset.networks].generator.grid))
+    return preset.latent_size + preset.noise_channels * cells
+
+
 def build_generator(
     preset: Preset,
     *,
@@ -34,7 +40,7 @@ def build_generator(
     synchronized: bool = False,
     kernels: Kernels = PUBLISHED,
 ) -> keras.Model:
-    """Latent (B, latent_size) -> image (B, X, Y, Z, 1), never negative.
+    """Latent (B, `latent_length`) -> image (B, X, Y, Z, 1), never negative.
 
     Args:
         preset: What to build.
@@ -44,10 +50,15 @@ def build_generator(
     """
     seeds = seeds or random.Random(0)
     table = ARCHITECTURES[preset.networks].generator
-    latent = keras.Input((preset.latent_size,), name="latent")
+    latent = keras.Input((latent_length(preset),), name="latent")
     start = int(np.prod(table.grid)) * table.channels
-    x = layers.Dense(start, kernel_initializer=_seeded(DENSE, seeds), name="start")(latent)
+    dense = layers.Dense(start, kernel_initializer=_seeded(DENSE, seeds), name="start")
+    x = dense(latent[:, : preset.latent_size] if preset.noise_channels else latent)
     x = layers.Reshape((*table.grid, table.channels))(x)
+    if preset.noise_channels:
+        noise = latent[:, preset.latent_size :]
+        noise = layers.Reshape((*table.grid, preset.noise_channels))(noise)
+        x = layers.Concatenate()([x, noise])
     for number, block in enumerate(table.blocks):
         initializer = _seeded(block.initializer or table.initializer, seeds)
         stage = _stage(preset, block, number, initializer, table.leak, synchronized=synchronized)

@@ -20,6 +20,7 @@ import tensorflow as tf
 from cloudgan.core.config import TrainingConfig, parse_config
 from cloudgan.core.hardware import this_machine
 from cloudgan.models.formulation import choose_formulation
+from cloudgan.models.networks import latent_length
 from cloudgan.training.draws import Call, Draws
 from cloudgan.training.gan import Rates, build_gan
 from cloudgan.training.precision import arithmetic, resolved
@@ -49,7 +50,7 @@ def compiled_pass(probe: Probe) -> Callable[[], Any]:
         formulation=choose_formulation(config, device_kind(), probe.choice.formulation),
     )
     zero = tf.zeros((), tf.int64)
-    latent = tf.random.stateless_normal((probe.batch, probe.preset.latent_size), (0, 0))
+    latent = tf.random.stateless_normal((probe.batch, latent_length(probe.preset)), (0, 0))
     latent = tf.cast(latent, gan.generator.weights[0].dtype)
     weights = [*gan.generator.trainable_variables, *gan.discriminator.trainable_variables]
 

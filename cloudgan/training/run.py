@@ -36,6 +36,7 @@ from cloudgan.training.finishing import SHOWERS, Finisher
 from cloudgan.training.gan import POLICIES, Gan, build_gan
 from cloudgan.training.rates import make_rates, scaled_rate
 from cloudgan.training.session import Session, compile_steps
+from cloudgan.training.shape_scale import scale_of_training_set
 from cloudgan.training.step import GanStep
 from cloudgan.training.stopping import StopFlag, StopTraining
 from cloudgan.training.strategy import accelerators, lost_worker
@@ -87,6 +88,7 @@ def train(setting: Setting, flag: StopFlag, progress: Progress, *, began_seconds
         draws,
         global_batch_size=setting.numerics.global_batch_size,
         layer_target=np.array(setting.training_set.summary.layer_fraction),
+        shape_scale=scale_of_training_set(config.model, setting.training_set),
     )
     run_steps, tester = _compiled(setting, gan_step)
     finisher = _finisher(setting, draws)

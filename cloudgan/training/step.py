@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any, TypedDict
 import tensorflow as tf
 
 from cloudgan import losses
+from cloudgan.models.networks import latent_length
+from cloudgan.models.shower_shape import shape_weights, shower_shape
 from cloudgan.training.draws import Call
 from cloudgan.training.update import reduced, update
 
@@ -24,7 +26,7 @@ if TYPE_CHECKING:
     from cloudgan.training.gan import Gan
 
 PASSES = ("discriminator_real", "discriminator_fake", "generator")
-COLUMNS = (*losses.TERMS, "longitudinal", "total")
+COLUMNS = (*losses.TERMS, "longitudinal", "shape", "total")
 
 
 class Batch(TypedDict):
@@ -49,6 +51,7 @@ class GanStep:
         *,
         global_batch_size: int,
         layer_target: np.ndarray[Any, Any] | None = None,
+        shape_scale: np.ndarray[Any, Any] | None = None,
     ) -> None:
         """Collects what a step needs.
 
@@ -59,10 +62,12 @@ class GanStep:
             global_batch_size: Showers per step of all replicas together.
             layer_target: Mean over the training showers of layer energy over primary energy, (Z,);
                 needed where the preset has a longitudinal term.
+            shape_scale: Spread of each feature of a shower's shape at given energy and angle, (F,);
+                needed where the preset has a shape term.
         """
         self._gan, self._preset, self._draws = gan, preset, draws
         self._global_batch_size = global_batch_size
-        self._layer_target = layer_target
+        self._layer_target, self._shape_scale = layer_target, shape_scale
 
     def __call__(self, batch: Batch) -> tf.Tensor:
         """Runs the step in replica context.
@@ -77,9 +82,12 @@ class GanStep:
         real = self._update_discriminator(batch, batch["image"], label=1.0, call=Call.REAL)
         faked = self._update_discriminator(batch, fake, label=0.0, call=Call.FAKE)
         updates = self._preset.generator_updates
-        generator = [
-            self._update_generator(batch, Call.GENERATOR + number) for number in range(updates)
-        ]
+        shapes = self._shape(batch["image"], batch), self._shape(fake, batch)
+        generator = []
+        for number in range(updates):
+            parts, shape = self._update_generator(batch, Call.GENERATOR + number, shapes)
+            generator.append(parts)
+            shapes = shapes[0], shape
         self._share_statistics()
         self._update_average()
         return tf.stack([real, faked, tf.add_n(generator) / updates])
@@ -91,12 +99,14 @@ class GanStep:
             fake = self._gan.generates(self._latent(batch), training=False)
             on_real = self._gan.discriminator(batch["image"], training=False)
             on_fake = self._gan.discriminator(fake, training=False)
-        ones, longitudinal = tf.ones_like(batch["energy"]), self._longitudinal(fake, batch)
-        zero = tf.zeros_like(longitudinal)
+        shapes = self._shape(batch["image"], batch), self._other_shape(batch)
+        ones = tf.ones_like(batch["energy"])
         rows = [
-            self._parts(batch, ones, on_real, zero),
-            self._parts(batch, tf.zeros_like(ones), on_fake, zero),
-            self._parts(batch, ones, on_fake, longitudinal),
+            self._parts(batch, ones, on_real),
+            self._parts(batch, tf.zeros_like(ones), on_fake),
+            self._parts(
+                batch, ones, on_fake, self._extras(fake, self._shape(fake, batch), shapes, batch)
+            ),
         ]
         return tf.stack([row for row, _ in rows])
 
@@ -116,26 +126,40 @@ class GanStep:
             labels = self._flipped(label, batch)
             with tf.GradientTape() as tape:
                 outputs = self._gan.discriminator(image, training=True)
-                parts, total = self._parts(batch, labels, outputs, tf.zeros((), labels.dtype))
+                parts, total = self._parts(batch, labels, outputs)
                 total = self._gan.discriminator_optimizer.scale_loss(total)
         self._apply(tape, total, self._gan.discriminator, self._gan.discriminator_optimizer)
         return parts
 
-    def _update_generator(self, batch: Batch, call: int) -> tf.Tensor:
+    def _update_generator(
+        self, batch: Batch, call: int, shapes: tuple[tf.Tensor, tf.Tensor]
+    ) -> tuple[tf.Tensor, tf.Tensor]:
+        """Updates; returns the losses, and the shapes of what it generated.
+
+        Args:
+            batch: Real showers.
+            call: Of the draws.
+            shapes: Of real showers, and of others generated for the same conditions.
+        """
         with self._draws.at(batch["step"][0], batch["first_row"][0], call):
             latent = self._latent(batch)
             with tf.GradientTape() as tape:
                 fake = self._gan.generator(latent, training=True)
                 outputs = self._gan.discriminator(fake, training=True)
-                longitudinal = self._longitudinal(fake, batch)
                 ones = tf.ones_like(batch["energy"])
-                parts, total = self._parts(batch, ones, outputs, longitudinal)
+                shape = self._shape(fake, batch)
+                extras = self._extras(fake, shape, shapes, batch)
+                parts, total = self._parts(batch, ones, outputs, extras)
                 total = self._gan.generator_optimizer.scale_loss(total)
         self._apply(tape, total, self._gan.generator, self._gan.generator_optimizer)
-        return parts
+        return parts, shape
 
     def _parts(
-        self, batch: Batch, labels: tf.Tensor, outputs: list[tf.Tensor], longitudinal: tf.Tensor
+        self,
+        batch: Batch,
+        labels: tf.Tensor,
+        outputs: list[tf.Tensor],
+        extras: tuple[tf.Tensor, tf.Tensor] | None = None,
     ) -> tuple[tf.Tensor, tf.Tensor]:
         """Returns the columns of one row of losses, and the total to differentiate."""
         targets = labels, batch["energy"], batch["angle"], batch["ecal"]
@@ -146,8 +170,38 @@ class GanStep:
         total = tf.add_n(
             [w * mean for w, mean in zip(losses.weights(self._preset), means, strict=True)]
         )
+        longitudinal, shape = extras or (tf.zeros_like(total), tf.zeros_like(total))
         total += self._preset.longitudinal_weight * longitudinal
-        return tf.stack([*means, longitudinal, total]), total
+        total += self._preset.shape_weight * shape
+        return tf.stack([*means, longitudinal, shape, total]), total
+
+    def _extras(
+        self,
+        fake: tf.Tensor,
+        shape: tf.Tensor,
+        shapes: tuple[tf.Tensor, tf.Tensor],
+        batch: Batch,
+    ) -> tuple[tf.Tensor, tf.Tensor]:
+        """The losses that are not published: longitudinal and shape."""
+        longitudinal = self._longitudinal(fake, batch)
+        if not self._preset.shape_weight:
+            return longitudinal, tf.zeros_like(longitudinal)
+        scale, weights = self._shape_scale, shape_weights(self._preset)
+        units = [tf.constant(values, shape.dtype) for values in (scale, weights)]
+        score = losses.shape_score(shapes[0], shape, shapes[1], *units)
+        return longitudinal, tf.reduce_sum(score) / self._global_batch_size
+
+    def _shape(self, image: tf.Tensor, batch: Batch) -> tf.Tensor:
+        if not self._preset.shape_weight:
+            return tf.zeros((), image.dtype)
+        return shower_shape(self._preset, image, batch["energy"])
+
+    def _other_shape(self, batch: Batch) -> tf.Tensor:
+        """Of showers with the conditions of the batch and noise of their own."""
+        if not self._preset.shape_weight:
+            return tf.zeros(())
+        with self._draws.at(batch["step"][0], batch["first_row"][0], Call.FAKE):
+            return self._shape(self._gan.generates(self._latent(batch), training=False), batch)
 
     def _longitudinal(self, fake: tf.Tensor, batch: Batch) -> tf.Tensor:
         """Sum over layers of |mean over the global batch - training mean|, this replica's share."""
@@ -211,9 +265,9 @@ class GanStep:
 
 
 def latent_of(preset: Preset, draws: Draws, energy: tf.Tensor, angle: tf.Tensor) -> tf.Tensor:
-    """Generator input (B, latent_size) for energy/100 and angle (B, 1), at the draws' position."""
+    """Generator input (B, `latent_length`) for energy/100 and angle (B, 1), at the draws' position."""
     if preset.condition == "multiply":
-        normals = draws.normals(energy.shape[0], preset.latent_size)
+        normals = draws.normals(energy.shape[0], latent_length(preset))
         return energy * tf.cast(normals, energy.dtype)
-    normals = draws.normals(energy.shape[0], preset.latent_size - 2)
+    normals = draws.normals(energy.shape[0], latent_length(preset) - 2)
     return tf.concat([energy, angle, tf.cast(normals, energy.dtype)], 1)
