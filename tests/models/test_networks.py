@@ -14,6 +14,7 @@ from cloudgan.models.networks import (
     build_discriminator,
     build_generator,
     count_parameters,
+    latent_length,
 )
 
 pytestmark = pytest.mark.tf
@@ -64,6 +65,21 @@ def test_a_generator_makes_what_its_discriminator_reads(name):
     said = discriminator(preset)(image)
     assert [tuple(one.shape) for one in said] == [(3, 1)] * (4 if preset.has_angle else 3)
     assert np.all((said[0].numpy() >= 0) & (said[0].numpy() <= 1))
+
+
+def test_each_coarse_cell_has_its_own_noise_where_the_preset_asks_for_it():
+    preset = PRESETS["smoke"].model_copy(update={"noise_channels": 2})
+    generator = build_generator(preset)
+    cells = 5 * 5 * 13
+    assert latent_length(PRESETS["smoke"]) == preset.latent_size
+    assert generator.input_shape == (None, preset.latent_size + 2 * cells)
+    latent = np.random.default_rng(0).normal(size=(1, latent_length(preset))).astype(np.float32)
+    latent[:, 0] = 0.5
+    other = latent.copy()
+    other[0, preset.latent_size] += 5.0  # the first channel of the first coarse cell
+    changed = np.abs(np.array(generator(latent)) - np.array(generator(other)))[0, ..., 0] > 0
+    assert changed.any()
+    assert not changed[6:, 6:, 6:].any(), "two convolutions of 3 reach six fine cells"
 
 
 def test_depth_to_space_undoes_space_to_depth():

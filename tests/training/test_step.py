@@ -6,13 +6,16 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from cloudgan.core.presets import PRESETS
+from cloudgan.core.presets import PRESETS, LossWeights
+from cloudgan.losses import TERMS
+from cloudgan.models.shower_shape import shape_weights
 from cloudgan.training.draws import Draws
 from cloudgan.training.gan import Rates, build_gan
 from cloudgan.training.step import COLUMNS, PASSES, GanStep
 
 pytestmark = pytest.mark.tf
 SMOKE = PRESETS["smoke"]
+SHAPED = SMOKE.model_copy(update={"shape_weight": 5.0, "noise_channels": 1})
 BATCH = 4
 
 
@@ -22,7 +25,11 @@ def make(preset=SMOKE, *, rate=1e-3, precision="float32"):
         preset, draws, seed=1, precision=precision, synchronized=False, rates=Rates(rate, rate)
     )
     target = np.full(preset.image_shape[2], 8e-4)
-    return gan, GanStep(gan, preset, draws, global_batch_size=BATCH, layer_target=target)
+    scale = np.ones(len(shape_weights(preset)), np.float32)
+    step = GanStep(
+        gan, preset, draws, global_batch_size=BATCH, layer_target=target, shape_scale=scale
+    )
+    return gan, step
 
 
 def batch(preset=SMOKE, *, scale=1.0, energy=0.5, step=0):
@@ -116,6 +123,35 @@ def test_a_preset_without_extras_reports_no_longitudinal_term():
     losses = step(batch()).numpy()
     assert gan.average is None
     assert np.all(losses[:, COLUMNS.index("longitudinal")] == 0)
+
+
+def test_without_a_weight_there_is_no_shape_term_and_with_one_the_generator_pays_it():
+    losses = make()[1](batch()).numpy()
+    assert np.all(losses[:, COLUMNS.index("shape")] == 0)
+    losses = make(SHAPED)[1](batch()).numpy()
+    real, faked, generator = losses[:, COLUMNS.index("shape")]
+    assert (real, faked) == (0, 0)
+    assert generator > 0
+    terms = dict(zip(COLUMNS, losses[-1], strict=True))
+    weighed = sum(getattr(SHAPED.loss_weights, name) * terms[name] for name in TERMS)
+    weighed += SHAPED.longitudinal_weight * terms["longitudinal"] + 5.0 * terms["shape"]
+    assert terms["total"] == pytest.approx(weighed, rel=1e-5)
+
+
+def test_the_shape_term_alone_teaches_a_generator():
+    nothing_else = LossWeights(real_fake=0.0, energy=0.0, angle=0.0, ecal_sum=0.0)
+    preset = SHAPED.model_copy(update={"loss_weights": nothing_else, "longitudinal_weight": 0.0})
+    _, step = make(preset, rate=3e-3)
+    found = [step(batch(preset, step=number)).numpy()[-1, -1] for number in range(25)]
+    assert np.mean(found[-5:]) < 0.8 * np.mean(found[:3])
+
+
+def test_held_back_showers_have_a_shape_score_that_changes_no_weight():
+    gan, step = make(SHAPED)
+    before = numbers(gan.generator)
+    assert step.test(batch()).numpy()[-1, COLUMNS.index("shape")] > 0
+    for old, new in zip(before, numbers(gan.generator), strict=True):
+        np.testing.assert_array_equal(old, new)
 
 
 def test_the_step_compiles_with_static_shapes_as_a_tpu_needs_it():
