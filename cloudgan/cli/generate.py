@@ -14,7 +14,14 @@ from cloudgan.core.errors import ConfigError
 from cloudgan.run_folder import RunFolder
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from cloudgan.training.generating import Conditions, TrainedGenerator
+
+    Range = tuple[float, float]
+
+_STREAM = 4096
+"""Showers whose energies and angles are drawn at a time."""
 
 
 def generate(
@@ -50,9 +57,10 @@ def generate(
         generator = load_generator(RunFolder(run), step)
         from cloudgan.data.hdf5_writer import write_hdf5
 
-        asked = _conditions(generator, events, energy, theta, seed)
+        asked = _conditions(generator, events, _ranges(generator, energy, theta), seed)
+        progress.start("generating", events, "showers")
         began = time.perf_counter()
-        blocks = generator.showers(asked, seed=seed, progress=progress)
+        blocks = generator.streamed(asked, seed=seed, progress=progress)
         source = f"cloudgan generator, step {generator.state.step}"
         attrs = {"source": source, "seed": seed} | program_attributes()
         written = write_hdf5(path, blocks, attrs=attrs)
@@ -79,13 +87,14 @@ def load_generator(folder: RunFolder, step: int | None) -> TrainedGenerator:
     return TrainedGenerator(find_checkpoint(folder, step))
 
 
-def _conditions(
-    generator: TrainedGenerator,
-    count: int,
-    energy: str | None,
-    theta: str | None,
-    seed: int,
-) -> Conditions:
+def _ranges(
+    generator: TrainedGenerator, energy: str | None, theta: str | None
+) -> tuple[Range, Range]:
+    """The ranges asked, else those it was trained on.
+
+    Raises:
+        ConfigError: Outside of those.
+    """
     import numpy as np
 
     summary = generator.state.summary
@@ -95,7 +104,21 @@ def _conditions(
     else:
         low, high = np.rad2deg(summary.theta_range_rad or summary.mtheta_range_rad)
         thetas = float(low), float(high)
-    rng = np.random.default_rng(seed)
-    energy_gev = rng.uniform(*energies, count).astype(np.float32)
-    theta_rad = np.deg2rad(rng.uniform(*thetas, count)).astype(np.float32)
-    return generator.conditions(energy_gev, theta_rad)
+    generator.conditions(np.array(energies, np.float32), np.deg2rad(np.array(thetas, np.float32)))
+    return energies, thetas
+
+
+def _conditions(
+    generator: TrainedGenerator, count: int, ranges: tuple[Range, Range], seed: int
+) -> Iterator[Conditions]:
+    """What is asked, flat, some at a time: a function of the seed and the number of the shower."""
+    import numpy as np
+
+    for first in range(0, count, _STREAM):
+        key = np.random.SeedSequence(seed, spawn_key=(first // _STREAM,))
+        uniform = np.random.default_rng(key).random((2, _STREAM))[:, : count - first]
+        energy, theta = (
+            (low + (high - low) * part).astype(np.float32)
+            for part, (low, high) in zip(uniform, ranges, strict=True)
+        )
+        yield generator.conditions(energy, np.deg2rad(theta))

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 WRITTEN_UNIT = "GeV*50"
 CHUNK_EVENTS = 8
 """Showers per compressed chunk: 2 MB of 51 x 51 x 25 cells, small enough for random blocks."""
+CHUNK_VALUES = 4096
+"""Showers per chunk of all other datasets."""
 
 
 def write_hdf5(
@@ -78,7 +80,7 @@ class Hdf5Writer:
         self.count = 0
         self._beside = self.path.with_name(self.path.name + ".tmp")
         self._attributes = attributes
-        self._columns: dict[str, list[np.ndarray[Any, Any]]] = {}
+        self._columns: set[str] = set()
 
     def __enter__(self) -> Self:
         try:
@@ -96,13 +98,9 @@ class Hdf5Writer:
         """
         try:
             self._append_ecal(block.ecal)
+            self._append_columns(block.columns)
         except (OSError, RuntimeError) as error:
             raise self._failed(error) from error
-        if self.count == 0:
-            self._columns = {name: [] for name in block.columns}
-        self._columns = {n: v for n, v in self._columns.items() if n in block.columns}
-        for name, values in self._columns.items():
-            values.append(np.array(block.columns[name]))
         self.count += len(block)
 
     def __exit__(
@@ -119,6 +117,24 @@ class Hdf5Writer:
         finally:
             self._close_quietly()
             self._beside.unlink(missing_ok=True)
+
+    def _append_columns(self, columns: Columns) -> None:
+        if self.count == 0:
+            self._columns = set(columns)
+            for name, values in columns.items():
+                self._file.create_dataset(
+                    name,
+                    shape=(0, *values.shape[1:]),
+                    maxshape=(None, *values.shape[1:]),
+                    dtype=values.dtype,
+                    chunks=(CHUNK_VALUES, *values.shape[1:]),
+                )
+        for name in self._columns - set(columns):
+            del self._file[name]
+        self._columns &= set(columns)
+        for name in self._columns:
+            self._file[name].resize(self.count + len(columns[name]), axis=0)
+            self._file[name][self.count :] = columns[name]
 
     def _append_ecal(self, ecal: np.ndarray[Any, Any]) -> None:
         if "ECAL" not in self._file:
@@ -139,8 +155,6 @@ class Hdf5Writer:
     def _finish(self) -> None:
         if self.count == 0:
             raise ConfigError(f"{self.path} was not written: there are no showers")
-        for name, values in self._columns.items():
-            self._file.create_dataset(name, data=np.concatenate(values, dtype=values[0].dtype))
         for name, attributes in self._attributes.items():
             if name in self._file or not name:
                 item = self._file[name] if name else self._file

@@ -20,7 +20,7 @@ from cloudgan.training.formulation import kernels_for_generating
 from cloudgan.training.step import latent_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
     from pathlib import Path
 
     from numpy.typing import NDArray
@@ -65,16 +65,25 @@ class ShowerGenerator:
         """Yields showers in blocks, in the order of `conditions`; the same for the same seed."""
         progress = progress or Silent()
         progress.start("generating", len(conditions), "showers")
-        draws = Draws(seed)
-        for first in range(0, len(conditions), self._rows):
-            rows = slice(first, min(first + self._rows, len(conditions)))
-            yield self._block(conditions, rows, draws)
-            progress.advance(rows.stop - first)
+        return self.streamed([conditions], seed=seed, progress=progress)
 
-    def _block(self, conditions: Conditions, rows: slice, draws: Draws) -> Showers:
+    def streamed(
+        self, parts: Iterable[Conditions], *, seed: int, progress: Progress
+    ) -> Iterator[Showers]:
+        """Yields showers as `showers` does, for conditions that come some at a time."""
+        draws, before = Draws(seed), 0
+        for part in parts:
+            for first in range(0, len(part), self._rows):
+                rows = slice(first, min(first + self._rows, len(part)))
+                yield self._block(part, rows, before, draws)
+                progress.advance(rows.stop - first)
+            before += len(part)
+
+    def _block(self, conditions: Conditions, rows: slice, before: int, draws: Draws) -> Showers:
         energy = tf.constant(conditions.energy_gev[rows, None] / ENERGY_UNIT_GEV, tf.float32)
         angle = tf.constant(conditions.mtheta_rad[rows, None], tf.float32)
-        with draws.at(tf.zeros((), tf.int64), tf.constant(rows.start, tf.int64), Call.GENERATE):
+        row = tf.constant(before + rows.start, tf.int64)
+        with draws.at(tf.zeros((), tf.int64), row, Call.GENERATE):
             latent = latent_of(self.preset, draws, energy, angle)
         image = self._network(latent, training=False).numpy()[..., 0]
         ecal = image ** np.float32(1 / self.preset.image_power) / np.float32(

@@ -1,6 +1,6 @@
 """Physics of the tables and of the showers that Geant4 makes with them.
 
-The default sample is small, about 15 s of CPU time; `pytest -m long_physics` takes minutes and its
+The default sample is small, about 12 s of CPU time; `pytest -m long_physics` takes minutes and its
 limits are those of the published numbers.
 """
 
@@ -32,7 +32,11 @@ XCOM_BARN = {
 WEIGHTS = {74: 183.84, 14: 28.0855}
 # Visible over primary energy, percent, by energy in GeV: the authors' fit to the public data
 # (GetEcalFit of the 3DGAN code, electrons, arXiv:2111.04628).
+# They have angles from 60 to 120 degrees: a slanted shower ends in fewer of the layers with much
+# tungsten, so that its fraction is 1 % higher than at 90 degrees.
 PUBLISHED_PERCENT = {15: 2.170, 30: 2.136, 50: 2.094, 70: 2.061, 90: 2.032}
+MEAN_SLANT = 3 / np.pi * np.log(3)
+"""Mean of 1 / sin(theta) between 60 and 120 degrees."""
 
 TABLES = """
 engine = Engine(tables, 0.7)
@@ -55,7 +59,7 @@ SHOWERS = """
 engine = Engine(tables, 0.7)
 found = []
 for energy, count in %s:
-    asked = Asked(%d, (energy, energy), (90, 90))
+    asked = Asked(%d, (energy, energy), (60, 120))  # as in the public data
     images = []
     for number in range(count):
         place, gev = engine.shower(primary(asked, number))
@@ -74,7 +78,7 @@ def tables(in_geant4):
 @pytest.fixture(scope="module")
 def few(in_geant4):
     """Layers of showers by energy, GeV, (showers, 25)."""
-    return simulated(in_geant4, {2: 80, 15: 32, 50: 10, 90: 4}, seed=1)
+    return simulated(in_geant4, {2: 60, 15: 28, 50: 8, 90: 3}, seed=1)
 
 
 def simulated(in_geant4, counts, seed):
@@ -83,9 +87,13 @@ def simulated(in_geant4, counts, seed):
 
 
 def percent(layers, energy):
-    """Mean sampling fraction and its error."""
-    response = 100 * layers.sum(1) / energy
-    return response.mean(), response.std(ddof=1) / len(response) ** 0.5
+    """Mean sampling fraction."""
+    return 100 * layers.sum(1).mean() / energy
+
+
+def error(layers, energy):
+    """Relative error of that: a shower spreads by 20 %/sqrt(E) and 4 %, with the angle in it."""
+    return np.hypot(0.2 / energy**0.5, 0.04) / len(layers) ** 0.5
 
 
 def resolution(layers):
@@ -96,7 +104,7 @@ def resolution(layers):
 
 def maximum_x0(layers):
     """Depth of the maximum of the mean shower: the gamma distribution that fits it best."""
-    edges = CLIC_ECAL.boundaries_x0()
+    edges = CLIC_ECAL.boundaries_x0() * MEAN_SLANT
     depth, width = (edges[1:] + edges[:-1]) / 2, np.diff(edges)
     mean = layers.mean(0) * np.where(CLIC_ECAL.thin, 1.0, 2.0) / width
 
@@ -132,23 +140,21 @@ def test_fast_electrons_radiate_their_energy_in_a_radiation_length(tables, row, 
 
 
 def test_the_sampling_fraction_is_that_of_the_public_data(few):
-    """The mean of all: 0.5 % of statistics."""
-    ratios = []
-    for energy in (15, 50, 90):
-        mean, error = percent(few[energy], energy)
-        assert mean == pytest.approx(PUBLISHED_PERCENT[energy], rel=0.02, abs=3 * error)
-        ratios.append((mean / PUBLISHED_PERCENT[energy], error / mean))
-    ratio, error = np.array(ratios).T
-    assert np.average(ratio, weights=error**-2) == pytest.approx(1, abs=0.02)
+    energies = (15, 50, 90)
+    ratios = [percent(few[energy], energy) / PUBLISHED_PERCENT[energy] for energy in energies]
+    errors = [error(few[energy], energy) for energy in energies]
+    for ratio, one in zip(ratios, errors, strict=True):
+        assert ratio == pytest.approx(1, abs=0.02 + 2 * one)
+    assert np.average(ratios, weights=np.power(errors, -2)) == pytest.approx(1, abs=0.02)
 
 
 def test_the_raw_fraction_falls_with_energy_as_thick_layers_sample_half_as_often(few):
-    assert percent(few[15], 15)[0] > percent(few[90], 90)[0]
+    assert percent(few[2], 2) > percent(few[90], 90)
 
 
 def test_the_resolution_is_16_percent_over_the_root_of_the_energy_and_2_percent(few):
     wanted = np.hypot(0.16 / 15**0.5, 0.02)
-    assert resolution(few[15]) == pytest.approx(wanted, rel=0.35)  # 32 showers: 13 %
+    assert resolution(few[15]) == pytest.approx(wanted, rel=0.35)  # 28 showers: 14 %
 
 
 def test_the_maximum_moves_by_1_1_radiation_lengths_per_e_fold(few):
@@ -161,8 +167,7 @@ def test_a_large_sample_agrees_with_what_is_published(in_geant4, request):
         pytest.skip("takes minutes; asked for with -m long_physics")
     sample = simulated(in_geant4, {15: 300, 30: 160, 50: 100, 70: 90, 90: 80}, seed=2)
     for energy, layers in sample.items():
-        mean, _ = percent(layers, energy)
-        assert mean == pytest.approx(PUBLISHED_PERCENT[energy], rel=0.02), energy
+        assert percent(layers, energy) == pytest.approx(PUBLISHED_PERCENT[energy], rel=0.02), energy
         wanted = np.hypot(0.16 / energy**0.5, 0.02)
         assert resolution(layers) == pytest.approx(wanted, rel=0.2), energy
     assert growth(sample) == pytest.approx(1.1, abs=0.12)
