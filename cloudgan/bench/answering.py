@@ -27,6 +27,7 @@ class Work(Protocol):
 _WORKS = {
     "step": "cloudgan.bench.step_work:StepWork",
     "generate": "cloudgan.bench.generate_work:GenerateWork",
+    "geant4": "cloudgan.bench.geant4_work:Geant4Work",
     "simulate": "cloudgan.bench.simulate_work:SimulateWork",
 }
 

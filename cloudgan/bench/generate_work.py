@@ -20,16 +20,17 @@ from cloudgan.training.generating import (
 from cloudgan.training.strategy import set_up_devices
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
-_ENERGY_GEV = (10.0, 100.0)
 _ANGLE_RAD = (1.05, 2.09)
 
 
 class GenerateWork:
     """A generator with the weights of a run, or with those it begins with."""
 
-    def __init__(self, preset: str, run: str | None, batch: int, threads: int) -> None:
+    def __init__(
+        self, preset: str, run: str | None, batch: int, threads: int, energy_gev: Sequence[float]
+    ) -> None:
         """Wakes TensorFlow up and builds the generator.
 
         Args:
@@ -37,10 +38,12 @@ class GenerateWork:
             run: Folder of a run, whose newest checkpoint is loaded.
             batch: Showers at a time.
             threads: That TensorFlow may use.
+            energy_gev: Range of the electrons that are asked for.
 
         Raises:
             DataError: The run has no checkpoint.
         """
+        self._energy_gev = (energy_gev[0], energy_gev[1])
         set_up_devices(TrainingConfig(), threads=threads)
         if run is None:
             self._generator = ShowerGenerator(find_preset(preset), block=batch)
@@ -58,8 +61,12 @@ class GenerateWork:
     def _generate(self, count: int, seed: int) -> None:
         random = np.random.default_rng(seed)
         energy, angle = (
-            random.uniform(*of, count).astype(np.float32) for of in (_ENERGY_GEV, _ANGLE_RAD)
+            random.uniform(*of, count).astype(np.float32) for of in (self._energy_gev, _ANGLE_RAD)
         )
-        blocks = self._generator.showers(Conditions(energy, angle), seed=seed)
+        if isinstance(self._generator, TrainedGenerator):
+            asked = self._generator.conditions(energy, angle)
+        else:
+            asked = Conditions(energy, angle)
+        blocks = self._generator.showers(asked, seed=seed)
         if sum(map(len, blocks)) != count:
             raise CloudganError("the generator made another number of showers than was asked for")

@@ -8,15 +8,16 @@ from cloudgan.bench.clocks import timed
 from cloudgan.simulation.gflash import simulate
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
 
 class SimulateWork:
     """The parametric source for one window of cells."""
 
-    def __init__(self, cells: tuple[int, int]) -> None:
-        """Simulates showers of `cells` in x and y."""
+    def __init__(self, cells: Sequence[int], energy_gev: Sequence[float] = (10.0, 100.0)) -> None:
+        """Simulates showers of `cells` in x and y, of a range of energies."""
         self._cells = (cells[0], cells[1])
+        self._energy_gev = (energy_gev[0], energy_gev[1])
 
     def answer(self, question: str, given: Mapping[str, Any]) -> dict[str, Any]:
         """Answers round: simulates `count` showers with `seed`."""
@@ -24,5 +25,5 @@ class SimulateWork:
         return timed(lambda: self._simulate(given["count"], given["seed"]), given["count"])
 
     def _simulate(self, count: int, seed: int) -> None:
-        for _ in simulate(count, seed=seed, cells=self._cells):
+        for _ in simulate(count, seed=seed, energy_gev=self._energy_gev, cells=self._cells):
             pass

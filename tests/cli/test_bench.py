@@ -7,6 +7,7 @@ import json
 import pytest
 
 from bench.made_up import step_result
+from cloudgan.bench.generate import GenerateResult, Making, Source
 
 BEGINS = "cloudgan.bench.measuring_process.subprocess.Popen"
 TRAINS = "cloudgan.bench.train_program.subprocess.Popen"
@@ -17,7 +18,7 @@ def starts_nothing(monkeypatch):
     def popen(*_, **__):
         raise AssertionError("a process was started")
 
-    for name in (BEGINS, TRAINS):
+    for name in (TRAINS, BEGINS):  # what it imports may start one, such as h5py `uname`
         monkeypatch.setattr(name, popen)
 
 
@@ -38,6 +39,8 @@ def starts_nothing(monkeypatch):
         ("bench generate --preset=papr", "Did you mean 'paper'?"),
         ("bench generate --run=runs/a --preset=mini", "give --run or --preset"),
         ("bench generate --threads=0", "--threads=0: at least one"),
+        ("bench generate --energy=0.1", "Geant4 simulates 1 to 1000 GeV"),
+        ("bench generate --energy=ten", "--energy=ten: expected low:high"),
         ("bench scaling --replicas=1,2", "say --strong"),
         ("bench scaling --strong --weak --replicas=1,2", "say --strong"),
         ("bench scaling --strong", "give --replicas=1,2 or --workers=1,2"),
@@ -81,3 +84,33 @@ def test_the_report_is_written_as_asked(cloudgan_here, monkeypatch, tmp_path):
     cloudgan_here("bench", "step", f"--report={page}", f"--roofline={picture}")
     assert "Roofline" in page.read_text(encoding="utf-8")
     assert picture.read_bytes().startswith(b"\x89PNG")
+
+
+def generated(*names, left_out=""):
+    rounds = {"generator": 0.02, "parametric source": 0.002, "Geant4": 0.5}
+    return GenerateResult(
+        *("mini", (51, 51, 25), (50.0, 50.0), 1, 1),
+        sources=tuple(Source(name, 1, [Making(rounds[name], rounds[name])] * 3) for name in names),
+        interrupted=False,
+        left_out=left_out,
+    )
+
+
+def test_a_generator_is_told_beside_each_source_with_its_energy_and_cells(
+    cloudgan_here, monkeypatch
+):
+    found = generated("generator", "parametric source", "Geant4")
+    monkeypatch.setattr("cloudgan.bench.generate.measure_generate", lambda *_, **__: found)
+    said = " ".join(cloudgan_here("bench", "generate").stdout.split())
+    assert "mini, 51x51x25 cells, electrons of 50 GeV" in said
+    assert "Geant4 simulates 75x75x25 cells whatever the preset" in said
+    assert "against Geant4 the generator is 25 (25 to 25) times as fast" in said
+    assert "against parametric source the generator is 0.1 (0.1 to 0.1) times as fast" in said
+
+
+def test_a_geant4_that_is_not_here_is_told(cloudgan_here, monkeypatch):
+    found = generated("generator", "parametric source", left_out="the package is missing")
+    monkeypatch.setattr("cloudgan.bench.generate.measure_generate", lambda *_, **__: found)
+    said = cloudgan_here("bench", "generate").stdout
+    assert "Geant4 was left out: the package is missing" in said
+    assert "75x75" not in said

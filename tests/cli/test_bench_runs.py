@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from importlib.util import find_spec
 
 import pytest
 
@@ -32,15 +33,19 @@ def test_two_forms_of_a_step_are_measured_in_turns(run_cloudgan, tmp_path):
     assert picture.stat().st_size > 10_000
 
 
-def test_a_generator_is_measured_beside_the_parametric_source(run_cloudgan):
-    flags = ("--preset=smoke", "--rounds=1", "--batch=16", "--json")
+def test_a_generator_is_measured_beside_what_simulates_the_same_electrons(run_cloudgan):
+    flags = ("--preset=smoke", "--rounds=1", "--batch=16", "--energy=2:4", "--json")
     said = json.loads(run_cloudgan("bench", "generate", *flags).stdout)
-    generator, parametric = said["sources"]
-    assert said["cells"] == [9, 9, 25]
+    generator, parametric, *geant4 = said["sources"]
+    assert (said["cells"], said["energy_gev"]) == ([9, 9, 25], [2, 4])
     assert generator["showers_per_round"] % 16 == 0
-    assert said["ratio"]["parametric source"]["median"] == pytest.approx(
-        generator["showers_per_second"]["median"] / parametric["showers_per_second"]["median"]
-    )
+    for other in (parametric, *geant4):
+        assert said["ratio"][other["name"]]["median"] == pytest.approx(
+            generator["showers_per_second"]["median"] / other["showers_per_second"]["median"]
+        )
+    assert [one["name"] for one in geant4] == ([] if said["left_out"] else ["Geant4"])
+    if find_spec("geant4_pybind"):
+        assert "is missing" not in said["left_out"]
 
 
 def test_a_whole_run_of_the_program_says_what_it_took(tmp_path):

@@ -52,7 +52,7 @@ class Asked:
         """
         if self.seed < 0:
             raise ConfigError(f"--seed={self.seed}: a seed is 0 or more")
-        _check_range("energy", self.energy_gev, ENERGIES_GEV, "GeV")
+        check_energy(self.energy_gev)
         _check_range("theta", self.theta_deg, ANGLES_DEG, "degrees")
         _check_range("cut_mm", (self.cut_mm, self.cut_mm), CUTS_MM, "mm")
 
@@ -119,6 +119,15 @@ def primary(asked: Asked, number: int) -> Primary:
     index, row = divmod(number, STREAM_PRIMARIES)
     energy, theta, x_mm, y_mm, seeds = (column[row].tolist() for column in stream(asked, index))
     return Primary(number, energy, theta, x_mm, y_mm, tuple(seeds))
+
+
+def check_energy(energy_gev: tuple[float, float]) -> None:
+    """Refuses a range of energies that Geant4 is not asked for here.
+
+    Raises:
+        ConfigError: It is too wide, or runs backwards.
+    """
+    _check_range("energy", energy_gev, ENERGIES_GEV, "GeV")
 
 
 def _check_range(
