@@ -8,10 +8,10 @@ never a second time, and holds Python's lock while it works: who simulates is a 
 from __future__ import annotations
 
 import importlib
-import importlib.util
 import re
 from functools import partial
 from importlib.metadata import PackageNotFoundError, version
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -45,7 +45,7 @@ def check_installed() -> None:
     Raises:
         ModuleNotFoundError: It is not; the command line says how to get it.
     """
-    if importlib.util.find_spec(PACKAGE) is None:
+    if find_spec(PACKAGE) is None:
         raise ModuleNotFoundError(f"no package {PACKAGE}", name=PACKAGE)
 
 

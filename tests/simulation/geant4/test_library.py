@@ -1,0 +1,58 @@
+"""What is said where Geant4 cannot be loaded."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import pytest
+
+from cloudgan.simulation.geant4 import library
+
+NOT_THERE = "cannot open shared object file: No such file or directory"
+
+
+@pytest.mark.parametrize(
+    ("name", "package"),
+    [
+        ("libGL.so.1", "libgl1"),
+        ("libX11.so.6", "libx11-6"),
+        ("libXext.so.6", "libxext6"),
+        ("libSM.so.6", "libsm6"),
+        ("libICE.so.6", "libice6"),
+    ],
+)
+def test_a_missing_library_is_told_with_the_package_that_has_it(name, package):
+    said = library.missing_library(f"{name}: {NOT_THERE}")
+    assert f"Geant4 needs {name}, which this system lacks: install the package {package}." in said
+    assert "apt-get install libgl1 libice6 libsm6 libx11-6 libxext6" in said
+
+
+def test_one_that_we_do_not_know_is_told_too():
+    said = library.missing_library(f"libfuture.so.9: {NOT_THERE}")
+    assert "libfuture.so.9" in said
+    assert "a package that holds it" in said
+
+
+def test_what_else_the_loader_says_is_shown():
+    said = library.missing_library("undefined symbol: _ZTI8QWidget")
+    assert "undefined symbol: _ZTI8QWidget" in said
+    assert "cloudgan[geant4]" in said
+
+
+def test_a_package_that_is_not_installed_is_found_out_without_importing_it(monkeypatch):
+    monkeypatch.setattr(library, "PACKAGE", "geant4_that_nobody_has")
+    with pytest.raises(ModuleNotFoundError) as told:
+        library.check_installed()
+    assert told.value.name == "geant4_that_nobody_has"
+
+
+@pytest.mark.parametrize(("number", "text"), [(1141, "11.4.1"), (1130, "11.3.0"), (1070, "10.7.0")])
+def test_the_version_is_read_from_its_number(number, text):
+    assert library.geant4_version(SimpleNamespace(G4VERSION_NUMBER=number)) == text
+
+
+def test_the_program_says_which_extra_brings_the_package(cloudgan_here, monkeypatch, tmp_path):
+    monkeypatch.setattr("cloudgan.simulation.geant4.library.find_spec", lambda _: None)
+    done = cloudgan_here("simulate", tmp_path / "a.h5", "--engine=geant4", exits=2)
+    assert "pip install 'cloudgan[geant4]'" in done.stderr
+    assert list(tmp_path.iterdir()) == []
