@@ -9,6 +9,7 @@ from cloudgan.cli.launch_showers import look_at, path_for_workers
 from cloudgan.cli.memory_notes import memory_notes
 from cloudgan.cli.place import RUNS
 from cloudgan.core import settings
+from cloudgan.core.errors import ConfigError
 from cloudgan.planning.planning import Asked
 from cloudgan.run_folder import RunFolder
 
@@ -50,6 +51,11 @@ def asked_of(
     """
     folder = RunFolder(RUNS / config.name)
     moves = place.provider != "local"
+    if moves and config.training.begin_with:
+        raise ConfigError(
+            f"training.begin_with: {config.training.begin_with} is a folder of this machine, which"
+            " workers elsewhere do not see; fine-tune with `cloudgan train`"
+        )
     showers = look_at(config.data.path, store, moves=moves)
     data = config.data.model_copy(update={"path": path_for_workers(showers, folder, moves=moves)})
     given: dict[str, Any] = {

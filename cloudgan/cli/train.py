@@ -21,6 +21,7 @@ from cloudgan.core.errors import ConfigError, Interrupted, TryAgain
 from cloudgan.core.hardware import this_machine
 from cloudgan.core.tuning import Choice
 from cloudgan.stores import StoreError
+from cloudgan.training.beginning import find_beginning
 from cloudgan.training.cluster import read_cluster
 from cloudgan.training.expected_memory import expected_memory
 from cloudgan.training.job import job_of
@@ -46,6 +47,7 @@ def train(
     strategy: Literal["auto", "one", "mirrored", "multiworker", "tpu"] | None = None,
     workers: int | None = None,
     checkpoints: str | None = None,
+    begin_with: str | None = None,
     describe: bool = False,
     json: bool = False,
     training: tuple[dict[str, Any], str | None] = ({}, None),
@@ -57,6 +59,8 @@ def train(
         strategy: auto takes all GPUs of this machine; multiworker joins TF_CONFIG or starts workers.
         workers: Processes to start on this machine, with --strategy=multiworker.
         checkpoints: gs://, s3:// or Azure blob URL that gets a copy of each checkpoint.
+        begin_with: Folder of a run whose networks are trained on: fine-tuning, with other showers or
+            losses.
         describe: Print what would be trained, with parameter counts, and stop.
         json: Print the result as JSON.
         training: What is trained, from the flags that commands share.
@@ -66,6 +70,7 @@ def train(
         "training.strategy": strategy,
         "training.workers": workers,
         "checkpoint.url": checkpoints,
+        "training.begin_with": begin_with,
     }
     wanted, folder = resolve(asked, config=config, run=run)
     if describe:
@@ -101,6 +106,7 @@ def train_run(
         )
     cluster = read_cluster(cluster_text)
     folder.check(config)
+    find_beginning(config)
     memory = expected_memory(
         config,
         workers=len(cluster.workers) if cluster else config.training.workers,

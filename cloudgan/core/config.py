@@ -94,6 +94,11 @@ class TrainingConfig(_Part):
         ge=1,
         description="steps per call of the device; default 20, on a CPU 10 for small networks, else 1",
     )
+    begin_with: str = Field(
+        "",
+        description="folder of a run whose newest checkpoint is trained on, as with other showers or"
+        " losses; its networks must be the same",
+    )
     validation_showers: int = Field(1024, ge=0, description="held-back showers per test loss")
     tensorboard: bool = False
 

@@ -21,6 +21,7 @@ from cloudgan.core.pulse import PulseFile
 from cloudgan.core.record import Started
 from cloudgan.data.feed import feed, reader_error
 from cloudgan.data.reading_time import ReadingTime
+from cloudgan.training.beginning import find_beginning
 from cloudgan.training.builtin import run_fit
 from cloudgan.training.checkpoint import restore
 from cloudgan.training.custom import run_custom
@@ -139,7 +140,9 @@ def _begin(setting: Setting, gan: Gan, finisher: Finisher | None) -> tuple[int, 
         if setting.saved:
             state = restore(setting.saved[0], gan.variables())
             return state.step, state.train_seconds
-        if finisher:
+        if other := find_beginning(setting.config):
+            restore(other, gan.variables())
+        elif finisher:
             gan.begin_with(finisher.finish(gan.generator))
     return 0, 0.0
 
