@@ -28,7 +28,7 @@ class Material:
         radiation_length_mm: X0, mm.
         density_g_per_cm3: Density.
         atomic_number: Z, mass weighted for mixtures.
-        mass_shares: Symbol of each element and its part of the mass; they need not add up to 1.
+        mass_shares: Symbol of each element and its part of the mass.
     """
 
     name: str

@@ -41,6 +41,15 @@ def test_the_same_seed_gives_the_same_showers_and_another_others(
     assert np.any(ecal[0] != ecal[2])
 
 
+def test_a_shower_does_not_depend_on_how_many_are_asked_for(small_demo, tmp_path, cloudgan_here):
+    for events in (3, 300):
+        flags = (f"--output={tmp_path / str(events)}.h5", f"--events={events}", "--seed=1")
+        cloudgan_here("generate", small_demo.run, *flags)
+    with h5py.File(tmp_path / "3.h5") as few, h5py.File(tmp_path / "300.h5") as many:
+        np.testing.assert_array_equal(few["energy"][:], many["energy"][:3])
+        np.testing.assert_allclose(few["ECAL"][:], many["ECAL"][:3], rtol=1e-4, atol=1e-6)
+
+
 def test_the_untrained_network_generates_too(small_demo, tmp_path, cloudgan_here):
     out = tmp_path / "untrained.h5"
     done = cloudgan_here("generate", small_demo.run, out, "--events=5", "--step=0", "--json")

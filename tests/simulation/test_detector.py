@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from cloudgan.simulation.detector import CLIC_ECAL
+from cloudgan.simulation.detector import ATOMIC_NUMBERS, CLIC_ECAL
 
 
 def test_the_stack_is_25_layers_and_21_radiation_lengths_deep():
@@ -29,3 +29,13 @@ def test_the_first_silicon_stands_behind_one_plate_and_its_air_and_foil():
 def test_the_medium_is_mostly_tungsten():
     assert CLIC_ECAL.effective_atomic_number() == pytest.approx(66.3, abs=0.3)
     assert CLIC_ECAL.inverse_sampling_frequency() == pytest.approx(0.648, abs=0.002)
+
+
+def test_each_material_is_made_of_elements_we_know_that_are_all_of_its_mass():
+    assert len(CLIC_ECAL.materials) == 5
+    for material in CLIC_ECAL.materials:
+        shares = dict(material.mass_shares)
+        assert set(shares) <= set(ATOMIC_NUMBERS)
+        assert sum(shares.values()) == pytest.approx(1, abs=1e-6)
+        mean = sum(ATOMIC_NUMBERS[symbol] * share for symbol, share in shares.items())
+        assert mean == pytest.approx(material.atomic_number, rel=0.04)

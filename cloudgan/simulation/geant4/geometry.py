@@ -119,8 +119,7 @@ class _Volumes:
             return nist.FindOrBuildMaterial(f"G4_{shares[0][0]}")
         density = material.density_g_per_cm3 * geant4.g / geant4.cm3
         made = geant4.G4Material(material.name, density, len(shares))
-        total = sum(share for _, share in shares)
         for symbol, share in shares:
-            made.AddElement(nist.FindOrBuildElement(symbol), share / total)
+            made.AddElement(nist.FindOrBuildElement(symbol), share)
         self._kept.append(made)
         return made

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import importlib
 import re
+import sys
 from functools import partial
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
@@ -43,8 +44,11 @@ def check_installed() -> None:
     """Looks whether the package is there, without importing it.
 
     Raises:
+        ConfigError: Windows, where processes cannot be waited for as they are here.
         ModuleNotFoundError: It is not; the command line says how to get it.
     """
+    if sys.platform == "win32":
+        raise ConfigError("simulating with Geant4 needs Linux or macOS; use WSL on Windows")
     if find_spec(PACKAGE) is None:
         raise ModuleNotFoundError(f"no package {PACKAGE}", name=PACKAGE)
 

@@ -72,6 +72,15 @@ def test_where_writing_fails_the_old_ones_stay_whole(tmp_path, files):
     assert write_own(tmp_path, files) == before
 
 
+def test_what_one_who_was_killed_left_is_not_among_them(tmp_path, files):
+    before = write_own(tmp_path, files)
+    left = tmp_path / f"{before.low_energy.name}.tmp" / "brem_SB" / "br92"
+    left.parent.mkdir(parents=True)
+    left.write_text("half")
+    assert write_own(tmp_path, files) == before
+    assert not (before.low_energy / "brem_SB" / "br92").exists()
+
+
 def test_every_variable_names_a_folder_that_is_there(tmp_path, files):
     variables = write_own(tmp_path, files).variables()
     assert {"GEANT4_DATA_DIR", "G4LEDATA", "G4ENSDFSTATEDATA", "G4PARTICLEXSDATA"} <= set(variables)
