@@ -1,7 +1,7 @@
 """The numbers of the parametric source that no paper gives: fitted once to Geant4 showers.
 
 How: 400 electrons of 10-100 GeV and 60-120 degrees, Geant4 11.4.1 (G4EmStandardPhysics, range cut
-0.7 mm) in the CLIC_o2_v04 stack. One number after the other was moved until the one-dimensional
+1 mm) in the CLIC_o2_v04 stack. One number after the other was moved until the one-dimensional
 distribution named beside it agreed, and the whole was checked on 1,225 other Geant4 showers: all
 14 observables (sums, moments, layers, hits, maximum, angle) agree within their statistical floor.
 `lean` came later, from 600 further showers; against those, layers that hold more than 1 % of the
