@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
-from cloudgan.cli.judgement import judge_run
+from cloudgan.cli.judgement import judge_demo
 from cloudgan.cli.output import show_json, shown_progress
 from cloudgan.cli.pricing import price
 from cloudgan.cli.report import write_report
@@ -71,7 +71,7 @@ def demo(
         outcome = train_run(config, folder, progress)
         if outcome is None:
             raise ConfigError(f"{folder.config_file} asks for several workers; a demo has one")
-        judgement = judge_run(folder, progress)
+        judgement = judge_demo(folder, progress)
         judgement.write(folder)
         prices = price(folder)
         progress.start("writing the report")

@@ -16,24 +16,40 @@ if TYPE_CHECKING:
     from cloudgan.data.showers import Showers
     from cloudgan.run_folder import RunFolder
     from cloudgan.training.generating import TrainedGenerator
-    from cloudgan.validation.comparison import Comparison
-    from cloudgan.validation.gates import Gates, Verdict
+    from cloudgan.validation.assessment import Assessment
+    from cloudgan.validation.gates import Gates
+    from cloudgan.validation.observables import Observables
     from cloudgan.validation.plots import Samples
+    from cloudgan.validation.verdict import Verdict
 
 UNTRAINED_STEP = 0
+DEMO_SHOWERS = 20
+"""A demo judges as few as that, to show how it is done: its gates are wide."""
+
 _SEED = 1
 
 
 @dataclass(frozen=True)
 class Judgement:
-    """What was compared and what came out."""
+    """What was compared and what came out.
+
+    Attributes:
+        step: Of the checkpoint.
+        reference_name: Of the Monte Carlo.
+        samples: What the figures are drawn from.
+        assessment: Of the trained generator.
+        untrained: Of the same network before its first step.
+        verdict: By the gates that were asked for.
+        not_learned: What broke by the shipped gates, whatever was asked for.
+    """
 
     step: int
     reference_name: str
     samples: Samples
-    comparison: Comparison
-    untrained: Comparison
+    assessment: Assessment
+    untrained: Assessment
     verdict: Verdict
+    not_learned: tuple[str, ...]
 
     def as_json(self) -> dict[str, Any]:
         """The numbers, without the showers."""
@@ -41,7 +57,8 @@ class Judgement:
             "step": self.step,
             "reference": self.reference_name,
             "verdict": self.verdict.model_dump(mode="json"),
-            "trained": self.comparison.model_dump(mode="json"),
+            "not_learned": list(self.not_learned),
+            "assessment": self.assessment.model_dump(mode="json"),
             "untrained": self.untrained.model_dump(mode="json"),
         }
 
@@ -62,43 +79,81 @@ def judge_run(
     against: str | None = None,
     showers: int = 1000,
     gates: Gates | None = None,
+    least: int | None = None,
+    classify: bool = True,
+    seed: int = 0,
 ) -> Judgement:
     """Generates showers, trained and untrained, and holds both against the same reference.
+
+    Both are asked for the energies and measured angles of the reference, event by event.
+
+    Args:
+        folder: Of the run.
+        progress: Told of each part.
+        step: Of the checkpoint. Default: the newest.
+        against: Showers of a file, instead of held-back ones.
+        showers: At most this many.
+        gates: Default: the shipped ones.
+        least: Fewer showers are refused. Default: `MIN_SHOWERS` of an assessment.
+        classify: Train classifiers too: most of the time.
+        seed: Of halvings, errors and classifiers.
 
     Raises:
         DataError: There is no checkpoint, or no reference that fits it.
     """
-    from cloudgan.validation.comparison import compare_observables
+    from cloudgan.validation.assessing import MIN_SHOWERS, Names, assess
     from cloudgan.validation.gates import judge
+    from cloudgan.validation.learning import with_learning
     from cloudgan.validation.observables import observe
     from cloudgan.validation.plots import Samples
 
+    least = MIN_SHOWERS if least is None else least
     generator = load_generator(folder, step)
     progress.start("reading the reference")
     name, reference = _reference(folder, generator, against, showers)
     measured = observe(reference, name, requested_rad=reference.mtheta_rad)
-    trained = observe(_generated(generator, reference, progress), "generated showers")
-    before = load_generator(folder, UNTRAINED_STEP)
-    untrained = observe(_generated(before, reference, progress), "untrained showers")
-    progress.start("comparing")
-    comparison = compare_observables(trained, measured)
-    baseline = compare_observables(untrained, measured)
+    trained = _generated(generator, reference, progress)
+    untrained = _generated(load_generator(folder, UNTRAINED_STEP), reference, progress)
+    at = generator.state.step
+    before = assess(
+        untrained, measured, seed=seed, names=Names("untrained generator", name), least=least,
+        classify=False,
+    )  # fmt: skip
+    after = assess(
+        trained, measured, seed=seed, names=Names(f"generator, step {at}", name), least=least,
+        classify=classify, progress=progress,
+    )  # fmt: skip
+    after = with_learning(after, before)
     return Judgement(
-        generator.state.step,
+        at,
         name,
         Samples(measured, trained, untrained, reference_name=name),
-        comparison,
-        baseline,
-        judge(comparison, gates, baseline),
+        after,
+        before,
+        judge(after, gates),
+        judge(after).broken,
     )
 
 
-def _generated(generator: TrainedGenerator, reference: Showers, progress: Progress) -> Showers:
-    from cloudgan.data.showers import join_showers
+def judge_demo(folder: RunFolder, progress: Progress) -> Judgement:
+    """Judges a demo by its own gates, and without classifiers.
+
+    Raises:
+        DataError: As of `judge_run`.
+    """
+    from cloudgan.validation.gates import demo_gates
+
+    return judge_run(folder, progress, gates=demo_gates(), least=DEMO_SHOWERS, classify=False)
+
+
+def _generated(generator: TrainedGenerator, reference: Showers, progress: Progress) -> Observables:
     from cloudgan.training.generating import Conditions
+    from cloudgan.validation.observables import observe_blocks
 
     asked = Conditions(reference.energy_gev, reference.mtheta_rad, reference.theta_rad)
-    return join_showers(generator.showers(asked, seed=_SEED, progress=progress))
+    blocks = generator.showers(asked, seed=_SEED, progress=progress)
+    name = f"generated showers, step {generator.state.step}"
+    return observe_blocks(blocks, name, requested_rad=reference.mtheta_rad)
 
 
 def _reference(

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from cloudgan.cli.pricing import Prices
     from cloudgan.core.record import RunRecord, Started
     from cloudgan.run_folder import RunFolder
+    from cloudgan.validation.assessment import Assessment
 
 
 def write_report(folder: RunFolder, judgement: Judgement, prices: Prices, *, ended: str) -> Path:
@@ -53,7 +54,7 @@ def write_report(folder: RunFolder, judgement: Judgement, prices: Prices, *, end
 
 
 def _lead(judgement: Judgement, ended: str) -> str:
-    passed = sum(check.passed for check in judgement.verdict.checks)
+    passed = sum(check.grade != "fail" for check in judgement.verdict.checks)
     return (
         f"A generative adversarial network learned electron showers in a calorimeter on this"
         f" machine. {ended} It passes {passed} of {len(judgement.verdict.checks)} checks on showers"
@@ -63,8 +64,7 @@ def _lead(judgement: Judgement, ended: str) -> str:
 
 def _key_figures(run: RunRecord, judgement: Judgement, prices: Prices) -> KeyFigures:
     rate, steady = run.samples_per_second(), run.steady_epoch_seconds()
-    after = judgement.comparison
-    profile = after.profile_z.value
+    profile, untrained = (_profile(each) for each in (judgement.assessment, judgement.untrained))
     return KeyFigures(
         (
             (_text(rate, ".0f"), "showers per second in training", "first call left out"),
@@ -72,11 +72,15 @@ def _key_figures(run: RunRecord, judgement: Judgement, prices: Prices) -> KeyFig
             (
                 _text(profile, ".1%"),
                 "mean error of the longitudinal profile",
-                f"untrained {_text(judgement.untrained.profile_z.value, '.0%')}",
+                f"untrained {_text(untrained, '.0%')}",
             ),
             prices.key_figure(),
         )
     )
+
+
+def _profile(assessment: Assessment) -> float | None:
+    return next(m.value for m in assessment.all("profile_z") if m.where == "core")
 
 
 def _losses(run: RunRecord) -> Section:

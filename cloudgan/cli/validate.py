@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from cloudgan.reports.page import Section, Table
+    from cloudgan.validation.verdict import Check
 
 
 def validate(
@@ -65,22 +66,24 @@ def validate(
     else:
         print("\n".join(lines(judgement)))
     if gate and not judgement.verdict.passed:
-        missed = [check.name for check in judgement.verdict.checks if not check.passed]
+        missed = [check.title for check in judgement.verdict.checks if check.grade == "fail"]
         raise VerdictError(f"missed: {'; '.join(missed)}")
 
 
 def lines(judgement: Judgement) -> Iterator[str]:
     """The verdict for people."""
     verdict = judgement.verdict
-    yield f"step {judgement.step} against {judgement.comparison.showers} showers, {judgement.reference_name}"
+    count = judgement.assessment.reference.showers
+    yield f"step {judgement.step} against {count} showers, {judgement.reference_name}"
     for check in verdict.checks:
-        mark = "ok    " if check.passed else "MISSED"
+        measure = check.measure
         yield (
-            f"  {mark} {check.name:<52} {_number(check.value):>8}  wanted {check.limit:<14}"
-            f" floor {_number(check.floor)}"
+            f"  {'MISSED' if check.grade == 'fail' else 'ok    '} {check.title:<52}"
+            f" {_number(measure.value):>8}  wanted {_limit(check):<16} floor {_number(measure.floor)}"
         )
-    yield "not learned:" if verdict.not_learned else "nothing measured here was found not learned"
-    yield from (f"  - {line}" for line in verdict.not_learned)
+    if judgement.not_learned:
+        yield "not learned:"
+    yield from (f"  - {line}" for line in judgement.not_learned)
     yield from (f"  note: {note}" for note in verdict.notes)
 
 
@@ -92,7 +95,10 @@ def sections(judgement: Judgement) -> Iterator[Section]:
     verdict = judgement.verdict
     table = Table(
         ("property", "trained", "wanted", "floor", "verdict"),
-        tuple((c.name, c.value, c.limit, c.floor, Mark(c.passed)) for c in verdict.checks),
+        tuple(
+            (c.title, c.measure.value, _limit(c), c.measure.floor, Mark(c.grade != "fail"))
+            for c in verdict.checks
+        ),
         "Ratios are generated over Monte Carlo. The floor is the same number for two random halves"
         " of the Monte Carlo.",
         "lrlrl",
@@ -101,7 +107,7 @@ def sections(judgement: Judgement) -> Iterator[Section]:
         "Did it learn?",
         (
             Paragraph(
-                f"{judgement.comparison.showers} showers of the generator after"
+                f"{judgement.assessment.generated.showers} showers of the generator after"
                 f" {judgement.step} steps, asked for the energies and angles of as many showers"
                 f" that it never saw ({judgement.reference_name})."
             ),
@@ -110,54 +116,52 @@ def sections(judgement: Judgement) -> Iterator[Section]:
         ),
     )
     wrong = (
-        Bullets(verdict.not_learned) if verdict.not_learned else Paragraph("Nothing measured here.")
+        Bullets(judgement.not_learned)
+        if judgement.not_learned
+        else Paragraph("Nothing measured here.")
     )
     notes = (Bullets(verdict.notes),) if verdict.notes else ()
     yield Section("What it did not learn", (wrong, *notes))
-    captions = {
-        "response": "Energy response: energy in all cells over primary energy.",
-        "profiles": "Mean energy per layer and per column along y and x; below, the ratio to Monte Carlo.",
-        "hits": "Cells above 0.3 MeV.",
-        "angle": "Angle measured from the image against the requested one.",
-        "spectrum": "Energies of single cells.",
-    }
     drawn = figures(judgement.samples)
-    yield Section("Showers", tuple(Graphic(svg, captions[name]) for name, svg in drawn.items()))
+    yield Section("Showers", tuple(Graphic(svg, _CAPTIONS[name]) for name, svg in drawn.items()))
+
+
+_CAPTIONS = {
+    "response": "Energy response: energy in all cells over primary energy.",
+    "profiles": "Mean energy per layer and per column along y and x; below, the ratio to Monte Carlo.",
+    "hits": "Cells above 0.3 MeV.",
+    "angle": "Angle measured from the image against the requested one.",
+    "spectrum": "Energies of single cells.",
+}
 
 
 def _before_and_after(judgement: Judgement) -> Table:
     from cloudgan.reports.page import Table
 
-    before, after = judgement.untrained, judgement.comparison
-    rows = [
+    before = {(m.name, m.where): m.value for m in judgement.untrained.measures}
+    rows = tuple(
         (
-            f"energy response, {b.low_gev:.4g}-{b.high_gev:.4g} GeV",
-            b.response_ratio.value,
-            a.response_ratio.value,
+            f"{m.name.replace('_', ' ')}{', ' * bool(m.where)}{m.where}",
+            before[m.name, m.where],
+            m.value,
         )
-        for b, a in zip(before.bins, after.bins, strict=True)
-    ]
-    names = {
-        "profile_z": "longitudinal profile, mean error",
-        "profile_x": "profile along x, mean error",
-        "profile_y": "profile along y, mean error",
-        "hits_ratio": "hits, ratio",
-        "angle_slope": "angle, slope",
-        "rms_x_ratio": "lateral rms along x, ratio",
-        "rms_y_ratio": "lateral rms along y, ratio",
-        "tail_ratio": "energy in the lateral tails, ratio",
-    }
-    rows += [
-        (text, getattr(before, name).value, getattr(after, name).value)
-        for name, text in names.items()
-    ]
+        for m in judgement.assessment.measures
+        if (m.name, m.where) in before
+    )
     return Table(
         ("property", "untrained (output calibrated)", "trained"),
-        tuple(rows),
+        rows,
         "The same network before the first step and now. The energy response is nearly right before"
         " training, because the output is calibrated on training showers: what shows learning is"
         " all the rest.",
     )
+
+
+def _limit(check: Check) -> str:
+    ideal = check.measure.ideal
+    if ideal:
+        return f"{ideal - check.acceptable:.4g} to {ideal + check.acceptable:.4g}"
+    return f"at most {check.acceptable:.4g}"
 
 
 def _number(value: float | None) -> str:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
+from threadpoolctl import threadpool_limits
 
 from cloudgan.core.progress import Silent
 from cloudgan.validation.assessment import Assessment, Measure, Sample
@@ -106,9 +107,10 @@ def assess(
         steps.append(lambda: _with_classifiers(common, drawn, seed))
     progress.start("comparing", len(steps), "steps")
     measures: list[Measure] = []
-    for step in steps:
-        measures += step()
-        progress.advance(1)
+    with threadpool_limits(1):  # of several threads, each waits for the others on a busy machine
+        for step in steps:
+            measures += step()
+            progress.advance(1)
     order = list(IDEALS)
     measures.sort(key=lambda measure: order.index(measure.name))
     return Assessment(

@@ -21,6 +21,7 @@ MOST = 10_000
 """Showers of each sample that are looked at."""
 
 FOLDS = 5
+TREES = 100
 
 THREADS = 2
 """Folds that are trained at a time."""
@@ -86,7 +87,7 @@ def _scores(x: Table, truth: NDArray[np.int64], fold: NDArray[np.int64], seed: i
         # slower than one. Several folds at a time keep the cores busy as well.
         with threadpool_limits(1, user_api="openmp"):
             model = HistGradientBoostingClassifier(
-                max_iter=100, max_leaf_nodes=15, early_stopping=False, random_state=seed
+                max_iter=TREES, max_leaf_nodes=15, early_stopping=False, random_state=seed
             )
             model.fit(x[fold != k], truth[fold != k])  # with weights, ten times slower
             return np.asarray(model.decision_function(x[fold == k]))

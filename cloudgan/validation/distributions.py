@@ -59,7 +59,7 @@ def shares(values: Floats, weights: Weights, edges: Floats) -> Floats:
     number = np.searchsorted(edges[1:-1], values, side="right")
     bins = len(edges) - 1
     counts = np.stack([np.bincount(number, each, bins) for each in weights])
-    return counts / np.maximum(counts.sum(1, keepdims=True), 1e-30)
+    return np.asarray(counts / np.maximum(counts.sum(1, keepdims=True), 1e-30))
 
 
 def histogram_edges(reference: Floats, others: int, *, whole: bool = False) -> Floats:

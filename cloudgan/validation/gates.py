@@ -1,106 +1,154 @@
-"""Which physics a generator must get right, and a plain word on what it did not learn."""
+"""Which physics a generator must get right: gates, read from a file, and an assessment held to them."""
 
 from __future__ import annotations
 
+import math
 import tomllib
+from fnmatch import fnmatchcase
 from importlib import resources
 from typing import TYPE_CHECKING, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import Field, ValidationError, field_validator, model_validator
 
-from cloudgan.core.errors import ConfigError
+from cloudgan.core.errors import ConfigError, nearest
+from cloudgan.validation.assessment import Part
+from cloudgan.validation.known_measures import IDEALS, RATIO
+from cloudgan.validation.verdict import Check, Grade, Verdict
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from importlib.resources.abc import Traversable
     from pathlib import Path
 
-    from cloudgan.validation.comparison import Comparison, Measured
+    from cloudgan.validation.assessment import Assessment, Measure
+
+Kind = Literal["cause", "property", "summary"]
+
+_GRADES: tuple[Grade, ...] = ("at the floor", "good", "acceptable", "fail")
+_KINDS: tuple[Kind, ...] = ("cause", "property", "summary")
+_SMALLEST_RATIO = 1e-3
+_ROUNDING = 1e-9  # 1.05 is 0.05 from 1
+_SHIPPED = resources.files("cloudgan.validation")
 
 
-class _Part(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-
-class Thresholds(_Part):
-    """What must hold; each is explained in gates.toml."""
-
-    response_within: float = Field(gt=0)
-    profile_z_at_most: float = Field(gt=0)
-    untrained_profile_z_more_than: float = Field(ge=0)
-    hits_within: float = Field(gt=0)
-    angle_slope_at_least: float
-
-
-class Learned(_Part):
-    """Beyond which a property counts as not learned."""
-
-    width_within: float = Field(gt=0)
-    profile_xy_at_most: float = Field(gt=0)
-    angle_slope_at_least: float
-    rms_within: float = Field(gt=0)
-    tail_within: float = Field(gt=0)
-    last_layer_within: float = Field(gt=0)
-
-
-class Gates(_Part):
-    """The file of thresholds."""
-
-    schema_version: Literal[1]
-    gates: Thresholds
-    not_learned: Learned
-
-
-class Check(_Part):
-    """One threshold and what was found.
+class Gate(Part):
+    """One threshold.
 
     Attributes:
-        name: For people, such as ``energy response, 10-40 GeV``.
-        value: What was found; None is unknown, and does not pass.
-        low: Least value that passes; None where there is no such limit.
-        high: Largest value that passes.
-        floor: The same number for two halves of the reference.
-        passed: Whether the value lies between the limits.
+        measure: Its name, one of `cloudgan.validation.known_measures.IDEALS`.
+        where: Which of its bins or histograms: a name, or a pattern such as ``* GeV``; empty is the
+            one over all showers. Default: all there are.
+        title: For people.
+        good: Distance from the ideal that is good.
+        acceptable: Distance from the ideal that is acceptable; beyond it the gate fails.
+        broke: What is wrong, as a sentence; ``{value}``, ``{percent}`` (away from the ideal, with
+            its sign), ``{floor}``, ``{where}`` and ``{which}`` stand for what was found.
+        low: What ``{which}`` says below the ideal.
+        high: What ``{which}`` says above it.
+        kind: How sentences are ordered. A cause explains all others and comes first, a property is
+            one thing that is wrong, a summary says only that something is.
     """
 
-    name: str
-    value: float | None
-    low: float | None
-    high: float | None
-    floor: float | None
-    passed: bool
+    measure: str
+    where: str = "*"
+    title: str
+    good: float = Field(ge=0)
+    acceptable: float = Field(ge=0)
+    broke: str
+    low: str = "too low"
+    high: str = "too high"
+    kind: Kind = "property"
 
-    @property
-    def limit(self) -> str:
-        """The limits in words, such as ``0.92 to 1.08``."""
-        if self.low is not None and self.high is not None:
-            return f"{self.low:.4g} to {self.high:.4g}"
-        return f"at most {self.high:.4g}" if self.low is None else f"at least {self.low:.4g}"
+    @field_validator("measure")
+    @classmethod
+    def _is_known(cls, name: str) -> str:
+        if name not in IDEALS:
+            raise ValueError(f"no measure is called {name!r}.{nearest(name, IDEALS)}")
+        return name
+
+    @model_validator(mode="after")
+    def _is_complete(self) -> Gate:
+        if self.good > self.acceptable:
+            raise ValueError(f"good = {self.good} is beyond acceptable = {self.acceptable}")
+        try:
+            self._said(value=1.0, floor=1.0, where="")
+        except (KeyError, IndexError, ValueError, AttributeError) as error:
+            raise ValueError(
+                f"broke = {self.broke!r} cannot be filled in ({error}); it may hold {{value}},"
+                " {percent}, {floor}, {where} and {which}, each with a format such as {value:.2f}"
+            ) from error
+        return self
+
+    def sentence(self, measure: Measure) -> str:
+        """What broke, with its numbers."""
+        if measure.value is None:
+            return f"{self.title}{_at(measure)} is unknown"
+        floor = measure.ideal if measure.floor is None else measure.floor
+        return self._said(measure.value, floor, measure.where or "all showers")
+
+    def _said(self, value: float, floor: float, where: str) -> str:
+        away = value - IDEALS[self.measure]
+        which = self.low if away < 0 else self.high
+        return self.broke.format(
+            value=value, percent=100 * away, floor=floor, where=where, which=which
+        )
 
 
-class Verdict(_Part):
-    """All checks, and what else was found.
+class Gates(Part):
+    """A file of gates."""
 
-    Attributes:
-        schema_version: 1.
-        passed: Every check passed.
-        checks: In the order of the gates.
-        not_learned: One sentence with numbers per property that is clearly wrong.
-        notes: Unknown numbers, and limits that the reference's own halves miss.
-    """
-
-    schema_version: Literal[1] = 1
-    passed: bool
-    checks: tuple[Check, ...]
-    not_learned: tuple[str, ...]
-    notes: tuple[str, ...] = ()
+    schema_version: Literal[2]
+    gate: tuple[Gate, ...] = Field(min_length=1)
 
 
 def load_gates(path: Path | None = None) -> Gates:
-    """Reads thresholds from `path`, else those that come with the package.
+    """Reads gates from `path`, else those that come with the package.
 
     Raises:
         ConfigError: The file is not there, no TOML, or has unknown or missing keys.
     """
-    source = path or resources.files("cloudgan.validation") / "gates.toml"
+    return _read(path or _SHIPPED / "gates.toml")
+
+
+def demo_gates() -> Gates:
+    """What a few minutes of training on a laptop must reach."""
+    return _read(_SHIPPED / "demo.toml")
+
+
+def judge(assessment: Assessment, gates: Gates | None = None) -> Verdict:
+    """Holds an assessment against gates; the shipped ones where there are no others.
+
+    A number at its floor passes whatever its gate asks for: with so few showers nobody could tell.
+    A gate whose measure could not be measured at all is no check, and a note says so.
+    """
+    gates = gates or load_gates()
+    checks: list[Check] = []
+    notes: list[str] = [*assessment.notes]
+    broken: list[tuple[int, float, str]] = []
+    for gate in gates.gate:
+        found = [
+            measure
+            for measure in assessment.all(gate.measure)
+            if fnmatchcase(measure.where, gate.where)
+        ]
+        if not found:
+            notes.append(f"{gate.title}: not measured, so its gate says nothing")
+            continue
+        mine = [_check(gate, measure) for measure in found]
+        checks += mine
+        notes += filter(None, (_doubt(gate, check.measure, check.title) for check in mine))
+        broken += _broken(gate, mine)
+    grade = max((check.grade for check in checks), key=_GRADES.index, default="fail")
+    return Verdict(
+        grade=grade,
+        passed=grade != "fail",
+        checks=tuple(checks),
+        broken=tuple(text for _, _, text in sorted(broken, key=lambda each: each[:2])),
+        notes=tuple(notes),
+    )
+
+
+def _read(source: Path | Traversable) -> Gates:
     try:
         return Gates.model_validate(tomllib.loads(source.read_text(encoding="utf-8")))
     except OSError as error:
@@ -116,105 +164,59 @@ def load_gates(path: Path | None = None) -> Gates:
         ) from error
 
 
-def judge(
-    comparison: Comparison, gates: Gates | None = None, untrained: Comparison | None = None
-) -> Verdict:
-    """Holds a comparison against the gates; `untrained` is the same network's before training."""
-    gates = gates or load_gates()
-    asked = gates.gates
-    checks = [
-        _near_one(f"energy response, {row.low_gev:.4g}-{row.high_gev:.4g} GeV", row.response_ratio,
-                  asked.response_within)
-        for row in comparison.bins
-    ]  # fmt: skip
-    checks += [
-        _check("longitudinal profile, mean error", comparison.profile_z, high=asked.profile_z_at_most),
-        _near_one("hits above 0.3 MeV", comparison.hits_ratio, asked.hits_within),
-        _check("measured against requested angle, slope", comparison.angle_slope,
-               low=asked.angle_slope_at_least),
-    ]  # fmt: skip
-    notes = [*comparison.notes, *map(_doubt, checks)]
-    not_learned = _failed(checks) + _not_learned(comparison, gates)
-    if untrained is not None:
-        checks.append(
-            _check("longitudinal profile untrained, mean error", untrained.profile_z,
-                   low=asked.untrained_profile_z_more_than)
-        )  # fmt: skip
-    return Verdict(
-        passed=all(check.passed for check in checks),
-        checks=tuple(checks),
-        not_learned=not_learned,
-        notes=tuple(note for note in notes if note),
+def _check(gate: Gate, measure: Measure) -> Check:
+    grade = _grade(gate, measure)
+    return Check(
+        title=f"{gate.title}{_at(measure)}",
+        measure=measure,
+        good=gate.good,
+        acceptable=gate.acceptable,
+        grade=grade,
+        broke=gate.sentence(measure) if grade == "fail" else "",
     )
 
 
-def _near_one(name: str, found: Measured, within: float) -> Check:
-    return _check(name, found, low=round(1 - within, 9), high=round(1 + within, 9))
+def _grade(gate: Gate, measure: Measure) -> Grade:
+    away = measure.away
+    if away is None:
+        return "fail"
+    if measure.is_at_floor:
+        return "at the floor"
+    if away <= gate.good + _ROUNDING:
+        return "good"
+    return "acceptable" if away <= gate.acceptable + _ROUNDING else "fail"
 
 
-def _check(
-    name: str, found: Measured, *, low: float | None = None, high: float | None = None
-) -> Check:
-    value = found.value
-    passed = value is not None and (low is None or value >= low) and (high is None or value <= high)
-    return Check(name=name, value=value, low=low, high=high, floor=found.floor, passed=passed)
+def _at(measure: Measure) -> str:
+    return f", {measure.where}" if measure.where else ""
 
 
-def _doubt(check: Check) -> str:
-    floor = check.floor
-    if floor is None or (
-        (check.low is None or floor >= check.low) and (check.high is None or floor <= check.high)
-    ):
+def _doubt(gate: Gate, measure: Measure, title: str) -> str:
+    away = measure.floor_away
+    if away is None or away <= gate.acceptable:
         return ""
     return (
-        f"{check.name}: two halves of the reference give {floor:.3g} and miss the limit"
-        f" ({check.limit}) themselves; too few showers to judge"
+        f"{title}: too few showers to judge: two halves of the reference are {away:.3g} from the"
+        f" ideal themselves, {gate.acceptable:g} would be acceptable"
     )
 
 
-def _failed(checks: list[Check]) -> tuple[str, ...]:
-    return tuple(
-        f"{check.name}: {'unknown' if check.value is None else f'{check.value:.3g}'},"
-        f" {check.limit} was asked for"
-        for check in checks
-        if not check.passed
-    )
+def _broken(gate: Gate, checks: list[Check]) -> Iterator[tuple[int, float, str]]:
+    """One sentence for all bins of a gate, that of the worst; with what it is sorted by."""
+    failed = [check for check in checks if check.grade == "fail"]
+    if not failed:
+        return
+    worst = max(failed, key=_severity)
+    others = len(failed) - 1
+    more = f" (and {others} more of {len(checks)})" if others else ""
+    yield _KINDS.index(gate.kind), -_severity(worst), f"{worst.broke}{more}"
 
 
-def _not_learned(comparison: Comparison, gates: Gates) -> tuple[str, ...]:
-    """Sentences on what no gate asks for and is clearly wrong, the lateral tails first."""
-    limits = gates.not_learned
-    within = {
-        "energy outside the central 9 x 9 columns (the lateral tails)": (
-            comparison.tail_ratio, limits.tail_within),
-        "lateral width along x": (comparison.rms_x_ratio, limits.rms_within),
-        "lateral width along y": (comparison.rms_y_ratio, limits.rms_within),
-        "energy in the last layer": (comparison.last_layer_ratio, limits.last_layer_within),
-    } | {
-        f"spread of the response, {row.low_gev:.4g}-{row.high_gev:.4g} GeV": (
-            row.width_ratio, limits.width_within)
-        for row in comparison.bins
-    }  # fmt: skip
-    found = [
-        f"{name}: {measured.value:.3g} times the reference ({_floor(measured)})"
-        for name, (measured, limit) in within.items()
-        if measured.value is not None and not 1 - limit <= measured.value <= 1 + limit
-    ]
-    for axis, measured in (("x", comparison.profile_x), ("y", comparison.profile_y)):
-        if measured.value is not None and measured.value > limits.profile_xy_at_most:
-            found.append(
-                f"lateral profile along {axis}: {measured.value:.0%} mean error ({_floor(measured, '.0%')})"
-            )
-    slope = comparison.angle_slope
-    enough = gates.gates.angle_slope_at_least  # below, the check has failed and was told
-    if slope.value is not None and enough <= slope.value < limits.angle_slope_at_least:
-        found.append(
-            f"the whole angle: the measured one follows the requested one with slope"
-            f" {slope.value:.2f} instead of 1 ({_floor(slope)})"
-        )
-    return tuple(found)
-
-
-def _floor(measured: Measured, form: str = ".2f") -> str:
-    floor = "unknown" if measured.floor is None else format(measured.floor, form)
-    return f"two halves of the reference: {floor}"
+def _severity(check: Check) -> float:
+    """How many times the acceptable distance; half as much is as bad as twice. Unknown comes last."""
+    value, ideal = check.measure.value, check.measure.ideal
+    if value is None:
+        return 0.0
+    if ideal == RATIO:
+        return abs(math.log(max(value, _SMALLEST_RATIO))) / math.log1p(check.acceptable + 1e-12)
+    return abs(value - ideal) / (check.acceptable + 1e-12)

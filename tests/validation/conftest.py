@@ -5,16 +5,16 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from cloudgan.data.showers import Showers, measured_angle
+from cloudgan.data.showers import Showers, join_showers, measured_angle
 from cloudgan.simulation.gflash import simulate
+from cloudgan.validation.assessing import assess
+from cloudgan.validation.observables import Observables, observe
 
 
 @pytest.fixture(scope="session")
 def reference() -> Showers:
     """Six hundred showers of 21 x 21 cells, enough for three bins of energy."""
-    blocks = list(simulate(600, seed=11, cells=(21, 21)))
-    parts = [(b.ecal_gev, b.energy_gev, b.theta_rad, b.mtheta_rad) for b in blocks]
-    return Showers(*(np.concatenate(part) for part in zip(*parts, strict=True)))
+    return join_showers(simulate(600, seed=11, cells=(21, 21)))
 
 
 @pytest.fixture(scope="session")
@@ -35,3 +35,21 @@ def noise(reference) -> Showers:
     wanted = reference.ecal_gev.sum((1, 2, 3), keepdims=True)
     ecal = (ecal * wanted / ecal.sum((1, 2, 3), keepdims=True)).astype(np.float32)
     return replace(reference, ecal_gev=ecal)
+
+
+@pytest.fixture(scope="session")
+def measured(reference) -> Observables:
+    """The reference."""
+    return observe(reference)
+
+
+@pytest.fixture(scope="session")
+def others() -> Showers:
+    """Four hundred other showers of the same source."""
+    return join_showers(simulate(400, seed=12, cells=(21, 21)))
+
+
+@pytest.fixture(scope="session")
+def same_source(others, measured):
+    """Other showers of the same source against the reference."""
+    return assess(observe(others), measured, classify=False)

@@ -3,141 +3,188 @@ from __future__ import annotations
 import pytest
 
 from cloudgan.core.errors import ConfigError
-from cloudgan.validation.comparison import Measured, compare
-from cloudgan.validation.gates import Verdict, judge, load_gates
+from cloudgan.validation.assessment import Assessment, Measure, Sample
+from cloudgan.validation.gates import demo_gates, judge, load_gates
+from cloudgan.validation.known_measures import IDEALS
+from cloudgan.validation.verdict import Verdict
+
+ONE_GATE = """
+schema_version = 2
+[[gate]]
+measure = "hits"
+where = "0.3 MeV"
+title = "cells above"
+good = 0.05
+acceptable = 0.15
+broke = "Hits are {which}: {value:.2f} at {where}, {percent:+.0f} %, floor {floor:.2f}"
+low = "rare"
+"""
 
 
-@pytest.fixture(scope="module")
-def perfect(reference):
-    return compare(reference, reference)
+def measure(name, value, where="", **more):
+    return Measure(name=name, where=where, value=value, ideal=IDEALS[name], **more)
 
 
-@pytest.fixture(scope="module")
-def untrained(noise, reference):
-    return compare(noise, reference)
+def assessment(*measures, notes=()):
+    sample = Sample(name="a", showers=300, cells=(21, 21, 25), energy_range_gev=(10, 20))
+    return Assessment(generated=sample, reference=sample, seed=0, measures=measures, notes=notes)
 
 
-def with_value(comparison, name, value):
-    return comparison.model_copy(update={name: Measured(value=value, floor=1.0)})
+@pytest.fixture
+def gates(tmp_path):
+    def read(text=ONE_GATE):
+        path = tmp_path / "gates.toml"
+        path.write_text(text)
+        return load_gates(path)
+
+    return read
 
 
-def failed(verdict):
-    return [check.name for check in verdict.checks if not check.passed]
+def hits(value, **more):
+    return assessment(measure("hits", value, "0.3 MeV", **more))
 
 
-def test_the_packaged_gates_are_the_published_acceptance():
-    gates = load_gates().gates
-    assert gates.response_within == 0.08
-    assert gates.profile_z_at_most == 0.12
-    assert gates.untrained_profile_z_more_than == 0.5
-    assert gates.hits_within == 0.20
-    assert gates.angle_slope_at_least == 0.5
+@pytest.mark.parametrize(
+    ("value", "grade"),
+    [(1.0, "good"), (1.05, "good"), (0.95, "good"), (1.051, "acceptable"), (0.86, "acceptable"),
+     (1.16, "fail"), (0.84, "fail")],
+)  # fmt: skip
+def test_a_gate_grades_by_the_distance_from_the_ideal(gates, value, grade):
+    verdict = judge(hits(value), gates())
+    assert verdict.grade == verdict.checks[0].grade == grade
+    assert verdict.passed is (grade != "fail")
 
 
-def test_a_perfect_sample_passes_and_nothing_is_missing(perfect, untrained):
-    verdict = judge(perfect, untrained=untrained)
+def test_a_number_at_its_floor_passes_whatever_is_asked_and_the_doubt_is_told(gates):
+    noisy = hits(1.3, error=0.05, floor=1.25, floor_error=0.1)
+    verdict = judge(noisy, gates())
+    assert verdict.grade == "at the floor"
     assert verdict.passed
-    assert len(verdict.checks) == 7
-    assert verdict.not_learned == ()
+    assert any("too few showers to judge" in note for note in verdict.notes)
+    clear = judge(hits(1.3, error=0.01, floor=1.01, floor_error=0.01), gates())
+    assert clear.grade == "fail"
+    assert not any("too few" in note for note in clear.notes)
 
 
-def test_an_untrained_network_fails_and_its_tails_are_named(untrained):
-    verdict = judge(untrained)
+def test_what_broke_is_a_sentence_with_its_numbers(gates):
+    verdict = judge(hits(0.7, floor=1.01), gates())
+    assert verdict.broken == ("Hits are rare: 0.70 at 0.3 MeV, -30 %, floor 1.01",)
+    assert verdict.checks[0].broke == verdict.broken[0]
+    assert verdict.checks[0].title == "cells above, 0.3 MeV"
+    assert "too high" in judge(hits(1.7), gates()).broken[0]
+
+
+def test_an_unknown_number_fails_and_is_told(gates):
+    verdict = judge(hits(None), gates())
+    assert verdict.grade == "fail"
+    assert verdict.broken == ("cells above, 0.3 MeV is unknown",)
+
+
+def test_a_gate_without_its_measure_is_no_check_and_is_told(gates):
+    text = ONE_GATE + ONE_GATE.split("2\n", 1)[1].replace("0.3 MeV", "9 MeV")
+    verdict = judge(hits(1.0), gates(text))
+    assert len(verdict.checks) == 1
+    assert verdict.notes == ("cells above: not measured, so its gate says nothing",)
+
+
+def test_where_nothing_at_all_was_checked_nothing_passes(gates):
+    verdict = judge(assessment(measure("tail", 1.0)), gates())
     assert not verdict.passed
-    assert "longitudinal profile, mean error" in failed(verdict)
-    assert any("the lateral tails" in sentence for sentence in verdict.not_learned)
+    assert verdict.checks == ()
 
 
-@pytest.mark.parametrize(
-    ("name", "good", "bad", "check"),
-    [
-        ("profile_z", 0.119, 0.121, "longitudinal profile, mean error"),
-        ("hits_ratio", 1.19, 1.21, "hits above 0.3 MeV"),
-        ("hits_ratio", 0.81, 0.79, "hits above 0.3 MeV"),
-        ("angle_slope", 0.51, 0.49, "measured against requested angle, slope"),
-    ],
-)
-def test_each_gate_closes_at_its_limit(perfect, name, good, bad, check):
-    assert judge(with_value(perfect, name, good)).passed
-    verdict = judge(with_value(perfect, name, bad))
-    assert failed(verdict) == [check]
-    assert any(sentence.startswith(check) for sentence in verdict.not_learned)
+def test_notes_of_the_assessment_are_kept(gates):
+    found = assessment(measure("hits", 1.0, "0.3 MeV"), notes=("cut to 10 to 20 GeV",))
+    assert judge(found, gates()).notes == ("cut to 10 to 20 GeV",)
 
 
-@pytest.mark.parametrize(
-    ("value", "passes"), [(0.925, True), (1.075, True), (0.91, False), (1.09, False)]
-)
-def test_the_response_must_hold_in_each_bin(perfect, value, passes):
-    rows = list(perfect.bins)
-    rows[1] = rows[1].model_copy(update={"response_ratio": Measured(value=value, floor=1.0)})
-    verdict = judge(perfect.model_copy(update={"bins": tuple(rows)}))
-    assert verdict.passed is passes
-    if not passes:
-        assert failed(verdict) == ["energy response, 40-70 GeV"]
+def test_bins_of_one_gate_make_one_sentence_and_the_worst_bin_speaks():
+    rows = [measure("response", v, w) for v, w in ((1.05, "10-40 GeV"), (0.8, "40-70 GeV"))]
+    verdict = judge(
+        assessment(*rows, measure("response", 1.0, "70-100 GeV"), measure("response", 9.0))
+    )
+    assert [check.grade for check in verdict.checks] == ["fail", "fail", "good"]
+    assert (
+        "0.800 times the Monte Carlo's at 40-70 GeV (-20.0 %) (and 1 more of 3)"
+        in verdict.broken[0]
+    )
+    assert len(verdict.broken) == 1
 
 
-def test_a_network_that_was_good_before_training_shows_no_learning(perfect):
-    verdict = judge(perfect, untrained=perfect)
-    assert failed(verdict) == ["longitudinal profile untrained, mean error"]
-    assert verdict.not_learned == ()
+def test_the_worst_property_comes_first_a_cause_before_it_and_summaries_last():
+    verdict = judge(
+        assessment(
+            measure("metric", 9.0),
+            measure("tail", 1.5),
+            measure("hits", 0.2, "0.3 MeV"),
+            measure("diversity", 0.5),
+        )
+    )
+    words = ["all alike", "number of hits", "lateral tails", "3DGAN authors"]
+    assert [word in text for word, text in zip(words, verdict.broken, strict=True)] == [True] * 4
 
 
-def test_an_unknown_number_does_not_pass(perfect):
-    verdict = judge(with_value(perfect, "angle_slope", None))
-    assert not verdict.passed
-    assert any("unknown" in sentence for sentence in verdict.not_learned)
+def test_half_as_much_is_as_bad_as_twice():
+    rows = measure("largest_cell", 0.3), measure("sparsity", 2.0)
+    assert "blurred" in judge(assessment(*rows)).broken[0]
 
 
-@pytest.mark.parametrize(
-    ("name", "value", "word"),
-    [
-        ("tail_ratio", 12.0, "lateral tails"),
-        ("rms_x_ratio", 1.4, "width along x"),
-        ("rms_y_ratio", 0.7, "width along y"),
-        ("last_layer_ratio", 3.0, "last layer"),
-        ("profile_x", 0.4, "profile along x"),
-        ("profile_y", 0.4, "profile along y"),
-        ("angle_slope", 0.7, "slope 0.70 instead of 1"),
-    ],
-)
-def test_what_no_gate_asks_for_is_still_told_with_numbers(perfect, name, value, word):
-    verdict = judge(with_value(perfect, name, value))
-    assert verdict.passed
-    assert len(verdict.not_learned) == 1
-    assert word in verdict.not_learned[0]
-    assert "two halves of the reference: 1" in verdict.not_learned[0]
+def test_the_shipped_gates_fail_a_response_five_percent_off_in_one_bin():
+    rows = [measure("response", value, where, error=0.007, floor=1.002, floor_error=0.009)
+            for value, where in ((1.0, "10-13.3 GeV"), (1.05, "13.3-16.7 GeV"))]  # fmt: skip
+    assert judge(assessment(*rows)).grade == "fail"
+    assert judge(assessment(rows[0])).grade == "at the floor"
 
 
-def test_a_limit_that_chance_alone_breaks_is_told(perfect):
-    noisy = perfect.model_copy(update={"profile_z": Measured(value=0.1, floor=0.3)})
-    assert any("too few showers to judge" in note for note in judge(noisy).notes)
+def test_the_shipped_gates_hold_each_number_that_a_physicist_asks_for():
+    asked = {gate.measure for gate in load_gates().gate}
+    assert asked >= {
+        "response",
+        "response_width",
+        "profile_x",
+        "profile_y",
+        "profile_z",
+        "moment_2",
+    }
+    assert asked >= {"hits", "sparsity", "spectrum", "largest_cell", "layer_of_maximum", "tail"}
+    assert asked >= {"angle_slope", "correlation", "diversity", "separation_median", "fpd", "kpd"}
+    assert asked >= {"auc", "metric"}
 
 
-def test_limits_read_like_words(perfect):
-    limits = [check.limit for check in judge(perfect).checks]
-    assert limits == ["0.92 to 1.08"] * 3 + ["at most 0.12", "0.8 to 1.2", "at least 0.5"]
+def test_the_gates_of_a_demo_are_the_published_acceptance():
+    asked = {(gate.measure, gate.where): gate.acceptable for gate in demo_gates().gate}
+    assert asked == {
+        ("response", "* GeV"): 0.08,
+        ("profile_z", "core"): 0.12,
+        ("profile_z_left", "*"): 0.12 / 0.5,
+        ("hits", "0.3 MeV"): 0.20,
+        ("angle_slope", "*"): 0.5,
+    }
 
 
-def test_the_verdict_survives_json(perfect, untrained):
-    verdict = judge(untrained, untrained=perfect)
+def test_a_verdict_survives_json(gates):
+    verdict = judge(hits(1.7), gates())
     assert Verdict.model_validate_json(verdict.model_dump_json()) == verdict
 
 
-def test_own_gates_are_read_and_bad_ones_explained(tmp_path, perfect):
-    packaged = load_gates()
-    text = "schema_version = 1\n[gates]\n"
-    text += "\n".join(f"{k} = {v}" for k, v in packaged.gates.model_dump().items())
-    text += "\n[not_learned]\n"
-    text += "\n".join(f"{k} = {v}" for k, v in packaged.not_learned.model_dump().items())
-    own = tmp_path / "gates.toml"
-    own.write_text(text.replace("hits_within = 0.2", "hits_within = 0.01"))
-    strict = load_gates(own)
-    assert failed(judge(with_value(perfect, "hits_ratio", 1.05), strict)) == ["hits above 0.3 MeV"]
-    own.write_text(text.replace("hits_within", "hit_within"))
-    with pytest.raises(ConfigError, match=r"gates\.hit"):
-        load_gates(own)
-    own.write_text("no = = toml")
-    with pytest.raises(ConfigError, match="not a TOML file"):
-        load_gates(own)
-    with pytest.raises(ConfigError, match="no gates to read there"):
+@pytest.mark.parametrize(
+    ("was", "becomes", "said"),
+    [
+        ("hits", "hit", "no measure is called 'hit'. Did you mean 'hits'?"),
+        ("good = 0.05", "good = 0.5", "good = 0.5 is beyond acceptable = 0.15"),
+        ("{which}", "{who}", "broke = .* cannot be filled in"),
+        ("{value:.2f}", "{value:.2q}", "broke = .* cannot be filled in"),
+        ("title", "titel", "titel"),
+        ("schema_version = 2", "schema_version = 1", "schema_version"),
+        ("good =", "= =", "not a TOML file"),
+        ("[[gate]]", "[[gates]]", "gate: Field required"),
+    ],
+)
+def test_a_file_with_a_mistake_is_explained(gates, was, becomes, said):
+    with pytest.raises(ConfigError, match=said):
+        gates(ONE_GATE.replace(was, becomes))
+
+
+def test_a_file_that_is_not_there_is_named(tmp_path):
+    with pytest.raises(ConfigError, match=r"missing\.toml: no gates to read there"):
         load_gates(tmp_path / "missing.toml")

@@ -1,0 +1,163 @@
+"""What is said about two samples: at the floor where they are of one source, else what differs."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from cloudgan.core.errors import DataError
+from cloudgan.validation import assessing, classifier
+from cloudgan.validation.assessing import Names, assess
+from cloudgan.validation.assessment import Assessment
+from cloudgan.validation.known_measures import IDEALS
+from cloudgan.validation.observables import observe
+
+
+def value(assessment, name, where=""):
+    return next(m for m in assessment.all(name) if m.where == where).value
+
+
+@pytest.fixture(autouse=True)
+def _few_weightings(monkeypatch):
+    monkeypatch.setattr(assessing, "BOOTSTRAPS", 12)
+    monkeypatch.setattr(assessing, "HALVINGS", 6)
+
+
+def test_other_showers_of_the_same_source_are_at_the_floor(same_source):
+    above = [m for m in same_source.measures if not m.is_at_floor]
+    assert len(above) <= 0.05 * len(same_source.measures), above
+    assert all(m.floor is not None and m.error is not None for m in same_source.measures)
+
+
+def test_every_measure_is_known_by_name_and_stands_in_the_order_of_the_list(same_source):
+    order = list(IDEALS)
+    places = [order.index(measure.name) for measure in same_source.measures]
+    assert places == sorted(places)
+    missing = set(IDEALS) - {measure.name for measure in same_source.measures}
+    assert missing == {"auc", "jsd", "profile_z_left"}
+
+
+def test_the_same_showers_have_no_distance_at_all(measured):
+    same = assess(measured, measured, classify=False)
+    for measure in same.measures:
+        if measure.name not in ("fpd", "kpd"):  # what is without bias is not zero for copies
+            assert measure.value == pytest.approx(measure.ideal, abs=1e-7), measure
+    assert value(same, "fpd") < 0
+    assert value(same, "kpd") < 0
+
+
+def test_matched_showers_are_told_by_their_energies_and_have_smaller_errors(
+    remade, measured, same_source
+):
+    more = assess(observe(remade(lambda cells: 1.05 * cells)), measured, classify=False)
+    for measure in more.all("response"):
+        assert measure.value == pytest.approx(1.05, abs=1e-3)
+    assert max(m.error for m in more.all("response")) < 1e-3
+    assert min(m.error for m in same_source.all("response")) > 1e-3
+
+
+def test_what_is_not_spoilt_stays_where_it_was(remade, measured):
+    more = assess(observe(remade(lambda cells: 1.05 * cells)), measured, classify=False)
+    for name in ("profile_x", "profile_y", "profile_z"):
+        assert value(more, name) == pytest.approx(0, abs=1e-3)
+    assert value(more, "response_width") == pytest.approx(1, abs=1e-3)
+    assert value(more, "diversity") == pytest.approx(1, abs=1e-3)
+    assert value(more, "angle_slope") == pytest.approx(1, abs=1e-3)
+
+
+def test_an_error_is_the_scatter_over_samples_of_that_size(others, measured):
+    """Bootstrap against the textbook: the error of a mean."""
+    found = assess(observe(others), measured, classify=False)
+    ours, theirs = observe(others).response, measured.response
+    expected = np.hypot(ours.std() / ours.mean() / 20, theirs.std() / theirs.mean() / np.sqrt(600))
+    assert value(found, "response") == pytest.approx(ours.mean() / theirs.mean(), rel=1e-6)
+    error = next(m for m in found.all("response") if not m.where).error
+    assert error == pytest.approx(expected, rel=0.7)
+
+
+def test_floors_grow_where_there_are_fewer_showers(measured):
+    many = assess(measured, measured, classify=False)
+    few = assess(measured[:200], measured[:200], classify=False)
+    for name in ("profile_z", "separation_median", "wasserstein_median"):
+        floors = [next(m.floor for m in a.all(name) if not m.where) for a in (few, many)]
+        assert floors[0] > 1.2 * floors[1]
+
+
+def test_the_same_seed_says_the_same_and_another_one_has_other_floors(measured):
+    first, again = (assess(measured, measured, seed=3, classify=False) for _ in range(2))
+    other = assess(measured, measured, seed=4, classify=False)
+    assert first == again
+    assert first.all("profile_z")[0].floor != other.all("profile_z")[0].floor
+
+
+def test_an_assessment_survives_json(same_source):
+    assert Assessment.model_validate_json(same_source.model_dump_json()) == same_source
+
+
+def test_samples_are_named_with_what_was_looked_at(measured):
+    found = assess(measured[:250], measured, names=Names("a.h5", "b.h5"), classify=False)
+    assert (found.generated.name, found.generated.showers) == ("a.h5", 250)
+    assert (found.reference.name, found.reference.showers) == ("b.h5", 600)
+    assert found.reference.cells == (21, 21, 25)
+
+
+def test_classifiers_stand_beside_their_floors_at_two_levels(monkeypatch, remade, measured):
+    monkeypatch.setattr(assessing, "CLASSIFIER_HALVINGS", 2)
+    monkeypatch.setattr(classifier, "TREES", 20)
+    few = slice(0, 200)
+    found = assess(observe(remade(lambda cells: 1.1 * cells))[few], measured[few])
+    for level in ("high level", "low level"):
+        auc, jsd = (next(m for m in found.all(n) if m.where == level) for n in ("auc", "jsd"))
+        assert auc.value > 0.7
+        assert jsd.value > 0.05
+        assert auc.floor == pytest.approx(0.5, abs=0.1)
+        assert not auc.is_at_floor
+
+
+def test_some_empty_showers_are_counted_and_told(reference, measured):
+    ecal = reference.ecal_gev.copy()
+    ecal[:30] = 0
+    found = assess(observe(replace(reference, ecal_gev=ecal)), measured, classify=False)
+    assert "30 of 600 generated showers are empty (no cell of 2 keV or more)" in found.notes
+    assert value(found, "lateral_rms", "x") == pytest.approx(1, abs=0.02)
+    assert value(found, "response") == pytest.approx(0.95, abs=0.01)
+
+
+def test_a_bin_with_too_few_showers_is_unknown_and_told(measured):
+    energy = measured.energy_gev
+    few = measured[(energy < 70) | (energy >= np.sort(energy)[-3])]
+    found = assess(few, few, classify=False, energy_bins=3)
+    known = {m.where: m.value for m in found.all("response")}
+    assert known["40-70 GeV"] == 1
+    assert known["70-100 GeV"] is None
+    assert any("70-100 GeV is unknown: fewer than 5" in note for note in found.notes)
+
+
+def test_a_window_without_tails_leaves_them_unknown(reference):
+    small = observe(replace(reference, ecal_gev=reference.ecal_gev[:, 6:15, 6:15]))
+    found = assess(small, small, classify=False)
+    assert value(found, "tail") is None
+    assert any("tail is unknown" in note for note in found.notes)
+
+
+def test_where_theta_is_unknown_the_angle_is_a_distribution_only(reference, measured):
+    found = assess(observe(replace(reference, theta_rad=None)), measured, classify=False)
+    assert not found.all("angle_slope")
+    assert value(found, "separation", "measured angle") == 0
+    assert any("theta" in note for note in found.notes)
+
+
+def test_a_reference_that_was_asked_for_what_it_shows_has_no_spread_of_the_angle(reference):
+    asked = observe(reference, requested_rad=reference.mtheta_rad)
+    found = assess(asked, asked, classify=False)
+    assert value(found, "angle_slope") == pytest.approx(1, abs=1e-4)
+    assert not found.all("angle_spread")
+    assert any("spread of the angle says nothing" in note for note in found.notes)
+
+
+def test_fewer_than_two_hundred_showers_are_refused(measured):
+    with pytest.raises(DataError, match="199 generated showers; give at least 200"):
+        assess(measured[:199], measured, classify=False)
+    assert assess(measured[:199], measured, least=20, classify=False).generated.showers == 199

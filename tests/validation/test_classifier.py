@@ -1,0 +1,68 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy import integrate, stats
+
+from cloudgan.validation import classifier
+from cloudgan.validation.classifier import tell_apart
+
+
+@pytest.fixture(autouse=True)
+def _few_trees(monkeypatch):
+    monkeypatch.setattr(classifier, "TREES", 30)
+
+
+def gaussians(shift, count=1500, seed=0):
+    random = np.random.default_rng(seed)
+    return random.normal(size=(count, 1)), random.normal(shift, size=(count, 1))
+
+
+def test_one_source_cannot_be_told_apart():
+    told = tell_apart(*gaussians(0.0), seed=0)
+    assert told.auc == pytest.approx(0.5, abs=3 * told.auc_error)
+    assert told.jsd == pytest.approx(0, abs=0.03)
+
+
+@pytest.mark.parametrize("shift", [0.5, 1.0, 2.0])
+def test_two_gaussians_are_told_apart_as_well_as_can_be(shift):
+    """AUC = Phi(d / sqrt 2), and the divergence is its integral: the classifier's is a bound."""
+    told = tell_apart(*gaussians(shift), seed=0)
+    assert told.auc == pytest.approx(stats.norm.cdf(shift / np.sqrt(2)), abs=0.025)
+
+    def part(t):
+        f, g = stats.norm.pdf(t), stats.norm.pdf(t, shift)
+        return (f * np.log2(2 * f / (f + g)) + g * np.log2(2 * g / (f + g))) / 2
+
+    assert told.jsd == pytest.approx(integrate.quad(part, -9, 9 + shift)[0], abs=0.04)
+
+
+def test_classes_of_other_sizes_weigh_the_same():
+    ours, theirs = gaussians(1.0, 4000)
+    told = tell_apart(ours[:1000], theirs, seed=0)
+    assert told.auc == pytest.approx(0.76, abs=0.04)
+    assert told.jsd == pytest.approx(0.16, abs=0.03)
+
+
+def test_no_shower_is_judged_by_a_model_that_saw_it():
+    """Labels without any pattern: a model that had seen them would know them all by heart."""
+    random = np.random.default_rng(1)
+    x = random.normal(size=(600, 20))
+    told = tell_apart(x[:300], x[300:], seed=0)
+    assert told.auc < 0.57
+
+
+def test_the_error_is_the_scatter_of_repeated_samples():
+    told = [tell_apart(*gaussians(0.7, 250, seed), seed=0) for seed in range(8)]
+    scatter = np.std([one.auc for one in told], ddof=1)
+    assert np.mean([one.auc_error for one in told]) == pytest.approx(scatter, rel=0.6)
+
+
+def test_no_more_showers_are_looked_at_than_stated(monkeypatch):
+    monkeypatch.setattr(classifier, "MOST", 100)
+    seen = []
+    monkeypatch.setattr(
+        classifier, "_scores", lambda x, *_: seen.append(len(x)) or np.arange(len(x), dtype=float)
+    )
+    tell_apart(*gaussians(1.0, 400), seed=0)
+    assert seen == [200]
