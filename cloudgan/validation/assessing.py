@@ -118,7 +118,7 @@ def assess(
         reference=_sample(common.reference, names.reference),
         seed=seed,
         measures=tuple(measures),
-        notes=(*common.notes, *_notes(common, measures)),
+        notes=(*_chosen(generated, reference), *common.notes, *_notes(common, measures)),
     )
 
 
@@ -216,6 +216,15 @@ def _sample(sample: Observables, name: str) -> Sample:
         cells=sample.image,
         energy_range_gev=(float(sample.energy_gev.min()), float(sample.energy_gev.max())),
     )
+
+
+def _chosen(generated: Observables, reference: Observables) -> Iterator[str]:
+    for name, sample in (("generated", generated), ("reference", reference)):
+        if sample.out_of > len(sample):
+            yield (
+                f"{len(sample):,} of {sample.out_of:,} {name} showers were measured, evenly spread"
+                " over all of them"
+            )
 
 
 _WHY_UNKNOWN = {

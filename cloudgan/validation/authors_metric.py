@@ -21,8 +21,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from cloudgan.validation.quotients import ratio
 from cloudgan.validation.shape import FEWEST_IN_BIN, PROFILE_SHARE, profile_errors
-from cloudgan.validation.totals import ratio
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -11,6 +11,7 @@ import numpy as np
 
 from cloudgan.core.errors import DataError
 from cloudgan.data.showers import angle_of_layers
+from cloudgan.validation.quotients import over
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -127,8 +128,8 @@ def _layers(filled: Filled) -> dict[str, NDArray[np.floating]]:
     for axis, size in (("x", filled.images[1]), ("y", filled.images[2])):
         place = (filled.x if axis == "x" else filled.y) - (size - 1) / 2
         moment[axis] = filled.sums(gev * place, "z")
-        mean[axis] = _over(moment[axis], total)
-        variance += _over(filled.sums(gev * place**2, "z"), total) - mean[axis] ** 2
+        mean[axis] = over(moment[axis], total)
+        variance += over(filled.sums(gev * place**2, "z"), total) - mean[axis] ** 2
     single = np.float32
     return {
         "profile_z_gev": total.astype(single),
@@ -137,10 +138,6 @@ def _layers(filled: Filled) -> dict[str, NDArray[np.floating]]:
         "layer_width_cells": np.sqrt(np.maximum(variance, 0.0)).astype(single),
         "angle_rad": angle_of_layers(total, moment["x"], moment["y"]).astype(np.float64),
     }
-
-
-def _over(above: Floats, below: Floats) -> Floats:
-    return np.divide(above, below, out=np.zeros_like(above), where=below > 0)
 
 
 def _spectrum(filled: Filled) -> Floats:

@@ -11,6 +11,7 @@ from cloudgan.core.errors import DataError
 from cloudgan.core.progress import Silent
 from cloudgan.data.showers import CELL_MM
 from cloudgan.validation.cells import SPECTRUM_EDGES_GEV, measure
+from cloudgan.validation.quotients import over
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "MOST_SHOWERS",
+    "PER_SHOWER",
     "SPECTRUM_EDGES_GEV",
     "Observables",
     "join_observables",
@@ -81,6 +83,7 @@ class Observables:
         image: Cells of an image in x, y and depth.
         angle_known: Whether `requested_rad` is the angle that was asked for, or theta of the
             primary; otherwise it is what the file has instead, measured on the image.
+        out_of: Showers that the source has, where some of them were chosen; else 0.
     """
 
     energy_gev: Floats
@@ -102,6 +105,7 @@ class Observables:
     spectrum: Floats32
     image: tuple[int, int, int]
     angle_known: bool
+    out_of: int = 0
 
     def __len__(self) -> int:
         return len(self.energy_gev)
@@ -175,16 +179,8 @@ class Observables:
         return np.where(total > 0, mean + middle, 0.0), second
 
 
-PER_SHOWER = tuple(field.name for field in fields(Observables))[:-2]
+PER_SHOWER = tuple(field.name for field in fields(Observables))[:-3]
 """The fields that have a row per shower."""
-
-
-def over(above: NDArray[np.floating], below: NDArray[np.floating]) -> Floats:
-    """Returns `above / below` in float64, 0 where `below` is not above zero."""
-    above, below = np.broadcast_arrays(above, below)
-    found: Floats = np.zeros(above.shape)
-    np.divide(above, below, out=found, where=below > 0, dtype=np.float64)
-    return found
 
 
 def _sum(shares: Floats) -> Floats:
@@ -227,7 +223,9 @@ def observe(
         for row in range(0, len(showers), _CHUNK)
     ]
     x, y, z = showers.ecal_gev.shape[1:]
-    measured = {key: np.concatenate([part[key] for part in parts]) for key in parts[0]}
+    measured: dict[str, Any] = {
+        key: np.concatenate([part[key] for part in parts]) for key in parts[0]
+    }
     asked = requested_rad.astype(np.float64)
     return Observables(energy, asked, **measured, image=(x, y, z), angle_known=known)
 
@@ -250,7 +248,9 @@ def observe_source(
     Raises:
         DataError: As of `observe`, or a file is damaged.
     """
-    chosen = np.unique(np.linspace(0, source.count - 1, min(at_most, source.count)).astype(int))
+    chosen = None
+    if source.count > at_most:
+        chosen = np.linspace(0, source.count - 1, at_most).astype(int)
     return observe_blocks(source.blocks(BLOCK), name, chosen=chosen, progress=progress)
 
 
@@ -289,7 +289,7 @@ def observe_blocks(
         first = last
     if not parts:
         raise DataError(f"{name}: no shower to look at; give at least one")
-    return join_observables(parts)
+    return replace(join_observables(parts), out_of=0 if chosen is None else first)
 
 
 def join_observables(parts: list[Observables]) -> Observables:

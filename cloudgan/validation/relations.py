@@ -11,7 +11,7 @@ import numpy as np
 
 from cloudgan.validation.covariances import covariances
 from cloudgan.validation.features import high_level
-from cloudgan.validation.totals import ratio
+from cloudgan.validation.quotients import ratio
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from cloudgan.validation.totals import ratio
+from cloudgan.validation.quotients import ratio
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

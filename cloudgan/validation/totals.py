@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from cloudgan.validation.observables import over
+from cloudgan.validation.quotients import ratio
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -49,10 +49,6 @@ class Totals:
         above, below = (self.of(n, energy=energy, angle=angle) for n in (name, per))
         below = below.reshape(below.shape + (1,) * (above.ndim - below.ndim))
         return ratio(above, below)
-
-    def picked(self, rows: slice) -> Totals:
-        """Some of the weightings."""
-        return Totals(self.sums[rows], self.places)
 
 
 def totals(sample: Observables, weights: NDArray[np.float32], bins: Bins) -> Totals:
@@ -107,11 +103,6 @@ def columns(sample: Observables) -> dict[str, Floats]:
         first, second = sample.moments(axis)
         found |= {f"M1 {axis}": first, f"M2 {axis}": second, f"rms {axis}": np.sqrt(second)}
     return found
-
-
-def ratio(above: Floats, below: Floats) -> Floats:
-    """Returns `above / below`, nan where `below` is not above zero."""
-    return np.where(below > 0, over(above, below), np.nan)
 
 
 def _places(found: dict[str, Floats]) -> dict[str, slice]:

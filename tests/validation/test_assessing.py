@@ -157,6 +157,14 @@ def test_a_reference_that_was_asked_for_what_it_shows_has_no_spread_of_the_angle
     assert any("spread of the angle says nothing" in note for note in found.notes)
 
 
+def test_that_only_some_showers_of_a_long_file_were_measured_is_said(measured):
+    some = replace(measured, out_of=120_000)
+    found = assess(some, measured, classify=False)
+    assert found.notes == (
+        "600 of 120,000 generated showers were measured, evenly spread over all of them",
+    )
+
+
 def test_fewer_than_two_hundred_showers_are_refused(measured):
     with pytest.raises(DataError, match="199 generated showers; give at least 200"):
         assess(measured[:199], measured, classify=False)

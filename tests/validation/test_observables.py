@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import tracemalloc
 from dataclasses import replace
 
 import numpy as np
@@ -7,7 +8,15 @@ import pytest
 
 from cloudgan.core.errors import DataError
 from cloudgan.data.showers import Showers, measured_angle
-from cloudgan.validation.observables import SPECTRUM_EDGES_GEV, observe
+from cloudgan.validation.features import HIGH_LEVEL, high_level, low_level
+from cloudgan.validation.observables import (
+    PER_SHOWER,
+    SPECTRUM_EDGES_GEV,
+    join_observables,
+    observe,
+    observe_blocks,
+    observe_source,
+)
 
 
 def showers_of(ecal):
@@ -106,3 +115,125 @@ def test_a_primary_without_energy_is_named(reference, value):
 def test_no_shower_at_all_is_refused(reference):
     with pytest.raises(DataError, match="no shower"):
         observe(reference[:0], "generated showers")
+
+
+class Blocks:
+    """Showers as a source gives them, and how many images were ever alive."""
+
+    def __init__(self, showers, count=None):
+        self.showers, self.count = showers, count or len(showers)
+
+    def blocks(self, size):
+        for first in range(0, self.count, size):
+            rows = np.arange(first, min(first + size, self.count)) % len(self.showers)
+            yield self.showers[rows]
+
+
+def same(one, other):
+    return all(
+        np.array_equal(getattr(one, name), getattr(other, name))
+        for name in (*PER_SHOWER, "image", "angle_known")
+    )
+
+
+def test_a_stream_is_measured_like_the_whole(reference):
+    whole = observe(reference)
+    assert same(observe_source(Blocks(reference)), whole)
+    blocks = [reference[:7], reference[7:300], reference[300:]]
+    assert same(observe_blocks(blocks), whole)
+
+
+def test_of_more_showers_as_many_as_stated_are_kept_evenly_spread(reference):
+    some = observe_source(Blocks(reference), at_most=100)
+    rows = np.linspace(0, 599, 100).astype(int)
+    assert same(some, observe(reference)[rows])
+    assert some.out_of == 600
+    assert observe_source(Blocks(reference), at_most=600).out_of == 0
+
+
+def test_memory_does_not_grow_with_the_number_of_showers(reference):
+    """Of images, one block; of what is kept, as many showers as stated."""
+
+    def peak(count):
+        tracemalloc.start()
+        observe_source(Blocks(reference, count), at_most=200)
+        size = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        return size
+
+    few, many = peak(500), peak(2000)
+    assert many < 1.1 * few
+    assert many < 3 * reference.ecal_gev[:250].nbytes
+
+
+def test_what_is_kept_of_a_shower_is_a_kilobyte(reference):
+    kept = observe(reference)
+    size = sum(getattr(kept, name).nbytes for name in PER_SHOWER) / len(kept)
+    assert size < 1200
+
+
+def test_a_bad_shower_in_a_stream_is_named_by_its_number_in_the_file(reference):
+    ecal = reference.ecal_gev.copy()
+    ecal[404, 4, 4, 4] = np.nan
+    bad = Blocks(replace(reference, ecal_gev=ecal))
+    with pytest.raises(DataError, match=r"a\.h5: shower 404 "):
+        observe_source(bad, "a.h5")
+    with pytest.raises(DataError, match="shower 404 "):
+        observe_blocks(bad.blocks(250), chosen=np.array([3, 404, 500]))
+
+
+def test_the_requested_angle_is_theta_or_what_is_said_or_what_came_with_it(reference):
+    known = observe(reference)
+    assert known.angle_known
+    assert known.requested_rad == pytest.approx(reference.theta_rad)
+    unknown = observe(replace(reference, theta_rad=None))
+    assert not unknown.angle_known
+    assert unknown.requested_rad == pytest.approx(reference.mtheta_rad)
+    asked = np.linspace(1, 2, 600)
+    said = observe_blocks(Blocks(reference).blocks(250), requested_rad=asked)
+    assert said.angle_known
+    assert np.array_equal(said.requested_rad, asked)
+    assert not join_observables([known, unknown]).angle_known
+
+
+def test_moments_are_those_of_the_authors():
+    seen = one({(4, 10, 1): 0.3, (8, 10, 3): 0.1})
+    assert [float(m[0]) for m in seen.moments("x")] == pytest.approx([5.0, 3.0])
+    assert [float(m[0]) for m in seen.moments("y")] == pytest.approx([10.0, 0.0])
+    assert [float(m[0]) for m in seen.moments("z")] == pytest.approx([1.5, 0.75])
+
+
+def test_layers_know_their_share_place_and_width():
+    seen = one({(10, 11, 1): 0.1, (10, 13, 1): 0.1, (12, 10, 4): 0.2})
+    assert seen.shares_z[0].tolist() == pytest.approx([0, 0.5, 0, 0, 0.5])
+    assert seen.layer_y_cells[0].tolist() == pytest.approx([0, 2, 0, 0, 0])
+    assert seen.layer_x_cells[0].tolist() == pytest.approx([0, 0, 0, 0, 2])
+    assert seen.layer_width_cells[0].tolist() == pytest.approx([0, 1, 0, 0, 0])
+    assert seen.layer_of_maximum[0] in (1, 4)
+
+
+def test_cells_are_counted_above_each_threshold():
+    seen = one({(1, 1, 1): 1e-5, (1, 1, 2): 2e-4, (1, 1, 3): 2e-3, (1, 1, 4): 2e-2})
+    counts = [seen.cells, seen.hits_low, seen.hits, seen.hits_high]
+    assert [int(count[0]) for count in counts] == [4, 3, 2, 1]
+    assert seen.largest_gev[0] == pytest.approx(0.02)
+    assert seen.largest_share[0] == pytest.approx(0.02 / 0.02221)
+
+
+def test_first_and_last_layers_are_six_and_eight(reference):
+    seen = observe(reference[:3])
+    shares = seen.profile_z_gev / seen.sum_gev[:, None]
+    assert seen.first_layers_share == pytest.approx(shares[:, :6].sum(1))
+    assert seen.last_layers_share == pytest.approx(shares[:, 17:].sum(1))
+
+
+def test_the_features_are_fifteen_and_a_hundred_and_two(measured):
+    high, low = high_level(measured), low_level(measured)
+    assert high.shape == (600, 15) == (600, len(HIGH_LEVEL))
+    assert low.shape == (600, 102)
+    assert np.isfinite(high).all()
+    assert np.isfinite(low).all()
+    assert high[:, HIGH_LEVEL.index("energy")] == pytest.approx(measured.energy_gev)
+    assert high[:, HIGH_LEVEL.index("hits above 3 MeV")] == pytest.approx(measured.hits_high)
+    assert low[:, :25].sum(1) == pytest.approx(1)
+    assert low[:, 100] == pytest.approx(measured.response)
