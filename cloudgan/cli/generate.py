@@ -6,6 +6,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from cloudgan.cli.checkpoint_step import parse_step
 from cloudgan.cli.output import show, shown_progress
 from cloudgan.cli.ranges import parse_range
 from cloudgan.cli.simulate import program_attributes, refuse_existing
@@ -16,6 +17,7 @@ from cloudgan.run_folder import RunFolder
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from cloudgan.cli.checkpoint_step import Step
     from cloudgan.training.generating import Conditions, TrainedGenerator
 
     Range = tuple[float, float]
@@ -31,7 +33,7 @@ def generate(
     events: int = 1000,
     energy: str | None = None,
     theta: str | None = None,
-    step: int | None = None,
+    step: str | None = None,
     seed: int = 0,
     overwrite: bool = False,
     json: bool = False,
@@ -44,7 +46,7 @@ def generate(
         events: How many showers.
         energy: Range of the primary energy in GeV, flat. Default: the one it was trained on.
         theta: Range of the polar angle in degrees, flat. Default: the one it was trained on.
-        step: Checkpoint to use; 0 is untrained. Default: the newest.
+        step: Checkpoint to use; 0 is untrained, best is what --validate_every found. Default: the newest.
         seed: The same seed gives the same showers.
         overwrite: Replace the file where it exists.
         json: Print the result as JSON.
@@ -53,8 +55,9 @@ def generate(
     refuse_existing(path, overwrite=overwrite)
     if events < 1:
         raise ConfigError(f"--events={events}: at least one shower")
+    wanted = parse_step(step)
     with shown_progress(as_json=json) as progress:
-        generator = load_generator(RunFolder(run), step)
+        generator = load_generator(RunFolder(run), wanted)
         from cloudgan.data.hdf5_writer import write_hdf5
 
         asked = _conditions(generator, events, _ranges(generator, energy, theta), seed)
@@ -75,8 +78,8 @@ def generate(
     show(result, as_json=json)
 
 
-def load_generator(folder: RunFolder, step: int | None) -> TrainedGenerator:
-    """Loads the generator of a run: of a step, or the newest.
+def load_generator(folder: RunFolder, step: Step) -> TrainedGenerator:
+    """Loads the generator of a run: of a step, the best that was validated, or the newest.
 
     Raises:
         DataError: The run has no such checkpoint.

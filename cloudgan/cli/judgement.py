@@ -12,6 +12,7 @@ from cloudgan.core.errors import DataError
 from cloudgan.core.whole_file import write_whole
 
 if TYPE_CHECKING:
+    from cloudgan.cli.checkpoint_step import Step
     from cloudgan.core.progress import Progress
     from cloudgan.data.showers import Showers
     from cloudgan.run_folder import RunFolder
@@ -75,7 +76,7 @@ def judge_run(
     folder: RunFolder,
     progress: Progress,
     *,
-    step: int | None = None,
+    step: Step = None,
     against: str | None = None,
     showers: int = 1000,
     gates: Gates | None = None,

@@ -10,6 +10,7 @@ from cloudgan.cli.memory_notes import memory_notes
 from cloudgan.cli.place import RUNS
 from cloudgan.core import settings
 from cloudgan.core.errors import ConfigError
+from cloudgan.core.held_back import check_can_validate
 from cloudgan.planning.planning import Asked
 from cloudgan.run_folder import RunFolder
 
@@ -46,7 +47,7 @@ def asked_of(
         more: Other attributes of `Asked`, which go before those of the flags.
 
     Raises:
-        ConfigError: The data cannot be where the workers are.
+        ConfigError: The data cannot be where the workers are, or too few are held back.
         DataError: They are not what they should be.
     """
     folder = RunFolder(RUNS / config.name)
@@ -57,6 +58,8 @@ def asked_of(
             " workers elsewhere do not see; fine-tune with `cloudgan train`"
         )
     showers = look_at(config.data.path, store, moves=moves)
+    if showers.records is not None:
+        check_can_validate(config, showers.records)
     data = config.data.model_copy(update={"path": path_for_workers(showers, folder, moves=moves)})
     given: dict[str, Any] = {
         "config": config.model_copy(update={"data": data}),

@@ -197,8 +197,7 @@ class _Search:
 
     def _cost(self, way: Way, beside: Beside) -> JobCost:
         """Of the job, whose length nobody knows if something else than its epochs ends it."""
-        training = self.config.training
-        if training.max_steps is None and training.max_seconds is None:
+        if self.config.training.ends_with_its_epochs:
             return way.priced.cost
         on_cluster = way.rental.engine == "cluster"
         return job_cost(way.row, way.nodes, None, beside, on_cluster=on_cluster).cost

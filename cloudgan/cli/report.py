@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from cloudgan.cli.validate import sections as verdict_sections
 from cloudgan.core import record
+from cloudgan.core.quality import quality_of
 from cloudgan.reports import curves
 from cloudgan.reports.page import (
     Bullets,
@@ -41,6 +42,7 @@ def write_report(folder: RunFolder, judgement: Judgement, prices: Prices, *, end
             Section("In short", (_key_figures(run, judgement, prices),)),
             *verdict_sections(judgement),
             _losses(run),
+            *quality_sections(run),
             _speed(run, started),
             prices.section(),
             _provenance(folder, started),
@@ -108,6 +110,31 @@ def _losses(run: RunRecord) -> Section:
             Graphic(
                 curves.lines(_loss_chart("terms", "Generator, unweighted terms"), steps, terms),
                 "real/fake: binary cross-entropy; energy and sum: percent; angle: rad.",
+            ),
+        ),
+    )
+
+
+def quality_sections(run: RunRecord) -> tuple[Section, ...]:
+    """The numbers after epochs; nothing where no epoch was validated."""
+    found = run.validations()
+    if not found:
+        return ()
+    steps = [float(each.step) for each in found]
+    series: dict[str, list[float | None]] = {
+        name: [each.numbers.get(name) for each in found] for name in found[-1].numbers
+    }
+    chart = curves.Chart("quality", "Quality", "step", "distance from Monte Carlo", log_y=True)
+    return (
+        Section(
+            "Quality while it trained",
+            (
+                Graphic(
+                    curves.lines(chart, steps, series),
+                    f"Of {found[-1].showers} generated showers beside as many held-back ones, the"
+                    f" same each time; less is better. {quality_of(found)}; the checkpoint of the"
+                    " best is kept (--step=best).",
+                ),
             ),
         ),
     )

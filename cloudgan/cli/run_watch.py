@@ -92,6 +92,8 @@ def budget_note(plan: Plan, usd: float | None) -> BudgetNote | None:
 def note(plan: Plan, beat: Heartbeat, usd: float | None) -> str:
     """Returns one line: step, speed, money, time left."""
     parts = [beat.phase if beat.step is None else f"step {beat.step}"]
+    if beat.quality:
+        parts.append(str(beat.quality))
     if beat.seconds_per_epoch:
         parts.append(f"{shown(beat.seconds_per_epoch)} per epoch")
         left = (beat.epochs - (beat.epoch or 0)) * beat.seconds_per_epoch

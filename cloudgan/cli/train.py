@@ -16,9 +16,10 @@ from cloudgan.cli.shared_flags import with_flags
 from cloudgan.cli.tensorflow_import import import_tensorflow
 from cloudgan.cli.training_flags import training_flags
 from cloudgan.cli.training_showers import as_shards, count_showers, find_showers
-from cloudgan.core import launch, settings
+from cloudgan.core import launch, record, settings
 from cloudgan.core.errors import ConfigError, Interrupted, TryAgain
 from cloudgan.core.hardware import this_machine
+from cloudgan.core.held_back import check_can_validate
 from cloudgan.core.tuning import Choice
 from cloudgan.stores import StoreError
 from cloudgan.training.beginning import find_beginning
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from cloudgan.core.config import RunConfig
+    from cloudgan.core.config import RunConfig, TrainingConfig
     from cloudgan.core.progress import Progress
     from cloudgan.run_folder import RunFolder
     from cloudgan.training.run import Outcome
@@ -79,7 +80,7 @@ def train(
     with shown_progress(as_json=json) as progress:
         outcome = train_run(wanted, folder, progress, json=json)
     if outcome:
-        show(_result(outcome, folder), as_json=json)
+        show(_result(outcome, folder, wanted.training), as_json=json)
 
 
 def train_run(
@@ -93,17 +94,8 @@ def train_run(
         CloudganError: The run failed.
     """
     cluster_text, supervised = settings.tf_config(), settings.is_supervised()
-    if not config.data.path:
-        raise ConfigError(
-            "no showers named; give --data=FILE.h5 (or a folder from `cloudgan convert`), or let"
-            " `cloudgan demo` simulate some"
-        )
     starts_workers = cluster_text is None and config.training.workers > 1
-    if config.training.strategy == "multiworker" and not (cluster_text or starts_workers):
-        raise ConfigError(
-            "strategy multiworker needs --workers=N to start N processes here, or TF_CONFIG to"
-            " join processes elsewhere"
-        )
+    _check_asked(config, has_workers=bool(cluster_text or starts_workers))
     cluster = read_cluster(cluster_text)
     folder.check(config)
     find_beginning(config)
@@ -114,10 +106,12 @@ def train_run(
     )
     warning = memory.check() if memory else None
     showers = find_showers(config, folder, may_convert=cluster is None)
+    with _store_may_fail(supervised):
+        showers_count = count_showers(showers)
+    check_can_validate(config, showers_count)
     with folder.locked() if cluster is None else nullcontext():
         tuner = Tuner(progress)
         with _store_may_fail(supervised):
-            showers_count = count_showers(showers)
             job = job_of(config, folder.checkpoints, showers=showers_count, cluster=cluster)
         # TensorFlow reads what is decided here once, and the conversion imports it.
         decided = Decided(Choice()) if starts_workers else tuner.decide(job)
@@ -128,10 +122,36 @@ def train_run(
         if starts_workers:
             _start_workers(config, folder, handed_on(tuner.remembered(job)), json=json)
             return None
-        if memory and (cluster is None or cluster.is_chief):
-            progress.say(warning or memory.describe())
+        if cluster is None or cluster.is_chief:
+            _say(progress, warning or memory.describe() if memory else None, _told_epochs(config))
         outcome = _train_here(config, folder, shards, progress, decided)
     return replace(outcome, memory=memory.facts() if memory else None)
+
+
+def _check_asked(config: RunConfig, *, has_workers: bool) -> None:
+    if not config.data.path:
+        raise ConfigError(
+            "no showers named; give --data=FILE.h5 (or a folder from `cloudgan convert`), or let"
+            " `cloudgan demo` simulate some"
+        )
+    if config.training.strategy == "multiworker" and not has_workers:
+        raise ConfigError(
+            "strategy multiworker needs --workers=N to start N processes here, or TF_CONFIG to"
+            " join processes elsewhere"
+        )
+
+
+def _told_epochs(config: RunConfig) -> str | None:
+    training = config.training
+    if training.validate_every or not training.until:
+        return None
+    return f"--until={training.until} without --validate_every: every epoch is validated"
+
+
+def _say(progress: Progress, *lines: str | None) -> None:
+    for line in lines:
+        if line:
+            progress.say(line)
 
 
 def _start_workers(config: RunConfig, folder: RunFolder, tuned: str | None, *, json: bool) -> None:
@@ -213,7 +233,7 @@ def description(config: RunConfig) -> dict[str, Any]:
     }
 
 
-def _result(outcome: Outcome, folder: RunFolder) -> dict[str, Any]:
+def _result(outcome: Outcome, folder: RunFolder, training: TrainingConfig) -> dict[str, Any]:
     return {
         "run": str(folder.path),
         "ended": outcome.reason,
@@ -221,6 +241,22 @@ def _result(outcome: Outcome, folder: RunFolder) -> dict[str, Any]:
         "epoch": outcome.epoch,
         "train_seconds": round(outcome.train_seconds, 3),
         "checkpoint": str(outcome.checkpoint),
+        "quality": _quality(outcome, folder, training),
         "record": str(folder.record_file),
         "memory": outcome.memory,
     }
+
+
+def _quality(
+    outcome: Outcome, folder: RunFolder, training: TrainingConfig
+) -> dict[str, Any] | None:
+    """The best generator that was validated, and when what was asked for was reached."""
+    if not training.validates_every:
+        return None
+    told: dict[str, Any] = {"best": outcome.best.as_json() if outcome.best else None}
+    if training.until:
+        told["until"] = training.until
+        told["reached"] = outcome.reason == "reached"
+        run = record.read(folder.record_file) if folder.record_file.exists() else None
+        told["program_seconds_to_reach"] = run.seconds_to_reach() if run else None
+    return told

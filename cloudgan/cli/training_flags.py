@@ -24,6 +24,8 @@ def training_flags(
     max_seconds: float | None = None,
     steps_per_loop: int | None = None,
     checkpoint_every_steps: int | None = None,
+    validate_every: int | None = None,
+    until: str | None = None,
     tensorboard: bool = False,
 ) -> tuple[dict[str, Any], str | None]:
     """Returns what was asked, by the dotted keys of run.yaml, and the run.yaml that was named.
@@ -47,6 +49,11 @@ def training_flags(
         max_seconds: Stop after this many seconds of training.
         steps_per_loop: Steps per call of the device; signals are heard between two calls.
         checkpoint_every_steps: Save after this many steps, beside every five minutes.
+        validate_every: Epochs from one look at the generator's showers, beside held-back ones, to the
+            next; the best checkpoint is kept for --step=best. 0: none.
+        until: Stop once a number of such a look is good enough, such as "metric<0.15"; without
+            --validate_every every epoch is looked at. Numbers: metric, response, profile_z, hits,
+            angle, separation. --until= asks for nothing any more.
         tensorboard: Write TensorBoard summaries into the run's folder.
     """
     asked = {
@@ -65,6 +72,8 @@ def training_flags(
         "training.max_steps": max_steps,
         "training.max_seconds": max_seconds,
         "training.steps_per_loop": steps_per_loop,
+        "training.validate_every": validate_every,
+        "training.until": until,
         "training.tensorboard": tensorboard or None,
         "checkpoint.every_steps": checkpoint_every_steps,
     }

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from cloudgan.cli.checkpoint_step import parse_step
 from cloudgan.cli.judgement import Judgement, judge_run
 from cloudgan.cli.output import show_json, shown_progress
 from cloudgan.core.errors import ConfigError, VerdictError
@@ -22,7 +23,7 @@ def validate(
     *,
     against: str | None = None,
     showers: int = 1000,
-    step: int | None = None,
+    step: str | None = None,
     gate: bool = False,
     gates: str | None = None,
     report: str | None = None,
@@ -38,7 +39,7 @@ def validate(
         run: Folder of the run.
         against: Showers to compare with instead of the held-back ones, such as a Geant4 file.
         showers: At most this many.
-        step: Checkpoint to judge. Default: the newest.
+        step: Checkpoint to judge, or best, which --validate_every found. Default: the newest.
         gate: End with exit code 7 where a threshold is missed.
         gates: File with your own thresholds, in the form of cloudgan/validation/gates.toml.
         report: HTML page to write.
@@ -47,12 +48,13 @@ def validate(
     from cloudgan.validation.gates import load_gates
 
     folder = RunFolder(run)
+    wanted = parse_step(step)
     thresholds = load_gates(Path(gates)) if gates else load_gates()
     if showers < 1:
         raise ConfigError(f"--showers={showers}: at least one")
     with shown_progress(as_json=json) as progress:
         judgement = judge_run(
-            folder, progress, step=step, against=against, showers=showers, gates=thresholds
+            folder, progress, step=wanted, against=against, showers=showers, gates=thresholds
         )
     if step is None:
         judgement.write(folder)

@@ -10,6 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 
 from cloudgan.core.errors import ConfigError, nearest
 from cloudgan.core.presets import Preset, find_preset
+from cloudgan.core.until import BY_METRIC, Until, parse_until
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -100,7 +101,42 @@ class TrainingConfig(_Part):
         " losses; its networks must be the same",
     )
     validation_showers: int = Field(1024, ge=0, description="held-back showers per test loss")
+    validate_every: int = Field(
+        0,
+        ge=0,
+        description="epochs from one look at the generator's showers to the next; the best checkpoint"
+        " is kept. 0: none, or 1 where until asks for something",
+    )
+    until: str = Field(
+        "", description="such as metric<0.15: training ends once it holds; empty: it does not"
+    )
     tensorboard: bool = False
+
+    @property
+    def validates_every(self) -> int:
+        """Epochs from one validation to the next; 0 is never."""
+        return self.validate_every or int(bool(self.until))
+
+    @property
+    def ends_with_its_epochs(self) -> bool:
+        """Whether nothing asked for ends the training before its last epoch."""
+        return self.max_steps is None and self.max_seconds is None and not self.until
+
+    @property
+    def ranking(self) -> Until:
+        """By which number, and in which direction, a generator is better than another."""
+        return parse_until(self.until) if self.until else BY_METRIC
+
+    @model_validator(mode="after")
+    def _validates_some_epoch(self) -> Self:
+        if self.until:
+            parse_until(self.until)
+        if self.validates_every > self.epochs:
+            raise ValueError(
+                f"validate_every {self.validate_every} is more than the {self.epochs} epochs, so"
+                f" nothing would be validated; use at most {self.epochs}"
+            )
+        return self
 
     @model_validator(mode="after")
     def _one_batch_size(self) -> Self:
@@ -176,7 +212,7 @@ class RunConfig(_Part):
             "training": {
                 *("loop", "strategy", "workers", "replicas", "threads", "epochs", "max_steps"),
                 *("max_seconds", "steps_per_loop", "validation_showers", "tensorboard"),
-                *("kernels", "tune"),
+                *("kernels", "tune", "validate_every", "until"),
             },
             "data": {"cache"},
         }

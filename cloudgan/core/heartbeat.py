@@ -7,6 +7,8 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from cloudgan.core.quality import Quality
+
 FILE_NAME = "heartbeat.json"
 Phase = Literal["staging", "waiting", "training", "ended"]
 
@@ -36,6 +38,7 @@ class Heartbeat(BaseModel):
     seconds_per_epoch: float | None = Field(
         default=None, ge=0, allow_inf_nan=False, description="of training, the last whole epoch's"
     )
+    quality: Quality | None = Field(default=None, description="where the run validates")
     exit_code: int | None = Field(default=None, description="of the chief worker, once it ended")
     notices: dict[int, float | None] = Field(
         default={},

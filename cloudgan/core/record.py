@@ -8,18 +8,19 @@ differences of `time`.
 
 from __future__ import annotations
 
-import math
 import os
 import statistics
 from typing import TYPE_CHECKING, Annotated, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, TypeAdapter, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 from cloudgan.core.errors import DataError
 from cloudgan.core.hardware import Hardware
 from cloudgan.core.installed_wheels import InstalledWheels
 from cloudgan.core.record_count import counted_epochs, distinct, processes
+from cloudgan.core.record_line import Count, Loss, Rate, RecordLine, Seconds
 from cloudgan.core.record_warnings import warnings_of
+from cloudgan.core.validated import Validated, counted_validations
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -27,25 +28,6 @@ if TYPE_CHECKING:
     from cloudgan.core.record_count import Process
 
 FILE_NAME = "record.jsonl"
-Seconds = Annotated[float, Field(ge=0, allow_inf_nan=False)]
-Rate = Annotated[float, Field(ge=0, allow_inf_nan=False)]
-Count = Annotated[int, Field(ge=0)]
-
-
-def _lost_number(value: object) -> object:
-    return math.nan if value is None else value  # as earlier records hold it
-
-
-Loss = Annotated[float, BeforeValidator(_lost_number)]
-
-
-class _Line(BaseModel):
-    # A held-back loss may be no number; null could not be told from a loss that is missing.
-    model_config = ConfigDict(frozen=True, extra="forbid", ser_json_inf_nan="strings")
-
-    schema_version: Literal[1] = 1
-    time: str = Field(description="UTC, ISO 8601")
-    step: int = Field(ge=0, description="steps of the run that were finished by then")
 
 
 class Numerics(BaseModel):
@@ -75,7 +57,7 @@ class Numerics(BaseModel):
     keras: str
 
 
-class Started(_Line):
+class Started(RecordLine):
     """A process began to train, anew or again."""
 
     kind: Literal["started"] = "started"
@@ -101,7 +83,7 @@ class Started(_Line):
     )
 
 
-class Epoch(_Line):
+class Epoch(RecordLine):
     """One pass over the training showers."""
 
     kind: Literal["epoch"] = "epoch"
@@ -130,7 +112,7 @@ class Epoch(_Line):
     )
 
 
-class Checkpointed(_Line):
+class Checkpointed(RecordLine):
     """State was saved."""
 
     kind: Literal["checkpointed"] = "checkpointed"
@@ -140,7 +122,7 @@ class Checkpointed(_Line):
     copied: bool | None = Field(None, description="to the bucket; None: none was asked for")
 
 
-class Resumed(_Line):
+class Resumed(RecordLine):
     """State was loaded; lines of later steps that stand above are void."""
 
     kind: Literal["resumed"] = "resumed"
@@ -150,11 +132,13 @@ class Resumed(_Line):
     )
 
 
-class Stopped(_Line):
+class Stopped(RecordLine):
     """A process ended."""
 
     kind: Literal["stopped"] = "stopped"
-    reason: Literal["finished", "max_steps", "max_seconds", "interrupted", "terminated", "failed"]
+    reason: Literal[
+        "finished", "reached", "max_steps", "max_seconds", "interrupted", "terminated", "failed"
+    ]
     program_seconds: Seconds
     train_seconds: Seconds = Field(description="training of all processes of the run so far")
     message: str = ""
@@ -163,7 +147,7 @@ class Stopped(_Line):
     )
 
 
-class Noticed(_Line):
+class Noticed(RecordLine):
     """The cloud said that it takes a worker's machine away; written when the training has ended."""
 
     kind: Literal["noticed"] = "noticed"
@@ -175,7 +159,8 @@ class Noticed(_Line):
 
 
 Line = Annotated[
-    Started | Epoch | Checkpointed | Resumed | Stopped | Noticed, Field(discriminator="kind")
+    Started | Epoch | Validated | Checkpointed | Resumed | Stopped | Noticed,
+    Field(discriminator="kind"),
 ]
 _LINE: TypeAdapter[Line] = TypeAdapter(Line)
 
@@ -192,6 +177,26 @@ class RunRecord(BaseModel):
         """Epochs that count: those repeated stand once, as they were last run."""
         counted, _ = counted_epochs(distinct(self.lines)[0])
         return tuple(each.epoch for each in counted)
+
+    def validations(self) -> tuple[Validated, ...]:
+        """What was measured after epochs, as it was last run."""
+        return counted_validations(self.once())
+
+    def seconds_to_reach(self) -> float | None:
+        """Program time of all processes until what `--until` asked for held.
+
+        None: it does not, or a process did not record its end.
+        """
+        spent, found = 0.0, self.validations()
+        if not found or not found[-1].reached:
+            return None
+        for process in self.processes():
+            if any(line is found[-1] for line in process.lines):
+                return spent + found[-1].program_seconds
+            if process.stopped is None:
+                return None
+            spent += process.stopped.program_seconds
+        return None
 
     def warnings(self) -> tuple[str, ...]:
         """What is missing, doubled or impossible in the record, in plain sentences."""
@@ -277,6 +282,14 @@ def read(path: Path) -> RunRecord:
                 " line: then what it told is named as missing"
             ) from error
     return RunRecord(lines=tuple(lines), cut_short=bool(texts[-1]))
+
+
+def read_if_whole(path: Path) -> RunRecord:
+    """Reads a record; one that is missing or damaged tells nothing."""
+    try:
+        return read(path)
+    except DataError:
+        return RunRecord(lines=())
 
 
 def _cut_last_line(path: Path) -> None:

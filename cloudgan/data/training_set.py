@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 from cloudgan.core.errors import DataError
+from cloudgan.core.held_back import held_back_every
 from cloudgan.core.progress import Progress, Silent
 from cloudgan.data.image_view import Batch, ImageView, Prepared, join_prepared, needed_columns
 from cloudgan.data.prepared_cache import NoCacheError, Wanted, open_or_make
@@ -87,7 +88,7 @@ class TrainingSet:
         view.check(reader.shape, str(folder))
         if reader.count < 2:  # noqa: PLR2004 - one to train on and one to hold back
             raise DataError(f"{folder} holds one shower: there is none to hold back")
-        every = min(max(2, round(1 / held_back_fraction)), reader.count)
+        every = held_back_every(held_back_fraction, reader.count)
         training_set = cls(reader, view, every)
         training_set._fill(cache, progress or Silent())
         return training_set
@@ -127,7 +128,11 @@ class TrainingSet:
         They are dense: 260 kB each at 51 x 51 x 25 cells, so give a limit for a large set.
         """
         count = self.held_back_count if limit is None else min(limit, self.held_back_count)
-        showers = self._read(np.arange(count) * self._every + self._every - 1)
+        return self.held_back_rows(np.arange(count))
+
+    def held_back_rows(self, rows: NDArray[np.int64]) -> Showers:
+        """Returns the held-back showers numbered `rows`, whole, in GeV."""
+        showers = self._read(rows * self._every + self._every - 1)
         ecal = np.asarray(showers.cells.dense(), np.float32)
         mtheta = showers.columns.get("mtheta")
         return Showers(

@@ -44,7 +44,7 @@ def forecast(
         high_epoch_seconds=epoch.high_seconds,
         grade=epoch.grade,
         basis=epoch.basis,
-        why_unknown="--max_steps or --max_seconds ends it, not its epochs",
+        why_unknown="--max_steps, --max_seconds or --until ends it, not its epochs",
     )
     if not whole:
         return known

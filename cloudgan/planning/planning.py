@@ -89,7 +89,7 @@ def make_plan(
         ConfigError: There is a budget and no price.
     """
     price, workers, training = asked.price, asked.workers, asked.config.training
-    whole = training.max_steps is None and training.max_seconds is None
+    whole = training.ends_with_its_epochs
     end = deadline(
         max_hours=asked.max_hours,
         budget_usd=asked.budget_usd,

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import io
 import zipfile
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -20,7 +21,8 @@ from cloudgan.core.record import Numerics
 from cloudgan.core.whole_file import write_whole
 from cloudgan.data.summary import TrainingSummary
 from cloudgan.run_folder import checkpoint_name, checkpoint_steps
-from cloudgan.stores import StoreError, open_store
+from cloudgan.stores import ObjectMissingError, StoreError, open_store
+from cloudgan.training.best import Best
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -41,6 +43,8 @@ class State(BaseModel):
     config: RunConfig
     numerics: Numerics
     summary: TrainingSummary
+    best: Best | None = None
+    validated_step: int = 0
 
 
 class Checkpoints:
@@ -51,9 +55,10 @@ class Checkpoints:
         self._copy = open_store(url) if url else None
         self.copy_problem: str | None = None
         """Why the newest checkpoint is not in the bucket; None where it is, or none was asked."""
+        self._not_copied: set[Path] = set()
 
     def save(self, state: State, arrays: Mapping[str, Any]) -> tuple[Path, int]:
-        """Writes one checkpoint and removes old ones, but never the untrained one of step 0.
+        """Writes one checkpoint and removes old ones, but neither the best one nor that of step 0.
 
         Returns:
             Its path and its size in bytes.
@@ -76,16 +81,25 @@ class Checkpoints:
                 f"checkpoint not saved: {error}; last good checkpoint: {kept}. Free some space"
                 " and give the same command again: it continues from there"
             ) from error
-        self._copy_out(path)
-        self._prune()
+        best = state.best.step if state.best else None
+        self._copy_out(path, best)
+        self._prune(best)
         return path, buffer.getbuffer().nbytes
 
-    def _copy_out(self, path: Path) -> None:
-        """Copies to the bucket; where that fails the run goes on, for the file here is whole."""
+    def _copy_out(self, path: Path, best: int | None) -> None:
+        """Copies to the bucket; where that fails the run goes on, for the file here is whole.
+
+        The newest one makes up for others that did not get there, but for the best.
+        """
         self.copy_problem = None
-        if self._copy:
+        if not self._copy:
+            return
+        self._not_copied.add(path)
+        wanted = {path} if best is None else {path, self.path_of(best)}
+        for each in sorted(self._not_copied & wanted):
             try:
-                self._copy.put(path.name, path)
+                self._copy.put(each.name, each)
+                self._not_copied.discard(each)
             except StoreError as error:
                 self.copy_problem = str(error)
 
@@ -108,9 +122,21 @@ class Checkpoints:
         """Where the checkpoint of `step` is or would be."""
         return self._folder / checkpoint_name(step)
 
-    def _prune(self) -> None:
+    def fetched(self, step: int) -> Path:
+        """Returns the path of a step's checkpoint; fetched where only the bucket has it."""
+        path = self.path_of(step)
+        if self._copy and not path.exists():
+            self._folder.mkdir(parents=True, exist_ok=True)
+            with suppress(ObjectMissingError):
+                self._copy.get(path.name, path)
+        return path
+
+    def _prune(self, best: int | None) -> None:
         for step in [step for step in self.steps() if step][: -self._keep]:
+            if step == best:
+                continue
             self.path_of(step).unlink(missing_ok=True)
+            self._not_copied.discard(self.path_of(step))
             if self._copy and not self.copy_problem:
                 self._copy.delete(self.path_of(step).name)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import tensorflow as tf
@@ -11,18 +12,21 @@ from cloudgan.core import record
 from cloudgan.core.clock import utc_now
 from cloudgan.core.memory import peak_memory_bytes
 from cloudgan.training.checkpoint import State
+from cloudgan.training.start_line import start_line
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
     from cloudgan.core.progress import Progress
+    from cloudgan.core.validated import Validated
     from cloudgan.data.reading_time import ReadingTime
     from cloudgan.training.finishing import Finisher
     from cloudgan.training.gan import Gan
     from cloudgan.training.session import Session
     from cloudgan.training.setting import Setting
     from cloudgan.training.stopping import Reason
+    from cloudgan.training.validating import Validator
 
 
 class Diary:
@@ -36,14 +40,18 @@ class Diary:
         progress: Progress,
         reading: ReadingTime,
         *,
+        validator: Validator,
         began_seconds: float,
     ) -> None:
         self._reading, self._read_before = reading, 0.0
         self._setting, self._gan, self._progress = setting, gan, progress
-        self._finisher = finisher
+        self._finisher, self._finished_step = finisher, -1
+        self._finished: list[Any] = []
+        self.validator = validator
         self._began_seconds = began_seconds
         self._saved_step = setting.saved[1].step if setting.saved else -1
         self._saved_at = time.perf_counter()
+        self._owed_seconds = 0.0
         self._board = None
         if setting.config.training.tensorboard and setting.is_chief:
             self._board = tf.summary.create_file_writer(str(setting.folder.path / "tensorboard"))
@@ -52,6 +60,15 @@ class Diary:
         """Appends a line to the record."""
         if self._setting.is_chief:
             record.append(self._setting.folder.record_file, line)
+
+    def start(self, step: int, train_seconds: float) -> None:
+        """Notes that this process begins to train, and where it goes on; saves what is new."""
+        startup_seconds = time.perf_counter() - self._began_seconds
+        self.write(start_line(self._setting, step, startup_seconds))
+        if self._setting.saved:
+            self._resumed(*self._setting.saved)
+        else:
+            self.save(step, train_seconds)
 
     def begin(self, session: Session) -> None:
         """Shows the epoch that begins."""
@@ -64,7 +81,7 @@ class Diary:
             f"epoch {session.epoch + 1}{of}", left * order.global_batch_size, "showers"
         )
 
-    def resumed(self, path: Path, state: State) -> None:
+    def _resumed(self, path: Path, state: State) -> None:
         """Notes that training goes on, and whether to the same bits."""
         changes = self._setting.numbers_change()
         self.write(
@@ -99,9 +116,11 @@ class Diary:
             config=self._setting.config,
             numerics=self._setting.numerics,
             summary=self._setting.training_set.summary,
+            best=self.validator.best,
+            validated_step=self.validator.validated_step,
         )
         began = time.perf_counter()
-        path, size = self._setting.checkpoints.save(state, self._arrays())
+        path, size = self._setting.checkpoints.save(state, self._arrays(step))
         seconds = time.perf_counter() - began
         problem = self._setting.checkpoints.copy_problem
         if problem:
@@ -120,32 +139,78 @@ class Diary:
         )
         return seconds
 
-    def _arrays(self) -> dict[str, Any]:
+    def _arrays(self, step: int) -> dict[str, Any]:
         """All variables, with the average as it will generate; training itself does not see that."""
         arrays = {name: variable.numpy() for name, variable in self._gan.variables().items()}
-        if self._gan.average and self._finisher:
+        if self._gan.average:
             names = [name for name in arrays if name.startswith("average/")]
-            arrays |= zip(names, self._finisher.finish(self._gan.average), strict=True)
+            arrays |= zip(names, self._generating(step), strict=True)
         return arrays
 
+    def _generating(self, step: int) -> list[Any]:
+        """Weights that showers are made with after `step`, in Keras' order."""
+        if not (self._gan.average and self._finisher):
+            weights: list[Any] = self._gan.generates.get_weights()
+            return weights
+        if step != self._finished_step:
+            self._finished = self._finisher.finish(self._gan.average)
+            self._finished_step = step
+        return self._finished
+
     def finish_epoch(
-        self, session: Session, tester: Callable[[], dict[str, dict[str, float]] | None] | None
+        self,
+        session: Session,
+        tester: Callable[[], dict[str, dict[str, float]] | None] | None,
+        *,
+        validates: bool = True,
     ) -> None:
-        """Measures the held-back losses and writes the epoch's line; begins the next."""
+        """Measures the held-back losses, validates where that is due, and writes the epoch's line."""
         if session.step == session.begun_step:
             return
         busy = self._reader_busy(session)
         began = time.perf_counter()
         tested = tester() if tester else None
-        line = self._epoch_line(session, tested, time.perf_counter() - began)
+        validated = self._look(session.step) if validates else None
+        seconds = self._owed_seconds + time.perf_counter() - began
+        line = self._epoch_line(session, tested, seconds)
         line = line.model_copy(update={"reader_busy": busy})
+        self._owed_seconds = 0.0
         self.write(line)
-        self._summarise(line)
-        if tester and session.epoch < self._setting.config.training.epochs:
-            self.begin(session)
+        self._summarise(line, validated)
+        self._note(validated, session)
+
+    def validate_owed(self, session: Session) -> bool:
+        """Validates what an earlier process saved at the end of an epoch and had no time to look at.
+
+        Returns:
+            Whether anything was owed: the same in every worker.
+        """
+        if not self.validator.is_due(session.step):
+            return False
+        began = time.perf_counter()
+        validated = self._look(session.step)
+        self._owed_seconds = time.perf_counter() - began
+        self._note(validated, session)
+        return True
+
+    def _look(self, step: int) -> Validated | None:
+        if not self.validator.is_due(step):
+            return None
+        return self.validator.look(step, partial(self._generating, step))
+
+    def _note(self, validated: Validated | None, session: Session) -> None:
+        """Writes and tells what was found, and saves it: also over a checkpoint that lacks it."""
+        if validated is None:
+            return
+        self.write(validated)
+        self._progress.say(self.validator.describe(validated))
+        if validated.best or session.step == self._saved_step:
+            self.save(session.step, session.train_seconds)
 
     def stopped(self, session: Session, reason: Reason, message: str = "") -> None:
-        """Notes the end."""
+        """Notes the end, and tells why where that is no failure."""
+        if message and reason != "failed":
+            self._progress.say(message)
         self.write(
             record.Stopped(
                 time=utc_now(),
@@ -188,7 +253,7 @@ class Diary:
             test_losses=tested,
         )
 
-    def _summarise(self, line: record.Epoch) -> None:
+    def _summarise(self, line: record.Epoch, validated: Validated | None) -> None:
         if self._board is None:
             return
         with self._board.as_default(step=line.step):
@@ -196,5 +261,7 @@ class Diary:
                 for name, terms in table.items():
                     for term, value in terms.items():
                         tf.summary.scalar(f"{part}/{name}/{term}", value)
+            for name, value in (validated.numbers if validated else {}).items():
+                tf.summary.scalar(f"quality/{name}", value)
             tf.summary.scalar("samples_per_second", line.samples_per_second)
         self._board.flush()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Literal
 
 import keras
 import numpy as np
@@ -20,7 +20,7 @@ from cloudgan.training.formulation import kernels_for_generating
 from cloudgan.training.step import latent_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Sequence
     from pathlib import Path
 
     from numpy.typing import NDArray
@@ -58,6 +58,10 @@ class ShowerGenerator:
         self.preset, self._rows = preset, block
         keras.config.set_dtype_policy("float32")
         self._network = build_generator(preset, kernels=kernels_for_generating(preset))
+
+    def set_weights(self, weights: Sequence[Any]) -> None:
+        """Takes the weights of a trained generator, in Keras' order."""
+        self._network.set_weights(weights)
 
     def showers(
         self, conditions: Conditions, *, seed: int, progress: Progress | None = None
@@ -129,8 +133,8 @@ class TrainedGenerator(ShowerGenerator):
         return Conditions(energy_gev, fit.mtheta_rad(theta_rad), theta_rad)
 
 
-def find_checkpoint(folder: RunFolder, step: int | None) -> Path:
-    """Returns the checkpoint of a run: of a step, or the newest.
+def find_checkpoint(folder: RunFolder, step: int | Literal["best"] | None) -> Path:
+    """Returns the checkpoint of a run: of a step, the best one that was validated, or the newest.
 
     Raises:
         DataError: The run has no such checkpoint.
@@ -139,7 +143,9 @@ def find_checkpoint(folder: RunFolder, step: int | None) -> Path:
     checkpoints = Checkpoints(
         folder.checkpoints, keep=1, url=config.checkpoint.url if config else ""
     )
-    path = checkpoints.latest() if step is None else checkpoints.path_of(step)
+    path = checkpoints.latest() if step in (None, "best") else checkpoints.path_of(int(step))
+    if path is not None and step == "best":
+        path = _best(folder, checkpoints, read_state(path))
     if path is None or not path.exists():
         have = ", ".join(map(str, checkpoints.steps())) or "none"
         raise DataError(
@@ -147,6 +153,15 @@ def find_checkpoint(folder: RunFolder, step: int | None) -> Path:
             f" there are: {have}. Train first: cloudgan train --run={folder.path} --data=FILE"
         )
     return path
+
+
+def _best(folder: RunFolder, checkpoints: Checkpoints, newest: State) -> Path:
+    if newest.best is None:
+        raise DataError(
+            f"{folder.path} has no best checkpoint: no epoch of it was validated. Train it on with"
+            " --validate_every=1, or give the number of a step"
+        )
+    return checkpoints.fetched(newest.best.step)
 
 
 def _check_range(

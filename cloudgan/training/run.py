@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -12,13 +11,8 @@ import numpy as np
 import tensorflow as tf
 
 from cloudgan.core import settings
-from cloudgan.core.clock import utc_now
 from cloudgan.core.errors import CloudganError
-from cloudgan.core.hardware import this_machine
-from cloudgan.core.installed_wheels import installed_wheels
-from cloudgan.core.provenance import git_commit, versions
 from cloudgan.core.pulse import PulseFile
-from cloudgan.core.record import Started
 from cloudgan.data.feed import feed, reader_error
 from cloudgan.data.reading_time import ReadingTime
 from cloudgan.training.beginning import find_beginning
@@ -32,21 +26,25 @@ from cloudgan.training.evaluation import (
     held_back_feed,
     test_losses,
 )
-from cloudgan.training.expected_memory import expected_peak_bytes
 from cloudgan.training.finishing import SHOWERS, Finisher
 from cloudgan.training.gan import POLICIES, Gan, build_gan
-from cloudgan.training.rates import make_rates, scaled_rate
+from cloudgan.training.judge import Judge
+from cloudgan.training.rates import make_rates
 from cloudgan.training.session import Session, compile_steps
 from cloudgan.training.shape_scale import scale_of_training_set
 from cloudgan.training.step import GanStep
-from cloudgan.training.stopping import StopFlag, StopTraining
-from cloudgan.training.strategy import accelerators, lost_worker
+from cloudgan.training.stopping import EXIT_CODES, StopFlag, StopTraining
+from cloudgan.training.strategy import lost_worker
+from cloudgan.training.validating import Validator
 from cloudgan.training.warming import Warming, blank_batches, warmed
+from cloudgan.validation.quality import quick_numbers
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
     from cloudgan.core.progress import Progress
+    from cloudgan.training.best import Best
     from cloudgan.training.setting import Setting
     from cloudgan.training.stopping import Reason
 
@@ -55,13 +53,14 @@ _LOOPS = {"custom": run_custom, "fit": run_fit}
 
 @dataclass(frozen=True)
 class Outcome:
-    """How a process' part of a run ended; `memory` is what was foretold, where somebody did."""
+    """How a process' part of a run ended; `best` and `memory`, what was foretold, where known."""
 
     reason: Reason
     step: int
     epoch: int
     train_seconds: float
     checkpoint: Path
+    best: Best | None = None
     memory: dict[str, Any] | None = None
 
 
@@ -83,24 +82,21 @@ def train(setting: Setting, flag: StopFlag, progress: Progress, *, began_seconds
     config = setting.config
     draws = Draws(config.training.seed)
     gan = _networks(setting, draws)
-    gan_step = GanStep(
-        gan,
-        config.model,
-        draws,
-        global_batch_size=setting.numerics.global_batch_size,
-        layer_target=np.array(setting.training_set.summary.layer_fraction),
-        shape_scale=scale_of_training_set(config.model, setting.training_set),
-    )
-    run_steps, tester = _compiled(setting, gan_step)
+    run_steps, tester = _compiled(setting, _step(setting, gan, draws))
     finisher = _finisher(setting, draws)
     step, train_seconds = _begin(setting, gan, finisher)
     reading = ReadingTime()
-    diary = Diary(setting, gan, finisher, progress, reading, began_seconds=began_seconds)
-    diary.write(_started(setting, step, time.perf_counter() - began_seconds))
-    if setting.saved:
-        diary.resumed(*setting.saved)
-    else:
-        diary.save(step, train_seconds)
+    validator = Validator(setting, _judge(setting), flag, progress, began_seconds=began_seconds)
+    diary = Diary(
+        setting,
+        gan,
+        finisher,
+        progress,
+        reading,
+        validator=validator,
+        began_seconds=began_seconds,
+    )
+    diary.start(step, train_seconds)
     session = Session(
         run_steps,
         setting.order,
@@ -112,9 +108,11 @@ def train(setting: Setting, flag: StopFlag, progress: Progress, *, began_seconds
         steps_per_loop=setting.steps_per_loop,
         save=diary.save_session,
         save_due=diary.save_due,
+        idle=lambda: iter(_stand_in(setting)),
         pulse=PulseFile(settings.pulse_file()),
     )
-    return _run_loop(setting, session, diary, reading, tester)
+    batches = partial(_dataset, setting, reading)
+    return _run_loop(setting, session, diary, batches, tester)
 
 
 def _networks(setting: Setting, draws: Draws) -> Gan:
@@ -132,6 +130,17 @@ def _networks(setting: Setting, draws: Draws) -> Gan:
             rates=rates,
             formulation=setting.numerics.formulation,
         )
+
+
+def _step(setting: Setting, gan: Gan, draws: Draws) -> GanStep:
+    return GanStep(
+        gan,
+        setting.config.model,
+        draws,
+        global_batch_size=setting.numerics.global_batch_size,
+        layer_target=np.array(setting.training_set.summary.layer_fraction),
+        shape_scale=scale_of_training_set(setting.config.model, setting.training_set),
+    )
 
 
 def _begin(setting: Setting, gan: Gan, finisher: Finisher | None) -> tuple[int, float]:
@@ -160,6 +169,15 @@ def _finisher(setting: Setting, draws: Draws) -> Finisher | None:
     return Finisher(setting.config.model, draws, setting.training_set.train_rows(rows))
 
 
+def _judge(setting: Setting) -> Judge | None:
+    """What measures the generator, where that was asked for: the chief's, for all."""
+    config = setting.config
+    if not (config.training.validates_every and setting.is_chief):
+        return None
+    seed = config.training.seed
+    return Judge(config.model, setting.training_set, seed=seed, measure=quick_numbers)
+
+
 def _compiled(setting: Setting, gan_step: GanStep) -> tuple[Any, Any]:
     """The steps, and what measures the held-back losses: what will be called is being compiled."""
     run_steps = compile_steps(setting.strategy, gan_step)
@@ -184,7 +202,7 @@ def _stand_in(setting: Setting) -> Any:
     return setting.strategy.distribute_datasets_from_function(lambda _: blank)
 
 
-def _dataset(setting: Setting, step: int, reading: ReadingTime) -> Any:
+def _dataset(setting: Setting, reading: ReadingTime, step: int) -> Any:
     """The global batches from `step` on, each replica with its own rows."""
     return setting.strategy.distribute_datasets_from_function(
         lambda _: feed(
@@ -222,25 +240,35 @@ def _tester(setting: Setting, gan_step: GanStep) -> Any:
 
 
 def _run_loop(
-    setting: Setting, session: Session, diary: Diary, reading: ReadingTime, tester: Any
+    setting: Setting,
+    session: Session,
+    diary: Diary,
+    dataset: Callable[[int], Any],
+    tester: Any,
 ) -> Outcome:
     training = setting.config.training
 
     def finish_epoch(done: Session) -> None:
+        is_due = diary.validator.is_due(done.step)
         diary.finish_epoch(done, tester)
+        done.begin_epoch()
+        if is_due:
+            done.stop_if_asked()
+        if done.epoch < training.epochs:
+            diary.begin(done)
 
     diary.begin(session)
     try:
-        if training.max_steps is None or session.step < training.max_steps:
-            with setting.strategy.scope():
-                _LOOPS[training.loop](
-                    session,
-                    _dataset(setting, session.step, reading),
-                    epochs=training.epochs,
-                    finish_epoch=finish_epoch,
-                )
+        with setting.strategy.scope():
+            was_owed = diary.validate_owed(session)
+            if session.step < setting.last_step:
+                if was_owed:
+                    session.stop_if_asked()
+                loop = _LOOPS[training.loop]
+                batches = dataset(session.step)
+                loop(session, batches, epochs=training.epochs, finish_epoch=finish_epoch)
     except StopTraining as stop:
-        diary.finish_epoch(session, None)
+        diary.finish_epoch(session, None, validates=stop.reason in {"max_steps", "max_seconds"})
         # Here the traceback still holds the dataset: to let go of it can take seconds.
         return _end(setting, session, diary, stop.reason)
     except CloudganError as error:
@@ -257,31 +285,10 @@ def _run_loop(
 
 def _end(setting: Setting, session: Session, diary: Diary, reason: Reason) -> Outcome:
     """Saves and notes the end."""
+    if diary.validator.reached or setting.is_reached:
+        reason = "reached"
     diary.save_session(session)
-    diary.stopped(session, reason)
+    diary.stopped(session, reason, "" if reason in EXIT_CODES else diary.validator.ending())
     path = setting.checkpoints.path_of(session.step)
-    return Outcome(reason, session.step, session.epoch, session.train_seconds, path)
-
-
-def _started(setting: Setting, step: int, startup_seconds: float) -> Started:
-    config = setting.config
-    return Started(
-        time=utc_now(),
-        step=step,
-        config_hash=config.config_hash(),
-        training_showers=setting.training_set.count,
-        held_back_showers=setting.training_set.held_back_count,
-        hardware=this_machine(accelerators()),
-        numerics=setting.numerics,
-        versions=versions(),
-        git_commit=git_commit(),
-        strategy=setting.strategy_name,
-        loop=config.training.loop,
-        learning_rate=scaled_rate(config, setting.numerics.global_batch_size),
-        told=setting.training_set.describe(),
-        tuned=setting.tuned,
-        startup_seconds=startup_seconds,
-        expected_memory_bytes=expected_peak_bytes(config, setting.numerics),
-        image=settings.image(),
-        wheels=installed_wheels(),
-    )
+    best = diary.validator.best
+    return Outcome(reason, session.step, session.epoch, session.train_seconds, path, best=best)

@@ -27,7 +27,8 @@ if TYPE_CHECKING:
     from cloudgan.training.step import GanStep
     from cloudgan.training.stopping import Reason, StopFlag
 
-_REASONS: tuple[Reason, ...] = ("interrupted", "terminated", "max_seconds")
+REASONS: tuple[Reason, ...] = ("interrupted", "terminated", "max_seconds", "reached")
+"""Why a worker may ask all to stop, in the order in which they are told where several do."""
 
 
 def compile_steps(strategy: tf.distribute.Strategy, step: GanStep) -> Callable[..., Any]:
@@ -58,7 +59,7 @@ def compile_steps(strategy: tf.distribute.Strategy, step: GanStep) -> Callable[.
 
 def no_votes() -> tf.Tensor:
     """Votes of nobody, as a compiled function takes them."""
-    return tf.zeros(len(_REASONS), tf.int32)
+    return tf.zeros(len(REASONS), tf.int32)
 
 
 class Session:
@@ -77,14 +78,18 @@ class Session:
         steps_per_loop: int,
         save: Callable[[Session], float],
         save_due: Callable[[Session], bool],
+        idle: Callable[[], Any] = lambda: None,
         pulse: PulseFile | None = None,
     ) -> None:
-        """Starts at `step`, after `train_seconds` of training by earlier processes."""
+        """Starts at `step`, after `train_seconds` of training by earlier processes.
+
+        `idle` makes an iterator for `stop_if_asked`: like that of the batches, and never read.
+        """
         self._run_steps, self._order, self._training = run_steps, order, training
         self._flag, self._progress = flag, progress
         self.step, self.train_seconds = step, train_seconds
         self._steps_per_loop = steps_per_loop
-        self._save, self._save_due = save, save_due
+        self._save, self._save_due, self._idle = save, save_due, idle
         self._pulse = pulse or PulseFile(None)
         self.first = True
         self.begin_epoch()
@@ -140,6 +145,16 @@ class Session:
             self.checkpoint_seconds += self._save(self)
             self._pulse.beat(self.step, self.epoch)
 
+    def stop_if_asked(self) -> None:
+        """Runs no step; every worker calls it after the same one, to stop there if one asked.
+
+        Raises:
+            StopTraining: One did.
+        """
+        none, votes = tf.constant(0, tf.int32), tf.constant(self._votes())
+        _, agreed = self._run_steps(self._idle(), none, votes)
+        self._stop_if(np.asarray(agreed))
+
     def losses(self) -> dict[str, dict[str, float]]:
         """Mean losses of the epoch so far, by pass and term."""
         steps = max(1, self.step - self.begun_step)
@@ -159,7 +174,7 @@ class Session:
         limit = self._training.max_seconds
         if limit is not None and self.train_seconds >= limit:
             self._flag.ask("max_seconds")
-        return np.array([self._flag.reason == reason for reason in _REASONS], np.int32)
+        return np.array([self._flag.reason == reason for reason in REASONS], np.int32)
 
     def _count(self, steps: int, sums: np.ndarray[Any, Any], seconds: float) -> None:
         self.step += steps
@@ -177,7 +192,7 @@ class Session:
         limit = self._training.max_steps
         if limit is not None and self.step >= limit:
             raise StopTraining("max_steps")
-        for reason, votes in zip(_REASONS, agreed, strict=True):
+        for reason, votes in zip(REASONS, agreed, strict=True):
             if votes:
                 raise StopTraining(reason)
 

@@ -73,9 +73,17 @@ class Setting:
     @property
     def last_step(self) -> int:
         """Steps after which training ends, unless something ends it sooner."""
+        if self.is_reached:
+            return self.first_step
         training = self.config.training
         end = self.order.steps_through(training.epochs - 1)
         return min(end, training.max_steps or end)
+
+    @property
+    def is_reached(self) -> bool:
+        """Whether the best checkpoint is all that `--until` asks for, before anything is trained."""
+        training, best = self.config.training, self.saved[1].best if self.saved else None
+        return bool(training.until and best and training.ranking.holds(best.numbers))
 
     @property
     def local_replicas(self) -> int:

@@ -15,7 +15,9 @@ from typing import TYPE_CHECKING, Literal, Self, TextIO
 if TYPE_CHECKING:
     from types import FrameType
 
-Reason = Literal["finished", "max_steps", "max_seconds", "interrupted", "terminated", "failed"]
+Reason = Literal[
+    "finished", "reached", "max_steps", "max_seconds", "interrupted", "terminated", "failed"
+]
 EXIT_CODES: dict[Reason, int] = {"interrupted": 130, "terminated": 75}
 
 _BY_SIGNAL: dict[int, Reason] = {signal.SIGINT: "interrupted", signal.SIGTERM: "terminated"}

@@ -8,8 +8,8 @@ from pydantic import ValidationError
 
 from cloudgan.core import record
 from cloudgan.core.clock import utc_now
-from cloudgan.core.errors import DataError
 from cloudgan.core.heartbeat import FILE_NAME, Heartbeat
+from cloudgan.core.quality import quality_of
 from cloudgan.stores import ObjectMissingError
 
 if TYPE_CHECKING:
@@ -23,7 +23,8 @@ if TYPE_CHECKING:
 
 def look(place: Place, state: WorkerState, notices: Mapping[int, Notice]) -> Heartbeat:
     """Looks at the run now; `notices` are those of all workers."""
-    epochs = _epochs(place)
+    known = record.read_if_whole(place.folder.record_file)
+    epochs = known.epochs()
     whole = [each for each in epochs if each.complete]
     pulse, last = state.pulse, epochs[-1] if epochs else None
     if state.standing.phase == "ended":
@@ -41,6 +42,7 @@ def look(place: Place, state: WorkerState, notices: Mapping[int, Notice]) -> Hea
         epochs=place.config.training.epochs,
         steps_per_second=pulse.steps_per_second if pulse else None,
         seconds_per_epoch=whole[-1].train_seconds if whole else None,
+        quality=quality_of(known.validations()),
         exit_code=state.exit_code,
         notices={index: notice.seconds for index, notice in notices.items()},
         sentence=state.sentence,
@@ -65,10 +67,3 @@ def is_finished(store: Store, place: Place) -> bool:
         return False
     ended_well = last.phase == "ended" and last.exit_code == 0
     return ended_well and last.configuration == place.configuration
-
-
-def _epochs(place: Place) -> tuple[record.Epoch, ...]:
-    try:
-        return record.read(place.folder.record_file).epochs()
-    except DataError:
-        return ()

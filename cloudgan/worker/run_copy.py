@@ -5,6 +5,8 @@ from __future__ import annotations
 import shutil
 from typing import TYPE_CHECKING
 
+from cloudgan.core import record
+from cloudgan.core.quality import best_step
 from cloudgan.core.whole_file import write_whole
 from cloudgan.run_folder import checkpoint_name, checkpoint_steps
 from cloudgan.stores import ObjectMissingError
@@ -33,9 +35,9 @@ class RunCopy:
         """
         if not self._folder.config_file.exists() and (there := self._read("run.yaml")):
             write_whole(self._folder.config_file, there)
-        record = self._read(self._folder.record_file.name)
-        if record and len(record) > _size(self._folder):
-            write_whole(self._folder.record_file, record)
+        told = self._read(self._folder.record_file.name)
+        if told and len(told) > _size(self._folder):
+            write_whole(self._folder.record_file, told)
         self._folder.check(config)
         self._folder.write_config(config)
         self.push_checkpoints()
@@ -46,22 +48,27 @@ class RunCopy:
         self._folder.write_config(config)
 
     def push_checkpoints(self) -> None:
-        """Puts checkpoints that are newer than the newest one in the store.
+        """Puts checkpoints that the store lacks: newer ones, and the best.
 
         Raises:
             StoreError: The store failed.
         """
-        newest, folder = self.newest_step(), self._folder.checkpoints
+        there, folder = self._steps_there(), self._folder.checkpoints
+        newest = there[-1] if there else -1
+        best = best_step(record.read_if_whole(self._folder.record_file).validations())
         for step in checkpoint_steps(path.name for path in folder.glob("step-*.npz")):
-            if newest is None or step > newest:
+            if step > newest or (step == best and step not in there):
                 name = checkpoint_name(step)
                 self._store.put(f"{CHECKPOINTS}/{name}", folder / name)
 
     def newest_step(self) -> int | None:
         """The step of the newest checkpoint in the store; None where there is none."""
+        there = self._steps_there()
+        return there[-1] if there else None
+
+    def _steps_there(self) -> list[int]:
         names = self._store.list(f"{CHECKPOINTS}/step-")
-        steps = checkpoint_steps(name.rpartition("/")[2] for name in names)
-        return steps[-1] if steps else None
+        return checkpoint_steps(name.rpartition("/")[2] for name in names)
 
     def _read(self, name: str) -> bytes | None:
         try:

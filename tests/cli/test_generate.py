@@ -75,6 +75,8 @@ def test_a_file_that_is_there_is_kept_unless_told(small_demo, tmp_path, cloudgan
         (["--energy=a:b"], "--energy"),
         (["--events=0"], "at least one"),
         (["--step=7"], "there are: 0, 20"),
+        (["--step=best"], "no epoch of it was validated"),
+        (["--step=last"], "the number of a step, or best"),
     ],
 )
 def test_what_the_generator_never_saw_is_refused(small_demo, tmp_path, cloudgan_here, flags, said):

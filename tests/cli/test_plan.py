@@ -8,6 +8,8 @@ import kubernetes_validate
 import pytest
 import yaml
 
+from cli.rented import few_showers
+
 CLUSTER = ("plan", "--provider=kubernetes", "--store=gs://lab/cloudgan")
 OFFER = "gcp/n1-standard-64+8xV100/us-central1/spot"
 
@@ -105,6 +107,7 @@ def test_output_of_a_run_here_is_refused(refused):
         (["--data=pvc:data"], "a folder of the claim"),
         (["--data=nowhere.h5"], "nowhere.h5"),
         (["--epochs=0"], "epochs"),
+        (["--until=metrik<1"], "Did you mean 'metric'"),
         (["--batch=8", "--global_batch=8"], "alternatives"),
     ],
 )
@@ -113,6 +116,15 @@ def test_what_is_not_possible_is_told_and_nothing_is_written(refused, flags, tol
     if not any(flag.startswith("--store") for flag in flags):
         given.append(CLUSTER[2])
     assert told in refused(*given)
+
+
+def test_too_few_showers_to_judge_by_are_told_before_anything_is_made(
+    cloudgan_here, user_folder, tmp_path
+):
+    few_showers(tmp_path / "showers")
+    flags = (f"--data={tmp_path / 'showers'}", "--validate_every=1")
+    assert "of 8 are held back" in cloudgan_here(*CLUSTER, *flags, exits=2).stderr
+    assert left_in(user_folder) == []
 
 
 @pytest.mark.parametrize(

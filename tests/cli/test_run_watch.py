@@ -6,8 +6,10 @@ import json
 
 import pytest
 
-from cloudgan.cli.run_watch import RunWatch, budget_note, state_json
+from cloudgan.cli.run_watch import RunWatch, budget_note, note, state_json
+from cloudgan.core.heartbeat import Heartbeat
 from cloudgan.core.launch import Node
+from cloudgan.core.quality import Quality
 from cloudgan.core.run_state import RunState
 
 
@@ -54,3 +56,22 @@ def test_a_state_with_machines_is_json():
     state = RunState("running", nodes=(Node(name="a", up="2026-11-21T12:00:00Z"),))
     assert json.loads(json.dumps(state_json(state)))["nodes"][0]["name"] == "a"
     assert state_json(RunState("absent"))["nodes"] is None
+
+
+def test_a_run_that_validates_shows_how_good_its_generator_is(plan_of):
+    quality = Quality(name="metric", value=0.3, epoch=4, best_value=0.2, best_epoch=1, best_step=20)
+    beat = Heartbeat(
+        time="2026-01-01T00:00:00Z",
+        configuration="0" * 16,
+        phase="training",
+        world=1,
+        missing=(),
+        generation=1,
+        restarts=0,
+        step=50,
+        epoch=5,
+        epochs=60,
+        quality=quality,
+    )
+    told = note(plan_of(), Heartbeat.model_validate_json(beat.model_dump_json()), None)
+    assert told == "step 50, metric 0.3 after epoch 5, best 0.2 after epoch 2"

@@ -71,6 +71,8 @@ def test_a_global_batch_that_replicas_do_not_divide_is_refused_with_ones_that_fi
         ({"training": {"max_seconds": 5.0}}, True),
         ({"training": {"kernels": "published"}}, True),
         ({"training": {"tune": "off"}}, True),
+        ({"training": {"validate_every": 2}}, True),
+        ({"training": {"until": "metric<1"}}, True),
         ({"checkpoint": {"keep": 9}}, True),
         ({"name": "other"}, True),
         ({"training": {"seed": 9}}, False),
@@ -83,6 +85,31 @@ def test_a_global_batch_that_replicas_do_not_divide_is_refused_with_ones_that_fi
 def test_the_hash_changes_with_what_decides_numbers_and_only_with_that(change, same):
     changed = parse_config(change, "x")
     assert (changed.config_hash() == RunConfig().config_hash()) == same
+
+
+@pytest.mark.parametrize(
+    ("training", "every", "ranking"),
+    [
+        ({}, 0, "metric<0"),
+        ({"validate_every": 3}, 3, "metric<0"),
+        ({"until": "hits>0.9"}, 1, "hits>0.9"),
+        ({"until": "hits>0.9", "validate_every": 5}, 5, "hits>0.9"),
+    ],
+)
+def test_until_validates_every_epoch_unless_told_otherwise_and_ranks(training, every, ranking):
+    found = parse_config({"training": training}, "x").training
+    assert (found.validates_every, str(found.ranking)) == (every, ranking)
+    assert found.ends_with_its_epochs == ("until" not in training)
+
+
+def test_what_would_never_be_validated_is_refused():
+    with pytest.raises(ConfigError, match="use at most 60"):
+        parse_config({"training": {"validate_every": 61}}, "x")
+
+
+def test_a_condition_that_is_none_is_refused_as_it_is_read():
+    with pytest.raises(ConfigError, match="Did you mean 'metric'"):
+        parse_config({"training": {"until": "metrik<1"}}, "x")
 
 
 def test_differences_name_every_key_with_both_values():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from cloudgan.core import record
 from cloudgan.launching.carrying import carry
 from cloudgan.launching.results import Results
 from cloudgan.stores import StoreError
@@ -32,6 +33,28 @@ def test_the_newest_checkpoint_and_the_record_go_along_and_nothing_else(stores):
     assert "step 20" in said[0]
     assert carry(old, new, said.append) == 20
     assert len(said) == 1, "it was done"
+
+
+def test_the_best_checkpoint_goes_along_as_the_record_names_it(stores, tmp_path):
+    old, new = stores
+    found = record.Validated(
+        time="2026-01-01T00:00:00Z",
+        step=10,
+        epoch=0,
+        showers=500,
+        numbers={"metric": 0.2},
+        seconds=1.0,
+        by="metric",
+        best=True,
+        program_seconds=9.0,
+    )
+    record.append(tmp_path / "record.jsonl", found)
+    put(old, 10, 20, 30, record=(tmp_path / "record.jsonl").read_bytes())
+    assert carry(old, new, print) == 30
+    assert new.store.list("runs/gan/checkpoints/") == (
+        "runs/gan/checkpoints/step-000000010.npz",
+        "runs/gan/checkpoints/step-000000030.npz",
+    )
 
 
 def test_a_store_that_is_further_stays_as_it_is(stores):

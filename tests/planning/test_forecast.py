@@ -80,4 +80,4 @@ def test_a_run_that_ends_before_its_epochs_is_not_foretold_by_them():
     found = forecast(10, workers(), KNOWN, PRICE, whole=False)
     assert found.epoch_seconds == 100
     assert found.low_seconds is found.high_seconds is found.low_usd is found.high_usd is None
-    assert "--max_steps or --max_seconds" in found.why_unknown
+    assert "--max_steps, --max_seconds or --until" in found.why_unknown

@@ -127,7 +127,7 @@ def test_what_was_spent_counts_against_the_budget(plan_of):
         plan_of(**asked, budget_usd=50, spent_usd=20)
 
 
-@pytest.mark.parametrize("limit", [{"max_steps": 10}, {"max_seconds": 60}])
+@pytest.mark.parametrize("limit", [{"max_steps": 10}, {"max_seconds": 60}, {"until": "metric<1"}])
 def test_a_run_that_ends_before_its_epochs_needs_no_budget_for_them(plan_of, limit):
     asked = {"price": PRICE, "workers": GPUS, "known": KNOWN}
     plan = plan_of(**asked, training={"epochs": 60} | limit, budget_usd=5)

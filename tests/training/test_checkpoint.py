@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import numpy as np
 import pytest
 
@@ -9,6 +11,7 @@ from cloudgan.core.config import RunConfig
 from cloudgan.core.errors import DataError
 from cloudgan.core.record import Numerics
 from cloudgan.data.summary import TrainingSummary
+from cloudgan.training.best import Best
 from cloudgan.training.checkpoint import Checkpoints, State, read_state, restore, restore_part
 
 pytestmark = pytest.mark.tf
@@ -28,8 +31,9 @@ class Variable:
         self.value = np.asarray(value)
 
 
-def state(step):
+def state(step, *, best=None):
     return State(
+        best=None if best is None else Best(step=best, epoch=0, numbers={"metric": 0.2}),
         step=step,
         train_seconds=1.5,
         config_hash="0" * 16,
@@ -92,6 +96,60 @@ def test_the_newest_few_are_kept_and_the_untrained_one_for_ever(checkpoints):
         checkpoints.save(state(step), arrays())
     assert checkpoints.steps() == [0, 6, 9]
     assert checkpoints.latest() == checkpoints.path_of(9)
+
+
+def test_the_best_is_kept_however_old_until_another_is_better(checkpoints):
+    for step, best in ((0, None), (3, 3), (6, 3), (9, 3), (12, 3)):
+        checkpoints.save(state(step, best=best), arrays())
+    assert checkpoints.steps() == [0, 3, 9, 12]
+    checkpoints.save(state(15, best=15), arrays())
+    assert checkpoints.steps() == [0, 12, 15]
+
+
+def test_what_was_measured_of_the_best_comes_back_even_where_it_is_no_number(checkpoints):
+    best = Best(step=3, epoch=0, numbers={"metric": 0.2, "hits": np.nan})
+    path, _ = checkpoints.save(state(5).model_copy(update={"best": best}), arrays())
+    found = read_state(path).best
+    assert (found.step, found.numbers["metric"]) == (3, 0.2)
+    assert np.isnan(found.numbers["hits"])
+    assert found.as_json()["numbers"] == {"metric": 0.2, "hits": None}
+
+
+def test_checkpoints_from_before_generators_were_validated_are_read(checkpoints):
+    path, _ = checkpoints.save(state(5), arrays())
+    with np.load(path) as archive:
+        kept = {name: archive[name] for name in archive.files}
+    meta = json.loads(kept["meta.json"].tobytes())
+    del meta["best"], meta["validated_step"]
+    np.savez(path, **kept | {"meta.json": np.frombuffer(json.dumps(meta).encode(), np.uint8)})
+    assert read_state(path) == state(5)
+
+
+def test_the_best_gets_to_the_store_with_the_next_one_where_it_could_not_before(tmp_path):
+    bucket = tmp_path / "bucket"
+    saved = Checkpoints(tmp_path / "a", keep=1, url=f"file://{bucket}")
+    bucket.write_text("a file where the folder is to be")
+    saved.save(state(2, best=2), arrays())
+    saved.save(state(4, best=2), arrays())
+    assert saved.copy_problem
+    bucket.unlink()
+    bucket.mkdir()
+    saved.save(state(6, best=2), arrays())
+    assert sorted(path.name for path in bucket.iterdir()) == [
+        "step-000000002.npz",
+        "step-000000006.npz",
+    ]
+
+
+def test_a_checkpoint_that_only_the_store_has_is_fetched_when_it_is_asked_for(tmp_path):
+    (tmp_path / "bucket").mkdir()
+    url = f"file://{tmp_path / 'bucket'}"
+    saved = Checkpoints(tmp_path / "a", keep=1, url=url)
+    for step in (2, 4):
+        saved.save(state(step, best=2), arrays())
+    elsewhere = Checkpoints(tmp_path / "b", keep=1, url=url)
+    assert restore(elsewhere.fetched(2), blank()) == state(2, best=2)
+    assert not elsewhere.fetched(3).exists()
 
 
 def test_one_network_is_read_alone_in_its_own_order(checkpoints):

@@ -10,7 +10,7 @@ from cloudgan.core.errors import CloudganError
 from cloudgan.core.progress import Silent
 from cloudgan.core.pulse import PulseFile
 from cloudgan.data.order import Order
-from cloudgan.training.session import Session
+from cloudgan.training.session import REASONS, Session
 from cloudgan.training.step import COLUMNS, PASSES
 from cloudgan.training.stopping import StopFlag, StopTraining
 
@@ -23,7 +23,7 @@ class Work:
 
     def __init__(self):
         self.blocks, self.loss = [], 1.0
-        self.others = np.zeros(3, np.int32)
+        self.others = np.zeros(len(REASONS), np.int32)
 
     def __call__(self, _iterator, steps, votes):
         self.blocks.append(int(steps))
@@ -110,10 +110,20 @@ def test_it_stops_when_its_time_is_over():
 def test_one_worker_that_asks_stops_all_after_the_same_step():
     one = session(work := Work())
     one.begin_epoch()
-    work.others = np.array([0, 1, 0], np.int32)  # another worker got SIGTERM
+    work.others[REASONS.index("terminated")] = 1  # another worker got SIGTERM
     with pytest.raises(StopTraining) as stop:
         one.advance(None)
     assert (stop.value.reason, one.step) == ("terminated", 4)
+
+
+def test_after_an_epoch_all_stop_before_the_next_step_where_one_asks():
+    one = session(work := Work())
+    run_epoch(one)
+    one.stop_if_asked()
+    work.others[REASONS.index("reached")] = 1  # the chief looked at the generator
+    with pytest.raises(StopTraining) as stop:
+        one.stop_if_asked()
+    assert (stop.value.reason, one.step, work.blocks[3:]) == ("reached", 10, [0, 0])
 
 
 def test_a_loss_that_is_no_number_ends_the_run_and_names_the_step():

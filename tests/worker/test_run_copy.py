@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import pytest
 
+from cloudgan.core import record
 from cloudgan.core.config import RunConfig
 from cloudgan.core.errors import ConfigError
 from cloudgan.run_folder import RunFolder
@@ -62,3 +63,27 @@ def test_another_run_of_this_name_is_refused(places, tmp_path):
     store.put("record.jsonl", b"one\n")
     with pytest.raises(ConfigError, match=r"training\.seed: 0, 5"):
         copy.prepare_chief(RunConfig())
+
+
+def test_the_best_checkpoint_is_put_there_although_a_newer_one_is(places):
+    folder, store, copy = places
+    store.put("checkpoints/step-000000030.npz", b"30")
+    for step in (10, 20, 30):
+        checkpoint(folder, step)
+    found = record.Validated(
+        time="2026-01-01T00:00:00Z",
+        step=20,
+        epoch=1,
+        showers=500,
+        numbers={"metric": 0.2},
+        seconds=1.0,
+        by="metric",
+        best=True,
+        program_seconds=9.0,
+    )
+    record.append(folder.record_file, found)
+    copy.push_checkpoints()
+    assert store.list("checkpoints/") == (
+        "checkpoints/step-000000020.npz",
+        "checkpoints/step-000000030.npz",
+    )

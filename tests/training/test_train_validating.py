@@ -1,0 +1,152 @@
+"""Quality inside training, by the real processes of `cloudgan train`."""
+
+from __future__ import annotations
+
+import io
+import json
+import shutil
+
+import numpy as np
+import pytest
+
+from cloudgan.core import record
+from cloudgan.data.convert import convert
+from cloudgan.data.hdf5_writer import write_hdf5
+from cloudgan.run_folder import RunFolder
+from cloudgan.simulation.gflash import simulate
+from cloudgan.training.checkpoint import read_state
+from training.conftest import META, PLAIN
+
+pytestmark = pytest.mark.tf
+EPOCHS = 3
+
+
+@pytest.fixture(scope="module")
+def config(tmp_path_factory):
+    """A run.yaml with 200 training showers, as many held back, and two steps an epoch."""
+    folder = tmp_path_factory.mktemp("validated")
+    write_hdf5(folder / "showers.h5", simulate(400, seed=5, cells=(9, 9), block=50))
+    convert(str(folder / "showers.h5"), folder / "shards", records_per_shard=200)
+    document = {
+        "data": {"path": str(folder / "shards"), "held_back_fraction": 0.5},
+        "model": {"preset": "smoke"} | PLAIN,
+        "training": {
+            "precision": "float64",
+            "batch_norm": "synchronized",
+            "global_batch_size": 100,
+            "validation_showers": 0,
+            "validate_every": 1,
+            "epochs": EPOCHS,
+        },
+        "checkpoint": {"keep": 9, "every_steps": 2},
+    }
+    path = folder / "config.yaml"
+    path.write_text(json.dumps(document))  # JSON is YAML
+    return path
+
+
+@pytest.fixture(scope="module")
+def unbroken(config, run_cloudgan):
+    """A whole run of the custom loop."""
+    run = config.parent / "unbroken"
+    done = run_cloudgan("train", f"--config={config}", f"--run={run}", "--json")
+    return run, json.loads(done.stdout)
+
+
+def lines_of(run):
+    return record.read(RunFolder(run).record_file).lines
+
+
+def validations(run):
+    found = record.read(RunFolder(run).record_file).validations()
+    return [(each.step, each.numbers) for each in found]
+
+
+def test_every_epoch_has_its_numbers_and_their_time_is_no_training(unbroken):
+    run, said = unbroken
+    lines = lines_of(run)
+    found = [line for line in lines if line.kind == "validated"]
+    epochs = [line for line in lines if line.kind == "epoch"]
+    assert [(each.epoch, each.step, each.showers) for each in found] == [
+        (0, 2, 200),
+        (1, 4, 200),
+        (2, 6, 200),
+    ]
+    for epoch, each in zip(epochs, found, strict=True):
+        assert 0 < each.seconds <= epoch.validation_seconds
+    stopped = lines[-1]
+    assert stopped.train_seconds == pytest.approx(sum(epoch.train_seconds for epoch in epochs))
+    best = min(found, key=lambda each: each.numbers["metric"])
+    assert said["quality"] == {
+        "best": {"step": best.step, "epoch": best.epoch, "numbers": best.numbers}
+    }
+
+
+def test_the_best_is_found_by_its_name_and_generates(unbroken, tmp_path, cloudgan_here):
+    run, said = unbroken
+    out = tmp_path / "generated.h5"
+    done = cloudgan_here("generate", run, out, "--count=2", "--step=best", "--json")
+    assert json.loads(done.stdout)["step"] == said["quality"]["best"]["step"]
+
+
+def forget_to_look(path):
+    """Makes a checkpoint as it is when it was saved before anybody looked at its generator."""
+    state = read_state(path).model_copy(update={"best": None, "validated_step": 0})
+    with np.load(path) as archive:
+        arrays = {name: archive[name] for name in archive.files}
+    buffer = io.BytesIO()
+    meta = np.frombuffer(state.model_dump_json().encode(), np.uint8)
+    np.savez(buffer, **arrays | {META: meta})
+    path.write_bytes(buffer.getvalue())
+
+
+def test_killed_as_it_looked_a_run_of_workers_ends_where_the_unbroken_one_was_good_enough(
+    unbroken, tmp_path, run_cloudgan, saved_arrays
+):
+    """What goes on has another loop and two workers, of which one looks and both stop."""
+    before, after = (found["hits"] for _, found in validations(unbroken[0])[:2])
+    until = f"hits{'<' if after < before else '>'}{(before + after) / 2!r}"
+    run = shutil.copytree(unbroken[0], tmp_path / "killed")
+    folder = RunFolder(run)
+    for step in (4, 6):
+        (folder.checkpoints / f"step-{step:09d}.npz").unlink()
+    forget_to_look(folder.checkpoints / "step-000000002.npz")
+    texts = folder.record_file.read_text().splitlines(keepends=True)
+    looked = next(row for row, text in enumerate(texts) if '"validated"' in text)
+    folder.record_file.write_text("".join(texts[: looked + 1]))
+    flags = ("--strategy=multiworker", "--workers=2", "--loop=fit", f"--until={until}")
+    done = run_cloudgan("train", f"--run={run}", *flags, "--json")
+    found = validations(run)
+    assert [step for step, _ in found] == [2, 4]
+    for ours, (_, theirs) in zip(found, validations(unbroken[0]), strict=False):
+        assert ours[1] == pytest.approx(theirs, rel=1e-5)
+    theirs, ours = saved_arrays(unbroken[0], 4), saved_arrays(run, 4)
+    assert max(np.abs(ours[name] - theirs[name]).max() for name in theirs) <= 1e-9
+    said = json.loads(done.stdout)
+    assert (said["ended"], said["step"]) == ("reached", 4)
+    assert said["quality"]["best"]["step"] == 4
+    assert (said["quality"]["until"], said["quality"]["reached"]) == (until, True)
+    last = lines_of(run)[-1]
+    assert last.reason == "reached"
+    assert " holds: the best is " in last.message
+    other = (run / "logs" / "worker-1.log").read_text()
+    said = json.loads(other[other.index("{") : other.rindex("}") + 1])
+    assert (said["ended"], said["step"]) == ("reached", 4)
+
+
+@pytest.mark.parametrize(
+    ("flags", "said"),
+    [
+        (["--validate_every=1"], "9 of 90 are held back"),
+        (["--until=metric<1"], "--until needs at least 200"),
+        (["--until=metrik<1"], "Did you mean 'metric'"),
+        (["--validate_every=-1"], "validate_every"),
+    ],
+)
+def test_what_cannot_be_validated_is_refused_before_anything_starts(
+    shards, tmp_path, cloudgan_here, flags, said
+):
+    run = tmp_path / "run"
+    flags = ("--preset=smoke", f"--data={shards}", f"--run={run}", *flags)
+    assert said in cloudgan_here("train", *flags, exits=2).stderr
+    assert not run.exists()
