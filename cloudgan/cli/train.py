@@ -258,5 +258,5 @@ def _quality(
         told["until"] = training.until
         told["reached"] = outcome.reason == "reached"
         run = record.read(folder.record_file) if folder.record_file.exists() else None
-        told["program_seconds_to_reach"] = run.seconds_to_reach() if run else None
+        told["program_seconds_to_reach"] = run.seconds_to_reach(training.ranking) if run else None
     return told

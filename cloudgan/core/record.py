@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from cloudgan.core.record_count import Process
+    from cloudgan.core.until import Until
 
 FILE_NAME = "record.jsonl"
 
@@ -182,17 +183,16 @@ class RunRecord(BaseModel):
         """What was measured after epochs, as it was last run."""
         return counted_validations(self.once())
 
-    def seconds_to_reach(self) -> float | None:
-        """Program time of all processes until what `--until` asked for held.
+    def seconds_to_reach(self, until: Until) -> float | None:
+        """Program time of all processes until a validation first passed `until`.
 
-        None: it does not, or a process did not record its end.
+        None: none did, or a process before did not record its end.
         """
-        spent, found = 0.0, self.validations()
-        if not found or not found[-1].reached:
-            return None
-        for process in self.processes():
-            if any(line is found[-1] for line in process.lines):
-                return spent + found[-1].program_seconds
+        found = next((each for each in self.validations() if until.holds(each.numbers)), None)
+        spent = 0.0
+        for process in self.processes() if found else ():
+            if found and any(line is found for line in process.lines):
+                return spent + found.program_seconds
             if process.stopped is None:
                 return None
             spent += process.stopped.program_seconds

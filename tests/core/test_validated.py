@@ -6,7 +6,10 @@ import math
 
 from cloudgan.core import record
 from cloudgan.core.quality import best_step, quality_of
+from cloudgan.core.until import parse_until
 from core.test_record import epoch, resumed, started, stopped, whole
+
+UNTIL = parse_until("metric<0.15")
 
 
 def validated(step, value, *, best=True, reached=False, seconds=1.0):
@@ -43,7 +46,7 @@ def test_records_without_validations_and_with_ends_of_before_are_read(tmp_path):
         record.append(path, line)
     found = record.read(path)
     assert found.validations() == ()
-    assert found.seconds_to_reach() is None
+    assert found.seconds_to_reach(UNTIL) is None
     assert quality_of(found.validations()) is None
 
 
@@ -76,21 +79,27 @@ def test_time_to_reach_it_adds_the_processes_before():
     again = started(10, "2026-01-01T01:00:00Z")
     reached = validated(20, 0.1, reached=True, seconds=9.0)
     lines = (start, first, stopped(10, 30.0), again, resumed(10), second, reached)
-    assert run_of(*lines).seconds_to_reach() == 39.0
-    assert run_of(*lines, stopped(20, 9.5)).seconds_to_reach() == 39.0
+    assert run_of(*lines).seconds_to_reach(UNTIL) == 39.0
+    assert run_of(*lines, stopped(20, 9.5)).seconds_to_reach(UNTIL) == 39.0
+
+
+def test_time_to_reach_another_bound_is_known_afterwards():
+    start, first, second, *_ = whole()
+    run = run_of(start, first, validated(10, 0.3, seconds=4.0), second, validated(20, 0.1))
+    assert run.seconds_to_reach(parse_until("metric<=0.3")) == 4.0
 
 
 def test_time_to_reach_it_is_unknown_after_a_kill():
     start, first, second, *_ = whole()
     again = started(10, "2026-01-01T01:00:00Z")
     reached = validated(20, 0.1, reached=True, seconds=9.0)
-    assert run_of(start, first, again, resumed(10), second, reached).seconds_to_reach() is None
+    assert run_of(start, first, again, resumed(10), second, reached).seconds_to_reach(UNTIL) is None
 
 
 def test_what_did_not_hold_in_the_end_was_not_reached():
     start, first, second, *_ = whole()
     run = run_of(start, first, validated(10, 0.3), second, validated(20, 0.2), stopped(20, 9.0))
-    assert run.seconds_to_reach() is None
+    assert run.seconds_to_reach(UNTIL) is None
 
 
 def test_quality_names_the_newest_and_the_best():
