@@ -62,8 +62,9 @@ class Judge:
             rows = np.random.default_rng(self._seed).permutation(count)[: len(self)]
             showers = _seen(self._showers.held_back_rows(np.sort(rows)), self._shape)
             conditions = Conditions(showers.energy_gev, showers.mtheta_rad, showers.theta_rad)
-            self._reference = conditions, observe(
-                showers, "held-back showers", requested_rad=_requested(conditions)
+            self._reference = (
+                conditions,
+                observe(showers, "held-back showers", requested_rad=_requested(conditions)),
             )
         return self._reference
 
@@ -83,14 +84,15 @@ class Judge:
         conditions, reference = self.prepare()
         progress.start("validating", len(self), "showers")
         self._generator.set_weights(weights)
-        parts, asked = [], _requested(conditions)
+        asked, parts, done = _requested(conditions), [], 0
         for block in self._generator.showers(conditions, seed=self._seed):
             if gives_up():
                 return None
-            numbers = np.arange(len(block)) + sum(map(len, parts))
+            numbers = np.arange(done, done + len(block))
             parts.append(
                 observe(block, "generated showers", requested_rad=asked[numbers], numbers=numbers)
             )
+            done += len(block)
             progress.advance(len(block))
         generated = join_observables(parts)
         return {name: float(value) for name, value in self._measure(generated, reference).items()}

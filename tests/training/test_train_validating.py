@@ -15,33 +15,30 @@ from cloudgan.data.hdf5_writer import write_hdf5
 from cloudgan.run_folder import RunFolder
 from cloudgan.simulation.gflash import simulate
 from cloudgan.training.checkpoint import read_state
-from training.conftest import META, PLAIN
 
 pytestmark = pytest.mark.tf
-EPOCHS = 3
+META = "meta.json"
 
 
 @pytest.fixture(scope="module")
-def config(tmp_path_factory):
+def config(tmp_path_factory, write_config):
     """A run.yaml with 200 training showers, as many held back, and two steps an epoch."""
     folder = tmp_path_factory.mktemp("validated")
     write_hdf5(folder / "showers.h5", simulate(400, seed=5, cells=(9, 9), block=50))
     convert(str(folder / "showers.h5"), folder / "shards", records_per_shard=200)
-    document = {
-        "data": {"path": str(folder / "shards"), "held_back_fraction": 0.5},
-        "model": {"preset": "smoke"} | PLAIN,
-        "training": {
-            "precision": "float64",
-            "batch_norm": "synchronized",
-            "global_batch_size": 100,
-            "validation_showers": 0,
-            "validate_every": 1,
-            "epochs": EPOCHS,
-        },
-        "checkpoint": {"keep": 9, "every_steps": 2},
-    }
-    path = folder / "config.yaml"
-    path.write_text(json.dumps(document))  # JSON is YAML
+    path = write_config(
+        folder / "config.yaml",
+        plain=True,
+        checkpoint={"keep": 9, "every_steps": 2},
+        precision="float64",
+        batch_norm="synchronized",
+        global_batch_size=100,
+        validation_showers=0,
+        validate_every=1,
+        epochs=3,
+    )
+    data = {"path": str(folder / "shards"), "held_back_fraction": 0.5}
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"data": data}))
     return path
 
 
@@ -85,7 +82,7 @@ def test_every_epoch_has_its_numbers_and_their_time_is_no_training(unbroken):
 def test_the_best_is_found_by_its_name_and_generates(unbroken, tmp_path, cloudgan_here):
     run, said = unbroken
     out = tmp_path / "generated.h5"
-    done = cloudgan_here("generate", run, out, "--count=2", "--step=best", "--json")
+    done = cloudgan_here("generate", run, out, "--events=2", "--step=best", "--json")
     assert json.loads(done.stdout)["step"] == said["quality"]["best"]["step"]
 
 
