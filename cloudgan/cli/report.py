@@ -122,7 +122,8 @@ def quality_sections(run: RunRecord) -> tuple[Section, ...]:
         return ()
     steps = [float(each.step) for each in found]
     series: dict[str, list[float | None]] = {
-        name: [each.numbers.get(name) for each in found] for name in found[-1].numbers
+        name: [each.numbers.get(name) for each in found]
+        for name in dict.fromkeys(name for each in found for name in each.numbers)
     }
     chart = curves.Chart("quality", "Quality", "step", "distance from Monte Carlo", log_y=True)
     return (
