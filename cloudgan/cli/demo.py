@@ -13,6 +13,7 @@ from cloudgan.cli.run_options import resolve
 from cloudgan.cli.train import train_run
 from cloudgan.cli.validate import lines as verdict_lines
 from cloudgan.core.errors import ConfigError
+from cloudgan.core.held_back import LEAST_TO_JUDGE, held_back_every
 from cloudgan.run_folder import RunFolder
 
 if TYPE_CHECKING:
@@ -27,6 +28,7 @@ HELD_BACK_FRACTION = 0.2
 MAX_STEPS = 2000
 MAX_SECONDS = 180.0
 EPOCHS = 1000  # more than the limits above allow
+VALIDATE_EVERY = 4
 
 
 def demo(
@@ -63,6 +65,7 @@ def demo(
         "training.epochs": EPOCHS,
         "training.max_steps": max_steps,
         "training.max_seconds": max_seconds,
+        "training.validate_every": VALIDATE_EVERY if _can_validate(data, showers) else 0,
     }
     config, folder = resolve(asked, config=None, run=run)
     with shown_progress(as_json=json) as progress:
@@ -100,6 +103,12 @@ def ending(reason: Reason, step: int) -> str:
         "finished": "because all epochs were done",
     }
     return f"Training ended after {step} steps, {why.get(reason, reason)}."
+
+
+def _can_validate(data: str | None, showers: int) -> bool:
+    """Whether enough are held back; of your own data nobody knows that yet."""
+    count = showers // held_back_every(HELD_BACK_FRACTION, showers)
+    return data is None and count >= LEAST_TO_JUDGE
 
 
 def _simulate(path: Path, showers: int, seed: int, progress: Progress) -> None:
