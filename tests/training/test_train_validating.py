@@ -113,6 +113,11 @@ def test_killed_as_it_looked_a_run_of_workers_ends_where_the_unbroken_one_was_go
     folder.record_file.write_text("".join(texts[: looked + 1]))
     flags = ("--strategy=multiworker", "--workers=2", "--loop=fit", f"--until={until}")
     done = run_cloudgan("train", f"--run={run}", *flags, "--json")
+    lines = lines_of(run)
+    resumed = next(row for row, line in enumerate(lines) if line.kind == "resumed")
+    looks = [line.step for line in lines[resumed:] if line.kind == "validated"]
+    assert looks == [2, 4], "what was saved and not looked at first"
+    assert read_state(folder.checkpoints / "step-000000002.npz").best.step == 2
     found = validations(run)
     assert [step for step, _ in found] == [2, 4]
     for ours, (_, theirs) in zip(found, validations(unbroken[0]), strict=False):
@@ -123,7 +128,7 @@ def test_killed_as_it_looked_a_run_of_workers_ends_where_the_unbroken_one_was_go
     assert (said["ended"], said["step"]) == ("reached", 4)
     assert said["quality"]["best"]["step"] == 4
     assert (said["quality"]["until"], said["quality"]["reached"]) == (until, True)
-    last = lines_of(run)[-1]
+    last = lines[-1]
     assert last.reason == "reached"
     assert " holds: the best is " in last.message
     other = (run / "logs" / "worker-1.log").read_text()
