@@ -20,6 +20,7 @@ _EXTRAS = {
     "scipy": "physics",
     "geant4_pybind": "geant4",
     "h5py": "physics",
+    "sklearn": "physics",
     "matplotlib": "physics",
     "boto3": "aws",
     "botocore": "aws",

@@ -81,13 +81,15 @@ def _name(parameter: Parameter) -> str:
         return parameter.shown
     if parameter.kind is bool:
         return f"--no-{parameter.word}" if parameter.default is True else parameter.shown
+    if parameter.may_stand_alone:
+        return f"{parameter.shown}[={parameter.place}]"
     return f"{parameter.shown}={parameter.place}"
 
 
 def _default(parameter: Parameter) -> str:
     if parameter.default is REQUIRED:
         return " (required)" if parameter.is_flag else ""
-    if parameter.default is None or parameter.kind is bool or parameter.default == "":
+    if parameter.default is None or parameter.is_switch or parameter.default == "":
         return ""
     return f" [default: {parameter.default}]"
 

@@ -1,7 +1,8 @@
 """What a command accepts: its function's parameters, and how text becomes their values.
 
 A parameter is a flag when it is keyword-only and an argument otherwise. Annotations decide: str,
-int, float, bool, a Literal of strings, or one of these or None.
+int, float, bool, a Literal of strings, or one of these or None. ``bool | str`` is a switch that may
+have a value: ``--gate`` and ``--gate=FILE``.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ _WHOLE = re.compile(r"[+-]?\d+(_\d+)*")
 _WORDS = {"true": True, "yes": True, "on": True, "1": True}
 _WORDS |= {"false": False, "no": False, "off": False, "0": False}
 _PLACES = {str: "TEXT", int: "N", float: "X", bool: ""}
+_SWITCH_OR_TEXT = {bool, str}
 
 
 @dataclass(frozen=True)
@@ -36,6 +38,7 @@ class Parameter:
     choices: tuple[str, ...]
     default: Any
     is_flag: bool
+    may_stand_alone: bool = False
 
     @property
     def word(self) -> str:
@@ -54,6 +57,11 @@ class Parameter:
         """What stands for its value in a help page; empty for a switch."""
         return "|".join(self.choices) or _PLACES[self.kind]
 
+    @property
+    def is_switch(self) -> bool:
+        """Whether it needs no value."""
+        return self.kind is bool or self.may_stand_alone
+
     def value(self, text: str) -> Any:
         """Turns `text` into a value; text stays as typed, so ``2.10`` is no 2.1.
 
@@ -70,6 +78,10 @@ class Parameter:
             return int(text)
         if self.kind is float:
             return self._number(text)
+        if self.may_stand_alone:
+            if not text:
+                raise ConfigError(f"{self.shown}= has no value: {self.shown}=TEXT, or {self.shown}")
+            return _WORDS.get(text.lower(), text)
         if self.kind is bool:
             if text.lower() not in _WORDS:
                 raise ConfigError(
@@ -164,13 +176,13 @@ class Signature:
             name = written[1:]  # one dash and one letter, as in `logs -f`
         if name not in known:
             denied = known.get(name.removeprefix("no_"))
-            if denied and denied.kind is bool and name.startswith("no_") and not equals:
+            if denied and denied.is_switch and name.startswith("no_") and not equals:
                 return denied, "false"
             raise UnknownNameError(f"flag of `{self.command}`", written, self._flag_names())
         parameter = known[name]
         if equals:
             return parameter, text
-        if parameter.kind is bool:
+        if parameter.is_switch:
             follows = pending and pending[0].lower() in {"true", "false"}
             return parameter, pending.popleft() if follows else "true"
         if not pending or _looks_like_flag(pending[0]):
@@ -201,6 +213,8 @@ def _parameter(found: inspect.Parameter, hint: Any) -> Parameter:
     if get_origin(hint) in {types.UnionType, Union}:
         hints = [one for one in get_args(hint) if one is not types.NoneType]
         hint = hints[0] if len(hints) == 1 else hint
+        if set(hints) == _SWITCH_OR_TEXT and found.kind is found.KEYWORD_ONLY:
+            return Parameter(found.name, str, (), found.default, is_flag=True, may_stand_alone=True)
     choices = get_args(hint) if get_origin(hint) is Literal else ()
     kind = str if choices and all(isinstance(one, str) for one in choices) else hint
     if kind not in _PLACES or found.kind in {found.VAR_KEYWORD, found.VAR_POSITIONAL}:

@@ -428,6 +428,57 @@ def test_an_annotation_that_no_command_line_can_fill_is_refused_when_the_command
         command(go)
 
 
+@pytest.mark.parametrize(
+    ("line", "meant"),
+    [
+        ("validate", (None, False)),
+        ("validate --gate", (None, True)),
+        ("validate --gate runs/mine", ("runs/mine", True)),
+        ("validate runs/mine --gate", ("runs/mine", True)),
+        ("validate --gate=mine.toml", (None, "mine.toml")),
+        ("validate --gate=no --run=runs/mine", ("runs/mine", False)),
+        ("validate --gate true runs/mine", ("runs/mine", True)),
+        ("validate --no-gate", (None, False)),
+    ],
+)
+def test_a_switch_that_may_have_a_value_takes_it_after_an_equals_sign_only(ran, line, meant):
+    def validate(run: str | None = None, *, gate: bool | str = False) -> None:
+        ran.append((run, gate))
+
+    assert end_of(Program("cloudgan", "", "1", {"validate": validate}), line) == 0
+    assert ran == [meant]
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("validate --gate=", "--gate= has no value: --gate=TEXT, or --gate"),
+        ("validate --gate --gate=mine.toml", "--gate was given twice"),
+        ("validate --no-gate=mine.toml", "unknown flag"),
+        ("validate --gte=mine.toml", "Did you mean '--gate'?"),
+    ],
+)
+def test_a_switch_that_may_have_a_value_is_refused_where_it_is_unclear(ran, capsys, line, said):
+    def validate(run: str | None = None, *, gate: bool | str = False) -> None:
+        ran.append((run, gate))
+
+    assert end_of(Program("cloudgan", "", "1", {"validate": validate}), line) == 2
+    assert said in capsys.readouterr().err
+    assert ran == []
+
+
+def test_the_page_of_a_command_shows_that_a_switch_may_have_a_value(capsys):
+    def validate(*, gate: bool | str = False) -> None:
+        """Judges.
+
+        Args:
+            gate: End with 7.
+        """
+
+    assert end_of(Program("cloudgan", "", "1", {"validate": validate}), "validate --help") == 0
+    assert "  --gate[=TEXT]           End with 7.\n" in capsys.readouterr().out
+
+
 def test_a_parameter_whose_name_is_a_word_of_python_is_written_without_its_underscore(capsys):
     def price(run: str, *, as_: str | None = None) -> None:
         """Prices.
