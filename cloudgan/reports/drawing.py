@@ -27,6 +27,9 @@ __all__ = ["COLOURS", "GREY", "INK", "Drawing", "plain"]
 
 _INK = "#010203"  # stands for the text colour of the page; no figure uses it otherwise
 
+_DIGITS = re.compile(r"(\d\.\d\d)\d+")
+"""A hundredth of a pixel is enough."""
+
 _STYLE = {
     "svg.fonttype": "none",
     "svg.hashsalt": "cloudgan",  # else every run gives other ids
@@ -107,6 +110,9 @@ def _inline(text: str, name: str, title: str) -> str:
     text = re.sub(r'\bid="([^"]+)"', rf'id="{name}-\1"', text)
     text = re.sub(r"url\(#([^)]+)\)", rf"url(#{name}-\1)", text)
     text = re.sub(r'href="#([^"]+)"', rf'href="#{name}-\1"', text)
+    text = re.sub(r'<g id="[^"]*"', "<g", text)  # nobody asks for a group by its name
+    text = re.sub(r"<[^>]*>", lambda tag: _DIGITS.sub(r"\1", tag.group()), text)
+    text = re.sub(r"^\s+", "", text, flags=re.MULTILINE)
     # The white sheet behind the axes would hide a dark page.
     text = re.sub(r"fill: ?#ffffff(?=[;\"])", "fill: none", text)
     text = text.replace(_INK, "currentColor")
