@@ -40,9 +40,10 @@ without-npm:
 	@echo "there is no npm here, so tests of Azure's Blob Storage are skipped"
 
 # What an import contract keeps from TensorFlow is the same with and without it: `fast` ran it.
-OF_COMMANDS := adopt bench check confirmation deploy doctor durations fallback fit fresh_price image \
-	launch_flags paper_plans pinned_image place prices progress report_file run_watch schema setup \
-	shared_flags simulate simulate_geant4 slurm_flags table_view tpu_plan
+OF_COMMANDS := adopt bench check confirmation deploy doctor durations fallback file_pair fit \
+	fresh_price image launch_flags origin paper_plans pinned_image place prices progress report_file \
+	run_watch schema setup shared_flags simulate simulate_geant4 slurm_flags table_view tpu_plan \
+	validate validation_page verdict_tables verdict_text
 WITHOUT_TENSORFLOW := auditing bench cluster core cost deploy kubernetes launching native planning providers \
 	registries registry reports simulation stores validation worker \
 	test_crashing.py test_gpu_step.py $(patsubst %,cli/test_%.py,$(OF_COMMANDS))

@@ -11,7 +11,7 @@ from cloudgan.cli.pricing import price
 from cloudgan.cli.report import write_report
 from cloudgan.cli.run_options import resolve
 from cloudgan.cli.train import train_run
-from cloudgan.cli.validate import lines as verdict_lines
+from cloudgan.cli.verdict_text import show_verdict
 from cloudgan.core.errors import ConfigError
 from cloudgan.core.held_back import LEAST_TO_JUDGE, held_back_every
 from cloudgan.run_folder import RunFolder
@@ -91,7 +91,10 @@ def demo(
         show_json(facts | judgement.as_json() | {"cost": prices.as_json()})
         return
     print(ending(outcome.reason, outcome.step))
-    print("\n".join([*verdict_lines(judgement), *prices.lines()]))
+    show_verdict(judgement.assessment, judgement.verdict)
+    if judgement.not_learned:
+        print("Not learned, by the gates of `cloudgan validate`, which ask for more:")
+    print("\n".join([*(f"  - {text}" for text in judgement.not_learned), *prices.lines()]))
     print(f"{seconds:.0f} s in all; open {path}")
 
 

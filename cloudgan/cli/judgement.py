@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from cloudgan.validation.assessment import Assessment
     from cloudgan.validation.gates import Gates
     from cloudgan.validation.observables import Observables
-    from cloudgan.validation.plots import Samples
+    from cloudgan.validation.plot_samples import Samples
     from cloudgan.validation.verdict import Verdict
 
 UNTRAINED_STEP = 0
@@ -106,7 +106,8 @@ def judge_run(
     from cloudgan.validation.gates import judge
     from cloudgan.validation.learning import with_learning
     from cloudgan.validation.observables import observe
-    from cloudgan.validation.plots import Samples
+    from cloudgan.validation.overlap import common_part
+    from cloudgan.validation.plot_samples import Samples
 
     least = MIN_SHOWERS if least is None else least
     generator = load_generator(folder, step)
@@ -125,10 +126,11 @@ def judge_run(
         classify=classify, progress=progress,
     )  # fmt: skip
     after = with_learning(after, before)
+    common = common_part(trained, measured, least=least, seed=seed)
     return Judgement(
         at,
         name,
-        Samples(measured, trained, untrained, reference_name=name),
+        Samples(common, after.generated.name, name, untrained, seed),
         after,
         before,
         judge(after, gates),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from cloudgan.cli.validate import sections as verdict_sections
+from cloudgan.cli.validation_page import figure_sections, numbers_section, verdict_sections
 from cloudgan.core import record
 from cloudgan.core.quality import quality_of
 from cloudgan.reports import curves
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from cloudgan.cli.judgement import Judgement
     from cloudgan.cli.pricing import Prices
     from cloudgan.core.record import RunRecord, Started
+    from cloudgan.reports.page import Block
     from cloudgan.run_folder import RunFolder
     from cloudgan.validation.assessment import Assessment
 
@@ -40,7 +41,10 @@ def write_report(folder: RunFolder, judgement: Judgement, prices: Prices, *, end
         lead=_lead(judgement, ended),
         sections=(
             Section("In short", (_key_figures(run, judgement, prices),)),
-            *verdict_sections(judgement),
+            *verdict_sections(judgement.assessment, judgement.verdict),
+            _not_learned(judgement),
+            *figure_sections(judgement.samples, judgement.assessment),
+            numbers_section(judgement.assessment, judgement.untrained),
             _losses(run),
             *quality_sections(run),
             _speed(run, started),
@@ -83,6 +87,19 @@ def _key_figures(run: RunRecord, judgement: Judgement, prices: Prices) -> KeyFig
 
 def _profile(assessment: Assessment) -> float | None:
     return next(m.value for m in assessment.all("profile_z") if m.where == "core")
+
+
+def _not_learned(judgement: Judgement) -> Section:
+    told: Block = Paragraph("Nothing that the shipped gates ask for.")
+    if judgement.not_learned:
+        told = Bullets(judgement.not_learned)
+    return Section(
+        "What it did not learn",
+        (
+            Paragraph("By the gates of `cloudgan validate`, which ask for more than a demo can:"),
+            told,
+        ),
+    )
 
 
 def _losses(run: RunRecord) -> Section:

@@ -62,7 +62,7 @@ def test_the_report_loads_nothing_and_shows_every_part(small_demo):
     assert not re.search(r"""(src|href)=["'](?!#|data:)""", page)
     assert not re.search(r"@import|url\((?!#)", page)
     for part in (
-        "Did it learn?",
+        "Verdict",
         "What it did not learn",
         "Losses",
         "Throughput",

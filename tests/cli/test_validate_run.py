@@ -1,0 +1,95 @@
+"""The verdict on a run, as people, programs and pipelines read it; test_validate.py is on files."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import pytest
+
+pytest.importorskip("tensorflow")
+pytestmark = pytest.mark.tf
+
+
+@pytest.fixture(autouse=True)
+def _quick(monkeypatch):
+    """Classifiers take most of the time; what they say is tested where they are."""
+    monkeypatch.setattr("cloudgan.validation.assessing.LEVELS", {})
+
+
+@pytest.fixture
+def against(small_demo):
+    """All of the demo's 200 showers: its 40 held-back ones are too few for a verdict."""
+    return f"--against={small_demo.run / 'showers.h5'}"
+
+
+def test_without_gate_a_bad_verdict_is_told_and_is_no_failure(small_demo, against, cloudgan_here):
+    done = cloudgan_here("validate", small_demo.run, against, "--step=20")
+    assert done.stdout.startswith("fail: ")
+    assert "generated: generator, step 20, 200 showers" in done.stdout
+    assert "What broke, the worst first:" in done.stdout
+
+
+def test_fewer_than_two_hundred_held_back_showers_are_refused(small_demo, cloudgan_here):
+    done = cloudgan_here("validate", small_demo.run, exits=2)
+    assert "40 generated showers; give at least 200" in done.stderr
+
+
+def test_the_verdict_on_the_newest_checkpoint_is_kept_and_that_on_another_is_not(
+    small_demo, against, cloudgan_here
+):
+    kept = small_demo.run / "verdict.json"
+    before = kept.read_bytes()
+    try:
+        said = json.loads(cloudgan_here("validate", small_demo.run, against, "--json").stdout)
+        assert json.loads(kept.read_text()) == said
+        assert said["reference"] == "showers.h5"
+        assert said["assessment"]["generated"]["showers"] == 200
+        cloudgan_here("validate", small_demo.run, against, "--step=0")
+        assert json.loads(kept.read_text()) == said
+    finally:
+        kept.write_bytes(before)
+
+
+def test_with_gate_a_bad_verdict_ends_with_7_and_names_what_was_missed(
+    small_demo, against, cloudgan_here
+):
+    done = cloudgan_here("validate", small_demo.run, against, "--step=0", "--gate", exits=7)
+    assert "gates missed: " in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_with_gates_that_anything_passes_it_ends_well(small_demo, against, tmp_path, cloudgan_here):
+    gates = tmp_path / "easy.toml"
+    gates.write_text(
+        'schema_version = 2\n[[gate]]\nmeasure = "hits"\ntitle = "hits"\ngood = 1\n'
+        'acceptable = 9\nbroke = "{value}"\n'
+    )
+    flags = (against, "--step=0", f"--gate={gates}", "--json")
+    done = cloudgan_here("validate", small_demo.run, *flags)
+    assert json.loads(done.stdout)["verdict"]["passed"] is True
+
+
+def test_the_page_of_a_verdict_is_written_where_asked(small_demo, against, tmp_path, cloudgan_here):
+    page = tmp_path / "verdict.html"
+    cloudgan_here("validate", small_demo.run, against, f"--report={page}", "--step=0")
+    text = page.read_text(encoding="utf-8")
+    assert "Validation of small, step 0" in text
+    assert {"untrained", "generator, step 0", "showers.h5"} <= set(
+        re.findall(r">([^<>]+)</text>", text)
+    )
+
+
+@pytest.mark.parametrize(
+    ("flags", "said"),
+    [
+        (["--gate=nowhere.toml"], "nowhere.toml"),
+        (["--against=nowhere.h5"], "nowhere.h5"),
+        (["--showers=0"], "at least 200"),
+        (["--gat"], "Did you mean '--gate'"),
+    ],
+)
+def test_bad_input_gets_a_sentence(small_demo, cloudgan_here, flags, said):
+    done = cloudgan_here("validate", small_demo.run, *flags, exits=2)
+    assert said in done.stderr
+    assert "Traceback" not in done.stderr
