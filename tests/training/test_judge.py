@@ -8,6 +8,7 @@ import pytest
 from cloudgan.core.errors import DataError
 from cloudgan.core.presets import find_preset
 from cloudgan.core.progress import Silent
+from cloudgan.core.until import NUMBERS
 from cloudgan.data.showers import join_showers, measured_angle
 from cloudgan.models.networks import build_generator
 from cloudgan.simulation.gflash import simulate
@@ -15,6 +16,7 @@ from cloudgan.training import judge as judging
 from cloudgan.training.generating import Conditions, ShowerGenerator
 from cloudgan.training.judge import Judge
 from cloudgan.validation.observables import observe
+from cloudgan.validation.quality import quick_numbers
 
 pytestmark = pytest.mark.tf
 PRESET = find_preset("smoke")
@@ -106,3 +108,9 @@ def test_who_is_told_to_stop_gives_up_after_a_few_showers(showers, weights):
 def test_a_generator_without_numbers_is_no_reference_without_numbers(showers, weights):
     with pytest.raises(DataError, match="generated showers"):
         numbers(judge(showers, []), [np.full_like(weight, np.nan) for weight in weights])
+
+
+def test_the_numbers_that_can_be_asked_for_are_those_that_are_measured():
+    many = join_showers(simulate(200, seed=4, cells=(9, 9), block=50))
+    first, second = (observe(many[slice(part, None, 2)]) for part in (0, 1))
+    assert tuple(quick_numbers(first, second)) == NUMBERS
