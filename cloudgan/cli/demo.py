@@ -5,9 +5,9 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
-from cloudgan.cli.judgement import judge_demo
+from cloudgan.cli.judgement import Judgement, judge_demo
 from cloudgan.cli.output import show_json, shown_progress
-from cloudgan.cli.pricing import price
+from cloudgan.cli.pricing import Prices, price
 from cloudgan.cli.report import write_report
 from cloudgan.cli.run_options import resolve
 from cloudgan.cli.train import train_run
@@ -19,7 +19,9 @@ from cloudgan.run_folder import RunFolder
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from cloudgan.core.config import RunConfig
     from cloudgan.core.progress import Progress
+    from cloudgan.training.run import Outcome
     from cloudgan.training.stopping import Reason
 
 SIMULATED = "showers.h5"
@@ -57,23 +59,22 @@ def demo(
     began = time.perf_counter()
     if showers < 1:
         raise ConfigError(f"--showers={showers}: at least one")
-    asked = {
-        "data.path": data or str(RunFolder(run).path / SIMULATED),
+    simulated = RunFolder(run).path / SIMULATED
+    known = not (data or simulated.exists())
+    limits = {"training.max_steps": max_steps, "training.max_seconds": max_seconds}
+    asked = limits | {
+        "data.path": data or str(simulated),
         "data.held_back_fraction": HELD_BACK_FRACTION,
         "model.preset": "mini",
         "training.seed": seed,
         "training.epochs": EPOCHS,
-        "training.max_steps": max_steps,
-        "training.max_seconds": max_seconds,
-        "training.validate_every": VALIDATE_EVERY if _can_validate(data, showers) else 0,
+        "training.validate_every": _validate_every(showers) if known else None,
     }
     config, folder = resolve(asked, config=None, run=run)
     with shown_progress(as_json=json) as progress:
-        if not data:
-            _simulate(folder.path / SIMULATED, showers, seed, progress)
-        outcome = train_run(config, folder, progress)
-        if outcome is None:
-            raise ConfigError(f"{folder.config_file} asks for several workers; a demo has one")
+        if known:
+            _simulate(simulated, showers, seed, progress)
+        outcome = _trained(config, folder, progress)
         judgement = judge_demo(folder, progress)
         judgement.write(folder)
         prices = price(folder)
@@ -92,10 +93,14 @@ def demo(
         return
     print(ending(outcome.reason, outcome.step))
     show_verdict(judgement.assessment, judgement.verdict)
+    _tell_rest(judgement, prices)
+    print(f"{seconds:.0f} s in all; open {path}")
+
+
+def _tell_rest(judgement: Judgement, prices: Prices) -> None:
     if judgement.not_learned:
         print("Not learned, by the gates of `cloudgan validate`, which ask for more:")
     print("\n".join([*(f"  - {text}" for text in judgement.not_learned), *prices.lines()]))
-    print(f"{seconds:.0f} s in all; open {path}")
 
 
 def ending(reason: Reason, step: int) -> str:
@@ -108,16 +113,21 @@ def ending(reason: Reason, step: int) -> str:
     return f"Training ended after {step} steps, {why.get(reason, reason)}."
 
 
-def _can_validate(data: str | None, showers: int) -> bool:
-    """Whether enough are held back; of your own data nobody knows that yet."""
+def _trained(config: RunConfig, folder: RunFolder, progress: Progress) -> Outcome:
+    outcome = train_run(config, folder, progress)
+    if outcome is None:
+        raise ConfigError(f"{folder.config_file} asks for several workers; a demo has one")
+    return outcome
+
+
+def _validate_every(showers: int) -> int | None:
+    """None, which changes nothing, where too few are held back."""
     count = showers // held_back_every(HELD_BACK_FRACTION, showers)
-    return data is None and count >= LEAST_TO_JUDGE
+    return VALIDATE_EVERY if count >= LEAST_TO_JUDGE else None
 
 
 def _simulate(path: Path, showers: int, seed: int, progress: Progress) -> None:
-    """Writes simulated showers, once."""
-    if path.exists():
-        return
+    """Writes simulated showers."""
     from cloudgan.data.hdf5_writer import write_hdf5
     from cloudgan.simulation.gflash import simulate
 
