@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from cloudgan.core.errors import DataError
-from cloudgan.validation import assessing, classifier
+from cloudgan.validation import assessing, classifier, totals
 from cloudgan.validation.assessing import Names, assess
 from cloudgan.validation.assessment import Assessment
 from cloudgan.validation.known_measures import IDEALS
@@ -101,6 +101,23 @@ def test_samples_are_named_with_what_was_looked_at(measured):
     assert (found.generated.name, found.generated.showers) == ("a.h5", 250)
     assert (found.reference.name, found.reference.showers) == ("b.h5", 600)
     assert found.reference.cells == (21, 21, 25)
+
+
+def test_the_floor_of_a_distance_without_bias_is_zero_by_its_scatter(same_source):
+    for name in ("fpd", "kpd"):
+        measure = same_source.all(name)[0]
+        assert abs(measure.floor) < 2 * measure.floor_error
+
+
+def test_sums_are_the_same_whatever_is_in_memory_at_a_time(
+    others, measured, monkeypatch, same_source
+):
+    monkeypatch.setattr(totals, "_CHUNK", 97)
+    found = assess(observe(others), measured, classify=False)
+    for name in ("response", "profile_z", "metric"):
+        assert value(found, name) == pytest.approx(value(same_source, name))
+        errors = [next(m.error for m in a.all(name) if not m.where) for a in (found, same_source)]
+        assert errors[0] == pytest.approx(errors[1], rel=0.8)
 
 
 def test_classifiers_stand_beside_their_floors_at_two_levels(monkeypatch, remade, measured):

@@ -44,6 +44,19 @@ def test_classes_of_other_sizes_weigh_the_same():
     assert told.jsd == pytest.approx(0.16, abs=0.03)
 
 
+def test_the_divergence_is_the_mean_of_both_classes_whatever_their_sizes():
+    """A narrow and a wide Gaussian: each tells of the other another amount."""
+    random = np.random.default_rng(3)
+    narrow, wide = random.normal(size=(1000, 1)), random.normal(0, 4, size=(4000, 1))
+
+    def part(t):
+        f, g = stats.norm.pdf(t), stats.norm.pdf(t, 0, 4)
+        return (f * np.log2(2 * f / (f + g)) + g * np.log2(2 * g / (f + g))) / 2
+
+    expected = integrate.quad(part, -15, 15)[0]
+    assert tell_apart(narrow, wide, seed=0).jsd == pytest.approx(expected, abs=0.03)
+
+
 def test_no_shower_is_judged_by_a_model_that_saw_it():
     """Labels without any pattern: a model that had seen them would know them all by heart."""
     random = np.random.default_rng(1)
