@@ -96,7 +96,7 @@ def _not_learned(judgement: Judgement) -> Section:
     return Section(
         "What it did not learn",
         (
-            Paragraph("By the gates of `cloudgan validate`, which ask for more than a demo can:"),
+            Paragraph("By the gates of cloudgan validate, which ask for more than a demo can:"),
             told,
         ),
     )
