@@ -41,9 +41,10 @@ def files(tmp_path_factory):
 
 
 @pytest.fixture(autouse=True)
-def without_classifiers(monkeypatch):
-    """They take most of the time, and what they say is tested where they are."""
+def quick(monkeypatch):
+    """No classifiers and few bootstrap samples: what they say is tested where they are."""
     monkeypatch.setattr("cloudgan.validation.assessing.LEVELS", {})
+    monkeypatch.setattr("cloudgan.validation.assessing.BOOTSTRAPS", 15)
 
 
 def test_two_samples_of_one_source_are_at_the_floor_and_pass_the_gates(files, cloudgan_here):
