@@ -22,7 +22,6 @@ from cloudgan.core.hardware import this_machine
 from cloudgan.core.held_back import check_can_validate
 from cloudgan.core.tuning import Choice
 from cloudgan.stores import StoreError
-from cloudgan.training.beginning import find_beginning
 from cloudgan.training.cluster import read_cluster
 from cloudgan.training.expected_memory import expected_memory
 from cloudgan.training.job import job_of
@@ -98,7 +97,6 @@ def train_run(
     _check_asked(config, has_workers=bool(cluster_text or starts_workers))
     cluster = read_cluster(cluster_text)
     folder.check(config)
-    find_beginning(config)
     memory = expected_memory(
         config,
         workers=len(cluster.workers) if cluster else config.training.workers,
@@ -139,6 +137,10 @@ def _check_asked(config: RunConfig, *, has_workers: bool) -> None:
             "strategy multiworker needs --workers=N to start N processes here, or TF_CONFIG to"
             " join processes elsewhere"
         )
+    if config.training.begin_with:
+        from cloudgan.training.beginning import find_beginning
+
+        find_beginning(config)
 
 
 def _told_epochs(config: RunConfig) -> str | None:

@@ -86,7 +86,7 @@ def test_there_is_every_figure_and_each_family_is_in_one_piece(drawn):
     assert all(figure.caption for figure in drawn.values())
 
 
-@pytest.mark.parametrize("name", LABELS)
+@pytest.mark.parametrize("name", sorted(LABELS))
 def test_each_figure_names_its_axes_with_units_and_its_samples(drawn, name):
     said = set(texts(drawn[name]))
     assert LABELS[name] <= said
@@ -97,7 +97,7 @@ def test_each_figure_names_its_axes_with_units_and_its_samples(drawn, name):
 WITH_RATIOS = set(LABELS) - {"correlations", "separation", "auc"}
 
 
-@pytest.mark.parametrize("name", WITH_RATIOS)
+@pytest.mark.parametrize("name", sorted(WITH_RATIOS))
 def test_the_floor_and_the_untrained_generator_are_drawn_in_where_there_is_a_ratio(drawn, name):
     assert {"floor: two halves of the Monte Carlo", "untrained"} <= set(texts(drawn[name]))
 
