@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -22,9 +21,6 @@ MOST = 10_000
 
 FOLDS = 5
 TREES = 100
-
-THREADS = 2
-"""Folds that are trained at a time."""
 
 
 class Told(NamedTuple):
@@ -80,22 +76,20 @@ def _some(sample: Table, random: np.random.Generator) -> Table:
 
 
 def _scores(x: Table, truth: NDArray[np.int64], fold: NDArray[np.int64], seed: int) -> Floats:
-    """Of each shower, from the model that did not see it; in units of log odds."""
+    """Of each shower, from the model that did not see it; in units of log odds.
 
-    def of_fold(k: int) -> Floats:
-        # Two OpenMP threads wait for each other by spinning: on a busy machine a hundred times
-        # slower than one. Several folds at a time keep the cores busy as well.
-        with threadpool_limits(1, user_api="openmp"):
+    With one thread: of several OpenMP threads each spins while it waits for the others, on a busy
+    machine a hundred times slower; and scikit-learn sets the process's warning filters while it
+    fits, so that fits in several threads at a time disturb each other.
+    """
+    score = np.empty(len(x))
+    with threadpool_limits(1):
+        for k in range(FOLDS):
             model = HistGradientBoostingClassifier(
                 max_iter=TREES, max_leaf_nodes=15, early_stopping=False, random_state=seed
             )
             model.fit(x[fold != k], truth[fold != k])  # with weights, ten times slower
-            return np.asarray(model.decision_function(x[fold == k]))
-
-    score = np.empty(len(x))
-    with ThreadPoolExecutor(THREADS) as threads:
-        for k, found in enumerate(threads.map(of_fold, range(FOLDS))):
-            score[fold == k] = found
+            score[fold == k] = model.decision_function(x[fold == k])
     return score
 
 

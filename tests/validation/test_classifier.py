@@ -63,6 +63,7 @@ def test_no_shower_is_judged_by_a_model_that_saw_it():
     x = random.normal(size=(600, 20))
     told = tell_apart(x[:300], x[300:], seed=0)
     assert told.auc < 0.57
+    assert told.jsd < 0.02  # a calibration that had seen them would find a pattern as well
 
 
 def test_the_error_is_the_scatter_of_repeated_samples():

@@ -35,6 +35,12 @@ def test_each_number_sees_what_it_is_for(change, name, value, reference, measure
     assert found["metric"] > 0.01
 
 
+def test_the_response_is_that_of_the_worst_bin_of_energy(reference, measured):
+    factor = np.where(reference.energy_gev > 70, np.float32(1.2), np.float32(1))
+    found = numbers(reference.ecal_gev * factor[:, None, None, None], reference, measured)
+    assert found["response"] == pytest.approx(0.2, abs=0.01)
+
+
 def test_hits_are_those_above_a_third_of_an_mev(reference, measured):
     gev = reference.ecal_gev
     found = numbers(
