@@ -117,6 +117,9 @@ gpuwheels: ## fetches what benchmarks/gpu_step needs beside JAX, into build/gpuw
 golden: .venv-test/installed  ## writes the goldens of plans and commands anew; read the diff
 	.venv-test/bin/python tests/planning/write_golden.py
 	PYTHONPATH=tests .venv-test/bin/python tests/cli/write_golden.py
+	for cloud in aws azure gcp; do \
+	  PYTHONPATH=tests .venv-test/bin/python tests/providers/$$cloud/write_golden.py || exit 1; done
+	PYTHONPATH=tests:. .venv-test/bin/python tests/providers/gcp/test_tpu_requests.py
 
 clean:    ## removes the environments and what was built
 	rm -rf .venv .venv-fast .venv-test .venv-manifests .venv-sbom .venv-locks build dist
