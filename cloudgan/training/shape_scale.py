@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 SHOWERS = 1024
 """Enough for three per cent of each spread."""
-_LEAST_SHARE = 1e-3  # of the widest: a ring outside of the image never varies
+_LEAST_SHARE = 1e-3  # of the median: a ring outside of the image never varies
 _CHUNK = 64
 
 
