@@ -44,7 +44,11 @@ def test_losses(
 def held_back_feed(
     held_back: Batch, *, global_batch_size: int, replicas: int, own: range
 ) -> tf.data.Dataset:
-    """Hands whole global batches of held-back showers to a worker's `own` replicas, in order."""
+    """Hands whole global batches of held-back showers to a worker's `own` replicas, over and over.
+
+    Of a dataset with an end TensorFlow asks all workers at each batch whether they have one: a
+    collective operation that would meet those of the steps, where a thread prepares this.
+    """
     size = global_batch_size // replicas
     firsts = [
         (step, replica * size)
@@ -59,4 +63,5 @@ def held_back_feed(
     showers = tf.data.Dataset.from_tensor_slices(
         {name: np.asarray(value)[blocks] for name, value in values.items()}
     )
-    return tf.data.Dataset.zip(showers, places).map(lambda batch, place: {**batch, **place})
+    both = tf.data.Dataset.zip(showers, places).map(lambda batch, place: {**batch, **place})
+    return both.repeat()

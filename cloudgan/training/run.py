@@ -235,7 +235,7 @@ def _tester(setting: Setting, gan_step: GanStep) -> Any:
         )
     )
     compiled = compile_test(setting.strategy, gan_step)
-    compiled.get_concrete_function(next(iter(dataset)))
+    compiled.get_concrete_function(dataset.element_spec)
     return lambda: test_losses(compiled, dataset, batches)
 
 

@@ -1,7 +1,8 @@
 """Traces and compiles in a thread what a run will call, while the rest of the run is prepared.
 
-One thread does one thing after the other: collective operations are numbered as they are traced, in
-each process on its own, so no two may be traced at the same time.
+One thread does one thing after the other: collective operations are numbered as they are traced and
+as they run, in each process on its own, so no two may be traced, or run, at the same time. What is
+called first while the steps run may trace and compile, but run none of them.
 """
 
 from __future__ import annotations

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import tensorflow as tf
 
 from cloudgan.data.image_view import Batch
 from cloudgan.training import evaluation
@@ -18,11 +19,14 @@ def held_back(count):
     return Batch(image, numbers, numbers, numbers)
 
 
-def shares(count, own, *, batch=4, replicas=2):
-    feed = evaluation.held_back_feed(
+def feed(count, own, *, batch=4, replicas=2):
+    return evaluation.held_back_feed(
         held_back(count), global_batch_size=batch, replicas=replicas, own=own
     )
-    return list(feed.as_numpy_iterator())
+
+
+def shares(count, own):
+    return list(feed(count, own).take(count // 4 * len(own)).as_numpy_iterator())
 
 
 def test_two_workers_together_hold_every_shower_once_and_in_place():
@@ -43,8 +47,28 @@ def test_one_worker_with_two_replicas_holds_the_same_in_their_order():
     assert found == [[0, 1], [2, 3], [4, 5], [6, 7]]
 
 
-def test_showers_that_fill_no_batch_are_left_out():
-    assert len(shares(10, range(2))) == 4
+def test_showers_that_fill_no_batch_are_left_out_and_the_others_come_again():
+    parts = feed(10, range(2)).take(5).as_numpy_iterator()
+    found = [part["energy"].ravel().tolist() for part in parts]
+    assert found == [[0, 1], [2, 3], [4, 5], [6, 7], [0, 1]]
+
+
+def test_it_has_no_end_so_that_workers_need_not_ask_each_other_at_each_batch():
+    assert feed(8, range(2)).cardinality() == tf.data.INFINITE_CARDINALITY
+
+
+def test_traced_before_it_has_a_batch_the_test_step_is_not_traced_again(two_replicas):
+    batches = two_replicas.distribute_datasets_from_function(lambda _: feed(8, range(2)))
+
+    class Step:
+        def test(self, batch):
+            return tf.reduce_sum(batch["energy"]) * tf.ones((len(PASSES), len(COLUMNS)))
+
+    compiled = evaluation.compile_test(two_replicas, Step())
+    compiled.get_concrete_function(batches.element_spec)
+    table = evaluation.test_losses(compiled, batches, 2)
+    assert table["generator"]["total"] == (0 + 1 + 2 + 3 + 4 + 5 + 6 + 7) / 2
+    assert compiled.experimental_get_tracing_count() == 1
 
 
 def test_losses_are_means_over_batches_and_none_without_any():
