@@ -21,7 +21,7 @@ from cloudgan.simulation.gflash import simulate
 from cloudgan.training.draws import Draws
 from cloudgan.training.gan import build_gan
 from cloudgan.training.rates import make_rates
-from cloudgan.training.session import compile_steps
+from cloudgan.training.session import compile_steps, no_votes
 from cloudgan.training.shape_scale import shape_scale
 from cloudgan.training.step import COLUMNS, PASSES, GanStep
 from cloudgan.training.strategy import choose, device_kind, make_strategy, set_up_devices
@@ -122,9 +122,8 @@ class StepWork:
 
     def _round(self, steps: int) -> dict[str, Any]:
         """Runs `steps` steps; returns wall and CPU seconds of one, and the generator's loss."""
-        votes = tf.zeros((3,), tf.int32)
         wall, cpu = time.perf_counter(), time.process_time()
-        losses, _ = self._run(self._iterator, tf.constant(steps, tf.int32), votes)
+        losses, _ = self._run(self._iterator, tf.constant(steps, tf.int32), no_votes())
         sums = np.asarray(losses)  # waits for the device
         wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
         if not np.isfinite(sums).all():

@@ -46,8 +46,7 @@ class Measure(keras.layers.Layer):
         dtype = self.compute_dtype
         cells = ops.cast(ops.reshape(image, (-1, self._cells, self._depth)), dtype)
         cells = raised(cells, 1.0 / self._image_power)
-        moments = ops.matmul(ops.convert_to_tensor(self._moments, dtype), cells)
-        layer, x_moment, y_moment = moments[:, 0], moments[:, 1], moments[:, 2]
+        layer, x_moment, y_moment = self.layer_moments(cells)
         total = ops.sum(layer, axis=1, keepdims=True)
         z = ops.convert_to_tensor(np.arange(self._depth) + 0.5, dtype)
         x_mean = _ratio(ops.sum(x_moment, axis=1, keepdims=True), total)
@@ -64,6 +63,11 @@ class Measure(keras.layers.Layer):
             ops.sum(weight, axis=1, keepdims=True),
         )
         return angle, total
+
+    def layer_moments(self, cells: Any) -> tuple[Any, Any, Any]:
+        """Sums of cells (B, X*Y, Z) by layer, (B, Z): their energy, times x, times y."""
+        moments = ops.matmul(ops.convert_to_tensor(self._moments, cells.dtype), cells)
+        return moments[:, 0], moments[:, 1], moments[:, 2]
 
 
 def _ratio(above: Any, below: Any) -> Any:

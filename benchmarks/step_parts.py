@@ -1,0 +1,277 @@
+"""What each optimisation of the training step brings: `python benchmarks/step_parts.py [--preset=paper]`.
+
+Forms of the same step take turns in one process. Two that are compared differ by one optimisation,
+so the ratio of their times is what that brings. All begin with the same weights and, but for one,
+draw the same numbers: they must agree on the first loss.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from contextlib import ExitStack
+from dataclasses import dataclass, field, replace
+from functools import partial
+from math import prod
+from typing import TYPE_CHECKING, Any, NamedTuple
+from unittest.mock import patch
+
+import keras
+import tensorflow as tf
+from keras import ops
+
+from cloudgan.bench.spread import paired
+from cloudgan.bench.step_work import StepWork
+from cloudgan.bench.turns import Turns
+from cloudgan.core import settings
+from cloudgan.core.hardware import this_machine
+from cloudgan.core.presets import PRESETS
+from cloudgan.core.progress import Silent
+from cloudgan.models.convolution_layer import ConvolutionLayer
+from cloudgan.models.kernels import PhaseKernels, PublishedKernels
+from cloudgan.models.measure import Measure
+from cloudgan.native.fusion import Fusion
+from cloudgan.native.team import Team
+from cloudgan.training.draws import Draws
+from cloudgan.training.fused_stage import LEAST_TAPS, FusedKernels, geometry_of
+from cloudgan.training.transformed import Transformed
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from cloudgan.models.kernels import Kernels
+    from cloudgan.models.stage import Stage
+
+BATCH = {"paper": 16, "fixed25": 16}
+SAME_LOSS = 1e-3
+
+
+class Transforming:
+    """A convolution by transforms, with nothing of what stands around it."""
+
+    def __init__(self, team: Team) -> None:
+        self._team, self._leak = team, 1.0
+
+    def convolution(self, stage: Stage, x: Any) -> Any:
+        """Transforms where the fast form does."""
+        if not _transformed(stage):
+            return super().convolution(stage, x)  # type: ignore[misc]
+        return Alone(stage, self._team, self._leak, name=f"conv{stage.number}")(x)
+
+
+class TransformsOnly(Transforming, PublishedKernels):
+    """Up-samples as published."""
+
+
+class PhasesAndTransforms(Transforming, PhaseKernels):
+    """Everything of the fast form that is no fusion."""
+
+
+class WithActivation(PhasesAndTransforms):
+    """Bias and activation are done as a convolution writes."""
+
+    def stage(self, stage: Stage, x: Any) -> Any:
+        """Takes the activation from the layers of Keras."""
+        if not _transformed(stage):
+            return super().stage(stage, x)
+        self._leak = stage.leak
+        return super().stage(replace(stage, leak=1.0), x)
+
+
+class WithMoments(FusedKernels):
+    """Batch norm's moments are summed as a convolution writes; it is applied in a pass of its own."""
+
+    def stage(self, stage: Stage, x: Any) -> Any:
+        """Leaves nothing pending."""
+        return super().stage(stage, self.tensor(x))
+
+
+class Alone(ConvolutionLayer):
+    """(B, x, y, z, channels) -> activation of the convolution."""
+
+    def __init__(self, stage: Stage, team: Team, leak: float, **kwargs: Any) -> None:
+        super().__init__(stage.block, stage.initializer, **kwargs)
+        self._team, self._leak = team, leak
+
+    def build(self, input_shape: tuple[int | None, ...]) -> None:
+        """Makes the weights and writes the programs."""
+        x, y, z, channels = (int(size or 0) for size in input_shape[1:])
+        self.add_weights(channels)
+        self._sizes = geometry_of(self._block, (x, y, z), channels)
+        self._run = Transformed(self._sizes, Fusion(leak=self._leak), self._team)
+
+    def compute_output_spec(self, image: Any) -> keras.KerasTensor:
+        """Returns what Keras would have to trace otherwise."""
+        shape = (image.shape[0], *self._sizes.output, self._sizes.filters)
+        return keras.KerasTensor(shape, "float32")
+
+    def call(self, image: Any) -> tf.Tensor:
+        """Convolves."""
+        ones = tf.ones((self._sizes.channels,))
+        kernel = tf.convert_to_tensor(self.kernel)
+        none = tf.zeros((self._sizes.filters,))
+        bias = tf.convert_to_tensor(self.bias) if self._block.bias else none
+        active, _, _ = self._run(tf.convert_to_tensor(image), ones, 0 * ones, kernel, bias)
+        return active
+
+
+class MasksOfKeras(Draws):
+    """Dropout as Keras draws it: 32 bits a value, as a number between 0 and 1."""
+
+    def __init__(self, seed: int) -> None:
+        super().__init__(seed)
+        self._seeds = keras.random.SeedGenerator(seed)
+
+    def keep(self, shape: tuple[int, ...], rate: float, stream: int) -> tf.Tensor:
+        """Returns another mask than the other forms have."""
+        del stream
+        return keras.random.uniform(shape, seed=self._seeds) >= rate
+
+
+class SumsOneByOne(Measure):
+    """Energy and first moments by a pass over the image for each."""
+
+    def layer_moments(self, cells: Any) -> tuple[Any, Any, Any]:
+        """Returns what the contraction gives."""
+        rows = ops.convert_to_tensor(self._moments, cells.dtype)
+        one, x, y = (ops.sum(cells * rows[:, number, :, None], axis=1) for number in range(3))
+        return one, x, y
+
+
+def apply_of_keras(optimizer: Any, weights: Any, gradients: Any) -> None:
+    """The optimiser's own forty operations a weight."""
+    optimizer.apply(gradients, weights)
+
+
+@dataclass(frozen=True)
+class Form:
+    """A way to compute the step.
+
+    Attributes:
+        kernels: Makes the stages.
+        stand_ins: What stands for parts of the program, by where they are.
+        draws_alike: Whether it draws the numbers that the others draw.
+    """
+
+    kernels: Kernels
+    stand_ins: dict[str, Any] = field(default_factory=dict)
+    draws_alike: bool = True
+
+
+class Comparison(NamedTuple):
+    """An optimisation, and the names of two forms: one that lacks it, one that has it."""
+
+    optimisation: str
+    without: str
+    having: str
+
+
+def forms(team: Team) -> dict[str, Form]:
+    """All forms, by name."""
+    fast = FusedKernels(team)
+    return {
+        "published, masks of Keras": Form(
+            PublishedKernels(), {"cloudgan.bench.step_work.Draws": MasksOfKeras}, draws_alike=False
+        ),
+        "published": Form(PublishedKernels()),
+        "phases": Form(PhaseKernels()),
+        "transforms": Form(TransformsOnly(team)),
+        "phases and transforms": Form(PhasesAndTransforms(team)),
+        "these and activation": Form(WithActivation(team)),
+        "these and moments": Form(WithMoments(team)),
+        "fast": Form(fast),
+        "fast, update of Keras": Form(fast, {"cloudgan.training.step.update": apply_of_keras}),
+        "fast, sums one by one": Form(fast, {"cloudgan.models.networks.Measure": SumsOneByOne}),
+    }
+
+
+COMPARISONS = (
+    Comparison("dropout masks from 16 bits a value", "published, masks of Keras", "published"),
+    Comparison("up-sampling by phases", "published", "phases"),
+    Comparison("convolutions by transforms", "published", "transforms"),
+    Comparison("convolutions by transforms", "phases", "phases and transforms"),
+    Comparison(
+        "bias and activation as they write", "phases and transforms", "these and activation"
+    ),
+    Comparison("batch norm's moments as they write", "these and activation", "these and moments"),
+    Comparison("batch norm and dropout as they read", "these and moments", "fast"),
+    Comparison("energy and angle by one contraction", "fast, sums one by one", "fast"),
+    Comparison("update in a few operations a weight", "fast, update of Keras", "fast"),
+    Comparison("all but the masks", "published", "fast"),
+)
+
+
+def measure(preset: str, rounds: int, asked: dict[str, Form]) -> dict[str, list[dict[str, float]]]:
+    """Seconds and CPU seconds of a step, by the name of the form, in the order of the rounds.
+
+    Raises:
+        RuntimeError: Two forms do not compute the same.
+    """
+    training = {"batch_per_replica": BATCH.get(preset, 32), "strategy": "one"}
+    config = {"model": {"preset": preset}, "training": training}
+    works, losses = {}, {}
+    for name, form in asked.items():
+        with ExitStack() as stack:
+            stand_ins = form.stand_ins | {
+                "cloudgan.training.gan.make_kernels": _making(form.kernels)
+            }
+            for place, stand_in in stand_ins.items():
+                stack.enter_context(patch(place, stand_in))
+            works[name] = StepWork(config)
+            built = works[name].answer("warm_up", {})
+        print(f"{name}: first loss {built['first_loss']:.6g}", file=sys.stderr)
+        if form.draws_alike:
+            losses[name] = built["first_loss"]
+    check(losses)
+    ask = {"steps": built["steps"]}
+    turns = Turns({name: partial(work.answer, "round", ask) for name, work in works.items()})
+    turns.take(rounds, Silent())
+    return turns.taken
+
+
+def check(first_losses: dict[str, float]) -> None:
+    """Raises RuntimeError where forms that draw the same numbers disagree: nothing to compare."""
+    least, most = min(first_losses.values()), max(first_losses.values())
+    if most - least > SAME_LOSS * abs(least):
+        raise RuntimeError(f"these forms are not the same function: first losses {first_losses}")
+
+
+def _making(kernels: Kernels) -> Callable[[str], Kernels]:
+    return lambda _: kernels
+
+
+def _transformed(stage: Stage) -> bool:
+    """Whether the fast form computes this stage by transforms."""
+    return stage.block.upsample == (1, 1, 1) and prod(stage.block.kernel) >= LEAST_TAPS
+
+
+def table(taken: dict[str, list[dict[str, float]]]) -> list[str]:
+    """Lines of Markdown."""
+    lines = [
+        "| optimisation | measured between | brings, by the clock | by CPU time |",
+        "| --- | --- | --- | --- |",
+    ]
+    for what, without, having in COMPARISONS:
+        ratios = [
+            paired([r[key] for r in taken[without]], [r[key] for r in taken[having]]).told()
+            for key in ("seconds", "cpu_seconds")
+        ]
+        lines.append(f"| {what} | {without}; {having} | {' | '.join(ratios)} |")
+    return lines
+
+
+def main() -> None:
+    """Measures, and prints the table."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--preset", default="paper", choices=list(PRESETS))
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--json", action="store_true")
+    asked = parser.parse_args()
+    settings.quiet_tensorflow()
+    taken = measure(asked.preset, asked.rounds, forms(Team(this_machine().cores)))
+    print(json.dumps(taken) if asked.json else "\n".join(table(taken)))
+
+
+if __name__ == "__main__":
+    main()
