@@ -52,6 +52,7 @@ class Diary:
         self._saved_step = setting.saved[1].step if setting.saved else -1
         self._saved_at = time.perf_counter()
         self._owed_seconds = 0.0
+        self._part: record.Epoch | None = None
         self._board = None
         if setting.config.training.tensorboard and setting.is_chief:
             self._board = tf.summary.create_file_writer(str(setting.folder.path / "tensorboard"))
@@ -102,6 +103,7 @@ class Diary:
         """Saves the present state unless it is saved already; returns the seconds it took."""
         if session.step == self._saved_step:
             return 0.0
+        self._part = self._epoch_line(session, None, 0.0)
         return self.save(session.step, session.train_seconds)
 
     def save(self, step: int, train_seconds: float) -> float:
@@ -174,7 +176,7 @@ class Diary:
         seconds = self._owed_seconds + time.perf_counter() - began
         line = self._epoch_line(session, tested, seconds)
         line = line.model_copy(update={"reader_busy": busy})
-        self._owed_seconds = 0.0
+        self._owed_seconds, self._part = 0.0, None
         self.write(line)
         self._summarise(line, validated)
         self._note(validated, session)
@@ -206,6 +208,12 @@ class Diary:
         self._progress.say(self.validator.describe(validated))
         if validated.best or session.step == self._saved_step:
             self.save(session.step, session.train_seconds)
+
+    def failed(self, session: Session, message: str) -> None:
+        """Notes why it ended, and the epoch's steps that a checkpoint holds: none repeats them."""
+        if self._part and self._part.steps:
+            self.write(self._part)
+        self.stopped(session, "failed", message)
 
     def stopped(self, session: Session, reason: Reason, message: str = "") -> None:
         """Notes the end, and tells why where that is no failure."""

@@ -272,11 +272,11 @@ def _run_loop(
         # Here the traceback still holds the dataset: to let go of it can take seconds.
         return _end(setting, session, diary, stop.reason)
     except CloudganError as error:
-        diary.stopped(session, "failed", str(error))
+        diary.failed(session, str(error))
         raise
     except tf.errors.OpError as error:
         known = reader_error(error) or lost_worker(error, setting.cluster)
-        diary.stopped(session, "failed", str(known or error))
+        diary.failed(session, str(known or error))
         if known:
             raise known from error
         raise

@@ -36,6 +36,9 @@ def test_when_a_worker_dies_the_others_stop_and_it_is_named(config_file, tmp_pat
     for child in children:
         with pytest.raises(ProcessLookupError):
             os.kill(int(child), 0)
+    epochs = record.read(RunFolder(run).record_file).epochs()
+    newest = max(RunFolder(run).checkpoints.glob("step-*.npz"))
+    assert sum(epoch.steps for epoch in epochs) == int(newest.stem[5:])
 
 
 def test_a_worker_that_joined_by_tf_config_stops_when_another_dies_and_names_it(
