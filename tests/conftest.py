@@ -60,14 +60,18 @@ def pytest_report_header() -> str:
     return f"tensorflow: none, so not collected: {', '.join(NEED_TENSORFLOW)}"
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     for item in items:
         if _folder(item) in NEED_TENSORFLOW:
             item.add_marker("tf")
+        for name in ONLY_WHERE_ASKED.difference(config.option.markexpr.split()):
+            if item.get_closest_marker(name):
+                item.add_marker(pytest.mark.skip(f"takes minutes; asked for with -m {name}"))
     # The longest first: where several processes share the tests, none waits long for the last.
     items.sort(key=lambda item: _LONGEST_FIRST.get(_folder(item), len(_LONGEST_FIRST)))
 
 
+ONLY_WHERE_ASKED = {"each_call", "image", "long_physics"}
 _LONGEST_FIRST = {"end_to_end": 0, "training": 1}
 
 

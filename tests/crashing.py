@@ -12,14 +12,24 @@ import signal
 import traceback
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
+import pytest
 import urllib3
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
     from pathlib import Path
 
 When = Literal["before", "after"]
 DIED = -signal.SIGKILL
+
+
+WRITES = ("Create", "Delete", "Put", "Update", "POST", "PUT", "PATCH", "DELETE")
+"""How calls begin that may change something: methods of HTTP, and operations of AWS."""
+
+AT_EACH = pytest.mark.parametrize(
+    "at_each", [False, pytest.param(True, marks=pytest.mark.each_call)], ids=["writes", "all"]
+)
+"""For tests that kill a deploy at each of its `moments`: at all of them only where that is asked for."""
 
 
 class Outcome(NamedTuple):
@@ -65,6 +75,20 @@ def run_killed(
     return Outcome(
         os.waitstatus_to_exitcode(status), tuple(notes.read_text().splitlines()), said.read_text()
     )
+
+
+def moments(calls: Sequence[str], *, at_each: bool) -> list[tuple[int, When]]:
+    """When to kill a program that makes `calls`: number of the call, and before or after it.
+
+    Without `at_each` before the first call and after each that changes something: between two of
+    these the servers stay as they are, so what a death leaves there is what one after the call
+    before it leaves.
+    """
+    numbers = range(len(calls))
+    if at_each:
+        return [(number, when) for number in numbers for when in ("before", "after")]
+    writes = [number for number in numbers if calls[number].startswith(WRITES)]
+    return [(0, "before"), *((number, "after") for number in writes)]
 
 
 def _count(notes: Path, kill_at: int | None, when: When) -> None:

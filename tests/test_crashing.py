@@ -8,7 +8,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import pytest
 import urllib3
 
-from crashing import DIED, run_killed
+from crashing import DIED, moments, run_killed
 
 
 @pytest.fixture
@@ -63,3 +63,16 @@ def test_a_program_that_raises_is_no_crash(tmp_path):
     done = run_killed(program, tmp_path)
     assert done.code == 1
     assert "ValueError: of its own" in done.said
+
+
+def test_where_nothing_changes_in_between_a_death_there_is_the_same_death():
+    calls = ["GET /a", "POST /b", "CreateCluster", "ListClusters", "DELETE /b"]
+    assert moments(calls, at_each=False) == [
+        (0, "before"),
+        (1, "after"),
+        (2, "after"),
+        (4, "after"),
+    ]
+    everywhere = moments(calls, at_each=True)
+    assert len(everywhere) == 10
+    assert (3, "before") in everywhere

@@ -111,12 +111,17 @@ class JaxStep:
             draws: Every random number; the one that the networks take their masks from.
             layer_target: Mean over the training showers of layer energy over primary energy, (Z,);
                 needed where the preset has a longitudinal term.
+
+        Raises:
+            ValueError: The preset has a shape loss or noise for each cell, which this step has not.
         """
+        if preset.shape_weight or preset.noise_channels:
+            raise ValueError("the step under JAX knows neither shape_weight nor noise_channels")
         self._networks, self._preset, self._draws = networks, preset, draws
         self._layer_target = layer_target
 
     def __call__(self, state: State, batch: Batch, key: Any) -> tuple[State, Any]:
-        """Returns the new state and the mean losses, rows and columns as those of `GanStep`."""
+        """Returns the new state and the mean losses, as those of `GanStep` without the shape."""
         with self._draws.at(key, FAKE):
             fake, _ = self._networks.generator.stateless_call(
                 state.generator, state.generator_statistics, self._latent(batch), training=False

@@ -42,7 +42,8 @@ class Measured:
     Attributes:
         variant: What was asked.
         built: What its process says that it is: formulation, device, threads, replicas,
-            global_batch, steps (of a round), first_loss (of the generator, before any update).
+            global_batch, steps (of a round), first_loss (of the discriminator on real showers,
+            before any update).
         rounds: In their order.
     """
 

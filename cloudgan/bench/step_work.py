@@ -23,7 +23,7 @@ from cloudgan.training.gan import build_gan
 from cloudgan.training.rates import make_rates
 from cloudgan.training.session import compile_steps, no_votes
 from cloudgan.training.shape_scale import shape_scale
-from cloudgan.training.step import COLUMNS, PASSES, GanStep
+from cloudgan.training.step import COLUMNS, GanStep
 from cloudgan.training.strategy import choose, device_kind, make_strategy, set_up_devices
 
 if TYPE_CHECKING:
@@ -121,14 +121,14 @@ class StepWork:
         }
 
     def _round(self, steps: int) -> dict[str, Any]:
-        """Runs `steps` steps; returns wall and CPU seconds of one, and the generator's loss."""
+        """Runs `steps` steps; returns wall and CPU seconds of one, and the loss on real showers."""
         wall, cpu = time.perf_counter(), time.process_time()
         losses, _ = self._run(self._iterator, tf.constant(steps, tf.int32), no_votes())
         sums = np.asarray(losses)  # waits for the device
         wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
         if not np.isfinite(sums).all():
             raise CloudganError("a loss of the measured step is no number: this times nothing real")
-        loss = float(sums[PASSES.index("generator"), COLUMNS.index("total")]) / steps
+        loss = float(sums[0, COLUMNS.index("total")]) / steps
         return {"seconds": wall / steps, "cpu_seconds": cpu / steps, "loss": loss}
 
 

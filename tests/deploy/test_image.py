@@ -41,9 +41,7 @@ def buildah(*arguments, check=True):
 
 
 @pytest.fixture(scope="module", autouse=True)
-def asked_for(request):
-    if "image" not in request.config.option.markexpr:
-        pytest.skip("takes minutes and gigabytes; asked for with -m image")
+def tools():
     if not shutil.which("buildah"):
         pytest.skip("needs buildah: apt-get install buildah mmdebstrap")
 

@@ -97,9 +97,7 @@ main(sys.argv[1:])
 """
 
 
-def test_a_full_disk_while_checkpointing_keeps_the_last_good_checkpoint(
-    begun, run_cloudgan, saved_arrays
-):
+def test_a_full_disk_while_checkpointing_keeps_the_last_good_checkpoint(begun, saved_arrays):
     before = saved_arrays(begun, 2)
     done = subprocess.run(
         [sys.executable, "-c", _FULL_DISK, "train", f"--run={begun}", "--max_steps=4"],
@@ -117,8 +115,6 @@ def test_a_full_disk_while_checkpointing_keeps_the_last_good_checkpoint(
     for name, values in before.items():
         np.testing.assert_array_equal(after[name], values, err_msg=name)
     assert not list(RunFolder(begun).checkpoints.glob("*.tmp"))
-    done = run_cloudgan("train", f"--run={begun}", "--max_steps=4", "--json")
-    assert json.loads(done.stdout)["step"] == 4
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import signal
 
 import numpy as np
@@ -12,47 +11,41 @@ from cloudgan.core import record
 from cloudgan.run_folder import RunFolder
 
 pytestmark = pytest.mark.tf
-CODES = {signal.SIGTERM: 75, signal.SIGINT: 130}
+SIGNALS = {signal.SIGINT: (130, "interrupted"), signal.SIGTERM: (75, "terminated")}
 
 
-def test_a_run_killed_in_the_middle_of_an_epoch_goes_on_to_the_same_bits(
+def newest(run):
+    """The step of the newest checkpoint."""
+    return max(int(path.stem[5:]) for path in RunFolder(run).checkpoints.glob("step-*.npz"))
+
+
+def test_a_run_that_was_interrupted_terminated_and_killed_goes_on_to_the_same_bits(
     config_file, tmp_path, run_cloudgan, start, saved_arrays
 ):
-    config = config_file(batch_per_replica=8, checkpoint={"every_steps": 3, "keep": 9})
-    killed, unbroken = tmp_path / "killed", tmp_path / "unbroken"
-    started = ("train", f"--config={config}", f"--run={killed}", "--max_steps=400")
-    process = start(*started, until=RunFolder(killed).checkpoints / "step-000000006.npz")
-    process.kill()
-    process.communicate()
-    saved = max(int(p.stem[5:]) for p in RunFolder(killed).checkpoints.glob("step-*.npz"))
-    end = saved + 8
-    run_cloudgan("train", f"--run={killed}", f"--max_steps={end}")
+    config = config_file(batch_per_replica=8, checkpoint={"every_steps": 3, "keep": 99})
+    broken, unbroken = tmp_path / "broken", tmp_path / "unbroken"
+    began, saved = ("train", f"--config={config}", f"--run={broken}", "--max_steps=4000"), [0]
+    for number in (*SIGNALS, signal.SIGKILL):
+        due = saved[-1] + 6
+        process = start(*began, until=RunFolder(broken).checkpoints / f"step-{due:09d}.npz")
+        began = ("train", f"--run={broken}", "--max_steps=4000")
+        process.send_signal(number)
+        out, _ = process.communicate(timeout=30)
+        saved.append(newest(broken))
+        if number in SIGNALS:
+            last = record.read(RunFolder(broken).record_file).lines[-1]
+            assert (process.returncode, last.reason) == SIGNALS[number], out
+            assert last.step == saved[-1], "it saves before it ends"
+    end = saved[-1] + 8
+    run_cloudgan("train", f"--run={broken}", f"--max_steps={end}")
     run_cloudgan("train", f"--config={config}", f"--run={unbroken}", f"--max_steps={end}")
-    theirs, ours = saved_arrays(unbroken, end), saved_arrays(killed, end)
+    theirs, ours = saved_arrays(unbroken, end), saved_arrays(broken, end)
     for name in theirs:
         np.testing.assert_array_equal(ours[name], theirs[name], err_msg=name)
-    lines = record.read(RunFolder(killed).record_file).lines
+    lines = record.read(RunFolder(broken).record_file).lines
     resumed = [line for line in lines if isinstance(line, record.Resumed)]
-    assert [line.step for line in resumed] == [saved]
-    assert resumed[0].numbers_change == ()
-
-
-@pytest.mark.parametrize("number", CODES)
-def test_a_signal_saves_and_ends_with_its_code_and_the_run_goes_on(
-    config_file, tmp_path, run_cloudgan, start, number
-):
-    config = config_file(plain=True, batch_per_replica=8, checkpoint={"every_steps": 2})
-    run = tmp_path / "run"
-    started = ("train", f"--config={config}", f"--run={run}", "--max_steps=4000")
-    process = start(*started, until=RunFolder(run).checkpoints / "step-000000002.npz")
-    process.send_signal(number)
-    out, _ = process.communicate(timeout=30)
-    assert process.returncode == CODES[number], out
-    last = record.read(RunFolder(run).record_file).lines[-1]
-    assert isinstance(last, record.Stopped)
-    assert (RunFolder(run).checkpoints / f"step-{last.step:09d}.npz").exists()
-    done = run_cloudgan("train", f"--run={run}", f"--max_steps={last.step + 1}", "--json")
-    assert json.loads(done.stdout)["step"] == last.step + 1
+    assert [line.step for line in resumed] == saved[1:]
+    assert not any(line.numbers_change for line in resumed)
 
 
 def test_a_signal_before_the_first_step_ends_at_once(config_file, tmp_path, start):

@@ -63,7 +63,7 @@ def test_a_worker_that_joined_by_tf_config_stops_when_another_dies_and_names_it(
     assert f"worker 1 ({peers[1]}) stopped answering" in out
 
 
-def test_workers_stop_together_on_sigterm_and_can_go_on(config_file, tmp_path, run_cloudgan, start):
+def test_workers_stop_together_on_sigterm_and_save(config_file, tmp_path, start):
     config = config_file(plain=True, global_batch_size=8, checkpoint={"every_steps": 2})
     run = tmp_path / "run"
     started = ("train", f"--config={config}", f"--run={run}", "--workers=2", "--max_steps=100000")
@@ -74,8 +74,7 @@ def test_workers_stop_together_on_sigterm_and_can_go_on(config_file, tmp_path, r
     last = record.read(RunFolder(run).record_file).lines[-1]
     assert isinstance(last, record.Stopped)
     assert last.reason == "terminated"
-    done = run_cloudgan("train", f"--run={run}", f"--max_steps={last.step + 1}", "--json")
-    assert json.loads(done.stdout)["step"] == last.step + 1
+    assert (RunFolder(run).checkpoints / f"step-{last.step:09d}.npz").exists()
 
 
 def test_each_worker_is_handed_how_to_compute(config_file, tmp_path, capfd):

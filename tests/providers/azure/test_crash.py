@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import pytest
-
 from cloudgan.launching.ledger import Ledger
 from cloudgan.launching.starting import start
 from cloudgan.run_folder import RunFolder
-from crashing import DIED, run_killed
+from crashing import AT_EACH, DIED, moments, run_killed
 
 
 def program_of(lab, number):
@@ -32,16 +30,16 @@ def is_of_setup(address):
     return kind.startswith(shared) or address.endswith("/resourceGroups/cloudgan-eastus")
 
 
-@pytest.mark.parametrize("when", ["before", "after"])
-def test_a_deploy_killed_at_any_call_is_found_and_removed(lab, tmp_path, capsys, when):
+@AT_EACH
+def test_a_deploy_killed_at_any_call_is_found_and_removed(lab, tmp_path, capsys, at_each):
     whole = run_killed(program_of(lab, 0), tmp_path)
     assert whole.code == 0, whole.said
     clean_up(lab)
-    found = crashes = left = 0
-    for number in range(len(whole.calls)):
-        done = run_killed(program_of(lab, number + 1), tmp_path, number, when)
+    found = left = 0
+    crashes = moments(whole.calls, at_each=at_each)
+    for turn, (number, when) in enumerate(crashes, start=1):
+        done = run_killed(program_of(lab, turn), tmp_path, number, when)
         assert done.code == DIED, done.said
-        crashes += 1
         there = bills(lab)
         seen = {one.name.lower() for one in lab.cloud().things()}
         unseen = [one for one in there if one.lower() not in seen and not is_inside(one, seen)]
@@ -50,7 +48,7 @@ def test_a_deploy_killed_at_any_call_is_found_and_removed(lab, tmp_path, capsys,
         clean_up(lab)
         left += len(bills(lab))
     with capsys.disabled():
-        row = f"azure, {when}: {len(whole.calls)} calls, {crashes} crashes, {found} leftovers"
+        row = f"azure: {len(whole.calls)} calls, {len(crashes)} crashes, {found} leftovers"
         print(f"\n{row} found, {left} after down")
     assert left == 0
 

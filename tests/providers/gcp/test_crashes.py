@@ -22,7 +22,7 @@ from cloudgan.providers.kubernetes.provider import KubernetesProvider
 from cloudgan.run_folder import RunFolder
 from cloudgan.stores.folder import FolderStore
 from cluster import Image, local_cluster
-from crashing import DIED, run_killed
+from crashing import AT_EACH, DIED, moments, run_killed
 from google_cloud.project import project
 from providers.gcp.kubernetes_nodes import join
 from providers.gcp.lab import OWN_IMAGE, POLL_SECONDS, cloud_of, gcp_plan, known
@@ -113,14 +113,15 @@ def lab_of(cluster, tmp_path):
     client.close()
 
 
-def test_a_deploy_that_is_killed_at_any_call_is_found_and_removed(lab_of, capsys):
+@AT_EACH
+def test_a_deploy_that_is_killed_at_any_call_is_found_and_removed(lab_of, capsys, at_each):
     with lab_of() as lab:
         whole = run_killed(lab.deploy, lab.folder)
         assert whole.code == 0, whole.said
         assert lab.things() == ["cluster cloudgan", f"pool {gcp_plan().rental.pool}"]
         list(lab.provider().remove("gan"))
         assert (lab.google.left(), lab.in_cluster()) == ([], [])
-    crashes = [(n, when) for n in range(len(whole.calls)) for when in ("before", "after")]
+    crashes = moments(whole.calls, at_each=at_each)
     found, left = 0, 0
     for number, when in crashes:
         with lab_of() as lab:

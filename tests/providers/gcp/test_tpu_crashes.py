@@ -15,7 +15,7 @@ from cloudgan.launching.ledger import Ledger
 from cloudgan.launching.starting import start
 from cloudgan.planning.renting import all_steps
 from cloudgan.run_folder import RunFolder
-from crashing import DIED, run_killed
+from crashing import AT_EACH, DIED, moments, run_killed
 from providers.gcp.tpu_lab import cloud_of, planned, provider, tpus
 
 
@@ -60,14 +60,15 @@ def lab_of(tmp_path):
     return opened
 
 
-def test_a_deploy_that_is_killed_at_any_call_is_found_and_removed(lab_of, capsys):
+@AT_EACH
+def test_a_deploy_that_is_killed_at_any_call_is_found_and_removed(lab_of, capsys, at_each):
     with lab_of() as lab:
         whole = run_killed(lab.deploy, lab.folder)
         assert whole.code == 0, whole.said
         assert len(lab.exists()) == 2
         list(lab.provider().remove("gan"))
         assert lab.exists() == []
-    crashes = [(n, when) for n in range(len(whole.calls)) for when in ("before", "after")]
+    crashes = moments(whole.calls, at_each=at_each)
     found = 0
     for number, when in crashes:
         with lab_of() as lab:

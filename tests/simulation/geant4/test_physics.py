@@ -162,9 +162,7 @@ def test_the_maximum_moves_by_1_1_radiation_lengths_per_e_fold(few):
 
 
 @pytest.mark.long_physics
-def test_a_large_sample_agrees_with_what_is_published(in_geant4, request):
-    if "long_physics" not in request.config.option.markexpr:
-        pytest.skip("takes minutes; asked for with -m long_physics")
+def test_a_large_sample_agrees_with_what_is_published(in_geant4):
     sample = simulated(in_geant4, {15: 300, 30: 160, 50: 100, 70: 90, 90: 80}, seed=2)
     for energy, layers in sample.items():
         assert percent(layers, energy) == pytest.approx(PUBLISHED_PERCENT[energy], rel=0.02), energy
