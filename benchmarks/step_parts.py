@@ -202,6 +202,15 @@ COMPARISONS = (
 )
 
 
+class Told(Silent):
+    """Tells what was measured, for who waits."""
+
+    def advance(self, amount: float = 1, note: str = "") -> None:
+        """Prints which form had its turn."""
+        del amount
+        print(note, file=sys.stderr, flush=True)
+
+
 def measure(preset: str, rounds: int, asked: dict[str, Form]) -> dict[str, list[dict[str, float]]]:
     """Seconds and CPU seconds of a step, by the name of the form, in the order of the rounds.
 
@@ -226,7 +235,7 @@ def measure(preset: str, rounds: int, asked: dict[str, Form]) -> dict[str, list[
             check(losses)
     ask = {"steps": built["steps"]}
     turns = Turns({name: partial(work.answer, "round", ask) for name, work in works.items()})
-    turns.take(rounds, Silent())
+    turns.take(rounds, Told())
     return turns.taken
 
 
