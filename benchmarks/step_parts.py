@@ -262,6 +262,8 @@ def table(taken: dict[str, list[dict[str, float]]]) -> list[str]:
         "| --- | --- | --- | --- |",
     ]
     for what, without, having in COMPARISONS:
+        if not {without, having} <= taken.keys():
+            continue
         ratios = [
             paired([r[key] for r in taken[without]], [r[key] for r in taken[having]]).told()
             for key in ("seconds", "cpu_seconds")
@@ -275,10 +277,17 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--preset", default="paper", choices=list(PRESETS))
     parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument(
+        "--only", action="append", metavar="FORM", help="this form and others named"
+    )
     parser.add_argument("--json", action="store_true")
     asked = parser.parse_args()
     settings.quiet_tensorflow()
-    taken = measure(asked.preset, asked.rounds, forms(Team(this_machine().cores)))
+    every = forms(Team(this_machine().cores))
+    if unknown := set(asked.only or ()) - every.keys():
+        parser.error(f"no form is called {', '.join(unknown)}; there are: {', '.join(every)}")
+    chosen = {name: form for name, form in every.items() if name in (asked.only or every)}
+    taken = measure(asked.preset, asked.rounds, chosen)
     print(json.dumps(taken) if asked.json else "\n".join(table(taken)))
 
 
