@@ -17,6 +17,10 @@ from math import prod
 from typing import TYPE_CHECKING, Any, NamedTuple
 from unittest.mock import patch
 
+from cloudgan.core import settings
+
+settings.quiet_tensorflow()  # before TensorFlow is imported: it turns oneDNN on, as `cloudgan` does
+
 import keras
 import tensorflow as tf
 from keras import ops
@@ -24,7 +28,6 @@ from keras import ops
 from cloudgan.bench.spread import paired
 from cloudgan.bench.step_work import StepWork
 from cloudgan.bench.turns import Turns
-from cloudgan.core import settings
 from cloudgan.core.hardware import this_machine
 from cloudgan.core.presets import PRESETS
 from cloudgan.core.progress import Silent
@@ -282,7 +285,6 @@ def main() -> None:
     )
     parser.add_argument("--json", action="store_true")
     asked = parser.parse_args()
-    settings.quiet_tensorflow()
     every = forms(Team(this_machine().cores))
     if unknown := set(asked.only or ()) - every.keys():
         parser.error(f"no form is called {', '.join(unknown)}; there are: {', '.join(every)}")
