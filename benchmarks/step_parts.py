@@ -290,7 +290,8 @@ def main() -> None:
         parser.error(f"no form is called {', '.join(unknown)}; there are: {', '.join(every)}")
     chosen = {name: form for name, form in every.items() if name in (asked.only or every)}
     taken = measure(asked.preset, asked.rounds, chosen)
-    print(json.dumps(taken) if asked.json else "\n".join(table(taken)))
+    told = json.dumps(taken) if asked.json else "\n".join(table(taken))
+    print(told, flush=True)  # TensorFlow takes minutes to let go of so many forms
 
 
 if __name__ == "__main__":
