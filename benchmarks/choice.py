@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import time
 
-from cloudgan.cost.catalog import load_catalog
-from cloudgan.cost.choice import Job, candidates, cheapest_within, front
-from cloudgan.cost.elsewhere import speeds
-from cloudgan.cost.elsewhere_price import NODE_COUNTS
-from cloudgan.cost.elsewhere_runs import PAPER_NETWORK, PAPER_SHOWERS, paper_measurements
+from cloudgan.cost.estimation.candidates import PricedJob, candidates, cheapest_within, pareto_front
+from cloudgan.cost.estimation.throughput_model import (
+    NODE_COUNTS,
+    PAPER_NETWORK,
+    PAPER_SHOWERS,
+    build_throughput_model,
+    paper_measurements,
+)
+from cloudgan.cost.prices.catalog import load_catalog
 
 OFFERS = 1000
 ROUNDS = 5
 
 
 def main() -> None:
-    """Chooses a few times, curves fitted anew each time, and prints the least and most seconds."""
+    """Chooses a few times, refitting the curves each time, and prints the range of seconds."""
     many = [row for row in load_catalog().find() if not row.accelerator.startswith("TPU")]
     rows = [
         many[number % len(many)].model_copy(update={"usd_per_hour": 1 + number / 100})
@@ -24,9 +28,9 @@ def main() -> None:
     took, found = [], ()
     for _ in range(ROUNDS):
         start = time.perf_counter()
-        known = speeds(PAPER_NETWORK, PAPER_SHOWERS, paper_measurements())
-        found = candidates(rows, known, Job(60), NODE_COUNTS).known
-        front(found)
+        known = build_throughput_model(PAPER_NETWORK, PAPER_SHOWERS, paper_measurements())
+        found = candidates(rows, known, PricedJob(60), NODE_COUNTS).known
+        pareto_front(found)
         cheapest_within(found, deadline_seconds=7200)
         took.append(time.perf_counter() - start)
     print(

@@ -11,8 +11,8 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from cloudgan.core.settings import geant4_data
-from cloudgan.simulation.geant4.farm import Farm, prepare
-from cloudgan.simulation.geant4.primaries import Asked, primary
+from cloudgan.simulation.geant4.events import PrimaryRequest, primary
+from cloudgan.simulation.geant4.workers import WorkerPool, prepare_geant4
 
 ENERGY_GEV, EVENTS = (10.0, 20.0), 40
 
@@ -23,13 +23,13 @@ def main() -> None:
         print("Geant4 is not here: pip install '.[geant4]'")
         return
     rounds = int(sys.argv[1]) if len(sys.argv) > 1 else 5
-    asked = Asked(1, ENERGY_GEV, (60.0, 120.0))
+    asked = PrimaryRequest(1, ENERGY_GEV, (60.0, 120.0))
     gev = sum(primary(asked, number).energy_gev for number in range(EVENTS))
     with tempfile.TemporaryDirectory() as folder:
-        tables = prepare(Path(folder), geant4_data()).tables
-        with Farm(asked, tables, 1) as one, Farm(asked, tables, 2) as two:
-            for farm in (one, two):
-                list(farm.events(range(4)))  # their detectors stand, their tables are read
+        tables = prepare_geant4(Path(folder), geant4_data()).tables
+        with WorkerPool(asked, tables, 1) as one, WorkerPool(asked, tables, 2) as two:
+            for pool in (one, two):
+                list(pool.events(range(4)))  # their detectors stand, their tables are read
             took = [(_turn(one), _turn(two)) for _ in range(rounds)]
     cpu = [1000 * alone[1] / gev for alone, _ in took]
     ratios = [alone[0] / both[0] for alone, both in took]
@@ -41,17 +41,17 @@ def main() -> None:
     )
 
 
-def _turn(farm: Farm) -> tuple[float, float]:
+def _turn(pool: WorkerPool) -> tuple[float, float]:
     """Wall and CPU seconds of all showers."""
-    wall, cpu = time.perf_counter(), _cpu_seconds(farm)
-    list(farm.events(range(EVENTS)))
-    return time.perf_counter() - wall, _cpu_seconds(farm) - cpu
+    wall, cpu = time.perf_counter(), _cpu_seconds(pool)
+    list(pool.events(range(EVENTS)))
+    return time.perf_counter() - wall, _cpu_seconds(pool) - cpu
 
 
-def _cpu_seconds(farm: Farm) -> float:
+def _cpu_seconds(pool: WorkerPool) -> float:
     """CPU time of the processes until now, as Linux counts it."""
     ticks = 0
-    for number in farm.process_ids:
+    for number in pool.process_ids:
         fields = Path(f"/proc/{number}/stat").read_text(encoding="ascii").rpartition(")")[2].split()
         ticks += int(fields[11]) + int(fields[12])
     return ticks / os.sysconf("SC_CLK_TCK")

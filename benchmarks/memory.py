@@ -1,9 +1,9 @@
 """Peak memory of real training steps beside what is expected of them; and the rows of the table that fit best.
 
-    python benchmarks/memory.py [paper|fixed25|mini|smoke ...] [published|phases|transforms ...] [--json]
+    python benchmarks/memory.py [paper|fixed25|mini|smoke ...] [published|phases|fft ...] [--json]
 
 Each case is a process of its own that trains two steps and then reads the most memory it ever had
-(VmHWM, so Linux only). `MEASURED` and `ERROR` of cloudgan/models/footprint.py are to be what this
+(VmHWM, so Linux only). `memory` of each profile in cloudgan/schema/presets.py and `ERROR` of cloudgan/models/footprint.py are what this
 prints. All cases take some fifteen minutes on two cores.
 """
 
@@ -19,38 +19,34 @@ import numpy as np
 
 from cloudgan.core import settings
 from cloudgan.core.memory import peak_memory_bytes
-from cloudgan.core.presets import PRESETS
 from cloudgan.models import footprint
-from cloudgan.models.formulation import FORMULATIONS
+from cloudgan.models.convolutions import CONV_IMPLS
+from cloudgan.schema.presets import PROFILES, find_preset
 
 STEPS = 2
-BATCHES = {
-    "paper": (1, 2, 4, 8),
-    "fixed25": (4, 16, 32),
-    "mini": (8, 32, 128, 512),
-    "smoke": (8, 32, 256, 2048),
-}
-TWO_REPLICAS = {"paper": 2, "mini": 128}
 
 
 class Case(NamedTuple):
     """What one process trains."""
 
     preset: str
-    formulation: str
+    conv_impl: str
     batch: int
     replicas: int = 1
 
 
 def cases(wanted: list[str]) -> list[Case]:
-    """All cases of the presets and forms that are `wanted`; where none is named, of all."""
-    presets = [name for name in BATCHES if name in wanted] or list(BATCHES)
-    forms = [form for form in FORMULATIONS if form in wanted] or list(FORMULATIONS)
-    found = [
-        Case(name, form, batch) for name in presets for form in forms for batch in BATCHES[name]
+    """Returns the cases of the presets and conv_impls in `wanted`; default: all."""
+    names = [name for name in PROFILES if name in wanted] or list(PROFILES)
+    impls = [impl for impl in CONV_IMPLS if impl in wanted] or list(CONV_IMPLS)
+    single = [
+        Case(name, impl, batch)
+        for name in names
+        for impl in impls
+        for batch in PROFILES[name].memory_batches
     ]
-    twice = (name for name in presets if name in TWO_REPLICAS)
-    return found + [Case(name, form, TWO_REPLICAS[name], 2) for name in twice for form in forms]
+    pairs = [(name, PROFILES[name].memory_batch_of_two) for name in names]
+    return single + [Case(name, impl, size, 2) for name, size in pairs if size for impl in impls]
 
 
 def train(case: Case) -> int:
@@ -59,34 +55,33 @@ def train(case: Case) -> int:
 
     import tensorflow as tf
 
-    from cloudgan.core.config import TrainingConfig, parse_config
-    from cloudgan.training.draws import Draws
-    from cloudgan.training.gan import Rates, build_gan
-    from cloudgan.training.session import compile_steps, no_votes
+    from cloudgan.schema.config import TrainingConfig, parse_config
+    from cloudgan.training.gan import LearningRates, build_gan
+    from cloudgan.training.rng import Rng
     from cloudgan.training.step import GanStep
-    from cloudgan.training.strategy import choose, make_strategy, set_up_devices
-    from cloudgan.training.warming import blank_batches
+    from cloudgan.training.strategy import choose_strategy, make_strategy, set_up_devices
+    from cloudgan.training.train_loop import compile_steps, dummy_batches, no_votes
 
     asked = {"replicas": case.replicas} if case.replicas > 1 else {}
     set_up_devices(TrainingConfig(**asked), threads=2)
     config = parse_config({"model": {"preset": case.preset}, "training": asked}, "benchmark")
-    strategy = make_strategy(config, choose(config.training, None))
-    preset, draws = config.model, Draws(0)
+    strategy = make_strategy(config, choose_strategy(config.training, None))
+    preset, rng = config.model, Rng(0)
     with strategy.scope():
         gan = build_gan(
             preset,
-            draws,
+            rng,
             seed=0,
             precision="float32",
             synchronized=False,
-            rates=Rates(1e-4, 1e-4),
-            formulation=case.formulation,
+            learning_rates=LearningRates(1e-4, 1e-4),
+            conv_impl=case.conv_impl,
         )
     size = case.batch * case.replicas
     target = np.full(preset.image_shape[2], 8e-4)
-    step = GanStep(gan, preset, draws, global_batch_size=size, layer_target=target)
+    step = GanStep(gan, preset, rng, global_batch_size=size, layer_target=target)
     run = compile_steps(strategy, step)
-    blank = blank_batches(case.batch, preset.image_shape)
+    blank = dummy_batches(case.batch, preset.image_shape)
     batches = iter(strategy.distribute_datasets_from_function(lambda _: blank))
     for _ in range(STEPS):
         run(batches, tf.constant(1, tf.int32), no_votes())[0].numpy()
@@ -108,7 +103,7 @@ def in_a_process(case: Case) -> int:
 def footprint_of(case: Case) -> footprint.Footprint:
     """What the program expects of a case; no generator is finished here."""
     found = footprint.footprint(
-        PRESETS[case.preset], formulation=case.formulation, precision="float32"
+        find_preset(case.preset), conv_impl=case.conv_impl, precision="float32"
     )
     return dataclasses.replace(found, finishing=0)
 
@@ -119,17 +114,17 @@ def expected(case: Case) -> int:
 
 
 def fitted(peaks: dict[Case, int]) -> dict[str, str]:
-    """The row of `MEASURED` for all networks and formulations: least squares of relative errors."""
+    """Returns `NetworkProfile.memory` of all networks: least squares of relative errors."""
     rows = {}
-    for preset, formulation in sorted({case[:2] for case in peaks}):
-        alike = [c for c in peaks if c[:2] == (preset, formulation) and c.replicas == 1]
+    for preset, conv_impl in sorted({case[:2] for case in peaks}):
+        alike = [c for c in peaks if c[:2] == (preset, conv_impl) and c.replicas == 1]
         taken = footprint_of(alike[0])
         kept = np.array([[1.0, case.batch * taken.least] for case in alike])
         found = np.array([peaks[case] for case in alike], float)
         (process, factor), *_ = np.linalg.lstsq(
             kept / found[:, None], (found - taken.weights) / found
         )
-        rows[f"{preset} {formulation}"] = f"Measured({process / 2**20:.0f}, {factor:.2f})"
+        rows[f"{preset} {conv_impl}"] = f"MeasuredMemory({process / 2**20:.0f}, {factor:.2f})"
     return rows
 
 
@@ -140,13 +135,16 @@ def main(wanted: list[str], *, as_json: bool) -> None:
         peaks[case] = in_a_process(case)
         off = expected(case) / peaks[case] - 1
         print(
-            f"{case.preset:8} {case.formulation:10} batch {case.batch:5} x {case.replicas}: measured"
+            f"{case.preset:8} {case.conv_impl:10} batch {case.batch:5} x {case.replicas}: measured"
             f" {peaks[case] / 2**20:6.0f} MiB, expected {expected(case) / 2**20:6.0f} ({off:+.1%})",
             file=sys.stderr if as_json else sys.stdout,
             flush=True,
         )
     worst = max(abs(expected(case) / peak - 1) for case, peak in peaks.items())
-    result: dict[str, Any] = {"measured": fitted(peaks), "largest_error": round(worst, 3)}
+    result: dict[str, Any] = {
+        "measured": fitted(peaks),
+        "largest_error": round(worst, 3),
+    }
     if as_json:
         result["peaks"] = [case._asdict() | {"bytes": peak} for case, peak in peaks.items()]
     print(json.dumps(result, indent=2))

@@ -1,8 +1,7 @@
-"""What each optimisation of the training step brings: `python benchmarks/step_parts.py [--preset=paper]`.
+"""Speed-up of each optimisation of the training step: `python benchmarks/step_parts.py [--preset=paper]`.
 
-Forms of the same step take turns in one process. Two that are compared differ by one optimisation,
-so the ratio of their times is what that brings. All begin with the same weights and, but for one,
-draw the same numbers: they must agree on the first loss.
+Variants of the step run in turns in one process. Each compared pair differs by one optimisation. All
+start with the same weights and, except for one, the same random numbers: their first losses agree.
 """
 
 from __future__ import annotations
@@ -13,7 +12,6 @@ import sys
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from functools import partial
-from math import prod
 from typing import TYPE_CHECKING, Any, NamedTuple
 from unittest.mock import patch
 
@@ -25,49 +23,44 @@ import keras
 import tensorflow as tf
 from keras import ops
 
-from cloudgan.bench.spread import paired
+from cloudgan.bench.measurement import Rounds, paired
 from cloudgan.bench.step_work import StepWork
-from cloudgan.bench.turns import Turns
 from cloudgan.core.hardware import this_machine
-from cloudgan.core.presets import PRESETS
 from cloudgan.core.progress import Silent
-from cloudgan.models.convolution_layer import ConvolutionLayer
-from cloudgan.models.kernels import PhaseKernels, PublishedKernels
-from cloudgan.models.measure import Measure
-from cloudgan.native.fusion import Fusion
-from cloudgan.native.team import Team
-from cloudgan.training.draws import Draws
-from cloudgan.training.fused_stage import LEAST_TAPS, FusedKernels, geometry_of
-from cloudgan.training.transformed import Transformed
+from cloudgan.models.cpu_kernels.convolution import Team
+from cloudgan.models.cpu_kernels.fusion import Fusion
+from cloudgan.models.differentiable_observables import AngleAndSum
+from cloudgan.models.layers import ConvolutionLayer, KerasMasks, PhaseStages, PublishedStages
+from cloudgan.schema.presets import PROFILES
+from cloudgan.training.fft_conv import FftConv, FftStages, geometry_of, transforms_pay
+from cloudgan.training.rng import Rng
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from cloudgan.models.kernels import Kernels
-    from cloudgan.models.stage import Stage
+    from cloudgan.models.layers import Stage, StageBuilder
 
-BATCH = {"paper": 16, "fixed25": 16}
 SAME_LOSS = 1e-4  # batch norm's moments are float64 in some, float32 in others
 
 
 class Transforming:
-    """A convolution by transforms, with nothing of what stands around it."""
+    """A convolution by transforms alone, without fused operations."""
 
     def __init__(self, team: Team) -> None:
         self._team, self._leak = team, 1.0
 
     def convolution(self, stage: Stage, x: Any) -> Any:
-        """Transforms where the fast form does."""
-        if not _transformed(stage):
+        """Convolves by transforms where the fft implementation does."""
+        if not transforms_pay(stage):
             return super().convolution(stage, x)  # type: ignore[misc]
         return Alone(stage, self._team, self._leak, name=f"conv{stage.number}")(x)
 
 
-class TransformsOnly(Transforming, PublishedKernels):
+class TransformsOnly(Transforming, PublishedStages):
     """Up-samples as published."""
 
 
-class PhasesAndTransforms(Transforming, PhaseKernels):
+class PhasesAndTransforms(Transforming, PhaseStages):
     """Everything of the fast form that is no fusion."""
 
 
@@ -76,13 +69,13 @@ class WithActivation(PhasesAndTransforms):
 
     def stage(self, stage: Stage, x: Any) -> Any:
         """Takes the activation from the layers of Keras."""
-        if not _transformed(stage):
+        if not transforms_pay(stage):
             return super().stage(stage, x)
         self._leak = stage.leak
         return super().stage(replace(stage, leak=1.0), x)
 
 
-class WithMoments(FusedKernels):
+class WithMoments(FftStages):
     """Batch norm's moments are summed as a convolution writes; it is applied in a pass of its own."""
 
     def stage(self, stage: Stage, x: Any) -> Any:
@@ -102,7 +95,7 @@ class Alone(ConvolutionLayer):
         x, y, z, channels = (int(size or 0) for size in input_shape[1:])
         self.add_weights(channels)
         self._sizes = geometry_of(self._block, (x, y, z), channels)
-        self._run = Transformed(self._sizes, Fusion(leak=self._leak), self._team)
+        self._run = FftConv(self._sizes, Fusion(leak=self._leak), self._team)
 
     def compute_output_spec(self, image: Any) -> keras.KerasTensor:
         """Returns what Keras would have to trace otherwise."""
@@ -119,20 +112,19 @@ class Alone(ConvolutionLayer):
         return active
 
 
-class MasksOfKeras(Draws):
+class MasksOfKeras(Rng):
     """Dropout as Keras draws it: 32 bits a value, as a number between 0 and 1."""
 
     def __init__(self, seed: int) -> None:
         super().__init__(seed)
-        self._seeds = keras.random.SeedGenerator(seed)
+        self._masks = KerasMasks(seed)
 
-    def keep(self, shape: tuple[int, ...], rate: float, stream: int) -> tf.Tensor:
+    def dropout_mask(self, shape: tuple[int, ...], rate: float, stream: int) -> tf.Tensor:
         """Returns another mask than the other forms have."""
-        del stream
-        return keras.random.uniform(shape, seed=self._seeds) >= rate
+        return self._masks.dropout_mask(shape, rate, stream)
 
 
-class SumsOneByOne(Measure):
+class SumsOneByOne(AngleAndSum):
     """Energy and first moments by a pass over the image for each."""
 
     def layer_moments(self, cells: Any) -> tuple[Any, Any, Any]:
@@ -152,13 +144,13 @@ class Form:
     """A way to compute the step.
 
     Attributes:
-        kernels: Makes the stages.
-        stand_ins: What stands for parts of the program, by where they are.
+        stages: Makes the stages.
+        patches: What stands for parts of the program, by where they are.
         draws_alike: Whether it draws the numbers that the others draw.
     """
 
-    kernels: Kernels
-    stand_ins: dict[str, Any] = field(default_factory=dict)
+    stages: StageBuilder
+    patches: dict[str, Any] = field(default_factory=dict)
     draws_alike: bool = True
 
 
@@ -172,20 +164,20 @@ class Comparison(NamedTuple):
 
 def forms(team: Team) -> dict[str, Form]:
     """All forms, by name."""
-    fast = FusedKernels(team)
+    fast = FftStages(team)
     return {
         "published, masks of Keras": Form(
-            PublishedKernels(), {"cloudgan.bench.step_work.Draws": MasksOfKeras}, draws_alike=False
+            PublishedStages(), {"cloudgan.bench.step_work.Rng": MasksOfKeras}, draws_alike=False
         ),
-        "published": Form(PublishedKernels()),
-        "phases": Form(PhaseKernels()),
+        "published": Form(PublishedStages()),
+        "phases": Form(PhaseStages()),
         "transforms": Form(TransformsOnly(team)),
         "phases and transforms": Form(PhasesAndTransforms(team)),
         "these and activation": Form(WithActivation(team)),
         "these and moments": Form(WithMoments(team)),
         "fast": Form(fast),
         "fast, update of Keras": Form(fast, {"cloudgan.training.step.update": apply_of_keras}),
-        "fast, sums one by one": Form(fast, {"cloudgan.models.networks.Measure": SumsOneByOne}),
+        "fast, sums one by one": Form(fast, {"cloudgan.models.networks.AngleAndSum": SumsOneByOne}),
     }
 
 
@@ -205,8 +197,8 @@ COMPARISONS = (
 )
 
 
-class Told(Silent):
-    """Tells what was measured, for who waits."""
+class SilentProgress(Silent):
+    """Shows each measurement."""
 
     def advance(self, amount: float = 1, note: str = "") -> None:
         """Prints which form had its turn."""
@@ -220,16 +212,17 @@ def measure(preset: str, rounds: int, asked: dict[str, Form]) -> dict[str, list[
     Raises:
         RuntimeError: Two forms do not compute the same.
     """
-    training = {"batch_per_replica": BATCH.get(preset, 32), "strategy": "one"}
+    training = {
+        "batch_per_replica": 16 if PROFILES[preset].steps_per_loop == 1 else 32,
+        "strategy": "one",
+    }
     config = {"model": {"preset": preset}, "training": training}
     works, losses = {}, {}
     for name, form in asked.items():
         with ExitStack() as stack:
-            stand_ins = form.stand_ins | {
-                "cloudgan.training.gan.make_kernels": _making(form.kernels)
-            }
-            for place, stand_in in stand_ins.items():
-                stack.enter_context(patch(place, stand_in))
+            patches = form.patches | {"cloudgan.training.gan.make_stages": _making(form.stages)}
+            for place, dummy_batches in patches.items():
+                stack.enter_context(patch(place, dummy_batches))
             works[name] = StepWork(config)
             built = works[name].answer("warm_up", {})
         print(f"{name}: first loss {built['first_loss']:.6g}", file=sys.stderr)
@@ -237,9 +230,9 @@ def measure(preset: str, rounds: int, asked: dict[str, Form]) -> dict[str, list[
             losses[name] = built["first_loss"]
             check(losses)
     ask = {"steps": built["steps"]}
-    turns = Turns({name: partial(work.answer, "round", ask) for name, work in works.items()})
-    turns.take(rounds, Told())
-    return turns.taken
+    rounds_run = Rounds({name: partial(work.answer, "round", ask) for name, work in works.items()})
+    rounds_run.run(rounds, SilentProgress())
+    return rounds_run.results
 
 
 def check(first_losses: dict[str, float]) -> None:
@@ -249,13 +242,8 @@ def check(first_losses: dict[str, float]) -> None:
         raise RuntimeError(f"these forms are not the same function: first losses {first_losses}")
 
 
-def _making(kernels: Kernels) -> Callable[[str], Kernels]:
-    return lambda _: kernels
-
-
-def _transformed(stage: Stage) -> bool:
-    """Whether the fast form computes this stage by transforms."""
-    return stage.block.upsample == (1, 1, 1) and prod(stage.block.kernel) >= LEAST_TAPS
+def _making(stages: StageBuilder) -> Callable[[str], StageBuilder]:
+    return lambda _: stages
 
 
 def table(taken: dict[str, list[dict[str, float]]]) -> list[str]:
@@ -268,7 +256,7 @@ def table(taken: dict[str, list[dict[str, float]]]) -> list[str]:
         if not {without, having} <= taken.keys():
             continue
         ratios = [
-            paired([r[key] for r in taken[without]], [r[key] for r in taken[having]]).told()
+            paired([r[key] for r in taken[without]], [r[key] for r in taken[having]]).describe()
             for key in ("seconds", "cpu_seconds")
         ]
         lines.append(f"| {what} | {without}; {having} | {' | '.join(ratios)} |")
@@ -278,7 +266,7 @@ def table(taken: dict[str, list[dict[str, float]]]) -> list[str]:
 def main() -> None:
     """Measures, and prints the table."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--preset", default="paper", choices=list(PRESETS))
+    parser.add_argument("--preset", default="paper", choices=list(PROFILES))
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument(
         "--only", action="append", metavar="FORM", help="this form and others named"
@@ -290,8 +278,8 @@ def main() -> None:
         parser.error(f"no form is called {', '.join(unknown)}; there are: {', '.join(every)}")
     chosen = {name: form for name, form in every.items() if name in (asked.only or every)}
     taken = measure(asked.preset, asked.rounds, chosen)
-    told = json.dumps(taken) if asked.json else "\n".join(table(taken))
-    print(told, flush=True)  # TensorFlow takes minutes to let go of so many forms
+    text = json.dumps(taken) if asked.json else "\n".join(table(taken))
+    print(text, flush=True)  # TensorFlow takes minutes to release so many graphs
 
 
 if __name__ == "__main__":

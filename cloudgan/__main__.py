@@ -1,4 +1,4 @@
-"""Lets `python -m cloudgan` do what `cloudgan` does."""
+"""Runs the command line: `python -m cloudgan` is `cloudgan`."""
 
 from cloudgan.cli.main import main
 

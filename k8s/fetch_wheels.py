@@ -1,8 +1,8 @@
-"""Fetches the wheels that wheels.txt lists from the run's store, and installs them into a folder.
+"""Downloads the wheels in wheels.txt from the run's store and installs them into a folder.
 
-The init container of each pod runs this file by itself, in a public image that holds no cloudgan:
-only the standard library of Python 3.8 and later, and pip. Ends with 0; with 75 where trying again
-may help (no connection, a server that fails, a full disk); else with 1.
+The init container of each pod runs this file in a public image without cloudgan. It needs
+only the standard library of Python 3.8 and later, and pip. Exit codes: 0; 75 if a retry
+may help (no connection, a failing server, a full disk); else 1.
 """
 
 from __future__ import annotations
@@ -32,35 +32,35 @@ from pathlib import Path
 THREADS = 8
 ATTEMPTS = 6
 TIMEOUT_SECONDS = 30
-LONGEST_PAUSE_SECONDS = 60
+MAX_BACKOFF_SECONDS = 60
 MISSING = 404
 DENIED = (401, 403)
-PASSING = (408, 425, 429, 500, 502, 503, 504)
+TRANSIENT = (408, 425, 429, 500, 502, 503, 504)
 BROKEN = (OSError, http.client.HTTPException)
-# What a node tells its pods is asked without a proxy.
+# Metadata services are on the node: no proxy.
 DIRECT = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-OCTET_STRING, LONG_FORM = 4, 128  # of the encoding of keys
+OCTET_STRING, LONG_FORM = 4, 128  # DER encoding of keys
 AWS_ROLE = "http://169.254.169.254/latest/meta-data/iam/security-credentials/"
 
 
-class WrongError(Exception):
-    """What was asked cannot be had, however often it is tried."""
+class PermanentError(Exception):
+    """An error that a retry cannot fix."""
 
     exit_code = 1
 
 
 class TryAgainError(Exception):
-    """The network, a server or the disk failed; another pod may have more luck."""
+    """The network, a server or the disk failed; a retry in another pod may succeed."""
 
     exit_code = 75
 
 
-class LoginError(OSError):
-    """Nobody gave the login that the store wants; a pod's identity may take seconds to be known."""
+class NoCredentialsError(OSError):
+    """No credentials; the identity of a new pod may take seconds to be ready."""
 
 
 class Wheel:
-    """One line of wheels.txt: file name, SHA-256 and size."""
+    """A line of wheels.txt: file name, SHA-256 and size."""
 
     def __init__(self, line):
         try:
@@ -68,53 +68,55 @@ class Wheel:
             self.size = int(size)
             self.project, self.version, *_, self.python, self.abi, _ = self.name[:-4].split("-")
         except ValueError:
-            raise WrongError(f"wheels.txt: {line!r} is not: NAME.whl SHA256 BYTES") from None
+            raise PermanentError(
+                f"wheels.txt: {line!r} is not of the form NAME.whl SHA256 BYTES"
+            ) from None
         if "/" in self.name or not self.name.endswith(".whl"):
-            raise WrongError(f"wheels.txt: {self.name!r} is no name of a wheel")
+            raise PermanentError(f"wheels.txt: {self.name!r} is not a wheel's name")
         if not re.fullmatch("[0-9a-f]{64}", self.sha256):
-            raise WrongError(f"wheels.txt: {self.name} has no SHA-256 but {self.sha256!r}")
+            raise PermanentError(f"wheels.txt: {self.name} has an invalid SHA-256 {self.sha256!r}")
 
     @property
     def requirement(self):
-        """How pip is asked for exactly this file."""
+        """The line of requirements.txt for exactly this file."""
         return f"{self.project}=={self.version} --hash=sha256:{self.sha256}\n"
 
 
 def variable(name):
-    """Returns an environment variable; None where it is missing or empty."""
+    """Returns an environment variable; None if it is missing or empty."""
     return os.environ.get(name) or None
 
 
-def answer_of(address, data=None, headers=None, method=None, timeout=5):
-    """Returns what a local or a token server answers, as text."""
+def request_text(address, data=None, headers=None, method=None, timeout=5):
+    """Returns the response of a metadata or token server as text."""
     request = urllib.request.Request(address, data, headers or {}, method=method)
-    near = urllib.parse.urlsplit(address).scheme == "http"
-    opener = DIRECT.open if near else urllib.request.urlopen
+    is_local = urllib.parse.urlsplit(address).scheme == "http"
+    opener = DIRECT.open if is_local else urllib.request.urlopen
     try:
         with opener(request, timeout=timeout) as answer:
             return answer.read().decode()
     except BROKEN as error:
         host = urllib.parse.urlsplit(address).netloc
-        raise LoginError(f"no login from {host} ({reason(error)})") from None
+        raise NoCredentialsError(f"no credentials from {host} ({reason(error)})") from None
 
 
 class Folder:
-    """A store in a folder of this machine, such as a claim's mount path."""
+    """A store in a local folder, such as the mount path of a claim."""
 
     def __init__(self, url):
         is_url = url.startswith("file:")
         self.path = urllib.parse.unquote(urllib.parse.urlsplit(url).path) if is_url else url
 
     def open(self, key):
-        """Opens the object of this name."""
+        """Opens an object."""
         return Path(self.path, key).open("rb")
 
-    def forget(self):
-        """Has no login."""
+    def clear_credentials(self):
+        """Does nothing: a folder needs no credentials."""
 
 
 class Bucket:
-    """What the stores of the three clouds share: an address per object, and headers for it."""
+    """Base of the three clouds' stores: URL and headers of an object."""
 
     def __init__(self, url):
         self.lock, self.kept = threading.Lock(), None
@@ -123,21 +125,21 @@ class Bucket:
         self.prefix = [part for part in urllib.parse.unquote(parts.path).split("/") if part]
 
     def key(self, name):
-        """Returns the full name, as it stands in an address."""
+        """Returns the URL-encoded key of an object."""
         return urllib.parse.quote("/".join([*self.prefix, name]), safe="/~")
 
     def open(self, name):
-        """Asks for the object of this name."""
+        """Opens an object."""
         return urllib.request.urlopen(self.request(name), timeout=TIMEOUT_SECONDS)
 
     def once(self, log_in):
-        """Returns what `log_in` gave the first thread that asked."""
+        """Returns the credentials, which the first thread obtains with `log_in`."""
         with self.lock:
             self.kept = self.kept or log_in()
             return self.kept
 
-    def forget(self):
-        """Lets the next request log in anew."""
+    def clear_credentials(self):
+        """Clears the cached credentials."""
         self.kept = None
 
 
@@ -163,14 +165,16 @@ class Google(Bucket):
             return self.token_of(json.loads(Path(key_file).read_text(encoding="utf-8")))
         host = variable("GCE_METADATA_HOST") or "metadata.google.internal"
         address = f"http://{host}/computeMetadata/v1/instance/service-accounts/default/token"
-        return json.loads(answer_of(address, headers={"Metadata-Flavor": "Google"}))["access_token"]
+        return json.loads(request_text(address, headers={"Metadata-Flavor": "Google"}))[
+            "access_token"
+        ]
 
     def token_of(self, login):
         """Exchanges a service account's key for a token."""
         if login.get("type") != "service_account":
-            raise WrongError(
-                f"GOOGLE_APPLICATION_CREDENTIALS is a login of type {login.get('type')!r};"
-                " a pod takes the key of a service_account, or its node's identity without a key"
+            raise PermanentError(
+                f"GOOGLE_APPLICATION_CREDENTIALS has type {login.get('type')!r};"
+                " use the key of a service_account, or the node's identity without a key"
             )
         now = int(time.time())
         claim = {
@@ -181,29 +185,31 @@ class Google(Bucket):
             "exp": now + 600,
         }
         head = {"alg": "RS256", "typ": "JWT", "kid": login.get("private_key_id", "")}
-        told = b".".join(url_safe(json.dumps(part).encode()) for part in (head, claim))
+        payload = b".".join(url_safe(json.dumps(part).encode()) for part in (head, claim))
         grant = "urn:ietf:params:oauth:grant-type:jwt-bearer"
-        signed = told + b"." + url_safe(rs256(login["private_key"], told))
+        signed = payload + b"." + url_safe(rs256(login["private_key"], payload))
         form = urllib.parse.urlencode({"grant_type": grant, "assertion": signed.decode()})
-        return json.loads(answer_of(login["token_uri"], form.encode(), timeout=30))["access_token"]
+        return json.loads(request_text(login["token_uri"], form.encode(), timeout=30))[
+            "access_token"
+        ]
 
 
 def url_safe(content):
-    """Returns base64 as tokens have it."""
+    """Returns base64url without padding."""
     return base64.urlsafe_b64encode(content).rstrip(b"=")
 
 
 def rs256(pem, message):
-    """Signs with an RSA key (PKCS #8, PKCS #1 v1.5, SHA-256): there is no library in the image."""
+    """Signs with an RSA key (PKCS #8, PKCS #1 v1.5, SHA-256); the image has no library for it."""
     der = base64.b64decode("".join(pem.strip().splitlines()[1:-1]))
     fields = numbers(
         next(value for tag, value in elements(elements_in(der)) if tag == OCTET_STRING)
     )
     modulus, exponent = fields[1], fields[3]
     size = (modulus.bit_length() + 7) // 8
-    kind = bytes.fromhex("3031300d060960864801650304020105000420")
-    told = kind + hashlib.sha256(message).digest()
-    padded = b"\x00\x01" + b"\xff" * (size - len(told) - 3) + b"\x00" + told
+    prefix = bytes.fromhex("3031300d060960864801650304020105000420")
+    digest = prefix + hashlib.sha256(message).digest()
+    padded = b"\x00\x01" + b"\xff" * (size - len(digest) - 3) + b"\x00" + digest
     return pow(int.from_bytes(padded, "big"), exponent, modulus).to_bytes(size, "big")
 
 
@@ -222,7 +228,7 @@ def elements(content):
 
 
 def elements_in(content):
-    """Returns what is inside the first element."""
+    """Returns the content of the first element."""
     return next(elements(content))[1]
 
 
@@ -232,7 +238,7 @@ def numbers(content):
 
 
 class Amazon(Bucket):
-    """s3://BUCKET/prefix, signed with what the environment, EKS or the node gives."""
+    """s3://BUCKET/prefix, with credentials of the environment, EKS or the node."""
 
     role = "s3:GetObject on the bucket's objects"
 
@@ -243,14 +249,14 @@ class Amazon(Bucket):
     def request(self, name):
         """Returns the signed request for an object."""
         own = variable("AWS_ENDPOINT_URL_S3") or variable("AWS_ENDPOINT_URL")
-        if own or "." in self.host:  # a certificate for *.s3 covers no name with a dot
+        if own or "." in self.host:  # the certificate for *.s3 covers no name with a dot
             here = (own or f"https://s3.{self.region}.amazonaws.com").rstrip("/") + "/" + self.host
         else:
             here = f"https://{self.host}.s3.{self.region}.amazonaws.com"
         return self.signed(f"{here}/{self.key(name)}", *self.once(self.login))
 
     def open(self, name):
-        """Asks again in the bucket's own region where S3 names it."""
+        """Retries in the bucket's region if S3 names it."""
         try:
             return super().open(name)
         except urllib.error.HTTPError as error:
@@ -261,7 +267,7 @@ class Amazon(Bucket):
             return super().open(name)
 
     def signed(self, address, key, secret, token):
-        """Signs a GET as AWS Signature Version 4 says."""
+        """Signs a GET with AWS Signature Version 4."""
         now = dt.datetime.now(dt.timezone.utc).strftime("%Y%m%dT%H%M%SZ")
         empty = hashlib.sha256(b"").hexdigest()
         parts = urllib.parse.urlsplit(address)
@@ -270,9 +276,9 @@ class Amazon(Bucket):
             headers["x-amz-security-token"] = token
         names = ";".join(sorted(headers))
         lines = "".join(f"{name}:{headers[name]}\n" for name in sorted(headers))
-        asked = f"GET\n{parts.path}\n\n{lines}\n{names}\n{empty}"
+        canonical = f"GET\n{parts.path}\n\n{lines}\n{names}\n{empty}"
         scope = f"{now[:8]}/{self.region}/s3/aws4_request"
-        text = f"AWS4-HMAC-SHA256\n{now}\n{scope}\n{hashlib.sha256(asked.encode()).hexdigest()}"
+        text = f"AWS4-HMAC-SHA256\n{now}\n{scope}\n{hashlib.sha256(canonical.encode()).hexdigest()}"
         signature = ("AWS4" + secret).encode()
         for part in (*scope.split("/"), text):
             signature = hmac.new(signature, part.encode(), hashlib.sha256).digest()
@@ -298,7 +304,7 @@ class Amazon(Bucket):
             file = variable("AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE")
             token = Path(file).read_text().strip() if file else None
             token = token or variable("AWS_CONTAINER_AUTHORIZATION_TOKEN")
-            return login_in(answer_of(where, headers={"Authorization": token} if token else {}))
+            return login_in(request_text(where, headers={"Authorization": token} if token else {}))
         return self.login_of_node()
 
     def login_of_token(self):
@@ -312,27 +318,29 @@ class Amazon(Bucket):
         }
         own = variable("AWS_ENDPOINT_URL_STS") or variable("AWS_ENDPOINT_URL")
         here = own or f"https://sts.{self.region}.amazonaws.com"
-        answer = ET.fromstring(answer_of(here, urllib.parse.urlencode(form).encode(), timeout=30))
+        answer = ET.fromstring(
+            request_text(here, urllib.parse.urlencode(form).encode(), timeout=30)
+        )
         found = {element.tag.rpartition("}")[2]: element.text for element in answer.iter()}
         return found["AccessKeyId"], found["SecretAccessKey"], found["SessionToken"]
 
     def login_of_node(self):
-        """Asks the instance metadata service, version 2."""
+        """Returns credentials of the instance metadata service, version 2."""
         if (variable("AWS_EC2_METADATA_DISABLED") or "").lower() == "true":
-            raise WrongError(
-                "no login for S3: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY by a secret, or"
+            raise PermanentError(
+                "no credentials for S3: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY in a secret, or"
                 " attach a role to the pod's service account"
             )
-        asked = {"X-aws-ec2-metadata-token-ttl-seconds": "600"}
+        headers = {"X-aws-ec2-metadata-token-ttl-seconds": "600"}
         root = AWS_ROLE.partition("/meta-data")[0]
-        token = answer_of(f"{root}/api/token", headers=asked, method="PUT")
+        token = request_text(f"{root}/api/token", headers=headers, method="PUT")
         headers = {"X-aws-ec2-metadata-token": token}
-        name = answer_of(AWS_ROLE, headers=headers).split()[0]
-        return login_in(answer_of(AWS_ROLE + name, headers=headers))
+        name = request_text(AWS_ROLE, headers=headers).split()[0]
+        return login_in(request_text(AWS_ROLE + name, headers=headers))
 
 
 def login_in(text):
-    """Takes key, secret and token out of what AWS answers a container or a node."""
+    """Parses key, secret and token in a response of AWS."""
     found = json.loads(text)
     return found["AccessKeyId"], found["SecretAccessKey"], found["Token"]
 
@@ -365,8 +373,8 @@ class Azure(Bucket):
     def signature(self, name, headers, key):
         """Signs a GET with the account's key."""
         account = self.prefix[0] if self.here.startswith("http:") else self.host.partition(".")[0]
-        told = "".join(f"{header}:{headers[header]}\n" for header in sorted(headers))
-        text = "GET" + "\n" * 12 + f"{told}/{account}/{self.key(name)}"
+        lines = "".join(f"{header}:{headers[header]}\n" for header in sorted(headers))
+        text = "GET" + "\n" * 12 + f"{lines}/{account}/{self.key(name)}"
         digest = hmac.new(base64.b64decode(key), text.encode(), hashlib.sha256).digest()
         return f"SharedKey {account}:{base64.b64encode(digest).decode()}"
 
@@ -383,34 +391,36 @@ class Azure(Bucket):
             }
             login = variable("AZURE_AUTHORITY_HOST") or "https://login.microsoftonline.com"
             address = f"{login.rstrip('/')}/{variable('AZURE_TENANT_ID')}/oauth2/v2.0/token"
-            answer = answer_of(address, urllib.parse.urlencode(form).encode(), timeout=30)
+            answer = request_text(address, urllib.parse.urlencode(form).encode(), timeout=30)
         else:
-            asked = {"api-version": "2018-02-01", "resource": "https://storage.azure.com/"}
-            asked.update({"client_id": client} if client else {})
+            query = {"api-version": "2018-02-01", "resource": "https://storage.azure.com/"}
+            query.update({"client_id": client} if client else {})
             identity = "http://169.254.169.254/metadata/identity/oauth2/token?"
-            address = identity + urllib.parse.urlencode(asked)
-            answer = answer_of(address, headers={"Metadata": "true"})
+            address = identity + urllib.parse.urlencode(query)
+            answer = request_text(address, headers={"Metadata": "true"})
         return "Bearer " + json.loads(answer)["access_token"]
 
 
 def store_of(url):
-    """Returns the store that a URL names."""
+    """Returns the store of a URL."""
     kinds = {"gs": Google, "s3": Amazon, "https": Azure, "http": Azure, "file": Folder}
     scheme, colon, _ = url.partition("://")
     if not url or (colon and scheme not in kinds):
-        raise WrongError(f"CLOUDGAN_STORE is {url!r}; it takes a folder, gs://, s3:// or https://")
+        raise PermanentError(
+            f"CLOUDGAN_STORE is {url!r}; valid: a folder, gs://, s3:// or https://"
+        )
     return kinds[scheme](url) if colon else Folder(url)
 
 
 class Fetcher:
-    """Gets wheels out of a store, each tried several times."""
+    """Downloads wheels from a store with retries."""
 
     def __init__(self, store, folder, backoff_seconds):
         self.store, self.folder, self.backoff_seconds = store, folder, backoff_seconds
         self.stopped = threading.Event()
 
     def fetch_all(self, wheels):
-        """Fetches with several threads; the first that cannot ends all."""
+        """Downloads in several threads; the first permanent error stops all."""
         with concurrent.futures.ThreadPoolExecutor(THREADS) as pool:
             running = [pool.submit(self.fetch, wheel) for wheel in wheels]
             try:
@@ -420,7 +430,7 @@ class Fetcher:
                 self.stopped.set()
 
     def fetch(self, wheel):
-        """Fetches one, unless it is there."""
+        """Downloads one wheel unless it is there."""
         path = self.folder / wheel.name
         if path.exists() and hashlib.sha256(path.read_bytes()).hexdigest() == wheel.sha256:
             return
@@ -430,40 +440,39 @@ class Fetcher:
                 self.copy(where, path, wheel)
             except BROKEN as error:
                 pause = self.pause(where, error, attempt)
-                print(f"{where}: {reason(error)}; trying again", flush=True)
+                print(f"{where}: {reason(error)}; retrying", flush=True)
                 if self.stopped.wait(pause):
                     return
             else:
                 return
 
     def pause(self, where, error, attempt):
-        """Returns how long to wait after this error; raises where that is of no use."""
+        """Returns the backoff after an error; raises if a retry cannot help."""
         code = getattr(error, "code", None)
         if isinstance(error, FileNotFoundError) or code == MISSING:
-            raise WrongError(
-                f"{where} is not in the store; type `cloudgan deploy` again, which uploads it"
+            raise PermanentError(
+                f"{where} is not in the store; rerun `cloudgan deploy`, which uploads it"
             ) from None
         last = attempt == ATTEMPTS - 1
-        self.store.forget()
-        if last and (code in DENIED or isinstance(error, LoginError)):
-            raise WrongError(
-                f"{where}: the store lets nobody in ({reason(error)}); the pod needs"
-                f" {self.store.role}"
+        self.store.clear_credentials()
+        if last and (code in DENIED or isinstance(error, NoCredentialsError)):
+            raise PermanentError(
+                f"{where}: access denied ({reason(error)}); the pod needs {self.store.role}"
             ) from None
-        if isinstance(code, int) and code not in (*PASSING, *DENIED):
-            raise WrongError(f"{where}: {reason(error)}") from None
+        if isinstance(code, int) and code not in (*TRANSIENT, *DENIED):
+            raise PermanentError(f"{where}: {reason(error)}") from None
         if last:
             raise TryAgainError(f"{where}: {reason(error)}, {ATTEMPTS} times") from None
-        asked = getattr(error, "headers", None) and error.headers.get("Retry-After")
-        asked = int(asked) if asked and asked.isdigit() else 0
+        wait = getattr(error, "headers", None) and error.headers.get("Retry-After")
+        wait = int(wait) if wait and wait.isdigit() else 0
         pause = self.backoff_seconds * 2**attempt * random.uniform(0.5, 1)
-        return min(max(pause, asked), LONGEST_PAUSE_SECONDS)
+        return min(max(pause, wait), MAX_BACKOFF_SECONDS)
 
     def copy(self, where, path, wheel):
-        """Copies an object into a file that appears only when it is the one expected."""
-        beside = path.with_name(path.name + ".tmp")
+        """Downloads an object to a file, which appears only with the expected checksum."""
+        temporary = path.with_name(path.name + ".tmp")
         digest, size = hashlib.sha256(), 0
-        with self.store.open(where) as source, beside.open("wb") as file:
+        with self.store.open(where) as source, temporary.open("wb") as file:
             for block in iter(lambda: source.read(1 << 18), b""):
                 digest.update(block)
                 size += len(block)
@@ -472,15 +481,15 @@ class Fetcher:
         if size < length:
             raise http.client.IncompleteRead(b"", length - size)
         if digest.hexdigest() != wheel.sha256:
-            raise WrongError(
+            raise PermanentError(
                 f"{where}: expected SHA-256 {wheel.sha256} and {wheel.size} bytes, found"
                 f" {digest.hexdigest()} and {size} bytes; remove it from the store and deploy again"
             )
-        beside.replace(path)
+        temporary.replace(path)
 
 
 def reason(error):
-    """Says in some words what went wrong; an address with a token in it is never told."""
+    """Describes an error without its URL, which may contain a token."""
     if isinstance(error, urllib.error.HTTPError):
         found = re.search(rb"<Code>(\w+)</Code>", error.read(4000))
         return f"HTTP {error.code} {found.group(1).decode() if found else error.reason}"
@@ -490,14 +499,14 @@ def reason(error):
 
 
 def install(wheels, folder, site):
-    """Lets pip install the files of `folder` into `site`, with nothing from anywhere else."""
+    """Installs the wheels of `folder` into `site` with pip, without an index."""
     here = "cp{}{}".format(*sys.version_info)
-    strange = [
+    incompatible = [
         w for w in wheels if w.python.startswith("cp") and w.abi not in (here, "abi3", "none")
     ]
-    if strange:
-        raise WrongError(
-            f"{strange[0].name} is for another Python than this image's, {here}; take an image with"
+    if incompatible:
+        raise PermanentError(
+            f"{incompatible[0].name} is for another Python than this image's, {here}; use an image with"
             " the Python of the plan, or plan again"
         )
     listed = folder / "requirements.txt"
@@ -505,66 +514,66 @@ def install(wheels, folder, site):
     command = [sys.executable, "-m", "pip", "install", "--quiet", "--no-input", "--upgrade"]
     command += ["--disable-pip-version-check", "--no-cache-dir", "--root-user-action=ignore"]
     command += ["--no-index", "--no-deps", "--require-hashes", "--only-binary=:all:"]
-    command += ["--no-compile"]  # takes twice as long, and most modules are never imported
+    command += ["--no-compile"]  # compiling doubles the time, and most modules are not imported
     command += ["--find-links", str(folder), "--target", str(site), "--requirement", str(listed)]
-    environment = {name: told for name, told in os.environ.items() if not name.startswith("PIP_")}
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("PIP_")}
     environment["PIP_CONFIG_FILE"] = os.devnull
     done = subprocess.run(command, env=environment, stderr=subprocess.PIPE, check=False)
     if done.returncode:
-        told = done.stderr.decode(errors="replace").strip()
-        kind = TryAgainError if "No space left" in told else WrongError
-        raise kind(f"pip could not install the wheels into {site}:\n{told}")
+        output = done.stderr.decode(errors="replace").strip()
+        kind = TryAgainError if "No space left" in output else PermanentError
+        raise kind(f"pip could not install the wheels into {site}:\n{output}")
 
 
 def run(arguments):
-    """Fetches and installs; says in one line what was done."""
+    """Downloads and installs the wheels; prints one line."""
     parser = argparse.ArgumentParser(description="Installs wheels of the run's store.")
     for name in ("wheels", "site", "folder"):
         parser.add_argument(f"--{name}", required=True, type=Path)
-    parser.add_argument("--backoff_seconds", type=float, default=1.0)
-    asked = parser.parse_args(arguments)
+    parser.add_argument("--backoff-seconds", type=float, default=1.0)
+    options = parser.parse_args(arguments)
     began = time.monotonic()
-    lines = asked.wheels.read_text(encoding="utf-8").splitlines()
+    lines = options.wheels.read_text(encoding="utf-8").splitlines()
     wheels = [Wheel(line) for line in lines if line.strip()]
     store = store_of(variable("CLOUDGAN_STORE") or "")
-    asked.folder.mkdir(parents=True, exist_ok=True)
-    Fetcher(store, asked.folder, asked.backoff_seconds).fetch_all(wheels)
+    options.folder.mkdir(parents=True, exist_ok=True)
+    Fetcher(store, options.folder, options.backoff_seconds).fetch_all(wheels)
     fetched = time.monotonic()
-    install(wheels, asked.folder, asked.site)
+    install(wheels, options.folder, options.site)
     installed = time.monotonic()
-    shutil.rmtree(asked.folder)
+    shutil.rmtree(options.folder)
     size = sum(wheel.size for wheel in wheels)
-    note(asked.site, len(wheels), size, fetched - began, installed - fetched)
-    told = f"{len(wheels)} wheels, {size / 1e6:.1f} MB"
-    seconds = f"fetched in {fetched - began:.1f} s, installed in {installed - fetched:.1f} s"
-    print(f"{told}: {seconds}", flush=True)
+    write_timings(options.site, len(wheels), size, fetched - began, installed - fetched)
+    summary = f"{len(wheels)} wheels, {size / 1e6:.1f} MB"
+    seconds = f"downloaded in {fetched - began:.1f} s, installed in {installed - fetched:.1f} s"
+    print(f"{summary}: {seconds}", flush=True)
 
 
-def note(site, count, size, fetch_seconds, install_seconds):
-    """Leaves for the record how long it took (cloudgan/core/installed_wheels.py reads it)."""
-    told = {
+def write_timings(site, count, size, fetch_seconds, install_seconds):
+    """Writes the durations (cloudgan/schema/provenance.py reads it)."""
+    values = {
         "time": dt.datetime.now(dt.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ"),
         "wheels": count,
         "bytes": size,
         "fetch_seconds": round(fetch_seconds, 3),
         "install_seconds": round(install_seconds, 3),
     }
-    (site / "cloudgan-wheels.json").write_text(json.dumps(told) + "\n", encoding="utf-8")
+    (site / "cloudgan-wheels.json").write_text(json.dumps(values) + "\n", encoding="utf-8")
 
 
 def main(arguments=None):
-    """Runs, and ends with a sentence where that fails."""
+    """Runs; prints an error and returns the exit code."""
     try:
         run(arguments)
-    except (WrongError, TryAgainError) as error:
+    except (PermanentError, TryAgainError) as error:
         print(f"fetch_wheels: {error}", file=sys.stderr)
         return error.exit_code
     except (OSError, http.client.HTTPException) as error:
         print(f"fetch_wheels: {reason(error)}", file=sys.stderr)
         return TryAgainError.exit_code
     except (KeyError, ValueError) as error:
-        print(f"fetch_wheels: an answer that is not understood: {error}", file=sys.stderr)
-        return WrongError.exit_code
+        print(f"fetch_wheels: unexpected response: {error}", file=sys.stderr)
+        return PermanentError.exit_code
     return 0
 
 

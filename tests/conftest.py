@@ -9,32 +9,36 @@ from __future__ import annotations
 import datetime as dt
 import importlib.metadata
 import ipaddress
+import json
 import os
 import re
 import socket
 import subprocess
 import sys
+from collections import Counter
 from importlib.util import find_spec
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
 
 from cloudgan.cli.main import main
 from cloudgan.core import settings
-from cloudgan.core.config import parse_config
-from cloudgan.core.plan import Place, Showers, Wheel, Workers
-from cloudgan.cost.elsewhere import speeds
-from cloudgan.planning.planning import Asked, make_plan
-from cloudgan.providers.kubernetes.requests import steps
-from registry import local_registry
+from cloudgan.cost.estimation.throughput_model import build_throughput_model
+from cloudgan.launch.kubernetes.manifests import manifest_steps
+from cloudgan.launch.planning.plan_builder import PlanRequest, make_plan
+from cloudgan.schema.config import parse_config
+from cloudgan.schema.plan import Showers, Target, Wheel, Workers
+from emulators.registry import local_registry
 
 HERE = Path(__file__).parent
 AZURITE = HERE / "azurite" / "node_modules" / ".bin"  # `make azurite` fills it
-# Folders and files whose modules import Keras or TensorFlow.
-NEED_TENSORFLOW = ("models", "training", "test_losses.py")
 HAS_TENSORFLOW = find_spec("tensorflow") is not None
-collect_ignore = [] if HAS_TENSORFLOW else list(NEED_TENSORFLOW)
+TENSORFLOW_FOLDERS = ("end_to_end", "models", "training")
+"""Folders whose tests need TensorFlow; elsewhere a test or a module carries the marker `tf`."""
+NO_TENSORFLOW = Path("models", "cpu_kernels")
+DURATIONS = HERE / "durations.json"
+"""Seconds of each test file, recorded by `make durations`: the longest files start first."""
 
 AMBIENT = re.compile(
     r"(AWS|AZURE|ARM|GOOGLE|GCLOUD|GCP|GCS|CLOUDSDK|BOTO|KUBE|SLURM|CLOUDGAN)_.*"
@@ -54,29 +58,76 @@ def pytest_configure() -> None:
     os.environ["MPLBACKEND"] = "Agg"
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--record-durations", action="store_true", help=f"write {DURATIONS.name}")
+
+
 def pytest_report_header() -> str:
     if HAS_TENSORFLOW:
         return f"tensorflow: {importlib.metadata.version('tensorflow')}"
-    return f"tensorflow: none, so not collected: {', '.join(NEED_TENSORFLOW)}"
+    return "tensorflow: not installed; tests marked tf are not collected"
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Imports no module that holds no selected test: `-m tf` reads only files that name the marker."""
+    if not collection_path.name.startswith("test_"):
+        return None
+    text = collection_path.read_text(encoding="utf-8")
+    in_folder = _in_tensorflow_folder(collection_path)
+    whole_module = in_folder or re.search(r"^pytestmark = pytest\.mark\.tf$", text, re.MULTILINE)
+    if whole_module and (not HAS_TENSORFLOW or config.option.markexpr == "not tf"):
+        return True
+    if config.option.markexpr == "tf" and not in_folder and "pytest.mark.tf" not in text:
+        return True
+    return None
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     for item in items:
-        if _folder(item) in NEED_TENSORFLOW:
+        if _in_tensorflow_folder(item.path):
             item.add_marker("tf")
-        for name in ONLY_WHERE_ASKED.difference(config.option.markexpr.split()):
+        if not HAS_TENSORFLOW and item.get_closest_marker("tf"):
+            item.add_marker(pytest.mark.skip("needs TensorFlow"))
+        for name in ONLY_WITH_MARKER.difference(config.option.markexpr.split()):
             if item.get_closest_marker(name):
-                item.add_marker(pytest.mark.skip(f"takes minutes; asked for with -m {name}"))
-    # The longest first: where several processes share the tests, none waits long for the last.
-    items.sort(key=lambda item: _LONGEST_FIRST.get(_folder(item), len(_LONGEST_FIRST)))
+                item.add_marker(pytest.mark.skip(f"takes minutes; runs with -m {name}"))
+    # With several processes the longest files start first, so that no process waits long at the end.
+    seconds = json.loads(DURATIONS.read_text(encoding="utf-8")) if DURATIONS.exists() else {}
+    items.sort(key=lambda item: -seconds.get(_file_of(item.nodeid), 0.0))
 
 
-ONLY_WHERE_ASKED = {"each_call", "image", "long_physics"}
-_LONGEST_FIRST = {"end_to_end": 0, "training": 1}
+ONLY_WITH_MARKER = {"each_call", "image", "long_physics"}
 
 
-def _folder(item: pytest.Item) -> str:
-    return item.path.relative_to(HERE).parts[0]
+def _in_tensorflow_folder(path: Path) -> bool:
+    relative = path.relative_to(HERE)
+    return relative.parts[0] in TENSORFLOW_FOLDERS and NO_TENSORFLOW not in relative.parents
+
+
+def _file_of(nodeid: str) -> str:
+    return nodeid.partition("::")[0].removeprefix("tests/")
+
+
+def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
+    """Counts the skipped tests by reason; records the seconds of each file where asked."""
+    reasons = Counter(
+        str(report.longrepr[2]).removeprefix("Skipped: ")
+        for report in terminalreporter.stats.get("skipped", ())
+    )
+    if reasons:
+        terminalreporter.section("skipped, by reason")
+        for reason, count in reasons.most_common():
+            terminalreporter.write_line(f"{count:4d}  {reason}")
+    if config.option.record_durations:
+        known = json.loads(DURATIONS.read_text(encoding="utf-8")) if DURATIONS.exists() else {}
+        measured: Counter[str] = Counter()
+        for reports in terminalreporter.stats.values():
+            for report in reports:
+                if hasattr(report, "duration"):
+                    measured[_file_of(report.nodeid)] += report.duration
+        rows = known | {name: round(seconds, 1) for name, seconds in measured.items()}
+        rows = {name: rows[name] for name in sorted(rows) if (HERE / name).exists()}
+        DURATIONS.write_text(json.dumps(rows, indent=0) + "\n", encoding="utf-8")
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -95,7 +146,8 @@ def no_ambient_environment(tmp_path_factory):
         patch.setenv("KUBECONFIG", str(nowhere / "kubeconfig"))
         patch.setenv("NO_GCE_CHECK", "true")
         patch.setenv("CLOUDGAN_DATA", str(nowhere / "data"))
-        patch.setenv("PATH", str(AZURITE), prepend=os.pathsep)
+        for programs in (Path(sys.executable).parent, AZURITE):  # shellcheck comes from the lock
+            patch.setenv("PATH", str(programs), prepend=os.pathsep)
         (nowhere / "config.json").write_text("{}")  # buildah wants what it is told of to be there
         patch.setenv("DOCKER_CONFIG", str(nowhere))
         for cloud in ("AWS", "AZURE", "GCP"):  # nobody answers there, at once
@@ -158,7 +210,7 @@ def asked_of():
         for number, name in enumerate(("cloudgan", "keras"), start=1)
     )
 
-    def build(*, name="gan", training=(), place=(), workers=(), showers=(), **others):
+    def build(*, name="gan", training=(), target=(), workers=(), showers=(), **others):
         config = {
             "name": name,
             "model": {"preset": "paper"},
@@ -179,14 +231,14 @@ def asked_of():
         }
         given = {
             "config": parse_config(config, "a test"),
-            "place": Place(**cluster | dict(place)),
+            "target": Target(**cluster | dict(target)),
             "workers": Workers(**kind | dict(workers)),
             "store": "gs://lab/cloudgan",
             "showers": Showers(**{"source": "gs://lab/data/electrons"} | dict(showers)),
             "owner": "Marie Curie",
             "wheels": wheels,
         }
-        return Asked(**given | others), noon
+        return PlanRequest(**given | others), noon
 
     return build
 
@@ -194,9 +246,9 @@ def asked_of():
 @pytest.fixture(scope="session")
 def plan_of(asked_of):
     """Makes a plan of what `asked_of` takes, by the cost model as it is without any run."""
-    unknown = speeds("paper", 1000, ())
+    unknown = build_throughput_model("paper", 1000, ())
 
-    def build(*, requests=steps, known=unknown, **asked):
+    def build(*, requests=manifest_steps, known=unknown, **asked):
         built, noon = asked_of(**asked)
         return make_plan(built, known, requests, noon)
 

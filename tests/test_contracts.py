@@ -17,7 +17,8 @@ ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "cloudgan"
 MODULES = sorted(PACKAGE.rglob("*.py"))
 DRAWERS = {"utils", "util", "helpers", "helper", "common", "misc"}
-MOST_LINES, MOST_FUNCTION_LINES = 300, 40
+SHARED_DEPTH = 2  # "/" and "/tmp" belong to every machine
+MOST_LINES, MOST_FUNCTION_LINES = 500, 60
 HEAVY = {"tensorflow", "keras", "numpy", "scipy", "h5py", "matplotlib", "yaml", "pydantic"}
 SDKS = {"boto3", "botocore", "google", "azure", "kubernetes"}
 VERBS = sorted(
@@ -77,7 +78,7 @@ def _imported(path):
             yield node.module
 
 
-def test_the_floors_of_the_house_hold():
+def test_the_import_contracts_hold():
     done = subprocess.run(
         [sys.executable, "-c", "from importlinter.cli import lint_imports_command as run; run()"],
         cwd=ROOT,
@@ -105,28 +106,51 @@ def test_the_help_of_the_program_loads_nothing_heavy():
     assert not loaded & (HEAVY | SDKS)
 
 
+HELP_PAGES = """
+import contextlib, io, json, sys
+from cloudgan.cli.main import main
+pages = {}
+for verb in json.loads(sys.argv[1]):
+    out = io.StringIO()
+    with contextlib.redirect_stdout(out), contextlib.suppress(SystemExit):
+        main([*verb.split(), "--help"])
+    pages[verb] = [out.getvalue(), sorted({name.partition(".")[0] for name in sys.modules})]
+print(json.dumps(pages))
+"""
+
+
+@pytest.fixture(scope="module")
+def help_pages():
+    """The help page of each command and the modules loaded by then, from one process."""
+    command = [sys.executable, "-c", HELP_PAGES, json.dumps(VERBS)]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    return json.loads(done.stdout)
+
+
 @pytest.mark.parametrize("verb", VERBS)
-def test_the_help_of_a_command_is_complete_and_wakes_neither_tensorflow_nor_an_sdk(verb):
-    loaded, shown = _modules_after(
-        f"from cloudgan.cli.main import main; main([*{verb!r}.split(), '--help'])"
-    )
+def test_the_help_of_a_command_is_complete_and_imports_neither_tensorflow_nor_an_sdk(
+    verb, help_pages
+):
+    shown, loaded = help_pages[verb]
     assert f"Usage: cloudgan {verb}" in shown
-    assert not loaded & ({"tensorflow", "keras"} | SDKS)
+    assert not set(loaded) & ({"tensorflow", "keras"} | SDKS)
     rows = re.findall(r"^  (--\w+\S*|[A-Z_]+)(?: {2,}(.*)|\n {20,}(.*))$", shown, re.MULTILINE)
-    listed = re.findall(r"^  (?:--\w+|[A-Z_]+\b)", shown, re.MULTILINE)
+    listed = re.findall(r"^  (?:--[\w-]+\b(?!:)|[A-Z_]+\b)", shown, re.MULTILINE)
     assert len(rows) == len(listed), "a flag without a word of help"
     assert shown.split("\n\n")[0].endswith("."), "a command says in one sentence what it does"
 
 
 @pytest.mark.parametrize("verb", VERBS)
-def test_every_command_is_in_the_readme(verb):
-    assert re.search(rf"\bcloudgan {verb}\b", (ROOT / "README.md").read_text(encoding="utf-8"))
+def test_every_command_is_in_the_documentation(verb):
+    page = ROOT / "docs" / "commands.md"
+    assert re.search(rf"`cloudgan {verb}\b", page.read_text(encoding="utf-8"))
 
 
-def test_nothing_that_is_committed_names_this_machine_or_a_registry():
-    """Locks hold names, versions and hashes; a path of a home folder works for one person only."""
+def test_no_committed_file_names_a_path_of_a_home_folder_or_a_package_registry():
+    """Independent of where the clone lies: a folder such as /tmp/ is not specific to one machine."""
     hosts = ("pypi.org", "pythonhosted.org", "npmjs.org", "debian.org")
-    folders = ("/home/", "/root/", "/Users/", f"{Path.home()}/", f"{ROOT.parent}/")
+    folders = ["/home/", "/root/", "/Users/"]
+    folders += [f"{path}/" for path in (Path.home(), ROOT.parent) if len(path.parts) > SHARED_DEPTH]
     patterns = [part for word in (*hosts, *folders) for part in ("-e", word)]
     done = subprocess.run(
         ["git", "grep", "-nIF", *patterns, "--", ".", ":!tests/test_contracts.py"],

@@ -8,9 +8,9 @@ import pytest
 
 from benchmarks.gpu_step.prices import EPOCH_SHOWERS, epoch_usd, spot_rows, usd_per_gpu_hour
 from benchmarks.gpu_step.report import Difference, LeftOut, Report, Row
-from benchmarks.gpu_step.roofline import Ceilings, limit_of
 from benchmarks.gpu_step.timing import interleaved
-from cloudgan.cost.catalog import load_catalog
+from cloudgan.bench.arithmetic import Ceilings, limit_of
+from cloudgan.cost.prices.catalog import load_catalog
 
 CEILINGS = Ceilings({"float32": 50.0, "tf32": 400.0}, 4000.0)
 
@@ -101,7 +101,7 @@ def cells(markdown, program):
 
 
 def test_the_table_of_steps_has_samples_a_second_the_ratio_and_the_price_of_an_epoch():
-    slow = row("step", 0.5, formulation="published", precision="float32")
+    slow = row("step", 0.5, conv_impl="published", precision="float32")
     shown = cells(report(slow, row("step", 0.1)).markdown(), "step")
     assert [line[-3:-1] for line in shown] == [["256.0", "1 (1 to 1)"], ["1280.0", "5 (5 to 5)"]]
     usd = EPOCH_SHOWERS / 1280 / 3600 * usd_per_gpu_hour(spot_rows("H200")[0])
@@ -116,7 +116,7 @@ def test_backward_is_what_a_gradient_takes_beyond_its_own_forward_pass():
 
 
 def test_the_ratio_is_of_the_same_rounds():
-    first = row("step", 1.0, formulation="published", rounds=(1.0, 4.0, 9.0))
+    first = row("step", 1.0, conv_impl="published", rounds=(1.0, 4.0, 9.0))
     shown = cells(report(first, row("step", 1.0, rounds=(0.5, 2.0, 3.0))).markdown(), "step")
     assert shown[1][-2] == "2 (2 to 3)"
 

@@ -25,7 +25,7 @@ def step_parts():
 @pytest.fixture(scope="module")
 def forms(step_parts):
     """All forms, on one core."""
-    from cloudgan.native.team import Team
+    from cloudgan.models.cpu_kernels.convolution import Team
 
     return step_parts.forms(Team(1))
 

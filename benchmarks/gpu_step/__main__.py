@@ -12,13 +12,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from cloudgan.core.errors import CloudganError
-from cloudgan.core.presets import find_preset
+from cloudgan.schema.presets import find_preset
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from benchmarks.gpu_step.report import Report
-    from benchmarks.gpu_step.sweep import Asked
+    from benchmarks.gpu_step.sweep import SweepRequest
 
 BATCHES = "64,128,256,512,1024"
 EPILOG = """\
@@ -36,7 +36,7 @@ def main() -> int:
     try:
         from benchmarks.gpu_step import sweep
 
-        asked = _asked(given)
+        asked = _request(given)
     except (ImportError, CloudganError, ValueError) as error:
         print(f"{error}\n\n{EPILOG}", file=sys.stderr)
         return 2
@@ -51,21 +51,21 @@ def main() -> int:
     return 0
 
 
-def _asked(given: argparse.Namespace) -> Asked:
+def _request(given: argparse.Namespace) -> SweepRequest:
     """Returns what to time, every name checked."""
-    from benchmarks.gpu_step.formulations import find_formulation
+    from benchmarks.gpu_step.conv_impls import find_conv_impl
     from benchmarks.gpu_step.programs import PRECISIONS
-    from benchmarks.gpu_step.sweep import Asked
+    from benchmarks.gpu_step.sweep import SweepRequest
 
-    for name in given.formulations:
-        find_formulation(name)
+    for name in given.conv_impls:
+        find_conv_impl(name)
     for name in given.precisions:
         if name not in PRECISIONS:
             known = ", ".join(PRECISIONS)
             raise ValueError(f"--precisions has {name!r}; there are {known}")
-    return Asked(
+    return SweepRequest(
         find_preset(given.preset),
-        given.formulations,
+        given.conv_impls,
         given.precisions,
         given.batch,
         given.part_batch,
@@ -124,7 +124,7 @@ def _parser() -> argparse.ArgumentParser:
     add("--batch", type=_numbers, default=BATCHES, help=f"showers a step; default {BATCHES}")
     add("--part_batch", type=_numbers, default="128", help="showers of passes timed alone; or none")
     forms = "published, phases, blocked:2x2x2 and its like, fft; default the first two"
-    add("--formulations", type=_words, default="published,phases", help=forms)
+    add("--conv-impls", type=_words, default="published,phases", help=forms)
     kinds = "float32,tf32,bfloat16"
     add("--precisions", type=_words, default=kinds, help=f"default {kinds}")
     add("--rounds", type=int, default=7, help="turns of each program; default 7")

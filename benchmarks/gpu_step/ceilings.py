@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 
 from benchmarks.gpu_step.programs import PRECISIONS
-from benchmarks.gpu_step.roofline import Ceilings
+from cloudgan.bench.arithmetic import Ceilings
 
 _TIMES = 5
 

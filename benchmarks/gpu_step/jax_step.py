@@ -13,30 +13,29 @@ import jax
 import jax.numpy as jnp
 import keras
 
-from cloudgan import losses
+from cloudgan.models import losses
 from cloudgan.models.networks import build_discriminator, build_generator
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
-    from cloudgan.core.presets import Preset
-    from cloudgan.models.dropout import MaskSource
-    from cloudgan.models.kernels import Kernels
+    from cloudgan.models.layers import MaskSource, StageBuilder
+    from cloudgan.schema.presets import Preset
 
-REAL, FAKE, GENERATOR = 0, 1, 5  # as cloudgan.training.draws.Call counts the passes
+REAL, FAKE, GENERATOR = 0, 1, 5  # as cloudgan.training.rng.Call counts the passes
 Batch = dict[str, Any]
 
 
-class Draws(Protocol):
-    """What a step draws; dropout asks it for `keep`, as `cloudgan.models.dropout.MaskSource`."""
+class Rng(Protocol):
+    """What a step draws; dropout asks it for `keep`, as `cloudgan.models.layers.MaskSource`."""
 
     def at(self, key: Any, call: int) -> AbstractContextManager[None]:
         """Draws inside belong to pass `call` of the step whose key this is."""
 
-    def normals(self, rows: int, per_row: int) -> Any:
+    def normal(self, rows: int, per_row: int) -> Any:
         """Returns standard normals (rows, per_row)."""
 
-    def happens(self, probability: float, rows: int) -> Any:
+    def bernoulli(self, probability: float, rows: int) -> Any:
         """Returns booleans (rows, 1), True with `probability`."""
 
 
@@ -50,7 +49,7 @@ class Networks(NamedTuple):
 
 
 class State(NamedTuple):
-    """All that a step changes; `average` is empty where the preset has none."""
+    """All that a step changes; `ema_generator` is empty where the preset has none."""
 
     generator: list[Any]
     generator_statistics: list[Any]
@@ -58,25 +57,25 @@ class State(NamedTuple):
     discriminator: list[Any]
     discriminator_statistics: list[Any]
     discriminator_slots: list[Any]
-    average: list[Any]
+    ema_generator: list[Any]
 
 
 def build_networks(
-    preset: Preset, masks: MaskSource, kernels: Kernels, policy: str, *, seed: int = 0
+    preset: Preset, masks: MaskSource, stages: StageBuilder, policy: str, *, seed: int = 0
 ) -> Networks:
-    """Builds what `cloudgan.training.gan.build_gan` does, by one formulation.
+    """Builds what `cloudgan.training.gan.build_gan` does, by one conv_impl.
 
     Args:
         preset: What to build.
         masks: Where dropout masks come from.
-        kernels: How the layers compute.
+        stages: How the layers compute.
         policy: Keras' name of a precision, such as ``mixed_bfloat16``.
         seed: Of the initial weights.
     """
     keras.config.set_dtype_policy(policy)
     seeds = random.Random(seed)
-    generator = build_generator(preset, seeds=seeds, kernels=kernels)
-    discriminator = build_discriminator(preset, masks, seeds=seeds, kernels=kernels)
+    generator = build_generator(preset, seeds=seeds, stages=stages)
+    discriminator = build_discriminator(preset, masks, seeds=seeds, stages=stages)
     optimizers = [_optimizer(preset) for _ in range(2)]
     for optimizer, network in zip(optimizers, (generator, discriminator), strict=True):
         optimizer.build(network.trainable_variables)
@@ -93,7 +92,7 @@ def first_state(networks: Networks, preset: Preset) -> State:
         _values(networks.discriminator.trainable_variables),
         _values(networks.discriminator.non_trainable_variables),
         _values(networks.discriminator_optimizer.variables),
-        list(generator) if preset.generator_average else [],
+        list(generator) if preset.ema_decay else [],
     )
 
 
@@ -101,28 +100,28 @@ class JaxStep:
     """Updates the discriminator on real and on fake showers, then the generator twice."""
 
     def __init__(
-        self, networks: Networks, preset: Preset, draws: Draws, layer_target: Any = None
+        self, networks: Networks, preset: Preset, rng: Rng, layer_target: Any = None
     ) -> None:
         """Collects what a step needs.
 
         Args:
             networks: Built for this preset.
             preset: Losses and shapes.
-            draws: Every random number; the one that the networks take their masks from.
+            rng: Every random number; the one that the networks take their masks from.
             layer_target: Mean over the training showers of layer energy over primary energy, (Z,);
                 needed where the preset has a longitudinal term.
 
         Raises:
             ValueError: The preset has a shape loss or noise for each cell, which this step has not.
         """
-        if preset.shape_weight or preset.noise_channels:
-            raise ValueError("the step under JAX knows neither shape_weight nor noise_channels")
-        self._networks, self._preset, self._draws = networks, preset, draws
+        if preset.loss_weights["shape"] or preset.noise_channels:
+            raise ValueError("the JAX step supports neither the shape loss nor noise_channels")
+        self._networks, self._preset, self._rng = networks, preset, rng
         self._layer_target = layer_target
 
     def __call__(self, state: State, batch: Batch, key: Any) -> tuple[State, Any]:
-        """Returns the new state and the mean losses, as those of `GanStep` without the shape."""
-        with self._draws.at(key, FAKE):
+        """Returns the new state and the mean losses, as those of `GanStep`."""
+        with self._rng.at(key, FAKE):
             fake, _ = self._networks.generator.stateless_call(
                 state.generator, state.generator_statistics, self._latent(batch), training=False
             )
@@ -152,10 +151,10 @@ class JaxStep:
     ) -> tuple[State, Any]:
         def loss(weights: list[Any]) -> tuple[Any, tuple[Any, list[Any]]]:
             outputs, statistics = self.discriminate(state._replace(discriminator=weights), image)
-            parts, total = self._parts(batch, labels, outputs, jnp.zeros((), labels.dtype))
+            parts, total = self._parts(batch, labels, outputs)
             return total, (parts, statistics)
 
-        with self._draws.at(key, call):
+        with self._rng.at(key, call):
             labels = self._flipped(label, batch["energy"])
             (_, (parts, statistics)), gradients = jax.value_and_grad(loss, has_aux=True)(
                 state.discriminator
@@ -173,10 +172,10 @@ class JaxStep:
             fake, own = self.generate(state._replace(generator=weights), latent)
             outputs, others = self.discriminate(state, fake)
             ones = jnp.ones_like(batch["energy"])
-            parts, total = self._parts(batch, ones, outputs, self._longitudinal(fake, batch))
+            parts, total = self._parts(batch, ones, outputs, fake)
             return total, (parts, own, others)
 
-        with self._draws.at(key, call):
+        with self._rng.at(key, call):
             latent = self._latent(batch)
             (_, (parts, own, others)), gradients = jax.value_and_grad(loss, has_aux=True)(
                 state.generator
@@ -188,42 +187,45 @@ class JaxStep:
         return state._replace(generator_statistics=own, discriminator_statistics=others), parts
 
     def _parts(
-        self, batch: Batch, labels: Any, outputs: list[Any], longitudinal: Any
+        self, batch: Batch, labels: Any, outputs: list[Any], image: Any = None
     ) -> tuple[Any, Any]:
         """Returns the columns of one row of losses, and the total to differentiate."""
-        targets = labels, batch["energy"], batch["angle"], batch["ecal"]
-        terms = losses.terms(self._preset, targets, outputs)
-        means = [jnp.sum(term) / labels.shape[0] for term in terms]
-        pairs = zip(losses.weights(self._preset), means, strict=True)
-        total = sum(weight * mean for weight, mean in pairs)
-        total += self._preset.longitudinal_weight * longitudinal
-        return jnp.stack([*means, longitudinal, total]), total
-
-    def _longitudinal(self, fake: Any, batch: Batch) -> Any:
-        if self._layer_target is None or not self._preset.longitudinal_weight:
-            return jnp.zeros((), fake.dtype)
-        layer = losses.layer_energy(self._preset, fake, batch["energy"])
-        target = jnp.asarray(self._layer_target * self._preset.image_scale, layer.dtype)
-        return jnp.sum(jnp.abs(jnp.mean(layer, 0) - target))
+        values, total = losses.weighted_losses(
+            losses.LossInputs(
+                self._preset,
+                labels,
+                batch["energy"],
+                batch["angle"],
+                batch["ecal"],
+                outputs,
+                len(labels),
+                image=image,
+                batch_mean=lambda each: jnp.mean(each, 0),
+                layer_target=self._layer_target,
+            )
+        )
+        return jnp.stack([*values, total]), total
 
     def _latent(self, batch: Batch) -> Any:
         energy, size = batch["energy"], self._preset.latent_size
         if self._preset.condition == "multiply":
-            return energy * self._draws.normals(len(energy), size).astype(energy.dtype)
-        normals = self._draws.normals(len(energy), size - 2).astype(energy.dtype)
-        return jnp.concatenate([energy, batch["angle"], normals], 1)
+            return energy * self._rng.normal(len(energy), size).astype(energy.dtype)
+        normal = self._rng.normal(len(energy), size - 2).astype(energy.dtype)
+        return jnp.concatenate([energy, batch["angle"], normal], 1)
 
     def _flipped(self, label: float, energy: Any) -> Any:
         labels = jnp.full(energy.shape, label, energy.dtype)
         if not self._preset.label_flip_fraction:
             return labels
-        flips = self._draws.happens(self._preset.label_flip_fraction, len(energy))
+        flips = self._rng.bernoulli(self._preset.label_flip_fraction, len(energy))
         return jnp.where(flips, 1 - labels, labels)
 
     def _averaged(self, state: State) -> State:
-        share = 1 - self._preset.generator_average
-        pairs = zip(state.average, state.generator, strict=True) if state.average else ()
-        return state._replace(average=[old + (new - old) * share for old, new in pairs])
+        share = 1 - self._preset.ema_decay
+        pairs = (
+            zip(state.ema_generator, state.generator, strict=True) if state.ema_generator else ()
+        )
+        return state._replace(ema_generator=[old + (new - old) * share for old, new in pairs])
 
 
 def _optimizer(preset: Preset) -> keras.Optimizer:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from cloudgan.cost.catalog import load_catalog
-from cloudgan.cost.peaks import load_peaks, name_of_device
+from cloudgan.cost.prices.accelerator_specs import load_accelerator_specs, name_of_device
+from cloudgan.cost.prices.catalog import load_catalog
 
 if TYPE_CHECKING:
-    from cloudgan.core.price_row import PriceRow
-    from cloudgan.cost.catalog import Catalog
+    from cloudgan.cost.prices.catalog import Catalog
+    from cloudgan.schema.price_row import PriceRow
 
 EPOCH_SHOWERS = 124_987  # of the paper's data set
 PUBLISHED_USD = 0.2775  # arXiv:2111.04628, its cheapest epoch: a preemptible TPU v3-8
@@ -24,7 +24,7 @@ def spot_rows(device: str, catalog: Catalog | None = None) -> tuple[PriceRow, ..
         catalog: Without one the package's.
     """
     catalog = catalog or load_catalog()
-    name = name_of_device(device, load_peaks())
+    name = name_of_device(device, load_accelerator_specs())
     if name is None or name not in catalog.accelerators():
         return ()
     rows = [row for row in catalog.find(accelerator=name, market="spot") if row.accelerator == name]

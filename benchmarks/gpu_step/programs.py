@@ -11,16 +11,16 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from benchmarks.gpu_step.draws import KeyedDraws, key_of
-from benchmarks.gpu_step.formulations import find_formulation
+from benchmarks.gpu_step.conv_impls import find_conv_impl
 from benchmarks.gpu_step.jax_step import REAL, JaxStep, build_networks, first_state
 from benchmarks.gpu_step.report import STEP
+from benchmarks.gpu_step.rng import KeyedDraws, key_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from benchmarks.gpu_step.jax_step import Batch, State
-    from cloudgan.core.presets import Preset
+    from cloudgan.schema.presets import Preset
 
 # The policy of Keras, and how XLA multiplies float32: what bfloat16 leaves in float32 stays exact.
 PRECISIONS = {
@@ -37,18 +37,18 @@ PARTS = (
 
 
 class Variant:
-    """The networks of one formulation in one precision."""
+    """The networks of one conv_impl in one precision."""
 
-    def __init__(self, preset: Preset, formulation: str, precision: str) -> None:
+    def __init__(self, preset: Preset, conv_impl: str, precision: str) -> None:
         """Builds them; all variants begin with the same weights."""
         policy, self._multiply = PRECISIONS[precision]
-        self.formulation, self.precision = formulation, precision
-        self._draws = KeyedDraws()
-        kernels = find_formulation(formulation)
-        self._networks = build_networks(preset, self._draws, kernels, policy)
+        self.conv_impl, self.precision = conv_impl, precision
+        self._rng = KeyedDraws()
+        stages = find_conv_impl(conv_impl)
+        self._networks = build_networks(preset, self._rng, stages, policy)
         # The mean layer energy of no data set: it only has to be of the right size.
         target = np.full(preset.image_shape[2], 8e-4)
-        self._step = JaxStep(self._networks, preset, self._draws, target)
+        self._step = JaxStep(self._networks, preset, self._rng, target)
         self.state = first_state(self._networks, preset)
 
     def lowered(self, program: str, batch: Batch) -> tuple[Any, tuple[Any, ...]]:
@@ -83,7 +83,7 @@ class Variant:
         """Its gradient is of the weights and of the image: a step needs each, in different passes."""
 
         def forward(state: State, image: Any, key: Any) -> Any:
-            with self._draws.at(key, REAL):
+            with self._rng.at(key, REAL):
                 return self._step.discriminate(state, image)
 
         def gradient(state: State, image: Any, key: Any) -> Any:

@@ -13,14 +13,14 @@ from benchmarks.gpu_step.prices import (
     epoch_usd,
     usd_per_gpu_hour,
 )
-from benchmarks.gpu_step.roofline import limit_of
-from cloudgan.bench.spread import Spread, paired, spread
+from cloudgan.bench.arithmetic import limit_of
+from cloudgan.bench.measurement import Spread, paired, spread
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from benchmarks.gpu_step.roofline import Ceilings
-    from cloudgan.core.price_row import PriceRow
+    from cloudgan.bench.arithmetic import Ceilings
+    from cloudgan.schema.price_row import PriceRow
 
 SCHEMA = 1
 STEP = "step"
@@ -31,7 +31,7 @@ class Row(NamedTuple):
     """What a run of a program of a variant took, in each round, in seconds; None: unknown."""
 
     program: str
-    formulation: str
+    conv_impl: str
     precision: str
     batch: int
     rounds: tuple[float, ...]
@@ -55,7 +55,7 @@ class LeftOut(NamedTuple):
     """What was not timed, and why."""
 
     program: str
-    formulation: str
+    conv_impl: str
     precision: str
     batch: int
     reason: str
@@ -69,7 +69,7 @@ class Difference(NamedTuple):
         loss: The total of the first pass, which no update went before.
     """
 
-    formulation: str
+    conv_impl: str
     precision: str
     batch: int
     update: float
@@ -145,7 +145,7 @@ class Report:
         body = []
         for row in rows:
             first = next(other for other in rows if other.batch == row.batch)
-            ratio = paired(first.rounds, row.rounds).told()
+            ratio = paired(first.rounds, row.rounds).describe()
             usd = f"{epoch_usd(row.samples_per_second, self.prices[0]):.4f}" if self.prices else ""
             body.append(
                 [
@@ -158,7 +158,7 @@ class Report:
         return _table(head, body)
 
     def _parts(self) -> str:
-        rows = {(r.program, r.formulation, r.precision, r.batch): r for r in self.rows}
+        rows = {(r.program, r.conv_impl, r.precision, r.batch): r for r in self.rows}
         head = [*_HEAD, "backward ms"]
         body = []
         for row in self.rows:
@@ -178,7 +178,7 @@ class Report:
         return [
             row.program,
             str(row.batch),
-            row.formulation,
+            row.conv_impl,
             row.precision,
             f"{1e3 * row.seconds.median:.2f}",
             spread,
@@ -209,7 +209,7 @@ class Report:
         ]
         intro = (
             f"An epoch of {EPOCH_SHOWERS:,} showers by the fastest step"
-            f" ({best.formulation}, {best.precision}, batch {best.batch}):"
+            f" ({best.conv_impl}, {best.precision}, batch {best.batch}):"
             f" {EPOCH_SHOWERS / speed:.1f} s of steps, without start-up, input and validation."
             f" One GPU is charged its share of the node. Published: {PUBLISHED_USD} USD."
         )
@@ -218,28 +218,27 @@ class Report:
 
     def _differences(self) -> str:
         body = [
-            [d.formulation, d.precision, f"{d.update:.2e}", f"{d.loss:.2e}"]
-            for d in self.differences
+            [d.conv_impl, d.precision, f"{d.update:.2e}", f"{d.loss:.2e}"] for d in self.differences
         ]
-        head = ["formulation", "precision", "update differs by", "first loss differs by"]
+        head = ["conv_impl", "precision", "update differs by", "first loss differs by"]
         return _table(head, body)
 
     def _left_out(self) -> str:
         variants: dict[tuple[str, int, str], list[str]] = {}
         for left in self.left_out:
             place = left.program, left.batch, left.reason
-            variants.setdefault(place, []).append(f"{left.formulation} {left.precision}")
+            variants.setdefault(place, []).append(f"{left.conv_impl} {left.precision}")
         body = [
             [program, str(batch), ", ".join(names), reason]
             for (program, batch, reason), names in variants.items()
         ]
-        return _table(["left out", "batch", "formulation and precision", "why"], body)
+        return _table(["left out", "batch", "conv_impl and precision", "why"], body)
 
 
 _HEAD = [
     "program",
     "batch",
-    "formulation",
+    "conv_impl",
     "precision",
     "median ms",
     "least-most",

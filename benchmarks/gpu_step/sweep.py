@@ -25,14 +25,14 @@ if TYPE_CHECKING:
 
     from benchmarks.gpu_step.jax_step import Batch
     from benchmarks.gpu_step.report import Report
-    from cloudgan.core.presets import Preset
+    from cloudgan.schema.presets import Preset
 
 
-class Asked(NamedTuple):
+class SweepRequest(NamedTuple):
     """What to time."""
 
     preset: Preset
-    formulations: tuple[str, ...]
+    conv_impls: tuple[str, ...]
     precisions: tuple[str, ...]
     batches: tuple[int, ...]  # of whole steps
     part_batches: tuple[int, ...]  # of forward and backward passes of each network
@@ -49,13 +49,13 @@ class Cell(NamedTuple):
     program: str
 
     def __str__(self) -> str:
-        return f"{self.program} {self.variant.formulation} {self.variant.precision}"
+        return f"{self.program} {self.variant.conv_impl} {self.variant.precision}"
 
 
 class Sweep:
     """One run of the benchmark; what it found is in the report as soon as it is found."""
 
-    def __init__(self, asked: Asked, report: Report, say: Callable[[str], None]) -> None:
+    def __init__(self, asked: SweepRequest, report: Report, say: Callable[[str], None]) -> None:
         """Notes when it began.
 
         Args:
@@ -63,7 +63,7 @@ class Sweep:
             report: Gets every row.
             say: Gets lines for who waits.
         """
-        self._asked, self._report, self._say = asked, report, say
+        self._request, self._report, self._say = asked, report, say
         self._ends = time.monotonic() + 60 * asked.minutes
         self._longest_compile: dict[str, float] = {}  # by program
         self._too_large: set[tuple[str, str, str]] = set()
@@ -71,12 +71,12 @@ class Sweep:
     def run(self, save: Callable[[], None]) -> None:
         """Times everything that the time allows; `save` is called after each batch size."""
         variants = [
-            self._built(formulation, precision)
-            for precision in self._asked.precisions
-            for formulation in self._asked.formulations
+            self._built(conv_impl, precision)
+            for precision in self._request.precisions
+            for conv_impl in self._request.conv_impls
         ]
-        sizes = dict.fromkeys(self._asked.batches, (STEP,))
-        for size in self._asked.part_batches:
+        sizes = dict.fromkeys(self._request.batches, (STEP,))
+        for size in self._request.part_batches:
             sizes[size] = (*sizes.get(size, ()), *PARTS)
         for size, programs in sorted(sizes.items()):
             cells = [Cell(variant, name) for name in programs for variant in variants]
@@ -84,14 +84,14 @@ class Sweep:
             jax.clear_caches()
             save()
 
-    def _built(self, formulation: str, precision: str) -> Variant:
-        self._say(f"building {formulation} in {precision}")
-        return Variant(self._asked.preset, formulation, precision)
+    def _built(self, conv_impl: str, precision: str) -> Variant:
+        self._say(f"building {conv_impl} in {precision}")
+        return Variant(self._request.preset, conv_impl, precision)
 
     def _time(self, cells: list[Cell], size: int) -> None:
         """Compiles, runs once and times these cells at one batch size."""
         self._say(f"batch {size}: compiling up to {len(cells)} programs")
-        batch = random_batch(self._asked.preset, size)
+        batch = random_batch(self._request.preset, size)
         programs = self._compiled([cell for cell in cells if self._fits(cell, size)], size, batch)
         results: dict[Cell, Any] = {}
         for cell in list(programs):
@@ -109,15 +109,15 @@ class Sweep:
         self._say(f"batch {size}: timing {len(programs)} programs in turn")
         timed = interleaved(
             {cell: program.seconds for cell, program in programs.items()},
-            rounds=self._asked.rounds,
-            seconds_a_turn=self._asked.seconds_a_turn,
+            rounds=self._request.rounds,
+            seconds_a_turn=self._request.seconds_a_turn,
             is_late=lambda: self._left() <= 0,
         )
         for cell, seconds in timed.items():
             program = programs[cell]
             row = Row(
                 cell.program,
-                cell.variant.formulation,
+                cell.variant.conv_impl,
                 cell.variant.precision,
                 size,
                 tuple(seconds),
@@ -132,18 +132,18 @@ class Sweep:
     def _fits(self, cell: Cell, size: int) -> bool:
         too_large = self._name(cell) in self._too_large
         if too_large:
-            self._note(cell, size, "out of memory with fewer showers already")
+            self._record_validation(cell, size, "out of memory with fewer showers already")
         return not too_large
 
     def _compiled(self, cells: list[Cell], size: int, batch: Batch) -> dict[Cell, Program]:
         """Compiles as many at once as was asked for, while there is time."""
         programs: dict[Cell, Program] = {}
-        at_once = self._asked.compile_threads
+        at_once = self._request.compile_threads
         with ThreadPoolExecutor(at_once) as threads:
             for wave in (cells[i : i + at_once] for i in range(0, len(cells), at_once)):
                 if self._left() <= max(self._longest_compile.get(c.program, 0.0) for c in wave):
                     for cell in wave:
-                        self._note(cell, size, "no time left to compile it")
+                        self._record_validation(cell, size, "no time left to compile it")
                     continue
                 futures = {
                     cell: threads.submit(compiled, *cell.variant.lowered(cell.program, batch))
@@ -173,7 +173,7 @@ class Sweep:
             loss = abs(said[0, -1] / losses[0, -1] - 1)  # of the first pass: no update before it
             self._report.differences.append(
                 Difference(
-                    cell.variant.formulation,
+                    cell.variant.conv_impl,
                     cell.variant.precision,
                     size,
                     float(apart),
@@ -184,15 +184,17 @@ class Sweep:
     def _leave_out(self, cell: Cell, size: int, error: Exception) -> None:
         if is_out_of_memory(error):
             self._too_large.add(self._name(cell))
-            self._note(cell, size, f"out of memory with {size} showers")
+            self._record_validation(cell, size, f"out of memory with {size} showers")
         else:
-            self._note(cell, size, f"{type(error).__name__}: {str(error).splitlines()[0]}")
+            self._record_validation(
+                cell, size, f"{type(error).__name__}: {str(error).splitlines()[0]}"
+            )
 
-    def _note(self, cell: Cell, size: int, reason: str) -> None:
+    def _record_validation(self, cell: Cell, size: int, reason: str) -> None:
         self._say(f"batch {size}: left out {cell}: {reason}")
         variant = cell.variant
         self._report.left_out.append(
-            LeftOut(cell.program, variant.formulation, variant.precision, size, reason)
+            LeftOut(cell.program, variant.conv_impl, variant.precision, size, reason)
         )
 
     def _left(self) -> float:
@@ -200,7 +202,7 @@ class Sweep:
 
     @staticmethod
     def _name(cell: Cell) -> tuple[str, str, str]:
-        return cell.program, cell.variant.formulation, cell.variant.precision
+        return cell.program, cell.variant.conv_impl, cell.variant.precision
 
 
 def _learned(state: Any) -> Any:

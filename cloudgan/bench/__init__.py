@@ -1,1 +1,4 @@
-"""Measurements of what is here: each variant in turns with the others, and against a limit."""
+"""Benchmarks of this machine: training step, input pipeline, generator and scaling.
+
+May import training and everything below it, never api or cli. Read `step.py` first.
+"""

@@ -1,4 +1,4 @@
-"""The side of a measuring process that measures: `python -m cloudgan.bench.answering`."""
+"""Child side of `MeasuringProcess`: `python -m cloudgan.bench.answering`."""
 
 from __future__ import annotations
 
@@ -18,24 +18,24 @@ if TYPE_CHECKING:
 
 
 class Work(Protocol):
-    """What can be measured; made from the first question."""
+    """One measurable workload, created by the first request."""
 
     def answer(self, question: str, given: Mapping[str, Any]) -> dict[str, Any]:
-        """Does what `question` says and returns numbers by name."""
+        """Runs the request `question` and returns its results by name."""
 
 
 _WORKS = {
     "step": "cloudgan.bench.step_work:StepWork",
     "generate": "cloudgan.bench.generate_work:GenerateWork",
-    "geant4": "cloudgan.bench.geant4_work:Geant4Work",
-    "simulate": "cloudgan.bench.simulate_work:SimulateWork",
+    "geant4": "cloudgan.bench.simulation_work:Geant4Work",
+    "simulate": "cloudgan.bench.simulation_work:ParametricWork",
 }
 
 
 def main() -> None:
-    """Answers until standard input ends, and then ends at once, in the middle of a step too."""
+    """Serves requests until standard input ends, then exits at once, even within a step."""
     settings.quiet_tensorflow()
-    # Libraries write to standard output; the pipe of answers is nobody's but ours.
+    # Libraries write to standard output, so answers get a pipe of their own.
     answers = os.fdopen(os.dup(sys.stdout.fileno()), "w")
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
     questions: queue.SimpleQueue[str] = queue.SimpleQueue()
@@ -46,10 +46,10 @@ def main() -> None:
         question = given.pop("question")
         try:
             if question == "begin":
-                work = _begin(given)
+                work = _restore(given)
                 answer: dict[str, Any] = {}
             elif work is None:
-                raise RuntimeError("asked before it began")
+                raise RuntimeError("request before `begin`")
             else:
                 answer = work.answer(question, given)
         except CloudganError as error:
@@ -66,10 +66,10 @@ def _listen(questions: queue.SimpleQueue[str]) -> None:
     os._exit(0)
 
 
-def _begin(given: dict[str, Any]) -> Work:
+def _restore(given: dict[str, Any]) -> Work:
     core = given.pop("core", None)
     if core is not None:
-        os.sched_setaffinity(0, {core})  # threads that libraries start from here inherit it
+        os.sched_setaffinity(0, {core})  # inherited by the threads of libraries
     module, _, name = _WORKS[given.pop("work")].partition(":")
     work: Work = getattr(importlib.import_module(module), name)(**given)
     return work

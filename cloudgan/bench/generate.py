@@ -12,12 +12,11 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from cloudgan.bench.measurement import Rounds, Spread, paired, spread
 from cloudgan.bench.measuring_process import MeasuringProcess
-from cloudgan.bench.spread import Spread, paired, spread
-from cloudgan.bench.turns import Turns
 from cloudgan.core.errors import ConfigError
 from cloudgan.core.settings import geant4_data
-from cloudgan.simulation.geant4.farm import prepare
+from cloudgan.simulation.geant4.workers import prepare_geant4
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -26,11 +25,11 @@ if TYPE_CHECKING:
 
 GENERATOR, PARAMETRIC, GEANT4 = "generator", "parametric source", "Geant4"
 _ROUND_SECONDS = 0.5
-_SHOWERS_OF_A_STREAM = 50  # what the parametric source draws at once
+_SHOWERS_OF_A_STREAM = 50  # block size of the parametric source
 
 
-class Making(NamedTuple):
-    """One turn of a source, wall and CPU seconds for one shower."""
+class GenerateRound(NamedTuple):
+    """One turn of a source: wall and CPU seconds per shower."""
 
     seconds: float
     cpu_seconds: float
@@ -38,17 +37,17 @@ class Making(NamedTuple):
 
 @dataclass(frozen=True)
 class Source:
-    """Something that makes showers, and its rounds.
+    """A source of showers, and its rounds.
 
     Attributes:
-        name: What it is.
-        showers_per_round: How many it made in each.
-        rounds: In their order.
+        name: Name of the source.
+        showers_per_round: Showers of each round.
+        rounds: In order.
     """
 
     name: str
     showers_per_round: int
-    rounds: Sequence[Making]
+    rounds: Sequence[GenerateRound]
 
     @property
     def seconds_per_shower(self) -> Spread:
@@ -66,7 +65,7 @@ class Source:
         return spread([1 / one.cpu_seconds for one in self.rounds])
 
     def as_json(self) -> dict[str, Any]:
-        """By name."""
+        """Returns all results by name."""
         return {
             "name": self.name,
             "showers_per_round": self.showers_per_round,
@@ -79,18 +78,18 @@ class Source:
 
 @dataclass(frozen=True)
 class GenerateResult:
-    """All that was measured; the generator comes first.
+    """All measurements; the generator comes first.
 
     Attributes:
         preset: Of the generator.
         cells: Of a shower of the generator and of the parametric source; Geant4 always simulates
             75 x 75 x 25.
         energy_gev: Range of the electrons, for all sources.
-        threads: That each source may use.
-        core: The one that all of them share; None where each has any.
-        sources: Generator, then what it is compared with.
+        threads: Of each source.
+        core: The core that all share; None: not pinned.
+        sources: Generator, then the simulations.
         interrupted: Whether Ctrl-C ended it early.
-        left_out: Why Geant4 is not among them; empty where it is.
+        left_out: Why Geant4 is missing; empty if it is included.
     """
 
     preset: str
@@ -122,14 +121,14 @@ class GenerateResult:
         }
 
 
-class Asked(NamedTuple):
-    """What is measured.
+class GenerateRequest(NamedTuple):
+    """What to measure.
 
     Attributes:
-        preset: Whose generator, where no run is named.
-        run: Folder of a run, whose newest checkpoint is loaded.
-        batch: Showers that the generator makes at a time.
-        threads: That TensorFlow may use; the simulations have one.
+        preset: Of the generator, without a run.
+        run: Folder of a run; its newest checkpoint is loaded.
+        batch: Showers per call of the generator.
+        threads: Of TensorFlow; the simulations use one.
         energy_gev: Range of the electrons.
     """
 
@@ -140,19 +139,19 @@ class Asked(NamedTuple):
     energy_gev: tuple[float, float]
 
 
-def measure_generate(asked: Asked, *, rounds: int, progress: Progress) -> GenerateResult:
-    """Lets the generator, the parametric source and Geant4 make showers in turns.
+def measure_generate(asked: GenerateRequest, *, rounds: int, progress: Progress) -> GenerateResult:
+    """Measures the generator, the parametric source and Geant4 in turns.
 
-    With one thread all share one core, where the system can say so.
+    With one thread all are pinned to one core, if the system supports it.
 
     Args:
-        asked: What is measured.
-        rounds: How many turns each has.
-        progress: Shows the turns.
+        asked: What to measure.
+        rounds: Measurements of each.
+        progress: Progress of the rounds.
 
     Raises:
         DataError: The run has no checkpoint.
-        CloudganError: A process died, or not one round was finished.
+        CloudganError: A process died, or no round was completed.
     """
     core = _core() if asked.threads == 1 else None
     energy_gev = list(asked.energy_gev)
@@ -165,52 +164,54 @@ def measure_generate(asked: Asked, *, rounds: int, progress: Progress) -> Genera
         cells = built["cells"][:2]
         parametric.ask("begin", work="simulate", core=core, cells=cells, energy_gev=energy_gev)
         sources = {
-            GENERATOR: _sized(generator, asked.batch),
-            PARAMETRIC: _sized(parametric, _SHOWERS_OF_A_STREAM),
+            GENERATOR: _calibrate_count(generator, asked.batch),
+            PARAMETRIC: _calibrate_count(parametric, _SHOWERS_OF_A_STREAM),
         }
         tables, left_out = usable_tables(stack, progress)
         if tables:
             geant4 = stack.enter_context(MeasuringProcess(GEANT4))
             given = {"tables": tables, "energy_gev": energy_gev}
             geant4.ask("begin", work="geant4", core=core, **given)
-            sources[GEANT4] = _sized(geant4, 1)
-        turns = Turns(
+            sources[GEANT4] = _calibrate_count(geant4, 1)
+        rounds_run = Rounds(
             {name: partial(_turn, *source, numbers(2)) for name, source in sources.items()}
         )
-        turns.take(rounds, progress)
+        rounds_run.run(rounds, progress)
     x, y, z = built["cells"]
     return GenerateResult(
         *(built["preset"], (x, y, z), asked.energy_gev, asked.threads, core),
-        sources=tuple(Source(name, sources[name][1], taken) for name, taken in turns.taken.items()),
-        interrupted=turns.interrupted,
+        sources=tuple(
+            Source(name, sources[name][1], taken) for name, taken in rounds_run.results.items()
+        ),
+        interrupted=rounds_run.interrupted,
         left_out=left_out,
     )
 
 
 def usable_tables(stack: ExitStack, progress: Progress) -> tuple[dict[str, str] | None, str]:
-    """Returns what Geant4 reads, there while `stack` is open; else None and why it is left out."""
+    """Returns the Geant4 tables, valid while `stack` is open, or None and the reason."""
     progress.start("preparing Geant4")
     folder = stack.enter_context(TemporaryDirectory(prefix="cloudgan-"))
     try:
-        return prepare(Path(folder), geant4_data()).tables.as_json(), ""
+        return prepare_geant4(Path(folder), geant4_data()).tables.as_json(), ""
     except ModuleNotFoundError as error:
         return None, f"the package {error.name} is missing: pip install 'cloudgan[geant4]'"
     except ConfigError as error:
         return None, str(error)
 
 
-def _sized(process: MeasuringProcess, least: int) -> tuple[MeasuringProcess, int]:
-    """Warms up, then finds how many showers last half a second, a multiple of `least`."""
+def _calibrate_count(process: MeasuringProcess, least: int) -> tuple[MeasuringProcess, int]:
+    """Warms up, then returns the showers per half second, a multiple of `least`."""
     process.ask("round", count=least, seed=0)
     seconds: float = least * process.ask("round", count=least, seed=1)["seconds"]
     return process, least * max(1, math.ceil(_ROUND_SECONDS / seconds))
 
 
-def _turn(process: MeasuringProcess, count: int, seeds: Iterator[int]) -> Making:
-    return Making(**process.ask("round", count=count, seed=next(seeds)))
+def _turn(process: MeasuringProcess, count: int, seeds: Iterator[int]) -> GenerateRound:
+    return GenerateRound(**process.ask("round", count=count, seed=next(seeds)))
 
 
 def _core() -> int | None:
-    """The last core that we may use; None where nobody can be bound to one."""
+    """Returns the last available core; None if pinning is not supported."""
     affinity = getattr(os, "sched_getaffinity", None)
     return max(affinity(0)) if affinity else None

@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from cloudgan.bench.clocks import timed
-from cloudgan.core.config import TrainingConfig
+from cloudgan.bench.measurement import timed
 from cloudgan.core.errors import CloudganError
-from cloudgan.core.presets import find_preset
-from cloudgan.run_folder import RunFolder
-from cloudgan.training.generating import (
+from cloudgan.schema.config import TrainingConfig
+from cloudgan.schema.presets import find_preset
+from cloudgan.schema.run_folder import RunFolder
+from cloudgan.training.inference import (
     Conditions,
     ShowerGenerator,
     TrainedGenerator,
@@ -26,19 +26,19 @@ _ANGLE_RAD = (1.05, 2.09)
 
 
 class GenerateWork:
-    """A generator with the weights of a run, or with those it begins with."""
+    """A generator with the weights of a run, or with initial weights."""
 
     def __init__(
         self, preset: str, run: str | None, batch: int, threads: int, energy_gev: Sequence[float]
     ) -> None:
-        """Wakes TensorFlow up and builds the generator.
+        """Sets up TensorFlow and builds the generator.
 
         Args:
-            preset: Whose generator, where no run is named.
-            run: Folder of a run, whose newest checkpoint is loaded.
+            preset: Of the generator, without a run.
+            run: Folder of a run; its newest checkpoint is loaded.
             batch: Showers at a time.
-            threads: That TensorFlow may use.
-            energy_gev: Range of the electrons that are asked for.
+            threads: Of TensorFlow.
+            energy_gev: Energy range of the electrons.
 
         Raises:
             DataError: The run has no checkpoint.
@@ -69,4 +69,4 @@ class GenerateWork:
             asked = Conditions(energy, angle)
         blocks = self._generator.showers(asked, seed=seed)
         if sum(map(len, blocks)) != count:
-            raise CloudganError("the generator made another number of showers than was asked for")
+            raise CloudganError("the generator returned a wrong number of showers")

@@ -1,4 +1,4 @@
-"""Measures the feed that `train` reads from: decoding each shower, or from prepared ones, in turns."""
+"""Measures the input pipeline of `train` in turns: decoding each shower, or reading preprocessed ones."""
 
 from __future__ import annotations
 
@@ -7,22 +7,25 @@ import os
 import time
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from cloudgan.bench.spread import Spread, paired, spread
-from cloudgan.bench.turns import Turns
-from cloudgan.core.config import DataConfig
+from cloudgan.bench.measurement import Rounds, Spread, paired, spread
+from cloudgan.core.hardware import this_machine
 from cloudgan.core.progress import Progress, Silent
-from cloudgan.data.feed import feed
-from cloudgan.data.order import Order
-from cloudgan.data.prepared_cache import cache_path
-from cloudgan.data.training_set import Kept, TrainingSet, open_training_set
+from cloudgan.data.pipeline.epoch_sampler import EpochSampler
+from cloudgan.data.pipeline.input_pipeline import input_pipeline
+from cloudgan.data.pipeline.preprocessed_cache import cache_path
+from cloudgan.data.pipeline.training_set import Kept, TrainingSet, open_training_set
+from cloudgan.reports.table import Number, Table
+from cloudgan.schema.config import DataConfig
+from cloudgan.schema.provenance import versions
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from pathlib import Path
 
-    from cloudgan.core.presets import Preset
+    from cloudgan.bench.measurement import Spread
+    from cloudgan.schema.presets import Preset
 
 NAMES: dict[Kept, str] = {"none": "decoded", "memory": "memory", "disk": "file"}
 _COLD_SHOWERS = 4096
@@ -30,14 +33,14 @@ _IMAGE_BYTES = 4
 
 
 @dataclass(frozen=True)
-class Asked:
-    """What is read and how.
+class InputRequest:
+    """What to read, and how.
 
     Attributes:
-        shards: A folder of them; prepared showers are kept beside it, as `train` does.
+        shards: Folder of shards; preprocessed showers are cached beside it, as in `train`.
         batch: Showers per element.
-        threads: Readers.
-        seconds: How long the warm part of a turn lasts.
+        threads: Reader threads.
+        seconds: Duration of the warm part of a turn.
     """
 
     shards: Path
@@ -48,13 +51,13 @@ class Asked:
 
 
 class Turn(NamedTuple):
-    """One turn: the files leave the memory, the set is opened, an epoch's begin and then more is read.
+    """One turn: drop the page cache, open the set, read cold, then read warm.
 
     Attributes:
-        open_seconds: Until the first shower can be read; what is checked or prepared is in it.
-        cold_showers_per_second: Of those read first.
-        showers_per_second: Of the later ones.
-        cpu_seconds: Of all threads of the process, for one of the later showers.
+        open_seconds: Until the first shower, including checks and preprocessing.
+        cold_showers_per_second: Of the first showers.
+        showers_per_second: Of the later showers.
+        cpu_seconds: Of all threads, per later shower.
     """
 
     open_seconds: float
@@ -65,50 +68,50 @@ class Turn(NamedTuple):
 
 @dataclass(frozen=True)
 class InputResult:
-    """All that was measured.
+    """All measurements.
 
     Attributes:
-        showers: To train on, in the set.
-        make_seconds: To prepare all showers and write the file, once; None: there was one.
-        turns: By name: decoded, memory, file; of two lists the same place is the same round.
-        told: Why there is no file.
-        step_showers_per_second: What training takes; None: nobody said.
+        showers: Training showers in the set.
+        make_seconds: To preprocess all showers and write the file; None: the file existed.
+        rounds: By name: decoded, memory, file; same index, same round.
+        note: Why there is no file.
+        step_showers_per_second: Rate of training; None: unknown.
         interrupted: Whether Ctrl-C ended it early.
     """
 
-    asked: Asked
+    asked: InputRequest
     showers: int
     make_seconds: float | None
-    turns: dict[str, Sequence[Turn]]
-    told: str
+    rounds: dict[str, Sequence[Turn]]
+    note: str
     step_showers_per_second: float | None
     interrupted: bool
 
     def of(self, name: str, what: str) -> Spread:
-        """A number of all turns of one variant."""
-        return spread([getattr(turn, what) for turn in self.turns[name]])
+        """Returns a quantity of all turns of one variant."""
+        return spread([getattr(turn, what) for turn in self.rounds[name]])
 
     def faster(self, name: str, what: str = "showers_per_second") -> Spread:
-        """A number of a variant over that of decoding, each pair of the same round."""
-        pairs = (self.turns[name], self.turns["decoded"])
+        """Returns a quantity relative to decoding, in pairs of one round."""
+        pairs = (self.rounds[name], self.rounds["decoded"])
         above, below = ([getattr(turn, what) for turn in side] for side in pairs)
         return paired(above, below)
 
     @property
     def image_bytes(self) -> int:
-        """Of the dense image of one shower, as the networks get it."""
+        """Size of the dense image of one shower."""
         x, y, z = self.asked.preset.image_shape
         return x * y * z * _IMAGE_BYTES
 
 
 def measure_input(
-    asked: Asked, *, rounds: int, step_showers_per_second: float | None, progress: Progress
+    asked: InputRequest, *, rounds: int, step_showers_per_second: float | None, progress: Progress
 ) -> InputResult:
-    """Lets the three ways to read take turns.
+    """Measures the three ways to read in turns.
 
     Raises:
         DataError: The shards are damaged, or too small for the preset.
-        CloudganError: Not one round was finished.
+        CloudganError: No round was completed.
     """
     view = _opened(asked, "none", Silent()).view
     is_made = cache_path(asked.shards, view).exists()
@@ -118,33 +121,33 @@ def measure_input(
     kinds: tuple[Kept, ...] = ("none", "memory")
     if first.kept == "disk":
         kinds = (*kinds, "disk")
-    turns = Turns({NAMES[kind]: partial(_turn, asked, kind) for kind in kinds})
-    turns.take(rounds, progress)
+    rounds_run = Rounds({NAMES[kind]: partial(_turn, asked, kind) for kind in kinds})
+    rounds_run.run(rounds, progress)
     return InputResult(
         asked,
         first.count,
         seconds if first.kept == "disk" and not is_made else None,
-        dict(turns.taken),
+        dict(rounds_run.results),
         "" if first.kept == "disk" else first.describe()[-1],
         step_showers_per_second,
-        turns.interrupted,
+        rounds_run.interrupted,
     )
 
 
-def _opened(asked: Asked, kind: Kept, progress: Progress) -> TrainingSet:
+def _opened(asked: InputRequest, kind: Kept, progress: Progress) -> TrainingSet:
     return open_training_set(
         asked.shards, asked.preset, DataConfig(), cache=kind, progress=progress
     )
 
 
-def _turn(asked: Asked, kind: Kept) -> Turn:
+def _turn(asked: InputRequest, kind: Kept) -> Turn:
     forget_pages(asked.shards)
     began = time.perf_counter()
     training_set = _opened(asked, kind, Silent())
     open_seconds = time.perf_counter() - began
-    order = Order(training_set.train_counts, 0, asked.batch)
+    order = EpochSampler(training_set.train_counts, 0, asked.batch)
     elements: Iterator[object] = iter(
-        feed(
+        input_pipeline(
             training_set,
             order,
             worker_first_replica=0,
@@ -168,7 +171,7 @@ def _turn(asked: Asked, kind: Kept) -> Turn:
 
 
 def forget_pages(folder: Path) -> None:
-    """Asks the system to forget what it keeps of the files below `folder`, where it can be asked."""
+    """Drops the page cache of the files below `folder`, if the system supports it."""
     if not hasattr(os, "posix_fadvise"):
         return
     for path in folder.rglob("*"):
@@ -178,3 +181,85 @@ def forget_pages(folder: Path) -> None:
                 os.posix_fadvise(file, 0, 0, os.POSIX_FADV_DONTNEED)
             finally:
                 os.close(file)
+
+
+_COLUMNS = ("open_seconds", "cold_showers_per_second", "showers_per_second", "cpu_seconds")
+
+
+def input_json(result: InputResult) -> dict[str, Any]:
+    """Returns all results by name; seconds, bytes, showers per second."""
+    asked, file = result.asked, "file" in result.rounds
+    return {
+        "machine": this_machine().describe(),
+        "versions": versions(),
+        "data": str(asked.shards),
+        "preset": asked.preset.preset,
+        "showers": result.showers,
+        "batch": asked.batch,
+        "threads": asked.threads,
+        "rounds": min(map(len, result.rounds.values())),
+        "interrupted": result.interrupted,
+        "bytes_per_image": result.image_bytes,
+        "make_file_seconds": result.make_seconds,
+        "no_file": result.note or None,
+        "step_showers_per_second": result.step_showers_per_second,
+        "variants": [_variant(result, name) for name in result.rounds],
+        "ratio": result.faster("file").as_json() if file else None,
+        "cpu_ratio": result.faster("file", "cpu_seconds").as_json() if file else None,
+    }
+
+
+def _variant(result: InputResult, name: str) -> dict[str, Any]:
+    rate, step = result.of(name, "showers_per_second"), result.step_showers_per_second
+    return {
+        "name": name,
+        **{what: result.of(name, what).as_json() for what in _COLUMNS},
+        "image_bytes_per_second": rate.median * result.image_bytes,
+        "ratio_to_step": rate.median / step if step else None,
+    }
+
+
+def input_table(result: InputResult) -> Table:
+    """Returns a row per way to read: medians with range."""
+    asked, step = result.asked, result.step_showers_per_second
+    rows = []
+    for name in result.rounds:
+        rate, cpu = result.of(name, "showers_per_second"), result.of(name, "cpu_seconds")
+        row = (
+            name,
+            _spread_text(result.of(name, "open_seconds"), digits=2),
+            _spread_text(result.of(name, "cold_showers_per_second")),
+            _spread_text(rate),
+            round(rate.median * result.image_bytes / 1e6),
+            round(cpu.median * 1e6, 1),
+        )
+        rows.append((*row, round(rate.median / step, 1)) if step else row)
+    heads = ("showers", "open, s", "cold, 1/s", "warm, 1/s", "images, MB/s", "CPU, µs each")
+    return Table(
+        (*heads, "times the step") if step else heads,
+        tuple(rows),
+        f"{asked.preset.preset}, batches of {asked.batch}, {asked.threads} readers,"
+        f" {result.showers} showers",
+    )
+
+
+def _spread_text(numbers: Spread, digits: int = 0) -> Number:
+    low, high = f"{numbers.min:.{digits}f}", f"{numbers.max:.{digits}f}"
+    return Number(numbers.median, f"{numbers.median:.{digits}f} ({low} to {high})")
+
+
+def input_lines(result: InputResult) -> Iterator[str]:
+    """Yields further results as sentences."""
+    if result.note:
+        yield result.note
+    if result.make_seconds is not None:
+        yield f"Preprocessing all showers and writing the file took {result.make_seconds:.1f} s, once."
+    if "file" in result.rounds:
+        faster, cpu = result.faster("file"), result.faster("file", "cpu_seconds")
+        yield f"From the file showers come {faster.describe()} times as fast as decoded ones,"
+        yield f"for {cpu.describe()} times the CPU time."
+    if result.step_showers_per_second:
+        yield f"A step takes {result.step_showers_per_second:.4g} showers/s."
+    else:
+        yield "The rate of a step is unknown; give --step-showers-per-second=N or --measure-step."
+    yield f"Measured on {this_machine().describe()}."

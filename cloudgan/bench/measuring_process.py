@@ -1,8 +1,8 @@
-"""A process that is kept alive to measure one variant whenever it is asked.
+"""A child process that measures one variant on request.
 
-TensorFlow reads threads and libraries once, when it wakes up, so each variant has a process of its
-own. It gets one question a line on its standard input and answers with one line each; it ends when
-the pipe does, so none is left behind by a parent that is killed.
+TensorFlow reads threads and libraries once on import, so each variant has its own process. Requests
+and answers are JSON lines on its standard input and output; it exits when the pipe closes, also if
+the parent is killed.
 """
 
 from __future__ import annotations
@@ -27,19 +27,19 @@ PROGRAM = "cloudgan.bench.answering"
 
 
 class MeasuringProcess:
-    """Used as a context manager: the process ends with it, whatever it is doing."""
+    """Context manager of a measuring process, which ends with the context."""
 
     def __init__(self, name: str, environment: Mapping[str, str] | None = None) -> None:
-        """Prepares a process.
+        """Describes the process.
 
         Args:
             name: Of the variant, for errors.
-            environment: Variables beside ours.
+            environment: Additional variables.
         """
         self._name, self._environment = name, dict(environment or {})
 
     def __enter__(self) -> Self:
-        """Starts it, out of reach of the terminal's Ctrl-C."""
+        """Starts the process in its own session, without the terminal's Ctrl-C."""
         self._said = tempfile.TemporaryFile()
         self._process = subprocess.Popen(  # noqa: S603
             (sys.executable, "-m", PROGRAM),
@@ -69,19 +69,19 @@ class MeasuringProcess:
 
     @property
     def process_id(self) -> int:
-        """The system's number of it."""
+        """Process ID."""
         return self._process.pid
 
     def ask(self, question: str, **values: Any) -> dict[str, Any]:
-        """Asks, and waits for the answer; raises what `send` and `receive` do."""
+        """Sends a request and returns its answer; raises what `send` and `receive` raise."""
         self.send(question, **values)
         return self.receive()
 
     def send(self, question: str, **values: Any) -> None:
-        """Asks; the answer is waited for by `receive`.
+        """Sends a request; `receive` returns its answer.
 
         Raises:
-            CloudganError: It died, and what its last lines were.
+            CloudganError: The process died; the message has its last lines.
         """
         if self._process.stdin is None:
             raise RuntimeError("a process without pipes")
@@ -92,11 +92,11 @@ class MeasuringProcess:
             raise self._death() from None
 
     def receive(self) -> dict[str, Any]:
-        """Waits for the answer to the oldest question that has none yet.
+        """Waits for the answer to the oldest open request.
 
         Raises:
-            CloudganError: It died, and what its last lines were; or it says what is wrong.
-            ModuleNotFoundError: It lacks a package.
+            CloudganError: The process died, or the request failed.
+            ModuleNotFoundError: A package is missing.
         """
         if self._process.stdout is None:
             raise RuntimeError("a process without pipes")

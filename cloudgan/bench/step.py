@@ -1,24 +1,114 @@
-"""Measures training steps of one or two variants in turns, beside the limit of the machine."""
+"""Measures training steps of one or two variants in turns, and the limit of the machine."""
 
 from __future__ import annotations
 
+import re
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, get_args
 
 from cloudgan.bench.arithmetic import step_macs
+from cloudgan.bench.measurement import Rounds, Spread, paired, spread
 from cloudgan.bench.measuring_process import MeasuringProcess
-from cloudgan.bench.spread import Spread, paired, spread
-from cloudgan.bench.turns import Turns
+from cloudgan.core.errors import ConfigError, UnknownNameError
 from cloudgan.models.convolutions import convolutions
+from cloudgan.schema.config import ConvImplOption, parse_config
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
-    from cloudgan.bench.variant import Variant
-    from cloudgan.core.presets import Preset
     from cloudgan.core.progress import Progress
+    from cloudgan.schema.config import RunConfig
+    from cloudgan.schema.presets import Preset
+
+_SETTINGS = {"precision": str, "replicas": int, "threads": int}
+_VARIABLE = re.compile(r"[A-Z][A-Z0-9_]*")
+
+
+@dataclass(frozen=True)
+class Variant:
+    """One way to do the same work.
+
+    Attributes:
+        name: Conv_impl and other options, for tables.
+        config: Preset, batch, precision, replicas, threads and kernels are used of it.
+        environment: Additional variables of its process.
+    """
+
+    name: str
+    config: RunConfig
+    environment: dict[str, str] = field(default_factory=dict)
+
+
+def make_variant(
+    conv_impl: str, preset: str, training: Mapping[str, Any], environment: Mapping[str, str]
+) -> Variant:
+    """Creates a variant.
+
+    Args:
+        conv_impl: auto, published or fast.
+        preset: Name of the preset.
+        training: Keys of `training` in run.yaml; None: default.
+        environment: Variables of its process.
+
+    Raises:
+        ConfigError: An invalid value.
+    """
+    if training.get("precision") == "mixed":
+        raise ConfigError(
+            "precision mixed depends on the machine; give --precision=bfloat16 or"
+            " --precision=float32"
+        )
+    said = {key: value for key, value in training.items() if value is not None}
+    config = parse_config(
+        {"model": {"preset": preset}, "training": said | {"conv_impl": conv_impl}},
+        "the command line",
+    )
+    return Variant(conv_impl, config, dict(environment))
+
+
+def parse_against(text: str, own: Variant, preset: str, training: Mapping[str, Any]) -> Variant:
+    """Parses a variant such as ``published`` or ``fast:precision=bfloat16,TF_ENABLE_ONEDNN_OPTS=0``.
+
+    Args:
+        text: A conv_impl; after a colon other settings, and variables in capitals.
+        own: The variant to compare with; names differ.
+        preset: Name of the preset.
+        training: The settings of `own`, as defaults.
+
+    Raises:
+        ConfigError: No such conv_impl or setting, or an invalid value.
+    """
+    conv_impl, _, rest = text.partition(":")
+    if conv_impl not in get_args(ConvImplOption):
+        raise UnknownNameError(
+            "conv_impl in --against", conv_impl, (*get_args(ConvImplOption), "none")
+        )
+    settings: dict[str, Any] = {}
+    environment: dict[str, str] = {}
+    for part in filter(None, rest.split(",")):
+        key, equals, value = part.partition("=")
+        if not equals:
+            raise ConfigError(
+                f"--against={text}: {part!r} is not KEY=VALUE, such as precision=bfloat16 or"
+                " TF_ENABLE_ONEDNN_OPTS=0"
+            )
+        if _VARIABLE.fullmatch(key):
+            environment[key] = value
+        else:
+            settings[key] = _context(key, value)
+    made = make_variant(conv_impl, preset, dict(training) | settings, environment)
+    name = f"{conv_impl} ({rest.replace(',', ', ')})" if rest else conv_impl
+    return Variant(f"{name}, again" if name == own.name else name, made.config, environment)
+
+
+def _context(key: str, value: str) -> Any:
+    if key not in _SETTINGS:
+        raise UnknownNameError("setting in --against", key, _SETTINGS)
+    if _SETTINGS[key] is int and not value.isdecimal():
+        raise ConfigError(f"--against: {key} is a whole number, got {value!r}")
+    return _SETTINGS[key](value)
 
 
 class Round(NamedTuple):
@@ -36,12 +126,12 @@ class Round(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Measured:
+class MeasuredVariant:
     """A variant and its rounds.
 
     Attributes:
-        variant: What was asked.
-        built: What its process says that it is: formulation, device, threads, replicas,
+        variant: The requested variant.
+        built: Reported by its process: conv_impl, device, threads, replicas,
             global_batch, steps (of a round), first_loss (of the discriminator on real showers,
             before any update).
         rounds: In their order.
@@ -52,14 +142,14 @@ class Measured:
     rounds: Sequence[Round]
 
     @property
-    def told(self) -> str:
-        """Its name, and what `auto` was taken for."""
-        form, name = str(self.built["formulation"]), self.variant.name
-        return name if form in name else f"{name} ({form})"
+    def label(self) -> str:
+        """The name, and the conv_impl that `auto` resolved to."""
+        impl, name = str(self.built["conv_impl"]), self.variant.name
+        return name if impl in name else f"{name} ({impl})"
 
     @property
     def preset(self) -> Preset:
-        """Whose step it is."""
+        """Preset of the step."""
         return self.variant.config.model
 
     @property
@@ -84,7 +174,7 @@ class Measured:
 
     @property
     def limit_seconds(self) -> Spread:
-        """What direct convolution by phases takes at least for a step, at that speed."""
+        """Minimum time of direct convolution by phases for a step, at that speed."""
         return spread(self._limits())
 
     @property
@@ -102,16 +192,16 @@ class StepResult:
     """All that was measured.
 
     Attributes:
-        own: The variant that was asked for.
-        against: What it is compared with; None: with nothing.
+        own: The requested variant.
+        against: The variant to compare with; None: none.
         layers: Of the own variant, by number: seconds by pass and of all_passes in one call, and
-            matmul_gflops just before; empty where nobody asked.
-        copy_gb_per_second: What a large copy reads and writes; None where nobody asked.
+            matmul_gflops just before; empty unless requested.
+        copy_gb_per_second: What a large copy reads and writes; None unless requested.
         interrupted: Whether Ctrl-C ended it early.
     """
 
-    own: Measured
-    against: Measured | None
+    own: MeasuredVariant
+    against: MeasuredVariant | None
     layers: tuple[dict[str, float], ...] = field(default=())
     copy_gb_per_second: float | None = None
     interrupted: bool = False
@@ -143,17 +233,17 @@ class StepResult:
 def measure_step(
     own: Variant, against: Variant | None, *, rounds: int, layers: bool, progress: Progress
 ) -> StepResult:
-    """Keeps a process for each variant and lets them take turns.
+    """Measures variants in turns, each in its own process.
 
     Args:
-        own: The variant that is asked for.
-        against: What it is compared with.
-        rounds: How many turns each has.
-        layers: Time each convolution of the own variant alone, too.
-        progress: Shows the turns.
+        own: The requested variant.
+        against: The variant to compare with.
+        rounds: Measurements of each.
+        layers: Also time each convolution of the own variant.
+        progress: Progress of the rounds.
 
     Raises:
-        CloudganError: A process died, a loss is no number, or not one round was finished.
+        CloudganError: A process died, a loss is not finite, or no round was completed.
     """
     variants = [own, *([against] if against else [])]
     with ExitStack() as stack:
@@ -168,18 +258,20 @@ def measure_step(
             process.receive()
         built = [process.ask("warm_up") for process in processes]
         asks = zip(variants, processes, built, strict=True)
-        turns = Turns({v.name: partial(_turn, process, said["steps"]) for v, process, said in asks})
-        turns.take(rounds, progress)
+        rounds_run = Rounds(
+            {v.name: partial(_turn, process, said["steps"]) for v, process, said in asks}
+        )
+        rounds_run.run(rounds, progress)
         timed: list[dict[str, float]] = []
         copy = None
-        interrupted = turns.interrupted
+        interrupted = rounds_run.interrupted
         if layers and not interrupted:
             copy = processes[0].ask("copy")["gb_per_second"]
             interrupted = _time_layers(processes[0], own.config.model, timed, progress)
     found = [
-        Measured(variant, said, turns.taken[variant.name])
+        MeasuredVariant(variant, said, rounds_run.results[variant.name])
         for variant, said in zip(variants, built, strict=True)
-        if variant.name in turns.taken
+        if variant.name in rounds_run.results
     ]
     other = found[1] if len(found) > 1 else None
     return StepResult(found[0], other, tuple(timed), copy, interrupted)

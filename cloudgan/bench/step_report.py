@@ -1,28 +1,166 @@
-"""What `bench step` found, for programs and for people."""
+"""Results of `bench step` as JSON, tables, a page and a roofline.
+
+Intensity is operations per byte of input, output and weights, each counted once. The roof is that of
+Williams, Waterman and Patterson (doi:10.1145/1498765.1498785): the speed of a large matrix product,
+and below its ridge the bandwidth of a large copy.
+"""
 
 from __future__ import annotations
 
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
-from cloudgan.bench.arithmetic import generator_macs, step_macs
-from cloudgan.bench.layer_passes import counted_form, layer_passes
-from cloudgan.bench.roofline import draw_roofline
+from cloudgan.bench.arithmetic import PASSES, generator_macs, step_macs
+from cloudgan.core.errors import CloudganError
 from cloudgan.core.hardware import this_machine
-from cloudgan.core.provenance import versions
-from cloudgan.reports.drawing import Drawing
+from cloudgan.models.convolutions import convolutions
+from cloudgan.reports.drawing import INK, Drawing
 from cloudgan.reports.page import Graphic, Page, Paragraph, Section
+from cloudgan.reports.plot_frame import COLOURS, GREY
 from cloudgan.reports.table import Table
+from cloudgan.schema.provenance import versions
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from cloudgan.bench.step import Measured, StepResult
-    from cloudgan.core.presets import Preset
+    from matplotlib.axes import Axes
+
+    from cloudgan.bench.arithmetic import Pass
+    from cloudgan.bench.step import MeasuredVariant, StepResult
+    from cloudgan.models.convolutions import Form
     from cloudgan.reports.page import Block
+    from cloudgan.schema.presets import Preset
+
+_BYTES = {"float32": 4, "bfloat16": 2, "float64": 8}
+
+
+@dataclass(frozen=True)
+class LayerPass:
+    """One pass of one convolution over a batch.
+
+    Attributes:
+        network: generator or discriminator.
+        layer: Its name there.
+        pass_name: forward, input_gradient or weight_gradient.
+        seconds: Median of a batch.
+        gflop: 10^9 operations of a batch, counted for the form that was timed.
+        gflops: 10^9 operations per second.
+        flop_per_byte: Of input, output and weights.
+    """
+
+    network: str
+    layer: str
+    pass_name: Pass
+    seconds: float
+    gflop: float
+    gflops: float
+    flop_per_byte: float
+
+    @property
+    def label(self) -> str:
+        """Such as G1: the network and the number of the layer, from one."""
+        return f"{self.network[0].upper()}{int(self.layer.removeprefix('conv')) + 1}"
+
+    def as_json(self) -> dict[str, Any]:
+        """Returns the fields by name."""
+        describe = asdict(self)
+        return {
+            "network": describe.pop("network"),
+            "layer": describe.pop("layer"),
+            "pass": describe.pop("pass_name"),
+        } | describe
+
+
+def layer_passes(result: StepResult) -> tuple[LayerPass, ...]:
+    """Returns the timed layers and passes, in the order of the networks."""
+    own = result.own
+    layers = convolutions(own.preset)[: len(result.layers)]
+    batch = own.built["global_batch"] // own.built["replicas"]
+    width = _BYTES[own.variant.config.training.precision]
+    found = []
+    for layer, seconds in zip(layers, result.layers, strict=True):
+        gflop = 2e-9 * layer.macs(counted_form(own)) * batch
+        moved = width * (layer.values * batch + layer.weights)
+        for name in PASSES:
+            speed = gflop / seconds[name]
+            found.append(
+                LayerPass(
+                    *(layer.network, layer.name, name, seconds[name], gflop, speed),
+                    flop_per_byte=1e9 * gflop / moved,
+                )
+            )
+    return tuple(found)
+
+
+def counted_form(measured: MeasuredVariant) -> Form:
+    """Returns the form whose products are counted."""
+    return "published" if measured.built["conv_impl"] == "published" else "phases"
+
+
+_MARKERS: dict[Pass, str] = {"forward": "o", "input_gradient": "^", "weight_gradient": "s"}
+
+
+def draw_roofline(result: StepResult, drawing: Drawing) -> None:
+    """Draws all passes below the roof.
+
+    Raises:
+        CloudganError: No layer was timed.
+    """
+    passes, bandwidth = layer_passes(result), result.copy_gb_per_second
+    if not passes or bandwidth is None:
+        raise CloudganError("no layer was timed, so there is no roofline to draw")
+    (axes,) = drawing.axes()
+    axes.set_xscale("log", base=2)
+    axes.set_yscale("log", base=2)
+    _draw_roof(axes, result.peak_beside_layers, bandwidth, passes)
+    _draw_passes(axes, passes)
+    axes.set_xlabel("arithmetic intensity (FLOP per byte of input, output and weights)")
+    axes.set_ylabel("speed (GFLOP/s)")
+    own = result.own
+    axes.set_title(
+        f"{own.preset.preset}, {own.built['conv_impl']} kernels, batch"
+        f" {own.built['global_batch'] // own.built['replicas']},"
+        f" {own.variant.config.training.precision}, {own.built['threads']} threads"
+    )
+    for axis in (axes.xaxis, axes.yaxis):
+        axis.set_major_formatter("{x:g}")
+    drawing.figure.legend(loc="outside lower center", ncols=3)
+
+
+def _draw_roof(axes: Axes, peak: float, bandwidth: float, passes: tuple[LayerPass, ...]) -> None:
+    intensities = [one.flop_per_byte for one in passes]
+    ridge = peak / bandwidth
+    low, high = min([ridge, *intensities]) / 2, 2 * max([ridge, *intensities])
+    said = f"copy: {bandwidth:.3g} GB/s"
+    axes.plot([low, ridge], [low * bandwidth, peak], "--", color=GREY, label=said)
+    axes.plot([ridge, high], [peak, peak], color=INK, label=f"matrix product: {peak:.3g} GFLOP/s")
+
+
+def _draw_passes(axes: Axes, passes: tuple[LayerPass, ...]) -> None:
+    networks = list(dict.fromkeys(one.network for one in passes))
+    for number, network in enumerate(networks):
+        for name, marker in _MARKERS.items():
+            mine = [one for one in passes if (one.network, one.pass_name) == (network, name)]
+            axes.plot(
+                [one.flop_per_byte for one in mine],
+                [one.gflops for one in mine],
+                linestyle="",
+                marker=marker,
+                color=COLOURS[number],
+                label=f"{network}, {name.replace('_', ' ')}",
+            )
+    # Labels alternate above and below, because layers of similar intensity are close.
+    columns = sorted({one.flop_per_byte: one.label for one in passes}.items())
+    for number, (intensity, label) in enumerate(columns):
+        speeds = [one.gflops for one in passes if one.label == label]
+        above = number % 2 == 0
+        place = (intensity, max(speeds) if above else min(speeds))
+        shift = (0, 6 if above else -14)
+        axes.annotate(label, place, shift, textcoords="offset points", ha="center")
 
 
 def step_json(result: StepResult) -> dict[str, Any]:
-    """Returns everything by name; seconds, showers per second, 10^9 operations per second."""
+    """Returns all results by name; seconds, showers per second, 10^9 operations per second."""
     sides = [side for side in (result.own, result.against) if side]
     own, ratio, cpu_ratio = result.own, result.ratio, result.cpu_ratio
     return {
@@ -60,12 +198,12 @@ def _gflop(preset: Preset, form: Any) -> float:
     return 2e-9 * sum(step_macs(preset, form).values())
 
 
-def _variant(side: Measured) -> dict[str, Any]:
+def _variant(side: MeasuredVariant) -> dict[str, Any]:
     return {
         "name": side.variant.name,
         "environment": side.variant.environment,
         "precision": side.variant.config.training.precision,
-        **{key: side.built[key] for key in ("formulation", "device", "threads", "replicas")},
+        **{key: side.built[key] for key in ("conv_impl", "device", "threads", "replicas")},
         "global_batch": side.built["global_batch"],
         "steps_per_round": side.built["steps"],
         "first_loss": side.built["first_loss"],
@@ -79,11 +217,11 @@ def _variant(side: Measured) -> dict[str, Any]:
 
 
 def step_table(result: StepResult) -> Table:
-    """A row for each variant."""
+    """Returns a row per variant."""
     sides = [side for side in (result.own, result.against) if side]
     rows = [
         (
-            side.told,
+            side.label,
             *(side.seconds.median, side.seconds.min),
             f"{side.seconds.lower_quartile:.3g} to {side.seconds.upper_quartile:.3g}",
             *(side.showers_per_second.median, side.cpu_seconds.median),
@@ -105,7 +243,7 @@ def step_table(result: StepResult) -> Table:
 
 
 def layer_table(result: StepResult) -> Table:
-    """A row for each convolution and pass that was timed."""
+    """Returns a row per timed convolution and pass."""
     rows = tuple(
         (
             one.label,
@@ -121,22 +259,22 @@ def layer_table(result: StepResult) -> Table:
 
 
 def step_lines(result: StepResult) -> Iterator[str]:
-    """What the numbers mean, a sentence a line."""
+    """Yields the interpretation, one sentence per line."""
     own, ratio, cpu_ratio = result.own, result.ratio, result.cpu_ratio
     if ratio and cpu_ratio and result.against:
         yield (
-            f"ratio {result.against.told} / {own.told}: {ratio.told()} of wall time,"
-            f" {cpu_ratio.told()} of CPU time (median, least to most, of {ratio.count} rounds)"
+            f"ratio {result.against.label} / {own.label}: {ratio.describe()} of wall time,"
+            f" {cpu_ratio.describe()} of CPU time (median, least to most, of {ratio.count} rounds)"
         )
     counts = limit_json(own.preset)
     yield (
         f"limit of direct convolution: {counts['gflop_per_shower']:.4g} GFLOP a shower"
         f" ({counts['published_gflop_per_shower']:.4g} as published), at the measured matrix speed"
-        f" {own.limit_seconds.told()} s/step"
+        f" {own.limit_seconds.describe()} s/step"
     )
     share = own.share_of_direct_limit
     yield (
-        f"{own.told} reaches {share.median:.0%} ({share.min:.0%} to {share.max:.0%}) of that"
+        f"{own.label} reaches {share.median:.0%} ({share.min:.0%} to {share.max:.0%}) of that"
         f" limit{_past(share.median)}"
     )
 
@@ -144,25 +282,25 @@ def step_lines(result: StepResult) -> Iterator[str]:
 def _past(share: float) -> str:
     if share <= 1:
         return ""
-    return ": past it, because it multiplies less than direct convolution would; for it this is no limit"
+    return ", because it needs fewer multiplications than direct convolution"
 
 
-def _counted(own: Measured) -> str:
+def _counted(own: MeasuredVariant) -> str:
     return (
         "published, with the up-sampled image"
         if counted_form(own) == "published"
-        else "direct convolution by phases, whatever the kernels do"
+        else "direct convolution by phases, for any implementation"
     )
 
 
 def step_page(result: StepResult) -> Page:
-    """A page with all of it, and the roofline where layers were timed."""
+    """Returns a page with all results, and the roofline if layers were timed."""
     blocks: list[Block] = [step_table(result), *map(Paragraph, step_lines(result))]
-    sections = [Section("Steps in turns", tuple(blocks))]
+    sections = [Section("Steps in rounds_run", tuple(blocks))]
     if result.layers and result.copy_gb_per_second:
         with Drawing(height_inches=5.5) as drawing:
             draw_roofline(result, drawing)
             picture = drawing.svg("roofline", "speed of each convolution against its intensity")
         sections.append(Section("Roofline", (Graphic(picture), layer_table(result))))
     about = ", ".join(f"{name} {number}" for name, number in versions().items())
-    return Page("How fast a training step is", sections=tuple(sections), footer=about)
+    return Page("Speed of the training step", sections=tuple(sections), footer=about)

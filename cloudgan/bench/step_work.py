@@ -1,88 +1,215 @@
-"""The training step of a configuration, as `train` compiles it, on showers that stay in memory."""
+"""The training step of a configuration as `train` compiles it, its convolutions one by one, and the machine's limits."""
 
 from __future__ import annotations
 
+import functools
 import math
+import statistics
 import time
 from typing import TYPE_CHECKING, Any
 
+import keras
 import numpy as np
 import tensorflow as tf
 
 from cloudgan.bench.arithmetic import step_macs
-from cloudgan.bench.layer_work import LayerWork
-from cloudgan.bench.machine_limits import copy_gb_per_second, matmul_gflops
-from cloudgan.core.config import parse_config
 from cloudgan.core.errors import CloudganError
 from cloudgan.core.hardware import this_machine
-from cloudgan.data.image_view import ENERGY_UNIT_GEV, Batch
-from cloudgan.models.formulation import choose_formulation
+from cloudgan.data.pipeline.preprocessing import ENERGY_UNIT_GEV, Batch
+from cloudgan.models.convolutions import choose_conv_impl, convolutions
+from cloudgan.models.layers import Stage
+from cloudgan.schema.config import parse_config
 from cloudgan.simulation.gflash import simulate
-from cloudgan.training.draws import Draws
-from cloudgan.training.gan import build_gan
-from cloudgan.training.rates import make_rates
-from cloudgan.training.session import compile_steps, no_votes
-from cloudgan.training.shape_scale import shape_scale
-from cloudgan.training.step import COLUMNS, GanStep
-from cloudgan.training.strategy import choose, device_kind, make_strategy, set_up_devices
+from cloudgan.training.calibration import shape_scale
+from cloudgan.training.gan import POLICIES, build_gan, make_lr_schedules, make_stages
+from cloudgan.training.rng import Rng
+from cloudgan.training.step import COLUMNS, PASSES, GanStep
+from cloudgan.training.strategy import choose_strategy, device_kind, make_strategy, set_up_devices
+from cloudgan.training.train_loop import compile_steps, no_votes
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
-    from cloudgan.core.presets import Preset
     from cloudgan.data.showers import Showers
+    from cloudgan.models.convolutions import Convolution
+    from cloudgan.schema.config import RunConfig
+    from cloudgan.schema.presets import Preset
+
+_REPEATS = 3
+_CPU_SIDE, _ACCELERATOR_SIDE = 2048, 8192
+_COPIED_BYTES = 256 * 2**20
+
+
+def matmul_gflops(precision: str) -> float:
+    """Returns 10^9 operations per second of a large product of matrices, the best of three.
+
+    Same process, threads and libraries as the step; an addition and a multiplication are two.
+    """
+    side = _side()
+    multiply, matrices = _product(precision, side)
+    return 2 * side**3 / best_seconds(multiply, *matrices) / 1e9
+
+
+def copy_gb_per_second() -> float:
+    """Returns 10^9 bytes per second that a large copy reads and writes, the best of three."""
+    copy, source = _copy()
+    return 2 * _COPIED_BYTES / best_seconds(copy, source) / 1e9
+
+
+def best_seconds(call: Callable[..., Any], *values: Any) -> float:
+    """Returns the least of three durations of a call; the device has finished."""
+    return min(timed(call, *values) for _ in range(_REPEATS))
+
+
+def timed(call: Callable[..., Any], *values: Any) -> float:
+    """Returns the wall seconds of one call; the device has finished."""
+    began = time.perf_counter()
+    call(*values)
+    if _is_accelerated():
+        tf.test.experimental.sync_devices()
+    return time.perf_counter() - began
+
+
+@functools.cache
+def _is_accelerated() -> bool:
+    return bool(tf.config.list_logical_devices("GPU"))
+
+
+def _side() -> int:
+    return _ACCELERATOR_SIDE if _is_accelerated() else _CPU_SIDE
+
+
+@functools.cache
+def _product(precision: str, side: int) -> tuple[Callable[..., Any], tuple[Any, Any]]:
+    matrix = tf.cast(tf.random.stateless_uniform((side, side), (0, 1)), precision)
+    multiply = tf.function(tf.matmul)
+    multiply(matrix, matrix)
+    return multiply, (matrix, matrix)
+
+
+@functools.cache
+def _copy() -> tuple[Callable[..., Any], Any]:
+    """Returns a copy kernel: a sum with one, because TensorFlow elides a plain copy."""
+    source = tf.zeros((_COPIED_BYTES // 4,), tf.float32)
+    copy = tf.function(lambda values: values + 1.0)
+    copy(source)
+    return copy, source
+
+
+_REPEATS = 3
+
+
+class LayerWork:
+    """Times single convolutions on random values."""
+
+    def __init__(self, config: RunConfig, batch: int, conv_impl: str) -> None:
+        """Prepares to time the convolutions of a preset with `batch` showers at a time."""
+        self._layers = convolutions(config.model)
+        self._precision, self._batch = config.training.precision, batch
+        self._stages = make_stages(conv_impl)
+
+    def time(self, number: int) -> dict[str, Any]:
+        """Times layer `number`, in the order of `models.convolutions`.
+
+        Returns:
+            By pass the median seconds of a batch; `all_passes` is the three of them in one call,
+            where a form may share what they have in common.
+        """
+        layer = self._layers[number]
+        keras.config.set_dtype_policy(POLICIES[self._precision])
+        network = self._alone(layer)
+        kind = network.compute_dtype
+        make = functools.partial(tf.random.stateless_normal, seed=(0, number))
+        x = tf.cast(make((self._batch, *layer.cells, layer.channels)), kind)
+        slope = tf.cast(make((self._batch, *layer.output_cells, layer.block.filters)), kind)
+        weights = network.trainable_variables
+
+        def forward(x: tf.Tensor, slope: tf.Tensor) -> Any:
+            del slope
+            return network(x)
+
+        def gradient(of: str, x: tf.Tensor, slope: tf.Tensor) -> Any:
+            with tf.GradientTape() as tape:
+                tape.watch(x)
+                y = network(x)
+            sources = {"input": x, "weight": weights, "all": [x, *weights]}[of]
+            found = tape.gradient(y, sources, slope)
+            return (y, found) if of == "all" else found
+
+        calls = {
+            "forward": forward,
+            "input_gradient": functools.partial(gradient, "input"),
+            "weight_gradient": functools.partial(gradient, "weight"),
+            "all_passes": functools.partial(gradient, "all"),
+        }
+        return {name: _median(call, x, slope) for name, call in calls.items()}
+
+    def _alone(self, layer: Convolution) -> keras.Model:
+        image = keras.Input((*layer.cells, layer.channels))
+        block = layer.block._replace(normalise=False)
+        initializer = keras.initializers.get("glorot_uniform")
+        stage = Stage(block, 0, initializer, leak=1.0, momentum=0.0, epsilon=0.0)
+        made = self._stages.stage(stage, image)
+        return keras.Model(image, getattr(made, "cells", made))
+
+
+def _median(call: Any, x: tf.Tensor, slope: tf.Tensor) -> float:
+    compiled = tf.function(call, autograph=False)
+    timed(compiled, x, slope)
+    return statistics.median(timed(compiled, x, slope) for _ in range(_REPEATS))
+
 
 _LEAST_ROUND_SECONDS = 0.5
 _MOST_STEPS = 500
-_MACS_OF_A_ROUND = 50e9  # no two cores do that in half a second
-_STEPS_PER_EPOCH = 1000  # nothing but a warm-up of the learning rate would ask
+_MACS_OF_A_ROUND = 50e9  # more than two cores compute in half a second
+_STEPS_PER_EPOCH = 1000  # only a learning-rate warm-up depends on it
 
 
 class StepWork:
     """Networks, compiled step and one global batch of parametric showers."""
 
     def __init__(self, config: Mapping[str, Any]) -> None:
-        """Wakes TensorFlow up, builds everything, traces and runs the first step.
+        """Sets up TensorFlow, builds the networks, traces and runs the first step.
 
         Args:
-            config: A whole `RunConfig`, of which preset and training are used.
+            config: A `RunConfig`; its preset and training are used.
 
         Raises:
-            ConfigError: This machine has no such devices.
+            ConfigError: Devices are missing.
         """
         run = parse_config(config, "the variant")
         training = run.training
         self._threads = training.threads or this_machine().cores
         set_up_devices(training, threads=self._threads)
-        strategy = make_strategy(run, choose(training, None))
+        strategy = make_strategy(run, choose_strategy(training, None))
         self._replicas = int(strategy.num_replicas_in_sync)
         self._batch = run.global_batch(self._replicas)
-        self._config, draws = run, Draws(training.seed)
+        self._config, rng = run, Rng(training.seed)
         showers = _showers(run.model, self._batch)
-        self._formulation = choose_formulation(run, device_kind())
+        self._conv_impl = choose_conv_impl(run, device_kind())
         with strategy.scope():
             gan = build_gan(
                 run.model,
-                draws,
+                rng,
                 seed=training.seed,
                 precision=training.precision,
                 synchronized=training.batch_norm == "synchronized",
-                rates=make_rates(run, self._batch, _STEPS_PER_EPOCH),
-                formulation=self._formulation,
+                learning_rates=make_lr_schedules(run, self._batch, _STEPS_PER_EPOCH),
+                conv_impl=self._conv_impl,
             )
         layer = showers.ecal_gev.sum((1, 2)) / showers.energy_gev[:, None]
         arrays = _arrays(run.model, showers)
         step = GanStep(
             gan,
             run.model,
-            draws,
+            rng,
             global_batch_size=self._batch,
             layer_target=layer.mean(0),
             shape_scale=shape_scale(
                 run.model, Batch(**arrays | {"image": arrays["image"][..., 0]})
             ),
         )
-        self._layers = LayerWork(run, self._batch // self._replicas, self._formulation)
+        self._layers = LayerWork(run, self._batch // self._replicas, self._conv_impl)
         self._run = compile_steps(strategy, step)
         self._iterator = iter(
             strategy.distribute_datasets_from_function(lambda _: _feed(arrays, self._replicas))
@@ -104,14 +231,14 @@ class StepWork:
                 return self._layers.time(given["number"])
 
     def _warm_up(self) -> dict[str, Any]:
-        """Tells what was built, and how many steps make a round of half a second."""
+        """Returns what was built, and the steps per round of half a second."""
         products = sum(step_macs(self._config.model, "phases").values()) * self._batch
         steps = 1
         if products < _MACS_OF_A_ROUND:
             seconds = self._round(1)["seconds"]
             steps = min(_MOST_STEPS, math.ceil(_LEAST_ROUND_SECONDS / seconds))
         return {
-            "formulation": self._formulation,
+            "conv_impl": self._conv_impl,
             "device": device_kind(),
             "threads": self._threads,
             "replicas": self._replicas,
@@ -127,8 +254,10 @@ class StepWork:
         sums = np.asarray(losses)  # waits for the device
         wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
         if not np.isfinite(sums).all():
-            raise CloudganError("a loss of the measured step is no number: this times nothing real")
-        loss = float(sums[0, COLUMNS.index("total")]) / steps
+            raise CloudganError(
+                "a loss of the measured step is NaN or infinite, so its time means nothing"
+            )
+        loss = float(sums[PASSES.index("discriminator_real"), COLUMNS.index("total")]) / steps
         return {"seconds": wall / steps, "cpu_seconds": cpu / steps, "loss": loss}
 
 
@@ -149,7 +278,7 @@ def _arrays(preset: Preset, showers: Showers) -> dict[str, np.ndarray[Any, Any]]
 
 
 def _feed(arrays: Mapping[str, np.ndarray[Any, Any]], replicas: int) -> tf.data.Dataset:
-    """The same global batch for ever: one element a replica, with the step and its first row."""
+    """Returns an endless dataset of one global batch: an element per replica, with step and first row."""
     parts = {
         name: values.reshape(replicas, -1, *values.shape[1:]) for name, values in arrays.items()
     }

@@ -1,1 +1,4 @@
-"""The command line."""
+"""The command line: parsing, prompts and printing.
+
+Imports any package; nothing imports it. Read `main.py` first, then a file of `commands/`.
+"""

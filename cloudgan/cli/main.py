@@ -1,4 +1,4 @@
-"""The program `cloudgan`: which commands there are."""
+"""The program `cloudgan`: its commands, by group."""
 
 from __future__ import annotations
 
@@ -6,48 +6,80 @@ import sys
 from typing import TYPE_CHECKING, NoReturn
 
 from cloudgan import __version__
-from cloudgan.cli.bench import BENCH
-from cloudgan.cli.parsing import Program
+from cloudgan.cli.options.parsing import Program
 from cloudgan.core import settings
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-PROGRAM = Program(
-    name="cloudgan",
-    summary="Trains calorimeter GANs, tells what every epoch costs, and checks the physics.",
+_GROUPS = {
+    "Train and evaluate": {
+        "demo": "small training, with report",
+        "simulate": "make showers",
+        "convert": "HDF5, TFRecord to shards",
+        "train": "train on this machine",
+        "generate": "showers from a trained run",
+        "validate": "compare with Monte Carlo",
+        "bench": "measure this machine",
+        "schema": "JSON schemas of documents",
+    },
+    "Launch": {
+        "plan": "show what deploy would do",
+        "deploy": "start a run and follow it",
+        "status": "state and cost of runs",
+        "logs": "output of all workers",
+        "cancel": "stop a run, keep its data",
+        "down": "delete a run's resources",
+        "adopt": "import a run from elsewhere",
+        "image": "build a container image",
+        "worker": "run in a pod (internal)",
+    },
+    "Cost": {
+        "offers": "nodes by price and speed",
+        "prices": "price catalog, refresh",
+        "cost": "cost of a finished run",
+        "compare": "runs, networks, the paper",
+    },
+    "Account": {
+        "check": "login, permissions, quota",
+        "setup": "bucket and identities, once",
+        "doctor": "resources and orphans",
+        "live-test": "paid test on a cloud",
+    },
+}
+
+
+def _target(name: str) -> str:
+    function = name.replace("-", "_")
+    return f"cloudgan.cli.commands.{function}:{function}"
+
+
+_BENCH = Program(
+    name="cloudgan bench",
+    summary="measures this machine; variants alternate in one run, medians have a spread.",
     version=__version__,
     commands={
-        "demo": "cloudgan.cli.demo:demo",
-        "simulate": "cloudgan.cli.simulate:simulate",
-        "convert": "cloudgan.cli.convert:convert",
-        "train": "cloudgan.cli.train:train",
-        "generate": "cloudgan.cli.generate:generate",
-        "validate": "cloudgan.cli.validate:validate",
-        "bench": BENCH,
-        "cost": "cloudgan.cli.cost:cost",
-        "offers": "cloudgan.cli.offers:offers",
-        "check": "cloudgan.cli.check:check",
-        "compare": "cloudgan.cli.compare:compare",
-        "prices": "cloudgan.cli.prices:prices",
-        "plan": "cloudgan.cli.plan:plan",
-        "deploy": "cloudgan.cli.deploy:deploy",
-        "image": "cloudgan.cli.image:image",
-        "status": "cloudgan.cli.status:status",
-        "logs": "cloudgan.cli.logs:logs",
-        "cancel": "cloudgan.cli.cancel:cancel",
-        "down": "cloudgan.cli.down:down",
-        "doctor": "cloudgan.cli.doctor:doctor",
-        "drill": "cloudgan.cli.drill:drill",
-        "adopt": "cloudgan.cli.adopt:adopt",
-        "setup": "cloudgan.cli.setup:setup",
-        "worker": "cloudgan.cli.worker:worker",
-        "schema": "cloudgan.cli.schema:schema",
+        name: f"cloudgan.cli.commands.bench:{function}"
+        for name, function in {
+            "step": "step",
+            "input": "input_",
+            "generate": "generate",
+            "scaling": "scaling",
+        }.items()
     },
+)
+
+PROGRAM = Program(
+    name="cloudgan",
+    summary="trains calorimeter GANs, launches and prices runs, validates physics",
+    version=__version__,
+    commands={name: _target(name) for group in _GROUPS.values() for name in group}
+    | {"bench": _BENCH},
+    groups=_GROUPS,
 )
 
 
 def main(argv: Sequence[str] | None = None) -> NoReturn:
-    """Runs the command that `argv`, or else the command line, asks for."""
+    """Runs the command line `argv`; default: that of the process."""
     settings.quiet_tensorflow()
     PROGRAM.run(sys.argv[1:] if argv is None else argv)

@@ -1,1 +1,4 @@
-"""What every other part shares: errors, settings, configuration, records. Standard library and pydantic only."""
+"""What every other package uses: errors, settings, clock, atomic files, labels, the table of clouds.
+
+Imports the standard library and pydantic only. Read errors.py first, then clouds.py.
+"""

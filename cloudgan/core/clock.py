@@ -1,4 +1,4 @@
-"""The time. Whoever needs it for a result takes it as an argument; only borders ask here."""
+"""The clock. Pure functions take the time as an argument; only entry points read it here."""
 
 from __future__ import annotations
 
@@ -17,10 +17,28 @@ def utc_today() -> date:
 
 
 def monotonic_seconds() -> float:
-    """Returns seconds that never run backwards; only differences mean something."""
+    """Returns a monotonic time; only differences are meaningful."""
     return time.monotonic()
 
 
 def utc_moment() -> datetime:
-    """Returns now, in UTC, to subtract moments that others wrote."""
+    """Returns the current time in UTC."""
     return datetime.now(tz=UTC)
+
+
+def parse_time(text: str) -> datetime:
+    """Parses an ISO 8601 time stamp; one without an offset is UTC.
+
+    Raises:
+        ValueError: It is not ISO 8601.
+    """
+    found = datetime.fromisoformat(text)
+    return found if found.tzinfo else found.replace(tzinfo=UTC)
+
+
+def parse_time_or_none(text: str | None) -> datetime | None:
+    """Parses an ISO 8601 time stamp; None: missing or invalid."""
+    try:
+        return parse_time(text) if text else None
+    except ValueError:
+        return None

@@ -1,20 +1,20 @@
-"""The errors cloudgan raises on purpose, with the exit code each one ends the program with.
+"""The errors that cloudgan raises on purpose, with the exit code of each.
 
 CloudganError (1)
-    ConfigError (2)            the request is wrong; nothing was started
-        UnknownNameError       a name is not one we know; carries the nearest match
-    DataError (2)              a file does not parse; names file, record and what was expected
-    CredentialsError (2)       which variable or login is missing, for which cloud
-    PlanError (5)              a right request that this cloud cannot serve
-    LaunchError (1)            a cloud refused midway; the message ends with the `down` command
-        CapacityError (5)      no machine of this kind is to be had there
+    ConfigError (2)            invalid request; nothing was started
+        UnknownNameError       unknown name; the message suggests the nearest valid one
+    DataError (2)              invalid file; names the file, the record and the expected content
+    CredentialsError (2)       missing variable or login; names it and the cloud
+    PlanError (5)              valid request that this cloud cannot serve
+    LaunchError (1)            failed midway; the message ends with the `down` command
+        CapacityError (5)      no machine of this type is available
     BudgetError (6)
-    VerdictError (7)           a physics gate that was asked for failed
-    LeftBehindError (4)        something bills that no run needs
-    ConfirmationError (3)      nobody was there to say yes
-    Interrupted (130)          Ctrl-C; what was done so far is kept
-    TryAgain (75)              a worker was told to stop and saved its state, or lost another one
-    NoProgress (76)            restarted again and again without a newer checkpoint
+    VerdictError (7)           a requested physics gate failed
+    LeftBehindError (4)        resources are left that no run needs
+    ConfirmationError (3)      confirmation required
+    Interrupted (130)          Ctrl-C; completed work is kept
+    TryAgain (75)              a worker was stopped and saved its state, or lost a peer
+    NoProgress (76)            repeated restarts without a newer checkpoint
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ class CloudganError(Exception):
     """Base of every error raised on purpose; the command line prints it without a traceback."""
 
     exit_code = 1
-    is_told = False
-    """Whether the JSON that was asked for tells it already."""
+    is_printed = False
+    """Whether the JSON output already holds this error."""
 
 
 class ConfigError(CloudganError):
-    """The request is wrong. Nothing was started."""
+    """The request is invalid. Nothing was started."""
 
     exit_code = 2
 
@@ -50,7 +50,7 @@ _MOST_LISTED = 40
 
 
 class UnknownNameError(ConfigError):
-    """A name the user gave is not one we know."""
+    """The user gave an unknown name."""
 
     def __init__(self, kind: str, name: str, known: Iterable[str]) -> None:
         known = sorted(known)
@@ -62,70 +62,70 @@ class UnknownNameError(ConfigError):
 
 
 class DataError(CloudganError):
-    """A file does not hold what it should; the message names file and record."""
+    """A file has invalid content; the message names the file and the record."""
 
     exit_code = 2
 
 
 class CredentialsError(CloudganError):
-    """A login or a variable is missing; the message says which, for which cloud."""
+    """A login or a variable is missing; the message names it and the cloud."""
 
     exit_code = 2
 
 
 class PlanError(CloudganError):
-    """The request is right, but this cloud cannot serve it."""
+    """The request is valid, but this cloud cannot serve it."""
 
     exit_code = 5
 
 
 class LaunchError(CloudganError):
-    """A cloud refused midway. Something may be running: the message says how to remove it."""
+    """A launch failed midway. Resources may exist: the message says how to delete them."""
 
 
 class CapacityError(LaunchError):
-    """No machine of this kind is free in this place."""
+    """No machine of this type is available in this region or zone."""
 
     exit_code = 5
 
 
 class BudgetError(CloudganError):
-    """The run would cost, or has cost, more than was allowed."""
+    """The run would exceed, or has exceeded, its budget."""
 
     exit_code = 6
 
 
 class VerdictError(CloudganError):
-    """A physics gate that was asked for failed."""
+    """A requested physics gate failed."""
 
     exit_code = 7
 
 
-class LeftBehindError(CloudganError):
-    """Something bills, or lies about, that no run needs."""
+class ResourcesLeftError(CloudganError):
+    """Resources exist that no run needs."""
 
     exit_code = 4
 
 
 class ConfirmationError(CloudganError):
-    """Somebody has to say yes and nobody was there."""
+    """Confirmation is required, and standard input is not a terminal."""
 
     exit_code = 3
 
 
 class Interrupted(CloudganError):
-    """Ctrl-C. What was done so far is kept and the same command continues."""
+    """Ctrl-C. Completed work is kept; rerun the command to resume."""
 
     exit_code = 130
 
 
 class TryAgain(CloudganError):
-    """The process can be started again: it was told to stop, or lost what it cannot do without."""
+    """The process can be restarted: it was stopped by a signal, or lost a peer."""
 
     exit_code = 75
 
 
 class NoProgress(CloudganError):
-    """Starting again did not help: there is no newer checkpoint since several starts."""
+    """Several restarts produced no newer checkpoint."""
 
     exit_code = 76

@@ -1,4 +1,4 @@
-"""What a run found itself on, as a value that a record can hold."""
+"""The hardware of a run, as a value in its record."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Hardware(BaseModel):
     accelerators: tuple[Accelerator, ...] = ()
 
     def describe(self) -> str:
-        """Returns one line for people."""
+        """Returns a one-line description."""
         found = ", ".join(f"{a.count} x {a.name}" for a in self.accelerators)
         memory = f"{self.memory_gib:.0f} GiB" if self.memory_gib else "unknown memory"
         return (
@@ -42,7 +42,7 @@ class Hardware(BaseModel):
 
 
 def this_machine(accelerators: tuple[Accelerator, ...] = ()) -> Hardware:
-    """Looks at this machine's processor; the caller knows how to find accelerators."""
+    """Returns this machine's processor and memory with the given accelerators."""
     affinity = getattr(os, "sched_getaffinity", None)
     cores = len(affinity(0)) if affinity else (os.cpu_count() or 1)
     return Hardware(
@@ -51,24 +51,13 @@ def this_machine(accelerators: tuple[Accelerator, ...] = ()) -> Hardware:
 
 
 def cpu_features() -> frozenset[str]:
-    """Instruction sets of this processor as Linux names them; empty where nobody tells."""
+    """Returns the CPU flags of /proc/cpuinfo; empty on other systems."""
     return frozenset(_cpu_line("flags", "Features").split())
 
 
 def has_bfloat16(features: frozenset[str]) -> bool:
-    """Whether a CPU with these instruction sets computes in bfloat16; unknown ones do not."""
+    """Whether a CPU with these flags has bfloat16 arithmetic."""
     return bool(features & _BFLOAT16)
-
-
-def physical_cores() -> int | None:
-    """Cores of this machine without their second threads; None where nobody tells."""
-    try:
-        text = Path("/proc/cpuinfo").read_text(encoding="utf-8")
-    except OSError:
-        return None
-    blocks = (dict(_pairs(block)) for block in text.strip().split("\n\n"))
-    found = {(block.get("physical id"), block.get("core id")) for block in blocks}
-    return len(found) if all(core for _, core in found) else None
 
 
 def _pairs(block: str) -> list[tuple[str, str]]:
@@ -77,7 +66,7 @@ def _pairs(block: str) -> list[tuple[str, str]]:
 
 
 def nvidia_gpus() -> tuple[Accelerator, ...]:
-    """Asks NVIDIA's driver, one entry per GPU, in its order; empty where there is no driver."""
+    """Returns the GPUs that nvidia-smi lists, one entry each, in its order; empty without a driver."""
     command = ("nvidia-smi", "--query-gpu=name,memory.total", "--format=csv,noheader,nounits")
     try:
         done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=30)  # noqa: S603
@@ -104,7 +93,7 @@ def _processor() -> str:
 
 
 def _cpu_line(*names: str) -> str:
-    """What Linux says of the first core under one of `names`; empty elsewhere."""
+    """Returns a field of the first core in /proc/cpuinfo; empty on other systems."""
     try:
         text = Path("/proc/cpuinfo").read_text(encoding="utf-8")
     except OSError:

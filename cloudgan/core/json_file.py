@@ -1,4 +1,4 @@
-"""A model of pydantic as a JSON file, written whole or not at all."""
+"""Pydantic models as JSON files."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
+from cloudgan.core.atomic_file import write_atomic
 from cloudgan.core.errors import DataError
-from cloudgan.core.whole_file import write_whole
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -16,19 +16,19 @@ Model = TypeVar("Model", bound=BaseModel)
 
 
 def write_json(path: Path, model: BaseModel) -> None:
-    """Writes a model beside and renames it, so that readers see the old or the new file.
+    """Writes a model atomically.
 
     Raises:
-        DataError: The disk is full or forbids it; the old file is as it was.
+        DataError: The folder is not writable or the disk is full; the old file is unchanged.
     """
-    write_whole(path, (model.model_dump_json(indent=2) + "\n").encode())
+    write_atomic(path, (model.model_dump_json(indent=2) + "\n").encode())
 
 
 def read_json(path: Path, model: type[Model]) -> Model:
     """Reads a model.
 
     Raises:
-        DataError: The file is missing, is no JSON, or does not hold such a model; names the place.
+        DataError: The file is missing or does not match the model; names the field.
     """
     try:
         return model.model_validate_json(path.read_bytes())
@@ -36,5 +36,5 @@ def read_json(path: Path, model: type[Model]) -> Model:
         raise DataError(f"{path}: cannot be read ({error.strerror})") from error
     except ValidationError as error:
         first = error.errors()[0]
-        place = ".".join(map(str, first["loc"])) or "the file"
-        raise DataError(f"{path}: not a {model.__name__}: {first['msg']} at {place}") from error
+        field = ".".join(map(str, first["loc"])) or "the file"
+        raise DataError(f"{path}: not a {model.__name__}: {first['msg']} at {field}") from error

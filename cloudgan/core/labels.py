@@ -1,4 +1,4 @@
-"""Names and labels of what a run owns: valid on Kubernetes and on every cloud's resources.
+"""Names and labels of a run's resources: valid on Kubernetes and on every cloud.
 
 The rules are the strictest of four: lower case letters, digits and hyphens, at most 63 characters
 (Google Cloud, https://cloud.google.com/compute/docs/labeling-resources; Kubernetes, RFC 1123; both
@@ -23,10 +23,10 @@ OWNER = "cloudgan-owner"
 EXPIRES = "cloudgan-expires"
 SPEC = "cloudgan-spec"
 SHARED = "cloudgan-shared"
-"""On what cloudgan made and no run owns, such as a cluster or a bucket; its value is what it is."""
+"""On resources that several runs share, such as a cluster or a bucket; the value is the kind."""
 
 LONGEST_NAME = 48
-"""A pod is called NAME-INDEX-xxxxx, and a host name has at most 63 characters."""
+"""A pod is named NAME-INDEX-xxxxx, and a host name has at most 63 characters."""
 
 _NAME = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?")
 _LONGEST_VALUE = 63
@@ -35,30 +35,30 @@ _SHORTEST_NAMED = 6
 
 
 class Labels(NamedTuple):
-    """What tells one run's things from another's.
+    """The labels of a run's resources.
 
     Attributes:
         run: Name of the run.
-        owner: Who started it; no e-mail address.
-        expires: When it may be removed by anybody, such as ``20261128t093000z``.
-        spec: Digits that say what was asked for.
+        owner: User who started the run; no e-mail address.
+        expires: Time after which anyone may delete the resource, such as ``20261128t093000z``.
+        spec_hash: Hash of the requested specification.
     """
 
     run: str
     owner: str
     expires: str
-    spec: str
+    spec_hash: str
 
     def as_dict(self) -> dict[str, str]:
-        """As Kubernetes and the clouds take them."""
-        return {RUN: self.run, OWNER: self.owner, EXPIRES: self.expires, SPEC: self.spec}
+        """Returns the labels as Kubernetes and the clouds accept them."""
+        return {RUN: self.run, OWNER: self.owner, EXPIRES: self.expires, SPEC: self.spec_hash}
 
 
 def checked_name(name: str) -> str:
-    """Returns a run's name if every cloud can take it.
+    """Returns a run's name if it is valid on every cloud.
 
     Raises:
-        ConfigError: It is no DNS label, or too long; the message proposes one that is.
+        ConfigError: The name is not a DNS label, or too long; the message suggests a valid one.
     """
     if _NAME.fullmatch(name) and len(name) <= LONGEST_NAME:
         return name
@@ -71,19 +71,19 @@ def checked_name(name: str) -> str:
 
 
 def as_value(text: str, longest: int = _LONGEST_VALUE) -> str:
-    """Returns what a label can hold of `text`; without its host where it looks like an e-mail."""
+    """Returns `text` as a label value; drops the host of an e-mail address."""
     plain = re.sub(r"[^a-z0-9]+", "-", text.partition("@")[0].lower())
     return plain[:longest].strip("-")
 
 
 def derived_name(run: str, spec: str, longest: int, *, hyphens: bool = True) -> str:
-    """Names a resource after a run and what was asked of it: the same for the same two.
+    """Returns a resource name that is a function of the run and its specification.
 
     Args:
         run: A checked name.
         spec: Digits of what was asked.
-        longest: Characters that the cloud allows, at least twelve.
-        hyphens: Whether it allows any; else the name is ``cg`` and ten digits.
+        longest: Maximum length on the cloud, at least twelve.
+        hyphens: Whether the cloud allows hyphens; otherwise the name is ``cg`` and ten digits.
     """
     digits = hashlib.sha256(f"{run}/{spec}".encode()).hexdigest()[:_SPEC_DIGITS]
     if not hyphens or longest < _SPEC_DIGITS + _SHORTEST_NAMED:
@@ -92,12 +92,12 @@ def derived_name(run: str, spec: str, longest: int, *, hyphens: bool = True) -> 
 
 
 def expiry(when: dt.datetime) -> str:
-    """Returns a moment as a label's value, in UTC."""
+    """Returns a time as a label value, in UTC."""
     return when.astimezone(dt.UTC).strftime("%Y%m%dt%H%M%Sz")
 
 
 def moment_of(expires: str | None) -> dt.datetime | None:
-    """Returns the moment that `expiry` wrote; None for what it did not write."""
+    """Parses a value of `expiry`; None: the value is invalid."""
     try:
         return dt.datetime.strptime(expires or "", "%Y%m%dt%H%M%Sz").replace(tzinfo=dt.UTC)
     except ValueError:
@@ -105,6 +105,6 @@ def moment_of(expires: str | None) -> dt.datetime | None:
 
 
 def spec_digits(spec: Mapping[str, Any]) -> str:
-    """Returns digits that are the same for the same `spec` (JSON) and differ for another."""
+    """Returns a hash of `spec` (JSON)."""
     text = json.dumps(spec, sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()[:_SPEC_DIGITS]

@@ -1,4 +1,4 @@
-"""How much memory a process may still take: the machine's, or what its container leaves of it."""
+"""Memory that is available to a process: of the machine, or of its container."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 _UNLIMITED = 1 << 60
-"""Cgroups of version 1 say "no limit" as the largest whole number of pages."""
+"""Cgroups v1 write "no limit" as the largest whole number of pages."""
 
 
 @dataclass(frozen=True)
 class FreeMemory:
-    """What is there.
+    """Available memory.
 
     Attributes:
-        free_bytes: That nobody uses, caches of files given back.
-        all_bytes: With what is used.
-        of: Whose it is, such as ``this machine``.
+        free_bytes: Unused, including reclaimable file caches.
+        all_bytes: Used and unused.
+        of: Owner, such as ``this machine``.
     """
 
     free_bytes: int
@@ -30,10 +30,10 @@ class FreeMemory:
 
 
 def free_memory(root: Path = Path("/")) -> FreeMemory | None:
-    """Looks at machine and cgroups; the scarcest of them counts. None: nobody says.
+    """Returns the smaller of machine and cgroup limits; None: unknown.
 
     Args:
-        root: Where proc and sys are mounted.
+        root: Parent folder of proc and sys.
     """
     found = [*_machine(root), *_cgroups(root)]
     return min(found, key=lambda one: one.free_bytes, default=None)
@@ -52,7 +52,7 @@ def _machine(root: Path) -> Iterator[FreeMemory]:
 
 
 def _without_proc() -> Iterator[FreeMemory]:
-    """Other systems say what is built in, and not what others use of it."""
+    """Systems without /proc report the installed memory only."""
     try:
         total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     except (AttributeError, ValueError, OSError):
@@ -61,7 +61,7 @@ def _without_proc() -> Iterator[FreeMemory]:
 
 
 def _cgroups(root: Path) -> Iterator[FreeMemory]:
-    """This process' own cgroup and all around it, as far as they can be seen from inside."""
+    """Yields the limits of this process' cgroup and of its visible parents."""
     try:
         lines = (root / "proc/self/cgroup").read_text(encoding="utf-8").splitlines()
     except OSError:
@@ -104,13 +104,13 @@ def _number(file: Path) -> int:
 
 
 def in_gib(size_bytes: float) -> str:
-    """Such as `2.0 GiB`, and `230 GiB` from ten on."""
+    """Formats a size, such as `2.0 GiB` or `230 GiB`."""
     gib = size_bytes / (1 << 30)
     return f"{gib:.0f} GiB" if gib >= 10 else f"{gib:.1f} GiB"  # noqa: PLR2004
 
 
 def peak_memory_bytes(root: Path = Path("/")) -> int | None:
-    """The most memory that this process ever had; None where the system does not say."""
+    """Returns the peak resident memory of this process; None: unknown on this system."""
     try:
         text = (root / "proc/self/status").read_text(encoding="ascii", errors="replace")
     except OSError:

@@ -1,4 +1,4 @@
-"""How long work tells how far it is, without knowing who looks."""
+"""Progress of long work, independent of how it is displayed."""
 
 from __future__ import annotations
 
@@ -6,20 +6,20 @@ from typing import Protocol
 
 
 class Progress(Protocol):
-    """Something that shows one task at a time; the command line has a bar, tests a list."""
+    """Displays one task at a time; the command line shows a bar, a test collects a list."""
 
     def start(self, task: str, total: float | None = None, unit: str = "") -> None:
-        """Begins `task`, which ends the one before; `total` is None when nobody knows it."""
+        """Starts `task` and ends the previous one; `total` is None if unknown."""
 
     def advance(self, amount: float = 1, note: str = "") -> None:
-        """Moves the present task forward; `note` is a short text beside the bar."""
+        """Advances the current task; `note` is a short text beside the bar."""
 
     def say(self, line: str) -> None:
-        """Shows one line that stays."""
+        """Displays a permanent line."""
 
 
 class Silent:
-    """Shows nothing."""
+    """Displays nothing."""
 
     def start(self, task: str, total: float | None = None, unit: str = "") -> None:
         """Does nothing."""

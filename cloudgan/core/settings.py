@@ -1,4 +1,4 @@
-"""The only reader of the environment. Everything is read when asked; nothing secret is kept."""
+"""The only reader of the environment. Values are read on each call; secrets are not stored."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _NO = frozenset({"", "0", "false", "no", "off"})
 _QUIET_TENSORFLOW = {
     "TF_CPP_MIN_LOG_LEVEL": "3",  # a machine without a GPU is an "error"; real ones raise
     # Off by default on processors without AVX-512, where it makes a step two to three times faster;
-    # said aloud everywhere, because the bits of a resumed run depend on it.
+    # set explicitly, because the bits of a resumed run depend on it.
     "TF_ENABLE_ONEDNN_OPTS": "1",
     "GRPC_VERBOSITY": "ERROR",
     "KERAS_BACKEND": "tensorflow",
@@ -27,23 +27,23 @@ _QUIET_TENSORFLOW = {
 def variable(name: str) -> str | None:
     """Returns one environment variable; None where it is missing or empty.
 
-    For credentials and endpoints too: the caller uses the value at once and does not store it.
+    Also for credentials and endpoints: the caller uses the value at once and does not store it.
     """
     return os.environ.get(name) or None
 
 
 def is_on(name: str) -> bool:
-    """Whether a variable is set to something else than no, off, false, 0 or nothing."""
+    """Whether a variable has a value other than no, off, false, 0 or the empty string."""
     return os.environ.get(name, "").strip().lower() not in _NO
 
 
 def tf_config() -> str | None:
-    """Returns TF_CONFIG, this process' place among TensorFlow's workers, as the text it is."""
+    """Returns TF_CONFIG, the JSON description of the cluster and of this task."""
     return variable("TF_CONFIG")
 
 
 def has_tpu() -> bool:
-    """Whether somebody says that this machine has a TPU.
+    """Whether the environment declares a TPU.
 
     CLOUDGAN_TPU=local is what a TPU VM's startup script sets; in Kubernetes Google's device plugin
     sets TPU_WORKER_HOSTNAMES.
@@ -52,7 +52,7 @@ def has_tpu() -> bool:
 
 
 def data_folder() -> Path:
-    """Returns where this user's own data stay: CLOUDGAN_DATA, else as XDG_DATA_HOME says."""
+    """Returns the user's data folder: CLOUDGAN_DATA, else a subfolder of XDG_DATA_HOME."""
     own = variable("CLOUDGAN_DATA")
     if own:
         return Path(own).expanduser()
@@ -61,23 +61,23 @@ def data_folder() -> Path:
 
 
 def is_supervised() -> bool:
-    """Whether another cloudgan started this process as one of its workers."""
+    """Whether a parent cloudgan process supervises this one."""
     return is_on("CLOUDGAN_SUPERVISED")
 
 
-def pulse_file() -> Path | None:
-    """Returns CLOUDGAN_PULSE, where a worker's parent looks whether steps still finish."""
-    named = variable("CLOUDGAN_PULSE")
+def liveness_file() -> Path | None:
+    """Returns CLOUDGAN_LIVENESS, the liveness file that the parent of a trainer process reads."""
+    named = variable("CLOUDGAN_LIVENESS")
     return Path(named) if named else None
 
 
 def image() -> str | None:
-    """Returns CLOUDGAN_IMAGE, the container's image as its plan names it."""
+    """Returns CLOUDGAN_IMAGE, the container image of the plan."""
     return variable("CLOUDGAN_IMAGE")
 
 
 def is_ci() -> bool:
-    """Whether a machine looks at the output, so that no bar should move in it."""
+    """Whether the process runs in CI, where progress bars are off."""
     return is_on("CI")
 
 
@@ -90,7 +90,7 @@ def log_format() -> LogFormat:
     """Returns CLOUDGAN_LOG: text for people, json for a pod.
 
     Raises:
-        ConfigError: It says something else.
+        ConfigError: The value is neither.
     """
     found = variable("CLOUDGAN_LOG") or "text"
     if found == "text":
@@ -101,39 +101,34 @@ def log_format() -> LogFormat:
 
 
 def quiet_tensorflow() -> None:
-    """Keeps TensorFlow from chatting; to be called before it is imported. What is set stays."""
+    """Reduces the output of TensorFlow; call it before the import. Existing variables are kept."""
     for name, value in _QUIET_TENSORFLOW.items():
         os.environ.setdefault(name, value)
 
 
 def set_for_tensorflow(values: Mapping[str, str]) -> None:
-    """Sets what TensorFlow reads when it is imported, for this process and those it starts."""
+    """Sets variables that TensorFlow reads at import, for this process and its children."""
     os.environ.update(values)
 
 
 def geant4_data() -> Path | None:
-    """Returns GEANT4_DATA_DIR, where this user has CERN's files, as Geant4 itself reads it."""
+    """Returns GEANT4_DATA_DIR, the folder of CERN's data files, as Geant4 itself reads it."""
     named = variable("GEANT4_DATA_DIR")
     return Path(named).expanduser() if named else None
 
 
 def set_for_geant4(values: Mapping[str, str]) -> None:
-    """Sets what Geant4 reads when it is imported: without, it asks for a download or starts one."""
+    """Sets variables that Geant4 reads at import; without them it starts a download."""
     os.environ.update(values)
 
 
-def handed_choice() -> str | None:
-    """Returns CLOUDGAN_TUNED: what who started us as one of several workers found before."""
-    return variable("CLOUDGAN_TUNED")
-
-
 def onednn_instructions() -> str | None:
-    """Returns the newest instruction set that oneDNN may use; None where nobody limits it."""
+    """Returns the newest instruction set that oneDNN may use; None: no limit."""
     return variable("ONEDNN_MAX_CPU_ISA") or variable("DNNL_MAX_CPU_ISA")
 
 
 def child_environment(**changes: str | None) -> dict[str, str]:
-    """Returns this environment with `changes` for a process we start; None removes a variable."""
+    """Returns the environment for a child process, with `changes`; None removes a variable."""
     environment = {name: value for name, value in os.environ.items() if name not in changes}
     return environment | {name: value for name, value in changes.items() if value is not None}
 
@@ -142,12 +137,12 @@ PATH_SEPARATOR = os.pathsep
 
 
 def kubeconfig() -> str:
-    """Returns KUBECONFIG, one or more paths, else the usual place."""
+    """Returns KUBECONFIG, one or more paths; default: ~/.kube/config."""
     return variable("KUBECONFIG") or str(Path.home() / ".kube" / "config")
 
 
 def user_name() -> str:
-    """Returns who is logged in on this machine, as its environment says."""
+    """Returns the user name from the environment."""
     return variable("USER") or variable("LOGNAME") or variable("USERNAME") or "unknown"
 
 
@@ -164,28 +159,28 @@ _ASK_METADATA_SERVER = (
 
 
 def names_metadata_server() -> bool | None:
-    """Whether the environment says that there is, or is not, one that gives this machine a login."""
+    """Whether the environment declares a metadata server; None: it does not say."""
     if any(map(variable, _ASK_METADATA_SERVER)):
         return True
     return False if all(map(is_on, ("NO_GCE_CHECK", "AWS_EC2_METADATA_DISABLED"))) else None
 
 
 def use_aws_profile(name: str) -> None:
-    """Lets every session of boto3 in this process log in by a profile of AWS' own files.
+    """Selects a profile of the AWS configuration files for every boto3 session of this process.
 
-    Keys in the environment would go before it.
+    Removes access keys from the environment, which would take precedence.
     """
     for key in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN"):
         os.environ.pop(key, None)
     os.environ["AWS_PROFILE"] = name
 
 
-def forget_metadata_servers() -> None:
-    """Keeps SDKs from waiting for a metadata server where there is none; before they are imported."""
+def disable_metadata_servers() -> None:
+    """Disables metadata servers in the SDKs; call it before they are imported."""
     for name, value in _NO_METADATA_SERVER.items():
         os.environ.setdefault(name, value)
 
 
 def may_ask_metadata_server() -> bool:
-    """Whether a login may come from a metadata server, as it does on a cloud's own machines."""
+    """Whether credentials may come from a metadata server, as on a virtual machine of a cloud."""
     return not is_on("CLOUDGAN_NO_METADATA_SERVER")

@@ -1,1 +1,5 @@
-"""What a run costs, and what it would cost elsewhere: arithmetic on dated prices, no network."""
+"""Cost of runs and estimates on other offers: arithmetic on dated prices, without network.
+
+May import `storage`, `schema` and `core`; only `prices/refresh` uses the network. Read
+`accounting/run_cost.py` first.
+"""

@@ -1,4 +1,4 @@
-"""What a shower is in this program: energies in GeV, angles in radians.
+"""Showers: energies in GeV, angles in radians.
 
 Shapes: N showers of X x Y x Z cells, Z along the depth; the shower axis tilts in the y-z plane.
 NumPy only, so that simulation and validation run anywhere.
@@ -22,12 +22,12 @@ CELL_MM = 5.1
 
 @dataclass(frozen=True)
 class Showers:
-    """Showers and what caused them.
+    """Showers with their primary particles.
 
     Attributes:
         ecal_gev: Energy in each cell, GeV, float32 (N, X, Y, Z).
         energy_gev: Energy of the primary electron, GeV, float32 (N,).
-        theta_rad: Its polar angle, rad, float32 (N,); None where the file does not know it.
+        theta_rad: Its polar angle, rad, float32 (N,); None if unknown.
         mtheta_rad: The angle measured from the image, rad, float32 (N,); see `measured_angle`.
     """
 
@@ -62,7 +62,7 @@ def measured_angle(ecal: NDArray[np.floating]) -> NDArray[np.float32]:
     """Measures the angle of each shower from its image: the 3DGAN `mtheta`, which is not theta.
 
     Per layer the slope of the layer's barycentre against the shower's barycentre, in cell units,
-    averaged over the layers that hold energy with the layer number as weight (the function
+    averaged over the layers with energy, weighted by the layer number (the function
     `measPython` / `ecal_angle` of the authors' public code, arXiv:2111.04628).
 
     Args:
@@ -82,11 +82,11 @@ def measured_angle(ecal: NDArray[np.floating]) -> NDArray[np.float32]:
 def angle_of_layers(
     layer: NDArray[np.float64], x_moment: NDArray[np.float64], y_moment: NDArray[np.float64]
 ) -> NDArray[np.float32]:
-    """`measured_angle` of showers whose cells are summed up already, (N, Z) each.
+    """`measured_angle` from sums over cells, (N, Z) each.
 
     Args:
         layer: Energy of each layer.
-        x_moment: Sum of energy times place along x, in cells from anywhere.
+        x_moment: Sum of energy times position along x, in cells, from any origin.
         y_moment: The same along y.
 
     Returns:
@@ -109,7 +109,7 @@ def angle_of_layers(
 
 
 def join_showers(parts: Iterable[Showers]) -> Showers:
-    """Returns all showers of `parts`; theta is unknown where one part does not know it."""
+    """Concatenates `parts`; theta is None if it is unknown in one of them."""
     found = list(parts)
     thetas = [part.theta_rad for part in found]
     known = [theta for theta in thetas if theta is not None]

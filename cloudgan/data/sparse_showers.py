@@ -29,8 +29,8 @@ class SparseCells:
 
     Attributes:
         cell: Flat number of each cell in its image, C order, (K,).
-        value: Its content, (K,).
-        first: Where each image begins in both, int64 (N + 1,).
+        value: Energy of each cell, (K,).
+        first: Start of each image in both arrays, int64 (N + 1,).
         shape: (X, Y, Z) of an image.
     """
 
@@ -49,7 +49,7 @@ class SparseCells:
 
     @property
     def row(self) -> NDArray[np.int64]:
-        """The image each cell belongs to, (K,)."""
+        """The image of each cell, (K,)."""
         return np.repeat(np.arange(len(self)), np.diff(self.first))
 
     def take(self, rows: NDArray[np.int64]) -> SparseCells:
@@ -83,7 +83,7 @@ class SparseCells:
         return np.bincount(self.row, self.value, len(self)).astype(np.float64, copy=False)
 
     def central(self, shape: tuple[int, int, int]) -> SparseCells:
-        """Returns what `cloudgan.data.showers.central` cuts out of the dense images."""
+        """Crops as `cloudgan.data.showers.central` does for dense images."""
         if shape == self.shape:
             return self
         cut = [(have - want) // 2 for have, want in zip(self.shape[:2], shape[:2], strict=True)]
@@ -98,7 +98,7 @@ class SparseCells:
 
 
 def join(parts: Sequence[SparseCells]) -> SparseCells:
-    """Returns all images of `parts`, one part after the other."""
+    """Concatenates `parts`."""
     starts = np.cumsum([0, *(part.first[-1] for part in parts)])
     first = [part.first[:-1] + start for part, start in zip(parts, starts, strict=False)]
     return SparseCells(

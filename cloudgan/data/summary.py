@@ -1,4 +1,4 @@
-"""What the training showers are like: saved with a model, used to calibrate and to map angles."""
+"""Summary of the training showers: saved with a model, used for calibration and for the angle condition."""
 
 from __future__ import annotations
 
@@ -7,20 +7,20 @@ from typing import TYPE_CHECKING
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field
 
-from cloudgan.data.image_view import ENERGY_UNIT_GEV, ImageView
-from cloudgan.data.raw_showers import energies_gev, thetas_rad
+from cloudgan.data.pipeline.preprocessing import ENERGY_UNIT_GEV, Preprocessing
+from cloudgan.data.sources.raw_showers import energies_gev, thetas_rad
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from numpy.typing import NDArray
 
-    from cloudgan.data.shards import SparseShowers
+    from cloudgan.data.shards.reader import SparseShowers
 
     Floats = NDArray[np.float64]
 
 MIN_THETA_SPREAD_RAD = 1e-3
-"""Below this the showers have one angle and no line can be fitted."""
+"""Below this spread all showers have one angle, and no line is fitted."""
 
 
 class AngleFit(BaseModel):
@@ -32,18 +32,18 @@ class AngleFit(BaseModel):
     slope: float
 
     def mtheta_rad(self, theta_rad: NDArray[np.float32]) -> NDArray[np.float32]:
-        """Returns the angle that would be measured from the image of such a shower."""
+        """Returns the expected `mtheta` for a polar angle."""
         return (self.offset_rad + self.slope * theta_rad).astype(np.float32)
 
 
 class TrainingSummary(BaseModel):
-    """Numbers of the training showers, as the networks see them (cut to the view)."""
+    """Statistics of the preprocessed training showers."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     schema_version: int = 1
     count: int = Field(description="training showers in all")
-    sampled: int = Field(description="training showers these numbers are made of")
+    sampled: int = Field(description="training showers in the sample")
     energy_range_gev: tuple[float, float]
     theta_range_rad: tuple[float, float] | None
     mtheta_range_rad: tuple[float, float]
@@ -59,8 +59,8 @@ class TrainingSummary(BaseModel):
     angle_fit: AngleFit | None = Field(description="None where theta is unknown or one angle")
 
 
-def summarize(parts: Iterable[SparseShowers], view: ImageView, count: int) -> TrainingSummary:
-    """Summarises `parts`, a sample of `count` training showers."""
+def summarize(parts: Iterable[SparseShowers], view: Preprocessing, count: int) -> TrainingSummary:
+    """Summarizes `parts`, a sample of `count` training showers."""
     layers, image_sums, contained = [], [], []
     energies, mthetas, thetas = [], [], []
     for part in parts:

@@ -1,1 +1,4 @@
-"""The networks, in Keras operations only, so that they run on every Keras backend."""
+"""Networks in Keras operations, which run on every Keras backend, and their CPU code (cpu_kernels/).
+
+May import data, schema and core. Start with networks.py.
+"""

@@ -1,18 +1,23 @@
-"""The convolutions of a preset's networks with the cells that each meets; from tables, nothing is built."""
+"""Convolution tables of each preset (cells, weights, multiplications) and the choice of their implementation.
+
+Computed from the architecture tables; no network is built.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from importlib.util import find_spec
 from math import prod
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, get_args
 
-from cloudgan.models.architectures import ARCHITECTURES
+from cloudgan.schema.presets import find_profile
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from cloudgan.core.presets import Preset
-    from cloudgan.models.architectures import Block, Cells
+    from cloudgan.schema.config import RunConfig
+    from cloudgan.schema.presets import Block, Cells, Preset
+
 
 Form = Literal["published", "phases"]
 Network = Literal["generator", "discriminator"]
@@ -23,11 +28,11 @@ class Convolution:
     """One convolution of a network, with the up-sampling and padding before it.
 
     Attributes:
-        network: Whose it is.
-        name: As in the network.
-        block: Its row of the architecture table.
-        cells: Of its input, before up-sampling and padding.
-        channels: Of its input.
+        network: Network of the convolution.
+        name: Name of the layer.
+        block: Row of the architecture table.
+        cells: Cells of its input, before up-sampling and padding.
+        channels: Channels of its input.
     """
 
     network: Network
@@ -38,7 +43,7 @@ class Convolution:
 
     @property
     def padded_cells(self) -> Cells:
-        """Cells that it convolves, behind up-sampling and zero padding."""
+        """Cells after up-sampling and zero padding."""
         axes = zip(self.cells, self.block.upsample, self.block.pad, strict=True)
         return _each(n * up + 2 * pad for n, up, pad in axes)
 
@@ -52,18 +57,18 @@ class Convolution:
 
     @property
     def weights(self) -> int:
-        """Numbers that it learns, the bias too."""
+        """Number of trainable weights, bias included."""
         bias = self.block.filters if self.block.bias else 0
         return prod(self.block.kernel) * self.channels * self.block.filters + bias
 
     @property
     def values(self) -> int:
-        """Numbers of one shower that go in and out."""
+        """Input and output values per shower."""
         ins, outs = prod(self.cells) * self.channels, prod(self.output_cells) * self.block.filters
         return ins + outs
 
     def macs(self, form: Form) -> int:
-        """Products of one pass over one shower; each of the three passes has as many."""
+        """Multiply-accumulate operations of one pass over one shower; each of the three passes has as many."""
         channels = self.channels * self.block.filters
         if form == "published":
             return prod(self.output_cells) * prod(self.block.kernel) * channels
@@ -84,20 +89,20 @@ def _phase_products(out: int, taps: int, up: int, pad: int) -> int:
 
 
 def convolutions(preset: Preset) -> tuple[Convolution, ...]:
-    """Returns the convolutions of both networks, the generator's first, in their order."""
+    """Returns the convolutions of both networks in order, the generator's first."""
     return (*generator_convolutions(preset), *discriminator_convolutions(preset))
 
 
 def generator_convolutions(preset: Preset) -> tuple[Convolution, ...]:
-    """Returns those of the generator."""
-    table = ARCHITECTURES[preset.networks].generator
+    """Returns the convolutions of the generator."""
+    table = find_profile(preset.networks).generator
     channels = table.channels + preset.noise_channels
     return _chain("generator", table.blocks, table.grid, channels)
 
 
 def discriminator_convolutions(preset: Preset) -> tuple[Convolution, ...]:
-    """Returns those of the discriminator."""
-    table = ARCHITECTURES[preset.networks].discriminator
+    """Returns the convolutions of the discriminator."""
+    table = find_profile(preset.networks).discriminator
     fold = table.space_to_depth
     cells = _each(-(-n // fold) for n in preset.image_shape)
     return _chain("discriminator", table.blocks, cells, fold**3)
@@ -116,3 +121,30 @@ def _chain(
 def _each(numbers: Iterable[int]) -> Cells:
     x, y, z = numbers
     return x, y, z
+
+
+ConvImpl = Literal["published", "phases", "fft"]
+CONV_IMPLS: tuple[str, ...] = get_args(ConvImpl)
+WORTH_TAPS = 64
+
+
+def choose_conv_impl(config: RunConfig, device: str, found: str | None = None) -> str:
+    """Returns one of `CONV_IMPLS` for a kind of device, as `device_kind` names it.
+
+    `found` is the implementation of a checkpoint; a flag overrides it.
+
+    `fft` is generated CPU code in float32 and needs llvmlite; `phases` runs everywhere. `auto` uses `fft` if
+    a kernel has WORTH_TAPS taps or more: with the kernels of mini and smoke it saves no time
+    (docs/performance.md).
+    """
+    requested = config.training.conv_impl
+    if requested in {"published", "phases"}:
+        return requested
+    able = device == "CPU" and config.training.precision == "float32" and find_spec("llvmlite")
+    if requested == "auto" and found in CONV_IMPLS and (able or found != "fft"):
+        return found
+    table = find_profile(config.model.networks)
+    blocks = (*table.generator.blocks, *table.discriminator.blocks)
+    most_taps = max(prod(block.kernel) for block in blocks)
+    worth = requested == "fast" or most_taps >= WORTH_TAPS
+    return "fft" if able and worth else "phases"

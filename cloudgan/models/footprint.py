@@ -3,7 +3,7 @@
 Kept for the backward pass of a generator update, which is the largest of a step: of each block what
 its convolution reads, and what convolution, activation, batch norm and dropout make of it. What a
 step needs beside that (gradients on their way, scratch of the kernels) goes with it, so one measured
-factor for each table of networks and formulation makes the count a peak.
+factor for each table of networks and conv_impl makes the count a peak.
 """
 
 from __future__ import annotations
@@ -12,54 +12,15 @@ from dataclasses import dataclass
 from math import prod
 from typing import TYPE_CHECKING, NamedTuple
 
-from cloudgan.models.architectures import ARCHITECTURES
 from cloudgan.models.convolutions import discriminator_convolutions, generator_convolutions
+from cloudgan.schema.presets import find_profile
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from cloudgan.core.presets import Preset
     from cloudgan.models.convolutions import Convolution
+    from cloudgan.schema.presets import Preset
 
-
-class Measured(NamedTuple):
-    """What `benchmarks/memory.py` found for networks in one formulation (2 cores, float32).
-
-    Attributes:
-        process_mib: Of a process with a compiled step, weights aside, before the first shower.
-        factor: What each shower takes beyond that, over what is kept of it.
-        replica_mib: What each further replica adds to a process, weights aside: its own operations.
-    """
-
-    process_mib: int
-    factor: float
-    replica_mib: int = 80
-
-
-# Compiled kernels keep the compiler and their scratch, and less of each shower. fixed25 was measured
-# at one batch in the published form, and its last row is a guess on the safe side.
-MEASURED = {
-    "paper": {
-        "published": Measured(736, 1.20),
-        "phases": Measured(738, 1.21),
-        "transforms": Measured(1328, 0.64, 270),
-    },
-    "fixed25": {
-        "published": Measured(736, 1.31),
-        "phases": Measured(738, 1.31),
-        "transforms": Measured(1328, 1.31, 270),
-    },
-    "mini": {
-        "published": Measured(708, 1.60),
-        "phases": Measured(705, 1.59),
-        "transforms": Measured(851, 1.21, 104),
-    },
-    "smoke": {
-        "published": Measured(700, 1.52),
-        "phases": Measured(699, 1.60),
-        "transforms": Measured(821, 0.82, 104),
-    },
-}
 
 ERROR = 0.1
 """Relative error of a peak. The table is within 0.03 of what it was made from; the same step, run
@@ -109,17 +70,17 @@ class Footprint:
         return own + replicas * self.weights + max(replicas * batch * self.shower, self.finishing)
 
 
-def footprint(preset: Preset, *, formulation: str, precision: str) -> Footprint:
-    """Returns what training `preset` takes; `formulation` is published, phases or transforms."""
+def footprint(preset: Preset, *, conv_impl: str, precision: str) -> Footprint:
+    """Returns what training `preset` takes; `conv_impl` is published, phases or transforms."""
     size = _NUMBER_BYTES[precision]
-    measured = MEASURED[preset.networks][formulation]
-    least = size * sum(kept.numbers for kept in kept_for_backward(preset, formulation))
+    measured = find_profile(preset.networks).memory[conv_impl]
+    least = size * sum(kept.numbers for kept in kept_for_backward(preset, conv_impl))
     weight = max(size, _NUMBER_BYTES["float32"])
     slots = 2 if preset.optimizer == "adam" else 1
     generator, discriminator = learned(preset)
     copies = 3 + slots  # weights, gradients, and these once more on their way to the other replicas
-    average = generator if preset.generator_average else 0
-    is_finished = preset.calibrated_output or preset.generator_average
+    average = generator if preset.ema_decay else 0
+    is_finished = preset.calibrated_output or preset.ema_decay
     return Footprint(
         weights=weight * ((generator + discriminator) * copies + average),
         shower=round(least * measured.factor),
@@ -132,12 +93,12 @@ def footprint(preset: Preset, *, formulation: str, precision: str) -> Footprint:
     )
 
 
-def kept_for_backward(preset: Preset, formulation: str) -> Iterator[Kept]:
+def kept_for_backward(preset: Preset, conv_impl: str) -> Iterator[Kept]:
     """Yields what a generator update keeps of one shower, layer by layer."""
-    table = ARCHITECTURES[preset.networks]
+    table = find_profile(preset.networks)
     cells = prod(preset.image_shape)
     yield Kept("start", prod(table.generator.grid) * table.generator.channels)
-    repeated = formulation == "published"  # the others never make an up-sampled input
+    repeated = conv_impl == "published"  # the others never make an up-sampled input
     for number, each in enumerate(generator_convolutions(preset)):
         yield Kept(f"generator {number}", _read(each, repeated=repeated) + _made(each))
     yield Kept("images", _IMAGES_KEPT * cells)
@@ -148,7 +109,7 @@ def kept_for_backward(preset: Preset, formulation: str) -> Iterator[Kept]:
 
 def learned(preset: Preset) -> tuple[int, int]:
     """Numbers that generator and discriminator learn."""
-    table = ARCHITECTURES[preset.networks]
+    table = find_profile(preset.networks)
     start = prod(table.generator.grid) * table.generator.channels
     generator = (preset.latent_size + 1) * start
     generator += sum(_weights(each) for each in generator_convolutions(preset))

@@ -13,23 +13,21 @@ import keras
 import numpy as np
 from keras import layers, ops
 
-from cloudgan.models.architectures import ARCHITECTURES, Block, Cells
-from cloudgan.models.kernels import PUBLISHED
-from cloudgan.models.measure import Measure
-from cloudgan.models.stage import Stage
+from cloudgan.models.differentiable_observables import AngleAndSum
+from cloudgan.models.layers import PUBLISHED, Stage
+from cloudgan.schema.presets import Block, Cells, find_profile
 
 if TYPE_CHECKING:
-    from cloudgan.core.presets import Preset
-    from cloudgan.models.dropout import MaskSource
-    from cloudgan.models.kernels import Kernels
+    from cloudgan.models.layers import MaskSource, StageBuilder
+    from cloudgan.schema.presets import Preset
 
 DENSE = "glorot_uniform"
-"""How dense layers begin, as published."""
+"""Initializer of dense layers, as published."""
 
 
 def latent_length(preset: Preset) -> int:
-    """Numbers that the generator takes per shower: the latent vector, then the cells' noise."""
-    cells = int(np.prod(ARCHITECTURES[preset.networks].generator.grid))
+    """Length of the generator input: latent vector, then the noise of the cells."""
+    cells = int(np.prod(find_profile(preset.networks).generator.grid))
     return preset.latent_size + preset.noise_channels * cells
 
 
@@ -38,18 +36,18 @@ def build_generator(
     *,
     seeds: random.Random | None = None,
     synchronized: bool = False,
-    kernels: Kernels = PUBLISHED,
+    stages: StageBuilder = PUBLISHED,
 ) -> keras.Model:
     """Latent (B, `latent_length`) -> image (B, X, Y, Z, 1), never negative.
 
     Args:
-        preset: What to build.
-        seeds: Source of the initial weights; without one they are those of seed 0.
-        synchronized: Batch norm over all replicas instead of each its own.
-        kernels: How the layers compute; the weights are the same in every form.
+        preset: Preset of the network.
+        seeds: Source of the initial weights. Default: seed 0.
+        synchronized: Batch norm over all replicas.
+        stages: Implementation of the stages; the weights are the same for each.
     """
     seeds = seeds or random.Random(0)
-    table = ARCHITECTURES[preset.networks].generator
+    table = find_profile(preset.networks).generator
     latent = keras.Input((latent_length(preset),), name="latent")
     start = int(np.prod(table.grid)) * table.channels
     dense = layers.Dense(start, kernel_initializer=_seeded(DENSE, seeds), name="start")
@@ -62,8 +60,8 @@ def build_generator(
     for number, block in enumerate(table.blocks):
         initializer = _seeded(block.initializer or table.initializer, seeds)
         stage = _stage(preset, block, number, initializer, table.leak, synchronized=synchronized)
-        x = kernels.stage(stage, x)
-    x = kernels.tensor(x)
+        x = stages.stage(stage, x)
+    x = stages.tensor(x)
     if table.subpixel > 1:
         x = DepthToSpace(table.subpixel, preset.image_shape)(x)
     image = Output(preset, name="output")([x, latent])
@@ -76,28 +74,28 @@ def build_discriminator(
     *,
     seeds: random.Random | None = None,
     synchronized: bool = False,
-    kernels: Kernels = PUBLISHED,
+    stages: StageBuilder = PUBLISHED,
 ) -> keras.Model:
     """Image (B, X, Y, Z, 1) -> real (B, 1) in [0, 1], energy/100 (B, 1), angle (B, 1), sum (B, 1).
 
-    The angle is left out where the preset knows none.
+    The angle is omitted if the preset has none.
 
     Args:
-        preset: What to build.
-        masks: Where dropout masks come from.
-        seeds: Source of the initial weights; without one they are those of seed 0.
-        synchronized: Batch norm over all replicas instead of each its own.
-        kernels: How the layers compute; the weights are the same in every form.
+        preset: Preset of the network.
+        masks: Source of dropout masks.
+        seeds: Source of the initial weights. Default: seed 0.
+        synchronized: Batch norm over all replicas.
+        stages: Implementation of the stages; the weights are the same for each.
     """
     seeds = seeds or random.Random(0)
-    table = ARCHITECTURES[preset.networks].discriminator
+    table = find_profile(preset.networks).discriminator
     image = keras.Input((*preset.image_shape, 1), name="image")
     x = SpaceToDepth(table.space_to_depth)(image) if table.space_to_depth > 1 else image
     for number, block in enumerate(table.blocks):
         initializer = _seeded(block.initializer or table.initializer, seeds)
         stage = _stage(preset, block, number, initializer, table.leak, synchronized=synchronized)
-        x = kernels.stage(replace(stage, dropout=preset.dropout, masks=masks), x)
-    x = kernels.tensor(x)
+        x = stages.stage(replace(stage, dropout=preset.dropout, masks=masks), x)
+    x = stages.tensor(x)
     if table.pool > 1:
         x = layers.AveragePooling3D(table.pool)(x)
     features = layers.Flatten()(x)
@@ -105,22 +103,21 @@ def build_discriminator(
     head = [_seeded(DENSE, seeds) for _ in range(2)]
     real = layers.Dense(1, "sigmoid", kernel_initializer=head[0], dtype=full, name="real")(features)
     energy = layers.Dense(1, kernel_initializer=head[1], dtype=full, name="energy")(features)
-    angle, total = Measure(preset.image_power, name="measure")(image)
+    angle, total = AngleAndSum(preset.image_power, name="measure")(image)
     outputs = [real, energy, angle, total] if preset.has_angle else [real, energy, total]
     return keras.Model(image, outputs, name="discriminator")
 
 
 def count_parameters(network: keras.Model) -> dict[str, int]:
-    """Returns how many numbers a network has, and how many of them it learns."""
+    """Returns the number of all and of trainable parameters."""
     learned = sum(int(np.prod(weight.shape)) for weight in network.trainable_weights)
     return {"parameters": int(network.count_params()), "trainable": learned}
 
 
 def _seeded(initializer: str, seeds: random.Random) -> keras.initializers.Initializer:
-    """An initialiser with a seed of its own.
+    """Initializer with its own seed.
 
-    Keras would take one from Python's global `random`, where a thread that draws between two layers
-    changes every weight after it.
+    Keras would draw one from Python's global `random`, which another thread could advance.
     """
     seed = seeds.randint(1, 10**9)
     return keras.initializers.get({"class_name": initializer, "config": {"seed": seed}})
@@ -147,20 +144,20 @@ def _stage(
 
 
 def _full_precision() -> str:
-    """The type of what leaves the networks: float32, or float64 where everything is."""
+    """Dtype of the network outputs: float32, or float64 if the policy is float64."""
     return "float64" if keras.config.dtype_policy().compute_dtype == "float64" else "float32"
 
 
 @keras.saving.register_keras_serializable(package="cloudgan")
 class DepthToSpace(keras.layers.Layer):
-    """(B, x, y, z, f*f*f) -> (B, X, Y, Z, 1): channels become sub-pixels, cut to `shape`."""
+    """(B, x, y, z, f*f*f) -> (B, X, Y, Z, 1): channels become sub-pixels, cropped to `shape`."""
 
     def __init__(self, factor: int, shape: Cells, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self._factor, self._shape = factor, shape
 
     def call(self, values: Any) -> Any:
-        """Shuffles."""
+        """Rearranges the channels."""
         f, (x, y, z) = self._factor, values.shape[1:4]
         values = ops.reshape(values, (-1, x, y, z, f, f, f))
         values = ops.transpose(values, (0, 1, 4, 2, 5, 3, 6))
@@ -178,7 +175,7 @@ class SpaceToDepth(keras.layers.Layer):
         self._factor = factor
 
     def call(self, image: Any) -> Any:
-        """Shuffles."""
+        """Rearranges the cells."""
         f = self._factor
         coarse = [-(-n // f) for n in image.shape[1:4]]
         pad = [(0, c * f - n) for c, n in zip(coarse, image.shape[1:4], strict=True)]
@@ -191,9 +188,9 @@ class SpaceToDepth(keras.layers.Layer):
 
 @keras.saving.register_keras_serializable(package="cloudgan")
 class Output(keras.layers.Layer):
-    """The last activation, times what the preset asks for: energy and calibration.
+    """Last activation, scaled by energy and calibration if the preset has them.
 
-    The calibration is a weight that is measured on training showers and never learned.
+    The calibration is a non-trainable weight, measured on training showers.
     """
 
     def __init__(self, preset: Preset, **kwargs: Any) -> None:
@@ -201,7 +198,7 @@ class Output(keras.layers.Layer):
         self._preset = preset
 
     def build(self, input_shape: Any) -> None:
-        """Makes the calibration, where there is one."""
+        """Creates the calibration, if the preset has one."""
         del input_shape
         if self._preset.calibrated_output:
             self.calibration = self.add_weight(

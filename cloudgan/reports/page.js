@@ -1,5 +1,5 @@
 "use strict";
-/* Sorts and filters tables, lets plots speak. Text only ever enters the page as text. */
+/* Sorts and filters tables, shows tooltips of plots. Text enters the page only as text. */
 (() => {
   function make(tag, attributes = {}, text = "") {
     const element = document.createElement(tag);
@@ -81,15 +81,15 @@
 
   /* ---- plots ---- */
 
-  const REACH = 28; // pixels of the screen between a pointer and the point it means
-  const PATIENCE = 250; // milliseconds to reach a tooltip before it goes
+  const REACH = 28; // maximum distance in pixels between pointer and point
+  const PATIENCE = 250; // milliseconds until a tooltip closes
 
   function voice(figure) {
     const drawn = figure.querySelector(".drawn");
     const tip = make("div", { class: "tip", role: "tooltip" });
     tip.hidden = true;
     drawn.append(tip);
-    const said = new Map();
+    const titles = new Map();
     let current = null;
     let leaving = 0;
 
@@ -106,7 +106,7 @@
       hide();
       current = point;
       point.classList.add("current");
-      const [name, ...rest] = said.get(point).split("\n");
+      const [name, ...rest] = titles.get(point).split("\n");
       tip.replaceChildren(make("strong", {}, name), ...rest.map((line) => make("span", {}, line)));
       tip.hidden = false;
       const area = drawn.getBoundingClientRect();
@@ -138,7 +138,7 @@
 
     const shownOf = (points) => points.filter((point) => !point.hasAttribute("data-off"));
 
-    /* One stop of the tab key for each drawing; arrow keys walk from point to point. */
+    /* Each drawing is one tab stop; arrow keys move between points. */
     function stop(points) {
       const shown = shownOf(points);
       const kept = shown.find((point) => point.getAttribute("tabindex") === "0") || shown[0];
@@ -164,9 +164,9 @@
       const points = [...svg.querySelectorAll(".point")];
       for (const point of points) {
         const title = point.querySelector("title");
-        said.set(point, title.textContent);
+        titles.set(point, title.textContent);
         point.setAttribute("aria-label", title.textContent.replaceAll("\n", ", "));
-        title.remove(); // else the browser shows its own tooltip above ours
+        title.remove(); // suppresses the tooltip of the browser
         point.addEventListener("focus", () => show(point));
         point.addEventListener("blur", hide);
         point.addEventListener("keydown", (event) => {

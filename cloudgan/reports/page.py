@@ -1,45 +1,43 @@
-"""One HTML page that needs nothing else: no library, no font, no picture from anywhere.
+"""Self-contained HTML pages, without external libraries, fonts or images; Markdown and CSV too.
 
-A page is a value: sections of paragraphs, tables, figures, plots and rows of key figures. Whatever
-text goes in is escaped; graphics are SVG elements made by `cloudgan.reports.drawing`. A page with
-plots or interactive tables holds one small script (page.js), and reads without it. The browser is
-told to run no other script and to load nothing at all.
+A page is a value: sections of paragraphs, tables, graphics, plots and key figures. Text is escaped;
+graphics are SVG from `cloudgan.reports.drawing`. Pages with plots or interactive tables contain one
+script (page.js) and are readable without it; the content security policy blocks everything else.
+For example::
+
+    seconds, usd = Axis("time for the job (h)", log=True), Axis("cost of the job (USD)", log=True)
+    spot = PointSeries("spot", (Point(2.0, 31.5, "8 x A", "us-east1"), Point(9.0, 12.0, "2 x A")))
+    plot = Scatter("Time and cost", seconds, usd, (spot,), front=((2.0, 31.5), (9.0, 12.0)))
+    bars = StackedBars("Line items", Axis("cost (USD)"), ("steady", "egress"),
+                       (Bar("8 x A", (30.0, None)), Bar("2 x A", (11.0, 1.0))))
+    write(Page("Offers", sections=(Section("Plots", (plot, bars)),)), path)
 """
 
 from __future__ import annotations
 
 import base64
 import hashlib
+import re
 from dataclasses import dataclass, field
 from html import escape
 from importlib import resources
 from typing import TYPE_CHECKING
+from uuid import uuid4
 
-from cloudgan.core.whole_file import write_whole
-from cloudgan.reports.bands import BandPlot
-from cloudgan.reports.html_table import table_html
-from cloudgan.reports.scatter import Scatter
+from cloudgan.core.atomic_file import write_atomic
+from cloudgan.reports.scatter import BandPlot, Scatter
 from cloudgan.reports.stacked_bars import StackedBars
-from cloudgan.reports.table import Cell, Mark, Number, Table
+from cloudgan.reports.table import (
+    Table,
+    csv_text,
+    markdown,
+    markdown_text,
+    table_html,
+)
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
     from pathlib import Path
-
-__all__ = [
-    "Block",
-    "Bullets",
-    "Cell",
-    "Graphic",
-    "KeyFigures",
-    "Mark",
-    "Number",
-    "Page",
-    "Paragraph",
-    "Section",
-    "Table",
-    "render",
-    "write",
-]
 
 
 @dataclass(frozen=True)
@@ -51,21 +49,21 @@ class Paragraph:
 
 @dataclass(frozen=True)
 class Bullets:
-    """Short statements below each other."""
+    """A bullet list."""
 
     items: tuple[str, ...]
 
 
 @dataclass(frozen=True)
 class KeyFigures:
-    """A row of few important values: (value with unit, what it is, remark or "")."""
+    """A row of important values: (value with unit, label, remark or "")."""
 
     items: tuple[tuple[str, str, str], ...]
 
 
 @dataclass(frozen=True)
 class Graphic:
-    """An SVG element and what it shows."""
+    """An SVG element and its caption."""
 
     svg: str
     caption: str = ""
@@ -77,7 +75,7 @@ Block = Paragraph | Bullets | KeyFigures | Table | Graphic | Plot
 
 @dataclass(frozen=True)
 class Section:
-    """Blocks under a heading."""
+    """A heading and its blocks."""
 
     title: str
     blocks: tuple[Block, ...]
@@ -85,14 +83,14 @@ class Section:
 
 @dataclass(frozen=True)
 class Page:
-    """A whole report.
+    """A report.
 
     Attributes:
-        title: Of the window and the page.
-        lead: One or two sentences: what was done and what came out.
+        title: Title of window and page.
+        lead: Summary in one or two sentences.
         sections: In reading order.
-        footer: Where it comes from: versions, date, source.
-        language: Of the text.
+        footer: Versions, date, source.
+        language: Language code.
     """
 
     title: str
@@ -105,14 +103,7 @@ class Page:
 def render(page: Page) -> str:
     """Returns the page as one HTML document."""
     lead = f'<p class="lead">{escape(page.lead)}</p>' if page.lead else ""
-    sections = "\n".join(
-        f'<section id="section-{number}"><h2>{escape(section.title)}</h2>\n'
-        + "\n".join(
-            _block(block, f"plot-{number}-{n}") for n, block in enumerate(section.blocks, 1)
-        )
-        + "\n</section>"
-        for number, section in enumerate(page.sections, 1)
-    )
+    sections = "\n".join(_section(section, f"{n}") for n, section in enumerate(page.sections, 1))
     footer = f"<footer><p>{escape(page.footer)}</p></footer>" if page.footer else ""
     script = _part("page.js") if _acts(page) else ""
     return (
@@ -128,14 +119,29 @@ def render(page: Page) -> str:
     )
 
 
+def fragment(sections: Sequence[Section]) -> str:
+    """Returns sections as HTML for the output cell of a notebook: styles of its own, no script."""
+    style = _part("page.css").replace(":root {", "& {").replace("body {", "& {")
+    html = [_section(section, uuid4().hex[:8]) for section in sections]
+    return "\n".join(
+        ['<div class="cloudgan">', f"<style>.cloudgan {{\n{style}}}</style>", *html, "</div>"]
+    )
+
+
 def write(page: Page, path: Path) -> None:
-    """Writes the page; a reader sees the old file or the new one, never half of one."""
-    # Names of files may hold bytes that are no text.
-    write_whole(path, render(page).encode(errors="replace"))
+    """Writes the page atomically."""
+    # File names may contain bytes that are not text.
+    write_atomic(path, render(page).encode(errors="replace"))
+
+
+def _section(section: Section, key: str) -> str:
+    blocks = (_block(block, f"plot-{key}-{n}") for n, block in enumerate(section.blocks, 1))
+    shown = "\n".join(blocks)
+    return f'<section id="section-{key}"><h2>{escape(section.title)}</h2>\n{shown}\n</section>'
 
 
 def _acts(page: Page) -> bool:
-    """Whether anything on the page needs the script."""
+    """Returns whether the page needs the script."""
     blocks = [block for section in page.sections for block in section.blocks]
     return any(
         block.interactive if isinstance(block, Table) else isinstance(block, Plot)
@@ -148,7 +154,7 @@ def _part(name: str) -> str:
 
 
 def _policy(script: str) -> str:
-    """Nothing is loaded, nothing sent, and no script runs but `script`."""
+    """Returns a policy that blocks all requests and all scripts except `script`."""
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     runs = f"'sha256-{digest}'" if script else "'none'"
     return (
@@ -166,8 +172,8 @@ def _block(block: Block, name: str) -> str:
         case KeyFigures(items):
             return '<dl class="key">' + "".join(_key_figure(*item) for item in items) + "</dl>"
         case Graphic(svg, caption):
-            told = f"<figcaption>{escape(caption)}</figcaption>" if caption else ""
-            return f'<figure><div class="wide">{svg}</div>{told}</figure>'
+            note = f"<figcaption>{escape(caption)}</figcaption>" if caption else ""
+            return f'<figure><div class="wide">{svg}</div>{note}</figure>'
         case Table():
             return table_html(block)
         case Scatter() | BandPlot() | StackedBars():
@@ -175,5 +181,57 @@ def _block(block: Block, name: str) -> str:
 
 
 def _key_figure(value: str, label: str, remark: str) -> str:
-    told = f"<small>{escape(remark)}</small>" if remark else ""
-    return f"<div><dt>{escape(label)}</dt><dd>{escape(value)}{told}</dd></div>"
+    note = f"<small>{escape(remark)}</small>" if remark else ""
+    return f"<div><dt>{escape(label)}</dt><dd>{escape(value)}{note}</dd></div>"
+
+
+# Beginnings of a heading, a quotation or a list.
+_OPENING = re.compile(r"^(\d+(?=[.)](\s|$))|(?=[#>+=-]))")
+
+
+def page_markdown(page: Page) -> str:
+    """Returns title, lead, text and tables of all sections, without plots and graphics.
+
+    Source: GitHub Flavored Markdown 0.29.
+    """
+    parts = [f"# {markdown_text(page.title)}", _line(page.lead)]
+    for section in page.sections:
+        texts = [text for text in map(_block_markdown, section.blocks) if text]
+        if texts:
+            parts += [f"## {markdown_text(section.title)}", *texts]
+    parts.append(_line(page.footer))
+    return "\n\n".join(part.rstrip("\n") for part in parts if part) + "\n"
+
+
+def page_csv(page: Page) -> str:
+    """Returns the tables of the page, separated by empty lines."""
+    return "\n".join(map(csv_text, _tables(page.sections)))
+
+
+def _tables(sections: tuple[Section, ...]) -> Iterator[Table]:
+    for section in sections:
+        yield from (block for block in section.blocks if isinstance(block, Table))
+
+
+def _block_markdown(block: Block) -> str:
+    match block:
+        case Paragraph(text):
+            return _line(text)
+        case Bullets(items):
+            return "\n".join(f"- {_line(item)}" for item in items)
+        case KeyFigures(items):
+            return "\n".join(f"- {_key_figure_markdown(*item)}" for item in items)
+        case Table():
+            return markdown(block)
+        case _:
+            return ""
+
+
+def _key_figure_markdown(value: str, label: str, remark: str) -> str:
+    note = f" ({markdown_text(remark)})" if remark else ""
+    return f"{_line(label)}: {markdown_text(value)}{note}"
+
+
+def _line(text: str) -> str:
+    """Escapes text at the beginning of a line."""
+    return _OPENING.sub(lambda found: f"{found.group()}\\", markdown_text(text))

@@ -1,27 +1,147 @@
-"""What all plots share: sheets for wide and narrow screens, axes, legend, points that can speak.
+"""What all plots share: axes with round ticks, colours, frame, legend, and points with tooltips.
 
-A plot is static SVG, drawn twice (the page's style shows the one that fits the screen), that reads
-without script. A point or bar segment is an element of class ``point`` with a ``<title>``: the
-browser's own tooltip and the name for screen readers, and what the page's script shows instead.
-Whatever belongs to a series has ``data-series`` with its number; so has its entry in the legend.
+A plot is static SVG, readable without script, drawn twice: for wide and for narrow screens; the style
+of the page shows one. A point or bar segment has the class ``point`` and a ``<title>``: the browser's
+tooltip and the name for screen readers, which the script of the page shows instead. All elements of a
+series, and its legend entry, have its number in ``data-series``.
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from html import escape
 from typing import TYPE_CHECKING
 
-from cloudgan.reports.axis import fit
-from cloudgan.reports.html_table import table_html
-from cloudgan.reports.number import number_text, tick_text
-from cloudgan.reports.palette import COLOURS
+from cloudgan.reports.table import number_text, table_html
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from cloudgan.reports.axis import Axis, Scale
     from cloudgan.reports.table import Table
+
+_ROUND = (1, 2, 5)
+_POWERS_FROM = 1e6
+_POWERS_BELOW = 1e-4
+_SUPERSCRIPT = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
+_TOLERANCE = 1e-9
+_ENOUGH = 3
+
+
+@dataclass(frozen=True)
+class Axis:
+    """An axis.
+
+    Attributes:
+        label: With unit.
+        log: Logarithmic; excludes zero and negative values.
+        from_zero: A linear axis starts at zero.
+        ticks: Ascending; default: round numbers.
+    """
+
+    label: str
+    log: bool = False
+    from_zero: bool = False
+    ticks: tuple[float, ...] = ()
+
+    def holds(self, value: float) -> bool:
+        """Returns whether the axis can show the value."""
+        return math.isfinite(value) and (value > 0 or not self.log)
+
+
+@dataclass(frozen=True)
+class Scale:
+    """Maps values to pixels.
+
+    Attributes:
+        axis: Axis of the scale.
+        ticks: Labelled values, ascending.
+        low: Value at `start`.
+        high: Value at `end`.
+        start: Position of `low` in pixels of the drawing.
+        end: Position of `high`.
+    """
+
+    axis: Axis
+    ticks: tuple[float, ...]
+    low: float
+    high: float
+    start: float
+    end: float
+
+    def place(self, value: float) -> float:
+        """Returns the position of a value in pixels, outside the ends for values outside."""
+        low, high = self.low, self.high
+        if self.axis.log:
+            value, low, high = math.log(value), math.log(low), math.log(high)
+        return self.start + (value - low) / (high - low) * (self.end - self.start)
+
+
+def fit(axis: Axis, values: Iterable[float], start: float, end: float, most: int) -> Scale:
+    """Returns a scale from tick to tick that contains all `values`.
+
+    Args:
+        axis: Axis.
+        values: Values that the axis cannot show are ignored.
+        start: Position of the low end in pixels.
+        end: Position of the high end.
+        most: Maximum number of labelled ticks.
+    """
+    held = [value for value in values if axis.holds(value)] or [1.0]
+    written = tuple(tick for tick in axis.ticks if axis.holds(tick))
+    if len(written) > 1:
+        low, high = min(*held, written[0]), max(*held, written[-1])
+        kept = written[:: math.ceil(len(written) / most)]
+        return Scale(axis, kept, low, high, start, end)
+    if axis.log:
+        edges = log_ticks(min(held), max(held))
+        return Scale(axis, thinned(edges, most), edges[0], edges[-1], start, end)
+    low, high = min(held), max(held)
+    if axis.from_zero:
+        low, high = min(low, 0.0), max(high, 0.0)
+        high = high if high > low else 1.0  # all values are zero: no negative tick
+    ticks = linear_ticks(low, high, most)
+    return Scale(axis, ticks, ticks[0], ticks[-1], start, end)
+
+
+def linear_ticks(low: float, high: float, most: int) -> tuple[float, ...]:
+    """Returns at most `most` (3 or more) multiples of 1, 2 or 5 times a power of ten."""
+    if high - low <= abs(high) * _TOLERANCE:
+        half = abs(high) / 2 or 1.0
+        low, high = low - half, high + half
+    power = math.floor(math.log10((high - low) / most)) - 1
+    while True:
+        for factor in _ROUND:
+            step = factor * 10.0**power
+            first = math.floor(low / step + _TOLERANCE)
+            last = math.ceil(high / step - _TOLERANCE)
+            if last - first < most:
+                return tuple(_round(n * factor, power) for n in range(first, last + 1))
+        power += 1
+
+
+def log_ticks(low: float, high: float) -> tuple[float, ...]:
+    """Returns 1, 2 and 5 times powers of ten that enclose `low` and `high`."""
+    first, last = math.floor(math.log10(low)) - 1, math.ceil(math.log10(high)) + 1
+    ticks = [_round(factor, power) for power in range(first, last + 1) for factor in _ROUND]
+    begin = max(n for n, tick in enumerate(ticks) if tick <= low * (1 + _TOLERANCE))
+    end = min(n for n, tick in enumerate(ticks) if tick >= high * (1 - _TOLERANCE))
+    if begin == end:  # one number only
+        begin, end = begin - 1, end + 1
+    return tuple(ticks[max(begin, 0) : end + 1])
+
+
+def thinned(ticks: tuple[float, ...], most: int) -> tuple[float, ...]:
+    """Returns at most `most` of 1-2-5 ticks: powers of ten if there are three, or each n-th."""
+    powers = tuple(t for t in ticks if math.isclose(math.log10(t), round(math.log10(t))))
+    kept = powers if len(ticks) > most and len(powers) >= _ENOUGH else ticks
+    return kept[:: math.ceil(len(kept) / most)]
+
+
+def _round(factor: int, power: int) -> float:
+    """Avoids the rounding error of ``3 * 0.1``."""
+    return float(f"{factor}e{power}")
+
 
 _MARKS = (
     "M-4.5 0a4.5 4.5 0 1 0 9 0a4.5 4.5 0 1 0-9 0z",
@@ -32,18 +152,18 @@ _MARKS = (
 _DASHES = ("", "7 4", "2 3")
 _EM = 7.4
 """Mean width of a character of 13 pixels, in pixels."""
-LEFT_OUT = "{} without a place on these axes: see the data below."
+LEFT_OUT = "{} outside these axes: see the data below."
 
 
 @dataclass(frozen=True)
 class Sheet:
-    """One of the two sizes a plot is drawn in.
+    """One of the two sizes of a plot.
 
     Attributes:
-        name: Class of the element.
+        name: CSS class.
         width: In pixels of the drawing.
         height: Of a plot with two axes.
-        most_x_ticks: Numbers along x.
+        most_x_ticks: Maximum number of x ticks.
     """
 
     name: str
@@ -57,7 +177,7 @@ SHEETS = (Sheet("broad", 880, 430, 9), Sheet("slim", 400, 380, 5))
 
 @dataclass(frozen=True)
 class Entry:
-    """Of the legend: the number of a series, its name, and a swatch (SVG in a box of 24 x 12)."""
+    """A legend entry: number and name of a series, and a swatch (SVG of 24 x 12)."""
 
     series: int
     label: str
@@ -73,7 +193,7 @@ class Frame:
     y: Scale
 
     def svg(self) -> str:
-        """Grid, axes, numbers and labels; not read aloud, since each point tells its own."""
+        """Returns grid, axes, ticks and labels, hidden from screen readers: points have titles."""
         left, right, top, bottom = self.x.start, self.x.end, self.y.end, self.y.start
         drawn = [
             f'<path class="grid" d="M{left:.1f} {self.y.place(tick):.1f}H{right:.1f}"/>'
@@ -98,29 +218,29 @@ class Frame:
 
 
 def frame(sheet: Sheet, x: Axis, y: Axis, xs: Iterable[float], ys: Iterable[float]) -> Frame:
-    """Fits two axes to a sheet, with room for their numbers."""
+    """Fits two axes to a sheet, with room for the tick labels."""
     tall = fit(y, ys, sheet.height - 50.0, 30.0, 10 if y.log else 7)
     left = 12 + _EM * max(len(tick_text(tick)) for tick in tall.ticks)
     return Frame(sheet, fit(x, xs, left, sheet.width - 24.0, sheet.most_x_ticks), tall)
 
 
 def colour(series: int) -> str:
-    """Of a series, by its number."""
+    """Returns the colour of a series."""
     return COLOURS[series % len(COLOURS)]
 
 
 def mark(series: int, x: float, y: float, inside: str = "", classes: str = "point") -> str:
-    """A dot whose shape and colour tell the series; `inside` is its title, if it has one."""
-    heard = ' role="img"' if inside else ""
+    """Returns a mark in shape and colour of its series; `inside` is its title element, or ""."""
+    role = ' role="img"' if inside else ""
     return (
-        f'<path class="{classes}"{heard} data-series="{series}" data-x="{x:.1f}" data-y="{y:.1f}"'
+        f'<path class="{classes}"{role} data-series="{series}" data-x="{x:.1f}" data-y="{y:.1f}"'
         f' d="{_MARKS[series % len(_MARKS)]}" transform="translate({x:.1f} {y:.1f})"'
         f' fill="{colour(series)}">{inside}</path>'
     )
 
 
 def line(series: int, places: Sequence[tuple[float, float]], *, dash: int = 0) -> str:
-    """A line through places on the sheet; `dash` is 0 (none), 1 or 2."""
+    """Returns a line through positions on the sheet; `dash` is 0 (solid), 1 or 2."""
     path = "L".join(f"{x:.1f} {y:.1f}" for x, y in places)
     dashed = f' stroke-dasharray="{_DASHES[dash]}"' if dash else ""
     return (
@@ -129,23 +249,23 @@ def line(series: int, places: Sequence[tuple[float, float]], *, dash: int = 0) -
 
 
 def title(*lines: str) -> str:
-    """What a point says: its name, then one line for each thing known of it."""
-    return f"<title>{escape(chr(10).join(told for told in lines if told))}</title>"
+    """Returns the title of a point: its name, then one line for each value."""
+    return f"<title>{escape(chr(10).join(text for text in lines if text))}</title>"
 
 
 def reading(axis: Axis, value: float) -> str:
-    """A number with the label of its axis."""
+    """Returns a value with the label of its axis."""
     return f"{axis.label}: {number_text(float(value))}"
 
 
 def shortened(text: str, width: float) -> str:
-    """Cut to a width in pixels."""
+    """Returns the text, cut to a width in pixels."""
     most = max(4, int(width / _EM))
     return text if len(text) <= most else text[: most - 1].rstrip() + "…"
 
 
 def text_width(text: str) -> float:
-    """About how wide a text is, in pixels."""
+    """Returns the approximate width of a text in pixels."""
     return _EM * len(text)
 
 
@@ -158,17 +278,17 @@ def plot_html(
     draw: Callable[[Sheet], tuple[str, float]],
     data: Table,
 ) -> str:
-    """Puts a plot together.
+    """Returns a plot with legend, both drawings, caption and data.
 
     Args:
         name: Unique in the page; letters, digits and hyphens.
-        heading: What the plot shows.
-        caption: What it says; "" for nothing.
-        entries: Of the legend.
-        draw: Returns the inside of the SVG for a sheet, and its height.
-        data: The same as a table, for those who read and not look.
+        heading: Title of the plot.
+        caption: Text below, or "".
+        entries: Legend.
+        draw: Returns the content of the SVG for a sheet, and its height.
+        data: Data of the plot as a table.
     """
-    told = f'<figcaption id="{name}-caption">{escape(caption)}</figcaption>' if caption else ""
+    note = f'<figcaption id="{name}-caption">{escape(caption)}</figcaption>' if caption else ""
     described = f' aria-describedby="{name}-caption"' if caption else ""
     drawn = ""
     for sheet in SHEETS:
@@ -179,7 +299,7 @@ def plot_html(
         )
     return (
         f'<figure class="plot" id="{name}"><p class="title" id="{name}-title">{escape(heading)}</p>'
-        f'{_legend(entries)}<div class="drawn">{drawn}</div>{told}'
+        f'{_legend(entries)}<div class="drawn">{drawn}</div>{note}'
         f"<details><summary>Data of this plot</summary>{table_html(data)}</details></figure>"
     )
 
@@ -191,3 +311,21 @@ def _legend(entries: Sequence[Entry]) -> str:
         for entry in entries
     )
     return f'<ul class="legend">{items}</ul>' if items else ""
+
+
+COLOURS = ("#3d7dca", "#d9692a", "#2f9e77", "#b0559d", "#b58a14", "#6c7a89")
+"""Colours of series: distinguishable by the colour-blind, readable on white and on black."""
+
+GREY = "#8a8f98"
+"""Colour of grids, bands and references."""
+
+
+def tick_text(value: float) -> str:
+    """Returns a tick label: ``0.02``, ``1,500``, ``2·10⁶``."""
+    size = abs(value)
+    if size == 0 or _POWERS_BELOW <= size < _POWERS_FROM:
+        return f"{value:,.10g}"
+    power = math.floor(math.log10(size) + 1e-9)
+    factor = value / 10.0**power
+    prefix = "" if math.isclose(factor, 1) else f"{factor:.4g}·"
+    return f"{prefix}10{str(power).translate(_SUPERSCRIPT)}"

@@ -1,4 +1,4 @@
-"""Horizontal bars made of parts, one below the other."""
+"""Horizontal stacked bars."""
 
 from __future__ import annotations
 
@@ -6,39 +6,38 @@ from dataclasses import dataclass
 from html import escape
 from typing import TYPE_CHECKING
 
-from cloudgan.reports.axis import fit
-from cloudgan.reports.number import number_text, tick_text
-from cloudgan.reports.palette import COLOURS
 from cloudgan.reports.plot_frame import (
+    COLOURS,
     Entry,
     colour,
+    fit,
     plot_html,
     shortened,
     text_width,
+    tick_text,
     title,
 )
-from cloudgan.reports.table import UNKNOWN, Number, Table
+from cloudgan.reports.table import UNKNOWN, Number, Table, number_text
 
 if TYPE_CHECKING:
-    from cloudgan.reports.axis import Axis, Scale
-    from cloudgan.reports.plot_frame import Sheet
+    from cloudgan.reports.plot_frame import Axis, Scale, Sheet
     from cloudgan.reports.table import Cell
 
 _THICK = 18.0
 _STEP = 52.0
 _TOP = 8.0
 _STRIPES = ((), (0.5,), (0.3, 0.7))
-"""Where stripes run, in heights of a bar: once all colours are used, they come again striped."""
+"""Positions of stripes in heights of a bar: colours repeat with stripes."""
 
 
 @dataclass(frozen=True)
 class Bar:
-    """One thing and its parts.
+    """One bar.
 
     Attributes:
-        label: What it is.
+        label: Name.
         values: One per part, zero or more; None is unknown.
-        detail: What else is known of it.
+        detail: Other values, one per line.
     """
 
     label: str
@@ -46,7 +45,7 @@ class Bar:
     detail: str = ""
 
     def known(self) -> float:
-        """Sum of the known parts."""
+        """Returns the sum of the known parts."""
         return sum(value for value in self.values if value is not None)
 
 
@@ -55,12 +54,11 @@ class StackedBars:
     """Bars whose parts add up.
 
     Attributes:
-        title: What the plot shows.
-        x: Linear axis; bars begin at zero.
-        parts: Names of the parts, in the order of the legend, which leaves out those that no bar
-            shows, since they are zero or unknown.
-        bars: From above.
-        caption: What the plot says.
+        title: Title of the plot.
+        x: Linear axis; bars start at zero.
+        parts: Names, in the order of the legend, which omits parts that no bar shows.
+        bars: From top to bottom.
+        caption: Text below the plot.
     """
 
     title: str
@@ -71,12 +69,14 @@ class StackedBars:
 
     def __post_init__(self) -> None:
         if self.x.log:
-            raise ValueError("parts of a bar do not add up on a logarithmic axis")
+            raise ValueError("stacked bars need a linear axis")
         for bar in self.bars:
             if len(bar.values) != len(self.parts):
-                raise ValueError(f"{bar.label!r} has {len(bar.values)} of {len(self.parts)} parts")
+                raise ValueError(
+                    f"{bar.label!r} has {len(bar.values)} values, expected {len(self.parts)}"
+                )
             if any(value is not None and not 0 <= value < float("inf") for value in bar.values):
-                raise ValueError(f"{bar.label!r} has a part below zero or without a size")
+                raise ValueError(f"{bar.label!r} has a negative or infinite value")
 
     def html(self, name: str) -> str:
         """Returns the figure; `name` is unique in the page."""
@@ -94,7 +94,7 @@ class StackedBars:
         )
 
     def data(self) -> Table:
-        """Bars as rows, parts as columns, then the total."""
+        """Returns bars as rows, parts as columns, and the total."""
         return Table(
             ("name", *self.parts, f"total, {self.x.label}"),
             tuple(
@@ -111,7 +111,7 @@ class StackedBars:
         )
 
     def total_text(self, bar: Bar) -> str:
-        """The sum, or ``at least 3.1 (unknown: x, y)``."""
+        """Returns the sum, or for example ``at least 3.1 (unknown: x, y)``."""
         if all(value is None for value in bar.values):
             return UNKNOWN
         unknown = [
@@ -121,7 +121,7 @@ class StackedBars:
         return f"at least {known} (unknown: {', '.join(unknown)})" if unknown else known
 
     def _total(self, bar: Bar) -> Cell:
-        # A sum that misses a part is in no order with sums that miss none.
+        # An incomplete sum cannot be sorted among complete ones.
         return Number(None if None in bar.values else bar.known(), self.total_text(bar))
 
     def _draw(self, sheet: Sheet) -> tuple[str, float]:
@@ -158,18 +158,18 @@ class StackedBars:
             value = bar.values[part]
             if value:
                 left, right = scale.place(begin), scale.place(begin + value)
-                said = self._told(bar, self.parts[part], value)
-                drawn += _part(number, left, right, top + 24, said)
+                text = self._title(bar, self.parts[part], value)
+                drawn += _part(number, left, right, top + 24, text)
                 begin += value
         return drawn
 
     def _drawn_parts(self) -> tuple[int, ...]:
-        """Places of those that have a length in any bar."""
+        """Returns the indices of parts with a length in any bar."""
         places = range(len(self.parts))
         return tuple(n for n in places if any(bar.values[n] for bar in self.bars))
 
-    def _told(self, bar: Bar, part: str, value: float) -> str:
-        whole = "what is known" if None in bar.values else "the bar"
+    def _title(self, bar: Bar, part: str, value: float) -> str:
+        whole = "the known parts" if None in bar.values else "the bar"
         return title(
             f"{bar.label}: {part}",
             f"{self.x.label}: {number_text(float(value))}",
@@ -179,12 +179,12 @@ class StackedBars:
         )
 
 
-def _part(number: int, left: float, right: float, top: float, said: str) -> str:
+def _part(number: int, left: float, right: float, top: float, text: str) -> str:
     rect = (
         f'<rect class="point part" role="img" data-series="{number}"'
         f' data-x="{(left + right) / 2:.1f}" data-y="{top + _THICK / 2:.1f}" x="{left:.2f}"'
         f' y="{top:.1f}" width="{right - left:.2f}" height="{_THICK:.1f}"'
-        f' fill="{colour(number)}">{said}</rect>'
+        f' fill="{colour(number)}">{text}</rect>'
     )
     return rect + _stripes(number, left, right, top, _THICK)
 

@@ -1,18 +1,20 @@
-"""Rows under heads: one value, shown on a page, in a terminal, as Markdown or as CSV."""
+"""Tables: one value, rendered as HTML, Markdown or CSV; a terminal view is in `cli/views`."""
 
 from __future__ import annotations
 
+import csv
+import io
 import math
+import re
 from dataclasses import dataclass
-
-from cloudgan.reports.number import number_text
+from html import escape
 
 _SIGNS = {True: ("✓", "pass"), False: ("✗", "fail"), None: ("?", "unknown")}
 
 
 @dataclass(frozen=True)
 class Mark:
-    """Whether something holds, in a sign and a word; None is unknown."""
+    """A pass or fail mark; None is unknown."""
 
     passed: bool | None
     text: str = ""
@@ -21,19 +23,19 @@ class Mark:
         """``pass``, ``fail`` or ``unknown``."""
         return _SIGNS[self.passed][1]
 
-    def told(self) -> str:
-        """The sign, then the text or the word."""
+    def label(self) -> str:
+        """Returns the sign, then the text or the word."""
         sign, word = _SIGNS[self.passed]
         return f"{sign} {self.text or word}"
 
 
 @dataclass(frozen=True)
 class Number:
-    """A number that is shown in words of its own, such as ``at least 3.1``.
+    """A number with its own text, such as ``at least 3.1``.
 
     Attributes:
-        value: What it is sorted by and what CSV gets; None is unknown.
-        text: What people read; not empty, unless it is unknown.
+        value: Sort key, and value in CSV; None is unknown.
+        text: Displayed text; "" only if unknown.
     """
 
     value: float | None
@@ -41,7 +43,7 @@ class Number:
 
 
 Cell = str | int | float | Mark | Number | None
-"""Text as it is, booleans as yes and no, numbers with four digits, marks, None as "unknown"."""
+"""Text, booleans (yes, no), numbers (four digits), marks, None ("unknown")."""
 
 UNKNOWN = "unknown"
 
@@ -51,12 +53,11 @@ class Table:
     """Rows under column heads.
 
     Attributes:
-        columns: Heads.
-        rows: One cell per column each.
-        caption: What the table says.
-        align: One letter per column, ``l`` or ``r``; empty means: columns of numbers to the right,
-            whatever of them is empty or unknown.
-        interactive: On a page with script, the reader may sort and filter the rows.
+        columns: Headers.
+        rows: One cell per column.
+        caption: Caption.
+        align: One letter per column, ``l`` or ``r``; default: columns of numbers are ``r``.
+        interactive: The reader of an HTML page can sort and filter the rows.
     """
 
     columns: tuple[str, ...]
@@ -69,10 +70,10 @@ class Table:
         if any(len(row) != len(self.columns) for row in self.rows):
             raise ValueError(f"a row of {self.caption!r} does not have {len(self.columns)} cells")
         if self.align and len(self.align) != len(self.columns):
-            raise ValueError(f"align {self.align!r} is not for {len(self.columns)} columns")
+            raise ValueError(f"align {self.align!r} does not have {len(self.columns)} letters")
 
     def alignment(self) -> str:
-        """One letter per column."""
+        """Returns one letter per column."""
         return self.align or "".join(map(self._side, range(len(self.columns))))
 
     def _side(self, column: int) -> str:
@@ -85,10 +86,10 @@ def _is_number(cell: Cell) -> bool:
 
 
 def cell_text(cell: Cell) -> str:
-    """What people read in a cell, wherever it is shown."""
+    """Returns the displayed text of a cell."""
     match cell:
         case Mark():
-            return cell.told()
+            return cell.label()
         case Number(_, text):
             return text or UNKNOWN
         case str():
@@ -102,7 +103,7 @@ def cell_text(cell: Cell) -> str:
 
 
 def is_unknown(cell: Cell) -> bool:
-    """Whether nobody knows what stands in the cell."""
+    """Returns whether the value of the cell is unknown."""
     match cell:
         case None | Mark(None) | Number(None):
             return True
@@ -113,7 +114,7 @@ def is_unknown(cell: Cell) -> bool:
 
 
 def number_of(cell: Cell) -> float | None:
-    """What a cell is sorted by, if that is a number; marks count 1 (pass) and 0 (fail)."""
+    """Returns the numeric sort key of a cell; marks count 1 (pass) and 0 (fail)."""
     match cell:
         case Mark(passed):
             return None if passed is None else float(passed)
@@ -122,6 +123,161 @@ def number_of(cell: Cell) -> float | None:
         case bool() | str() | None:
             return None
         case float():
-            return float(cell)  # NumPy's is one too, and does not print like one
+            return float(cell)  # NumPy floats print differently
         case int():
             return cell
+
+
+_MIDDLING = 24  # characters: wraps on a narrow screen
+_LONG = 60  # characters: wraps on any screen
+
+
+def table_html(table: Table) -> str:
+    """Returns the table in a box with horizontal scrolling.
+
+    Cells have ``data-value`` (numeric sort key) or ``data-unknown`` (last in both directions).
+    """
+    sides = table.alignment()
+    caption = f"<caption><span>{escape(table.caption)}</span></caption>" if table.caption else ""
+    named = f' role="region" tabindex="0" aria-label="{escape(table.caption)}"' * bool(caption)
+    head = "".join(
+        f'<th scope="col" class="{side}">{escape(column)}</th>'
+        for side, column in zip(sides, table.columns, strict=True)
+    )
+    body = "\n".join(
+        "<tr>" + "".join(_cell(c, s) for s, c in zip(sides, row, strict=True)) + "</tr>"
+        for row in table.rows
+    )
+    html = (
+        f'<div class="wide"{named}><table>{caption}\n<thead><tr>{head}</tr></thead>\n'
+        f"<tbody>\n{body}\n</tbody></table></div>"
+    )
+    return f'<div class="rows" data-rows>{html}</div>' if table.interactive else html
+
+
+def _cell(cell: Cell, side: str) -> str:
+    letters = len(cell) if isinstance(cell, str) else 0
+    long = " long" if letters > _LONG else " middling" if letters > _MIDDLING else ""
+    return f'<td class="{side}{long}"{_order(cell)}>{_content(cell)}</td>'
+
+
+def _order(cell: Cell) -> str:
+    if is_unknown(cell):
+        return " data-unknown"
+    number = number_of(cell)
+    if number is None:
+        return ""
+    # JavaScript's spelling.
+    key = repr(number) if math.isfinite(number) else "Infinity" if number > 0 else "-Infinity"
+    return f' data-value="{key}"'
+
+
+def _content(cell: Cell) -> str:
+    text = escape(cell_text(cell))
+    if isinstance(cell, Mark):
+        return f'<span class="mark {cell.word()}">{text}</span>'
+    if is_unknown(cell):
+        return f'<span class="unknown">{text}</span>'
+    return text
+
+
+_SHORTEST_RULE = 3
+# Underscores inside a word are not emphasis.
+_SPECIAL = re.compile(r"[\\|`*~$\[]|(?<!\w)_|_(?!\w)")
+_FORMULA = ("=", "+", "-", "@", "\t", "\n", "\uff1d", "\uff0b", "\uff0d", "\uff20")
+"""Beginnings of spreadsheet formulas; the last four are full-width signs."""
+
+
+def markdown(table: Table) -> str:
+    """Returns the caption and a GitHub-flavoured table, with a final line break.
+
+    Source: GitHub Flavored Markdown 0.29, section 4.10.
+    """
+    rows = [[markdown_text(column) for column in table.columns]]
+    rows += [[markdown_text(cell_text(cell)) for cell in row] for row in table.rows]
+    widths = [max(_SHORTEST_RULE, *map(len, column)) for column in zip(*rows, strict=True)]
+    sides = table.alignment()
+    rule = [
+        "-" * (width - 1) + ":" if side == "r" else "-" * width
+        for side, width in zip(sides, widths, strict=True)
+    ]
+    lines = [_line(rows[0], widths, sides), _line(rule, widths, sides)]
+    lines += [_line(row, widths, sides) for row in rows[1:]]
+    caption = f"{markdown_text(table.caption)}\n\n" if table.caption else ""
+    return caption + "\n".join(lines) + "\n"
+
+
+def csv_text(table: Table) -> str:
+    """Returns the table as CSV: headers and rows without the caption, numbers with all digits.
+
+    Unknown is a word (``unknown``, ``at least 3``): many programs read an empty field as zero.
+    Marks are ``pass``, ``fail`` or ``unknown``. Text that looks like a formula is prefixed with an
+    apostrophe.
+
+    Source: https://owasp.org/www-community/attacks/CSV_Injection (2026-11-21).
+    """
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(map(_harmless, table.columns))
+    writer.writerows([_field(cell) for cell in row] for row in table.rows)
+    return text.getvalue()
+
+
+def markdown_text(text: str) -> str:
+    """Returns the text on one line, with Markdown syntax escaped."""
+    text = _SPECIAL.sub(lambda found: "\\" + found.group(), " ".join(text.split()))
+    return text.replace("&", "&amp;").replace("<", "&lt;")
+
+
+def _line(cells: list[str], widths: list[int], sides: str) -> str:
+    padded = (
+        cell.rjust(width) if side == "r" else cell.ljust(width)
+        for cell, width, side in zip(cells, widths, sides, strict=True)
+    )
+    return f"| {' | '.join(padded)} |"
+
+
+def _field(cell: Cell) -> str:
+    if isinstance(cell, Mark):
+        return cell.word()
+    number = None if is_unknown(cell) else number_of(cell)
+    return _harmless(cell_text(cell)) if number is None else repr(number)
+
+
+def _harmless(text: str) -> str:
+    text = text.replace("\r\n", "\n").replace("\r", "\n")
+    return f"'{text}" if text.startswith(_FORMULA) and not _is_number_text_table(text) else text
+
+
+def _is_number_text_table(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
+_LEADING_ONE = 2.0
+_MOST_DECIMALS = 6
+_PLAIN_BELOW = 9999.5  # rounded to four digits it would be 1e+04
+
+
+def number_text(value: float) -> str:
+    """Returns four digits with thousands separators; integers in full."""
+    if isinstance(value, int):
+        return f"{value:,}"
+    return f"{value:,.4g}" if abs(value) < _PLAIN_BELOW else f"{value:,.0f}"
+
+
+def error_text(value: float, error: float | None) -> str:
+    """Returns value and standard error to the first digit of the error: ``0.983 ± 0.004``.
+
+    Two digits if the first is 1; four digits of the value if the error is unknown.
+    """
+    if error is None or not 0 < error < math.inf:
+        return number_text(float(value))
+    power = math.floor(math.log10(error))
+    decimals = max(0, -power + (error / 10.0**power < _LEADING_ONE))
+    if decimals > _MOST_DECIMALS:
+        return f"{number_text(float(value))} ± {error:.1g}"
+    return f"{value:z,.{decimals}f} ± {error:,.{decimals}f}"

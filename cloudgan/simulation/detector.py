@@ -1,9 +1,9 @@
-"""The CLIC electromagnetic calorimeter as the simulation sees it: a stack of tungsten and silicon.
+"""The CLIC electromagnetic calorimeter: a stack of tungsten and silicon.
 
-Source: key4hep/k4geo, CLIC/compact/CLIC_o2_v04/ECalBarrel_o2_v01_01.xml (read 2026-11-20) for the
-slabs, the file's material tables for densities and compositions; radiation lengths from those
-compositions with the elements' values of the Particle Data Group. The last tungsten, behind the last
-silicon, is in no layer: nothing is measured behind it, but Geant4 throws particles back from it.
+Source: key4hep/k4geo, CLIC/compact/CLIC_o2_v04/ECalBarrel_o2_v01_01.xml (read 2026-11-20) for the slabs,
+the file's material tables for densities and compositions; radiation lengths from those compositions and
+the element values of the Particle Data Group. The last tungsten plate, behind the last silicon, belongs to
+no layer: it only scatters particles back in Geant4.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Material:
-    """What a shower meets.
+    """A material of the detector.
 
     Attributes:
         name: As in the detector description.
         radiation_length_mm: X0, mm.
         density_g_per_cm3: Density.
         atomic_number: Z, mass weighted for mixtures.
-        mass_shares: Symbol of each element and its part of the mass.
+        mass_shares: Symbol and mass fraction of each element.
     """
 
     name: str
@@ -50,7 +50,7 @@ ATOMIC_NUMBERS = {
     "Cu": 29,
     "W": 74,
 }
-"""Of all elements below."""
+"""Atomic numbers of all elements of the materials."""
 
 TUNGSTEN = Material(
     "TungstenDens24", 3.929, 17.8, 72.0, (("W", 0.93), ("Ni", 0.061), ("Fe", 0.009))
@@ -86,7 +86,7 @@ GAP = (
     Slab(BOARD, 0.80),
     Slab(AIR, 0.25),
 )
-"""What stands behind each tungsten plate, in the order in which a particle meets it."""
+"""Slabs behind each tungsten plate, front to back."""
 
 
 @dataclass(frozen=True)
@@ -95,7 +95,7 @@ class Detector:
 
     Attributes:
         absorber_mm: Thickness of the tungsten of each layer, mm.
-        gap: The slabs behind each plate.
+        gap: Slabs behind each plate.
         back_mm: Thickness of the tungsten behind the last layer, mm.
         cell_mm: Edge of a square cell, mm.
         cells: Cells of the image along x and y.
@@ -120,7 +120,7 @@ class Detector:
         return thin
 
     def boundaries_x0(self) -> NDArray[np.float64]:
-        """Depth of the layers' boundaries in radiation lengths, (layers + 1,)."""
+        """Depth of the layer boundaries in radiation lengths, (layers + 1,)."""
         behind = sum(slab.thickness_mm / slab.material.radiation_length_mm for slab in self.gap)
         per_layer = np.asarray(self.absorber_mm) / TUNGSTEN.radiation_length_mm + behind
         return np.concatenate([[0.0], np.cumsum(per_layer)])
@@ -130,7 +130,7 @@ class Detector:
         return np.asarray(self.absorber_mm) + sum(slab.thickness_mm for slab in self.gap)
 
     def silicon_mm(self) -> NDArray[np.float64]:
-        """Depth of the middle of each silicon plane, mm, (layers,)."""
+        """Depth of the centre of each silicon plane, mm, (layers,)."""
         number = [slab.material for slab in self.gap].index(SILICON)
         before = sum(slab.thickness_mm for slab in self.gap[:number])
         plates = np.asarray(self.absorber_mm)
@@ -140,7 +140,7 @@ class Detector:
 
     @property
     def materials(self) -> tuple[Material, ...]:
-        """All that it is made of, each once."""
+        """Distinct materials of the stack."""
         return tuple(dict.fromkeys((TUNGSTEN, *(slab.material for slab in self.gap))))
 
     def effective_atomic_number(self) -> float:

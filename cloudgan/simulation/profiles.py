@@ -1,9 +1,9 @@
-"""The published shapes of an electromagnetic shower in a sampling calorimeter (GFLASH).
+"""Published shapes of an electromagnetic shower in a sampling calorimeter (GFLASH).
 
-G. Grindhammer and S. Peters, hep-ex/0001020, whose appendix A lists the numbers: A.1 for homogeneous
-media, A.2 the corrections for sampling. Depths t are in radiation lengths, radii in Moliere units,
-y = E/E_c. N showers, L layers. Geant4's copy of the numbers (GVFlashHomoShowerTuning.hh, t6) has
-0.0412 where the paper and the CMS fast simulation (RadialInterval.h, k4) have 0.0421.
+G. Grindhammer and S. Peters, hep-ex/0001020, appendix A: A.1 for homogeneous media, A.2 corrections for
+sampling. Depths t are in radiation lengths, radii in Moliere units, y = E/E_c. N showers, L layers. Geant4's
+copy (GVFlashHomoShowerTuning.hh, t6) has 0.0412 where the paper and the CMS fast simulation
+(RadialInterval.h, k4) have 0.0421.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class Medium(NamedTuple):
-    """What the formulas ask of the calorimeter.
+    """Calorimeter parameters of the formulas.
 
     Attributes:
         atomic_number: Effective Z.
@@ -81,10 +81,10 @@ def sampling_spread(log_y: Floats) -> Spread:
     return Spread(1 / (-2.5 + 1.25 * log_y), 1 / (-0.82 + 0.79 * log_y), 0.784 - 0.023 * log_y)
 
 
-def fluctuate(mean: Longitudinal, spread: Spread, normals: Floats) -> Longitudinal:
+def fluctuate(mean: Longitudinal, spread: Spread, normal: Floats) -> Longitudinal:
     """Draws each shower's T and alpha with two standard normals (2, N)."""
     plus, minus = np.sqrt((1 + spread.correlation) / 2), np.sqrt((1 - spread.correlation) / 2)
-    first, second = plus * normals[0], minus * normals[1]
+    first, second = plus * normal[0], minus * normal[1]
     depth = mean.depth_x0 * np.exp(spread.log_depth * (first + second))
     alpha = mean.alpha * np.exp(spread.log_alpha * (first - second))
     return Longitudinal(depth, np.maximum(alpha, 1.1))  # alpha <= 1 has no maximum
@@ -113,8 +113,8 @@ def relative_depth(depth_x0: Floats, shape: Longitudinal, mean_alpha: Floats) ->
 def radial(tau: Floats, energy_gev: Floats, medium: Medium, tau_cap: float) -> Radial:
     """Radii of core and tail and the core's share at tau (N, L), appendix A.1 and A.2.
 
-    The exponential growth of the tail stops at `tau_cap`: behind it are too few particles for the
-    fit, and energies above 100 GeV would be thrown out of the detector.
+    The exponential growth of the tail stops at `tau_cap`: beyond it the fit has too few particles, and
+    energies above 100 GeV would leave the detector.
     """
     z, frequency, deficit = medium.atomic_number, medium.inverse_frequency, 1 - medium.e_over_mip
     log_e = np.log(energy_gev)[:, None]

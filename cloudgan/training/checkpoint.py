@@ -1,6 +1,6 @@
-"""Saves and loads everything a run has learned, as one file that is whole or absent.
+"""Checkpoints: everything a run has learned, as one file that is complete or absent.
 
-A checkpoint is a NumPy archive: one array per variable, named alike in every process, and one
+A checkpoint is a NumPy archive: one array per variable, with the same name in every process, and one
 JSON text. Every variable is the same on all replicas (see `GanStep`), so the chief writes alone
 and any number of replicas may read.
 """
@@ -8,31 +8,60 @@ and any number of replicas may read.
 from __future__ import annotations
 
 import io
+import math
 import zipfile
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from cloudgan.core.config import RunConfig
-from cloudgan.core.errors import CloudganError, DataError
-from cloudgan.core.record import Numerics
-from cloudgan.core.whole_file import write_whole
+from cloudgan.core.atomic_file import write_atomic
+from cloudgan.core.errors import CloudganError, ConfigError, DataError
 from cloudgan.data.summary import TrainingSummary
-from cloudgan.run_folder import checkpoint_name, checkpoint_steps
-from cloudgan.stores import ObjectMissingError, StoreError, open_store
-from cloudgan.training.best import Best
+from cloudgan.schema.config import RunConfig
+from cloudgan.schema.record import Loss, Numerics
+from cloudgan.schema.run_folder import RunFolder, checkpoint_name, checkpoint_steps
+from cloudgan.storage.store import ObjectMissingError, StoreError, open_store
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
+    from cloudgan.schema.stop_criterion import StopCriterion
+
+
+class BestCheckpoint(BaseModel):
+    """The best validated checkpoint, with all its metrics so that another one can rank it later."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", ser_json_inf_nan="strings")
+
+    step: int = Field(ge=0)
+    epoch: int = Field(ge=0)
+    metrics: dict[str, Loss]
+
+    def as_json(self) -> dict[str, Any]:
+        """Returns it as JSON; NaN becomes null."""
+        metrics = {name: v if math.isfinite(v) else None for name, v in self.metrics.items()}
+        return {"step": self.step, "epoch": self.epoch, "metrics": metrics}
+
+    def value(self, ranking: StopCriterion) -> float:
+        """Returns the ranking metric; NaN if it was not measured."""
+        return self.metrics.get(ranking.name, math.nan)
+
+    def is_better_than(self, other: BestCheckpoint | None, ranking: StopCriterion) -> bool:
+        """Whether it ranks above `other`; on a tie the earlier one stays."""
+        value = self.value(ranking)
+        if other is None or math.isnan(value):
+            return not math.isnan(value)
+        return ranking.is_better(value, other.value(ranking))
+
+
 _META = "meta.json"
 
 
 class State(BaseModel):
-    """What a checkpoint says beside its arrays."""
+    """Metadata of a checkpoint."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -43,28 +72,28 @@ class State(BaseModel):
     config: RunConfig
     numerics: Numerics
     summary: TrainingSummary
-    best: Best | None = None
+    best: BestCheckpoint | None = None
     validated_step: int = 0
 
 
 class Checkpoints:
-    """The checkpoints of one run: a folder, and perhaps a copy in a bucket."""
+    """The checkpoints of one run: a folder, with an optional copy in a bucket."""
 
     def __init__(self, folder: Path, *, keep: int, url: str = "") -> None:
         self._folder, self._keep = folder, keep
         self._copy = open_store(url) if url else None
         self.copy_problem: str | None = None
-        """Why the newest checkpoint is not in the bucket; None where it is, or none was asked."""
+        """Why the newest checkpoint is not in the bucket; None if it is, or without a bucket."""
         self._not_copied: set[Path] = set()
 
     def save(self, state: State, arrays: Mapping[str, Any]) -> tuple[Path, int]:
-        """Writes one checkpoint and removes old ones, but neither the best one nor that of step 0.
+        """Writes one checkpoint and removes old ones, except the best one and that of step 0.
 
         Returns:
             Its path and its size in bytes.
 
         Raises:
-            CloudganError: It could not be written; the ones before are as they were.
+            CloudganError: It could not be written; earlier ones are unchanged.
         """
         buffer = io.BytesIO()
         meta = np.frombuffer(state.model_dump_json().encode(), np.uint8)
@@ -73,13 +102,13 @@ class Checkpoints:
         path = self.path_of(state.step)
         self._folder.mkdir(parents=True, exist_ok=True)
         try:
-            write_whole(path, buffer.getvalue())
+            write_atomic(path, buffer.getvalue())
         except DataError as error:
             last = self.latest()
-            kept = f"{last} is whole" if last else "there is none yet"
+            kept = f"{last} is complete" if last else "none yet"
             raise CloudganError(
-                f"checkpoint not saved: {error}; last good checkpoint: {kept}. Free some space"
-                " and give the same command again: it continues from there"
+                f"checkpoint not saved: {error}; last good checkpoint: {kept}. Free disk space"
+                " and rerun the command to resume"
             ) from error
         best = state.best.step if state.best else None
         self._copy_out(path, best)
@@ -87,9 +116,9 @@ class Checkpoints:
         return path, buffer.getbuffer().nbytes
 
     def _copy_out(self, path: Path, best: int | None) -> None:
-        """Copies to the bucket; where that fails the run goes on, for the file here is whole.
+        """Copies to the bucket; a failure does not stop the run, because the local file is complete.
 
-        The newest one makes up for others that did not get there, but for the best.
+        Of earlier failed copies only that of the best checkpoint is retried.
         """
         self.copy_problem = None
         if not self._copy:
@@ -104,11 +133,11 @@ class Checkpoints:
                 self.copy_problem = str(error)
 
     def steps(self) -> list[int]:
-        """Steps of the checkpoints in the folder, rising."""
+        """Returns the steps of the checkpoints in the folder, ascending."""
         return checkpoint_steps(path.name for path in self._folder.glob("step-*.npz"))
 
     def latest(self) -> Path | None:
-        """The newest checkpoint; fetched from the bucket where that is ahead of the folder."""
+        """Returns the newest checkpoint; downloads it if the bucket has a newer one than the folder."""
         here = self.steps()
         if self._copy:
             there = checkpoint_steps(self._copy.list("step-"))
@@ -119,11 +148,11 @@ class Checkpoints:
         return self.path_of(here[-1]) if here else None
 
     def path_of(self, step: int) -> Path:
-        """Where the checkpoint of `step` is or would be."""
+        """Returns the path of the checkpoint of `step`."""
         return self._folder / checkpoint_name(step)
 
-    def fetched(self, step: int) -> Path:
-        """Returns the path of a step's checkpoint; fetched where only the bucket has it."""
+    def fetch(self, step: int) -> Path:
+        """Returns the path of a step's checkpoint; downloads it if only the bucket has it."""
         path = self.path_of(step)
         if self._copy and not path.exists():
             self._folder.mkdir(parents=True, exist_ok=True)
@@ -142,10 +171,10 @@ class Checkpoints:
 
 
 def read_state(path: Path) -> State:
-    """Reads what a checkpoint says, without its arrays.
+    """Reads the metadata of a checkpoint.
 
     Raises:
-        DataError: It is no checkpoint of ours, or damaged.
+        DataError: Not a checkpoint of this version, or damaged.
     """
     with _archive(path) as archive:
         try:
@@ -160,20 +189,19 @@ def restore(path: Path, variables: Mapping[str, Any]) -> State:
     """Assigns every array of a checkpoint to its variable.
 
     Raises:
-        DataError: Names or shapes are not this model's, or the file is damaged; then nothing was
-            assigned.
+        DataError: Names or shapes do not match, or the file is damaged; nothing was assigned.
     """
     state = read_state(path)
     with _archive(path) as archive:
         names = set(archive.files) - {_META}
         if names != set(variables):
             odd = sorted(names ^ set(variables))[:3]
-            raise DataError(f"{path}: holds other variables than this model, such as {odd}")
+            raise DataError(f"{path}: variables do not match this model, such as {odd}")
         try:
             arrays = {name: archive[name] for name in variables}
         except (zipfile.BadZipFile, ValueError, OSError) as error:
             raise DataError(
-                f"{path}: damaged ({error}); delete it to use the one before"
+                f"{path}: damaged ({error}); delete it to use the previous one"
             ) from error
     for name, variable in variables.items():
         if tuple(variable.shape) != arrays[name].shape:
@@ -186,17 +214,15 @@ def restore(path: Path, variables: Mapping[str, Any]) -> State:
 
 
 def restore_part(path: Path, part: str, weights: Sequence[Any]) -> None:
-    """Assigns one network of a checkpoint to `weights`, which are in Keras' own order.
+    """Assigns one network of a checkpoint to `weights`, in Keras order.
 
     Raises:
-        DataError: It holds no such network.
+        DataError: No such network in the checkpoint.
     """
     with _archive(path) as archive:
         names = sorted(name for name in archive.files if name.startswith(f"{part}/"))
         if len(names) != len(weights):
-            raise DataError(
-                f"{path}: {part} has {len(names)} arrays there, {len(weights)} in this model"
-            )
+            raise DataError(f"{path}: {part} has {len(names)} arrays, in this model {len(weights)}")
         for name, weight in zip(names, weights, strict=True):
             weight.assign(archive[name])
 
@@ -205,7 +231,54 @@ def _archive(path: Path) -> Any:
     try:
         archive = np.load(io.BytesIO(path.read_bytes()), allow_pickle=False)
         if _META not in archive.files:
-            raise DataError(f"{path}: not a checkpoint of cloudgan")
+            raise DataError(f"{path}: not a cloudgan checkpoint")
     except (OSError, ValueError, zipfile.BadZipFile, EOFError, AttributeError) as error:
         raise DataError(f"{path}: cannot be read as a checkpoint ({error})") from error
     return archive
+
+
+WARM_START_KEYS = (
+    "networks",
+    "image_shape",
+    "latent_size",
+    "noise_channels",
+    "condition",
+    "optimizer",
+    "image_scale",
+    "image_power",
+    "energy_scaled_output",
+    "calibrated_output",
+    "output_activation",
+)
+"""Model keys that must equal those of the other run; losses and learning rates may differ."""
+
+
+def find_warm_start(config: RunConfig) -> Path | None:
+    """Returns the newest checkpoint of the run in `training.init_from`; None if it is not set.
+
+    Raises:
+        DataError: That run has no checkpoint.
+        ConfigError: Its networks differ.
+    """
+    if not config.training.init_from:
+        return None
+    folder = RunFolder(config.training.init_from)
+    path = Checkpoints(folder.checkpoints, keep=1).latest()
+    if path is None:
+        raise DataError(
+            f"--init-from={config.training.init_from}: no checkpoint in {folder.checkpoints};"
+            " name the folder of a trained run"
+        )
+    theirs, ours = read_state(path).config.model, config.model
+    differ = [name for name in WARM_START_KEYS if getattr(theirs, name) != getattr(ours, name)]
+    if bool(theirs.ema_decay) != bool(ours.ema_decay):
+        differ.append("ema_decay")
+    if differ:
+        listed = "; ".join(
+            f"{name} is {getattr(theirs, name)}, here {getattr(ours, name)}" for name in differ
+        )
+        raise ConfigError(
+            f"--init-from={config.training.init_from}: its networks differ ({listed}); use the same"
+            " preset, or omit --init-from"
+        )
+    return path

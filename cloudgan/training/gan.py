@@ -1,20 +1,28 @@
-"""The networks of a run with their optimisers and the averaged generator: all that is learned."""
+"""Networks, optimisers and learning-rate schedules of a run: everything that is learned."""
 
 from __future__ import annotations
 
+import math
 import random
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import keras
+import tensorflow as tf
+from keras import ops
 
+from cloudgan.core.hardware import this_machine
+from cloudgan.models.convolutions import choose_conv_impl
+from cloudgan.models.layers import PUBLISHED, PhaseStages
 from cloudgan.models.networks import build_discriminator, build_generator
-from cloudgan.training.formulation import make_kernels
-from cloudgan.training.precision import scaled
+from cloudgan.schema.config import RunConfig
+from cloudgan.training.precision import with_loss_scaling
+from cloudgan.training.strategy import device_kind
 
 if TYPE_CHECKING:
-    from cloudgan.core.presets import Preset
-    from cloudgan.training.draws import Draws
+    from cloudgan.models.layers import StageBuilder
+    from cloudgan.schema.presets import Preset
+    from cloudgan.training.rng import Rng
 
 POLICIES = {
     "float32": "float32",
@@ -22,46 +30,46 @@ POLICIES = {
     "float16": "mixed_float16",
     "float64": "float64",
 }
-"""Keras' name for each precision: with those of two bytes the weights stay float32."""
+"""Keras dtype policy of each precision; with two-byte precisions the weights stay float32."""
 
 
 @dataclass(frozen=True)
 class Gan:
-    """Two networks that learn, and what they need for it.
+    """Both networks with their optimisers and the averaged generator.
 
     Attributes:
         generator: Latent to image.
         discriminator: Image to real/fake, energy, angle, sum.
         generator_optimizer: Built, so that its slots exist before the first step.
-        discriminator_optimizer: Likewise.
-        average: The generator's exponential average over steps; None where the preset has none.
+        discriminator_optimizer: Built as well.
+        ema_generator: Exponential moving average of the generator over steps; None if disabled.
     """
 
     generator: keras.Model
     discriminator: keras.Model
     generator_optimizer: keras.Optimizer
     discriminator_optimizer: keras.Optimizer
-    average: keras.Model | None
+    ema_generator: keras.Model | None
 
     @property
-    def generates(self) -> keras.Model:
-        """The generator that showers are made with."""
-        return self.average or self.generator
+    def inference_generator(self) -> keras.Model:
+        """The averaged generator, or the trained one if averaging is disabled."""
+        return self.ema_generator or self.generator
 
-    def begin_with(self, weights: list[Any]) -> None:
-        """Gives the generator, and its average, these weights."""
+    def init_from(self, weights: list[Any]) -> None:
+        """Sets the weights of the generator and of its average."""
         self.generator.set_weights(weights)
-        if self.average:
-            self.average.set_weights(weights)
+        if self.ema_generator:
+            self.ema_generator.set_weights(weights)
 
     def variables(self) -> dict[str, keras.Variable]:
-        """Everything a checkpoint holds, by a name that is the same in every process."""
+        """Returns all variables of a checkpoint by a name that is the same in every process."""
         parts: dict[str, Any] = {
             "generator": self.generator.weights,
             "discriminator": self.discriminator.weights,
             "generator_optimizer": self.generator_optimizer.variables,
             "discriminator_optimizer": self.discriminator_optimizer.variables,
-            "average": self.average.weights if self.average else [],
+            "ema_generator": self.ema_generator.weights if self.ema_generator else [],
         }
         return {
             f"{part}/{number:03d}/{variable.name}": variable
@@ -72,37 +80,44 @@ class Gan:
 
 def build_gan(
     preset: Preset,
-    draws: Draws,
+    rng: Rng,
     *,
     seed: int,
     precision: str,
     synchronized: bool,
-    rates: Rates,
-    formulation: str = "published",
+    learning_rates: LearningRates,
+    conv_impl: str = "published",
 ) -> Gan:
-    """Builds everything; call it inside the strategy's scope.
+    """Builds networks and optimisers; call it inside the strategy's scope.
 
-    Keras refuses to make optimiser slots inside a traced function, so they are made here.
+    Keras cannot create optimiser slots inside a traced function, so this function creates them.
     """
     seeds = random.Random(seed)
     keras.config.set_dtype_policy(POLICIES[precision])
-    form: dict[str, Any] = {"synchronized": synchronized, "kernels": make_kernels(formulation)}
+    form: dict[str, Any] = {
+        "synchronized": synchronized,
+        "stages": make_stages(conv_impl),
+    }
     generator = build_generator(preset, seeds=seeds, **form)
-    discriminator = build_discriminator(preset, draws, seeds=seeds, **form)
-    average = None
-    if preset.generator_average:
-        average = build_generator(preset, **form)
-        average.set_weights(generator.get_weights())
-    generator_optimizer = scaled(_optimizer(preset, rates.generator), precision)
-    discriminator_optimizer = scaled(_optimizer(preset, rates.discriminator), precision)
+    discriminator = build_discriminator(preset, rng, seeds=seeds, **form)
+    ema_generator = None
+    if preset.ema_decay:
+        ema_generator = build_generator(preset, **form)
+        ema_generator.set_weights(generator.get_weights())
+    generator_optimizer = with_loss_scaling(_optimizer(preset, learning_rates.generator), precision)
+    discriminator_optimizer = with_loss_scaling(
+        _optimizer(preset, learning_rates.discriminator), precision
+    )
     generator_optimizer.build(generator.trainable_variables)
     discriminator_optimizer.build(discriminator.trainable_variables)
-    return Gan(generator, discriminator, generator_optimizer, discriminator_optimizer, average)
+    return Gan(
+        generator, discriminator, generator_optimizer, discriminator_optimizer, ema_generator
+    )
 
 
 @dataclass(frozen=True)
-class Rates:
-    """Learning rates of the two networks: a number or a Keras schedule of their own updates."""
+class LearningRates:
+    """Learning rate of each network: a number, or a Keras schedule over its own updates."""
 
     generator: Any
     discriminator: Any
@@ -113,3 +128,66 @@ def _optimizer(preset: Preset, rate: Any) -> keras.Optimizer:
         return keras.optimizers.RMSprop(rate)
     beta_1, beta_2 = preset.adam_betas
     return keras.optimizers.Adam(rate, beta_1=beta_1, beta_2=beta_2)
+
+
+def scaled_learning_rate(config: RunConfig, global_batch_size: int) -> float:
+    """Returns the learning rate after warm-up.
+
+    `linear` follows Goyal et al. 2017 (arXiv:1706.02677), `sqrt` Krizhevsky 2014 (arXiv:1404.5997).
+    """
+    factor = global_batch_size / config.training.reference_batch_size
+    scale = {"none": 1.0, "linear": factor, "sqrt": math.sqrt(factor)}[config.training.scale_lr]
+    return config.model.learning_rate * scale
+
+
+def make_lr_schedules(
+    config: RunConfig, global_batch_size: int, steps_per_epoch: float
+) -> LearningRates:
+    """Returns the learning rates of both networks, with warm-up if scaling raises them."""
+    end = scaled_learning_rate(config, global_batch_size)
+    warmup_steps = config.training.warmup_epochs * steps_per_epoch
+    if end <= config.model.learning_rate or not warmup_steps:
+        return LearningRates(end, end)
+
+    def schedule(updates_per_step: int) -> WarmUp:
+        return WarmUp(config.model.learning_rate, end, warmup_steps * updates_per_step)
+
+    # A step updates the discriminator twice: on real and on fake showers.
+    return LearningRates(
+        generator=schedule(config.model.generator_updates), discriminator=schedule(2)
+    )
+
+
+@keras.saving.register_keras_serializable(package="cloudgan")
+class WarmUp(keras.optimizers.schedules.LearningRateSchedule):
+    """Linear warm-up from `begin` to `end` over `updates`, then constant."""
+
+    def __init__(self, begin: float, end: float, updates: float) -> None:
+        self._begin, self._end, self._updates = begin, end, updates
+
+    def __call__(self, step: Any) -> Any:
+        """Returns the rate of update number `step`."""
+        done = ops.minimum(ops.cast(step, "float32") / self._updates, 1.0)
+        return self._begin + (self._end - self._begin) * done
+
+    def get_config(self) -> dict[str, float]:
+        """Returns the constructor's arguments."""
+        return {"begin": self._begin, "end": self._end, "updates": self._updates}
+
+
+def inference_stages(preset: Preset) -> StageBuilder:
+    """Returns the fastest stage builder for inference in float32 on this device."""
+    config = RunConfig(model=preset)
+    return make_stages(choose_conv_impl(config, device_kind()))
+
+
+def make_stages(conv_impl: str) -> StageBuilder:
+    """Returns the stage builder of a convolution implementation."""
+    if conv_impl == "fft":
+        # Imported on demand: its compiler is needed on a CPU only.
+        from cloudgan.models.cpu_kernels.convolution import Team  # noqa: PLC0415
+        from cloudgan.training.fft_conv import FftStages  # noqa: PLC0415
+
+        asked = tf.config.threading.get_intra_op_parallelism_threads()
+        return FftStages(Team(asked or this_machine().cores))
+    return PhaseStages() if conv_impl == "phases" else PUBLISHED

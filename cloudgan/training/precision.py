@@ -1,7 +1,7 @@
-"""Which arithmetic a precision means here, and what float16 needs beside it.
+"""Resolution of `--precision` on this device, and loss scaling for float16.
 
-bfloat16 has the range of float32 and needs nothing. float16 has not: small gradients would become
-zero, so the loss is scaled up before they are taken and they are scaled down after it.
+bfloat16 has the range of float32. In float16 small gradients would underflow, so the loss is scaled
+up before differentiation and the gradients are scaled down.
 """
 
 from __future__ import annotations
@@ -15,16 +15,15 @@ from cloudgan.core import settings
 from cloudgan.core.hardware import cpu_features, has_bfloat16
 
 if TYPE_CHECKING:
-    from cloudgan.core.config import RunConfig
+    from cloudgan.schema.config import RunConfig
 
 _FIRST_WITH_BFLOAT16 = (8, 0)
 
 
-def arithmetic(precision: str) -> str:
-    """Returns float32, bfloat16, float16 or float64: what `precision` means on this machine.
+def resolve_precision(precision: str) -> str:
+    """Returns float32, bfloat16, float16 or float64 for `precision` on this machine.
 
-    `mixed` is bfloat16 where the device computes with it, float16 on GPUs that do not, and float32
-    on CPUs that do not.
+    `mixed` is bfloat16 if the device supports it, else float16 on GPUs and float32 on CPUs.
     """
     if precision != "mixed":
         return precision
@@ -37,34 +36,34 @@ def arithmetic(precision: str) -> str:
     return "float16" if is_old else "bfloat16"
 
 
-def resolved(config: RunConfig, precision: str) -> RunConfig:
-    """Returns `config` with the arithmetic that its precision means."""
+def with_precision(config: RunConfig, precision: str) -> RunConfig:
+    """Returns `config` with a resolved precision."""
     training = config.training.model_copy(update={"precision": precision})
     return config.model_copy(update={"training": training})
 
 
-def scaled(optimizer: keras.Optimizer, precision: str) -> Any:
-    """Returns `optimizer`, with loss scaling where the arithmetic is float16."""
+def with_loss_scaling(optimizer: keras.Optimizer, precision: str) -> Any:
+    """Returns `optimizer`, with loss scaling for float16."""
     return LossScale(optimizer) if precision == "float16" else optimizer
 
 
 class LossScale:
-    """An optimiser of gradients of a loss that is scaled as far as they can bear.
+    """An optimiser with dynamic loss scaling.
 
-    An update whose gradients are no numbers counts as one without gradients, and halves the scale.
-    Keras' own scaling (3.15) looks at the gradients of the first replica only, before they are
-    summed: a number that another replica cannot represent would reach the weights of all.
+    An update with NaN or infinite gradients is applied as zero and halves the scale. Keras 3.15
+    checks the gradients of the first replica only, before the reduction: an overflow on another
+    replica would reach the weights of all.
     """
 
     def __init__(
         self, optimizer: keras.Optimizer, *, first: float = 2.0**15, growth_steps: int = 2000
     ) -> None:
-        """Begins with the scale `first` and doubles it after `growth_steps` good updates."""
+        """Starts with the scale `first` and doubles it after `growth_steps` finite updates."""
         self.optimizer = optimizer
         self._first, self._growth_steps = first, growth_steps
 
     def build(self, weights: list[Any]) -> None:
-        """Makes the variables of the optimiser, and of the scale."""
+        """Creates the variables of the optimiser and of the scale."""
         self.optimizer.build(weights)
         form: dict[str, Any] = {"trainable": False, "aggregation": "only_first_replica"}
         self._scale = keras.Variable(self._first, dtype="float32", name="loss_scale", **form)
@@ -72,19 +71,19 @@ class LossScale:
 
     @property
     def variables(self) -> list[keras.Variable]:
-        """All that a checkpoint must hold."""
+        """All variables of a checkpoint."""
         return [*self.optimizer.variables, self._scale, self._good]
 
     def scale_loss(self, loss: Any) -> Any:
-        """Returns the loss to take gradients of."""
+        """Returns the loss to differentiate."""
         return loss * tf.cast(tf.convert_to_tensor(self._scale), loss.dtype)
 
     def unscaled(self, gradients: list[tf.Tensor]) -> list[tf.Tensor]:
-        """Returns the gradients of the loss itself, and adapts the scale to them.
+        """Returns the gradients of the unscaled loss, and adapts the scale.
 
         Args:
-            gradients: Of the scaled loss, summed over the replicas: the same on each of them, so
-                each decides alike for its own copy of the scale.
+            gradients: Of the scaled loss, summed over the replicas; the same on each of them, so
+                all copies of the scale stay equal.
         """
         scale, good = (tf.convert_to_tensor(value) for value in (self._scale, self._good))
         finite = tf.reduce_all([tf.reduce_all(tf.math.is_finite(value)) for value in gradients])

@@ -1,4 +1,4 @@
-"""The story of a training run, from a configuration to a record and checkpoints. Read this first."""
+"""A training run, from a configuration to a record and checkpoints. Read this first."""
 
 from __future__ import annotations
 
@@ -12,40 +12,41 @@ import tensorflow as tf
 
 from cloudgan.core import settings
 from cloudgan.core.errors import CloudganError
-from cloudgan.core.pulse import PulseFile
-from cloudgan.data.feed import feed, reader_error
-from cloudgan.data.reading_time import ReadingTime
-from cloudgan.training.beginning import find_beginning
-from cloudgan.training.builtin import run_fit
-from cloudgan.training.checkpoint import restore
-from cloudgan.training.custom import run_custom
-from cloudgan.training.diary import Diary
-from cloudgan.training.draws import Draws
+from cloudgan.data.pipeline.image_buffers import ReadingTime
+from cloudgan.data.pipeline.input_pipeline import input_pipeline, reader_error
+from cloudgan.schema.liveness import LivenessFile
+from cloudgan.training.calibration import SHOWERS, BatchNormRecalibrator, scale_of_training_set
+from cloudgan.training.checkpoint import find_warm_start, restore
 from cloudgan.training.evaluation import (
-    compile_test,
-    held_back_feed,
-    test_losses,
+    compile_held_out_losses,
+    held_out_losses,
+    held_out_pipeline,
 )
-from cloudgan.training.finishing import SHOWERS, Finisher
-from cloudgan.training.gan import POLICIES, Gan, build_gan
-from cloudgan.training.judge import Judge
-from cloudgan.training.rates import make_rates
-from cloudgan.training.session import Session, compile_steps
-from cloudgan.training.shape_scale import scale_of_training_set
+from cloudgan.training.gan import POLICIES, Gan, build_gan, make_lr_schedules
+from cloudgan.training.quality_evaluator import HeldOutMetrics, QualityEvaluator
+from cloudgan.training.rng import Rng
+from cloudgan.training.run_recorder import RunRecorder
 from cloudgan.training.step import GanStep
 from cloudgan.training.stopping import EXIT_CODES, StopFlag, StopTraining
 from cloudgan.training.strategy import lost_worker
-from cloudgan.training.validating import Validator
-from cloudgan.training.warming import Warming, blank_batches, warmed
-from cloudgan.validation.quality import quick_numbers
+from cloudgan.training.train_loop import (
+    Precompiler,
+    TrainLoop,
+    compile_steps,
+    dummy_batches,
+    precompiled,
+    run_custom,
+    run_fit,
+)
+from cloudgan.validation.acceptance.assess import quick_metrics
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
     from cloudgan.core.progress import Progress
-    from cloudgan.training.best import Best
-    from cloudgan.training.setting import Setting
+    from cloudgan.training.checkpoint import BestCheckpoint
+    from cloudgan.training.context import TrainingContext
     from cloudgan.training.stopping import Reason
 
 _LOOPS = {"custom": run_custom, "fit": run_fit}
@@ -53,242 +54,257 @@ _LOOPS = {"custom": run_custom, "fit": run_fit}
 
 @dataclass(frozen=True)
 class Outcome:
-    """How a process' part of a run ended; `best` and `memory`, what was foretold, where known."""
+    """How a process ended; `best` validated checkpoint and `memory` forecast, if known."""
 
     reason: Reason
     step: int
     epoch: int
     train_seconds: float
     checkpoint: Path
-    best: Best | None = None
+    best: BestCheckpoint | None = None
     memory: dict[str, Any] | None = None
 
 
-def train(setting: Setting, flag: StopFlag, progress: Progress, *, began_seconds: float) -> Outcome:
-    """Trains from the newest checkpoint to the end that the configuration asks for.
+def train(
+    context: TrainingContext, flag: StopFlag, progress: Progress, *, start_time: float
+) -> Outcome:
+    """Trains from the newest checkpoint to the configured end.
 
     Args:
-        setting: Devices, data, checkpoints.
-        flag: Says when to stop early.
-        progress: Shows how far it is.
-        began_seconds: `time.perf_counter()` when the process began.
+        context: Devices, data, checkpoints.
+        flag: Stop requests.
+        progress: Progress display.
+        start_time: `time.perf_counter()` when the process began.
 
     Returns:
-        How it ended; a checkpoint of that moment is saved in any case.
+        How it ended; the final state is saved as a checkpoint.
 
     Raises:
-        CloudganError: Losses became no numbers, or state could not be saved.
+        CloudganError: A loss is NaN or infinite, or a checkpoint could not be saved.
     """
-    config = setting.config
-    draws = Draws(config.training.seed)
-    gan = _networks(setting, draws)
-    run_steps, tester = _compiled(setting, _step(setting, gan, draws))
-    finisher = _finisher(setting, draws)
-    step, train_seconds = _begin(setting, gan, finisher)
+    config = context.config
+    rng = Rng(config.training.seed)
+    gan = _networks(context, rng)
+    run_steps, held_out_losses_of = _compiled(context, _step(context, gan, rng))
+    recalibrator = _recalibrator(context, rng)
+    step, train_seconds = _restore(context, gan, recalibrator)
     reading = ReadingTime()
-    validator = Validator(setting, _judge(setting), flag, progress, began_seconds=began_seconds)
-    diary = Diary(
-        setting,
+    evaluator = QualityEvaluator(context, _held_out(context), flag, progress, start_time=start_time)
+    recorder = RunRecorder(
+        context,
         gan,
-        finisher,
+        recalibrator,
         progress,
         reading,
-        validator=validator,
-        began_seconds=began_seconds,
+        evaluator=evaluator,
+        start_time=start_time,
     )
-    diary.start(step, train_seconds)
-    session = Session(
+    recorder.record_start(step, train_seconds)
+    train_loop = TrainLoop(
         run_steps,
-        setting.order,
+        context.sampler,
         config.training,
         flag=flag,
         progress=progress,
         step=step,
         train_seconds=train_seconds,
-        steps_per_loop=setting.steps_per_loop,
-        save=diary.save_session,
-        save_due=diary.save_due,
-        idle=lambda: iter(_stand_in(setting)),
-        pulse=PulseFile(settings.pulse_file()),
+        steps_per_loop=context.steps_per_loop,
+        save=recorder.save_state,
+        save_due=recorder.save_due,
+        dummy_iterator=lambda: iter(_dummy_dataset(context)),
+        liveness=LivenessFile(settings.liveness_file()),
     )
-    batches = partial(_dataset, setting, reading)
-    return _run_loop(setting, session, diary, batches, tester)
+    batches = partial(_dataset, context, reading)
+    return _run_loop(context, train_loop, recorder, batches, held_out_losses_of)
 
 
-def _networks(setting: Setting, draws: Draws) -> Gan:
-    """Builds the networks, as they begin."""
-    config = setting.config
-    batch_size = setting.numerics.global_batch_size
-    rates = make_rates(config, batch_size, setting.order.count / batch_size)
-    with setting.strategy.scope():
+def _networks(context: TrainingContext, rng: Rng) -> Gan:
+    """Builds the networks with their initial weights."""
+    config = context.config
+    batch_size = context.numerics.global_batch_size
+    learning_rates = make_lr_schedules(config, batch_size, context.sampler.count / batch_size)
+    with context.strategy.scope():
         return build_gan(
             config.model,
-            draws,
+            rng,
             seed=config.training.seed,
-            precision=setting.numerics.precision,
+            precision=context.numerics.precision,
             synchronized=config.training.batch_norm == "synchronized",
-            rates=rates,
-            formulation=setting.numerics.formulation,
+            learning_rates=learning_rates,
+            conv_impl=context.numerics.conv_impl,
         )
 
 
-def _step(setting: Setting, gan: Gan, draws: Draws) -> GanStep:
+def _step(context: TrainingContext, gan: Gan, rng: Rng) -> GanStep:
     return GanStep(
         gan,
-        setting.config.model,
-        draws,
-        global_batch_size=setting.numerics.global_batch_size,
-        layer_target=np.array(setting.training_set.summary.layer_fraction),
-        shape_scale=scale_of_training_set(setting.config.model, setting.training_set),
+        context.config.model,
+        rng,
+        global_batch_size=context.numerics.global_batch_size,
+        layer_target=np.array(context.training_set.summary.layer_fraction),
+        shape_scale=scale_of_training_set(context.config.model, context.training_set),
     )
 
 
-def _begin(setting: Setting, gan: Gan, finisher: Finisher | None) -> tuple[int, float]:
-    """Restores or calibrates the networks; returns the steps and the seconds they were trained."""
-    with setting.strategy.scope():
-        if setting.saved:
-            state = restore(setting.saved[0], gan.variables())
+def _restore(
+    context: TrainingContext, gan: Gan, recalibrator: BatchNormRecalibrator | None
+) -> tuple[int, float]:
+    """Restores or calibrates the networks; returns their steps and seconds of training."""
+    with context.strategy.scope():
+        if context.saved:
+            state = restore(context.saved[0], gan.variables())
             return state.step, state.train_seconds
-        if other := find_beginning(setting.config):
+        if other := find_warm_start(context.config):
             restore(other, gan.variables())
-        elif finisher:
-            gan.begin_with(finisher.finish(gan.generator))
+        elif recalibrator:
+            gan.init_from(recalibrator.recalibrate(gan.generator))
     return 0, 0.0
 
 
-def _finisher(setting: Setting, draws: Draws) -> Finisher | None:
-    """Prepares what finishes generators, where the preset has something to finish.
+def _recalibrator(context: TrainingContext, rng: Rng) -> BatchNormRecalibrator | None:
+    """Returns the recalibrator, for presets with an output constant or an averaged generator.
 
-    The training showers for it are spread over the whole set.
+    Its training showers are spread over the whole set.
     """
-    if not (setting.config.model.calibrated_output or setting.config.model.generator_average):
+    if not (context.config.model.calibrated_output or context.config.model.ema_decay):
         return None
-    keras.config.set_dtype_policy(POLICIES[setting.numerics.precision])
-    count = setting.training_set.count
+    keras.config.set_dtype_policy(POLICIES[context.numerics.precision])
+    count = context.training_set.count
     rows = np.arange(0, count, max(1, -(-count // SHOWERS)))
-    return Finisher(setting.config.model, draws, setting.training_set.train_rows(rows))
+    return BatchNormRecalibrator(context.config.model, rng, context.training_set.train_rows(rows))
 
 
-def _judge(setting: Setting) -> Judge | None:
-    """What measures the generator, where that was asked for: the chief's, for all."""
-    config = setting.config
-    if not (config.training.validates_every and setting.is_chief):
+def _held_out(context: TrainingContext) -> HeldOutMetrics | None:
+    """Returns the quality metrics on the chief, if validation is configured; None elsewhere."""
+    config = context.config
+    if not (config.training.validates_every and context.is_chief):
         return None
     seed = config.training.seed
-    return Judge(config.model, setting.training_set, seed=seed, measure=quick_numbers)
+    return HeldOutMetrics(config.model, context.training_set, seed=seed, measure=quick_metrics)
 
 
-def _compiled(setting: Setting, gan_step: GanStep) -> tuple[Any, Any]:
-    """The steps, and what measures the held-back losses: what will be called is being compiled."""
-    run_steps = compile_steps(setting.strategy, gan_step)
-    if setting.first_step >= setting.last_step:
+def _compiled(context: TrainingContext, gan_step: GanStep) -> tuple[Any, Any]:
+    """Returns the compiled steps and the held-out losses; compilation runs in the background."""
+    run_steps = compile_steps(context.strategy, gan_step)
+    if context.first_step >= context.last_step:
         return run_steps, None
-    warming = Warming(setting.strategy)
-    run_steps = warmed(warming, run_steps, _stand_in(setting))
-    if setting.order.steps_through(setting.order.epoch_of(setting.first_step)) > setting.last_step:
+    precompiler = Precompiler(context.strategy)
+    run_steps = precompiled(precompiler, run_steps, _dummy_dataset(context))
+    if (
+        context.sampler.steps_through(context.sampler.epoch_of(context.first_step))
+        > context.last_step
+    ):
         return run_steps, None
-    tester = warming.begin(partial(_tester, setting, gan_step))
+    held_out_losses_of = precompiler.submit(partial(_tester, context, gan_step))
 
     def test() -> Any:
-        return tester.result()()
+        return held_out_losses_of.result()()
 
     return run_steps, test
 
 
-def _stand_in(setting: Setting) -> Any:
-    """A dataset whose elements are like those to train with, and take no reading."""
-    batch = setting.numerics.global_batch_size // setting.numerics.replicas
-    blank = blank_batches(batch, setting.config.model.image_shape)
-    return setting.strategy.distribute_datasets_from_function(lambda _: blank)
+def _dummy_dataset(context: TrainingContext) -> Any:
+    """Returns a dataset with the element type of the training data, without input."""
+    batch = context.numerics.global_batch_size // context.numerics.replicas
+    blank = dummy_batches(batch, context.config.model.image_shape)
+    return context.strategy.distribute_datasets_from_function(lambda _: blank)
 
 
-def _dataset(setting: Setting, reading: ReadingTime, step: int) -> Any:
-    """The global batches from `step` on, each replica with its own rows."""
-    return setting.strategy.distribute_datasets_from_function(
-        lambda _: feed(
-            setting.training_set,
-            setting.order,
-            worker_first_replica=setting.first_replica,
-            local_replicas=setting.local_replicas,
-            replicas=setting.numerics.replicas,
+def _dataset(context: TrainingContext, reading: ReadingTime, step: int) -> Any:
+    """Returns the global batches from `step` on, with this worker's rows."""
+    return context.strategy.distribute_datasets_from_function(
+        lambda _: input_pipeline(
+            context.training_set,
+            context.sampler,
+            worker_first_replica=context.first_replica,
+            local_replicas=context.local_replicas,
+            replicas=context.numerics.replicas,
             start_step=step,
-            threads=setting.numerics.threads,
+            threads=context.numerics.threads,
             reading=reading,
         )
     )
 
 
-def _tester(setting: Setting, gan_step: GanStep) -> Any:
-    """Returns a traced function that measures the held-back losses, None for too few showers."""
-    size = setting.numerics.global_batch_size
-    batches = min(setting.config.training.validation_showers, setting.training_set.held_back_count)
+def _tester(context: TrainingContext, gan_step: GanStep) -> Any:
+    """Returns a traced function of the held-out losses; it returns None with too few showers."""
+    size = context.numerics.global_batch_size
+    batches = min(context.config.training.validation_showers, context.training_set.held_out_count)
     batches //= size
     if not batches:
         return lambda: None
-    held_back = setting.training_set.held_back_batch(batches * size)
-    dataset = setting.strategy.distribute_datasets_from_function(
-        lambda _: held_back_feed(
-            held_back,
+    held_out = context.training_set.held_out_batch(batches * size)
+    dataset = context.strategy.distribute_datasets_from_function(
+        lambda _: held_out_pipeline(
+            held_out,
             global_batch_size=size,
-            replicas=setting.numerics.replicas,
-            own=range(setting.first_replica, setting.first_replica + setting.local_replicas),
+            replicas=context.numerics.replicas,
+            own=range(context.first_replica, context.first_replica + context.local_replicas),
         )
     )
-    compiled = compile_test(setting.strategy, gan_step)
+    compiled = compile_held_out_losses(context.strategy, gan_step)
     compiled.get_concrete_function(dataset.element_spec)
-    return lambda: test_losses(compiled, dataset, batches)
+    return lambda: held_out_losses(compiled, dataset, batches)
 
 
 def _run_loop(
-    setting: Setting,
-    session: Session,
-    diary: Diary,
+    context: TrainingContext,
+    train_loop: TrainLoop,
+    recorder: RunRecorder,
     dataset: Callable[[int], Any],
-    tester: Any,
+    held_out_losses_of: Any,
 ) -> Outcome:
-    training = setting.config.training
+    training = context.config.training
 
-    def finish_epoch(done: Session) -> None:
-        is_due = diary.validator.is_due(done.step)
-        diary.finish_epoch(done, tester)
+    def finish_epoch(done: TrainLoop) -> None:
+        is_due = recorder.evaluator.is_due(done.step)
+        recorder.finish_epoch(done, held_out_losses_of)
         done.begin_epoch()
         if is_due:
-            done.stop_if_asked()
+            done.stop_if_requested()
         if done.epoch < training.epochs:
-            diary.begin(done)
+            recorder.show_epoch(done)
 
-    diary.begin(session)
+    recorder.show_epoch(train_loop)
     try:
-        with setting.strategy.scope():
-            was_owed = diary.validate_owed(session)
-            if session.step < setting.last_step:
-                if was_owed:
-                    session.stop_if_asked()
+        with context.strategy.scope():
+            was_pending = recorder.validate_pending(train_loop)
+            if train_loop.step < context.last_step:
+                if was_pending:
+                    train_loop.stop_if_requested()
                 loop = _LOOPS[training.loop]
-                batches = dataset(session.step)
-                loop(session, batches, epochs=training.epochs, finish_epoch=finish_epoch)
+                batches = dataset(train_loop.step)
+                loop(train_loop, batches, epochs=training.epochs, finish_epoch=finish_epoch)
     except StopTraining as stop:
-        diary.finish_epoch(session, None, validates=stop.reason in {"max_steps", "max_seconds"})
-        # Here the traceback still holds the dataset: to let go of it can take seconds.
-        return _end(setting, session, diary, stop.reason)
+        recorder.finish_epoch(
+            train_loop, None, validates=stop.reason in {"max_steps", "max_seconds"}
+        )
+        # The traceback still holds the dataset, whose release can take seconds.
+        return _end(context, train_loop, recorder, stop.reason)
     except CloudganError as error:
-        diary.failed(session, str(error))
+        recorder.record_failure(train_loop, str(error))
         raise
     except tf.errors.OpError as error:
-        known = reader_error(error) or lost_worker(error, setting.cluster)
-        diary.failed(session, str(known or error))
+        known = reader_error(error) or lost_worker(error, context.cluster)
+        recorder.record_failure(train_loop, str(known or error))
         if known:
             raise known from error
         raise
-    return _end(setting, session, diary, "finished")
+    return _end(context, train_loop, recorder, "finished")
 
 
-def _end(setting: Setting, session: Session, diary: Diary, reason: Reason) -> Outcome:
-    """Saves and notes the end."""
-    if diary.validator.reached or setting.is_reached:
+def _end(
+    context: TrainingContext, train_loop: TrainLoop, recorder: RunRecorder, reason: Reason
+) -> Outcome:
+    """Saves a checkpoint and records the end."""
+    if recorder.evaluator.reached or context.is_reached:
         reason = "reached"
-    diary.save_session(session)
-    diary.stopped(session, reason, "" if reason in EXIT_CODES else diary.validator.ending())
-    path = setting.checkpoints.path_of(session.step)
-    best = diary.validator.best
-    return Outcome(reason, session.step, session.epoch, session.train_seconds, path, best=best)
+    recorder.save_state(train_loop)
+    recorder.record_stop(
+        train_loop, reason, "" if reason in EXIT_CODES else recorder.evaluator.stop_message()
+    )
+    path = context.checkpoints.path_of(train_loop.step)
+    best = recorder.evaluator.best
+    return Outcome(
+        reason, train_loop.step, train_loop.epoch, train_loop.train_seconds, path, best=best
+    )

@@ -1,7 +1,7 @@
-"""Signals and limits: when a run has to end, and with which exit code.
+"""Signals and stop requests, and the exit code of each.
 
-A Python signal handler waits until the C++ call under way returns, which may be a first step of
-seconds. So a thread reads the signal from the wake-up pipe that C writes to at once.
+A Python signal handler runs only when the current C++ call returns, which takes seconds in a first
+step. A thread therefore reads the signal from the wake-up pipe.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _BY_SIGNAL: dict[int, Reason] = {signal.SIGINT: "interrupted", signal.SIGTERM: "
 
 
 class StopTraining(Exception):
-    """Raised between two steps, on all workers after the same one."""
+    """Raised between two steps, on all workers after the same step."""
 
     def __init__(self, reason: Reason) -> None:
         super().__init__(reason)
@@ -32,10 +32,10 @@ class StopTraining(Exception):
 
 
 class StopFlag:
-    """Remembers that somebody asked to stop; before the first finished step it ends the process.
+    """A request to stop; before the first completed step a signal ends the process at once.
 
-    As a context manager it owns SIGINT and SIGTERM: the first one asks, a second one ends the
-    process at once. In a thread other than the main one signals stay as they are.
+    As a context manager it handles SIGINT and SIGTERM: the first requests a stop, the second ends
+    the process. Outside the main thread it does not change signal handlers.
     """
 
     def __init__(self) -> None:
@@ -43,16 +43,16 @@ class StopFlag:
         self.stepped = False
         self._before: dict[int, object] = {}
 
-    def ask(self, reason: Reason) -> None:
-        """Asks to stop after the step under way; the first reason stays."""
+    def request(self, reason: Reason) -> None:
+        """Requests a stop after the current step; the first reason is kept."""
         self.reason = self.reason or reason
 
     def stop_with_parent(self, lifeline: TextIO) -> None:
-        """Asks to stop when `lifeline`, a pipe from the process that started us, is closed."""
+        """Requests a stop when `lifeline`, a pipe from the parent process, is closed."""
 
         def wait() -> None:
             lifeline.read()
-            self.ask("terminated")
+            self.request("terminated")
 
         threading.Thread(target=wait, name="lifeline", daemon=True).start()
 
@@ -63,19 +63,19 @@ class StopFlag:
         self._writer.setblocking(False)
         self._wakeup_before = signal.set_wakeup_fd(self._writer.fileno(), warn_on_full_buffer=False)
         self._before = {number: signal.getsignal(number) for number in _BY_SIGNAL}
-        self.take_signals()
+        self.install_handlers()
         self._thread = threading.Thread(target=self._watch, name="signals", daemon=True)
         self._thread.start()
         return self
 
-    def take_signals(self) -> None:
-        """Takes the signals, again after TensorFlow took SIGTERM for its preemption notifier.
+    def install_handlers(self) -> None:
+        """Installs the handlers, again after TensorFlow replaced that of SIGTERM.
 
-        It does so when a multiworker strategy is made, and then tells nobody.
+        Its preemption notifier does so when a multiworker strategy is created.
         """
         if self._before:
             for number in _BY_SIGNAL:
-                signal.signal(number, _noted_elsewhere)
+                signal.signal(number, _ignore)
 
     def __exit__(self, *_: object) -> None:
         if not self._before:
@@ -95,9 +95,9 @@ class StopFlag:
                 continue
             if self.reason or not self.stepped:
                 os._exit(EXIT_CODES[reason])
-            self.ask(reason)
+            self.request(reason)
 
 
-def _noted_elsewhere(number: int, frame: FrameType | None) -> None:
-    """Takes the signal from Python; `StopFlag._watch` has it already."""
+def _ignore(number: int, frame: FrameType | None) -> None:
+    """Does nothing: `StopFlag._watch` reads the signal."""
     del number, frame

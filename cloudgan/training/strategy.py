@@ -1,4 +1,4 @@
-"""RunConfig -> tf.distribute.Strategy, and what of TensorFlow must be set before it wakes up."""
+"""Devices and `tf.distribute` strategy of a process, and agreement between its workers."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import re
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import tensorflow as tf
 
 from cloudgan.core import settings
@@ -15,16 +16,16 @@ from cloudgan.core.hardware import Accelerator, nvidia_gpus
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from cloudgan.core.config import RunConfig, TrainingConfig
+    from cloudgan.schema.config import RunConfig, TrainingConfig
     from cloudgan.training.cluster import Cluster
 
-# How TensorFlow says, among much else, that a process it talked to is not there any more.
+# TensorFlow errors after the loss of another worker.
 _GONE = (tf.errors.UnavailableError, tf.errors.AbortedError, tf.errors.DeadlineExceededError)
 _LOST = re.compile("Collective ops is aborted|coordination service|heartbeat", re.IGNORECASE)
 
 
-def choose(training: TrainingConfig, cluster: Cluster | None) -> str:
-    """Returns the strategy that `auto` means here."""
+def choose_strategy(training: TrainingConfig, cluster: Cluster | None) -> str:
+    """Returns the configured strategy; `auto` resolves to one that uses all devices."""
     if training.strategy != "auto":
         return training.strategy
     if cluster and len(cluster.workers) > 1:
@@ -35,38 +36,43 @@ def choose(training: TrainingConfig, cluster: Cluster | None) -> str:
     return "mirrored" if (training.replicas or devices) > 1 else "one"
 
 
-def set_up_devices(
-    training: TrainingConfig, *, threads: int, inter_threads: int | None = None
-) -> None:
+def set_up_devices(training: TrainingConfig, *, threads: int) -> None:
     """Sets threads and logical devices; TensorFlow takes them only before its first operation.
 
     Args:
-        training: Says how many replicas there are.
-        threads: Of one operation.
-        inter_threads: Operations at the same time; None: as many as threads.
+        training: Configured replicas.
+        threads: Intra-op and inter-op threads.
 
     Raises:
-        ConfigError: More replicas are asked than there are GPUs.
+        ConfigError: More replicas than GPUs, or TensorFlow already runs with other settings.
     """
-    tf.config.threading.set_intra_op_parallelism_threads(threads)
-    tf.config.threading.set_inter_op_parallelism_threads(inter_threads or threads)
     gpus = tf.config.list_physical_devices("GPU")
-    for gpu in gpus:
-        tf.config.experimental.set_memory_growth(gpu, enable=True)
     asked = training.replicas
     if asked and gpus and asked > len(gpus):
-        raise ConfigError(f"{asked} replicas asked, {len(gpus)} GPUs found; use --replicas or less")
-    if asked and asked > 1 and not gpus:
-        (cpu,) = tf.config.list_physical_devices("CPU")
-        device = tf.config.LogicalDeviceConfiguration()
-        tf.config.set_logical_device_configuration(cpu, [device] * asked)
+        raise ConfigError(
+            f"--replicas={asked}, but {len(gpus)} GPUs found; use --replicas={len(gpus)} or less"
+        )
+    try:
+        tf.config.threading.set_intra_op_parallelism_threads(threads)
+        tf.config.threading.set_inter_op_parallelism_threads(threads)
+        for gpu in gpus:
+            tf.config.experimental.set_memory_growth(gpu, enable=True)
+        if asked and asked > 1 and not gpus:
+            (cpu,) = tf.config.list_physical_devices("CPU")
+            device = tf.config.LogicalDeviceConfiguration()
+            tf.config.set_logical_device_configuration(cpu, [device] * asked)
+    except RuntimeError as error:
+        raise ConfigError(
+            f"TensorFlow already runs in this process with other threads or devices ({error}); restart"
+            " the process (in a notebook: the kernel) and call cloudgan before TensorFlow"
+        ) from error
 
 
 def make_strategy(config: RunConfig, name: str) -> tf.distribute.Strategy:
-    """Makes the strategy called `name`.
+    """Creates the strategy called `name`.
 
     Raises:
-        ConfigError: It needs what is not here.
+        ConfigError: Its devices are missing.
     """
     if name == "tpu":
         return _tpu()
@@ -91,14 +97,14 @@ def _tpu() -> tf.distribute.Strategy:
         tf.tpu.experimental.initialize_tpu_system(resolver)
     except (ValueError, tf.errors.OpError, RuntimeError) as error:
         raise ConfigError(
-            f"no TPU answers on this machine ({str(error).splitlines()[0]}); run this on a TPU VM"
+            f"no TPU found on this machine ({str(error).splitlines()[0]}); run this on a TPU VM"
             " with pip install 'cloudgan[tpu]', or use --strategy=auto"
         ) from error
     return tf.distribute.TPUStrategy(resolver)
 
 
 def lost_worker(error: tf.errors.OpError, cluster: Cluster | None) -> TryAgain | None:
-    """Returns which worker an operation was waiting for, or None where that is not why it failed."""
+    """Returns an error that names the lost worker; None if the failure has another reason."""
     if cluster is None or len(cluster.workers) == 1:
         return None
     said = str(error)
@@ -112,14 +118,14 @@ def lost_worker(error: tf.errors.OpError, cluster: Cluster | None) -> TryAgain |
         if index != cluster.index and index < len(cluster.workers):
             who = f"worker {index} ({cluster.workers[index]})"
     return TryAgain(
-        f"{who} stopped answering, so this one stops too; start all workers again: the run goes on"
-        " from its last checkpoint"
+        f"{who} stopped answering, so this worker stops; restart all workers to resume from the last"
+        " checkpoint"
     )
 
 
 @contextmanager
-def lost_workers_told(cluster: Cluster | None) -> Iterator[None]:
-    """Raises TryAgain in place of what TensorFlow raises when another worker is gone."""
+def translate_lost_workers(cluster: Cluster | None) -> Iterator[None]:
+    """Translates TensorFlow's error after the loss of another worker to TryAgain."""
     try:
         yield
     except tf.errors.OpError as error:
@@ -129,7 +135,7 @@ def lost_workers_told(cluster: Cluster | None) -> Iterator[None]:
 
 
 def accelerators() -> tuple[Accelerator, ...]:
-    """Accelerators of this machine that TensorFlow sees, by name."""
+    """Returns the accelerators that TensorFlow sees, by name."""
     memory = {gpu.name: gpu.memory_gib for gpu in nvidia_gpus()}
     found: dict[str, int] = {}
     for gpu in tf.config.list_physical_devices("GPU"):
@@ -146,19 +152,53 @@ def accelerators() -> tuple[Accelerator, ...]:
 
 
 def unused_gpus() -> str | None:
-    """Tells of GPUs that are here, not hidden on purpose, and that TensorFlow cannot use."""
+    """Returns a warning if TensorFlow cannot use the GPUs of this machine; None if they are hidden."""
     if settings.variable("CUDA_VISIBLE_DEVICES") or tf.config.list_physical_devices("GPU"):
         return None
     if not (there := nvidia_gpus()):
         return None
     return (
         f"this machine has {len(there)} x {there[0].name}, but TensorFlow finds no GPU and uses the"
-        " CPU: install cloudgan[gpu] in place of cloudgan[train], or set CUDA_VISIBLE_DEVICES=-1 if"
-        " that is what you want"
+        " CPU: install cloudgan[gpu] instead of cloudgan[train], or set CUDA_VISIBLE_DEVICES=-1 to"
+        " use the CPU"
     )
 
 
 def device_kind() -> str:
-    """The kind of device that computes: its name decides the bits as much as its threads."""
+    """Returns the name of the computing device; CPU without an accelerator."""
     found = accelerators()
     return found[0].name if found else "CPU"
+
+
+def agree_on_checkpoint(
+    strategy: tf.distribute.Strategy, cluster: Cluster, step: int | None
+) -> None:
+    """Checks that all workers found the same checkpoint; a collective operation.
+
+    Args:
+        strategy: Over all workers.
+        cluster: Position of this worker.
+        step: Step of its checkpoint; None without one.
+
+    Raises:
+        TryAgain: They differ, for example because a copy reached the store meanwhile.
+    """
+    own = np.zeros(len(cluster.workers), np.int32)
+    own[cluster.index] = 0 if step is None else step + 1
+
+    @tf.function
+    def collect(values: tf.Tensor) -> Any:
+        everywhere = strategy.run(tf.identity, args=(values,))
+        return strategy.reduce(tf.distribute.ReduceOp.SUM, everywhere, axis=None)
+
+    replicas_each = int(strategy.num_replicas_in_sync) // len(cluster.workers)
+    found = np.asarray(collect(tf.constant(own))) // replicas_each
+    if len(set(found.tolist())) > 1:
+        found_by = ", ".join(
+            f"worker {index}: {f'step {value - 1}' if value else 'none'}"
+            for index, value in enumerate(found.tolist())
+        )
+        raise TryAgain(
+            f"the workers found different checkpoints ({found_by}); restart all of them with the same"
+            " --checkpoints or a shared folder"
+        )

@@ -1,8 +1,7 @@
-"""One update of a network: its gradients in one bucket over the replicas, then a few operations a weight.
+"""One optimiser update: gradients reduced in one bucket, then a few operations per weight.
 
-The optimisers of Keras keep the state, so checkpoints are theirs. Their own `apply` does the same
-in forty operations a weight, for each replica from outside of it: that was a third of the time that
-tracing a step took, and of the operations that TensorFlow then had to optimise.
+The state stays in the Keras optimisers, and in their checkpoints. Their own `apply` takes forty
+operations per weight and replica: a third of the tracing time of a step, and of its operations.
 """
 
 from __future__ import annotations
@@ -19,11 +18,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
 
-def reduced(values: Sequence[tf.Tensor], operation: tf.distribute.ReduceOp) -> list[tf.Tensor]:
-    """Reduces tensors of one type over the replicas, in one collective; call it in replica context.
+def all_reduce_tensors(
+    values: Sequence[tf.Tensor], operation: tf.distribute.ReduceOp
+) -> list[tf.Tensor]:
+    """Reduces tensors of one type over the replicas in one collective; call it in replica context.
 
     Returns:
-        The same on every replica, shaped as `values`; `values` themselves where one replica is all.
+        Tensors with the shapes of `values`, the same on every replica; `values` for one replica.
     """
     context = tf.distribute.get_replica_context()
     if context.num_replicas_in_sync == 1 or not values:
@@ -39,15 +40,15 @@ def update(
     weights: Sequence[keras.Variable],
     gradients: Sequence[tf.Tensor],
 ) -> None:
-    """Does in replica context what `optimizer.apply` does, to rounding.
+    """Applies gradients in replica context, equal to `optimizer.apply` up to rounding.
 
     Args:
-        optimizer: Adam or RMSprop as published: nothing clipped, decayed, centred or averaged. Or one
-            of them whose loss is scaled.
-        weights: What it was built with.
-        gradients: This replica's share of each weight's; their sum over the replicas counts.
+        optimizer: Adam or RMSprop as published (no clipping, decay, centring or averaging), or one of
+            them with loss scaling.
+        weights: Those that the optimiser was built with.
+        gradients: This replica's share per weight; they are summed over the replicas.
     """
-    gradients = reduced(gradients, tf.distribute.ReduceOp.SUM)
+    gradients = all_reduce_tensors(gradients, tf.distribute.ReduceOp.SUM)
     if isinstance(optimizer, LossScale):
         gradients, optimizer = optimizer.unscaled(gradients), optimizer.optimizer
     adam = isinstance(optimizer, keras.optimizers.Adam)
@@ -60,7 +61,7 @@ def update(
 
 
 def _own(variable: keras.Variable) -> tf.Tensor:
-    """This replica's copy: all see the same gradients, so none has to be told by another."""
+    """Returns this replica's copy; all replicas apply the same gradients."""
     return variable.value.handle
 
 
@@ -92,7 +93,7 @@ def _adam(optimizer: keras.optimizers.Adam) -> Callable[[int, Any, tf.Tensor], N
 
 
 def _rmsprop(optimizer: keras.optimizers.RMSprop) -> Callable[[int, Any, tf.Tensor], None]:
-    """Without momentum, so that TensorFlow's own kernel, which keeps one, would need more memory."""
+    """RMSprop without momentum; TensorFlow's own kernel would allocate a momentum slot."""
     velocities = optimizer._velocities
     dtype = velocities[0].value.dtype
     rate = tf.cast(tf.convert_to_tensor(optimizer.learning_rate), dtype)

@@ -1,4 +1,4 @@
-"""Several workers on this machine: starts them, follows them, and ends them together."""
+"""Several workers on this machine: starts them, monitors them, and stops them together."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from cloudgan.core.errors import CloudganError, Interrupted, TryAgain
 from cloudgan.core.settings import child_environment
-from cloudgan.training.gpu_share import share_gpus
+from cloudgan.training.cluster import share_gpus
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -33,36 +33,35 @@ class _Worker:
 class LocalWorkers:
     """The processes of one multiworker run on this machine.
 
-    Each runs in a session of its own, so that Ctrl-C reaches it once, through us; each watches its
-    standard input, so that it stops when we die.
+    Each runs in its own session, so that Ctrl-C reaches it once, through this process; each watches
+    its standard input and stops when this process dies.
     """
 
     def __init__(
-        self, command: tuple[str, ...], workers: int, logs: Path, *, tuned: str | None = None
+        self, command: tuple[str, ...], workers: int, logs: Path, *, quiet: bool = False
     ) -> None:
-        """Prepares to run `python -m cloudgan` with `command` in `workers` processes.
+        """Prepares `workers` processes of `python -m cloudgan COMMAND`.
 
         Args:
-            command: What each runs.
-            workers: How many there are.
+            command: Arguments of each.
+            workers: Number of processes.
             logs: Folder of their logs.
-            tuned: How all of them compute, as `tuning.handed_on` says it.
+            quiet: The chief writes to its log too, instead of standard output and error.
 
         Raises:
-            ConfigError: They cannot share this machine's GPUs.
+            ConfigError: Their number does not divide this machine's GPUs.
         """
-        self._command, self._count, self._logs = command, workers, logs
+        self._command, self._count, self._logs, self._quiet = command, workers, logs, quiet
         self._gpus = share_gpus(workers)
-        self._tuned = tuned
-        self._asked: int | None = None
+        self._requested_signal: int | None = None
 
     def run(self) -> None:
-        """Runs all workers to their end.
+        """Runs all workers until they end.
 
         Raises:
-            CloudganError: A worker died; the others were stopped. The message says which one.
+            CloudganError: A worker failed; the others were stopped.
             Interrupted: Ctrl-C; all stopped after the same step.
-            TryAgain: SIGTERM; likewise.
+            TryAgain: SIGTERM; all stopped after the same step.
         """
         before = {n: signal.signal(n, self._ask) for n in (signal.SIGINT, signal.SIGTERM)}
         workers = self._start()
@@ -72,14 +71,14 @@ class LocalWorkers:
             _end(workers)
             for number, handler in before.items():
                 signal.signal(number, handler)
-        if self._asked == signal.SIGINT:
-            raise Interrupted("stopped; the same command continues from the last checkpoint")
-        if self._asked == signal.SIGTERM:
-            raise TryAgain("stopped; the same command continues from the last checkpoint")
+        if self._requested_signal == signal.SIGINT:
+            raise Interrupted("stopped; rerun the command to resume from the last checkpoint")
+        if self._requested_signal == signal.SIGTERM:
+            raise TryAgain("stopped; rerun the command to resume from the last checkpoint")
 
     def _ask(self, number: int, frame: FrameType | None) -> None:
         del frame
-        self._asked = number
+        self._requested_signal = number
 
     def _start(self) -> list[_Worker]:
         self._logs.mkdir(parents=True, exist_ok=True)
@@ -88,19 +87,19 @@ class LocalWorkers:
         for index in range(self._count):
             task = {"cluster": {"worker": peers}, "task": {"type": "worker", "index": index}}
             log = self._logs / f"worker-{index}.log"
-            # The chief talks to the user itself; the others would only repeat it.
+            # Only the chief writes to the terminal.
+            inherits = index == 0 and not self._quiet
             with log.open("ab") as file:
                 process = subprocess.Popen(  # noqa: S603
                     (sys.executable, "-m", "cloudgan", *self._command),
                     env=child_environment(
                         TF_CONFIG=json.dumps(task),
                         CLOUDGAN_SUPERVISED="1",
-                        CLOUDGAN_TUNED=self._tuned,
                         **self._gpus[index],
                     ),
                     stdin=subprocess.PIPE,
-                    stdout=None if index == 0 else file,
-                    stderr=None if index == 0 else file,
+                    stdout=None if inherits else file,
+                    stderr=None if inherits else file,
                     start_new_session=True,
                 )
             started.append(_Worker(index, process, log))
@@ -109,8 +108,8 @@ class LocalWorkers:
     def _follow(self, workers: list[_Worker]) -> None:
         passed_on = None
         while any(worker.process.poll() is None for worker in workers):
-            if self._asked != passed_on:
-                passed_on = self._asked
+            if self._requested_signal != passed_on:
+                passed_on = self._requested_signal
                 _signal(workers, signal.SIGTERM if passed_on is None else passed_on)
             if passed_on is None:
                 _raise_for_dead(workers)
@@ -123,19 +122,19 @@ def _raise_for_dead(workers: list[_Worker]) -> None:
     dead = [w for w in workers if w.process.poll()]
     if not dead:
         return
-    # Who was killed says so by a negative code; the others fail because of it.
+    # A killed worker has a negative exit code; the others fail as a consequence.
     first = min(dead, key=lambda worker: worker.process.returncode)
     code = first.process.returncode
     how = signal.Signals(-code).name if code < 0 else f"exit code {code}"
-    said = _last_words(first.log)
+    said = _last_error(first.log)
     raise CloudganError(
         f"worker {first.index} of {len(workers)} (process {first.process.pid}) died with {how};"
-        f" the others were stopped. Its log is {first.log}{said}. The same command continues from"
+        f" the others were stopped. Its log is {first.log}{said}. Rerun the command to resume from"
         " the last checkpoint"
     )
 
 
-def _last_words(log: Path) -> str:
+def _last_error(log: Path) -> str:
     lines = log.read_text(encoding="utf-8", errors="replace").splitlines()
     words = [line for line in lines if line.startswith("cloudgan: ")]
     return f", which ends with {words[-1]!r}" if words else ""
@@ -148,7 +147,7 @@ def _signal(workers: list[_Worker], number: int) -> None:
 
 
 def _end(workers: list[_Worker]) -> None:
-    """Ends whoever still runs: asks, waits, then kills."""
+    """Stops the running workers: SIGTERM, then SIGKILL after the grace period."""
     _signal(workers, signal.SIGTERM)
     deadline = time.monotonic() + _GRACE_SECONDS
     for worker in workers:
@@ -162,7 +161,7 @@ def _end(workers: list[_Worker]) -> None:
 
 
 def _free_ports(count: int) -> list[int]:
-    """Ports that are free now; all are held until the last is found, so that they differ."""
+    """Returns distinct free ports; each stays bound until the last is found."""
     sockets = [socket.socket() for _ in range(count)]
     try:
         for one in sockets:

@@ -1,1 +1,4 @@
-"""Is the generated shower a shower? NumPy only."""
+"""Validation of generated showers against Monte Carlo: observables, metrics, acceptance gates, figures.
+
+May import simulation, models, data, reports, schema and core. Start with acceptance/assess.py.
+"""

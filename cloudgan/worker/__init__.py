@@ -1,1 +1,5 @@
-"""The pod's side of a run: a light process that starts, watches and restarts `cloudgan train`."""
+"""The agent in a pod: rendezvous, trainer process, restarts, preemption, sync with the store.
+
+May import `cloudgan.training.cluster`, `storage`, `schema` and `core`.
+Read `agent.py` first, then `restart_rounds.py`.
+"""

@@ -1,7 +1,7 @@
-"""What a worker's parent tells over HTTP: `/state` to everybody, `/join` as the chief to the others.
+"""HTTP control server of a worker: `/state` for probes and, on the chief, `/join` for the workers.
 
-Nothing can be commanded here. A request is one line with a few short values; whoever sends more,
-or sends slowly, is cut off.
+It accepts no commands. Requests have one line with a few short values; longer or slower requests
+are rejected.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import parse_qs, urlencode, urlsplit
 
-from cloudgan.worker.metadata import Notice
-from cloudgan.worker.roster import Answer, Member
+from cloudgan.worker.preemption import PreemptionNotice
+from cloudgan.worker.rendezvous import JoinResponse, MemberState
 
 if TYPE_CHECKING:
-    from cloudgan.core.heartbeat import Phase
-    from cloudgan.worker.roster import Roster
-    from cloudgan.worker.state import Standing, WorkerState
+    from cloudgan.schema.heartbeat import Phase
+    from cloudgan.worker.rendezvous import Rendezvous
+    from cloudgan.worker.state import AgentState, AgentStatus
 
 _AT_A_TIME = 64
 _PATIENCE_SECONDS = 5.0
@@ -37,13 +37,13 @@ _PHASES = frozenset({"staging", "waiting", "training", "ended"})
 
 
 class ControlServer:
-    """Answers in threads of its own until it is closed."""
+    """Serves requests in threads until it is closed."""
 
     def __init__(
-        self, address: tuple[str, int], state: WorkerState, roster: Roster | None = None
+        self, address: tuple[str, int], state: AgentState, rendezvous: Rendezvous | None = None
     ) -> None:
-        """Listens on `address`; answers `/join` where there is a roster."""
-        self._server = _Server(address, state, roster)
+        """Listens on `address`; serves `/join` if there is a rendezvous."""
+        self._server = _Server(address, state, rendezvous)
         self._thread = threading.Thread(
             target=self._server.serve_forever, kwargs={"poll_interval": 0.1}, daemon=True
         )
@@ -51,11 +51,11 @@ class ControlServer:
 
     @property
     def port(self) -> int:
-        """The port it listens on."""
+        """The port of the server."""
         return int(self._server.server_address[1])
 
     def close(self) -> None:
-        """Stops answering."""
+        """Stops the server."""
         self._server.shutdown()
         self._thread.join()
         self._server.server_close()
@@ -64,35 +64,37 @@ class ControlServer:
 class _Server(ThreadingHTTPServer):
     daemon_threads = True
 
-    def __init__(self, address: tuple[str, int], state: WorkerState, roster: Roster | None) -> None:
-        self.state, self.roster = state, roster
+    def __init__(
+        self, address: tuple[str, int], state: AgentState, rendezvous: Rendezvous | None
+    ) -> None:
+        self.state, self.rendezvous = state, rendezvous
         self._places = threading.BoundedSemaphore(_AT_A_TIME)
         if ":" in address[0] or (not address[0] and socket.has_dualstack_ipv6()):
             self.address_family = socket.AF_INET6
         super().__init__(address, _Handler)
 
     def server_bind(self) -> None:
-        """Listens for both kinds of addresses where no one is named."""
+        """Listens on IPv4 and IPv6 unless an address is given."""
         if self.address_family == socket.AF_INET6:
             self.socket.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
-        socketserver.TCPServer.server_bind(self)  # HTTPServer's own asks DNS for our name
+        socketserver.TCPServer.server_bind(self)  # HTTPServer's own queries DNS
 
     def process_request(self, request: Any, client_address: Any) -> None:
-        """Answers in a thread, but not in more than a few at a time."""
+        """Serves the request in a thread; limits the number of threads."""
         if self._places.acquire(blocking=False):
             super().process_request(request, client_address)
         else:
             self.shutdown_request(request)
 
     def process_request_thread(self, request: Any, client_address: Any) -> None:
-        """Gives its place back when it is done."""
+        """Releases the slot after the request."""
         try:
             super().process_request_thread(request, client_address)
         finally:
             self._places.release()
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Says nothing: who hangs up in the middle is no news."""
+        """Ignores aborted connections."""
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -101,22 +103,22 @@ class _Handler(BaseHTTPRequestHandler):
     sys_version = ""
 
     def do_GET(self) -> None:
-        """Answers what is known."""
+        """Serves `/state` and `/join`."""
         server = cast("_Server", self.server)
         parts = urlsplit(self.path)
         if parts.path == "/state":
-            self._answer(HTTPStatus.OK, server.state.shown())
-        elif parts.path == "/join" and server.roster:
-            asked = _parse_join(parts.query, server.state.world)
-            if asked is None:
-                self._answer(HTTPStatus.BAD_REQUEST, {"error": "no such worker or phase"})
+            self._answer(HTTPStatus.OK, server.state.as_json())
+        elif parts.path == "/join" and server.rendezvous:
+            requested = _parse_join(parts.query, server.state.world)
+            if requested is None:
+                self._answer(HTTPStatus.BAD_REQUEST, {"error": "invalid worker or phase"})
             else:
-                self._answer(HTTPStatus.OK, server.roster.join(*asked)._asdict())
+                self._answer(HTTPStatus.OK, server.rendezvous.join(*requested)._asdict())
         else:
-            self._answer(HTTPStatus.NOT_FOUND, {"error": "there is /state and, of worker 0, /join"})
+            self._answer(HTTPStatus.NOT_FOUND, {"error": "valid: /state and, on worker 0, /join"})
 
     def log_message(self, format: str, *args: Any) -> None:  # noqa: A002  http.server's own name
-        """Says nothing: it is asked every second."""
+        """Logs nothing: requests come every second."""
 
     def _answer(self, status: HTTPStatus, content: dict[str, Any]) -> None:
         body = json.dumps(content).encode()
@@ -127,7 +129,7 @@ class _Handler(BaseHTTPRequestHandler):
         self.wfile.write(body)
 
 
-def _parse_join(query: str, world: int) -> tuple[int, Member] | None:
+def _parse_join(query: str, world: int) -> tuple[int, MemberState] | None:
     try:
         given = {name: values[0] for name, values in parse_qs(query, max_num_fields=8).items()}
     except ValueError:
@@ -138,51 +140,53 @@ def _parse_join(query: str, world: int) -> tuple[int, Member] | None:
         return None
     if not _INCARNATION.fullmatch(incarnation) or phase not in _PHASES:
         return None
-    if not 0 < int(index) < world:  # the chief does not join itself
+    if not 0 < int(index) < world:  # the chief does not join over HTTP
         return None
-    notice = _heard(given.get("notice", ""))
+    notice = _decode_notice(given.get("notice", ""))
     now = time.monotonic()
-    return int(index), Member(incarnation, cast("Phase", phase), int(generation), now, notice)
+    return int(index), MemberState(incarnation, cast("Phase", phase), int(generation), now, notice)
 
 
-def _told(notice: Notice | None) -> str:
-    """A notice in one word: its cloud, and the seconds where they are known."""
+def _encode_notice(notice: PreemptionNotice | None) -> str:
+    """Encodes a notice as CLOUD-SECONDS; unknown seconds are empty."""
     if notice is None:
         return ""
     left = "" if notice.seconds is None else f"{min(notice.seconds, _LONGEST_SECONDS):.0f}"
     return f"{notice.cloud}-{left}"
 
 
-def _heard(word: str) -> Notice | None:
-    """The same, read; None where it is no notice."""
+def _decode_notice(word: str) -> PreemptionNotice | None:
+    """Decodes a notice; None if it is invalid or empty."""
     found = _NOTICE.fullmatch(word)
     if found is None:
         return None
-    return Notice(found[1], float(found[2]) if found[2] else None)
+    return PreemptionNotice(found[1], float(found[2]) if found[2] else None)
 
 
-def ask_chief(address: tuple[str, int], index: int, incarnation: str, standing: Standing) -> Answer:
-    """Tells the chief how this worker stands, and returns what it answers.
+def join_chief(
+    address: tuple[str, int], index: int, incarnation: str, status: AgentStatus
+) -> JoinResponse:
+    """Sends this worker's status to the chief and returns the response.
 
     Raises:
-        OSError: It cannot be reached; `socket.gaierror` where its name does not resolve.
-        ValueError: What answers is no chief of ours.
+        OSError: The chief is unreachable; `socket.gaierror` if its name does not resolve.
+        ValueError: The response is not from a chief.
     """
     query = urlencode(
         {
             "index": index,
             "incarnation": incarnation,
-            "phase": standing.phase,
-            "generation": standing.generation,
-            "notice": _told(standing.notice),
+            "phase": status.phase,
+            "generation": status.generation,
+            "notice": _encode_notice(status.notice),
         }
     )
     connection = http.client.HTTPConnection(*address, timeout=_PATIENCE_SECONDS)
     try:
         connection.request("GET", f"/join?{query}")
         body = connection.getresponse().read(_MOST_ANSWER_BYTES)
-        return Answer(**json.loads(body))
+        return JoinResponse(**json.loads(body))
     except (http.client.HTTPException, TypeError) as error:
-        raise ValueError(f"what answers at {address[0]}:{address[1]} is no chief") from error
+        raise ValueError(f"unexpected response from {address[0]}:{address[1]}") from error
     finally:
         connection.close()

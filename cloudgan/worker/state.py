@@ -1,60 +1,122 @@
-"""What this worker is doing: written by its main loop, read by those who ask."""
+"""State of a worker, and the heartbeat that the chief derives from it."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from pydantic import ValidationError
+
+from cloudgan.core.clock import utc_now
+from cloudgan.schema import record
+from cloudgan.schema.heartbeat import FILE_NAME, Heartbeat
+from cloudgan.schema.quality import quality_of
+from cloudgan.storage.store import ObjectMissingError
+
 if TYPE_CHECKING:
-    from cloudgan.core.heartbeat import Phase
-    from cloudgan.core.pulse import Pulse
-    from cloudgan.worker.metadata import Notice
+    from collections.abc import Mapping
+
+    from cloudgan.schema.heartbeat import Phase
+    from cloudgan.schema.liveness import Liveness
+    from cloudgan.storage.store import Store
+    from cloudgan.worker.pod_environment import PodEnvironment
+    from cloudgan.worker.preemption import PreemptionNotice
 
 
-class Standing(NamedTuple):
-    """Phase and generation, which change together, and whether the machine is taken away.
+class AgentStatus(NamedTuple):
+    """Phase, generation and preemption notice; replaced as a whole, so that readers see one state.
 
     Attributes:
-        generation: The last one in which this worker trained.
-        notice: Of the cloud; None while there is none.
+        generation: The last generation in which this worker trained.
+        notice: Preemption notice of the node; None: none.
     """
 
     phase: Phase
     generation: int
-    notice: Notice | None = None
+    notice: PreemptionNotice | None = None
 
 
 @dataclass
-class WorkerState:
-    """The present of one worker; each attribute is replaced as a whole."""
+class AgentState:
+    """State of one worker; written by its main loop, read by the control server."""
 
     index: int
     world: int
     incarnation: str
-    standing: Standing = field(default_factory=lambda: Standing("staging", 0))
-    pulse: Pulse | None = None
-    missing: tuple[int, ...] = ()
+    status: AgentStatus = field(default_factory=lambda: AgentStatus("staging", 0))
+    liveness: Liveness | None = None
+    missing_workers: tuple[int, ...] = ()
     restarts: int = 0
     exit_code: int | None = None
-    sentence: str = ""
+    message: str = ""
 
     def enter(self, phase: Phase, generation: int | None = None) -> None:
-        """Enters a phase, and perhaps a generation."""
-        number = self.standing.generation if generation is None else generation
-        self.standing = self.standing._replace(phase=phase, generation=number)
+        """Sets the phase and optionally the generation."""
+        number = self.status.generation if generation is None else generation
+        self.status = self.status._replace(phase=phase, generation=number)
 
-    def take(self, notice: Notice) -> None:
-        """Notes that the machine is taken away."""
-        self.standing = self.standing._replace(notice=notice)
+    def take(self, notice: PreemptionNotice) -> None:
+        """Sets the preemption notice of the node."""
+        self.status = self.status._replace(notice=notice)
 
-    def shown(self) -> dict[str, Any]:
-        """What everybody may know."""
+    def as_json(self) -> dict[str, Any]:
+        """Returns the public state, for `/state`."""
         return {
             "index": self.index,
             "world": self.world,
             "incarnation": self.incarnation,
-            "phase": self.standing.phase,
-            "generation": self.standing.generation,
-            "step": self.pulse.step if self.pulse else None,
+            "phase": self.status.phase,
+            "generation": self.status.generation,
+            "step": self.liveness.step if self.liveness else None,
             "exit_code": self.exit_code,
         }
+
+
+def read_heartbeat(
+    pod: PodEnvironment, state: AgentState, notices: Mapping[int, PreemptionNotice]
+) -> Heartbeat:
+    """Returns the heartbeat of the run; `notices` are those of all workers."""
+    known = record.read_if_whole(pod.folder.record_file)
+    epochs = known.epochs()
+    whole = [each for each in epochs if each.complete]
+    liveness, last = state.liveness, epochs[-1] if epochs else None
+    if state.status.phase == "ended":
+        liveness = None  # the file may lack the last steps
+    return Heartbeat(
+        time=utc_now(),
+        config_hash=pod.config_hash,
+        phase=state.status.phase,
+        world=state.world,
+        missing_workers=state.missing_workers,
+        generation=state.status.generation,
+        restarts=state.restarts,
+        step=liveness.step if liveness else last.step if last else None,
+        epoch=liveness.epoch if liveness else last.epoch + last.complete if last else None,
+        epochs=pod.config.training.epochs,
+        steps_per_second=liveness.steps_per_second if liveness else None,
+        seconds_per_epoch=whole[-1].train_seconds if whole else None,
+        quality=quality_of(known.validations()),
+        exit_code=state.exit_code,
+        notices={index: notice.seconds for index, notice in notices.items()},
+        message=state.message,
+    )
+
+
+def heartbeat_key(state: AgentState, notices: Mapping[int, PreemptionNotice]) -> object:
+    """Returns the parts whose change is uploaded at once."""
+    ended = (state.exit_code, state.message)
+    return (state.status, state.missing_workers, state.restarts, *ended, tuple(notices.items()))
+
+
+def run_succeeded(store: Store, pod: PodEnvironment) -> bool:
+    """Whether this run, with this run.yaml, was trained to its end.
+
+    Raises:
+        StoreError: The store failed.
+    """
+    try:
+        last = Heartbeat.model_validate_json(store.read(FILE_NAME))
+    except (ObjectMissingError, ValidationError):
+        return False
+    ended_well = last.phase == "ended" and last.exit_code == 0
+    return ended_well and last.config_hash == pod.config_hash

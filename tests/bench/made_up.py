@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from cloudgan.bench.step import Measured, Round, StepResult
-from cloudgan.bench.variant import make_variant
+from cloudgan.bench.step import MeasuredVariant, Round, StepResult, make_variant
 from cloudgan.models.convolutions import convolutions
 
 BUILT = {
-    "formulation": "fast",
+    "conv_impl": "fast",
     "device": "CPU",
     "threads": 2,
     "replicas": 1,
@@ -20,11 +19,11 @@ BUILT = {
 def measured(name, seconds, *, gflops=100.0, preset="paper", **built):
     variant = make_variant(name, preset, {"batch_per_replica": 16}, {})
     rounds = [Round(one, 2 * one, gflops) for one in seconds]
-    return Measured(variant, BUILT | built, rounds)
+    return MeasuredVariant(variant, BUILT | built, rounds)
 
 
 def step_result(own=(5.0, 4.0), against=(12.0, 12.0), *, layers=False, **others):
-    other = measured("published", against, formulation="published") if against else None
+    other = measured("published", against, conv_impl="published") if against else None
     mine = measured("auto", own)
     timed = ()
     if layers:

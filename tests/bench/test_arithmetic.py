@@ -7,11 +7,10 @@ from math import prod
 import pytest
 
 from cloudgan.bench.arithmetic import discriminator_macs, generator_macs, step_macs
-from cloudgan.core.presets import PRESETS
-from cloudgan.models.architectures import ARCHITECTURES, Block
 from cloudgan.models.convolutions import Convolution, convolutions
+from cloudgan.schema.presets import PROFILES, Block, find_preset, find_profile
 
-PAPER = PRESETS["paper"]
+PAPER = find_preset("paper")
 
 
 def millions(network, form):
@@ -44,19 +43,19 @@ def test_a_step_of_the_paper_has_the_products_counted_by_hand():
     }
 
 
-@pytest.mark.parametrize("name", PRESETS)
+@pytest.mark.parametrize("name", PROFILES)
 def test_the_generator_ends_where_the_image_does(name):
-    preset = PRESETS[name]
+    preset = find_preset(name)
     last = [one for one in convolutions(preset) if one.network == "generator"][-1]
-    factor = ARCHITECTURES[preset.networks].generator.subpixel
+    factor = find_profile(preset.networks).generator.subpixel
     assert last.block.filters == factor**3
     sizes = zip(last.output_cells, preset.image_shape, strict=True)
     assert all(image <= n * factor < image + factor for n, image in sizes)
 
 
-@pytest.mark.parametrize("name", PRESETS)
+@pytest.mark.parametrize("name", PROFILES)
 def test_phases_never_multiply_more_and_only_an_up_sampling_gains(name):
-    for one in convolutions(PRESETS[name]):
+    for one in convolutions(find_preset(name)):
         published, phases = one.macs("published"), one.macs("phases")
         assert phases < published if prod(one.block.upsample) > 1 else phases == published
 

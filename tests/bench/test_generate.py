@@ -30,4 +30,4 @@ def test_without_data_it_is_left_out_and_told_why(tmp_path, monkeypatch):
     with ExitStack() as stack:
         tables, left_out = usable_tables(stack, Silent())
     assert tables is None
-    assert "holds no G4EMLOW" in left_out or "is missing" in left_out
+    assert "has no G4EMLOW" in left_out or "is missing" in left_out

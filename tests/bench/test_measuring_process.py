@@ -43,7 +43,7 @@ def test_two_are_asked_at_once_and_answer_each_for_itself(process):
 
 
 def test_an_error_of_ours_comes_back_as_what_it_is(process):
-    with pytest.raises(ConfigError, match="a source: 0 showers asked"):
+    with pytest.raises(ConfigError, match="a source: 0 showers requested"):
         process.ask("round", count=0, seed=0)
     assert process.ask("round", count=50, seed=0)["seconds"] > 0
 
@@ -63,7 +63,7 @@ def test_a_fault_ends_it_and_its_last_lines_are_told():
         process.ask("round", count=50, seed=0)
     assert "measures a source" in str(told.value)
     assert "exit code 1; its last lines" in str(told.value)
-    assert "RuntimeError: asked before it began" in str(told.value)
+    assert "RuntimeError: request before `begin`" in str(told.value)
 
 
 def test_one_that_is_killed_is_told_by_its_signal():
@@ -94,7 +94,7 @@ def test_what_libraries_print_is_no_answer(tmp_path):
         "import builtins, os\n"
         "real = builtins.__import__\n"
         "def speaking(name, *rest, **named):\n"
-        "    if name == 'cloudgan.bench.clocks':\n"
+        "    if name == 'cloudgan.bench.measurement':\n"
         "        os.write(1, b'I am a library\\n'); print('so am I', flush=True)\n"
         "    return real(name, *rest, **named)\n"
         "builtins.__import__ = speaking\n"

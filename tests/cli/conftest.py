@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
 
-from auditing.cloud_double import installed
-from cli.rented import Desk, few_showers
-from cloudgan.core.plan import Wheel
+from cli.provisioned import Desk, few_showers
+from cloudgan.schema.plan import Wheel
+from launch.ops.cloud_double import installed
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 
 class SmallDemo(NamedTuple):
-    """What `cloudgan demo` left behind."""
+    """What `cloudgan demo` orphaned."""
 
     run: Path
     said: dict[str, Any]
@@ -26,7 +26,7 @@ class SmallDemo(NamedTuple):
 def small_demo(tmp_path_factory, run_cloudgan):
     """A demo of 200 showers and 20 steps, far too short to learn."""
     run = tmp_path_factory.mktemp("runs") / "small"
-    done = run_cloudgan("demo", f"--run={run}", "--showers=200", "--max_steps=20", "--json")
+    done = run_cloudgan("demo", f"--run={run}", "--showers=200", "--max-steps=20", "--json")
     return SmallDemo(run, json.loads(done.stdout))
 
 
@@ -52,15 +52,15 @@ def user_folder(tmp_path, monkeypatch):
     monkeypatch.setenv("KUBECONFIG", str(tmp_path / "kubeconfig"))
     monkeypatch.setenv("USER", "marie@example.org")
     wheels = (Wheel(file_name="cloudgan-1.0-py3-none-any.whl", sha256="1" * 64, bytes=1000),)
-    monkeypatch.setattr("cloudgan.cli.plan.known_wheels", lambda _: wheels)
-    monkeypatch.setattr("cloudgan.cli.deploy.known_wheels", lambda _: wheels)
-    monkeypatch.setattr("cloudgan.cli.deploy.all_wheels", lambda *_: wheels)
+    monkeypatch.setattr("cloudgan.cli.commands.plan.known_wheels", lambda _: wheels)
+    monkeypatch.setattr("cloudgan.cli.commands.deploy.known_wheels", lambda _: wheels)
+    monkeypatch.setattr("cloudgan.api.deployment.all_wheels", lambda *_: wheels)
     return folder
 
 
 @pytest.fixture
 def desk(user_folder, tmp_path, capsys, monkeypatch):
     """Somebody who rents nodes of clouds in memory; no wheel is fetched or uploaded."""
-    monkeypatch.setattr("cloudgan.cli.attempt.upload_wheels", lambda plan, progress: None)
+    monkeypatch.setattr("cloudgan.api.deployment.upload_wheels", lambda plan, progress: None)
     few_showers(user_folder / "showers")
     return Desk(user_folder, tmp_path / "buckets", capsys)

@@ -6,34 +6,34 @@ import json
 
 import pytest
 
-from auditing.cloud_double import PROJECT, REGION, JobDouble, RulesDouble
-from cloudgan.core import launch
-from cloudgan.core import plan as plans
-from cloudgan.core.plan import Rental
-from cloudgan.launching.intents import Intents
-from cloudgan.launching.ledger import Ledger
-from cloudgan.launching.results import Results
-from cloudgan.run_folder import RunFolder
-from cloudgan.stores import open_store
+from cloudgan.launch.provisioning.launch_log import LaunchLog
+from cloudgan.launch.provisioning.run_registry import RunRegistry
+from cloudgan.launch.provisioning.run_results import RunResults
+from cloudgan.schema import launch
+from cloudgan.schema import plan as plans
+from cloudgan.schema.plan import NodePool
+from cloudgan.schema.run_folder import RunFolder
+from cloudgan.storage.store import open_store
+from launch.ops.cloud_double import PROJECT, REGION, JobDouble, RulesDouble
 
 
 @pytest.fixture
 def elsewhere(cloud, tmp_path, plan_of, user_folder):
     """A run that another machine started, which has a record and a checkpoint."""
     rules = RulesDouble(tmp_path / "buckets")
-    place = rules.place(PROJECT, REGION, f"{REGION}-a", None)
+    place = rules.target(PROJECT, REGION, f"{REGION}-a", None)
     plan = plan_of(
-        place=place.model_dump(),
-        store=rules.store(place),
+        target=place.model_dump(),
+        store=rules.store_url(place),
         showers={"source": "electrons.h5"},
-        rental=Rental(node_type="n1-standard-8+1xT4", market="spot", pool="gan"),
+        node_pool=NodePool(node_type="n1-standard-8+1xT4", market="spot", name="gan"),
         requests=lambda plan: (),
     )
     store = open_store(plan.store)
-    results = Results(store, "gan")
-    Ledger(RunFolder(tmp_path / "there"), plan, results).begin([])
+    results = RunResults(store, "gan")
+    LaunchLog(RunFolder(tmp_path / "there"), plan, results).record_attempt([])
     results.write_plan(plan)
-    Intents(store, "another machine").write(plan, "started")
+    RunRegistry(store, "another machine").write(plan, "started")
     store.put("runs/gan/record.jsonl", b"{}\n")
     store.put("runs/gan/checkpoints/step-1.npz", b"weights")
     cloud.add("cluster", "cloudgan")
@@ -42,7 +42,7 @@ def elsewhere(cloud, tmp_path, plan_of, user_folder):
     return plan
 
 
-def test_all_that_the_other_machine_had_is_here(cloudgan_here, elsewhere, user_folder):
+def test_plan_times_and_record_are_imported(cloudgan_here, elsewhere, user_folder):
     said = json.loads(cloudgan_here("adopt", "gan", "--provider=gcp", "--json").stdout)
     assert (said["state"], said["attempts"]) == ("waiting", 1)
     here = user_folder / "runs" / "gan"
@@ -55,7 +55,7 @@ def test_all_that_the_other_machine_had_is_here(cloudgan_here, elsewhere, user_f
     assert status["phase"] == "waiting", "and nobody has to say any more where it is"
 
 
-def test_twice_is_fine(cloudgan_here, elsewhere, user_folder):
+def test_a_second_adoption_changes_nothing(cloudgan_here, elsewhere, user_folder):
     flags = ("adopt", "gan", "--provider=gcp", f"--region={REGION}", "--json")
     first, second = (json.loads(cloudgan_here(*flags).stdout) for _ in range(2))
     assert second == first | {"fetched": ""}
@@ -63,14 +63,14 @@ def test_twice_is_fine(cloudgan_here, elsewhere, user_folder):
 
 def test_another_run_of_this_name_stays_as_it_is(cloudgan_here, elsewhere, user_folder):
     path = user_folder / "runs" / "gan" / "plan.json"
-    plans.write(path, elsewhere.model_copy(update={"spec": "another"}))
+    plans.write(path, elsewhere.model_copy(update={"spec_hash": "another"}))
     said = cloudgan_here("adopt", "gan", "--provider=gcp", exits=2)
-    assert "runs/gan holds another run of this name" in said.stderr
-    assert plans.read(path).spec == "another"
+    assert "runs/gan has another run with this name" in said.stderr
+    assert plans.read(path).spec_hash == "another"
     assert [one.name for one in path.parent.iterdir()] == ["plan.json"]
 
 
-def test_what_is_nowhere_is_not_adopted(cloudgan_here, elsewhere, user_folder):
+def test_an_unknown_run_is_not_adopted(cloudgan_here, elsewhere, user_folder):
     said = cloudgan_here("adopt", "gam", "--provider=gcp", exits=2)
     assert "Did you mean 'gan'?" in said.stderr
     assert not (user_folder / "runs").exists()

@@ -9,8 +9,8 @@ import h5py
 import numpy as np
 import pytest
 
-from cloudgan.core import record
-from cloudgan.run_folder import RunFolder
+from cloudgan.schema import record
+from cloudgan.schema.run_folder import RunFolder
 
 pytest.importorskip("tensorflow")
 boto3 = pytest.importorskip("boto3")
@@ -38,14 +38,14 @@ def bucket():
 @pytest.fixture(scope="module")
 def showers(tmp_path_factory, run_cloudgan):
     path = tmp_path_factory.mktemp("showers") / "showers.h5"
-    run_cloudgan("simulate", path, "--events=60", "--seed=3")
+    run_cloudgan("simulate", path, "--showers=60", "--seed=3")
     return path
 
 
 @pytest.fixture(scope="module")
 def uploaded(bucket, showers, run_cloudgan):
     url = "s3://showers/set"
-    done = run_cloudgan("convert", showers, url, "--records_per_shard=20", "--json")
+    done = run_cloudgan("convert", showers, url, "--records-per-shard=20", "--json")
     assert json.loads(done.stdout)["written"] == url
     return url
 
@@ -54,58 +54,59 @@ def names(bucket):
     return [entry["Key"] for entry in bucket.list_objects_v2(Bucket="showers").get("Contents", [])]
 
 
-def test_shards_go_to_a_bucket_and_come_back_without_one_bit_changed(
+def test_a_round_trip_through_a_bucket_keeps_every_bit(
     bucket, showers, uploaded, tmp_path, cloudgan_here
 ):
     assert "set/manifest.json" in names(bucket)
     assert len([name for name in names(bucket) if name.endswith(".tfrecord")]) == 3
     done = cloudgan_here("convert", uploaded, tmp_path / "back.h5")
-    assert "fetching s3://showers/set" in done.stderr
+    assert "downloading s3://showers/set" in done.stderr
     with h5py.File(showers) as one, h5py.File(tmp_path / "back.h5") as other:
         for name in one:
             np.testing.assert_array_equal(one[name][:], other[name][:], err_msg=name)
 
 
-def test_a_run_fetches_its_showers_once_and_then_needs_no_bucket(
-    bucket, uploaded, tmp_path, run_cloudgan
-):
+def test_a_run_downloads_its_showers_once(bucket, uploaded, tmp_path, run_cloudgan):
     run = tmp_path / "run"
     flags = (f"--run={run}", f"--data={uploaded}", "--preset=smoke", "--batch=8")
-    first = run_cloudgan("train", *flags, "--max_steps=2")
-    assert "fetching s3://showers/set" in first.stderr
+    first = run_cloudgan("train", *flags, "--max-steps=2")
+    assert "downloading s3://showers/set" in first.stderr
     nowhere = "http://127.0.0.1:9"
-    second = run_cloudgan("train", *flags, "--max_steps=3", AWS_ENDPOINT_URL=nowhere)
-    assert "fetching" not in second.stderr
+    second = run_cloudgan("train", *flags, "--max-steps=3", AWS_ENDPOINT_URL=nowhere)
+    assert "downloading" not in second.stderr
     assert record.read(RunFolder(run).record_file).epochs()[-1].step == 3
 
 
-def test_a_set_that_is_there_is_kept_unless_told(showers, uploaded, cloudgan_here):
+def test_an_existing_set_in_a_bucket_is_replaced_only_with_overwrite(
+    showers, uploaded, cloudgan_here
+):
     done = cloudgan_here("convert", showers, uploaded, exits=2)
     assert "--overwrite" in done.stderr
 
 
-def test_a_shard_that_is_not_what_the_manifest_says_is_named(
-    bucket, showers, tmp_path, cloudgan_here
-):
+def test_a_shard_that_differs_from_the_manifest_is_named(bucket, showers, tmp_path, cloudgan_here):
     url = "s3://showers/damaged"
     cloudgan_here("convert", showers, url)
     bucket.put_object(Bucket="showers", Key="damaged/showers-00000.tfrecord", Body=b"nonsense")
     done = cloudgan_here("convert", url, tmp_path / "back.h5", exits=2)
-    assert "damaged/showers-00000.tfrecord is not what its manifest says" in done.stderr
+    assert "damaged/showers-00000.tfrecord differs from its manifest" in done.stderr
     assert not (tmp_path / "back.h5").exists()
 
 
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("train", "--data=s3://showers/none", "--preset=smoke"), "holds no finished set"),
+        (
+            ("train", "--data=s3://showers/none", "--preset=smoke"),
+            "holds no complete set of shards",
+        ),
         (("train", "--data=s3://no-such-bucket/x", "--preset=smoke"), "no bucket"),
-        (("train", "--data=s4://showers/set", "--preset=smoke"), "unknown kind of store 's4'"),
+        (("train", "--data=s4://showers/set", "--preset=smoke"), "unknown store type 's4'"),
         (("convert", "nowhere.h5", "s3://showers/new"), "nowhere.h5"),
-        (("convert", "s3://showers/none", "back.h5"), "holds no finished set"),
+        (("convert", "s3://showers/none", "back.h5"), "holds no complete set of shards"),
     ],
 )
-def test_bad_input_gets_a_sentence_and_makes_nothing(bucket, tmp_path, cloudgan_here, words, said):
+def test_invalid_input_is_refused_and_creates_nothing(bucket, tmp_path, cloudgan_here, words, said):
     before = names(bucket)
     with contextlib.chdir(tmp_path):
         done = cloudgan_here(*words, exits=2)
@@ -117,9 +118,9 @@ def test_bad_input_gets_a_sentence_and_makes_nothing(bucket, tmp_path, cloudgan_
 
 def test_hdf5_is_not_written_to_a_bucket(bucket, showers, cloudgan_here):
     done = cloudgan_here("convert", showers, "s3://showers/back.h5", exits=2)
-    assert "a bucket gets shards" in done.stderr
+    assert "a bucket holds shards" in done.stderr
 
 
-def test_a_run_lives_on_this_machine(showers, cloudgan_here):
+def test_a_bucket_is_refused_as_the_folder_of_a_run(showers, cloudgan_here):
     done = cloudgan_here("train", f"--data={showers}", "--run=s3://showers/run", exits=2)
     assert "--checkpoints=s3://showers/run" in done.stderr

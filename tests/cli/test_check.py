@@ -7,9 +7,9 @@ import sys
 
 import pytest
 
-from auditing.cloud_double import installed
 from cloudgan.core.errors import PlanError
-from cloudgan.launching.cloud import Finding
+from cloudgan.schema.resource import Finding
+from launch.ops.cloud_double import installed
 
 QUOTA = Finding(
     "quota PREEMPTIBLE_NVIDIA_T4_GPUS in us-central1", "missing", "1 of 2; ask for 2 more"
@@ -25,7 +25,7 @@ def clouds(monkeypatch, tmp_path):
 def test_without_any_login_each_cloud_has_one_helpful_line(cloudgan_here, clouds, monkeypatch):
     for cloud in clouds.values():
         cloud.nobody = True
-    monkeypatch.setitem(sys.modules, "cloudgan.providers.aws.cloud", None)  # no SDK
+    monkeypatch.setitem(sys.modules, "cloudgan.launch.clouds.aws.client", None)  # no SDK
     said = cloudgan_here("check", exits=2)
     lines = [line for line in said.stdout.splitlines() if "missing" in line]
     assert [line.split()[0] for line in lines] == ["aws", "azure", "gcp"]
@@ -34,39 +34,39 @@ def test_without_any_login_each_cloud_has_one_helpful_line(cloudgan_here, clouds
     assert "no cloud is ready" in said.stderr
 
 
-def test_one_cloud_that_is_fine_is_enough_unless_another_was_named(cloudgan_here, clouds):
+def test_one_ready_cloud_is_enough_unless_another_is_named(cloudgan_here, clouds):
     clouds["aws"].nobody = clouds["azure"].nobody = True
     found = json.loads(cloudgan_here("check", "--json").stdout)
-    assert found["fine"]
-    assert [name for name, one in found["clouds"].items() if one["fine"]] == ["gcp"]
+    assert found["ready"]
+    assert [name for name, one in found["clouds"].items() if one["ready"]] == ["gcp"]
     cloudgan_here("check", "--provider=gcp")
     said = cloudgan_here("check", "--provider=aws", "--json", exits=2)
-    assert not json.loads(said.stdout)["fine"], "one JSON object, and the error beside it"
+    assert not json.loads(said.stdout)["ready"], "one JSON object, and the error beside it"
     assert "aws is not ready" in said.stderr
 
 
-def test_quota_is_asked_for_the_very_offer(cloudgan_here, clouds):
+def test_quota_is_checked_for_the_requested_offer(cloudgan_here, clouds):
     cloud = clouds["gcp"]
     cloud.findings += (QUOTA,)
-    flags = ("--provider=gcp", "--accelerator=t4", "--nodes=2", "--spot=always")
+    flags = ("--provider=gcp", "--accelerator=t4", "--nodes=2", "--market=spot")
     said = cloudgan_here("check", *flags, "--region=us-central1", exits=2)
-    assert QUOTA.says in said.stdout
+    assert QUOTA.message in said.stdout
     assert "price of gcp/n1-standard" in said.stdout
     assert cloud.asked == [("check", "check", "us-central1")]
     assert not cloud.there, "nothing was made"
 
 
-def test_what_a_cloud_does_not_sell_is_missing_and_the_login_is_looked_at(cloudgan_here, clouds):
+def test_a_node_type_that_a_cloud_lacks_is_missing_and_its_login_is_checked(cloudgan_here, clouds):
     said = cloudgan_here("check", "--provider=aws", "--accelerator=TPU-v3:8", exits=2)
-    assert "no price is known of TPU-v3:8 on aws" in said.stdout
+    assert "no price is known for TPU-v3:8 on aws" in said.stdout
     assert "marie in project lab-1" in said.stdout
 
 
-def test_a_place_that_does_not_serve_it_is_missing(cloudgan_here, clouds, monkeypatch):
-    def known(plan):
+def test_a_region_without_the_node_type_is_missing(cloudgan_here, clouds, monkeypatch):
+    def resolve_placeholders(plan):
         raise PlanError("us-central1 has no T4")
 
-    monkeypatch.setattr(clouds["gcp"], "known", known)
+    monkeypatch.setattr(clouds["gcp"], "resolve_placeholders", resolve_placeholders)
     said = cloudgan_here("check", "--provider=gcp", "--accelerator=t4", exits=2)
     assert "us-central1 has no T4" in said.stdout
     assert "marie in project lab-1" in said.stdout
@@ -77,12 +77,12 @@ def test_a_region_without_a_cloud_is_refused(cloudgan_here, clouds):
     assert "add --provider=" in said.stderr
 
 
-def test_the_price_says_how_old_it_is_and_an_old_one_is_not_known_to_hold(cloudgan_here, clouds):
+def test_the_age_of_a_price_is_shown_and_an_old_one_has_status_unknown(cloudgan_here, clouds):
     found = json.loads(
         cloudgan_here("check", "--provider=gcp", "--accelerator=v100", "--json").stdout
     )
     price = found["clouds"]["gcp"]["findings"][-1]
     assert price["subject"].startswith("price of gcp/")
-    assert "USD/h per node" in price["says"]
-    if price["verdict"] == "unknown":
-        assert "cloudgan prices refresh --source=gcp" in price["says"]
+    assert "USD/h per node" in price["message"]
+    if price["status"] == "unknown":
+        assert "cloudgan prices refresh --provider=gcp" in price["message"]

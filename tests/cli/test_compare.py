@@ -7,12 +7,12 @@ import json
 
 import pytest
 
-from cloudgan.core import record
-from cloudgan.core.config import RunConfig
 from cloudgan.core.hardware import Hardware
-from cloudgan.core.presets import find_preset
-from cloudgan.core.record import Epoch, Numerics, Started, Stopped
-from cloudgan.run_folder import RunFolder
+from cloudgan.schema import record
+from cloudgan.schema.config import RunConfig
+from cloudgan.schema.presets import find_preset
+from cloudgan.schema.record import Epoch, Numerics, Started, Stopped
+from cloudgan.schema.run_folder import RunFolder
 
 NOON = "2026-11-21T12:00:00Z"
 OFFER = "gcp/n1-standard-8+1xV100/us-central1/spot"
@@ -24,7 +24,7 @@ NUMERICS = Numerics(
     workers=1,
     global_batch_size=64,
     precision="float32",
-    kernels="oneDNN",
+    math_library="oneDNN",
     tensorflow="2.21",
     keras="3.15",
 )
@@ -41,7 +41,7 @@ def write_run(folder, *, epoch_seconds, global_batch_size=64):
             step=0,
             config_hash="abc",
             training_showers=640,
-            held_back_showers=64,
+            held_out_showers=64,
             hardware=Hardware(processor="a chip", cores=2, memory_gib=4),
             numerics=NUMERICS.model_copy(update={"global_batch_size": global_batch_size}),
             versions={"cloudgan": "1"},
@@ -49,7 +49,7 @@ def write_run(folder, *, epoch_seconds, global_batch_size=64):
             strategy="mirrored",
             loop="custom",
             learning_rate=0.001,
-            told=(),
+            notes=(),
             startup_seconds=5,
         ),
     )
@@ -73,7 +73,7 @@ def write_run(folder, *, epoch_seconds, global_batch_size=64):
                 checkpoint_seconds=1,
                 samples_per_second=640 / epoch_seconds,
                 losses={},
-                test_losses=None,
+                held_out_losses=None,
             ),
         )
     end = 4 * epoch_seconds + 9 + 5
@@ -91,7 +91,7 @@ def runs(tmp_path):
     return tmp_path
 
 
-def test_runs_stand_side_by_side_and_a_folder_without_a_record_is_left_out(runs, cloudgan_here):
+def test_runs_are_compared_and_folders_without_a_record_skipped(runs, cloudgan_here):
     said = json.loads(cloudgan_here("compare", f"{runs}/*", "--json").stdout)["runs"]
     assert [one["run"] for one in said] == ["fast", "slow"]
     assert [one["steady_epoch_seconds"] for one in said] == [10, 20]
@@ -100,15 +100,17 @@ def test_runs_stand_side_by_side_and_a_folder_without_a_record_is_left_out(runs,
     assert all("compute" in one["total"] or "unknown" in one["total"] for one in said)
 
 
-def test_runs_are_priced_as_one_offer_so_that_twice_the_time_costs_twice(runs, cloudgan_here):
-    said = cloudgan_here("compare", f"{runs}/slow,{runs}/fast", f"--as={OFFER}", "--json").stdout
+def test_runs_priced_as_one_offer_cost_in_proportion_to_their_time(runs, cloudgan_here):
+    said = cloudgan_here(
+        "compare", f"{runs}/slow,{runs}/fast", f"--price-as={OFFER}", "--json"
+    ).stdout
     slow, fast = json.loads(said)["runs"]
     assert (slow["run"], fast["run"]) == ("slow", "fast")
     seconds = [4 * s + 9 + 5 for s in (20, 10)]
     assert slow["known_usd"] / fast["known_usd"] == pytest.approx(seconds[0] / seconds[1])
 
 
-def test_people_get_a_table_and_the_same_rows_as_csv(runs, cloudgan_here, tmp_path):
+def test_the_csv_report_has_the_rows_of_the_table(runs, cloudgan_here, tmp_path):
     done = cloudgan_here("compare", f"{runs}/*", f"--report={tmp_path}/runs.csv")
     assert "mirrored" in done.stdout
     with (tmp_path / "runs.csv").open(newline="") as file:
@@ -117,17 +119,20 @@ def test_people_get_a_table_and_the_same_rows_as_csv(runs, cloudgan_here, tmp_pa
     assert [float(row["s/epoch"]) for row in rows] == [10, 20]
 
 
-def test_a_small_batch_is_told_by_a_faster_run_of_the_same_network_only(tmp_path, cloudgan_here):
+def test_only_a_faster_run_of_the_same_network_recommends_a_larger_batch(tmp_path, cloudgan_here):
     write_run(tmp_path / "small", epoch_seconds=20)
     write_run(tmp_path / "large", epoch_seconds=10, global_batch_size=256)
     done = cloudgan_here("compare", f"{tmp_path}/*", f"--report={tmp_path}/page.html")
-    assert "hint for small: the batch of a replica is small: 32 showers per second" in done.stdout
+    assert (
+        "recommendation for small: the batch per replica is small: 32 showers per second"
+        in done.stdout
+    )
     assert "--batch=128" in done.stdout
-    assert "hint for large: the batch" not in done.stdout
-    assert "the batch of a replica is small" in (tmp_path / "page.html").read_text()
+    assert "recommendation for large: the batch" not in done.stdout
+    assert "the batch per replica is small" in (tmp_path / "page.html").read_text()
     config = RunConfig(model=find_preset("mini"))
     RunFolder(tmp_path / "large").write_config(config)
-    assert "the batch of a replica" not in cloudgan_here("compare", f"{tmp_path}/*").stdout
+    assert "the batch per replica is small" not in cloudgan_here("compare", f"{tmp_path}/*").stdout
 
 
 @pytest.mark.parametrize(
@@ -135,17 +140,19 @@ def test_a_small_batch_is_told_by_a_faster_run_of_the_same_network_only(tmp_path
     [
         ([], "--paper"),
         (["runs", "--paper"], "--paper"),
-        (["nowhere/*"], "no folder there holds a run"),
+        (["nowhere/*"], "no folder matches that holds a run"),
         (["nowhere"], "nowhere"),
         (["--paper", "--report=page.docx"], ".html"),
     ],
 )
-def test_what_cannot_be_compared_is_told(words, told, cloudgan_here, tmp_path, monkeypatch):
+def test_runs_that_cannot_be_compared_are_refused(
+    words, told, cloudgan_here, tmp_path, monkeypatch
+):
     monkeypatch.chdir(tmp_path)
     assert told in cloudgan_here("compare", *words, exits=2).stderr
 
 
-def test_the_papers_costs_are_those_of_its_run_times_and_say_so(cloudgan_here):
+def test_the_papers_costs_follow_from_its_published_times(cloudgan_here):
     said = json.loads(cloudgan_here("compare", "--paper", "--json").stdout)
     assert "Recomputed from the published run times" in said["statement"]
     runs = {
@@ -159,7 +166,7 @@ def test_the_papers_costs_are_those_of_its_run_times_and_say_so(cloudgan_here):
     assert set(two) == {"on_demand_2021", "preemptible_2021", "on_demand", "spot"}
 
 
-def test_the_papers_page_holds_its_runs_and_findings(cloudgan_here, tmp_path):
+def test_the_papers_report_has_its_runs_and_findings(cloudgan_here, tmp_path):
     done = cloudgan_here("compare", "--paper", f"--report={tmp_path}/paper.html")
     assert "one TPU-v3 device against 8 V100" in done.stdout
     page = (tmp_path / "paper.html").read_text()

@@ -4,19 +4,19 @@ import io
 
 import pytest
 
-from cloudgan.cli.confirmation import confirm
+from cloudgan.cli.views.confirmation import confirm
 from cloudgan.core.errors import ConfirmationError
 
 
 class Terminal(io.StringIO):
-    """Somebody who types."""
+    """A terminal with typed input."""
 
     def isatty(self):
         return True
 
 
 @pytest.mark.parametrize("typed", ["y\n", "YES\n", " yes \n"])
-def test_somebody_says_yes(monkeypatch, capsys, typed):
+def test_yes_on_the_terminal_confirms(monkeypatch, capsys, typed):
     monkeypatch.setattr("sys.stdin", Terminal(typed))
     confirm("Spend 5 USD?", yes=False)
     out, err = capsys.readouterr()
@@ -24,20 +24,20 @@ def test_somebody_says_yes(monkeypatch, capsys, typed):
 
 
 @pytest.mark.parametrize("typed", ["\n", "n\n", "yess\n", ""])
-def test_anything_else_is_a_no(monkeypatch, typed):
+def test_any_other_answer_is_a_no(monkeypatch, typed):
     monkeypatch.setattr("sys.stdin", Terminal(typed))
     with pytest.raises(ConfirmationError, match="nothing was started") as refused:
         confirm("Spend 5 USD?", yes=False)
     assert refused.value.exit_code == 3
 
 
-def test_where_nobody_is_the_question_is_told_with_what_to_type(monkeypatch):
+def test_without_a_terminal_the_error_has_the_question_and_names_yes(monkeypatch):
     monkeypatch.setattr("sys.stdin", io.StringIO("yes\n"))
-    with pytest.raises(ConfirmationError, match=r"^Spend 5 USD\? Nobody is here.*add --yes"):
+    with pytest.raises(ConfirmationError, match=r"^Spend 5 USD\? Confirmation required.*add --yes"):
         confirm("Spend 5 USD?", yes=False)
 
 
-def test_yes_asks_nobody(monkeypatch, capsys):
+def test_the_yes_flag_skips_the_question(monkeypatch, capsys):
     monkeypatch.setattr("sys.stdin", None)
     confirm("Spend 5 USD?", yes=True)
     assert capsys.readouterr() == ("", "")

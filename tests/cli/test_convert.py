@@ -15,13 +15,13 @@ pytestmark = pytest.mark.tf
 @pytest.fixture(scope="module")
 def showers(tmp_path_factory, run_cloudgan):
     path = tmp_path_factory.mktemp("showers") / "showers.h5"
-    run_cloudgan("simulate", path, "--events=40", "--seed=3")
+    run_cloudgan("simulate", path, "--showers=40", "--seed=3")
     return path
 
 
-def test_the_public_layout_comes_back_without_one_bit_changed(showers, tmp_path, cloudgan_here):
+def test_a_round_trip_keeps_every_bit_of_the_public_layout(showers, tmp_path, cloudgan_here):
     shards, back = tmp_path / "shards", tmp_path / "back.h5"
-    done = cloudgan_here("convert", showers, shards, "--records_per_shard=16", "--json")
+    done = cloudgan_here("convert", showers, shards, "--records-per-shard=16", "--json")
     assert json.loads(done.stdout)["showers"] == 40
     assert len(list(shards.glob("*.tfrecord"))) == 3
     cloudgan_here("convert", shards, back)
@@ -31,7 +31,7 @@ def test_the_public_layout_comes_back_without_one_bit_changed(showers, tmp_path,
             np.testing.assert_array_equal(one[name][:], other[name][:], err_msg=name)
 
 
-def test_a_truncated_file_is_named_and_leaves_nothing(showers, tmp_path, cloudgan_here):
+def test_a_truncated_file_is_named_and_leaves_no_output(showers, tmp_path, cloudgan_here):
     broken = tmp_path / "broken.h5"
     broken.write_bytes(showers.read_bytes()[:5000])
     done = cloudgan_here("convert", broken, tmp_path / "shards", exits=2)
@@ -40,13 +40,13 @@ def test_a_truncated_file_is_named_and_leaves_nothing(showers, tmp_path, cloudga
     assert not (tmp_path / "shards").exists()
 
 
-def test_a_finished_target_is_kept_unless_told(showers, tmp_path, cloudgan_here):
+def test_an_existing_target_is_replaced_only_with_overwrite(showers, tmp_path, cloudgan_here):
     cloudgan_here("convert", showers, tmp_path / "shards")
     done = cloudgan_here("convert", showers, tmp_path / "shards", exits=2)
     assert "--overwrite" in done.stderr
     cloudgan_here("convert", showers, tmp_path / "shards", "--overwrite")
 
 
-def test_a_layout_that_is_not_one_gets_a_sentence(showers, tmp_path, cloudgan_here):
+def test_an_unknown_layout_is_refused(showers, tmp_path, cloudgan_here):
     done = cloudgan_here("convert", showers, tmp_path / "x", "--to=parquet", exits=2)
     assert "tfrecord" in done.stderr

@@ -8,14 +8,14 @@ import json
 
 import pytest
 
-from cloudgan.core import launch, record
-from cloudgan.core import plan as plans
-from cloudgan.core.config import parse_config
 from cloudgan.core.hardware import Hardware
-from cloudgan.core.launch import Attempt, Launch, Node
-from cloudgan.core.record import Epoch, Numerics, Resumed, Started, Stopped
-from cloudgan.cost.catalog import load_catalog
-from cloudgan.run_folder import RunFolder
+from cloudgan.cost.prices.catalog import load_catalog
+from cloudgan.schema import launch, record
+from cloudgan.schema import plan as plans
+from cloudgan.schema.config import parse_config
+from cloudgan.schema.launch import Attempt, Launch, Node
+from cloudgan.schema.record import Epoch, Numerics, Resumed, Started, Stopped
+from cloudgan.schema.run_folder import RunFolder
 
 NOON = "2026-11-21T12:00:00Z"
 OFFER = "gcp/n1-standard-8+1xV100/us-central1/spot"
@@ -28,7 +28,7 @@ NUMERICS = Numerics(
     workers=1,
     global_batch_size=64,
     precision="float32",
-    kernels="oneDNN",
+    math_library="oneDNN",
     tensorflow="2.21",
     keras="3.15",
 )
@@ -40,7 +40,7 @@ def started(device="CPU", step=0):
         step=step,
         config_hash="abc",
         training_showers=124_987,
-        held_back_showers=64,
+        held_out_showers=64,
         hardware=Hardware(processor="a chip", cores=2, memory_gib=4),
         numerics=NUMERICS.model_copy(update={"device": device}),
         versions={},
@@ -48,7 +48,7 @@ def started(device="CPU", step=0):
         strategy="one",
         loop="custom",
         learning_rate=0.001,
-        told=(),
+        notes=(),
         startup_seconds=5,
     )
 
@@ -70,7 +70,7 @@ def epoch(number, seconds, *, first=False):
         checkpoint_seconds=1,
         samples_per_second=640 / seconds,
         losses={},
-        test_losses=None,
+        held_out_losses=None,
     )
 
 
@@ -113,36 +113,36 @@ def said(cloudgan_here):
     return ask
 
 
-def test_what_nobody_priced_is_unknown_and_says_what_to_type(write_run, cloudgan_here):
+def test_a_run_without_a_price_is_unknown_and_names_the_flag(write_run, cloudgan_here):
     done = cloudgan_here("cost", write_run())
     assert "cost of this run: unknown" in done.stdout
-    assert "--as=gcp/" in done.stdout
+    assert "--price-as=gcp/" in done.stdout
     assert "0 USD" not in done.stdout.split("cost of this run:")[1]
 
 
-def test_offers_of_three_clouds_are_priced_as_a_bound(write_run, cloudgan_here):
+def test_offers_of_three_clouds_are_priced_as_an_upper_bound(write_run, cloudgan_here):
     done = cloudgan_here("cost", write_run())
-    assert "a bound: not measured there" in done.stdout
+    assert "an upper bound, not measured there" in done.stdout
     assert all(cloud in done.stdout for cloud in ("GCP", "AWS", "Azure"))
     assert "undated" in done.stdout or "days ago" in done.stdout
 
 
-def test_an_offer_prices_the_run_and_each_part_names_its_seconds_and_row(write_run, said):
+def test_an_offer_prices_the_run_and_each_item_names_its_seconds_and_row(write_run, said):
     run = write_run()
-    found = said(run, f"--as={OFFER}")
+    found = said(run, f"--price-as={OFFER}")
     assert OFFER in found["priced_as"]
-    known = [part for part in found["parts"] if part["usd"] is not None]
+    known = [part for part in found["line_items"] if part["usd"] is not None]
     for part in known:
         assert part["usd"] == pytest.approx(part["seconds"] * 1.193 / 3600, rel=0.01), part["name"]
         assert part["price_row"] == f"node/{OFFER}/current"
     assert sum(part["seconds"] for part in known) == 60
     assert found["totals"]["known_usd"] == pytest.approx(60 * 1.193 / 3600, rel=0.01)
     assert set(found["totals"]["unknown"]) >= {"egress", "storage", "cluster"}
-    assert found["figures"]["per_epoch"]["usd"] == pytest.approx(10 * 1.193 / 3600, rel=0.01)
+    assert found["unit_costs"]["per_epoch"]["usd"] == pytest.approx(10 * 1.193 / 3600, rel=0.01)
     assert json.loads((run / "cost.json").read_text()) == found
 
 
-def test_a_rented_run_prices_itself_by_what_it_was_launched_by(write_run, said, cloudgan_here):
+def test_a_run_on_cloud_nodes_keeps_the_prices_of_its_launch(write_run, said, cloudgan_here):
     run = write_run()
     row = load_catalog().row(OFFER)
     attempt = Attempt(
@@ -150,42 +150,42 @@ def test_a_rented_run_prices_itself_by_what_it_was_launched_by(write_run, said, 
         region=row.region,
         node_type=row.node_type,
         market=row.market,
-        nodes=(Node(name="n", up=UP, down=UP + dt.timedelta(seconds=360)),),
+        nodes=(Node(name="n", started_at=UP, terminated_at=UP + dt.timedelta(seconds=360)),),
         price_rows=(row.model_copy(update={"usd_per_hour": 10.0}),),
-        ended="finished",
+        end_reason="finished",
     )
     launch.write(run / "launch.json", Launch(run="mine", config_hash="abc", attempts=(attempt,)))
     found = said(run)
     assert found["totals"]["known_usd"] == pytest.approx(1.0)
     assert found["durations"]["billed_seconds"] == 360
-    assert found["billed"][0]["billed_node_seconds"] == 360
+    assert found["billed_attempts"][0]["billed_node_seconds"] == 360
     other = "aws/g4dn.xlarge/us-east-1/on_demand"
-    done = cloudgan_here("cost", run, f"--as={other}")
-    assert "kept their own prices" in done.stdout
+    done = cloudgan_here("cost", run, f"--price-as={other}")
+    assert "keep their prices" in done.stdout
     assert json.loads((run / "cost.json").read_text())["totals"] == found["totals"]
 
 
 @pytest.mark.parametrize(("passed", "known"), [(True, True), (False, False), (None, False)])
-def test_a_model_has_a_cost_only_if_a_verdict_accepted_it(write_run, said, passed, known):
+def test_an_accepted_model_has_a_cost_only_if_its_verdict_passed(write_run, said, passed, known):
     run = write_run()
     if passed is not None:
         (run / "verdict.json").write_text(json.dumps({"verdict": {"passed": passed}}))
-    figure = said(run, f"--as={OFFER}")["figures"]["per_accepted_model"]
+    figure = said(run, f"--price-as={OFFER}")["unit_costs"]["per_accepted_model"]
     assert (figure["usd"] is not None) is known
     assert bool(figure["why_unknown"]) is not known
 
 
-def test_a_verdict_that_is_none_is_refused(write_run, cloudgan_here):
+def test_a_damaged_verdict_is_refused(write_run, cloudgan_here):
     run = write_run()
     (run / "verdict.json").write_text("[]")
     assert "verdict" in cloudgan_here("cost", run, exits=2).stderr
 
 
-def test_a_paper_network_is_priced_by_the_papers_runs(write_run, said, cloudgan_here):
+def test_the_papers_network_is_estimated_from_the_papers_runs(write_run, said, cloudgan_here):
     run = write_run(preset="paper")
     found = said(run)
-    assert found["elsewhere"] == []
-    there = found["elsewhere_measured"]
+    assert found["priced_offers"] == []
+    there = found["offer_estimates"]
     assert len(there) > 100
     assert {"not measured"} <= {one["grade"] for one in there if one["grade"]}
     for one in there:
@@ -194,12 +194,12 @@ def test_a_paper_network_is_priced_by_the_papers_runs(write_run, said, cloudgan_
     assert "not measured" in cloudgan_here("cost", run).stdout
 
 
-def test_a_small_networks_run_is_not_priced_by_the_papers(write_run, said):
-    assert said(write_run(preset="mini"))["elsewhere_measured"] == []
+def test_a_small_network_is_not_estimated_from_the_papers_runs(write_run, said):
+    assert said(write_run(preset="mini"))["offer_estimates"] == []
 
 
-def test_a_run_on_an_accelerator_is_a_measurement_of_its_own(write_run, said):
-    there = said(write_run(device="Tesla V100-SXM2-16GB", preset="mini"))["elsewhere_measured"]
+def test_a_run_on_an_accelerator_is_itself_a_measurement(write_run, said):
+    there = said(write_run(device="Tesla V100-SXM2-16GB", preset="mini"))["offer_estimates"]
     own = [one for one in there if one["grade"] == "measured"]
     assert own
     assert all("V100" in one["row"]["accelerator"] for one in own)
@@ -207,7 +207,7 @@ def test_a_run_on_an_accelerator_is_a_measurement_of_its_own(write_run, said):
 
 
 def test_a_resumed_run_counts_both_processes(write_run, said):
-    again = Resumed(time=NOON, step=10, path="p", numbers_change=())
+    again = Resumed(time=NOON, step=10, path="p", reproducibility_changes=())
     run = write_run(
         started(),
         epoch(0, 20, first=True),
@@ -217,52 +217,52 @@ def test_a_resumed_run_counts_both_processes(write_run, said):
         epoch(1, 10, first=True),
         stopped(20, 40),
     )
-    found = said(run, f"--as={OFFER}")
-    seconds = {part["name"]: part["seconds"] for part in found["parts"]}
+    found = said(run, f"--price-as={OFFER}")
+    seconds = {part["name"]: part["seconds"] for part in found["line_items"]}
     assert seconds["preempted and repeated work"] == 12
-    assert "the end of a killed process" in found["totals"]["unknown"]
+    assert "end of a killed process" in found["totals"]["unknown"]
 
 
 def test_a_run_without_an_epoch_has_no_cost_per_epoch(write_run, said):
-    figures = said(write_run(started(), stopped(0, 9)), f"--as={OFFER}")["figures"]
+    figures = said(write_run(started(), stopped(0, 9)), f"--price-as={OFFER}")["unit_costs"]
     assert figures["per_epoch"]["usd"] is None
     assert "no complete epoch" in figures["per_epoch"]["why_unknown"]
     assert figures["per_million_showers"]["usd"] is None
 
 
-def test_a_doubled_line_counts_once_and_is_told(write_run, said, cloudgan_here):
+def test_a_repeated_line_counts_once_with_a_warning(write_run, said, cloudgan_here):
     lines = (started(), epoch(0, 20, first=True), epoch(1, 10), epoch(1, 10), stopped(20, 45))
     run = write_run(*lines)
-    found = said(run, f"--as={OFFER}")
-    steady = next(part for part in found["parts"] if part["name"] == "steady epochs")
+    found = said(run, f"--price-as={OFFER}")
+    steady = next(part for part in found["line_items"] if part["name"] == "steady epochs")
     assert steady["seconds"] == 10
     assert any("counts once" in warning for warning in found["warnings"])
-    assert "about the record: " in cloudgan_here("cost", run).stdout
+    assert "warning: " in cloudgan_here("cost", run).stdout
 
 
-def test_a_run_that_mostly_starts_gets_a_hint_with_figures_and_a_flag(
+def test_a_run_dominated_by_its_start_gets_a_recommendation_with_a_flag(
     write_run, cloudgan_here, tmp_path
 ):
     lines = (started(), epoch(0, 30, first=True), epoch(1, 3), stopped(20, 45))
     slow = lines[1].model_copy(update={"trace_seconds": 27, "samples_per_second": 213})
     run = write_run(lines[0], slow, *lines[2:])
     page = tmp_path / "cost.html"
-    done = cloudgan_here("cost", run, f"--as={OFFER}", f"--report={page}")
-    assert "hint: the first epoch dominates: starting and tracing took" in done.stdout
+    done = cloudgan_here("cost", run, f"--price-as={OFFER}", f"--report={page}")
+    assert "recommendation: the first epoch dominates: start-up and tracing took" in done.stdout
     assert "--epochs=" in done.stdout
-    assert "What would save money" in page.read_text()
+    assert "Recommendations" in page.read_text()
 
 
 @pytest.mark.parametrize("ending", ["html", "md", "csv"])
-def test_the_report_holds_parts_and_offers(write_run, cloudgan_here, tmp_path, ending):
+def test_the_report_has_items_and_offers(write_run, cloudgan_here, tmp_path, ending):
     path = tmp_path / f"cost.{ending}"
-    cloudgan_here("cost", write_run(), f"--as={OFFER}", f"--report={path}")
+    cloudgan_here("cost", write_run(), f"--price-as={OFFER}", f"--report={path}")
     page = path.read_text()
     assert "steady epochs" in page
     assert "price row" in page
     assert "unknown" in page
     if ending == "html":
-        assert "Where the money went" in page
+        assert "Cost by item" in page
         assert "<svg" in page
 
 
@@ -273,16 +273,16 @@ def test_the_report_holds_parts_and_offers(write_run, cloudgan_here, tmp_path, e
         (["RUN", "--fit=x.csv", "--predict=4"], "not both"),
         (["--fit=x.csv"], "--predict=32,64,128"),
         (["RUN", "--predict=4"], "--fit=CSV"),
-        (["--fit=x.csv", "--predict=4", f"--as={OFFER}"], "--as="),
+        (["--fit=x.csv", "--predict=4", f"--price-as={OFFER}"], "--price-as="),
         (["--fit=x.csv", "--predict=four"], "four"),
         (["RUN", "--report=cost.docx"], ".html"),
-        (["RUN", f"--as={OFFER[:-5].replace('V100', 'V10')}/spot"], "V100"),
-        (["RUN", "--as=gcp/n1-standard-8+1xV100/us-central9/spot"], "us-central1"),
+        (["RUN", f"--price-as={OFFER[:-5].replace('V100', 'V10')}/spot"], "V100"),
+        (["RUN", "--price-as=gcp/n1-standard-8+1xV100/us-central9/spot"], "us-central1"),
         (["RUN", f"--offer={OFFER}"], "--offer"),
-        (["nowhere"], "no record of a run"),
+        (["nowhere"], "no run record"),
     ],
 )
-def test_what_cannot_be_priced_is_told(words, told, write_run, cloudgan_here):
+def test_invalid_requests_are_refused_and_write_nothing(words, told, write_run, cloudgan_here):
     run = write_run()
     words = [str(run) if word == "RUN" else word for word in words]
     done = cloudgan_here("cost", *words, exits=2)
@@ -313,7 +313,7 @@ def timings(tmp_path):
     return path
 
 
-def test_timings_are_fitted_and_larger_sizes_predicted(timings, said):
+def test_larger_sizes_are_predicted_from_timings(timings, said):
     found = said(f"--fit={timings}", "--predict=32,64,128")
     assert [one["n"] for one in found["predictions"]] == [32, 64, 128]
     for one in found["predictions"]:
@@ -334,7 +334,7 @@ def test_a_prediction_has_a_page_and_a_table(timings, cloudgan_here, tmp_path):
         assert [row["n"] for row in csv.DictReader(file)] == ["2", "4", "8", "16", "32", "64"]
 
 
-def test_a_rented_run_shows_what_was_foretold_measured_and_billed(
+def test_a_run_on_cloud_nodes_shows_forecast_measurement_and_bill(
     write_run, said, cloudgan_here, plan_of, tmp_path
 ):
     run, row = write_run(), load_catalog().row(OFFER)
@@ -350,10 +350,10 @@ def test_a_rented_run_shows_what_was_foretold_measured_and_billed(
         region=row.region,
         node_type=row.node_type,
         market=row.market,
-        nodes=(Node(name="a", up=UP, seen=UP, down=hour),),
+        nodes=(Node(name="a", started_at=UP, last_seen_at=UP, terminated_at=hour),),
         price_rows=(row,),
         uploaded_gib=0.0,
-        ended="finished",
+        end_reason="finished",
     )
     known = Launch(run="mine", config_hash="abc", attempts=(attempt,))
     launch.write(run / "launch.json", known)
@@ -364,32 +364,37 @@ def test_a_rented_run_shows_what_was_foretold_measured_and_billed(
         "1.0,Usage,USD,AmazonEC2,SpotUsage:x,2026-11-21T13:00:00Z,mine\n"
         "7.0,Usage,USD,AmazonEC2,SpotUsage:x,2026-11-21T14:00:00Z,other\n"
     )
-    found = said(run, f"--billed={bill}")
-    assert [one["what"] for one in found["compared"]] == [
+    found = said(run, f"--billing-export={bill}")
+    assert [one["metric"] for one in found["forecast_vs_actual"]] == [
         "seconds per epoch",
         "seconds of all epochs",
         "USD",
     ]
-    assert found["compared"][2]["billed"] == found["bill"]["billed_usd"] == 1.0
+    assert found["forecast_vs_actual"][2]["billed"] == found["bill"]["billed_usd"] == 1.0
     assert found["bill"]["lines"] == 1
     assert json.loads((run / "cost.json").read_text()) == found
-    assert any("while nobody looked" in line for line in found["warnings"])
-    (egress,) = (part for part in found["parts"] if part["name"] == "egress")
+    assert any("not observed in between" in line for line in found["warnings"])
+    (egress,) = (part for part in found["line_items"] if part["name"] == "egress")
     assert egress["quantity"] == pytest.approx((run / "record.jsonl").stat().st_size / 2**30)
-    shown = cloudgan_here("cost", run, f"--billed={bill}", f"--report={tmp_path / 'r.md'}").stdout
-    assert "What the cloud billed: 1 lines of this run among 2" in shown
-    assert "Foretold, measured, billed" in (tmp_path / "r.md").read_text()
+    shown = cloudgan_here(
+        "cost", run, f"--billing-export={bill}", f"--report={tmp_path / 'r.md'}"
+    ).stdout
+    assert "Bill of the cloud: 1 lines of this run among 2" in shown
+    assert "Forecast, measured, billed" in (tmp_path / "r.md").read_text()
 
 
-def test_a_bill_that_is_none_is_refused_before_anything_is_written(
+def test_an_invalid_billing_export_is_refused_before_anything_is_written(
     write_run, cloudgan_here, tmp_path
 ):
     run = write_run()
     bill = tmp_path / "bill.csv"
     bill.write_text("a,b\n1,2\n")
-    told = cloudgan_here("cost", run, f"--billed={bill}", exits=2).stderr
-    assert "no billing export that we know" in told
+    told = cloudgan_here("cost", run, f"--billing-export={bill}", exits=2).stderr
+    assert "unknown billing export" in told
     assert not (run / "cost.json").exists()
-    assert "there is no file" in cloudgan_here("cost", run, "--billed=gone.csv", exits=2).stderr
-    of_a_fit = ("cost", f"--billed={bill}", "--fit=x.csv", "--predict=2")
-    assert "name it" in cloudgan_here(*of_a_fit, exits=2).stderr
+    assert (
+        "the file does not exist"
+        in cloudgan_here("cost", run, "--billing-export=gone.csv", exits=2).stderr
+    )
+    of_a_fit = ("cost", f"--billing-export={bill}", "--fit=x.csv", "--predict=2")
+    assert "only valid with RUN" in cloudgan_here(*of_a_fit, exits=2).stderr

@@ -7,15 +7,15 @@ import re
 
 import pytest
 
-from cloudgan.cli.demo import ending
-from cloudgan.core import record
-from cloudgan.run_folder import RunFolder
+from cloudgan.api.demo import ending
+from cloudgan.schema import record
+from cloudgan.schema.run_folder import RunFolder
 
 pytest.importorskip("tensorflow")
 pytestmark = pytest.mark.tf
 
 
-def test_it_leaves_data_checkpoints_record_prices_and_a_report(small_demo):
+def test_the_demo_writes_data_checkpoints_record_cost_and_report(small_demo):
     folder = RunFolder(small_demo.run)
     for path in (folder.config_file, folder.record_file, folder.launch_file, folder.cost_file):
         assert path.stat().st_size > 0, path
@@ -26,7 +26,7 @@ def test_it_leaves_data_checkpoints_record_prices_and_a_report(small_demo):
     assert small_demo.said["report"] == str(small_demo.run / "report.html")
 
 
-def test_what_it_says_is_what_it_keeps_and_cost_says(small_demo, run_cloudgan):
+def test_the_json_output_equals_verdict_and_cost_on_disk(small_demo, run_cloudgan):
     kept = json.loads((small_demo.run / "verdict.json").read_text())
     assert kept == {key: small_demo.said[key] for key in kept}
     assert len(kept["verdict"]["checks"]) == 7
@@ -34,7 +34,7 @@ def test_what_it_says_is_what_it_keeps_and_cost_says(small_demo, run_cloudgan):
     assert small_demo.said["cost"] == priced
 
 
-def test_the_untrained_network_is_calibrated_and_far_off_in_all_else(small_demo):
+def test_the_untrained_network_is_calibrated_in_energy_only(small_demo):
     measures = small_demo.said["untrained"]["measures"]
     untrained = {(each["name"], each["where"]): each["value"] for each in measures}
     responses = [value for (name, where), value in untrained.items() if name == "response"]
@@ -43,13 +43,13 @@ def test_the_untrained_network_is_calibrated_and_far_off_in_all_else(small_demo)
     assert abs(untrained["angle_slope", ""]) < 0.3
 
 
-def test_twenty_steps_are_not_called_a_success(small_demo):
+def test_twenty_steps_do_not_pass_the_default_gates(small_demo):
     assert small_demo.said["verdict"]["passed"] is False
-    assert small_demo.said["verdict"]["broken"]
-    assert len(small_demo.said["not_learned"]) > len(small_demo.said["verdict"]["broken"])
+    assert small_demo.said["verdict"]["failures"]
+    assert len(small_demo.said["not_learned"]) > len(small_demo.said["verdict"]["failures"])
 
 
-def test_it_says_which_limit_ended_the_training(small_demo):
+def test_the_report_names_the_limit_that_ended_the_training(small_demo):
     assert small_demo.said["ended"] == "max_steps"
     page = (small_demo.run / "report.html").read_text(encoding="utf-8")
     assert ending("max_steps", 20) in page
@@ -57,35 +57,35 @@ def test_it_says_which_limit_ended_the_training(small_demo):
     assert ending("max_seconds", 7) != ending("max_steps", 7)
 
 
-def test_the_report_loads_nothing_and_shows_every_part(small_demo):
+def test_the_report_loads_nothing_and_has_every_section(small_demo):
     page = (small_demo.run / "report.html").read_text(encoding="utf-8")
     assert not re.search(r"""(src|href)=["'](?!#|data:)""", page)
     assert not re.search(r"@import|url\((?!#)", page)
     for part in (
         "Verdict",
-        "What it did not learn",
+        "Properties not learned",
         "Losses",
         "Throughput",
-        "What an epoch costs",
+        "Cost of an epoch",
         "Energy response",
     ):
         assert part in page, part
     assert page.count("<svg") >= 8
 
 
-def test_given_again_it_trains_no_further_and_says_the_same(small_demo, run_cloudgan):
+def test_a_second_demo_trains_no_further_and_gives_the_same_result(small_demo, run_cloudgan):
     before = len(record.read(RunFolder(small_demo.run).record_file).epochs())
-    done = run_cloudgan("demo", f"--run={small_demo.run}", "--max_steps=20", "--json")
+    done = run_cloudgan("demo", f"--run={small_demo.run}", "--max-steps=20", "--json")
     said = json.loads(done.stdout)
     assert said["assessment"] == small_demo.said["assessment"]
     assert len(record.read(RunFolder(small_demo.run).record_file).epochs()) == before
 
 
-def test_a_limit_in_seconds_ends_it_too(small_demo, tmp_path, run_cloudgan):
+def test_a_time_limit_ends_the_training(small_demo, tmp_path, run_cloudgan):
     data = small_demo.run / "showers.h5"
-    flags = (f"--run={tmp_path / 'timed'}", f"--data={data}", "--max_seconds=0.01")
+    flags = (f"--run={tmp_path / 'timed'}", f"--data={data}", "--max-seconds=0.01")
     done = run_cloudgan("demo", *flags)
-    assert "because the time it was given was over" in done.stdout
+    assert "at the time limit" in done.stdout
     assert "open " in done.stdout
 
 
@@ -95,11 +95,11 @@ def test_a_limit_in_seconds_ends_it_too(small_demo, tmp_path, run_cloudgan):
         (["--shower=3"], "Did you mean '--showers'"),
         (["--showers=none"], "--showers"),
         (["--showers=0"], "--showers"),
-        (["--max_steps=0"], "max_steps"),
+        (["--max-steps=0"], "max_steps"),
         (["--data=nowhere.h5"], "nowhere.h5"),
     ],
 )
-def test_bad_input_gets_a_sentence_and_makes_nothing(tmp_path, cloudgan_here, flags, said):
+def test_invalid_input_is_refused_and_creates_nothing(tmp_path, cloudgan_here, flags, said):
     run = tmp_path / "run"
     done = cloudgan_here("demo", f"--run={run}", *flags, exits=2)
     assert said in done.stderr

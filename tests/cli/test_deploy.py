@@ -8,12 +8,12 @@ import re
 
 import pytest
 
-from cloudgan.core.heartbeat import Heartbeat
-from cloudgan.core.plan import Plan
-from cloudgan.core.run_state import RunState
-from cloudgan.kubernetes.manifests import run_yaml
-from cloudgan.stores.folder import FolderStore
-from launching.place_double import PlaceDouble
+from cloudgan.launch.kubernetes.manifests import run_yaml
+from cloudgan.schema.heartbeat import Heartbeat
+from cloudgan.schema.plan import Plan
+from cloudgan.schema.run_state import RunState
+from cloudgan.storage.folder import FolderStore
+from launch.provisioning.place_double import PlaceDouble
 
 FLAGS = (
     "--provider=kubernetes",
@@ -30,7 +30,7 @@ DEPLOY = ("deploy", *FLAGS)
 def cluster(user_folder, monkeypatch):
     """A cluster that remembers what was asked of it."""
     double = PlaceDouble()
-    monkeypatch.setattr("cloudgan.cli.attempt.open_provider", lambda place, say, **_: double)
+    monkeypatch.setattr("cloudgan.api.deployment.open_backend", lambda place, say, **_: double)
     return double
 
 
@@ -38,7 +38,7 @@ def cluster(user_folder, monkeypatch):
 def store(tmp_path, monkeypatch):
     """What stands for the bucket."""
     found = FolderStore(tmp_path / "bucket")
-    monkeypatch.setattr("cloudgan.launching.results.open_store", lambda url: found)
+    monkeypatch.setattr("cloudgan.launch.provisioning.run_results.open_store", lambda url: found)
     return found
 
 
@@ -54,10 +54,10 @@ def trained(store, plan, exit_code=0, config=None):
     """What the chief worker leaves when it ends."""
     beat = Heartbeat(
         time="2026-11-21T12:00:00Z",
-        configuration=hashlib.sha256((config or run_yaml(plan)).encode()).hexdigest()[:16],
+        config_hash=hashlib.sha256((config or run_yaml(plan)).encode()).hexdigest()[:16],
         phase="ended",
         world=1,
-        missing=(),
+        missing_workers=(),
         generation=1,
         restarts=0,
         epochs=2,
@@ -72,14 +72,14 @@ def trained(store, plan, exit_code=0, config=None):
 def test_a_dry_run_is_the_plan(cloudgan_here, cluster, user_folder, form):
     dry, plan = (
         re.sub(r"\d{8}t\d{6}z", "a second", cloudgan_here(*verb, *FLAGS, *form).stdout)
-        for verb in (("deploy", "--dry_run"), ("plan",))
+        for verb in (("deploy", "--dry-run"), ("plan",))
     )
     assert dry == plan
     assert (cluster.calls, cluster.made, left_in(user_folder)) == ([], [], [])
 
 
 @pytest.mark.parametrize("form", [(), ("--json",)])
-def test_where_nobody_can_say_yes_nothing_is_sent_and_nothing_left(
+def test_without_a_terminal_nothing_is_sent_and_nothing_is_written(
     cloudgan_here, cluster, store, user_folder, form
 ):
     said = cloudgan_here(*DEPLOY, *form, exits=3)
@@ -92,8 +92,8 @@ def test_where_nobody_can_say_yes_nothing_is_sent_and_nothing_left(
 
 
 def test_a_typo_asks_no_cluster(cloudgan_here, cluster, user_folder):
-    said = cloudgan_here(*DEPLOY, "--bugdet_usd=5", exits=2)
-    assert "'--budget_usd'" in said.stderr
+    said = cloudgan_here(*DEPLOY, "--bugdet-usd=5", exits=2)
+    assert "'--budget-usd'" in said.stderr
     assert (cluster.calls, left_in(user_folder)) == ([], [])
 
 
@@ -105,7 +105,7 @@ def test_a_plan_may_assume_data_and_a_run_may_not(cloudgan_here, cluster, user_f
 
 def test_a_started_run_can_be_left_alone(cloudgan_here, cluster, store, user_folder):
     said = json.loads(cloudgan_here(*DEPLOY, "--yes", "--detach", "--json").stdout)
-    assert said == {"run": "gan", "state": "started", "look": "cloudgan status gan"}
+    assert said == {"run": "gan", "state": "started", "next": "cloudgan status gan"}
     plan = planned(cloudgan_here)
     assert [step.ensure for step in cluster.made] == [step.ensure for step in plan.steps]
     here = user_folder / "runs" / "gan"
@@ -122,13 +122,15 @@ def test_ctrl_c_while_following_leaves_the_run_alone(cloudgan_here, cluster, sto
 
     cluster.passes = interrupt
     said = cloudgan_here(*DEPLOY, "--yes", exits=130)
-    assert "run gan goes on without you: `cloudgan status gan`" in said.stderr
+    assert "run gan continues; `cloudgan status gan`" in said.stderr
     assert ("stop", "gan") not in cluster.calls
 
 
 def test_a_run_that_failed_ends_the_command_with_what_to_type(cloudgan_here, cluster, store):
     cluster.states = [RunState("absent")] * 2 + [
-        RunState("failed", why="worker 0: it ended with exit code 1", ended="2026-11-21T12:00:00Z")
+        RunState(
+            "failed", reason="worker 0: it ended with exit code 1", ended_at="2026-11-21T12:00:00Z"
+        )
     ]
     said = cloudgan_here(*DEPLOY, "--yes", exits=1)
     assert "run gan failed: worker 0: it ended with exit code 1" in said.stderr
@@ -143,7 +145,7 @@ def test_another_run_of_this_name_is_refused_before_anything_is_written(
     assert (cluster.made, store.list(), left_in(user_folder)) == ([], (), [])
 
 
-def test_of_a_finished_run_the_result_is_shown_and_nothing_begun(
+def test_a_finished_run_prints_its_result_and_starts_nothing(
     cloudgan_here, cluster, store, user_folder
 ):
     plan = planned(cloudgan_here)

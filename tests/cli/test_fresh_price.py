@@ -7,14 +7,13 @@ import json
 
 import pytest
 
-from cli.rented import RUN
+from cli.provisioned import RUN
 from cloudgan.core import settings
 from cloudgan.core.clock import utc_today
-from cloudgan.cost.catalog import load_catalog
-from cloudgan.cost.refreshed import write_refreshed
-from cost.refresh.conftest import lists as prices_server
+from cloudgan.cost.prices.catalog import load_catalog, write_refreshed
+from cost.prices.refresh.conftest import lists as prices_server
 
-AZURE = ("--provider=azure", "--accelerator=a100", "--spot=never", "--region=eastus")
+AZURE = ("--provider=azure", "--accelerator=a100", "--market=on_demand", "--region=eastus")
 NODE = "Standard_NC24ads_A100_v4"
 OFFER = f"azure/{NODE}/eastus/on_demand"
 
@@ -65,26 +64,24 @@ def typed(desk, *more, exits=0):
 
 
 @pytest.mark.parametrize(("days", "told"), [(None, "age unknown"), (120, "120 days old")])
-def test_a_price_that_is_old_or_undated_needs_a_word_of_its_own(desk, own_prices, days, told):
+def test_a_stale_or_undated_price_needs_its_own_flag(desk, own_prices, days, told):
     own_prices(days)
     said = typed(desk, "--yes", exits=3)
-    assert f"Mind that the price of {OFFER} is of" in said
+    assert f"Warning: the price of {OFFER} is of" in said
     assert told in said
-    assert "With such a price --yes needs --stale_ok" in said
+    assert "With such a price --yes needs --allow-stale-price" in said
     assert desk.doubles["azure"].made == []
-    typed(desk, "--yes", "--stale_ok")
-    assert desk.attempts()[0].ended == "finished"
+    typed(desk, "--yes", "--allow-stale-price")
+    assert desk.attempts()[0].end_reason == "finished"
 
 
-def test_a_price_of_this_month_needs_no_such_word(desk, own_prices):
+def test_a_recent_price_needs_no_flag(desk, own_prices):
     own_prices(20)
     typed(desk, "--yes")
-    assert desk.attempts()[0].ended == "finished"
+    assert desk.attempts()[0].end_reason == "finished"
 
 
-def test_the_cloud_is_asked_first_and_the_plan_is_made_anew_with_what_it_says(
-    desk, own_prices, azure_list
-):
+def test_the_price_is_refreshed_and_the_plan_uses_it(desk, own_prices, azure_list):
     own_prices(None)
     said = typed(desk, "--yes")
     (attempt,) = desk.attempts()
@@ -94,37 +91,37 @@ def test_the_cloud_is_asked_first_and_the_plan_is_made_anew_with_what_it_says(
     assert {one.query["$filter"].count(NODE) for one in azure_list.asked} == {1}, "one node only"
 
 
-def test_a_cloud_that_does_not_answer_is_asked_once_and_said(desk, own_prices):
+def test_an_unavailable_price_list_is_requested_once_and_reported(desk, own_prices):
     own_prices(20)
     said = typed(desk, "--yes")
-    assert said.count("the price stays as it is") == 1
+    assert said.count("the price was not refreshed") == 1
 
 
-def test_a_plan_asks_nobody(desk, own_prices, azure_list):
+def test_a_plan_refreshes_no_price(desk, own_prices, azure_list):
     own_prices(None)
     desk.type("plan", *AZURE)
-    desk.type("deploy", *AZURE, "--dry_run")
+    desk.type("deploy", *AZURE, "--dry-run")
     assert azure_list.asked == []
 
 
 def test_the_question_names_the_total_the_account_and_the_place(desk, own_prices):
     own_prices(20)
     said = typed(desk, exits=3)
-    assert f"Rent 1 x {NODE} (on demand) in azure (account lab-1, region eastus, zone" in said
-    assert "USD and more for staging of wheels and data" in said
-    assert "add --yes to go on. Nothing was started" in said
-    assert "Mind that" not in said
+    assert f"Create 1 x {NODE} (on demand) in azure (account lab-1, region eastus, zone" in said
+    assert "USD, plus an unknown cost of staging of wheels and data" in said
+    assert "add --yes. Nothing was started" in said
+    assert "Warning:" not in said
 
 
-def test_the_question_names_the_most_where_only_the_deadline_is_known(desk, own_prices):
+def test_without_a_known_duration_the_question_names_the_maximum_cost(desk, own_prices):
     own_prices(20)
-    said = typed(desk, "--max_steps=10", "--max_hours=2", "--budget_usd=50", exits=3)
+    said = typed(desk, "--max-steps=10", "--max-hours=2", "--budget-usd=50", exits=3)
     assert "USD per hour, at most" in said
-    assert "50.00 USD in all attempts at most" in said
+    assert "at most 50.00 USD in all attempts" in said
 
 
-def test_a_price_that_nobody_knows_is_said_in_the_question(desk):
+def test_the_question_states_an_unknown_price(desk):
     data = f"--data={desk.folder / 'showers'}"
     flags = ("--provider=gcp", "--accelerator=n1-standard-8+1xV100", "--region=asia-east1")
-    said = desk.type("deploy", data, *flags, "--allow_unknown_price", exits=3)[1]
-    assert "for a price that nobody knows?" in " ".join(said.split())
+    said = desk.type("deploy", data, *flags, "--allow-unknown-price", exits=3)[1]
+    assert "for an unknown price?" in " ".join(said.split())

@@ -12,9 +12,11 @@ pytest.importorskip("tensorflow")
 pytestmark = pytest.mark.tf
 
 
-def test_a_file_in_the_public_layout_with_what_was_asked(small_demo, tmp_path, cloudgan_here):
+def test_the_file_has_the_public_layout_and_the_requested_ranges(
+    small_demo, tmp_path, cloudgan_here
+):
     out = tmp_path / "generated.h5"
-    flags = ("--events=30", "--energy=20:40", "--theta=80:100")
+    flags = ("--showers=30", "--energy=20:40", "--theta=80:100")
     done = cloudgan_here("generate", small_demo.run, out, *flags, "--json")
     said = json.loads(done.stdout)
     assert (said["showers"], said["step"], said["cells"]) == (30, 20, [17, 17, 25])
@@ -28,22 +30,22 @@ def test_a_file_in_the_public_layout_with_what_was_asked(small_demo, tmp_path, c
     assert np.all((response > 0.002) & (response < 0.1))
 
 
-def test_the_same_seed_gives_the_same_showers_and_another_others(
+def test_the_same_seed_gives_the_same_showers_and_another_seed_different_ones(
     small_demo, tmp_path, cloudgan_here
 ):
     ecal = []
     for name, seed in (("a", 1), ("b", 1), ("c", 2)):
         out = tmp_path / f"{name}.h5"
-        cloudgan_here("generate", small_demo.run, out, "--events=5", f"--seed={seed}")
+        cloudgan_here("generate", small_demo.run, out, "--showers=5", f"--seed={seed}")
         with h5py.File(out) as file:
             ecal.append(file["ECAL"][:])
     np.testing.assert_array_equal(ecal[0], ecal[1])
     assert np.any(ecal[0] != ecal[2])
 
 
-def test_a_shower_does_not_depend_on_how_many_are_asked_for(small_demo, tmp_path, cloudgan_here):
+def test_a_shower_does_not_depend_on_the_number_of_showers(small_demo, tmp_path, cloudgan_here):
     for events in (3, 300):
-        flags = (f"--output={tmp_path / str(events)}.h5", f"--events={events}", "--seed=1")
+        flags = (f"--output={tmp_path / str(events)}.h5", f"--showers={events}", "--seed=1")
         cloudgan_here("generate", small_demo.run, *flags)
     with h5py.File(tmp_path / "3.h5") as few, h5py.File(tmp_path / "300.h5") as many:
         np.testing.assert_array_equal(few["energy"][:], many["energy"][:3])
@@ -52,17 +54,17 @@ def test_a_shower_does_not_depend_on_how_many_are_asked_for(small_demo, tmp_path
 
 def test_the_untrained_network_generates_too(small_demo, tmp_path, cloudgan_here):
     out = tmp_path / "untrained.h5"
-    done = cloudgan_here("generate", small_demo.run, out, "--events=5", "--step=0", "--json")
+    done = cloudgan_here("generate", small_demo.run, out, "--showers=5", "--step=0", "--json")
     assert json.loads(done.stdout)["step"] == 0
 
 
-def test_a_file_that_is_there_is_kept_unless_told(small_demo, tmp_path, cloudgan_here):
+def test_an_existing_file_is_replaced_only_with_overwrite(small_demo, tmp_path, cloudgan_here):
     out = tmp_path / "kept.h5"
     out.write_bytes(b"mine")
     done = cloudgan_here("generate", small_demo.run, out, exits=2)
     assert "--overwrite" in done.stderr
     assert out.read_bytes() == b"mine"
-    cloudgan_here("generate", small_demo.run, out, "--events=2", "--overwrite")
+    cloudgan_here("generate", small_demo.run, out, "--showers=2", "--overwrite")
     with h5py.File(out) as file:
         assert len(file["energy"]) == 2
 
@@ -73,13 +75,15 @@ def test_a_file_that_is_there_is_kept_unless_told(small_demo, tmp_path, cloudgan
         (["--energy=200:300"], "trained on"),
         (["--theta=5:10"], "--theta="),
         (["--energy=a:b"], "--energy"),
-        (["--events=0"], "at least one"),
-        (["--step=7"], "there are: 0, 20"),
-        (["--step=best"], "no epoch of it was validated"),
+        (["--showers=0"], "at least 1"),
+        (["--step=7"], "available: 0, 20"),
+        (["--step=best"], "no epoch was validated"),
         (["--step=last"], "the number of a step, or best"),
     ],
 )
-def test_what_the_generator_never_saw_is_refused(small_demo, tmp_path, cloudgan_here, flags, said):
+def test_conditions_outside_the_training_range_are_refused(
+    small_demo, tmp_path, cloudgan_here, flags, said
+):
     out = tmp_path / "out.h5"
     done = cloudgan_here("generate", small_demo.run, out, *flags, exits=2)
     assert said in done.stderr
@@ -87,6 +91,6 @@ def test_what_the_generator_never_saw_is_refused(small_demo, tmp_path, cloudgan_
     assert not out.exists()
 
 
-def test_a_folder_without_a_run_is_told(tmp_path, cloudgan_here):
+def test_a_folder_without_a_run_is_refused(tmp_path, cloudgan_here):
     done = cloudgan_here("generate", tmp_path / "nothing", tmp_path / "out.h5", exits=2)
     assert "Train first" in done.stderr

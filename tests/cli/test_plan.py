@@ -8,7 +8,7 @@ import kubernetes_validate
 import pytest
 import yaml
 
-from cli.rented import few_showers
+from cli.provisioned import few_showers
 
 CLUSTER = ("plan", "--provider=kubernetes", "--store=gs://lab/cloudgan")
 OFFER = "gcp/n1-standard-64+8xV100/us-central1/spot"
@@ -30,20 +30,26 @@ def refused(cloudgan_here, user_folder):
     return run
 
 
-def test_a_plan_says_what_where_how_long_for_how_much_and_what_is_made(cloudgan_here, user_folder):
-    flags = ("--nodes=4", "--accelerator=v100:8", f"--as={OFFER}", "--max_hours=12", "--name=big")
+def test_a_plan_lists_run_target_workers_duration_cost_and_requests(cloudgan_here, user_folder):
+    flags = (
+        "--nodes=4",
+        "--accelerator=v100:8",
+        f"--price-as={OFFER}",
+        "--max-hours=12",
+        "--name=big",
+    )
     lines = cloudgan_here(*CLUSTER, *flags).stdout.splitlines()
     told = {line.partition(" ")[0]: line.partition(" ")[2].strip() for line in lines[:12]}
     assert told["run"] == "big (paper, 60 epochs)"
-    assert told["where"] == "kubernetes (context lab, namespace cloudgan)"
+    assert told["target"] == "kubernetes (context lab, namespace cloudgan)"
     assert told["workers"] == "4 x (8 x V100, 48 cores, 128 GiB)"
     assert told["image"].startswith("tensorflow/tensorflow:2.21.0-gpu, installs 1 wheel;")
     assert told["store"] == "gs://lab/cloudgan"
     assert told["data"].startswith("124987 showers")
-    assert "60 epochs" in told["takes"]
-    assert OFFER in told["costs"]
-    assert "after 12 h (--max_hours=12)" in told["ends"]
-    made = [line.split()[0:2] for line in lines[lines.index("makes") + 1 :] if line[:2] == "  "]
+    assert "60 epochs" in told["duration"]
+    assert OFFER in told["cost"]
+    assert "12 h (--max-hours=12)" in told["deadline"]
+    made = [line.split()[0:2] for line in lines[lines.index("requests") + 1 :] if line[:2] == "  "]
     kinds = ["Namespace", "ConfigMap", "NetworkPolicy", "Service", "Job"]
     assert [kind for kind, _ in made if kind in kinds] == kinds
     assert left_in(user_folder) == [], "it was a plan only"
@@ -51,13 +57,13 @@ def test_a_plan_says_what_where_how_long_for_how_much_and_what_is_made(cloudgan_
 
 def test_without_data_the_papers_are_assumed_and_that_is_said(cloudgan_here, user_folder):
     told = cloudgan_here(*CLUSTER).stdout
-    assert "124987 showers, about 0.489 GiB as shards, of none named: the paper's" in told
+    assert "124987 showers, about 0.489 GiB as shards, of none given: the paper's" in told
 
 
 def test_a_plan_as_json_is_one_object_and_the_same_each_time(cloudgan_here, user_folder):
     first, second = (cloudgan_here(*CLUSTER, "--json").stdout for _ in range(2))
     plan = json.loads(first)
-    assert plan["spec"] == json.loads(second)["spec"]
+    assert plan["spec_hash"] == json.loads(second)["spec_hash"]
     assert plan["owner"] == "marie"
     assert plan["run"].startswith("paper-")
     assert plan["price"] is plan["forecast"]["low_usd"] is None, "unknown is never zero"
@@ -76,67 +82,73 @@ def test_output_is_what_kubectl_takes_and_nothing_else(cloudgan_here, user_folde
         if body["kind"] == "ConfigMap":
             plan = json.loads(body["data"]["plan.json"])
     assert kinds == ["Namespace", "ConfigMap", "NetworkPolicy", "Service", "Job"]
-    assert plan["workers"]["nodes"] == 2, "the intent is whole"
+    assert plan["workers"]["nodes"] == 2, "the desired state is complete"
 
 
 def test_output_of_a_run_here_is_refused(refused):
-    assert "--provider=kubernetes has" in refused("plan", "--output=made")
+    assert "give --provider=kubernetes" in refused("plan", "--output=made")
     assert "Did you mean 'kubernetes'" in refused("plan", "--provider=kubernets")
 
 
 @pytest.mark.parametrize(
     ("flags", "told"),
     [
-        (["--bugdet_usd=5"], "Did you mean '--budget_usd'"),
+        (["--bugdet-usd=5"], "Did you mean '--budget-usd'"),
         (["--nodes=0"], "at least one node"),
         (["--nodes=two"], "--nodes must be a whole number"),
         (["--name=My_Run"], "--name=my-run would do"),
         (["--context=labs"], "Did you mean 'lab'"),
-        (["--namespace=a/../b"], "--namespace=a/../b can be none"),
-        (["--budget_usd=5"], "--as="),
-        (["--as=gcp/n1-standard-64+8xV100/us-central1/spots"], "unknown offer"),
-        (["--accelerator=t4:8", f"--as={OFFER}"], "--accelerator=t4:8 was asked; they must agree"),
-        (["--accelerator=v100", f"--as={OFFER}"], "has 8 x V100"),
+        (["--namespace=a/../b"], "--namespace=a/../b is not valid"),
+        (["--budget-usd=5"], "--price-as="),
+        (["--price-as=gcp/n1-standard-64+8xV100/us-central1/spots"], "unknown offer"),
+        (
+            ["--accelerator=t4:8", f"--price-as={OFFER}"],
+            "--accelerator=t4:8 was given; they must agree",
+        ),
+        (["--accelerator=v100", f"--price-as={OFFER}"], "has 8 x V100"),
         (["--accelerator=tpu-v5e:4"], "NVIDIA GPUs only"),
-        (["--store=results"], "no place that pods can reach"),
-        (["--store=pvc:"], "no place that pods can reach"),
-        (["--store=gcs://lab/x"], "no place that pods can reach"),
+        (["--store=results"], "is not reachable from pods"),
+        (["--store=pvc:"], "is not reachable from pods"),
+        (["--store=gcs://lab/x"], "is not reachable from pods"),
         (["--store=pvc:results"], "give an --image that has cloudgan"),
         (["--store="], "give --store=gs://"),
         (["--data=s3://lab/data"], "different clouds"),
-        (["--data=pvc:data"], "a folder of the claim"),
+        (["--data=pvc:data"], "volume claim"),
         (["--data=nowhere.h5"], "nowhere.h5"),
         (["--epochs=0"], "epochs"),
         (["--until=metrik<1"], "Did you mean 'metric'"),
-        (["--batch=8", "--global_batch=8"], "alternatives"),
+        (["--batch=8", "--global-batch=8"], "exclude each other"),
     ],
 )
-def test_what_is_not_possible_is_told_and_nothing_is_written(refused, flags, told):
+def test_an_invalid_request_is_refused_and_nothing_is_written(refused, flags, told):
     given = [*CLUSTER[:2], *flags, "--output=made"]
     if not any(flag.startswith("--store") for flag in flags):
         given.append(CLUSTER[2])
     assert told in refused(*given)
 
 
-def test_too_few_showers_to_judge_by_are_told_before_anything_is_made(
+def test_too_few_held_out_showers_are_refused_before_anything_is_created(
     cloudgan_here, user_folder, tmp_path
 ):
     few_showers(tmp_path / "showers")
-    flags = (f"--data={tmp_path / 'showers'}", "--validate_every=1")
-    assert "of 8 are held back" in cloudgan_here(*CLUSTER, *flags, exits=2).stderr
+    flags = (f"--data={tmp_path / 'showers'}", "--validate-every=1")
+    assert "of 8 are held out" in cloudgan_here(*CLUSTER, *flags, exits=2).stderr
     assert left_in(user_folder) == []
 
 
 @pytest.mark.parametrize(
     ("flags", "told"),
     [
-        (["--image=x", "--secrets=y"], "--image and --secrets mean something on a cluster only"),
-        (["--image_pull_secret=x"], "--image_pull_secret mean something on a cluster only"),
-        (["--queue=team"], "no queue and no claims"),
-        (["--store=pvc:x"], "no queue and no claims"),
+        (
+            ["--image=x", "--secrets=y"],
+            "--image and --secrets: only valid with --provider=kubernetes",
+        ),
+        (["--image-pull-secret=x"], "--image-pull-secret: only valid with --provider=kubernetes"),
+        (["--queue=team"], "are not valid with --provider=local"),
+        (["--store=pvc:x"], "are not valid with --provider=local"),
     ],
 )
-def test_what_only_a_cluster_has_is_refused_here(refused, flags, told):
+def test_flags_of_a_cluster_are_refused_locally(refused, flags, told):
     assert told in refused("plan", *flags)
 
 
@@ -145,21 +157,21 @@ def test_without_a_kubeconfig_a_plan_for_a_cluster_says_what_to_set(refused, mon
     assert "set KUBECONFIG" in refused(*CLUSTER)
 
 
-def test_a_budget_that_does_not_suffice_has_an_exit_code_of_its_own(refused):
-    flags = ("--accelerator=v100:8", f"--as={OFFER}", "--budget_usd=5")
-    assert "60 epochs would cost at least" in refused(*CLUSTER, *flags, exits=6)
-    assert "leaves no time to train" in refused(*CLUSTER, *flags[:2], "--budget_usd=0.01", exits=6)
+def test_an_insufficient_budget_exits_with_6(refused):
+    flags = ("--accelerator=v100:8", f"--price-as={OFFER}", "--budget-usd=5")
+    assert "60 epochs cost at least" in refused(*CLUSTER, *flags, exits=6)
+    assert "leaves no time to train" in refused(*CLUSTER, *flags[:2], "--budget-usd=0.01", exits=6)
 
 
 def test_an_offer_says_which_accelerators_a_node_has(cloudgan_here, user_folder):
-    plan = json.loads(cloudgan_here(*CLUSTER, f"--as={OFFER}", "--json").stdout)
+    plan = json.loads(cloudgan_here(*CLUSTER, f"--price-as={OFFER}", "--json").stdout)
     assert plan["workers"]["accelerator"] == "V100"
     assert plan["workers"]["accelerators_per_node"] == 8
 
 
-def test_a_small_node_is_not_asked_for_all_that_it_has(cloudgan_here, user_folder):
+def test_default_requests_leave_a_share_of_a_small_node(cloudgan_here, user_folder):
     """Its system keeps a part, and a pod that asks for everything would find no place."""
-    offer = "--as=gcp/g2-standard-4/us-central1/spot"
+    offer = "--price-as=gcp/g2-standard-4/us-central1/spot"
     workers = json.loads(cloudgan_here(*CLUSTER, offer, "--json").stdout)["workers"]
     assert (workers["cpus"], workers["memory_gib"]) == (3, 12)
 
@@ -170,7 +182,7 @@ def test_an_accelerator_is_spelt_as_the_catalogue_does(cloudgan_here, user_folde
         for name in ("v100", "V100")
     ]
     assert plans[0]["workers"] == plans[1]["workers"]
-    assert plans[0]["spec"] == plans[1]["spec"]
+    assert plans[0]["spec_hash"] == plans[1]["spec_hash"]
     assert plans[0]["forecast"]["epoch_seconds"], "8 V100 were measured"
 
 
@@ -206,22 +218,22 @@ def test_nothing_secret_is_shown_or_written(cloudgan_here, user_folder, monkeypa
 
 
 @pytest.mark.parametrize("store", ["https://lab.blob.core.windows.net/x?sig=pl", "s3://pl@lab/x"])
-def test_a_login_in_an_address_is_refused_and_not_repeated(refused, store):
+def test_credentials_in_an_address_are_refused_and_not_printed(refused, store):
     said = refused(*CLUSTER[:2], f"--store={store}")
-    assert "holds a login" in said
+    assert "contains credentials" in said
     assert "pl" not in said.replace("plan", "").replace("place", "")
 
 
 def test_the_plan_of_a_run_here_has_processes_and_no_price(cloudgan_here, user_folder):
     told = cloudgan_here("plan", "--nodes=2", "--preset=smoke").stdout
-    assert "where      local\n" in told
+    assert "target     local\n" in told
     assert "2 worker processes" in told
     assert "image" not in told
     assert left_in(user_folder) == []
 
 
 def test_the_secret_of_a_private_registry_is_in_the_plan_of_a_cluster(cloudgan_here, user_folder):
-    told = cloudgan_here(*CLUSTER, "--image=lab/gan:1", "--image_pull_secret=lab", "--json").stdout
+    told = cloudgan_here(*CLUSTER, "--image=lab/gan:1", "--image-pull-secret=lab", "--json").stdout
     plan = json.loads(told)
     assert plan["workers"]["pull_secret"] == "lab"  # noqa: S105  its name
     (job,) = (step["body"] for step in plan["steps"] if step["ensure"].startswith("Job"))

@@ -7,20 +7,19 @@ from importlib.util import find_spec
 
 import pytest
 
-from cloudgan.cost.catalog import shipped_catalog
-from cloudgan.cost.fees import load_fees
-from cloudgan.cost.refreshed import write_refreshed
+from cloudgan.cost.prices.catalog import shipped_catalog, write_refreshed
+from cloudgan.cost.prices.fees import load_fees
 
 
 def test_every_price_is_shown_with_its_age(cloudgan_here):
-    said = cloudgan_here("prices", "--accelerator=v100", "--source=aws").stdout.splitlines()
+    said = cloudgan_here("prices", "--accelerator=v100", "--provider=aws").stdout.splitlines()
     rows = [line for line in said if line.startswith("aws ") and "USD/h" in line]
     assert len(rows) == len(shipped_catalog().find(provider="aws", accelerator="v100"))
     assert all("age unknown (" in line or "days old" in line for line in rows)
     assert "cloudgan prices refresh" in said[-1]
 
 
-def test_programs_get_all_columns_and_the_age(cloudgan_here):
+def test_json_has_all_columns_and_the_age(cloudgan_here):
     said = json.loads(cloudgan_here("prices", "show", "--json").stdout)
     assert len(said["rows"]) == len(shipped_catalog().find())
     assert len(said["fees"]) == len(load_fees().rows)
@@ -30,8 +29,8 @@ def test_programs_get_all_columns_and_the_age(cloudgan_here):
         assert row["stale"] or row["age_days"] <= 90
 
 
-def test_what_is_charged_beside_nodes_is_shown_where_it_holds(cloudgan_here):
-    said = cloudgan_here("prices", "--source=aws", "--region=us-west-2").stdout
+def test_fees_are_shown_for_their_region(cloudgan_here):
+    said = cloudgan_here("prices", "--provider=aws", "--region=us-west-2").stdout
     assert "EKS extended support, any" in said
     assert "to the internet, us-west-2" in said
     assert "us-east-1" not in said
@@ -46,7 +45,7 @@ def test_refreshed_prices_are_shown_with_their_source(cloudgan_here, tmp_path, m
     row = shipped_catalog().row("aws/p3.2xlarge/us-east-1/spot")
     fresh = row.model_copy(update={"usd_per_hour": 0.5, "date": "2026-11-20", "source": "AWS"})
     write_refreshed(tmp_path / "prices", "aws", [fresh])
-    said = cloudgan_here("prices", "--source=aws", "--region=us-east-1").stdout
+    said = cloudgan_here("prices", "--provider=aws", "--region=us-east-1").stdout
     (line,) = (one for one in said.splitlines() if "p3.2xlarge" in one and "spot" in one)
     assert "0.5000 USD/h" in line
     assert "2026-11-20" in line
@@ -56,16 +55,16 @@ def test_refreshed_prices_are_shown_with_their_source(cloudgan_here, tmp_path, m
     ("words", "told"),
     [
         (("refesh",), "Did you mean 'refresh'"),
-        (("--source=goggle",), "'goggle'"),
+        (("--provider=goggle",), "'goggle'"),
         (("--accelerator=h10",), "Did you mean"),
         (("--region=us-eats1",), "Did you mean 'us-east1'"),
     ],
 )
-def test_a_misspelt_word_gets_the_nearest(cloudgan_here, words, told):
+def test_a_misspelt_word_gets_a_suggestion(cloudgan_here, words, told):
     assert told in cloudgan_here("prices", *words, exits=2).stderr
 
 
 @pytest.mark.skipif(find_spec("gpuhunt") is not None, reason="gpuhunt is installed")
-def test_verify_tells_what_to_install(cloudgan_here):
+def test_verify_names_the_package_to_install(cloudgan_here):
     said = cloudgan_here("prices", "verify", "--json", exits=2)
     assert "pip install 'cloudgan[verify]'" in json.loads(said.stdout)["error"]

@@ -4,7 +4,7 @@ import io
 
 import pytest
 
-from cloudgan.cli.progress import Bars
+from cloudgan.cli.views.progress import ProgressBars
 
 
 class Clock:
@@ -26,9 +26,9 @@ def clock():
     return Clock()
 
 
-def test_without_a_terminal_a_task_is_told_when_it_begins_now_and_then_and_when_it_ends(clock):
+def test_without_a_terminal_a_task_prints_start_periodic_and_end_lines(clock):
     stream = io.StringIO()
-    with Bars(stream, now=clock) as bars:
+    with ProgressBars(stream, now=clock) as bars:
         bars.start("training", 2000, "steps")
         for _ in range(40):
             clock.seconds += 1
@@ -41,9 +41,9 @@ def test_without_a_terminal_a_task_is_told_when_it_begins_now_and_then_and_when_
     ]
 
 
-def test_a_task_of_unknown_length_tells_no_time_left(clock):
+def test_a_task_of_unknown_length_has_no_remaining_time(clock):
     stream = io.StringIO()
-    with Bars(stream, now=clock) as bars:
+    with ProgressBars(stream, now=clock) as bars:
         bars.start("reading")
         clock.seconds += 20
         bars.advance(2)
@@ -58,7 +58,7 @@ def test_a_task_of_unknown_length_tells_no_time_left(clock):
 
 def test_a_new_task_ends_the_one_before(clock):
     stream = io.StringIO()
-    with Bars(stream, now=clock) as bars:
+    with ProgressBars(stream, now=clock) as bars:
         bars.start("one")
         bars.start("two")
     assert stream.getvalue().splitlines() == [
@@ -71,7 +71,7 @@ def test_a_new_task_ends_the_one_before(clock):
 
 def test_work_that_failed_is_not_called_done(clock):
     stream = io.StringIO()
-    with pytest.raises(KeyboardInterrupt), Bars(stream, now=clock) as bars:
+    with pytest.raises(KeyboardInterrupt), ProgressBars(stream, now=clock) as bars:
         work_until_ctrl_c(bars)
     assert stream.getvalue().splitlines()[-1] == "converting a[0].h5: stopped, 60 showers, 0 s"
 
@@ -85,7 +85,7 @@ def test_on_a_terminal_there_are_bars_and_the_cursor_comes_back_after_ctrl_c(mon
     monkeypatch.delenv("CI", raising=False)
     monkeypatch.setenv("TERM", "xterm")
     stream = Terminal()
-    with pytest.raises(KeyboardInterrupt), Bars(stream) as bars:
+    with pytest.raises(KeyboardInterrupt), ProgressBars(stream) as bars:
         work_until_ctrl_c(bars)
     shown = stream.getvalue()
     assert "converting a[0].h5" in shown
@@ -93,9 +93,9 @@ def test_on_a_terminal_there_are_bars_and_the_cursor_comes_back_after_ctrl_c(mon
     assert shown.rindex("\x1b[?25h") > shown.rindex("\x1b[?25l")
 
 
-def test_in_ci_nothing_moves(monkeypatch):
+def test_in_ci_there_are_no_bars(monkeypatch):
     monkeypatch.setenv("CI", "true")
     stream = Terminal()
-    with Bars(stream) as bars:
+    with ProgressBars(stream) as bars:
         bars.start("training", 10, "steps")
     assert "\x1b" not in stream.getvalue()

@@ -10,7 +10,7 @@ import pytest
 @pytest.mark.parametrize(
     "file", ["run.yaml", "record.jsonl", "launch.json", "cost.json", "heartbeat.json"]
 )
-def test_each_file_has_a_schema(cloudgan_here, file):
+def test_each_document_has_a_schema(cloudgan_here, file):
     schema = json.loads(cloudgan_here("schema", file).stdout)
     assert "properties" in schema or "oneOf" in schema
 
@@ -21,6 +21,6 @@ def test_the_schema_of_a_configuration_forbids_unknown_keys(cloudgan_here):
     assert {"data", "model", "training", "checkpoint"} <= set(schema["properties"])
 
 
-def test_a_file_without_a_schema_is_told_which_have_one(cloudgan_here):
+def test_an_unknown_document_gets_the_list_of_documents(cloudgan_here):
     done = cloudgan_here("schema", "run.yml", exits=2)
     assert "run.yaml" in done.stderr

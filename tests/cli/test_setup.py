@@ -8,10 +8,10 @@ from dataclasses import replace
 
 import pytest
 
-from auditing.cloud_double import PROJECT, REGION, RulesDouble
-from cloudgan.core.plan import Rental
-from cloudgan.launching.intents import Intents
-from cloudgan.stores import open_store
+from cloudgan.launch.provisioning.run_registry import RunRegistry
+from cloudgan.schema.plan import NodePool
+from cloudgan.storage.store import open_store
+from launch.ops.cloud_double import PROJECT, REGION, RulesDouble
 
 BUCKET, IDENTITY = f"cloudgan-{PROJECT}-{REGION}", "cloudgan-pods"
 SETUP = ("setup", "--provider=gcp", "--yes")
@@ -30,15 +30,15 @@ def started(plan_of, tmp_path):
 
     def note(*states):
         rules = RulesDouble(tmp_path / "buckets")
-        place = rules.place(PROJECT, REGION, None, None)
+        place = rules.target(PROJECT, REGION, None, None)
         plan = plan_of(
-            place=place.model_dump(),
-            store=rules.store(place),
-            rental=Rental(node_type="n1-standard-8+1xT4", market="spot", pool="gan"),
+            target=place.model_dump(),
+            store=rules.store_url(place),
+            node_pool=NodePool(node_type="n1-standard-8+1xT4", market="spot", name="gan"),
             requests=lambda plan: (),
         )
         for state in states:
-            Intents(open_store(plan.store), "another machine").write(plan, state)
+            RunRegistry(open_store(plan.store), "another machine").write(plan, state)
         return plan
 
     return note
@@ -46,28 +46,28 @@ def started(plan_of, tmp_path):
 
 def test_a_dry_run_needs_no_login(cloudgan_here, cloud):
     cloud.nobody = True
-    said = cloudgan_here("setup", "--provider=gcp", "--dry_run").stdout
+    said = cloudgan_here("setup", "--provider=gcp", "--dry-run").stdout
     assert "bucket cloudgan-<project>-us-central1" in said
     assert "POST https://cloud.example/buckets" in said
-    found = json.loads(cloudgan_here("setup", "--provider=gcp", "--dry_run", "--json").stdout)
+    found = json.loads(cloudgan_here("setup", "--provider=gcp", "--dry-run", "--json").stdout)
     assert [step["ensure"] for step in found["steps"]][1] == "identity cloudgan-pods"
     assert not cloud.there
 
 
-def test_what_is_missing_is_made_after_a_question_and_made_once(cloudgan_here, cloud):
+def test_missing_resources_are_created_once_after_confirmation(cloudgan_here, cloud):
     said = cloudgan_here("setup", "--provider=gcp", exits=3)
-    assert "Make what of this is missing in gcp lab-1, us-central1?" in said.stderr
+    assert "Create what is missing in gcp lab-1, us-central1?" in said.stderr
     assert not cloud.there
     first = json.loads(cloudgan_here(*SETUP, "--json").stdout)
-    assert first["made"] == [f"bucket {BUCKET}", f"identity {IDENTITY}"]
+    assert first["created"] == [f"bucket {BUCKET}", f"identity {IDENTITY}"]
     assert set(cloud.there) == {BUCKET, IDENTITY}
     del cloud.there[IDENTITY]
-    assert "1 made, 1 were there" in cloudgan_here(*SETUP).stdout
-    assert json.loads(cloudgan_here(*SETUP, "--json").stdout)["made"] == []
+    assert "1 created, 1 existed" in cloudgan_here(*SETUP).stdout
+    assert json.loads(cloudgan_here(*SETUP, "--json").stdout)["created"] == []
 
 
-def test_whose_account_has_to_be_said(cloudgan_here, cloud):
-    assert "Give --provider=" in cloudgan_here("setup", "--dry_run", exits=2).stderr
+def test_a_missing_provider_is_refused(cloudgan_here, cloud):
+    assert "give --provider=" in cloudgan_here("setup", "--dry-run", exits=2).stderr
     assert "--teardown" in cloudgan_here(*SETUP, "--purge", exits=2).stderr
 
 
@@ -75,16 +75,16 @@ def test_a_teardown_removes_what_no_run_owns_and_leaves_the_bucket(cloudgan_here
     cloudgan_here(*SETUP)
     cloud.add("cluster", "cloudgan")
     said = cloudgan_here("setup", "--provider=gcp", "--teardown", exits=3)
-    assert "Remove 2 from gcp lab-1" in said.stderr
+    assert "Delete 2 resources of gcp lab-1" in said.stderr
     assert not cloud.deleted
-    said = cloudgan_here(*TEARDOWN, "--dry_run").stdout
-    assert "would go: cluster cloudgan" in said
+    said = cloudgan_here(*TEARDOWN, "--dry-run").stdout
+    assert "would delete: cluster cloudgan" in said
     assert not cloud.deleted
     said = cloudgan_here(*TEARDOWN).stdout
-    assert f"bucket {BUCKET} stays" in said
+    assert f"bucket {BUCKET} is kept" in said
     assert cloud.deleted == ["cloudgan", IDENTITY], "by rank"
     assert set(cloud.there) == {BUCKET}
-    assert "nothing is there that no run owns" in cloudgan_here(*TEARDOWN).stdout
+    assert "no resource without a run exists" in cloudgan_here(*TEARDOWN).stdout
 
 
 @pytest.mark.parametrize("state", ["starting", "started", "removing"])
@@ -97,14 +97,14 @@ def test_a_teardown_is_refused_while_a_run_is_open(cloudgan_here, cloud, started
     assert not cloud.deleted
 
 
-def test_a_teardown_is_refused_while_a_thing_of_a_run_is_there(cloudgan_here, cloud):
+def test_a_teardown_is_refused_while_a_run_has_resources(cloudgan_here, cloud):
     cloudgan_here(*SETUP)
     cloud.add("pool", "cloudgan/gan", "gan")
     assert "runs are open: gan" in cloudgan_here(*TEARDOWN, exits=2).stderr
     assert not cloud.deleted
 
 
-def test_a_purge_asks_before_it_loses_what_runs_left(cloudgan_here, cloud, started, monkeypatch):
+def test_a_purge_asks_before_it_empties_a_bucket(cloudgan_here, cloud, started, monkeypatch):
     cloudgan_here(*SETUP)
     plan = started("starting", "removed")
     store = open_store(plan.store)
@@ -114,10 +114,10 @@ def test_a_purge_asks_before_it_loses_what_runs_left(cloudgan_here, cloud, start
     def answer(question, *, yes):
         asked.append(question)
 
-    monkeypatch.setattr("cloudgan.cli.setup.confirm", answer)
+    monkeypatch.setattr("cloudgan.cli.commands.setup.confirm", answer)
     cloudgan_here("setup", "--provider=gcp", "--teardown", "--purge")
     assert len(asked) == 2
-    assert "holds 3 files, 1.0 MiB of gan: lose them for ever?" in asked[1]
+    assert "has 3 files, 1.0 MiB of gan: delete them permanently?" in asked[1]
     assert store.list() == ()
     assert not cloud.there
 
@@ -129,14 +129,14 @@ def test_another_region_keeps_its_own_and_what_is_of_all_regions(cloudgan_here, 
     cloud.add("identity", IDENTITY, region="")
     started("started")
     cloudgan_here(*TEARDOWN, "--region=europe-west4", "--purge")
-    assert set(cloud.there) == {BUCKET, IDENTITY}, "a run of another region is in nobody's way"
+    assert set(cloud.there) == {BUCKET, IDENTITY}, "a run of another region does not prevent it"
 
 
-def test_what_holds_a_bucket_stays_with_it(cloudgan_here, cloud):
+def test_the_parent_of_a_kept_bucket_stays(cloudgan_here, cloud):
     """As a resource group of Azure, which takes all that is in it along."""
     cloudgan_here(*SETUP)
-    cloud.add("bucket", "group", labels={"cloudgan-shared": "group"}, rank=90)
-    cloud.add("bucket", "role", labels={"cloudgan-shared": "role"}, rank=90)
+    cloud.add("bucket", "group", labels={"cloudgan-shared": "group"}, deletion_order=90)
+    cloud.add("bucket", "role", labels={"cloudgan-shared": "role"}, deletion_order=90)
     cloud.there[BUCKET] = replace(cloud.there[BUCKET], parent="group")
     cloudgan_here(*TEARDOWN)
     assert set(cloud.there) == {BUCKET, "group"}

@@ -1,4 +1,4 @@
-"""Flags of several commands, written once."""
+"""Flag groups that several commands share."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from typing import get_type_hints
 
 import pytest
 
-from cloudgan.cli.deploy import deploy
-from cloudgan.cli.plan import plan
-from cloudgan.cli.shared_flags import with_flags, with_values
-from cloudgan.cli.signature import read_signature
-from cloudgan.cli.train import train
+from cloudgan.cli.commands.deploy import deploy
+from cloudgan.cli.commands.plan import plan
+from cloudgan.cli.commands.train import train
+from cloudgan.cli.options.shared_flags import with_flags, with_values
+from cloudgan.cli.options.signature import read_signature
 
 
 def size(*, width: int = 2, depth: float | None = None) -> tuple:
@@ -62,7 +62,7 @@ def paint():
     return paint
 
 
-def test_a_command_has_its_own_flags_and_those_it_shares(paint):
+def test_a_command_has_its_own_flags_and_the_shared_ones(paint):
     found = inspect.signature(paint).parameters
     assert list(found) == ["what", "width", "depth", "shade", "twice"]
     assert [p.word for p in read_signature(paint, "paint").flags] == [
@@ -71,7 +71,7 @@ def test_a_command_has_its_own_flags_and_those_it_shares(paint):
     assert get_type_hints(paint)["depth"] == float | None
 
 
-def test_shared_flags_are_gathered_before_the_command_is_called(paint):
+def test_shared_flags_are_passed_to_their_group(paint):
     paint("a wall", width=3, shade="red", twice=True)
     paint("a door")
     assert paint.calls == [
@@ -80,13 +80,13 @@ def test_shared_flags_are_gathered_before_the_command_is_called(paint):
     ]
 
 
-def test_what_a_group_refuses_keeps_the_command_from_being_called(paint):
+def test_an_error_in_a_group_prevents_the_call(paint):
     with pytest.raises(TypeError, match="unknown"):
         paint("a wall", unknown=1)
     assert paint.calls == []
 
 
-def test_the_help_has_a_line_for_each_flag(paint):
+def test_the_docstring_has_a_line_for_each_flag(paint):
     text = paint.__doc__
     assert text.startswith("Paints something.\n\nIt cannot be undone.\n\nArgs:\n")
     for line in ("what: To paint.", "width: In cells.", "depth: In", "shade: Its name."):
@@ -95,7 +95,7 @@ def test_the_help_has_a_line_for_each_flag(paint):
     assert text.rstrip().endswith("Raises:\n    ValueError: No paint.")
 
 
-def test_a_command_can_be_given_what_a_group_without_flags_would_make():
+def test_with_values_replaces_the_result_of_a_group_without_flags():
     seen = []
 
     @with_flags(where=lambda: "here")
@@ -120,6 +120,6 @@ def test_plan_and_deploy_take_the_same_flags_and_those_of_train():
         {p.word for p in read_signature(command, "x").flags} for command in (plan, deploy, train)
     )
     assert planned - deployed == {"output", "paper"}
-    assert deployed - planned == {"dry_run", "detach", "yes", "stale_ok"}
-    assert "run" in trained - planned, "a launched run has a name"
+    assert deployed - planned == {"dry-run", "detach", "yes", "allow-stale-price"}
+    assert "run" in trained - planned, "a launched run has --name, not --run"
     assert {"data", "preset", "epochs", "batch", "seed"} <= planned & trained

@@ -11,9 +11,9 @@ import pytest
 from cloudgan import __version__
 
 
-def test_it_writes_the_public_layout_in_the_ranges_asked(tmp_path, run_cloudgan):
+def test_the_file_has_the_public_layout_in_the_requested_ranges(tmp_path, run_cloudgan):
     path = tmp_path / "showers.h5"
-    flags = ("--events=30", "--energy=20:30", "--theta=70:80")
+    flags = ("--showers=30", "--energy=20:30", "--theta=70:80")
     said = json.loads(run_cloudgan("simulate", path, *flags, "--json").stdout)
     assert said == {"file": str(path), "showers": 30, "bytes": path.stat().st_size}
     with h5py.File(path) as file:
@@ -25,39 +25,39 @@ def test_it_writes_the_public_layout_in_the_ranges_asked(tmp_path, run_cloudgan)
     assert response.mean() == pytest.approx(0.02, rel=0.2)
 
 
-def test_the_file_may_be_named_as_a_flag_and_says_what_made_it(tmp_path, cloudgan_here):
-    cloudgan_here("simulate", f"--output={tmp_path / 'a.h5'}", "--events=1")
+def test_output_may_be_a_flag_and_the_file_names_its_program(tmp_path, cloudgan_here):
+    cloudgan_here("simulate", f"--output={tmp_path / 'a.h5'}", "--showers=1")
     with h5py.File(tmp_path / "a.h5") as file:
         assert file.attrs["source"] == "cloudgan gflash (parametric)"
         assert file.attrs["cloudgan"] == __version__
 
 
 def test_progress_goes_to_standard_error_and_results_to_standard_output(tmp_path, run_cloudgan):
-    done = run_cloudgan("simulate", tmp_path / "a.h5", "--events=5")
+    done = run_cloudgan("simulate", tmp_path / "a.h5", "--showers=5")
     assert "simulating (gflash)" in done.stderr
     assert "showers" in done.stdout
-    quiet = run_cloudgan("simulate", tmp_path / "b.h5", "--events=5", "--json")
+    quiet = run_cloudgan("simulate", tmp_path / "b.h5", "--showers=5", "--json")
     assert quiet.stderr == ""
 
 
 @pytest.mark.parametrize(
     ("flags", "said"),
     [
-        (["--events=0"], "events"),
+        (["--showers=0"], "showers"),
         (["--energy=100:10"], "--energy"),
         (["--energy=ten"], "--energy"),
         (["--engine=geant5"], "gflash"),
-        (["--evnts=3"], "Did you mean '--events'"),
+        (["--showrs=3"], "Did you mean '--showers'"),
     ],
 )
-def test_bad_input_gets_a_sentence_and_leaves_no_file(tmp_path, cloudgan_here, flags, said):
+def test_invalid_input_is_refused_and_leaves_no_file(tmp_path, cloudgan_here, flags, said):
     done = cloudgan_here("simulate", tmp_path / "a.h5", *flags, exits=2)
     assert said in done.stderr
     assert "Traceback" not in done.stderr
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_file_that_is_there_is_kept(tmp_path, cloudgan_here):
+def test_an_existing_file_is_kept(tmp_path, cloudgan_here):
     path = tmp_path / "mine.h5"
     path.write_bytes(b"mine")
     done = cloudgan_here("simulate", path, exits=2)
@@ -65,6 +65,6 @@ def test_a_file_that_is_there_is_kept(tmp_path, cloudgan_here):
     assert path.read_bytes() == b"mine"
 
 
-def test_a_folder_that_is_not_there_is_named(tmp_path, cloudgan_here):
+def test_a_missing_folder_is_named(tmp_path, cloudgan_here):
     done = cloudgan_here("simulate", tmp_path / "no" / "a.h5", exits=2)
     assert str(tmp_path / "no") in done.stderr

@@ -15,16 +15,16 @@ import pytest
 
 from bench.processes import children_doing, is_gone
 from cloudgan.core.errors import ConfigError
-from cloudgan.simulation.geant4.farm import prepare
+from cloudgan.simulation.geant4.workers import prepare_geant4
 
-FLAGS = ("--engine=geant4", "--events=24", "--energy=4:8", "--theta=80:100", "--seed=5")
-WORKER = "geant4.worker"
+FLAGS = ("--engine=geant4", "--showers=24", "--energy=4:8", "--theta=80:100", "--seed=5")
+WORKER = "geant4.workers"
 
 
 @pytest.fixture(scope="module", autouse=True)
 def is_here(tmp_path_factory):
     try:
-        prepare(tmp_path_factory.mktemp("geant4"), None)
+        prepare_geant4(tmp_path_factory.mktemp("geant4"), None)
     except ModuleNotFoundError as error:
         pytest.skip(f"needs the package {error.name}: pip install '.[geant4]'")
     except ConfigError as error:
@@ -68,9 +68,9 @@ def started(output, *flags):
     return process
 
 
-def test_the_file_has_the_public_layout_and_the_ranges_asked(uninterrupted):
+def test_the_geant4_file_has_the_public_layout_and_the_requested_ranges(uninterrupted):
     said, path = uninterrupted
-    assert (said["showers"], said["of_them_found"]) == (24, 0)
+    assert (said["showers"], said["resumed_showers"]) == (24, 0)
     assert said["geant4"].startswith("11.")
     found, _ = content(path)
     assert found["ECAL"].shape == (24, 51, 51, 25)
@@ -81,7 +81,7 @@ def test_the_file_has_the_public_layout_and_the_ranges_asked(uninterrupted):
     np.testing.assert_allclose(found["sum"], found["ECAL"].sum((1, 2, 3)), rtol=1e-5)
 
 
-def test_the_file_says_what_made_it(uninterrupted):
+def test_the_attributes_name_program_tables_and_request(uninterrupted):
     _, attributes = content(uninterrupted[1])
     assert attributes["source"].startswith("Geant4 11.")
     assert "Tsai" in attributes["tables"]
@@ -94,12 +94,12 @@ def test_the_file_says_what_made_it(uninterrupted):
     assert {"geant4", "geant4_pybind", "detector", "physics", "cloudgan"} <= set(attributes)
 
 
-def test_nothing_is_fetched_asked_or_left_behind(uninterrupted):
+def test_nothing_is_downloaded_and_no_other_file_remains(uninterrupted):
     """With CI=true the package would download; its folder in HOME would be the sign of it."""
     assert [path.name for path in uninterrupted[1].parent.iterdir()] == ["a.h5"]
 
 
-def test_a_run_that_is_stopped_again_and_again_ends_with_the_same_showers(
+def test_a_repeatedly_interrupted_production_ends_with_the_same_showers(
     uninterrupted, run_cloudgan, tmp_path
 ):
     output = tmp_path / "a.h5"
@@ -120,11 +120,11 @@ def test_a_run_that_is_stopped_again_and_again_ends_with_the_same_showers(
     process.communicate()
     assert is_gone(worker)
     assert not output.exists()
-    other = run_cloudgan("simulate", *FLAGS, f"--output={output}", "--cut_mm=3", check=False)
+    other = run_cloudgan("simulate", *FLAGS, f"--output={output}", "--cut-mm=3", check=False)
     assert other.returncode == 2
-    assert "asked and found there differ in cut_mm (3.0, 0.7)" in other.stderr
+    assert "requested and found values differ: cut_mm (3.0, 0.7)" in other.stderr
     said = json.loads(run_cloudgan("simulate", *FLAGS, f"--output={output}", "--json").stdout)
-    assert said["of_them_found"] >= 3
+    assert said["resumed_showers"] >= 3
     found, attributes = content(output)
     wanted, wanted_attributes = content(uninterrupted[1])
     for name, values in wanted.items():
@@ -136,26 +136,26 @@ def test_a_run_that_is_stopped_again_and_again_ends_with_the_same_showers(
 @pytest.mark.parametrize(
     ("flags", "said"),
     [
-        (["--energy=0.1:5"], "Geant4 simulates 1 to 1000 GeV"),
-        (["--theta=10:60"], "Geant4 simulates 45 to 135 degrees"),
-        (["--workers=0"], "at least one process"),
-        (["--cut_mm=-1"], "--cut_mm=-1"),
-        (["--seed=-1"], "a seed is 0 or more"),
+        (["--energy=0.1:5"], "valid range: 1 to 1000 GeV"),
+        (["--theta=10:60"], "valid range: 45 to 135 degrees"),
+        (["--workers=0"], "--workers=0: at least 1"),
+        (["--cut-mm=-1"], "--cut-mm=-1"),
+        (["--seed=-1"], "--seed=-1 is negative"),
     ],
 )
-def test_bad_input_gets_a_sentence_and_leaves_no_file(tmp_path, cloudgan_here, flags, said):
+def test_invalid_input_is_refused_and_leaves_no_file(tmp_path, cloudgan_here, flags, said):
     done = cloudgan_here("simulate", tmp_path / "a.h5", "--engine=geant4", *flags, exits=2)
     assert said in done.stderr
     assert list(tmp_path.iterdir()) == []
 
 
-def test_flags_of_geant4_do_not_bear_on_the_parametric_source(tmp_path, cloudgan_here):
+def test_flags_of_geant4_are_refused_for_the_parametric_source(tmp_path, cloudgan_here):
     done = cloudgan_here("simulate", tmp_path / "a.h5", "--workers=2", exits=2)
     assert "--engine=geant4" in done.stderr
 
 
-def test_data_of_cern_that_are_not_there_are_told(tmp_path, cloudgan_here, monkeypatch):
+def test_missing_cern_data_are_named(tmp_path, cloudgan_here, monkeypatch):
     monkeypatch.setenv("GEANT4_DATA_DIR", str(tmp_path / "cern"))
-    done = cloudgan_here("simulate", tmp_path / "a.h5", "--engine=geant4", "--events=1", exits=2)
-    assert "holds no G4EMLOW" in done.stderr
+    done = cloudgan_here("simulate", tmp_path / "a.h5", "--engine=geant4", "--showers=1", exits=2)
+    assert "has no G4EMLOW" in done.stderr
     assert list(tmp_path.iterdir()) == []

@@ -46,11 +46,11 @@ def test_a_folder_as_store_is_named_in_full_and_jobs_may_wait_for_days(plan, tmp
     [
         ((), "--store=FOLDER"),
         (("--store=pvc:claim",), "--store=FOLDER"),
-        (("--store=.",), "keeps your own copies"),
-        (("--store=shared", "--image=x"), "--provider=slurm is not"),
+        (("--store=.",), "keeps the local copies"),
+        (("--store=shared", "--image=x"), "--provider=slurm was given"),
     ],
 )
-def test_what_slurm_cannot_use_is_refused(plan, flags, said):
+def test_flags_that_slurm_cannot_use_are_refused(plan, flags, said):
     code, _, err = plan(*flags)
     assert code == 2
     assert said in err

@@ -23,31 +23,31 @@ PAPER = {
 
 
 @pytest.mark.parametrize("accelerator", PAPER)
-def test_the_papers_slices_are_planned_with_its_times_and_what_is_sold_instead(
+def test_the_papers_slices_are_planned_with_its_times_and_their_replacement(
     cloudgan_here, user_folder, accelerator
 ):
     slice_, epoch_seconds, instead = PAPER[accelerator]
     plan = planned(cloudgan_here, accelerator)
-    assert plan["rental"]["node_type"] == slice_
-    assert plan["rental"]["engine"] == "tpu_vm"
+    assert plan["node_pool"]["node_type"] == slice_
+    assert plan["node_pool"]["engine"] == "tpu_vm"
     assert plan["workers"]["nodes"] == 1
-    (told,) = (one for one in plan["warnings"] if "The nearest that is sold" in one)
-    assert f"names {slice_} no more" in told
-    assert told.endswith(instead)
+    (warning,) = (one for one in plan["warnings"] if "The nearest generally available" in one)
+    assert f"has no {slice_} any more" in warning
+    assert warning.endswith(instead)
     assert plan["forecast"]["epoch_seconds"] == pytest.approx(epoch_seconds, rel=0.01)
     hosts = 4 if slice_.endswith("-32") else 1
-    assert plan["rental"]["hosts"] == hosts
+    assert plan["node_pool"]["hosts"] == hosts
     assert any("`deploy` refuses it" in one for one in plan["warnings"]) == (hosts > 1)
     node = plan["steps"][-1]["body"]["tpu"]["nodeSpec"][0]["node"]
     assert node["acceleratorType"] == slice_
     assert "<project>" in plan["steps"][-1]["path"]
 
 
-def test_a_slice_of_today_has_nothing_to_be_warned_of(cloudgan_here, user_folder):
-    plan = planned(cloudgan_here, "tpu-v5e:8", "--spot=never")
-    assert plan["rental"]["node_type"] == "v5litepod-8"
-    assert plan["rental"]["market"] == "on_demand"
-    assert not any("sold" in one or "tried" in one for one in plan["warnings"])
+def test_a_current_slice_has_no_warning(cloudgan_here, user_folder):
+    plan = planned(cloudgan_here, "tpu-v5e:8", "--market=on_demand")
+    assert plan["node_pool"]["node_type"] == "v5litepod-8"
+    assert plan["node_pool"]["market"] == "on_demand"
+    assert not any("generally available" in one or "tried" in one for one in plan["warnings"])
 
 
 @pytest.mark.parametrize("accelerator", ["tpu7x:8", "tpu-v7:4", "tpu7x"])
@@ -60,4 +60,4 @@ def test_the_seventh_generation_is_refused_in_one_sentence(cloudgan_here, user_f
 
 def test_several_slices_are_refused(cloudgan_here, user_folder):
     said = cloudgan_here(*GCP, "--accelerator=tpu-v3:4", "--nodes=2", exits=5).stderr
-    assert "a TPU slice trains alone" in said
+    assert "a TPU slice is one node" in said

@@ -9,8 +9,8 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 
-from cloudgan.data.hdf5_writer import write_hdf5
 from cloudgan.data.showers import join_showers
+from cloudgan.data.sources.hdf5_writer import write_hdf5
 from cloudgan.simulation.gflash import simulate
 
 
@@ -43,19 +43,19 @@ def files(tmp_path_factory):
 @pytest.fixture(autouse=True)
 def quick(monkeypatch):
     """No classifiers and few bootstrap samples: what they say is tested where they are."""
-    monkeypatch.setattr("cloudgan.validation.assessing.LEVELS", {})
-    monkeypatch.setattr("cloudgan.validation.assessing.BOOTSTRAPS", 15)
+    monkeypatch.setattr("cloudgan.validation.acceptance.assess.LEVELS", {})
+    monkeypatch.setattr("cloudgan.validation.acceptance.assess.BOOTSTRAPS", 15)
 
 
-def test_two_samples_of_one_source_are_at_the_floor_and_pass_the_gates(files, cloudgan_here):
+def test_two_samples_of_one_source_are_at_the_baseline_and_pass_the_gates(files, cloudgan_here):
     done = cloudgan_here("validate", *files.flags(), "--gate")
     assert done.stdout.splitlines()[0] == (
-        "at the floor: not to be told from reference.h5 with 260 showers"
+        "at the baseline: indistinguishable from reference.h5 with 260 showers"
     )
     assert "reading generated.h5" in done.stderr
 
 
-def test_five_percent_more_energy_is_told_first_and_fails_only_where_a_gate_is_asked_for(
+def test_an_energy_scale_of_5_percent_is_reported_first_and_fails_only_with_gate(
     files, cloudgan_here
 ):
     told = cloudgan_here("validate", *files.flags(files.scaled))
@@ -65,27 +65,25 @@ def test_five_percent_more_energy_is_told_first_and_fails_only_where_a_gate_is_a
     assert "gates missed: energy response" in gated.stderr
 
 
-def test_json_is_one_object_with_assessment_and_verdict_also_where_a_gate_fails(
-    files, cloudgan_here
-):
+def test_json_is_one_object_with_assessment_and_verdict_even_if_a_gate_fails(files, cloudgan_here):
     done = cloudgan_here("validate", *files.flags(files.scaled), "--gate", "--json", exits=7)
     said = json.loads(done.stdout)
     assert set(said) == {"assessment", "verdict"}
     assert said["verdict"]["grade"] == "fail"
     assert said["verdict"]["passed"] is False
-    assert "energy response" in said["verdict"]["broken"][0]
+    assert "energy response" in said["verdict"]["failures"][0]
     assert said["assessment"]["generated"]["name"] == "scaled.h5"
     assert said["assessment"]["reference"]["showers"] == 260
     response = said["assessment"]["measures"][0]
     assert response["name"] == "response"
     assert response["value"] == pytest.approx(1.05, abs=0.02)
-    assert {"value", "error", "floor", "floor_error", "ideal"} < set(response)
+    assert {"value", "error", "baseline", "baseline_error", "ideal"} < set(response)
 
 
 def gates_file(path, acceptable, measure="response"):
     path.write_text(
         f'schema_version = 2\n[[gate]]\nmeasure = "{measure}"\nwhere = ""\ntitle = "my response"\n'
-        f'good = {acceptable}\nacceptable = {acceptable}\nbroke = "off by {{percent:+.1f}} %"\n'
+        f'good = {acceptable}\nacceptable = {acceptable}\nmessage = "off by {{percent:+.1f}} %"\n'
     )
     return path
 
@@ -102,9 +100,7 @@ def test_a_file_of_gates_replaces_the_shipped_ones(files, tmp_path, cloudgan_her
     assert "reading" not in done.stderr
 
 
-def test_no_more_showers_than_asked_are_looked_at_and_the_seed_chooses_the_halves(
-    files, cloudgan_here
-):
+def test_showers_limits_both_samples_and_the_seed_selects_the_halves(files, cloudgan_here):
     flags = (*files.flags(), "--showers=210", "--json")
     one, other, again = (
         json.loads(cloudgan_here("validate", *flags, f"--seed={seed}").stdout)["assessment"]
@@ -112,15 +108,16 @@ def test_no_more_showers_than_asked_are_looked_at_and_the_seed_chooses_the_halve
     )
     assert one["generated"]["showers"] == one["reference"]["showers"] == 210
     assert one == again
-    assert [m["floor"] for m in one["measures"]] != [m["floor"] for m in other["measures"]]
+    assert [m["baseline"] for m in one["measures"]] != [m["baseline"] for m in other["measures"]]
 
 
-def test_the_report_is_a_page_with_figures_or_markdown_with_the_same_tables(
+def test_the_report_is_html_with_figures_or_markdown_with_the_same_tables(
     files, tmp_path, cloudgan_here, monkeypatch
 ):
     drawn = []
     monkeypatch.setattr(
-        "cloudgan.validation.figures.figures", lambda *given: drawn.append(given) or iter(())
+        "cloudgan.validation.figures.figures.figures",
+        lambda *given: drawn.append(given) or iter(()),
     )
     page, text = tmp_path / "a.html", tmp_path / "a.md"
     done = cloudgan_here("validate", *files.flags(), f"--report={page}")
@@ -140,7 +137,7 @@ def test_ctrl_c_leaves_no_report(files, tmp_path, cloudgan_here, monkeypatch):
     def stopped(*_, **__):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("cloudgan.validation.assessing.assess", stopped)
+    monkeypatch.setattr("cloudgan.validation.acceptance.assess.assess", stopped)
     done = cloudgan_here("validate", *files.flags(), f"--report={tmp_path / 'a.html'}", exits=130)
     assert "stopped by Ctrl-C" in done.stderr
     assert list(tmp_path.iterdir()) == []
@@ -153,20 +150,20 @@ def test_ctrl_c_leaves_no_report(files, tmp_path, cloudgan_here, monkeypatch):
         (["--generated=GENERATED"], "--generated needs --reference=FILE"),
         (["--reference=REFERENCE"], "--reference needs --generated=FILE"),
         (["runs/a", "--generated=GENERATED"], "runs/a and two files"),
-        (["BOTH", "--step=3"], "--step goes with a run"),
-        (["BOTH", "--against=a.h5"], "--against goes with a run"),
-        (["BOTH", "--showers=199"], "--showers=199: at least 200"),
-        (["BOTH", "--seed=-1"], "--seed=-1: zero or more"),
+        (["BOTH", "--step=3"], "--step is only valid with a run"),
+        (["BOTH", "--against=a.h5"], "--against is only valid with a run"),
+        (["BOTH", "--showers=199"], "--showers=199: expected at least 200"),
+        (["BOTH", "--seed=-1"], "--seed=-1: expected zero or more"),
         (["BOTH", "--gat"], "Did you mean '--gate'"),
         (["BOTH", "--gates=a.toml"], "Did you mean '--gate'"),
-        (["BOTH", "--gate=nowhere.toml"], "nowhere.toml: no gates to read there"),
+        (["BOTH", "--gate=nowhere.toml"], "nowhere.toml: cannot read gates"),
         (["BOTH", "--gate", "mine.toml"], "mine.toml and two files"),
-        (["BOTH", "--report=a.pdf"], "a report ends in .html, .md, .csv"),
+        (["BOTH", "--report=a.pdf"], "a report file ends in .html, .md, .csv"),
         (["--generated=nowhere.h5", "--reference=REFERENCE"], "nowhere.h5 does not exist"),
-        (["--generated=REFERENCE", "--reference=REFERENCE"], "says nothing; give another file"),
+        (["--generated=REFERENCE", "--reference=REFERENCE"], "give two independent samples"),
     ],
 )
-def test_a_question_that_contradicts_itself_gets_a_sentence(files, cloudgan_here, flags, said):
+def test_contradicting_flags_are_refused(files, cloudgan_here, flags, said):
     both = " ".join(files.flags())
     words = " ".join(flags).replace("BOTH", both)
     words = words.replace("GENERATED", files.generated).replace("REFERENCE", files.reference)
@@ -181,7 +178,7 @@ def changed(path, showers, **others):
     return str(path)
 
 
-def test_files_that_cannot_be_compared_get_a_sentence(files, tmp_path, cloudgan_here):
+def test_incomparable_files_are_refused(files, tmp_path, cloudgan_here):
     good = join_showers(simulate(210, seed=3, energy_gev=(10, 20), cells=(13, 13)))
     holes = good.ecal_gev.copy()
     holes[7, 6, 6, 6] = np.nan
@@ -190,9 +187,9 @@ def test_files_that_cannot_be_compared_get_a_sentence(files, tmp_path, cloudgan_
         changed(tmp_path / "few.h5", good[slice(199)]): "few.h5 holds 199 showers; at least 200",
         changed(tmp_path / "nan.h5", good, ecal_gev=holes): "event 7: ECAL has NaN cells",
         changed(tmp_path / "narrow.h5", good, ecal_gev=good.ecal_gev[:, 1:-1]): "11x13x25 cells",
-        changed(tmp_path / "unit.h5", good, ecal_gev=good.ecal_gev / 50): "another unit",
+        changed(tmp_path / "unit.h5", good, ecal_gev=good.ecal_gev / 50): "a different unit",
         changed(tmp_path / "empty.h5", good, ecal_gev=0 * good.ecal_gev): "empty",
-        changed(tmp_path / "high.h5", good, energy_gev=high, ecal_gev=good.ecal_gev * 14): "where both",
+        changed(tmp_path / "high.h5", good, energy_gev=high, ecal_gev=good.ecal_gev * 14): "in the overlap",
     }  # fmt: skip
     for path, said in bad.items():
         done = cloudgan_here("validate", *files.flags(path), exits=2)

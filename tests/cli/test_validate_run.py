@@ -14,7 +14,7 @@ pytestmark = pytest.mark.tf
 @pytest.fixture(autouse=True)
 def _quick(monkeypatch):
     """Classifiers take most of the time; what they say is tested where they are."""
-    monkeypatch.setattr("cloudgan.validation.assessing.LEVELS", {})
+    monkeypatch.setattr("cloudgan.validation.acceptance.assess.LEVELS", {})
 
 
 @pytest.fixture
@@ -23,21 +23,19 @@ def against(small_demo):
     return f"--against={small_demo.run / 'showers.h5'}"
 
 
-def test_without_gate_a_bad_verdict_is_told_and_is_no_failure(small_demo, against, cloudgan_here):
+def test_without_gate_a_failed_verdict_exits_with_0(small_demo, against, cloudgan_here):
     done = cloudgan_here("validate", small_demo.run, against, "--step=20")
     assert done.stdout.startswith("fail: ")
     assert "generated: generator, step 20, 200 showers" in done.stdout
-    assert "What broke, the worst first:" in done.stdout
+    assert "Failed checks, worst first:" in done.stdout
 
 
-def test_fewer_than_two_hundred_held_back_showers_are_refused(small_demo, cloudgan_here):
+def test_fewer_than_two_hundred_held_out_showers_are_refused(small_demo, cloudgan_here):
     done = cloudgan_here("validate", small_demo.run, exits=2)
     assert "40 generated showers; give at least 200" in done.stderr
 
 
-def test_the_verdict_on_the_newest_checkpoint_is_kept_and_that_on_another_is_not(
-    small_demo, against, cloudgan_here
-):
+def test_only_the_verdict_on_the_newest_checkpoint_is_written(small_demo, against, cloudgan_here):
     kept = small_demo.run / "verdict.json"
     before = kept.read_bytes()
     try:
@@ -51,7 +49,7 @@ def test_the_verdict_on_the_newest_checkpoint_is_kept_and_that_on_another_is_not
         kept.write_bytes(before)
 
 
-def test_with_gate_a_bad_verdict_ends_with_7_and_names_what_was_missed(
+def test_with_gate_a_failed_verdict_exits_with_7_and_names_the_gates(
     small_demo, against, cloudgan_here
 ):
     done = cloudgan_here("validate", small_demo.run, against, "--step=0", "--gate", exits=7)
@@ -59,18 +57,18 @@ def test_with_gate_a_bad_verdict_ends_with_7_and_names_what_was_missed(
     assert "Traceback" not in done.stderr
 
 
-def test_with_gates_that_anything_passes_it_ends_well(small_demo, against, tmp_path, cloudgan_here):
+def test_with_loose_gates_the_verdict_passes(small_demo, against, tmp_path, cloudgan_here):
     gates = tmp_path / "easy.toml"
     gates.write_text(
         'schema_version = 2\n[[gate]]\nmeasure = "hits"\ntitle = "hits"\ngood = 1\n'
-        'acceptable = 9\nbroke = "{value}"\n'
+        'acceptable = 9\nmessage = "{value}"\n'
     )
     flags = (against, "--step=0", f"--gate={gates}", "--json")
     done = cloudgan_here("validate", small_demo.run, *flags)
     assert json.loads(done.stdout)["verdict"]["passed"] is True
 
 
-def test_the_page_of_a_verdict_is_written_where_asked(small_demo, against, tmp_path, cloudgan_here):
+def test_the_report_of_a_run_is_written(small_demo, against, tmp_path, cloudgan_here):
     page = tmp_path / "verdict.html"
     cloudgan_here("validate", small_demo.run, against, f"--report={page}", "--step=0")
     text = page.read_text(encoding="utf-8")
@@ -85,11 +83,11 @@ def test_the_page_of_a_verdict_is_written_where_asked(small_demo, against, tmp_p
     [
         (["--gate=nowhere.toml"], "nowhere.toml"),
         (["--against=nowhere.h5"], "nowhere.h5"),
-        (["--showers=0"], "at least 200"),
+        (["--showers=0"], "expected at least 200"),
         (["--gat"], "Did you mean '--gate'"),
     ],
 )
-def test_bad_input_gets_a_sentence(small_demo, cloudgan_here, flags, said):
+def test_invalid_input_is_refused(small_demo, cloudgan_here, flags, said):
     done = cloudgan_here("validate", small_demo.run, *flags, exits=2)
     assert said in done.stderr
     assert "Traceback" not in done.stderr

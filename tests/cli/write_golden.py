@@ -10,8 +10,8 @@ import io
 import sys
 from pathlib import Path
 
-from cloudgan.cli.paper_plans import show_paper_plans
-from cloudgan.providers.clouds import BUILT_IN
+from cloudgan.cli.views.plan_view import print_paper_plans
+from cloudgan.launch.clouds.planner import BUILT_IN_CLOUDS
 
 FOLDER = Path(__file__).parent / "golden"
 PAPER = "paper-experiments.txt"
@@ -21,7 +21,7 @@ def render() -> str:
     """Returns what `cloudgan plan --paper` prints."""
     text = io.StringIO()
     with contextlib.redirect_stdout(text):
-        show_paper_plans(BUILT_IN, as_json=False)
+        print_paper_plans(BUILT_IN_CLOUDS, as_json=False)
     return "\n".join(line.rstrip() for line in text.getvalue().splitlines()) + "\n"
 
 

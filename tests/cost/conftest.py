@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from cloudgan.core.hardware import Hardware
-from cloudgan.core.record import Epoch, Line, Numerics, Resumed, RunRecord, Started, Stopped
+from cloudgan.schema.record import Epoch, Line, Numerics, Resumed, RunRecord, Started, Stopped
 
 NUMERICS = Numerics.model_construct()  # no cost depends on what is in it
 
@@ -14,7 +14,7 @@ def started(step: int = 0) -> Started:
         step=step,
         config_hash="abc",
         training_showers=100,
-        held_back_showers=10,
+        held_out_showers=10,
         hardware=Hardware(processor="a chip", cores=2, memory_gib=4),
         numerics=NUMERICS,
         versions={},
@@ -22,7 +22,7 @@ def started(step: int = 0) -> Started:
         strategy="one",
         loop="custom",
         learning_rate=0.001,
-        told=(),
+        notes=(),
         startup_seconds=5,
     )
 
@@ -44,7 +44,7 @@ def epoch(number: int, seconds: float, *, first: bool = False, rate: float = 100
         checkpoint_seconds=1,
         samples_per_second=rate,
         losses={},
-        test_losses=None,
+        held_out_losses=None,
     )
 
 
@@ -59,7 +59,7 @@ def stopped(step: int, seconds: float) -> Stopped:
 
 
 def resumed(step: int) -> Resumed:
-    return Resumed(time="2026-11-21T12:00:00Z", step=step, path="p", numbers_change=())
+    return Resumed(time="2026-11-21T12:00:00Z", step=step, path="p", reproducibility_changes=())
 
 
 @pytest.fixture

@@ -9,9 +9,9 @@ import h5py
 import numpy as np
 import pytest
 
-from cloudgan.data.hdf5 import Hdf5File
-from cloudgan.data.manifest import Manifest, ShardInfo, write_manifest
-from cloudgan.data.shower_record import encode_block
+from cloudgan.data.shards.manifest import Manifest, ShardInfo, write_manifest
+from cloudgan.data.shards.shower_record import encode_block
+from cloudgan.data.sources.hdf5 import Hdf5File
 
 if TYPE_CHECKING:
     from pathlib import Path

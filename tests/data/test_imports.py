@@ -5,7 +5,7 @@ import sys
 
 PROGRAM = """
 import sys
-import cloudgan.data.convert, cloudgan.data.order, cloudgan.data.source, cloudgan.data.training_set
+import cloudgan.data.sources.convert, cloudgan.data.pipeline.epoch_sampler, cloudgan.data.sources.source, cloudgan.data.pipeline.training_set
 sys.exit("tensorflow" in sys.modules)
 """
 

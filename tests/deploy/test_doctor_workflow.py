@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from cloudgan.cli.doctor import doctor
-from cloudgan.cli.signature import read_signature
+from cloudgan.cli.commands.doctor import doctor
+from cloudgan.cli.options.signature import read_signature
 
 ROOT = Path(__file__).parents[2]
 TEXT = (ROOT / "deploy" / "doctor-workflow.yaml").read_text()
@@ -37,11 +37,11 @@ def test_its_command_is_one_that_there_is_and_its_locks_too(provider):
     assert (ROOT / "requirements" / f"{provider}.txt").exists()
 
 
-def test_every_exercise_of_the_drill_has_a_line_in_what_is_not_tested():
-    from cloudgan.auditing.drill import Setting
-    from cloudgan.auditing.drill_exercises import exercises
+def test_every_scenario_of_the_live_test_has_a_line_in_what_is_not_tested():
+    from cloudgan.launch.ops.live_test import LiveTestOptions
+    from cloudgan.launch.ops.live_test_scenarios import scenarios
 
-    setting = Setting("drill", "gcp", (), "T4:1", Path(), usd_per_hour=1.6)
+    setting = LiveTestOptions("live-test", "gcp", (), "T4:1", Path(), usd_per_hour=1.6)
     told = (ROOT / "docs" / "what-is-not-tested.md").read_text()
-    for number, one in enumerate(exercises(setting), start=1):
+    for number, one in enumerate(scenarios(setting), start=1):
         assert f"| {number}, {one.name}" in told

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 import cloudgan
-from cloudgan.launching.image_context import image_context
+from cloudgan.launch.ops.image_build import image_context
 
 pytestmark = pytest.mark.image
 
@@ -120,8 +120,8 @@ def test_the_program_is_what_the_image_starts_and_as_nobody_in_particular(contai
 
 def test_it_trains_and_writes_nowhere_but_in_its_work_folder(container, run):
     python = ("python", "-m", "cloudgan")
-    run(*python, "simulate", "showers.h5", "--events=64")
-    run(*python, "train", "--preset=smoke", "--data=showers.h5", "--max_steps=1", "--run=run")
+    run(*python, "simulate", "showers.h5", "--showers=64")
+    run(*python, "train", "--preset=smoke", "--data=showers.h5", "--max-steps=1", "--run=run")
     assert "step-000000001.npz" in run("ls", "run/checkpoints").stdout
     search = ("find", "/", "-xdev", "-user", USER, "-not", "-path", "/proc/*")
     written = run(*search, check=False).stdout.split()  # it may not look into every folder

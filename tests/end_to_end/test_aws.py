@@ -11,8 +11,8 @@ import json
 
 import pytest
 
-from cloudgan.core import launch, record
-from providers.aws.rights_used import actions, needed
+from cloudgan.schema import launch, record
+from launch.clouds.aws.used_permissions import actions, needed
 
 RUN, REGION = "rented", "us-west-2"
 FLAGS = (
@@ -22,9 +22,9 @@ FLAGS = (
     "--nodes=2",
     "--preset=mini",
     "--epochs=2",
-    "--global_batch=32",
+    "--global-batch=32",
     "--cpus=1",
-    "--memory_gib=2",
+    "--memory-gib=2",
     "--secrets=s3-login",
     f"--name={RUN}",
 )
@@ -34,7 +34,7 @@ FLAGS = (
 def showers(tmp_path_factory, run_cloudgan):
     """64 showers, which are an epoch of two steps."""
     folder = tmp_path_factory.mktemp("showers")
-    run_cloudgan("simulate", folder / "showers.h5", "--events=64", "--seed=1")
+    run_cloudgan("simulate", folder / "showers.h5", "--showers=64", "--seed=1")
     return folder / "showers.h5"
 
 
@@ -43,8 +43,8 @@ def account(monkeypatch):
     """An account in which nothing is prepared; this process is logged in to it."""
     pytest.importorskip("boto3")
     pytest.importorskip("moto")
-    from amazon import amazon
-    from amazon.server import LOGIN
+    from emulators.aws import amazon
+    from emulators.aws.server import LOGIN
 
     monkeypatch.setenv("MOTO_IAM_LOAD_MANAGED_POLICIES", "true")
     with amazon() as made:
@@ -60,7 +60,7 @@ def account(monkeypatch):
 @pytest.fixture
 def cluster(tmp_path, account):
     """The cluster behind the account's clusters; it has no node, and the bucket's login."""
-    from cluster import local_cluster, python_image
+    from emulators.kubernetes import local_cluster, python_image
 
     aws, login = account
     images = {"tensorflow/tensorflow:2.21.0-gpu": python_image()}
@@ -76,10 +76,12 @@ def cluster(tmp_path, account):
 @pytest.fixture
 def here(tmp_path, cluster, monkeypatch):
     """The folder in which the user types; the cluster is up."""
-    from cloudgan.launching.wheels import cache_folder, own_wheel
+    from cloudgan.launch.provisioning.wheels import cache_folder, own_wheel
 
     # What cloudgan depends on is in the stand-in for TensorFlow's image; nothing is fetched here.
-    monkeypatch.setattr("cloudgan.cli.deploy.all_wheels", lambda *_: (own_wheel(cache_folder()),))
+    monkeypatch.setattr(
+        "cloudgan.api.deployment.all_wheels", lambda *_: (own_wheel(cache_folder()),)
+    )
     monkeypatch.setenv("CLOUDGAN_DATA", str(tmp_path / "data"))  # deploy asks for today's price
     folder = tmp_path / "user"
     folder.mkdir()
@@ -103,7 +105,7 @@ def test_a_run_rents_two_nodes_trains_reports_and_leaves_nothing(
     assert [(one.epoch, one.steps) for one in epochs] == [(0, 2), (1, 2)]
     (attempt,) = launch.read(folder / "launch.json").attempts
     assert (attempt.region, attempt.node_type, attempt.market) == (REGION, "g4dn.xlarge", "spot")
-    assert [one.down is not None for one in attempt.nodes] == [True, True]
+    assert [one.terminated_at is not None for one in attempt.nodes] == [True, True]
     assert attempt.billed_seconds() > 0
     sent = [one.operation for one in attempt.requests]
     assert "CreateNodegroup eks/us-west-2" in sent

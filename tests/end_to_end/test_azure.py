@@ -16,9 +16,9 @@ import subprocess
 
 import pytest
 
-from azure_cloud.cloud import SUBSCRIPTION
-from azure_cloud.entra import SECRET, TENANT
-from stores.servers import free_port, wait_for
+from emulators.azure.cloud import SUBSCRIPTION
+from emulators.azure.entra import SECRET, TENANT
+from storage.servers import free_port, wait_for
 
 REGION = "eastus"
 
@@ -26,10 +26,10 @@ REGION = "eastus"
 @pytest.fixture
 def azure(tmp_path, monkeypatch):
     """A small Azure that this process and the pods reach by Azure's own names, and are logged in to."""
-    from azure_cloud import small_azure
-    from azure_cloud.gate import Gate
-    from cloudgan.providers.azure.ids import account_name
-    from cluster import python_image
+    from cloudgan.launch.clouds.azure.ids import account_name
+    from emulators.azure import small_azure
+    from emulators.azure.connect_proxy import Gate
+    from emulators.kubernetes import python_image
 
     azurite = shutil.which("azurite-blob")
     if not azurite:
@@ -94,22 +94,24 @@ def make_container(kind, body, blobs, authority):
 def test_a_run_on_rented_nodes_trains_is_priced_and_leaves_nothing(
     azure, tmp_path, monkeypatch, run_cloudgan, cloudgan_here
 ):
-    from cloudgan.launching.wheels import cache_folder, own_wheel
-    from cloudgan.providers.azure import requests
+    from cloudgan.launch.clouds.azure import planner as requests
+    from cloudgan.launch.provisioning.wheels import cache_folder, own_wheel
 
     here = tmp_path / "user"
     here.mkdir()
     monkeypatch.chdir(here)
     # What cloudgan depends on is in the stand-in for TensorFlow's image; nothing is fetched here.
-    monkeypatch.setattr("cloudgan.cli.deploy.all_wheels", lambda *_: (own_wheel(cache_folder()),))
-    run_cloudgan("simulate", here / "showers.h5", "--events=64", "--seed=1")
+    monkeypatch.setattr(
+        "cloudgan.api.deployment.all_wheels", lambda *_: (own_wheel(cache_folder()),)
+    )
+    run_cloudgan("simulate", here / "showers.h5", "--showers=64", "--seed=1")
     run_cloudgan("convert", here / "showers.h5", here / "shards")
     where = ("--provider=azure", f"--region={REGION}")
     flags = (f"--data={here / 'shards'}", "--preset=mini", "--nodes=2", "--epochs=2", "--name=gan")
-    flags += (*where, "--accelerator=t4:1", "--cpus=1", "--yes", "--stale_ok", "--json")
+    flags += (*where, "--accelerator=t4:1", "--cpus=1", "--yes", "--allow-stale-price", "--json")
     refused = cloudgan_here("deploy", *flags, exits=2).stderr
     assert "cloudgan setup --provider=azure --region=eastus" in refused
-    assert "6 made" in cloudgan_here("setup", *where, "--yes").stdout
+    assert "6 created" in cloudgan_here("setup", *where, "--yes").stdout
     result = json.loads(cloudgan_here("deploy", *flags).stdout)
     assert result["state"] == "finished"
     assert not [one for one in azure.arm.held() if "/agentPools/" in one], "nodes go by themselves"
@@ -117,7 +119,10 @@ def test_a_run_on_rented_nodes_trains_is_priced_and_leaves_nothing(
     assert cost["run"] == "gan"
     cloudgan_here("down", "gan")
     assert azure.aks.clusters == {}
-    left = {one.shared for one in azure.cloud(requests.place(None, REGION, None, None)).things()}
+    left = {
+        one.shared
+        for one in azure.cloud(requests.target(None, REGION, None, None)).list_resources()
+    }
     assert left == {"bucket", "identity", "group"}
     cloudgan_here("doctor", *where)
     cloudgan_here("setup", *where, "--teardown", "--purge", "--yes")

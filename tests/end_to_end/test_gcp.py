@@ -11,7 +11,7 @@ import json
 import pytest
 import requests
 
-from cloudgan.stores import open_store
+from cloudgan.storage.store import open_store
 
 STORE = "gs://cloudgan-lab-us-central1"
 
@@ -21,11 +21,11 @@ def google(tmp_path, monkeypatch):
     """A project in which nothing is prepared; this process is logged in to it."""
     # Its first import warns where grpc is not whole.
     pytest.importorskip("google.cloud.storage", reason="needs pip install 'cloudgan[gcp]'")
-    from cluster import local_cluster, python_image
-    from google_cloud.key_file import write_key_file
-    from google_cloud.project import project
-    from providers.gcp.kubernetes_nodes import join
-    from stores.servers import gcs_server
+    from emulators.gcp.key_file import write_key_file
+    from emulators.gcp.project import project
+    from emulators.kubernetes import local_cluster, python_image
+    from launch.clouds.gcp.kubernetes_nodes import join
+    from storage.servers import gcs_server
 
     with gcs_server() as objects, project() as made:
         images = {"tensorflow/tensorflow:2.21.0-gpu": python_image(STORAGE_EMULATOR_HOST=objects)}
@@ -55,18 +55,20 @@ def google(tmp_path, monkeypatch):
 def test_a_run_on_rented_nodes_trains_is_priced_and_leaves_nothing(
     google, tmp_path, monkeypatch, run_cloudgan, cloudgan_here
 ):
-    from cloudgan.launching.wheels import cache_folder, own_wheel
+    from cloudgan.launch.provisioning.wheels import cache_folder, own_wheel
 
     here = tmp_path / "user"
     here.mkdir()
     monkeypatch.chdir(here)
     # What cloudgan depends on is in the stand-in for TensorFlow's image; nothing is fetched here.
-    monkeypatch.setattr("cloudgan.cli.deploy.all_wheels", lambda *_: (own_wheel(cache_folder()),))
-    run_cloudgan("simulate", here / "showers.h5", "--events=64", "--seed=1")
+    monkeypatch.setattr(
+        "cloudgan.api.deployment.all_wheels", lambda *_: (own_wheel(cache_folder()),)
+    )
+    run_cloudgan("simulate", here / "showers.h5", "--showers=64", "--seed=1")
     run_cloudgan("convert", here / "showers.h5", here / "shards")
     flags = (f"--data={here / 'shards'}", "--preset=mini", "--nodes=2", "--epochs=2", "--name=gan")
     flags += ("--provider=gcp", "--region=us-central1", "--accelerator=l4:1", "--cpus=1")
-    flags += ("--yes", "--stale_ok", "--json")
+    flags += ("--yes", "--allow-stale-price", "--json")
     assert "cloudgan setup --provider=gcp" in cloudgan_here("deploy", *flags, exits=2).stderr
     assert google.left() == []
     cloudgan_here("setup", "--provider=gcp", "--region=us-central1", "--yes")

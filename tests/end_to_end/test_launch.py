@@ -13,11 +13,11 @@ import time
 import numpy as np
 import pytest
 
-from cloudgan.core import record
-from cloudgan.stores import open_store
+from cloudgan.schema import record
+from cloudgan.storage.store import open_store
 
 BUCKET, NAMESPACE, SECRET = "s3://physics/gan", "cloudgan", "planted-secret"
-TRAINED = ("--preset=smoke", "--nodes=2", "--epochs=3", "--seed=3", "--checkpoint_every_steps=4")
+TRAINED = ("--preset=smoke", "--nodes=2", "--epochs=3", "--seed=3", "--checkpoint-every-steps=4")
 
 
 @pytest.fixture
@@ -32,10 +32,12 @@ def here(tmp_path, monkeypatch):
 def test_a_run_survives_a_kill_here_and_an_eviction_there_with_the_same_weights(
     here, shards, cluster, cloudgan_here, monkeypatch
 ):
-    from cloudgan.launching.wheels import cache_folder, own_wheel
+    from cloudgan.launch.provisioning.wheels import cache_folder, own_wheel
 
     # What cloudgan depends on is in the stand-in for TensorFlow's image; nothing is fetched here.
-    monkeypatch.setattr("cloudgan.cli.deploy.all_wheels", lambda *_: (own_wheel(cache_folder()),))
+    monkeypatch.setattr(
+        "cloudgan.api.deployment.all_wheels", lambda *_: (own_wheel(cache_folder()),)
+    )
     there = ("--provider=kubernetes", f"--store={BUCKET}", "--secrets=s3-login", "--cpus=1")
     flags = (f"--data={shards}", *TRAINED, *there, "--name=there", "--yes", "--json")
     evicting = threading.Thread(target=evict_in_the_middle, args=(cluster,))

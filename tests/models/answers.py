@@ -1,4 +1,4 @@
-"""What layers answer to the same numbers under the backend that Keras has; see `test_on_jax.py`.
+"""Results of layers for fixed inputs under the active Keras backend; see `test_on_jax.py`.
 
 Run with a folder to write to and policies; imported, it answers under the backend of the tests.
 """
@@ -12,19 +12,17 @@ import keras
 import numpy as np
 from keras import ops
 
-from cloudgan.core.presets import PRESETS
-from cloudgan.models.architectures import Block
-from cloudgan.models.kernels import PUBLISHED, PhaseKernels
+from cloudgan.models.layers import PUBLISHED, PhaseStages, Stage
 from cloudgan.models.networks import build_discriminator, build_generator
-from cloudgan.models.stage import Stage
+from cloudgan.schema.presets import Block, find_preset
 
-SMOKE = PRESETS["smoke"].model_copy(update={"dropout": 0.0})
+SMOKE = find_preset("smoke").model_copy(update={"dropout": 0.0})
 NAMED = {"start", "conv", "norm", "output", "real", "energy", "measure"}
 BLOCK = Block(8, (6, 6, 8), upsample=(6, 6, 6))  # that of the paper preset
 
 
 def answers(policy):
-    """Returns arrays by name, and among them, as JSON, the types of all layers."""
+    """Returns arrays by name, including the dtypes of all layers as JSON."""
     keras.config.set_dtype_policy(policy)
     rng = np.random.default_rng(0)
     generator, discriminator = build_generator(SMOKE), build_discriminator(SMOKE, None)
@@ -48,20 +46,20 @@ def answers(policy):
 
 
 def numbers(rng, weight):
-    """Of both signs, but where a root is taken."""
+    """Values of both signs, except as input of a root."""
     drawn = rng.normal(0, 0.1, weight.shape)
     return np.abs(drawn) if "variance" in weight.name else drawn
 
 
 def phases(rng):
-    """Value and gradient of an up-sampling convolution, in both forms."""
+    """Value and gradient of an up-sampling convolution, in both implementations."""
     x = rng.normal(0, 1, (2, 3, 3, 2, 4)).astype(np.float32)
     weights = [rng.normal(0, 0.1, (*BLOCK.kernel, 4, 8)), rng.normal(0, 0.1, 8)]
     found = {}
     stage = Stage(BLOCK, 0, "zeros", leak=1.0, momentum=0.9, epsilon=1e-6)
-    for form, kernels in {"published": PUBLISHED, "phases": PhaseKernels()}.items():
+    for form, stages in {"published": PUBLISHED, "phases": PhaseStages()}.items():
         start = keras.Input(x.shape[1:])
-        model = keras.Model(start, kernels.convolution(stage, start))
+        model = keras.Model(start, stages.convolution(stage, start))
         model.set_weights(weights)
         found[form] = model(x)
         pull = np.cos(np.arange(np.prod(found[form].shape))).reshape(found[form].shape)
@@ -70,7 +68,7 @@ def phases(rng):
 
 
 def gradient(model, x, pull):
-    """Of the kernel."""
+    """Gradient of the kernel."""
 
     def pulled(result):
         return ops.sum(ops.cast(result, "float32") * pull)
@@ -88,7 +86,7 @@ def gradient(model, x, pull):
 
 
 def types(network):
-    """By layer that has a name of its own, the type it computes in and those of its weights."""
+    """Compute dtype and weight dtypes by layer name."""
     return {
         f"{network.name} {layer.name}": [
             layer.compute_dtype,
@@ -100,5 +98,5 @@ def types(network):
 
 
 if __name__ == "__main__":
-    for asked in sys.argv[2:]:
-        np.savez(f"{sys.argv[1]}/{asked}.npz", **answers(asked))
+    for requested in sys.argv[2:]:
+        np.savez(f"{sys.argv[1]}/{requested}.npz", **answers(requested))

@@ -1,4 +1,4 @@
-"""The memory of networks, counted without building them, beside the networks themselves."""
+"""Memory of networks counted from tables, against the built networks."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ from math import prod
 
 import pytest
 
-from cloudgan.core.presets import PRESETS
 from cloudgan.models.footprint import footprint, kept_for_backward, learned
+from cloudgan.schema.presets import find_preset
 
 
 def test_the_published_networks_learn_as_many_numbers_as_published():
-    assert learned(PRESETS["paper"]) == (1_364_983, 87_354)
+    assert learned(find_preset("paper")) == (1_364_983, 87_354)
 
 
 def built(preset):
-    from cloudgan.models.dropout import KerasMasks
+    from cloudgan.models.layers import KerasMasks
     from cloudgan.models.networks import build_discriminator, build_generator
 
     return build_generator(preset), build_discriminator(preset, KerasMasks(0))
@@ -24,11 +24,11 @@ def built(preset):
 
 @pytest.mark.tf
 @pytest.mark.parametrize("name", ["mini", "smoke", "fixed25"])
-def test_what_is_counted_is_what_is_built(name):
+def test_counted_activations_are_those_of_the_network(name):
     pytest.importorskip("tensorflow")
     from cloudgan.models.networks import count_parameters
 
-    preset = PRESETS[name]
+    preset = find_preset(name)
     networks = built(preset)
     counts = tuple(count_parameters(network)["trainable"] for network in networks)
     assert learned(preset) == counts
@@ -37,14 +37,14 @@ def test_what_is_counted_is_what_is_built(name):
         for number in range(9):
             if f"conv{number}" in {layer.name for layer in network.layers}:
                 made = prod(network.get_layer(f"conv{number}").output.shape[1:])
-                # The output at least, and what more is kept of it
+                # At least the output, plus further activations
                 assert kept[f"{network.name} {number}"] >= made
 
 
 @pytest.mark.tf
 def test_each_block_of_smoke_keeps_the_tensors_that_its_layers_make():
     pytest.importorskip("tensorflow")
-    preset = PRESETS["smoke"]
+    preset = find_preset("smoke")
     generator, discriminator = built(preset)
     kept = {one.layer: one.numbers for one in kept_for_backward(preset, "published")}
 
@@ -58,16 +58,16 @@ def test_each_block_of_smoke_keeps_the_tensors_that_its_layers_make():
     assert kept["discriminator 1"] == 5 * made(discriminator, 1)
 
 
-def of(name, *, formulation="published", precision="float32"):
-    return footprint(PRESETS[name], formulation=formulation, precision=precision)
+def of(name, *, conv_impl="published", precision="float32"):
+    return footprint(find_preset(name), conv_impl=conv_impl, precision=precision)
 
 
 def test_the_published_form_keeps_the_repeated_cells_that_others_never_make():
-    published, phases = of("paper"), of("paper", formulation="phases")
+    published, phases = of("paper"), of("paper", conv_impl="phases")
     assert published.least - phases.least == 4 * 8 * (54 * 54 * 48)
 
 
-def test_half_the_digits_take_half_of_what_is_kept_and_weights_stay_whole():
+def test_half_precision_halves_activations_and_keeps_weights():
     full = of("mini")
     half, double = of("mini", precision="bfloat16"), of("mini", precision="float64")
     assert (half.least, double.least) == (full.least / 2, full.least * 2)

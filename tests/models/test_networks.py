@@ -1,4 +1,4 @@
-"""The networks of the tables: shapes, counts, and what each key of a preset turns on."""
+"""Networks of the tables: shapes, parameter counts, and the effect of each preset key."""
 
 from __future__ import annotations
 
@@ -6,8 +6,7 @@ import keras
 import numpy as np
 import pytest
 
-from cloudgan.core.presets import PRESETS
-from cloudgan.models.dropout import KerasMasks
+from cloudgan.models.layers import KerasMasks
 from cloudgan.models.networks import (
     DepthToSpace,
     SpaceToDepth,
@@ -16,9 +15,10 @@ from cloudgan.models.networks import (
     count_parameters,
     latent_length,
 )
+from cloudgan.schema.presets import PROFILES, find_preset
 
 pytestmark = pytest.mark.tf
-PAPER, SMOKE = PRESETS["paper"], PRESETS["smoke"]
+PAPER, SMOKE = find_preset("paper"), find_preset("smoke")
 
 
 @pytest.fixture(autouse=True)
@@ -40,7 +40,7 @@ def latents(preset, count=3):
     return values.astype(np.float32)
 
 
-# The first row is that of arXiv:2111.04628; the others are what stands, so that a change is seen.
+# The first row is that of arXiv:2111.04628; the others detect changes.
 @pytest.mark.parametrize(
     ("name", "ours", "theirs"),
     [
@@ -52,13 +52,13 @@ def latents(preset, count=3):
 def test_networks_have_the_number_of_parameters_that_the_paper_and_the_readme_say(
     name, ours, theirs
 ):
-    counts = [count_parameters(build(PRESETS[name])) for build in (generator, discriminator)]
+    counts = [count_parameters(build(find_preset(name))) for build in (generator, discriminator)]
     assert [tuple(count.values()) for count in counts] == [ours, theirs]
 
 
-@pytest.mark.parametrize("name", PRESETS)
+@pytest.mark.parametrize("name", PROFILES)
 def test_a_generator_makes_what_its_discriminator_reads(name):
-    preset = PRESETS[name]
+    preset = find_preset(name)
     image = generator(preset)(latents(preset))
     assert image.shape == (3, *preset.image_shape, 1)
     assert np.all(image.numpy() >= 0)
@@ -68,10 +68,10 @@ def test_a_generator_makes_what_its_discriminator_reads(name):
 
 
 def test_each_coarse_cell_has_its_own_noise_where_the_preset_asks_for_it():
-    preset = PRESETS["smoke"].model_copy(update={"noise_channels": 2})
+    preset = find_preset("smoke").model_copy(update={"noise_channels": 2})
     generator = build_generator(preset)
     cells = 5 * 5 * 13
-    assert latent_length(PRESETS["smoke"]) == preset.latent_size
+    assert latent_length(find_preset("smoke")) == preset.latent_size
     assert generator.input_shape == (None, preset.latent_size + 2 * cells)
     latent = np.random.default_rng(0).normal(size=(1, latent_length(preset))).astype(np.float32)
     latent[:, 0] = 0.5
@@ -106,7 +106,7 @@ def test_an_energy_scaled_output_grows_as_the_power_of_the_energy():
     np.testing.assert_allclose(one(latent), other(latent).numpy() * factor, rtol=1e-5)
 
 
-def test_a_negative_energy_is_taken_as_none_and_not_as_no_number():
+def test_a_negative_energy_counts_as_zero_and_gives_no_nan():
     latent = latents(SMOKE)
     latent[:, 0] = -0.1
     assert np.all(generator(SMOKE)(latent).numpy() == 0)
@@ -137,8 +137,8 @@ def test_all_extras_of_mini_are_off_in_paper():
     assert not PAPER.energy_scaled_output
     assert not PAPER.calibrated_output
     assert PAPER.output_activation == "relu"
-    assert PAPER.longitudinal_weight == 0
-    assert PAPER.generator_average == 0
+    assert PAPER.loss_weights["longitudinal"] == 0
+    assert PAPER.ema_decay == 0
     assert PAPER.batch_norm_momentum == 0.99
     assert PAPER.image_power == 0.85
 

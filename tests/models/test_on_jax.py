@@ -25,7 +25,7 @@ POLICIES = ("float32", "mixed_bfloat16")
 
 @pytest.fixture(scope="module")
 def answered(tmp_path_factory):
-    """What JAX answers, by policy."""
+    """Results under JAX, by policy."""
     folder = tmp_path_factory.mktemp("answers")
     environment = os.environ | {
         "KERAS_BACKEND": "jax",
@@ -56,7 +56,7 @@ def under_tensorflow():
 
 # In bfloat16 TensorFlow's convolutions on a CPU round their sums too: up to 5 % of a gradient.
 @pytest.mark.parametrize(("policy", "apart"), [("float32", 1e-5), ("mixed_bfloat16", 0.1)])
-def test_networks_and_phase_form_answer_under_jax_as_under_tensorflow(
+def test_networks_and_phase_convolution_agree_under_jax_and_tensorflow(
     answered, under_tensorflow, policy, apart
 ):
     ours, theirs = answered[policy], under_tensorflow(policy)

@@ -1,4 +1,4 @@
-"""A page with each kind of block, and a real browser to open it with."""
+"""A page with every kind of block, and a browser to open it."""
 
 from __future__ import annotations
 
@@ -13,26 +13,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from cloudgan.reports.page import (
-    Bullets,
-    KeyFigures,
-    Mark,
-    Number,
-    Page,
-    Paragraph,
-    Section,
-    Table,
-)
-from cloudgan.reports.plots import (
-    Axis,
-    BandLine,
-    BandPlot,
-    Bar,
-    Point,
-    PointSeries,
-    Scatter,
-    StackedBars,
-)
+from cloudgan.reports.page import Bullets, KeyFigures, Page, Paragraph, Section
+from cloudgan.reports.plot_frame import Axis
+from cloudgan.reports.scatter import BandLine, BandPlot, Point, PointSeries, Scatter
+from cloudgan.reports.stacked_bars import Bar, StackedBars
+from cloudgan.reports.table import Mark, Number, Table
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -119,7 +104,7 @@ def _parts() -> StackedBars:
                 (0.8, 1.0, 8.0, 0.0, 0.1, 0.2)),
             Bar(NASTY, (None, None, None, None, None, None)),
         ),
-        caption="Parts that nobody measured are not zero.",
+        caption="Unmeasured parts are not zero.",
     )  # fmt: skip
 
 

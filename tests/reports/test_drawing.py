@@ -1,8 +1,12 @@
 from __future__ import annotations
 
 import re
+from xml.etree import ElementTree as ET
 
-from cloudgan.reports.drawing import Drawing
+import matplotlib as mpl
+import pytest
+
+from cloudgan.reports.drawing import Chart, Drawing, bars, lines
 
 
 def drawn() -> str:
@@ -30,3 +34,66 @@ def test_what_is_used_by_its_name_is_there_under_that_name():
     used = set(re.findall(r'href="#([^"]+)"', svg)) | set(re.findall(r"url\(#([^)]+)\)", svg))
     assert used
     assert used <= set(re.findall(r'\bid="([^"]+)"', svg))
+
+
+def texts(svg):
+    return [element.text for element in ET.fromstring(svg).iter("text")]  # noqa: S314 (our own)
+
+
+def test_a_chart_holds_its_labels_as_text():
+    svg = lines(
+        Chart("a", "Loss", "epoch", "loss (1)"), [1, 2, 3], {"one": [3, 2, 1], "two": [1, 1, 1]}
+    )
+    assert {"epoch", "loss (1)", "one", "two"} <= set(texts(svg))
+    assert '<svg viewBox="0 0 648' in svg
+    assert 'aria-label="Loss"' in svg
+
+
+def test_ink_is_the_colour_of_the_page():
+    svg = lines(Chart("a", "t"), [1, 2], {"one": [3, 2]})
+    assert "currentColor" in svg
+    assert "#010203" not in svg
+    assert "#ffffff" not in svg
+
+
+def test_a_gap_is_a_gap_and_not_a_zero():
+    x = list(range(20))
+    values = [None if place in {4, 5} else float(place) for place in x]
+    svg = lines(Chart("a", "t"), x, {"one": values})
+    gap = [path for path in re.findall(r' d="([^"]*)"', svg) if path.count("M") == 2]
+    assert len(gap) == 1
+
+
+def test_values_of_zero_do_not_break_a_logarithmic_axis():
+    svg = lines(Chart("a", "t", log_y=True), [1, 2, 3], {"one": [0.0, 1.0, 10.0]})
+    assert ET.fromstring(svg).tag == "svg"  # noqa: S314
+
+
+def test_bars_tell_their_value_and_what_is_unknown():
+    svg = bars(Chart("a", "t", "USD"), ["x", "y"], {"spot": [1234.5, None]})
+    assert "1,234" in texts(svg) or "1,235" in texts(svg)
+    assert "unknown" in texts(svg)
+    assert {"x", "y", "USD"} <= set(texts(svg))
+
+
+def test_dollars_are_dollars():
+    svg = bars(Chart("a", "t", "$ per $ of budget"), ["$5_000 to $6_000"], {"one": [1.0]})
+    assert {"$ per $ of budget", "$5_000 to $6_000"} <= set(texts(svg))
+
+
+def test_lengths_must_agree():
+    with pytest.raises(ValueError, match="'one' has 1 values, expected 2"):
+        lines(Chart("a", "t"), [1, 2], {"one": [1]})
+    with pytest.raises(ValueError, match="'one' has 1 values, expected 2"):
+        bars(Chart("a", "t"), ["x", "y"], {"one": [1]})
+
+
+def test_drawing_leaves_the_settings_of_matplotlib_alone():
+    before = dict(mpl.rcParams)
+    lines(Chart("a", "t"), [1, 2], {"one": [3, 2]})
+    assert dict(mpl.rcParams) == before
+
+
+def test_the_same_chart_is_the_same_text():
+    chart = Chart("a", "t")
+    assert lines(chart, [1, 2], {"one": [3, 2]}) == lines(chart, [1, 2], {"one": [3, 2]})

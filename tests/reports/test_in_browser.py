@@ -1,4 +1,4 @@
-"""Pages as a reader has them: in a real browser, by mouse, by keyboard, in the dark, on a phone."""
+"""Pages in a real browser: mouse, keyboard, dark mode, small screen."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ import json
 
 import pytest
 
-from cloudgan.reports.page import Page, Section, Table, write
+from cloudgan.reports.page import Page, Section, write
+from cloudgan.reports.table import Table
 
 TABLE = "[data-rows]"
 POINTS = "figure.plot .broad .point"
@@ -51,7 +52,7 @@ def test_a_click_sorts_by_numbers_and_unknown_stays_last_both_ways(page):
     assert column(page, 2) == as_written
 
 
-def test_numbers_of_any_size_and_sign_stand_in_their_order(browser, tmp_path):
+def test_numbers_of_any_size_and_sign_are_sorted(browser, tmp_path):
     values = (3e5, -2.0, 1e-7, float("inf"), -10.0, 0.5, "", 2e-8, 45)
     table = Table(("x",), tuple((value,) for value in values), interactive=True)
     write(Page("Numbers", sections=(Section("s", (table,)),)), tmp_path / "numbers.html")
@@ -71,7 +72,7 @@ def test_the_keyboard_sorts_too(page):
     assert names.index("Hill 9") < names.index("Hill 10")  # as people count
 
 
-def test_a_filter_keeps_the_rows_with_all_its_words_and_says_how_many(page):
+def test_a_filter_keeps_the_rows_with_all_words_and_counts_them(page):
     page.run(f"document.querySelector('{TABLE} input').focus()")
     page.type("hill pass")
     assert column(page, 1) == []
@@ -91,16 +92,16 @@ def tip(page):
     )
 
 
-def test_a_point_under_the_mouse_tells_its_values(page):
+def test_a_point_under_the_mouse_shows_its_values(page):
     assert tip(page) is None
     page.point_at(POINTS)
-    told = page.run(f"document.querySelector('{POINTS}').ariaLabel")
-    assert ", ".join(tip(page)) == told
-    assert page.run("document.querySelectorAll('.point title').length") == 0  # else told twice
-    assert "region north-1" in told
+    message = page.run(f"document.querySelector('{POINTS}').ariaLabel")
+    assert ", ".join(tip(page)) == message
+    assert page.run("document.querySelectorAll('.point title').length") == 0  # else announced twice
+    assert "region north-1" in message
 
 
-def test_a_plot_is_one_stop_of_the_tab_key_and_arrows_walk_its_points(page):
+def test_a_plot_is_one_tab_stop_and_arrow_keys_move_between_points(page):
     first = "figure.plot .drawn > svg.broad"
     stops = f"document.querySelectorAll('{first}')[0].querySelectorAll('[tabindex=\"0\"]')"
     assert page.run(f"{stops}.length") == 1
@@ -153,7 +154,7 @@ CONTRAST = """
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_all_text_stands_out_from_its_ground(page, scheme):
+def test_all_text_has_contrast(page, scheme):
     """At least 4.5 to 1: WCAG 2.2, success criterion 1.4.3."""
     page.show_as(scheme)
     ratio, *which = page.run(CONTRAST)
@@ -184,7 +185,7 @@ def test_a_narrow_screen_gets_the_drawing_made_for_it(page):
     assert size > 9
 
 
-def test_nothing_is_loaded_and_nothing_complains(page):
+def test_nothing_is_loaded_and_the_console_is_empty(page):
     page.click(f"{TABLE} th:nth-child(1) button")
     asked = [one["request"]["url"] for one in page.happened("Network.requestWillBeSent")]
     assert all(url.startswith("file:") for url in asked)

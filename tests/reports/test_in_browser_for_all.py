@@ -1,4 +1,4 @@
-"""Pages for those who do not look, do not point, have a small screen or trust nobody."""
+"""Pages for screen readers, keyboards, small screens, and with a strict security policy."""
 
 from __future__ import annotations
 
@@ -127,7 +127,7 @@ def test_the_keyboard_shows_where_it_is(page, selector, scheme):
     assert found[2] != page.run("getComputedStyle(document.body).backgroundColor")
 
 
-def test_the_point_that_speaks_is_ringed(page):
+def test_the_current_point_is_outlined(page):
     width = f"parseFloat(getComputedStyle({POINTS}[0]).strokeWidth)"
     before = page.run(width)
     page.run(f"{POINTS}[0].focus()")
@@ -170,7 +170,7 @@ def test_no_words_of_a_point_leave_the_screen_or_widen_the_page(page, width):
     assert worst <= 0
 
 
-def test_a_script_or_a_request_that_somebody_brought_in_is_refused(page):
+def test_injected_scripts_and_requests_are_blocked(page):
     refused = later(
         page,
         """new Promise(done => {
@@ -192,7 +192,7 @@ def test_a_script_or_a_request_that_somebody_brought_in_is_refused(page):
     assert page.run("window.stolen") is None
 
 
-def test_on_paper_there_is_nothing_to_press(page):
+def test_print_has_no_controls(page):
     page.ask("Emulation.setEmulatedMedia", media="print")
     try:
         shown = "[...document.querySelectorAll('input, .arrow, details, .tip')]"

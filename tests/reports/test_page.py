@@ -1,22 +1,27 @@
 from __future__ import annotations
 
+import csv
+import io
 from html.parser import HTMLParser
 
 import pytest
 
-from cloudgan.reports.curves import Chart, bars, lines
+from cloudgan.reports.drawing import Chart, bars, lines
 from cloudgan.reports.page import (
     Bullets,
     Graphic,
     KeyFigures,
-    Mark,
     Page,
     Paragraph,
     Section,
-    Table,
+    page_csv,
+    page_markdown,
     render,
     write,
 )
+from cloudgan.reports.plot_frame import Axis
+from cloudgan.reports.stacked_bars import Bar, StackedBars
+from cloudgan.reports.table import Mark, Table
 
 NASTY = "<script>alert('x')</script> & \"more\""
 VOID = {"meta", "br", "hr", "img", "link", "input"}
@@ -101,7 +106,7 @@ def test_no_two_elements_share_an_id_and_every_reference_has_its_target(everythi
     assert used <= set(reader.ids)
 
 
-def test_columns_of_numbers_stand_to_the_right_and_text_to_the_left(everything):
+def test_numbers_are_right_aligned_and_text_left(everything):
     first_row = Reader(everything).cells[:4]
     assert first_row == [["l", "a"], ["r", "1.25"], ["l", "✓ pass"], ["r", "3"]]
 
@@ -126,11 +131,11 @@ def test_the_page_reads_in_the_dark_and_on_paper(everything):
 def test_rows_and_columns_must_fit():
     with pytest.raises(ValueError, match="2 cells"):
         Table(("a", "b"), (("1",),))
-    with pytest.raises(ValueError, match="is not for 2 columns"):
+    with pytest.raises(ValueError, match="does not have 2 letters"):
         Table(("a", "b"), (), align="l")
 
 
-def test_the_file_replaces_an_older_one_and_leaves_nothing_beside(tmp_path):
+def test_the_file_is_replaced_without_temporary_files(tmp_path):
     path = tmp_path / "runs" / "report.html"
     write(Page("old"), path)
     write(Page("new ✓"), path)
@@ -138,6 +143,50 @@ def test_the_file_replaces_an_older_one_and_leaves_nothing_beside(tmp_path):
     assert [file.name for file in path.parent.iterdir()] == ["report.html"]
 
 
-def test_a_name_with_bytes_that_are_no_text_still_gives_a_page(tmp_path):
+def test_a_name_with_invalid_text_gives_a_page(tmp_path):
     write(Page(b"run-\xff".decode(errors="surrogateescape")), tmp_path / "a.html")
     assert "<h1>run-?</h1>" in (tmp_path / "a.html").read_text(encoding="utf-8")
+
+
+SMALL = Table(("a", "b"), (("x", 1.5),), "Said before.")
+PLOT = StackedBars("t", Axis("USD"), ("p",), (Bar("b", (1.0,)),))
+
+
+def test_markdown_has_words_and_tables_of_each_section():
+    blocks = (Paragraph("text"), Bullets(("[1] source", "two")),
+              KeyFigures((("3 ms", "a step", "median"), ("4", "steps", ""))), PLOT, SMALL)  # fmt: skip
+    page = Page("Title", "Lead.", (Section("One", blocks), Section("Only drawn", (PLOT,))), "Foot.")
+    assert page_markdown(page) == (
+        "# Title\n\nLead.\n\n## One\n\ntext\n\n- \\[1] source\n- two\n\n"
+        "- a step: 3 ms (median)\n- steps: 4\n\nSaid before.\n\n"
+        "| a   |   b |\n| --- | --: |\n| x   | 1.5 |\n\nFoot.\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "plain"),
+    [("# no head", "\\# no head"), ("- no list", "\\- no list"), ("> x", "\\> x"),
+     ("1. x", "1\\. x"), ("12) x", "12\\) x"), ("1.5 USD", "1.5 USD"), ("7 x", "7 x")],
+)  # fmt: skip
+def test_no_text_begins_a_heading_or_a_list(text, plain):
+    assert f"\n\n{plain}\n" in page_markdown(Page("t", text))
+
+
+def test_a_name_that_looks_like_a_tag_is_no_tag_in_markdown():
+    nasty = "<script>alert(1)</script>"
+    blocks = (Paragraph(nasty), Bullets((nasty,)), Table((nasty,), ((nasty,),), nasty))
+    message = page_markdown(Page(nasty, nasty, (Section(nasty, blocks),), nasty))
+    assert "<" not in message
+    assert (
+        message.count("&lt;script>") == 9
+    )  # title, lead, heading, text, list, caption, head, cell, footer
+
+
+def test_csv_has_the_tables_parted_by_an_empty_line():
+    page = Page("t", "l", (Section("s", (SMALL, Paragraph("p"))), Section("u", (SMALL, PLOT))))
+    rows = list(csv.reader(io.StringIO(page_csv(page))))
+    assert rows == [["a", "b"], ["x", "1.5"], [], ["a", "b"], ["x", "1.5"]]
+
+
+def test_a_page_without_tables_has_no_csv():
+    assert page_csv(Page("t")) == ""

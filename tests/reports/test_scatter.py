@@ -5,7 +5,8 @@ import xml.etree.ElementTree as ET
 
 import pytest
 
-from cloudgan.reports.plots import Axis, Point, PointSeries, Scatter
+from cloudgan.reports.plot_frame import Axis
+from cloudgan.reports.scatter import BandLine, BandPlot, Point, PointSeries, Scatter
 
 X, Y = Axis("time (h)", log=True), Axis("cost (USD)", log=True)
 NASTY = "</script><script>alert('x')</script> & \"more\""
@@ -27,10 +28,10 @@ def titles(drawing):
     return [found.text for found in drawing.iter("title")]
 
 
-def test_each_point_tells_its_name_and_its_numbers_with_units():
+def test_each_point_has_name_and_values_with_units():
     html = plot(Point(2, 31.5, "8 x A", "us-east1\nspot")).html("p")
-    told = "8 x A\ntime (h): 2\ncost (USD): 31.5\nus-east1\nspot"
-    assert [titles(drawing) for drawing in drawings(html)] == [[told], [told]]
+    message = "8 x A\ntime (h): 2\ncost (USD): 31.5\nus-east1\nspot"
+    assert [titles(drawing) for drawing in drawings(html)] == [[message], [message]]
 
 
 def test_faster_is_further_left_and_cheaper_is_lower():
@@ -43,7 +44,7 @@ def test_faster_is_further_left_and_cheaper_is_lower():
         assert xs[1] - xs[0] == pytest.approx(xs[2] - xs[1], abs=0.2)
 
 
-def test_the_front_is_drawn_as_steps_and_told_at_its_points_and_in_the_data():
+def test_the_front_is_drawn_as_steps_and_marked_in_the_data():
     points = (Point(1, 9, "fast"), Point(4, 3, "cheap"), Point(4, 9, "neither"))
     made = plot(*points, front=((4, 3), (1, 9)))
     drawing = drawings(made.html("p"))[0]
@@ -63,11 +64,11 @@ def test_the_data_hold_every_number_as_it_is():
     assert table.columns[1:3] == ("time (h)", "cost (USD)")
 
 
-def test_a_point_without_a_place_on_the_axes_is_counted_and_stays_in_the_data():
+def test_a_point_outside_the_axes_is_counted_and_in_the_data():
     made = plot(Point(1, 1, "a"), Point(0, 1, "free"), caption="Said.")
     html = made.html("p")
     assert len(titles(drawings(html)[0])) == 1
-    assert "Said. 1 without a place on these axes: see the data below." in html
+    assert "Said. 1 outside these axes: see the data below." in html
     assert len(made.data().rows) == 2
 
 
@@ -89,3 +90,85 @@ def test_a_drawing_is_named_and_described_by_the_words_around_it():
     for drawing in drawings(html):
         assert drawing.get("aria-labelledby") == "p7-title"
         assert drawing.get("aria-describedby") == "p7-caption"
+
+
+N, S = Axis("devices", log=True, ticks=(2, 4, 8, 16)), Axis("time (s)", log=True)
+LINE = BandLine("fit", (2, 4, 8, 16), (8, 4, 2, 1), (7, 3.5, 1.5, 0), (9, 4.5, 3, 4))
+MEASURED = (PointSeries("measured", (Point(2, 8, "two", "run 1"), Point(4, 4, "four"))),)
+
+
+def plot_bands(**options):
+    return BandPlot("Scaling", N, S, MEASURED, (LINE,), "90 % band", **options)
+
+
+def drawing(made):
+    (text, *_) = re.findall(r'(?s)<svg class="broad".*?</svg>', made.html("p"))
+    return ET.fromstring(text)  # noqa: S314  # our own
+
+
+def of_class(tree, name):
+    return [part for part in tree.iter() if name in (part.get("class") or "").split()]
+
+
+def message(tree):
+    return [title.text for title in tree.iter("title")]
+
+
+def test_points_of_the_line_tell_their_band_and_measured_ones_themselves():
+    said = message(drawing(plot_bands()))
+    assert "fit\ndevices: 8\ntime (s): 2\n90 % band: 1.5 to 3" in said
+    assert "two\ndevices: 2\ntime (s): 8\nrun 1" in said
+    assert len(said) == 6
+
+
+def test_beyond_what_was_measured_the_line_is_dashed_the_ground_shaded_and_points_say_so():
+    tree = drawing(plot_bands(extrapolated_from=4))
+    dashed = [line.get("stroke-dasharray") for line in of_class(tree, "line")]
+    assert dashed == [None, "7 4"]
+    assert len(of_class(tree, "beyond")) == 2
+    far = [said for said in message(tree) if said.endswith("\nextrapolated")]
+    assert [said.splitlines()[1] for said in far] == ["devices: 8", "devices: 16"]
+
+
+def test_without_extrapolation_nothing_is_shaded():
+    assert of_class(drawing(plot_bands()), "beyond") == []
+    assert of_class(drawing(plot_bands(extrapolated_from=16)), "beyond") == []
+
+
+def test_a_band_is_closed_and_its_edge_at_zero_ends_at_the_axis():
+    tree = drawing(plot_bands())
+    (band,) = of_class(tree, "band")
+    places = re.findall(r"([\d.]+) ([\d.]+)", band.get("d"))
+    assert len(places) == 8
+    (edge,) = of_class(tree, "edge")
+    bottom = re.search(r"V([\d.]+)", edge.get("d")).group(1)
+    assert places[3][1] == bottom  # low edge of the last
+    assert band.get("d").endswith("z")
+
+
+def test_the_data_hold_points_and_line_with_both_edges():
+    table = plot_bands(extrapolated_from=4).data()
+    assert table.columns[-2:] == ("90 % band, low", "90 % band, high")
+    assert table.rows[0] == ("measured", "two · run 1", 2.0, 8.0, "", "")
+    assert table.rows[-1] == ("fit", "extrapolated", 16.0, 1.0, 0, 4)
+
+
+def test_a_line_may_have_no_band():
+    made = BandPlot("t", N, S, (), (BandLine("plain", (2, 4), (2, 1)),))
+    assert of_class(drawing(made), "band") == []
+    assert "plain, band" not in made.html("p")
+    assert made.data().rows[0] == ("plain", "", 2.0, 2.0, "", "")
+
+
+@pytest.mark.parametrize(
+    ("values", "said"),
+    [
+        (((1, 2), (1,)), "differ in length"),
+        (((1, 2), (1, 2), (1, 2), (1,)), "differ in length"),
+        (((1, 2), (1, 2), (1, 2)), "differ in length"),
+        (((2, 1), (1, 2)), "does not ascend"),
+    ],
+)
+def test_lines_that_cannot_be_drawn_are_refused(values, said):
+    with pytest.raises(ValueError, match=said):
+        BandLine("x", *values)

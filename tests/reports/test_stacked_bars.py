@@ -5,7 +5,8 @@ import xml.etree.ElementTree as ET
 
 import pytest
 
-from cloudgan.reports.plots import Axis, Bar, StackedBars
+from cloudgan.reports.plot_frame import Axis
+from cloudgan.reports.stacked_bars import Bar, StackedBars
 from cloudgan.reports.table import Number
 
 USD = Axis("cost (USD)")
@@ -29,7 +30,7 @@ def legend(made):
     return re.findall(r"<span>([^<]*)</span></li>", made.html("p"))
 
 
-def test_parts_stand_end_to_end_and_are_as_long_as_they_cost():
+def test_parts_are_stacked_and_proportional():
     tree = drawing(plot(Bar("a", (3.0, 1.0, 2.0)), Bar("b", (0.0, 2.0, 1.0))))
     found = [(float(part.get("x")), float(part.get("width"))) for part in segments(tree)]
     unit = found[1][1]
@@ -39,7 +40,7 @@ def test_parts_stand_end_to_end_and_are_as_long_as_they_cost():
     assert found[0][0] == found[3][0]  # both begin at zero
 
 
-def test_a_part_tells_its_share_and_the_whole():
+def test_a_part_shows_its_share_and_the_total():
     tree = drawing(plot(Bar("a", (3.0, 1.0, 0.0), "8 nodes")))
     (first, _) = (part.find("title").text for part in segments(tree))
     assert first == "a: steady\ncost (USD): 3\n75.0% of the bar\nwhole bar: 4\n8 nodes"
@@ -49,13 +50,13 @@ def test_an_unknown_part_has_no_length_and_makes_the_total_a_bound():
     made = plot(Bar("a", (3.0, None, 1.0)))
     said = [part.find("title").text for part in segments(drawing(made))]
     assert len(said) == 2
-    assert "75.0% of what is known" in said[0]
+    assert "75.0% of the known parts" in said[0]
     assert "whole bar: at least 4 (unknown: checkpoints)" in said[0]
     row = made.data().rows[0]
     assert row == ("a", 3.0, None, 1.0, Number(None, "at least 4 (unknown: checkpoints)"))
 
 
-def test_a_bar_of_which_nothing_is_known_is_unknown_and_not_zero():
+def test_a_bar_of_unknown_parts_is_unknown_and_not_zero():
     made = plot(Bar("a", (None, None, None)))
     assert segments(drawing(made)) == []
     assert made.data().rows[0][-1] == Number(None, "unknown")
@@ -89,13 +90,13 @@ def test_two_parts_may_have_one_name():
 
 
 @pytest.mark.parametrize("value", [-1.0, float("nan"), float("inf")])
-def test_parts_without_a_size_are_refused(value):
-    with pytest.raises(ValueError, match="below zero or without a size"):
+def test_negative_and_infinite_parts_are_rejected(value):
+    with pytest.raises(ValueError, match="negative or infinite"):
         plot(Bar("a", (value, 1.0, 1.0)))
 
 
 def test_parts_must_be_as_many_and_the_axis_linear():
-    with pytest.raises(ValueError, match="2 of 3 parts"):
+    with pytest.raises(ValueError, match="2 values, expected 3"):
         plot(Bar("a", (1.0, 2.0)))
-    with pytest.raises(ValueError, match="logarithmic"):
+    with pytest.raises(ValueError, match="linear axis"):
         StackedBars("t", Axis("USD", log=True), (), ())

@@ -1,10 +1,28 @@
 from __future__ import annotations
 
+import csv
+import io
 import math
+import re
 
+import numpy as np
 import pytest
 
-from cloudgan.reports.table import Mark, Number, Table, cell_text, is_unknown, number_of
+from cloudgan.reports.plot_frame import tick_text
+from cloudgan.reports.table import (
+    Mark,
+    Number,
+    Table,
+    cell_text,
+    csv_text,
+    error_text,
+    is_unknown,
+    markdown,
+    markdown_text,
+    number_of,
+    number_text,
+    table_html,
+)
 
 NAN = float("nan")
 
@@ -34,14 +52,14 @@ def test_each_cell_reads_as_words_or_as_a_number(cell, text):
 
 
 @pytest.mark.parametrize("cell", [None, NAN, Mark(passed=None), Number(None, "x"), Number(NAN, "")])
-def test_what_nobody_knows_is_unknown(cell):
+def test_none_and_nan_are_unknown(cell):
     assert is_unknown(cell)
 
 
 @pytest.mark.parametrize(
     "cell", [0, 0.0, "", False, Mark(passed=False), Number(0.0, "0"), math.inf, Number(0.0, "")]
 )
-def test_zero_and_nothing_said_are_known(cell):
+def test_zero_and_empty_text_are_known(cell):
     assert not is_unknown(cell)
 
 
@@ -54,7 +72,7 @@ def test_numbers_and_marks_have_a_number_to_be_sorted_by(cell, number):
     assert number_of(cell) == number
 
 
-def test_columns_of_numbers_stand_to_the_right_whatever_is_missing_in_them():
+def test_columns_of_numbers_with_gaps_are_right_aligned():
     rows = ((1, None, "a", "", True, None, ""), (2.5, Number(1.0, "1"), 3, 4, False, None, ""))
     table = Table(tuple("abcdefg"), rows)
     assert table.alignment() == "rrlrlll"
@@ -64,5 +82,185 @@ def test_columns_of_numbers_stand_to_the_right_whatever_is_missing_in_them():
 def test_rows_and_letters_must_fit_the_columns():
     with pytest.raises(ValueError, match="2 cells"):
         Table(("a", "b"), (("1",),))
-    with pytest.raises(ValueError, match="is not for 2 columns"):
+    with pytest.raises(ValueError, match="does not have 2 letters"):
         Table(("a", "b"), (), align="l")
+
+
+def cells(*row):
+    table = Table(tuple(map(str, range(len(row)))), (row,))
+    return re.findall(r"<td[^>]*>.*?</td>", table_html(table))
+
+
+def test_numbers_carry_what_they_are_sorted_by_with_all_digits():
+    message = cells(1 / 3, Number(2.5, "two and a half"), Mark(passed=False), float("-inf"))
+    found = [re.search(r'data-value="([^"]+)"', cell).group(1) for cell in message]
+    assert found == ["0.3333333333333333", "2.5", "0.0", "-Infinity"]
+
+
+def test_what_is_unknown_is_marked_and_carries_no_number():
+    for cell in cells(None, float("nan"), Number(None, "at least 2"), Mark(passed=None)):
+        assert " data-unknown" in cell
+        assert "data-value" not in cell
+
+
+def test_text_carries_neither():
+    assert cells("7", "", True) == [
+        '<td class="l">7</td>',
+        '<td class="l"></td>',
+        '<td class="l">yes</td>',
+    ]
+
+
+def test_long_text_is_given_room_to_fold():
+    assert 'class="l"' in cells("x" * 24)[0]
+    assert 'class="l middling"' in cells("x" * 25)[0]
+    assert 'class="l long"' in cells("x" * 61)[0]
+
+
+def test_only_interactive_tables_are_for_the_script():
+    assert "data-rows" not in table_html(Table(("a",), ((1,),)))
+    assert "data-rows" in table_html(Table(("a",), ((1,),), interactive=True))
+
+
+def test_heads_name_their_columns_and_the_caption_names_the_box_that_scrolls():
+    html = table_html(Table(("a & b",), ((1,),), 'says "x"'))
+    assert '<th scope="col" class="r">a &amp; b</th>' in html
+    assert 'role="region" tabindex="0" aria-label="says &quot;x&quot;"' in html
+
+
+def read(text):
+    return list(csv.reader(io.StringIO(text)))
+
+
+def test_csv_keeps_all_digits_and_calls_unknown_unknown():
+    row = (1 / 3, 12345678.9, 7, None, Number(0.1, "a tenth"), Number(None, "at least 2"),
+           Mark(passed=False, text="too wide"), Mark(passed=None), True, "")  # fmt: skip
+    heads, cells = read(csv_text(Table(tuple("abcdefghij"), (row,), "left out")))
+    assert heads == list("abcdefghij")
+    assert cells == [
+        "0.3333333333333333", "12345678.9", "7", "unknown", "0.1", "at least 2", "fail", "unknown",
+        "yes", "",
+    ]  # fmt: skip
+
+
+def test_csv_holds_commas_quotes_and_line_ends_of_any_system():
+    rows = (('a "b", c', "one\r\ntwo"), ("three\rfour", "five\nsix"))
+    assert read(csv_text(Table(("x", "y"), rows)))[1:] == [
+        ['a "b", c', "one\ntwo"],
+        ["three\nfour", "five\nsix"],
+    ]
+
+
+@pytest.mark.parametrize(
+    "sign", ["=", "+", "-", "@", "\t", "\r", "\n", "\uff1d", "\uff0b", "\uff0d", "\uff20"]
+)
+def test_no_spreadsheet_finds_a_formula_in_csv(sign):
+    nasty = f"{sign}cmd|' /C calc'!A0"
+    heads, cells = read(csv_text(Table((nasty, "b"), ((nasty, Number(None, nasty)),))))
+    assert heads[0][0] == cells[0][0] == cells[1][0] == "'"
+
+
+def test_numbers_that_came_as_text_stay_numbers_in_csv():
+    rows = (("-0.5", "+3", "-1e-3", -2.5),)
+    assert read(csv_text(Table(tuple("abcd"), rows)))[1] == ["-0.5", "+3", "-1e-3", "-2.5"]
+
+
+def test_markdown_is_a_table_with_the_caption_before_it():
+    table = Table(("name", "USD"), (("a", 1.5), ("long name", None)), "What it costs.")
+    assert markdown(table) == (
+        "What it costs.\n\n"
+        "| name      |     USD |\n"
+        "| --------- | ------: |\n"
+        "| a         |     1.5 |\n"
+        "| long name | unknown |\n"
+    )
+
+
+def test_a_table_without_rows_is_still_a_table():
+    assert markdown(Table(("a",), ())) == "| a   |\n| --- |\n"
+    assert csv_text(Table(("a",), ())) == "a\n"
+
+
+def test_each_markdown_row_has_the_same_number_of_bars():
+    table = Table(("a|b", "c"), (("x|y\nz|", "`|`"), ("\\|", "")))
+    bars = [line.replace("\\\\", "").replace("\\|", "").count("|") for line in
+            markdown(table).splitlines()]  # fmt: skip
+    assert bars == [3, 3, 3, 3]
+
+
+@pytest.mark.parametrize(
+    ("text", "plain"),
+    [
+        ("<script>alert(1)</script>", "&lt;script>alert(1)&lt;/script>"),
+        ("*bold* ~~gone~~ `code`", "\\*bold\\* \\~\\~gone\\~\\~ \\`code\\`"),
+        ("[text](where)", "\\[text](where)"),
+        ("Standard_ND96_v4", "Standard_ND96_v4"),
+        ("_emphasis_", "\\_emphasis\\_"),
+        ("a &lt; b", "a &amp;lt; b"),
+        ("$x$", "\\$x\\$"),
+        ("two\n\nlines", "two lines"),
+    ],
+)
+def test_markdown_reads_text_as_text(text, plain):
+    assert markdown_text(text) == plain
+
+
+def test_numbers_of_numpy_are_numbers_to_programs():
+    half = np.float64(0.5)
+    table = Table(("a", "b"), ((half, Number(half, "a half")),))
+    assert csv_text(table) == "a,b\n0.5,0.5\n"
+    assert table_html(table).count('data-value="0.5"') == 2
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (0, "0"),
+        (12345678, "12,345,678"),
+        (0.5, "0.5"),
+        (1234.56, "1,235"),
+        (9999.4, "9,999"),
+        (9999.6, "10,000"),  # four digits of it are 1e+04
+        (-9999.6, "-10,000"),
+        (1234567.8, "1,234,568"),
+        (1.23456e-7, "1.235e-07"),
+    ],
+)
+def test_numbers_have_four_digits_and_their_thousands_are_parted(value, text):
+    assert number_text(value) == text
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (0.0, "0"),
+        (0.02, "0.02"),
+        (1500.0, "1,500"),
+        (1e6, "10⁶"),
+        (2e6, "2·10⁶"),
+        (5e-5, "5·10⁻⁵"),
+        (-2e6, "-2·10⁶"),
+    ],
+)
+def test_numbers_of_an_axis_become_powers_where_digits_would_be_many(value, text):
+    assert tick_text(value) == text
+
+
+@pytest.mark.parametrize(
+    ("value", "error", "text"),
+    [
+        (0.98312, 0.00412, "0.983 ± 0.004"),
+        (0.98312, 0.00132, "0.9831 ± 0.0013"),
+        (1.0, 0.00995, "1.000 ± 0.010"),
+        (12.3456, 2.6, "12 ± 3"),
+        (12.3456, 1.5, "12.3 ± 1.5"),
+        (12345.6, 123.0, "12,346 ± 123"),
+        (0.5, None, "0.5"),
+        (0.5, 0.0, "0.5"),
+        (0.5, float("nan"), "0.5"),
+        (3.2e-9, 4.1e-10, "3.2e-09 ± 4e-10"),
+        (-0.004, 0.02, "0.00 ± 0.02"),
+    ],
+)
+def test_a_value_has_as_many_digits_as_its_error(value, error, text):
+    assert error_text(value, error) == text

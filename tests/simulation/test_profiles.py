@@ -53,8 +53,8 @@ def test_the_published_alpha_of_a_sampling_calorimeter():
 def test_showers_spread_as_published():
     log_y = np.full(40_000, 8.0)
     mean, spread = profiles.homogeneous(log_y, 66.0), profiles.sampling_spread(log_y)
-    normals = np.random.default_rng(1).standard_normal((2, 40_000))
-    drawn = profiles.fluctuate(mean, spread, normals)
+    normal = np.random.default_rng(1).standard_normal((2, 40_000))
+    drawn = profiles.fluctuate(mean, spread, normal)
     log_depth, log_alpha = np.log(drawn.depth_x0), np.log(drawn.alpha)
     assert log_depth.mean() == pytest.approx(np.log(8 - 0.812), abs=0.003)
     assert log_depth.std() == pytest.approx(1 / (-2.5 + 1.25 * 8), rel=0.02)
@@ -74,7 +74,7 @@ def test_the_radial_formulas_at_the_points_where_they_are_simple():
     assert tau.core_share[0, 0] == pytest.approx(2.632 * np.exp(argument - np.exp(argument)))
 
 
-def test_the_tail_grows_no_more_behind_the_cap():
+def test_the_tail_stops_growing_beyond_the_cap():
     tails = profiles.radial(np.array([[3.4, 6.0]]), np.array([50.0]), NOTHING, tau_cap=3.4).tail[0]
     free = profiles.radial(np.array([[3.4, 6.0]]), np.array([50.0]), NOTHING, tau_cap=9.0).tail[0]
     assert tails[1] <= tails[0] < free[1]

@@ -13,7 +13,7 @@ settings.quiet_tensorflow()
 import tensorflow as tf
 
 from cloudgan.training.cluster import read_cluster
-from cloudgan.training.draws import Call, Draws
+from cloudgan.training.rng import Call, Rng
 
 ROWS = 8
 replica_counts = [int(count) for count in sys.argv[1:]]
@@ -22,7 +22,7 @@ if max(replica_counts) > 1:
     (cpu,) = tf.config.list_physical_devices("CPU")
     device = tf.config.LogicalDeviceConfiguration()
     tf.config.set_logical_device_configuration(cpu, [device] * max(replica_counts))
-draws = Draws(11)
+rng = Rng(11)
 
 
 def drawn(strategy):
@@ -31,11 +31,11 @@ def drawn(strategy):
     @tf.function
     def draw(first_row):
         def replica(row):
-            with draws.at(tf.constant(5, tf.int64), row, Call.GENERATOR):
+            with rng.at(tf.constant(5, tf.int64), row, Call.GENERATOR):
                 return (
-                    draws.normals(size, 62),
-                    draws.keep((size, 3, 5, 2), 0.2, 0),
-                    draws.happens(0.5, size),
+                    rng.normal(size, 62),
+                    rng.dropout_mask((size, 3, 5, 2), 0.2, 0),
+                    rng.bernoulli(0.5, size),
                 )
 
         return strategy.run(replica, args=(first_row,))

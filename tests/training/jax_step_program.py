@@ -1,6 +1,6 @@
 """Takes one step under JAX from the weights in a file, and writes those after it.
 
-Arguments: the file to read, the file to write, the formulation, the policy of Keras, the preset as
+Arguments: the file to read, the file to write, the conv_impl, the policy of Keras, the preset as
 JSON. Both files hold arrays named group/number; the first also a batch and the normals of each pass.
 """
 
@@ -15,9 +15,9 @@ import keras
 import numpy as np
 from keras.src.backend.common import dtypes
 
-from benchmarks.gpu_step.formulations import find_formulation
+from benchmarks.gpu_step.conv_impls import find_conv_impl
 from benchmarks.gpu_step.jax_step import JaxStep, State, build_networks
-from cloudgan.core.presets import Preset
+from cloudgan.schema.presets import Preset
 
 # Under JAX Keras takes no number for a float64: batch norm would compute in float32.
 dtypes.BIT64_TO_BIT32_DTYPE["float64"] = "float64"
@@ -36,7 +36,7 @@ class GivenNormals:
         yield
         self._call = before
 
-    def normals(self, rows, per_row):
+    def normal(self, rows, per_row):
         return jnp.asarray(self._arrays[f"normals/{self._call}"][:rows, :per_row])
 
 
@@ -44,15 +44,15 @@ def group(arrays, name):
     return [jnp.asarray(arrays[key]) for key in sorted(arrays) if key.startswith(f"{name}/")]
 
 
-def main(read, written, formulation, policy, preset):
+def main(read, written, conv_impl, policy, preset):
     arrays = dict(np.load(read))
     preset = Preset.model_validate_json(preset)
     keras.config.set_floatx(arrays["image"].dtype.name)  # a model casts what it is called with
-    draws = GivenNormals(arrays)
-    networks = build_networks(preset, draws, find_formulation(formulation), policy)
+    rng = GivenNormals(arrays)
+    networks = build_networks(preset, rng, find_conv_impl(conv_impl), policy)
     state = State(**{name: group(arrays, name) for name in State._fields})
     batch = {name: jnp.asarray(arrays[name]) for name in ("image", "energy", "angle", "ecal")}
-    step = JaxStep(networks, preset, draws, arrays["layer_target"])
+    step = JaxStep(networks, preset, rng, arrays["layer_target"])
     after, losses = jax.jit(step)(state, batch, jnp.zeros(()))
     found = {
         f"{name}/{number:03d}": array

@@ -1,18 +1,26 @@
-"""A checkpoint is whole or absent, and says what it is."""
+"""Checkpoints are complete or absent, and rank the best one."""
 
 from __future__ import annotations
 
 import json
+import math
 
 import numpy as np
 import pytest
 
-from cloudgan.core.config import RunConfig
 from cloudgan.core.errors import DataError
-from cloudgan.core.record import Numerics
 from cloudgan.data.summary import TrainingSummary
-from cloudgan.training.best import Best
-from cloudgan.training.checkpoint import Checkpoints, State, read_state, restore, restore_part
+from cloudgan.schema.config import RunConfig
+from cloudgan.schema.record import Numerics
+from cloudgan.schema.stop_criterion import DEFAULT_RANKING, parse_stop_criterion
+from cloudgan.training.checkpoint import (
+    BestCheckpoint,
+    Checkpoints,
+    State,
+    read_state,
+    restore,
+    restore_part,
+)
 
 pytestmark = pytest.mark.tf
 
@@ -33,7 +41,7 @@ class Variable:
 
 def state(step, *, best=None):
     return State(
-        best=None if best is None else Best(step=best, epoch=0, numbers={"metric": 0.2}),
+        best=None if best is None else BestCheckpoint(step=best, epoch=0, metrics={"metric": 0.2}),
         step=step,
         train_seconds=1.5,
         config_hash="0" * 16,
@@ -46,7 +54,7 @@ def state(step, *, best=None):
             workers=1,
             global_batch_size=8,
             precision="float32",
-            kernels="oneDNN",
+            math_library="oneDNN",
             tensorflow="2",
             keras="3",
         ),
@@ -107,12 +115,12 @@ def test_the_best_is_kept_however_old_until_another_is_better(checkpoints):
 
 
 def test_what_was_measured_of_the_best_comes_back_even_where_it_is_no_number(checkpoints):
-    best = Best(step=3, epoch=0, numbers={"metric": 0.2, "hits": np.nan})
+    best = BestCheckpoint(step=3, epoch=0, metrics={"metric": 0.2, "hits": np.nan})
     path, _ = checkpoints.save(state(5).model_copy(update={"best": best}), arrays())
     found = read_state(path).best
-    assert (found.step, found.numbers["metric"]) == (3, 0.2)
-    assert np.isnan(found.numbers["hits"])
-    assert found.as_json()["numbers"] == {"metric": 0.2, "hits": None}
+    assert (found.step, found.metrics["metric"]) == (3, 0.2)
+    assert np.isnan(found.metrics["hits"])
+    assert found.as_json()["metrics"] == {"metric": 0.2, "hits": None}
 
 
 def test_checkpoints_from_before_generators_were_validated_are_read(checkpoints):
@@ -148,8 +156,8 @@ def test_a_checkpoint_that_only_the_store_has_is_fetched_when_it_is_asked_for(tm
     for step in (2, 4):
         saved.save(state(step, best=2), arrays())
     elsewhere = Checkpoints(tmp_path / "b", keep=1, url=url)
-    assert restore(elsewhere.fetched(2), blank()) == state(2, best=2)
-    assert not elsewhere.fetched(3).exists()
+    assert restore(elsewhere.fetch(2), blank()) == state(2, best=2)
+    assert not elsewhere.fetch(3).exists()
 
 
 def test_one_network_is_read_alone_in_its_own_order(checkpoints):
@@ -157,8 +165,8 @@ def test_one_network_is_read_alone_in_its_own_order(checkpoints):
     weights = [Variable(np.zeros((3, 4))), Variable(np.zeros(4))]
     restore_part(path, "generator", weights)
     np.testing.assert_array_equal(weights[0].value, arrays()["generator/000/kernel"])
-    with pytest.raises(DataError, match="average has 0 arrays there, 2 in this model"):
-        restore_part(path, "average", weights)
+    with pytest.raises(DataError, match="ema_generator has 0 arrays, in this model 2"):
+        restore_part(path, "ema_generator", weights)
 
 
 @pytest.mark.parametrize("damage", ["empty", "short", "text", "flipped"])
@@ -182,14 +190,14 @@ def test_variables_of_another_model_are_refused(checkpoints):
         restore(path, variables)
     assert not variables["generator/000/kernel"].value.any()
     del variables["generator/001/bias"]
-    with pytest.raises(DataError, match="other variables than this model"):
+    with pytest.raises(DataError, match="variables do not match this model"):
         restore(path, variables)
 
 
 def test_a_foreign_archive_is_no_checkpoint(tmp_path):
     path = tmp_path / "foreign.npz"
     np.savez(path, a=np.zeros(3))
-    with pytest.raises(DataError, match="not a checkpoint of cloudgan"):
+    with pytest.raises(DataError, match="not a cloudgan checkpoint"):
         read_state(path)
 
 
@@ -220,3 +228,24 @@ def test_a_store_that_fails_leaves_the_checkpoint_here_and_is_told(tmp_path):
     path, _ = saved.save(state(2), arrays())
     assert restore(path, blank()) == state(2)
     assert "bucket" in (saved.copy_problem or "")
+
+
+def best(metric, **others):
+    return BestCheckpoint(step=10, epoch=0, metrics={"metric": metric} | others)
+
+
+def test_the_first_that_has_a_number_is_the_best():
+    assert best(9.0).is_better_than(None, DEFAULT_RANKING)
+    assert not best(math.nan).is_better_than(None, DEFAULT_RANKING)
+
+
+def test_of_two_that_are_as_good_the_earlier_stays():
+    assert best(0.1).is_better_than(best(0.2), DEFAULT_RANKING)
+    assert not best(0.2).is_better_than(best(0.2), DEFAULT_RANKING)
+
+
+def test_another_number_ranks_those_that_were_measured_before():
+    ranking = parse_stop_criterion("hits>=0.9")
+    assert best(0.5, hits=0.8).is_better_than(best(0.1, hits=0.7), ranking)
+    assert best(0.5, hits=0.8).is_better_than(best(0.1), ranking)
+    assert not best(0.1).is_better_than(best(0.5, hits=0.8), ranking)

@@ -6,22 +6,22 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from cloudgan.data.image_view import Batch
+from cloudgan.data.pipeline.preprocessing import Batch
 from cloudgan.training import evaluation
 from cloudgan.training.step import COLUMNS, PASSES
 
 pytestmark = pytest.mark.tf
 
 
-def held_back(count):
+def held_out(count):
     numbers = np.arange(count, dtype=np.float32)[:, None]
     image = np.zeros((count, 3, 3, 4), np.float32) + numbers[:, :, None, None]
     return Batch(image, numbers, numbers, numbers)
 
 
 def feed(count, own, *, batch=4, replicas=2):
-    return evaluation.held_back_feed(
-        held_back(count), global_batch_size=batch, replicas=replicas, own=own
+    return evaluation.held_out_pipeline(
+        held_out(count), global_batch_size=batch, replicas=replicas, own=own
     )
 
 
@@ -61,12 +61,12 @@ def test_traced_before_it_has_a_batch_the_test_step_is_not_traced_again(two_repl
     batches = two_replicas.distribute_datasets_from_function(lambda _: feed(8, range(2)))
 
     class Step:
-        def test(self, batch):
+        def evaluate(self, batch):
             return tf.reduce_sum(batch["energy"]) * tf.ones((len(PASSES), len(COLUMNS)))
 
-    compiled = evaluation.compile_test(two_replicas, Step())
+    compiled = evaluation.compile_held_out_losses(two_replicas, Step())
     compiled.get_concrete_function(batches.element_spec)
-    table = evaluation.test_losses(compiled, batches, 2)
+    table = evaluation.held_out_losses(compiled, batches, 2)
     assert table["generator"]["total"] == (0 + 1 + 2 + 3 + 4 + 5 + 6 + 7) / 2
     assert compiled.experimental_get_tracing_count() == 1
 
@@ -77,6 +77,6 @@ def test_losses_are_means_over_batches_and_none_without_any():
     def run(_batch):
         return np.full((len(PASSES), len(COLUMNS)), next(answers))
 
-    table = evaluation.test_losses(run, [0, 1], 2)
+    table = evaluation.held_out_losses(run, [0, 1], 2)
     assert table["generator"]["total"] == 2.0
-    assert evaluation.test_losses(run, [], 0) is None
+    assert evaluation.held_out_losses(run, [], 0) is None

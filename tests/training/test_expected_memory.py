@@ -7,10 +7,10 @@ from typing import get_args
 
 import pytest
 
-from cloudgan.core.config import Precision, parse_config
 from cloudgan.core.errors import ConfigError
 from cloudgan.core.memory import FreeMemory
 from cloudgan.models.footprint import ERROR, Footprint, kept_for_backward
+from cloudgan.schema.config import Precision, parse_config
 from cloudgan.training import expected_memory as under_test
 from cloudgan.training.expected_memory import ExpectedMemory, expected_memory, footprint_on
 
@@ -56,7 +56,7 @@ def test_too_little_is_refused_with_the_largest_batch_that_fits():
 
 def test_what_may_fit_is_warned_of_and_begins():
     exactly = on_a_processor(8).peak_bytes / GIB
-    assert "may fail for want of memory" in on_a_processor(exactly).check()
+    assert "may run out of memory" in on_a_processor(exactly).check()
     assert on_a_processor(exactly * (1 + ERROR) + 0.01).check() is None
     with pytest.raises(ConfigError):
         on_a_processor(exactly * (1 - ERROR) - 0.01).check()
@@ -72,7 +72,7 @@ def test_replicas_and_processes_share_one_machine():
 
 
 def test_where_not_even_one_shower_fits_no_batch_is_advised():
-    with pytest.raises(ConfigError, match="not even a batch of 1 fits"):
+    with pytest.raises(ConfigError, match="a batch of 1 does not fit"):
         on_a_processor(0.5).check()
 
 
@@ -80,7 +80,7 @@ def test_nobody_is_refused_where_nobody_knows_what_is_there():
     unknown = on_a_processor(None, batch=10**6)
     assert unknown.check() is None
     assert unknown.largest_batch() is None
-    assert unknown.facts()["free_bytes"] is None
+    assert unknown.as_json()["free_bytes"] is None
 
 
 def test_on_a_gpu_only_what_the_backward_pass_needs_at_least_is_refused():
@@ -88,7 +88,7 @@ def test_on_a_gpu_only_what_the_backward_pass_needs_at_least_is_refused():
         return ExpectedMemory(TAKEN, 0, 1, batch, there(8))
 
     assert gpu(70).check() is None
-    assert "it may fail" in gpu(95).check()
+    assert "it may run out of memory" in gpu(95).check()
     with pytest.raises(ConfigError, match="use --batch="):
         gpu(110).check()
 
@@ -119,14 +119,14 @@ def test_with_gpus_each_has_one_replica_and_the_smallest_counts(monkeypatch):
     monkeypatch.setattr(under_test, "nvidia_gpus", lambda: gpus)
     monkeypatch.setattr(under_test, "visible_gpus", lambda: ["0", "1"])
     found = expected_memory(config(global_batch_size=24), workers=1, processes=1)
-    assert (found.batch, found.there.all_bytes) == (12, 16 * GIB)
+    assert (found.batch, found.available.all_bytes) == (12, 16 * GIB)
     assert found.peak_bytes == footprint_on(config(), "GPU").of_replica(12)
 
 
 @pytest.mark.tf
 def test_the_form_that_is_expected_is_the_one_that_is_chosen():
     from cloudgan.models.footprint import footprint
-    from cloudgan.training.formulation import choose_formulation
+    from cloudgan.training.gan import choose_conv_impl
 
     ways = itertools.product(
         ("auto", "published", "phases", "fast"),
@@ -134,8 +134,8 @@ def test_the_form_that_is_expected_is_the_one_that_is_chosen():
         ("paper", "smoke"),
         ("CPU", "V100"),
     )
-    for kernels, precision, preset, device in ways:
-        one = config(preset, kernels=kernels, precision=precision)
-        chosen = choose_formulation(one, device)
-        wanted = footprint(one.model, formulation=chosen, precision=precision)
-        assert footprint_on(one, device) == wanted, (kernels, precision, preset, device)
+    for conv_impl, precision, preset, device in ways:
+        one = config(preset, conv_impl=conv_impl, precision=precision)
+        chosen = choose_conv_impl(one, device)
+        wanted = footprint(one.model, conv_impl=chosen, precision=precision)
+        assert footprint_on(one, device) == wanted, (conv_impl, precision, preset, device)

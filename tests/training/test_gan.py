@@ -1,25 +1,34 @@
-"""What a run begins with."""
+"""Networks, optimisers and learning rates."""
 
 from __future__ import annotations
 
+import math
 import random
 import threading
 
 import numpy as np
 import pytest
 
-from cloudgan.core.presets import PRESETS
-from cloudgan.training.draws import Draws
-from cloudgan.training.gan import Rates, build_gan
+from cloudgan.schema.config import parse_config
+from cloudgan.schema.presets import find_preset
+from cloudgan.training.gan import LearningRates, build_gan, make_lr_schedules, scaled_learning_rate
+from cloudgan.training.rng import Rng
 
 pytestmark = pytest.mark.tf
-SMOKE = PRESETS["smoke"]
+
+
+SMOKE = find_preset("smoke")
 
 
 def weights(seed=1):
-    rates = Rates(1e-3, 1e-3)
+    learning_rates = LearningRates(1e-3, 1e-3)
     gan = build_gan(
-        SMOKE, Draws(seed), seed=seed, precision="float32", synchronized=False, rates=rates
+        SMOKE,
+        Rng(seed),
+        seed=seed,
+        precision="float32",
+        synchronized=False,
+        learning_rates=learning_rates,
     )
     return np.concatenate([weight.numpy().ravel() for weight in gan.variables().values()])
 
@@ -49,12 +58,43 @@ def test_the_first_weights_depend_on_the_seed_alone_whatever_else_draws_random_n
 
 def test_an_averaged_generator_begins_as_the_generator_does():
     gan = build_gan(
-        SMOKE.model_copy(update={"generator_average": 0.9}),
-        Draws(1),
+        SMOKE.model_copy(update={"ema_decay": 0.9}),
+        Rng(1),
         seed=1,
         precision="float32",
         synchronized=False,
-        rates=Rates(1e-3, 1e-3),
+        learning_rates=LearningRates(1e-3, 1e-3),
     )
-    for average, weight in zip(gan.average.weights, gan.generator.weights, strict=True):
-        np.testing.assert_array_equal(average, weight)
+    for ema_generator, weight in zip(gan.ema_generator.weights, gan.generator.weights, strict=True):
+        np.testing.assert_array_equal(ema_generator, weight)
+
+
+def config(**training):
+    return parse_config({"training": {"reference_batch_size": 64} | training}, "x")
+
+
+@pytest.mark.parametrize(
+    ("scale", "factor"), [("none", 1.0), ("linear", 4.0), ("sqrt", math.sqrt(4.0))]
+)
+def test_the_rate_grows_with_the_global_batch_as_asked(scale, factor):
+    assert scaled_learning_rate(config(scale_lr=scale), 256) == pytest.approx(1e-3 * factor)
+
+
+def test_warm_up_rises_from_the_base_rate_to_the_scaled_one_over_each_networks_own_updates():
+    learning_rates = make_lr_schedules(
+        config(scale_lr="linear", warmup_epochs=2), 256, steps_per_epoch=10
+    )
+    for rate, updates_per_step in (
+        (learning_rates.generator, 2),
+        (learning_rates.discriminator, 2),
+    ):
+        end = 2 * 10 * updates_per_step
+        assert float(rate(0)) == pytest.approx(1e-3)
+        assert float(rate(end / 2)) == pytest.approx(2.5e-3)
+        assert float(rate(end)) == pytest.approx(4e-3)
+        assert float(rate(10 * end)) == pytest.approx(4e-3)
+
+
+def test_a_rate_that_does_not_rise_needs_no_warm_up():
+    learning_rates = make_lr_schedules(config(scale_lr="linear"), 32, steps_per_epoch=10)
+    assert learning_rates.generator == learning_rates.discriminator == pytest.approx(5e-4)

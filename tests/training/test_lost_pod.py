@@ -15,9 +15,9 @@ import time
 import numpy as np
 import pytest
 
-from cloudgan.core import record
-from cloudgan.core.heartbeat import Heartbeat
-from cloudgan.worker.place import read_place
+from cloudgan.schema import record
+from cloudgan.schema.heartbeat import Heartbeat
+from cloudgan.worker.pod_environment import read_pod_environment
 
 pytestmark = pytest.mark.tf
 LAST = 40
@@ -132,8 +132,8 @@ def test_a_run_that_lost_a_worker_ends_with_the_weights_of_one_that_did_not(tmp_
         quiet.wait()
     finally:
         quiet.end()
-    assert "generation 2: training begins" in said[0]
-    assert "generation 2: training begins" in said[1]
+    assert "generation 2: training with" in said[0]
+    assert "generation 2: training with" in said[1]
     ours, theirs = disturbed.weights(), quiet.weights()
     assert ours.keys() == theirs.keys()
     for name in theirs:
@@ -145,7 +145,7 @@ def test_a_run_that_lost_a_worker_ends_with_the_weights_of_one_that_did_not(tmp_
         assert sum(line.steps for line in found) == LAST
     assert any(isinstance(line, record.Resumed) for line in whole.lines)
     # Where the showers were staged changes nothing of what the run is.
-    asked = read_place(disturbed.environment(0).get).config
+    asked = read_pod_environment(disturbed.environment(0).get).config
     assert whole.started().config_hash == asked.config_hash()
     beat = Heartbeat.model_validate_json((disturbed.run / "heartbeat.json").read_bytes())
     assert (beat.generation, beat.step, beat.exit_code) == (2, LAST, 0)

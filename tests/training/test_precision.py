@@ -9,16 +9,16 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from cloudgan.core.presets import PRESETS
 from cloudgan.models.networks import build_generator
-from cloudgan.training.draws import Draws
-from cloudgan.training.gan import Rates, build_gan
-from cloudgan.training.precision import LossScale, arithmetic, scaled
+from cloudgan.schema.presets import LossWeights, find_preset
+from cloudgan.training.gan import LearningRates, build_gan
+from cloudgan.training.precision import LossScale, resolve_precision, with_loss_scaling
+from cloudgan.training.rng import Rng
 from cloudgan.training.step import COLUMNS, GanStep
 from cloudgan.training.update import update
 
 pytestmark = pytest.mark.tf
-SMOKE = PRESETS["smoke"]
+SMOKE = find_preset("smoke")
 ROWS = 4
 
 
@@ -57,8 +57,11 @@ def gpus(monkeypatch):
 )
 def test_mixed_means_float16_only_on_gpus_that_have_no_bfloat16(gpus, capabilities, means):
     gpus(*capabilities)
-    assert arithmetic("mixed") == means
-    assert [arithmetic(asked) for asked in ("float32", "bfloat16")] == ["float32", "bfloat16"]
+    assert resolve_precision("mixed") == means
+    assert [resolve_precision(asked) for asked in ("float32", "bfloat16")] == [
+        "float32",
+        "bfloat16",
+    ]
 
 
 @pytest.mark.parametrize(
@@ -72,10 +75,10 @@ def test_mixed_means_float16_only_on_gpus_that_have_no_bfloat16(gpus, capabiliti
 )
 def test_mixed_means_bfloat16_only_on_cpus_that_have_it(monkeypatch, features, means):
     monkeypatch.setattr("cloudgan.training.precision.cpu_features", lambda: frozenset(features))
-    assert arithmetic("mixed") == means
-    assert arithmetic("bfloat16") == "bfloat16"
+    assert resolve_precision("mixed") == means
+    assert resolve_precision("bfloat16") == "bfloat16"
     monkeypatch.setenv("CLOUDGAN_TPU", "local")
-    assert arithmetic("mixed") == "bfloat16"
+    assert resolve_precision("mixed") == "bfloat16"
 
 
 def weight_and_optimizer(**scale):
@@ -92,8 +95,8 @@ def scale_of(optimizer):
 def test_only_float16_scales_its_losses():
     for precision in ("float32", "bfloat16", "float64"):
         optimizer = keras.optimizers.Adam(1.0)
-        assert scaled(optimizer, precision) is optimizer
-    optimizer = scaled(keras.optimizers.Adam(1.0), "float16")
+        assert with_loss_scaling(optimizer, precision) is optimizer
+    optimizer = with_loss_scaling(keras.optimizers.Adam(1.0), "float16")
     optimizer.build([keras.Variable(1.0)])
     assert scale_of(optimizer) == 2.0**15
 
@@ -149,22 +152,22 @@ def batch_of(replica):
     }
 
 
-PLAIN = SMOKE.model_copy(update={"generator_updates": 1, "longitudinal_weight": 0.0})
+PLAIN = SMOKE.model_copy(update={"generator_updates": 1, "loss_weights": LossWeights()})
 
 
 def made(precision):
     """The networks, and a compiled step that returns its losses."""
-    draws = Draws(1)
+    rng = Rng(1)
     gan = build_gan(
         PLAIN,
-        draws,
+        rng,
         seed=1,
         precision=precision,
         synchronized=False,
-        rates=Rates(1e-3, 1e-3),
-        formulation="phases",
+        learning_rates=LearningRates(1e-3, 1e-3),
+        conv_impl="phases",
     )
-    step = GanStep(gan, PLAIN, draws, global_batch_size=ROWS)
+    step = GanStep(gan, PLAIN, rng, global_batch_size=ROWS)
     batch = batch_of(0)
     return gan, tf.function(lambda: step(batch), autograph=False)
 
@@ -218,9 +221,14 @@ def test_batch_norm_takes_its_statistics_in_four_bytes():
 def test_a_scaled_loss_leads_to_the_same_update():
     ends = []
     for wrap in (lambda optimizer: optimizer, LossScale):
-        draws, preset = Draws(1), PLAIN.model_copy(update={"optimizer": "rmsprop"})
+        rng, preset = Rng(1), PLAIN.model_copy(update={"optimizer": "rmsprop"})
         gan = build_gan(
-            preset, draws, seed=1, precision="float32", synchronized=False, rates=Rates(1e-3, 1e-3)
+            preset,
+            rng,
+            seed=1,
+            precision="float32",
+            synchronized=False,
+            learning_rates=LearningRates(1e-3, 1e-3),
         )
         optimizers = gan.generator_optimizer, gan.discriminator_optimizer
         wrapped = [wrap(optimizer) for optimizer in optimizers]
@@ -228,7 +236,7 @@ def test_a_scaled_loss_leads_to_the_same_update():
         for optimizer, network in zip(wrapped, networks, strict=True):
             optimizer.build(network.trainable_variables)
         gan = replace(gan, generator_optimizer=wrapped[0], discriminator_optimizer=wrapped[1])
-        GanStep(gan, preset, draws, global_batch_size=ROWS)(batch_of(0))
+        GanStep(gan, preset, rng, global_batch_size=ROWS)(batch_of(0))
         slots = [slot for optimizer in optimizers for slot in optimizer._velocities]
         weights = [weight for network in networks for weight in network.trainable_weights]
         ends.append([variable.numpy() for variable in (*weights, *slots)])

@@ -9,14 +9,14 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from cloudgan.core.presets import PRESETS
 from cloudgan.models.footprint import learned
-from cloudgan.training.draws import Draws
-from cloudgan.training.gan import Rates, build_gan
+from cloudgan.schema.presets import find_preset
+from cloudgan.training.gan import LearningRates, build_gan
+from cloudgan.training.rng import Rng
 from cloudgan.training.step import GanStep
 
 pytestmark = pytest.mark.tf
-SMOKE = PRESETS["smoke"]
+SMOKE = find_preset("smoke")
 BATCH = 8
 
 
@@ -41,23 +41,23 @@ def linear():
     return keras.optimizers.Adam(1.0, beta_1=0.0, beta_2=0.0, epsilon=1e4)
 
 
-def update(strategy, *, formulation="published", synchronized=True):
+def update(strategy, *, conv_impl="published", synchronized=True):
     """What one linear step does to all weights, as one vector, and the sizes of its collectives."""
-    draws, size, data = Draws(1), BATCH // strategy.num_replicas_in_sync, showers()
+    rng, size, data = Rng(1), BATCH // strategy.num_replicas_in_sync, showers()
     with strategy.scope():
         gan = build_gan(
             SMOKE,
-            draws,
+            rng,
             seed=1,
             precision="float32",
             synchronized=synchronized,
-            rates=Rates(1e-3, 1e-3),
-            formulation=formulation,
+            learning_rates=LearningRates(1e-3, 1e-3),
+            conv_impl=conv_impl,
         )
         gan = replace(gan, generator_optimizer=linear(), discriminator_optimizer=linear())
         gan.generator_optimizer.build(gan.generator.trainable_variables)
         gan.discriminator_optimizer.build(gan.discriminator.trainable_variables)
-    step = GanStep(gan, SMOKE, draws, global_batch_size=BATCH, layer_target=np.full(25, 8e-4))
+    step = GanStep(gan, SMOKE, rng, global_batch_size=BATCH, layer_target=np.full(25, 8e-4))
 
     def share(context):
         first = context.replica_id_in_sync_group * size
@@ -102,7 +102,6 @@ def test_the_gradients_of_one_network_go_in_one_collective(one_and_two):
 def test_the_generated_code_runs_on_two_replicas_as_the_layers_do(two_replicas):
     pytest.importorskip("llvmlite")
     (layers, _), (generated, _) = (
-        update(two_replicas, formulation=form, synchronized=False)
-        for form in ("published", "transforms")
+        update(two_replicas, conv_impl=form, synchronized=False) for form in ("published", "fft")
     )
     assert np.linalg.norm(layers - generated) <= 1e-3 * np.linalg.norm(layers)

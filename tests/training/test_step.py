@@ -6,28 +6,35 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from cloudgan.core.presets import PRESETS, LossWeights
-from cloudgan.losses import TERMS
-from cloudgan.models.shower_shape import shape_weights
-from cloudgan.training.draws import Draws
-from cloudgan.training.gan import Rates, build_gan
+from cloudgan.models.differentiable_observables import shape_weights
+from cloudgan.schema.losses import LOSS_TERMS
+from cloudgan.schema.presets import LossWeights, find_preset
+from cloudgan.training.gan import LearningRates, build_gan
+from cloudgan.training.rng import Rng
 from cloudgan.training.step import COLUMNS, PASSES, GanStep
 
 pytestmark = pytest.mark.tf
-SMOKE = PRESETS["smoke"]
-SHAPED = SMOKE.model_copy(update={"shape_weight": 5.0, "noise_channels": 1})
+SMOKE = find_preset("smoke")
+SHAPED = SMOKE.model_copy(
+    update={"loss_weights": LossWeights(longitudinal=20.0, shape=5.0), "noise_channels": 1}
+)
 BATCH = 4
 
 
 def make(preset=SMOKE, *, rate=1e-3, precision="float32"):
-    draws = Draws(1)
+    rng = Rng(1)
     gan = build_gan(
-        preset, draws, seed=1, precision=precision, synchronized=False, rates=Rates(rate, rate)
+        preset,
+        rng,
+        seed=1,
+        precision=precision,
+        synchronized=False,
+        learning_rates=LearningRates(rate, rate),
     )
     target = np.full(preset.image_shape[2], 8e-4)
     scale = np.ones(len(shape_weights(preset)), np.float32)
     step = GanStep(
-        gan, preset, draws, global_batch_size=BATCH, layer_target=target, shape_scale=scale
+        gan, preset, rng, global_batch_size=BATCH, layer_target=target, shape_scale=scale
     )
     return gan, step
 
@@ -60,13 +67,13 @@ def test_a_step_changes_every_weight_that_can_learn():
 
 def test_the_average_follows_at_its_own_pace_and_takes_statistics_as_they_are():
     gan, step = make()
-    before = numbers(gan.average)
+    before = numbers(gan.ema_generator)
     step(batch())
-    share = 1 - SMOKE.generator_average
-    pairs = zip(before, gan.generator.weights, gan.average.weights, strict=True)
-    for old, raw, average in pairs:
+    share = 1 - SMOKE.ema_decay
+    pairs = zip(before, gan.generator.weights, gan.ema_generator.weights, strict=True)
+    for old, raw, ema_generator in pairs:
         wanted = old + (raw.numpy() - old) * share if raw.trainable else raw.numpy()
-        np.testing.assert_allclose(average.numpy(), wanted, rtol=1e-4, atol=1e-7)
+        np.testing.assert_allclose(ema_generator.numpy(), wanted, rtol=1e-4, atol=1e-7)
 
 
 @pytest.mark.parametrize(
@@ -74,7 +81,7 @@ def test_the_average_follows_at_its_own_pace_and_takes_statistics_as_they_are():
 )
 @pytest.mark.parametrize("name", ["smoke", "fixed25"])
 def test_empty_showers_and_zero_energy_give_finite_losses_and_weights(name, hard):
-    preset = PRESETS[name]
+    preset = find_preset(name)
     gan, step = make(preset)
     losses = step(batch(preset, **hard)).numpy()
     assert np.isfinite(losses).all()
@@ -92,7 +99,7 @@ def test_a_generator_that_makes_nothing_still_learns_without_nan():
 def test_testing_changes_no_weight_and_has_the_shape_of_a_step():
     gan, step = make()
     before = numbers(gan.generator) + numbers(gan.discriminator)
-    losses = step.test(batch())
+    losses = step.evaluate(batch())
     assert losses.shape == (len(PASSES), len(COLUMNS))
     for old, new in zip(before, numbers(gan.generator) + numbers(gan.discriminator), strict=True):
         np.testing.assert_array_equal(old, new)
@@ -102,7 +109,7 @@ def flips_seen(step, steps=40):
     seen = []
     for number in range(steps):
         at = tf.constant(number, tf.int64)
-        with step._draws.at(at, tf.zeros((), tf.int64), 0):
+        with step._rng.at(at, tf.zeros((), tf.int64), 0):
             seen.append(step._flipped(1.0, batch()).numpy().ravel())
     return np.array(seen)
 
@@ -118,10 +125,10 @@ def test_label_flips_are_drawn_anew_at_each_step_and_frozen_only_on_request():
 
 
 def test_a_preset_without_extras_reports_no_longitudinal_term():
-    plain = SMOKE.model_copy(update={"longitudinal_weight": 0.0, "generator_average": 0.0})
+    plain = SMOKE.model_copy(update={"loss_weights": LossWeights(), "ema_decay": 0.0})
     gan, step = make(plain)
     losses = step(batch()).numpy()
-    assert gan.average is None
+    assert gan.ema_generator is None
     assert np.all(losses[:, COLUMNS.index("longitudinal")] == 0)
 
 
@@ -133,23 +140,22 @@ def test_without_a_weight_there_is_no_shape_term_and_with_one_the_generator_pays
     assert (real, faked) == (0, 0)
     assert generator > 0
     terms = dict(zip(COLUMNS, losses[-1], strict=True))
-    weighed = sum(getattr(SHAPED.loss_weights, name) * terms[name] for name in TERMS)
-    weighed += SHAPED.longitudinal_weight * terms["longitudinal"] + 5.0 * terms["shape"]
+    weighed = sum(SHAPED.loss_weights[name] * terms[name] for name in LOSS_TERMS)
     assert terms["total"] == pytest.approx(weighed, rel=1e-5)
 
 
 def test_the_shape_term_alone_teaches_a_generator():
-    nothing_else = LossWeights(real_fake=0.0, energy=0.0, angle=0.0, ecal_sum=0.0)
-    preset = SHAPED.model_copy(update={"loss_weights": nothing_else, "longitudinal_weight": 0.0})
+    nothing_else = LossWeights(real_fake=0.0, energy=0.0, angle=0.0, ecal_sum=0.0, shape=5.0)
+    preset = SHAPED.model_copy(update={"loss_weights": nothing_else})
     _, step = make(preset, rate=3e-3)
     found = [step(batch(preset, step=number)).numpy()[-1, -1] for number in range(25)]
     assert np.mean(found[-5:]) < 0.8 * np.mean(found[:3])
 
 
-def test_held_back_showers_have_a_shape_score_that_changes_no_weight():
+def test_held_out_showers_have_a_shape_score_that_changes_no_weight():
     gan, step = make(SHAPED)
     before = numbers(gan.generator)
-    assert step.test(batch()).numpy()[-1, COLUMNS.index("shape")] > 0
+    assert step.evaluate(batch()).numpy()[-1, COLUMNS.index("shape")] > 0
     for old, new in zip(before, numbers(gan.generator), strict=True):
         np.testing.assert_array_equal(old, new)
 

@@ -1,16 +1,25 @@
-"""What TensorFlow says when another machine is gone, in our words."""
+"""Devices, strategies, and agreement between workers."""
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 import tensorflow as tf
 
-from cloudgan.core.config import TrainingConfig, parse_config
 from cloudgan.core.errors import ConfigError, TryAgain
+from cloudgan.schema.config import TrainingConfig, parse_config
 from cloudgan.training.cluster import Cluster
-from cloudgan.training.strategy import choose, lost_worker, lost_workers_told, make_strategy
+from cloudgan.training.strategy import (
+    agree_on_checkpoint,
+    choose_strategy,
+    lost_worker,
+    make_strategy,
+    translate_lost_workers,
+)
 
 pytestmark = pytest.mark.tf
+
+
 CONFIG = parse_config({"name": "gan"}, "a test")
 CLUSTER = Cluster(("a:1", "b:1"), index=0, ordinary=2)
 
@@ -43,14 +52,14 @@ def error(kind, text):
 def test_a_lost_worker_is_no_mistake_of_the_user(found, who):
     told = lost_worker(found, CLUSTER)
     assert told.exit_code == 75
-    with pytest.raises(TryAgain, match=f"{who} stopped answering"), lost_workers_told(CLUSTER):
+    with pytest.raises(TryAgain, match=f"{who} stopped answering"), translate_lost_workers(CLUSTER):
         raise found
 
 
 def test_other_errors_and_those_of_a_process_alone_stay_what_they_are():
     wrong = error(tf.errors.InvalidArgumentError, "shapes differ")
     assert lost_worker(wrong, CLUSTER) is None
-    with pytest.raises(tf.errors.InvalidArgumentError), lost_workers_told(CLUSTER):
+    with pytest.raises(tf.errors.InvalidArgumentError), translate_lost_workers(CLUSTER):
         raise wrong
     gone = error(tf.errors.UnavailableError, "failed to connect")
     assert lost_worker(gone, None) is None
@@ -62,13 +71,46 @@ def test_other_errors_and_those_of_a_process_alone_stay_what_they_are():
 )
 def test_a_machine_that_says_it_has_a_tpu_trains_on_it(monkeypatch, variable, value):
     monkeypatch.setenv(variable, value)
-    assert choose(TrainingConfig(), None) == "tpu"
-    assert choose(TrainingConfig(strategy="one"), None) == "one"
+    assert choose_strategy(TrainingConfig(), None) == "tpu"
+    assert choose_strategy(TrainingConfig(strategy="one"), None) == "one"
     monkeypatch.delenv(variable)
-    assert choose(TrainingConfig(), None) == "one"
+    assert choose_strategy(TrainingConfig(), None) == "one"
 
 
 def test_a_tpu_that_does_not_answer_is_named(monkeypatch):
     monkeypatch.setenv("CLOUDGAN_TPU", "local")
-    with pytest.raises(ConfigError, match="no TPU answers on this machine"):
+    with pytest.raises(ConfigError, match="no TPU found on this machine"):
         make_strategy(CONFIG, "tpu")
+
+
+CLUSTER_AGREEMENT = Cluster(("a:1", "b:1"), index=0, ordinary=2)
+
+
+class Strategy:
+    """Two workers with two replicas each; the other one says `theirs`."""
+
+    num_replicas_in_sync = 4
+
+    def __init__(self, theirs):
+        self.theirs = np.array([0, theirs], np.int32)
+
+    def run(self, function, args):
+        return function(*args)
+
+    def reduce(self, operation, value, axis):
+        assert operation == tf.distribute.ReduceOp.SUM
+        return 2 * (value + self.theirs)
+
+
+@pytest.mark.parametrize(("step", "theirs"), [(None, 0), (0, 1), (40, 41)])
+def test_the_same_checkpoint_or_none_at_all_is_agreed(step, theirs):
+    agree_on_checkpoint(Strategy(theirs), CLUSTER_AGREEMENT, step)
+
+
+@pytest.mark.parametrize(
+    ("step", "theirs", "said"),
+    [(40, 31, "worker 0: step 40, worker 1: step 30"), (0, 0, "worker 0: step 0, worker 1: none")],
+)
+def test_different_ones_end_the_process_to_be_started_again(step, theirs, said):
+    with pytest.raises(TryAgain, match=said):
+        agree_on_checkpoint(Strategy(theirs), CLUSTER_AGREEMENT, step)

@@ -11,36 +11,21 @@ import sys
 import numpy as np
 import pytest
 
-from cloudgan.core import record, tuning
-from cloudgan.core.config import parse_config
-from cloudgan.core.progress import Silent
-from cloudgan.core.tuning import Choice, Finding
-from cloudgan.run_folder import RunFolder, read_yaml
-from cloudgan.training.job import Job
-from cloudgan.training.tuning import Tuner
+from cloudgan.schema import record
+from cloudgan.schema.run_folder import RunFolder
 
 pytestmark = pytest.mark.tf
 
 
 @pytest.fixture(scope="module")
 def two_steps(write_config, tmp_path_factory, run_cloudgan):
-    """A run of two steps on one thread, where the published kernels were found to be the fastest."""
+    """A run of two steps on one thread with the published convolutions."""
     folder = tmp_path_factory.mktemp("two")
-    config = write_config(folder / "config.yaml", batch_per_replica=8, threads=1)
-    job = Job(parse_config(read_yaml(config), "x"), None, showers=90, is_alone=True)
-    found = Finding(
-        key=Tuner(Silent()).key(job),
-        found="2026-11-21T10:00:00Z",
-        batch=8,
-        took_seconds=30.0,
-        choice=Choice(formulation="published"),
-        trials=(),
+    config = write_config(
+        folder / "config.yaml", batch_per_replica=8, threads=1, conv_impl="published"
     )
-    tuning.write(folder, found)
-    run = folder / "run"
-    command = ("train", f"--config={config}", f"--run={run}", "--max_steps=2")
-    run_cloudgan(*command, CLOUDGAN_DATA=str(folder))
-    return run
+    run_cloudgan("train", f"--config={config}", f"--run={folder / 'run'}", "--max-steps=2")
+    return folder / "run"
 
 
 def lines_of(run):
@@ -59,11 +44,11 @@ def test_another_number_of_threads_is_told_and_recorded(begun, run_cloudgan):
     folder.write_config(
         changed.model_copy(update={"training": changed.training.model_copy(update={"threads": 2})})
     )
-    done = run_cloudgan("train", f"--run={begun}", "--max_steps=3")
+    done = run_cloudgan("train", f"--run={begun}", "--max-steps=3")
     assert "numbers change from here: threads: 1 -> 2" in done.stderr
     lines = record.read(folder.record_file).lines
     (resumed,) = [line for line in lines if isinstance(line, record.Resumed)]
-    assert resumed.numbers_change == ("threads: 1 -> 2",)
+    assert resumed.reproducibility_changes == ("threads: 1 -> 2",)
 
 
 def test_the_peak_of_memory_is_foretold_within_a_quarter(two_steps):
@@ -74,17 +59,19 @@ def test_the_peak_of_memory_is_foretold_within_a_quarter(two_steps):
     assert started.expected_memory_bytes == pytest.approx(stopped.peak_memory_bytes, rel=0.25)
 
 
-def test_what_was_found_on_this_machine_before_is_used_and_told(two_steps):
-    (started,) = [line for line in lines_of(two_steps) if line.kind == "started"]
-    assert started.numerics.formulation == "published"
-    assert started.tuned == "tuned: published kernels (cached, 2026-11-21)"
-
-
-def test_a_run_goes_on_as_it_began_but_for_what_a_flag_says(begun, run_cloudgan):
-    done = run_cloudgan("train", f"--run={begun}", "--max_steps=3", "--kernels=phases")
-    assert "numbers change from here: formulation: published -> phases" in done.stderr
+def test_a_resumed_run_keeps_the_conv_impl_of_its_checkpoint(begun, run_cloudgan):
+    run_cloudgan("train", f"--run={begun}", "--max-steps=3", "--conv-impl=auto")
     (resumed,) = [line for line in lines_of(begun) if line.kind == "resumed"]
-    assert resumed.numbers_change == ("formulation: published -> phases",)
+    assert resumed.reproducibility_changes == ()
+    started = [line for line in lines_of(begun) if line.kind == "started"]
+    assert [line.numerics.conv_impl for line in started] == ["published", "published"]
+
+
+def test_a_flag_overrides_the_conv_impl_of_the_checkpoint(begun, run_cloudgan):
+    done = run_cloudgan("train", f"--run={begun}", "--max-steps=3", "--conv-impl=phases")
+    assert "numbers change from here: conv_impl: published -> phases" in done.stderr
+    (resumed,) = [line for line in lines_of(begun) if line.kind == "resumed"]
+    assert resumed.reproducibility_changes == ("conv_impl: published -> phases",)
 
 
 # A limit on the size of files makes the kernel refuse the write, as a full disk does.
@@ -100,7 +87,7 @@ main(sys.argv[1:])
 def test_a_full_disk_while_checkpointing_keeps_the_last_good_checkpoint(begun, saved_arrays):
     before = saved_arrays(begun, 2)
     done = subprocess.run(
-        [sys.executable, "-c", _FULL_DISK, "train", f"--run={begun}", "--max_steps=4"],
+        [sys.executable, "-c", _FULL_DISK, "train", f"--run={begun}", "--max-steps=4"],
         capture_output=True,
         text=True,
         env=os.environ | {"CUDA_VISIBLE_DEVICES": "-1"},
@@ -108,7 +95,7 @@ def test_a_full_disk_while_checkpointing_keeps_the_last_good_checkpoint(begun, s
     )
     assert done.returncode == 1, done.stderr
     assert "checkpoint not saved" in done.stderr
-    assert "step-000000002.npz is whole" in done.stderr
+    assert "step-000000002.npz is complete" in done.stderr
     assert "Traceback" not in done.stderr
     after = saved_arrays(begun, 2)
     assert before.keys() == after.keys()
@@ -123,9 +110,9 @@ def test_a_full_disk_while_checkpointing_keeps_the_last_good_checkpoint(begun, s
         (["--data=absent.h5"], "absent.h5"),
         (["--preset=mimi", "--data=x.h5"], "Did you mean 'mini'"),
         (["--epoch=3"], "Did you mean '--epochs'"),
-        ([], "no showers named"),
+        ([], "--data is missing"),
         (["--strategy=multiworker", "--data=x.h5"], "--workers=N"),
-        (["--batch=2", "--global_batch=4", "--data=x.h5"], "alternatives"),
+        (["--batch=2", "--global-batch=4", "--data=x.h5"], "exclude each other"),
         (["--epochs=0", "--data=x.h5"], "training.epochs"),
         (["--preset=smoke", "--batch=1000000000", "--data=x.h5"], "the largest batch that fits is"),
     ],
@@ -145,7 +132,10 @@ def test_a_global_batch_that_replicas_do_not_divide_is_refused(config_file, tmp_
     config = config_file(global_batch_size=7, replicas=2)
     done = run_cloudgan("train", f"--config={config}", f"--run={tmp_path / 'run'}", check=False)
     assert done.returncode == 2
-    assert "cannot be shared by 2 replicas; use --global_batch=6 or --global_batch=8" in done.stderr
+    assert (
+        "2 replicas do not divide a global batch of 7; use --global-batch=6 or --global-batch=8"
+        in done.stderr
+    )
 
 
 def test_describe_prints_the_published_parameter_counts(run_cloudgan):
@@ -163,7 +153,7 @@ def test_gpus_that_tensorflow_cannot_use_are_told(begun, tmp_path, run_cloudgan)
     driver.chmod(0o755)
     path = f"{driver.parent}:{os.environ['PATH']}"
     # It is there already, so that it ends without compiling anything.
-    goes_on = ("train", f"--run={begun}", "--max_steps=2")
+    goes_on = ("train", f"--run={begun}", "--max-steps=2")
     done = run_cloudgan(*goes_on, PATH=path, CUDA_VISIBLE_DEVICES="")
     assert "1 x NVIDIA V100, but TensorFlow finds no GPU" in done.stderr
     hidden = run_cloudgan(*goes_on, PATH=path)

@@ -7,8 +7,8 @@ import json
 import numpy as np
 import pytest
 
-from cloudgan.core import record
-from cloudgan.run_folder import RunFolder
+from cloudgan.schema import record
+from cloudgan.schema.run_folder import RunFolder
 
 pytestmark = pytest.mark.tf
 
@@ -69,7 +69,7 @@ def one_replica(learned):
         ("custom", ("--strategy=mirrored", "--replicas=2")),
         ("custom", ("--strategy=multiworker", "--workers=2")),
         # Of 4 steps. With two workers `fit` is held to one replica in test_train_validating.py.
-        ("fit", ("--strategy=mirrored", "--replicas=2", "--steps_per_loop=3")),
+        ("fit", ("--strategy=mirrored", "--replicas=2", "--steps-per-loop=3")),
     ],
     ids=lambda value: value if isinstance(value, str) else value[-1][2:],
 )

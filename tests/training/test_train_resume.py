@@ -7,8 +7,8 @@ import signal
 import numpy as np
 import pytest
 
-from cloudgan.core import record
-from cloudgan.run_folder import RunFolder
+from cloudgan.schema import record
+from cloudgan.schema.run_folder import RunFolder
 
 pytestmark = pytest.mark.tf
 SIGNALS = {signal.SIGINT: (130, "interrupted"), signal.SIGTERM: (75, "terminated")}
@@ -24,11 +24,11 @@ def test_a_run_that_was_interrupted_terminated_and_killed_goes_on_to_the_same_bi
 ):
     config = config_file(batch_per_replica=8, checkpoint={"every_steps": 3, "keep": 99})
     broken, unbroken = tmp_path / "broken", tmp_path / "unbroken"
-    began, saved = ("train", f"--config={config}", f"--run={broken}", "--max_steps=4000"), [0]
+    began, saved = ("train", f"--config={config}", f"--run={broken}", "--max-steps=4000"), [0]
     for number in (*SIGNALS, signal.SIGKILL):
         due = saved[-1] + 6
         process = start(*began, until=RunFolder(broken).checkpoints / f"step-{due:09d}.npz")
-        began = ("train", f"--run={broken}", "--max_steps=4000")
+        began = ("train", f"--run={broken}", "--max-steps=4000")
         process.send_signal(number)
         out, _ = process.communicate(timeout=30)
         saved.append(newest(broken))
@@ -37,15 +37,15 @@ def test_a_run_that_was_interrupted_terminated_and_killed_goes_on_to_the_same_bi
             assert (process.returncode, last.reason) == SIGNALS[number], out
             assert last.step == saved[-1], "it saves before it ends"
     end = saved[-1] + 8
-    run_cloudgan("train", f"--run={broken}", f"--max_steps={end}")
-    run_cloudgan("train", f"--config={config}", f"--run={unbroken}", f"--max_steps={end}")
+    run_cloudgan("train", f"--run={broken}", f"--max-steps={end}")
+    run_cloudgan("train", f"--config={config}", f"--run={unbroken}", f"--max-steps={end}")
     theirs, ours = saved_arrays(unbroken, end), saved_arrays(broken, end)
     for name in theirs:
         np.testing.assert_array_equal(ours[name], theirs[name], err_msg=name)
     lines = record.read(RunFolder(broken).record_file).lines
     resumed = [line for line in lines if isinstance(line, record.Resumed)]
     assert [line.step for line in resumed] == saved[1:]
-    assert not any(line.numbers_change for line in resumed)
+    assert not any(line.reproducibility_changes for line in resumed)
 
 
 def test_a_signal_before_the_first_step_ends_at_once(config_file, tmp_path, start):

@@ -9,10 +9,10 @@ import shutil
 import numpy as np
 import pytest
 
-from cloudgan.core import record
-from cloudgan.data.convert import convert
-from cloudgan.data.hdf5_writer import write_hdf5
-from cloudgan.run_folder import RunFolder
+from cloudgan.data.sources.convert import convert
+from cloudgan.data.sources.hdf5_writer import write_hdf5
+from cloudgan.schema import record
+from cloudgan.schema.run_folder import RunFolder
 from cloudgan.simulation.gflash import simulate
 from cloudgan.training.checkpoint import read_state
 
@@ -37,7 +37,7 @@ def config(tmp_path_factory, write_config):
         validate_every=1,
         epochs=3,
     )
-    data = {"path": str(folder / "shards"), "held_back_fraction": 0.5}
+    data = {"path": str(folder / "shards"), "held_out_fraction": 0.5}
     path.write_text(json.dumps(json.loads(path.read_text()) | {"data": data}))
     return path
 
@@ -56,7 +56,7 @@ def lines_of(run):
 
 def validations(run):
     found = record.read(RunFolder(run).record_file).validations()
-    return [(each.step, each.numbers) for each in found]
+    return [(each.step, each.metrics) for each in found]
 
 
 def test_every_epoch_has_its_numbers_and_their_time_is_no_training(unbroken):
@@ -73,16 +73,16 @@ def test_every_epoch_has_its_numbers_and_their_time_is_no_training(unbroken):
         assert 0 < each.seconds <= epoch.validation_seconds
     stopped = lines[-1]
     assert stopped.train_seconds == pytest.approx(sum(epoch.train_seconds for epoch in epochs))
-    best = min(found, key=lambda each: each.numbers["metric"])
+    best = min(found, key=lambda each: each.metrics["metric"])
     assert said["quality"] == {
-        "best": {"step": best.step, "epoch": best.epoch, "numbers": best.numbers}
+        "best": {"step": best.step, "epoch": best.epoch, "metrics": best.metrics}
     }
 
 
 def test_the_best_is_found_by_its_name_and_generates(unbroken, tmp_path, cloudgan_here):
     run, said = unbroken
     out = tmp_path / "generated.h5"
-    done = cloudgan_here("generate", run, out, "--events=2", "--step=best", "--json")
+    done = cloudgan_here("generate", run, out, "--showers=2", "--step=best", "--json")
     assert json.loads(done.stdout)["step"] == said["quality"]["best"]["step"]
 
 
@@ -130,7 +130,7 @@ def test_killed_as_it_looked_a_run_of_workers_ends_where_the_unbroken_one_was_go
     assert (said["quality"]["until"], said["quality"]["reached"]) == (until, True)
     last = lines[-1]
     assert last.reason == "reached"
-    assert " holds: the best is " in last.message
+    assert " reached: the best is " in last.message
     other = (run / "logs" / "worker-1.log").read_text()
     said = json.loads(other[other.index("{") : other.rindex("}") + 1])
     assert (said["ended"], said["step"]) == ("reached", 4)
@@ -139,10 +139,10 @@ def test_killed_as_it_looked_a_run_of_workers_ends_where_the_unbroken_one_was_go
 @pytest.mark.parametrize(
     ("flags", "said"),
     [
-        (["--validate_every=1"], "9 of 90 are held back"),
+        (["--validate-every=1"], "9 of 90 are held out"),
         (["--until=metric<1"], "--until needs at least 200"),
         (["--until=metrik<1"], "Did you mean 'metric'"),
-        (["--validate_every=-1"], "validate_every"),
+        (["--validate-every=-1"], "validate_every"),
     ],
 )
 def test_what_cannot_be_validated_is_refused_before_anything_starts(

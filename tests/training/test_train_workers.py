@@ -10,11 +10,8 @@ import time
 
 import pytest
 
-from cloudgan.core import record
-from cloudgan.core.config import parse_config
-from cloudgan.core.errors import CloudganError
-from cloudgan.run_folder import RunFolder, read_yaml
-from cloudgan.training.workers import LocalWorkers
+from cloudgan.schema import record
+from cloudgan.schema.run_folder import RunFolder
 
 pytestmark = pytest.mark.tf
 
@@ -22,7 +19,7 @@ pytestmark = pytest.mark.tf
 def test_when_a_worker_dies_the_others_stop_and_it_is_named(config_file, tmp_path, start):
     config = config_file(plain=True, global_batch_size=8, checkpoint={"every_steps": 2})
     run = tmp_path / "run"
-    started = ("train", f"--config={config}", f"--run={run}", "--workers=2", "--max_steps=100000")
+    started = ("train", f"--config={config}", f"--run={run}", "--workers=2", "--max-steps=100000")
     process = start(*started, until=RunFolder(run).checkpoints / "step-000000002.npz")
     children = subprocess.run(
         ["ps", "--ppid", str(process.pid), "-o", "pid="], capture_output=True, text=True, check=True
@@ -50,7 +47,7 @@ def test_a_worker_that_joined_by_tf_config_stops_when_another_dies_and_names_it(
         json.dumps({"cluster": {"worker": peers}, "task": {"type": "worker", "index": index}})
         for index in range(2)
     ]
-    flags = ("train", f"--config={config}", f"--run={run}", "--max_steps=100000")
+    flags = ("train", f"--config={config}", f"--run={run}", "--max-steps=100000")
     other = start(*flags, TF_CONFIG=clusters[1])
     chief = start(*flags, TF_CONFIG=clusters[0], until=RunFolder(run).record_file)
     while len(record.read(RunFolder(run).record_file).epochs()) < 1:
@@ -66,7 +63,7 @@ def test_a_worker_that_joined_by_tf_config_stops_when_another_dies_and_names_it(
 def test_workers_stop_together_on_sigterm_and_save(config_file, tmp_path, start):
     config = config_file(plain=True, global_batch_size=8, checkpoint={"every_steps": 2})
     run = tmp_path / "run"
-    started = ("train", f"--config={config}", f"--run={run}", "--workers=2", "--max_steps=100000")
+    started = ("train", f"--config={config}", f"--run={run}", "--workers=2", "--max-steps=100000")
     process = start(*started, until=RunFolder(run).checkpoints / "step-000000002.npz")
     process.send_signal(signal.SIGTERM)
     out, _ = process.communicate(timeout=60)
@@ -75,14 +72,3 @@ def test_workers_stop_together_on_sigterm_and_save(config_file, tmp_path, start)
     assert isinstance(last, record.Stopped)
     assert last.reason == "terminated"
     assert (RunFolder(run).checkpoints / f"step-{last.step:09d}.npz").exists()
-
-
-def test_each_worker_is_handed_how_to_compute(config_file, tmp_path, capfd):
-    folder = RunFolder(tmp_path / "run")
-    wanted = config_file(workers=2, strategy="multiworker", batch_per_replica=8)
-    folder.write_config(parse_config(read_yaml(wanted), "a test"))
-    workers = LocalWorkers(("train", f"--run={folder.path}"), 2, folder.logs, tuned="nonsense")
-    with pytest.raises(CloudganError, match="exit code 2"):
-        workers.run()
-    said = capfd.readouterr().err + (folder.logs / "worker-1.log").read_text()
-    assert "CLOUDGAN_TUNED is set" in said

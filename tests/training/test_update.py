@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from cloudgan.training.rates import WarmUp
-from cloudgan.training.update import reduced, update
+from cloudgan.training.gan import WarmUp
+from cloudgan.training.update import all_reduce_tensors, update
 
 pytestmark = pytest.mark.tf
 SHAPES = ((3, 4), (5,), ())
@@ -62,7 +62,9 @@ def test_all_gradients_of_a_network_go_in_one_collective(two_replicas):
 
     @tf.function(autograph=False)
     def total(values):
-        return two_replicas.run(lambda *one: reduced(one, tf.distribute.ReduceOp.SUM), args=values)
+        return two_replicas.run(
+            lambda *one: all_reduce_tensors(one, tf.distribute.ReduceOp.SUM), args=values
+        )
 
     graph = total.get_concrete_function(values).graph
     collectives = [op for op in graph.get_operations() if "Collective" in op.type]

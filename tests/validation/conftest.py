@@ -7,8 +7,8 @@ import pytest
 
 from cloudgan.data.showers import Showers, join_showers, measured_angle
 from cloudgan.simulation.gflash import simulate
-from cloudgan.validation.assessing import assess
-from cloudgan.validation.observables import Observables, observe
+from cloudgan.validation.acceptance.assess import assess
+from cloudgan.validation.observables.observables import Observables, observe
 
 
 @pytest.fixture(scope="session")
@@ -19,7 +19,7 @@ def reference() -> Showers:
 
 @pytest.fixture(scope="session")
 def remade(reference):
-    """A function from the cells of the reference to a generated sample."""
+    """Returns a function that turns changed cells into a sample."""
 
     def make(change) -> Showers:
         ecal = change(reference.ecal_gev.astype(np.float64)).astype(np.float32)
@@ -30,7 +30,7 @@ def remade(reference):
 
 @pytest.fixture(scope="session")
 def noise(reference) -> Showers:
-    """What an untrained network gives: the right sum in cells without any shape."""
+    """Sample of an untrained network: the right energy sum without shape."""
     ecal = np.random.default_rng(2).uniform(0, 1, reference.ecal_gev.shape)
     wanted = reference.ecal_gev.sum((1, 2, 3), keepdims=True)
     ecal = (ecal * wanted / ecal.sum((1, 2, 3), keepdims=True)).astype(np.float32)
@@ -39,7 +39,7 @@ def noise(reference) -> Showers:
 
 @pytest.fixture(scope="session")
 def measured(reference) -> Observables:
-    """The reference."""
+    """Observables of the reference."""
     return observe(reference)
 
 

@@ -1,4 +1,4 @@
-"""What docs/validation.md says of the measures and the shipped gates is so."""
+"""docs/validation.md agrees with the measures and the default gates."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from cloudgan.validation.gates import load_gates
-from cloudgan.validation.known_measures import IDEALS
+from cloudgan.validation.acceptance.gates import load_gates
+from cloudgan.validation.metrics.measures import IDEALS
 
 PAGE = Path(__file__).parents[2] / "docs" / "validation.md"
 
@@ -15,19 +15,19 @@ if not PAGE.exists():
     pytest.skip("a source distribution has no docs", allow_module_level=True)
 
 
-def told():
+def documented():
     rows = (line.split(" | ") for line in PAGE.read_text(encoding="utf-8").splitlines())
     return {row[0].strip("| `"): row[1:4] for row in rows if row[0].startswith("| `")}
 
 
-def test_each_measure_stands_in_the_table_with_its_ideal():
-    assert {name: float(row[0]) for name, row in told().items()} == dict(IDEALS)
+def test_each_measure_is_in_the_table_with_its_ideal():
+    assert {name: float(row[0]) for name, row in documented().items()} == dict(IDEALS)
 
 
-def test_the_limits_are_those_of_the_shipped_gates():
+def test_the_limits_are_those_of_the_default_gates():
     shipped = {}
     for gate in load_gates().gate:
         shipped.setdefault(gate.measure, [f"{gate.good:g}", f"{gate.acceptable:g}"])
-    assert {name: row[1:] for name, row in told().items()} == {
+    assert {name: row[1:] for name, row in documented().items()} == {
         name: shipped.get(name, ["-", "-"]) for name in IDEALS
     }

@@ -1,6 +1,6 @@
-"""A team of workers on this machine: threads, or processes where one has to be killed.
+"""A team of workers on this machine, in threads or in processes that a test can kill.
 
-What they train is `fake_training.py`; the real training is in tests/training/test_lost_pod.py.
+The trainer is `fake_training.py`; tests/training/test_lost_pod.py has the real one.
 """
 
 from __future__ import annotations
@@ -20,21 +20,28 @@ from pathlib import Path
 
 import pytest
 
-from cloudgan.core.heartbeat import Heartbeat
-from cloudgan.data.manifest import ColumnInfo, Manifest, ShardInfo, SourceInfo, write_manifest
-from cloudgan.worker.limits import Limits
-from cloudgan.worker.place import read_place
-from cloudgan.worker.pod import Pod
-from cloudgan.worker.stop_request import StopRequest
+from cloudgan.data.shards.manifest import (
+    ColumnInfo,
+    Manifest,
+    ShardInfo,
+    SourceInfo,
+    write_manifest,
+)
+from cloudgan.schema.heartbeat import Heartbeat
+from cloudgan.worker.agent import WorkerAgent
+from cloudgan.worker.pod_environment import read_pod_environment
+from cloudgan.worker.preemption import StopRequest
+from cloudgan.worker.timeouts import Timeouts
+from worker.metadata_double import MetadataDouble
 
 HERE = Path(__file__).parent
 RUN = "run-1"
 QUICK = {
     "barrier_seconds": 20.0,
-    "silence_seconds": 1.0,
+    "chief_timeout_seconds": 1.0,
     "fresh_seconds": 0.5,
     "end_seconds": 0.5,
-    "ship_seconds": 2.0,
+    "upload_seconds": 2.0,
     "join_every_seconds": 0.05,
     "resolve_every_seconds": 0.1,
     "record_every_seconds": 0.1,
@@ -48,7 +55,7 @@ QUICK = {
 
 
 def until(condition, what, seconds=20.0):
-    """Waits for `condition` to return something true, and returns it."""
+    """Waits until `condition` returns a true value, and returns it."""
     deadline = time.monotonic() + seconds
     while not (found := condition()):
         assert time.monotonic() < deadline, f"{what} did not happen in {seconds} s"
@@ -57,7 +64,7 @@ def until(condition, what, seconds=20.0):
 
 
 def port_pairs(count):
-    """Ports that are free, and so is each one's next."""
+    """Returns free ports whose next port is free too."""
     held, found = [], []
     while len(found) < count:
         one, other = socket.socket(), socket.socket()
@@ -73,18 +80,18 @@ def port_pairs(count):
 
 
 class Worker:
-    """A worker in a thread: what it says, and how it ended."""
+    """A worker in a thread, its log and its exit code."""
 
-    def __init__(self, place, limits, command):
+    def __init__(self, pod, timeouts, command):
         self.lines, self.code, self.error = [], None, None
         self.stop = StopRequest()
-        self.pod = Pod(place, limits, self.lines.append, stop=self.stop, command=command)
+        self.agent = WorkerAgent(pod, timeouts, self.lines.append, stop=self.stop, command=command)
         self.thread = threading.Thread(target=self._run, daemon=True)
         self.thread.start()
 
     def _run(self):
         try:
-            self.code = self.pod.run()
+            self.code = self.agent.run()
         except BaseException as error:  # noqa: BLE001  the test's thread raises it
             self.error = error
 
@@ -96,19 +103,19 @@ class Worker:
         return self.code
 
     @property
-    def said(self):
+    def output(self):
         return "\n".join(self.lines)
 
 
 class Team:
-    """The workers of one run, their store and what they are told."""
+    """The workers of one run, their store and the trainer's orders."""
 
-    def __init__(self, root, world, limits, orders, training):
+    def __init__(self, root, world, timeouts, orders, training):
         self.root, self.world = root, world
         self.store, self.group = root / "store", root / "group"
         self.run = self.store / "runs" / RUN
-        self.limits = Limits(**(QUICK | limits))
-        self.limit_values = QUICK | limits
+        self.timeouts = Timeouts(**(QUICK | timeouts))
+        self.timeout_values = QUICK | timeouts
         self.peers = [f"127.0.0.1:{port}" for port in port_pairs(world)]
         self.group.mkdir(parents=True)
         (root / "showers").mkdir()
@@ -124,7 +131,7 @@ class Team:
         self.orders.write_text(json.dumps(given))
 
     def end_soon(self):
-        """Lets trainings that begin from now on end a little after the newest checkpoint."""
+        """Orders new trainers to end shortly after the newest checkpoint."""
         end = self.newest() + 100
         self.order(steps=end, pause=0.001)
         return end
@@ -145,15 +152,15 @@ class Team:
         } | changes
 
     def start(self, index, **changes):
-        """A worker in a thread; a pod that takes another's place has an empty work folder."""
-        place = read_place(self.environment(index, **changes).get)
-        worker = Worker(place, self.limits, self.command)
+        """Starts a worker in a thread."""
+        pod = read_pod_environment(self.environment(index, **changes).get)
+        worker = Worker(pod, self.timeouts, self.command)
         self.threads.append(worker)
         return worker
 
     def start_process(self, index):
         setup = self.root / f"setup-{index}.json"
-        setup.write_text(json.dumps({"limits": self.limit_values, "command": self.command}))
+        setup.write_text(json.dumps({"timeouts": self.timeout_values, "command": self.command}))
         process = subprocess.Popen(
             [sys.executable, str(HERE / "pod_program.py"), str(setup)],
             env=os.environ | self.environment(index),
@@ -168,8 +175,8 @@ class Team:
     def new_machine(self, index):
         shutil.rmtree(self.root / f"work-{index}", ignore_errors=True)
 
-    def child(self, index):
-        """The process id of a training process that runs."""
+    def trainer_pid(self, index):
+        """Returns the process ID of a running trainer."""
         return until(lambda: self._pid(index), f"training of worker {index}")
 
     def _pid(self, index):
@@ -184,7 +191,7 @@ class Team:
         return max((int(path.stem[5:]) for path in names), default=-1)
 
     def began(self, index):
-        """The steps at which the training of `index` began, each time."""
+        """Returns the first step of each trainer of worker `index`."""
         paths = sorted((self.group / "began").glob(f"{index}-*"))
         return [int(path.read_text()) for path in paths if path.suffix == ""]
 
@@ -194,8 +201,8 @@ class Team:
 
     def end(self):
         for worker in self.threads:
-            worker.stop.ask()
-            worker.pod.kill()
+            worker.stop.request()
+            worker.agent.kill()
         for worker in self.threads:
             worker.thread.join(10)
         for process in self.processes:
@@ -206,12 +213,12 @@ class Team:
 
 @pytest.fixture
 def team(tmp_path):
-    """Makes a team; keyword arguments are limits, `orders` the fake training's."""
+    """Returns a function that creates a team; keyword arguments are timeouts, `orders` the trainer's."""
     made = []
 
-    def make(world=2, *, orders=None, training=None, **limits):
+    def make(world=2, *, orders=None, training=None, **timeouts):
         made.append(
-            Team(tmp_path / f"team-{len(made)}", world, limits, orders or {}, training or {})
+            Team(tmp_path / f"team-{len(made)}", world, timeouts, orders or {}, training or {})
         )
         return made[-1]
 
@@ -227,7 +234,7 @@ def wait_until():
 
 @pytest.fixture
 def any_shards():
-    """Writes a folder with a manifest and shards of a few bytes each, which nobody will read."""
+    """Writes a folder with a manifest and shards of a few bytes each."""
 
     def write(folder, count=3):
         folder.mkdir(parents=True)
@@ -256,3 +263,17 @@ def any_shards():
         return folder
 
     return write
+
+
+@pytest.fixture
+def metadata():
+    """Starts metadata services of clouds on loopback."""
+    made = []
+
+    def make(cloud):
+        made.append(MetadataDouble(cloud))
+        return made[-1]
+
+    yield make
+    for one in made:
+        one.close()

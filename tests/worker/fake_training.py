@@ -1,4 +1,4 @@
-"""Stands where `cloudgan train` is: counts, saves numbers, loses its peers as TensorFlow does.
+"""Stub for `cloudgan train`: counts steps, saves checkpoints, loses peers as TensorFlow does.
 
 python fake_training.py ORDERS.json --run=FOLDER. Orders: steps, pause (seconds a step), store (the
 run's folder in it), group (a folder that all share), and for tests exit (code at the end), silent
@@ -21,7 +21,7 @@ task = json.loads(os.environ.get("TF_CONFIG", "null"))
 index = task["task"]["index"] if task else 0
 world = len(task["cluster"]["worker"]) if task else 1
 group, store = Path(orders["group"]), Path(orders["store"])
-pulse = Path(os.environ["CLOUDGAN_PULSE"])
+liveness = Path(os.environ["CLOUDGAN_LIVENESS"])
 asked = threading.Event()
 faulthandler.register(signal.SIGUSR1, all_threads=True)
 signal.signal(signal.SIGTERM, lambda *_: asked.set())
@@ -57,7 +57,7 @@ def is_gone(pid):
 
 
 def wait_for_peers():
-    """As TensorFlow does: nobody begins before all have connected."""
+    """Waits until all workers have connected, as TensorFlow does."""
     names = {f"pid-{number}" for number in range(world)}
     while not asked.is_set():
         found = {path.name for path in group.glob("pid-?") if not is_gone(path.read_text())}
@@ -81,7 +81,7 @@ write(group / "began" / f"{index}-{time.time_ns()}", str(step))
 wait_for_peers()
 if says := orders.get("says"):
     print(says, flush=True)
-print(f"begins at {step}{', with an old pulse' if pulse.exists() else ''}", flush=True)
+print(f"begins at {step}{', with an old liveness file' if liveness.exists() else ''}", flush=True)
 while step < orders["steps"]:
     time.sleep(orders.get("pause", 0.01))
     if step == orders.get("silent"):
@@ -95,7 +95,7 @@ while step < orders["steps"]:
         print("cloudgan: another worker stopped answering", flush=True)
         os._exit(orders.get("lost", 75))
     step += 1
-    write(pulse, json.dumps([step, step // 10, 1.0]))
+    write(liveness, json.dumps([step, step // 10, 1.0]))
     if index == 0 and orders.get("record", True):
         with (run / "record.jsonl").open("a") as file:
             file.write(f"step {step}\n")

@@ -1,4 +1,4 @@
-"""The metadata service of each cloud, as a real HTTP server on loopback."""
+"""HTTP servers on loopback that behave as the clouds' metadata services."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ OURS = "aks-gpu-123-vmss_3"
 
 
 class MetadataDouble:
-    """Answers as one cloud does until it is told that the machine goes.
+    """The metadata service of one cloud.
 
     Attributes:
-        asked: Every request, such as ``GET /latest/meta-data/...``.
-        posted: Bodies of what was posted.
-        odd: Status and body to answer to everything instead.
-        tokens: Those that EC2 gave out and still takes.
-        resources: Machines that Azure's event names.
+        asked: All requests, such as ``GET /latest/meta-data/...``.
+        posted: Bodies of POST requests.
+        unexpected: Status and body of every response, instead of the cloud's.
+        tokens: Valid EC2 tokens.
+        resources: Nodes in the Azure event.
     """
 
     def __init__(self, cloud):
         self.cloud, self.asked, self.posted = cloud, [], []
-        self.odd, self.tokens, self.resources = None, set(), [OURS]
+        self.unexpected, self.tokens, self.resources = None, set(), [OURS]
         self.seconds = None
         self.changed = threading.Event()
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(self))
@@ -38,7 +38,7 @@ class MetadataDouble:
     def url(self):
         return f"http://127.0.0.1:{self._server.server_address[1]}"
 
-    def take_away(self, seconds):
+    def preempt(self, seconds):
         self.seconds = seconds
         self.changed.set()
 
@@ -51,8 +51,8 @@ class MetadataDouble:
         self._server.server_close()
 
     def answer(self, method, path, query, headers, body):
-        if self.odd:
-            return (*self.odd, {})
+        if self.unexpected:
+            return (*self.unexpected, {})
         return getattr(self, f"_{self.cloud}")(method, path, query, headers, body)
 
     def _gcp(self, method, path, query, headers, body):
@@ -117,6 +117,6 @@ def _handler(double):
         do_PUT = do_POST = do_GET  # noqa: N815  http.server's own names
 
         def log_message(self, *_):
-            """Says nothing."""
+            """Logs nothing."""
 
     return Handler

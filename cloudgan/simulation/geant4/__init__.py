@@ -1,1 +1,4 @@
-"""Geant4 from the package geant4-pybind, without the data files of CERN: the reference of this program."""
+"""Geant4 from the package geant4-pybind, without CERN's data files: the reference of every validation.
+
+May import simulation, data and core. Start with production.py.
+"""

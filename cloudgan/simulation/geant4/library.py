@@ -1,8 +1,8 @@
-"""Geant4 itself, imported so that it neither asks nor fetches anything.
+"""Import of Geant4 without prompts and downloads.
 
-The wheel's first import looks for CERN's data, asks on the terminal whether to download them, and
-with CI=true downloads without asking; GEANT4_DATA_DIR stops both. Geant4 lives once in a process,
-never a second time, and holds Python's lock while it works: who simulates is a process of its own.
+The wheel's first import looks for CERN's data, prompts for a download, and downloads without a prompt if
+CI=true; GEANT4_DATA_DIR prevents both. Geant4 can be initialised once per process and holds Python's lock
+while it works, hence worker processes.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import numpy as np
 from cloudgan.core import settings
 from cloudgan.core.errors import ConfigError
 from cloudgan.simulation.detector import ATOMIC_NUMBERS
-from cloudgan.simulation.geant4.photoelectric import Photoelectric
+from cloudgan.simulation.geant4.cross_sections import Photoelectric
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -35,17 +35,17 @@ _DEBIAN = {
     "libX11.so.6": "libx11-6",
     "libXext.so.6": "libxext6",
 }
-"""What the wheel (0.1.3) expects of the system, for its windows that nobody opens here."""
+"""System libraries of the wheel (0.1.3) for its windows, which are not used here."""
 APT_LINE = f"apt-get install {' '.join(sorted(_DEBIAN.values()))}"
 _BARN_MM2 = 1e-22
 
 
 def check_installed() -> None:
-    """Looks whether the package is there, without importing it.
+    """Checks that the package is installed, without importing it.
 
     Raises:
-        ConfigError: Windows, where processes cannot be waited for as they are here.
-        ModuleNotFoundError: It is not; the command line says how to get it.
+        ConfigError: On Windows, where `selectors` cannot wait for pipes.
+        ModuleNotFoundError: The package is missing.
     """
     if sys.platform == "win32":
         raise ConfigError("simulating with Geant4 needs Linux or macOS; use WSL on Windows")
@@ -57,7 +57,7 @@ def load(variables: Mapping[str, str]) -> Any:
     """Imports Geant4 into this process, with `Tables.variables` in its environment.
 
     Raises:
-        ConfigError: This system lacks a library; the message names Debian's package.
+        ConfigError: A system library is missing; the message names its Debian package.
         ModuleNotFoundError: The package is not installed.
     """
     settings.set_for_geant4(variables)
@@ -69,29 +69,25 @@ def load(variables: Mapping[str, str]) -> Any:
         raise ConfigError(missing_library(str(error))) from error
 
 
-def missing_library(said: str) -> str:
-    """Returns the sentence for what the system's loader said."""
-    found = re.match(r"(lib[^:\s]+): cannot open shared object file", said)
+def missing_library(loader_error: str) -> str:
+    """Returns the error message for an error of the dynamic loader."""
+    found = re.match(r"(lib[^:\s]+): cannot open shared object file", loader_error)
     if found is None:
-        return (
-            f"Geant4 cannot be loaded ({said}); `pip install --force-reinstall 'cloudgan[geant4]'`"
-        )
+        return f"Geant4 cannot be loaded ({loader_error}); `pip install --force-reinstall 'cloudgan[geant4]'`"
     library = found[1]
     package = _DEBIAN.get(library)
-    what = f"the package {package}" if package else "a package that holds it"
-    return (
-        f"Geant4 needs {library}, which this system lacks: install {what}. All of them: {APT_LINE}"
-    )
+    remedy = f"the package {package}" if package else "the package that provides it"
+    return f"Geant4 needs {library}, which this system lacks: install {remedy}. All libraries: {APT_LINE}"
 
 
 def geant4_version(geant4: Any) -> str:
-    """Returns such as 11.4.1."""
+    """Returns the version, such as 11.4.1."""
     major_minor, patch = divmod(int(geant4.G4VERSION_NUMBER), 10)
     return f"{major_minor // 10}.{major_minor % 10}.{patch}"
 
 
 def package_version() -> str:
-    """Returns the version of the package that binds it."""
+    """Returns the version of geant4-pybind."""
     try:
         return version("geant4-pybind")
     except PackageNotFoundError:
@@ -100,7 +96,7 @@ def package_version() -> str:
 
 def read_photoelectric(geant4: Any) -> dict[int, Photoelectric]:
     """Reads the cross sections of the detector's elements that are compiled into Geant4."""
-    # G4SandiaTable has an index that the first material fills; without, it gives nonsense.
+    # The first material fills the index of G4SandiaTable; without it the values are wrong.
     geant4.G4NistManager.Instance().FindOrBuildMaterial("G4_W")
     table = geant4.G4SandiaTable()
 

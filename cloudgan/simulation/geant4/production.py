@@ -1,4 +1,4 @@
-"""A file of Geant4's showers, from the question to the last attribute."""
+"""Produces a file of Geant4 showers, resuming an interrupted run."""
 
 from __future__ import annotations
 
@@ -8,135 +8,137 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from cloudgan.core.clock import monotonic_seconds
 from cloudgan.core.errors import ConfigError, Interrupted
 from cloudgan.core.hardware import this_machine
-from cloudgan.data.hdf5_writer import write_hdf5
+from cloudgan.data.sources.hdf5_writer import write_hdf5
 from cloudgan.simulation.detector import CLIC_ECAL
 from cloudgan.simulation.geant4.engine import PHYSICS
-from cloudgan.simulation.geant4.farm import Farm, Installation, prepare
-from cloudgan.simulation.geant4.primaries import primary
-from cloudgan.simulation.geant4.unfinished import Unfinished
+from cloudgan.simulation.geant4.events import primary
+from cloudgan.simulation.geant4.unfinished import PartialOutput
+from cloudgan.simulation.geant4.workers import Installation, WorkerPool, prepare_geant4
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
     from cloudgan.core.progress import Progress
-    from cloudgan.simulation.geant4.primaries import Asked
+    from cloudgan.simulation.geant4.events import PrimaryRequest
 
 DETECTOR_NAME = "ECAL barrel of CLIC_o2_v04: 25 layers of tungsten and silicon"
 
 
-class Request(NamedTuple):
-    """A file that is wanted.
+class SimulationRequest(NamedTuple):
+    """A file to simulate.
 
     Attributes:
-        output: The file.
-        events: How many showers.
-        asked: Which.
-        data: The user's own data files of CERN; None: ours.
+        output: Path of the file.
+        events: Number of showers.
+        primaries: Primaries.
+        data: CERN data files of the user; None: tables written by cloudgan.
     """
 
     output: Path
     events: int
-    asked: Asked
+    primaries: PrimaryRequest
     data: Path | None
 
 
-class Produced(NamedTuple):
-    """What was made.
+class SimulationResult(NamedTuple):
+    """Result of a simulation.
 
     Attributes:
-        showers: In the file.
-        found: Of them, those that an earlier, unfinished run had left.
-        seconds: That the others took, wall time.
+        showers: Showers in the file.
+        resumed: Showers resumed from an earlier, interrupted run.
+        seconds: Wall time of the others.
         installation: Geant4 and its tables.
     """
 
     showers: int
-    found: int
+    resumed: int
     seconds: float
     installation: Installation
 
 
 def produce(
-    request: Request,
+    request: SimulationRequest,
     *,
     workers: int | None,
     overwrite: bool,
     attrs: Mapping[str, Any],
     progress: Progress,
-) -> Produced:
-    """Simulates showers into an HDF5 file in the public layout; goes on where it was stopped.
+) -> SimulationResult:
+    """Simulates showers into an HDF5 file in the public layout; resumes an interrupted run.
 
     Args:
-        request: What is wanted.
-        workers: Processes; None: one for each core.
-        overwrite: Whether unfinished showers of another simulation may go.
-        attrs: Further attributes of the file.
-        progress: Told of the energy that was simulated: time goes with it.
+        request: File to simulate.
+        workers: Number of processes. None: one per core.
+        overwrite: Discard unfinished showers of another simulation.
+        attrs: Additional attributes of the file.
+        progress: Receives the simulated energy, to which the time is proportional.
 
     Raises:
-        ConfigError: Geant4 cannot be used here, or unfinished showers are of another simulation.
-        CloudganError: A process died, or the disk is full; what is finished is kept.
-        Interrupted: Ctrl-C; the same.
+        ConfigError: Geant4 is unavailable, or the unfinished showers belong to another simulation.
+        CloudganError: A process died, or the disk is full; finished showers are kept.
+        Interrupted: Ctrl-C; finished showers are kept.
     """
-    asked, events = request.asked, request.events
+    primaries, events = request.primaries, request.events
     if workers is not None and workers < 1:
-        raise ConfigError(f"--workers={workers}: at least one process")
-    with Unfinished(request.output) as unfinished:
+        raise ConfigError(f"--workers={workers}: at least 1 is required")
+    with PartialOutput(request.output) as unfinished:
         progress.start("preparing Geant4")
-        installation = prepare(unfinished.folder, request.data)
-        unfinished.begin(_identity(asked, installation), events, forget=overwrite)
-        found = unfinished.count
+        installation = prepare_geant4(unfinished.folder, request.data)
+        unfinished.begin(_identity(primaries, installation), events, discard_other=overwrite)
+        resumed = unfinished.count
         began = monotonic_seconds()
-        if found < events:
-            most = min(workers or this_machine().cores, events - found)
-            farm = Farm(asked, installation.tables, most)
-            _simulate(farm, unfinished, request, progress)
+        if resumed < events:
+            most = min(workers or this_machine().cores, events - resumed)
+            pool = WorkerPool(primaries, installation.tables, most)
+            _simulate(pool, unfinished, request, progress)
         seconds = monotonic_seconds() - began
         progress.start("writing", events, "showers")
-        blocks = unfinished.showers(asked, (*CLIC_ECAL.cells, CLIC_ECAL.layers))
-        attributes = dict(attrs) | _provenance(asked, installation)
+        blocks = unfinished.showers(primaries, (*CLIC_ECAL.cells, CLIC_ECAL.layers))
+        attributes = dict(attrs) | _provenance(primaries, installation)
         written = write_hdf5(request.output, blocks, attrs=attributes, progress=progress)
         unfinished.remove()
-    return Produced(written, found, seconds, installation)
+    return SimulationResult(written, resumed, seconds, installation)
 
 
-def _simulate(farm: Farm, unfinished: Unfinished, request: Request, progress: Progress) -> None:
-    found, events, asked = unfinished.count, request.events, request.asked
-    if found:
-        progress.say(f"{found} of {events} showers are there already: going on with the others")
-    total = sum(primary(asked, number).energy_gev for number in unfinished.missing())
-    progress.start(f"simulating {events - found} showers (geant4)", total, "GeV")
+def _simulate(
+    pool: WorkerPool, unfinished: PartialOutput, request: SimulationRequest, progress: Progress
+) -> None:
+    resumed, events, primaries = unfinished.count, request.events, request.primaries
+    if resumed:
+        progress.say(f"resuming: {resumed} of {events} showers are finished")
+    total = sum(primary(primaries, number).energy_gev for number in unfinished.missing())
+    progress.start(f"simulating {events - resumed} showers (geant4)", total, "GeV")
     began, done = monotonic_seconds(), 0
     try:
-        with farm:
-            for event in farm.events(unfinished.missing()):
+        with pool:
+            for event in pool.events(unfinished.missing()):
                 unfinished.keep(event)
                 done += 1
                 rate = done / max(monotonic_seconds() - began, 1e-9)
-                note = f"{found + done}/{events} events, {rate:.3g} events/s"
-                progress.advance(primary(asked, event.number).energy_gev, note)
+                note = f"{resumed + done}/{events} events, {rate:.3g} events/s"
+                progress.advance(primary(primaries, event.number).energy_gev, note)
     except KeyboardInterrupt:
         raise Interrupted(
             f"stopped; {unfinished.count} of {events} showers are kept in {unfinished.folder}."
-            " The same command goes on with them"
+            " Rerun the command to resume"
         ) from None
 
 
-def _identity(asked: Asked, installation: Installation) -> dict[str, Any]:
-    """All that decides a shower beside its number, as JSON has it."""
+def _identity(primaries: PrimaryRequest, installation: Installation) -> dict[str, Any]:
+    """All values that determine a shower besides its number."""
     return {
         "engine": "geant4",
         "geant4": installation.geant4,
         "tables_sha256": installation.tables.sha256,
         "physics": PHYSICS,
         "detector_sha256": hashlib.sha256(repr(CLIC_ECAL).encode()).hexdigest(),
-    } | asked.as_json()
+    } | primaries.as_json()
 
 
-def _provenance(asked: Asked, installation: Installation) -> dict[str, Any]:
+def _provenance(primaries: PrimaryRequest, installation: Installation) -> dict[str, Any]:
     source = f"Geant4 {installation.geant4} (geant4-pybind {installation.package}), {PHYSICS}"
-    return _identity(asked, installation) | {
+    return _identity(primaries, installation) | {
         "source": source,
         "geant4_pybind": installation.package,
         "tables": installation.tables.name,

@@ -1,11 +1,11 @@
-"""The data files that Geant4's electromagnetic physics opens: written here, or the user's own of CERN.
+"""Data files of Geant4's electromagnetic physics: written here, or CERN's own.
 
-CERN's archive G4EMLOW holds gigabytes for all models and elements; G4EmStandardPhysics opens three
-kinds of files, for the elements of the detector (read in the sources of Geant4 11.4):
+CERN's archive G4EMLOW has gigabytes for all models and elements; G4EmStandardPhysics opens three kinds of
+files for the elements of the detector (from the sources of Geant4 11.4):
 
 - ``brem_SB/br<Z>``, G4SeltzerBergerModel below 1 GeV: chi(k/T, T) on 32 x 57 nodes.
 - ``epics2017/phot/pe-*-<Z>.dat``, G4LivermorePhotoElectricModel.
-- ``epics2017/rayl/re-cs-<Z>.dat``, G4LivermoreRayleighModel: zeros. Coherent scattering only turns
+- ``epics2017/rayl/re-cs-<Z>.dat``, G4LivermoreRayleighModel: zeros. Coherent scattering only deflects
   photons below 0.3 MeV a little.
 """
 
@@ -20,13 +20,12 @@ import numpy as np
 
 from cloudgan.core.errors import ConfigError, DataError
 from cloudgan.simulation.detector import ATOMIC_NUMBERS
-from cloudgan.simulation.geant4.bremsstrahlung import scaled_cross_section
-from cloudgan.simulation.geant4.photoelectric import free_vector
+from cloudgan.simulation.geant4.cross_sections import free_vector, scaled_cross_section
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from cloudgan.simulation.geant4.photoelectric import Photoelectric
+    from cloudgan.simulation.geant4.cross_sections import Photoelectric
 
 OWN_NAME = (
     "cloudgan's own: bremsstrahlung of Tsai (1974), photo-electric of Biggs and Lighthill (1990)"
@@ -36,7 +35,7 @@ PHOTON_SHARES = (
     *(0.7, 0.75, 0.8, 0.85, 0.9, 0.925, 0.95, 0.97, 0.99, 0.995, 0.999, 0.9995, 0.9999, 0.99995),
     *(0.99999, 1.0),
 )
-"""k/T of the 32 nodes, those of Seltzer and Berger, which Geant4's model expects."""
+"""k/T of the 32 nodes of Seltzer and Berger, as Geant4's model expects."""
 ENERGIES_MEV = (
     *(m * 10.0**d for d in range(-3, 4) for m in (1, 1.5, 2, 3, 4, 5, 6, 8)),
     1e4,
@@ -46,18 +45,18 @@ _HADRONIC = (
     *("G4LEVELGAMMADATA", "G4PARTICLEXSDATA", "G4RADIOACTIVEDATA", "G4NEUTRONHPDATA", "G4PIIDATA"),
     *("G4REALSURFACEDATA", "G4SAIDXSDATA", "G4ABLADATA", "G4INCLDATA", "G4CHANNELINGDATA"),
 )
-"""Variables that are asked for and never used: their folders may be empty, not missing."""
+"""Variables that Geant4 requires but never uses: their folders may be empty, not missing."""
 _OWN, _STATES, _UNUSED = "G4EMLOW-cloudgan", "states", "unused"
 
 
 class Tables(NamedTuple):
-    """What Geant4 is given to read.
+    """Data tables for Geant4.
 
     Attributes:
-        folder: Ours, with what nobody reads and must be there.
-        low_energy: The folder of the electromagnetic files.
-        name: What they are, for the record of a file of showers.
-        sha256: Of all files that the detector's elements have there.
+        folder: Folder of cloudgan, with the required but unused folders.
+        low_energy: Folder of the electromagnetic files.
+        name: Name, recorded in a file of showers.
+        sha256: Digest of all files of the detector's elements.
     """
 
     folder: Path
@@ -66,7 +65,7 @@ class Tables(NamedTuple):
     sha256: str
 
     def variables(self) -> dict[str, str]:
-        """Returns the environment that Geant4 needs; with it, importing it asks and fetches nothing."""
+        """Returns the environment of Geant4; with it, the import neither prompts nor downloads."""
         unused = str(self.folder / _UNUSED)
         return {
             "GEANT4_DATA_DIR": str(self.folder),
@@ -75,18 +74,18 @@ class Tables(NamedTuple):
         } | dict.fromkeys(_HADRONIC, unused)
 
     def as_json(self) -> dict[str, str]:
-        """By name."""
+        """Returns the values by name."""
         return {name: str(value) for name, value in self._asdict().items()}
 
     @classmethod
     def from_json(cls, found: Mapping[str, str]) -> Self:
-        """Reads what `as_json` gave."""
+        """Reads the output of `as_json`."""
         folder, low_energy = Path(found["folder"]), Path(found["low_energy"])
         return cls(folder, low_energy, found["name"], found["sha256"])
 
 
-def own_files(elements: Mapping[int, Photoelectric]) -> dict[str, str]:
-    """Returns the content of all files for elements of these atomic numbers, by path."""
+def table_files(elements: Mapping[int, Photoelectric]) -> dict[str, str]:
+    """Returns the contents of all files for elements of these atomic numbers, by path."""
     found: dict[str, str] = {}
     for z, photoelectric in elements.items():
         found[f"brem_SB/br{z}"] = _bremsstrahlung(z)
@@ -98,21 +97,21 @@ def own_files(elements: Mapping[int, Photoelectric]) -> dict[str, str]:
     return found
 
 
-def write_own(folder: Path, files: Mapping[str, str]) -> Tables:
-    """Writes our files into `folder`, all of them or none.
+def write_tables(folder: Path, files: Mapping[str, str]) -> Tables:
+    """Writes all files into `folder` atomically.
 
     Raises:
-        DataError: The disk is full or forbids it.
+        DataError: The folder cannot be written.
     """
-    beside, low_energy = folder / f"{_OWN}.tmp", folder / _OWN
+    temporary, low_energy = folder / f"{_OWN}.tmp", folder / _OWN
     try:
-        make_unused(folder)
-        shutil.rmtree(beside, ignore_errors=True)
+        create_unused_folders(folder)
+        shutil.rmtree(temporary, ignore_errors=True)
         for name, text in files.items():
-            (beside / name).parent.mkdir(parents=True, exist_ok=True)
-            (beside / name).write_text(text, encoding="ascii")
+            (temporary / name).parent.mkdir(parents=True, exist_ok=True)
+            (temporary / name).write_text(text, encoding="ascii")
         shutil.rmtree(low_energy, ignore_errors=True)
-        beside.rename(low_energy)
+        temporary.rename(low_energy)
     except OSError as error:
         raise DataError(
             f"{folder}: Geant4's tables cannot be written ({error.strerror})"
@@ -120,8 +119,8 @@ def write_own(folder: Path, files: Mapping[str, str]) -> Tables:
     return Tables(folder, low_energy, OWN_NAME, _digest(low_energy))
 
 
-def official(data: Path, folder: Path) -> Tables:
-    """Returns CERN's files that the user has under `data`; `folder` gets what nobody reads.
+def cern_tables(data: Path, folder: Path) -> Tables:
+    """Returns CERN's files below `data`; creates the unused folders in `folder`.
 
     Raises:
         ConfigError: There are none, or none for tungsten.
@@ -129,21 +128,21 @@ def official(data: Path, folder: Path) -> Tables:
     found = sorted(data.glob("G4EMLOW*"), key=_version)
     if not found:
         raise ConfigError(
-            f"GEANT4_DATA_DIR is {data}, which holds no G4EMLOW*; unset it and cloudgan writes the"
-            " tables itself, or name the folder in which CERN's archives were unpacked"
+            f"GEANT4_DATA_DIR is {data}, which has no G4EMLOW*; set it to the folder of CERN's unpacked"
+            " archives, or unset it to use the tables of cloudgan"
         )
     low_energy = found[-1].resolve()
     if not (low_energy / "brem_SB" / "br74").is_file():
         raise ConfigError(
-            f"{low_energy} lacks brem_SB/br74: it is not whole. Unpack it again, or unset"
-            " GEANT4_DATA_DIR and cloudgan writes the tables itself"
+            f"{low_energy} lacks brem_SB/br74: it is incomplete. Unpack it again, or unset"
+            " GEANT4_DATA_DIR to use the tables of cloudgan"
         )
-    make_unused(folder)
+    create_unused_folders(folder)
     return Tables(folder, low_energy, f"{low_energy.name} of CERN", _digest(low_energy))
 
 
-def make_unused(folder: Path) -> None:
-    """Makes what has to be there and nobody reads."""
+def create_unused_folders(folder: Path) -> None:
+    """Creates the folders that Geant4 requires but does not read."""
     for name in (_UNUSED, _STATES):
         (folder / name).mkdir(parents=True, exist_ok=True)
     (folder / _STATES / "ENSDFSTATE.dat").touch()
@@ -165,7 +164,7 @@ def _bremsstrahlung(z: int) -> str:
 
 
 def _digest(low_energy: Path) -> str:
-    """SHA-256 of names and contents of what Geant4 opens for the detector's elements."""
+    """SHA-256 of names and contents of the files that Geant4 opens for the detector's elements."""
     digest = hashlib.sha256()
     for path in _opened(low_energy, sorted(ATOMIC_NUMBERS.values())):
         digest.update(f"{path.relative_to(low_energy).as_posix()}\0".encode())

@@ -1,4 +1,4 @@
-"""The real Geant4, in processes of its own: it lives once in each and cannot begin anew."""
+"""Runs the real Geant4 in child processes, since it can be initialised only once per process."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ import sys
 import pytest
 
 from cloudgan.core.errors import ConfigError
-from cloudgan.simulation.geant4.farm import prepare
+from cloudgan.simulation.geant4.workers import prepare_geant4
 
 BEGIN = """
 import json, sys
 from cloudgan.simulation.geant4.engine import Engine
-from cloudgan.simulation.geant4.primaries import Asked, Primary, primary
+from cloudgan.simulation.geant4.events import PrimaryRequest, Primary, primary
 from cloudgan.simulation.geant4.tables import Tables
 tables = Tables.from_json(json.loads(sys.argv[1]))
 """
@@ -22,9 +22,9 @@ tables = Tables.from_json(json.loads(sys.argv[1]))
 
 @pytest.fixture(scope="session")
 def installation(tmp_path_factory):
-    """The Geant4 that is here, with tables of ours."""
+    """Installed Geant4 with the tables of cloudgan."""
     try:
-        return prepare(tmp_path_factory.mktemp("geant4"), None)
+        return prepare_geant4(tmp_path_factory.mktemp("geant4"), None)
     except ModuleNotFoundError as error:
         pytest.skip(f"needs the package {error.name}: pip install '.[geant4]'")
     except ConfigError as error:
@@ -35,7 +35,7 @@ def installation(tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def in_geant4(installation):
-    """Runs a program that has `tables` and sets `found`; returns that."""
+    """Runs a program with `tables` in scope and returns its variable `found`."""
 
     def run(program):
         words = (BEGIN + program + "\nprint(json.dumps(found))", installation.tables.as_json())

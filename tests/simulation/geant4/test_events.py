@@ -1,41 +1,163 @@
-"""A shower as a line."""
+"""Primaries, image windows and the text format of events."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
 
-from cloudgan.simulation.geant4.events import Event, from_line, to_line
-from cloudgan.simulation.geant4.window import Cells
-
-EVENT = Event(
-    41, Cells(np.array([3, 70, 65024], np.int64), np.array([1e-7, 0.3333, 2.5], np.float32))
+from cloudgan.core.errors import ConfigError
+from cloudgan.simulation.geant4.events import (
+    STREAM_PRIMARIES,
+    Event,
+    EventCells,
+    PrimaryRequest,
+    crop,
+    from_line,
+    primary,
+    to_line,
 )
 
 
-def test_a_shower_comes_back_with_all_its_bits():
+def requested(**changed):
+    return PrimaryRequest(
+        **{"seed": 1, "energy_gev": (10.0, 20.0), "theta_deg": (60.0, 120.0)} | changed
+    )
+
+
+def many(count=2000, **changed):
+    return [primary(requested(**changed), number) for number in range(count)]
+
+
+def test_the_same_request_gives_the_same_primaries_in_any_order():
+    forward = many(STREAM_PRIMARIES + 5)
+    assert [primary(requested(), n) for n in reversed(range(len(forward)))][::-1] == forward
+
+
+@pytest.mark.parametrize("changed", [{"seed": 2}, {"energy_gev": (10.0, 21.0)}])
+def test_another_request_gives_other_primaries(changed):
+    assert primary(requested(**changed), 7) != primary(requested(), 7)
+
+
+def test_primaries_are_flat_in_their_ranges():
+    found = many()
+    energy = np.array([one.energy_gev for one in found])
+    degrees = np.rad2deg([one.theta_rad for one in found])
+    for values, low, high in ((energy, 10, 20), (degrees, 60, 120)):
+        assert low <= values.min() <= values.max() <= high
+        assert np.histogram(values, 4, (low, high))[0] == pytest.approx(500, abs=90)
+    for place in ("x_mm", "y_mm"):
+        values = np.array([getattr(one, place) for one in found])
+        assert -2.55 <= values.min() < -2.4 < 2.4 < values.max() <= 2.55
+
+
+def test_no_two_have_the_same_seeds_and_none_is_zero():
+    seeds = {one.seeds for one in many()} | {one.seeds for one in many(seed=2)}
+    assert len(seeds) == 4000
+    assert all(0 < value < 2**32 for four in seeds for value in four)
+
+
+def test_energy_and_angle_are_what_a_file_of_float32_holds():
+    one = primary(requested(), 3)
+    assert one.energy_gev == float(np.float32(one.energy_gev))
+    assert one.theta_rad == float(np.float32(one.theta_rad))
+
+
+def test_a_range_of_one_value_gives_that_value():
+    one = primary(requested(energy_gev=(50.0, 50.0), theta_deg=(90.0, 90.0)), 3)
+    assert one.energy_gev == 50
+    assert one.theta_rad == pytest.approx(np.pi / 2)
+
+
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        ({"energy_gev": (0.5, 20.0)}, r"--energy=0.5:20: valid range: 1 to 1000 GeV"),
+        ({"energy_gev": (10.0, 2000.0)}, "1 to 1000 GeV"),
+        ({"energy_gev": (20.0, 10.0)}, "lower bound first"),
+        ({"energy_gev": (float("nan"), 10.0)}, "1 to 1000 GeV"),
+        ({"theta_deg": (20.0, 90.0)}, r"--theta=20:90: valid range: 45 to 135 degrees"),
+        ({"cut_mm": 0.0}, "--cut-mm=0: valid range: 0.01 to 10 mm"),
+        ({"seed": -1}, "--seed=-1 is negative; give 0 or more"),
+    ],
+)
+def test_invalid_requests_are_refused(changed, said):
+    with pytest.raises(ConfigError, match=said):
+        requested(**changed)
+
+
+def test_a_request_survives_json():
+    assert PrimaryRequest.from_json(requested(cut_mm=3.0).as_json()) == requested(cut_mm=3.0)
+
+
+SHAPE, WINDOW = (9, 9, 2), (3, 5)
+
+
+def cells(*hits):
+    """Cells from (x, y, layer, energy)."""
+    places = sorted((int(np.ravel_multi_index(hit[:3], SHAPE)), hit[3]) for hit in hits)
+    place, energy = zip(*places, strict=True) if places else ((), ())
+    return EventCells(np.array(place, np.int64), np.array(energy, np.float32))
+
+
+def image(found):
+    dense = np.zeros((*WINDOW, SHAPE[2]), np.float32)
+    dense.reshape(-1)[found.flat_index] = found.energy_gev
+    return dense
+
+
+def test_the_barycentre_stands_in_the_middle():
+    found = image(crop(cells((2, 4, 0, 1.0), (4, 4, 1, 1.0), (3, 6, 1, 0.25)), SHAPE, WINDOW))
+    assert found[0, 2, 0] == 1  # the barycentre is in cell (3, 4): the window begins at (2, 2)
+    assert found[2, 2, 1] == 1
+    assert found[1, 4, 1] == 0.25
+
+
+def test_cells_outside_the_window_are_discarded():
+    found = crop(cells((4, 4, 0, 10.0), (0, 4, 0, 0.5), (4, 8, 1, 0.5)), SHAPE, WINDOW)
+    assert found.energy_gev.tolist() == [10.0]
+
+
+@pytest.mark.parametrize(("x", "y"), [(0, 0), (8, 8)])
+def test_at_the_border_the_window_stays_inside(x, y):
+    found = crop(cells((x, y, 1, 1.0)), SHAPE, WINDOW)
+    wanted = (0, 0, 1) if x == 0 else (2, 4, 1)
+    assert np.unravel_index(found.flat_index[0], (*WINDOW, 2)) == wanted
+
+
+def test_a_shower_without_energy_is_an_empty_image():
+    found = crop(cells(), SHAPE, WINDOW)
+    assert (len(found.flat_index), len(found.energy_gev)) == (0, 0)
+
+
+EVENT = Event(
+    41, EventCells(np.array([3, 70, 65024], np.int64), np.array([1e-7, 0.3333, 2.5], np.float32))
+)
+
+
+def test_a_shower_survives_the_text_format_bit_for_bit():
     line = to_line(EVENT)
     assert "\n" not in line
     number, (place, energy) = from_line(line)
     assert number == 41
-    np.testing.assert_array_equal(place, EVENT.cells.place)
+    np.testing.assert_array_equal(place, EVENT.cells.flat_index)
     assert energy.tobytes() == EVENT.cells.energy_gev.tobytes()
 
 
-def test_an_empty_one_too():
-    empty = Event(0, Cells(np.zeros(0, np.int64), np.zeros(0, np.float32)))
-    assert len(from_line(to_line(empty)).cells.place) == 0
+def test_an_empty_shower_survives_the_text_format():
+    empty = Event(0, EventCells(np.zeros(0, np.int64), np.zeros(0, np.float32)))
+    assert len(from_line(to_line(empty)).cells.flat_index) == 0
 
 
 @pytest.mark.parametrize("kept", [0, 1, 30, -1])
-def test_a_part_of_a_line_is_none(kept):
-    with pytest.raises(ValueError, match="no event"):
+def test_a_partial_line_is_invalid(kept):
+    with pytest.raises(ValueError, match="invalid event"):
         from_line(to_line(EVENT)[:kept])
 
 
 @pytest.mark.parametrize(
-    "line", ["[]", "3", '{"number": 1}', '{"number": 1, "place": "AAAAAA==", "energy_gev": ""}']
+    "line",
+    ["[]", "3", '{"number": 1}', '{"number": 1, "flat_index": "AAAAAA==", "energy_gev": ""}'],
 )
-def test_something_else_is_none(line):
-    with pytest.raises(ValueError, match="no event"):
+def test_other_lines_are_invalid(line):
+    with pytest.raises(ValueError, match="invalid event"):
         from_line(line)

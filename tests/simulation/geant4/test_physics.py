@@ -59,10 +59,10 @@ SHOWERS = """
 engine = Engine(tables, 0.7)
 found = []
 for energy, count in %s:
-    asked = Asked(%d, (energy, energy), (60, 120))  # as in the public data
+    requested = PrimaryRequest(%d, (energy, energy), (60, 120))  # as in the public data
     images = []
     for number in range(count):
-        place, gev = engine.shower(primary(asked, number))
+        place, gev = engine.simulate(primary(requested, number))
         layers = [float(gev[place %% 25 == layer].sum()) for layer in range(25)]
         images.append(layers)
     found.append(images)
@@ -71,8 +71,8 @@ for energy, count in %s:
 
 @pytest.fixture(scope="module")
 def tables(in_geant4):
-    asked = [(z, WEIGHTS[z], XCOM_MEV) for z in XCOM_BARN]
-    return in_geant4(TABLES % json.dumps(asked))
+    requested = [(z, WEIGHTS[z], XCOM_MEV) for z in XCOM_BARN]
+    return in_geant4(TABLES % json.dumps(requested))
 
 
 @pytest.fixture(scope="module")
@@ -129,7 +129,7 @@ def test_photons_are_attenuated_as_nist_publishes(tables, row, z):
 
 
 @pytest.mark.parametrize("first", [0, 3])
-def test_what_electrons_radiate_joins_geant4s_own_model_at_1_gev(tables, first):
+def test_bremsstrahlung_joins_geant4s_own_model_at_1_gev(tables, first):
     below, above, _ = tables["radiated"][first : first + 3]
     assert above / below == pytest.approx(1, abs=0.003)
 
@@ -162,7 +162,7 @@ def test_the_maximum_moves_by_1_1_radiation_lengths_per_e_fold(few):
 
 
 @pytest.mark.long_physics
-def test_a_large_sample_agrees_with_what_is_published(in_geant4):
+def test_a_large_sample_agrees_with_the_published_values(in_geant4):
     sample = simulated(in_geant4, {15: 300, 30: 160, 50: 100, 70: 90, 90: 80}, seed=2)
     for energy, layers in sample.items():
         assert percent(layers, energy) == pytest.approx(PUBLISHED_PERCENT[energy], rel=0.02), energy

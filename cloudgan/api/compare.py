@@ -1,0 +1,278 @@
+"""Compares runs, and replays the runs of the paper: the use cases of `cloudgan compare`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from cloudgan.api.cost import price
+from cloudgan.api.run import open_run
+from cloudgan.cost.accounting.comparison import RunSummary, summarize
+from cloudgan.cost.estimation.scaling import fit_scaling
+from cloudgan.cost.estimation.timings import Timing
+from cloudgan.cost.paper.replay import PREFETCH, Replay, replay
+from cloudgan.cost.prices.catalog import load_catalog
+from cloudgan.reports.page import Bullets, Page, Paragraph, Section, fragment
+from cloudgan.reports.plot_frame import Axis
+from cloudgan.reports.scatter import BandLine, BandPlot, Point, PointSeries, Scatter
+from cloudgan.reports.table import Table
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from cloudgan.api.run import Run
+    from cloudgan.cost.paper.replay import ReplayedRun
+
+_PRICES = ("on_demand_2021", "preemptible_2021", "on_demand", "spot")
+_HEADS = (
+    "GPUs or chips",
+    "of",
+    "nodes",
+    "workers",
+    "batch",
+    "input",
+    "s/epoch",
+    "showers/s",
+    "speed-up",
+    "efficiency, time",
+    "samples",
+    "end to end",
+    "USD/epoch 2020/21",
+    "preemptible 2020/21",
+    "on demand now",
+    "spot now",
+    "day",
+)
+_FITTED_GPUS = (2, 4, 8, 16)
+_SIZES = (2, 4, 8, 16, 32, 64, 128)
+_BATCH = 96
+_RUN_HEADS = (
+    "run",
+    "on",
+    "strategy",
+    "loop",
+    "replicas",
+    "global batch",
+    "epochs",
+    "s/epoch",
+    "first epoch s",
+    "showers/s",
+    "program s",
+    "cost",
+)
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Runs side by side; a notebook shows their table.
+
+    Attributes:
+        runs: Summary of each run.
+    """
+
+    runs: tuple[RunSummary, ...]
+
+    def as_json(self) -> dict[str, Any]:
+        """Returns the summaries."""
+        return {"runs": [one.model_dump(mode="json") for one in self.runs]}
+
+    def recommendations(self) -> tuple[str, ...]:
+        """Returns what would save money, run by run."""
+        return tuple(
+            f"{one.run}: {each.describe()}" for one in self.runs for each in one.recommendations
+        )
+
+    def table(self) -> Table:
+        """Returns a row per run."""
+        return Table(
+            _RUN_HEADS,
+            tuple(
+                (
+                    one.run,
+                    one.measured_on,
+                    one.strategy,
+                    one.loop,
+                    one.replicas,
+                    one.global_batch_size,
+                    one.epochs,
+                    one.steady_epoch_seconds,
+                    one.first_epoch_seconds,
+                    one.showers_per_second,
+                    one.program_seconds,
+                    one.total,
+                )
+                for one in self.runs
+            ),
+            "s/epoch: median of the complete epochs after the first. Program: process start to end.",
+            interactive=True,
+        )
+
+    def page(self) -> Page:
+        """Returns the table and the recommendations as a page."""
+        sections = [Section("Runs", (self.table(),))]
+        if advice := self.recommendations():
+            sections.append(Section("Recommendations", (Bullets(advice),)))
+        return Page(f"{len(self.runs)} runs side by side", sections=tuple(sections))
+
+    def _repr_html_(self) -> str:
+        return fragment(self.page().sections)
+
+
+def compare(runs: Sequence[Run | str | Path], *, price_as: str | None = None) -> Comparison:
+    """Compares speed and cost of runs.
+
+    Args:
+        runs: Runs, or their folders.
+        price_as: Offer that prices runs on your own machine; see `cost`.
+
+    Raises:
+        DataError: A folder holds no record.
+        UnknownNameError: No offer has this name.
+    """
+    opened = [open_run(run) for run in runs]
+    records = [run.record for run in opened]
+    configs = [run.folder.read_config() for run in opened]
+    networks = [config.model.networks if config else None for config in configs]
+    return Comparison(
+        tuple(
+            summarize(
+                own,
+                price(run.folder, offer=price_as).report,
+                # Runs of the same network can recommend a larger batch.
+                [other for other, name in zip(records, networks, strict=True) if name == network],
+            )
+            for run, own, network in zip(opened, records, networks, strict=True)
+        )
+    )
+
+
+def replay_paper() -> Replay:
+    """Returns the runs of arXiv:2111.04628 at the prices of 2020/21 and of today."""
+    return replay(load_catalog())
+
+
+def paper_table(replayed: Replay) -> Table:
+    """Returns the paper's runs: times, efficiencies, costs."""
+    return Table(
+        _HEADS,
+        tuple(
+            (
+                run.accelerators,
+                run.accelerator,
+                f"{run.nodes} x {run.node_type}",
+                run.workers or "",
+                run.batch_per_replica,
+                run.options,
+                run.steady_epoch_seconds,
+                run.showers_per_second,
+                run.scaling.speed_up,
+                run.scaling.time_efficiency,
+                run.scaling.sample_efficiency,
+                run.scaling.end_to_end_time_efficiency,
+                *(run.usd_per_epoch[name] for name in _PRICES),
+                run.date,
+            )
+            for run in sorted(replayed.runs, key=lambda run: (run.accelerator, run.accelerators))
+        ),
+        "Speed-up and efficiencies are over the smallest run with the same accelerator, batch and"
+        " input. Costs: the steady time of an epoch times whole nodes.",
+        interactive=True,
+    )
+
+
+def findings_table(replayed: Replay) -> Table:
+    """Returns the comparisons of the paper."""
+    found = (
+        *replayed.prefetch,
+        *replayed.layouts,
+        *replayed.batches,
+        *replayed.tpu_against_gpu,
+    )
+    return Table(
+        ("comparison", "time", "preemptible cost 2020/21", "spot cost now"),
+        tuple((one.title, one.seconds_ratio, one.usd_ratio_2021, one.usd_ratio) for one in found),
+        "Ratios of the second over the first: above 1 the first is faster, or cheaper.",
+    )
+
+
+def paper_page(replayed: Replay) -> Page:
+    """Returns the replay as a page."""
+    return Page(
+        "The paper, replayed",
+        replayed.statement,
+        (
+            Section("Time and cost of an epoch", (_cost_plot(replayed),)),
+            Section("Scaling", (_scaling_plot(replayed),)),
+            Section("Runs", (Paragraph(f"Basis: {replayed.basis}."), paper_table(replayed))),
+            Section("Findings", (findings_table(replayed),)),
+            Section("Source", (Paragraph(replayed.source),)),
+        ),
+    )
+
+
+def _cost_plot(replayed: Replay) -> Scatter:
+    kinds = sorted({run.accelerator for run in replayed.runs})
+    return Scatter(
+        "An epoch on each of the paper's machines, at preemptible prices of 2020/21",
+        Axis("time of an epoch (s)", log=True),
+        Axis("cost of an epoch (USD)", log=True),
+        tuple(
+            PointSeries(
+                kind,
+                tuple(
+                    Point(run.steady_epoch_seconds, usd, run.name, _tooltip(run))
+                    for run in replayed.runs
+                    if run.accelerator == kind
+                    and (usd := run.usd_per_epoch["preemptible_2021"]) is not None
+                ),
+            )
+            for kind in kinds
+        ),
+        caption="Left is faster, below is cheaper. A V100 that waits for its input costs more for the"
+        " same epoch.",
+    )
+
+
+def _tooltip(run: ReplayedRun) -> str:
+    costs = (f"{name.replace('_', ' ')}: {run.usd_per_epoch[name]}" for name in _PRICES)
+    return f"{run.steady_epoch_seconds:.4g} s per epoch\n" + "\n".join(costs)
+
+
+def _scaling_plot(replayed: Replay) -> BandPlot:
+    runs = [
+        run
+        for run in replayed.runs
+        if run.accelerator == "V100"
+        and run.options == PREFETCH
+        and run.batch_per_replica == _BATCH
+        and run.workers == run.nodes
+    ]
+    fitted = fit_scaling(
+        [
+            Timing(run.accelerators, run.steady_epoch_seconds)
+            for run in runs
+            if run.accelerators in _FITTED_GPUS
+        ]
+    )
+    known = [fitted.predict(n) for n in _SIZES]
+    points = tuple(
+        Point(run.accelerators, run.steady_epoch_seconds, run.name, _tooltip(run)) for run in runs
+    )
+    line = BandLine(
+        "A/n + C + B log2 n",
+        tuple(map(float, _SIZES)),
+        tuple(one.seconds for one in known),
+        tuple(one.low_seconds for one in known),
+        tuple(one.high_seconds for one in known),
+    )
+    return BandPlot(
+        "Time of an epoch on V100, fitted to 2 to 16 GPUs",
+        Axis("GPUs", log=True, ticks=tuple(map(float, _SIZES))),
+        Axis("time of an epoch (s)", log=True),
+        (PointSeries("measured, one worker a node", points),),
+        (line,),
+        band_label="90 % band",
+        extrapolated_from=float(max(_FITTED_GPUS)),
+        caption="Runs on 32, 64 and 128 GPUs were not fitted: they test the extrapolation.",
+    )

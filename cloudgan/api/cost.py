@@ -1,0 +1,293 @@
+"""Prices a run: the use case of `cloudgan cost`, and the public function `cost`."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from cloudgan.api import cost_page
+from cloudgan.api.run import open_run
+from cloudgan.core.clock import utc_today
+from cloudgan.core.errors import DataError
+from cloudgan.cost.accounting.forecast_vs_actual import USD, forecast_vs_actual
+from cloudgan.cost.accounting.run_cost import ReportContext
+from cloudgan.cost.accounting.run_cost import cost_report as make_report
+from cloudgan.cost.billing.reader import read_bill
+from cloudgan.cost.billing.reconciliation import reconcile
+from cloudgan.cost.estimation.throughput_model import (
+    build_throughput_model,
+    price_epochs,
+    runs_of_network,
+)
+from cloudgan.cost.paper.runs import priced_paper_runs
+from cloudgan.cost.prices.catalog import load_catalog, offers_for_demo
+from cloudgan.cost.prices.fees import load_fees
+from cloudgan.reports.page import Paragraph, Section, fragment
+from cloudgan.schema import cost_report, launch, record
+from cloudgan.schema import plan as plans
+from cloudgan.schema.cost_report import OfferEstimate
+
+if TYPE_CHECKING:
+    import datetime as dt
+    from collections.abc import Iterator, Sequence
+
+    from cloudgan.api.run import Run
+    from cloudgan.cost.estimation.throughput_model import PricedEpoch
+    from cloudgan.cost.prices.catalog import Catalog
+    from cloudgan.reports.page import Block
+    from cloudgan.schema.cost_report import CostReport, PricedOffer, PublishedRun
+    from cloudgan.schema.launch import Launch
+    from cloudgan.schema.record import RunRecord
+    from cloudgan.schema.run_folder import RunFolder
+
+EXAMPLE_OFFER = "gcp/n1-standard-8+1xV100/us-central1/spot"
+_PAPER_RUNS = ("8 x V100 (", "128 x V100 (", "4 x TPU-v2 (", "4 x TPU-v3 (", "16 x TPU-v3 (")
+_GIB = 2**30
+_LONG_UNSEEN_SECONDS = 300
+_SHOWN_OFFERS = 20
+
+
+@dataclass(frozen=True)
+class RunCost:
+    """Cost of a run, by item and on other offers; a notebook shows its tables.
+
+    Attributes:
+        report: All figures (cost.json).
+    """
+
+    report: CostReport
+
+    def as_json(self) -> dict[str, Any]:
+        """Returns the whole report."""
+        return self.report.model_dump(mode="json")
+
+    def own_cost(self) -> str:
+        """Returns the cost of the run itself, in words."""
+        if self.report.priced_as is None and not self.report.billed_attempts:
+            return (
+                "unknown: this machine has no price per hour; price it as a node with"
+                f" `cloudgan cost RUN --price-as={EXAMPLE_OFFER}`"
+            )
+        how = f", as {self.report.priced_as}" if self.report.priced_as else ""
+        return f"{self.report.total()}{how}"
+
+    def cheapest(self) -> PricedOffer | None:
+        """Returns the offer with the least cost per epoch; unknown costs never rank first."""
+        known = [offer for offer in self.report.priced_offers if offer.usd_per_epoch is not None]
+        return min(known, key=lambda offer: offer.usd_per_epoch or 0.0, default=None)
+
+    def lines(self) -> Iterator[str]:
+        """Yields the run's own cost, then a line per offer."""
+        yield f"cost of this run: {self.own_cost()}"
+        if not self.report.priced_offers:
+            return
+        yield "if a node were as fast as this machine (an upper bound, not measured there):"
+        yield f"  {'cloud':<6}{'node':<28}{'market':<11}{'USD/h':>8}{'USD/epoch':>12}{'USD/run':>10}  priced"
+        for offer in self.report.priced_offers:
+            row = offer.row
+            yield (
+                f"  {cost_page.cloud_name(row.provider):<6}{row.node_type:<28}"
+                f"{row.market.replace('_', ' '):<11}{row.usd_per_hour:>8.3f}"
+                f"{cost_page.short_usd(offer.usd_per_epoch):>12}{cost_page.short_usd(offer.usd_per_run):>10}"
+                f"  {cost_page.age(offer.age_days)}"
+            )
+
+    def key_figure(self) -> tuple[str, str, str]:
+        """Returns the cheapest offer, for the head of a page."""
+        offer = self.cheapest()
+        if offer is None:
+            return "unknown", "per epoch on a cloud node", "no complete epoch was measured"
+        where = f"{cost_page.cloud_name(offer.row.provider)} {offer.row.node_type}"
+        return (
+            f"{cost_page.short_usd(offer.usd_per_epoch)} USD",
+            "per epoch at most, on a cloud node",
+            f"{where}, {offer.row.market.replace('_', ' ')}",
+        )
+
+    def section(self) -> Section:
+        """Returns the tables for the page of a demo."""
+        return cost_page.demo_section(self.report, self.own_cost())
+
+    def _repr_html_(self) -> str:
+        blocks: tuple[Block, ...] = (
+            Paragraph(f"Cost of this run: {self.own_cost()}."),
+            *cost_page.tables(self.report, _SHOWN_OFFERS),
+        )
+        return fragment((Section(f"Cost of {self.report.run}", blocks),))
+
+
+def cost(
+    run: Run | str | Path,
+    *,
+    price_as: str | None = None,
+    billing_export: Sequence[str | Path] = (),
+) -> RunCost:
+    """Prices a run and writes cost.json into its folder.
+
+    Args:
+        run: A run, or its folder.
+        price_as: Offer that prices a run on a machine without a bill: cloud/node/region/market, such
+            as gcp/n1-standard-8+1xT4/us-central1/spot. Attempts on cloud nodes keep the prices of
+            their launch.
+        billing_export: Billing exports of the run's cloud.
+
+    Raises:
+        DataError: The folder holds no record, or a file is damaged.
+        UnknownNameError: No offer has this name.
+    """
+    folder = open_run(run).folder
+    report = price(folder, offer=price_as).report
+    if billing_export:
+        report = _with_bill(report, folder, tuple(map(Path, billing_export)))
+    cost_report.write(folder.cost_file, report)
+    return RunCost(report)
+
+
+def price(folder: RunFolder, *, offer: str | None = None) -> RunCost:
+    """Prices a run from its record and launch.json as `cost` does, without writing a file."""
+    run, catalog, today = record.read(folder.record_file), load_catalog(), utc_today()
+    row = catalog.row(offer) if offer else None
+    estimates = _offer_estimates(folder, run, catalog, today)
+    measured = [m for m in priced_paper_runs(catalog) if m.name.startswith(_PAPER_RUNS)]
+    known = read_launch(folder)
+    report = make_report(
+        folder.path.resolve().name,
+        run,
+        today,
+        row=row,
+        launch=known,
+        fees=load_fees(),
+        accepted=_accepted(folder),
+        context=ReportContext(
+            () if estimates else offers_for_demo(catalog),
+            estimates,
+            _fastest_of_each(measured),
+            catalog.find(market="spot"),
+        ),
+    )
+    return RunCost(_with_forecast(report, folder, run, known))
+
+
+def _accepted(folder: RunFolder) -> bool | None:
+    """Returns whether the run passed its validation; None if it was not validated."""
+    path = folder.verdict_file
+    if not path.exists():
+        return None
+    try:
+        found = json.loads(path.read_bytes())
+        passed = found.get("verdict", found)["passed"]
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        raise DataError(
+            f"{path}: not a verdict of `cloudgan validate` ({error}); validate the run again"
+        ) from error
+    if not isinstance(passed, bool):
+        raise DataError(f"{path}: not a verdict of `cloudgan validate`: passed is {passed!r}")
+    return passed
+
+
+def _offer_estimates(
+    folder: RunFolder, run: RunRecord, catalog: Catalog, today: dt.date
+) -> tuple[OfferEstimate, ...]:
+    """Estimates an epoch on each offer from measured runs of this network, if there are any."""
+    config, started = folder.read_config(), run.started()
+    if started is None:
+        return ()
+    network = config.model.networks if config else None
+    runs, _ = runs_of_network(folder.path.name, run, network)
+    if not runs:
+        return ()
+    known = build_throughput_model(network or "of this run", started.training_showers, runs)
+    found = price_epochs(catalog.find(), known, run.steady_epoch_seconds())
+    return tuple(sorted((_offer_estimate(one, today) for one in found), key=_by_high_cost))
+
+
+def _by_high_cost(offer: OfferEstimate) -> tuple[bool, float]:
+    return offer.usd_per_epoch_high is None, offer.usd_per_epoch_high or 0.0
+
+
+def _offer_estimate(one: PricedEpoch, today: dt.date) -> OfferEstimate:
+    epoch = one.epoch
+    return OfferEstimate(
+        row=one.row,
+        age_days=one.row.age_days(today),
+        nodes=one.nodes,
+        epoch_seconds=epoch.seconds if epoch else None,
+        low_epoch_seconds=epoch.low_seconds if epoch else None,
+        high_epoch_seconds=epoch.high_seconds if epoch else None,
+        grade=epoch.grade if epoch else None,
+        basis=epoch.basis if epoch else None,
+        usd_per_epoch=one.usd,
+        usd_per_epoch_low=one.usd_low,
+        usd_per_epoch_high=one.usd_high,
+        why_unknown=one.why_unknown,
+    )
+
+
+def _fastest_of_each(runs: list[PublishedRun]) -> tuple[PublishedRun, ...]:
+    """Returns the fastest run per accelerator and number of accelerators."""
+    best: dict[tuple[str, int], PublishedRun] = {}
+    for run in sorted(runs, key=lambda run: -run.steady_epoch_seconds):
+        best[run.accelerator, run.accelerators] = run
+    return tuple(sorted(best.values(), key=lambda run: (run.accelerator, run.accelerators)))
+
+
+def read_launch(folder: RunFolder) -> Launch | None:
+    """Returns launch.json; the size of the downloaded files is the egress of the last attempt.
+
+    Raises:
+        DataError: The file is damaged.
+    """
+    if not folder.launch_file.exists():
+        return None
+    known = launch.read(folder.launch_file)
+    if not known.attempts or not known.attempts[-1].is_billed:
+        return known
+    last = known.attempts[-1]
+    if last.egress_gib is not None or last.uploaded_gib is None:
+        return known
+    fetched = [folder.record_file, *folder.checkpoints.glob("*")]
+    gib = sum(path.stat().st_size for path in fetched if path.is_file()) / _GIB
+    last = last.model_copy(update={"egress_gib": gib})
+    return known.model_copy(update={"attempts": (*known.attempts[:-1], last)})
+
+
+def _with_forecast(
+    report: CostReport, folder: RunFolder, run: RunRecord, known: Launch | None
+) -> CostReport:
+    """Adds the forecast of the plan, and warnings on nodes that were not observed."""
+    path = folder.path / plans.FILE_NAME
+    found = (
+        forecast_vs_actual(report, plans.read(path).forecast, len(run.epochs()))
+        if path.exists()
+        else ()
+    )
+    warnings = (*report.warnings, *_unseen(known))
+    return report.model_copy(update={"forecast_vs_actual": found, "warnings": warnings})
+
+
+def _with_bill(report: CostReport, folder: RunFolder, files: tuple[Path, ...]) -> CostReport:
+    """Adds the reconciliation with the cloud's bill."""
+    missing = [path for path in files if not path.is_file()]
+    if missing:
+        raise DataError(f"--billing-export={missing[0]}: the file does not exist")
+    known = read_launch(folder)
+    run = known.run if known else report.run
+    bill = reconcile(read_bill(files, run), files, report, known)
+    rows = tuple(
+        row.model_copy(update={"billed": bill.billed_usd}) if row.metric == USD else row
+        for row in report.forecast_vs_actual
+    )
+    return report.model_copy(update={"bill": bill, "forecast_vs_actual": rows})
+
+
+def _unseen(known: Launch | None) -> list[str]:
+    return [
+        f"node {node.name} of attempt {number} terminated between"
+        f" {node.last_seen_at:%Y-%m-%d %H:%M} and {node.terminated_at:%Y-%m-%d %H:%M} UTC, not observed in"
+        " between; it is billed until the latter"
+        for number, attempt in enumerate(known.attempts if known else (), start=1)
+        for node in attempt.nodes
+        if node.unseen_seconds() > _LONG_UNSEEN_SECONDS
+    ]

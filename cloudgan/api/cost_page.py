@@ -1,0 +1,350 @@
+"""A cost report as tables, for the terminal, a notebook and a page."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from cloudgan.core.clouds import CLOUDS
+from cloudgan.reports.page import Bullets, Page, Paragraph, Section
+from cloudgan.reports.plot_frame import COLOURS, Axis
+from cloudgan.reports.stacked_bars import Bar, StackedBars
+from cloudgan.reports.table import Table
+from cloudgan.schema.price_row import FeeRow
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from cloudgan.schema.cost_report import (
+        CostReport,
+        LineItem,
+        PricedOffer,
+        ProviderBill,
+        PublishedRun,
+    )
+    from cloudgan.schema.price_row import PriceRow
+
+_BOUND = (
+    "Each row is the price of a whole node times the seconds of this machine: the cost of an epoch if the"
+    " node were equally fast. Nothing was measured there; a node with an accelerator is faster, so the"
+    " cost is an upper bound, not a forecast."
+)
+_BY_RUNS = (
+    "Estimated from measured runs of this network, on the number of nodes that keeps this run's steady"
+    " epoch. Where the grade is 'not measured', low and high are bounds from memory bandwidth and"
+    " arithmetic peak, not a forecast."
+)
+_USD_HEADS = ("s/epoch", "showers/s", "USD/epoch 2020", "spot 2020", "now", "spot now")
+
+
+def cloud_name(provider: str) -> str:
+    """Returns the display name of a cloud, such as ``Azure``."""
+    return CLOUDS[provider].title if provider in CLOUDS else provider
+
+
+def short_usd(value: float | None) -> str:
+    """Returns a cost with three digits, or ``unknown``."""
+    return "unknown" if value is None else f"{value:.3g}"
+
+
+def age(days: int | None) -> str:
+    """Returns the age of a price in words."""
+    return "undated" if days is None else f"{days} days ago"
+
+
+def tables(report: CostReport, most_offers: int) -> Iterator[Table]:
+    """Yields all tables of the report that have rows."""
+    yield items_table(report)
+    yield unit_costs_table(report)
+    if report.rows:
+        yield rows_table(report)
+    yield from comparison_tables(report)
+    offers = offers_table(report, most_offers)
+    if offers is not None:
+        yield offers
+
+
+def items_table(report: CostReport) -> Table:
+    """Returns a row per cost item; the caption holds the total."""
+    rows = [
+        (
+            part.name,
+            part.seconds,
+            part.node_seconds,
+            part.duration.replace("_seconds", "").replace("_", " "),
+            part.usd,
+            part.price_row or part.why_unknown or "",
+        )
+        for part in report.line_items
+    ]
+    return Table(
+        ("item", "seconds", "node seconds", "of", "USD", "price row, or why unknown"),
+        tuple(rows),
+        f"Cost of this run: {report.total()}. Basis: {report.basis}.",
+        "lrrlrl",
+        interactive=True,
+    )
+
+
+def unit_costs_table(report: CostReport) -> Table:
+    """Returns the unit costs, and program time beside billed time."""
+    figures, times = report.unit_costs, report.durations
+    named = (
+        ("USD per epoch", figures.per_epoch),
+        ("USD per million showers", figures.per_million_showers),
+        ("USD per accepted model", figures.per_accepted_model),
+    )
+    costs = [
+        (name, one.usd, one.why_unknown or _at_least(one.unknown) + one.basis)
+        for name, one in named
+    ]
+    seconds = (
+        ("steady epoch (s)", times.steady_epoch_seconds, "median of the complete epochs"),
+        ("program time (s)", times.program_seconds, "process start to end, all processes"),
+        (
+            "billed time (s)",
+            times.billed_seconds,
+            "from node start to node termination, by the provider's timestamps",
+        ),
+        *(
+            (
+                f"billed node seconds, attempt {one.attempt}",
+                one.billed_node_seconds,
+                one.why_unknown or f"{one.nodes} nodes; {one.rule or 'no node'}",
+            )
+            for one in report.billed_attempts
+        ),
+    )
+    return Table(("figure", "value", "basis, or why unknown"), (*costs, *seconds), "", "lrl")
+
+
+def rows_table(report: CostReport) -> Table:
+    """Returns the price rows of the cost items, with their ages on the day of the report."""
+    import datetime as dt
+
+    today = dt.date.fromisoformat(report.provenance.today)
+    return Table(
+        ("price row", "USD", "per", "price of", "source"),
+        tuple(
+            (row.row_id, *_price(row), age(row.age_days(today)), row.source) for row in report.rows
+        ),
+        "Price rows of the cost items.",
+        "lrlll",
+    )
+
+
+def offers_table(report: CostReport, most: int | None = None) -> Table | None:
+    """Returns the cost of an epoch on offers: estimated from measured runs, else as an upper bound."""
+    if report.offer_estimates:
+        return _by_runs(report, most)
+    return _as_bound(report) if report.priced_offers else None
+
+
+def cost_page(report: CostReport, own_cost: str) -> Page:
+    """Returns the report as a page."""
+    known = [part for part in report.line_items if part.usd is not None]
+    plots = (_stacked(report, known),) if known else ()
+    offers = offers_table(report)
+    prices = (rows_table(report),) if report.rows else ()
+    sections = [
+        Section("Cost items", (*plots, items_table(report), *prices)),
+        Section("Per unit of work", (unit_costs_table(report),)),
+    ]
+    comparisons = comparison_tables(report)
+    if comparisons:
+        texts = tuple(bill_notes(report))
+        notes = (Bullets(texts),) if texts else ()
+        sections.append(Section("Forecast, measured, billed", (*comparisons, *notes)))
+    if offers is not None:
+        sections.append(Section("Cost on other offers", (offers,)))
+    sections.append(Section("Published runs", (published_runs_table(report.published_runs),)))
+    if report.recommendations:
+        advice = tuple(each.describe() for each in report.recommendations)
+        sections.insert(2, Section("Recommendations", (Bullets(advice),)))
+    if report.warnings:
+        sections.append(Section("Warnings about the record", (Bullets(report.warnings),)))
+    provenance = report.provenance
+    return Page(
+        f"Cost of {report.run}",
+        f"{own_cost[:1].upper()}{own_cost[1:]}.",
+        tuple(sections),
+        f"cloudgan {provenance.cloudgan}, {provenance.today}; measured on {provenance.measured_on}",
+    )
+
+
+def demo_section(report: CostReport, own_cost: str) -> Section:
+    """Returns the cost section of the page of a demo."""
+    sources = list(dict.fromkeys(offer.row.source for offer in report.priced_offers))
+    offers = Table(
+        ("cloud", "node", "region", "market", "USD/h", "USD/epoch", "USD/run", "priced [source]"),
+        tuple(
+            (
+                *_offer_cells(one),
+                f"{age(one.age_days)} [{sources.index(one.row.source) + 1}]",
+            )
+            for one in report.priced_offers
+        ),
+        "Offers of each cloud, in its cheapest region. Undated prices are as old as their source.",
+        "llllrrrl",
+    )
+    named = Bullets(tuple(f"[{number}] {source}" for number, source in enumerate(sources, 1)))
+    by_runs = offers_table(report, 30) if report.offer_estimates else None
+    shown = (by_runs,) if by_runs else (Paragraph(_BOUND), offers, named)
+    return Section(
+        "Cost of an epoch",
+        (Paragraph(f"This run: {own_cost}."), *shown, published_runs_table(report.published_runs)),
+    )
+
+
+def published_runs_table(runs: tuple[PublishedRun, ...]) -> Table:
+    """Returns the paper's runs at the prices of 2020/21 and of today."""
+    keys = ("on_demand_2021", "preemptible_2021", "on_demand", "spot")
+    return Table(
+        ("run", *_USD_HEADS),
+        tuple(
+            (
+                f"{run.accelerators} x {run.accelerator}",
+                f"{run.steady_epoch_seconds:.1f}",
+                f"{run.showers_per_second:.0f}",
+                *(short_usd(run.usd_per_epoch.get(key)) for key in keys),
+            )
+            for run in runs
+        ),
+        "Measured: the runs of arXiv:2111.04628, the full 51x51x25 network on 124,987 showers,"
+        " at the prices of 2020/21 and of today.",
+        "lrrrrrr",
+    )
+
+
+def comparison_tables(report: CostReport) -> tuple[Table, ...]:
+    """Returns the comparisons with the forecast of the plan and with the bill, if there are any."""
+    found = []
+    if report.forecast_vs_actual:
+        found.append(_forecast(report))
+    if report.bill is not None:
+        found.append(_bill(report.bill))
+    return tuple(found)
+
+
+def bill_notes(report: CostReport) -> Iterator[str]:
+    """Yields credits, other currencies and notes of the bill."""
+    bill = report.bill
+    if bill is None:
+        return
+    if bill.credits_usd:
+        yield f"credits and discounts: {bill.credits_usd:.2f} USD, not in the sum above"
+    for currency, amount in bill.other_currencies.items():
+        yield f"billed in {currency}: {amount:.2f}"
+    for note in bill.notes:
+        yield f"bill: {note}"
+
+
+def _by_runs(report: CostReport, most: int | None) -> Table:
+    found = report.offer_estimates[:most]
+    left = len(report.offer_estimates) - len(found)
+    more = f" {left} more offers: see --json or --report." if left else ""
+    return Table(
+        ("offer", "nodes", "s/epoch", "USD/epoch", "low", "high", "grade", "priced", "basis"),
+        tuple(
+            (
+                one.row.offer,
+                one.nodes,
+                one.epoch_seconds,
+                one.usd_per_epoch,
+                one.usd_per_epoch_low,
+                one.usd_per_epoch_high,
+                one.grade or "unknown",
+                age(one.age_days),
+                one.why_unknown or one.basis or "",
+            )
+            for one in found
+        ),
+        _BY_RUNS + more,
+        "lrrrrrlll",
+        interactive=True,
+    )
+
+
+def _as_bound(report: CostReport) -> Table:
+    return Table(
+        ("cloud", "node", "region", "market", "USD/h", "USD/epoch", "USD/run", "priced"),
+        tuple((*_offer_cells(one), age(one.age_days)) for one in report.priced_offers),
+        f"If a node were as fast as this machine (an upper bound, not measured there). {_BOUND}",
+        "llllrrrl",
+        interactive=True,
+    )
+
+
+def _offer_cells(
+    offer: PricedOffer,
+) -> tuple[str, str, str, str, float, float | None, float | None]:
+    row = offer.row
+    return (
+        cloud_name(row.provider),
+        row.node_type,
+        row.region,
+        row.market.replace("_", " "),
+        row.usd_per_hour,
+        offer.usd_per_epoch,
+        offer.usd_per_run,
+    )
+
+
+def _stacked(report: CostReport, known: list[LineItem]) -> StackedBars:
+    """Returns the known cost items, largest first; the smallest share one bar."""
+    parts = sorted(((part.usd or 0.0, part.name) for part in known), reverse=True)
+    parts = [part for part in parts if part[0] > 0]
+    if len(parts) > len(COLOURS):
+        rest = parts[len(COLOURS) - 1 :]
+        parts = [*parts[: len(COLOURS) - 1], (sum(cost for cost, _ in rest), "all other items")]
+    return StackedBars(
+        "Cost by item",
+        Axis("cost (USD)"),
+        tuple(name for _, name in parts),
+        (Bar(report.run, tuple(cost for cost, _ in parts), report.basis),),
+        f"{report.total()}. Unknown costs are not shown.",
+    )
+
+
+def _price(row: PriceRow | FeeRow) -> tuple[float, str]:
+    if isinstance(row, FeeRow):
+        return row.usd, row.unit.replace("_", " ")
+    return row.usd_per_hour, "node hour"
+
+
+def _at_least(without: tuple[str, ...]) -> str:
+    return f"at least, without {', '.join(without)}; " if without else ""
+
+
+def _forecast(report: CostReport) -> Table:
+    return Table(
+        ("figure", "forecast, low", "forecast", "forecast, high", "measured", "billed", "why"),
+        tuple(
+            (
+                one.metric,
+                one.low,
+                one.predicted,
+                one.high,
+                one.measured,
+                one.billed,
+                one.explanation,
+            )
+            for one in report.forecast_vs_actual
+        ),
+        "Forecast of the plan, and measured values.",
+        "lrrrrrl",
+    )
+
+
+def _bill(bill: ProviderBill) -> Table:
+    rows: list[tuple[str, float, float | None, str]] = [
+        (one.name, one.billed_usd, one.measured_usd, one.explanation) for one in bill.categories
+    ]
+    measured = [one.measured_usd for one in bill.categories if one.measured_usd is not None]
+    rows.append(("sum, before credits", bill.billed_usd, sum(measured) if measured else None, ""))
+    return Table(
+        ("part", "billed (USD)", "measured (USD)", "why they differ"),
+        tuple(rows),
+        f"Bill of the cloud: {bill.lines} lines of this run among {bill.total_lines}"
+        f" ({', '.join(dict.fromkeys(bill.formats))}).",
+        "lrrl",
+    )

@@ -1,0 +1,145 @@
+"""Two files of showers that are compared: opens, checks, measures and describes them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from cloudgan.core.errors import ConfigError, DataError
+from cloudgan.data.shards.manifest import ArrayValue
+from cloudgan.reports.table import Table
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from cloudgan.core.progress import Progress
+    from cloudgan.data.shards.manifest import Attribute, SourceInfo
+    from cloudgan.data.sources.source import ShowerSource
+    from cloudgan.validation.observables.observables import Observables
+
+_MAX_TEXT = 200
+_MAX_VALUES = 8
+_MAX_FILES = 20
+
+
+@dataclass(frozen=True)
+class FilePair:
+    """Two sources of showers of one shape, with their names."""
+
+    generated: ShowerSource
+    reference: ShowerSource
+    generated_name: str
+    reference_name: str
+
+    def measure(self, at_most: int, progress: Progress) -> tuple[Observables, Observables]:
+        """Reads both block by block, at most `at_most` showers of each.
+
+        Returns:
+            Observables of the generated showers and of the reference.
+
+        Raises:
+            DataError: A file is damaged, or both hold the same showers.
+        """
+        from cloudgan.validation.observables.observables import observe_source
+
+        measured = []
+        for name, source in (
+            (self.reference_name, self.reference),
+            (self.generated_name, self.generated),
+        ):
+            progress.start(f"reading {name}", source.count, "showers")
+            measured.append(observe_source(source, name, at_most=at_most, progress=progress))
+        reference, generated = measured
+        if _are_copies(generated, reference):
+            raise DataError(
+                f"{self.generated_name} and {self.reference_name} hold the same showers: one is a copy"
+                " of the other; give two independent samples"
+            )
+        return generated, reference
+
+    def provenance(self) -> tuple[Table, Table]:
+        """Returns the properties of the files of both samples."""
+        return (
+            provenance_table(f"Generated: {self.generated_name}", self.generated),
+            provenance_table(f"Reference: {self.reference_name}", self.reference),
+        )
+
+
+def open_pair(generated: str, reference: str, *, min_showers: int) -> FilePair:
+    """Opens two files, globs or folders, and checks that they can be compared.
+
+    Args:
+        generated: Showers to validate.
+        reference: Monte Carlo.
+        min_showers: Fewer showers are refused.
+
+    Raises:
+        ConfigError: Both are the same file.
+        DataError: A file is missing, damaged or too small, or the shapes differ.
+    """
+    from cloudgan.data.sources.source import open_source
+
+    ours, theirs = open_source(generated), open_source(reference)
+    one, other = Path(generated).name, Path(reference).name
+    names = (generated, reference) if one == other else (one, other)
+    shared = {file.path.resolve() for file in ours.files} & {
+        file.path.resolve() for file in theirs.files
+    }
+    if shared:
+        raise ConfigError(
+            f"{min(shared)} is both --generated and --reference; give two independent samples"
+        )
+    for name, source in zip(names, (ours, theirs), strict=True):
+        if source.count < min_showers:
+            raise DataError(
+                f"{name} holds {source.count} showers; at least {min_showers} are needed: with fewer, two"
+                " halves of the Monte Carlo differ as much as a poor generator does from it"
+            )
+    if ours.shape != theirs.shape:
+        one, other = ("x".join(map(str, source.shape)) for source in (ours, theirs))
+        raise DataError(
+            f"{names[0]} has showers of {one} cells and {names[1]} of {other}; give two files of one"
+            " shape (`cloudgan validate RUN --against=FILE` cuts FILE to the shape of the run)"
+        )
+    return FilePair(ours, theirs, *names)
+
+
+def _are_copies(generated: Observables, reference: Observables) -> bool:
+    import numpy as np
+
+    return len(generated) == len(reference) and all(
+        np.array_equal(getattr(generated, name), getattr(reference, name))
+        for name in ("energy_gev", "sum_gev", "hits", "largest_gev")
+    )
+
+
+def provenance_table(name: str, source: ShowerSource) -> Table:
+    """Returns size, layout, unit and attributes of the files of a sample."""
+    shown = source.files[:_MAX_FILES]
+    rows = [row for file in shown for row in _file_rows(file.info)]
+    if len(source.files) > len(shown):
+        rows.append(("and further files", f"{len(source.files) - len(shown)}"))
+    return Table(("property", "value"), tuple(rows), name, "ll")
+
+
+def _file_rows(info: SourceInfo) -> Iterator[tuple[str, str]]:
+    cells = "x".join(map(str, info.shape))
+    yield "file", f"{info.name} ({info.bytes:,} bytes)"
+    yield "showers", f"{info.records:,} of {cells} cells, {info.layout}"
+    yield "unit", info.ecal_decided
+    for dataset, attributes in info.attributes.items():
+        for key, value in attributes.items():
+            yield f"{dataset}: {key}" if dataset else key, _attribute_text(value)
+
+
+def _attribute_text(value: Attribute) -> str:
+    if isinstance(value, ArrayValue):
+        items = [
+            item.decode(errors="replace") if isinstance(item, bytes) else str(item)
+            for item in value.array().ravel()[: _MAX_VALUES + 1]
+        ]
+        text = ", ".join(items[:_MAX_VALUES]) + ", ..." * (len(items) > _MAX_VALUES)
+    else:
+        text = value if isinstance(value, str) else ", ".join(value)
+    return text if len(text) <= _MAX_TEXT else f"{text[:_MAX_TEXT]}..."

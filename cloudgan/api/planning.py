@@ -1,0 +1,152 @@
+"""The public function `plan`: from requests to the plan that `deploy` carries out."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from cloudgan.api.launch_request import (
+    NO_ATTEMPTS,
+    NOTHING_PROVISIONED,
+    AttemptHistory,
+    LaunchRequest,
+    ProvisioningRequest,
+    check_request,
+)
+from cloudgan.api.plan_inputs import plan_request, request_workers, run_config, throughput_model
+from cloudgan.api.pod_software import known_wheels
+from cloudgan.api.run_options import config_keys
+from cloudgan.api.targets import RUNS, resolve_target
+from cloudgan.core.clock import utc_moment
+from cloudgan.core.errors import BudgetError, ConfigError
+from cloudgan.cost.prices.catalog import load_catalog
+from cloudgan.launch.clouds.planner import BUILT_IN_CLOUDS, Clouds
+from cloudgan.launch.kubernetes.manifests import CLAIM, manifest_steps
+from cloudgan.launch.planning.plan_builder import make_plan
+from cloudgan.schema.run_folder import RunFolder
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Unpack
+
+    from cloudgan.api.plan_inputs import Training
+    from cloudgan.api.run_options import TrainingOptions
+    from cloudgan.schema.plan import Plan, Step, Target, Wheel
+
+
+def plan(
+    *,
+    launch: LaunchRequest | None = None,
+    provisioning: ProvisioningRequest = NOTHING_PROVISIONED,
+    config: str | Path | None = None,
+    **options: Unpack[TrainingOptions],
+) -> Plan:
+    """Returns the plan of a run: every request in order, the forecast and the cost.
+
+    Sends no request, needs no login, and spends nothing.
+
+    Args:
+        launch: Where the run is launched. Default: one process of this machine.
+        provisioning: Which nodes are created, if the provider is a cloud.
+        config: A run.yaml; options override its keys.
+        **options: The flags of `cloudgan plan` that describe the training, such as ``data``,
+            ``preset`` and ``epochs``.
+
+    Raises:
+        ConfigError: A value is not valid.
+        PlanError: No offer matches the request.
+        BudgetError: The budget is too small.
+    """
+    training = config_keys(options), str(config) if config else None
+    return make_launch_plan(launch or LaunchRequest(), provisioning, training, known_wheels)
+
+
+def make_launch_plan(
+    request: LaunchRequest,
+    provisioning: ProvisioningRequest,
+    training: Training,
+    wheels: Callable[[str | None], tuple[Wheel, ...]],
+    *,
+    clouds: Clouds = BUILT_IN_CLOUDS,
+    history: AttemptHistory = NO_ATTEMPTS,
+) -> Plan:
+    """Returns the plan of a request.
+
+    Args:
+        request: Where the run is launched.
+        provisioning: Which nodes are created.
+        training: The requested training.
+        wheels: Returns the wheels that pods with an accelerator install, if their image has no
+            cloudgan.
+        clouds: The available clouds.
+        history: Earlier attempts of the run.
+
+    Raises:
+        ConfigError: A value is not valid; nothing was started.
+        PlanError: No offer matches the request.
+        BudgetError: The budget is too small.
+    """
+    check_request(request, provisioning)
+    if request.is_provisioned:
+        from cloudgan.api.provisioned_plan import provisioned_plan
+
+        return provisioned_plan(
+            request, provisioning, training, wheels, clouds=clouds, history=history
+        )
+    nodes = request.nodes or 1
+    price = load_catalog().row(request.offer) if request.offer else None
+    limit = provisioning.max_usd_per_hour
+    if price and limit and price.hourly_usd(nodes) > limit:
+        raise BudgetError(
+            f"{nodes} x {price.offer} cost {price.hourly_usd(nodes):.2f} USD per hour, more than"
+            f" --max-usd-per-hour={limit:g}"
+        )
+    workers = request_workers(request, nodes, price)
+    config = run_config(request.name, training, workers)
+    target = resolve_target(request.provider, request.context, request.namespace).model_copy(
+        update={"queue": request.queue, "service_account": request.service_account}
+    )
+    inputs = plan_request(
+        request,
+        provisioning,
+        config=config,
+        target=target,
+        workers=workers,
+        store=_store(request, target, RunFolder(RUNS / config.name)),
+        wheels=wheels,
+        price=price,
+    )
+    speeds = throughput_model(config, inputs.showers)
+    return make_plan(inputs, speeds, _steps_of(target), utc_moment())
+
+
+def _store(request: LaunchRequest, target: Target, folder: RunFolder) -> str:
+    if target.provider != "slurm":
+        return request.store or str((folder.path / "store").resolve())
+    store = request.store
+    if not store or store.startswith(CLAIM):
+        raise ConfigError(
+            "--provider=slurm needs a store for checkpoints, logs and data that all nodes share:"
+            " give --store=FOLDER on the cluster's shared disk, or a bucket"
+        )
+    if "://" in store:
+        return store
+    shared = Path(store).expanduser().resolve()
+    if shared == RUNS.resolve().parent:
+        raise ConfigError(
+            f"--store={store} is the folder whose runs/ keeps the local copies; give another one,"
+            " such as --store=store"
+        )
+    return str(shared)
+
+
+def _steps_of(target: Target) -> Callable[[Plan], tuple[Step, ...]]:
+    if target.provider == "kubernetes":
+        return manifest_steps
+    if target.provider == "slurm":
+        from cloudgan.launch.backends.slurm.requests import slurm_steps
+
+        return slurm_steps
+    from cloudgan.launch.backends.local.backend import local_steps
+
+    return local_steps

@@ -1,0 +1,110 @@
+"""The options of a run: keyword arguments and flags, laid over run.yaml."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, TypedDict
+
+from cloudgan.core.errors import ConfigError
+from cloudgan.schema.config import RunConfig, parse_config
+from cloudgan.schema.run_folder import RunFolder, read_yaml
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+
+class TrainingOptions(TypedDict, total=False):
+    """What is trained and how, shared by `train`, `plan` and `deploy`; see `cloudgan train --help`."""
+
+    data: str | None
+    preset: str | None
+    epochs: int | None
+    batch: int | None
+    global_batch: int | None
+    loop: Literal["custom", "fit"] | None
+    replicas: int | None
+    precision: Literal["float32", "bfloat16", "mixed", "float64"] | None
+    conv_impl: Literal["auto", "published", "phases", "fast"] | None
+    scale_lr: Literal["none", "linear", "sqrt"] | None
+    seed: int | None
+    max_steps: int | None
+    max_seconds: float | None
+    steps_per_loop: int | None
+    checkpoint_every_steps: int | None
+    validate_every: int | None
+    until: str | None
+    tensorboard: bool
+
+
+class LocalOptions(TrainingOptions, total=False):
+    """Options of a run on this machine."""
+
+    strategy: Literal["auto", "one", "mirrored", "multiworker", "tpu"] | None
+    workers: int | None
+    checkpoints: str | None
+    init_from: str | None
+
+
+_KEYS = {
+    "data": "data.path",
+    "preset": "model.preset",
+    "batch": "training.batch_per_replica",
+    "global_batch": "training.global_batch_size",
+    "checkpoint_every_steps": "checkpoint.every_steps",
+    "checkpoints": "checkpoint.url",
+}
+"""Options whose key in run.yaml is not ``training.NAME``."""
+
+_ALTERNATIVES = {
+    "training.batch_per_replica": "global_batch_size",
+    "training.global_batch_size": "batch_per_replica",
+}
+
+
+def config_keys(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns options by their dotted keys in run.yaml; None is not set, and False sets no flag."""
+    return {
+        _KEYS.get(name, f"training.{name}"): None if value is False else value
+        for name, value in options.items()
+    }
+
+
+def resolve(
+    options: Mapping[str, Any], *, config: str | None, run: str | None, fresh: bool = False
+) -> tuple[RunConfig, RunFolder]:
+    """Lays options over `--config`, or over the run.yaml of the run's folder.
+
+    Args:
+        options: Values by dotted key; None is not set.
+        config: Path of a run.yaml.
+        run: Path of the run's folder. Default: runs/NAME of the run.yaml, else runs/PRESET.
+        fresh: Ignore the run.yaml of the run's folder.
+
+    Raises:
+        ConfigError: A file does not parse, or a value is not valid.
+    """
+    given = read_yaml(Path(config)) if config else {}
+    name = given.get("name") or options.get("model.preset") or "paper"
+    if run and "://" in run:
+        raise ConfigError(
+            f"--run={run}: expected a folder of this machine, such as runs/{name};"
+            f" --checkpoints={run} copies the checkpoints to the bucket"
+        )
+    folder = RunFolder(run or f"runs/{name}")
+    source = config or "the command line"
+    there = None if fresh else folder.read_config()
+    if not config and there:
+        given, source = there.model_dump(mode="json"), str(folder.config_file)
+    if all(options.get(key) is not None for key in _ALTERNATIVES):
+        raise ConfigError("--batch and --global-batch exclude each other: give one of them")
+    for dotted, value in options.items():
+        if value is None:
+            continue
+        section, key = dotted.split(".")
+        part = given.get(section)
+        part = dict(part) if isinstance(part, dict) else {}
+        if dotted == "model.preset" and part.get("preset") != value:
+            part = {}  # keys of another preset do not apply
+        part.pop(_ALTERNATIVES.get(dotted, ""), None)
+        given = given | {section: part | {key: value}}
+    return parse_config(given | {"name": folder.path.name}, source), folder

@@ -1,0 +1,329 @@
+"""Files of showers: simulates them, generates them with a trained run, converts them."""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from cloudgan import __version__
+from cloudgan.api.run import open_run
+from cloudgan.api.tensorflow_import import import_tensorflow
+from cloudgan.core import settings
+from cloudgan.core.errors import ConfigError
+from cloudgan.core.progress import Silent
+from cloudgan.reports.page import Section, fragment
+from cloudgan.reports.table import Table
+from cloudgan.schema.provenance import git_commit
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from cloudgan.api.run import Run, Step
+    from cloudgan.core.progress import Progress
+    from cloudgan.reports.table import Cell
+    from cloudgan.schema.run_folder import RunFolder
+    from cloudgan.training.inference import Conditions, TrainedGenerator
+
+Range = tuple[float, float]
+
+_STREAM = 4096
+"""Showers whose energies and angles are drawn at a time."""
+
+
+@dataclass(frozen=True)
+class ShowerFile:
+    """A file, folder or bucket of showers that was written.
+
+    Attributes:
+        path: As it was given.
+        showers: Number of showers in it.
+        facts: How it was produced, by name.
+    """
+
+    path: str
+    showers: int
+    facts: dict[str, Any] = field(default_factory=dict)
+
+    def _repr_html_(self) -> str:
+        facts = ((name.replace("_", " "), str(value)) for name, value in self.facts.items())
+        rows: tuple[tuple[Cell, ...], ...] = (("showers", self.showers), *facts)
+        return fragment((Section(self.path, (Table(("figure", "value"), rows, "", "lr"),)),))
+
+
+def simulate(
+    output: str | Path,
+    *,
+    showers: int = 1000,
+    energy_gev: Range = (10.0, 100.0),
+    theta_deg: Range = (60.0, 120.0),
+    engine: Literal["gflash", "geant4"] = "gflash",
+    seed: int = 0,
+    workers: int | None = None,
+    cut_mm: float | None = None,
+    overwrite: bool = False,
+    progress: Progress | None = None,
+) -> ShowerFile:
+    """Simulates electron showers in the CLIC ECAL into HDF5 (public 3DGAN layout, 51x51x25 cells).
+
+    Args:
+        output: File to write, such as showers.h5.
+        showers: Number of showers.
+        energy_gev: Range of the primary energy in GeV, flat.
+        theta_deg: Range of the polar angle in degrees, flat.
+        engine: gflash, the parametric source (Grindhammer and Peters, hep-ex/0001020), or geant4.
+        seed: The same seed gives the same showers.
+        workers: Processes of Geant4. Default: one per core.
+        cut_mm: Range cut of Geant4 in mm. Default: 0.7.
+        overwrite: Replace an existing file, and discard unfinished showers of another request.
+        progress: Receives each task and its progress.
+
+    Raises:
+        ConfigError: A value is not valid, the file exists, or its folder is missing.
+        CloudganError: Geant4 is not installed, or failed.
+    """
+    path = Path(output)
+    _check_count(showers)
+    refuse_existing(path, overwrite=overwrite)
+    progress = progress or Silent()
+    ranges = energy_gev, theta_deg
+    if engine == "geant4":
+        return _geant4(
+            path, showers, ranges, seed, workers=workers, cut_mm=cut_mm, overwrite=overwrite,
+            progress=progress,
+        )  # fmt: skip
+    for name, value in (("workers", workers), ("cut-mm", cut_mm)):
+        if value is not None:
+            raise ConfigError(f"--{name} is only valid with --engine=geant4")
+    return simulate_parametric(path, showers, *ranges, seed=seed, progress=progress)
+
+
+def simulate_parametric(
+    path: Path,
+    showers: int,
+    energy_gev: Range = (10.0, 100.0),
+    theta_deg: Range = (60.0, 120.0),
+    *,
+    seed: int,
+    progress: Progress,
+) -> ShowerFile:
+    """Writes showers of the parametric source; replaces an existing file."""
+    from cloudgan.data.sources.hdf5_writer import write_hdf5
+    from cloudgan.simulation.gflash import simulate as parametric
+
+    blocks = parametric(showers, seed=seed, energy_gev=energy_gev, theta_deg=theta_deg)
+    progress.start("simulating (gflash)", showers, "showers")
+    attrs = {"source": "cloudgan gflash (parametric)", "seed": seed} | program_attributes()
+    written = write_hdf5(path, blocks, attrs=attrs, progress=progress)
+    return ShowerFile(str(path), written)
+
+
+def _geant4(
+    path: Path,
+    showers: int,
+    ranges: tuple[Range, Range],
+    seed: int,
+    *,
+    workers: int | None,
+    cut_mm: float | None,
+    overwrite: bool,
+    progress: Progress,
+) -> ShowerFile:
+    from cloudgan.simulation.geant4.events import DEFAULT_CUT_MM, PrimaryRequest
+    from cloudgan.simulation.geant4.production import SimulationRequest, produce
+
+    primaries = PrimaryRequest(seed, *ranges, DEFAULT_CUT_MM if cut_mm is None else cut_mm)
+    produced = produce(
+        SimulationRequest(path, showers, primaries, settings.geant4_data()),
+        workers=workers,
+        overwrite=overwrite,
+        attrs=program_attributes(),
+        progress=progress,
+    )
+    facts = {
+        "resumed_showers": produced.resumed,
+        "seconds": round(produced.seconds, 1),
+        "geant4": produced.installation.geant4,
+        "tables": produced.installation.tables.name,
+    }
+    return ShowerFile(str(path), produced.showers, facts)
+
+
+def generate(
+    run: Run | str | Path,
+    output: str | Path,
+    *,
+    showers: int = 1000,
+    energy_gev: Range | None = None,
+    theta_deg: Range | None = None,
+    step: Step = None,
+    seed: int = 0,
+    overwrite: bool = False,
+    progress: Progress | None = None,
+) -> ShowerFile:
+    """Generates showers with a trained run into HDF5 (ECAL in GeV*50).
+
+    Args:
+        run: A run, or its folder.
+        output: File to write, such as generated.h5.
+        showers: Number of showers.
+        energy_gev: Range of the primary energy in GeV, flat. Default: the trained range.
+        theta_deg: Range of the polar angle in degrees, flat. Default: the trained range.
+        step: Checkpoint: the number of its step (0 is untrained) or "best". Default: the newest.
+        seed: The same seed gives the same showers.
+        overwrite: Replace an existing file.
+        progress: Receives each task and its progress.
+
+    Raises:
+        ConfigError: A range exceeds the trained one, or the file exists.
+        DataError: The run has no such checkpoint.
+    """
+    path = Path(output)
+    refuse_existing(path, overwrite=overwrite)
+    _check_count(showers)
+    progress = progress or Silent()
+    generator = load_generator(open_run(run).folder, step)
+    from cloudgan.data.sources.hdf5_writer import write_hdf5
+
+    ranges = _trained_or(generator, energy_gev, theta_deg)
+    conditions = _flat_conditions(generator, showers, ranges, seed)
+    progress.start("generating", showers, "showers")
+    began = time.perf_counter()
+    blocks = generator.streamed(conditions, seed=seed, progress=progress)
+    source = f"cloudgan generator, step {generator.state.step}"
+    attrs = {"source": source, "seed": seed} | program_attributes()
+    written = write_hdf5(path, blocks, attrs=attrs)
+    seconds = time.perf_counter() - began
+    facts = {
+        "step": generator.state.step,
+        "cells": list(generator.preset.image_shape),
+        "milliseconds_per_shower": round(1000 * seconds / written, 3),
+    }
+    return ShowerFile(str(path), written, facts)
+
+
+def load_generator(folder: RunFolder, step: Step) -> TrainedGenerator:
+    """Loads the generator of a checkpoint of a run.
+
+    Raises:
+        DataError: The run has no such checkpoint.
+    """
+    import_tensorflow()
+    from cloudgan.training.inference import TrainedGenerator, find_checkpoint
+
+    return TrainedGenerator(find_checkpoint(folder, step))
+
+
+def _trained_or(
+    generator: TrainedGenerator, energy_gev: Range | None, theta_deg: Range | None
+) -> tuple[Range, Range]:
+    """Returns the given ranges, or the trained ones.
+
+    Raises:
+        ConfigError: A given range exceeds the trained one.
+    """
+    import numpy as np
+
+    summary = generator.state.summary
+    energies = energy_gev or summary.energy_range_gev
+    if theta_deg:
+        thetas = theta_deg
+    else:
+        low, high = np.rad2deg(summary.theta_range_rad or summary.mtheta_range_rad)
+        thetas = float(low), float(high)
+    generator.conditions(np.array(energies, np.float32), np.deg2rad(np.array(thetas, np.float32)))
+    return energies, thetas
+
+
+def _flat_conditions(
+    generator: TrainedGenerator, count: int, ranges: tuple[Range, Range], seed: int
+) -> Iterator[Conditions]:
+    """Draws energies and angles in blocks: a function of the seed and of the shower's number."""
+    import numpy as np
+
+    for first in range(0, count, _STREAM):
+        key = np.random.SeedSequence(seed, spawn_key=(first // _STREAM,))
+        uniform = np.random.default_rng(key).random((2, _STREAM))[:, : count - first]
+        energy, theta = (
+            (low + (high - low) * part).astype(np.float32)
+            for part, (low, high) in zip(uniform, ranges, strict=True)
+        )
+        yield generator.conditions(energy, np.deg2rad(theta))
+
+
+def convert(
+    source: str | Path,
+    target: str | Path,
+    *,
+    to: Literal["auto", "tfrecord", "hdf5"] = "auto",
+    records_per_shard: int = 1024,
+    overwrite: bool = False,
+    progress: Progress | None = None,
+) -> ShowerFile:
+    """Converts showers to sharded TFRecord for training, or back to HDF5; the data stay bit-identical.
+
+    Args:
+        source: HDF5 (public 3DGAN layout), published TFRecord, or shards: path, glob, comma list, or
+            bucket.
+        target: Folder or bucket (gs://, s3://, Azure Blob URL) for shards, or a file .h5 for HDF5.
+        to: tfrecord or hdf5; auto decides by the suffix of the target.
+        records_per_shard: Showers per shard.
+        overwrite: Replace an existing target when the new one is complete.
+        progress: Receives each task and its progress.
+
+    Raises:
+        ConfigError: The target exists, or its kind is unknown.
+        DataError: The source is damaged; the target is unchanged.
+    """
+    from cloudgan.storage.bucket_shards import BucketShards, is_url, local_copy
+
+    progress, named = progress or Silent(), str(target)
+    with local_copy(str(source), progress) as local:
+        import_tensorflow()
+        from cloudgan.data.sources.convert import convert as convert_files
+
+        options: dict[str, Any] = {"records_per_shard": records_per_shard, "progress": progress}
+        if is_url(named):
+            _refuse_hdf5(named, to)
+            bucket = BucketShards.from_url(named)
+            bucket.require_absent(overwrite=overwrite)
+            with tempfile.TemporaryDirectory(prefix="cloudgan-") as folder:
+                written = convert_files(local, Path(folder) / "shards", to="tfrecord", **options)
+                bucket.upload(written.path, progress)
+        else:
+            written = convert_files(local, named, to=to, overwrite=overwrite, **options)
+    return ShowerFile(named, written.count, {"notes": list(written.notes)})
+
+
+def _refuse_hdf5(target: str, to: str) -> None:
+    from cloudgan.data.sources.source import HDF5_SUFFIXES
+
+    if to == "hdf5" or target.endswith(HDF5_SUFFIXES):
+        raise ConfigError(
+            f"{target}: a bucket holds shards; for HDF5 give a local file such as showers.h5"
+        )
+
+
+def _check_count(showers: int) -> None:
+    if showers < 1:
+        raise ConfigError(f"--showers={showers}: expected at least 1")
+
+
+def program_attributes() -> dict[str, str]:
+    """Returns the version of cloudgan, and its commit if known, for the attributes of a file."""
+    commit = git_commit()
+    return {"cloudgan": __version__} | ({"git_commit": commit} if commit else {})
+
+
+def refuse_existing(path: Path, *, overwrite: bool) -> None:
+    """Refuses to replace a file unless `overwrite` is set.
+
+    Raises:
+        ConfigError: The file exists, or its folder is missing.
+    """
+    if path.exists() and not overwrite:
+        raise ConfigError(f"{path} exists; give another file, or --overwrite")
+    if not path.parent.is_dir():
+        raise ConfigError(f"the folder {path.parent} does not exist; create it first")

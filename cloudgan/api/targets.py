@@ -1,0 +1,317 @@
+"""Targets and runs: opens the backend of a target, and finds a run by name."""
+
+from __future__ import annotations
+
+import platform
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from cloudgan.core import settings
+from cloudgan.core.clouds import CLOUDS, choices, find, region_of
+from cloudgan.core.errors import CloudganError, ConfigError, CredentialsError, UnknownNameError
+from cloudgan.core.labels import as_value, checked_name
+from cloudgan.launch.clouds.planner import (
+    BUILT_IN_CLOUDS,
+    cloud_planner,
+    open_cloud,
+    with_login,
+)
+from cloudgan.schema import plan as plans
+from cloudgan.schema.plan import Target
+from cloudgan.schema.run_folder import RunFolder
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from cloudgan.launch.backends.job_backend import JobBackend
+    from cloudgan.launch.clouds.client import CloudClient
+    from cloudgan.launch.clouds.planner import Clouds
+    from cloudgan.launch.provisioning.provisioned_backend import ProvisionedBackend
+    from cloudgan.schema.config import RunConfig
+    from cloudgan.schema.plan import Plan
+
+RUNS = Path("runs")
+NAMESPACE = "cloudgan"
+_NAMESPACE = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
+
+
+class RunLocator(NamedTuple):
+    """Where a run is that another folder or machine started; all None: a run of this folder."""
+
+    provider: str | None = None
+    context: str | None = None
+    namespace: str | None = None
+    project: str | None = None
+    profile: str | None = None
+    subscription: str | None = None
+    region: str | None = None
+    store: str | None = None
+
+
+THIS_FOLDER = RunLocator()
+
+
+def open_backend(
+    target: Target,
+    say: Callable[[str], None] = lambda _: None,
+    *,
+    store: str | None = None,
+    clouds: Clouds = BUILT_IN_CLOUDS,
+) -> JobBackend:
+    """Opens the backend of a target; sends no request to a cluster yet.
+
+    Args:
+        target: Target of a plan.
+        say: Receives a line when the target is unavailable or waited for.
+        store: Store of the run; None: the account's own.
+        clouds: The available clouds.
+
+    Raises:
+        ConfigError: A package or a kubeconfig context is missing.
+        CredentialsError: The login failed.
+    """
+    if target.is_provisioned:
+        return _open_provisioned(target, say, store, clouds)
+    if target.provider == "kubernetes":
+        from cloudgan.launch.kubernetes.kubeconfig import connect
+
+        client = connect(target.context)  # raises with the command that installs the client
+        from cloudgan.launch.backends.kubernetes.backend import KubernetesBackend
+        from cloudgan.launch.kubernetes.api import ClusterApi
+
+        return KubernetesBackend(ClusterApi(client, say=say), target.namespace or NAMESPACE)
+    if target.provider == "slurm":
+        from cloudgan.launch.backends.slurm.backend import SlurmBackend
+        from cloudgan.launch.backends.slurm.client import SlurmCommands
+
+        return SlurmBackend(RUNS, SlurmCommands(say))
+    from cloudgan.launch.backends.local.backend import LocalBackend
+
+    return LocalBackend(RUNS)
+
+
+def _open_provisioned(
+    target: Target, say: Callable[[str], None], store: str | None, clouds: Clouds
+) -> ProvisionedBackend:
+    """Opens a cloud and the store of its runs."""
+    from cloudgan.launch.backends.kubernetes.backend import KubernetesBackend
+    from cloudgan.launch.planning.plan_builder import all_steps
+    from cloudgan.launch.provisioning.provisioned_backend import ProvisionedBackend
+    from cloudgan.launch.provisioning.run_registry import RunRegistry
+    from cloudgan.storage.store import open_store
+
+    cloud = clouds.open(target, say)
+
+    def inner(plan: Plan) -> JobBackend | None:
+        if (found := cloud.job_backend(plan)) is not None:
+            return found
+        api = cloud.cluster_api(plan)
+        return KubernetesBackend(api, plan.target.namespace or NAMESPACE) if api else None
+
+    url = store or clouds.planner(target.provider).store_url(target)
+    return ProvisionedBackend(
+        cloud,
+        RunRegistry(open_store(url), _lease_owner()),
+        inner=inner,
+        all_steps=lambda plan: all_steps(plan, clouds),
+        say=say,
+        poll_seconds=clouds.poll_seconds,
+    )
+
+
+def resolve_target(
+    provider: str | None = None, context: str | None = None, namespace: str | None = None
+) -> Target:
+    """Returns a target without provisioned nodes; looks the context up in the kubeconfig.
+
+    Raises:
+        ConfigError: The context does not exist, or the namespace is not a valid name.
+    """
+    if provider != "kubernetes":
+        return Target(provider="slurm" if provider == "slurm" else "local")
+    from cloudgan.launch.kubernetes.kubeconfig import find_context
+
+    if namespace is not None and not _NAMESPACE.fullmatch(namespace):
+        raise ConfigError(
+            f"--namespace={namespace} is not valid: a namespace has at most 63 lower-case letters,"
+            " digits and hyphens"
+        )
+    found = find_context(context)
+    return Target(
+        provider="kubernetes",
+        context=found.name,
+        server=found.server,
+        namespace=namespace or NAMESPACE,
+    )
+
+
+def account_target(account: RunLocator) -> Target:
+    """Returns the target of an account, with placeholders ``<...>`` for values of its login."""
+    assert account.provider is not None  # noqa: S101  the caller has checked it
+    region = account.region or find(account.provider).home_region
+    owner = account.project or account.subscription
+    target = cloud_planner(account.provider).target(owner, region, None, None)
+    return target.model_copy(update={"profile": account.profile})
+
+
+def find_run(
+    name: str, locator: RunLocator = THIS_FOLDER, say: Callable[[str], None] = lambda _: None
+) -> tuple[Plan, JobBackend]:
+    """Finds a run: by its locator, or in runs/NAME.
+
+    Args:
+        name: Name of the run, or its folder.
+        locator: Where the run is.
+        say: Receives a line when a cluster is unavailable.
+
+    Raises:
+        ConfigError: The run does not exist there.
+    """
+    run = checked_name(Path(name).name)
+    plan_file = RUNS / run / plans.FILE_NAME
+    if locator == THIS_FOLDER:
+        if not plan_file.exists():
+            raise _unknown(run)
+        plan = plans.read(plan_file)
+        return plan, open_backend(plan.target, say, store=plan.store)
+    if locator.provider in CLOUDS:
+        return _find_provisioned(run, locator, say)
+    _check_locator(locator)
+    target = resolve_target(locator.provider or "kubernetes", locator.context, locator.namespace)
+    backend = open_backend(target, say)
+    found = backend.desired_state(run)
+    if found is None:
+        known = backend.list_runs()
+        if known:
+            raise UnknownNameError(f"run in {target.describe()}", run, known)
+        raise ConfigError(f"{target.describe()} has no run {run}, and no other run")
+    if target.provider == "slurm":
+        return found, backend
+    # The context by which this machine reaches the cluster can have another name elsewhere.
+    return found.model_copy(update={"target": target}), backend
+
+
+def _unknown(run: str) -> ConfigError:
+    known = [path.parent.name for path in RUNS.glob(f"*/{plans.FILE_NAME}")]
+    if known:
+        return UnknownNameError("run", run, known)
+    return ConfigError(
+        f"this folder started no run {run}; give --provider={choices()}, or"
+        " --provider=kubernetes with --context and --namespace, or change to the folder that has"
+        " runs/"
+    )
+
+
+def _check_locator(locator: RunLocator) -> None:
+    only_clouds = ("project", "profile", "subscription", "region", "store")
+    given = [f"--{name}" for name in only_clouds if getattr(locator, name)]
+    if given:
+        raise ConfigError(
+            f"{' and '.join(given)}: only valid in a cloud; add --provider={', '.join(CLOUDS)}"
+        )
+
+
+def _find_provisioned(
+    run: str, locator: RunLocator, say: Callable[[str], None]
+) -> tuple[Plan, JobBackend]:
+    """Finds a run by its desired state, in the stores of an account.
+
+    Raises:
+        ConfigError: No store has the run.
+        CredentialsError: The login failed, or may read none of the stores.
+    """
+    from cloudgan.launch.provisioning.run_registry import RunRegistry
+    from cloudgan.storage.store import open_store
+
+    target = account_target(locator)
+    known: set[str] = set()
+    denied: CloudganError | None = None
+    for url in _stores(open_cloud(target, say), target, locator):
+        registry = RunRegistry(open_store(url), _lease_owner())
+        try:
+            found = registry.read(run)
+            known |= set(() if found else registry.list_runs())
+        except CloudganError as error:  # such as a region without a bucket
+            denied = denied or (error if isinstance(error, CredentialsError) else None)
+            continue
+        if found:
+            here = found.plan.target.model_copy(update={"profile": locator.profile})
+            plan = found.plan.model_copy(update={"target": here})
+            return plan, open_backend(here, say, store=plan.store)
+    if denied:
+        raise denied
+    if known:
+        raise UnknownNameError(f"run in {locator.provider}", run, known)
+    raise ConfigError(
+        f"the buckets of {locator.provider} have no run {run}, and no other run; give --region, or"
+        " --store if the run has its own"
+    )
+
+
+def _stores(cloud: CloudClient, target: Target, locator: RunLocator) -> Iterator[str]:
+    """Yields the stores that can have the desired state, the likeliest first."""
+    if locator.store:
+        yield locator.store
+        return
+    here = with_login(target, cloud.identify())
+    regions = [here.region or ""]
+    if not locator.region:
+        used = {
+            region_of(here.provider, resource.region)
+            for resource in cloud.list_resources()
+            if resource.region
+        }
+        regions = sorted(used) or regions
+    for region in regions:
+        yield cloud_planner(here.provider).store_url(here.model_copy(update={"region": region}))
+
+
+def known_stores(provider: str) -> tuple[str, ...]:
+    """Returns the stores of this folder's provisioned runs."""
+    return tuple(
+        dict.fromkeys(plan.store for plan in known_plans() if plan.target.provider == provider)
+    )
+
+
+def known_plans() -> tuple[Plan, ...]:
+    """Returns the plans of all runs that this folder launched."""
+    return tuple(plans.read(path) for path in sorted(RUNS.glob(f"*/{plans.FILE_NAME}")))
+
+
+def resolve_plan(plan: Plan, say: Callable[[str], None], clouds: Clouds = BUILT_IN_CLOUDS) -> Plan:
+    """Returns a plan whose placeholders are resolved by its cloud, with all steps.
+
+    Args:
+        plan: Plan with placeholders.
+        say: Receives a line when something is waited for.
+        clouds: The available clouds.
+
+    Raises:
+        CredentialsError: No login was found.
+        PlanError: The cloud cannot serve the plan.
+    """
+    if not plan.target.is_provisioned:
+        return plan
+    from cloudgan.launch.ops.metadata_server import disable_unless_reachable
+    from cloudgan.launch.planning.plan_builder import all_steps
+
+    disable_unless_reachable()
+    found = plans.fill_placeholders(plan, clouds.open(plan.target, say).resolve_placeholders(plan))
+    return found.model_copy(update={"steps": all_steps(found, clouds)})
+
+
+def run_folder(plan: Plan) -> RunFolder:
+    """Returns the folder of this machine that keeps a copy of a run's results."""
+    return RunFolder(RUNS / plan.run)
+
+
+def local_config(plan: Plan) -> RunConfig:
+    """Returns a run's configuration with the data's path on this machine."""
+    data = plan.config.data.model_copy(update={"path": plan.showers.source})
+    return plan.config.model_copy(update={"data": data})
+
+
+def _lease_owner() -> str:
+    user, host = as_value(settings.user_name()), as_value(platform.node())
+    return f"{user} on {host}"

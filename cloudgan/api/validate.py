@@ -1,0 +1,392 @@
+"""Validates showers against Monte Carlo: two files, or the generator of a run."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from cloudgan import __version__
+from cloudgan.api.file_pair import open_pair
+from cloudgan.api.run import Run, open_run
+from cloudgan.api.showers import load_generator
+from cloudgan.core.atomic_file import write_atomic
+from cloudgan.core.errors import ConfigError, DataError
+from cloudgan.core.progress import Silent
+from cloudgan.reports.page import Graphic, Paragraph, Section, fragment
+
+if TYPE_CHECKING:
+    from cloudgan.api.run import Step
+    from cloudgan.core.progress import Progress
+    from cloudgan.data.showers import Showers
+    from cloudgan.reports.page import Block, Page
+    from cloudgan.reports.table import Table
+    from cloudgan.schema.run_folder import RunFolder
+    from cloudgan.training.inference import TrainedGenerator
+    from cloudgan.validation.acceptance.assessment import Assessment
+    from cloudgan.validation.acceptance.gates import Gates, Verdict
+    from cloudgan.validation.figures.samples import Samples
+    from cloudgan.validation.observables.observables import Observables
+
+UNTRAINED_STEP = 0
+DEMO_SHOWERS = 20
+"""Least showers of a demo's validation, whose gates are wide."""
+RUN_SHOWERS = 1000
+"""Showers that a run generates for a validation, by default."""
+
+_SEED = 1
+
+
+@dataclass(frozen=True)
+class RunFacts:
+    """What only the validation of a run has.
+
+    Attributes:
+        folder: Of the run.
+        step: Of the checkpoint.
+        untrained: Assessment of the same network before its first step.
+        not_learned: Properties that fail the shipped gates, whichever gates were applied.
+    """
+
+    folder: RunFolder
+    step: int
+    untrained: Assessment
+    not_learned: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Validation:
+    """Result of a validation; a notebook shows the headline, the checks and the figures.
+
+    Attributes:
+        title: SampleNames of both samples.
+        reference_name: Name of the Monte Carlo.
+        samples: Observables that the figures show.
+        assessment: All measures, each with its error and its MC-MC baseline.
+        verdict: Checks against the gates; ``verdict.passed`` and ``verdict.grade``.
+        run: What only the validation of a run has.
+        provenance: Properties of the files, a table per sample.
+    """
+
+    title: str
+    reference_name: str
+    samples: Samples
+    assessment: Assessment
+    verdict: Verdict
+    run: RunFacts | None = None
+    provenance: tuple[Table, ...] = ()
+
+    def as_json(self) -> dict[str, Any]:
+        """Returns the measures and the verdict, without the showers."""
+        result: dict[str, Any] = {
+            "assessment": self.assessment.model_dump(mode="json"),
+            "verdict": self.verdict.model_dump(mode="json"),
+        }
+        if self.run:
+            result = {
+                "step": self.run.step,
+                "reference": self.reference_name,
+                "not_learned": list(self.run.not_learned),
+                "untrained": self.run.untrained.model_dump(mode="json"),
+            } | result
+        return result
+
+    def page(self) -> Page:
+        """Returns the report: verdict, figures, all measures, provenance."""
+        from cloudgan.api.validation_page import validation_page
+
+        return validation_page(
+            self.assessment,
+            self.verdict,
+            self.samples,
+            title=f"Validation of {self.title}",
+            version=__version__,
+            untrained=self.run.untrained if self.run else None,
+            provenance=self.provenance,
+        )
+
+    def write(self) -> None:
+        """Writes verdict.json into the folder of the run, atomically; `cost` reads it.
+
+        Raises:
+            DataError: The file cannot be written.
+        """
+        if self.run:
+            text = f"{json.dumps(self.as_json(), indent=2)}\n"
+            write_atomic(self.run.folder.verdict_file, text.encode())
+
+    def _repr_html_(self) -> str:
+        from cloudgan.api.validation_page import checks_table, condensed, headline
+        from cloudgan.validation.figures.figures import figures
+
+        shown = figures(self.samples, self.assessment)
+        blocks: tuple[Block, ...] = (
+            Paragraph(headline(self.assessment, self.verdict)),
+            checks_table(condensed(self.verdict)),
+            *(Graphic(figure.svg, figure.caption) for figure in shown),
+        )
+        return fragment((Section(self.title, blocks),))
+
+
+def validate(
+    run: Run | str | Path | None = None,
+    *,
+    generated: str | Path | None = None,
+    reference: str | Path | None = None,
+    against: str | Path | None = None,
+    step: Step = None,
+    showers: int | None = None,
+    seed: int = 0,
+    gates: Gates | None = None,
+    min_showers: int | None = None,
+    classify: bool = True,
+    progress: Progress | None = None,
+) -> Validation:
+    """Validates the generator of a run, or a file of showers, against Monte Carlo.
+
+    The generator of a run gets the energies and measured angles of the reference, event by event.
+    The verdict on the newest checkpoint is written to the run's verdict.json.
+
+    Args:
+        run: A run, or its folder.
+        generated: Instead of a run: showers to validate (HDF5, TFRecord or a folder of shards).
+        reference: Monte Carlo for `generated`, of the same shape.
+        against: For a run: Monte Carlo instead of the held-out showers.
+        step: For a run: number of the checkpoint's step, or "best". Default: the newest.
+        showers: At most this many of each sample. Default: all of two files, 1000 of a run.
+        seed: Of the random halves, the bootstrap errors and the classifiers.
+        gates: Limits of the checks. Default: the shipped ones.
+        min_showers: Least number of showers of each sample. Default: 200.
+        classify: Train classifiers too, which takes most of the time.
+        progress: Receives each task and its progress.
+
+    Raises:
+        ConfigError: The arguments contradict each other.
+        DataError: A file is missing or damaged, too small, or of another shape.
+    """
+    from cloudgan.validation.acceptance.assess import MIN_SHOWERS
+
+    min_showers = MIN_SHOWERS if min_showers is None else min_showers
+    _check_sources(run, generated, reference, against, step)
+    if showers is not None and showers < min_showers:
+        raise ConfigError(
+            f"--showers={showers}: expected at least {min_showers}; the statistical errors of fewer are too"
+            " large for a verdict"
+        )
+    if seed < 0:
+        raise ConfigError(f"--seed={seed}: expected zero or more")
+    progress = progress or Silent()
+    if run is None:
+        return validate_files(
+            str(generated), str(reference), progress, showers=showers, seed=seed, gates=gates,
+            min_showers=min_showers, classify=classify,
+        )  # fmt: skip
+    result = validate_run(
+        open_run(run).folder, progress, step=step, against=str(against) if against else None,
+        showers=showers or RUN_SHOWERS, gates=gates, min_showers=min_showers, classify=classify, seed=seed,
+    )  # fmt: skip
+    if step is None:
+        result.write()
+    return result
+
+
+def _check_sources(
+    run: Run | str | Path | None,
+    generated: str | Path | None,
+    reference: str | Path | None,
+    against: str | Path | None,
+    step: Step,
+) -> None:
+    if run is not None:
+        if generated is not None or reference is not None:
+            name = run.path if isinstance(run, Run) else run
+            raise ConfigError(
+                f"{name} and two files: validate the run (--against=FILE names other Monte Carlo), or"
+                " --generated=FILE against --reference=FILE, not both"
+            )
+        return
+    if generated is None and reference is None:
+        raise ConfigError(
+            "nothing to validate: give the folder of a run, or --generated=FILE and --reference=FILE"
+        )
+    if generated is None:
+        raise ConfigError("--reference needs --generated=FILE, the showers to validate")
+    if reference is None:
+        raise ConfigError("--generated needs --reference=FILE, the Monte Carlo")
+    for flag, value in (("--against", against), ("--step", step)):
+        if value is not None:
+            raise ConfigError(f"{flag} is only valid with a run, not with two files")
+
+
+def validate_run(
+    folder: RunFolder,
+    progress: Progress,
+    *,
+    step: Step = None,
+    against: str | None = None,
+    showers: int = RUN_SHOWERS,
+    gates: Gates | None = None,
+    min_showers: int,
+    classify: bool = True,
+    seed: int = 0,
+) -> Validation:
+    """Validates the generator of a run, trained and untrained, against the same reference.
+
+    Args:
+        folder: Of the run.
+        progress: Receives each task and its progress.
+        step: Of the checkpoint. Default: the newest.
+        against: File of Monte Carlo, instead of the held-out showers.
+        showers: At most this many.
+        gates: Default: the shipped ones.
+        min_showers: Fewer showers are refused.
+        classify: Train classifiers too.
+        seed: Of the random halves, the bootstrap errors and the classifiers.
+
+    Raises:
+        DataError: The run has no such checkpoint, or the reference does not fit it.
+    """
+    from cloudgan.validation.acceptance.assess import SampleNames, assess
+    from cloudgan.validation.acceptance.gates import apply_gates, with_remaining_error
+    from cloudgan.validation.figures.samples import Samples
+    from cloudgan.validation.observables.observables import observe
+    from cloudgan.validation.observables.overlap import overlap_region
+
+    generator = load_generator(folder, step)
+    progress.start("reading the reference")
+    name, reference = _reference(folder, generator, against, showers)
+    measured = observe(reference, name, requested_rad=reference.mtheta_rad)
+    trained = _generated(generator, reference, progress)
+    untrained = _generated(load_generator(folder, UNTRAINED_STEP), reference, progress)
+    at = generator.state.step
+    before = assess(
+        untrained, measured, seed=seed, names=SampleNames("untrained generator", name), min_showers=min_showers,
+        classify=False,
+    )  # fmt: skip
+    after = assess(
+        trained, measured, seed=seed, names=SampleNames(f"generator, step {at}", name), min_showers=min_showers,
+        classify=classify, progress=progress,
+    )  # fmt: skip
+    after = with_remaining_error(after, before)
+    overlap = overlap_region(trained, measured, min_showers=min_showers, seed=seed)
+    return Validation(
+        title=f"{folder.path.name}, step {at}, against {name}",
+        reference_name=name,
+        samples=Samples(overlap, after.generated.name, name, untrained, seed),
+        assessment=after,
+        verdict=apply_gates(after, gates),
+        run=RunFacts(folder, at, before, apply_gates(after).failures),
+    )
+
+
+def validate_demo(folder: RunFolder, progress: Progress) -> Validation:
+    """Validates the run of a demo by the gates of a demo, without classifiers.
+
+    Raises:
+        DataError: As of `validate_run`.
+    """
+    from cloudgan.validation.acceptance.gates import demo_gates
+
+    return validate_run(
+        folder, progress, gates=demo_gates(), min_showers=DEMO_SHOWERS, classify=False
+    )
+
+
+def validate_files(
+    generated: str,
+    reference: str,
+    progress: Progress,
+    *,
+    showers: int | None = None,
+    seed: int = 0,
+    gates: Gates | None = None,
+    min_showers: int,
+    classify: bool = True,
+) -> Validation:
+    """Validates a file of showers against a file of Monte Carlo; see `validate`."""
+    from cloudgan.validation.acceptance.assess import SampleNames, assess
+    from cloudgan.validation.acceptance.gates import apply_gates
+    from cloudgan.validation.figures.samples import Samples
+    from cloudgan.validation.observables.observables import MAX_SHOWERS
+    from cloudgan.validation.observables.overlap import overlap_region
+
+    pair = open_pair(generated, reference, min_showers=min_showers)
+    ours, theirs = pair.measure(showers or MAX_SHOWERS, progress)
+    names = SampleNames(pair.generated_name, pair.reference_name)
+    assessment = assess(
+        ours,
+        theirs,
+        seed=seed,
+        names=names,
+        min_showers=min_showers,
+        classify=classify,
+        progress=progress,
+    )
+    overlap = overlap_region(ours, theirs, min_showers=min_showers, seed=seed)
+    return Validation(
+        title=f"{pair.generated_name} against {pair.reference_name}",
+        reference_name=pair.reference_name,
+        samples=Samples(overlap, *names, seed=seed),
+        assessment=assessment,
+        verdict=apply_gates(assessment, gates),
+        provenance=pair.provenance(),
+    )
+
+
+def _generated(generator: TrainedGenerator, reference: Showers, progress: Progress) -> Observables:
+    from cloudgan.training.inference import Conditions
+    from cloudgan.validation.observables.observables import observe_blocks
+
+    conditions = Conditions(reference.energy_gev, reference.mtheta_rad, reference.theta_rad)
+    blocks = generator.showers(conditions, seed=_SEED, progress=progress)
+    name = f"generated showers, step {generator.state.step}"
+    return observe_blocks(blocks, name, requested_rad=reference.mtheta_rad)
+
+
+def _reference(
+    folder: RunFolder, generator: TrainedGenerator, against: str | None, limit: int
+) -> tuple[str, Showers]:
+    """Returns held-out showers, or those of a file, cut to the shape of the generator."""
+    from cloudgan.data.showers import Showers, central, measured_angle
+
+    shape = generator.preset.image_shape
+    name, showers = (
+        (Path(against).name, _first_showers(against, limit))
+        if against
+        else ("held-out Monte Carlo", _held_out(folder, generator, limit))
+    )
+    if showers.ecal_gev.shape[1:] == shape:
+        return name, showers
+    try:
+        ecal = central(showers.ecal_gev, shape)
+    except ValueError as error:
+        raise DataError(
+            f"{against or folder.shards}: {error}, the shape of the generator"
+        ) from error
+    # The measured angle of a cut image differs from that of the whole one; the generator was trained
+    # on cut ones.
+    return name, Showers(ecal, showers.energy_gev, showers.theta_rad, measured_angle(ecal))
+
+
+def _held_out(folder: RunFolder, generator: TrainedGenerator, limit: int) -> Showers:
+    from cloudgan.data.pipeline.training_set import open_training_set
+    from cloudgan.data.shards.manifest import has_manifest
+
+    config = generator.state.config
+    named = Path(config.data.path)
+    shards = named if has_manifest(named) else folder.shards
+    return open_training_set(shards, config.model, config.data, cache="none").held_out(limit)
+
+
+def _first_showers(file: str, limit: int) -> Showers:
+    from cloudgan.data.showers import join_showers
+    from cloudgan.data.sources.source import open_source
+
+    blocks, count = [], 0
+    for block in open_source(file).blocks(min(limit, 250)):
+        blocks.append(block)
+        count += len(block)
+        if count >= limit:
+            break
+    return join_showers(blocks)[slice(0, limit)]

@@ -1,0 +1,254 @@
+"""A validation as text, tables and a page: headline, checks, figures, all measures, provenance."""
+
+from __future__ import annotations
+
+import math
+from itertools import groupby
+from typing import TYPE_CHECKING
+
+from cloudgan.reports.page import Bullets, Graphic, KeyFigures, Page, Paragraph, Section
+from cloudgan.reports.table import Mark, Number, Table, error_text
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from cloudgan.reports.page import Block
+    from cloudgan.reports.table import Cell
+    from cloudgan.validation.acceptance.assessment import Assessment, Measure, Sample
+    from cloudgan.validation.acceptance.gates import Check, Grade, Verdict
+    from cloudgan.validation.figures.samples import Samples
+
+BASELINE_NOTE = (
+    "The MC-MC baseline is the same measure for two random halves of the Monte Carlo: the effect of"
+    " statistics alone."
+)
+_SHOWN = {"auc": "AUC", "fpd": "FPD", "metric": "3DGAN metric"}
+_CHANCE = 0.5
+_FEW = 2
+_LISTED = 3
+_GRADES: tuple[Grade, ...] = ("at the baseline", "good", "acceptable", "fail")
+
+
+def headline(assessment: Assessment, verdict: Verdict) -> str:
+    """Returns the grade and its reason, in one line."""
+    match verdict.grade:
+        case "at the baseline":
+            showers = min(assessment.generated.showers, assessment.reference.showers)
+            name = assessment.reference.name
+            return f"{verdict.grade}: indistinguishable from {name} with {showers:,} showers"
+        case "good":
+            return f"good: all {len(verdict.checks)} checks are within the limits for good"
+        case "acceptable":
+            short = [check.title for check in condensed(verdict) if check.grade == "acceptable"]
+            return f"acceptable: no check fails; not good: {_listed(short)}"
+        case _:
+            broken = [text.rstrip(".") for text in verdict.failures] or ["a gate was missed"]
+            more = f" (and {len(broken) - 1} more, below)" if broken[1:] else ""
+            return f"fail: {_lower_first(broken[0])}{more}"
+
+
+def describe(sample: Sample) -> str:
+    """Returns such as ``mc_a.h5, 300 showers of 51x51x25 cells, 10 to 20 GeV``."""
+    cells = "x".join(map(str, sample.cells))
+    low, high = sample.energy_range_gev
+    return (
+        f"{sample.name}, {sample.showers:,} showers of {cells} cells, {low:.4g} to {high:.4g} GeV"
+    )
+
+
+def findings(verdict: Verdict) -> Iterator[str]:
+    """Yields the failed properties, the worst first, then the notes, as lines."""
+    if verdict.failures:
+        yield "Failed checks, worst first:"
+        yield from (f"  - {text}" for text in verdict.failures)
+    if verdict.notes:
+        yield "Notes:"
+        yield from (f"  - {text}" for text in verdict.notes)
+
+
+def checks_table(checks: Sequence[Check], caption: str = "") -> Table:
+    """Returns a row per check: value, MC-MC baseline, limits for good and acceptable, grade."""
+    return Table(
+        ("property", "value", "baseline", "limits", "grade"),
+        tuple(
+            (check.title, value(check.measure), baseline(check.measure, with_error=False),
+             limits(check), grade(check))
+            for check in checks
+        ),
+        caption,
+        "lrrll",
+    )  # fmt: skip
+
+
+def condensed(verdict: Verdict) -> tuple[Check, ...]:
+    """Returns the checks for a terminal: of one property in many bins only the worst."""
+    shown: list[Check] = []
+    for _, group in groupby(verdict.checks, key=_property):
+        checks = list(group)
+        if len(checks) <= _FEW:
+            shown += checks
+            continue
+        worst = max(checks, key=_severity)
+        title = f"{worst.title} (of {len(checks)})"
+        shown.append(worst.model_copy(update={"title": title}))
+    return tuple(shown)
+
+
+def measures_table(assessment: Assessment, untrained: Assessment | None = None) -> Table:
+    """Returns all measures, each with its error and its MC-MC baseline."""
+    before = {(m.name, m.where): m for m in untrained.measures} if untrained else {}
+    heads = ["measure", "where", "value", "baseline", "ideal", "at the baseline"]
+    rows: list[tuple[Cell, ...]] = []
+    for measure in assessment.measures:
+        row: list[Cell] = [
+            measure.name.replace("_", " "), measure.where or "all showers", value(measure),
+            baseline(measure), Number(measure.ideal, f"{measure.ideal:g}"),
+            None if measure.value is None or measure.baseline is None else measure.is_at_baseline,
+        ]  # fmt: skip
+        if untrained:
+            row.insert(2, value(before.get((measure.name, measure.where))))
+        rows.append(tuple(row))
+    if untrained:
+        heads.insert(2, "untrained")
+    return Table(
+        tuple(heads), tuple(rows), f"Generated against Monte Carlo. {BASELINE_NOTE}",
+        "ll" + "r" * (len(heads) - 3) + "l", interactive=True,
+    )  # fmt: skip
+
+
+def value(measure: Measure | None) -> Number:
+    """Returns the value of a measure with its error."""
+    if measure is None or measure.value is None:
+        return Number(None, "")
+    return Number(measure.value, error_text(measure.value, measure.error))
+
+
+def baseline(measure: Measure, *, with_error: bool = True) -> Number:
+    """Returns the MC-MC baseline of a measure; without its error, to the digits of the value."""
+    if measure.baseline is None:
+        return Number(None, "")
+    scatter = measure.baseline_error if with_error else None
+    if with_error or measure.error is None:
+        return Number(measure.baseline, error_text(measure.baseline, scatter))
+    text, _, _ = error_text(measure.baseline, measure.baseline_error or measure.error).partition(
+        " ±"
+    )
+    return Number(measure.baseline, text)
+
+
+def limits(check: Check) -> str:
+    """Returns the limits: ``1 ± 0.02 / 0.05`` around an ideal of 1, ``< 0.02 / 0.1`` above 0 or 0.5."""
+    ideal = check.measure.ideal
+    if ideal in {0.0, _CHANCE}:
+        return f"< {ideal + check.good:.4g} / {ideal + check.acceptable:.4g}"
+    return f"{ideal:g} ± {check.good:.4g} / {check.acceptable:.4g}"
+
+
+def grade(check: Check) -> Mark:
+    """Returns the grade as a sign and a word."""
+    if check.measure.value is None:
+        return Mark(None)
+    return Mark(check.grade != "fail", check.grade)
+
+
+def validation_page(
+    assessment: Assessment,
+    verdict: Verdict,
+    samples: Samples,
+    *,
+    title: str,
+    version: str,
+    untrained: Assessment | None = None,
+    provenance: Sequence[Table] = (),
+) -> Page:
+    """Returns the whole report of a validation."""
+    sections = (
+        *verdict_sections(assessment, verdict),
+        *figure_sections(samples, assessment),
+        measures_section(assessment, untrained),
+        *([Section("Provenance", tuple(provenance))] if provenance else []),
+    )
+    return Page(
+        title=title,
+        lead=headline(assessment, verdict),
+        sections=sections,
+        footer=f"Written by cloudgan {version}. The page loads nothing from the network.",
+    )
+
+
+def verdict_sections(assessment: Assessment, verdict: Verdict) -> Iterator[Section]:
+    """Yields the grade and the checks, then the failed properties and the notes."""
+    samples = (
+        f"Generated: {describe(assessment.generated)}.",
+        f"Reference: {describe(assessment.reference)}.",
+        BASELINE_NOTE,
+    )
+    table = checks_table(
+        verdict.checks,
+        "Ratios are generated over Monte Carlo. Limits: for good / for acceptable.",
+    )
+    yield Section("Verdict", (_key_figures(assessment, verdict), Bullets(samples), table))
+    failed: Block = Bullets(verdict.failures) if verdict.failures else Paragraph("No gate failed.")
+    notes = (Paragraph("Notes:"), Bullets(verdict.notes)) if verdict.notes else ()
+    yield Section("Failed checks", (failed, *notes))
+
+
+def figure_sections(samples: Samples, assessment: Assessment) -> Iterator[Section]:
+    """Yields a section per family of figures."""
+    from cloudgan.validation.figures.figures import figures
+
+    drawn = list(figures(samples, assessment))
+    for family, members in groupby(drawn, key=lambda figure: figure.family):
+        yield Section(family, tuple(Graphic(figure.svg, figure.caption) for figure in members))
+
+
+def measures_section(assessment: Assessment, untrained: Assessment | None = None) -> Section:
+    """Returns all measures with their errors and baselines."""
+    notes: tuple[Block, ...] = ()
+    if untrained is not None:
+        notes = (
+            Paragraph(
+                "Untrained is the same network before its first step. Its energy response is nearly"
+                " right, because the output is calibrated on training showers; the other measures"
+                " show the learning."
+            ),
+        )
+    return Section("All measures", (*notes, measures_table(assessment, untrained)))
+
+
+def _key_figures(assessment: Assessment, verdict: Verdict) -> KeyFigures:
+    grades = [check.grade for check in verdict.checks]
+    failed = grades.count("fail")
+    figures = [
+        (verdict.grade, "grade", "the worst of the checks"),
+        (f"{len(grades) - failed} of {len(grades)}", "checks passed",
+         f"{grades.count('at the baseline')} at the baseline"),
+    ]  # fmt: skip
+    for measure in assessment.measures:
+        if measure.name in _SHOWN and measure.value is not None:
+            text, _, error = error_text(measure.value, measure.error).partition(" ± ")
+            remarks = [f"± {error}"] * bool(error)
+            remarks += [] if measure.baseline is None else [f"baseline {measure.baseline:.2g}"]
+            where = f", {measure.where}" if measure.where else ""
+            figures.append((text, f"{_SHOWN[measure.name]}{where}", ", ".join(remarks)))
+    return KeyFigures(tuple(figures))
+
+
+def _property(check: Check) -> tuple[str, str, float, float]:
+    title = check.title.removesuffix(f", {check.measure.where}")
+    return check.measure.name, title, check.good, check.acceptable
+
+
+def _severity(check: Check) -> tuple[int, float]:
+    away = math.inf if check.measure.deviation is None else check.measure.deviation
+    return _GRADES.index(check.grade), away
+
+
+def _lower_first(sentence: str) -> str:
+    """Lowers the first letter of a sentence, unless it starts with a name such as FPD."""
+    return sentence if sentence[1:2].isupper() else sentence[:1].lower() + sentence[1:]
+
+
+def _listed(names: list[str]) -> str:
+    more = f" and {len(names) - _LISTED} more" if len(names) > _LISTED else ""
+    return ", ".join(names[:_LISTED]) + more

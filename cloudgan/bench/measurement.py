@@ -1,0 +1,137 @@
+"""Rounds in turns, clocks, and statistics of measurements that were neighbours in time."""
+
+from __future__ import annotations
+
+import signal
+import statistics
+import threading
+import time
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Generic, TypeVar
+
+from cloudgan.core.errors import CloudganError, Interrupted
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+
+    from cloudgan.core.progress import Progress
+
+_TWO = 2
+
+
+@dataclass(frozen=True)
+class Spread:
+    """Distribution of repeated measurements, in their unit.
+
+    Attributes:
+        lower_quartile: First quartile.
+        upper_quartile: Third quartile.
+        count: Number of measurements.
+    """
+
+    median: float
+    min: float
+    max: float
+    lower_quartile: float
+    upper_quartile: float
+    count: int
+
+    def as_json(self) -> dict[str, float | int]:
+        """Returns the fields by name."""
+        return asdict(self)
+
+    def describe(self, digits: int = 3) -> str:
+        """Returns median and range, such as ``2.51 (2.43 to 2.60)``."""
+        low, high = f"{self.min:.{digits}g}", f"{self.max:.{digits}g}"
+        return f"{self.median:.{digits}g} ({low} to {high})"
+
+
+def spread(values: Sequence[float]) -> Spread:
+    """Summarises measurements; quartiles are interpolated.
+
+    Raises:
+        CloudganError: No measurement.
+    """
+    if not values:
+        raise CloudganError("nothing was measured: no round was finished")
+    low, high = min(values), max(values)
+    quartiles = (low, high)
+    if len(values) >= _TWO:
+        cut = statistics.quantiles(values, n=4, method="inclusive")
+        quartiles = (cut[0], cut[2])
+    return Spread(statistics.median(values), low, high, *quartiles, len(values))
+
+
+def paired(above: Sequence[float], below: Sequence[float]) -> Spread:
+    """Summarises the ratios of neighbours, `above[i] / below[i]`.
+
+    Other load on the machine slows both of a pair, so their ratio is stable, unlike the ratio of two
+    medians. Unpaired values are left out.
+
+    Raises:
+        CloudganError: No pair.
+    """
+    return spread([one / other for one, other in zip(above, below, strict=False)])
+
+
+MeasuredVariant = TypeVar("MeasuredVariant")
+
+
+class Rounds(Generic[MeasuredVariant]):
+    """Measures all variants in turns, so that each meets the same noise of the machine.
+
+    Attributes:
+        interrupted: Whether Ctrl-C ended the rounds early.
+    """
+
+    def __init__(self, measures: Mapping[str, Callable[[], MeasuredVariant]]) -> None:
+        """Calls each of `measures` once per round."""
+        self._measures = dict(measures)
+        self._taken: dict[str, list[MeasuredVariant]] = {name: [] for name in self._measures}
+        self.interrupted = False
+
+    def run(self, rounds: int, progress: Progress) -> None:
+        """Runs `rounds` rounds: A B, A B, ...
+
+        Ctrl-C or SIGTERM ends them early; results so far are kept.
+
+        Raises:
+            Interrupted: No result so far.
+        """
+        progress.start("measuring in turns", rounds * len(self._measures), "turns")
+        try:
+            with _sigterm_interrupts():
+                for number in range(rounds):
+                    for name, measure in self._measures.items():
+                        self._taken[name].append(measure())
+                        progress.advance(1, f"round {number + 1}/{rounds}, {name}")
+        except KeyboardInterrupt:
+            self.interrupted = True
+            if not any(self._taken.values()):
+                raise Interrupted("stopped before anything was measured") from None
+
+    @property
+    def results(self) -> dict[str, list[MeasuredVariant]]:
+        """Results by variant, in the order of the rounds; without variants that have none."""
+        return {name: found for name, found in self._taken.items() if found}
+
+
+@contextmanager
+def _sigterm_interrupts() -> Iterator[None]:
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def timed(work: Callable[[], None], count: int) -> dict[str, float]:
+    """Returns wall and CPU seconds (all threads) per item of `count` items of work."""
+    wall, cpu = time.perf_counter(), time.process_time()
+    work()
+    wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
+    return {"seconds": wall / count, "cpu_seconds": cpu / count}

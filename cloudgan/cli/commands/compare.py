@@ -1,0 +1,69 @@
+"""`cloudgan compare`: runs side by side, or those of the paper."""
+
+from __future__ import annotations
+
+import glob
+from pathlib import Path
+
+from cloudgan.api import compare as api
+from cloudgan.cli.views.output import check_report, print_json, print_table, write_report_file
+from cloudgan.core.errors import ConfigError
+from cloudgan.schema.run_folder import RunFolder
+
+
+def compare(
+    runs: str | None = None,
+    *,
+    paper: bool = False,
+    price_as: str | None = None,
+    report: str | None = None,
+    json: bool = False,
+) -> None:
+    """Shows runs side by side, or the paper's runs at the prices of 2020/21 and of today.
+
+    Args:
+        runs: Folders of runs: a comma list or a quoted glob, such as 'runs/*'.
+        paper: Instead: the runs of arXiv:2111.04628, recomputed from their published times.
+        price_as: Offer that prices runs on your own machine (see `cloudgan offers`).
+        report: File to write as well: .html, .md or .csv.
+        json: Print the result as JSON.
+    """
+    if bool(runs) == paper:
+        raise ConfigError("nothing to compare: give folders of runs, such as 'runs/*', or --paper")
+    check_report(report)
+    if paper:
+        _compare_paper(report, as_json=json)
+        return
+    result = api.compare(_folders(runs or ""), price_as=price_as)
+    if report:
+        write_report_file(result.page(), Path(report))
+    if json:
+        print_json(result.as_json())
+        return
+    print_table(result.table())
+    for line in result.recommendations():
+        print(f"recommendation for {line}")
+
+
+def _compare_paper(report: str | None, *, as_json: bool) -> None:
+    replayed = api.replay_paper()
+    if report:
+        write_report_file(api.paper_page(replayed), Path(report))
+    if as_json:
+        print_json(replayed.model_dump(mode="json"))
+        return
+    print(replayed.statement)
+    print(f"Basis: {replayed.basis}.")
+    print_table(api.paper_table(replayed))
+    print_table(api.findings_table(replayed))
+
+
+def _folders(named: str) -> list[str]:
+    paths: list[str] = []
+    for part in named.split(","):
+        # Path.glob takes no absolute pattern.
+        found = sorted(glob.glob(part)) if glob.has_magic(part) else [part]  # noqa: PTH207
+        paths += [path for path in found if part == path or RunFolder(path).record_file.exists()]
+    if not paths:
+        raise ConfigError(f"{named}: no folder matches that holds a run (record.jsonl)")
+    return list(dict.fromkeys(paths))

@@ -1,0 +1,40 @@
+"""`cloudgan convert`: showers from one layout to another."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from cloudgan.api import showers as api
+from cloudgan.cli.views.output import print_result, progress_bars
+
+
+def convert(
+    source: str,
+    target: str,
+    *,
+    to: Literal["auto", "tfrecord", "hdf5"] = "auto",
+    records_per_shard: int = 1024,
+    overwrite: bool = False,
+    json: bool = False,
+) -> None:
+    """Converts showers to sharded TFRecord for training, or back to HDF5; the data stay bit-identical.
+
+    Args:
+        source: HDF5 (public 3DGAN layout), published TFRecord, or shards: path, glob, comma list, or
+            bucket.
+        target: Folder or bucket (gs://, s3://, Azure Blob URL) for shards, or a file .h5 for HDF5.
+        to: tfrecord or hdf5; auto decides by the suffix of the target.
+        records_per_shard: Showers per shard.
+        overwrite: Replace an existing target when the new one is complete.
+        json: Print the result as JSON.
+    """
+    with progress_bars(as_json=json) as progress:
+        file = api.convert(
+            source,
+            target,
+            to=to,
+            records_per_shard=records_per_shard,
+            overwrite=overwrite,
+            progress=progress,
+        )
+    print_result({"written": file.path, "showers": file.showers} | file.facts, as_json=json)

@@ -1,0 +1,52 @@
+"""`cloudgan demo`: simulation, training, validation and cost on this machine."""
+
+from __future__ import annotations
+
+from cloudgan.api import demo as api
+from cloudgan.cli.views.output import print_json, progress_bars
+from cloudgan.cli.views.verdict import print_verdict
+
+
+def demo(
+    *,
+    data: str | None = None,
+    run: str = "runs/demo",
+    showers: int = api.SHOWERS,
+    max_steps: int = api.MAX_STEPS,
+    max_seconds: float = api.MAX_SECONDS,
+    seed: int = 0,
+    json: bool = False,
+) -> None:
+    """Simulates showers, trains a GAN, validates and prices it, and writes a report; needs no account.
+
+    Takes at most five minutes on two cores. Rerun the command to resume.
+
+    Args:
+        data: Your own showers instead of simulated ones.
+        run: Folder of the run; the report is report.html in it.
+        showers: Number of showers to simulate; a fifth is held out.
+        max_steps: Training stops after this many steps ...
+        max_seconds: ... or after this many seconds, whichever comes first.
+        seed: Of every random number.
+        json: Print the result as JSON.
+    """
+    with progress_bars(as_json=json) as progress:
+        result = api.demo(
+            data=data,
+            run=run,
+            showers=showers,
+            max_steps=max_steps,
+            max_seconds=max_seconds,
+            seed=seed,
+            progress=progress,
+        )
+    if json:
+        print_json(result.as_json())
+        return
+    print(result.ending())
+    print_verdict(result.validation.assessment, result.validation.verdict)
+    missed = result.validation.run.not_learned if result.validation.run else ()
+    if missed:
+        print("Not learned, by the stricter gates of `cloudgan validate`:")
+    print("\n".join([*(f"  - {text}" for text in missed), *result.cost.lines()]))
+    print(f"{result.program_seconds:.0f} s in all; open {result.report}")

@@ -1,0 +1,48 @@
+"""`cloudgan generate`: showers from a trained generator."""
+
+from __future__ import annotations
+
+from cloudgan.api import showers as api
+from cloudgan.cli.options.values import parse_range, parse_step
+from cloudgan.cli.views.output import print_result, progress_bars
+
+
+def generate(
+    run: str,
+    output: str,
+    *,
+    showers: int = 1000,
+    energy: str | None = None,
+    theta: str | None = None,
+    step: str | None = None,
+    seed: int = 0,
+    overwrite: bool = False,
+    json: bool = False,
+) -> None:
+    """Generates showers with a trained run into HDF5 (ECAL in GeV*50).
+
+    Args:
+        run: Folder of the run.
+        output: File to write, such as generated.h5.
+        showers: Number of showers.
+        energy: Range of the primary energy in GeV, flat. Default: the trained range.
+        theta: Range of the polar angle in degrees, flat. Default: the trained range.
+        step: Checkpoint: the number of its step (0 is untrained), or best, which needs
+            --validate-every. Default: the newest.
+        seed: The same seed gives the same showers.
+        overwrite: Replace an existing file.
+        json: Print the result as JSON.
+    """
+    with progress_bars(as_json=json) as progress:
+        file = api.generate(
+            run,
+            output,
+            showers=showers,
+            energy_gev=parse_range("energy", energy) if energy else None,
+            theta_deg=parse_range("theta", theta) if theta else None,
+            step=parse_step(step),
+            seed=seed,
+            overwrite=overwrite,
+            progress=progress,
+        )
+    print_result({"file": file.path, "showers": file.showers} | file.facts, as_json=json)

@@ -1,0 +1,82 @@
+"""`cloudgan plan`: shows what `deploy` would do."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import yaml
+
+from cloudgan.api.launch_request import NOTHING_PROVISIONED, LaunchRequest
+from cloudgan.api.planning import make_launch_plan
+from cloudgan.api.pod_software import known_wheels
+from cloudgan.cli.options.launch_flags import launch_flags, provisioning_flags
+from cloudgan.cli.options.shared_flags import with_flags
+from cloudgan.cli.options.training_flags import training_flags
+from cloudgan.cli.views.plan_view import print_paper_plans, print_plan
+from cloudgan.core.atomic_file import write_atomic
+from cloudgan.core.errors import ConfigError
+from cloudgan.launch.clouds.planner import BUILT_IN_CLOUDS, Clouds, built_in_clouds
+from cloudgan.launch.kubernetes.manifests import PLAN_PLACEHOLDER
+
+if TYPE_CHECKING:
+    from cloudgan.api.launch_request import ProvisioningRequest
+    from cloudgan.schema.plan import Plan
+
+
+@with_flags(
+    training=training_flags,
+    launch=launch_flags,
+    provisioning=provisioning_flags,
+    clouds=built_in_clouds,
+)
+def plan(
+    *,
+    output: str | None = None,
+    paper: bool = False,
+    json: bool = False,
+    training: tuple[dict[str, Any], str | None] = ({}, None),
+    launch: LaunchRequest = LaunchRequest(),  # noqa: B008  frozen
+    provisioning: ProvisioningRequest = NOTHING_PROVISIONED,
+    clouds: Clouds = BUILT_IN_CLOUDS,
+) -> None:
+    """Shows what `deploy` would create, how long the run takes and what it costs.
+
+    Runs offline, needs no login, and spends nothing.
+
+    Args:
+        output: Folder for the manifests, for `kubectl apply -f FOLDER`.
+        paper: Show instead how the paper's own experiments can be run today, and their cost.
+        json: Print the plan as JSON.
+        training: What is trained; from the shared flags.
+        launch: Where it is launched; from the shared flags.
+        provisioning: Which nodes are created; from the shared flags.
+        clouds: The available clouds.
+    """
+    if paper:
+        print_paper_plans(clouds, as_json=json)
+        return
+    made = make_launch_plan(launch, provisioning, training, known_wheels, clouds=clouds)
+    if output:
+        _write_manifests(made, Path(output))
+    print_plan(made, as_json=json)
+    if output and not json:
+        print(f"written to {output}")
+
+
+def _write_manifests(made: Plan, folder: Path) -> None:
+    if made.target.provider != "kubernetes":
+        raise ConfigError(
+            f"--output writes Kubernetes manifests: give --provider=kubernetes, not"
+            f" {made.target.provider}"
+        )
+    folder.mkdir(parents=True, exist_ok=True)
+    for number, step in enumerate(made.steps):
+        body = step.body
+        if not isinstance(body, dict):
+            continue
+        data = body.get("data")
+        if isinstance(data, dict) and data.get("plan.json") == PLAN_PLACEHOLDER:
+            body = body | {"data": data | {"plan.json": made.model_dump_json()}}
+        name = f"{number}-{str(body['kind']).lower()}.yaml"
+        write_atomic(folder / name, yaml.safe_dump(body, sort_keys=False).encode())

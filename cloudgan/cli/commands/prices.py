@@ -1,0 +1,140 @@
+"""`cloudgan prices`: shows, refreshes and verifies the price catalogue."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Any, Literal
+
+from cloudgan.api import prices as api
+from cloudgan.cli.views.output import print_json, progress_bars
+from cloudgan.core.clock import utc_today
+from cloudgan.core.clouds import CloudName  # noqa: TC001  the type of a flag
+from cloudgan.core.errors import CloudganError
+from cloudgan.schema.price_row import STALE_DAYS
+
+if TYPE_CHECKING:
+    from cloudgan.schema.price_row import FeeRow, PriceRow
+
+
+def prices(
+    action: Literal["show", "refresh", "verify"] = "show",
+    *,
+    provider: CloudName | None = None,
+    accelerator: str | None = None,
+    region: str | None = None,
+    market: Literal["on_demand", "spot"] | None = None,
+    json: bool = False,
+) -> None:
+    """Shows prices with their age, refreshes them from the clouds, or verifies them with gpuhunt.
+
+    refresh downloads the price lists of AWS, Azure and Google into your data folder (CLOUDGAN_DATA);
+    the package is unchanged. The lists of AWS and Azure need no login; Google needs an API key in
+    CLOUDGAN_GCP_API_KEY, AWS spot prices need a login. verify lists differences to gpuhunt of more than
+    5 %.
+
+    Args:
+        action: show, refresh or verify.
+        provider: One cloud. Default: all.
+        accelerator: For show and verify: nodes with this accelerator, a name or a family such as a100.
+        region: For show and verify: this region only.
+        market: For show and verify: nodes on_demand or spot only.
+        json: Print the result as JSON.
+    """
+    if action == "refresh":
+        _refresh(provider, as_json=json)
+        return
+    rows = api.node_prices(provider=provider, accelerator=accelerator, region=region, market=market)
+    if action == "verify":
+        _verify(rows, provider, as_json=json)
+        return
+    only_nodes = accelerator is not None or market is not None
+    fees = () if only_nodes else api.fee_prices(provider=provider, region=region)
+    _show(rows, fees, as_json=json)
+
+
+def _show(rows: tuple[PriceRow, ...], fees: tuple[FeeRow, ...], *, as_json: bool) -> None:
+    today = utc_today()
+    if as_json:
+        result: dict[str, Any] = {"today": today.isoformat()}
+        result["rows"] = [row.model_dump() | api.age_facts(row, today) for row in rows]
+        result["fees"] = [row.model_dump() | api.age_facts(row, today) for row in fees]
+        print_json(result)
+        return
+    for row in rows:
+        nodes = f"{row.accelerator_count} x {row.accelerator}"
+        print(
+            f"{row.provider:<6}{row.node_type:<28}{nodes:<16}{row.region:<14}"
+            f"{row.market.replace('_', ' '):<10}{row.usd_per_hour:>10.4f} USD/h  {row.confidence}"
+            f"  {row.age_text(today)}"
+        )
+    if fees:
+        print("storage, egress and clusters:")
+    for fee in fees:
+        name = f"{fee.provider} {fee.kind.replace('_', ' ')}: {fee.name}, {fee.region}"
+        print(f"  {name:<64}{fee.usd:>10.4f} USD/{fee.unit:<10}{fee.age_text(today)}")
+    print(f"{len(rows)} prices of nodes")
+    stale = sum(row.is_stale(today) for row in rows)
+    if stale:
+        print(
+            f"{stale} of them are undated or older than {STALE_DAYS} days; run"
+            " `cloudgan prices refresh`"
+        )
+
+
+def _refresh(provider: str | None, *, as_json: bool) -> None:
+    with progress_bars(as_json=as_json) as progress:
+        results = api.refresh_prices(provider=provider, progress=progress)
+    folder = api.price_folder()
+    if as_json:
+        sources = [
+            {
+                "source": result.provider,
+                "state": result.state,
+                "rows": result.rows,
+                "rejected": [{"offer": one.name, "why": one.why} for one in result.rejected],
+                "notes": list(result.messages),
+            }
+            for result in results
+        ]
+        print_json({"folder": str(folder), "sources": sources})
+    else:
+        print("\n".join(line for result in results for line in api.refresh_lines(result)))
+        print(f"written to {folder}")
+    if any(result.state == "failed" for result in results):
+        sys.exit(CloudganError.exit_code)
+
+
+def _verify(rows: tuple[PriceRow, ...], provider: str | None, *, as_json: bool) -> None:
+    from cloudgan.cost.prices.refresh.verify import TOLERANCE
+
+    found, today = api.verify_prices(rows, provider=provider), utc_today()
+    if as_json:
+        disagreements = [
+            api.age_facts(one.row, today)
+            | {
+                "usd_per_hour": one.row.usd_per_hour,
+                "other_usd_per_hour": one.other_usd_per_hour,
+                "difference": one.difference,
+                "remark": one.remark,
+            }
+            for one in found.disagreements
+        ]
+        print_json(
+            {
+                "agreed": found.agreed,
+                "missing": found.missing,
+                "disagreements": disagreements,
+                "tolerance": TOLERANCE,
+            }
+        )
+        return
+    for one in found.disagreements:
+        offer = one.row.row_id.removeprefix("node/").removesuffix("/current")
+        print(
+            f"{offer:<60}{one.row.usd_per_hour:>10.4f} here{one.other_usd_per_hour:>10.4f} gpuhunt"
+            f"{one.difference:>+8.0%}  {one.remark}"
+        )
+    print(
+        f"{len(found.disagreements)} differ by more than {TOLERANCE:.0%}, {found.agreed} agree,"
+        f" {found.missing} are not in gpuhunt"
+    )

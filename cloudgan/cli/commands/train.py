@@ -1,0 +1,58 @@
+"""`cloudgan train`: trains on this machine."""
+
+from __future__ import annotations
+
+import time
+from typing import Any, Literal
+
+from cloudgan.api.run_options import config_keys, resolve
+from cloudgan.api.train import describe_training, train_run, training_result
+from cloudgan.cli.options.shared_flags import with_flags
+from cloudgan.cli.options.training_flags import training_flags
+from cloudgan.cli.views.output import print_result, progress_bars
+
+_BEGAN = time.perf_counter()
+
+
+@with_flags(training=training_flags)
+def train(
+    *,
+    run: str | None = None,
+    strategy: Literal["auto", "one", "mirrored", "multiworker", "tpu"] | None = None,
+    workers: int | None = None,
+    checkpoints: str | None = None,
+    init_from: str | None = None,
+    describe: bool = False,
+    json: bool = False,
+    training: tuple[dict[str, Any], str | None] = ({}, None),
+) -> None:
+    """Trains on this machine, and resumes an earlier `train` of the run.
+
+    Args:
+        run: Folder of the run. Default: runs/NAME of the run.yaml, else runs/PRESET.
+        strategy: auto uses all GPUs of this machine; multiworker joins TF_CONFIG or starts workers.
+        workers: Processes to start on this machine, with --strategy=multiworker.
+        checkpoints: gs://, s3:// or Azure Blob URL that receives a copy of each checkpoint.
+        init_from: Folder of a run whose networks the training starts from: fine-tuning, with other
+            showers or losses.
+        describe: Print the configuration and the parameter counts, and stop.
+        json: Print the result as JSON.
+        training: The shared training flags.
+    """
+    shared, file = training
+    own = config_keys(
+        {
+            "strategy": strategy,
+            "workers": workers,
+            "checkpoints": checkpoints,
+            "init_from": init_from,
+        }
+    )
+    config, folder = resolve(shared | own, config=file, run=run)
+    if describe:
+        print_result(describe_training(config), as_json=json)
+        return
+    with progress_bars(as_json=json) as progress:
+        outcome = train_run(config, folder, progress, json=json, began_seconds=_BEGAN)
+    if outcome:
+        print_result(training_result(outcome, folder, config.training), as_json=json)

@@ -1,0 +1,41 @@
+"""Parses the values of `--energy`, `--theta` and `--step`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from cloudgan.core.errors import ConfigError
+
+if TYPE_CHECKING:
+    from cloudgan.api.run import Step
+
+
+def parse_range(flag: str, text: str) -> tuple[float, float]:
+    """Parses ``low:high``, or a single number for both.
+
+    Raises:
+        ConfigError: The text is neither, or low exceeds high.
+    """
+    parts = text.split(":")
+    try:
+        low, high = (float(part) for part in (parts if len(parts) > 1 else parts * 2))
+    except ValueError as error:
+        raise ConfigError(f"--{flag}={text}: expected low:high, such as 10:100") from error
+    if not low <= high:
+        raise ConfigError(f"--{flag}={text}: low exceeds high; write --{flag}={high:g}:{low:g}")
+    return low, high
+
+
+def parse_step(text: str | None) -> Step:
+    """Parses `--step`: the number of a checkpoint, or ``best``.
+
+    Raises:
+        ConfigError: The text is neither a whole number nor ``best``.
+    """
+    if text is None or text == "best":
+        return "best" if text else None
+    if not (text.isascii() and text.isdigit()):
+        raise ConfigError(
+            f"--step={text}: expected the number of a step, or best; default: the newest"
+        )
+    return int(text)

@@ -1,0 +1,249 @@
+"""Prints plans: resources, target, duration, cost in parts, alternatives, requests."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from cloudgan.cli.views.output import print_json, print_table
+from cloudgan.core.durations import format_duration
+from cloudgan.cost.prices.catalog import load_catalog
+from cloudgan.launch.planning.paper_experiments import EPOCHS, paper_jobs
+from cloudgan.reports.table import Table
+from cloudgan.schema.price_row import UNKNOWN_DATE
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from cloudgan.launch.clouds.planner import Clouds
+    from cloudgan.launch.planning.paper_experiments import PaperJob
+    from cloudgan.schema.plan import (
+        Alternative,
+        Forecast,
+        ForecastPart,
+        JobCost,
+        Plan,
+        Selection,
+        Showers,
+    )
+
+_MIN_WIDTH, _MAX_WIDTH = 34, 60
+_MIN_SHOWN_USD = 0.005
+_MAX_REASONS = 5
+_PAPER_HEADS = (
+    ("experiment", "l"),
+    ("ran on", "l"),
+    ("available", "l"),
+    ("USD then", "r"),
+    ("today", "l"),
+    ("hours", "r"),
+    ("USD, at least", "r"),
+    ("throughput", "l"),
+)
+
+
+def print_plan(plan: Plan, *, as_json: bool = False) -> None:
+    """Prints a plan."""
+    if as_json:
+        print_json(plan.model_dump(mode="json"))
+        return
+    for line in plan_lines(plan):
+        print(line)
+
+
+def plan_lines(plan: Plan) -> Iterator[str]:
+    """Yields the plan, line by line."""
+    yield f"run        {plan.run} ({plan.config.model.preset}, {plan.config.training.epochs} epochs)"
+    yield f"target     {plan.target.describe()}"
+    if plan.node_pool is not None:
+        yield f"nodes      {_node_pool(plan)}"
+    if plan.target.server:
+        yield f"           {plan.target.server}"
+    yield f"workers    {_workers(plan)}"
+    if plan.workers.image:
+        how = f", installs {_wheels(plan)}" if plan.wheels else ""
+        yield f"image      {plan.workers.image}{how}{_digest(plan.workers.image, plan.warnings)}"
+    yield f"store      {plan.store}"
+    yield f"data       {_showers(plan.showers)}"
+    yield f"duration   {_duration(plan.forecast)}"
+    yield f"cost       {_cost(plan)}"
+    if plan.cost is not None:
+        yield from _cost_lines(plan.cost)
+    if plan.selection is not None:
+        yield from _choice_lines(plan.selection)
+    limits = plan.limits
+    yield (
+        f"deadline   {format_duration(limits.deadline_seconds)} ({limits.deadline_reason}); all workers"
+        f" must run within {format_duration(limits.gang_timeout_seconds)}"
+    )
+    yield "requests"
+    width = max((len(step.ensure) for step in plan.steps), default=_MIN_WIDTH)
+    width = min(max(width, _MIN_WIDTH), _MAX_WIDTH)
+    if plan.wheels:
+        size = sum(wheel.bytes for wheel in plan.wheels) / 2**20
+        what = f"{_wheels(plan)}, {size:.0f} MiB"
+        yield f"  {what:<{width}} PUT {plan.store.rstrip('/')}/wheels/"
+    if plan.showers.upload_to:
+        yield f"  {'shards of the data':<{width}} PUT {plan.showers.upload_to}/"
+    for step in plan.steps:
+        yield f"  {step.ensure:<{width}} {step.operation}"
+    for warning in plan.warnings:
+        yield f"warning: {warning}"
+
+
+def _node_pool(plan: Plan) -> str:
+    """Such as ``2 x a2-highgpu-1g, spot, node pool gan-0a1b``."""
+    pool = plan.node_pool
+    if pool is None:
+        return "none"
+    market = pool.market.replace("_", " ")
+    more = ", flex-start" if pool.flex_start else ""
+    more += ", keeps its cluster" if pool.keep_cluster else ""
+    return f"{plan.workers.nodes} x {pool.node_type}, {market}{more}, node pool {pool.name}"
+
+
+def _wheels(plan: Plan) -> str:
+    count = len(plan.wheels)
+    return f"{count} wheel{'' if count == 1 else 's'}"
+
+
+def _workers(plan: Plan) -> str:
+    workers = plan.workers
+    each = f"{workers.cpus:g} cores, {workers.memory_gib:g} GiB"
+    if workers.accelerators_per_node:
+        each = f"{workers.accelerators_per_node} x {workers.accelerator}, {each}"
+    return f"{workers.nodes} x ({each})"
+
+
+def _digest(image: str, warnings: tuple[str, ...]) -> str:
+    """Note that the digest is not resolved yet, unless a warning says why."""
+    is_known = "@" in image or any(image in warning for warning in warnings)
+    return "" if is_known else "; its digest is resolved at deploy"
+
+
+def _showers(showers: Showers) -> str:
+    if showers.records is None:
+        return showers.source
+    about = "" if showers.gib_is_exact else "about "
+    text = f"{showers.records} showers, {about}{showers.gib:.3g} GiB as shards, of {showers.source}"
+    if showers.upload_to is None:
+        return text
+    action = "converted and uploaded" if showers.convert else "uploaded"
+    cost = "unknown cost" if showers.usd is None else f"{showers.usd:.2f} USD"
+    minutes = format_duration(60 * (showers.minutes or 0))
+    return f"{text}; {action} once to {showers.upload_to} ({minutes} at 100 Mbit/s, {cost})"
+
+
+def _duration(forecast: Forecast) -> str:
+    if forecast.low_seconds is None or forecast.high_seconds is None:
+        return f"unknown: {forecast.why_unknown}"
+    band = _band(format_duration(forecast.low_seconds), format_duration(forecast.high_seconds))
+    return f"{band} for {forecast.epochs} epochs ({forecast.grade}: {forecast.basis})"
+
+
+def _cost(plan: Plan) -> str:
+    forecast, price = plan.forecast, plan.price
+    if price is None and plan.node_pool is not None:
+        return "unknown: these nodes have no known price in this region"
+    if price is None:
+        return "none known; --price-as=OFFER gives the price of the nodes"
+    rate = f"{price.hourly_usd(plan.workers.nodes):.2f} USD per hour, {price.offer}"
+    if forecast.low_usd is None or forecast.high_usd is None:
+        return f"unknown in total ({forecast.why_unknown}); {rate}"
+    day = "an undated price" if price.date == UNKNOWN_DATE else f"price of {price.date}"
+    of_nodes = " for the nodes while they train" if plan.node_pool else ""
+    return f"{_usd_band(forecast.low_usd, forecast.high_usd)} USD{of_nodes} ({rate}, {day})"
+
+
+def _cost_lines(cost: JobCost) -> Iterator[str]:
+    """Cost of the whole job and its parts."""
+    band = _usd_band(cost.known_low_usd, cost.known_usd)
+    if cost.unknown:
+        yield f"total      at least {band} USD (unknown: {', '.join(cost.unknown)})"
+    else:
+        yield f"total      {band} USD"
+    for part in cost.parts:
+        if part.usd is None or part.usd >= _MIN_SHOWN_USD:
+            yield f"           {part.name}: {_part(part)}"
+    if cost.startup_seconds is None or cost.startup_low_seconds is None:
+        yield "startup    unknown"
+        return
+    low, high = format_duration(cost.startup_low_seconds), format_duration(cost.startup_seconds)
+    yield f"startup    {low} to {high} ({cost.startup_basis})"
+
+
+def _choice_lines(choice: Selection) -> Iterator[str]:
+    """Why this offer was selected, the next ones, and the rejected ones."""
+    yield f"selected   {choice.reason}"
+    if choice.market_reason:
+        yield f"market     {choice.market_reason}"
+    for number, one in enumerate(choice.alternatives, start=1):
+        yield f"{'next' if number == 1 else '':<11}{_alternative(one)}"
+    for number, group in enumerate(choice.rejected_offers[:_MAX_REASONS]):
+        more = group.count - len(group.examples)
+        which = ", ".join(group.examples) + (f" and {more} more" if more else "")
+        yield f"{'rejected' if number == 0 else '':<11}{which}: {group.reason}"
+
+
+def _alternative(one: Alternative) -> str:
+    if one.known_usd is None or one.seconds is None:
+        return f"{one.nodes} x {one.offer}: cost unknown"
+    least = "at least " if one.unknown else ""
+    return (
+        f"{one.nodes} x {one.offer}: {least}{one.known_usd:.2f} USD,"
+        f" {format_duration(one.seconds)} ({one.grade})"
+    )
+
+
+def _part(part: ForecastPart) -> str:
+    if part.usd is None:
+        return f"unknown, {part.why_unknown}"
+    return f"{_usd_band(part.low_usd or 0.0, part.usd)} USD"
+
+
+def _usd_band(low: float, high: float) -> str:
+    return _band(f"{low:.2f}", f"{high:.2f}")
+
+
+def _band(low: str, high: str) -> str:
+    return low if low == high else f"{low} to {high}"
+
+
+def print_paper_plans(clouds: Clouds, *, as_json: bool) -> None:
+    """Prints each experiment of the paper: its nodes then, their availability, and the plan today."""
+    jobs = paper_jobs(load_catalog(), clouds)
+    if as_json:
+        print_json({"epochs": EPOCHS, "jobs": [job.model_dump(mode="json") for job in jobs]})
+        return
+    print_table(paper_table(jobs))
+    for remark in dict.fromkeys(job.note for job in jobs if job.note):
+        which = ", ".join(job.experiment for job in jobs if job.note == remark)
+        print(f"{which}: {remark}.")
+    print("Complete plan of each:")
+    for job in jobs:
+        if job.command:
+            print(f"  {job.command}")
+
+
+def paper_table(jobs: tuple[PaperJob, ...]) -> Table:
+    """Returns a row for each experiment of the paper."""
+    rows = tuple(
+        (
+            job.experiment,
+            job.machines,
+            "yes" if job.is_sold else "no",
+            job.paper_usd,
+            f"{job.nodes} x {job.offer}" if job.offer else None,
+            job.seconds / 3600 if job.seconds is not None else None,
+            job.known_usd,
+            job.grade,
+        )
+        for job in jobs
+    )
+    return Table(
+        tuple(name for name, _ in _PAPER_HEADS),
+        rows,
+        f"{EPOCHS} epochs of the paper's network. Then: nodes alone, preemptible, prices of 2020/21."
+        " Today: the same or the nearest generally available nodes in the best region; the known cost"
+        " of the whole job, preemptions included, at the lower bound of its throughput.",
+        "".join(side for _, side in _PAPER_HEADS),
+    )

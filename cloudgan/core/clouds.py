@@ -1,0 +1,277 @@
+"""The clouds: one row each; a new cloud is one row and one package.
+
+The row names what must not be imported before a command needs it as `"package.module:Name"`; `load`
+imports it and reports a missing SDK.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import importlib
+import math
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+from cloudgan.core.errors import ConfigError, UnknownNameError
+
+
+@dataclass(frozen=True)
+class BillingRule:
+    """How a cloud rounds the time of a node.
+
+    Attributes:
+        unit_seconds: A node is billed in whole units of this length.
+        minimum_seconds: Least billed time of a node.
+        source: Page and date.
+        since: The rule holds for nodes started at or after this time; None: always.
+    """
+
+    unit_seconds: float
+    minimum_seconds: float
+    source: str
+    since: dt.datetime | None = None
+
+    def billed_seconds(self, up_seconds: float) -> float:
+        """Returns the billed time of a node that ran for `up_seconds`.
+
+        Raises:
+            ValueError: The time is negative.
+        """
+        if up_seconds < 0:
+            raise ValueError(f"a node cannot be up for {up_seconds} s")
+        units = math.ceil(round(up_seconds / self.unit_seconds, 9))
+        return max(self.minimum_seconds, units * self.unit_seconds)
+
+
+@dataclass(frozen=True)
+class Cloud:
+    """What the program knows of a cloud without its SDK.
+
+    Attributes:
+        title: Name in tables.
+        extra: Of `pip install 'cloudgan[EXTRA]'`.
+        packages: Top-level import names that only this extra installs.
+        account_flag: Flag that names the account.
+        home_region: Region for requests whose answer is the same in every region.
+        zone_suffix: Regular expression of what a zone adds to its region: ``a`` in us-east-1a.
+        bucket_scheme: Scheme of a bucket's URL.
+        bucket_example: A bucket's URL.
+        registry_hosts: Regular expression of the hosts of its private container registries.
+        metadata_url: Metadata service of a virtual machine.
+        pod_endpoints: Addresses and ports that pods need for identity and preemption notices.
+        billing: Billing rules of nodes, the latest last.
+        planner: Module with the functions of `launch.clouds.planner.CloudPlanner`. It suffices for
+            plans; the fields below are needed for launches.
+        store: Class of the bucket's store.
+        client: Class of the `launch.clouds.client.CloudClient`.
+        image_planner: Module with the functions of `ImagePlanner`.
+        image_builder: Class of the `ImageBuilder`.
+        registry_login: Function that returns the login of a registry host.
+        metadata_service: Class of the `worker.preemption.MetadataService`.
+        price_feeds: Function that returns the price feeds of `cost.prices.refresh`.
+    """
+
+    title: str
+    extra: str
+    packages: tuple[str, ...]
+    account_flag: str
+    home_region: str
+    zone_suffix: str
+    bucket_scheme: str
+    bucket_example: str
+    registry_hosts: str
+    metadata_url: str
+    pod_endpoints: tuple[tuple[str, int], ...]
+    billing: tuple[BillingRule, ...]
+    planner: str
+    store: str = ""
+    client: str = ""
+    image_planner: str = ""
+    image_builder: str = ""
+    registry_login: str = ""
+    metadata_service: str = ""
+    price_feeds: str = ""
+
+
+_INSTANCE_METADATA = ("169.254.169.254", 80)
+
+# Sources of `pod_endpoints`, read 2026-11-21. GKE: https://cloud.google.com/kubernetes-engine/docs/how-to/network-policy
+# and .../how-to/workload-identity: 169.254.169.254:80 with Dataplane V2, else 169.254.169.252:988 after
+# the node's address translation. EKS: https://docs.aws.amazon.com/eks/latest/userguide/pod-id-agent-setup.html
+# (Pod Identity agent, 169.254.170.23:80). AKS: https://learn.microsoft.com/azure/virtual-machines/instance-metadata-service
+CLOUDS: dict[str, Cloud] = {
+    "aws": Cloud(
+        title="AWS",
+        extra="aws",
+        packages=("boto3", "botocore"),
+        account_flag="profile",
+        home_region="us-east-1",
+        zone_suffix=r"(?<=[0-9])[a-z]$",
+        bucket_scheme="s3",
+        bucket_example="s3://BUCKET/prefix",
+        registry_hosts=r"\d{12}\.dkr\.ecr(-fips)?\.[a-z0-9-]+\.amazonaws\.com(\.cn)?",
+        metadata_url="http://169.254.169.254",
+        pod_endpoints=(_INSTANCE_METADATA, ("169.254.170.23", 80)),
+        billing=(
+            BillingRule(
+                1,
+                60,
+                "https://aws.amazon.com/about-aws/whats-new/2017/10/"
+                "announcing-amazon-ec2-per-second-billing/ (2017-10-02), Linux",
+            ),
+        ),
+        store="cloudgan.storage.s3:S3Store",
+        planner="cloudgan.launch.clouds.aws.planner",
+        client="cloudgan.launch.clouds.aws.client:AwsClient",
+        image_planner="cloudgan.launch.clouds.aws.image_requests",
+        image_builder="cloudgan.launch.clouds.aws.image_build:AwsImageBuilder",
+        registry_login="cloudgan.launch.clouds.aws.login:registry_login",
+        metadata_service="cloudgan.worker.preemption:AwsMetadata",
+        price_feeds="cloudgan.cost.prices.refresh.aws:price_feeds",
+    ),
+    "azure": Cloud(
+        title="Azure",
+        extra="azure",
+        packages=("azure",),
+        account_flag="subscription",
+        home_region="eastus",
+        zone_suffix=r"-[0-9]$",
+        bucket_scheme="https",
+        bucket_example="https://ACCOUNT.blob.core.windows.net/CONTAINER/prefix",
+        registry_hosts=r"[a-z0-9]{5,50}\.azurecr\.(io|cn|us)",
+        metadata_url="http://169.254.169.254",
+        pod_endpoints=(_INSTANCE_METADATA,),
+        billing=(
+            BillingRule(
+                1,
+                60,
+                "https://learn.microsoft.com/en-us/answers/questions/2259765 (2025-04-21): by the"
+                " second, one minute at least as the question cites Azure's documentation",
+            ),
+            BillingRule(
+                1,
+                300,
+                "https://learn.microsoft.com/en-us/answers/questions/2259765 (2025-04-21): by the"
+                " second, five minutes at least from 2025-06-01; stated by a user, not by Azure's pages",
+                dt.datetime(2025, 6, 1, tzinfo=dt.UTC),
+            ),
+        ),
+        store="cloudgan.storage.azure:AzureStore",
+        planner="cloudgan.launch.clouds.azure.planner",
+        client="cloudgan.launch.clouds.azure.client:AzureClient",
+        image_planner="cloudgan.launch.clouds.azure.image_build",
+        image_builder="cloudgan.launch.clouds.azure.image_build:AzureImageBuilder",
+        registry_login="cloudgan.launch.clouds.azure.registry_login:registry_login",
+        metadata_service="cloudgan.worker.preemption:AzureMetadata",
+        price_feeds="cloudgan.cost.prices.refresh.azure:price_feeds",
+    ),
+    "gcp": Cloud(
+        title="GCP",
+        extra="gcp",
+        packages=("google",),
+        account_flag="project",
+        home_region="us-central1",
+        zone_suffix=r"-[a-z]$",
+        bucket_scheme="gs",
+        bucket_example="gs://BUCKET/prefix",
+        registry_hosts=r"gcr\.io|[a-z]+\.gcr\.io|[a-z0-9-]+-docker\.pkg\.dev",
+        metadata_url="http://metadata.google.internal",
+        pod_endpoints=(_INSTANCE_METADATA, ("169.254.169.252", 988)),
+        billing=(
+            BillingRule(
+                1,
+                60,
+                "Google Cloud Platform for Developers (Packt), chapter 7, pricing on GCE: by the"
+                " second, one minute at least",
+            ),
+        ),
+        store="cloudgan.storage.gcs:GcsStore",
+        planner="cloudgan.launch.clouds.gcp.planner",
+        client="cloudgan.launch.clouds.gcp.client:GcpClient",
+        image_planner="cloudgan.launch.clouds.gcp.image_requests",
+        image_builder="cloudgan.launch.clouds.gcp.image_build:GcpImageBuilder",
+        registry_login="cloudgan.launch.clouds.gcp.login:registry_login",
+        metadata_service="cloudgan.worker.preemption:GoogleMetadata",
+        price_feeds="cloudgan.cost.prices.refresh.gcp:price_feeds",
+    ),
+}
+
+if TYPE_CHECKING:
+    CloudName = str
+else:
+    CloudName = Literal[tuple(CLOUDS)]
+
+
+def find(name: str) -> Cloud:
+    """Returns the row of a cloud.
+
+    Raises:
+        UnknownNameError: No cloud has this name.
+    """
+    if name not in CLOUDS:
+        raise UnknownNameError("cloud", name, CLOUDS)
+    return CLOUDS[name]
+
+
+def choices() -> str:
+    """Returns the names as a sentence needs them: "aws, azure or gcp"."""
+    *first, last = CLOUDS
+    return f"{', '.join(first)} or {last}"
+
+
+def of_bucket(url: str) -> str | None:
+    """Returns the cloud of a bucket's URL; None: the URL names no cloud's bucket."""
+    scheme, separator, _ = url.partition("://")
+    found = (name for name, cloud in CLOUDS.items() if separator and cloud.bucket_scheme == scheme)
+    return next(found, None)
+
+
+def of_registry(host: str) -> str | None:
+    """Returns the cloud whose private container registry a host is; None: none that is known."""
+    matches = (name for name, row in CLOUDS.items() if re.fullmatch(row.registry_hosts, host))
+    return next(matches, None)
+
+
+def region_of(name: str, zone: str) -> str:
+    """Returns the region of a zone; a region is returned unchanged."""
+    return re.sub(find(name).zone_suffix, "", zone)
+
+
+def check_launchable(name: str) -> None:
+    """Checks that a cloud supports launches and not only plans.
+
+    Raises:
+        ConfigError: Its row names no client.
+    """
+    _check_reference(name, find(name).client)
+
+
+def _check_reference(name: str, reference: str) -> None:
+    if not reference:
+        raise ConfigError(
+            f"{find(name).title} supports `cloudgan plan` only: its row in core/clouds.py lacks what"
+            " this command needs"
+        )
+
+
+def load(name: str, reference: str) -> Any:
+    """Imports what a row refers to.
+
+    Args:
+        name: Of the cloud.
+        reference: ``"package.module"`` or ``"package.module:Name"``, from the row of the cloud.
+
+    Raises:
+        ConfigError: The SDK of the cloud is not installed, or the row has no such reference.
+    """
+    _check_reference(name, reference)
+    module, _, attribute = reference.partition(":")
+    try:
+        found: Any = importlib.import_module(module)
+    except ImportError as error:
+        raise ConfigError(
+            f"{find(name).title} needs its SDK, which is not installed ({error}); run:"
+            f" pip install 'cloudgan[{find(name).extra}]'"
+        ) from error
+    return getattr(found, attribute) if attribute else found

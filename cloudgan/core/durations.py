@@ -1,0 +1,46 @@
+"""Durations as text: parses 2h, 90m, 1h30m, 1.5h, 45s, 2d, and formats seconds for people."""
+
+from __future__ import annotations
+
+import math
+import re
+
+from cloudgan.core.errors import ConfigError
+
+_UNITS = {"d": 86_400.0, "h": 3600.0, "m": 60.0, "min": 60.0, "s": 1.0}
+_TERM = re.compile(r"(\d+(?:\.\d+)?)\s*(d|h|min|m|s)\s*", re.IGNORECASE)
+
+
+def parse_duration(text: str, flag: str) -> float:
+    """Parses a duration with units and returns seconds.
+
+    Args:
+        text: Such as ``2h`` or ``1h30m``; the units in descending order.
+        flag: Flag that the text was given for; named in the error.
+
+    Raises:
+        ConfigError: The text is not a positive duration, or has no unit.
+    """
+    stripped, position, total = text.strip(), 0, 0.0
+    units: list[float] = []
+    while position < len(stripped):
+        term = _TERM.match(stripped, position)
+        if term is None:
+            break
+        units.append(_UNITS[term[2].casefold()])
+        total += float(term[1]) * units[-1]
+        position = term.end()
+    in_order = units == sorted(set(units), reverse=True)
+    if position < len(stripped) or not in_order or not 0 < total < math.inf:
+        unit = f"; did you mean {stripped}h?" if stripped.replace(".", "", 1).isdigit() else ""
+        raise ConfigError(f"{flag} takes a time such as 2h, 90m or 1h30m; got {text!r}{unit}")
+    return total
+
+
+def format_duration(seconds: float) -> str:
+    """Formats seconds with one unit: ``45 s``, ``12.5 min``, ``3.62 h``."""
+    if seconds < 120:  # noqa: PLR2004 (up to two of a unit, the smaller one reads better)
+        return f"{seconds:.3g} s"
+    if seconds < 2 * _UNITS["h"]:
+        return f"{seconds / 60:.3g} min"
+    return f"{seconds / 3600:.3g} h"

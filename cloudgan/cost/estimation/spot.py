@@ -1,0 +1,119 @@
+"""Preemption of spot nodes: expected time of a job, optimal checkpoint interval, break-even.
+
+A job of T seconds with a checkpoint of delta seconds every tau seconds of work and a restart of R
+seconds takes M e^(R/M) (e^((tau + delta)/M) - 1) T/tau on average at a mean time M between
+preemptions (J. T. Daly, doi 10.1016/j.future.2004.11.016, equation 20). The optimal tau is Young's
+sqrt(2 delta M) (doi 10.1145/361147.361115) to first order; Daly's equation 37 is used here.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+_HOUR_SECONDS = 3600
+_MOST_PER_HOUR = 3600.0
+_NEVER = 1e-9  # of a node per hour; once in a hundred thousand years
+PREEMPTIONS_PER_NODE_HOUR = 1 / 24
+"""Default assumption: a preemptible machine of Google runs 24 hours at most."""
+
+
+class Preemption(NamedTuple):
+    """Rate and cost of preemptions.
+
+    Attributes:
+        per_node_hour: Preemptions per node and hour; each one stops the job.
+        restart_seconds: From preemption to training, with new node and tracing.
+        checkpoint_seconds: Duration of one checkpoint.
+    """
+
+    per_node_hour: float = PREEMPTIONS_PER_NODE_HOUR
+    restart_seconds: float = 600.0
+    checkpoint_seconds: float = 10.0
+
+    def mean_seconds(self, nodes: int) -> float:
+        """Returns the mean time between preemptions of any of the nodes."""
+        rate = self.per_node_hour * nodes
+        return _HOUR_SECONDS / rate if rate > 0 else math.inf
+
+
+def checkpoint_interval(preemption: Preemption, nodes: int) -> float:
+    """Returns the optimal seconds of work between checkpoints; inf: none needed.
+
+    If preemptions are more frequent than two checkpoints, returns the mean time between them.
+    """
+    mean, delta = preemption.mean_seconds(nodes), preemption.checkpoint_seconds
+    if math.isinf(mean):
+        return math.inf
+    if delta >= 2 * mean:
+        return mean
+    ratio = delta / (2 * mean)
+    return max(
+        math.sqrt(2 * delta * mean) * (1 + math.sqrt(ratio) / 3 + ratio / 9) - delta,
+        min(1.0, mean),  # if a checkpoint takes no time: each second
+    )
+
+
+def expected_seconds(work_seconds: float, preemption: Preemption, nodes: int) -> float:
+    """Returns the mean time of a job with checkpoints, repeated work and restarts.
+
+    inf if it would practically never end.
+    """
+    mean, delta = preemption.mean_seconds(nodes), preemption.checkpoint_seconds
+    if math.isinf(mean) or work_seconds == 0:
+        return work_seconds
+    interval = min(checkpoint_interval(preemption, nodes), work_seconds)
+    # A job that ends before its first checkpoint saves its result too.
+    try:
+        again = math.exp(preemption.restart_seconds / mean)
+        return mean * again * math.expm1((interval + delta) / mean) * work_seconds / interval
+    except OverflowError:
+        return math.inf
+
+
+def break_even(
+    work_seconds: float, price_ratio: float, preemption: Preemption, nodes: int
+) -> float:
+    """Returns the preemption rate at which spot nodes cost as much as on-demand nodes.
+
+    Args:
+        work_seconds: Time of the job without preemption.
+        price_ratio: Spot price over on-demand price.
+        preemption: Restart and checkpoint time; its rate is ignored.
+        nodes: Number of nodes.
+
+    Returns:
+        Preemptions per node and hour; 0 if spot is not cheaper without any preemption.
+    """
+
+    def dearer(rate: float) -> bool:
+        took = expected_seconds(work_seconds, preemption._replace(per_node_hour=rate), nodes)
+        return took * price_ratio > work_seconds
+
+    low, high = _NEVER, _MOST_PER_HOUR
+    if price_ratio >= 1 or dearer(low):
+        return 0.0
+    for _ in range(60):
+        middle = math.sqrt(low * high)
+        low, high = (low, middle) if dearer(middle) else (middle, high)
+    return low
+
+
+def describe_risk(work_seconds: float, preemption: Preemption, nodes: int) -> str:
+    """Returns the preemption risk of a job on spot nodes, in words."""
+    took = expected_seconds(work_seconds, preemption, nodes)
+    if preemption.per_node_hour == 0:
+        return "no preemption, at the given rate of 0"
+    if math.isinf(took) or took > 100 * work_seconds:
+        return "preemptions would be faster than restarts: the job would practically never end"
+    losses = took / preemption.mean_seconds(nodes)
+    none = math.exp(-work_seconds / preemption.mean_seconds(nodes))
+    which = "the node" if nodes == 1 else f"one of {nodes} nodes"
+    return (
+        f"{which} is preempted about {losses:.2g} times; repeated work, restarts and checkpoints"
+        f" take {_minutes(took - work_seconds)}; the chance of no preemption is {none:.0%}"
+    )
+
+
+def _minutes(seconds: float) -> str:
+    return f"{seconds / 60:.0f} min" if seconds < 2 * _HOUR_SECONDS else f"{seconds / 3600:.1f} h"

@@ -1,0 +1,107 @@
+"""Timings of runs of different size: a CSV file with columns n, seconds and optionally nodes."""
+
+from __future__ import annotations
+
+import csv
+import math
+from typing import TYPE_CHECKING, NamedTuple
+
+from cloudgan.core.errors import DataError, nearest
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from pathlib import Path
+
+_NEEDED = ("n", "seconds")
+_MOST = 10**9
+
+
+class Timing(NamedTuple):
+    """One measured run.
+
+    Attributes:
+        n: Number of accelerators (or replicas).
+        seconds: Time of one epoch, or of what is to be predicted.
+        nodes: Number of machines; None: not given.
+    """
+
+    n: int
+    seconds: float
+    nodes: int | None = None
+
+
+def read_timings(path: Path) -> tuple[Timing, ...]:
+    """Reads timings; other columns and blank lines are ignored.
+
+    Raises:
+        DataError: The file is unreadable, lacks a column or contains invalid numbers; the message
+            names file and line.
+    """
+    try:
+        text = path.read_text(encoding="utf-8-sig")
+    except (OSError, UnicodeDecodeError) as error:
+        raise DataError(
+            f"{path}: cannot be read ({error}); expected a CSV file with the columns n,seconds"
+        ) from error
+    lines = csv.reader(text.splitlines(keepends=True), strict=True)
+    try:
+        return tuple(_parsed(lines, path))
+    except csv.Error as error:
+        raise DataError(f"{path}:{lines.line_num}: not CSV ({error})") from error
+
+
+def _parsed(lines: Iterable[list[str]], path: Path) -> Iterable[Timing]:
+    heads: list[str] | None = None
+    for number, line in enumerate(lines, start=1):
+        cells = [cell.strip() for cell in line]
+        if not any(cells):
+            continue
+        where = f"{path}:{number}"
+        if heads is None:
+            heads = _checked_heads(cells, where)
+            continue
+        if len(cells) != len(heads):
+            raise DataError(f"{where}: has {len(cells)} cells, expected {len(heads)}")
+        yield _timing(dict(zip(heads, cells, strict=True)), where)
+    if heads is None:
+        raise DataError(f"{path}:1: is empty; expected a header with the columns n,seconds")
+
+
+def _checked_heads(cells: list[str], where: str) -> list[str]:
+    heads = [cell.casefold() for cell in cells]
+    for name in _NEEDED:
+        if name not in heads:
+            raise DataError(
+                f"{where}: no column {name!r} among {', '.join(map(repr, cells))}."
+                f"{nearest(name, heads)} Expected: n,seconds and optionally nodes"
+            )
+    doubled = sorted({name for name in (*_NEEDED, "nodes") if heads.count(name) > 1})
+    if doubled:
+        raise DataError(f"{where}: duplicate column {doubled[0]!r}")
+    return heads
+
+
+def _timing(row: dict[str, str], where: str) -> Timing:
+    count = _count(row["n"], "n", where)
+    try:
+        seconds = float(row["seconds"])
+    except ValueError:
+        seconds = math.nan
+    if not (math.isfinite(seconds) and seconds > 0):
+        raise DataError(
+            f"{where}: seconds is {row['seconds']!r}; expected a finite number above zero"
+        )
+    nodes = _count(row["nodes"], "nodes", where) if row.get("nodes") else None
+    if nodes is not None and nodes > count:
+        raise DataError(f"{where}: n is {count} on {nodes} nodes; expected at least one per node")
+    return Timing(count, seconds, nodes)
+
+
+def _count(text: str, name: str, where: str) -> int:
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not (1 <= value <= _MOST and value.is_integer()):
+        raise DataError(f"{where}: {name} is {text!r}; expected an integer of at least 1")
+    return int(value)

@@ -1,0 +1,283 @@
+"""The price catalog: node prices with source and date, validated when read.
+
+The package ships nodes.csv; `cloudgan prices refresh` writes one CSV file per cloud into the user's
+data folder, whose rows take precedence.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+from dataclasses import dataclass
+from importlib import resources
+from typing import TYPE_CHECKING, Protocol, get_args
+
+from cloudgan.core import settings
+from cloudgan.core.atomic_file import atomic_writer
+from cloudgan.core.clouds import CLOUDS
+from cloudgan.core.errors import DataError, UnknownNameError
+from cloudgan.cost.prices.table import read_table
+from cloudgan.schema.price_row import Kind, Market, PriceRow, Snapshot
+from cloudgan.storage.store import StoreError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+    from importlib.resources.abc import Traversable
+    from pathlib import Path
+
+_UNKNOWN_TPU_PRICE = 700.0  # placeholder per TPU chip in SkyPilot's catalog
+
+
+@dataclass(frozen=True)
+class Catalog:
+    """All known prices."""
+
+    rows: tuple[PriceRow, ...]
+
+    def find(
+        self,
+        *,
+        provider: str | None = None,
+        accelerator: str | None = None,
+        node_type: str | None = None,
+        region: str | None = None,
+        market: Market | None = None,
+        snapshot: Snapshot = "current",
+        kind: Kind = "node",
+    ) -> tuple[PriceRow, ...]:
+        """Returns the matching rows, cheapest first.
+
+        Args:
+            provider: For example ``gcp``.
+            accelerator: Name such as ``A100-80GB``, or family such as ``a100``.
+            node_type: For example ``p3.2xlarge``.
+            region: For example ``us-central1``.
+            market: ``on_demand`` or ``spot``.
+            snapshot: ``current``, or ``2021`` for the paper's prices.
+            kind: Kind of row.
+
+        Raises:
+            UnknownNameError: No row has this provider, accelerator, node type or region.
+        """
+        rows = [row for row in self.rows if row.snapshot == snapshot and row.kind == kind]
+        filters = {"provider": provider, "node_type": node_type, "region": region}
+        for column, name in filters.items():
+            if name is not None:
+                self._check(column, name, [getattr(row, column) for row in self.rows])
+                rows = [row for row in rows if getattr(row, column) == name]
+        if accelerator is not None:
+            names = [row.accelerator for row in self.rows if is_of(row, accelerator)]
+            self._check("accelerator", names[0] if names else accelerator, self.accelerators())
+            rows = [row for row in rows if is_of(row, accelerator)]
+        rows = [row for row in rows if market in (None, row.market)]
+        return tuple(sorted(rows, key=lambda row: (row.usd_per_hour, row.row_id)))
+
+    def row(self, row_id: str) -> PriceRow:
+        """Returns the row of an id, with or without kind and snapshot.
+
+        Raises:
+            UnknownNameError: No row has this id.
+        """
+        parts = row_id if row_id.count("/") == _SLASHES else f"node/{row_id}/current"
+        for row in self.rows:
+            if row.row_id == parts:
+                return row
+        raise UnknownNameError("offer", row_id, self._offers())
+
+    def accelerators(self) -> tuple[str, ...]:
+        """Returns every accelerator that has a price."""
+        return tuple(sorted({row.accelerator for row in self.rows}))
+
+    def _offers(self) -> tuple[str, ...]:
+        now = (row for row in self.rows if row.snapshot == "current")
+        return tuple(row.row_id.removeprefix("node/").removesuffix("/current") for row in now)
+
+    @staticmethod
+    def _check(column: str, name: str, known: list[str] | tuple[str, ...]) -> None:
+        if name not in known:
+            raise UnknownNameError(column.replace("_", " "), name, set(known))
+
+
+_SLASHES = 5
+
+
+class HasAccelerator(Protocol):
+    """A price row or a node."""
+
+    @property
+    def accelerator(self) -> str:
+        """Name in the catalog."""
+
+
+def is_of(row: HasAccelerator, accelerator: str) -> bool:
+    """Returns whether a row's accelerator is this one or of this family, ignoring case."""
+    have, name = row.accelerator.casefold(), accelerator.casefold()
+    return have == name or have.startswith(f"{name}-")
+
+
+def load_catalog(path: Path | None = None) -> Catalog:
+    """Reads and validates a catalog; without a path those of package and user, merged.
+
+    Raises:
+        DataError: A row is invalid or duplicated, or its on-demand price is not above the spot
+            price; the message names file and line.
+    """
+    if path is not None:
+        return shipped_catalog(path)
+    return merge(shipped_catalog(), _checked(read_refreshed(settings.data_folder() / "prices")))
+
+
+def shipped_catalog(path: Path | None = None) -> Catalog:
+    """Reads and validates one file; without a path that of the package.
+
+    Raises:
+        DataError: See `load_catalog`.
+    """
+    place: Path | Traversable = path or resources.files("cloudgan.cost") / "prices" / "nodes.csv"
+    return _checked((f"{place}:{line}", row) for line, row in read_table(place, PriceRow))
+
+
+def merge(old: Catalog, fresh: Catalog) -> Catalog:
+    """Returns all prices; fresh ones replace old ones of the same offer.
+
+    An old price that contradicts the fresh price of its other market is dropped.
+    """
+    found = {row.row_id: row for row in fresh.rows}
+    kept = (
+        row
+        for row in old.rows
+        if row.row_id not in found and not _contradicts(row, found.get(_other_market(row)))
+    )
+    return Catalog((*kept, *fresh.rows))
+
+
+def _checked(placed: Iterable[tuple[str, PriceRow]]) -> Catalog:
+    places: dict[str, str] = {}
+    rows: dict[str, PriceRow] = {}
+    for place, row in placed:
+        if row.row_id in places:
+            before = places[row.row_id].rpartition(":")[2]
+            raise DataError(f"{place}: duplicate row of {row.row_id}, see line {before}")
+        if _is_placeholder(row):
+            raise DataError(f"{place}: {row.usd_per_hour} means unknown; remove the row")
+        places[row.row_id], rows[row.row_id] = place, row
+    for row_id, row in rows.items():
+        other = rows.get(_other_market(row))
+        if other and row.market == "on_demand" and _contradicts(row, other):
+            raise DataError(
+                f"{places[row_id]}: {row.node_type} in {row.region} costs"
+                f" {row.usd_per_hour} USD/h on demand and {other.usd_per_hour} on spot; one of"
+                " them is wrong"
+            )
+    return Catalog(tuple(rows.values()))
+
+
+def _contradicts(row: PriceRow, other: PriceRow | None) -> bool:
+    if other is None:
+        return False
+    full, spot = (row, other) if row.market == "on_demand" else (other, row)
+    return full.usd_per_hour <= spot.usd_per_hour
+
+
+def implausible_pairs(
+    catalog: Catalog, least_ratio: float = 1.5
+) -> tuple[tuple[PriceRow, PriceRow], ...]:
+    """Returns pairs (on demand, spot) with an implausibly small price ratio."""
+    by_id = {row.row_id: row for row in catalog.rows}
+    pairs = ((row, by_id.get(_other_market(row))) for row in catalog.rows)
+    return tuple(
+        (row, spot)
+        for row, spot in pairs
+        if spot and row.market == "on_demand" and row.usd_per_hour < least_ratio * spot.usd_per_hour
+    )
+
+
+def _other_market(row: PriceRow) -> str:
+    market: Market = "spot" if row.market == "on_demand" else "on_demand"
+    return row.model_copy(update={"market": market}).row_id
+
+
+def _is_placeholder(row: PriceRow) -> bool:
+    prices = (_UNKNOWN_TPU_PRICE, _UNKNOWN_TPU_PRICE * row.accelerator_count)
+    return row.accelerator.startswith("TPU") and row.usd_per_hour in prices
+
+
+FAMILIES = ("T4", "V100", "L4", "A100", "TPU-v3", "TPU-v5e")
+
+
+def offers_for_demo(catalog: Catalog) -> tuple[PriceRow, ...]:
+    """Returns the cheapest current offer per provider, accelerator family and market.
+
+    Only nodes with one GPU (or the smallest TPU slice on sale) and prices of confidence A or B.
+    """
+    providers = sorted({row.provider for row in catalog.rows if row.snapshot == "current"})
+    chosen = []
+    for provider in providers:
+        for family in FAMILIES:
+            for market in get_args(Market):
+                rows = [
+                    row
+                    for row in catalog.find(provider=provider, market=market)
+                    if is_of(row, family) and row.confidence != "C"
+                ]
+                chosen += _cheapest(rows)
+    return tuple(chosen)
+
+
+def _cheapest(rows: list[PriceRow]) -> list[PriceRow]:
+    is_tpu = any(row.accelerator.startswith("TPU") for row in rows)
+    count = min((row.accelerator_count for row in rows), default=1) if is_tpu else 1
+    return [row for row in rows if row.accelerator_count == count][:1]
+
+
+PROVIDERS = tuple(CLOUDS)
+
+
+def refreshed_file(folder: Path, provider: str) -> Path:
+    """Returns the file with the refreshed prices of a cloud."""
+    return folder / f"{provider}.csv"
+
+
+def write_refreshed(folder: Path, provider: str, rows: Iterable[PriceRow]) -> Path:
+    """Replaces the prices of a cloud atomically.
+
+    Raises:
+        StoreError: The folder is not writable or the disk is full; the old file is unchanged.
+    """
+    text = io.StringIO(newline="")
+    writer = csv.DictWriter(text, list(PriceRow.model_fields), lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(row.model_dump() for row in rows)
+    path = refreshed_file(folder, provider)
+    with atomic_writer(path, error_class=StoreError) as file:
+        file.write(text.getvalue().encode("utf-8"))
+    return path
+
+
+def read_refreshed(folder: Path) -> Iterator[tuple[str, PriceRow]]:
+    """Reads the refreshed prices of all clouds.
+
+    Yields:
+        File and line, and the row.
+
+    Raises:
+        DataError: A file is invalid; the message names it and the command to run.
+    """
+    for provider in PROVIDERS:
+        path = refreshed_file(folder, provider)
+        if not path.exists():
+            continue
+        try:
+            for line, row in read_table(path, PriceRow):
+                _check_place(row, provider, f"{path}:{line}")
+                yield f"{path}:{line}", row
+        except DataError as error:
+            raise DataError(
+                f"{error}. Run `cloudgan prices refresh --provider={provider}` to replace it, or"
+                " delete it to use the prices of the package"
+            ) from error
+
+
+def _check_place(row: PriceRow, provider: str, where: str) -> None:
+    if (row.provider, row.snapshot) != (provider, "current"):
+        raise DataError(f"{where}: {row.row_id} is not a current price of {provider}")

@@ -1,1 +1,0 @@
-"""Today's prices from the clouds themselves: the one part of cost that speaks to the network."""

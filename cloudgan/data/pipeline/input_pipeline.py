@@ -1,0 +1,111 @@
+"""The tf.data input pipeline of one worker: static shapes, only its own rows, each read once.
+
+B is the batch per replica; element k of the dataset is for local replica k % L at step
+start_step + k // L, so a distributed dataset gives consecutive elements to consecutive replicas.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import tensorflow as tf
+
+from cloudgan.core.errors import ConfigError, DataError
+from cloudgan.data.pipeline.image_buffers import ImageBuffers, ReadingTime
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from cloudgan.data.pipeline.epoch_sampler import EpochSampler
+    from cloudgan.data.pipeline.training_set import TrainingSet
+
+FLOATS = ("image", "energy", "angle", "ecal")
+INTEGERS = ("step", "first_row")
+_STEPS_AHEAD = 3
+_MARK = f"{DataError.__module__}.{DataError.__qualname__}: "
+
+
+def input_pipeline(
+    training_set: TrainingSet,
+    order: EpochSampler,
+    *,
+    worker_first_replica: int,
+    local_replicas: int,
+    replicas: int,
+    start_step: int,
+    threads: int,
+    reading: ReadingTime | None = None,
+) -> tf.data.Dataset:
+    """Returns the endless dataset of one worker.
+
+    Each element is a dict of image (B, X, Y, Z, 1), energy, angle and ecal (B, 1), float32, and step
+    and first_row (1,), int64: first row of the element in the global batch.
+
+    `threads` readers read `training_set` in `order` from `start_step` on and add their time to `reading`.
+    This worker has `local_replicas` of the `replicas`, starting with `worker_first_replica`.
+
+    Raises:
+        ConfigError: The replicas do not divide the global batch.
+    """
+    batch = _share(order.global_batch_size, replicas)
+    clock = reading or ReadingTime()
+    # TensorFlow neither copies nor writes these, and releases them after the step.
+    buffers = ImageBuffers(batch, training_set.view.shape)
+
+    def read(element: np.int64) -> tuple[np.ndarray[Any, Any], ...]:
+        step = start_step + int(element) // local_replicas
+        first_row = (worker_first_replica + int(element) % local_replicas) * batch
+        with clock.measured():
+            showers = training_set.train_cells(order.rows(step, first_row, batch))
+            image = buffers.dense(showers.image)[..., np.newaxis]
+        place = (np.array([step], np.int64), np.array([first_row], np.int64))
+        return (image, showers.energy, showers.angle, showers.ecal, *place)
+
+    elements = tf.data.Dataset.counter().map(
+        _reader(read, batch, training_set.view.shape),
+        num_parallel_calls=threads,
+        deterministic=True,
+    )
+    options = tf.data.Options()
+    options.deterministic = True
+    # All sizes are known. The autotune thread would use a core and delay the end of a run.
+    options.autotune.enabled = False
+    options.experimental_distribute.auto_shard_policy = tf.data.experimental.AutoShardPolicy.OFF
+    return elements.prefetch(_STEPS_AHEAD * local_replicas).with_options(options)
+
+
+def _share(global_batch_size: int, replicas: int) -> int:
+    if global_batch_size % replicas:
+        raise ConfigError(
+            f"a global batch of {global_batch_size} is not divisible by {replicas} replicas; use"
+            f" --global-batch={-(-global_batch_size // replicas) * replicas}"
+        )
+    return global_batch_size // replicas
+
+
+def _reader(
+    read: Callable[[np.int64], tuple[np.ndarray[Any, Any], ...]],
+    batch: int,
+    image_shape: tuple[int, int, int],
+) -> Callable[[tf.Tensor], dict[str, tf.Tensor]]:
+    """Wraps `read` for the graph, with names and static shapes."""
+    names = (*FLOATS, *INTEGERS)
+    shapes = ((batch, *image_shape, 1), *[(batch, 1)] * 3, (1,), (1,))
+    types = (tf.float32,) * len(FLOATS) + (tf.int64,) * len(INTEGERS)
+
+    def element(number: tf.Tensor) -> dict[str, tf.Tensor]:
+        values = tf.numpy_function(read, [number], types, stateful=False)
+        return {
+            name: tf.ensure_shape(value, shape)
+            for name, value, shape in zip(names, values, shapes, strict=True)
+        }
+
+    return element
+
+
+def reader_error(error: BaseException) -> DataError | None:
+    """Returns the reader's `DataError` inside a TensorFlow error; None: another error."""
+    found = re.search(re.escape(_MARK) + r"(.*)", str(error))
+    return DataError(found.group(1)) if found else None

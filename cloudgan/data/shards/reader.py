@@ -1,0 +1,207 @@
+"""Reads sharded TFRecord datasets, at random or in order, without TensorFlow."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from cloudgan.core.errors import DataError
+from cloudgan.core.progress import Progress, Silent
+from cloudgan.data.shards.manifest import SourceInfo, read_manifest
+from cloudgan.data.shards.shower_record import Parts, RecordDecoder
+from cloudgan.data.sources.raw_showers import Columns, RawShowers, in_gev
+from cloudgan.data.sparse_showers import SparseCells, join
+from cloudgan.data.tfrecord_format import Extents, record_extents
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator
+
+    from numpy.typing import NDArray
+
+    from cloudgan.data.shards.manifest import ShardInfo
+
+    IntArray = NDArray[np.int64]
+
+LAYOUT = "sharded TFRecord"
+
+
+class SparseShowers(NamedTuple):
+    """Showers read at random: cells in GeV, float32, and the requested columns."""
+
+    cells: SparseCells
+    columns: Columns
+
+
+class ShardReader:
+    """A folder of shards. Reads are thread-safe."""
+
+    def __init__(self, folder: Path | str) -> None:
+        self.folder = Path(folder)
+        if not self.folder.is_dir():
+            raise DataError(f"{self.folder} is not a folder of shards: it does not exist")
+        self.manifest = read_manifest(self.folder)
+        self.shape = self.manifest.shape
+        self.counts = tuple(shard.records for shard in self.manifest.shards)
+        self.count = self.manifest.records
+        self._first = np.concatenate(([0], np.cumsum(self.counts))).astype(np.int64)
+        self._extents: dict[int, Extents] = {}
+        self._decoders = tuple(map(RecordDecoder, self.manifest.sources))
+        for shard in self.manifest.shards:
+            self._check_size(shard)
+
+    @property
+    def column_names(self) -> frozenset[str]:
+        """The columns that every source has."""
+        names = [{c.name for c in source.columns} for source in self.manifest.sources]
+        return frozenset(set.intersection(*names))
+
+    def read(self, records: IntArray, columns: Collection[str]) -> SparseShowers:
+        """Reads the showers numbered `records`, in that order.
+
+        Raises:
+            DataError: A record is damaged; names shard and record.
+        """
+        order = np.argsort(records, kind="stable")
+        shards = np.searchsorted(self._first, records[order], "right") - 1
+        parts: list[SparseCells] = []
+        pieces: dict[str, list[NDArray[Any]]] = {name: [] for name in columns}
+        for shard in np.unique(shards):
+            inside = records[order][shards == shard] - self._first[shard]
+            cells, found = self._read_shard(int(shard), inside)
+            source = self.manifest.sources[self.manifest.shards[shard].source]
+            value = in_gev(cells.value, source.ecal_per_gev)
+            parts.append(SparseCells(cells.cell, value, cells.first, cells.shape))
+            for name in columns:
+                pieces[name].append(found[name])
+        back = np.empty_like(order)
+        back[order] = np.arange(len(order))
+        return SparseShowers(
+            join(parts).take(back),
+            {name: np.concatenate(values)[back] for name, values in pieces.items()},
+        )
+
+    def verify(self, progress: Progress | None = None) -> None:
+        """Compares the checksum of every shard with the manifest.
+
+        Raises:
+            DataError: A shard differs from the manifest.
+        """
+        progress = progress or Silent()
+        progress.start("Checking shards", len(self.counts), "shards")
+        for shard in self.manifest.shards:
+            with (self.folder / shard.name).open("rb") as file:
+                found = hashlib.file_digest(file, "sha256").hexdigest()
+            if found != shard.sha256:
+                raise DataError(
+                    f"{self.folder / shard.name} is damaged: its SHA-256 is {found[:12]}...,"
+                    f" the manifest says {shard.sha256[:12]}... Run convert again."
+                )
+            progress.advance()
+
+    def files(self) -> tuple[ShardedFile, ...]:
+        """Returns the sources of the dataset, each readable as the original file."""
+        return tuple(ShardedFile(self, number) for number in range(len(self.manifest.sources)))
+
+    def raw(self, shard: int, records: IntArray) -> RawShowers:
+        """Reads `records` of one shard with all columns, bit for bit."""
+        cells, columns = self._read_shard(shard, records)
+        return RawShowers(cells.dense(), columns)
+
+    def _read_shard(self, shard: int, records: IntArray) -> tuple[SparseCells, Columns]:
+        decoder = self._decoders[self.manifest.shards[shard].source]
+        parts: list[Parts] = []
+        for record, content in zip(records, self._contents(shard, records), strict=True):
+            try:
+                parts.append(decoder.split(content))
+            except ValueError as error:
+                raise self._damaged(shard, int(record), error) from error
+        try:
+            return decoder.decode(parts)
+        except ValueError as error:
+            raise self._damaged(shard, _culprit(decoder, parts, records), error) from error
+
+    def _contents(self, shard: int, records: IntArray) -> Iterator[bytes]:
+        path = self.folder / self.manifest.shards[shard].name
+        extents = self._extents_of(shard)
+        try:
+            file = os.open(path, os.O_RDONLY)
+        except OSError as error:
+            raise DataError(f"{path} cannot be read: {error.strerror}") from error
+        try:
+            for start, size in zip(
+                extents.start[records].tolist(), extents.size[records].tolist(), strict=True
+            ):
+                yield os.pread(file, size, start)
+        except OSError as error:
+            raise DataError(f"{path} cannot be read: {error.strerror}") from error
+        finally:
+            os.close(file)
+
+    def _extents_of(self, shard: int) -> Extents:
+        if shard not in self._extents:  # two threads may both compute it, with the same result
+            info = self.manifest.shards[shard]
+            extents = record_extents(self.folder / info.name)
+            if len(extents.start) != info.records:
+                raise DataError(
+                    f"{self.folder / info.name} holds {len(extents.start)} records, the manifest"
+                    f" says {info.records}. Run convert again."
+                )
+            self._extents[shard] = extents
+        return self._extents[shard]
+
+    def _check_size(self, shard: ShardInfo) -> None:
+        path = self.folder / shard.name
+        try:
+            size = path.stat().st_size
+        except OSError as error:
+            raise DataError(f"{path} is missing: run convert again ({error.strerror})") from error
+        if size != shard.bytes:
+            what = "truncated" if size < shard.bytes else "not the original file"
+            raise DataError(
+                f"{path} is {what}: {size} bytes, the manifest says {shard.bytes}."
+                " Copy it again or run convert again."
+            )
+
+    def _damaged(self, shard: int, record: int, error: Exception) -> DataError:
+        path = self.folder / self.manifest.shards[shard].name
+        return DataError(f"{path}, record {record}: damaged ({error}). Run convert again.")
+
+
+def _culprit(decoder: RecordDecoder, parts: list[Parts], records: IntArray) -> int:
+    for record, part in zip(records, parts, strict=True):
+        try:
+            decoder.decode([part])
+        except ValueError:
+            return int(record)
+    return int(records[0])
+
+
+class ShardedFile:
+    """One source of a sharded dataset, bit for bit."""
+
+    def __init__(self, reader: ShardReader, source: int) -> None:
+        self._reader = reader
+        self._source = source
+        self.path = reader.folder
+        self.info: SourceInfo = reader.manifest.sources[source]
+
+    def describe(self) -> tuple[str, ...]:
+        """Returns sentences about the source and its unit."""
+        cells = "x".join(map(str, self.info.shape))
+        headline = (
+            f"{self._reader.folder}: {self.info.records} showers of {cells} cells,"
+            f" {LAYOUT} of {self.info.name} ({self.info.layout})."
+        )
+        return headline, self.info.ecal_decided
+
+    def raw_blocks(self, size: int) -> Iterator[RawShowers]:
+        """Yields all showers of the source in order, at most `size` at a time."""
+        for number, shard in enumerate(self._reader.manifest.shards):
+            if shard.source == self._source:
+                for first in range(0, shard.records, size):
+                    records = np.arange(first, min(first + size, shard.records))
+                    yield self._reader.raw(number, records)

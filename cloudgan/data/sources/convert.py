@@ -1,0 +1,195 @@
+"""Converts showers between HDF5, published TFRecord files and shards, bit for bit."""
+
+from __future__ import annotations
+
+import importlib
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+from cloudgan.core.errors import ConfigError, DataError
+from cloudgan.core.progress import Progress, Silent
+from cloudgan.data.pipeline.preprocessed_cache import FOLDER
+from cloudgan.data.shards.manifest import MANIFEST, SHARD_SUFFIX, read_manifest
+from cloudgan.data.sources.hdf5_writer import Hdf5Writer, write_hdf5
+from cloudgan.data.sources.source import HDF5_SUFFIXES, ShowerSource, open_source
+
+if TYPE_CHECKING:
+    from types import ModuleType
+
+    from cloudgan.data.shards.manifest import SourceInfo
+
+TargetLayout = Literal["auto", "tfrecord", "hdf5"]
+RECORDS_PER_SHARD = 1024
+"""About 5 MB of showers at 1 % occupancy: 4 shards make a group that fits in any page cache."""
+MIXED = ("The files differ in unit or columns: written as GeV*50, public layout.",)
+BLOCK = 64
+WRITER = "cloudgan.data.shards.writer"  # imported on use: it needs TensorFlow
+
+
+@dataclass(frozen=True)
+class Converted:
+    """Result of a conversion."""
+
+    path: Path
+    count: int
+    notes: tuple[str, ...]
+
+
+def convert(
+    source: str | ShowerSource,
+    target: Path | str,
+    *,
+    to: TargetLayout = "auto",
+    records_per_shard: int = RECORDS_PER_SHARD,
+    overwrite: bool = False,
+    progress: Progress | None = None,
+) -> Converted:
+    """Reads `source` and writes it to `target`, a folder of shards or an HDF5 file.
+
+    HDF5 to shards and back is exact. Files that differ in unit or columns are written to one HDF5 file in
+    GeV*50, with a note. A target is replaced only by a complete one.
+
+    Args:
+        source: Argument of `open_source`.
+        target: A folder for shards, a name ending in .h5 or .hdf5 for HDF5.
+        to: Layout of the target; auto decides by its suffix.
+        records_per_shard: Showers per shard; each shard is of one source file.
+        overwrite: Replace an existing target.
+        progress: Receives each block.
+
+    Raises:
+        ConfigError: The target exists, or its layout is unknown.
+        CloudganError: The source is damaged (DataError) or the disk full; the target is unchanged.
+    """
+    progress, target = progress or Silent(), Path(target)
+    kind = _kind(target, to)
+    _refuse_existing(target, kind, overwrite=overwrite)
+    opened = open_source(source) if isinstance(source, str) else source
+    _refuse_itself(opened, target)
+    notes = opened.describe() + (MIXED if kind == "hdf5" and not _alike(opened) else ())
+    for line in notes:
+        progress.say(line)
+    progress.start(f"Converting to {target}", opened.count, "showers")
+    if kind == "tfrecord":
+        _write_shards(opened, target, records_per_shard, progress)
+    else:
+        _write_hdf5(opened, target, progress)
+    return Converted(target, opened.count, notes)
+
+
+def is_current(target: Path | str, source: ShowerSource) -> bool:
+    """Whether the shards in `target` were made from the current state of these files.
+
+    Compares name, size, time of change and number of showers of each file.
+    """
+    try:
+        made_of = read_manifest(Path(target)).sources
+    except DataError:
+        return False
+    return [_identity(info) for info in made_of] == [_identity(f.info) for f in source.files]
+
+
+def _identity(info: SourceInfo) -> tuple[str, int, int, int]:
+    return str(Path(info.name).resolve()), info.bytes, info.modified_ns, info.records
+
+
+def _kind(target: Path, to: TargetLayout) -> Literal["tfrecord", "hdf5"]:
+    if to != "auto":
+        return to
+    if target.suffix in HDF5_SUFFIXES:
+        return "hdf5"
+    if target.suffix and not target.is_dir():
+        raise ConfigError(
+            f"{target}: unknown target layout. Use a name ending in .h5 for HDF5, a name without suffix"
+            " for a folder of shards, or pass --to=tfrecord or --to=hdf5"
+        )
+    return "tfrecord"
+
+
+def _refuse_existing(target: Path, kind: str, *, overwrite: bool) -> None:
+    if not target.exists():
+        return
+    if kind == "hdf5" and target.is_dir():
+        raise ConfigError(f"{target} is a folder; name a file such as {target}/showers.h5")
+    if kind == "tfrecord" and not target.is_dir():
+        raise ConfigError(f"{target} is a file; shards need a folder")
+    if kind == "tfrecord":
+        _refuse_foreign(target)
+    if not overwrite and (kind == "hdf5" or (target / MANIFEST).exists()):
+        raise ConfigError(f"{target} exists; pass --overwrite to replace it")
+
+
+def _refuse_foreign(folder: Path) -> None:
+    foreign = [path.name for path in folder.iterdir() if not _is_ours(path)]
+    if foreign:
+        raise ConfigError(f"{folder} holds other files ({min(foreign)}, ...); use an empty folder")
+
+
+def _is_ours(path: Path) -> bool:
+    shard = path.name.startswith("showers-") and path.suffix == SHARD_SUFFIX
+    return shard or path.name in {MANIFEST, f"{MANIFEST}.tmp", FOLDER}
+
+
+def _refuse_itself(source: ShowerSource, target: Path) -> None:
+    for file in source.files:
+        if file.path.resolve() == target.resolve():
+            raise ConfigError(f"{target} is both source and target; choose another target")
+
+
+def _write_shards(source: ShowerSource, target: Path, per_shard: int, progress: Progress) -> None:
+    if per_shard < 1:
+        raise ConfigError(f"records_per_shard is {per_shard}; at least 1 is needed")
+    writer_module = _shard_writer()
+    beside = target.with_name(target.name + ".tmp")
+    try:
+        if beside.exists():  # an earlier conversion was interrupted
+            _refuse_foreign(beside)
+            shutil.rmtree(beside)
+        beside.mkdir(parents=True)
+    except OSError as error:
+        raise ConfigError(f"{target} cannot be written: {error.strerror}") from error
+    try:
+        with writer_module.ShardWriter(beside, per_shard) as writer:
+            for file in source.files:
+                writer.begin(file.info)
+                for block in file.raw_blocks(BLOCK):
+                    writer.append(block)
+                    progress.advance(len(block))
+            writer.finish()
+        if target.exists():
+            shutil.rmtree(target)
+        beside.replace(target)
+    finally:
+        shutil.rmtree(beside, ignore_errors=True)
+
+
+def _shard_writer() -> ModuleType:
+    try:
+        return importlib.import_module(WRITER)
+    except ImportError as error:
+        raise ConfigError(
+            "writing TFRecord shards needs TensorFlow; run: pip install 'cloudgan[train]'"
+        ) from error
+
+
+def _alike(source: ShowerSource) -> bool:
+    """Whether one file can hold all sources exactly: same unit, dtypes and columns."""
+    first = source.files[0].info
+    return all(
+        (info.ecal_per_gev, info.ecal_dtype, info.columns)
+        == (first.ecal_per_gev, first.ecal_dtype, first.columns)
+        for info in (file.info for file in source.files)
+    )
+
+
+def _write_hdf5(source: ShowerSource, target: Path, progress: Progress) -> None:
+    if not _alike(source):
+        write_hdf5(target, source.blocks(BLOCK), progress=progress)
+        return
+    with Hdf5Writer(target, source.files[0].info.attributes) as writer:
+        for file in source.files:
+            for block in file.raw_blocks(BLOCK):
+                writer.append(block)
+                progress.advance(len(block))

@@ -1,0 +1,242 @@
+"""Reads showers from HDF5 files in the public 3DGAN layout.
+
+Variable angle (Ele_VarAngleMeas_*.h5, arXiv:2111.04628): ECAL [N, X, Y, Z], energy [N] in GeV, and
+theta, mtheta, eta, sum, bins, each of which may miss. Fixed angle (its predecessor): ECAL
+[N, 25, 25, 25] and target, whose column 1 is the energy. Any further dataset with one value per
+shower travels along.
+"""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import h5py
+import numpy as np
+
+from cloudgan.core.errors import DataError
+from cloudgan.data.shards.manifest import (
+    ArrayValue,
+    Attribute,
+    Attributes,
+    ColumnInfo,
+    SourceInfo,
+)
+from cloudgan.data.sources.hdf5_writer import write_hdf5
+from cloudgan.data.sources.raw_showers import (
+    DECLARED,
+    EcalUnit,
+    RawShowers,
+    check_columns,
+    check_ecal,
+    decide_unit,
+    declared_unit,
+    energies_gev,
+    median_ratio,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from numpy.typing import NDArray
+
+    from cloudgan.data.showers import Showers
+
+__all__ = ["Hdf5File", "write_hdf5"]
+
+LAYOUT = "HDF5 in the public 3DGAN layout"
+FIXED_LAYOUT = "HDF5 in the fixed-angle 3DGAN layout"
+PER_EVENT = ("energy", "target", "theta", "mtheta", "eta", "sum", "bins")
+SAMPLE_PLACES, SAMPLE_EVENTS = 8, 32
+"""The unit is decided on eight runs of 32 neighbouring events, spread over the file."""
+
+
+class Hdf5File:
+    """One HDF5 file of showers, checked when opened and read in blocks."""
+
+    def __init__(self, path: Path | str) -> None:
+        self.path = Path(path)
+        with _opened(self.path) as file:
+            ecal = _ecal(file, self.path)
+            columns, self._left_out = _columns(file, self.path, len(ecal))
+            check_columns({c: file[c][:] for c in columns}, str(self.path))
+            unit = self._unit(ecal, file)
+            status = self.path.stat()
+            self.info = SourceInfo(
+                name=str(self.path),
+                layout=LAYOUT if "energy" in columns else FIXED_LAYOUT,
+                bytes=status.st_size,
+                modified_ns=status.st_mtime_ns,
+                records=len(ecal),
+                shape=ecal.shape[1:],
+                ecal_dtype=ecal.dtype.str,
+                ecal_per_gev=unit.per_gev,
+                ecal_decided=unit.decided,
+                columns=tuple(
+                    ColumnInfo(name=c, dtype=file[c].dtype.str, shape=file[c].shape[1:])
+                    for c in columns
+                ),
+                attributes=_attributes(file, ["", "ECAL", *columns]),
+            )
+
+    def describe(self) -> tuple[str, ...]:
+        """Returns layout, unit and what was missing, as sentences."""
+        info = self.info
+        cells = "x".join(map(str, info.shape))
+        lines = [
+            f"{self.path}: {info.records} showers of {cells} cells, {info.layout}.",
+            info.ecal_decided,
+        ]
+        names = {column.name for column in info.columns}
+        if "mtheta" not in names:
+            lines.append("It has no mtheta: the angle is measured from the images.")
+        if "energy" not in names:
+            lines.append("It has a fixed angle: theta is 90 degrees.")
+        elif "theta" not in names:
+            lines.append("It has no theta: the true angle of its showers is unknown.")
+        if self._left_out:
+            lines.append(f"Not one value per shower, left out: {', '.join(self._left_out)}.")
+        return tuple(lines)
+
+    def raw_blocks(self, size: int) -> Iterator[RawShowers]:
+        """Yields all showers as the file holds them, at most `size` at a time.
+
+        Raises:
+            DataError: An event cannot be read or holds NaN, infinite or negative cells.
+        """
+        with _opened(self.path) as file:
+            for first in range(0, self.info.records, size):
+                rows = slice(first, min(first + size, self.info.records))
+                ecal = self._read(file["ECAL"], rows)
+                check_ecal(ecal, str(self.path), first)
+                columns = {c.name: self._read(file[c.name], rows) for c in self.info.columns}
+                yield RawShowers(ecal, columns)
+
+    def blocks(self, size: int) -> Iterator[Showers]:
+        """Yields all showers in GeV, at most `size` at a time."""
+        for block in self.raw_blocks(size):
+            yield block.to_showers(self.info.ecal_per_gev)
+
+    def _read(self, dataset: h5py.Dataset, rows: slice) -> NDArray[Any]:
+        try:
+            return np.asarray(dataset[rows])
+        except (OSError, RuntimeError) as error:
+            raise DataError(
+                f"{self.path}, event {_first_unreadable(dataset, rows)}: {dataset.name[1:]} cannot"
+                f" be read, the file is damaged: {error}. Copy it again from where it came."
+            ) from error
+
+    def _unit(self, ecal: h5py.Dataset, file: h5py.File) -> EcalUnit:
+        count = len(ecal)
+        starts = np.unique(np.linspace(0, max(0, count - SAMPLE_EVENTS), SAMPLE_PLACES, dtype=int))
+        sums, energies = [], []
+        for start in starts:
+            rows = slice(start, min(start + SAMPLE_EVENTS, count))
+            cells = self._read(ecal, rows)
+            check_ecal(cells, str(self.path), int(start))
+            sums.append(cells.sum((1, 2, 3), dtype=np.float64))
+            name = "energy" if "energy" in file else "target"
+            energies.append(energies_gev({name: self._read(file[name], rows)}))
+        ratio = median_ratio(np.concatenate(sums), np.concatenate(energies))
+        if DECLARED in ecal.attrs:
+            return declared_unit(float(ecal.attrs[DECLARED]), ratio)
+        return decide_unit(ratio, str(self.path))
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[h5py.File]:
+    try:
+        size = path.stat().st_size
+        if size == 0:
+            raise DataError(f"{path} is empty (0 bytes)")
+        if not path.is_file() or not h5py.is_hdf5(path):
+            raise DataError(f"{path} is not an HDF5 file")
+        file = h5py.File(path, "r")
+    except FileNotFoundError as error:
+        raise DataError(f"{path} does not exist") from error
+    except OSError as error:
+        cut = "truncated file" in str(error)
+        raise DataError(
+            f"{path} {'is truncated: copy it again' if cut else 'cannot be opened'} ({error})"
+        ) from error
+    with file:
+        try:
+            yield file
+        except (OSError, RuntimeError, KeyError) as error:  # damage that h5py meets while reading
+            raise DataError(f"{path} is damaged ({error}): copy it again") from error
+
+
+def _ecal(file: h5py.File, path: Path) -> h5py.Dataset:
+    have = ", ".join(sorted(file)) or "nothing"
+    ecal = file.get("ECAL")
+    if not isinstance(ecal, h5py.Dataset):
+        raise DataError(f"{path} has no dataset ECAL [N, X, Y, Z]; it has {have}")
+    if ecal.ndim != len("NXYZ") or 0 in ecal.shape[1:] or ecal.dtype.kind != "f":
+        raise DataError(
+            f"{path}: ECAL is {ecal.dtype} {list(ecal.shape)}; expected floats [N, X, Y, Z],"
+            " as [N, 51, 51, 25]"
+        )
+    if len(ecal) == 0:
+        raise DataError(f"{path} holds no showers: ECAL is {list(ecal.shape)}")
+    if "energy" not in file and "target" not in file:
+        raise DataError(
+            f"{path} has no dataset energy [N] (or target [N, 2], fixed angle); it has {have}"
+        )
+    return ecal
+
+
+def _columns(file: h5py.File, path: Path, count: int) -> tuple[list[str], list[str]]:
+    """Returns the datasets with one value per shower, and the names of what is none."""
+    kept, left_out = [], []
+    for name in sorted(set(file) - {"ECAL"}):
+        item = file[name]
+        per_event = isinstance(item, h5py.Dataset) and item.ndim > 0 and item.dtype.kind in "fiub"
+        if per_event and len(item) == count:
+            kept.append(name)
+        elif name in PER_EVENT:
+            shape = list(item.shape) if isinstance(item, h5py.Dataset) else "a group"
+            raise DataError(
+                f"{path}: {name} is {shape} and ECAL holds {count} events;"
+                f" expected numbers [{count}]: the file is incomplete"
+            )
+        else:
+            left_out.append(name)
+    for name in ("energy", "theta", "mtheta"):
+        if name in kept and file[name].size != count:
+            raise DataError(f"{path}: {name} is {list(file[name].shape)}; expected [{count}]")
+    if "energy" not in kept and (file["target"].ndim, *file["target"].shape[1:]) < (2, 2):
+        raise DataError(
+            f"{path}: target is {list(file['target'].shape)}; expected [{count}, 2],"
+            " the energy in column 1"
+        )
+    return kept, left_out
+
+
+def _first_unreadable(dataset: h5py.Dataset, rows: slice) -> int:
+    for row in range(rows.start, rows.stop):
+        try:
+            dataset[row]
+        except (OSError, RuntimeError):
+            return row
+    return int(rows.start)
+
+
+def _attributes(file: h5py.File, names: list[str]) -> Attributes:
+    found: Attributes = {}
+    for name in names:
+        attributes = (file[name] if name else file).attrs
+        values = {str(key): _kept(attributes[key]) for key in attributes}
+        if kept := {key: value for key, value in values.items() if value is not None}:
+            found[name] = kept
+    return found
+
+
+def _kept(value: Any) -> Attribute | None:
+    """Returns an attribute as the manifest keeps it; None for references and the like."""
+    if isinstance(value, str):
+        return value
+    array = np.asarray(value)
+    if array.dtype.kind == "O" and array.ndim == 1 and all(isinstance(v, str) for v in array):
+        return tuple(array)
+    return ArrayValue.of(array) if array.dtype.kind in "fiubS" else None

@@ -1,0 +1,150 @@
+"""Detects the layout of shower files by content and reads them in GeV."""
+
+from __future__ import annotations
+
+import glob
+import importlib
+import mmap
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, cast
+
+from cloudgan.core.errors import DataError
+from cloudgan.data.shards.manifest import MANIFEST, SHARD_SUFFIX
+from cloudgan.data.shards.reader import ShardReader
+from cloudgan.data.shards.shower_record import CELLS, COLUMNS, VALUES
+from cloudgan.data.sources.hdf5 import Hdf5File
+from cloudgan.data.tfrecord_format import HEADER_BYTES, feature_names, record_extents
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from cloudgan.data.showers import Showers
+    from cloudgan.data.sources.raw_showers import RawFile
+
+HDF5_SIGNATURE = b"\x89HDF\r\n\x1a\n"
+GZIP_SIGNATURE = b"\x1f\x8b"
+HDF5_SUFFIXES = (".h5", ".hdf5")
+SUFFIXES = (*HDF5_SUFFIXES, SHARD_SUFFIX, ".tfrecords")
+TFRECORD_READER = "cloudgan.data.sources.tfrecord"  # imported on use: it needs TensorFlow
+KNOWN = (
+    "HDF5 with ECAL and energy (or target), a published 3DGAN TFRecord file, or a folder of shards"
+    f" with {MANIFEST} written by convert"
+)
+
+
+@dataclass(frozen=True)
+class ShowerSource:
+    """One or several files of showers of one shape, read in order."""
+
+    files: tuple[RawFile, ...]
+
+    @property
+    def count(self) -> int:
+        """Showers in all files."""
+        return sum(file.info.records for file in self.files)
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        """Cells of a shower in x, y and depth."""
+        return self.files[0].info.shape
+
+    def describe(self) -> tuple[str, ...]:
+        """Returns sentences about layouts and units."""
+        return tuple(line for file in self.files for line in file.describe())
+
+    def blocks(self, size: int) -> Iterator[Showers]:
+        """Yields all showers in GeV, at most `size` at a time.
+
+        Raises:
+            DataError: A record is damaged; the message names file and record.
+        """
+        for file in self.files:
+            for block in file.raw_blocks(size):
+                yield block.to_showers(file.info.ecal_per_gev)
+
+
+def open_source(paths: str) -> ShowerSource:
+    """Opens a file, a glob, a folder, or a comma-separated list of them.
+
+    Raises:
+        DataError: No file is found, a layout is unknown, or the files differ in shape.
+    """
+    files: list[RawFile] = []
+    for path in _expanded(paths):
+        files += _open_folder(path) if path.is_dir() else _open_file(path)
+    first = files[0].info
+    for file in files:
+        if file.info.shape != first.shape:
+            raise DataError(
+                f"{file.info.name} has showers of {file.info.shape} cells and {first.name} of"
+                f" {first.shape}: read them separately"
+            )
+    return ShowerSource(tuple(files))
+
+
+def _expanded(paths: str) -> list[Path]:
+    found = []
+    for part in filter(None, (piece.strip() for piece in paths.split(","))):
+        if glob.has_magic(part) and not Path(part).exists():
+            matches = sorted(glob.glob(part, recursive=True))  # noqa: PTH207 - may be absolute
+            if not matches:
+                raise DataError(f"{part} matches no file")
+            found += matches
+        else:
+            found.append(part)
+    if not found:
+        raise DataError(f"no data given; valid: {KNOWN}")
+    return [Path(path) for path in found]
+
+
+def _open_folder(folder: Path) -> tuple[RawFile, ...]:
+    if (folder / MANIFEST).exists() or any(folder.glob(f"showers-*{SHARD_SUFFIX}")):
+        return ShardReader(folder).files()
+    paths = sorted(path for path in folder.iterdir() if path.suffix in SUFFIXES)
+    if not paths:
+        raise DataError(f"{folder} holds no showers; valid: {KNOWN}")
+    return tuple(file for path in paths for file in _open_file(path))
+
+
+def _open_file(path: Path) -> tuple[RawFile, ...]:
+    try:
+        with path.open("rb") as file:
+            head = file.read(HEADER_BYTES)
+    except FileNotFoundError as error:
+        raise DataError(f"{path} does not exist") from error
+    except OSError as error:
+        raise DataError(f"{path} cannot be read: {error.strerror}") from error
+    if not head:
+        raise DataError(f"{path} is empty (0 bytes)")
+    if path.name == MANIFEST:
+        return ShardReader(path.parent).files()
+    if head.startswith(HDF5_SIGNATURE) or path.suffix in HDF5_SUFFIXES:
+        return (Hdf5File(path),)
+    if head.startswith(GZIP_SIGNATURE):
+        raise DataError(f"{path} is compressed with gzip: unpack it first (gunzip {path.name})")
+    features = _features_of_first_record(path)
+    if {CELLS, COLUMNS, VALUES} <= features:
+        raise DataError(f"{path} is one shard of a set: give its folder, {path.parent}")
+    if not features and path.suffix not in SUFFIXES:
+        raise DataError(f"{path} has an unknown layout; valid: {KNOWN}")
+    return (_open_tfrecord(path, features),)
+
+
+def _features_of_first_record(path: Path) -> set[str]:
+    """Names the features of the first TFRecord record; empty if the file is something else."""
+    with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
+        size = int.from_bytes(content[:8], "little")
+        with memoryview(content) as whole, whole[HEADER_BYTES : HEADER_BYTES + size] as record:
+            return feature_names(record)
+
+
+def _open_tfrecord(path: Path, features: set[str]) -> RawFile:
+    record_extents(path)  # reports a truncated record before TensorFlow is loaded
+    try:
+        reader = importlib.import_module(TFRECORD_READER)
+    except ImportError as error:
+        raise DataError(
+            f"{path} is a TFRecord file: reading it needs TensorFlow; run: pip install 'cloudgan[train]'"
+        ) from error
+    return cast("RawFile", reader.open_tfrecord(path, features))

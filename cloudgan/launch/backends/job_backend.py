@@ -1,0 +1,76 @@
+"""Interface of the backends that run a plan, and the part for machines that a run does not own."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from cloudgan.schema.launch import Cluster, Node
+    from cloudgan.schema.plan import Plan, Step
+    from cloudgan.schema.run_state import LogLine, RunState
+
+
+class JobBackend(Protocol):
+    """Runs of one cluster, machine or cloud. Its state is what the provider reports, not a cache."""
+
+    def check(self, plan: Plan) -> tuple[str, ...]:
+        """Raises if the plan cannot run here; returns a warning for each check that was not possible."""
+
+    def steps(self, plan: Plan) -> tuple[Step, ...]:
+        """Returns the steps of the plan for this backend."""
+
+    def desired_state(self, run: str) -> Plan | None:
+        """Returns the stored plan of a run, started from any machine; None if there is no such run."""
+
+    def ensure(self, step: Step, plan: Plan) -> bool:
+        """Applies a step unless its object exists; returns whether a request was sent."""
+
+    def annotate(self, run: str, state: str) -> None:
+        """Stores the desired phase, such as ``stopped``, with the run's plan."""
+
+    def state(self, run: str) -> RunState:
+        """Returns the state of a run and its workers."""
+
+    def wait_for_change(self, run: str, seconds: float) -> None:
+        """Waits until the state differs from the last `state`, at most `seconds`."""
+
+    def log_sources(self, run: str) -> dict[str, Callable[[bool], Iterator[LogLine]]]:
+        """Returns by worker name a function that yields log lines; the argument means follow."""
+
+    def stop(self, run: str) -> None:
+        """Terminates the job after a last checkpoint and waits for its end; keeps the plan."""
+
+    def deprovision(self, run: str, state: str) -> Iterator[str]:
+        """Deletes what bills by the hour after a run; yields each name when it is deleted."""
+
+    def nodes(self, run: str) -> tuple[Node, ...]:
+        """Returns the nodes provisioned for a run; none on preexisting nodes."""
+
+    def cluster(self, run: str) -> Cluster | None:
+        """Returns the cluster that is billed to a run; None for a preexisting one."""
+
+    def destroy(self, run: str) -> Iterator[str]:
+        """Deletes all resources of a run; yields each name when it is deleted. Idempotent."""
+
+    def list_runs(self) -> tuple[str, ...]:
+        """Returns the names of all runs."""
+
+
+class PreexistingNodes:
+    """The methods of a `JobBackend` whose nodes exist before and after the run."""
+
+    def deprovision(self, run: str, state: str) -> Iterator[str]:
+        """Yields nothing: the run owns no nodes."""
+        del run, state
+        yield from ()
+
+    def nodes(self, run: str) -> tuple[Node, ...]:
+        """Returns no nodes: none were provisioned."""
+        del run
+        return ()
+
+    def cluster(self, run: str) -> None:
+        """Returns None: the run does not pay for the cluster."""
+        del run

@@ -1,0 +1,5 @@
+"""Job backend for a Kubernetes cluster.
+
+May import `cloudgan.launch.kubernetes`, `schema` and `core`.
+Read `backend.py` first.
+"""

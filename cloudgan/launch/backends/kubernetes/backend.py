@@ -1,0 +1,265 @@
+"""Runs on a Kubernetes cluster: creates, watches, stops and deletes their objects."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Final
+
+from pydantic import ValidationError
+
+from cloudgan.core.clock import monotonic_seconds, utc_moment
+from cloudgan.core.errors import CloudganError, ConfigError, CredentialsError, LaunchError
+from cloudgan.core.labels import RUN, SPEC
+from cloudgan.launch.backends.job_backend import PreexistingNodes
+from cloudgan.launch.backends.kubernetes.permissions import (
+    GANG_GROUP,
+    check_cluster,
+    check_permissions,
+)
+from cloudgan.launch.kubernetes.api import AlreadyExistsError, ApiError, GoneError
+from cloudgan.launch.kubernetes.job_state import INDEX, run_state
+from cloudgan.launch.kubernetes.manifests import PLAN_PLACEHOLDER, TRAINER, manifest_steps
+from cloudgan.schema.plan import Plan
+from cloudgan.schema.run_state import LogLine, RunState
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from cloudgan.launch.kubernetes.api import ClusterApi
+    from cloudgan.schema.plan import Step
+
+STATE: Final = "cloudgan/state"
+STOPPED: Final = "stopped"
+_GONE_SECONDS: Final = 300.0
+_POLL_SECONDS: Final = 0.5
+_SHARED: Final = ("Namespace ", "ServiceAccount ", "DaemonSet ")
+"""Objects that all runs share: created if missing, never changed or deleted."""
+
+
+class KubernetesBackend(PreexistingNodes):
+    """One namespace of one cluster."""
+
+    def __init__(
+        self, api: ClusterApi, namespace: str, *, gone_seconds: float = _GONE_SECONDS
+    ) -> None:
+        self._api, self._namespace, self._gone_seconds = api, namespace, gone_seconds
+        core = f"/api/v1/namespaces/{namespace}"
+        self._pods, self._events = f"{core}/pods", f"{core}/events"
+        self._jobs = f"/apis/batch/v1/namespaces/{namespace}/jobs"
+        policies = f"/apis/networking.k8s.io/v1/namespaces/{namespace}/networkpolicies"
+        self._maps = f"{core}/configmaps"
+        # The plan is deleted last: until then another machine can destroy the run.
+        self._owned = (self._jobs, f"{core}/services", policies, self._maps)
+        self._resource_version = ""
+
+    def check(self, plan: Plan) -> tuple[str, ...]:
+        """Checks permissions, accelerators, queue and claim before anything is created.
+
+        Returns:
+            A warning for each check that was not possible.
+
+        Raises:
+            CloudganError: Something is missing.
+        """
+        check_permissions(self._api, self._namespace)
+        return check_cluster(self._api, plan)
+
+    def steps(self, plan: Plan) -> tuple[Step, ...]:
+        """Returns the plan's steps, with gang scheduling if the cluster's API supports it."""
+        return manifest_steps(plan, gang=GANG_GROUP in self._api.groups())
+
+    def desired_state(self, run: str) -> Plan | None:
+        """Returns the stored plan of a run; None if there is no such run.
+
+        Raises:
+            ConfigError: Another object has this name, or another version of cloudgan created it.
+        """
+        found = self._api.get(f"{self._maps}/{run}")
+        if found is None:
+            return None
+        if (found["metadata"].get("labels") or {}).get(RUN) != run:
+            raise _name_taken("ConfigMap", run, self._namespace)
+        try:
+            return Plan.model_validate_json(found["data"]["plan.json"])
+        except (ValidationError, KeyError) as error:
+            raise ConfigError(
+                f"run {run} in namespace {self._namespace} was started by another version of"
+                " cloudgan; use that version, or delete the run with `cloudgan down`"
+            ) from error
+
+    def ensure(self, step: Step, plan: Plan) -> bool:
+        """Creates the step's object if it is missing; returns whether a request was sent.
+
+        Raises:
+            ConfigError: An object of this name belongs to another run.
+            LaunchError: The deletion of an earlier run's object does not finish.
+        """
+        assert step.find is not None  # noqa: S101  every manifest step has one
+        shared = step.ensure.startswith(_SHARED)
+        try:
+            found = self._api.get(step.find)
+        except CredentialsError:
+            if shared:
+                return False  # without permission to read it, a shared object exists already
+            raise
+        if found is None:
+            try:
+                self._api.create(step.path, _resolved(step, plan))
+            except AlreadyExistsError:
+                # The response of an earlier request was lost, or another launcher was faster.
+                return self.ensure(step, plan)
+            return True
+        if shared:
+            return False
+        if found["metadata"].get("deletionTimestamp"):
+            self._wait_for_deletion(step.find)
+            return self.ensure(step, plan)
+        labels = found["metadata"].get("labels") or {}
+        if labels.get(RUN) != plan.run:
+            raise _name_taken(step.ensure.partition(" ")[0], plan.run, self._namespace)
+        if labels.get(SPEC) != plan.spec_hash:
+            raise ConfigError(
+                f"run {plan.run} has other settings; use another --name, or delete"
+                f" it first: cloudgan down {plan.run}"
+            )
+        data = _resolved(step, plan).get("data")
+        if data is not None and data != found.get("data"):
+            self._api.patch(step.find, {"data": data})  # such as another deadline
+        return False
+
+    def annotate(self, run: str, state: str) -> None:
+        """Stores the desired phase as an annotation of the plan's ConfigMap."""
+        self._api.patch(f"{self._maps}/{run}", {"metadata": {"annotations": {STATE: state}}})
+
+    def state(self, run: str) -> RunState:
+        """Returns the state of a run and its workers."""
+        job = self._api.get(f"{self._jobs}/{run}")
+        listed = self._api.list(self._pods, f"{RUN}={run}")
+        self._resource_version = str(listed["metadata"].get("resourceVersion", ""))
+        found = run_state(job, listed["items"], utc_moment())
+        if job and not found.is_over and len(found.workers) < int(job["spec"]["completions"]):
+            return replace(found, reason=found.reason or self._why_no_pods(run))
+        if found.phase == "absent" and self._api.get(f"{self._maps}/{run}") is not None:
+            return replace(found, phase="stopped")
+        return found
+
+    def wait_for_change(self, run: str, seconds: float) -> None:
+        """Waits until a pod of the run changes after the last `state`, at most `seconds`."""
+        started = monotonic_seconds()
+        try:
+            if seconds >= 1:  # the API counts whole seconds
+                for _ in self._api.watch(
+                    self._pods, f"{RUN}={run}", self._resource_version, int(seconds)
+                ):
+                    return
+        except (GoneError, ApiError):
+            pass  # the next `state` lists the pods again
+        # Prevents a busy loop if the stream ends at once.
+        time.sleep(max(0.0, min(_POLL_SECONDS, seconds - (monotonic_seconds() - started))))
+
+    def log_sources(self, run: str) -> dict[str, Callable[[bool], Iterator[LogLine]]]:
+        """Returns by pod name a function that yields log lines; the argument means follow."""
+        listed = self._api.list(self._pods, f"{RUN}={run}")["items"]
+        return {
+            pod["metadata"]["name"]: _source(self._api, self._pods, pod)
+            for pod in listed
+            if (pod.get("status") or {}).get("phase") in ("Running", "Succeeded", "Failed")
+        }
+
+    def stop(self, run: str) -> None:
+        """Deletes a run's Job and waits for the deletion of its pods; keeps the plan."""
+        if self._api.get(f"{self._maps}/{run}") is not None:
+            self.annotate(run, STOPPED)
+        self._delete(f"{self._jobs}/{run}", run)
+        self._wait_for_pods(run)
+
+    def destroy(self, run: str) -> Iterator[str]:
+        """Deletes all objects with the run's label; yields each name when it is deleted.
+
+        Raises:
+            LaunchError: A deletion does not finish.
+        """
+        for number, kind in enumerate(self._owned):
+            for found in self._api.list(kind, f"{RUN}={run}")["items"]:
+                name = found["metadata"]["name"]
+                self._delete(f"{kind}/{name}", run)
+                self._wait_for_deletion(f"{kind}/{name}")
+                yield f"{kind.rpartition('/')[2]}/{name}"
+            if number == 0:
+                self._wait_for_pods(run)
+
+    def list_runs(self) -> tuple[str, ...]:
+        """Returns the names of all runs in the namespace."""
+        found = self._api.list(self._maps, f"app.kubernetes.io/name=cloudgan,{RUN}")["items"]
+        return tuple(sorted(one["metadata"]["labels"][RUN] for one in found))
+
+    def _delete(self, path: str, run: str) -> None:
+        found = self._api.get(path)
+        if found is None:
+            return
+        if (found["metadata"].get("labels") or {}).get(RUN) != run:
+            raise _name_taken(path.rpartition("/")[0].rpartition("/")[2], run, self._namespace)
+        self._api.delete(path)
+
+    def _wait_for_pods(self, run: str) -> None:
+        deadline = monotonic_seconds() + self._gone_seconds
+        while self._api.list(self._pods, f"{RUN}={run}")["items"]:
+            if monotonic_seconds() > deadline:
+                raise LaunchError(
+                    f"pods of run {run} in namespace {self._namespace} are not deleted after"
+                    f" {self._gone_seconds:.0f} s; check them with kubectl, then run:"
+                    f" cloudgan down {run}"
+                )
+            time.sleep(_POLL_SECONDS)
+
+    def _wait_for_deletion(self, path: str) -> None:
+        deadline = monotonic_seconds() + self._gone_seconds
+        while self._api.get(path) is not None:
+            if monotonic_seconds() > deadline:
+                raise LaunchError(
+                    f"the deletion of {path} does not finish; check its finalizers. Use another"
+                    " --name, or ask an administrator"
+                )
+            time.sleep(_POLL_SECONDS)
+
+    def _why_no_pods(self, run: str) -> str:
+        """Returns the newest warning of the Job controller, such as a failed pod creation."""
+        events = self._api.list(self._events)["items"]
+        about = [
+            event
+            for event in events
+            if (event.get("involvedObject") or {}).get("name") == run
+            and event.get("type") == "Warning"
+        ]
+        return " ".join(str(about[-1].get("message", "")).split()) if about else ""
+
+
+def _resolved(step: Step, plan: Plan) -> dict[str, Any]:
+    body: dict[str, Any] = dict(step.body) if isinstance(step.body, dict) else {}
+    data = body.get("data")
+    if isinstance(data, dict) and data.get("plan.json") == PLAN_PLACEHOLDER:
+        body["data"] = data | {"plan.json": plan.model_dump_json()}
+    return body
+
+
+def _source(api: ClusterApi, pods: str, pod: dict[str, Any]) -> Callable[[bool], Iterator[LogLine]]:
+    index = int((pod["metadata"].get("annotations") or {}).get(INDEX, 0))
+    path = f"{pods}/{pod['metadata']['name']}/log"
+
+    def lines(follow: bool) -> Iterator[LogLine]:
+        try:
+            for line in api.log(path, container=TRAINER, follow=follow):
+                moment, _, text = line.partition(" ")
+                yield LogLine(index, moment, text)
+        except ApiError:
+            return  # deleted or not started; the caller retries
+
+    return lines
+
+
+def _name_taken(kind: str, name: str, namespace: str) -> CloudganError:
+    return ConfigError(
+        f"{kind} {name} in namespace {namespace} exists but is not managed by cloudgan; use another"
+        " --name"
+    )

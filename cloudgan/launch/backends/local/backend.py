@@ -1,0 +1,249 @@
+"""Runs on this machine: a background supervisor keeps the worker processes."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from contextlib import suppress
+from dataclasses import replace
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any
+
+from cloudgan.core.atomic_file import write_if_changed
+from cloudgan.core.clock import monotonic_seconds
+from cloudgan.core.errors import ConfigError, LaunchError
+from cloudgan.core.settings import child_environment
+from cloudgan.core.tail import tail_lines
+from cloudgan.launch.backends.job_backend import PreexistingNodes
+from cloudgan.launch.backends.local.state_file import StateFile
+from cloudgan.launch.backends.local.supervisor import kill_session, process_start_time
+from cloudgan.launch.kubernetes.manifests import PLAN_PLACEHOLDER, job, run_yaml
+from cloudgan.schema import plan as plans
+from cloudgan.schema.plan import Step
+from cloudgan.schema.run_state import LogLine, RunState, WorkerState
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from cloudgan.schema.plan import Plan
+
+
+_POLL_SECONDS = 0.2
+_START_SECONDS = 30.0
+_STOP_SECONDS = 90.0
+_STARTED: list[subprocess.Popen[bytes]] = []
+"""Supervisors started by this process; they may outlive it and are reaped otherwise."""
+
+
+class LocalBackend(PreexistingNodes):
+    """The runs below one folder, such as runs/."""
+
+    def __init__(self, runs: Path) -> None:
+        self._runs = runs
+
+    def check(self, plan: Plan) -> tuple[str, ...]:
+        """Checks that this machine can train.
+
+        Raises:
+            ConfigError: TensorFlow is not installed.
+        """
+        del plan
+        if find_spec("tensorflow") is None:
+            raise ConfigError(
+                "--provider=local trains on this machine, but TensorFlow is not installed; run: pip"
+                " install 'cloudgan[train]'"
+            )
+        return ()
+
+    def steps(self, plan: Plan) -> tuple[Step, ...]:
+        """Returns the plan's steps."""
+        return local_steps(plan)
+
+    def desired_state(self, run: str) -> Plan | None:
+        """Returns the plan of a run; None if it was never started or is destroyed."""
+        path = self._runs / run / PLAN_FILE
+        if not path.exists() or not (self._runs / run / "pods").exists():
+            return None
+        found = plans.read(path)
+        return found if found.target.provider == "local" else None
+
+    def ensure(self, step: Step, plan: Plan) -> bool:
+        """Writes a file of a step, or starts the supervisor unless it runs.
+
+        Raises:
+            ConfigError: The run is running with other settings.
+        """
+        folder = self._runs / plan.run
+        if step.method == "RUN":
+            return self._start(folder)
+        stored = self.desired_state(plan.run) if step.find == PLAN_FILE else None
+        if stored and stored.spec_hash != plan.spec_hash and StateFile(folder).supervisor():
+            raise ConfigError(
+                f"run {plan.run} is running with other settings; use another --name, or stop it"
+                f" first: cloudgan down {plan.run}"
+            )
+        body = plan.model_dump_json(indent=2) if step.body == PLAN_PLACEHOLDER else step.body
+        text = body if isinstance(body, str) else json.dumps(body, indent=2)
+        return write_if_changed(folder / step.path, text)
+
+    def annotate(self, run: str, state: str) -> None:
+        """Does nothing: the state file has the phase."""
+
+    def state(self, run: str) -> RunState:
+        """Returns the state of a run and its workers."""
+        folder = self._runs / run
+        file = StateFile(folder)
+        is_supervised = file.supervisor() is not None
+        note = file.read()
+        if note is None:
+            return RunState("starting" if is_supervised else "absent")
+        workers = tuple(
+            WorkerState(w.index, w.phase, "this machine", w.restarts, w.reason, w.cause)
+            for w in note.workers
+        )
+        found = RunState(
+            note.phase, workers, note.reason, note.cause, note.started_at, note.ended_at
+        )
+        if is_supervised or note.ended_at:
+            return replace(found, phase="starting") if is_supervised and note.ended_at else found
+        return replace(
+            found,
+            phase="stopped",
+            reason="the supervisor has ended, perhaps by a restart of this machine",
+        )
+
+    def wait_for_change(self, run: str, seconds: float) -> None:
+        """Waits until the state changes, at most `seconds`."""
+        before, deadline = self.state(run), monotonic_seconds() + seconds
+        while monotonic_seconds() < deadline and self.state(run) == before:
+            time.sleep(_POLL_SECONDS)
+
+    def log_sources(self, run: str) -> dict[str, Callable[[bool], Iterator[LogLine]]]:
+        """Returns by worker name a function that yields log lines; the argument means follow."""
+        folder = self._runs / run / "pods" / "logs"
+        return {
+            path.stem: self._source(run, int(path.stem.rpartition("-")[2]), path)
+            for path in sorted(folder.glob("worker-*.log"))
+        }
+
+    def stop(self, run: str) -> None:
+        """Stops the supervisor and the workers, which save a checkpoint first.
+
+        Raises:
+            LaunchError: The supervisor does not end.
+        """
+        file = StateFile(self._runs / run)
+        pid = file.supervisor()
+        if pid:
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGTERM)
+        deadline = monotonic_seconds() + _STOP_SECONDS
+        while file.supervisor() is not None:
+            if monotonic_seconds() > deadline:
+                raise LaunchError(f"supervisor process {pid} of run {run} does not end")
+            time.sleep(_POLL_SECONDS)
+        _reap(pid)
+        note = file.read()
+        for worker in note.workers if note else ():
+            if (
+                worker.pid
+                and worker.start_time
+                and process_start_time(worker.pid) == worker.start_time
+            ):
+                kill_session(worker.pid)
+
+    def destroy(self, run: str) -> Iterator[str]:
+        """Stops the workers and deletes their folders; keeps record and checkpoints."""
+        self.stop(run)
+        folder = self._runs / run / "pods"
+        if folder.exists():
+            shutil.rmtree(folder)
+            yield f"{folder} (worker folders)"
+
+    def list_runs(self) -> tuple[str, ...]:
+        """Returns the names of all runs in the folder."""
+        found = self._runs.glob(f"*/{PLAN_FILE}")
+        return tuple(
+            sorted(path.parent.name for path in found if self.desired_state(path.parent.name))
+        )
+
+    def _start(self, folder: Path) -> bool:
+        file = StateFile(folder)
+        if file.supervisor() is not None:
+            return False
+        note = file.read()
+        if note is not None:
+            fresh = {
+                "phase": "starting",
+                "reason": "",
+                "cause": "",
+                "started_at": None,
+                "ended_at": None,
+            }
+            file.write(note.model_copy(update=fresh))
+        log = folder / "pods" / f"{SUPERVISOR}.log"
+        log.parent.mkdir(parents=True, exist_ok=True)
+        with log.open("ab") as out:
+            process = subprocess.Popen(  # noqa: S603
+                (sys.executable, "-m", "cloudgan.launch.backends.local", str(folder.resolve())),
+                env=child_environment(),
+                stdin=subprocess.DEVNULL,
+                stdout=out,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+        _STARTED.append(process)
+        deadline = monotonic_seconds() + _START_SECONDS
+        while file.supervisor() is None:
+            if process.poll() is not None or monotonic_seconds() > deadline:
+                output = log.read_text(encoding="utf-8", errors="replace").strip().splitlines()
+                raise LaunchError(
+                    f"the supervisor did not start ({output[-1] if output else 'no output'});"
+                    f" see {log}"
+                )
+            time.sleep(_POLL_SECONDS / 4)
+        return True
+
+    def _source(self, run: str, index: int, path: Path) -> Callable[[bool], Iterator[LogLine]]:
+        def lines(follow: bool) -> Iterator[LogLine]:
+            is_over = (lambda: self.state(run).is_over) if follow else None
+            for line in tail_lines(path, is_over):
+                yield LogLine(index, "", line)
+
+        return lines
+
+
+def _reap(pid: int | None) -> None:
+    """Reaps supervisors that are children of this process."""
+    for process in _STARTED:
+        if process.pid == pid:
+            process.wait()
+    _STARTED[:] = [process for process in _STARTED if process.poll() is None]
+
+
+PLAN_FILE = "plan.json"
+CONFIG_FILE = "pods/config/run.yaml"
+JOB_FILE = "pods/job.json"
+SUPERVISOR = "supervisor"
+
+
+def local_steps(plan: Plan) -> tuple[Step, ...]:
+    """Returns the steps in the run's folder: plan, run.yaml, job, supervisor."""
+    body: dict[str, Any] = job(plan)
+    return (
+        Step(ensure="plan", method="PUT", path=PLAN_FILE, find=PLAN_FILE, body=PLAN_PLACEHOLDER),
+        Step(ensure="run.yaml of the workers", method="PUT", path=CONFIG_FILE, body=run_yaml(plan)),
+        Step(ensure="job of the workers", method="PUT", path=JOB_FILE, body=body),
+        Step(
+            ensure=f"{plan.workers.nodes} worker processes",
+            method="RUN",
+            path="python -m cloudgan.launch.backends.local",
+            find=SUPERVISOR,
+        ),
+    )

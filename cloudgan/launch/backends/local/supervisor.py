@@ -1,0 +1,319 @@
+"""Supervises the worker processes of a run, as Job controller and kubelet do with pods."""
+
+from __future__ import annotations
+
+import http.client
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from cloudgan.core.clock import monotonic_seconds, utc_now
+from cloudgan.core.settings import child_environment
+from cloudgan.launch.backends.local.state_file import SavedState, SavedWorkerState
+from cloudgan.launch.kubernetes.job_spec import CONFIG, WORK, JobSpec, describe_exit_code
+from cloudgan.launch.kubernetes.manifests import CLAIM_FOLDER
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from types import FrameType
+
+    from cloudgan.launch.backends.local.state_file import StateFile
+    from cloudgan.schema.run_state import Cause, Phase, WorkerPhase
+
+
+_POLL_SECONDS = 0.1
+_INITIAL_BACKOFF_SECONDS = 1.0
+_MAX_BACKOFF_SECONDS = 60.0
+_KILLED = 137
+_OPEN_DIRECT = urllib.request.build_opener(urllib.request.ProxyHandler({})).open
+"""Opens URLs without a proxy: the workers are on this machine."""
+
+
+@dataclass
+class _Slot:
+    """One rank and its present process."""
+
+    index: int
+    process: Process | None = None
+    restarts: int = 0
+    start_at: float = 0.0
+    started_at: float = 0.0
+    misses: int = 0
+    probed_at: float = 0.0
+    done: bool = False
+    reason: str = ""
+    cause: Cause = ""
+
+
+class Supervisor:
+    """Starts the workers, restarts them as the Job's failure policy says, and stops them together."""
+
+    def __init__(self, job: LocalJob, state: StateFile) -> None:
+        self._job, self._state = job, state
+        self._slots = [_Slot(index) for index in range(job.world)]
+        self._ports = _port_pairs(job.world)
+        self._stop = False
+        self._began: str | None = None
+        self._written: SavedState | None = None
+
+    def run(self) -> None:
+        """Runs until all workers finish, one fails permanently, the deadline passes, or SIGTERM."""
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, self._request_stop)
+        self._began = utc_now()
+        deadline = monotonic_seconds() + self._job.deadline_seconds
+        while True:
+            now = monotonic_seconds()
+            for slot in self._slots:
+                self._update(slot, now)
+            if self._stop:
+                return self._end("stopped", "")
+            if now >= deadline:
+                limit = f"{self._job.deadline_seconds:.0f}"
+                return self._end("failed", f"its deadline of {limit} s has passed", "deadline")
+            for slot in self._slots:
+                if slot.cause in ("program", "no progress"):
+                    return self._end("failed", f"worker {slot.index}: {slot.reason}", slot.cause)
+            if all(slot.done for slot in self._slots):
+                return self._end("finished", "")
+            self._write(self._phase())
+            time.sleep(_POLL_SECONDS)
+
+    def _request_stop(self, number: int, frame: FrameType | None) -> None:
+        del number, frame
+        self._stop = True
+
+    def _phase(self) -> Phase:
+        up = sum(slot.done or slot.process is not None for slot in self._slots)
+        return "running" if up == len(self._slots) else "starting"
+
+    def _update(self, slot: _Slot, now: float) -> None:
+        if slot.done or self._stop:
+            return
+        if slot.process is None:
+            if now >= slot.start_at:
+                self._start(slot, now)
+            return
+        code = slot.process.exit_code()
+        if code is None:
+            self._probe(slot, now)
+            return
+        slot.process.kill()  # also ends remaining child processes
+        slot.process = None
+        if code == 0:
+            slot.done = True
+        else:
+            self._restart(slot, code, now)
+
+    def _start(self, slot: _Slot, now: float) -> None:
+        peers = ",".join(f"127.0.0.1:{port}" for port in self._ports)
+        changes = self._job.environment_of(slot.index, peers)
+        slot.process = Process(
+            self._job.command_here(),
+            child_environment(TF_CONFIG=None, **changes),
+            self._job.folder / "pods" / "logs" / f"worker-{slot.index}.log",
+            self._job.work(slot.index),
+        )
+        slot.started_at, slot.misses, slot.probed_at = now, 0, now
+
+    def _restart(self, slot: _Slot, code: int, now: float) -> None:
+        slot.reason, cause = describe_exit_code(code)
+        if not self._job.restarts_after(code):
+            slot.cause = cause
+            return
+        slot.restarts += 1
+        pause = min(_INITIAL_BACKOFF_SECONDS * 2 ** (slot.restarts - 1), _MAX_BACKOFF_SECONDS)
+        slot.start_at = now + pause
+
+    def _probe(self, slot: _Slot, now: float) -> None:
+        """Runs the manifest's livenessProbe, and kills a worker that fails it."""
+        probe = self._job.probe
+        if now - slot.started_at < probe["initialDelaySeconds"]:
+            return
+        if now - slot.probed_at < probe["periodSeconds"]:
+            return
+        slot.probed_at = now
+        url = f"http://127.0.0.1:{self._ports[slot.index] + 1}{probe['httpGet']['path']}"
+        try:
+            with _OPEN_DIRECT(url, timeout=probe["timeoutSeconds"]) as answer:
+                answer.read()
+            slot.misses = 0
+        except (urllib.error.URLError, http.client.HTTPException, OSError):
+            slot.misses += 1
+        if slot.misses >= probe["failureThreshold"] and slot.process:
+            slot.process.kill()
+            slot.process = None
+            self._restart(slot, _KILLED, now)
+            slot.reason = "it failed the liveness probe and was killed"
+
+    def _end(self, phase: Phase, reason: str, cause: Cause = "") -> None:
+        processes = [slot.process for slot in self._slots if slot.process]
+        if processes:
+            self._write("running", reason, cause)
+        for process in processes:
+            process.signal(signal.SIGTERM)
+        until = monotonic_seconds() + self._job.grace_seconds
+        while any(p.exit_code() is None for p in processes) and monotonic_seconds() < until:
+            time.sleep(_POLL_SECONDS)
+        for process in processes:
+            process.kill()
+        for slot in self._slots:
+            slot.process = None
+        self._write(phase, reason, cause, ended_at=utc_now())
+
+    def _write(
+        self, phase: Phase, reason: str = "", cause: Cause = "", ended_at: str | None = None
+    ) -> None:
+        workers = tuple(_note(slot, is_over=ended_at is not None) for slot in self._slots)
+        note = SavedState(
+            phase=phase,
+            workers=workers,
+            reason=reason,
+            cause=cause,
+            started_at=self._began,
+            ended_at=ended_at,
+        )
+        if note != self._written:
+            self._state.write(note)
+            self._written = note
+
+
+def _note(slot: _Slot, *, is_over: bool) -> SavedWorkerState:
+    phase: WorkerPhase = "done" if slot.done else "running" if slot.process else "waiting"
+    if slot.cause:
+        phase = "failed"
+    elif is_over and not slot.done:
+        phase = "stopped"
+    return SavedWorkerState(
+        index=slot.index,
+        phase=phase,
+        pid=slot.process.pid if slot.process else None,
+        start_time=slot.process.start_time if slot.process else "",
+        restarts=slot.restarts,
+        reason=slot.reason,
+        cause=slot.cause,
+    )
+
+
+def _port_pairs(count: int) -> list[int]:
+    """Returns free ports whose next port is free too: for TensorFlow and for the control server."""
+    held: list[socket.socket] = []
+    found: list[int] = []
+    try:
+        while len(found) < count:
+            first, second = socket.socket(), socket.socket()
+            held += [first, second]
+            first.bind(("127.0.0.1", 0))
+            port = int(first.getsockname()[1])
+            try:
+                second.bind(("127.0.0.1", port + 1))
+            except OSError:
+                continue
+            found.append(port)
+    finally:
+        for one in held:
+            one.close()
+    return found
+
+
+_START_FIELD = 18  # after the state in /proc/PID/stat: ticks since boot, proc(5)
+
+
+class Process:
+    """A worker process in its own session."""
+
+    def __init__(
+        self, command: Sequence[str], environment: Mapping[str, str], log: Path, work: Path
+    ) -> None:
+        log.parent.mkdir(parents=True, exist_ok=True)
+        work.mkdir(parents=True, exist_ok=True)
+        with log.open("ab") as file:
+            self._popen = subprocess.Popen(  # noqa: S603
+                list(command),
+                env=dict(environment),
+                stdin=subprocess.DEVNULL,
+                stdout=file,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+        self.pid = self._popen.pid
+        self.start_time = process_start_time(self.pid)
+
+    def exit_code(self) -> int | None:
+        """Returns the exit code, 128 plus the signal number after a signal; None while it runs."""
+        found = self._popen.poll()
+        return None if found is None else found if found >= 0 else 128 - found
+
+    def signal(self, number: int) -> None:
+        """Sends a signal to the worker only."""
+        with suppress(ProcessLookupError):
+            os.kill(self.pid, number)
+
+    def kill(self) -> None:
+        """Kills the worker and all processes that it started."""
+        kill_session(self.pid)
+        self._popen.wait()
+
+
+def kill_session(pid: int) -> None:
+    """Kills a session leader and its process group."""
+    with suppress(ProcessLookupError, PermissionError):
+        os.killpg(pid, signal.SIGKILL)
+
+
+def process_start_time(pid: int) -> str:
+    """Returns the start time of a process; empty if there is none or it is unknown."""
+    stat = Path(f"/proc/{pid}/stat")
+    if Path("/proc/self/stat").exists():
+        try:
+            state, *fields = stat.read_text(encoding="utf-8").rpartition(")")[2].split()
+        except OSError:
+            return ""
+        return "" if state in "ZX" else fields[_START_FIELD]
+    done = subprocess.run(  # noqa: S603
+        ("ps", "-o", "lstart=,stat=", "-p", str(pid)),  # noqa: S607  macOS
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    text = " ".join(done.stdout.split())
+    started, _, state = text.rpartition(" ")
+    return "" if state.startswith("Z") else started
+
+
+@dataclass(frozen=True)
+class LocalJob(JobSpec):
+    """A Job whose workers are processes on this machine.
+
+    Attributes:
+        folder: Folder of the run.
+    """
+
+    folder: Path
+
+    def command_here(self) -> list[str]:
+        """Returns the command of a worker with this interpreter."""
+        return self.command(sys.executable)
+
+    def environment_of(self, index: int, peers: str) -> dict[str, str]:
+        """Returns the environment variables of worker `index`; `peers` has all addresses."""
+        folders = {
+            CONFIG: str(self.folder / "pods" / "config"),
+            WORK: str(self.work(index)),
+            CLAIM_FOLDER: str(self.folder / "store"),
+        }
+        own = {"JOB_COMPLETION_INDEX": str(index), "CLOUDGAN_PEERS": peers}
+        return self.environment(folders) | own
+
+    def work(self, index: int) -> Path:
+        """Returns the folder of worker `index`."""
+        return self.folder / "pods" / f"worker-{index}"

@@ -1,0 +1,214 @@
+"""Runs on a Slurm cluster, from a login node."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from cloudgan.core.atomic_file import write_if_changed
+from cloudgan.core.clock import monotonic_seconds
+from cloudgan.core.errors import LaunchError, PlanError
+from cloudgan.core.labels import RUN
+from cloudgan.core.tail import tail_lines
+from cloudgan.launch.backends.job_backend import PreexistingNodes
+from cloudgan.launch.backends.slurm.client import JobQueue, SlurmCommands, SlurmError
+from cloudgan.launch.backends.slurm.job_state import JobFiles, run_state
+from cloudgan.launch.backends.slurm.partitions import (
+    matching_nodes,
+    partition_gres,
+    read_partitions,
+)
+from cloudgan.launch.backends.slurm.requests import (
+    FOLDER_LABEL,
+    JOB_FOLDER,
+    PLAN_FILE,
+    SCRIPT_FILE,
+    run_folder,
+    slurm_steps,
+)
+from cloudgan.launch.kubernetes.manifests import PLAN_PLACEHOLDER
+from cloudgan.schema import plan as plans
+from cloudgan.schema.run_state import LogLine, RunState
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from cloudgan.schema.plan import Plan, Step
+
+_POLL_SECONDS: Final = 2.0
+_GONE_SECONDS: Final = 90.0
+"""Time for a cancelled job to end; Slurm's KillWait is 30 s."""
+
+
+class SlurmBackend(PreexistingNodes):
+    """The jobs of this user and the folders of their runs."""
+
+    def __init__(
+        self,
+        runs: Path,
+        commands: SlurmCommands | None = None,
+        *,
+        python: str = sys.executable,
+        poll_seconds: float = _POLL_SECONDS,
+        gone_seconds: float = _GONE_SECONDS,
+    ) -> None:
+        """Takes the folder of runs and the Python interpreter that has cloudgan on all nodes."""
+        self._runs, self._commands = runs.absolute(), commands or SlurmCommands()
+        self._jobs, self._python = JobQueue(self._commands), python
+        self._poll_seconds, self._gone_seconds = poll_seconds, gone_seconds
+
+    def check(self, plan: Plan) -> tuple[str, ...]:
+        """Checks that the cluster has the nodes before anything is created.
+
+        Raises:
+            ConfigError: Slurm's programs are not installed.
+            UnknownNameError: The partition does not exist.
+            PlanError: It has too few nodes or accelerators, or too short a time limit.
+        """
+        self._commands.require()
+        matching_nodes(plan, read_partitions(self._commands))
+        return ()
+
+    def steps(self, plan: Plan) -> tuple[Step, ...]:
+        """Returns the plan's steps with this interpreter and the cluster's names of accelerators."""
+        nodes = matching_nodes(plan, read_partitions(self._commands))
+        gres = partition_gres(plan, nodes[0]) or None
+        return slurm_steps(plan, runs=self._runs, python=self._python, gres=gres)
+
+    def desired_state(self, run: str) -> Plan | None:
+        """Returns the plan of a run, from the local folder or from the folder in its job's comment."""
+        path = self._runs / run / PLAN_FILE
+        if not path.exists():
+            job = self._jobs.of(run)
+            if job is None or FOLDER_LABEL not in job.labels:
+                return None
+            path = Path(job.labels[FOLDER_LABEL]) / PLAN_FILE
+            if not path.exists():
+                return None
+        found = plans.read(path)
+        return found if found.target.provider == "slurm" else None
+
+    def ensure(self, step: Step, plan: Plan) -> bool:
+        """Writes a file or submits the job if it is missing; returns whether it did.
+
+        Raises:
+            PlanError: Slurm rejects the job.
+        """
+        folder = run_folder(plan, self._runs)
+        if step.method == "RUN":
+            return self._submit(plan, folder)
+        text = plan.model_dump_json(indent=2) if step.body == PLAN_PLACEHOLDER else str(step.body)
+        return write_if_changed(folder / step.path, text)
+
+    def annotate(self, run: str, state: str) -> None:
+        """Does nothing: the run's folder has the phase."""
+
+    def state(self, run: str) -> RunState:
+        """Returns the state of a run and its workers."""
+        job = self._jobs.of(run)
+        plan = self.desired_state(run)
+        if plan is None:
+            return RunState("absent")
+        files = self._job_files(plan)
+        past, number = None, files.job()
+        if job is None and number and files.end() is None:
+            past = self._jobs.past(number)
+        return run_state(job, past, files, plan.workers.nodes)
+
+    def wait_for_change(self, run: str, seconds: float) -> None:
+        """Waits until the state changes, at most `seconds`."""
+        before, deadline = self.state(run), monotonic_seconds() + seconds
+        while monotonic_seconds() < deadline:
+            time.sleep(min(self._poll_seconds, max(0.0, deadline - monotonic_seconds())))
+            if self.state(run) != before:
+                return
+
+    def log_sources(self, run: str) -> dict[str, Callable[[bool], Iterator[LogLine]]]:
+        """Returns by worker name a function that yields log lines; the argument means follow."""
+        plan = self.desired_state(run)
+        found = self._job_files(plan).logs() if plan else {}
+        return {path.stem: self._source(run, rank, path) for rank, path in found.items()}
+
+    def stop(self, run: str) -> None:
+        """Cancels the job after its workers have saved a checkpoint, and waits for its end.
+
+        Raises:
+            LaunchError: The job does not end.
+        """
+        job, plan = self._jobs.of(run), self.desired_state(run)
+        if job is None or plan is None:
+            return
+        self._job_files(plan).request_stop()
+        if job.state == "RUNNING":
+            # To the workers only: the script continues and records their end.
+            self._cancel("--signal=TERM", job.id)
+            if self._is_gone(run, plan.workers.grace_seconds + self._poll_seconds):
+                return
+        self._cancel(job.id)
+        if not self._is_gone(run, self._gone_seconds):
+            raise LaunchError(
+                f"job {job.id} of run {run} does not end; check `scontrol show job {job.id}`, then"
+                f" run: cloudgan down {run}"
+            )
+
+    def destroy(self, run: str) -> Iterator[str]:
+        """Cancels the job and deletes its files; keeps record and checkpoints."""
+        job, plan = self._jobs.of(run), self.desired_state(run)
+        self.stop(run)
+        if job is not None:
+            yield f"job {job.id}"
+        folder = run_folder(plan, self._runs) / JOB_FOLDER if plan else None
+        if folder and folder.exists():
+            shutil.rmtree(folder)
+            yield f"{folder} (script, status files and logs of the job)"
+
+    def list_runs(self) -> tuple[str, ...]:
+        """Returns the names of all runs in the folder or with a job in the queue."""
+        here = (path.parent.name for path in self._runs.glob(f"*/{PLAN_FILE}"))
+        known = {name for name in here if self.desired_state(name)}
+        return tuple(sorted(known | {job.labels[RUN] for job in self._jobs.all()}))
+
+    def _job_files(self, plan: Plan) -> JobFiles:
+        return JobFiles(run_folder(plan, self._runs) / JOB_FOLDER)
+
+    def _submit(self, plan: Plan, folder: Path) -> bool:
+        if self._jobs.of(plan.run) is not None:
+            return False
+        files = JobFiles(folder / JOB_FOLDER)
+        files.clear()
+        try:
+            output = self._commands.run("sbatch", "--parsable", str(folder / SCRIPT_FILE))
+        except SlurmError as error:
+            raise PlanError(
+                f"Slurm rejects the job: {error}. `sinfo` lists the partitions and"
+                f" `scontrol show partition` their limits. The script is"
+                f" {folder / SCRIPT_FILE}"
+            ) from error
+        files.write_job(output.strip().partition(";")[0])  # the cluster's name may follow
+        return True
+
+    def _cancel(self, *arguments: str) -> None:
+        try:
+            self._commands.run("scancel", *arguments)
+        except SlurmError as error:
+            if "Invalid job id" not in str(error):  # it has ended already
+                raise
+
+    def _is_gone(self, run: str, seconds: float) -> bool:
+        deadline = monotonic_seconds() + seconds
+        while self._jobs.of(run) is not None:
+            if monotonic_seconds() > deadline:
+                return False
+            time.sleep(self._poll_seconds)
+        return True
+
+    def _source(self, run: str, rank: int, path: Path) -> Callable[[bool], Iterator[LogLine]]:
+        def lines(follow: bool) -> Iterator[LogLine]:
+            is_over = (lambda: self.state(run).is_over) if follow else None
+            for line in tail_lines(path, is_over):
+                yield LogLine(rank, "", line)
+
+        return lines

@@ -1,0 +1,251 @@
+"""Derives the state of a run from Slurm's jobs and from the status files of job.sh."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Final
+
+from cloudgan.launch.kubernetes.job_spec import describe_exit_code
+from cloudgan.schema.run_state import RunState, WorkerState
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from cloudgan.launch.backends.slurm.client import EndedJob, Job
+    from cloudgan.schema.run_state import Cause, Phase, WorkerPhase
+
+
+RESTART_CODES: Final = (75, 137, 143)
+_SAVED, _KILLED = 75, 137
+_ON_NODES: Final = ("RUNNING", "COMPLETING", "SIGNALING", "STAGE_OUT")
+_STARTING: Final = ("CONFIGURING", "RESIZING")
+
+_WAITS: Final[dict[str, tuple[str, Cause]]] = {
+    "Resources": ("waits for free nodes", ""),
+    "Priority": ("waits behind other jobs", ""),
+    "None": ("waits for the scheduler", ""),
+    "BeginTime": ("was requeued and starts again in some minutes", ""),
+    "PartitionTimeLimit": (
+        "exceeds the partition's time limit; lower --max-hours",
+        "placement",
+    ),
+    "PartitionNodeLimit": ("exceeds the partition's node limit", "placement"),
+    "PartitionConfig": ("requests what the partition does not have", "placement"),
+    "PartitionDown": ("waits: its partition is down", "placement"),
+    "BadConstraints": ("requests what no node has", "placement"),
+    "JobHeldUser": ("is held; run `scontrol release`", "placement"),
+    "JobHeldAdmin": ("is held by an administrator", "placement"),
+}
+_ENDS: Final[dict[str, tuple[Phase, str, Cause]]] = {
+    "COMPLETED": ("finished", "", ""),
+    "CANCELLED": ("stopped", "its job was cancelled in Slurm", ""),
+    "PREEMPTED": ("stopped", "another job took its nodes", ""),
+    "NODE_FAIL": ("stopped", "a node was lost", ""),
+    "BOOT_FAIL": ("stopped", "a node did not start", ""),
+    "TIMEOUT": ("failed", "its job reached its time limit", "deadline"),
+    "DEADLINE": ("failed", "its job reached its time limit", "deadline"),
+    "OUT_OF_MEMORY": ("failed", "a worker exceeded its memory limit", "memory"),
+}
+
+
+def run_state(job: Job | None, past: EndedJob | None, files: JobFiles, world: int) -> RunState:
+    """Returns the state of a run.
+
+    Args:
+        job: Its job in the queue, if any.
+        past: Slurm's record of the last ended job.
+        files: Status files of the script.
+        world: Number of workers.
+    """
+    seen = files.workers(world)
+    began = files.began()
+    if job is None:
+        return _ended(past, files, seen, began)
+    if job.state in _ON_NODES:
+        workers = _workers(seen, is_over=False)
+        up = all(worker.phase in ("running", "done") for worker in workers)
+        return RunState("running" if up else "starting", workers, started_at=began)
+    if job.state in _STARTING:
+        return RunState("starting", _workers(seen, is_over=False), started_at=began)
+    what, cause = _WAITS.get(job.reason.strip("()"), (f"waits: {job.reason}", ""))
+    if job.state != "PENDING":
+        what = f"is {job.state.lower()}"
+    return RunState("waiting", (), f"job {job.id} {what}", cause, began)
+
+
+def _ended(
+    past: EndedJob | None,
+    files: JobFiles,
+    seen: tuple[WorkerHistory | None, ...],
+    began: str | None,
+) -> RunState:
+    end, number = files.end(), files.job()
+    workers = _workers(seen, is_over=True)
+    if end is None and number is None and not any(seen):
+        return RunState("absent")
+    if end is not None and (number is None or end.job == number):
+        log = files.folder / f"job-{end.job}.log"
+        phase, why, cause = _by_script(end.outcome, end.exit_code, workers, str(log))
+        return RunState(phase, workers, why, cause, began, end.time)
+    if past is None:
+        why = "" if files.is_stopped() else "its job has ended, and Slurm has no record of it"
+        return RunState("stopped", workers, why, started_at=began)
+    if files.is_stopped():
+        return RunState("stopped", workers, "", started_at=began, ended_at=past.ended)
+    other: tuple[Phase, str, Cause] = ("failed", describe_exit_code(past.exit_code)[0], "program")
+    phase, why, cause = _ENDS.get(past.state, other)
+    return RunState(phase, workers, why, cause, began, past.ended)
+
+
+def _by_script(
+    outcome: str, exit_code: int, workers: tuple[WorkerState, ...], log: str
+) -> tuple[Phase, str, Cause]:
+    if outcome == "finished":
+        return "finished", "", ""
+    if outcome == "stopped":
+        return "stopped", "", ""
+    if outcome == "deadline":
+        return "failed", "its job reached its time limit", "deadline"
+    why, cause = describe_exit_code(exit_code)
+    failed = next((one.index for one in workers if one.cause), None)
+    if failed is None:
+        return (
+            "failed",
+            f"its job failed with exit code {exit_code}; see {log}",
+            cause,
+        )
+    return "failed", f"worker {failed}: {why}", cause
+
+
+def _workers(seen: tuple[WorkerHistory | None, ...], *, is_over: bool) -> tuple[WorkerState, ...]:
+    return tuple(_worker(index, note, is_over=is_over) for index, note in enumerate(seen))
+
+
+def _worker(index: int, note: WorkerHistory | None, *, is_over: bool) -> WorkerState:
+    if note is None:
+        return WorkerState(index, "failed" if is_over else "waiting")
+    why = ""
+    cause: Cause = ""
+    phase: WorkerPhase = "running" if note.runs else "waiting"
+    code = note.exit_code
+    if not note.runs and code == 0:
+        phase = "done"
+    elif code:
+        why, kind = describe_exit_code(code)
+        if code == _SAVED:
+            why = f"it was stopped or lost a peer (exit code {code})"
+        if code == _KILLED:
+            why += ", perhaps out of memory"
+        if code not in RESTART_CODES and not note.runs:
+            phase, cause = "failed", kind
+    if is_over and phase in ("running", "waiting"):
+        phase = "failed"
+    return WorkerState(index, phase, note.node, note.starts - 1, why, cause)
+
+
+STOP: Final = "stop"
+JOB: Final = "job"
+LOGS: Final = "logs"
+_OF_ONE_JOB: Final = ("began", "end", "job", STOP, "failed-*", "stopped-*", "worker-*.txt")
+_END_WORDS: Final = 4
+
+
+@dataclass(frozen=True, slots=True)
+class ScriptEnd:
+    """End of a job, as the script recorded it."""
+
+    job: str
+    outcome: str
+    exit_code: int
+    time: str
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerHistory:
+    """Starts and exits of one rank.
+
+    Attributes:
+        node: Its last node.
+        starts: Number of starts.
+        exit_code: Exit code of the last process that ended; None: none.
+        runs: Whether the last process still runs.
+    """
+
+    node: str
+    starts: int
+    exit_code: int | None
+    runs: bool
+
+
+class JobFiles:
+    """The files in `slurm/` of one run; a new job has none yet."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def clear(self) -> None:
+        """Removes the status files of the last job; keeps logs."""
+        for pattern in _OF_ONE_JOB:
+            for path in self.folder.glob(pattern):
+                path.unlink(missing_ok=True)
+
+    def write_job(self, job_id: str) -> None:
+        """Stores the job ID, for jobs that have left the queue."""
+        (self.folder / JOB).write_text(job_id, encoding="utf-8")
+
+    def request_stop(self) -> None:
+        """Marks the job as stopped by the user, for the script."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        (self.folder / STOP).touch()
+
+    def is_stopped(self) -> bool:
+        """Whether the user stopped the job."""
+        return (self.folder / STOP).exists()
+
+    def job(self) -> str | None:
+        """Returns the ID of the last submitted job."""
+        return self._read(JOB).strip() or None
+
+    def began(self) -> str | None:
+        """Returns the first start of the job, ISO 8601."""
+        words = self._read("began").split()
+        seconds = words[-1] if words else ""
+        if not seconds.isdigit():
+            return None
+        return datetime.fromtimestamp(int(seconds), tz=UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+    def end(self) -> ScriptEnd | None:
+        """Returns the recorded end of the job; None if its script was killed."""
+        words = self._read("end").split()
+        if len(words) != _END_WORDS or not words[2].isdigit():
+            return None
+        return ScriptEnd(words[0], words[1], int(words[2]), words[3])
+
+    def workers(self, world: int) -> tuple[WorkerHistory | None, ...]:
+        """Returns the history of each rank; None before its first start."""
+        return tuple(_parse_history(self._read(f"worker-{rank}.txt")) for rank in range(world))
+
+    def logs(self) -> dict[int, Path]:
+        """Returns the log file of each rank."""
+        found = (self.folder / LOGS).glob("worker-*.log")
+        named = {path.stem.rpartition("-")[2]: path for path in found}
+        return {int(rank): path for rank, path in sorted(named.items()) if rank.isdigit()}
+
+    def _read(self, name: str) -> str:
+        try:
+            return (self.folder / name).read_text(encoding="utf-8", errors="replace")
+        except FileNotFoundError:
+            return ""
+
+
+def _parse_history(text: str) -> WorkerHistory | None:
+    """Parses lines such as ``started TIME NODE`` and ``ended TIME CODE``."""
+    lines = [line.split() for line in text.splitlines() if line.strip()]
+    started = [words for words in lines if words[0] == "started"]
+    if not started:
+        return None
+    codes = [words[2] for words in lines if words[0] == "ended" and words[2:]]
+    code = int(codes[-1]) if codes and codes[-1].isdigit() else None
+    node = started[-1][2] if started[-1][2:] else ""
+    return WorkerHistory(node, len(started), code, lines[-1][0] == "started")

@@ -1,0 +1,145 @@
+"""Steps of a run on Slurm, and its sbatch script: options, environment, and job.sh."""
+
+from __future__ import annotations
+
+import math
+import shlex
+from importlib import resources
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from cloudgan.launch.kubernetes.job_spec import CONFIG, WORK, JobSpec
+from cloudgan.launch.kubernetes.manifests import PLAN_PLACEHOLDER, job, run_yaml
+from cloudgan.schema.plan import Plan, Step
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from cloudgan.schema.plan import Plan
+
+
+JOB_FOLDER: Final = "slurm"
+"""Subfolder of the run's folder with the files of the job."""
+PLAN_FILE: Final = "plan.json"
+CONFIG_FILE: Final = f"{JOB_FOLDER}/run.yaml"
+SCRIPT_FILE: Final = f"{JOB_FOLDER}/job.sh"
+_RUNS = Path("runs")
+
+
+def slurm_steps(
+    plan: Plan, *, runs: Path = _RUNS, python: str = "python", gres: str | None = None
+) -> tuple[Step, ...]:
+    """Returns the steps in the run's folder: plan, run.yaml, script, sbatch.
+
+    Args:
+        plan: The plan; its steps are not used.
+        runs: Local folder of runs, used unless the store is a folder.
+        python: Path on the nodes of the interpreter that has cloudgan.
+        gres: GRES of the accelerators; None: derived from the plan.
+    """
+    body = script(plan, run_folder(plan, runs), python=python, gres=gres or default_gres(plan))
+    return (
+        Step(ensure="plan", method="PUT", path=PLAN_FILE, find=PLAN_FILE, body=PLAN_PLACEHOLDER),
+        Step(ensure="run.yaml of the workers", method="PUT", path=CONFIG_FILE, body=run_yaml(plan)),
+        Step(ensure="script of the job", method="PUT", path=SCRIPT_FILE, body=body),
+        Step(
+            ensure=f"job {job_name(plan.run)}, {plan.workers.nodes} nodes",
+            method="RUN",
+            path=f"sbatch {SCRIPT_FILE}",
+            find=job_name(plan.run),
+        ),
+    )
+
+
+def run_folder(plan: Plan, runs: Path = _RUNS) -> Path:
+    """Returns the shared folder of a run: in the store if that is a folder, else in `runs`."""
+    return (runs if "://" in plan.store else Path(plan.store) / "runs") / plan.run
+
+
+def default_gres(plan: Plan) -> str | None:
+    """Returns the ``--gres`` value from the plan's accelerator names; None without accelerators."""
+    workers = plan.workers
+    if not workers.accelerators_per_node:
+        return None
+    kind = f":{workers.accelerator.lower()}" if workers.accelerator else ""
+    return f"gpu{kind}:{workers.accelerators_per_node}"
+
+
+FOLDER_LABEL: Final = "cloudgan-folder"
+_MAX_GRACE_SECONDS = 65535
+
+
+def job_name(run: str) -> str:
+    """Returns the name of a run's job."""
+    return f"cloudgan-{run}"
+
+
+def comment(plan: Plan, folder: Path) -> str:
+    """Returns the job's comment: the run's labels, and last its folder, which may contain commas."""
+    labels = plan.labels().as_dict() | {FOLDER_LABEL: str(folder)}
+    return ",".join(f"{name}={value}" for name, value in labels.items())
+
+
+def script(plan: Plan, folder: Path, *, python: str, gres: str | None) -> str:
+    """Returns the sbatch script.
+
+    Args:
+        plan: The plan.
+        folder: Shared folder of the run.
+        python: Path on the nodes of the interpreter that has cloudgan.
+        gres: GRES of a node; None: none.
+    """
+    body = JobSpec(job(plan))
+    head = [f"#SBATCH {option}" for option in _options(plan, folder, gres)]
+    parts = ("#!/bin/bash", *head, "", *_values(plan, body, folder), *_worker(body, folder, python))
+    fixed = resources.files(__package__).joinpath("job.sh").read_text(encoding="utf-8")
+    return "\n".join((*parts, "", fixed))
+
+
+def _options(plan: Plan, folder: Path, gres: str | None) -> Iterator[str]:
+    workers = plan.workers
+    log = str(folder / JOB_FOLDER).replace("%", "%%") + "/job-%j.log"
+    yield f"--job-name={job_name(plan.run)}"
+    yield f"--comment={shlex.quote(comment(plan, folder))}"
+    yield f"--nodes={workers.nodes}"
+    yield f"--ntasks={workers.nodes}"
+    yield "--ntasks-per-node=1"
+    yield f"--cpus-per-task={math.ceil(workers.cpus)}"
+    yield f"--mem={round(workers.memory_gib * 1024)}M"
+    yield f"--time={math.ceil(plan.limits.deadline_seconds / 60)}"
+    if plan.target.queue:
+        yield f"--partition={shlex.quote(plan.target.queue)}"
+    if gres:
+        yield f"--gres={shlex.quote(gres)}"
+    yield f"--signal=TERM@{min(workers.grace_seconds, _MAX_GRACE_SECONDS)}"
+    yield "--requeue"
+    yield "--open-mode=append"
+    yield f"--output={shlex.quote(log)}"
+
+
+def _values(plan: Plan, body: JobSpec, folder: Path) -> Iterator[str]:
+    yield f"folder={shlex.quote(str(folder / JOB_FOLDER))}"
+    yield f"world={body.world}"
+    yield f"cpus={math.ceil(plan.workers.cpus)}"
+    yield f"deadline_seconds={body.deadline_seconds:.0f}"
+    yield f"grace_seconds={body.grace_seconds:.0f}"
+    yield f"again='{' '.join(map(str, body.restart_exit_codes()))}'"
+    yield ""
+
+
+def _worker(body: JobSpec, folder: Path, python: str) -> Iterator[str]:
+    """Yields the shell function of a worker; `work` is set on its node."""
+    yield "# shellcheck disable=SC2154,SC2317"
+    yield "# shellcheck disable=SC2329  # srun calls it"
+    yield "worker() {"
+    yield "  unset TF_CONFIG"
+    for name, value in body.environment({CONFIG: str(folder / JOB_FOLDER)}).items():
+        yield f"  export {name}={_on_its_node(value)}"
+    yield f"  exec {shlex.join(body.command(python))}"
+    yield "}"
+
+
+def _on_its_node(value: str) -> str:
+    if value == WORK or value.startswith(f"{WORK}/"):
+        return '"$work"' + (shlex.quote(value[len(WORK) :]) if value != WORK else "")
+    return shlex.quote(value)

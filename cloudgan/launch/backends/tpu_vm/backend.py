@@ -1,0 +1,252 @@
+"""`TpuVmBackend`: state, logs and end of a run on Cloud TPU VMs, without Kubernetes."""
+
+from __future__ import annotations
+
+import copy
+import gzip
+import time
+from typing import TYPE_CHECKING, Any, Final
+
+from pydantic import ValidationError
+
+from cloudgan.core.clock import monotonic_seconds, utc_moment
+from cloudgan.core.errors import CloudganError, LaunchError
+from cloudgan.launch.backends.tpu_vm.client import queued_resource
+from cloudgan.launch.backends.tpu_vm.requests import DEADLINE, KIND, STOP_FILE, full_name, steps
+from cloudgan.launch.backends.tpu_vm.state import (
+    VmStatus,
+    current_status,
+    run_state,
+    was_preempted,
+)
+from cloudgan.schema.heartbeat import FILE_NAME as HEARTBEAT
+from cloudgan.schema.heartbeat import Heartbeat
+from cloudgan.schema.launch import Node
+from cloudgan.schema.run_state import LogLine
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from cloudgan.launch.backends.tpu_vm.client import TpuVmClient
+    from cloudgan.schema.plan import Plan, Step
+    from cloudgan.schema.run_state import RunState
+    from cloudgan.storage.store import Store
+
+_POLL_SECONDS: Final = 5.0
+_GONE_SECONDS: Final = 900.0
+_EXTRA_GRACE_SECONDS: Final = 90.0
+"""Time for the VM to read the stop file and for the worker's last uploads."""
+_LEAST_SECONDS: Final = 300
+
+
+class TpuVmBackend:
+    """One run on a TPU slice; implements `JobBackend`.
+
+    Args:
+        tpus: Cloud TPU of the project.
+        store: Store of the run.
+        plan: Plan without placeholders.
+        say: Receives progress.
+        poll_seconds: Interval between two requests for the state.
+    """
+
+    def __init__(
+        self,
+        tpus: TpuVmClient,
+        store: Store,
+        plan: Plan,
+        *,
+        say: Callable[[str], None] = lambda _: None,
+        poll_seconds: float = _POLL_SECONDS,
+    ) -> None:
+        self._tpus, self._store, self._plan = tpus, store, plan
+        self._say, self._poll_seconds = say, poll_seconds
+        self._name = full_name(plan)
+        self._status_name = f"{self._name.rpartition('/')[2]}.json"
+        self._replaced = 0
+
+    def check(self, plan: Plan) -> tuple[str, ...]:
+        """Returns nothing: `CloudClient.check` covers Cloud TPU."""
+        del plan
+        return ()
+
+    def steps(self, plan: Plan) -> tuple[Step, ...]:
+        """Returns the request for the queued resource."""
+        return steps(plan)
+
+    def desired_state(self, run: str) -> Plan | None:
+        """Returns the plan."""
+        return self._plan if run == self._plan.run else None
+
+    def ensure(self, step: Step, plan: Plan) -> bool:
+        """Does nothing: the cloud client creates the TPU."""
+        del step, plan
+        return False
+
+    def annotate(self, run: str, state: str) -> None:
+        """Does nothing: the desired state records it."""
+
+    def state(self, run: str) -> RunState:
+        """Returns the state from the queued resource, the VM's status and the heartbeat."""
+        del run
+        queued = self._tpus.queued(self._name)
+        return run_state(queued, self._status(), self._beat(), replaced=self._replaced)
+
+    def wait_for_change(self, run: str, seconds: float) -> None:
+        """Returns when the state changes, after `seconds` at the latest.
+
+        Replaces a preempted TPU, since no controller does, and its queued resource counts against
+        the quota until deleted.
+        """
+        if self._replace_preempted():
+            return
+        before, end = self.state(run), monotonic_seconds() + seconds
+        while monotonic_seconds() < end:
+            time.sleep(min(self._poll_seconds, max(0.0, end - monotonic_seconds())))
+            if self.state(run) != before:
+                return
+
+    def log_sources(self, run: str) -> dict[str, Callable[[bool], Iterator[LogLine]]]:
+        """Returns iterators over the worker's uploaded log lines; True follows them."""
+        return {"worker-0": lambda follow: self._lines(run, follow=follow)}
+
+    def stop(self, run: str) -> None:
+        """Requests a checkpoint by a stop file in the store, then deletes the TPU.
+
+        Raises:
+            LaunchError: The TPU is not deleted in time.
+        """
+        queued = self._tpus.queued(self._name)
+        if queued is None:
+            return
+        status = current_status(self._status(), queued)
+        if queued_resource(queued).state == "ready" and (status is None or status.phase != "ended"):
+            self._store.put(self._in_store(STOP_FILE), b"")
+            self._wait_for_end(run)
+        self._delete()
+        self._store.delete(self._in_store(STOP_FILE))
+
+    def deprovision(self, run: str, state: str) -> Iterator[str]:
+        """Yields nothing: the caller deletes what the cloud lists."""
+        del run, state
+        yield from ()
+
+    def destroy(self, run: str) -> Iterator[str]:
+        """Deletes the TPU by name, in case Google lists it without labels."""
+        queued = self._tpus.queued(self._name)
+        if queued is not None and queued_resource(queued).run in (None, run):
+            self._delete()
+            yield f"{KIND} {self._name}"
+        self._store.delete(self._in_store(STOP_FILE))
+
+    def nodes(self, run: str) -> tuple[Node, ...]:
+        """Returns the slice as one node."""
+        del run
+        queued = self._tpus.queued(self._name)
+        node = self._tpus.node(queued) if queued else None
+        return (Node(name=node["name"], started_at=node.get("createTime")),) if node else ()
+
+    def cluster(self, run: str) -> None:
+        """Returns None: a TPU slice is not part of a cluster."""
+        del run
+
+    def list_runs(self) -> tuple[str, ...]:
+        """Returns the name of this run."""
+        return (self._plan.run,)
+
+    def _replace_preempted(self) -> bool:
+        """Requests a preempted TPU again; returns whether it did."""
+        queued, status = self._tpus.queued(self._name), self._status()
+        status = current_status(status, queued)
+        if not was_preempted(queued, status):
+            return False
+        left = self._seconds_left(queued, status)
+        if left < _LEAST_SECONDS:
+            self._delete()
+            self._store.delete(self._in_store(self._status_name))  # a new attempt must not read it
+            raise LaunchError(
+                f"Google preempted the TPU of run {self._plan.run}, and only {max(0, left):.0f} s"
+                f" remain until the job's deadline; its checkpoints are in {self._store.url}. Rerun"
+                f" the command to start a new attempt within the budget"
+            )
+        self._say(
+            f"Google preempted the TPU; requesting it again for the remaining {left / 3600:.1f} h"
+        )
+        self._delete()
+        self._tpus.create(_with_deadline(self._plan.steps[-1], int(left)))
+        self._replaced += 1
+        return True
+
+    def _seconds_left(self, queued: dict[str, Any] | None, status: VmStatus | None) -> float:
+        """Returns the remaining time until the job's deadline."""
+        given = status.deadline_seconds if status else self._plan.limits.deadline_seconds
+        if queued is not None and status is None:
+            (spec,) = queued["tpu"]["nodeSpec"]
+            given = int(spec["node"].get("metadata", {}).get(DEADLINE, given))
+        return given - (utc_moment().timestamp() - status.booted_at if status else 0.0)
+
+    def _delete(self) -> None:
+        """Deletes the queued resource and waits until it is gone; a refusal may pass."""
+        began, has_warned = monotonic_seconds(), False
+        while (queued := self._tpus.queued(self._name)) is not None:
+            resource = queued_resource(queued)
+            late = monotonic_seconds() - began > _GONE_SECONDS
+            try:
+                if resource.state != "deleting":
+                    self._tpus.delete(resource)
+            except LaunchError as error:
+                if late:
+                    raise
+                if not has_warned:
+                    has_warned = True
+                    self._say(f"{resource.kind} {resource.name} cannot be deleted yet: {error}")
+            if late:
+                raise LaunchError(
+                    f"{resource.kind} {resource.name} is not deleted; type: cloudgan down {self._plan.run}"
+                )
+            time.sleep(self._poll_seconds)
+
+    def _wait_for_end(self, run: str) -> None:
+        limit = self._plan.workers.grace_seconds + _EXTRA_GRACE_SECONDS
+        end = monotonic_seconds() + limit
+        while monotonic_seconds() < end and not self.state(run).is_over:
+            time.sleep(self._poll_seconds)
+
+    def _lines(self, run: str, *, follow: bool) -> Iterator[LogLine]:
+        seen: dict[str, int] = {}
+        while True:
+            is_last = not follow or self.state(run).is_over
+            for name in self._logs():
+                text = gzip.decompress(self._store.read(name)).decode(errors="replace")
+                lines = text.splitlines()
+                yield from (LogLine(0, "", line) for line in lines[seen.get(name, 0) :])
+                seen[name] = len(lines)
+            if is_last:
+                return
+            time.sleep(self._poll_seconds)
+
+    def _logs(self) -> tuple[str, ...]:
+        found = self._store.list(self._in_store("logs/0/"))
+        return tuple(name for name in found if name.endswith(".gz"))
+
+    def _status(self) -> VmStatus | None:
+        try:
+            return VmStatus.model_validate_json(self._store.read(self._in_store(self._status_name)))
+        except (CloudganError, ValidationError):
+            return None
+
+    def _beat(self) -> Heartbeat | None:
+        try:
+            return Heartbeat.model_validate_json(self._store.read(self._in_store(HEARTBEAT)))
+        except (CloudganError, ValidationError):
+            return None
+
+    def _in_store(self, name: str) -> str:
+        return f"runs/{self._plan.run}/{name}"
+
+
+def _with_deadline(step: Step, seconds: int) -> Step:
+    """Returns a request with another deadline."""
+    body: Any = copy.deepcopy(step.body)
+    body["tpu"]["nodeSpec"][0]["node"]["metadata"][DEADLINE] = str(seconds)
+    return step.model_copy(update={"body": body})

@@ -1,0 +1,178 @@
+"""Requests for queued resources of Cloud TPU. Pure, needs no SDK.
+
+A queued resource waits for capacity on Google's side, and its VMs start the run by themselves: the
+request holds all that a worker needs. https://docs.cloud.google.com/tpu/docs/queued-resources (stored
+copy of its beginning, read 2026-11-21) and the discovery document of tpu.v2, revision 20261001. There
+a queued resource has no labels, but its node has; and no field limits its lifetime (`maxRunDuration`
+is alpha only), so the VM deletes itself: see startup.sh.
+"""
+
+from __future__ import annotations
+
+import shlex
+from importlib import resources
+from typing import TYPE_CHECKING, Any, Final
+
+from cloudgan.core import assets
+from cloudgan.core.errors import PlanError
+from cloudgan.core.labels import derived_name
+from cloudgan.launch.backends.tpu_vm.slices import notes, slice_of
+from cloudgan.launch.clouds.gcp.addresses import TPU, TPU_ACCOUNT, account_email
+from cloudgan.launch.kubernetes.job_spec import JobSpec
+from cloudgan.launch.kubernetes.manifests import job, run_yaml, trainer, wheel_list
+from cloudgan.schema.plan import NodePool, Step
+from cloudgan.storage.store import BucketAddress
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from cloudgan.launch.clouds.planner import NodePoolRequest
+    from cloudgan.schema.plan import Plan, Workers
+
+ENGINE: Final = "tpu_vm"
+KIND: Final = "TPU queued resource"
+IMAGE: Final = "python:3.11-slim"
+"""Default image: TensorFlow for TPUs is a wheel, not part of TensorFlow's public image."""
+STOP_FILE: Final = "stop"
+DEADLINE: Final = "cloudgan-deadline-seconds"
+"""Metadata key of the time limit of these VMs."""
+_PUBLIC = "tensorflow/tensorflow:"
+_LONGEST_NAME = 40
+_GRACE_SECONDS = 25
+"""Spot VMs get a notice of 30 s (https://docs.cloud.google.com/compute/docs/instances/spot)."""
+
+
+def node_pool(wanted: NodePoolRequest) -> NodePool:
+    """Returns the slice as a node pool.
+
+    Raises:
+        PlanError: TensorFlow or Cloud TPU cannot serve the request.
+    """
+    found = slice_of(wanted.node_type)
+    if wanted.nodes > 1:
+        raise PlanError(
+            f"--nodes={wanted.nodes}: several slices of TPUs train as one with JAX and PyTorch only"
+            f" (Multislice); omit --nodes, since one {wanted.node_type} is one node"
+        )
+    if wanted.flex_start:
+        raise PlanError(
+            "--flex-start is in the alpha version of Cloud TPU's API only; omit it, or pass"
+            " --market=spot, which is cheaper"
+        )
+    return NodePool(
+        node_type=found.name,
+        market=wanted.market,
+        name=derived_name(wanted.run, wanted.spec_hash, _LONGEST_NAME),
+        engine=ENGINE,
+        runtime=found.runtime,
+        hosts=found.hosts,
+        replacement=found.instead,
+        notes=notes(found),
+    )
+
+
+def workers(workers: Workers, node_pool: NodePool) -> Workers:
+    """Returns the workers of a slice: one process drives all its chips."""
+    image = workers.image or IMAGE
+    return workers.model_copy(
+        update={
+            "accelerators_per_node": slice_of(node_pool.node_type).chips,
+            "image": IMAGE if image.startswith(_PUBLIC) else image,
+            "resource": "google.com/tpu",
+            "grace_seconds": _GRACE_SECONDS,
+        }
+    )
+
+
+def steps(plan: Plan) -> tuple[Step, ...]:
+    """Returns the request for the queued resource."""
+    name, parent = _pool(plan).name, _parent(plan)
+    return (
+        Step(
+            ensure=f"{KIND} {name}",
+            method="POST",
+            path=f"{TPU}/{parent}/queuedResources?queuedResourceId={name}",
+            find=f"{TPU}/{full_name(plan)}",
+            at="cloud",
+            body=body(plan),
+        ),
+    )
+
+
+def full_name(plan: Plan) -> str:
+    """Returns the full name of the queued resource."""
+    return f"{_parent(plan)}/queuedResources/{_pool(plan).name}"
+
+
+def body(plan: Plan) -> dict[str, Any]:
+    """Returns the request body of the queued resource."""
+    pool = _pool(plan)
+    is_spot = pool.market == "spot"
+    node: dict[str, Any] = {
+        "acceleratorType": pool.node_type,
+        "runtimeVersion": pool.runtime,
+        "labels": plan.labels().as_dict(),
+        "networkConfig": {"enableExternalIps": True},
+        "serviceAccount": {
+            "email": account_email(TPU_ACCOUNT, plan.target.account or ""),
+            "scope": ["https://www.googleapis.com/auth/cloud-platform"],
+        },
+        "metadata": _metadata(plan),
+    }
+    if is_spot:
+        node["schedulingConfig"] = {"spot": True}
+    wait = f"{plan.limits.gang_timeout_seconds:.0f}s"
+    spec = {"parent": _parent(plan), "nodeId": pool.name, "node": node}
+    found = {"tpu": {"nodeSpec": [spec]}, "queueingPolicy": {"validUntilDuration": wait}}
+    return found | {"spot": {}} if is_spot else found  # on demand is the default tier
+
+
+def _metadata(plan: Plan) -> dict[str, str]:
+    found = {
+        "startup-script": startup_script(plan),
+        DEADLINE: str(plan.limits.deadline_seconds),
+        "cloudgan-run-yaml": run_yaml(plan),
+    }
+    if plan.wheels:
+        found["cloudgan-wheels-txt"] = wheel_list(plan.wheels)
+        found["cloudgan-fetch-wheels-py"] = assets.read_text("k8s/fetch_wheels.py")
+    return found
+
+
+def startup_script(plan: Plan) -> str:
+    """Returns the startup script, which each VM runs at each boot."""
+    fixed = resources.files(__package__).joinpath("startup.sh").read_text(encoding="utf-8")
+    return "\n".join(("#!/bin/bash", *_values(plan), "", fixed))
+
+
+def _values(plan: Plan) -> Iterator[str]:
+    manifest = job(plan)
+    spec, store = JobSpec(manifest), BucketAddress.parse(plan.store, "gs://BUCKET/prefix")
+    values = {
+        "run": plan.run,
+        "queued_resource": full_name(plan),
+        "image": plan.workers.image or IMAGE,
+        "bucket": store.host,
+        "prefix": "/".join((*store.path, "runs", plan.run, "")),
+        "again": " ".join(map(str, spec.restart_exit_codes())),
+        "grace_seconds": str(plan.workers.grace_seconds),
+    }
+    yield from (f"{name}={shlex.quote(value)}" for name, value in values.items())
+    single = {"JOB_COMPLETION_INDEX": "0", "CLOUDGAN_PEERS": "localhost:2222"}
+    here = {"CLOUDGAN_TPU": "local", "HOME": "/cloudgan/scratch"}
+    environment = spec.environment({}) | single | here
+    flags = [flag for name, value in environment.items() for flag in ("-e", f"{name}={value}")]
+    yield f"environment=({shlex.join(flags)})"
+    yield f"worker=({shlex.join(trainer(manifest)['command'])})"
+    containers = manifest["spec"]["template"]["spec"].get("initContainers", ())
+    yield f"fetch=({shlex.join([word for one in containers for word in one['command']])})"
+
+
+def _parent(plan: Plan) -> str:
+    return f"projects/{plan.target.account}/locations/{plan.target.zone}"
+
+
+def _pool(plan: Plan) -> NodePool:
+    if plan.node_pool is None:
+        raise PlanError(f"run {plan.run} has no node pool")
+    return plan.node_pool

@@ -1,0 +1,110 @@
+"""TPU slices by their names in the price table.
+
+Chips and hosts: https://docs.cloud.google.com/tpu/docs (pages v2 to v6e). System images: the table
+of .../tpu/docs/runtimes for user-installed frameworks. Zones: .../tpu/docs/types-zones, whose version
+with TPU7x lists v4 and later in North America, but no v2 or v3; a page of September 2025 listed them.
+All read 2026-11-21 in stored copies; not tested on a TPU.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final, NamedTuple
+
+from cloudgan.core.errors import PlanError, nearest
+
+
+class Slice(NamedTuple):
+    """One accelerator type.
+
+    Attributes:
+        name: Name in the API and the price table.
+        chips: Number of chips.
+        hosts: Number of VMs.
+        runtime: System image of the VMs.
+        instead: The nearest generally available slice; empty: this one is.
+    """
+
+    name: str
+    chips: int
+    hosts: int
+    runtime: str
+    instead: str = ""
+
+
+_BASE = "tpu-ubuntu2204-base"
+# The TensorFlow servers of a multi-host slice are part of the image: 2.18 is the newest in the
+# documentation, and the name follows the documented ones of v5e.
+_SERVERS = "tpu-vm-tf-2.18.0-pod-pjrt-v5p-and-below"
+
+SLICES: Final[dict[str, Slice]] = {
+    one.name: one
+    for one in (
+        Slice("v2-8", 4, 1, _BASE, "v5litepod-4"),
+        Slice("v2-32", 16, 4, _SERVERS, "v5litepod-8"),
+        Slice("v3-8", 4, 1, _BASE, "v5litepod-4"),
+        Slice("v3-32", 16, 4, _SERVERS, "v6e-8"),
+        Slice("v4-8", 4, 1, _BASE),
+        Slice("v4-32", 16, 4, _SERVERS),
+        Slice("v5litepod-1", 1, 1, "v2-alpha-tpuv5-lite"),
+        Slice("v5litepod-4", 4, 1, "v2-alpha-tpuv5-lite"),
+        Slice("v5litepod-8", 8, 1, "v2-alpha-tpuv5-lite"),
+        Slice("v5p-8", 4, 1, "v2-alpha-tpuv5"),
+        Slice("v6e-1", 1, 1, "v2-alpha-tpuv6e"),
+        Slice("v6e-4", 4, 1, "v2-alpha-tpuv6e"),
+        Slice("v6e-8", 8, 1, "v2-alpha-tpuv6e"),
+    )
+}
+_SEVENTH = re.compile(r"(tpu[-_]?v?|v)7x?([-_:].*)?", re.IGNORECASE)
+
+
+def unsupported_reason(name: str) -> str | None:
+    """Returns why TensorFlow cannot train on a TPU7x; None for other names.
+
+    Args:
+        name: An accelerator or node type in any spelling.
+    """
+    if not _SEVENTH.fullmatch(name):
+        return None
+    return (
+        f"TensorFlow cannot train on {name}: its last release for TPUs, 2.20, is older than the"
+        " TPU7x, which Cloud TPU's API lacks too; choose --accelerator=tpu-v6e:8 instead"
+    )
+
+
+def slice_of(node_type: str) -> Slice:
+    """Returns a slice by name.
+
+    Raises:
+        PlanError: TensorFlow cannot use such a slice.
+    """
+    if found := SLICES.get(node_type):
+        return found
+    why = unsupported_reason(node_type)
+    raise PlanError(
+        why
+        or f"{node_type} is not a TPU slice that cloudgan supports.{nearest(node_type, SLICES)} Supported:"
+        f" {', '.join(SLICES)}"
+    )
+
+
+def notes(wanted: Slice) -> tuple[str, ...]:
+    """Returns the caveats of a slice."""
+    found = []
+    if wanted.instead:
+        found.append(
+            f"Google's list of TPU zones has no {wanted.name} any more: only a project with existing"
+            f" quota may get it. The nearest generally available slice: {wanted.instead}"
+        )
+    if wanted.hosts > 1:
+        found.append(
+            f"{wanted.name} has {wanted.hosts} VMs, and cloudgan's input pipeline feeds only its own:"
+            f" `plan` prices this slice, but `deploy` refuses it. Choose"
+            f" {wanted.instead or 'v5p-8'}"
+        )
+    if wanted.name.startswith("v6e"):
+        found.append(
+            "TensorFlow 2.18 and 2.19 are reported to fail on TPU v6e, and 2.20 is untested: start"
+            " with --max-hours=1"
+        )
+    return tuple(found)

@@ -1,0 +1,189 @@
+# shellcheck shell=bash
+# Startup script of a TPU VM, run at each boot; the lines above set the values. It trains in a container
+# with the wheels of the run's store, uploads its log, and deletes the TPU: at the end, at the deadline,
+# or when a stop file appears in the store. It works without the launcher.
+# Google runs it as root, like any startup-script of Compute Engine (from memory, not tested on a TPU).
+
+: "${run:?}" "${queued_resource:?}" "${image:?}" "${bucket:?}" "${prefix?}" "${again:?}"
+: "${grace_seconds:?}" "${environment[*]:?}" "${worker[*]:?}" "${fetch[*]-}"
+
+name=${queued_resource##*/}
+folder="${CLOUDGAN_FOLDER:-/var/lib/cloudgan}" # the upper-case variables are for tests
+metadata="http://${GCE_METADATA_HOST:-metadata.google.internal}/computeMetadata/v1/instance"
+storage="${STORAGE_EMULATOR_HOST:-https://storage.googleapis.com}"
+tpu="${CLOUDGAN_TPU_API:-https://tpu.googleapis.com}"
+poll_seconds="${CLOUDGAN_POLL_SECONDS:-2}"
+pause_seconds="${CLOUDGAN_PAUSE_SECONDS:-15}" # between two attempts
+ending_seconds="${CLOUDGAN_ENDING_SECONDS:-60}" # after the grace period, for the last uploads
+
+log() { echo "cloudgan: $(date -u +%Y-%m-%dT%H:%M:%SZ) $*"; }
+
+# instance NAME: prints a value of the metadata server.
+instance() {
+  curl -fsS --noproxy '*' --retry 5 --retry-connrefused --max-time 20 \
+    -H 'Metadata-Flavor: Google' "$metadata/$1"
+}
+
+# google ARGUMENTS: runs curl as the VM's service account; the token is not on its command line.
+google() {
+  local token
+  token=$(instance service-accounts/default/token | sed -n 's/.*"access_token": *"\([^"]*\)".*/\1/p')
+  curl -sS --max-time 60 --header @- "$@" <<<"Authorization: Bearer $token"
+}
+
+# object_exists NAME: tests whether the run's folder in the store has this object.
+object_exists() {
+  google -f -o "$folder/answer" "$storage/storage/v1/b/$bucket/o/${prefix//\//%2F}${1//\//%2F}" \
+    2>/dev/null
+}
+
+# delete_object NAME: deletes an object of the run's folder, if it exists.
+delete_object() {
+  google -o "$folder/answer" -X DELETE \
+    "$storage/storage/v1/b/$bucket/o/${prefix//\//%2F}${1//\//%2F}"
+}
+
+# upload NAME FILE: uploads a file to the run's folder in the store.
+upload() {
+  google -f --retry 3 -o "$folder/answer" -X POST -H 'Content-Type: application/octet-stream' \
+    --data-binary "@$2" "$storage/upload/storage/v1/b/$bucket/o?uploadType=media&name=$prefix$1"
+}
+
+# write_status PHASE CODE: uploads the status file, which `cloudgan status` reads.
+write_status() {
+  log "$1, $2"
+  printf '{"phase": "%s", "exit_code": %s, "stop_reason": "%s", "booted_at": %s, "deadline_seconds": %s, "written_at": %s}\n' \
+    "$1" "$2" "$(cat "$folder/stop_reason" 2>/dev/null)" "$booted_at" "$deadline_seconds" "$(date +%s)" \
+    >"$folder/status"
+  upload "$name.json" "$folder/status" || log "cannot upload the status"
+}
+
+# request_stop REASON: makes the worker save a checkpoint and end.
+request_stop() {
+  if (set -o noclobber && echo "$1" >"$folder/stop_reason") 2>/dev/null; then
+    log "stop requested: $1"
+  fi
+}
+
+# forward_stop: signals the worker once; a second signal would end it without a checkpoint.
+forward_stop() {
+  [[ -e $folder/stop_reason && ! -e $folder/signalled ]] || return 0
+  if docker kill --signal=TERM "cloudgan-$run" >/dev/null 2>&1; then
+    touch "$folder/signalled"
+  fi
+}
+
+# delete_tpu: deletes the TPU of this VM; retries until it is gone.
+delete_tpu() {
+  local code
+  while :; do
+    code=$(google -o "$folder/answer" -w '%{http_code}' -X DELETE "$tpu/v2/$queued_resource?force=true")
+    log "deletion of this TPU: HTTP $code"
+    [[ $code != 404 ]] || return 0
+    sleep "$pause_seconds"
+  done
+}
+
+# Enforces the deadline, even on a worker that ignores the signal.
+deadline() {
+  local left=$((booted_at + deadline_seconds - grace_seconds - $(date +%s)))
+  trap 'kill $(jobs -p); exit' TERM
+  sleep "$((left > 0 ? left : 0))" &
+  wait $!
+  request_stop deadline
+  sleep "$((grace_seconds + ending_seconds))" &
+  wait $!
+  delete_tpu
+}
+
+# Watches for preemption notices (30 s ahead) and for the stop file of `cloudgan cancel`.
+watch() {
+  local round=0
+  while :; do
+    [[ $(instance preempted 2>/dev/null) != TRUE ]] || request_stop preempted
+    if ((round++ % 5 == 0)) && object_exists stop; then
+      request_stop stopped
+    fi
+    forward_stop
+    sleep "$poll_seconds"
+  done
+}
+
+# run_container NAME COMMAND: runs a command in the image, with this VM's TPU and network.
+run_container() {
+  local container=$1 code
+  shift
+  docker run --rm --init --name "$container" --privileged --net=host --shm-size=16g \
+    -v "$folder/config:/cloudgan/config:ro" -v "$folder/work:/cloudgan/scratch" \
+    -v "$folder/site:/cloudgan/site" "${environment[@]}" "$image" "$@" &
+  wait $!
+  code=$?
+  # A signal to this script ends `wait`, not the container.
+  while kill -0 $! 2>/dev/null; do
+    wait $!
+    code=$?
+  done
+  return "$code"
+}
+
+# retry NAME COMMAND: runs a container again after each retriable exit code.
+retry() {
+  local code
+  while :; do
+    [[ ! -e $folder/stop_reason ]] || return 75
+    run_container "$@"
+    code=$?
+    log "$1 ended with $code"
+    [[ " $again " == *" $code "* ]] || return "$code"
+    sleep "$pause_seconds"
+  done
+}
+
+prepare() {
+  mkdir -p "$folder/config" "$folder/work" "$folder/site"
+  local file
+  for file in run.yaml wheels.txt fetch_wheels.py; do
+    instance "attributes/cloudgan-${file//[._]/-}" >"$folder/config/$file" 2>/dev/null ||
+      rm "$folder/config/$file"
+  done
+  case ${image%%/*} in
+    *-docker.pkg.dev)
+      instance service-accounts/default/token | sed -n 's/.*"access_token": *"\([^"]*\)".*/\1/p' |
+        docker login -u oauth2accesstoken --password-stdin "https://${image%%/*}"
+      ;;
+  esac
+}
+
+train() {
+  write_status installing null
+  prepare
+  if [[ -s $folder/config/wheels.txt ]]; then
+    retry "cloudgan-wheels-$run" "${fetch[@]}" || return
+  fi
+  write_status training null
+  retry "cloudgan-$run" "${worker[@]}"
+}
+
+mkdir -p "$folder"
+rm -f "$folder/stop_reason" "$folder/signalled" # of the previous boot
+exec > >(tee -a "$folder/startup.log") 2>&1
+is_first=$([[ -s $folder/booted_at ]] || echo yes)
+[[ -z $is_first ]] || date +%s >"$folder/booted_at"
+booted_at=$(cat "$folder/booted_at")
+log "run $run on $queued_resource"
+deadline_seconds=$(instance attributes/cloudgan-deadline-seconds)
+deadline &
+deadline_pid=$!
+[[ -z $is_first ]] || delete_object stop # of a previous TPU
+watch &
+watcher=$!
+trap 'request_stop shutdown' TERM # the VM shuts down
+train
+code=$?
+kill "$watcher"
+[[ $(cat "$folder/stop_reason" 2>/dev/null) != shutdown ]] || exit 0 # the VM reboots after maintenance
+write_status ended "$code"
+gzip -c "$folder/startup.log" >"$folder/startup.log.gz"
+upload "logs/0/startup-$booted_at.log.gz" "$folder/startup.log.gz"
+delete_tpu
+kill "$deadline_pid"

@@ -1,0 +1,217 @@
+"""`AwsClient`: one AWS account."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from functools import cached_property
+from typing import TYPE_CHECKING, Final
+
+from cloudgan.core import settings
+from cloudgan.core.errors import CredentialsError
+from cloudgan.core.labels import RUN, SHARED
+from cloudgan.launch.clouds.aws import naming
+from cloudgan.launch.clouds.aws.account import Account
+from cloudgan.launch.clouds.aws.buckets import Buckets
+from cloudgan.launch.clouds.aws.clusters import Clusters, PodAgents, PodIdentities, is_managed
+from cloudgan.launch.clouds.aws.iam_roles import IamRoles
+from cloudgan.launch.clouds.aws.image_build import (
+    IMAGE_RESOURCES,
+    ImageResources,
+    list_image_resources,
+)
+from cloudgan.launch.clouds.aws.image_requests import ROLE as IMAGE_ROLE
+from cloudgan.launch.clouds.aws.login import open_session
+from cloudgan.launch.clouds.aws.network import (
+    INTERFACE,
+    SECURITY_GROUP,
+    OrphanedNetwork,
+    select_network,
+)
+from cloudgan.launch.clouds.aws.node_groups import NodeGroups
+from cloudgan.launch.clouds.aws.planner import POD_AGENT, cluster_name
+from cloudgan.launch.clouds.aws.preflight import findings
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+    import boto3
+
+    from cloudgan.launch.clouds.aws.resource_handler import ResourceHandler
+    from cloudgan.launch.kubernetes.api import ClusterApi
+    from cloudgan.schema.plan import Plan, Step, Target
+    from cloudgan.schema.resource import Finding, Resource
+
+_DEFAULT_REGION: Final = "us-east-1"
+_AT_ONCE: Final = 8
+_OPERATIONS: Final = {
+    "AttachRolePolicy": IamRoles.kind,
+    "CreateAddon": PodAgents.kind,
+    "CreateBucket": Buckets.kind,
+    "CreateCluster": Clusters.kind,
+    "CreateNodegroup": NodeGroups.kind,
+    "CreatePodIdentityAssociation": PodIdentities.kind,
+    "CreateRole": IamRoles.kind,
+    "PutBucketPolicy": Buckets.kind,
+    "PutPublicAccessBlock": Buckets.kind,
+    "PutRolePolicy": IamRoles.kind,
+    "PutScheduledUpdateGroupAction": NodeGroups.kind,
+    "UpdateNodegroupConfig": NodeGroups.kind,
+}
+
+
+class AwsClient:
+    """One account; implements `CloudClient`.
+
+    Args:
+        session: With a login.
+        region: Region whose errors are raised; lists cover all regions.
+        say: Receives warnings.
+        attempts: Attempts of one request.
+    """
+
+    def __init__(
+        self,
+        session: boto3.Session,
+        region: str | None = None,
+        say: Callable[[str], None] = lambda _: None,
+        *,
+        attempts: int = 8,
+    ) -> None:
+        self._account = Account(session, attempts=attempts)
+        self._region, self._say = region or _DEFAULT_REGION, say
+        self._clusters, self._pools = Clusters(self._account), NodeGroups(self._account)
+        self._agents, self._identities = PodAgents(self._account), PodIdentities(self._account)
+        self._roles = IamRoles(self._account)
+        kinds = (INTERFACE, SECURITY_GROUP)
+        self._orphans = [OrphanedNetwork(self._account, kind) for kind in kinds]
+
+    @classmethod
+    def open(cls, target: Target, say: Callable[[str], None] = lambda _: None) -> AwsClient:
+        """Opens AWS with the login that boto3 finds.
+
+        Raises:
+            CredentialsError: There is none.
+        """
+        session = open_session(target.profile, target.region)
+        if target.profile:
+            settings.use_aws_profile(target.profile)  # for the run's store, which has its own login
+        return cls(session, target.region, say)
+
+    def identify(self) -> Mapping[str, str]:
+        """Returns account and login."""
+        return self._login
+
+    def resolve_placeholders(self, plan: Plan) -> Mapping[str, str]:
+        """Returns account, zone, subnets and Kubernetes version.
+
+        Raises:
+            CredentialsError: The login belongs to another account than the plan.
+            PlanError: The region has no suitable subnets, or no such instances.
+        """
+        wanted, own = plan.target.account, self._login["account"]
+        if wanted not in (None, naming.ACCOUNT, own):
+            raise CredentialsError(
+                f"AWS: this login belongs to account {own}, not to {wanted}; pass another --profile"
+            )
+        return {naming.ACCOUNT: own} | dict(select_network(self._account, self._clusters, plan))
+
+    def check(self, plan: Plan | None, region: str | None = None) -> tuple[Finding, ...]:
+        """Checks login, permissions, roles and, for a plan, network and quota; creates nothing."""
+        del region  # permissions and roles are global
+        parts = {"clusters": self._clusters, "roles": self._roles}
+        return tuple(findings(self._account, self._login, plan, **parts))  # type: ignore[arg-type]
+
+    def find(self, step: Step) -> Resource | None:
+        """Returns the resource of a step, including unmanaged ones."""
+        return self._handlers[_OPERATIONS[step.method]].find(step)
+
+    def create(self, step: Step) -> None:
+        """Sends a step's request."""
+        self._handlers[_OPERATIONS[step.method]].create(step)
+
+    def list_resources(self, run: str | None = None) -> tuple[Resource, ...]:
+        """Lists the resources with cloudgan's labels, or those of one run, in all regions."""
+        with ThreadPoolExecutor(_AT_ONCE) as pool:
+            regions = self._regions()
+            found = [one for many in pool.map(self._listed_in, regions) for one in many]
+            if run is None:
+                found += list_image_resources(self._images, regions, pool, self._say)
+        if run is None:
+            found += [self._buckets.refresh(name) for name in self._buckets.names()]
+            found += [self._roles.refresh(role) for role in (*naming.ROLES, IMAGE_ROLE)]
+        labelled = [one for one in found if one and (RUN in one.labels or SHARED in one.labels)]
+        return tuple(one for one in labelled if run in (None, one.run))
+
+    def delete(self, resource: Resource) -> None:
+        """Requests deletion; an absent resource is no error."""
+        self._handlers[resource.kind].delete(resource.name)
+
+    def refresh(self, resource: Resource) -> Resource | None:
+        """Returns the current state of a resource; None if it is gone."""
+        return self._handlers[resource.kind].refresh(resource.name)
+
+    def cluster_api(self, plan: Plan) -> ClusterApi | None:
+        """Returns the Kubernetes API of the plan's cluster; None without a ready cluster."""
+        return self._clusters.connect(cluster_name(plan.target), self._say)
+
+    def job_backend(self, plan: Plan) -> None:
+        """Returns None: every plan runs in a cluster."""
+
+    @cached_property
+    def _login(self) -> Mapping[str, str]:
+        found = self._account.request("sts", self._region, "GetCallerIdentity")
+        return {"account": found["Account"], "who": found["Arn"]}
+
+    @cached_property
+    def _buckets(self) -> Buckets:
+        return Buckets(self._account, self._login["account"])
+
+    @cached_property
+    def _images(self) -> tuple[ImageResources, ...]:
+        return tuple(
+            ImageResources(self._account, self._login["account"], kind) for kind in IMAGE_RESOURCES
+        )
+
+    @cached_property
+    def _handlers(self) -> Mapping[str, ResourceHandler]:
+        kinds: tuple[ResourceHandler, ...] = (
+            self._clusters,
+            self._agents,
+            self._identities,
+            self._pools,
+            self._roles,
+            self._buckets,
+            *self._orphans,
+            *self._images,
+        )
+        return {one.kind: one for one in kinds}
+
+    def _regions(self) -> list[str]:
+        """Returns all enabled regions, the client's own first."""
+        found = self._account.request("ec2", self._region, "DescribeRegions")["Regions"]
+        others = sorted({one["RegionName"] for one in found} - {self._region})
+        return [self._region, *others]
+
+    def _listed_in(self, region: str) -> list[Resource | None]:
+        try:
+            return list(self._list(region))
+        except CredentialsError as error:
+            if region == self._region:
+                raise
+            # An organisation may deny regions, which then hold no resource of cloudgan.
+            self._say(f"cannot list resources in {region}: {error}")
+            return []
+
+    def _list(self, region: str) -> Iterator[Resource | None]:
+        names = list(self._clusters.names(region))
+        for name in names:
+            cluster = self._clusters.refresh(name)
+            yield cluster
+            for pool in self._pools.names(name):
+                yield self._pools.refresh(pool)
+            if not is_managed(cluster):  # deleted with a managed cluster
+                yield self._agents.refresh(f"{name}/{POD_AGENT}")
+                account = f"{naming.NAMESPACE}/{naming.SERVICE_ACCOUNT}"
+                yield self._identities.refresh(f"{name}/{account}")
+        for handler in self._orphans:
+            yield from handler.list_resources(region, set(names))

@@ -1,0 +1,119 @@
+"""Mapping of AWS error responses to cloudgan's errors, with the command to run next."""
+
+from __future__ import annotations
+
+from email.utils import parsedate_to_datetime
+from typing import TYPE_CHECKING, Any, Final
+
+from cloudgan.core.clock import utc_moment
+from cloudgan.core.errors import CapacityError, CloudganError, CredentialsError, LaunchError
+
+if TYPE_CHECKING:
+    import datetime as dt
+
+    from cloudgan.schema.resource import ResourceCause
+
+LOGIN: Final = (
+    "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or name a configured profile by"
+    " --profile or AWS_PROFILE"
+)
+_EXPIRED: Final = frozenset({"ExpiredToken", "ExpiredTokenException", "RequestExpired"})
+_UNKNOWN_LOGIN: Final = frozenset(
+    {
+        "AuthFailure",
+        "IncompleteSignature",
+        "InvalidAccessKeyId",
+        "InvalidClientTokenId",
+        "InvalidToken",
+        "UnrecognizedClientException",
+        "401",
+    }
+)
+_CLOCK: Final = frozenset({"RequestTimeTooSkewed", "SignatureDoesNotMatch"}) | frozenset(
+    {"InvalidSignatureException", "RequestInTheFuture"}
+)
+_DENIED: Final = frozenset(
+    {"AccessDenied", "AccessDeniedException", "UnauthorizedOperation", "AccessDeniedError", "403"}
+)
+_QUOTA: Final = (
+    "InstanceLimitExceeded",
+    "MaxSpotInstanceCountExceeded",
+    "ResourceLimitExceeded",
+    "VcpuLimitExceeded",
+    "reached your quota",
+    "vCPU limit",
+)
+_CAPACITY: Final = ("InsufficientInstanceCapacity", "UnfulfillableCapacity", "InsufficientCapacity")
+_CAPACITY_WORDS: Final = ("do not have sufficient", "no Spot capacity", "not available in your")
+_IMAGES: Final = frozenset({"codebuild", "ecr", "logs"})
+_SKEW_SECONDS: Final = 240
+
+
+class RefusedError(LaunchError):
+    """AWS refused a request, but not for its login; `code` is the AWS error code."""
+
+    def __init__(self, message: str, code: str) -> None:
+        super().__init__(message)
+        self.code = code
+
+
+def cause_of(message: str) -> ResourceCause:
+    """Returns why machines are unavailable according to a message; empty: another reason."""
+    if any(word in message for word in _QUOTA):
+        return "quota"
+    if any(word in message for word in (*_CAPACITY, *_CAPACITY_WORDS)):
+        return "capacity"
+    return ""
+
+
+def error_of(response: dict[str, Any], request: str, service: str = "") -> CloudganError:
+    """Returns the error for an error response.
+
+    Args:
+        response: The response that botocore parsed.
+        request: Such as ``CreateCluster in us-east-1``.
+        service: The service.
+    """
+    error = response.get("Error", {})
+    code = str(error.get("Code", ""))
+    message = " ".join(str(error.get("Message", "")).split()) or code or "no message"
+    if code in _EXPIRED:
+        return CredentialsError(
+            f"AWS: this login has expired ({message}); log in again, or {LOGIN}"
+        )
+    if code in _CLOCK:
+        return CredentialsError(f"AWS: {_clock(response, message)}")
+    if code in _UNKNOWN_LOGIN:
+        return CredentialsError(f"AWS does not recognise this login ({message}); {LOGIN}")
+    if code in _DENIED:
+        is_image = service in _IMAGES
+        policy, user = ("image-policy", "image builder") if is_image else ("policy", "launcher")
+        return CredentialsError(
+            f"AWS: {request}: {message}. deploy/aws/{policy}.json lists the required permissions of the"
+            f" {user}; an administrator of the account grants them"
+        )
+    if cause_of(f"{code} {message}"):
+        return CapacityError(f"AWS: {request}: {message}")
+    return RefusedError(f"AWS: {request}: {message} ({code})", code)
+
+
+def _clock(response: dict[str, Any], message: str) -> str:
+    """Explains an invalid signature, which a wrong clock may cause."""
+    headers = response.get("ResponseMetadata", {}).get("HTTPHeaders", {})
+    server_time = _parse_time(headers.get("date"))
+    skew = (utc_moment() - server_time).total_seconds() if server_time else 0.0
+    if abs(skew) > _SKEW_SECONDS:
+        direction = "ahead" if skew > 0 else "behind"
+        return (
+            f"this machine's clock is {abs(skew) / 60:.0f} min {direction}, so AWS accepts no"
+            f" request; synchronise it ({message})"
+        )
+    return f"the secret key does not match the access key, or this machine's clock is wrong ({message})"
+
+
+def _parse_time(text: str | None) -> dt.datetime | None:
+    try:
+        found = parsedate_to_datetime(text or "")
+    except ValueError:
+        return None
+    return found if found.tzinfo else None

@@ -1,0 +1,138 @@
+"""AWS logins: the boto3 session, tokens for EKS clusters, and passwords for ECR."""
+
+from __future__ import annotations
+
+import base64
+import re
+import threading
+from typing import TYPE_CHECKING, Any, Final
+
+import boto3
+import botocore.exceptions as failures
+from botocore.model import ServiceId
+from botocore.signers import RequestSigner
+
+from cloudgan.core.clock import monotonic_seconds
+from cloudgan.core.errors import CredentialsError
+from cloudgan.launch.clouds.aws.error_mapping import LOGIN
+from cloudgan.launch.container_registry.login import RegistryLogin
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+NO_LOGIN: Final = (
+    failures.NoCredentialsError,
+    failures.PartialCredentialsError,
+    failures.ProfileNotFound,
+    failures.CredentialRetrievalError,
+    failures.TokenRetrievalError,
+    failures.SSOError,
+)
+_PREFIX: Final = "k8s-aws-v1."
+_CLUSTER: Final = "x-k8s-aws-id"
+_SIGNED_SECONDS: Final = 60
+_LASTS_SECONDS: Final = 600.0
+"""EKS accepts a token for 15 minutes after its signature."""
+_ECR_REGION = re.compile(r"\.ecr(?:-fips)?\.([a-z0-9-]+)\.amazonaws\.com")
+
+
+def open_session(profile: str | None, region: str | None) -> boto3.Session:
+    """Returns a session with the login that boto3 finds.
+
+    Raises:
+        CredentialsError: There is none.
+    """
+    try:
+        session = boto3.Session(profile_name=profile, region_name=region)
+        known = session.get_credentials()
+    except NO_LOGIN as error:
+        raise CredentialsError(f"AWS: {error}; {LOGIN}") from error
+    if known is None:
+        raise CredentialsError(f"no login for AWS was found; {LOGIN}")
+    return session
+
+
+def signed_token(session: boto3.Session, cluster: str, region: str) -> str:
+    """Returns a new token of a cluster: a signed STS request, which is not sent.
+
+    https://github.com/kubernetes-sigs/aws-iam-authenticator, "API Authorization from Outside a
+    Cluster" (read 2026-11-21).
+
+    Raises:
+        CredentialsError: The session has no login.
+    """
+    known = session.get_credentials()
+    if known is None:
+        raise CredentialsError(f"no login for AWS was found; {LOGIN}")
+    signer = RequestSigner(ServiceId("STS"), region, "sts", "v4", known, session.events)
+    address = f"https://sts.{region}.amazonaws.com/?Action=GetCallerIdentity&Version=2011-06-15"
+    request = {"method": "GET", "url": address, "body": {}, "context": {}}
+    url = signer.generate_presigned_url(
+        request | {"headers": {_CLUSTER: cluster}},
+        region_name=region,
+        expires_in=_SIGNED_SECONDS,
+        operation_name="",
+    )
+    return _PREFIX + base64.urlsafe_b64encode(url.encode()).decode().rstrip("=")
+
+
+class ClusterToken:
+    """A cluster's token, which renews itself before it expires.
+
+    Args:
+        session: With a login.
+        cluster: Name of the cluster.
+        region: Region of the cluster.
+        sign: Returns a new token.
+        clock: Returns monotonic seconds.
+    """
+
+    def __init__(
+        self,
+        session: boto3.Session,
+        cluster: str,
+        region: str,
+        *,
+        sign: Callable[[boto3.Session, str, str], str] = signed_token,
+        clock: Callable[[], float] = monotonic_seconds,
+    ) -> None:
+        self._session, self._cluster, self._region = session, cluster, region
+        self._sign, self._clock = sign, clock
+        self._token, self._ends = "", float("-inf")
+        self._lock = threading.Lock()
+
+    def __call__(self) -> str:
+        """Returns a valid token."""
+        with self._lock:
+            now = self._clock()
+            if now >= self._ends:
+                self._token = self._sign(self._session, self._cluster, self._region)
+                self._ends = now + _LASTS_SECONDS
+            return self._token
+
+
+def registry_login(host: str, client: Any = None) -> RegistryLogin:
+    """Returns the login of an ECR registry: a password that is valid for twelve hours.
+
+    https://docs.aws.amazon.com/AmazonECR/latest/APIReference/API_GetAuthorizationToken.html (read
+    2026-11-21).
+
+    Args:
+        host: Such as 123456789012.dkr.ecr.eu-west-1.amazonaws.com.
+        client: ECR client of its region; None: with boto3's default login.
+
+    Raises:
+        CredentialsError: There is no login, or AWS refuses it.
+    """
+    region = _ECR_REGION.search(host)
+    try:
+        ecr = client or boto3.Session().client("ecr", region_name=region[1] if region else None)
+        token = ecr.get_authorization_token()["authorizationData"][0]["authorizationToken"]
+    except (failures.BotoCoreError, failures.ClientError) as error:
+        raise CredentialsError(
+            f"no login of AWS for {host} ({error}); set AWS_ACCESS_KEY_ID and"
+            " AWS_SECRET_ACCESS_KEY, or AWS_PROFILE; it needs ecr:GetAuthorizationToken and"
+            " ecr:BatchGetImage"
+        ) from error
+    user, _, password = base64.b64decode(token).decode().partition(":")
+    return RegistryLogin(user, password)

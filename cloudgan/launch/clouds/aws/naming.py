@@ -1,0 +1,39 @@
+"""Names of cloudgan's resources in an account, and placeholders in plans."""
+
+from __future__ import annotations
+
+from typing import Final
+
+CLUSTER: Final = "cloudgan"
+NAMESPACE: Final = "cloudgan"
+SERVICE_ACCOUNT: Final = "cloudgan"
+PREFIX: Final = "cloudgan-"
+"""Prefix of the resources that `setup` creates."""
+
+CLUSTER_ROLE: Final = f"{PREFIX}cluster"
+NODE_ROLE: Final = f"{PREFIX}nodes"
+POD_ROLE: Final = f"{PREFIX}pods"
+ROLES: Final = (CLUSTER_ROLE, NODE_ROLE, POD_ROLE)
+
+ACCOUNT, ZONE, VERSION = "<account>", "<zone>", "<version>"
+SUBNET, SECOND_SUBNET = "<subnet>", "<second_subnet>"
+GROUP_OF_POOL: Final = "<autoscaling group of the node group>"
+"""Stays in a plan: EKS names the group when it creates it."""
+
+LONGEST_POOL: Final = 63
+"""https://docs.aws.amazon.com/eks/latest/APIReference/API_CreateNodegroup.html (read 2026-11-21)."""
+
+
+def role_arn(account: str, role: str) -> str:
+    """Returns the ARN of a role that `setup` creates."""
+    return f"arn:aws:iam::{account}:role/{role}"
+
+
+def bucket_name(account: str, region: str) -> str:
+    """Returns the name of the account's cloudgan bucket in a region."""
+    return f"{PREFIX}{account}-{region}"
+
+
+def endpoint(service: str, region: str) -> str:
+    """Returns the path of a step: service and region of its request."""
+    return f"{service}/{region}"

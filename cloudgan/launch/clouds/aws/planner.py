@@ -1,0 +1,278 @@
+"""The AWS planner: targets, node groups and the requests of a plan. Pure, needs no SDK.
+
+A step's `method` is the API operation, its `path` service and region, its `body` the arguments, and
+`find` the resource's name in `AwsClient`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from cloudgan.core.errors import PlanError
+from cloudgan.core.labels import RUN, SHARED, derived_name
+from cloudgan.launch.clouds.aws import naming
+from cloudgan.launch.clouds.aws.iam_roles import (
+    MANAGED,
+    POD_POLICY,
+    managed_arn,
+    pod_policy,
+    tls_only_policy,
+    trust,
+)
+from cloudgan.launch.clouds.aws.machines import machine
+from cloudgan.launch.clouds.planner import desired_state_step
+from cloudgan.launch.kubernetes.manifests import GPU_NODE, device_plugin_step
+from cloudgan.schema.plan import NodePool, Step, Target, Workers
+
+if TYPE_CHECKING:
+    from cloudgan.launch.clouds.planner import NodePoolRequest
+    from cloudgan.schema.plan import Plan
+
+POD_AGENT: Final = "eks-pod-identity-agent"
+DEADLINE: Final = "cloudgan-deadline"
+_DEFAULT_REGION: Final = "us-east-1"  # has no LocationConstraint in S3
+_GRACE_SECONDS: Final = 90
+"""Used part of the 120 s between a spot notice and the node's end."""
+_DISK_GIB: Final = 100
+_RESERVE_SECONDS: Final = 900
+
+
+def target(account: str | None, region: str, zone: str | None, cluster: str | None) -> Target:
+    """Returns a target in AWS."""
+    return Target(
+        provider="aws",
+        account=account or naming.ACCOUNT,
+        region=region,
+        zone=zone or naming.ZONE,
+        namespace=naming.NAMESPACE,
+        service_account=naming.SERVICE_ACCOUNT,
+        cluster=cluster or naming.CLUSTER,
+        details={
+            "subnet": naming.SUBNET,
+            "second_subnet": naming.SECOND_SUBNET,
+            "version": naming.VERSION,
+        },
+    )
+
+
+def node_pool(wanted: NodePoolRequest) -> NodePool:
+    """Returns the node group.
+
+    Raises:
+        PlanError: EKS, or TensorFlow on it, cannot serve the request.
+    """
+    found = machine(wanted.node_type)
+    if wanted.flex_start:
+        raise PlanError(
+            "--flex-start is only valid with --provider=gcp; on AWS, --market=spot is cheaper"
+        )
+    if found.is_blackwell and not wanted.has_own_image:
+        raise PlanError(
+            f"{found.name} has {found.gpu} GPUs, which TensorFlow's public image does not support; pass an"
+            " --image built for Blackwell, or --accelerator=h200:8"
+        )
+    return NodePool(
+        node_type=found.name,
+        market=wanted.market,
+        name=derived_name(wanted.run, wanted.spec_hash, naming.LONGEST_POOL),
+        keep_cluster=wanted.keep_cluster,
+    )
+
+
+def workers(workers: Workers, node_pool: NodePool) -> Workers:
+    """Returns the workers with the grace period of a spot node."""
+    del node_pool
+    return workers.model_copy(update={"grace_seconds": _GRACE_SECONDS})
+
+
+def store_url(target: Target) -> str:
+    """Returns the URL of the account's bucket."""
+    return f"s3://{_bucket(target)}"
+
+
+def steps(plan: Plan) -> tuple[Step, ...]:
+    """Returns the steps before those of the run's Kubernetes objects.
+
+    The node group is created empty, gets its scheduled end, and only then scales to the run's size.
+    """
+    own_bucket = plan.store.split("/")[2:3] == [_bucket(plan.target)]
+    return (
+        *(_bucket_steps(plan.target) if own_bucket else ()),
+        desired_state_step(plan),
+        _cluster(plan.target),
+        _pod_agent(plan.target),
+        _identity(plan.target),
+        *((device_plugin_step(),) if plan.workers.accelerators_per_node else ()),
+        _empty_pool(plan),
+        _end_of_pool(plan),
+        _full_pool(plan),
+    )
+
+
+def setup_steps(target: Target) -> tuple[Step, ...]:
+    """Returns the one-time steps of an account and region: the bucket and three roles."""
+    account = target.account or naming.ACCOUNT
+    found = list(_bucket_steps(target))
+    for role in naming.ROLES:
+        tags = [{"Key": SHARED, "Value": "role"}]
+        body = {"RoleName": role, "AssumeRolePolicyDocument": trust(role), "Tags": tags}
+        found.append(_iam(f"IAM role {role}", "CreateRole", role, body))
+        for policy in MANAGED[role]:
+            body = {"RoleName": role, "PolicyArn": managed_arn(policy)}
+            found.append(_iam(f"policy {policy} of {role}", "AttachRolePolicy", role, body))
+    body = {
+        "RoleName": naming.POD_ROLE,
+        "PolicyName": POD_POLICY,
+        "PolicyDocument": pod_policy(account),
+    }
+    pods = _iam(f"policy {POD_POLICY} of {naming.POD_ROLE}", "PutRolePolicy", naming.POD_ROLE, body)
+    return (*found, pods)
+
+
+def cluster_name(target: Target) -> str:
+    """Returns a cluster's name with its region."""
+    return f"{target.region}/{target.cluster}"
+
+
+def pool_name(plan: Plan) -> str:
+    """Returns a node group's name with region and cluster."""
+    assert plan.node_pool is not None  # noqa: S101  a plan of a cloud has one
+    return f"{cluster_name(plan.target)}/{plan.node_pool.name}"
+
+
+def _bucket(target: Target) -> str:
+    return naming.bucket_name(target.account or naming.ACCOUNT, str(target.region))
+
+
+def _bucket_steps(target: Target) -> tuple[Step, ...]:
+    name, region = _bucket(target), str(target.region)
+    owner = {"Bucket": name, "ExpectedBucketOwner": target.account}
+    own_region = {} if region == _DEFAULT_REGION else {"LocationConstraint": region}
+    tags = {"Tags": [{"Key": SHARED, "Value": "bucket"}]}
+    closed = ("BlockPublicAcls", "IgnorePublicAcls", "BlockPublicPolicy", "RestrictPublicBuckets")
+    requests: tuple[tuple[str, str, dict[str, Any]], ...] = (
+        (
+            f"bucket {name}",
+            "CreateBucket",
+            {"Bucket": name, "CreateBucketConfiguration": own_region | tags},
+        ),
+        (
+            f"bucket {name} blocks public access",
+            "PutPublicAccessBlock",
+            owner | {"PublicAccessBlockConfiguration": dict.fromkeys(closed, True)},
+        ),
+        (
+            f"bucket {name} requires TLS",
+            "PutBucketPolicy",
+            owner | {"Policy": tls_only_policy(name)},
+        ),
+    )
+    return tuple(
+        _step(ensure, method, naming.endpoint("s3", region), f"{region}/{name}", body)
+        for ensure, method, body in requests
+    )
+
+
+def _cluster(target: Target) -> Step:
+    """Returns the step for the cluster: access for its creator only, standard support."""
+    body = {
+        "name": target.cluster,
+        "version": target.details["version"],
+        "roleArn": naming.role_arn(str(target.account), naming.CLUSTER_ROLE),
+        "resourcesVpcConfig": {
+            "subnetIds": [target.details["subnet"], target.details["second_subnet"]],
+            "endpointPublicAccess": True,
+            "endpointPrivateAccess": True,
+        },
+        "accessConfig": {
+            "authenticationMode": "API",
+            "bootstrapClusterCreatorAdminPermissions": True,
+        },
+        "upgradePolicy": {"supportType": "STANDARD"},  # extended support costs six times as much
+        "deletionProtection": False,
+        "tags": {SHARED: "cluster"},
+    }
+    return _eks(
+        f"EKS cluster {target.cluster}", "CreateCluster", target, cluster_name(target), body
+    )
+
+
+def _pod_agent(target: Target) -> Step:
+    """Returns the step for the add-on that gives pods their role; others are built in."""
+    body = {"clusterName": target.cluster, "addonName": POD_AGENT, "tags": {SHARED: "add-on"}}
+    name = f"{cluster_name(target)}/{POD_AGENT}"
+    return _eks(f"EKS add-on {POD_AGENT}", "CreateAddon", target, name, body)
+
+
+def _identity(target: Target) -> Step:
+    body = {
+        "clusterName": target.cluster,
+        "namespace": target.namespace,
+        "serviceAccount": target.service_account,
+        "roleArn": naming.role_arn(str(target.account), naming.POD_ROLE),
+        "tags": {SHARED: "identity"},
+    }
+    account = f"{target.namespace}/{target.service_account}"
+    name = f"{cluster_name(target)}/{account}"
+    return _eks(f"role of pods {account}", "CreatePodIdentityAssociation", target, name, body)
+
+
+def _empty_pool(plan: Plan) -> Step:
+    """Returns the step for the empty node group: one zone, no taint since EKS' pods need a node."""
+    assert plan.node_pool is not None  # noqa: S101  a plan of a cloud has one
+    pool = plan.node_pool
+    gpus = dict(GPU_NODE) if plan.workers.accelerators_per_node else {}
+    body = {
+        "clusterName": plan.target.cluster,
+        "nodegroupName": pool.name,
+        "scalingConfig": {"minSize": 0, "maxSize": plan.workers.nodes, "desiredSize": 0},
+        "diskSize": _DISK_GIB,
+        "subnets": [plan.target.details["subnet"]],
+        "instanceTypes": [pool.node_type],
+        "amiType": "AL2023_x86_64_NVIDIA",
+        "capacityType": "SPOT" if pool.market == "spot" else "ON_DEMAND",
+        "nodeRole": naming.role_arn(str(plan.target.account), naming.NODE_ROLE),
+        "labels": {RUN: plan.run} | gpus,
+        "tags": plan.labels().as_dict(),
+    }
+    ensure = f"EKS node group {pool.name}, empty"
+    return _eks(ensure, "CreateNodegroup", plan.target, pool_name(plan), body)
+
+
+def _end_of_pool(plan: Plan) -> Step:
+    """Returns the step that makes AWS remove the nodes after the job's deadline."""
+    seconds = 2 * plan.limits.gang_timeout_seconds + plan.limits.deadline_seconds + _RESERVE_SECONDS
+    body = {
+        "AutoScalingGroupName": naming.GROUP_OF_POOL,
+        "ScheduledActionName": DEADLINE,
+        "StartTime": f"<now + {seconds:.0f} s>",
+        "MinSize": 0,
+        "DesiredCapacity": 0,
+    }
+    ensure = f"end of all nodes of {plan.run} after {seconds / 3600:.3g} h"
+    where = naming.endpoint("autoscaling", str(plan.target.region))
+    return _step(ensure, "PutScheduledUpdateGroupAction", where, pool_name(plan), body)
+
+
+def _full_pool(plan: Plan) -> Step:
+    assert plan.node_pool is not None  # noqa: S101  a plan of a cloud has one
+    body = {
+        "clusterName": plan.target.cluster,
+        "nodegroupName": plan.node_pool.name,
+        "scalingConfig": {"minSize": 0, "maxSize": plan.workers.nodes}
+        | {"desiredSize": plan.workers.nodes},
+    }
+    ensure = f"{plan.workers.nodes} x {plan.node_pool.node_type} in {plan.node_pool.name}"
+    return _eks(ensure, "UpdateNodegroupConfig", plan.target, pool_name(plan), body)
+
+
+def _eks(ensure: str, method: str, target: Target, find: str, body: dict[str, Any]) -> Step:
+    return _step(ensure, method, naming.endpoint("eks", str(target.region)), find, body)
+
+
+def _iam(ensure: str, method: str, find: str, body: dict[str, Any]) -> Step:
+    return _step(ensure, method, naming.endpoint("iam", _DEFAULT_REGION), find, body)
+
+
+def _step(ensure: str, method: str, path: str, find: str, body: dict[str, Any]) -> Step:
+    return Step(ensure=ensure, method=method, path=path, find=find, at="cloud", body=body)

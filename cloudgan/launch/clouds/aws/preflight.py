@@ -1,0 +1,168 @@
+"""Checks before a launch: login, permissions (by IAM simulation), roles, network and quota."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any, Final
+
+from cloudgan.core import assets
+from cloudgan.core.errors import CloudganError, CredentialsError, PlanError
+from cloudgan.launch.clouds.aws import naming
+from cloudgan.launch.clouds.aws.machines import machine
+from cloudgan.launch.clouds.aws.network import select_network
+from cloudgan.schema.resource import Finding
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from cloudgan.launch.clouds.aws.account import Account
+    from cloudgan.launch.clouds.aws.clusters import Clusters
+    from cloudgan.launch.clouds.aws.iam_roles import IamRoles
+    from cloudgan.schema.plan import Plan
+
+POLICY: Final = "deploy/aws/policy.json"
+_PERMISSIONS: Final = "AWS permissions"
+_REGION: Final = "us-east-1"
+
+
+def findings(
+    account: Account,
+    who: Mapping[str, str],
+    plan: Plan | None,
+    *,
+    clusters: Clusters,
+    roles: IamRoles,
+) -> Iterator[Finding]:
+    """Yields the findings on login, permissions, roles and, for a plan, network and quota."""
+    yield Finding("AWS login", "ok", f"{who['who']} of account {who['account']}")
+    yield _permissions(account, who["who"])
+    yield from _roles(roles)
+    if plan is not None and plan.node_pool is not None:
+        yield _network(account, clusters, plan)
+        yield _quota(account, plan)
+
+
+def _roles(roles: IamRoles) -> Iterator[Finding]:
+    try:
+        missing = [role for role in naming.ROLES if roles.refresh(role) is None]
+    except CredentialsError as error:
+        yield Finding("AWS roles", "unknown", str(error))
+        return
+    if missing:
+        yield Finding(
+            "AWS roles",
+            "missing",
+            f"{', '.join(missing)}: created once per account; type: cloudgan setup --provider=aws",
+        )
+    else:
+        yield Finding("AWS roles", "ok", f"{', '.join(naming.ROLES)} exist")
+
+
+def _network(account: Account, clusters: Clusters, plan: Plan) -> Finding:
+    subject = f"AWS network in {plan.target.region}"
+    try:
+        found = select_network(account, clusters, plan)
+    except PlanError as error:
+        return Finding(subject, "missing", str(error))
+    except CloudganError as error:
+        return Finding(subject, "unknown", str(error))
+    return Finding(subject, "ok", f"{found[naming.ZONE]}, Kubernetes {found[naming.VERSION]}")
+
+
+def _quota(account: Account, plan: Plan) -> Finding:
+    """Checks the EC2 quota, which counts the vCPUs of all instances of a family."""
+    assert plan.node_pool is not None  # noqa: S101  the caller checked
+    node, region = machine(plan.node_pool.node_type), str(plan.target.region)
+    quota = node.quota(plan.node_pool.market)
+    subject = f"quota {quota.name} in {region}"
+    needed = node.vcpus * plan.workers.nodes
+    needs = f"{plan.workers.nodes} x {node.name} need {needed} vCPUs"
+    if quota.code is None:
+        return Finding(subject, "unknown", f"{needs}; see Service Quotas, EC2")
+    query = {"ServiceCode": "ec2", "QuotaCode": quota.code}
+    try:
+        found = account.request("service-quotas", region, "GetServiceQuota", query)["Quota"]
+    except CloudganError as error:
+        return Finding(subject, "unknown", f"{needs}; the limit is unavailable ({error})")
+    if found["Value"] < needed:
+        return Finding(
+            subject,
+            "missing",
+            f"{needs}, and the limit is {found['Value']:g}; request {needed} or more of"
+            f" {quota.code} under Service Quotas, Amazon EC2, in {region}",
+        )
+    return Finding(
+        subject,
+        "ok",
+        f"{needs} of {found['Value']:g}; other running instances count against it too",
+    )
+
+
+def statements() -> list[dict[str, Any]]:
+    """Returns the statements of the launcher's policy."""
+    found: list[dict[str, Any]] = json.loads(assets.read_text(POLICY))["Statement"]
+    return found
+
+
+def _permissions(account: Account, login: str) -> Finding:
+    """Simulates each permission of the policy for a login's ARN."""
+    if login.endswith(":root"):
+        return Finding(_PERMISSIONS, "ok", "the root user has all permissions")
+    try:
+        missing = sorted(set(_missing(account, _principal(login))))
+    except CloudganError as error:
+        return Finding(
+            _PERMISSIONS,
+            "unknown",
+            f"IAM does not simulate them ({error}); {POLICY} lists those required",
+        )
+    if missing:
+        return Finding(
+            _PERMISSIONS,
+            "missing",
+            f"{login} may not: {', '.join(missing)}; an administrator of the account grants {POLICY}",
+        )
+    return Finding(_PERMISSIONS, "ok", f"{login} has all of {POLICY}")
+
+
+def _missing(account: Account, principal: str) -> Iterator[str]:
+    for statement in statements():
+        resources = statement["Resource"]
+        listed = [resources] if isinstance(resources, str) else resources
+        query = {
+            "PolicySourceArn": principal,
+            "ActionNames": statement["Action"],
+            "ResourceArns": [_example(one, principal) for one in listed],
+            "ContextEntries": list(_context(statement)),
+        }
+        answer = account.request("iam", _REGION, "SimulatePrincipalPolicy", query)
+        for one in answer["EvaluationResults"]:
+            if one["EvalDecision"] != "allowed":
+                yield one["EvalActionName"]
+
+
+def _context(statement: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """Yields the condition keys of a statement as request context."""
+    for key, value in statement.get("Condition", {}).get("StringEquals", {}).items():
+        yield {
+            "ContextKeyName": key,
+            "ContextKeyValues": [value],
+            "ContextKeyType": "string",
+        }
+
+
+def _principal(login: str) -> str:
+    """Returns the role of a session: ``role/R`` for ``arn:aws:sts::1:assumed-role/R/S``."""
+    parts = login.split(":")
+    kind, _, rest = parts[5].partition("/")
+    if kind != "assumed-role":
+        return login
+    return f"arn:aws:iam::{parts[4]}:role/{rest.partition('/')[0]}"
+
+
+def _example(resource: str, principal: str) -> str:
+    """Returns an ARN that matches a pattern."""
+    if resource == "*":
+        return resource
+    account = principal.split(":")[4]
+    return resource.replace(":*:", f":{account}:").replace("*", "x")

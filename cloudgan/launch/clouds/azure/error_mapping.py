@@ -1,0 +1,116 @@
+"""Maps errors of Azure Resource Manager to cloudgan's errors."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any, Final
+
+from cloudgan.core.errors import CapacityError, CloudganError, CredentialsError, LaunchError
+
+if TYPE_CHECKING:
+    from cloudgan.schema.resource import ResourceCause
+
+_UNAUTHORIZED, _FORBIDDEN, _MISSING, _CONFLICT = 401, 403, 404, 409
+
+# https://learn.microsoft.com/azure/virtual-machines/allocation-failure and
+# https://learn.microsoft.com/troubleshoot/azure/azure-kubernetes/error-codes/, read 2026-11-21. AKS
+# often nests them in the message of another error.
+_OF_CAPACITY: Final = (
+    "AllocationFailed",
+    "AllocationTimeout",
+    "AKSCapacityHeavyUsage",
+    "AKSCapacityError",
+    "NotAvailableForSubscription",
+    "OverconstrainedAllocationRequest",
+    "OverconstrainedZonalAllocationRequest",
+    "SkuNotAvailable",
+    "SpotVMAllocationFailed",
+    "currently not available in location",
+)
+_OF_QUOTA: Final = (
+    "QuotaExceeded",
+    "InsufficientVCPUQuota",
+    "PublicIPCountLimitReached",
+    "exceeding approved",  # OperationNotAllowed: this, or another operation runs
+)
+LOGIN: Final = (
+    "run: az login, or set AZURE_TENANT_ID, AZURE_CLIENT_ID and AZURE_CLIENT_SECRET of a service"
+    " principal"
+)
+_ACTION = re.compile(r"perform action '([^']+)'")
+
+
+class BusyError(LaunchError):
+    """Another operation runs on the resource; retry later."""
+
+
+class MissingError(LaunchError):
+    """The resource does not exist."""
+
+
+def cause_of(error_text: str) -> ResourceCause:
+    """Returns the cause in an Azure error text."""
+    text = error_text.casefold()
+    if any(code.casefold() in text for code in _OF_QUOTA):
+        return "quota"
+    return "capacity" if any(code.casefold() in text for code in _OF_CAPACITY) else ""
+
+
+def error_text(error: Any) -> str:
+    """Returns the innermost message of an Azure error in one line."""
+    if not isinstance(error, dict):
+        return ""
+    while error.get("details") and isinstance(error["details"][0], dict):
+        error = error["details"][0]
+    code, message = error.get("code") or "", " ".join(str(error.get("message") or "").split())
+    return f"{code}: {message}" if code and code not in message else message
+
+
+def map_error(status: int, answer: Any, request: str) -> CloudganError:
+    """Returns the error of a response.
+
+    Args:
+        status: HTTP status.
+        answer: JSON body or None.
+        request: Such as ``PUT /subscriptions/...``.
+    """
+    error = answer.get("error", answer) if isinstance(answer, dict) else {}
+    text = error_text(error) or "no message"
+    code = str(error.get("code") or "") if isinstance(error, dict) else ""
+    if status == _UNAUTHORIZED:
+        return CredentialsError(
+            f"Azure rejects this login ({text}); {LOGIN}. If the login is new, check this machine's"
+            " clock"
+        )
+    if status == _FORBIDDEN:
+        return _forbidden(text, request)
+    return capacity_error(f"{code} {text}", f"{request}: {text}") or _OTHERS.get(
+        status, LaunchError
+    )(f"{request}: Azure answered {status} ({text})")
+
+
+def capacity_error(reason: str, message: str) -> CapacityError | None:
+    """Returns the error of a missing capacity or quota; else None."""
+    cause = cause_of(reason)
+    if cause == "quota":
+        return CapacityError(
+            f"{message}. Ask for more at https://portal.azure.com, Quotas, Compute"
+        )
+    if cause == "capacity":
+        return CapacityError(f"{message}. Try another --region, --zone or --market")
+    return None
+
+
+_OTHERS: Final = {_MISSING: MissingError, _CONFLICT: BusyError}
+
+
+def _forbidden(text: str, request: str) -> CloudganError:
+    if cause_of(text) == "quota":
+        return CapacityError(f"{request}: {text}")
+    found = _ACTION.search(text)
+    what = found[1] if found else request
+    role = "image-role" if "containerregistry/" in what.lower() else "role"
+    return CredentialsError(
+        f"this login lacks the permission {what} on Azure ({text[:200]}); an administrator grants it with"
+        f" deploy/azure/{role}.json"
+    )

@@ -1,0 +1,107 @@
+"""CloudPlanner of Azure: target, node pool, workers, store and steps; offline."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from cloudgan.core.errors import ConfigError, PlanError
+from cloudgan.core.labels import derived_name
+from cloudgan.launch.clouds.azure import ids
+from cloudgan.launch.clouds.azure.requests import (
+    NAMESPACE,
+    SERVICE_ACCOUNT,
+    SPOT_TAINT,
+    cluster_steps,
+    setup_steps,
+    store_steps,
+)
+from cloudgan.launch.clouds.azure.sizes import size_of
+from cloudgan.launch.clouds.planner import desired_state_step
+from cloudgan.schema.plan import NodePool, Step, Target, Toleration
+
+if TYPE_CHECKING:
+    from cloudgan.launch.clouds.planner import NodePoolRequest
+    from cloudgan.schema.plan import Plan, Workers
+
+__all__ = ["node_pool", "setup_steps", "steps", "store_url", "target", "workers"]
+
+_GUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
+_LONGEST_POOL = 12
+_ZONES = ("1", "2", "3")
+_SPOT_GRACE_SECONDS = 25
+"""A Spot machine gets 30 s notice, its pods slightly less
+(https://learn.microsoft.com/azure/virtual-machines/spot-vms, read 2026-11-21)."""
+
+
+def target(account: str | None, region: str, zone: str | None, cluster: str | None) -> Target:
+    """Returns a target; `account` is a subscription id, `cluster` a name or GROUP/NAME.
+
+    Raises:
+        ConfigError: Invalid zone or subscription.
+    """
+    if account and account != ids.SUBSCRIPTION and not _GUID.fullmatch(account):
+        raise ConfigError(
+            f"--subscription={account} is not an id; give the 36 characters shown by `az account list`"
+            " or the Azure portal, such as 00000000-0000-0000-0000-000000000000"
+        )
+    if zone and zone not in _ZONES:
+        raise ConfigError(f"--zone={zone} is not valid; zones of Azure: {', '.join(_ZONES)}")
+    return Target(
+        provider="azure",
+        namespace=NAMESPACE,
+        service_account=SERVICE_ACCOUNT,
+        account=account or ids.SUBSCRIPTION,
+        region=region,
+        zone=zone or ids.ZONE,
+        cluster=cluster or ids.CLUSTER,
+    )
+
+
+def node_pool(wanted: NodePoolRequest) -> NodePool:
+    """Returns the node pool.
+
+    Raises:
+        PlanError: Azure does not sell the node type.
+    """
+    size_of(wanted.node_type)
+    if wanted.flex_start:
+        raise PlanError(
+            "--flex-start is only valid with --provider=gcp; on Azure use --market=spot"
+        )
+    return NodePool(
+        node_type=wanted.node_type,
+        market=wanted.market,
+        name=derived_name(wanted.run, wanted.spec_hash, _LONGEST_POOL, hyphens=False),
+        keep_cluster=wanted.keep_cluster,
+        identity={"azure.workload.identity/client-id": ids.CLIENT},
+    )
+
+
+def workers(workers: Workers, node_pool: NodePool) -> Workers:
+    """Returns the worker settings for these nodes."""
+    is_spot = node_pool.market == "spot"
+    spot = (Toleration(key=SPOT_TAINT, value="spot"),) if is_spot else ()
+    return workers.model_copy(
+        update={
+            "tolerations": (*workers.tolerations, *spot),
+            "pod_labels": workers.pod_labels | {"azure.workload.identity/use": "true"},
+            "grace_seconds": _SPOT_GRACE_SECONDS if is_spot else workers.grace_seconds,
+        }
+    )
+
+
+def store_url(target: Target) -> str:
+    """Returns the URL of the subscription's container in the target's region."""
+    return f"https://{ids.store_account(target)}.blob.core.windows.net/{ids.CONTAINER}"
+
+
+def steps(plan: Plan) -> tuple[Step, ...]:
+    """Returns the steps before the Kubernetes objects; the desired state precedes billed resources."""
+    own = store_steps(plan.target)
+    is_own_store = plan.store == store_url(plan.target)
+    return (
+        *(own if is_own_store else own[:1]),
+        desired_state_step(plan),
+        *cluster_steps(plan),
+    )

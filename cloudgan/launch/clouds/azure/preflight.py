@@ -1,0 +1,176 @@
+"""Preflight checks of Azure: permissions of deploy/azure/role.json, services, quotas and zones."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import TYPE_CHECKING, Any, Final
+
+from cloudgan.core import assets
+from cloudgan.core.errors import PlanError
+from cloudgan.launch.clouds.azure.sizes import SIZES, SYSTEM_FAMILY, SYSTEM_VCPUS, size_of
+from cloudgan.schema.resource import Finding
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from cloudgan.launch.clouds.azure.api import ArmApi
+    from cloudgan.schema.plan import Plan
+
+
+ROLE: Final = "deploy/azure/role.json"
+PROVIDERS: Final = (
+    "Microsoft.Compute",
+    "Microsoft.ContainerService",
+    "Microsoft.ManagedIdentity",
+    "Microsoft.Network",
+    "Microsoft.Storage",
+)
+_PERMISSIONS, _PROVIDERS = "2022-04-01", "2021-04-01"
+
+
+def rights(api: ArmApi, subscription: str) -> Iterator[Finding]:
+    """Yields the missing permissions of the role, or one ok finding."""
+    root = f"/subscriptions/{subscription}/providers/Microsoft.Authorization"
+    granted = list(api.list(f"{root}/permissions?api-version={_PERMISSIONS}"))
+    missing = [action for action in actions() if not is_allowed(action, granted)]
+    for action in missing:
+        yield Finding(
+            f"permission {action}",
+            "missing",
+            f"an administrator of the subscription grants it with {ROLE} (docs/azure.md)",
+        )
+    if not missing:
+        yield Finding("permissions", "ok", f"all of {ROLE}")
+
+
+def services(api: ArmApi, subscription: str) -> Iterator[Finding]:
+    """Yields the unregistered resource providers that a run needs, or one ok finding."""
+    found = {
+        str(one["namespace"]).lower(): one.get("registrationState")
+        for one in api.list(f"/subscriptions/{subscription}/providers?api-version={_PROVIDERS}")
+    }
+    off = [name for name in PROVIDERS if found.get(name.lower()) != "Registered"]
+    for name in off:
+        yield Finding(
+            f"service {name}",
+            "missing",
+            f"not registered in this subscription; run: az provider register --namespace {name}",
+        )
+    if not off:
+        yield Finding("services", "ok", ", ".join(PROVIDERS))
+
+
+def actions() -> tuple[str, ...]:
+    """Returns the permissions of the role."""
+    role = json.loads(assets.read_text(ROLE))
+    return tuple(role["Actions"])
+
+
+def is_allowed(action: str, granted: Sequence[dict[str, Any]]) -> bool:
+    """Whether the granted permissions include an action."""
+    return any(
+        _any_is(action, one.get("actions")) and not _any_is(action, one.get("notActions"))
+        for one in granted
+    )
+
+
+def _any_is(action: str, patterns: Sequence[str] | None) -> bool:
+    return any(
+        re.fullmatch(re.escape(pattern).replace(r"\*", ".*"), action, re.IGNORECASE)
+        for pattern in patterns or ()
+    )
+
+
+SPOT_QUOTA: Final = "lowPriorityCores"
+"""One quota for all families: Spot machines do not count in the family quota
+(https://learn.microsoft.com/azure/quotas/spot-quota, read 2026-11-21)."""
+REGION_QUOTA: Final = "cores"
+_USAGES, _SKUS = "2024-07-01", "2021-07-01"
+
+
+def quotas(api: ArmApi, subscription: str, plan: Plan, *, has_cluster: bool) -> Iterator[Finding]:
+    """Yields a finding for each quota that a plan needs."""
+    assert plan.node_pool is not None  # noqa: S101  provisioned plans only
+    size, region = size_of(plan.node_pool.node_type), plan.target.region or ""
+    needed = size.vcpus * plan.workers.nodes
+    system = 0 if has_cluster else SYSTEM_VCPUS
+    if plan.node_pool.market == "spot":
+        wanted = {SPOT_QUOTA: needed, REGION_QUOTA: system}
+    else:
+        wanted = {size.family: needed, REGION_QUOTA: needed + system}
+    wanted[SYSTEM_FAMILY] = system
+    known = _usages(api, subscription, region)
+    for name, vcpus in wanted.items():
+        if vcpus:
+            yield _finding(name, vcpus, region, known.get(name.casefold()))
+
+
+def all_quotas(api: ArmApi, subscription: str, region: str) -> Iterator[Finding]:
+    """Yields the free quota of each family and of Spot."""
+    known = _usages(api, subscription, region)
+    for name in (*sorted({size.family for size in SIZES.values()}), SPOT_QUOTA):
+        found = known.get(name.casefold())
+        free = f"{_free(found)} of {found['limit']} vCPUs are free" if found else "no such quota"
+        yield Finding(f"quota {name} in {region}", "ok" if found else "unknown", free)
+
+
+def zone(api: ArmApi, subscription: str, region: str, node_type: str, request: str | None) -> str:
+    """Returns a zone that offers a node type; empty if the region has no zones.
+
+    Args:
+        api: Of the Resource Manager.
+        subscription: Id.
+        region: Region.
+        node_type: Virtual machine size.
+        request: Required zone; None: any.
+
+    Raises:
+        PlanError: The node type is not available to this subscription there.
+    """
+    path = f"/subscriptions/{subscription}/providers/Microsoft.Compute/skus?api-version={_SKUS}"
+    skus = api.list(path, **{"$filter": f"location eq '{region}'"})
+    sku = next((one for one in skus if one.get("name") == node_type), None)
+    if sku is None:
+        raise PlanError(f"Azure has no {node_type} in {region}; give another --region")
+    zones = {zone for one in sku.get("locationInfo") or () for zone in one.get("zones") or ()}
+    for limit in sku.get("restrictions") or ():
+        if limit.get("type") == "Location":
+            raise PlanError(
+                f"{node_type} is not available to subscription {subscription} in {region}"
+                f" ({limit.get('reasonCode')}); give another --region, or contact Azure support"
+            )
+        zones -= set((limit.get("restrictionInfo") or {}).get("zones") or ())
+    if request and request not in zones:
+        raise PlanError(
+            f"--zone={request}: {node_type} is available in {region} in"
+            f" {'zones ' + ', '.join(sorted(zones)) if zones else 'no numbered zone'}"
+        )
+    return request or min(zones, default="")
+
+
+def _usages(api: ArmApi, subscription: str, region: str) -> dict[str, Mapping[str, Any]]:
+    root = f"/subscriptions/{subscription}/providers/Microsoft.Compute/locations/{region}"
+    found = api.list(f"{root}/usages?api-version={_USAGES}")
+    return {one["name"]["value"].casefold(): one for one in found}
+
+
+def _free(usage: Mapping[str, Any]) -> int:
+    return int(usage["limit"]) - int(usage["currentValue"])
+
+
+def _finding(name: str, vcpus: int, region: str, usage: Mapping[str, Any] | None) -> Finding:
+    subject = f"quota {name} in {region}"
+    if usage is None:
+        return Finding(subject, "unknown", f"{vcpus} vCPUs are needed; Azure lists no such quota")
+    free = _free(usage)
+    if free >= vcpus:
+        return Finding(subject, "ok", f"{vcpus} vCPUs are needed and {free} are free")
+    called = usage["name"].get("localizedValue") or name
+    return Finding(
+        subject,
+        "missing",
+        f"{vcpus} vCPUs are needed and {free} of {usage['limit']} are free; ask for"
+        f" {int(usage['limit']) + vcpus - free} of {called!r} in {region} at"
+        " https://portal.azure.com, Quotas, Compute",
+    )

@@ -1,0 +1,194 @@
+"""Requests to Azure Resource Manager: cluster, node pool, pod identity, storage account, role assignments."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from cloudgan.core.labels import EXPIRES, RUN, SHARED
+from cloudgan.launch.clouds.azure import ids
+from cloudgan.launch.clouds.azure.sizes import SYSTEM_SIZE
+from cloudgan.launch.kubernetes.manifests import GPU_NODE, device_plugin_step
+from cloudgan.schema.plan import Step
+
+if TYPE_CHECKING:
+    from cloudgan.schema.plan import Plan, Target
+
+
+SPOT_TAINT = "kubernetes.azure.com/scalesetpriority"
+"""Taint that AKS sets on each node of a Spot pool, with the value spot."""
+GPU_TAINT = "nvidia.com/gpu=present:NoSchedule"
+SYSTEM_POOL = "system"
+NAMESPACE = SERVICE_ACCOUNT = "cloudgan"
+
+
+def cluster_steps(plan: Plan) -> tuple[Step, ...]:
+    """Returns the steps of cluster, pod identity, node pool and GPU device plugin."""
+    assert plan.node_pool is not None  # noqa: S101  provisioned plans only
+    target, pool = plan.target, ids.pool_id(plan.target, plan.node_pool.name)
+    credential = ids.credential_id(target)
+    return (
+        put(
+            f"AKS cluster {target.cluster} in {target.region}, with one {SYSTEM_SIZE} that always bills",
+            ids.cluster_id(target),
+            cluster_body(target),
+        ),
+        put(
+            f"federated credential of {target.cluster} for {ids.IDENTITY}",
+            credential,
+            credential_body(),
+        ),
+        put(
+            f"AKS pool {plan.node_pool.name} of {plan.workers.nodes} x {plan.node_pool.node_type},"
+            f" {plan.node_pool.market.replace('_', ' ')}",
+            pool,
+            pool_body(plan),
+        ),
+        device_plugin_step(),
+    )
+
+
+def put(ensure: str, address: str, body: dict[str, Any]) -> Step:
+    """Returns the step that ensures a resource of Azure Resource Manager."""
+    path = ids.versioned(address)
+    return Step(ensure=ensure, method="PUT", path=path, find=path, body=body, at="cloud")
+
+
+def cluster_body(target: Target) -> dict[str, Any]:
+    """Returns the smallest cluster with workload identity: free tier and one node."""
+    region = target.region or ""
+    system = {
+        "name": SYSTEM_POOL,
+        "mode": "System",
+        "type": "VirtualMachineScaleSets",
+        "osType": "Linux",
+        "count": 1,
+        "vmSize": SYSTEM_SIZE,
+    }
+    return {
+        "location": region,
+        "tags": {SHARED: "cluster"},
+        "identity": {"type": "SystemAssigned"},
+        "sku": {"name": "Base", "tier": "Free"},
+        "properties": {
+            "dnsPrefix": ids.group_name(region),
+            "nodeResourceGroup": ids.nodes_group_name(region),
+            "agentPoolProfiles": [system],
+            "oidcIssuerProfile": {"enabled": True},
+            "securityProfile": {"workloadIdentity": {"enabled": True}},
+            "networkProfile": {
+                "networkPlugin": "azure",
+                "networkPluginMode": "overlay",
+                "networkDataplane": "cilium",
+                "networkPolicy": "cilium",
+            },
+            # An upgrade of the node image would restart nodes during a run.
+            "autoUpgradeProfile": {"upgradeChannel": "none", "nodeOSUpgradeChannel": "None"},
+        },
+    }
+
+
+def pool_body(plan: Plan) -> dict[str, Any]:
+    """Returns the run's node pool: N nodes, scaled to zero without pods."""
+    assert plan.node_pool is not None  # noqa: S101  see above
+    properties: dict[str, Any] = {
+        "mode": "User",
+        "type": "VirtualMachineScaleSets",
+        "osType": "Linux",
+        "vmSize": plan.node_pool.node_type,
+        "count": plan.workers.nodes,
+        # The cluster autoscaler deletes idle nodes.
+        "enableAutoScaling": True,
+        "minCount": 0,
+        "maxCount": plan.workers.nodes,
+        "gpuProfile": {"driver": "Install"},
+        "nodeLabels": {RUN: plan.run, EXPIRES: plan.expires, **GPU_NODE},
+        "nodeTaints": [GPU_TAINT],
+        "tags": plan.labels().as_dict(),
+    }
+    if plan.target.zone:  # a region may have none
+        properties["availabilityZones"] = [plan.target.zone]
+    if plan.node_pool.market == "spot":
+        properties |= {
+            "scaleSetPriority": "Spot",
+            "scaleSetEvictionPolicy": "Delete",
+            "spotMaxPrice": -1,  # up to the on-demand price: evicted for capacity only
+        }
+    return {"properties": properties}
+
+
+def credential_body() -> dict[str, Any]:
+    """Returns the federated credential of the pods' service account."""
+    return {
+        "properties": {
+            "issuer": ids.ISSUER,
+            "subject": f"system:serviceaccount:{NAMESPACE}:{SERVICE_ACCOUNT}",
+            "audiences": ["api://AzureADTokenExchange"],
+        }
+    }
+
+
+# https://learn.microsoft.com/azure/role-based-access-control/built-in-roles/storage, read 2026-11-21
+BLOB_CONTRIBUTOR: Final = "ba92f5b4-2d11-453d-a403-e96b0029c9fe"
+"""Storage Blob Data Contributor: owners and contributors need it too to read blobs."""
+
+
+def store_steps(target: Target) -> tuple[Step, ...]:
+    """Returns the steps of resource group, storage account and container."""
+    account = ids.store_account(target)
+    group = {"location": target.region, "tags": {SHARED: "group"}}
+    return (
+        put(f"resource group {ids.group_name(target.region or '')}", ids.group_id(target), group),
+        put(f"private storage account {account}", ids.account_id(target), _account_body(target)),
+        put(
+            f"container {ids.CONTAINER} in {account}",
+            ids.container_id(target),
+            {"properties": {"publicAccess": "None"}},
+        ),
+    )
+
+
+def setup_steps(target: Target) -> tuple[Step, ...]:
+    """Returns the one-time steps of an administrator; `target` has the subscription."""
+    identity = {"location": target.region, "tags": {SHARED: "identity"}}
+    return (
+        *store_steps(target),
+        put(f"identity {ids.IDENTITY}", ids.identity_id(target), identity),
+        put(
+            f"store access of {ids.IDENTITY}",
+            ids.assignment_id(target, "pods"),
+            _assignment_body(target, ids.POD_PRINCIPAL, "ServicePrincipal"),
+        ),
+        put(
+            "store access of the current user",
+            ids.assignment_id(target, "user"),
+            _assignment_body(target, ids.USER_PRINCIPAL, ids.USER_KIND),
+        ),
+    )
+
+
+def _account_body(target: Target) -> dict[str, Any]:
+    return {
+        "location": target.region,
+        "kind": "StorageV2",
+        "sku": {"name": "Standard_LRS"},
+        "tags": {SHARED: "bucket"},
+        "properties": {
+            "allowBlobPublicAccess": False,
+            "allowCrossTenantReplication": False,
+            "allowSharedKeyAccess": False,
+            "defaultToOAuthAuthentication": True,
+            "minimumTlsVersion": "TLS1_2",
+            "supportsHttpsTrafficOnly": True,
+        },
+    }
+
+
+def _assignment_body(target: Target, principal: str, kind: str) -> dict[str, Any]:
+    roles = f"/subscriptions/{target.account}/providers/Microsoft.Authorization/roleDefinitions"
+    return {
+        "properties": {
+            "roleDefinitionId": f"{roles}/{BLOB_CONTRIBUTOR}",
+            "principalId": principal,
+            "principalType": kind,  # else a new principal may not be found yet
+        }
+    }

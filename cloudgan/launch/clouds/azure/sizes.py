@@ -1,0 +1,97 @@
+"""GPU virtual machine sizes of Azure, and discontinued ones."""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+from cloudgan.core.errors import PlanError, UnknownNameError
+
+
+class Size(NamedTuple):
+    """A size of virtual machines.
+
+    Attributes:
+        accelerator: Name in the price list.
+        gpus: Number; a GPU slice counts as one.
+        vcpus: Unit of the quotas.
+        memory_gib: Of the host.
+        family: Name of its quota in the compute usages API.
+    """
+
+    accelerator: str
+    gpus: int
+    vcpus: int
+    memory_gib: int
+    family: str
+
+
+_T4, _A100, _H100 = (
+    "StandardNCASv3_T4Family",
+    "StandardNCADSA100v4Family",
+    "StandardNCadsH100v5Family",
+)
+_A10 = "StandardNVADSA10v5Family"
+
+# Sizes: the price list (cost/prices/nodes.csv). Families: skypilot-org/skypilot,
+# sky/catalog/data_fetchers/fetch_azure.py, read 2026-11-21; compared case-insensitively.
+SIZES: Final = {
+    "Standard_NC4as_T4_v3": Size("T4", 1, 4, 28, _T4),
+    "Standard_NC64as_T4_v3": Size("T4", 4, 64, 440, _T4),
+    "Standard_NC24ads_A100_v4": Size("A100-80GB", 1, 24, 220, _A100),
+    "Standard_NC48ads_A100_v4": Size("A100-80GB", 2, 48, 440, _A100),
+    "Standard_NC96ads_A100_v4": Size("A100-80GB", 4, 96, 880, _A100),
+    "Standard_NC40ads_H100_v5": Size("H100-NVL", 1, 40, 320, _H100),
+    "Standard_NC80adis_H100_v5": Size("H100-NVL", 2, 80, 640, _H100),
+    "Standard_ND96asr_v4": Size("A100-40GB", 8, 96, 900, "StandardNDASv4_A100Family"),
+    "Standard_ND96amsr_A100_v4": Size("A100-80GB", 8, 96, 1900, "StandardNDAMSv4_A100Family"),
+    "Standard_ND96isr_H100_v5": Size("H100", 8, 96, 1900, "StandardNDSH100v5Family"),
+    "Standard_NV6ads_A10_v5": Size("A10(1/6)", 1, 6, 55, _A10),
+    "Standard_NV36ads_A10_v5": Size("A10", 1, 36, 440, _A10),
+}
+
+SYSTEM_SIZE: Final = "Standard_D2_v2"
+"""Size of the AKS system node: the smallest supported one with a known price."""
+SYSTEM_VCPUS: Final = 2
+SYSTEM_FAMILY: Final = "standardDv2Family"
+
+# https://learn.microsoft.com/azure/virtual-machines/ncv3-nc6s-nc12s-nc24s-retirement (2024-03-19) and
+# https://learn.microsoft.com/azure/virtual-machines/n-series-migration, both read 2026-11-21.
+_NCV3, _NCV2 = "on 2025-09-30", "on 2023-08-31"
+# Replacements of Microsoft's migration pages: NC A100 v4 for V100, T4 for P100.
+_ONE_A100, _ONE_T4 = "--accelerator=A100-80GB:1", "--accelerator=T4:1"
+_RETIRED: Final = {
+    "Standard_NC6s_v3": ("V100", _NCV3, _ONE_A100),
+    "Standard_NC12s_v3": ("V100", _NCV3, "--accelerator=A100-80GB:2"),
+    "Standard_NC24s_v3": ("V100", _NCV3, "--accelerator=A100-80GB:4"),
+    "Standard_NC24rs_v3": ("V100", _NCV3, "--accelerator=A100-80GB:4"),
+    "Standard_NC6s_v2": ("P100", _NCV2, _ONE_T4),
+    "Standard_NC24rs_v2": ("P100", _NCV2, "--accelerator=T4:4"),
+}
+_UNCERTAIN: Final = {
+    "Standard_ND40rs_v2": (
+        "V100-32GB",
+        "is as old as those retired on 2025-09-30; its availability is unconfirmed",
+        "--accelerator=A100-40GB:8",
+    )
+}
+
+
+def size_of(node_type: str) -> Size:
+    """Returns the properties of a size.
+
+    Raises:
+        PlanError: It is discontinued; the message names a replacement.
+        UnknownNameError: Unknown size.
+    """
+    if node_type in _RETIRED:
+        gpu, when, nearest = _RETIRED[node_type]
+        raise PlanError(
+            f"Azure retired {node_type} ({gpu}) {when}; use {nearest}, or --provider=gcp, which still"
+            f" lists {gpu}"
+        )
+    if node_type in _UNCERTAIN:
+        gpu, why, nearest = _UNCERTAIN[node_type]
+        raise PlanError(f"{node_type} ({gpu}) {why}; use {nearest}")
+    if node_type not in SIZES:
+        raise UnknownNameError("Azure size", node_type, SIZES)
+    return SIZES[node_type]

@@ -1,0 +1,80 @@
+"""`CloudClient`: the operations on one cloud account that launch, check and doctor use.
+
+A client handles single resources. `launch.provisioning` decides order and repetition.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from cloudgan.launch.backends.job_backend import JobBackend
+    from cloudgan.launch.kubernetes.api import ClusterApi
+    from cloudgan.schema.plan import Plan, Step
+    from cloudgan.schema.resource import Finding, Resource
+
+
+class CloudClient(Protocol):
+    """One account of one cloud.
+
+    All methods retry transient failures and throttling. They raise `CredentialsError` for a missing
+    login or a missing permission, and `LaunchError` when the cloud does not respond.
+    """
+
+    def identify(self) -> Mapping[str, str]:
+        """Returns the login, such as {"project": ..., "who": ...}.
+
+        A key that names a placeholder, such as project for ``<project>``, holds its value.
+        """
+
+    def resolve_placeholders(self, plan: Plan) -> Mapping[str, str]:
+        """Returns the plan's placeholders with their values, such as {"<project>": "lab-1"}.
+
+        Raises:
+            PlanError: The cloud cannot serve the plan, such as a region without this machine type.
+        """
+
+    def check(self, plan: Plan | None, region: str | None = None) -> tuple[Finding, ...]:
+        """Checks login, APIs, permissions and, for a plan, quota; creates nothing.
+
+        Args:
+            plan: The plan to check; None: the account in general.
+            region: The region to check without a plan.
+        """
+
+    def find(self, step: Step) -> Resource | None:
+        """Returns the resource with the name in a step, even an unmanaged one; None if absent."""
+
+    def create(self, step: Step) -> None:
+        """Sends a step's request; returns when the cloud has accepted it.
+
+        An existing resource, as after a lost response, is no error.
+
+        Raises:
+            CapacityError: No machine of this type, or no quota.
+            LaunchError: Refused for another reason.
+        """
+
+    def list_resources(self, run: str | None = None) -> tuple[Resource, ...]:
+        """Lists the resources in all regions with cloudgan's labels, or with those of one run."""
+
+    def delete(self, resource: Resource) -> None:
+        """Requests deletion; an absent resource is no error.
+
+        Raises:
+            LaunchError: Refused, such as while another operation runs; the caller retries.
+        """
+
+    def refresh(self, resource: Resource) -> Resource | None:
+        """Returns the current state of a resource; None if it is gone."""
+
+    def cluster_api(self, plan: Plan) -> ClusterApi | None:
+        """Returns the Kubernetes API of the plan's cluster, or None without a cluster.
+
+        The API renews its own token.
+        """
+
+    def job_backend(self, plan: Plan) -> JobBackend | None:
+        """Returns the backend of a plan that runs outside Kubernetes, or None for a cluster plan."""

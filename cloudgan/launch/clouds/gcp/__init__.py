@@ -1,0 +1,4 @@
+"""Google Cloud: GKE clusters and node pools, buckets, identities, image builds.
+
+May import `launch.backends.tpu_vm` and what `launch.clouds` may. Read `planner`, then `client`.
+"""

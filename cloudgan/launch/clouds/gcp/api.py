@@ -1,0 +1,137 @@
+"""Client of Google's REST APIs: plain requests through a google-auth session, with bounded retries.
+
+A request is exactly what a plan's step holds. The session adds and renews the login.
+"""
+
+from __future__ import annotations
+
+import time
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, Final
+
+import requests
+from google.auth import exceptions as login
+
+from cloudgan.core.clock import monotonic_seconds
+from cloudgan.core.errors import CredentialsError
+from cloudgan.launch.clouds.gcp.error_mapping import (
+    AbsentError,
+    Answer,
+    error_of,
+    parse_answer,
+    sentence,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+_OK: Final = 300
+_TIMEOUT_SECONDS: Final = (5, 60)
+_FIRST_PAUSE_SECONDS: Final = 0.5
+_LONGEST_PAUSE_SECONDS: Final = 16.0
+LOG_IN: Final = (
+    "type: gcloud auth application-default login, or set GOOGLE_APPLICATION_CREDENTIALS to a key"
+    " file, or run where a service account is attached"
+)
+
+
+class GoogleApi:
+    """Sends requests and retries transient failures with exponential backoff.
+
+    Args:
+        session: A google-auth session with a login.
+        endpoint: Receives all requests instead of Google, under ``<endpoint>/<host>/<path>``.
+        patience_seconds: Limit for retries of outages and throttling.
+        pause_seconds: Delay before the second attempt; doubles each time.
+    """
+
+    def __init__(
+        self,
+        session: Any,
+        *,
+        endpoint: str | None = None,
+        patience_seconds: float = 90.0,
+        pause_seconds: float = _FIRST_PAUSE_SECONDS,
+    ) -> None:
+        self._session, self._endpoint = session, endpoint
+        self._patience, self._pause = patience_seconds, pause_seconds
+
+    def find(self, url: str, **query: str) -> dict[str, Any] | None:
+        """Returns the resource at a URL; None if absent."""
+        try:
+            return self.send("GET", url, query=query)
+        except AbsentError:
+            return None
+
+    def delete(self, url: str, what: str = "", **query: str) -> None:
+        """Deletes the resource at a URL; an absent one is no error."""
+        with suppress(AbsentError):
+            self.send("DELETE", url, query=query, what=what)
+
+    def pages(self, url: str, **query: str) -> Iterator[dict[str, Any]]:
+        """Yields the pages of a list."""
+        token = ""
+        while True:
+            page = self.send("GET", url, query=query | ({"pageToken": token} if token else {}))
+            yield page
+            token = page.get("nextPageToken", "")
+            if not token:
+                return
+
+    def send(
+        self,
+        method: str,
+        url: str,
+        body: Any = None,
+        query: Mapping[str, str] | None = None,
+        what: str = "",
+    ) -> dict[str, Any]:
+        """Sends one request until it succeeds, fails permanently, or time runs out.
+
+        Args:
+            method: HTTP method.
+            url: Google's URL.
+            body: JSON body.
+            query: URL query parameters.
+            what: Description for error messages; default: the request itself.
+
+        Raises:
+            AbsentError: The resource does not exist.
+            BusyError: Another operation has to end first.
+            CapacityError: No machine of this type, or no quota.
+            CredentialsError: The login is invalid or lacks a permission.
+            LaunchError: Another refusal, or no response.
+            TakenError: The name is in use.
+        """
+        deadline, pause = monotonic_seconds() + self._patience, self._pause
+        while True:
+            answer = self._once(method, url, body, query)
+            if 0 < answer.status < _OK:
+                found: dict[str, Any] = answer.body
+                return found
+            if not answer.is_transient or monotonic_seconds() >= deadline:
+                raise error_of(what or f"{method} {url}", url, answer)
+            time.sleep(min(max(answer.wait_seconds, pause), _LONGEST_PAUSE_SECONDS))
+            pause *= 2
+
+    def _once(self, method: str, url: str, body: Any, query: Mapping[str, str] | None) -> Answer:
+        try:
+            answer = self._session.request(
+                method,
+                self._address(url),
+                params=dict(query or {}),
+                json=body,
+                timeout=_TIMEOUT_SECONDS,
+            )
+        except login.RefreshError as error:
+            raise CredentialsError(
+                f"Google does not renew this login ({sentence(str(error))}); {LOG_IN}"
+            ) from error
+        except (login.TransportError, requests.RequestException) as error:
+            return Answer(0, f"{type(error).__name__}: {sentence(str(error))}")
+        return parse_answer(answer.status_code, answer.content, answer.headers.get("Retry-After"))
+
+    def _address(self, url: str) -> str:
+        if self._endpoint is None:
+            return url
+        return f"{self._endpoint.rstrip('/')}/{url.partition('://')[2]}"

@@ -1,0 +1,197 @@
+"""`GcpClient`: one project of Google Cloud."""
+
+from __future__ import annotations
+
+import base64
+from typing import TYPE_CHECKING, Any
+
+from cloudgan.core.errors import CloudganError, PlanError
+from cloudgan.launch.backends.tpu_vm.backend import TpuVmBackend
+from cloudgan.launch.backends.tpu_vm.client import TpuVmClient
+from cloudgan.launch.clouds.gcp.addresses import CLUSTER_LOCATION, LOCATION, PROJECT, ZONE, clusters
+from cloudgan.launch.clouds.gcp.buckets import Buckets
+from cloudgan.launch.clouds.gcp.identities import Identities
+from cloudgan.launch.clouds.gcp.image_build import ImageRepositories
+from cloudgan.launch.clouds.gcp.kubernetes_engine import KubernetesEngine, OrphanedMachines
+from cloudgan.launch.clouds.gcp.login import Login
+from cloudgan.launch.clouds.gcp.machines import machine, select_zone, zones_of
+from cloudgan.launch.clouds.gcp.preflight import access_findings, quota_findings
+from cloudgan.launch.kubernetes.api import ClusterApi
+from cloudgan.launch.kubernetes.kubeconfig import connect_by_token
+from cloudgan.schema.resource import Finding
+from cloudgan.storage.store import open_store
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from cloudgan.launch.clouds.gcp.api import GoogleApi
+    from cloudgan.schema.plan import Plan, Step, Target
+    from cloudgan.schema.resource import Resource
+
+_GRACE_SINCE = (1, 35)
+"""First GKE version in which a spot pool configures its shutdown grace period."""
+
+
+class GcpClient:
+    """One project; implements `CloudClient`.
+
+    Args:
+        login: The login.
+        api: Google's APIs.
+        project: Project ID.
+        say: Receives progress and warnings.
+        poll_seconds: Interval between two requests while a resource is busy.
+    """
+
+    def __init__(
+        self,
+        login: Login,
+        api: GoogleApi,
+        project: str,
+        say: Callable[[str], None] = lambda _: None,
+        *,
+        poll_seconds: float = 5.0,
+    ) -> None:
+        self._login, self._api, self._project, self._say = login, api, project, say
+        self._engine = KubernetesEngine(api, project, poll_seconds=poll_seconds)
+        self._tpus, self._poll_seconds = TpuVmClient(api, project, say), poll_seconds
+        self._orphans = OrphanedMachines(api, project, say)
+        self._buckets = Buckets(api, project)
+        self._identities = Identities(api, project, poll_seconds=poll_seconds)
+        self._repositories = ImageRepositories(api, project, say)
+
+    @classmethod
+    def open(cls, target: Target, say: Callable[[str], None] = lambda _: None) -> GcpClient:
+        """Opens the project of a target, or of the login, with the application default credentials.
+
+        Raises:
+            CredentialsError: There is no login, or no project.
+        """
+        login = Login.find()
+        project = login.project_for(target.account)
+        return cls(login, login.api(), project, say)
+
+    def identify(self) -> Mapping[str, str]:
+        """Returns project and login."""
+        return {"project": self._project, "who": self._login.who}
+
+    def resolve_placeholders(self, plan: Plan) -> Mapping[str, str]:
+        """Returns project, zone and the cluster's zone or region.
+
+        Raises:
+            PlanError: The region or the cluster cannot serve the plan.
+        """
+        found = {PROJECT: self._project}
+        if plan.node_pool is None or plan.node_pool.engine != "cluster":
+            return {**found, **self._tpus.resolve_placeholders(plan)}
+        target = plan.target
+        named = [one for one in self._engine.clusters() if one["name"] == target.cluster]
+        wanted = target.zone if target.zone != ZONE else None
+        kind, region = machine(plan.node_pool.node_type), target.region or ""
+        offered = zones_of(self._api, self._project, kind)
+        zone = select_zone(kind, region, wanted, offered, {one["location"] for one in named})
+        found[ZONE] = zone
+        near = [one for one in named if one["location"] in (zone, region)]
+        near += [one for one in named if one["location"].startswith(f"{region}-")]
+        if target.details.get(LOCATION) != CLUSTER_LOCATION:
+            near = [one for one in near if one["location"] == zone]
+        found[CLUSTER_LOCATION] = near[0]["location"] if near else zone
+        if near:
+            _check_cluster(near[0], is_spot=plan.node_pool.market == "spot")
+        return found
+
+    def check(self, plan: Plan | None, region: str | None = None) -> tuple[Finding, ...]:
+        """Checks login, APIs, permissions and quota; creates nothing."""
+        del region  # no finding without a plan depends on it
+        login = Finding("login", "ok", f"{self._login.who} in project {self._project}")
+        found = [login, *access_findings(self._api, self._project)]
+        if plan is None or plan.node_pool is None:
+            return tuple(found)
+        if plan.node_pool.engine != "cluster":
+            return (*found, *self._tpus.check(plan))
+        try:
+            found += quota_findings(self._api, self._project, plan)
+        except CloudganError as error:
+            found.append(Finding("quota", "unknown", str(error)))
+        return tuple(found)
+
+    def find(self, step: Step) -> Resource | None:
+        """Returns the resource of a step, including unmanaged ones."""
+        found: Resource | None = self._handler_of(step).find(step)
+        return found
+
+    def create(self, step: Step) -> None:
+        """Sends a step's request."""
+        self._handler_of(step).create(step)
+
+    def list_resources(self, run: str | None = None) -> tuple[Resource, ...]:
+        """Lists the resources of cloudgan, or of a run, in all regions."""
+        pools = self._engine.list_resources(run)
+        orphans = self._orphans.list_resources(run, {one.run for one in pools if one.run})
+        others = (self._buckets, self._identities, self._tpus, self._repositories)
+        return (*pools, *orphans, *(one for kind in others for one in kind.list_resources(run)))
+
+    def delete(self, resource: Resource) -> None:
+        """Requests deletion."""
+        self._handler_for(resource).delete(resource)
+
+    def refresh(self, resource: Resource) -> Resource | None:
+        """Returns the current state of a resource."""
+        found: Resource | None = self._handler_for(resource).refresh(resource)
+        return found
+
+    def cluster_api(self, plan: Plan) -> ClusterApi | None:
+        """Returns the Kubernetes API of the plan's cluster; None without a cluster."""
+        location = plan.target.details.get(LOCATION) or plan.target.zone or ""
+        url = f"{clusters(self._project, location)}/{plan.target.cluster}"
+        found = self._api.find(url)
+        if found is None or not found.get("endpoint") or found.get("status") == "STOPPING":
+            return None
+        ca = (found.get("masterAuth") or {}).get("clusterCaCertificate")
+        pem = base64.b64decode(ca).decode() if ca else None
+        client = connect_by_token(f"https://{found['endpoint']}", pem, self._login.token)
+        return ClusterApi(client, say=self._say)
+
+    def job_backend(self, plan: Plan) -> TpuVmBackend | None:
+        """Returns the backend of a plan on Cloud TPU VMs, or None for a cluster plan."""
+        if plan.node_pool is None or plan.node_pool.engine == "cluster":
+            return None
+        store, poll_seconds = open_store(plan.store), self._poll_seconds
+        return TpuVmBackend(self._tpus, store, plan, say=self._say, poll_seconds=poll_seconds)
+
+    def _handler_of(self, step: Step) -> Any:
+        address = step.find or step.path
+        host = address.partition("://")[2].partition("/")[0]
+        if address.endswith("/iam"):  # the policy of a bucket
+            return self._identities
+        handlers = {one.host: one for one in (self._engine, self._buckets, self._tpus)}
+        return handlers.get(host, self._identities)
+
+    def _handler_for(self, resource: Resource) -> Any:
+        handlers = (
+            self._engine,
+            self._buckets,
+            self._identities,
+            self._tpus,
+            self._repositories,
+            self._orphans,
+        )
+        return next(one for one in handlers if resource.kind in one.kinds)
+
+
+def _check_cluster(cluster: dict[str, Any], *, is_spot: bool) -> None:
+    """Refuses a cluster without workload identity, or too old for spot, before anything is created."""
+    if not (cluster.get("workloadIdentityConfig") or {}).get("workloadPool"):
+        raise PlanError(
+            f"cluster {cluster['name']} has no workload identity, which pods need for their bucket;"
+            " enable it (gcloud container clusters update --workload-pool), or pass another"
+            " --cluster"
+        )
+    version = str(cluster.get("currentMasterVersion", ""))
+    known = tuple(int(part) for part in version.split(".")[:2] if part.isdigit())
+    if is_spot and known and known < _GRACE_SINCE:
+        raise PlanError(
+            f"cluster {cluster['name']} has Kubernetes {version}, whose spot nodes end after 15 s,"
+            " too soon for a checkpoint; upgrade it to 1.35, or pass --market=on_demand or another"
+            " --cluster"
+        )

@@ -1,0 +1,146 @@
+"""Mapping of Google's error responses to cloudgan's errors, with the command to run next."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from cloudgan.core.errors import CapacityError, CloudganError, CredentialsError, LaunchError
+
+if TYPE_CHECKING:
+    from cloudgan.schema.resource import ResourceCause
+
+NOT_FOUND, CONFLICT = 404, 409
+_INVALID, _UNAUTHORIZED, _FORBIDDEN, _TOO_MANY, _SERVER = 400, 401, 403, 429, 500
+_LONGEST_SENTENCE = 300
+_RATES = re.compile(r"rateLimitExceeded|userRateLimitExceeded|RATE_LIMIT_EXCEEDED|per minute")
+_QUOTA = re.compile(r"quota", re.IGNORECASE)
+_CAPACITY = re.compile(
+    r"STOCKOUT|RESOURCE_POOL_EXHAUSTED|enough resources available|no more capacity|out of capacity"
+    r"|insufficient capacity",
+    re.IGNORECASE,
+)
+_BUSY = re.compile(r"please wait and try again|incompatible operation|is currently", re.IGNORECASE)
+
+
+class BusyError(LaunchError):
+    """Another operation has to end first."""
+
+
+class DisabledApiError(CredentialsError):
+    """The API is not enabled in the project."""
+
+
+class AbsentError(LaunchError):
+    """The resource does not exist."""
+
+
+class TakenError(LaunchError):
+    """The name is in use."""
+
+
+class Answer(NamedTuple):
+    """A response of Google's.
+
+    Attributes:
+        status: HTTP status; 0: no response.
+        message: Google's error message.
+        reason: Machine-readable reason, such as SERVICE_DISABLED; may be empty.
+        body: The decoded JSON.
+        wait_seconds: Value of Retry-After.
+    """
+
+    status: int
+    message: str = ""
+    reason: str = ""
+    body: Any = None
+    wait_seconds: float = 0.0
+
+    @property
+    def is_transient(self) -> bool:
+        """Whether the same request may succeed a little later."""
+        if cause(self.message):
+            return False
+        is_rate = self.status == _FORBIDDEN and bool(_RATES.search(f"{self.reason} {self.message}"))
+        return self.status in (0, _TOO_MANY) or self.status >= _SERVER or is_rate
+
+
+def parse_answer(status: int, content: bytes, retry_after: str | None) -> Answer:
+    """Parses a response and its error, if any."""
+    try:
+        body = json.loads(content) if content else {}
+    except ValueError:
+        body = {}
+    error = body.get("error") if isinstance(body, dict) else None
+    found: dict[str, Any] = error if isinstance(error, dict) else {}
+    reasons = [one.get("reason", "") for one in found.get("details", ()) if isinstance(one, dict)]
+    reasons += [one.get("reason", "") for one in found.get("errors", ())]
+    text = found.get("message") or content[:200].decode(errors="replace")
+    wait = float(retry_after) if retry_after and retry_after.isdigit() else 0.0
+    return Answer(status, sentence(text), next(filter(None, reasons), ""), body, wait)
+
+
+def sentence(text: str) -> str:
+    """Returns a text on one line, truncated and without its full stop."""
+    return " ".join(str(text).split())[:_LONGEST_SENTENCE].rstrip(". ")
+
+
+def cause(text: str) -> ResourceCause:
+    """Returns why machines are unavailable according to Google's message; empty: another reason."""
+    if _CAPACITY.search(text):
+        return "capacity"
+    return "quota" if _QUOTA.search(text) and not _RATES.search(text) else ""
+
+
+def error_of(request: str, url: str, answer: Answer) -> CloudganError:
+    """Returns the error for an unsuccessful response.
+
+    Args:
+        request: Description of the request.
+        url: URL of the request.
+        answer: The response.
+    """
+    message, status = answer.message or "no message", answer.status
+    if short := cause(f"{answer.reason} {message}"):
+        return _no_machines(request, message, short)
+    if status == _UNAUTHORIZED:
+        return CredentialsError(
+            f"Google does not accept this login ({message}); type: gcloud auth application-default"
+            " login, then rerun the command"
+        )
+    if status == _FORBIDDEN:
+        return _forbidden(request, url, message, answer.reason)
+    if kind := {NOT_FOUND: AbsentError, CONFLICT: TakenError}.get(status):
+        return kind(f"{request}: {message}")
+    if status == _INVALID and _BUSY.search(message):
+        return BusyError(message)
+    response = "Google did not answer" if status == 0 else f"Google answered {status}"
+    return LaunchError(f"{request}: {response} ({message})")
+
+
+def _no_machines(request: str, message: str, kind: ResourceCause) -> CapacityError:
+    if kind == "quota":
+        return CapacityError(
+            f"{request}: {message}. Request a larger quota in the console (IAM & Admin, Quotas), or"
+            " use fewer --nodes or another --region"
+        )
+    return CapacityError(
+        f"{request}: Google has no capacity there now ({message}). Use another --region or --zone,"
+        " --market=on_demand, or try later"
+    )
+
+
+def _forbidden(request: str, url: str, message: str, reason: str) -> CloudganError:
+    host = url.partition("://")[2].partition("/")[0]
+    if reason in ("SERVICE_DISABLED", "accessNotConfigured"):
+        return DisabledApiError(
+            f"{host} is not enabled in this project; type: cloudgan setup --provider=gcp, or:"
+            f" gcloud services enable {host}"
+        )
+    is_image = host.partition(".")[0] in ("artifactregistry", "cloudbuild")
+    role = "image" if is_image else "policy"
+    return CredentialsError(
+        f"{request}: {message}. deploy/gcp/{role}.yaml lists the required permissions; an owner of"
+        " the project grants them"
+    )

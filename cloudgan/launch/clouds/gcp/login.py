@@ -1,0 +1,119 @@
+"""Google Cloud logins: for the APIs, for clusters, and for Artifact Registry."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import google.auth
+import requests
+from google.auth import exceptions
+from google.auth.transport.requests import AuthorizedSession, Request
+
+from cloudgan.core import settings
+from cloudgan.core.errors import CredentialsError
+from cloudgan.launch.clouds.gcp.addresses import PROJECT
+from cloudgan.launch.clouds.gcp.api import LOG_IN, GoogleApi
+from cloudgan.launch.clouds.gcp.error_mapping import sentence
+from cloudgan.launch.container_registry.login import RegistryLogin
+
+_SCOPE = "https://www.googleapis.com/auth/cloud-platform"
+_REGISTRY_USER = "oauth2accesstoken"
+
+
+class Login:
+    """A login that renews itself.
+
+    Args:
+        credentials: Credentials of google-auth.
+        project: The login's default project, if any.
+    """
+
+    def __init__(self, credentials: Any, project: str | None) -> None:
+        self._credentials, self.project = credentials, project
+        self._lock = threading.Lock()
+
+    @classmethod
+    def find(cls) -> Login:
+        """Finds the application default credentials.
+
+        Raises:
+            CredentialsError: There are none; names the login command.
+        """
+        try:
+            credentials, project = google.auth.default(scopes=[_SCOPE])
+        except (exceptions.GoogleAuthError, OSError) as error:
+            raise CredentialsError(f"Google Cloud: no login was found; {LOG_IN}") from error
+        return cls(credentials, project)
+
+    @property
+    def who(self) -> str:
+        """The e-mail address of the login, if it has one."""
+        for name in ("service_account_email", "account"):
+            if (found := getattr(self._credentials, name, None)) and found != "default":
+                return str(found)
+        return "the login of a user"
+
+    def session(self) -> Any:
+        """Returns an HTTP session with this login."""
+        return AuthorizedSession(self._credentials)  # type: ignore[no-untyped-call]
+
+    def token(self) -> str:
+        """Returns a valid access token.
+
+        Raises:
+            CredentialsError: Google does not renew it.
+        """
+        with self._lock:
+            if not self._credentials.valid:
+                try:
+                    self._credentials.refresh(Request())
+                except (exceptions.GoogleAuthError, requests.RequestException) as error:
+                    raise CredentialsError(
+                        f"Google gives no token for the cluster ({sentence(str(error))}); {LOG_IN}"
+                    ) from error
+            return str(self._credentials.token)
+
+    def api(self) -> GoogleApi:
+        """Returns Google's APIs with this login; CLOUDGAN_GCP_ENDPOINT replaces their address."""
+        return GoogleApi(self.session(), endpoint=settings.variable("CLOUDGAN_GCP_ENDPOINT"))
+
+    def project_for(self, account: str | None) -> str:
+        """Returns the given project, or the login's for None and the placeholder.
+
+        Raises:
+            CredentialsError: Neither names a project.
+        """
+        project = account if account not in (None, PROJECT) else self.project
+        if not project:
+            raise CredentialsError(
+                "Google Cloud: this login names no project; pass --project=ID, or type: gcloud auth"
+                " application-default set-quota-project ID"
+            )
+        return project
+
+
+def registry_login(host: str, credentials: Any = None) -> RegistryLogin:
+    """Returns the login of Artifact Registry: an access token as the password.
+
+    https://cloud.google.com/artifact-registry/docs/docker/authentication#token; the user name is that
+    of many public scripts (docker login -u oauth2accesstoken).
+
+    Args:
+        host: Such as europe-docker.pkg.dev.
+        credentials: Credentials of google-auth; None: the application default.
+
+    Raises:
+        CredentialsError: There are none, or Google refuses them.
+    """
+    try:
+        if credentials is None:
+            credentials, _ = google.auth.default(scopes=[_SCOPE])
+        if not credentials.valid:
+            credentials.refresh(Request())
+    except exceptions.GoogleAuthError as error:
+        raise CredentialsError(
+            f"no login of Google Cloud for {host} ({error}); type: gcloud auth application-default"
+            " login, or set GOOGLE_APPLICATION_CREDENTIALS"
+        ) from error
+    return RegistryLogin(_REGISTRY_USER, str(credentials.token))

@@ -1,0 +1,286 @@
+"""The GCP planner: targets, node pools and the requests of a plan. Pure, needs no SDK.
+
+Fields of clusters and pools: https://cloud.google.com/kubernetes-engine/docs/reference/rest/v1
+(revision 20261027, whose discovery document the tests check the bodies against).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from cloudgan.core.errors import ConfigError, PlanError
+from cloudgan.core.labels import RUN, SHARED, derived_name
+from cloudgan.launch.backends.tpu_vm import requests as tpu_requests
+from cloudgan.launch.clouds.gcp.addresses import (
+    CLUSTER_LOCATION,
+    LOCATION,
+    NODES_ACCOUNT,
+    PROJECT,
+    TRAINER_ACCOUNT,
+    ZONE,
+    account_email,
+    clusters,
+)
+from cloudgan.launch.clouds.gcp.machines import TPU, machine
+from cloudgan.launch.clouds.gcp.prerequisites import prerequisite_steps, setup_steps, store_url
+from cloudgan.schema.plan import NodePool, Step, Target, Toleration
+
+if TYPE_CHECKING:
+    from cloudgan.launch.clouds.gcp.machines import Machine
+    from cloudgan.launch.clouds.planner import NodePoolRequest
+    from cloudgan.schema.plan import Plan, Workers
+
+CLUSTER = NAMESPACE = SERVICE_ACCOUNT = "cloudgan"
+SYSTEM_NODE = "e2-medium"
+SPOT_GRACE_SECONDS, SYSTEM_GRACE_SECONDS = 120, 15
+"""Shutdown grace of a spot node, and the part of it that system pods use."""
+_LONGEST_POOL = 40
+_TPU_VMS = ("v2-", "v3-", "v4-", "v5p-")
+_EITHER = ("v5litepod-", "v6e-")
+_DISK_GIB, _SYSTEM_DISK_GIB = 100, 32
+_SPARE_SECONDS = 1800
+"""Time for node start, driver installation and image pulls."""
+_LONGEST_SECONDS = 120 * 24 * 3600
+_LONGEST_FLEX_SECONDS = 7 * 24 * 3600
+_SCOPES = ("https://www.googleapis.com/auth/cloud-platform",)
+
+
+def target(account: str | None, region: str, zone: str | None, cluster: str | None) -> Target:
+    """Returns a target: one zone of a region.
+
+    Raises:
+        ConfigError: The zone is in another region.
+    """
+    if zone and not zone.startswith(f"{region}-"):
+        raise ConfigError(
+            f"--zone={zone} is not in {region}, the region of this offer; pass --region="
+            f"{zone.rpartition('-')[0]}, or omit --zone"
+        )
+    return Target(
+        provider="gcp",
+        account=account or PROJECT,
+        region=region,
+        zone=zone or ZONE,
+        namespace=NAMESPACE,
+        service_account=SERVICE_ACCOUNT,
+        cluster=cluster or CLUSTER,
+        details={LOCATION: CLUSTER_LOCATION if cluster else zone or ZONE},
+    )
+
+
+def node_pool(wanted: NodePoolRequest) -> NodePool:
+    """Returns the node pool, or the TPU VM slice.
+
+    TPUs without `--image` are TPU VMs: on GKE they need an image with TensorFlow for TPUs.
+
+    Raises:
+        PlanError: Google Cloud, or TensorFlow on it, cannot serve the request.
+    """
+    if _is_tpu_vm(wanted):
+        return tpu_requests.node_pool(wanted)
+    found = machine(wanted.node_type)
+    if found.kind.needs_own_image and not wanted.has_own_image:
+        raise PlanError(f"{wanted.node_type}: {found.kind.needs_own_image}")
+    if found.resource == TPU and wanted.nodes > 1:
+        raise PlanError(
+            f"{wanted.nodes} nodes of {wanted.node_type}: TensorFlow trains on one TPU slice, not"
+            " on several; pass --nodes=1 and a larger slice"
+        )
+    if not found.is_on_demand and wanted.market != "spot" and not wanted.flex_start:
+        raise PlanError(
+            f"{wanted.node_type} is sold as spot or flex-start only; pass --market=spot or"
+            " --flex-start, or choose 8 GPUs per node"
+        )
+    if wanted.flex_start and wanted.market == "spot":
+        raise PlanError(
+            "flex-start nodes are never spot; pass --market=on_demand with --flex-start"
+        )
+    return NodePool(
+        node_type=wanted.node_type,
+        market=wanted.market,
+        name=derived_name(wanted.run, wanted.spec_hash, _LONGEST_POOL),
+        flex_start=wanted.flex_start,
+        keep_cluster=wanted.keep_cluster,
+        identity={"iam.gke.io/gcp-service-account": account_email(TRAINER_ACCOUNT, PROJECT)},
+    )
+
+
+def workers(workers: Workers, node_pool: NodePool) -> Workers:
+    """Returns the workers with the pool's accelerators, selectors, taints and grace period."""
+    if node_pool.engine == "tpu_vm":
+        return tpu_requests.workers(workers, node_pool)
+    found = machine(node_pool.node_type)
+    selector, taints = dict(workers.node_selector), [Toleration(key=RUN)]
+    if found.resource == TPU:
+        selector["cloud.google.com/gke-tpu-accelerator"] = found.kind.name
+        selector["cloud.google.com/gke-tpu-topology"] = found.topology
+        taints.append(Toleration(key=TPU))
+    changes: dict[str, Any] = {
+        "accelerators_per_node": found.accelerators,
+        "resource": found.resource,
+        "node_selector": selector,
+        "tolerations": (*workers.tolerations, *taints),
+    }
+    if node_pool.market == "spot":
+        changes["grace_seconds"] = SPOT_GRACE_SECONDS - SYSTEM_GRACE_SECONDS
+    return workers.model_copy(update=changes)
+
+
+def steps(plan: Plan) -> tuple[Step, ...]:
+    """Returns the steps: bucket, desired state, then cluster and node pool, or TPU VMs."""
+    assert plan.node_pool is not None  # noqa: S101  plans of clouds have one
+    before = prerequisite_steps(plan)
+    if plan.node_pool.engine == "tpu_vm":
+        return (*before, *tpu_requests.steps(plan))
+    return (*before, _cluster_step(plan), _pool_step(plan, plan.node_pool))
+
+
+def _is_tpu_vm(wanted: NodePoolRequest) -> bool:
+    name = wanted.node_type
+    return name.startswith(_TPU_VMS) or (name.startswith(_EITHER) and not wanted.has_own_image)
+
+
+def _cluster_step(plan: Plan) -> Step:
+    project, name = plan.target.account or PROJECT, plan.target.cluster or CLUSTER
+    path = clusters(project, plan.target.details.get(LOCATION, ZONE))
+    return Step(
+        ensure=f"cluster {name}",
+        method="POST",
+        path=path,
+        find=f"{path}/{name}",
+        at="cloud",
+        body={"cluster": cluster_body(name, project)},
+    )
+
+
+def _pool_step(plan: Plan, node_pool: NodePool) -> Step:
+    cluster = _cluster_step(plan).find
+    machine_type = machine(node_pool.node_type).machine_type
+    nodes = "flex-start nodes" if node_pool.flex_start else f"{plan.workers.nodes} nodes"
+    return Step(
+        ensure=f"pool {node_pool.name} of {nodes} {machine_type}",
+        method="POST",
+        path=f"{cluster}/nodePools",
+        find=f"{cluster}/nodePools/{node_pool.name}",
+        at="cloud",
+        body={"nodePool": pool_body(plan, node_pool)},
+    )
+
+
+def cluster_body(name: str, project: str) -> dict[str, Any]:
+    """Returns a low-cost cluster: one small system node, no paid add-ons."""
+    return {
+        "name": name,
+        "description": "created by cloudgan, which deletes it after its last run",
+        "resourceLabels": {SHARED: "cluster"},
+        "releaseChannel": {"channel": "REGULAR"},
+        "ipAllocationPolicy": {"useIpAliases": True},
+        # Required to enforce the runs' network policies.
+        "networkConfig": {"datapathProvider": "ADVANCED_DATAPATH"},
+        "workloadIdentityConfig": {"workloadPool": f"{project}.svc.id.goog"},
+        "costManagementConfig": {"enabled": True},
+        "loggingConfig": {"componentConfig": {"enableComponents": ["SYSTEM_COMPONENTS"]}},
+        "monitoringConfig": {
+            "componentConfig": {"enableComponents": ["SYSTEM_COMPONENTS"]},
+            "managedPrometheusConfig": {"enabled": False},
+        },
+        "nodePools": [
+            {
+                "name": "system",
+                "initialNodeCount": 1,
+                # A second node only if the system pods do not fit on one.
+                "autoscaling": {"enabled": True, "minNodeCount": 1, "maxNodeCount": 2},
+                "config": _node(SYSTEM_NODE, project, {SHARED: "cluster"})
+                | {"diskType": "pd-standard", "diskSizeGb": _SYSTEM_DISK_GIB},
+            }
+        ],
+    }
+
+
+def pool_body(plan: Plan, node_pool: NodePool) -> dict[str, Any]:
+    """Returns the run's node pool.
+
+    Two settings end its nodes without the launcher. The autoscaler scales to zero once no pod needs
+    a node. `maxRunDuration` ends each machine whatever it runs; nodes that the pool creates after
+    that have no pod, since the job's deadline has passed, and the autoscaler removes them too. Both
+    are required.
+
+    Raises:
+        PlanError: The run may outlive flex-start nodes.
+    """
+    found, nodes = machine(node_pool.node_type), plan.workers.nodes
+    config = _node(found.machine_type, plan.target.account or "", plan.labels().as_dict()) | {
+        "diskType": found.disk_type,
+        "diskSizeGb": _DISK_GIB,
+        "labels": plan.labels().as_dict(),
+        "taints": [{"key": "cloudgan-run", "value": plan.run, "effect": "NO_SCHEDULE"}],
+        "maxRunDuration": f"{_life_seconds(plan, node_pool)}s",
+    }
+    if found.resource != TPU:
+        config["accelerators"] = [_accelerator(found)]
+    if node_pool.market == "spot":
+        config["spot"] = True
+        config["kubeletConfig"] = {
+            "shutdownGracePeriodSeconds": SPOT_GRACE_SECONDS,
+            "shutdownGracePeriodCriticalPodsSeconds": SYSTEM_GRACE_SECONDS,
+        }
+    body: dict[str, Any] = {
+        "name": node_pool.name,
+        "initialNodeCount": nodes,
+        "autoscaling": {"enabled": True, "minNodeCount": 0, "maxNodeCount": nodes},
+        "locations": [plan.target.zone],
+        "config": config,
+    }
+    return _flex_start(body) if node_pool.flex_start else body
+
+
+def _flex_start(body: dict[str, Any]) -> dict[str, Any]:
+    """Returns a pool of flex-start nodes, which start empty and grow for waiting pods.
+
+    The fields translate the gcloud flags of AI-Hypercomputer/xpk (src/xpk/core/capacity.py, read
+    2026-11-21) to container.v1; Google's documentation has no example of them.
+    """
+    return body | {
+        "initialNodeCount": 0,
+        "autoscaling": body["autoscaling"] | {"locationPolicy": "ANY"},
+        "management": {"autoRepair": False, "autoUpgrade": True},
+        "config": body["config"]
+        | {"flexStart": True, "reservationAffinity": {"consumeReservationType": "NO_RESERVATION"}},
+    }
+
+
+def _node(machine_type: str, project: str, labels: dict[str, str]) -> dict[str, Any]:
+    return {
+        "machineType": machine_type,
+        "serviceAccount": account_email(NODES_ACCOUNT, project),
+        "oauthScopes": list(_SCOPES),
+        "resourceLabels": labels,
+        # Pods use their own identity, never the node's.
+        "workloadMetadataConfig": {"mode": "GKE_METADATA"},
+    }
+
+
+def _accelerator(found: Machine) -> dict[str, Any]:
+    """Returns the GPUs with the node image's default driver; newer ones dropped P100 and V100."""
+    return {
+        "acceleratorType": found.kind.name,
+        "acceleratorCount": str(found.accelerators),
+        "gpuDriverInstallationConfig": {"gpuDriverVersion": "DEFAULT"},
+    }
+
+
+def _life_seconds(plan: Plan, node_pool: NodePool) -> int:
+    """Returns a node's maximum lifetime: gang timeout, job deadline and a margin."""
+    limits = plan.limits
+    wanted = int(limits.deadline_seconds + limits.gang_timeout_seconds + _SPARE_SECONDS)
+    if node_pool.flex_start and wanted > _LONGEST_FLEX_SECONDS:
+        hours = (_LONGEST_FLEX_SECONDS - limits.gang_timeout_seconds - _SPARE_SECONDS) // 3600
+        raise PlanError(
+            f"flex-start nodes end after 7 days, and this run may take"
+            f" {limits.deadline_seconds / 3600:.0f} h; pass --max-hours={hours:.0f}, or omit"
+            " --flex-start"
+        )
+    return min(wanted, _LONGEST_SECONDS)
+
+
+__all__ = ["node_pool", "setup_steps", "steps", "store_url", "target", "workers"]

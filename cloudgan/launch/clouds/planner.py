@@ -1,0 +1,145 @@
+"""`CloudPlanner` (pure, no SDK) and the functions that open a cloud's planner or client by name."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol, cast
+
+from cloudgan.core import clouds
+from cloudgan.schema.plan import Step
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from cloudgan.launch.clouds.client import CloudClient
+    from cloudgan.schema.plan import NodePool, Plan, Target, Workers
+    from cloudgan.schema.price_row import Market
+
+
+@dataclass(frozen=True)
+class NodePoolRequest:
+    """The nodes that a run needs, in terms that hold for every cloud.
+
+    Attributes:
+        run: Name of the run.
+        spec_hash: Hash of the run's specification.
+        node_type: Name in the price table.
+        market: Market of the nodes.
+        nodes: Number of nodes.
+        flex_start: Whether the nodes may queue for a lower price.
+        keep_cluster: Whether a created cluster stays after the run.
+        has_own_image: Whether the user passed `--image`.
+    """
+
+    run: str
+    spec_hash: str
+    node_type: str
+    market: Market
+    nodes: int
+    flex_start: bool = False
+    keep_cluster: bool = False
+    has_own_image: bool = False
+
+
+class CloudPlanner(Protocol):
+    """The pure functions of ``clouds/NAME/planner.py``."""
+
+    def target(
+        self, account: str | None, region: str, zone: str | None, cluster: str | None
+    ) -> Target:
+        """Returns a target in this cloud, with ``<...>`` placeholders for unknown values."""
+
+    def node_pool(self, wanted: NodePoolRequest) -> NodePool:
+        """Returns the node pool for a request.
+
+        Raises:
+            PlanError: This cloud, or TensorFlow on it, cannot serve the request; names alternatives.
+        """
+
+    def workers(self, workers: Workers, node_pool: NodePool) -> Workers:
+        """Returns the workers with the pool's accelerators, taints, labels and grace period."""
+
+    def store_url(self, target: Target) -> str:
+        """Returns the URL of the account's bucket in the target's region."""
+
+    def steps(self, plan: Plan) -> tuple[Step, ...]:
+        """Returns the steps before those of the cluster's own objects.
+
+        Order: bucket, desired state (in the store), cluster, pool, cluster add-ons for accelerators.
+        """
+
+    def setup_steps(self, target: Target) -> tuple[Step, ...]:
+        """Returns the one-time steps of an account and region: bucket, identities, permissions.
+
+        No run owns these resources: they carry the label ``cloudgan-shared`` or, without label
+        support, the name prefix ``cloudgan-``. `CloudClient.list_resources` lists them with a
+        deletion order of at least 60.
+        """
+
+
+def with_login(target: Target, login: Mapping[str, str]) -> Target:
+    """Returns a target with its placeholders filled from a login.
+
+    Args:
+        target: Such as one of project ``<project>``.
+        login: The result of `CloudClient.identify`, such as {"project": "lab-1"}.
+    """
+    filled = {
+        key: next((login[name] for name in login if value == f"<{name}>"), value)
+        for key, value in target.model_dump().items()
+    }
+    return target.model_validate(filled)
+
+
+def desired_state_step(plan: Plan) -> Step:
+    """Returns the step that writes a run's desired state to its store."""
+    return Step(
+        ensure=f"desired state of run {plan.run}",
+        method="PUT",
+        path=f"{plan.store}/runs/{plan.run}/desired-state/",
+        at="store",
+    )
+
+
+def cloud_planner(name: str) -> CloudPlanner:
+    """Returns the planner of a cloud.
+
+    Raises:
+        UnknownNameError: There is no such cloud.
+    """
+    return cast("CloudPlanner", clouds.load(name, clouds.find(name).planner))
+
+
+def open_cloud(target: Target, say: Callable[[str], None] = lambda _: None) -> CloudClient:
+    """Opens the client of a target's cloud with the login that its SDK finds.
+
+    Raises:
+        ConfigError: The SDK is not installed.
+        CredentialsError: No login was found; names the login command.
+    """
+    client = clouds.load(target.provider, clouds.find(target.provider).client)
+    opened: CloudClient = client.open(target, say)
+    return opened
+
+
+@dataclass(frozen=True)
+class Clouds:
+    """The clouds that a command uses; tests pass their own.
+
+    Attributes:
+        planner: Returns a cloud's planner by name.
+        open: Opens the client of a target and reports what it waits for.
+        poll_seconds: Interval between two requests for a resource's state.
+    """
+
+    planner: Callable[[str], CloudPlanner] = cloud_planner
+    open: Callable[[Target, Callable[[str], None]], CloudClient] = open_cloud
+    poll_seconds: float = 5.0
+
+
+BUILT_IN_CLOUDS = Clouds()
+
+
+def built_in_clouds() -> Clouds:
+    """Returns the default clouds of commands."""
+    return BUILT_IN_CLOUDS

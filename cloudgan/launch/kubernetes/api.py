@@ -1,0 +1,320 @@
+"""Kubernetes API requests through the official client, with retries and error mapping.
+
+Requests are the dictionaries of the plan, so a shown plan is what is sent. The client provides
+credentials, their renewal, and TLS.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Final
+
+import urllib3
+
+from cloudgan.core.clock import monotonic_seconds
+from cloudgan.core.errors import CapacityError, CloudganError, ConfigError, CredentialsError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+    from kubernetes.client import ApiClient
+
+_UNAUTHORIZED, _FORBIDDEN, _NOT_FOUND, _CONFLICT, _GONE = 401, 403, 404, 409, 410
+_INVALID, _TOO_MANY, _SERVER = 422, 429, 500
+_REDIRECT: Final = 300
+_TIMEOUT_SECONDS: Final = (5, 30)
+_INITIAL_BACKOFF_SECONDS: Final = 0.25
+_MAX_BACKOFF_SECONDS: Final = 8.0
+_FIRST_CONTACT_SECONDS: Final = 10.0
+"""Retry limit until the first response: the address may be wrong."""
+
+
+class ApiError(CloudganError):
+    """Error response of a cluster; `status` is the HTTP status, 0 without a response."""
+
+    def __init__(self, message: str, status: int = 0) -> None:
+        super().__init__(message)
+        self.status = status
+
+
+class AlreadyExistsError(ApiError):
+    """The object exists already (409)."""
+
+
+class GoneError(ApiError):
+    """The resourceVersion to watch from has expired (410)."""
+
+
+class ClusterApi:
+    """Sends requests to one cluster and retries transient failures."""
+
+    def __init__(
+        self,
+        client: ApiClient,
+        *,
+        patience_seconds: float = 120.0,
+        say: Callable[[str], None] = lambda _: None,
+    ) -> None:
+        """Wraps a client.
+
+        Args:
+            client: Authenticated client of the official library.
+            patience_seconds: How long to retry an unreachable cluster.
+            say: Receives one line when the cluster becomes unreachable and one when it is back.
+        """
+        self._client, self._patience, self._say = client, patience_seconds, say
+        self._was_reached = False
+
+    def get(self, path: str) -> dict[str, Any] | None:
+        """Returns an object; None if it does not exist."""
+        try:
+            found: dict[str, Any] = self._json("GET", path)
+        except ApiError as error:
+            if error.status == _NOT_FOUND:
+                return None
+            raise
+        return found
+
+    def list(self, path: str, selector: str = "") -> dict[str, Any]:
+        """Returns a list object: its items, and the resourceVersion for `watch`."""
+        query = {"labelSelector": selector} if selector else {}
+        found: dict[str, Any] = self._json("GET", path, query)
+        return found
+
+    def create(self, path: str, body: Mapping[str, Any]) -> dict[str, Any]:
+        """Creates an object.
+
+        Raises:
+            AlreadyThereError: It exists, perhaps from a request whose response was lost.
+        """
+        found: dict[str, Any] = self._json("POST", path, body=body)
+        return found
+
+    def patch(self, path: str, body: Mapping[str, Any]) -> dict[str, Any]:
+        """Applies a JSON merge patch to an object."""
+        found: dict[str, Any] = self._json("PATCH", path, body=body)
+        return found
+
+    def delete(self, path: str) -> bool:
+        """Deletes an object and its dependents; returns whether it existed."""
+        try:
+            self._json("DELETE", path, {"propagationPolicy": "Background"})
+        except ApiError as error:
+            if error.status == _NOT_FOUND:
+                return False
+            raise
+        return True
+
+    def groups(self) -> frozenset[str]:
+        """Returns the API groups with their versions, such as ``batch/v1``."""
+        found = self._json("GET", "/apis")
+        return frozenset(v["groupVersion"] for g in found["groups"] for v in g["versions"])
+
+    def watch(
+        self, path: str, selector: str, since: str, seconds: int
+    ) -> Iterator[tuple[str, dict[str, Any]]]:
+        """Yields changes as (type, object) for `seconds` or until the stream is cut.
+
+        Raises:
+            GoneError: `since` is too old; list again.
+        """
+        query = {
+            "labelSelector": selector,
+            "watch": "1",
+            "resourceVersion": since,
+            "timeoutSeconds": str(seconds),
+        }
+        with self._stream(path, query, seconds + 5) as lines:
+            for line in lines:
+                event = json.loads(line)
+                if event["type"] == "ERROR":
+                    status = event["object"]
+                    raise map_error(int(status.get("code", 0)), json.dumps(status).encode(), path)
+                yield event["type"], event["object"]
+
+    def log(self, path: str, *, container: str, follow: bool) -> Iterator[str]:
+        """Yields the lines of a pod's log with time stamps, until the end or a cut connection."""
+        query = {"container": container, "timestamps": "true"} | (
+            {"follow": "true"} if follow else {}
+        )
+        with self._stream(path, query, None if follow else 60) as lines:
+            for line in lines:
+                yield line.decode(errors="replace").rstrip("\n")
+
+    def _json(
+        self,
+        method: str,
+        path: str,
+        query: Mapping[str, str] | None = None,
+        body: Mapping[str, Any] | None = None,
+    ) -> Any:
+        """Sends one request and retries until the response is final or the time is over."""
+        patience = (
+            self._patience if self._was_reached else min(self._patience, _FIRST_CONTACT_SECONDS)
+        )
+        deadline, backoff, unreachable = (
+            monotonic_seconds() + patience,
+            _INITIAL_BACKOFF_SECONDS,
+            False,
+        )
+        while True:
+            status, content, wait = self._once(method, path, query, body)
+            if status and not is_transient(status):
+                break
+            if monotonic_seconds() >= deadline:
+                raise (
+                    self._unreachable(content)
+                    if not status
+                    else map_error(status, content, f"{method} {path}")
+                )
+            if not status and not unreachable and self._was_reached:
+                unreachable = True
+                self._say(f"the cluster's API is unreachable ({content.decode()}); retrying")
+            time.sleep(min(wait or backoff, _MAX_BACKOFF_SECONDS))
+            backoff *= 2
+        self._was_reached = True
+        if unreachable:
+            self._say("the cluster's API is reachable again")
+        if status >= _REDIRECT:
+            raise map_error(status, content, f"{method} {path}")
+        return json.loads(content) if content else {}
+
+    def _once(
+        self,
+        method: str,
+        path: str,
+        query: Mapping[str, str] | None,
+        body: Mapping[str, Any] | None,
+    ) -> tuple[int, bytes, float]:
+        """Returns status, content and Retry-After in seconds; status 0: no response."""
+        try:
+            answer = self._send(method, path, query, body, _TIMEOUT_SECONDS)
+            content = answer.read() or b""
+        except (urllib3.exceptions.HTTPError, OSError) as error:
+            return 0, _reason(error).encode(), 0.0
+        retry_after = answer.getheader("Retry-After") or ""
+        return int(answer.status), content, float(retry_after) if retry_after.isdigit() else 0.0
+
+    def _send(
+        self,
+        method: str,
+        path: str,
+        query: Mapping[str, str] | None,
+        body: Mapping[str, Any] | None,
+        timeout: Any,
+    ) -> Any:
+        kind = "application/merge-patch+json" if method == "PATCH" else "application/json"
+        request = self._client.param_serialize(
+            method,
+            path,
+            query_params=list((query or {}).items()),
+            header_params={"Accept": "application/json", "Content-Type": kind},
+            body=dict(body) if body is not None else None,
+            auth_settings=["BearerToken"],
+        )
+        return self._client.call_api(*request, _request_timeout=timeout)
+
+    @contextmanager
+    def _stream(
+        self, path: str, query: Mapping[str, str], seconds: float | None
+    ) -> Iterator[Iterator[bytes]]:
+        try:
+            answer = self._send("GET", path, query, None, (_TIMEOUT_SECONDS[0], seconds))
+        except (urllib3.exceptions.HTTPError, OSError) as error:
+            raise ApiError(f"GET {path}: {_reason(error)}") from error
+        try:
+            if answer.status >= _REDIRECT:
+                raise map_error(int(answer.status), answer.read() or b"", f"GET {path}")
+            yield _lines(answer.response)
+        finally:
+            answer.response.close()
+            answer.response.release_conn()
+
+    def _unreachable(self, content: bytes) -> ApiError:
+        where = self._client.configuration.host
+        if not self._was_reached:
+            return ApiError(
+                f"no response from {where} ({content.decode()}); check --context and that its network"
+                " is reachable from here"
+            )
+        return ApiError(
+            f"no answer from the cluster at {where} within {self._patience:.0f} s"
+            f" ({content.decode()}); the run continues there. Check it with `cloudgan status`"
+        )
+
+
+def _lines(response: Any) -> Iterator[bytes]:
+    """Yields complete lines as they arrive; ends when the stream ends or is cut."""
+    rest = b""
+    try:
+        for chunk in response.stream(65536, decode_content=True):
+            *whole, rest = (rest + chunk).split(b"\n")
+            yield from whole
+    except (urllib3.exceptions.HTTPError, OSError):
+        return
+    if rest:
+        yield rest
+
+
+def _reason(error: Exception) -> str:
+    inner = getattr(error, "reason", None) or error
+    text = " ".join(str(inner).split())
+    return text.rpartition(">: ")[2] or type(inner).__name__
+
+
+def is_transient(status: int) -> bool:
+    """Whether a retry of the request may succeed."""
+    return status == _TOO_MANY or status >= _SERVER
+
+
+def map_error(status: int, body: bytes, request: str) -> CloudganError:
+    """Returns the exception for an error response.
+
+    Args:
+        status: HTTP status.
+        body: Kubernetes Status object, or any text.
+        request: Such as ``POST /api/v1/namespaces/x/pods``.
+    """
+    message = _message(body)
+    if status == _UNAUTHORIZED:
+        return CredentialsError(
+            f"the cluster rejects these credentials ({message}). Log in again until `kubectl get pods`"
+            " works, then rerun the command"
+        )
+    if status == _FORBIDDEN:
+        return _forbidden(request, message)
+    if status == _NOT_FOUND and message.startswith("namespaces ") and _is_inside(request):
+        return ConfigError(f"{request}: {message}. Use another --namespace, or create it")
+    if status == _INVALID:
+        return ConfigError(f"the cluster rejects this manifest: {message}")
+    kind = {_CONFLICT: AlreadyExistsError, _GONE: GoneError}.get(status)
+    if kind:
+        return kind(f"{request}: {message}", status)
+    return ApiError(f"{request}: HTTP {status} ({message})", status)
+
+
+def _is_inside(request: str) -> bool:
+    """Whether the request is for an object in a namespace, not for the namespace itself."""
+    return "/" in request.partition("/namespaces/")[2]
+
+
+def _forbidden(request: str, message: str) -> CloudganError:
+    if "exceeded quota" in message:
+        return CapacityError(
+            f"{request}: {message}. Request a larger quota, or use fewer or smaller nodes"
+        )
+    return CredentialsError(
+        f"{request}: {message}. deploy/kubernetes/role.yaml lists the required permissions; ask an"
+        " administrator to grant them, or use another --namespace"
+    )
+
+
+def _message(body: bytes) -> str:
+    try:
+        found: Any = json.loads(body)
+        return " ".join(found["message"].split())
+    except (ValueError, KeyError, TypeError, AttributeError):
+        text = " ".join(body.decode(errors="replace").split())
+        return text[:200] or "no message"

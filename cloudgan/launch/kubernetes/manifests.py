@@ -1,0 +1,309 @@
+"""Kubernetes manifests of a run: the files of k8s/, merged with overlays and completed from the plan."""
+
+from __future__ import annotations
+
+import copy
+import functools
+from typing import TYPE_CHECKING, Any, Final
+
+import yaml
+
+from cloudgan.core import assets, clouds
+from cloudgan.core.labels import RUN
+from cloudgan.schema.plan import Step
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from cloudgan.schema.plan import Plan, Wheel
+
+CLAIM = "pvc:"
+"""Prefix of a --store that is a PersistentVolumeClaim."""
+CLAIM_FOLDER = "/cloudgan/store"
+TRAINER = "trainer"
+WHEELS = "wheels"
+GPU = "nvidia.com/gpu"
+PLAN_PLACEHOLDER = "<this plan>"
+QUEUE_LABEL = "kueue.x-k8s.io/queue-name"
+
+GPU_NODE: Final[Mapping[str, str]] = {"cloudgan-accelerator": "nvidia"}
+"""Labels of the nodes on which NVIDIA's device plugin runs; set when a GPU node pool is created."""
+
+_HTTPS = 443
+_PORT = 2222
+_PLURALS = {
+    "ConfigMap": "configmaps",
+    "DaemonSet": "daemonsets",
+    "Job": "jobs",
+    "Namespace": "namespaces",
+    "NetworkPolicy": "networkpolicies",
+    "Service": "services",
+    "ServiceAccount": "serviceaccounts",
+}
+
+
+def manifest_steps(plan: Plan, *, gang: bool = False) -> tuple[Step, ...]:
+    """Returns the steps that create a run's objects: the ConfigMap with the plan first, the Job last."""
+    return tuple(_step(body) for body in (_namespace(plan), *manifests(plan, gang=gang)))
+
+
+def device_plugin_step() -> Step:
+    """Returns the step that ensures NVIDIA's device plugin, for clouds that do not install it.
+
+    The DaemonSet belongs to no run and is not deleted with one.
+    """
+    return _step(load_manifest("device-plugin"))
+
+
+def _step(body: dict[str, Any]) -> Step:
+    version, metadata, kind = body["apiVersion"], body["metadata"], _PLURALS[body["kind"]]
+    root = f"/apis/{version}" if "/" in version else f"/api/{version}"
+    namespace = metadata.get("namespace")
+    path = f"{root}/namespaces/{namespace}/{kind}" if namespace else f"{root}/{kind}"
+    name = metadata["name"]
+    return Step(
+        ensure=f"{body['kind']} {name}", method="POST", path=path, find=f"{path}/{name}", body=body
+    )
+
+
+def manifests(plan: Plan, *, gang: bool = False) -> tuple[dict[str, Any], ...]:
+    """Returns the objects of a run in the order of creation.
+
+    Args:
+        plan: The plan; its steps are not used.
+        gang: Whether the cluster supports gang scheduling.
+    """
+    account = (_service_account(plan),) if plan.node_pool else ()
+    return (
+        *account,
+        _owned(_config_map(plan), plan),
+        _owned(_network_policy(plan), plan),
+        _owned(_service(plan), plan),
+        _owned(job(plan, gang=gang), plan),
+    )
+
+
+def _namespace(plan: Plan) -> dict[str, Any]:
+    """Returns the Namespace, which belongs to no run."""
+    body = load_manifest("namespace")
+    body["metadata"]["name"] = plan.target.namespace
+    return body
+
+
+def job(plan: Plan, *, gang: bool = False) -> dict[str, Any]:
+    """Returns the Indexed Job."""
+    body, workers = load_manifest("job"), plan.workers
+    overlays = {
+        "accelerator": workers.accelerators_per_node > 0 and workers.resource == GPU,
+        "claim": plan.store.startswith(CLAIM),
+        "queue": plan.target.queue is not None,
+        "gang": gang,
+        "cloud": plan.target.is_provisioned,
+    }
+    for name, applies in overlays.items():
+        body = merge_overlay(body, load_manifest(f"overlays/{name}")) if applies else body
+    spec: dict[str, Any] = body["spec"]
+    spec |= {"completions": workers.nodes, "parallelism": workers.nodes}
+    spec["activeDeadlineSeconds"] = plan.limits.deadline_seconds
+    if plan.target.queue:
+        body["metadata"]["labels"][QUEUE_LABEL] = plan.target.queue
+    if gang:
+        spec["scheduling"]["schedulingPolicy"]["gang"]["minCount"] = workers.nodes
+    if not plan.wheels:
+        _remove_wheels(spec)
+    _fill_pod(spec["template"], plan)
+    return body
+
+
+def trainer(job_body: dict[str, Any]) -> dict[str, Any]:
+    """Returns the trainer container of a Job's manifest."""
+    containers = job_body["spec"]["template"]["spec"]["containers"]
+    container: dict[str, Any] = next(one for one in containers if one["name"] == TRAINER)
+    return container
+
+
+def store_in_pod(store: str) -> str:
+    """Returns the store's URL or mount path inside a pod."""
+    return CLAIM_FOLDER if store.startswith(CLAIM) else store
+
+
+def run_yaml(plan: Plan) -> str:
+    """Returns the run.yaml that the pods read."""
+    text: str = yaml.safe_dump(plan.config.model_dump(mode="json"), sort_keys=False)
+    return text
+
+
+def wheel_list(wheels: tuple[Wheel, ...]) -> str:
+    """Returns the text of wheels.txt, which k8s/fetch_wheels.py reads in the pod."""
+    return "".join(f"{one.file_name} {one.sha256} {one.bytes}\n" for one in wheels)
+
+
+def _fill_pod(template: dict[str, Any], plan: Plan) -> None:
+    pod, workers = template["spec"], plan.workers
+    template["metadata"]["labels"] |= plan.labels().as_dict() | workers.pod_labels
+    pod["subdomain"] = plan.run
+    pod["terminationGracePeriodSeconds"] = workers.grace_seconds
+    selector = workers.node_selector | ({RUN: plan.run} if plan.node_pool else {})
+    if selector:
+        pod["nodeSelector"] = selector
+    taints = [one.model_dump(exclude_none=True) for one in workers.tolerations]
+    if taints:
+        operators = [{"operator": "Equal" if "value" in one else "Exists"} | one for one in taints]
+        pod["tolerations"] = [*pod.get("tolerations", ()), *operators]
+    if workers.pull_secret:
+        pod["imagePullSecrets"] = [{"name": workers.pull_secret}]
+    if plan.target.service_account:
+        pod["serviceAccountName"] = plan.target.service_account
+    term = pod["affinity"]["podAntiAffinity"]["preferredDuringSchedulingIgnoredDuringExecution"][0]
+    term["podAffinityTerm"]["labelSelector"]["matchLabels"] = {"cloudgan-run": plan.run}
+    for volume in pod["volumes"]:
+        if volume["name"] == "config":
+            volume["configMap"]["name"] = plan.run
+        if volume["name"] == "store":
+            volume["persistentVolumeClaim"]["claimName"] = plan.store.removeprefix(CLAIM)
+    for container in (*pod.get("initContainers", ()), *pod["containers"]):
+        _fill_container(container, plan)
+
+
+def _fill_container(container: dict[str, Any], plan: Plan) -> None:
+    workers = plan.workers
+    if workers.image:
+        container["image"] = workers.image
+    values = {
+        "CLOUDGAN_RUN": plan.run,
+        "CLOUDGAN_IMAGE": workers.image or "",
+        "CLOUDGAN_WORLD": str(workers.nodes),
+        "CLOUDGAN_PEERS": f"{plan.run}-{{index}}.{plan.run}:{_PORT}",
+        "CLOUDGAN_STORE": store_in_pod(plan.store),
+        "CLOUDGAN_CLOUD": plan.target.provider,
+    }
+    for variable in container["env"]:
+        variable["value"] = values.get(variable["name"], variable["value"])
+    if workers.secrets:
+        container["envFrom"] = [{"secretRef": {"name": name}} for name in workers.secrets]
+    if container["name"] != TRAINER:
+        return
+    container["command"][-1] = f"--grace-seconds={_grace_seconds(workers.grace_seconds)}"
+    amounts = {
+        "cpu": _quantity(workers.cpus),
+        "memory": f"{max(1, round(workers.memory_gib * 1024))}Mi",
+    }
+    if workers.accelerators_per_node:
+        amounts[workers.resource] = str(workers.accelerators_per_node)
+    container["resources"] = {"limits": amounts, "requests": dict(amounts)}
+
+
+def _remove_wheels(spec: dict[str, Any]) -> None:
+    """Removes the init container: an image with cloudgan needs no wheels."""
+    pod, policy = spec["template"]["spec"], spec["podFailurePolicy"]
+    policy["rules"] = [
+        rule
+        for rule in policy["rules"]
+        if (rule.get("onExitCodes") or {}).get("containerName") != WHEELS
+    ]
+    pod.pop("initContainers", None)
+    pod["volumes"] = [one for one in pod["volumes"] if one["name"] != "site"]
+    for container in pod["containers"]:
+        container["volumeMounts"] = [m for m in container["volumeMounts"] if m["name"] != "site"]
+        container["env"] = [one for one in container["env"] if one["name"] != "PYTHONPATH"]
+
+
+def _config_map(plan: Plan) -> dict[str, Any]:
+    body = load_manifest("configmap")
+    body["data"] = {"run.yaml": run_yaml(plan), "plan.json": PLAN_PLACEHOLDER}
+    if plan.wheels:
+        body["data"]["wheels.txt"] = wheel_list(plan.wheels)
+        body["data"]["fetch_wheels.py"] = assets.read_text("k8s/fetch_wheels.py")
+    return body
+
+
+def _network_policy(plan: Plan) -> dict[str, Any]:
+    body = load_manifest("networkpolicy")
+    spec: dict[str, Any] = body["spec"]
+    for one in (spec, spec["ingress"][0]["from"][0], spec["egress"][0]["to"][0]):
+        one["podSelector"] = {"matchLabels": {"cloudgan-run": plan.run}}
+    spec["egress"] += _metadata_rules(plan)
+    if plan.store_port != _HTTPS:
+        spec["egress"].append({"ports": [{"protocol": "TCP", "port": plan.store_port}]})
+    return body
+
+
+def _service_account(plan: Plan) -> dict[str, Any]:
+    """Returns the ServiceAccount of the pods, which all runs share."""
+    body = load_manifest("serviceaccount")
+    body["metadata"] |= {"name": plan.target.service_account, "namespace": plan.target.namespace}
+    if plan.node_pool and plan.node_pool.identity:
+        body["metadata"]["annotations"] = dict(plan.node_pool.identity)
+    return body
+
+
+def _service(plan: Plan) -> dict[str, Any]:
+    body = load_manifest("service")
+    body["spec"]["selector"] = {"cloudgan-run": plan.run}
+    return body
+
+
+def _owned(body: dict[str, Any], plan: Plan) -> dict[str, Any]:
+    metadata = body["metadata"]
+    metadata |= {"name": plan.run, "namespace": plan.target.namespace}
+    metadata["labels"] |= plan.labels().as_dict()
+    return body
+
+
+def _grace_seconds(pod_seconds: int) -> int:
+    """Returns the part of the pod's grace period for the worker; SIGTERM arrives late."""
+    return max(1, pod_seconds - max(1, pod_seconds // 12))
+
+
+def _quantity(cpus: float) -> str:
+    return str(int(cpus)) if cpus == int(cpus) else f"{max(1, round(cpus * 1000))}m"
+
+
+def _metadata_rules(plan: Plan) -> list[dict[str, Any]]:
+    """Returns the egress rules for the cloud's metadata services; none outside a cloud.
+
+    On a preexisting cluster the store's cloud decides, because it issues the pods' credentials.
+    """
+    cloud = plan.target.provider if plan.target.is_provisioned else clouds.of_bucket(plan.store)
+    endpoints = clouds.find(cloud).pod_endpoints if cloud else ()
+    return [
+        {
+            "to": [{"ipBlock": {"cidr": f"{address}/32"}}],
+            "ports": [{"protocol": "TCP", "port": port}],
+        }
+        for address, port in endpoints
+    ]
+
+
+def load_manifest(name: str) -> dict[str, Any]:
+    """Returns a copy of a manifest of k8s/, such as ``job`` or ``overlays/claim``."""
+    return copy.deepcopy(_parsed(name))
+
+
+@functools.cache
+def _parsed(name: str) -> dict[str, Any]:
+    manifest: dict[str, Any] = yaml.safe_load(assets.read_text(f"k8s/{name}.yaml"))
+    return manifest
+
+
+def merge_overlay(base: Any, overlay: Any) -> Any:
+    """Merges `overlay` into `base` as kustomize does.
+
+    Merges mappings by key and lists of objects with names by name; replaces all other values.
+    """
+    if isinstance(base, dict) and isinstance(overlay, dict):
+        return base | {key: merge_overlay(base.get(key), value) for key, value in overlay.items()}
+    if _has_names(base) and _has_names(overlay):
+        names = [one["name"] for one in base]
+        by_name = {one["name"]: one for one in overlay}
+        kept = [merge_overlay(one, by_name.get(one["name"], one)) for one in base]
+        return kept + [one for one in overlay if one["name"] not in names]
+    return overlay
+
+
+def _has_names(value: Any) -> bool:
+    return (
+        isinstance(value, list)
+        and bool(value)
+        and all(isinstance(one, dict) and "name" in one for one in value)
+    )

@@ -1,0 +1,354 @@
+"""The ten scenarios of a live test and its three runs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from cloudgan.launch.ops.live_test import NODES, LiveTestError, Scenario
+from cloudgan.schema import record
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from cloudgan.launch.ops.live_test import LiveTestContext, LiveTestOptions
+
+
+TRAIN, SPOT, ALONE = "train", "spot", "alone"
+UP_MINUTES: Final = 25.0
+"""For cluster, nodes, driver, image and wheels."""
+TRAIN_MINUTES, BACK_MINUTES, GONE_MINUTES = 10.0, 10.0, 20.0
+_HELD_MINUTES: Final = 60.0
+"""Deadline of the run with injected failures."""
+
+
+def most_minutes(setting: LiveTestOptions) -> dict[str, float]:
+    """Returns the time limit of each run's nodes in minutes."""
+    return {
+        TRAIN: UP_MINUTES + TRAIN_MINUTES,
+        SPOT: UP_MINUTES + 2 * BACK_MINUTES,
+        ALONE: UP_MINUTES + setting.unattended_minutes + GONE_MINUTES + setting.watch_minutes,
+    }
+
+
+def deploy_words(context: LiveTestContext, which: str) -> tuple[str, ...]:
+    """Returns the deploy command of a run."""
+    setting = context.options
+    minutes = most_minutes(setting)[which]
+    own = {
+        TRAIN: ("--epochs=1", "--market=on_demand", f"--max-hours={TRAIN_MINUTES / 60:.4f}"),
+        SPOT: (
+            "--epochs=100000",
+            f"--max-seconds={60 * _HELD_MINUTES:.0f}",
+            "--checkpoint-every-steps=5",
+            "--market=spot",
+            f"--max-hours={_HELD_MINUTES / 60:.4f}",
+        ),
+        ALONE: (
+            "--epochs=100000",
+            f"--max-seconds={60 * _HELD_MINUTES:.0f}",
+            "--market=on_demand",
+            f"--max-hours={setting.unattended_minutes / 60:.4f}",
+        ),
+    }[which]
+    return (
+        "deploy",
+        *setting.account_flags,
+        f"--accelerator={setting.accelerator}",
+        f"--nodes={NODES}",
+        f"--name={context.run(which)}",
+        f"--data={setting.folder / 'showers.h5'}",
+        "--preset=mini",
+        "--batch=8",
+        "--seed=1",
+        f"--gang-timeout={UP_MINUTES:g}m",
+        f"--budget-usd={minutes / 60 * setting.usd_per_hour:.2f}",
+        *own,
+        "--yes",
+        "--allow-stale-price",
+    )
+
+
+def start(context: LiveTestContext, which: str) -> None:
+    """Starts a run without waiting."""
+    context.runs.append(context.run(which))  # first, so that its resources are deleted
+    context.run_checked(*deploy_words(context, which), "--detach")
+
+
+def running(context: LiveTestContext, which: str) -> Callable[[], dict[str, Any] | None]:
+    """Returns a poll function: the run's state once both workers run, else None."""
+
+    def look() -> dict[str, Any] | None:
+        state = context.run_checked("status", context.run(which))
+        if state["phase"] in ("failed", "absent", "stopped"):
+            raise LiveTestError(f"run {context.run(which)} is {state['phase']}: {state['reason']}")
+        up = [one for one in state["workers"] if one["phase"] in ("running", "done")]
+        return state if len(up) == NODES else None
+
+    return look
+
+
+def training(
+    context: LiveTestContext, which: str, generation: int
+) -> Callable[[], dict[str, Any] | None]:
+    """Returns a poll function: the run's state once both workers trained a step in `generation` or later."""
+    up = running(context, which)
+
+    def look() -> dict[str, Any] | None:
+        state = up()
+        beat = state["heartbeat"] if state else None
+        if not beat or beat["phase"] != "training" or beat["generation"] < generation:
+            return None
+        return state if beat["step"] and not beat["missing_workers"] else None
+
+    return look
+
+
+def went_on(before: dict[str, Any], after: dict[str, Any]) -> str:
+    """Describes the change between two states."""
+    old, new = before["heartbeat"], after["heartbeat"]
+    replaced = sum(one["restarts"] for one in after["workers"])
+    return (
+        f"generation {old['generation']} at step {old['step']}, then {new['generation']} at step"
+        f" {new['step']}; {replaced} pods replaced"
+    )
+
+
+_SHOWERS: Final = 128
+
+
+def scenarios(setting: LiveTestOptions) -> tuple[Scenario, ...]:
+    """Returns all ten in their order."""
+    return (*_of_training(), *_of_failures(), *_of_ends(setting))
+
+
+def _of_training() -> tuple[Scenario, ...]:
+    return (
+        Scenario(
+            "login, permissions and quota",
+            "the account has the permissions of deploy/, and the quota name is correct",
+            "check finds nothing missing",
+            0,
+            login,
+        ),
+        Scenario(
+            "two nodes start",
+            "capacity, machine image, driver, device plugin, image pull, pod host names",
+            "both workers run, each on a GPU",
+            UP_MINUTES,
+            come_up,
+        ),
+        Scenario(
+            "one epoch of mini",
+            "the driver supports TensorFlow, NCCL connects, the pods can write the bucket",
+            "the run finishes; its record has a GPU and one complete epoch",
+            TRAIN_MINUTES,
+            train,
+        ),
+    )
+
+
+def _of_failures() -> tuple[Scenario, ...]:
+    return (
+        Scenario(
+            "a peer fails within a step",
+            "NCCL on a GPU detects the lost worker, and all workers restart together",
+            f"both workers train again within {BACK_MINUTES:g} min, in a new generation",
+            UP_MINUTES + BACK_MINUTES,
+            lose_peer,
+        ),
+        Scenario(
+            "a spot node is preempted",
+            "a spot pool starts, SIGTERM reaches the trainer, a checkpoint is saved in the grace"
+            " period; the length of the cloud's notice only if one occurs",
+            "the run resumes from a checkpoint and ends when cancelled",
+            BACK_MINUTES,
+            take_notice,
+        ),
+    )
+
+
+def _of_ends(setting: LiveTestOptions) -> tuple[Scenario, ...]:
+    alone = UP_MINUTES + setting.unattended_minutes + GONE_MINUTES
+    return (
+        Scenario(
+            "the laptop is off",
+            "server-side limits: the deadline of the Job, then of the node pool",
+            f"the nodes are deleted within {GONE_MINUTES:g} min after the deadline",
+            alone,
+            leave_alone,
+        ),
+        Scenario(
+            "the pool stays empty",
+            "no autoscaler or managed group refills the pool after the maximum run duration",
+            f"no node exists for {setting.watch_minutes:g} min",
+            setting.watch_minutes,
+            stay_away,
+        ),
+        Scenario(
+            "doctor finds orphans",
+            "real resources carry the labels, and the cloud's API lists them",
+            "doctor exits with 4 and lists the run or its cluster",
+            0,
+            find_left,
+        ),
+        Scenario(
+            "down deletes everything",
+            "the deletion order, and that each deletion completes",
+            "the cloud lists no resource of these runs",
+            0,
+            remove_all,
+        ),
+        Scenario(
+            "invoice against forecast",
+            "node times by the cluster's clock, and their cost by the price list",
+            "no run exceeds the limit of its scenarios; the cloud's bill is available a day later",
+            0,
+            compare_bill,
+        ),
+    )
+
+
+def login(context: LiveTestContext) -> str:
+    """Runs `check` for both markets."""
+    setting = context.options
+    wanted = (*setting.account_flags, f"--accelerator={setting.accelerator}", f"--nodes={NODES}")
+    found: dict[str, str] = {}
+    for market in ("on_demand", "spot"):
+        answer = context.command_runner.run("check", *wanted, f"--market={market}")
+        findings = [
+            one for cloud in answer.output.get("clouds", {}).values() for one in cloud["findings"]
+        ]
+        missing = [f"{e['subject']}: {e['message']}" for e in findings if e["status"] == "missing"]
+        if answer.exit_code or missing:
+            raise LiveTestError("; ".join(missing) or answer.error())
+        found |= {one["subject"]: one["status"] for one in findings}
+    unknown = [subject for subject, verdict in found.items() if verdict == "unknown"]
+    return f"{len(found)} checks" + (f"; unknown: {', '.join(unknown)}" if unknown else "")
+
+
+def come_up(context: LiveTestContext) -> str:
+    """Starts the first run and waits until both workers run."""
+    data = context.options.folder / "showers.h5"
+    if not data.exists():
+        context.run_checked("simulate", str(data), f"--showers={_SHOWERS}", "--seed=1")
+    start(context, TRAIN)
+    state = context.wait_for("a run of two workers", UP_MINUTES, running(context, TRAIN))
+    nodes = {worker["node"] for worker in state["workers"]}
+    if len(nodes) < NODES:
+        raise LiveTestError(
+            f"both workers are on {', '.join(sorted(nodes))}; expected one node each"
+        )
+    return f"both workers run, on {', '.join(sorted(nodes))}"
+
+
+def train(context: LiveTestContext) -> str:
+    """Waits for the end of the first run."""
+    done = context.run_checked(*deploy_words(context, TRAIN))
+    found = record.read(Path(done["record"]))
+    whole = [epoch for epoch in found.epochs() if epoch.complete]
+    started = found.started()
+    machine = started.hardware.describe() if started else "an unknown machine"
+    if not whole:
+        raise LiveTestError("the record has no complete epoch")
+    if started is None or not started.hardware.accelerators:
+        raise LiveTestError(f"it trained on {machine}, without an accelerator")
+    return f"{len(whole)} epoch on {machine}, {whole[-1].samples_per_second:.3g} showers/s"
+
+
+def lose_peer(context: LiveTestContext) -> str:
+    """Starts a long run on spot nodes and kills a worker during a step."""
+    start(context, SPOT)
+    before = context.wait_for("a step of two workers", UP_MINUTES, training(context, SPOT, 0))
+    context.command_runner.evict(context.run(SPOT), 1, grace_seconds=0)
+    after = context.wait_for(
+        "another generation of both workers",
+        BACK_MINUTES,
+        training(context, SPOT, before["heartbeat"]["generation"] + 1),
+    )
+    return went_on(before, after)
+
+
+def take_notice(context: LiveTestContext) -> str:
+    """Evicts a worker with its grace period, then cancels the run."""
+    before = context.run_checked("status", context.run(SPOT))
+    context.command_runner.evict(context.run(SPOT), 1, grace_seconds=None)
+    wanted = before["heartbeat"]["generation"] + 1
+    after = context.wait_for(
+        "another generation of both workers", BACK_MINUTES, training(context, SPOT, wanted)
+    )
+    context.run_checked("cancel", context.run(SPOT))
+    lines = record.read(context.options.folder.parent / context.run(SPOT) / "record.jsonl").lines
+    if not any(line.kind == "resumed" for line in lines):
+        raise LiveTestError("the record has no `resumed` line")
+    notices = [line for line in lines if line.kind == "noticed"]
+    own = f"{len(notices)} preemption notices of the cloud" if notices else "no notice of the cloud"
+    return f"{went_on(before, after)}; {own}"
+
+
+def leave_alone(context: LiveTestContext) -> str:
+    """Starts a run with a short deadline and waits until its nodes are gone."""
+    run = context.run(ALONE)
+    start(context, ALONE)
+    context.wait_for("a run of two workers", UP_MINUTES, running(context, ALONE))
+    context.command_runner.pause(60 * context.options.unattended_minutes)
+    context.wait_for(
+        "the deletion of the nodes by the server",
+        GONE_MINUTES,
+        lambda: context.command_runner.machines(run) == 0,
+    )
+    return "the nodes were deleted without a launcher"
+
+
+def stay_away(context: LiveTestContext) -> str:
+    """Checks that no node returns."""
+    setting, run = context.options, context.run(ALONE)
+    looks = max(1, round(60 * setting.watch_minutes / max(setting.poll_seconds, 1e-3)))
+    for _ in range(looks):
+        back = context.command_runner.machines(run)
+        if back:
+            raise LiveTestError(f"{back} nodes returned after their maximum run duration")
+        context.command_runner.pause(setting.poll_seconds)
+    return f"no node for {setting.watch_minutes:g} min"
+
+
+def find_left(context: LiveTestContext) -> str:
+    """Runs doctor."""
+    answer = context.command_runner.run("doctor", *context.options.account_flags)
+    left = [one for one in answer.output.get("resources", ()) if one["is_orphaned"]]
+    ours = [one for one in left if one["run"] in context.runs or one["shared"] == "cluster"]
+    if not ours:
+        raise LiveTestError(
+            f"doctor exited with {answer.exit_code} and lists no resource of this test"
+        )
+    return "; ".join(f"{one['kind']} {one['name']}: {one['reason']}" for one in ours)
+
+
+def remove_all(context: LiveTestContext) -> str:
+    """Deletes every run and checks that no resource remains."""
+    for run in context.runs:
+        said = context.run_checked("down", run, "--purge", "--yes")
+        if "usd" in said:
+            context.usd[run] = said["usd"]
+    left = [
+        resource for run in context.runs for resource in context.command_runner.list_resources(run)
+    ]
+    if left:
+        raise LiveTestError(f"not deleted: {', '.join(left)}")
+    return f"no resource of {len(context.runs)} runs remains"
+
+
+def compare_bill(context: LiveTestContext) -> str:
+    """Compares the cost of the runs with their limits."""
+    missing = sorted(set(context.runs) - set(context.usd))
+    if missing:
+        raise LiveTestError(f"unknown cost: {', '.join(missing)}")
+    for which, minutes in most_minutes(context.options).items():
+        run, limit = context.run(which), minutes / 60 * context.options.usd_per_hour
+        if context.usd[run] > limit:
+            raise LiveTestError(f"{run} cost {context.usd[run]:.2f} USD, more than {limit:.2f}")
+    costs = ", ".join(f"{run} {usd:.2f}" for run, usd in sorted(context.usd.items()))
+    return (
+        f"{sum(context.usd.values()):.2f} USD by node times and list prices ({costs}); with the cloud's"
+        " export of a day later: cloudgan cost runs/RUN --billing-export=FILE"
+    )

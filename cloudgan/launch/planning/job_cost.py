@@ -1,0 +1,199 @@
+"""Cost of a whole job on an offer: training, startup, cluster fees and data transfer.
+
+Excluded: storage and download of the results; both cost cents.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
+
+from cloudgan.cost.accounting.line_items import TO_THE_INTERNET
+from cloudgan.cost.prices.startup import find_startup_time
+from cloudgan.schema.plan import ForecastPart, JobCost
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from cloudgan.cost.prices.fees import Fees
+    from cloudgan.cost.prices.startup import StartupTime
+    from cloudgan.schema.price_row import FeeKind, PriceRow
+
+TRAINING = "training"
+TRAINING_ON_SPOT = "training, preemptions included"
+STARTUP = "node startup"
+STAGING = "staging of wheels and data"
+CLUSTER = "cluster"
+SYSTEM_NODE = "system node"
+DATA = "data transfer"
+TO_ANOTHER_REGION = "to another region"
+_HOUR_SECONDS = 3600
+
+
+class DataMove(NamedTuple):
+    """Data that the nodes download.
+
+    Attributes:
+        gib: Size; None: unknown.
+        provider: Cloud that stores the data; None: this machine, free of charge.
+        region: Region of the data; None: unknown.
+    """
+
+    gib: float | None = None
+    provider: str | None = None
+    region: str | None = None
+
+
+LOCAL_DATA = DataMove()
+
+
+@dataclass(frozen=True)
+class JobContext:
+    """Costs other than training.
+
+    Attributes:
+        fees: Of the clouds.
+        startups: Measured startup times of nodes.
+        data_move: Data transfer.
+        gang_timeout_seconds: Longest wait for nodes, and for their workers.
+    """
+
+    fees: Fees
+    startups: tuple[StartupTime, ...]
+    data_move: DataMove = LOCAL_DATA
+    gang_timeout_seconds: float = 1200.0
+
+
+class Priced(NamedTuple):
+    """A cost and its upper bound.
+
+    Attributes:
+        cost: Of the job.
+        worst_case_usd: Upper bound: unknown waits last until the timeout, unknown fees are the
+            highest of any cloud. None: the throughput is unknown.
+    """
+
+    cost: JobCost
+    worst_case_usd: float | None
+
+
+class _Part(NamedTuple):
+    """A line item, its upper bound if unknown, and its hourly price if known."""
+
+    line_item: ForecastPart
+    worst_usd: float = 0.0
+    usd_per_hour: float = 0.0
+
+
+def job_cost(
+    row: PriceRow,
+    nodes: int,
+    seconds: tuple[float, float] | None,
+    context: JobContext,
+    *,
+    on_cluster: bool = True,
+) -> Priced:
+    """Returns the cost of a job on an offer.
+
+    Args:
+        row: Price of one node.
+        nodes: Number of nodes.
+        seconds: Lower and upper estimate of the training, preemptions included; None: unknown.
+        context: Costs other than training.
+        on_cluster: Whether the nodes are in a cluster; Cloud TPU VMs are not.
+    """
+    is_tpu = row.accelerator.startswith("TPU")
+    startup = None if is_tpu else find_startup_time(context.startups, row.provider, nodes)
+    waiting = (startup.low_seconds, startup.high_seconds) if startup else None
+    bound = row.cost_usd(context.gang_timeout_seconds, nodes)
+    kind = "TPUs" if is_tpu else f"nodes of {row.provider}"
+    training = TRAINING_ON_SPOT if row.market == "spot" else TRAINING
+    parts = [
+        _Part(_spent(training, row, nodes, seconds, "no measured run on such nodes")),
+        _Part(
+            _spent(STARTUP, row, nodes, waiting, f"not measured for {kind}"),
+            0.0 if waiting else bound,
+        ),
+        _Part(ForecastPart(name=STAGING, why_unknown="not measured"), bound),
+        *(_cluster(row, waiting, seconds, context) if on_cluster else ()),
+        _data(row, nodes, context),
+    ]
+    cost = _total(parts, startup)
+    worst = sum(part.worst_usd for part in parts)
+    return Priced(cost, None if seconds is None else cost.known_usd + worst)
+
+
+def _spent(
+    name: str, row: PriceRow, nodes: int, seconds: tuple[float, float] | None, why: str
+) -> ForecastPart:
+    if seconds is None:
+        return ForecastPart(name=name, why_unknown=why)
+    low, high = (row.cost_usd(each, nodes) for each in seconds)
+    return ForecastPart(name=name, low_usd=low, usd=high)
+
+
+def _cluster(
+    row: PriceRow,
+    waiting: tuple[float, float] | None,
+    seconds: tuple[float, float] | None,
+    context: JobContext,
+) -> Iterator[_Part]:
+    """Yields control plane and system node, for the lifetime of the nodes."""
+    low, high = (sum(each) for each in zip(waiting or (0.0, 0.0), seconds or (0, 0), strict=True))
+    hours = high / _HOUR_SECONDS + 2 * context.gang_timeout_seconds / _HOUR_SECONDS
+    kinds: tuple[tuple[str, FeeKind], ...] = (
+        (CLUSTER, "control_plane"),
+        (SYSTEM_NODE, "system_node"),
+    )
+    for name, kind in kinds:
+        fee = context.fees.find(kind, row.provider, row.region)
+        if fee is None:
+            why = f"no price in {row.region}"
+            highest = max((one.usd for one in context.fees.rows if one.kind == kind), default=0.0)
+            yield _Part(ForecastPart(name=name, why_unknown=why), hours * highest)
+        elif seconds is None:
+            why = "depends on the duration of the training"
+            yield _Part(ForecastPart(name=name, why_unknown=why), usd_per_hour=fee.usd)
+        else:
+            low_usd, high_usd = (fee.usd * each / _HOUR_SECONDS for each in (low, high))
+            item = ForecastPart(name=name, low_usd=low_usd, usd=high_usd)
+            yield _Part(item, usd_per_hour=fee.usd)
+
+
+def _data(row: PriceRow, nodes: int, context: JobContext) -> _Part:
+    """Each node downloads the data once; ingress from this machine is free."""
+    moving = context.data_move
+    if moving.provider is None or (moving.provider, moving.region) == (row.provider, row.region):
+        return _Part(ForecastPart(name=DATA, low_usd=0.0, usd=0.0))
+    is_near = moving.provider == row.provider
+    fee = context.fees.find(
+        "egress_gib",
+        moving.provider,
+        moving.region,
+        TO_ANOTHER_REGION if is_near else TO_THE_INTERNET,
+    )
+    if moving.gib is None:
+        return _Part(ForecastPart(name=DATA, why_unknown="the size of the data is unknown"))
+    fetched = moving.gib * nodes
+    if moving.region is None and is_near:
+        why = f"the region of the data in {row.provider} is unknown"
+    elif fee is None:
+        why = f"no price of egress from {moving.provider} {moving.region or ''}".rstrip()
+    else:
+        return _Part(ForecastPart(name=DATA, low_usd=fee.usd * fetched, usd=fee.usd * fetched))
+    highest = max((one.usd for one in context.fees.rows if one.kind == "egress_gib"), default=0.0)
+    return _Part(ForecastPart(name=DATA, why_unknown=why), highest * fetched)
+
+
+def _total(parts: list[_Part], startup: StartupTime | None) -> JobCost:
+    items = tuple(part.line_item for part in parts)
+    return JobCost(
+        parts=items,
+        known_low_usd=sum(part.low_usd or 0.0 for part in items),
+        known_usd=sum(part.usd or 0.0 for part in items),
+        unknown=tuple(part.name for part in items if part.usd is None),
+        fees_usd_per_hour=sum(part.usd_per_hour for part in parts),
+        startup_low_seconds=startup.low_seconds if startup else None,
+        startup_seconds=startup.high_seconds if startup else None,
+        startup_basis=startup.basis if startup else "",
+    )

@@ -1,0 +1,162 @@
+"""Applies the steps of a plan and deprovisions the nodes when the run is over.
+
+The desired state is written first: no resource exists without it.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from cloudgan.core.clock import utc_moment, utc_now
+from cloudgan.core.errors import CloudganError, ConfigError, Interrupted
+from cloudgan.core.labels import SPEC
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+    from cloudgan.launch.backends.job_backend import JobBackend
+    from cloudgan.launch.provisioning.launch_log import LaunchLog
+    from cloudgan.schema.plan import Plan, Step
+
+
+def apply(
+    plan: Plan,
+    backend: JobBackend,
+    launch_log: LaunchLog,
+    say: Callable[[str], None],
+    make_ready: Callable[[], None] = lambda: None,
+) -> bool:
+    """Creates the missing resources of a plan; returns whether an attempt started.
+
+    A job that ended is deleted first, so that the new job resumes from its checkpoints. A running
+    job is kept.
+
+    Args:
+        plan: Desired state.
+        backend: Runs the job.
+        launch_log: Records the requests sent.
+        say: Progress callback.
+        make_ready: Uploads data; called after the desired state is written to the store, otherwise
+            before the first step, so that no billed resource waits for it.
+
+    Raises:
+        ConfigError: The run exists with other settings.
+        Interrupted: Ctrl-C; the message names the commands to resume and to clean up.
+    """
+    check_same_run(plan, backend)
+    state = backend.state(plan.run)
+    if not state.is_over:
+        return False
+    launch_log.record_state(state)  # before the job and its times are deleted
+    if state.phase != "absent":
+        backend.stop(plan.run)
+    sent: list[tuple[str, Step]] = []
+    step: Step | None = None
+    desired_state = next((step for step in plan.steps if step.at == "store"), None)
+    try:
+        if desired_state is None:
+            make_ready()
+        for step in plan.steps:
+            if backend.ensure(step, plan):
+                sent.append((utc_now(), step))
+                say(f"created {step.ensure}")
+            if step is desired_state:
+                make_ready()
+    except KeyboardInterrupt as error:
+        if step and step not in [each for _, each in sent]:
+            sent.append((utc_now(), step))  # it may have been created and billed
+        raise Interrupted(
+            f"interrupted while starting run {plan.run}. Rerun the command to resume, or run"
+            f" `cloudgan down {plan.run}` to delete what was created"
+        ) from error
+    finally:
+        if sent:
+            launch_log.record_attempt(sent)
+    backend.annotate(plan.run, "started")
+    return bool(sent)
+
+
+def check_same_run(plan: Plan, backend: JobBackend) -> None:
+    """Checks that an existing run of this name has the same specification.
+
+    Raises:
+        ConfigError: It has another one.
+    """
+    there = backend.desired_state(plan.run)
+    if there is None or there.spec_hash == plan.spec_hash:
+        return
+    raise ConfigError(
+        f"run {plan.run} exists with other settings ({SPEC} {there.spec_hash}, requested"
+        f" {plan.spec_hash}); give another --name, or delete it first: cloudgan down {plan.run}"
+    )
+
+
+def deprovision(
+    backend: JobBackend,
+    plan: Plan,
+    launch_log: LaunchLog,
+    state: str,
+    say: Callable[[str], None],
+    *,
+    why: str = "",
+) -> None:
+    """Deletes the nodes that were created for the run.
+
+    Args:
+        backend: Of the run.
+        plan: Of the run.
+        launch_log: Records the times of the nodes.
+        state: Final state of the run; absent counts as stopped.
+        say: Progress callback.
+        why: Reason of the state, if it is not recorded yet.
+
+    Raises:
+        LaunchError: A resource is not deleted in time; the message names the next command.
+    """
+    state = "stopped" if state == "absent" else state
+    launch_log.record_end(f"{state}: {why}" if why else state)
+    for what in record_deprovision(
+        backend, plan, launch_log, lambda: backend.deprovision(plan.run, state)
+    ):
+        say(f"deleted: {what}")
+
+
+def record_deprovision(
+    backend: JobBackend, plan: Plan, launch_log: LaunchLog, delete: Callable[[], Iterable[str]]
+) -> Iterator[str]:
+    """Records usage while `delete` deletes the resources; yields each name when it is deleted.
+
+    Nodes are gone when their pool is gone, minutes before the cluster.
+
+    Args:
+        backend: Of the run.
+        plan: Of the run.
+        launch_log: Records the times.
+        delete: Deletes the resources and yields their names.
+    """
+    if launch_log.is_complete():  # deprovisioned before: verify only
+        yield from delete()
+        return
+    cluster = None
+    with suppress(CloudganError):  # deletion does not depend on the record
+        launch_log.record_nodes(backend.nodes(plan.run))
+        cluster = backend.cluster(plan.run)
+    launch_log.record_usage(uploaded_gib=_uploaded_gib(plan), cluster=cluster)
+    pool = plan.node_pool.name if plan.node_pool else None
+    for what in delete():
+        name = what.split()[-1].rpartition("/")[2]
+        if name == pool:
+            launch_log.record_nodes_terminated()
+        if cluster and cluster.created_at and name == cluster.name:
+            launch_log.record_usage(cluster=cluster.model_copy(update={"deleted_at": utc_moment()}))
+        yield what
+    launch_log.record_nodes_terminated()
+    launch_log.record_storage()
+
+
+def _uploaded_gib(plan: Plan) -> float | None:
+    """Data uploaded to the cloud in GiB; None without provisioned nodes."""
+    if plan.node_pool is None:
+        return None
+    return plan.showers.gib if plan.showers.upload_to else 0.0

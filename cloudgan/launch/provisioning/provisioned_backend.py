@@ -1,0 +1,305 @@
+"""Job backend on nodes that are provisioned for a run and deleted after it, on any cloud.
+
+The cloud client creates cluster and nodes; an inner backend runs the job there. The desired state is
+in the store before the first resource is created.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
+
+from cloudgan.core.clock import monotonic_seconds, utc_moment
+from cloudgan.core.errors import CloudganError, LaunchError
+from cloudgan.launch.provisioning.cluster_usage import (
+    cluster_usage,
+    is_in_cluster,
+    is_own_cluster,
+    uses_cluster_of,
+)
+from cloudgan.launch.provisioning.nodes import list_nodes, wait_for_nodes
+from cloudgan.launch.provisioning.provisioner import Destroyer, Provisioner
+from cloudgan.launch.provisioning.run_monitor import findings_error
+from cloudgan.schema.run_state import RunState
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from cloudgan.launch.backends.job_backend import JobBackend
+    from cloudgan.launch.clouds.client import CloudClient
+    from cloudgan.launch.kubernetes.api import ClusterApi
+    from cloudgan.launch.provisioning.run_registry import DesiredState, RunRegistry
+    from cloudgan.schema.launch import Cluster, Node
+    from cloudgan.schema.plan import Plan, Step
+    from cloudgan.schema.resource import Resource
+    from cloudgan.schema.run_state import LogLine, Phase
+
+_POLL_SECONDS: Final = 5.0
+_PHASES: Final[dict[str, Phase]] = {
+    "stopped": "stopped",
+    "finished": "finished",
+    "failed": "failed",
+    "removing": "absent",
+    "removed": "absent",
+    "starting": "absent",
+    "started": "absent",
+}
+
+
+class ProvisionedBackend:
+    """Provisioned runs of one cloud account and one store.
+
+    Args:
+        cloud: Creates and deletes resources.
+        run_registry: Of the store.
+        inner: Opens the backend of a plan's job; None: its cluster does not exist.
+        all_steps: Returns the steps of a resolved plan.
+        say: Progress callback.
+        poll_seconds: Poll interval.
+    """
+
+    def __init__(
+        self,
+        cloud: CloudClient,
+        run_registry: RunRegistry,
+        *,
+        inner: Callable[[Plan], JobBackend | None],
+        all_steps: Callable[[Plan], tuple[Step, ...]],
+        say: Callable[[str], None] = lambda _: None,
+        poll_seconds: float = _POLL_SECONDS,
+    ) -> None:
+        self._cloud, self._registry, self._inner = cloud, run_registry, inner
+        self._all_steps, self._say, self._poll_seconds = all_steps, say, poll_seconds
+        self._provisioner = Provisioner(cloud, say, poll_seconds)
+        self._destroyer = Destroyer(cloud, say, poll_seconds)
+        self._opened: dict[str, JobBackend] = {}
+        self._apis: dict[str, ClusterApi] = {}
+        self._began: set[str] = set()
+
+    def check(self, plan: Plan) -> tuple[str, ...]:
+        """Checks login, APIs, permissions and quota.
+
+        Returns:
+            What could not be checked.
+
+        Raises:
+            CloudganError: Something is missing; the message lists all of it.
+        """
+        found = self._cloud.check(plan)
+        missing = [one for one in found if one.status == "missing"]
+        if missing:
+            raise findings_error(missing)
+        return tuple(f"{one.subject}: {one.message}" for one in found if one.status == "unknown")
+
+    def steps(self, plan: Plan) -> tuple[Step, ...]:
+        """Returns the steps of a resolved plan."""
+        return self._all_steps(plan)
+
+    def desired_state(self, run: str) -> Plan | None:
+        """Returns the plan of an open run; None if there is none."""
+        found = self._registry.read(run)
+        return found.plan if found and found.is_open else None
+
+    def ensure(self, step: Step, plan: Plan) -> bool:
+        """Ensures a step; returns whether a request was sent."""
+        if step.at == "store":
+            return self._ensure_desired_state(plan)
+        if step.at == "cloud":
+            self._refuse_removed(plan)
+            return self._provisioner.ensure(step, plan)
+        if step.method == "WAIT":
+            api = self._cloud.cluster_api(plan)
+            if api is not None:
+                wait_for_nodes(api, plan, self._say, self._poll_seconds)
+            return False
+        return self._of(plan).ensure(step, plan)
+
+    def annotate(self, run: str, state: str) -> None:
+        """Writes a new state to the run registry."""
+        found = self._registry.read(run)
+        if found and state in _PHASES:
+            self._registry.write(found.plan, state)  # type: ignore[arg-type]
+
+    def state(self, run: str) -> RunState:
+        """Returns the state reported by the cluster, or the desired state without a cluster."""
+        found = self._registry.read(run)
+        if found is None:
+            return RunState("absent")
+        if found.state in ("finished", "removed"):
+            left = () if found.state == "removed" else self._seen_nodes(run)
+            return _state_without_job(found, left)
+        inner = self._reached(found.plan)
+        state = inner.state(run) if inner else RunState("absent")
+        there = self._seen_nodes(run)
+        if state.phase == "absent":
+            return _state_without_job(found, there)
+        return replace(state, nodes=there)
+
+    def wait_for_change(self, run: str, seconds: float) -> None:
+        """Waits for a change of the run's state, at most `seconds`."""
+        began = monotonic_seconds()
+        found = self._registry.read(run)
+        inner = self._reached(found.plan) if found else None
+        if inner:
+            inner.wait_for_change(run, seconds)
+        if monotonic_seconds() - began < min(seconds, 0.2):
+            time.sleep(min(seconds, self._poll_seconds))
+
+    def log_sources(self, run: str) -> dict[str, Callable[[bool], Iterator[LogLine]]]:
+        """Returns the log source of each worker whose pod exists."""
+        found = self._registry.read(run)
+        inner = self._reached(found.plan) if found and found.state != "finished" else None
+        return inner.log_sources(run) if inner else {}
+
+    def stop(self, run: str) -> None:
+        """Stops the job, which saves a checkpoint, and deletes the nodes; the run stays registered."""
+        for _ in self._release(run, "stopped", close=False):
+            pass
+
+    def deprovision(self, run: str, state: str) -> Iterator[str]:
+        """Deletes billed resources of a finished run; yields each name when it is deleted.
+
+        Args:
+            run: Name of the run.
+            state: finished, failed or stopped.
+        """
+        yield from self._release(run, state, close=False)
+
+    def destroy(self, run: str) -> Iterator[str]:
+        """Deletes all resources of the run except its folder in the store. Idempotent."""
+        yield from self._release(run, "removing", close=True)
+
+    def nodes(self, run: str) -> tuple[Node, ...]:
+        """Returns the run's nodes with their start times by the cluster's clock."""
+        found = self._registry.read(run)
+        if found and not is_in_cluster(found.plan):
+            inner = self._reached(found.plan)
+            return inner.nodes(run) if inner else ()
+        if found is None or found.plan.node_pool is None:
+            return ()
+        if run not in self._apis and (opened := self._cloud.cluster_api(found.plan)):
+            self._apis[run] = opened
+        return list_nodes(self._apis[run], run) if run in self._apis else ()
+
+    def cluster(self, run: str) -> Cluster | None:
+        """Returns the cluster of a run and the run's share of its usage."""
+        found = self._registry.read(run)
+        if found is None:
+            return None
+        histories = [self._registry.history(name) for name in self._registry.list_runs()]
+        return cluster_usage(found.plan, self._cloud.list_resources(), histories, utc_moment())
+
+    def list_runs(self) -> tuple[str, ...]:
+        """Returns the names of open runs and of runs with orphaned resources."""
+        meant = [
+            run
+            for run in self._registry.list_runs()
+            if (i := self._registry.read(run)) and i.is_open
+        ]
+        left = [resource.run for resource in self._cloud.list_resources() if resource.run]
+        return tuple(sorted({*meant, *left}))
+
+    def _release(self, run: str, state: str, *, close: bool) -> Iterator[str]:
+        found = self._registry.read(run)
+        if found and found.is_open and found.state != state:
+            found = self._registry.write(found.plan, state, force=True)  # type: ignore[arg-type]
+        unreachable = None
+        try:
+            yield from self._end_job(found, state, close=close)
+        except CloudganError as error:
+            unreachable = error
+            self._say(f"{error}. The nodes are deleted anyway")
+        yield from self._destroyer.destroy(self._cloud.list_resources(run))
+        unused = self._unused(run, found)
+        yield from self._destroyer.destroy(unused)
+        self._opened.pop(run, None)
+        self._apis.pop(run, None)
+        if unreachable and close and not unused:
+            raise unreachable  # the cluster stays, with the run's objects in it
+        if close and found and found.is_open:
+            self._registry.write(found.plan, "removed", force=True)
+
+    def _end_job(self, found: DesiredState | None, state: str, *, close: bool) -> Iterator[str]:
+        inner = self._reached(found.plan) if found else None
+        if inner is None or found is None:
+            return
+        if close:
+            yield from inner.destroy(found.plan.run)
+        elif state == "stopped":
+            inner.stop(found.plan.run)
+
+    def _seen_nodes(self, run: str) -> tuple[Node, ...] | None:
+        """The current nodes; None if the cluster does not answer."""
+        try:
+            return self.nodes(run)
+        except CloudganError:
+            self._apis.pop(run, None)
+            return None
+
+    def _unused(self, run: str, found: DesiredState | None) -> tuple[Resource, ...]:
+        """The cluster created by cloudgan, if no other run uses it."""
+        plan = found.plan if found else None
+        if plan is None or plan.node_pool is None or plan.node_pool.keep_cluster:
+            return ()
+        if not is_in_cluster(plan):
+            return ()
+        if any(uses_cluster_of(plan, self._registry.read(name)) for name in self._others(run)):
+            return ()
+        resources = self._cloud.list_resources()
+        busy = {resource.parent for resource in resources if resource.run not in (None, run)}
+        return tuple(
+            resource
+            for resource in resources
+            if is_own_cluster(resource, plan) and resource.name not in busy
+        )
+
+    def _others(self, run: str) -> list[str]:
+        return [name for name in self._registry.list_runs() if name != run]
+
+    def _refuse_removed(self, plan: Plan) -> None:
+        """Raises if another launcher changed the run since its start."""
+        found = self._registry.read(plan.run)
+        if found and plan.run in self._began and found.state != "starting":
+            raise LaunchError(
+                f"run {plan.run} was {found.state} by {found.lease_owner} while it was started here; run"
+                f" `cloudgan status {plan.run}`, then `cloudgan down {plan.run}`"
+            )
+
+    def _ensure_desired_state(self, plan: Plan) -> bool:
+        self._began.add(plan.run)
+        found = self._registry.read(plan.run)
+        if (
+            found
+            and found.is_open
+            and found.plan.spec_hash == plan.spec_hash
+            and found.state == "starting"
+        ):
+            return False
+        self._registry.write(plan, "starting", leased=True)
+        return True
+
+    def _of(self, plan: Plan) -> JobBackend:
+        found = self._reached(plan)
+        if found is None:
+            raise LaunchError(
+                f"cluster {plan.target.cluster} of run {plan.run} does not exist; rerun the command to"
+                f" create it, or `cloudgan down {plan.run}` to delete the rest"
+            )
+        return found
+
+    def _reached(self, plan: Plan) -> JobBackend | None:
+        """The backend of the run's cluster; None if the cluster does not exist."""
+        if plan.run not in self._opened:
+            found = self._inner(plan)
+            if found is None:
+                return None
+            self._opened[plan.run] = found
+        return self._opened[plan.run]
+
+
+def _state_without_job(found: DesiredState, nodes: tuple[Node, ...] | None) -> RunState:
+    """The state of a run without a job, from its desired state."""
+    is_over = found.state in ("finished", "failed", "stopped", "removed")
+    ended = found.created_at.isoformat() if is_over else None
+    return RunState(_PHASES[found.state], ended_at=ended, nodes=nodes)

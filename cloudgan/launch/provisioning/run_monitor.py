@@ -1,0 +1,241 @@
+"""Monitors a run to its end, stops runs that cannot progress, and reports the outcome."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from cloudgan.core.clock import monotonic_seconds
+from cloudgan.core.errors import (
+    BudgetError,
+    CapacityError,
+    CloudganError,
+    CredentialsError,
+    LaunchError,
+    PlanError,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from cloudgan.launch.backends.job_backend import JobBackend
+    from cloudgan.schema.heartbeat import Heartbeat
+    from cloudgan.schema.plan import Plan
+    from cloudgan.schema.resource import Finding
+    from cloudgan.schema.run_state import RunState
+
+
+IMAGE_SECONDS: Final = 30.0
+"""An image pull may fail this long before the run is stopped."""
+_LOOK_EVERY_SECONDS: Final = 5.0
+_SETTLE_SECONDS: Final = 30.0
+
+
+@dataclass
+class RunMonitor:
+    """Polls one run until it is over.
+
+    Attributes:
+        backend: Of the run.
+        plan: Of the run.
+        say: Progress callback, one line per change.
+        on_state: Callback for each state.
+        image_seconds: See `IMAGE_SECONDS`.
+    """
+
+    provider: JobBackend
+    plan: Plan
+    say: Callable[[str], None]
+    on_state: Callable[[RunState], None]
+    image_seconds: float = IMAGE_SECONDS
+
+    def __post_init__(self) -> None:
+        self._began = monotonic_seconds()
+        self._stuck_since: float | None = None
+        self._failed_at: float | None = None
+        self._were_all_up = False
+        self._reported: dict[str, str] = {}
+        self._replaced: dict[int, int] = {}
+
+    def follow(self) -> RunState:
+        """Returns the final state of the run.
+
+        Raises:
+            LaunchError: The run cannot start (image, memory, configuration) and was stopped.
+            CapacityError: Not all workers started in time; the run was stopped.
+        """
+        while True:
+            state = self.provider.state(self.plan.run)
+            self._report(state)
+            self.on_state(state)
+            if state.is_over and not self._is_settling(state):
+                return state
+            if not state.is_over:
+                self._were_all_up |= state.phase == "running"
+                self._end_if_hopeless(state)
+                self._end_if_late(state)
+            self.provider.wait_for_change(self.plan.run, self._pause_seconds())
+
+    def _is_settling(self, state: RunState) -> bool:
+        """Whether a failed Job still has pods, so that its end time is not known yet."""
+        if state.phase != "failed" or state.ended_at:
+            return False
+        now = monotonic_seconds()
+        self._failed_at = now if self._failed_at is None else self._failed_at
+        return now - self._failed_at < self.plan.workers.grace_seconds + _SETTLE_SECONDS
+
+    def _pause_seconds(self) -> float:
+        """Seconds until the next poll, at most until the next limit."""
+        now, ends = monotonic_seconds(), []
+        if not self._were_all_up:
+            ends.append(self._began + self.plan.limits.gang_timeout_seconds)
+        if self._stuck_since is not None:
+            ends.append(self._stuck_since + self.image_seconds)
+        left = [end - now for end in ends if end > now]
+        return min([_LOOK_EVERY_SECONDS, *left])
+
+    def _report(self, state: RunState) -> None:
+        wanted = self.plan.workers.nodes
+        up = state.count("running", "done")
+        lines = {"phase": f"{state.phase}: {up} of {wanted} workers running"}
+        if state.reason:
+            lines["why"] = state.reason
+        for key, line in lines.items():
+            if self._reported.get(key) != line:
+                self._reported[key] = line
+                self.say(line)
+        for worker in state.workers:
+            if worker.restarts > self._replaced.get(worker.index, 0):
+                self._replaced[worker.index] = worker.restarts
+                why = f" ({worker.reason})" if worker.reason else ""
+                self.say(f"worker {worker.index} was replaced{why}")
+
+    def _end_if_hopeless(self, state: RunState) -> None:
+        if state.cause == "memory":
+            memory = self.plan.workers.memory_gib
+            self._end(
+                f"{state.reason}; its limit is {memory:g} GiB. Give --memory-gib={2 * memory:g} or a"
+                " smaller --batch"
+            )
+        if state.cause not in ("image", "configuration"):
+            self._stuck_since = None
+            return
+        if self._stuck_since is None:
+            self._stuck_since = monotonic_seconds()
+        if monotonic_seconds() - self._stuck_since >= self.image_seconds:
+            hint = (
+                "correct --image, or add a pull secret of its registry to the service account"
+                if state.cause == "image"
+                else "check that the secrets given by --secrets exist"
+            )
+            self._end(f"{state.reason}; {hint}")
+
+    def _end_if_late(self, state: RunState) -> None:
+        if self.plan.target.queue and state.phase == "waiting" and not state.workers:
+            self._began = monotonic_seconds()  # a queued run is not billed and may wait a day
+        limit = self.plan.limits.gang_timeout_seconds
+        late = monotonic_seconds() - self._began >= limit
+        if self._were_all_up or not late or state.phase == "running":
+            return
+        up = state.count("running", "done")
+        self.provider.stop(self.plan.run)
+        raise CapacityError(
+            f"only {up} of {self.plan.workers.nodes} workers started within {limit:.0f} s"
+            f" ({state.reason or 'no reason reported'}); all were stopped. Retry later, reduce"
+            f" --nodes or change --region; `cloudgan down {self.plan.run}` deletes the rest"
+        )
+
+    def _end(self, why: str) -> None:
+        self.provider.stop(self.plan.run)
+        raise LaunchError(
+            f"{why}. The job was stopped; `cloudgan down {self.plan.run}` deletes the rest"
+        )
+
+
+def raise_for_outcome(state: RunState, plan: Plan, beat: Heartbeat | None) -> None:
+    """Raises unless the run finished.
+
+    Raises:
+        BudgetError: The budget set the deadline.
+        CloudganError: The run failed or was stopped.
+    """
+    if state.phase == "finished":
+        return
+    again = f"`cloudgan deploy --name={plan.run}` with the same flags"
+    if state.cause == "deadline":
+        limits = plan.limits
+        kept = "its checkpoints are in the store"
+        if limits.budget_usd is not None and limits.deadline_reason.startswith("--budget-usd"):
+            raise BudgetError(
+                f"the budget of {limits.budget_usd:.2f} USD is spent: {state.reason}; {kept}. Increase"
+                f" --budget-usd and run {again} to resume"
+            )
+        raise CloudganError(
+            f"{state.reason} ({limits.deadline_reason}); {kept}. Increase --max-hours and run {again} to"
+            " resume"
+        )
+    if state.phase == "absent":
+        raise CloudganError(
+            f"run {plan.run} was deleted while it ran; run {again} to resume from the last checkpoint"
+        )
+    if state.phase == "stopped":
+        why = f" ({state.reason})" if state.reason else ""
+        raise CloudganError(
+            f"run {plan.run} was stopped{why}; run {again} to resume from the last checkpoint"
+        )
+    said = f"; last message: {beat.message}" if beat and beat.message else ""
+    raise CloudganError(
+        f"run {plan.run} failed: {state.reason or 'no reason reported'}{said}. See `cloudgan logs"
+        f" {plan.run}`; after correcting it, run {again} to resume from the last checkpoint"
+    )
+
+
+def findings_error(missing: Sequence[Finding]) -> CloudganError:
+    """Returns one error for all missing findings: PlanError if only quota is missing."""
+    text = "; ".join(f"{one.subject}: {one.message}" for one in missing)
+    is_quota = all(one.subject.startswith("quota") for one in missing)
+    return PlanError(text) if is_quota else CredentialsError(text)
+
+
+MIN_LOSSES = 3
+"""Fewer preemptions never end a spot run."""
+_HOUR_SECONDS = 3600
+
+
+@dataclass
+class PreemptionTracker:
+    """Counts spot preemptions and ends the run when on demand costs less.
+
+    Attributes:
+        max_per_node_hour: Preemptions per node hour at which on demand costs the same.
+        nodes: Of the run.
+    """
+
+    max_per_node_hour: float
+    nodes: int
+
+    def __post_init__(self) -> None:
+        self._first_seconds: float | None = None
+
+    def observe(self, state: RunState, now_seconds: float) -> None:
+        """Updates the count from a state and its time.
+
+        One preempted node restarts all workers, so the count is the largest number of restarts.
+
+        Raises:
+            CapacityError: On demand costs less.
+        """
+        if state.is_over or not state.workers:
+            return
+        if self._first_seconds is None:
+            self._first_seconds = now_seconds
+        losses = max(worker.restarts for worker in state.workers)
+        hours = max(now_seconds - self._first_seconds, 1.0) / _HOUR_SECONDS
+        rate = losses / (self.nodes * hours)
+        if losses >= MIN_LOSSES and rate > self.max_per_node_hour:
+            raise CapacityError(
+                f"spot nodes were preempted {losses} times in {hours:.2g} h: on demand costs less above"
+                f" one preemption per node in {1 / self.max_per_node_hour:.2g} h"
+                if self.max_per_node_hour > 0
+                else f"spot nodes were preempted {losses} times in {hours:.2g} h; on demand costs less"
+            )

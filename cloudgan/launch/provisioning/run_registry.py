@@ -1,0 +1,147 @@
+"""Run registry: the desired state of each run, kept in its store before any resource exists.
+
+Each change is a new numbered object, created only if absent, so two launchers cannot both own a run.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, ValidationError
+
+from cloudgan.core.clock import utc_moment
+from cloudgan.core.errors import ConfigError
+from cloudgan.schema.plan import Plan
+from cloudgan.schema.price_row import Text
+from cloudgan.storage.store import BucketMissingError, ObjectExistsError
+
+if TYPE_CHECKING:
+    from cloudgan.storage.store import Store
+
+RunStateName = Literal[
+    "starting", "started", "stopped", "finished", "failed", "removing", "removed"
+]
+CLOSED: frozenset[RunStateName] = frozenset({"removed"})
+"""Only the run's folder in the store may exist."""
+
+_LEASE = dt.timedelta(minutes=10)
+_FOLDER = "desired-state"
+
+
+class DesiredState(BaseModel):
+    """One desired state of a run."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    schema_version: Literal[1] = 1
+    number: int = Field(ge=1)
+    state: RunStateName
+    plan: Plan
+    lease_owner: Text = Field(description="user and process that changes the run")
+    created_at: AwareDatetime
+    lease_until: AwareDatetime | None = Field(
+        default=None, description="end of the lease; None: no lease"
+    )
+
+    @property
+    def is_open(self) -> bool:
+        """Whether resources of the run may exist."""
+        return self.state not in CLOSED
+
+
+@dataclass(frozen=True)
+class RunRegistry:
+    """The desired states of all runs of one store.
+
+    Attributes:
+        store: Of the runs.
+        lease_owner: Writer.
+    """
+
+    store: Store
+    lease_owner: str
+
+    def read(self, run: str) -> DesiredState | None:
+        """Returns the newest desired state of a run; None if there is none.
+
+        Raises:
+            ConfigError: Another version of cloudgan wrote it.
+        """
+        names = self._names(f"runs/{run}/{_FOLDER}/")
+        return self._one(run, names[-1]) if names else None
+
+    def history(self, run: str) -> tuple[DesiredState, ...]:
+        """Returns all desired states of a run, oldest first.
+
+        Raises:
+            ConfigError: Another version of cloudgan wrote one.
+        """
+        return tuple(self._one(run, name) for name in self._names(f"runs/{run}/{_FOLDER}/"))
+
+    def write(
+        self, plan: Plan, state: RunStateName, *, leased: bool = False, force: bool = False
+    ) -> DesiredState:
+        """Adds a state.
+
+        Args:
+            plan: Of the run.
+            state: New state.
+            leased: Whether to hold a lease on the run for 10 minutes.
+            force: Whether to ignore the lease of another launcher, as for a deletion.
+
+        Raises:
+            ConfigError: Another launcher holds the lease.
+        """
+        before = self.read(plan.run)
+        now = utc_moment()
+        if not force:
+            self._refuse_held(before, now)
+        after = DesiredState(
+            number=before.number + 1 if before else 1,
+            state=state,
+            plan=plan,
+            lease_owner=self.lease_owner,
+            created_at=now,
+            lease_until=now + _LEASE if leased else None,
+        )
+        name = f"runs/{plan.run}/{_FOLDER}/{after.number:06d}.json"
+        try:
+            self.store.put(name, after.model_dump_json().encode(), if_absent=True)
+        except ObjectExistsError as error:
+            raise ConfigError(
+                f"another launcher changes run {plan.run}; check `cloudgan status {plan.run}` and"
+                " try again"
+            ) from error
+        return after
+
+    def list_runs(self) -> tuple[str, ...]:
+        """Returns the names of all runs ever registered in this store."""
+        names = [name.split("/") for name in self._names("runs/")]
+        return tuple(sorted({parts[1] for parts in names if parts[2:3] == [_FOLDER]}))
+
+    def _one(self, run: str, name: str) -> DesiredState:
+        try:
+            return DesiredState.model_validate_json(self.store.read(name))
+        except ValidationError as error:
+            raise ConfigError(
+                f"run {run} in {self.store.url} was started by another version of cloudgan; use that"
+                " version, or run `cloudgan doctor` to find its resources"
+            ) from error
+
+    def _names(self, prefix: str) -> tuple[str, ...]:
+        try:
+            return self.store.list(prefix)
+        except BucketMissingError:
+            return ()  # created by the first run
+
+    def _refuse_held(self, before: DesiredState | None, now: dt.datetime) -> None:
+        if before is None or before.lease_until is None or before.lease_owner == self.lease_owner:
+            return
+        if before.lease_until > now:
+            minutes = (before.lease_until - now).total_seconds() / 60
+            raise ConfigError(
+                f"run {before.plan.run} ({before.state}) is leased by {before.lease_owner} for at most"
+                f" {minutes:.0f} min more; try again then"
+            )

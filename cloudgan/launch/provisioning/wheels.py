@@ -1,0 +1,213 @@
+"""Wheels that a pod installs: cloudgan and its dependencies beside the image's TensorFlow."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import importlib.metadata
+import re
+import subprocess
+import sys
+import tempfile
+import zipfile
+from pathlib import Path
+
+import cloudgan
+from cloudgan.core import assets, settings
+from cloudgan.core.atomic_file import write_atomic
+from cloudgan.core.errors import ConfigError, DataError
+from cloudgan.launch.kubernetes.manifests import wheel_list
+from cloudgan.schema.plan import Wheel
+
+_NAME = "cloudgan"
+_FROM_INSTALLATION = ("entry_points.txt", "licenses/LICENSE")
+_WHEEL = "Wheel-Version: 1.0\nGenerator: cloudgan\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
+_EPOCH = (1980, 1, 1, 0, 0, 0)  # earliest date of a zip entry
+_READABLE = 0o100644 << 16
+_MANYLINUX = re.compile(r"manylinux_2_(\d+)_(\w+)")
+_OLDEST_GLIBC = 5
+_NAMES_OF_GLIBC = {17: "manylinux2014", 12: "manylinux2010", 5: "manylinux1"}
+_HASH = re.compile(r"--hash=sha256:([0-9a-f]{64})")
+_PINNED = re.compile(r"^([a-z0-9][a-z0-9._-]*)==\S+.*(?:\n +--hash=.*)*\n", re.MULTILINE)
+GLIBC_OF_TPU = "manylinux_2_31_x86_64"
+"""Platform of the libtpu wheels, October 2026; Python images have glibc 2.41."""
+
+
+def describe_wheel(path: Path) -> Wheel:
+    """Returns name, hash and size of a wheel file."""
+    content = path.read_bytes()
+    digest = hashlib.sha256(content).hexdigest()
+    return Wheel(file_name=path.name, sha256=digest, bytes=len(content))
+
+
+def object_name(wheel: Wheel) -> str:
+    """Returns the object name of a wheel in the store."""
+    return f"wheels/{wheel.sha256}/{wheel.file_name}"
+
+
+def cache_folder() -> Path:
+    """Returns the user's cache folder of wheels."""
+    return settings.data_folder() / "wheels"
+
+
+def own_wheel(folder: Path) -> Wheel:
+    """Builds the wheel of this cloudgan; equal files give equal bytes on every machine.
+
+    Args:
+        folder: Output folder.
+
+    Returns:
+        The wheel, in `folder` under its file name.
+
+    Raises:
+        ConfigError: cloudgan is not installed, or without its assets.
+        DataError: The folder cannot be written.
+    """
+    info = f"{_NAME}-{cloudgan.__version__}.dist-info"
+    files = _package() | {f"{info}/{name}": content for name, content in _description().items()}
+    record = "".join(
+        f"{name},{_digest(files[name])},{len(files[name])}\n" for name in sorted(files)
+    )
+    files[f"{info}/RECORD"] = f"{record}{info}/RECORD,,\n".encode()
+    path = folder / f"{_NAME}-{cloudgan.__version__}-py3-none-any.whl"
+    with tempfile.TemporaryFile() as packed:
+        # Uncompressed: the output of zlib depends on its version.
+        with zipfile.ZipFile(packed, "w") as archive:
+            for name in sorted(files):
+                entry = zipfile.ZipInfo(name, _EPOCH)
+                entry.external_attr, entry.create_system = _READABLE, 3  # Unix
+                archive.writestr(entry, files[name])
+        packed.seek(0)
+        write_atomic(path, packed.read())
+    return describe_wheel(path)
+
+
+def _package() -> dict[str, bytes]:
+    """The modules and assets of the package by path."""
+    top = Path(cloudgan.__file__).parent
+    found = {
+        f"{_NAME}/{path.relative_to(top).as_posix()}": path.read_bytes()
+        for path in top.rglob("*")
+        if path.is_file()
+        and not {"__pycache__", "_assets"} & set(path.relative_to(top).parts)
+        and not path.name.startswith(".")
+    }
+    return found | {f"{_NAME}/_assets/{name}": assets.read_bytes(name) for name in assets.names()}
+
+
+def _description() -> dict[str, bytes]:
+    try:
+        installed = importlib.metadata.distribution(_NAME)
+    except importlib.metadata.PackageNotFoundError as error:
+        raise ConfigError(
+            "cloudgan is not installed, so its wheel cannot be built; run: pip install --editable"
+            " CHECKOUT"
+        ) from error
+    # The metadata of an editable installation may be older than its checkout.
+    metadata_text = (installed.read_text("METADATA") or "").replace("\r\n", "\n")
+    metadata = re.sub(
+        r"(?m)^Version: .*$", f"Version: {cloudgan.__version__}", metadata_text, count=1
+    )
+    found = {name: installed.read_text(name) for name in _FROM_INSTALLATION}
+    kept = {name: text.encode() for name, text in found.items() if text}
+    return kept | {"METADATA": metadata.encode(), "WHEEL": _WHEEL.encode()}
+
+
+def _digest(content: bytes) -> str:
+    raw = base64.urlsafe_b64encode(hashlib.sha256(content).digest())
+    return f"sha256={raw.rstrip(b'=').decode()}"
+
+
+def dependency_wheels(
+    lock_text: str,
+    *,
+    folder: Path,
+    fetch: bool = True,
+    python: str = "3.11",
+    platform: str = "manylinux_2_28_x86_64",
+) -> tuple[Wheel, ...]:
+    """Returns the wheels of a lock file for a pod's Python and platform.
+
+    Args:
+        lock_text: Names, versions and hashes, as in requirements/pod.txt.
+        folder: Cache folder.
+        fetch: Whether to download missing wheels; otherwise the result is then empty.
+        python: The pod's Python version.
+        platform: Newest platform tag that the pod supports.
+
+    Returns:
+        The wheels, sorted by name; each is in `folder` under its file name.
+
+    Raises:
+        ConfigError: pip cannot download the missing wheels.
+        DataError: The folder cannot be written.
+    """
+    request = hashlib.sha256(f"{python} {platform}\n{lock_text}".encode()).hexdigest()
+    list_file = folder / f"{request[:16]}.txt"
+    known = _kept(list_file, set(_HASH.findall(lock_text)))
+    if known or not fetch:
+        return known
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=folder) as fresh:
+            _download(lock_text, python, platform, Path(fresh))
+            paths = sorted(Path(fresh).glob("*.whl"))
+            found = tuple(describe_wheel(path.replace(folder / path.name)) for path in paths)
+    except OSError as error:
+        raise DataError(f"{folder}: cannot be written ({error.strerror})") from error
+    write_atomic(list_file, wheel_list(found).encode())
+    return found
+
+
+def merge_locks(first: str, second: str) -> str:
+    """Returns the union of two lock files; the first takes precedence.
+
+    A test checks that the lock files agree on versions.
+    """
+    pinned = {found[1]: found[0] for text in (second, first) for found in _PINNED.finditer(text)}
+    return "".join(pinned[name] for name in sorted(pinned))
+
+
+def _kept(list_file: Path, allowed: set[str]) -> tuple[Wheel, ...]:
+    """The cached wheels if they are complete and match the lock."""
+    try:
+        lines = [line.split() for line in list_file.read_text(encoding="utf-8").splitlines()]
+        found = tuple(describe_wheel(list_file.parent / name) for name, _, _ in lines)
+    except (OSError, ValueError):
+        return ()
+    return found if all(wheel.sha256 in allowed for wheel in found) else ()
+
+
+def _download(lock_text: str, python: str, platform: str, folder: Path) -> None:
+    lock = folder / "lock.txt"
+    lock.write_text(lock_text, encoding="utf-8")
+    command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-input"]
+    command += ["--disable-pip-version-check", "--no-deps", "--only-binary=:all:"]
+    command += ["--require-hashes", "--implementation=cp", f"--python-version={python}"]
+    command += [f"--platform={name}" for name in _platforms(platform)]
+    command += ["--dest", str(folder), "--requirement", str(lock)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603
+    if done.returncode == 0:
+        return
+    lines = done.stderr.splitlines()
+    reason = next((line[6:].strip() for line in lines if line.startswith("ERROR:")), done.stderr)
+    raise ConfigError(
+        f"pip cannot download the wheels for Python {python} on {platform}: {reason}\nThey are downloaded"
+        f" once from pip's configured index into {folder.parent}. Rerun the command with network"
+        " access, or give --image an image that contains cloudgan"
+    )
+
+
+def _platforms(newest: str) -> tuple[str, ...]:
+    """Returns the platform tag and all older compatible ones; pip matches tags literally."""
+    match = _MANYLINUX.fullmatch(newest)
+    if not match:
+        return (newest,)
+    minors = range(int(match[1]), _OLDEST_GLIBC - 1, -1)
+    names = (
+        name
+        for minor in minors
+        for name in (f"manylinux_2_{minor}", _NAMES_OF_GLIBC.get(minor))
+        if name
+    )
+    return tuple(f"{name}_{match[2]}" for name in names)

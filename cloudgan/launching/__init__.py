@@ -1,1 +1,0 @@
-"""From a plan to a run that is started, followed, and gone when it should be."""

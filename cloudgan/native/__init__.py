@@ -1,1 +1,0 @@
-"""Convolution by Fourier transforms on CPUs, in machine code that is generated here."""

@@ -1,1 +1,0 @@
-"""From what is wanted to a plan: pure, without network, login or clock."""

@@ -1,1 +1,0 @@
-"""Where a run can be sent: one package each, and none knows another."""

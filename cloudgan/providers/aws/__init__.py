@@ -1,1 +1,0 @@
-"""Amazon Web Services: EKS, its node groups, S3."""

@@ -1,1 +1,0 @@
-"""Azure: AKS clusters and their pools of GPU machines, Blob Storage, managed identities."""

@@ -1,1 +1,0 @@
-"""Google Cloud: Kubernetes Engine, and Cloud TPU without Kubernetes."""

@@ -1,1 +1,0 @@
-"""Any cluster that a kubeconfig reaches."""

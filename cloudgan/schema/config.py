@@ -1,0 +1,262 @@
+"""`RunConfig`, the schema of run.yaml: the same file configures the laptop and the pod."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from typing import TYPE_CHECKING, Any, Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+
+from cloudgan.core.errors import ConfigError, nearest
+from cloudgan.schema.presets import Preset, find_preset, find_profile
+from cloudgan.schema.stop_criterion import DEFAULT_RANKING, StopCriterion, parse_stop_criterion
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+Loop = Literal["custom", "fit"]
+StrategyName = Literal["auto", "one", "mirrored", "multiworker", "tpu"]
+Precision = Literal["float32", "bfloat16", "mixed", "float64"]
+ConvImplOption = Literal["auto", "published", "phases", "fast"]
+ScaleLr = Literal["none", "linear", "sqrt"]
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class DataConfig(_Part):
+    """The training showers and their order."""
+
+    path: str = Field("", description="file, glob, comma list or folder of shards")
+    held_out_fraction: float = Field(
+        0.1, gt=0, lt=1, description="share of held-out showers, for losses and validation"
+    )
+    cache: Literal["auto", "memory", "disk", "none"] = Field(
+        "auto",
+        description="preprocessed images in memory, in a file beside the shards, or decoded each time;"
+        " auto: memory for small sets, else a file; the results are the same",
+    )
+    last_batch: Literal["carry", "drop"] = Field(
+        "carry",
+        description="fill the last batch of an epoch with the next epoch's first showers, or"
+        " drop it as the published code does",
+    )
+    shards_per_group: int = Field(4, ge=1, description="shards shuffled together")
+
+
+class TrainingConfig(_Part):
+    """Training options."""
+
+    loop: Loop = "custom"
+    strategy: StrategyName = "auto"
+    workers: int = Field(1, ge=1, description="processes of a multiworker run")
+    replicas: int | None = Field(
+        None, ge=1, description="replicas per process; default: one per GPU or TPU core, one on CPU"
+    )
+    threads: int | None = Field(None, ge=1, description="threads per process; default: all cores")
+    epochs: int = Field(60, ge=1)
+    max_steps: int | None = Field(None, ge=1)
+    max_seconds: float | None = Field(None, gt=0, description="of training time, without start-up")
+    batch_per_replica: int | None = Field(None, ge=1)
+    global_batch_size: int | None = Field(None, ge=1)
+    precision: Precision = Field(
+        "float32",
+        description="arithmetic of the networks; losses, statistics and weights stay float32. mixed:"
+        " bfloat16, or float16 with loss scaling on GPUs without it, or float32 on CPUs without it",
+    )
+    conv_impl: ConvImplOption = Field(
+        "auto",
+        description="published: the published layers; phases: up-sampling without repeated cells; fast:"
+        " Fourier transforms in generated code on a CPU, else phases; auto: the fastest here",
+    )
+    seed: int = Field(0, ge=0, lt=2**31)
+    batch_norm: Literal["replica", "synchronized"] = Field(
+        "replica", description="statistics of each replica, as published, or of the global batch"
+    )
+    scale_lr: ScaleLr = Field(
+        "none", description="learning rate times (global batch / reference batch), or its root"
+    )
+    reference_batch_size: int = Field(64, ge=1)
+    warmup_epochs: float = Field(5.0, ge=0, description="used if scale_lr raises the learning rate")
+    steps_per_loop: int | None = Field(
+        None,
+        ge=1,
+        description="steps per call of the device; default 20, on a CPU 10 for small networks, else 1",
+    )
+    init_from: str = Field(
+        "",
+        description="folder of a run whose newest checkpoint initialises the networks, for other showers"
+        " or losses; the networks must be the same",
+    )
+    validation_showers: int = Field(1024, ge=0, description="held-out showers per validation loss")
+    validate_every: int = Field(
+        0,
+        ge=0,
+        description="validate every N epochs and keep the best checkpoint; 0: never, or 1 with until",
+    )
+    until: str = Field("", description="stop criterion such as metric<0.15; empty: none")
+    tensorboard: bool = False
+
+    @property
+    def validates_every(self) -> int:
+        """Epochs between validations; 0: never."""
+        return self.validate_every or int(bool(self.until))
+
+    @property
+    def ends_with_its_epochs(self) -> bool:
+        """Whether no limit or stop criterion can end the training before its last epoch."""
+        return self.max_steps is None and self.max_seconds is None and not self.until
+
+    @property
+    def ranking(self) -> StopCriterion:
+        """Metric and direction that rank generators."""
+        return parse_stop_criterion(self.until) if self.until else DEFAULT_RANKING
+
+    @model_validator(mode="after")
+    def _validates_some_epoch(self) -> Self:
+        if self.until:
+            parse_stop_criterion(self.until)
+        if self.validates_every > self.epochs:
+            raise ValueError(
+                f"validate_every is {self.validate_every}, but there are {self.epochs} epochs; use at"
+                f" most {self.epochs}"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _one_batch_size(self) -> Self:
+        if self.batch_per_replica and self.global_batch_size:
+            raise ValueError(
+                "batch_per_replica and global_batch_size are alternatives: set one of them"
+            )
+        if self.strategy in {"one", "mirrored", "tpu"} and self.workers > 1:
+            raise ValueError(
+                f"strategy {self.strategy!r} has one process, but workers is {self.workers};"
+                " use strategy multiworker"
+            )
+        if self.strategy == "one" and (self.replicas or 1) > 1:
+            raise ValueError(
+                f"strategy 'one' has one replica, but replicas is {self.replicas}; use mirrored"
+            )
+        return self
+
+
+class CheckpointConfig(_Part):
+    """Interval and copy of checkpoints."""
+
+    keep: int = Field(3, ge=1)
+    every_seconds: float = Field(300.0, gt=0)
+    every_steps: int | None = Field(None, ge=1)
+    url: str = Field(
+        "", description="gs://, s3:// or Azure Blob URL that receives a copy of each checkpoint"
+    )
+
+
+class RunConfig(_Part):
+    """The configuration of a training run: run.yaml."""
+
+    schema_version: Literal[1] = 1
+    name: str = Field("run", min_length=1)
+    data: DataConfig = DataConfig()
+    model: Preset = Preset()
+    training: TrainingConfig = TrainingConfig()
+    checkpoint: CheckpointConfig = CheckpointConfig()
+
+    @field_validator("model", mode="before")
+    @classmethod
+    def _fill_preset(cls, given: Any) -> Any:
+        """Fills missing keys from the preset, so that a file may override single keys."""
+        if not isinstance(given, dict):
+            return given
+        base = find_preset(str(given.get("preset", "paper"))).model_dump()
+        weights = given.get("loss_weights")
+        if isinstance(weights, dict):
+            given = given | {"loss_weights": base["loss_weights"] | weights}
+        merged = base | given
+        find_profile(str(merged["networks"]))
+        return merged
+
+    def global_batch(self, replicas: int) -> int:
+        """Returns the showers per step of all `replicas` together.
+
+        Raises:
+            ConfigError: The replicas do not divide the global batch.
+        """
+        asked = self.training.global_batch_size
+        if asked is None:
+            per_replica = self.training.batch_per_replica
+            return (per_replica or find_profile(self.model.networks).batch) * replicas
+        if asked % replicas:
+            near = max(replicas, asked - asked % replicas)
+            raise ConfigError(
+                f"{replicas} replicas do not divide a global batch of {asked};"
+                f" use --global-batch={near} or --global-batch={near + replicas}"
+            )
+        return asked
+
+    def mathematics(self) -> dict[str, Any]:
+        """Returns the keys that determine the results; the others may change between resumes."""
+        outside: dict[str, Any] = {
+            "name": True,
+            "checkpoint": True,
+            "schema_version": True,
+            "training": {
+                *("loop", "strategy", "workers", "replicas", "threads", "epochs", "max_steps"),
+                *("max_seconds", "steps_per_loop", "validation_showers", "tensorboard"),
+                *("conv_impl", "validate_every", "until"),
+            },
+            "data": {"cache"},
+        }
+        keys = self.model_dump(mode="json", exclude=outside)
+        weights = keys["model"]["loss_weights"]
+        # A term of weight 0 changes no result, so a new term keeps the hash of every existing run.
+        keys["model"]["loss_weights"] = {name: weight for name, weight in weights.items() if weight}
+        return keys
+
+    def config_hash(self) -> str:
+        """Returns sixteen hexadecimal digits of the SHA-256 of `mathematics`."""
+        text = json.dumps(self.mathematics(), sort_keys=True)
+        return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def parse_config(given: Mapping[str, Any], source: str) -> RunConfig:
+    """Validates a configuration; errors name `source`.
+
+    Raises:
+        ConfigError: An unknown key (with its path and the nearest one) or a value out of range.
+    """
+    try:
+        return RunConfig.model_validate(given)
+    except ValidationError as error:
+        raise ConfigError(f"{source}: " + "; ".join(map(_explain, error.errors()))) from error
+
+
+def _explain(problem: Any) -> str:
+    path = ".".join(str(part) for part in problem["loc"]) or "the file"
+    if problem["type"] == "extra_forbidden":
+        known = _valid_keys(problem["loc"])
+        hint = nearest(str(problem["loc"][-1]), known)
+        return f"unknown key {path}.{hint} Valid: {', '.join(sorted(known))}."
+    message = str(problem["msg"]).removeprefix("Value error, ")
+    return f"{path}: {message} (got {problem['input']!r})" if problem["loc"] else message
+
+
+def _valid_keys(loc: tuple[Any, ...]) -> set[str]:
+    model: Any = RunConfig
+    for part in loc[:-1]:
+        model = model.model_fields[part].annotation
+    return set(model.model_fields)
+
+
+def differences(ours: Mapping[str, Any], theirs: Mapping[str, Any], path: str = "") -> list[str]:
+    """Returns the keys in which two dumped configurations differ, as ``path: ours, theirs``."""
+    found = []
+    for key in sorted({*ours, *theirs}):
+        here, there = ours.get(key), theirs.get(key)
+        if isinstance(here, dict) and isinstance(there, dict):
+            found += differences(here, there, f"{path}{key}.")
+        elif here != there:
+            found.append(f"{path}{key}: {here!r}, {there!r}")
+    return found

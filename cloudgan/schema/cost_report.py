@@ -1,0 +1,358 @@
+"""`cost.json`: the cost of a run by line item. Unknown is never zero."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Literal, Self
+
+from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, model_validator
+
+from cloudgan.core.json_file import read_json, write_json
+from cloudgan.schema.price_row import FeeRow, PriceRow, Text
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from pathlib import Path
+
+FILE_NAME = "cost.json"
+Duration = Literal["steady_epoch_seconds", "program_seconds", "billed_seconds"]
+
+
+class Durations(BaseModel):
+    """The three durations of a run; None is unknown."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    steady_epoch_seconds: float | None = Field(
+        ge=0, description="median of the epochs after tracing"
+    )
+    program_seconds: float | None = Field(ge=0, description="process start to end, all processes")
+    billed_seconds: float | None = Field(ge=0, description="node start to node termination")
+
+
+class LineItem(BaseModel):
+    """One line item: time or quantity, cost and price row; or why the cost is unknown."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    name: Text
+    seconds: float | None = Field(ge=0, allow_inf_nan=False, description="None: unknown")
+    node_seconds: float | None = Field(
+        default=None, ge=0, allow_inf_nan=False, description="seconds times nodes"
+    )
+    quantity: float | None = Field(
+        default=None, ge=0, allow_inf_nan=False, description="if not sold by time"
+    )
+    unit: str | None = Field(default=None, description="of quantity")
+    duration: Duration = Field(description="the duration that includes these seconds")
+    usd: float | None = Field(ge=0, allow_inf_nan=False, description="None: unknown")
+    price_row: str | None = Field(default=None, description="row_id of the price used")
+    why_unknown: str | None = None
+
+    @model_validator(mode="after")
+    def _has_usd_or_reason(self) -> Self:
+        if (self.usd is None) != bool(self.why_unknown):
+            raise ValueError(f"line item {self.name!r} needs either usd or why_unknown")
+        if self.usd is not None and self.price_row is None:
+            raise ValueError(f"line item {self.name!r} has a cost and no price row")
+        return self
+
+
+class Totals(BaseModel):
+    """A sum, with the names of its unknown line items."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    known_usd: float = Field(ge=0, allow_inf_nan=False)
+    unknown: tuple[str, ...]
+
+    @classmethod
+    def of(cls, items: Iterable[LineItem]) -> Totals:
+        """Returns the sum of the known line items."""
+        items = tuple(items)
+        return cls(
+            known_usd=math.fsum(item.usd for item in items if item.usd is not None),
+            unknown=tuple(item.name for item in items if item.usd is None),
+        )
+
+    def describe(self, *, any_known: bool = True) -> str:
+        """Returns for example ``at least 1.23 USD (unknown: egress)``."""
+        missing = f"(unknown: {', '.join(self.unknown)})"
+        if not any_known:
+            return f"unknown {missing}"
+        known = f"{self.known_usd:.4g} USD"
+        return f"at least {known} {missing}" if self.unknown else known
+
+
+class UnitCost(BaseModel):
+    """The cost of a unit of work, or why it is unknown."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    usd: float | None = Field(ge=0, allow_inf_nan=False, description="None: unknown")
+    basis: Text = Field(description="duration and price")
+    unknown: tuple[str, ...] = Field(
+        default=(), description="unknown line items: the cost is at least usd"
+    )
+    why_unknown: str | None = None
+
+    @model_validator(mode="after")
+    def _has_usd_or_reason(self) -> Self:
+        if (self.usd is None) != bool(self.why_unknown):
+            raise ValueError("a unit cost needs either usd or why_unknown")
+        return self
+
+    def describe(self) -> str:
+        """Returns for example ``at least 0.5 USD``."""
+        if self.usd is None:
+            return f"unknown: {self.why_unknown}"
+        return f"{'at least ' if self.unknown else ''}{self.usd:.4g} USD"
+
+
+class UnitCosts(BaseModel):
+    """Cost per unit of work."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    per_epoch: UnitCost
+    per_million_showers: UnitCost
+    per_accepted_model: UnitCost
+
+
+class BilledAttempt(BaseModel):
+    """Billed time of an attempt on provisioned nodes."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    attempt: int = Field(ge=1)
+    nodes: int = Field(ge=0)
+    up_node_seconds: float | None = Field(ge=0, description="sum over nodes; None: unknown")
+    billed_node_seconds: float | None = Field(ge=0, description="by the provider's billing rule")
+    rule: str | None = Field(description="source of the billing rule")
+    price_row: str | None
+    why_unknown: str | None = None
+
+
+class OfferEstimate(BaseModel):
+    """Estimated epoch on an offer, from measured runs; `usd_per_epoch` is None for bounds."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    row: PriceRow
+    age_days: int | None = Field(description="of the price; None: undated")
+    nodes: int | None = Field(description="needed to match the speed of this run; None: unknown")
+    epoch_seconds: float | None = Field(description="None: not measured on this accelerator")
+    low_epoch_seconds: float | None
+    high_epoch_seconds: float | None
+    grade: str | None = Field(description="measured, curve of measured runs, or not measured")
+    basis: str | None
+    usd_per_epoch: float | None = Field(ge=0)
+    usd_per_epoch_low: float | None = Field(ge=0)
+    usd_per_epoch_high: float | None = Field(ge=0)
+    why_unknown: str
+
+
+class PricedOffer(BaseModel):
+    """Cost of a run on an offer if the node were as fast as the machine it ran on."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    row: PriceRow
+    age_days: int | None = Field(description="of the price; None: undated")
+    usd_per_epoch: float | None = Field(ge=0, description="from steady_epoch_seconds")
+    usd_per_run: float | None = Field(ge=0, description="from program_seconds")
+    usd_per_million_showers: float | None = Field(ge=0, description="from samples per second")
+    unknown: tuple[str, ...] = Field(description="values that are None, each with the reason")
+    basis: Text
+
+
+class PublishedRun(BaseModel):
+    """A published run, measured on the machines that are priced here."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    name: Text
+    accelerator: Text
+    accelerators: int = Field(gt=0)
+    nodes: int = Field(gt=0)
+    steady_epoch_seconds: float = Field(gt=0)
+    showers_per_second: float = Field(gt=0)
+    usd_per_epoch: dict[str, float | None] = Field(
+        description="on_demand_2021, preemptible_2021, on_demand, spot; None: unknown price"
+    )
+    price_rows: dict[str, str | None] = Field(description="row_id of each price")
+    source: Text
+    basis: Text
+
+
+class ReportProvenance(BaseModel):
+    """Versions and date of a report."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    cloudgan: str = Field(description="version")
+    today: str = Field(description="day for the age of prices, YYYY-MM-DD")
+    measured_on: str
+    config_hash: str | None
+    git_commit: str | None
+
+
+class CostReport(BaseModel):
+    """Cost of a run by price row, and estimates on other offers."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    schema_version: Literal[1] = 1
+    run: Text
+    currency: Literal["USD"] = "USD"
+    priced_as: str | None = Field(description="row_id of the node it is priced as; None: unknown")
+    basis: Text
+    durations: Durations
+    line_items: tuple[LineItem, ...]
+    totals: Totals
+    unit_costs: UnitCosts
+    billed_attempts: tuple[BilledAttempt, ...] = Field(
+        default=(), description="one for each attempt on provisioned nodes"
+    )
+    rows: tuple[PriceRow | FeeRow, ...] = Field(description="every row that `line_items` names")
+    priced_offers: tuple[PricedOffer, ...] = ()
+    offer_estimates: tuple[OfferEstimate, ...] = Field(
+        default=(), description="from measured runs of this network; empty without such runs"
+    )
+    published_runs: tuple[PublishedRun, ...] = ()
+    warnings: tuple[str, ...] = Field(
+        default=(), description="missing or duplicate lines of the record; no sum includes them"
+    )
+    recommendations: tuple[Recommendation, ...] = Field(
+        default=(), description="changes that would save money"
+    )
+    forecast_vs_actual: tuple[ForecastVsActual, ...] = Field(
+        default=(), description="empty without a forecast"
+    )
+    bill: ProviderBill | None = Field(default=None, description="None: no billing export given")
+    provenance: ReportProvenance
+
+    @model_validator(mode="after")
+    def _adds_up(self) -> Self:
+        names = [item.name for item in self.line_items]
+        if len(set(names)) < len(names):
+            raise ValueError("two line items have the same name")
+        total = Totals.of(self.line_items)
+        if total.unknown != self.totals.unknown or not math.isclose(
+            total.known_usd, self.totals.known_usd, rel_tol=1e-9, abs_tol=1e-12
+        ):
+            raise ValueError(f"totals are {self.totals}, but the line items add up to {total}")
+        known = {row.row_id for row in self.rows}
+        for item in self.line_items:
+            if item.price_row is not None and item.price_row not in known:
+                raise ValueError(f"line item {item.name!r} names a price row that is not in rows")
+        return self
+
+    def total(self) -> str:
+        """Returns the total in words, with its unknown line items."""
+        return self.totals.describe(any_known=any(item.usd is not None for item in self.line_items))
+
+
+def read(path: Path) -> CostReport:
+    """Reads cost.json.
+
+    Raises:
+        DataError: The file is missing or invalid.
+    """
+    return read_json(path, CostReport)
+
+
+def write(path: Path, report: CostReport) -> None:
+    """Writes cost.json atomically.
+
+    Raises:
+        DataError: It cannot be written; the old file is unchanged.
+    """
+    write_json(path, report)
+
+
+BillCategory = Literal["compute", "disk", "storage", "network", "control plane", "other"]
+BILL_CATEGORIES: tuple[BillCategory, ...] = (
+    "compute",
+    "disk",
+    "storage",
+    "network",
+    "control plane",
+    "other",
+)
+
+
+class ForecastVsActual(BaseModel):
+    """One metric of a run: forecast, measured and billed; None is unknown."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    metric: Text
+    low: float | None = Field(default=None, description="lower edge of the forecast")
+    predicted: float | None = None
+    high: float | None = None
+    measured: float | None = None
+    billed: float | None = Field(default=None, description="by the cloud, before credits")
+    explanation: str = Field(
+        default="", description="of the largest difference, where it can be computed"
+    )
+
+
+class BilledCategory(BaseModel):
+    """One category of a cloud's bill, with the cost that cloudgan measured for it."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    name: BillCategory
+    billed_usd: float
+    measured_usd: float | None = Field(description="None: unknown, or not measured")
+    explanation: str = Field(description="of the difference")
+
+
+class ProviderBill(BaseModel):
+    """A cloud's billing export for one run."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    files: tuple[str, ...]
+    formats: tuple[str, ...]
+    lines: int = Field(ge=0, description="of this run")
+    total_lines: int = Field(ge=0)
+    categories: tuple[BilledCategory, ...]
+    billed_usd: float = Field(description="before credits")
+    credits_usd: float = Field(description="credits and discounts: zero or below")
+    other_currencies: dict[str, float] = Field(
+        description="by currency, credits included: neither converted nor added"
+    )
+    until: AwareDatetime | None = Field(description="latest usage in the files, of any run")
+    is_complete: bool | None = Field(description="the files cover the whole run; None: unknown")
+    notes: tuple[str, ...] = ()
+
+
+class Recommendation(BaseModel):
+    """A change that saves money: evidence from the record, saving, and the action to take."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    title: Text
+    evidence: Text = Field(description="measured values, in words")
+    saves_seconds_per_epoch: float | None = Field(
+        default=None, ge=0, allow_inf_nan=False, description="None: not in the record"
+    )
+    saves_usd: float | None = Field(
+        default=None,
+        ge=0,
+        allow_inf_nan=False,
+        description="over all epochs of the run; None: unknown, or no price was given",
+    )
+    action: Text = Field(description="flag to pass, or key of run.yaml to set")
+
+    def describe(self) -> str:
+        """Returns the recommendation as one line."""
+        saved = []
+        if self.saves_seconds_per_epoch is not None:
+            saved.append(f"{self.saves_seconds_per_epoch:.3g} s per epoch")
+        if self.saves_usd is not None:
+            saved.append(f"{self.saves_usd:.3g} USD")
+        saves = f"; saves {' and '.join(saved)}" if saved else ""
+        return f"{self.title}: {self.evidence}{saves}. Try {self.action}"

@@ -1,0 +1,50 @@
+"""The size of the held-out set, and whether it suffices to validate a generator."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+from cloudgan.core.errors import ConfigError
+
+if TYPE_CHECKING:
+    from cloudgan.schema.config import RunConfig
+
+LEAST_TO_JUDGE = 200
+"""With fewer, two halves of the Monte Carlo differ as much as a good generator and the Monte Carlo."""
+
+
+def held_out_every(fraction: float, showers: int) -> int:
+    """Returns k such that every k-th shower is held out, and at least one is."""
+    return min(max(2, round(1 / fraction)), showers)
+
+
+def check_can_validate(config: RunConfig, showers: int) -> None:
+    """Checks that a run has enough held-out showers for its validations.
+
+    Args:
+        config: Of the run.
+        showers: Showers in its data, including held-out ones.
+
+    Raises:
+        ConfigError: It has too few; the message names sufficient settings.
+    """
+    if not config.training.validates_every or showers < 1:
+        return
+    fraction = config.data.held_out_fraction
+    every = held_out_every(fraction, showers)
+    count = showers // every
+    if count >= LEAST_TO_JUDGE:
+        return
+    asked = "--until" if config.training.until else "--validate-every"
+    enough = max(2, math.floor(showers / LEAST_TO_JUDGE))
+    share = (
+        f" set data.held_out_fraction in run.yaml to {math.ceil(100 / enough) / 100:g} or more,"
+        if showers >= 2 * LEAST_TO_JUDGE
+        else ""
+    )
+    raise ConfigError(
+        f"{asked} needs at least {LEAST_TO_JUDGE} held-out showers, and {count} of {showers} are held out"
+        f" (data.held_out_fraction {fraction:g}): give at least"
+        f" {LEAST_TO_JUDGE * max(2, round(1 / fraction))} showers,{share} or omit {asked}"
+    )

@@ -1,0 +1,230 @@
+"""What was started for a run, where and when: `launch.json`, a list of attempts.
+
+Times come from the clock of the provider; None: unknown.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal, Self
+
+from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, JsonValue, model_validator
+
+from cloudgan.core.json_file import read_json, write_json
+from cloudgan.schema.price_row import Market, PriceRow, Text
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+FILE_NAME = "launch.json"
+LOCAL = "local"
+UNBILLED = frozenset({LOCAL, "kubernetes", "slurm"})
+"""Providers with existing machines; `deploy --price-as=OFFER` gives them a price."""
+THIS_MACHINE = "this machine"
+
+
+class SentRequest(BaseModel):
+    """A request as it was sent, without its credentials."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    sent_at: AwareDatetime
+    operation: Text = Field(description="such as POST https://... or CreateNodegroup")
+    body: JsonValue = None
+
+
+class Node(BaseModel):
+    """A provisioned node, with the provider's times of start and end."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    name: Text
+    started_at: AwareDatetime | None = None
+    last_seen_at: AwareDatetime | None = Field(
+        default=None, description="last time it was observed, recorded about once a minute"
+    )
+    terminated_at: AwareDatetime | None = Field(
+        default=None, description="first time it was observed as gone"
+    )
+
+    @model_validator(mode="after")
+    def _starts_before_it_ends(self) -> Self:
+        if self.started_at and self.terminated_at and self.terminated_at < self.started_at:
+            raise ValueError(
+                f"node {self.name} was terminated at {self.terminated_at}, before its start"
+            )
+        if self.terminated_at and not self.started_at:
+            raise ValueError(
+                f"node {self.name} was terminated at {self.terminated_at}, but never started"
+            )
+        return self
+
+    def seconds(self) -> float | None:
+        """Returns its run time; None: running, or unknown."""
+        return (
+            (self.terminated_at - self.started_at).total_seconds()
+            if self.started_at and self.terminated_at
+            else None
+        )
+
+    def unseen_seconds(self) -> float:
+        """Returns the unobserved time before its end, by which its run time may be too large."""
+        return (
+            (self.terminated_at - self.last_seen_at).total_seconds()
+            if self.last_seen_at and self.terminated_at
+            else 0.0
+        )
+
+
+class Cluster(BaseModel):
+    """The cluster around the nodes of an attempt, which is billed too; None: unknown."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    name: Text
+    control_plane: Text | None = Field(
+        default=None, description="name in the fee list, such as GKE standard"
+    )
+    system_node: Text | None = Field(
+        default=None, description="type of the nodes that do not train"
+    )
+    system_nodes: int | None = Field(default=None, ge=0)
+    created_at: AwareDatetime | None = None
+    deleted_at: AwareDatetime | None = None
+    own_run_seconds: float | None = Field(
+        default=None, ge=0, allow_inf_nan=False, description="use by this run"
+    )
+    all_runs_seconds: float | None = Field(
+        default=None, gt=0, allow_inf_nan=False, description="sum of the use by all runs"
+    )
+
+    @model_validator(mode="after")
+    def _starts_before_it_ends(self) -> Self:
+        if self.created_at and self.deleted_at and self.deleted_at < self.created_at:
+            raise ValueError(
+                f"cluster {self.name} was deleted at {self.deleted_at}, before its creation"
+            )
+        if (self.own_run_seconds or 0) > (self.all_runs_seconds or float("inf")):
+            raise ValueError(f"cluster {self.name}: one run used it longer than all runs together")
+        return self
+
+    def share_seconds(self) -> float | None:
+        """Returns this run's share of its lifetime, in proportion to use; None: unknown."""
+        if None in (self.created_at, self.deleted_at, self.own_run_seconds, self.all_runs_seconds):
+            return None
+        if not (self.created_at and self.deleted_at and self.all_runs_seconds):
+            return None
+        share = (self.own_run_seconds or 0.0) / self.all_runs_seconds
+        return (self.deleted_at - self.created_at).total_seconds() * share
+
+
+class Attempt(BaseModel):
+    """One attempt at a run: one node type, region and market."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    provider: Text
+    account: str | None = Field(default=None, description="account, project or subscription")
+    region: str | None = None
+    node_type: Text
+    market: Market | None = Field(default=None, description="None: existing machines")
+    node_count: int | None = Field(default=None, ge=1, description="None: the length of nodes")
+    nodes: tuple[Node, ...] = ()
+    price_rows: tuple[PriceRow, ...] = Field(default=(), description="price rows of the selection")
+    requests: tuple[SentRequest, ...] = ()
+    end_reason: str | None = Field(default=None, description="reason of the end; None: running")
+    program_started_at: AwareDatetime | None = Field(
+        default=None, description="start of the program, from the provider or cluster"
+    )
+    program_ended_at: AwareDatetime | None = Field(
+        default=None, description="end of the program, from the provider or cluster"
+    )
+    cluster: Cluster | None = Field(default=None, description="None: unknown")
+    stored_gib_months: float | None = Field(default=None, ge=0, allow_inf_nan=False)
+    uploaded_gib: float | None = Field(
+        default=None, ge=0, allow_inf_nan=False, description="upload of showers, free of charge"
+    )
+    egress_gib: float | None = Field(
+        default=None, ge=0, allow_inf_nan=False, description="egress to the internet"
+    )
+
+    @model_validator(mode="after")
+    def _has_region_and_market(self) -> Self:
+        if self.is_billed and (self.region is None or self.market is None):
+            raise ValueError(f"an attempt on {self.provider} needs a region and a market")
+        names = [node.name for node in self.nodes]
+        if len(set(names)) < len(names):
+            raise ValueError("two nodes of one attempt have one name")
+        if (
+            self.program_started_at
+            and self.program_ended_at
+            and self.program_ended_at < self.program_started_at
+        ):
+            raise ValueError(f"the program ended at {self.program_ended_at}, before it started")
+        return self
+
+    @property
+    def is_billed(self) -> bool:
+        """Whether a provider bills the attempt."""
+        return self.provider not in UNBILLED
+
+    def billed_seconds(self) -> float | None:
+        """Returns the time from the first start to the last end of a node; None: unknown."""
+        ups = [node.started_at for node in self.nodes if node.started_at]
+        downs = [node.terminated_at for node in self.nodes if node.terminated_at]
+        if not self.nodes or len(downs) < len(self.nodes):
+            return None
+        return (max(downs) - min(ups)).total_seconds()
+
+    def node_seconds(self) -> float | None:
+        """Returns the sum of the run times of the nodes; None: unknown."""
+        seconds = [node.seconds() for node in self.nodes]
+        known = [each for each in seconds if each is not None]
+        return sum(known) if known and len(known) == len(seconds) else None
+
+
+class Launch(BaseModel):
+    """All attempts at one run, oldest first."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    schema_version: Literal[1] = 1
+    run: Text
+    config_hash: str
+    attempts: tuple[Attempt, ...] = ()
+
+    def with_attempt(self, attempt: Attempt) -> Launch:
+        """Returns a copy with one more attempt."""
+        return self.model_copy(update={"attempts": (*self.attempts, attempt)})
+
+    def billed_seconds(self) -> float | None:
+        """Returns the sum over the attempts; None: unknown, as for local runs."""
+        seconds = [attempt.billed_seconds() for attempt in self.attempts]
+        known = [each for each in seconds if each is not None]
+        return sum(known) if known and len(known) == len(seconds) else None
+
+
+def local_attempt(hardware: str) -> Attempt:
+    """Returns the attempt of a run on this machine, which is not billed.
+
+    Args:
+        hardware: Result of `Hardware.describe`.
+    """
+    return Attempt(provider=LOCAL, node_type=f"{THIS_MACHINE}: {hardware}")
+
+
+def read(path: Path) -> Launch:
+    """Reads launch.json.
+
+    Raises:
+        DataError: The file is missing or invalid.
+    """
+    return read_json(path, Launch)
+
+
+def write(path: Path, launch: Launch) -> None:
+    """Writes launch.json atomically.
+
+    Raises:
+        DataError: The file cannot be written; the old one is unchanged.
+    """
+    write_json(path, launch)

@@ -1,0 +1,332 @@
+"""The plan of a run: `plan.json`, a value that is complete before any resource exists.
+
+A plan holds every request in the order of sending. Each is a step "ensure X": an existing resource of
+the run is kept. A plan holds names of secrets, never their values.
+"""
+
+from __future__ import annotations
+
+from html import escape
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, JsonValue
+
+from cloudgan.core.clouds import CLOUDS
+from cloudgan.core.json_file import read_json, write_json
+from cloudgan.core.labels import Labels
+from cloudgan.schema.config import RunConfig
+from cloudgan.schema.price_row import Market, PriceRow, Text
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+FILE_NAME = "plan.json"
+
+if TYPE_CHECKING:
+    ProviderName = str
+else:
+    ProviderName = Literal[(*CLOUDS, "kubernetes", "local", "slurm")]
+Count = Annotated[int, Field(ge=1)]
+Seconds = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+Usd = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+Size = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class Target(_Part):
+    """Where a run executes: account, region and cluster."""
+
+    provider: ProviderName
+    context: str | None = Field(default=None, description="of the kubeconfig")
+    server: str | None = Field(default=None, description="address of the cluster's API")
+    namespace: str | None = None
+    queue: str | None = Field(default=None, description="of Kueue, or a partition of Slurm")
+    service_account: str | None = None
+    account: str | None = Field(
+        default=None, description="project, account or subscription; <project>: not yet known"
+    )
+    profile: str | None = Field(default=None, description="profile of the AWS configuration files")
+    details: dict[str, str] = Field(
+        default={},
+        description="further names in a cloud's steps, such as a subnet; <...>: not yet known",
+    )
+    region: str | None = None
+    zone: str | None = Field(default=None, description="zone of all workers; <zone>: not yet known")
+    cluster: str | None = Field(
+        default=None, description="name of the cluster, existing or to be created"
+    )
+
+    @property
+    def is_provisioned(self) -> bool:
+        """Whether the nodes are provisioned for the run."""
+        return self.provider in CLOUDS
+
+    def describe(self) -> str:
+        """Returns a description, such as ``kubernetes (context lab, namespace cloudgan)``."""
+        shown = self.model_dump(exclude={"provider", "server", "details"})
+        found = [f"{key.replace('_', ' ')} {value}" for key, value in shown.items() if value]
+        return f"{self.provider} ({', '.join(found)})" if found else self.provider
+
+
+class Toleration(_Part):
+    """A taint that the pods of the workers tolerate."""
+
+    key: Text
+    value: str | None = Field(default=None, description="None: any value")
+    effect: Literal["NoSchedule", "NoExecute"] = "NoSchedule"
+
+
+class NodePool(_Part):
+    """The nodes that are created for a run and deleted after it."""
+
+    node_type: Text = Field(description="name in the price catalog, such as a2-highgpu-1g or v3-8")
+    market: Market
+    name: Text = Field(description="name of the node pool in the cloud")
+    engine: Literal["cluster", "tpu_vm"] = Field(
+        default="cluster", description="tpu_vm: Cloud TPU VMs, without Kubernetes"
+    )
+    flex_start: bool = Field(default=False, description="waits for capacity at a lower price")
+    keep_cluster: bool = False
+    identity: dict[str, str] = Field(
+        default={},
+        description="annotations of the pods' service account for the cloud's workload identity",
+    )
+    runtime: str | None = Field(default=None, description="of a TPU VM")
+    hosts: Count = Field(default=1, description="hosts of one node: a large TPU slice has several")
+    replacement: str = Field(
+        default="",
+        description="nearest generally available node type; empty: this type is available",
+    )
+    notes: tuple[str, ...] = Field(
+        default=(), description="notes for the user, such as a discontinued node type"
+    )
+
+
+class Workers(_Part):
+    """The number of nodes and the resources of each worker. A pod's limits equal its requests."""
+
+    nodes: Count
+    accelerator: str | None = Field(default=None, description="as requested, such as V100")
+    accelerators_per_node: int = Field(default=0, ge=0)
+    cpus: Size
+    memory_gib: Size
+    node_selector: dict[str, str] = {}
+    image: str | None = Field(default=None, description="None: no container")
+    secrets: tuple[Text, ...] = Field(default=(), description="names only")
+    pull_secret: str | None = Field(default=None, description="image pull secret of the registry")
+    resource: Text = Field(default="nvidia.com/gpu", description="extended resource in Kubernetes")
+    tolerations: tuple[Toleration, ...] = ()
+    pod_labels: dict[str, str] = {}
+    grace_seconds: int = Field(default=60, ge=1, description="from SIGTERM to SIGKILL")
+
+
+class Limits(_Part):
+    """Limits that end the run on the server."""
+
+    max_hours: Size
+    budget_usd: Size | None = None
+    max_usd_per_hour: Size | None = None
+    gang_timeout_seconds: Size = 1200.0
+    deadline_seconds: Count = Field(description="deadline of the job, from its start")
+    deadline_reason: Text = Field(description="limit that determines the deadline")
+
+
+class Wheel(_Part):
+    """A file that the pods install before training."""
+
+    file_name: Text
+    sha256: Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
+    bytes: Count
+
+
+class Showers(_Part):
+    """The training data, and their conversion and upload."""
+
+    source: Text = Field(description="as requested")
+    records: int | None = Field(default=None, ge=1)
+    gib: float | None = Field(default=None, ge=0, description="size of the shards; None: unknown")
+    gib_is_exact: bool = False
+    upload_to: str | None = Field(default=None, description="None: no upload")
+    convert: bool = Field(default=False, description="whether the data must be converted to shards")
+    minutes: float | None = Field(default=None, ge=0, description="upload time at 100 Mbit/s")
+    usd: Usd | None = Field(default=None, description="cost of the upload; None: unknown")
+
+
+class ForecastPart(_Part):
+    """A part of the cost of a job, in USD; None: unknown, with the reason in `why_unknown`."""
+
+    name: Text
+    low_usd: Usd | None = None
+    usd: Usd | None = Field(default=None, description="at the slow edge of the band")
+    why_unknown: str = ""
+
+
+class JobCost(_Part):
+    """The cost of a whole job: training and all other items."""
+
+    parts: tuple[ForecastPart, ...]
+    known_low_usd: Usd = Field(description="sum of the known parts")
+    known_usd: Usd = Field(description="sum of the known parts, at the slow edge")
+    unknown: tuple[Text, ...] = Field(default=(), description="names of the unknown parts")
+    startup_low_seconds: Seconds | None = Field(
+        default=None, description="until the nodes are ready"
+    )
+    startup_seconds: Seconds | None = Field(default=None, description="at the slow edge")
+    startup_basis: str = ""
+    fees_usd_per_hour: Usd = Field(default=0.0, description="known hourly fees of the cluster")
+
+
+class Alternative(_Part):
+    """Another suitable offer and its cost."""
+
+    offer: Text
+    nodes: Count
+    known_usd: Usd | None = Field(description="None: its throughput is unknown")
+    unknown: tuple[Text, ...] = ()
+    seconds: Seconds | None = Field(default=None, description="training time, at the slow edge")
+    grade: str | None = None
+
+
+class RejectedOffers(_Part):
+    """Offers that were rejected for one reason."""
+
+    reason: Text
+    count: Count
+    examples: tuple[Text, ...] = Field(description="the first few")
+
+
+class Selection(_Part):
+    """Why this offer was selected."""
+
+    reason: Text
+    market_reason: Text = Field(description="reason for spot or on demand")
+    alternatives: tuple[Alternative, ...] = Field(default=(), description="in order of rank")
+    rejected_offers: tuple[RejectedOffers, ...] = ()
+
+
+class Forecast(_Part):
+    """Time and cost with a band; None: unknown, with the reason in `why_unknown`."""
+
+    epochs: Count
+    epoch_seconds: Seconds | None = None
+    low_epoch_seconds: Seconds | None = None
+    high_epoch_seconds: Seconds | None = None
+    low_seconds: Seconds | None = Field(default=None, description="whole training")
+    high_seconds: Seconds | None = None
+    low_usd: Usd | None = None
+    high_usd: Usd | None = None
+    grade: str | None = None
+    basis: str | None = None
+    why_unknown: str = ""
+
+
+class Step(_Part):
+    """Ensure that a resource exists: find it, keep it if it belongs to the run, else send the request."""
+
+    ensure: Text = Field(description="such as: Job gan in namespace cloudgan")
+    method: Text = Field(description="HTTP method, PUT for a store, RUN for a program")
+    path: Text = Field(description="address of the request")
+    at: Literal["cloud", "store", "cluster", "here"] = Field(
+        default="cluster", description="recipient; steps up to the store are free of charge"
+    )
+    find: str | None = Field(default=None, description="address to find the resource with GET")
+    body: JsonValue = None
+
+    @property
+    def operation(self) -> str:
+        """The operation as in launch.json."""
+        return f"{self.method} {self.path}"
+
+
+class Plan(_Part):
+    """The plan of a run."""
+
+    schema_version: Literal[1] = 1
+    run: Text
+    owner: str
+    expires: str
+    spec_hash: Text = Field(description="hash of the specification; another hash is another run")
+    created_at: Text = Field(description="day, ISO 8601")
+    target: Target
+    store: Text
+    store_port: int = Field(default=443, ge=1, le=65535, description="port of the store")
+    workers: Workers
+    node_pool: NodePool | None = Field(default=None, description="None: existing nodes")
+    limits: Limits
+    showers: Showers
+    wheels: tuple[Wheel, ...] = ()
+    price: PriceRow | None = None
+    forecast: Forecast
+    cost: JobCost | None = Field(default=None, description="None: existing nodes")
+    selection: Selection | None = Field(default=None, description="None: existing nodes")
+    warnings: tuple[str, ...] = ()
+    config: RunConfig
+    steps: tuple[Step, ...] = ()
+
+    @property
+    def usd_per_hour(self) -> float | None:
+        """Price of all nodes; None: unknown."""
+        return self.price.hourly_usd(self.workers.nodes) if self.price else None
+
+    @property
+    def usd_per_second(self) -> float | None:
+        """Price of all nodes; None: unknown."""
+        return None if self.usd_per_hour is None else self.usd_per_hour / 3600
+
+    def _repr_html_(self) -> str:
+        cost = self.cost
+        usd = "unknown" if cost is None else f"{cost.known_low_usd:.2f} to {cost.known_usd:.2f} USD"
+        rows = {
+            "run": f"{self.run} ({self.config.model.preset}, {self.config.training.epochs} epochs)",
+            "target": self.target.describe(),
+            "workers": f"{self.workers.nodes}, on {self.price.offer if self.price else 'no offer'}",
+            "store": self.store,
+            "forecast": self.forecast.basis or self.forecast.why_unknown,
+            "cost": usd
+            + (f", unknown: {', '.join(cost.unknown)}" if cost and cost.unknown else ""),
+            "deadline": f"{self.limits.deadline_seconds / 3600:.3g} h",
+            "requests": f"{len(self.steps)}",
+        }
+        cells = "".join(f"<tr><th>{k}</th><td>{escape(v)}</td></tr>" for k, v in rows.items())
+        return f"<table>{cells}</table>"
+
+    def labels(self) -> Labels:
+        """Returns the labels of the run's resources."""
+        return Labels(self.run, self.owner, self.expires, self.spec_hash)
+
+
+def fill_placeholders(plan: Plan, values: Mapping[str, str]) -> Plan:
+    """Replaces placeholders such as ``<project>`` everywhere in a plan."""
+
+    def fill(part: Any) -> Any:
+        if isinstance(part, str):
+            for placeholder, value in values.items():
+                part = part.replace(placeholder, value)
+            return part
+        if isinstance(part, dict):
+            return {key: fill(value) for key, value in part.items()}
+        return [fill(one) for one in part] if isinstance(part, list) else part
+
+    return Plan.model_validate(fill(plan.model_dump(mode="json")))
+
+
+def read(path: Path) -> Plan:
+    """Reads plan.json.
+
+    Raises:
+        DataError: The file is missing or invalid.
+    """
+    return read_json(path, Plan)
+
+
+def write(path: Path, plan: Plan) -> None:
+    """Writes plan.json atomically.
+
+    Raises:
+        DataError: The file cannot be written; the old one is unchanged.
+    """
+    write_json(path, plan)

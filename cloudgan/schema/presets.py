@@ -1,0 +1,367 @@
+"""Networks and presets: one `NetworkProfile` per network holds all that is known of it.
+
+Every difference between the presets is a key of `Preset`; `model:` of run.yaml may override any of
+them. Add a network: one entry of `PROFILES`; help, JSON schema, memory forecast and benchmarks follow.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from cloudgan.core.errors import UnknownNameError
+from cloudgan.schema.losses import LossWeightsBase, make_loss_weights
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+if TYPE_CHECKING:
+
+    class LossWeights(LossWeightsBase):
+        """Weights of the loss terms by name."""
+
+        def __init__(self, **weights: float) -> None: ...
+
+else:
+    LossWeights = make_loss_weights()
+
+
+Cells = tuple[int, int, int]
+
+
+class Block(NamedTuple):
+    """Up-sampling, zero padding, convolution, activation, batch norm, dropout; in this order."""
+
+    filters: int
+    kernel: Cells
+    upsample: Cells = (1, 1, 1)
+    pad: Cells = (0, 0, 0)
+    padding: str = "valid"
+    bias: bool = True
+    activate: bool = True
+    normalise: bool = True
+    initializer: str | None = None  # None: the network's own
+
+
+class Generator(NamedTuple):
+    """A dense start on a coarse grid and what follows."""
+
+    grid: Cells
+    channels: int
+    blocks: tuple[Block, ...]
+    leak: float = 0.0  # slope of the activation below zero
+    initializer: str = "he_uniform"
+    subpixel: int = 1  # depth-to-space factor after the last block
+
+
+class Discriminator(NamedTuple):
+    """Blocks over the image; two dense heads follow, the other outputs are measured."""
+
+    blocks: tuple[Block, ...]
+    leak: float = 0.3
+    initializer: str = "glorot_uniform"
+    space_to_depth: int = 1
+    pool: int = 1  # average pooling before the heads
+
+
+def _list_networks(schema: dict[str, Any]) -> None:
+    schema["enum"] = list(PROFILES)
+
+
+class Preset(BaseModel):
+    """Everything that defines a model except its data; the defaults are the published 3DGAN."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    preset: str = Field("paper", description="name of the preset", json_schema_extra=_list_networks)
+    networks: str = Field(
+        "paper", description="architecture of the networks", json_schema_extra=_list_networks
+    )
+    image_shape: tuple[int, int, int] = Field(
+        (51, 51, 25), description="cells in x, y and depth; larger showers are cut to the centre"
+    )
+    latent_size: int = Field(256, gt=3, description="length of the generator's input")
+    noise_channels: int = Field(
+        0,
+        ge=0,
+        description="normals per coarse cell of the generator, in addition to the latent vector",
+    )
+    condition: Literal["concatenate", "multiply"] = Field(
+        "concatenate",
+        description="latent = [energy/100, angle, normals], or normals times energy/100",
+    )
+    image_scale: float = Field(50.0, gt=0, description="cells in GeV are multiplied by this")
+    image_power: float = Field(0.85, gt=0, le=1, description="then raised to this power")
+    loss_weights: LossWeights = LossWeights()
+    optimizer: Literal["rmsprop", "adam"] = "rmsprop"
+    learning_rate: float = Field(1e-3, gt=0)
+    adam_betas: tuple[float, float] = Field((0.5, 0.99), description="used by adam only")
+    generator_updates: int = Field(2, ge=1, description="generator updates per batch")
+    label_flip_fraction: float = Field(0.05, ge=0, lt=0.5)
+    label_flips: Literal["drawn", "frozen"] = Field(
+        "drawn",
+        description="drawn at each step, or those of step 0 at every step as in the published code",
+    )
+    dropout: float = Field(0.2, ge=0, lt=1)
+    batch_norm_momentum: float = Field(0.99, gt=0, lt=1)
+    batch_norm_epsilon: float = Field(1e-6, gt=0)
+    energy_scaled_output: bool = Field(
+        False, description="generator output times (energy/100) ** image_power"
+    )
+    calibrated_output: bool = Field(
+        False,
+        description="scale the output by one constant, measured on training showers, to the mean sum",
+    )
+    output_activation: Literal["relu", "squared_relu"] = "relu"
+    ema_decay: float = Field(
+        0.0,
+        ge=0,
+        lt=1,
+        description="decay of the moving average of the generator's weights, used for inference; 0: off",
+    )
+
+    @property
+    def has_angle(self) -> bool:
+        """Whether the networks are conditioned on the angle."""
+        return self.condition == "concatenate"
+
+
+class MeasuredMemory(NamedTuple):
+    """Memory that `benchmarks/memory.py` measured for one conv_impl (2 cores, float32).
+
+    Attributes:
+        process_mib: Of a process with a compiled step, without weights and showers.
+        factor: Memory per shower over the count of `cloudgan.models.footprint`.
+        replica_mib: Of each further replica in a process, without weights: its own operations.
+    """
+
+    process_mib: int
+    factor: float
+    replica_mib: int = 80
+
+
+@dataclass(frozen=True)
+class NetworkProfile:
+    """One network: its architecture, the preset that trains it, and its defaults.
+
+    Attributes:
+        summary: What it is, for help texts and reports.
+        preset: Default value of every model key.
+        generator: Architecture table.
+        discriminator: Architecture table.
+        memory: Measured memory by conv_impl.
+        batch: Showers per replica and step, unless configured.
+        steps_per_loop: Steps per device call on a CPU: 1 where a step takes seconds, so that a
+            signal stops the run in time.
+        bench_batch: Showers per step in `bench scaling`.
+        bench_steps: Steps of each run in `bench scaling`.
+        memory_batches: Batches that `benchmarks/memory.py` measures.
+        memory_batch_of_two: Batch of its runs with two replicas; None: no such run.
+    """
+
+    summary: str
+    preset: Preset
+    generator: Generator
+    discriminator: Discriminator
+    memory: Mapping[str, MeasuredMemory]
+    batch: int
+    steps_per_loop: int = 1
+    bench_batch: int = 32
+    bench_steps: int = 300
+    memory_batches: tuple[int, ...] = (8, 32, 128)
+    memory_batch_of_two: int | None = None
+
+
+def _last(kernel: Cells, *, filters: int = 1, bias: bool = True) -> Block:
+    padding = "valid" if filters == 1 else "same"
+    return Block(
+        filters,
+        kernel,
+        padding=padding,
+        bias=bias,
+        activate=False,
+        normalise=False,
+        initializer="glorot_normal",
+    )
+
+
+_MINI = Preset(
+    preset="mini",
+    networks="mini",
+    image_shape=(17, 17, 25),
+    latent_size=64,  # with 256 the first layer has 2.2 million weights and takes a fifth of the step
+    optimizer="adam",
+    batch_norm_momentum=0.9,
+    energy_scaled_output=True,
+    calibrated_output=True,
+    output_activation="squared_relu",
+    loss_weights=LossWeights(longitudinal=20.0),
+    ema_decay=0.99,
+)
+
+PROFILES: dict[str, NetworkProfile] = {
+    # arXiv:2111.04628 and the authors' public code, channels last.
+    "paper": NetworkProfile(
+        "51x51x25, the published 3DGAN",
+        Preset(),
+        Generator(
+            (9, 9, 8),
+            8,
+            (
+                Block(8, (6, 6, 8), upsample=(6, 6, 6)),
+                Block(6, (4, 4, 6), pad=(2, 2, 1)),
+                Block(6, (4, 4, 6), pad=(2, 2, 1)),
+                Block(6, (4, 4, 6), pad=(2, 2, 1)),
+                Block(6, (3, 3, 5), pad=(1, 1, 0)),
+                Block(6, (3, 3, 3), pad=(1, 1, 0), normalise=False),
+                _last((2, 2, 2)),
+            ),
+        ),
+        Discriminator(
+            (
+                Block(16, (5, 6, 6), padding="same", normalise=False),
+                Block(8, (5, 6, 6), pad=(0, 0, 1)),
+                Block(8, (5, 6, 6), pad=(0, 0, 1)),
+                Block(8, (5, 6, 6)),
+            ),
+            pool=2,
+        ),
+        memory={
+            "published": MeasuredMemory(736, 1.20),
+            "phases": MeasuredMemory(738, 1.21),
+            "fft": MeasuredMemory(1328, 0.64, 270),
+        },
+        batch=64,
+        bench_batch=16,
+        bench_steps=4,
+        memory_batches=(1, 2, 4, 8),
+        memory_batch_of_two=2,
+    ),
+    # Central 17 x 17 full-size cells, 98.5 % of the energy. An up-sampling and a strided convolution
+    # in sub-pixel form: only the image itself has the full grid.
+    "mini": NetworkProfile(
+        "17x17x25, for laptops",
+        _MINI,
+        Generator(
+            (9, 9, 13),
+            8,
+            (Block(8, (3, 3, 3), padding="same"), _last((3, 3, 3), filters=8)),
+            subpixel=2,
+        ),
+        Discriminator(
+            (
+                Block(16, (3, 3, 3), padding="same", normalise=False),
+                Block(8, (3, 3, 4)),
+                Block(8, (3, 3, 4)),
+                Block(8, (3, 3, 3)),
+            ),
+            space_to_depth=2,
+        ),
+        memory={
+            "published": MeasuredMemory(708, 1.60),
+            "phases": MeasuredMemory(705, 1.59),
+            "fft": MeasuredMemory(851, 1.21, 104),
+        },
+        batch=32,
+        steps_per_loop=10,
+        memory_batches=(8, 32, 128, 512),
+        memory_batch_of_two=128,
+    ),
+    # The features of mini in milliseconds per step; hardly learns.
+    "smoke": NetworkProfile(
+        "9x9x25, for tests",
+        _MINI.model_copy(
+            update={"preset": "smoke", "networks": "smoke", "image_shape": (9, 9, 25)}
+        ),
+        Generator(
+            (5, 5, 13),
+            4,
+            (Block(4, (3, 3, 3), padding="same"), _last((3, 3, 3), filters=8)),
+            subpixel=2,
+        ),
+        Discriminator(
+            (
+                Block(4, (3, 3, 3), padding="same", normalise=False),
+                Block(4, (3, 3, 4)),
+                Block(4, (3, 3, 4)),
+            ),
+            space_to_depth=2,
+        ),
+        memory={
+            "published": MeasuredMemory(700, 1.52),
+            "phases": MeasuredMemory(699, 1.60),
+            "fft": MeasuredMemory(821, 0.82, 104),
+        },
+        batch=32,
+        steps_per_loop=10,
+        memory_batches=(8, 32, 256, 2048),
+    ),
+    # The fixed-angle predecessor (25 x 25 x 25 cells, energy only) in the same authors' code. Memory
+    # was measured at one batch in the published form; its fft row is a conservative guess.
+    "fixed25": NetworkProfile(
+        "25x25x25, the fixed-angle predecessor",
+        Preset(
+            preset="fixed25",
+            networks="fixed25",
+            image_shape=(25, 25, 25),
+            latent_size=200,
+            condition="multiply",
+            image_scale=100.0,
+            image_power=1.0,
+            loss_weights=LossWeights(real_fake=6.0, energy=0.2, angle=0.0, ecal_sum=0.1),
+            batch_norm_epsilon=1e-3,
+        ),
+        Generator(
+            (7, 7, 8),
+            8,
+            (
+                Block(64, (6, 6, 8), padding="same"),
+                Block(6, (6, 5, 8), upsample=(2, 2, 2), pad=(2, 2, 0)),
+                Block(6, (3, 3, 8), upsample=(2, 2, 3), pad=(1, 0, 3), normalise=False),
+                _last((2, 2, 2), bias=False),
+            ),
+            leak=0.3,
+        ),
+        Discriminator(
+            (
+                Block(32, (5, 5, 5), padding="same", normalise=False),
+                Block(8, (5, 5, 5), pad=(2, 2, 2)),
+                Block(8, (5, 5, 5), pad=(2, 2, 2)),
+                Block(8, (5, 5, 5), pad=(1, 1, 1)),
+            ),
+            pool=2,
+        ),
+        memory={
+            "published": MeasuredMemory(736, 1.31),
+            "phases": MeasuredMemory(738, 1.31),
+            "fft": MeasuredMemory(1328, 1.31, 270),
+        },
+        batch=128,
+        bench_batch=128,
+        bench_steps=20,
+        memory_batches=(4, 16, 32),
+    ),
+}
+
+
+def find_profile(networks: str) -> NetworkProfile:
+    """Returns the profile of a network.
+
+    Raises:
+        UnknownNameError: No such network; the message names the nearest.
+    """
+    if networks not in PROFILES:
+        raise UnknownNameError("preset", networks, PROFILES)
+    return PROFILES[networks]
+
+
+def find_preset(name: str) -> Preset:
+    """Returns the preset called `name`; raises what `find_profile` raises."""
+    return find_profile(name).preset
+
+
+def list_presets() -> str:
+    """Returns all presets for a help text, such as ``mini (17x17x25, for laptops)``."""
+    return ", ".join(f"{name} ({profile.summary})" for name, profile in PROFILES.items())

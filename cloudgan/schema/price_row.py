@@ -1,0 +1,144 @@
+"""Rows of the price tables: price per node, fees, and what all dated rows share."""
+
+from __future__ import annotations
+
+import datetime as dt
+from typing import TYPE_CHECKING, Annotated, Literal, overload
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+
+UNKNOWN_DATE = "unknown"
+STALE_DAYS = 90
+_AS_OF = "as of: "
+_HOUR_SECONDS = 3600
+
+
+def _iso_or_unknown(text: str) -> str:
+    if text != UNKNOWN_DATE and dt.date.fromisoformat(text).isoformat() != text:
+        raise ValueError("write YYYY-MM-DD or unknown")
+    return text
+
+
+Date = Annotated[
+    str,
+    AfterValidator(_iso_or_unknown),
+    Field(description="validity date in the source, YYYY-MM-DD, or unknown"),
+]
+
+
+class SourcedRow(BaseModel):
+    """A row with a source and a date; each subclass declares `date` in its file's column order."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    if TYPE_CHECKING:
+        date: str
+        note: str
+
+    def age_days(self, today: dt.date) -> int | None:
+        """Returns the days since `date`; None if the date is unknown."""
+        if self.date == UNKNOWN_DATE:
+            return None
+        return (today - dt.date.fromisoformat(self.date)).days
+
+    def age_text(self, today: dt.date) -> str:
+        """Returns for example ``2026-11-01, 20 days old``; for an undated row, its ``as of:`` note."""
+        days = self.age_days(today)
+        if days is None:
+            known = self.note.partition(_AS_OF)[2].partition(";")[0]
+            return f"age unknown ({known})" if known else "age unknown"
+        if days < 0:
+            return f"{self.date}, dated in the future"
+        return f"{self.date}, {days} day{'' if days == 1 else 's'} old"
+
+    def is_stale(self, today: dt.date) -> bool:
+        """Returns whether the row is undated, dated in the future or older than 90 days."""
+        days = self.age_days(today)
+        return days is None or not 0 <= days <= STALE_DAYS
+
+
+Market = Literal["on_demand", "spot"]
+Snapshot = Literal["current", "2021"]
+Kind = Literal["node"]  # other fees: FeeRow
+
+Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+Text = Annotated[str, Field(min_length=1)]
+
+
+class PriceRow(SourcedRow):
+    """A row of `nodes.csv`; an unknown price has no row."""
+
+    provider: Text
+    node_type: Text
+    accelerator: Text
+    accelerator_count: int = Field(ge=0, description="GPUs, or TPU chips (not cores)")
+    accelerator_memory_gib: Positive | None = Field(description="of one; None: unknown")
+    vcpu: int | None = Field(gt=0, description="None: unknown")
+    memory_gib: Positive | None = Field(description="None: unknown")
+    region: Text
+    market: Market
+    usd_per_hour: Positive = Field(description="of the whole node; of a TPU, of the whole slice")
+    unit_sold: Literal["node", "parts", "tpu_8_cores", "tpu_4_chips", "tpu_chip"] = Field(
+        description="what the cloud's price list prices; parts: cores, memory and GPUs separately"
+    )
+    source: Text
+    date: Date
+    confidence: Literal["A", "B", "C"] = Field(
+        description="A: in the source; B: partly derived; C: replaces a wrong value of the source"
+    )
+    snapshot: Snapshot
+    kind: Kind = "node"
+    note: str = ""
+
+    @property
+    def offer(self) -> str:
+        """Value for `--price-as`: provider, node type, region, market."""
+        return f"{self.provider}/{self.node_type}/{self.region}/{self.market}"
+
+    @property
+    def row_id(self) -> str:
+        """Unique id: kind, provider, node type, region, market, snapshot."""
+        return f"{self.kind}/{self.offer}/{self.snapshot}"
+
+    def hourly_usd(self, nodes: int = 1) -> float:
+        """Returns the price of `nodes` nodes per hour."""
+        return self.usd_per_hour * nodes
+
+    @overload
+    def cost_usd(self, seconds: float, nodes: int = 1) -> float: ...
+    @overload
+    def cost_usd(self, seconds: None, nodes: int = 1) -> None: ...
+    @overload
+    def cost_usd(self, seconds: float | None, nodes: int = 1) -> float | None: ...
+    def cost_usd(self, seconds: float | None, nodes: int = 1) -> float | None:
+        """Returns the price of `nodes` nodes for a duration; None if the duration is unknown."""
+        return None if seconds is None else seconds / _HOUR_SECONDS * self.usd_per_hour * nodes
+
+
+FeeKind = Literal[
+    "control_plane", "system_node", "disk", "public_ip", "storage_gib_month", "egress_gib"
+]
+ANY_REGION = "any"
+
+
+class FeeRow(SourcedRow):
+    """A row of `fees.csv`: clusters, disks, addresses, storage, traffic; unknown fees have none."""
+
+    provider: Text
+    kind: FeeKind
+    name: Text = Field(description="product, such as GKE standard or EKS extended support")
+    region: Text = Field(description="or any, if the price is the same in all regions")
+    usd: Positive
+    unit: Literal["hour", "gib_month", "gib"]
+    source: Text
+    date: Date
+    confidence: Literal["A", "B", "C"] = Field(
+        description="A: in the source; B: partly derived; C: not confirmed by a source"
+    )
+    snapshot: Snapshot = "current"
+    note: str = ""
+
+    @property
+    def row_id(self) -> str:
+        """Unique id: kind, provider, name, region, snapshot."""
+        return f"{self.kind}/{self.provider}/{self.name}/{self.region}/{self.snapshot}"

@@ -1,0 +1,91 @@
+"""State of a launched run, in the same terms on every backend."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+if TYPE_CHECKING:
+    from cloudgan.schema.launch import Node
+
+Phase = Literal["absent", "waiting", "starting", "running", "finished", "failed", "stopped"]
+"""absent: no run exists; waiting: for nodes or a queue; starting: not all workers are ready; stopped: on
+request, resumable."""
+
+ENDED: frozenset[Phase] = frozenset({"absent", "finished", "failed", "stopped"})
+
+WorkerPhase = Literal["waiting", "starting", "running", "done", "failed", "stopping", "stopped"]
+
+Cause = Literal[
+    "", "image", "memory", "deadline", "no progress", "program", "placement", "configuration"
+]
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerState:
+    """State of a worker.
+
+    Attributes:
+        index: Index of the worker.
+        phase: Phase of the worker.
+        node: Its current or last node.
+        restarts: Number of replacements.
+        reason: Why it waits or failed.
+        cause: Category of `reason`.
+        seconds: Time in this state; None: unknown.
+    """
+
+    index: int
+    phase: WorkerPhase
+    node: str = ""
+    restarts: int = 0
+    reason: str = ""
+    cause: Cause = ""
+    seconds: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RunState:
+    """State of a run as its backend reports it.
+
+    Attributes:
+        phase: Phase of the run.
+        workers: By index.
+        reason: Sentence about a problem or a delay.
+        cause: Category of `reason`.
+        started_at: Start of the job by the provider's clock, ISO 8601; None: not started, or unknown.
+        ended_at: End of the job by the provider's clock.
+        nodes: Existing provisioned nodes; None: unknown, or the backend provisions none.
+    """
+
+    phase: Phase
+    workers: tuple[WorkerState, ...] = ()
+    reason: str = ""
+    cause: Cause = ""
+    started_at: str | None = None
+    ended_at: str | None = None
+    nodes: tuple[Node, ...] | None = None
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the run has ended."""
+        return self.phase in ENDED
+
+    def count(self, *phases: WorkerPhase) -> int:
+        """Returns the number of workers in these phases."""
+        return sum(worker.phase in phases for worker in self.workers)
+
+
+@dataclass(frozen=True, slots=True)
+class LogLine:
+    """A line of a worker's log.
+
+    Attributes:
+        index: Index of the worker.
+        time: ISO 8601; empty: unknown.
+        text: The line without its terminator.
+    """
+
+    index: int
+    time: str
+    text: str

@@ -1,0 +1,78 @@
+"""The stop criterion of training: a quality metric and its limit, such as ``metric<0.15``."""
+
+from __future__ import annotations
+
+import math
+import operator
+import re
+from typing import TYPE_CHECKING, NamedTuple
+
+from cloudgan.core.errors import ConfigError, UnknownNameError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+METRIC = "metric"
+METRICS = (METRIC, "response", "profile_z", "hits", "angle", "separation")
+"""What is measured after an epoch; `cloudgan.validation.acceptance.assess` says what each of them is."""
+
+_SIGNS = {
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+}
+_CONDITION = re.compile(r"\s*(?P<name>[^\s<>=!]*)\s*(?P<sign>[<>=!]+)\s*(?P<bound>\S*)\s*")
+
+
+class StopCriterion(NamedTuple):
+    """A quality metric and its limit."""
+
+    name: str
+    sign: str
+    bound: float
+
+    def __str__(self) -> str:
+        return f"{self.name}{self.sign}{self.bound:g}"
+
+    def holds(self, metrics: Mapping[str, float]) -> bool:
+        """Whether `metrics` meet the criterion; False for a missing metric and NaN."""
+        return bool(_SIGNS[self.sign](metrics.get(self.name, math.nan), self.bound))
+
+    def is_better(self, one: float, other: float) -> bool:
+        """Whether `one` is better than `other`; NaN never is."""
+        if math.isnan(one) or math.isnan(other):
+            return math.isnan(other) and not math.isnan(one)
+        return one < other if self.sign.startswith("<") else one > other
+
+
+DEFAULT_RANKING = StopCriterion(METRIC, "<", 0.0)
+"""Ranking of generators without a stop criterion: the smallest metric is best."""
+
+
+def parse_stop_criterion(text: str) -> StopCriterion:
+    """Parses a stop criterion.
+
+    Raises:
+        ConfigError: Not of the form NAME SIGN NUMBER.
+        UnknownNameError: No such metric.
+    """
+    found = _CONDITION.fullmatch(text)
+    if found is None or found["sign"] not in _SIGNS or not found["bound"]:
+        raise ConfigError(
+            f"--until={text!r}: expected a name, one of {' '.join(_SIGNS)}, and a number, such as"
+            f' --until="{METRIC}<0.15". Names: {", ".join(METRICS)}'
+        )
+    if found["name"] not in METRICS:
+        raise UnknownNameError("metric in --until", found["name"], METRICS)
+    return StopCriterion(found["name"], found["sign"], _bound(text, found["bound"]))
+
+
+def _bound(text: str, written: str) -> float:
+    try:
+        bound = float(written)
+    except ValueError:
+        bound = math.nan
+    if not math.isfinite(bound):
+        raise ConfigError(f"--until={text!r}: {written!r} is not a finite number")
+    return bound

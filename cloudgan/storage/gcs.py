@@ -1,0 +1,162 @@
+"""Store in a bucket of Google Cloud Storage."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import secrets
+from typing import TYPE_CHECKING, Any
+
+import requests.exceptions
+from google.api_core import exceptions as errors
+from google.auth import exceptions as login
+from google.cloud import storage
+from google.cloud.storage import exceptions as transfer
+from google.cloud.storage.retry import DEFAULT_RETRY
+
+from cloudgan.core.atomic_file import atomic_writer
+from cloudgan.core.errors import CloudganError, CredentialsError
+from cloudgan.storage.store import (
+    BucketAddress,
+    BucketMissingError,
+    ObjectExistsError,
+    ObjectMissingError,
+    StoreError,
+    check_object_name,
+    object_key,
+    open_content,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+_EXAMPLE = "gs://BUCKET/prefix"
+_WRITE = "cloudganwrite"  # metadata key that identifies our own write
+_TIMEOUT_SECONDS = (5, 30)  # connect, read
+_LOGIN_HINT = (
+    "run: gcloud auth application-default login, or set GOOGLE_APPLICATION_CREDENTIALS to a key"
+    " file, or run where a service account is attached; it needs the role"
+    " roles/storage.objectUser on the bucket"
+)
+
+
+class GcsStore:
+    """Objects of one bucket under one prefix."""
+
+    def __init__(
+        self,
+        bucket: str,
+        prefix: tuple[str, ...] = (),
+        *,
+        client: Any = None,
+        patience_seconds: float = 60,
+    ) -> None:
+        self._name, self._prefix = bucket, prefix
+        self._client = client or _client()
+        self._bucket = self._client.bucket(bucket)
+        retry = DEFAULT_RETRY.with_timeout(patience_seconds)
+        self._options: dict[str, Any] = {"timeout": _TIMEOUT_SECONDS, "retry": retry}
+
+    @classmethod
+    def from_url(cls, url: str) -> GcsStore:
+        """Opens ``gs://bucket/prefix``.
+
+        Raises:
+            ConfigError: The URL has another form.
+            CredentialsError: No login was errors.
+        """
+        address = BucketAddress.parse(url, _EXAMPLE)
+        return cls(address.host, address.path)
+
+    @property
+    def url(self) -> str:
+        """``gs://bucket/prefix``."""
+        return "gs://" + object_key((self._name, *self._prefix), "").rstrip("/")
+
+    def put(self, name: str, content: Path | bytes, *, if_absent: bool = False) -> None:
+        """Uploads an object; see `Store.put`."""
+        options = self._options | ({"if_generation_match": 0} if if_absent else {})
+        with self._translate_errors(name), open_content(content) as body:
+            blob = self._blob(name)
+            blob.metadata = {_WRITE: secrets.token_hex(8)}
+            try:
+                blob.upload_from_file(body, rewind=True, size=body.seek(0, os.SEEK_END), **options)
+            except errors.PreconditionFailed as error:
+                # A retry after a lost response finds the object of the first try.
+                there = self._bucket.get_blob(blob.name, **self._options)
+                if not there or (there.metadata or {}).get(_WRITE) != blob.metadata[_WRITE]:
+                    raise ObjectExistsError(f"{self.url}/{name}: already exists") from error
+
+    def get(self, name: str, path: Path) -> None:
+        """Downloads an object to `path` atomically; see `Store.get`."""
+        with self._translate_errors(name), atomic_writer(path, error_class=StoreError) as file:
+            self._blob(name).download_to_file(file, **self._options)
+
+    def read(self, name: str) -> bytes:
+        """Downloads an object; see `Store.read`."""
+        with self._translate_errors(name):
+            content: bytes = self._blob(name).download_as_bytes(**self._options)
+        return content
+
+    def list(self, prefix: str = "") -> tuple[str, ...]:
+        """Lists the bucket under the prefix; see `Store.list`."""
+        start = object_key(self._prefix, "")
+        with self._translate_errors(prefix):
+            blobs = self._client.list_blobs(self._name, prefix=start + prefix, **self._options)
+            return tuple(sorted(blob.name.removeprefix(start) for blob in blobs))
+
+    def size_bytes(self, prefix: str = "") -> int:
+        """Sums the sizes in a listing; see `Store.size_bytes`."""
+        start = object_key(self._prefix, "")
+        with self._translate_errors(prefix):
+            blobs = self._client.list_blobs(self._name, prefix=start + prefix, **self._options)
+            return sum(blob.size or 0 for blob in blobs)
+
+    def delete(self, name: str) -> None:
+        """Deletes an object; see `Store.delete`."""
+        with self._translate_errors(name), contextlib.suppress(errors.NotFound):
+            self._blob(name).delete(**self._options)
+
+    def _blob(self, name: str) -> Any:
+        return self._bucket.blob(object_key(self._prefix, check_object_name(name)))
+
+    @contextlib.contextmanager
+    def _translate_errors(self, name: str) -> Iterator[None]:
+        url = f"{self.url}/{name}"
+        try:
+            yield
+        except CloudganError:
+            raise
+        except errors.NotFound as error:
+            raise self._missing(url) from error
+        except (errors.Forbidden, errors.Unauthorized, login.GoogleAuthError) as error:
+            raise CredentialsError(
+                f"{url}: Google rejected these credentials ({error}); {_LOGIN_HINT}"
+            ) from error
+        except (
+            errors.GoogleAPIError,
+            requests.exceptions.RequestException,
+            transfer.InvalidResponse,
+            transfer.DataCorruption,
+        ) as error:
+            raise StoreError(f"{url}: Cloud Storage failed ({error})") from error
+
+    def _missing(self, url: str) -> CloudganError:
+        """Lists the bucket to find which of bucket and object a 404 means."""
+        try:
+            list(self._client.list_blobs(self._name, max_results=1, **self._options))
+        except errors.NotFound:
+            return BucketMissingError(
+                f"{url}: no bucket {self._name!r}; create it or correct the URL"
+            )
+        except (errors.GoogleAPIError, requests.exceptions.RequestException):
+            pass
+        return ObjectMissingError(f"{url}: no such object")
+
+
+def _client() -> Any:
+    try:
+        return storage.Client()
+    except (login.GoogleAuthError, OSError) as error:  # OSError: no project
+        raise CredentialsError(f"Google Cloud: {error}; {_LOGIN_HINT}") from error

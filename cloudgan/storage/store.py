@@ -1,0 +1,185 @@
+"""The `Store` interface, its errors, and `open_store`, which opens the store that a URL names."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import io
+from typing import TYPE_CHECKING, BinaryIO, NamedTuple, Protocol, cast
+from urllib.parse import unquote, urlsplit
+
+from cloudgan.core import clouds
+from cloudgan.core.atomic_file import TEMPORARY_SUFFIX
+from cloudgan.core.errors import CloudganError, ConfigError, nearest
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+
+class StoreError(CloudganError):
+    """A store operation failed; the message names store, object and reason."""
+
+
+class BucketMissingError(ConfigError):
+    """The bucket or container does not exist."""
+
+
+class ObjectMissingError(StoreError):
+    """The object does not exist."""
+
+
+class ObjectExistsError(StoreError):
+    """The object was to be created and exists already."""
+
+
+class Store(Protocol):
+    """Objects with names such as ``checkpoints/step-000000100.npz``, relative to `url`.
+
+    All methods raise `BucketMissingError` for a missing bucket, `CredentialsError` for missing or
+    insufficient credentials, and `StoreError` for other failures. They retry transient failures for
+    about a minute at most.
+    """
+
+    @property
+    def url(self) -> str:
+        """The URL, as `open_store` accepts it."""
+
+    def put(self, name: str, content: Path | bytes, *, if_absent: bool = False) -> None:
+        """Writes an object atomically: readers see the old object or the new one.
+
+        Args:
+            name: Name of the object.
+            content: Path of a file, or the bytes.
+            if_absent: Create the object; exactly one of several concurrent writers succeeds.
+
+        Raises:
+            ObjectExistsError: `if_absent`, and the object exists; it is unchanged.
+        """
+
+    def get(self, name: str, path: Path) -> None:
+        """Downloads an object to a file, which is replaced only when the download is complete.
+
+        Raises:
+            ObjectMissingError: The object does not exist.
+        """
+
+    def read(self, name: str) -> bytes:
+        """Returns the content of a small object.
+
+        Raises:
+            ObjectMissingError: The object does not exist.
+        """
+
+    def list(self, prefix: str = "") -> tuple[str, ...]:
+        """Returns all names that start with `prefix`, sorted."""
+
+    def size_bytes(self, prefix: str = "") -> int:
+        """Returns the total size of the objects whose names start with `prefix`."""
+
+    def delete(self, name: str) -> None:
+        """Deletes an object; a missing object is no error."""
+
+
+def open_store(url: str) -> Store:
+    """Opens a store without sending a request.
+
+    Args:
+        url: A folder, ``file:///folder``, ``gs://bucket/prefix``, ``s3://bucket/prefix`` or
+            ``https://ACCOUNT.blob.core.windows.net/CONTAINER/prefix``.
+
+    Raises:
+        ConfigError: The URL is not one of these, or the cloud's SDK is not installed.
+        CredentialsError: No credentials for this cloud were found.
+    """
+    if not url:
+        raise ConfigError(f"the store URL is empty; valid: {_valid()}")
+    scheme = urlsplit(url).scheme if "://" in url or url.startswith("file:") else "file"
+    scheme = scheme or url.partition("://")[0]
+    if scheme == "file":
+        folder = importlib.import_module("cloudgan.storage.folder")
+        return cast("Store", folder.FolderStore.from_url(url))
+    cloud = clouds.of_bucket(f"{scheme}://")
+    if cloud is None:
+        hint = nearest(scheme, ("file", *(row.bucket_scheme for row in clouds.CLOUDS.values())))
+        raise ConfigError(f"unknown store type {scheme!r} in {url!r}.{hint} Valid: {_valid()}.")
+    try:
+        store = clouds.load(cloud, clouds.find(cloud).store)
+    except ConfigError as error:
+        raise ConfigError(f"{url}: {error}") from error
+    return cast("Store", store.from_url(url))
+
+
+def _valid() -> str:
+    buckets = (row.bucket_example for row in clouds.CLOUDS.values())
+    return ", ".join(("a folder", "file:///folder", *buckets))
+
+
+class BucketAddress(NamedTuple):
+    """A prefix in a bucket.
+
+    Attributes:
+        host: The URL's authority: the bucket, or the host of an Azure account.
+        path: The non-empty parts of the path.
+    """
+
+    host: str
+    path: tuple[str, ...]
+
+    @classmethod
+    def parse(cls, url: str, example: str) -> BucketAddress:
+        """Parses a URL; `example` is shown in errors.
+
+        Raises:
+            ConfigError: The URL has no host, or has credentials or a query, which logs would show.
+        """
+        parts = urlsplit(url)
+        if not parts.hostname:
+            raise ConfigError(f"store {url!r} names no bucket; write it like {example}")
+        if "@" in parts.netloc or parts.query or parts.fragment:
+            shown = f"{parts.scheme}://{parts.hostname}{parts.path}"
+            raise ConfigError(
+                f"store {shown!r} contains credentials, a ? or a #; remove them: credentials are"
+                f" read from the environment. Write it like {example}"
+            )
+        path = tuple(part for part in unquote(parts.path).split("/") if part)
+        if ".." in path:
+            raise ConfigError(f"store {url!r} has '..' in its path; write it like {example}")
+        return cls(parts.netloc, path)
+
+
+def object_key(prefix: tuple[str, ...], name: str) -> str:
+    """Returns the key in the bucket of the object `name` in a store under `prefix`."""
+    return "/".join((*prefix, name))
+
+
+def check_object_name(name: str) -> str:
+    """Returns `name` if every kind of store accepts it.
+
+    Raises:
+        ValueError: The name is empty, absolute, contains ``..``, or has a temporary file's suffix.
+    """
+    parts = name.split("/")
+    if any(part in ("", ".", "..") for part in parts) or not name.isprintable() or "\\" in name:
+        raise ValueError(f"{name!r} is no valid object name; use one such as folder/file.npz")
+    if name.endswith(TEMPORARY_SUFFIX):
+        raise ValueError(f"{name!r} ends in {TEMPORARY_SUFFIX}, the suffix of temporary files")
+    return name
+
+
+@contextlib.contextmanager
+def open_content(content: Path | bytes) -> Iterator[BinaryIO]:
+    """Yields the content as a seekable binary stream.
+
+    Raises:
+        StoreError: The file is missing or cannot be read.
+    """
+    if isinstance(content, bytes):
+        yield io.BytesIO(content)
+        return
+    try:
+        file = content.open("rb")
+    except OSError as error:
+        raise StoreError(f"{content}: cannot be read for upload ({error.strerror})") from error
+    with file:
+        yield file

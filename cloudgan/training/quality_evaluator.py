@@ -1,0 +1,240 @@
+"""Quality of the generator after every N-th epoch: metrics, best checkpoint, stop criterion.
+
+Only the chief generates. The next checkpoint stores the result, so that a resumed run continues with
+it, and an epoch that was saved but not validated is validated on resume.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from cloudgan.core.clock import utc_now
+from cloudgan.core.errors import DataError
+from cloudgan.data.showers import Showers, central, measured_angle
+from cloudgan.schema.record import Validated
+from cloudgan.schema.stop_criterion import METRICS
+from cloudgan.training.checkpoint import BestCheckpoint
+from cloudgan.training.inference import Conditions, ShowerGenerator
+from cloudgan.validation.observables.observables import join_observables, observe
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    import numpy.typing as npt
+
+    from cloudgan.core.progress import Progress
+    from cloudgan.data.pipeline.training_set import TrainingSet
+    from cloudgan.schema.presets import Preset
+    from cloudgan.validation.observables.observables import Observables
+
+    Floats = npt.NDArray[np.float32]
+    Measure = Callable[[Observables, Observables], Mapping[str, float]]
+    from cloudgan.schema.stop_criterion import StopCriterion
+    from cloudgan.training.context import TrainingContext
+    from cloudgan.training.stopping import StopFlag
+
+SHOWERS = 500
+"""Held-out showers of a validation, or all if there are fewer."""
+
+_BLOCK = 25  # small, so that validation fits into memory beside the training
+
+
+class HeldOutMetrics:
+    """Metrics of a generator, always with the same held-out conditions and noise."""
+
+    def __init__(
+        self, preset: Preset, showers: TrainingSet, *, seed: int, measure: Measure
+    ) -> None:
+        """Builds a generator; call it outside of any strategy's scope.
+
+        Args:
+            preset: Of the run.
+            showers: Their held-out part is the reference.
+            seed: Selects the showers and the noise.
+            measure: Returns the metrics of generated showers against the reference.
+        """
+        self._generator = ShowerGenerator(preset, block=_BLOCK)
+        self._shape, self._seed, self._measure = preset.image_shape, seed, measure
+        self._showers = showers
+        self._reference: tuple[Conditions, Observables] | None = None
+
+    def __len__(self) -> int:
+        return min(SHOWERS, self._showers.held_out_count)
+
+    def prepare(self) -> tuple[Conditions, Observables]:
+        """Reads and measures the reference on the first call.
+
+        Raises:
+            DataError: A held-out shower has an invalid energy.
+        """
+        if self._reference is None:
+            count = self._showers.held_out_count
+            rows = np.random.default_rng(self._seed).permutation(count)[: len(self)]
+            showers = _seen(self._showers.held_out_rows(np.sort(rows)), self._shape)
+            conditions = Conditions(showers.energy_gev, showers.mtheta_rad, showers.theta_rad)
+            self._reference = (
+                conditions,
+                observe(showers, "held-back showers", requested_rad=_requested(conditions)),
+            )
+        return self._reference
+
+    def compute(
+        self, weights: Sequence[Any], progress: Progress, *, cancelled: Callable[[], bool]
+    ) -> dict[str, float] | None:
+        """Returns the metrics of a generator; None if cancelled.
+
+        Args:
+            weights: Of the generator, in Keras order.
+            progress: Progress of the generation.
+            cancelled: Checked between blocks of showers.
+
+        Raises:
+            DataError: A generated shower has an invalid energy.
+        """
+        conditions, reference = self.prepare()
+        progress.start("validating", len(self), "showers")
+        self._generator.set_weights(weights)
+        asked, parts, done = _requested(conditions), [], 0
+        for block in self._generator.showers(conditions, seed=self._seed):
+            if cancelled():
+                return None
+            numbers = np.arange(done, done + len(block))
+            parts.append(
+                observe(block, "generated showers", requested_rad=asked[numbers], numbers=numbers)
+            )
+            done += len(block)
+            progress.advance(len(block))
+        generated = join_observables(parts)
+        return {name: float(value) for name, value in self._measure(generated, reference).items()}
+
+
+def _requested(conditions: Conditions) -> Floats:
+    """Returns the angles at which both samples are compared."""
+    theta = conditions.theta_rad
+    return conditions.mtheta_rad if theta is None else theta
+
+
+def _seen(showers: Showers, shape: tuple[int, int, int]) -> Showers:
+    """Cuts showers to the image of the network; measures the angle of the cut image."""
+    if showers.ecal_gev.shape[1:] == shape:
+        return showers
+    ecal = central(showers.ecal_gev, shape)
+    return Showers(ecal, showers.energy_gev, showers.theta_rad, measured_angle(ecal))
+
+
+class QualityEvaluator:
+    """Schedules validations, ranks their checkpoints, and applies the stop criterion.
+
+    Attributes:
+        best: Best validated checkpoint; None before the first validation.
+        validated_step: Step of the last validation; 0: none.
+        reached: Whether the last validation of this process met the stop criterion.
+    """
+
+    def __init__(
+        self,
+        context: TrainingContext,
+        held_out: HeldOutMetrics | None,
+        flag: StopFlag,
+        progress: Progress,
+        *,
+        start_time: float,
+    ) -> None:
+        """Continues from the checkpoint of `context`; `held_out` is None except on the chief."""
+        training = context.config.training
+        self._sampler, self._every = context.sampler, training.validates_every
+        self._until, self._ranking = training.until, training.ranking
+        self._held_out, self._flag, self._progress = held_out, flag, progress
+        self._start_time = start_time
+        saved = context.saved[1] if context.saved else None
+        self.best: BestCheckpoint | None = saved.best if saved else None
+        self.validated_step = saved.validated_step if saved else 0
+        self.reached = False
+
+    def is_due(self, step: int) -> bool:
+        """Whether an N-th epoch ended with `step` and is not validated yet."""
+        if not self._every or step <= self.validated_step:
+            return False
+        epoch = self._sampler.epoch_of(step - 1)
+        return step == self._sampler.steps_through(epoch) and (epoch + 1) % self._every == 0
+
+    def evaluate(self, step: int, weights: Callable[[], Sequence[Any]]) -> Validated | None:
+        """Validates the generator after `step`; None except on the chief, and when cancelled.
+
+        Requests a stop of all workers if the stop criterion is met.
+
+        Args:
+            step: Last step of an epoch.
+            weights: Returns the weights for inference.
+        """
+        if self._held_out is None:
+            return None
+        began = time.perf_counter()
+        metrics = self._measure(self._held_out, weights())
+        if metrics is None:
+            return None
+        found = BestCheckpoint(step=step, epoch=self._sampler.epoch_of(step - 1), metrics=metrics)
+        is_best = found.is_better_than(self.best, self._ranking)
+        self.best = found if is_best else self.best
+        self.validated_step = step
+        self.reached = bool(self._until) and self._ranking.holds(metrics)
+        if self.reached:
+            self._flag.request("reached")
+        now = time.perf_counter()
+        return Validated(
+            time=utc_now(),
+            step=step,
+            epoch=found.epoch,
+            showers=len(self._held_out),
+            metrics=metrics,
+            seconds=now - began,
+            ranked_by=self._ranking.name,
+            best=is_best,
+            until=self._until,
+            reached=self.reached,
+            program_seconds=now - self._start_time,
+        )
+
+    def describe(self, found: Validated) -> str:
+        """Returns a validation as one line."""
+        rest = [
+            f"{name} {value:.3g}"
+            for name, value in found.metrics.items()
+            if name != found.ranked_by
+        ]
+        best = "best so far" if found.best else f"best {_best_text(self.best, self._ranking)}"
+        first = f"{found.ranked_by} {found.metrics.get(found.ranked_by, math.nan):.4g} ({best})"
+        return f"epoch {found.epoch + 1}: {', '.join([first, *rest])}; {found.seconds:.1f} s"
+
+    def stop_message(self) -> str:
+        """Returns how close the run came to its stop criterion; empty without one or off the chief."""
+        if not self._until or self._held_out is None:
+            return ""
+        holds = self.best is not None and self._ranking.holds(self.best.metrics)
+        return f"{self._ranking} {'reached' if holds else 'not reached'}: {self._best_so_far()}"
+
+    def _best_so_far(self) -> str:
+        if self.best is None:
+            return "no epoch was validated"
+        return f"the best is {_best_text(self.best, self._ranking)} (step {self.best.step})"
+
+    def _measure(self, held_out: HeldOutMetrics, weights: Sequence[Any]) -> dict[str, float] | None:
+        held_out.prepare()
+        try:
+            return held_out.compute(weights, self._progress, cancelled=self._is_stopping)
+        except DataError as error:
+            self._progress.say(f"validation failed for this generator: {error}")
+            return dict.fromkeys(METRICS, math.nan)
+
+    def _is_stopping(self) -> bool:
+        """Whether a signal stops this process; its successor then validates instead."""
+        return self._flag.reason in {"interrupted", "terminated"}
+
+
+def _best_text(best: BestCheckpoint | None, ranking: StopCriterion) -> str:
+    """Such as ``0.143 after epoch 12``."""
+    return f"{best.value(ranking):.4g} after epoch {best.epoch + 1}" if best else "unknown"

@@ -1,0 +1,311 @@
+"""Record lines, checkpoints and TensorBoard summaries of the chief; other workers write nothing."""
+
+from __future__ import annotations
+
+import time
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import tensorflow as tf
+
+from cloudgan.core import settings
+from cloudgan.core.clock import utc_now
+from cloudgan.core.hardware import this_machine
+from cloudgan.core.memory import peak_memory_bytes
+from cloudgan.schema import record
+from cloudgan.schema.provenance import git_commit, installed_wheels, versions
+from cloudgan.schema.record import Started
+from cloudgan.training.checkpoint import State
+from cloudgan.training.expected_memory import expected_peak_bytes
+from cloudgan.training.gan import scaled_learning_rate
+from cloudgan.training.strategy import accelerators
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from cloudgan.core.progress import Progress
+    from cloudgan.data.pipeline.image_buffers import ReadingTime
+    from cloudgan.schema.record import Validated
+    from cloudgan.training.calibration import BatchNormRecalibrator
+    from cloudgan.training.context import TrainingContext
+    from cloudgan.training.gan import Gan
+    from cloudgan.training.quality_evaluator import QualityEvaluator
+    from cloudgan.training.stopping import Reason
+    from cloudgan.training.train_loop import TrainLoop
+
+
+class RunRecorder:
+    """Writes record, checkpoints and summaries as the loop reports events."""
+
+    def __init__(
+        self,
+        context: TrainingContext,
+        gan: Gan,
+        recalibrator: BatchNormRecalibrator | None,
+        progress: Progress,
+        reading: ReadingTime,
+        *,
+        evaluator: QualityEvaluator,
+        start_time: float,
+    ) -> None:
+        self._reading, self._read_before = reading, 0.0
+        self._context, self._gan, self._progress = context, gan, progress
+        self._recalibrator, self._recalibrated_step = recalibrator, -1
+        self._recalibrated: list[Any] = []
+        self.evaluator = evaluator
+        self._start_time = start_time
+        self._saved_step = context.saved[1].step if context.saved else -1
+        self._saved_at = time.perf_counter()
+        self._pending_seconds = 0.0
+        self._partial_epoch: record.Epoch | None = None
+        self._summary_writer = None
+        if context.config.training.tensorboard and context.is_chief:
+            self._summary_writer = tf.summary.create_file_writer(
+                str(context.folder.path / "tensorboard")
+            )
+
+    def write(self, line: record.Line) -> None:
+        """Appends a line to the record."""
+        if self._context.is_chief:
+            record.append(self._context.folder.record_file, line)
+
+    def record_start(self, step: int, train_seconds: float) -> None:
+        """Records the start of this process; saves the first checkpoint of a new run."""
+        startup_seconds = time.perf_counter() - self._start_time
+        self.write(start_line(self._context, step, startup_seconds))
+        if self._context.saved:
+            self._resumed(*self._context.saved)
+        else:
+            self.save(step, train_seconds)
+
+    def show_epoch(self, train_loop: TrainLoop) -> None:
+        """Shows the progress of the epoch that starts."""
+        self._read_before = self._reading.seconds
+        training, sampler = self._context.config.training, self._context.sampler
+        limited = training.max_steps or training.max_seconds
+        of = "" if limited else f"/{training.epochs}"
+        left = sampler.steps_through(train_loop.epoch) - train_loop.step
+        self._progress.start(
+            f"epoch {train_loop.epoch + 1}{of}", left * sampler.global_batch_size, "showers"
+        )
+
+    def _resumed(self, path: Path, state: State) -> None:
+        """Records the resume, and what makes it differ in the bits."""
+        changes = self._context.reproducibility_changes()
+        self.write(
+            record.Resumed(
+                time=utc_now(), step=state.step, path=str(path), reproducibility_changes=changes
+            )
+        )
+        self._progress.say(f"resumes after step {state.step} ({path})")
+        if changes:
+            self._progress.say(f"numbers change from here: {'; '.join(changes)}")
+
+    def save_due(self, train_loop: TrainLoop) -> bool:
+        """Whether the interval in steps or seconds since the last checkpoint has passed."""
+        wanted = self._context.config.checkpoint
+        if wanted.every_steps and train_loop.step - max(0, self._saved_step) >= wanted.every_steps:
+            return True
+        return time.perf_counter() - self._saved_at >= wanted.every_seconds
+
+    def save_state(self, train_loop: TrainLoop) -> float:
+        """Saves the state unless it is saved already; returns the duration in seconds."""
+        if train_loop.step == self._saved_step:
+            return 0.0
+        self._partial_epoch = self._epoch_line(train_loop, None, 0.0)
+        return self.save(train_loop.step, train_loop.train_seconds)
+
+    def save(self, step: int, train_seconds: float) -> float:
+        """Saves a checkpoint; returns the duration in seconds."""
+        self._saved_step, self._saved_at = step, time.perf_counter()
+        if not self._context.is_chief:
+            return 0.0
+        state = State(
+            step=step,
+            train_seconds=train_seconds,
+            config_hash=self._context.config.config_hash(),
+            config=self._context.config,
+            numerics=self._context.numerics,
+            summary=self._context.training_set.summary,
+            best=self.evaluator.best,
+            validated_step=self.evaluator.validated_step,
+        )
+        began = time.perf_counter()
+        path, size = self._context.checkpoints.save(state, self._arrays(step))
+        seconds = time.perf_counter() - began
+        problem = self._context.checkpoints.copy_problem
+        if problem:
+            self._progress.say(
+                f"checkpoint saved locally but not copied: {problem}; retried with the next one"
+            )
+        self.write(
+            record.Checkpointed(
+                time=utc_now(),
+                step=step,
+                path=str(path),
+                seconds=seconds,
+                bytes=size,
+                copied=None if not self._context.config.checkpoint.url else problem is None,
+            )
+        )
+        return seconds
+
+    def _arrays(self, step: int) -> dict[str, Any]:
+        """Returns all variables, the averaged generator recalibrated; training keeps its own state."""
+        arrays = {name: variable.numpy() for name, variable in self._gan.variables().items()}
+        if self._gan.ema_generator:
+            names = [name for name in arrays if name.startswith("ema_generator/")]
+            arrays |= zip(names, self._inference_weights(step), strict=True)
+        return arrays
+
+    def _inference_weights(self, step: int) -> list[Any]:
+        """Returns the weights for inference after `step`, in Keras order."""
+        if not (self._gan.ema_generator and self._recalibrator):
+            weights: list[Any] = self._gan.inference_generator.get_weights()
+            return weights
+        if step != self._recalibrated_step:
+            self._recalibrated = self._recalibrator.recalibrate(self._gan.ema_generator)
+            self._recalibrated_step = step
+        return self._recalibrated
+
+    def finish_epoch(
+        self,
+        train_loop: TrainLoop,
+        held_out_losses_of: Callable[[], dict[str, dict[str, float]] | None] | None,
+        *,
+        validates: bool = True,
+    ) -> None:
+        """Computes held-out losses, validates if due, and writes the epoch's line."""
+        if train_loop.step == train_loop.start_step:
+            return
+        busy = self._input_utilisation(train_loop)
+        began = time.perf_counter()
+        tested = held_out_losses_of() if held_out_losses_of else None
+        validated = self._evaluate(train_loop.step) if validates else None
+        seconds = self._pending_seconds + time.perf_counter() - began
+        line = self._epoch_line(train_loop, tested, seconds)
+        line = line.model_copy(update={"input_utilisation": busy})
+        self._pending_seconds, self._partial_epoch = 0.0, None
+        self.write(line)
+        self._write_summaries(line, validated)
+        self._record_validation(validated, train_loop)
+
+    def validate_pending(self, train_loop: TrainLoop) -> bool:
+        """Validates an epoch that an earlier process saved but did not validate.
+
+        Returns:
+            Whether a validation was pending; the same on every worker.
+        """
+        if not self.evaluator.is_due(train_loop.step):
+            return False
+        began = time.perf_counter()
+        validated = self._evaluate(train_loop.step)
+        self._pending_seconds = time.perf_counter() - began
+        self._record_validation(validated, train_loop)
+        return True
+
+    def _evaluate(self, step: int) -> Validated | None:
+        if not self.evaluator.is_due(step):
+            return None
+        return self.evaluator.evaluate(step, partial(self._inference_weights, step))
+
+    def _record_validation(self, validated: Validated | None, train_loop: TrainLoop) -> None:
+        """Writes, shows and saves a validation; replaces a checkpoint of this step without it."""
+        if validated is None:
+            return
+        self.write(validated)
+        self._progress.say(self.evaluator.describe(validated))
+        if validated.best or train_loop.step == self._saved_step:
+            self.save(train_loop.step, train_loop.train_seconds)
+
+    def record_failure(self, train_loop: TrainLoop, message: str) -> None:
+        """Records a failure, and the partial epoch that the last checkpoint contains."""
+        if self._partial_epoch and self._partial_epoch.steps:
+            self.write(self._partial_epoch)
+        self.record_stop(train_loop, "failed", message)
+
+    def record_stop(self, train_loop: TrainLoop, reason: Reason, message: str = "") -> None:
+        """Records the end, and shows the reason unless it is a failure."""
+        if message and reason != "failed":
+            self._progress.say(message)
+        self.write(
+            record.Stopped(
+                time=utc_now(),
+                step=train_loop.step,
+                reason=reason,
+                program_seconds=time.perf_counter() - self._start_time,
+                train_seconds=train_loop.train_seconds,
+                message=message,
+                peak_memory_bytes=peak_memory_bytes(),
+            )
+        )
+
+    def _input_utilisation(self, train_loop: TrainLoop) -> float | None:
+        if not train_loop.epoch_seconds:
+            return None
+        could = self._context.numerics.threads * train_loop.epoch_seconds
+        return min(1.0, (self._reading.seconds - self._read_before) / could)
+
+    def _epoch_line(
+        self, train_loop: TrainLoop, tested: Any, validation_seconds: float
+    ) -> record.Epoch:
+        sampler, epoch = self._context.sampler, train_loop.start_epoch
+        begin = sampler.steps_through(epoch - 1) if epoch else 0
+        ended = train_loop.step == sampler.steps_through(epoch)
+        steps = train_loop.step - train_loop.start_step
+        return record.Epoch(
+            time=utc_now(),
+            step=train_loop.step,
+            epoch=epoch,
+            first=train_loop.includes_tracing,
+            complete=train_loop.start_step == begin and ended,
+            steps=steps,
+            samples=steps * sampler.global_batch_size,
+            carried_samples=sampler.samples_carried(epoch) if ended else 0,
+            dropped_samples=sampler.samples_dropped_per_epoch if ended else 0,
+            train_seconds=train_loop.epoch_seconds,
+            trace_seconds=train_loop.trace_seconds,
+            validation_seconds=validation_seconds,
+            checkpoint_seconds=train_loop.checkpoint_seconds,
+            samples_per_second=train_loop.samples_per_second(),
+            losses=train_loop.losses(),
+            held_out_losses=tested,
+        )
+
+    def _write_summaries(self, line: record.Epoch, validated: Validated | None) -> None:
+        if self._summary_writer is None:
+            return
+        with self._summary_writer.as_default(step=line.step):
+            for part, table in (("train", line.losses), ("test", line.held_out_losses or {})):
+                for name, terms in table.items():
+                    for term, value in terms.items():
+                        tf.summary.scalar(f"{part}/{name}/{term}", value)
+            for name, value in (validated.metrics if validated else {}).items():
+                tf.summary.scalar(f"quality/{name}", value)
+            tf.summary.scalar("samples_per_second", line.samples_per_second)
+        self._summary_writer.flush()
+
+
+def start_line(context: TrainingContext, step: int, startup_seconds: float) -> Started:
+    """Returns the first record line of a process: hardware, software and data."""
+    config = context.config
+    return Started(
+        time=utc_now(),
+        step=step,
+        config_hash=config.config_hash(),
+        training_showers=context.training_set.count,
+        held_out_showers=context.training_set.held_out_count,
+        hardware=this_machine(accelerators()),
+        numerics=context.numerics,
+        versions=versions(),
+        git_commit=git_commit(),
+        strategy=context.strategy_name,
+        loop=config.training.loop,
+        learning_rate=scaled_learning_rate(config, context.numerics.global_batch_size),
+        notes=context.training_set.describe(),
+        startup_seconds=startup_seconds,
+        expected_memory_bytes=expected_peak_bytes(config, context.numerics),
+        image=settings.image(),
+        wheels=installed_wheels(),
+    )

@@ -1,0 +1,291 @@
+"""Acceptance gates: thresholds read from a file, and the verdict of an assessment against them."""
+
+from __future__ import annotations
+
+import math
+import tomllib
+from fnmatch import fnmatchcase
+from importlib import resources
+from typing import TYPE_CHECKING, Literal
+
+from pydantic import Field, ValidationError, field_validator, model_validator
+
+from cloudgan.core.errors import ConfigError, nearest
+from cloudgan.validation.acceptance.assessment import FrozenModel, Measure
+from cloudgan.validation.metrics.measures import IDEALS, RATIO
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from importlib.resources.abc import Traversable
+    from pathlib import Path
+
+    from cloudgan.validation.acceptance.assessment import Assessment
+
+
+Grade = Literal["at the baseline", "good", "acceptable", "fail"]
+"""From best to worst. At the baseline: indistinguishable from Monte Carlo with this many showers."""
+
+
+class Check(FrozenModel):
+    """One measure and its gate.
+
+    Attributes:
+        title: Title, such as ``energy response, 10-40 GeV``.
+        measure: Measured value.
+        good: Deviation from the ideal that is good.
+        acceptable: Deviation that is acceptable; beyond it the gate fails.
+        grade: Grade of this measure; an unknown value fails.
+        message: Sentence with numbers if the check fails, else empty.
+    """
+
+    title: str
+    measure: Measure
+    good: float
+    acceptable: float
+    grade: Grade
+    message: str = ""
+
+
+class Verdict(FrozenModel):
+    """All checks of an assessment.
+
+    Attributes:
+        schema_version: 2.
+        grade: Worst grade of the checks.
+        passed: Whether no gate failed.
+        checks: Checks in the order of the gates.
+        failures: One sentence per failed property, worst first.
+        notes: Unknown values, and gates that the MC-MC baseline misses.
+    """
+
+    schema_version: Literal[2] = 2
+    grade: Grade
+    passed: bool
+    checks: tuple[Check, ...]
+    failures: tuple[str, ...]
+    notes: tuple[str, ...] = ()
+
+
+Kind = Literal["cause", "property", "summary"]
+
+_GRADES: tuple[Grade, ...] = ("at the baseline", "good", "acceptable", "fail")
+_KINDS: tuple[Kind, ...] = ("cause", "property", "summary")
+_SMALLEST_RATIO = 1e-3
+_ROUNDING = 1e-9  # 1.05 is 0.05 from 1
+_PACKAGE = resources.files("cloudgan.validation")
+
+
+class Gate(FrozenModel):
+    """One threshold.
+
+    Attributes:
+        measure: Name of the measure, one of `cloudgan.validation.metrics.measures.IDEALS`.
+        where: Bins or histograms: a name, or a pattern such as ``* GeV``; empty selects the value over
+            all showers. Default: all.
+        title: Title in the report.
+        good: Deviation from the ideal that is good.
+        acceptable: Deviation that is acceptable; beyond it the gate fails.
+        message: Sentence for a failure. Placeholders: ``{value}``, ``{percent}`` (signed deviation),
+            ``{baseline}``, ``{where}`` and ``{which}``.
+        low: Text of ``{which}`` below the ideal.
+        high: Text of ``{which}`` above the ideal.
+        kind: Order of the failures: a cause explains others and comes first, a property is a single
+            defect, a summary only states that a defect exists.
+    """
+
+    measure: str
+    where: str = "*"
+    title: str
+    good: float = Field(ge=0)
+    acceptable: float = Field(ge=0)
+    message: str
+    low: str = "too low"
+    high: str = "too high"
+    kind: Kind = "property"
+
+    @field_validator("measure")
+    @classmethod
+    def _is_known(cls, name: str) -> str:
+        if name not in IDEALS:
+            raise ValueError(f"unknown measure {name!r}.{nearest(name, IDEALS)}")
+        return name
+
+    @model_validator(mode="after")
+    def _is_complete(self) -> Gate:
+        if self.good > self.acceptable:
+            raise ValueError(f"good = {self.good} exceeds acceptable = {self.acceptable}")
+        try:
+            self._format(value=1.0, baseline=1.0, where="")
+        except (KeyError, IndexError, ValueError, AttributeError) as error:
+            raise ValueError(
+                f"message = {self.message!r} is not a valid template ({error}); valid placeholders: {{value}},"
+                " {percent}, {baseline}, {where} and {which}, with a format such as {value:.2f}"
+            ) from error
+        return self
+
+    def sentence(self, measure: Measure) -> str:
+        """Returns the failure message with its numbers."""
+        if measure.value is None:
+            return f"{self.title}{_at(measure)} is unknown"
+        baseline = measure.ideal if measure.baseline is None else measure.baseline
+        return self._format(measure.value, baseline, measure.where or "all showers")
+
+    def _format(self, value: float, baseline: float, where: str) -> str:
+        deviation = value - IDEALS[self.measure]
+        which = self.low if deviation < 0 else self.high
+        return self.message.format(
+            value=value, percent=100 * deviation, baseline=baseline, where=where, which=which
+        )
+
+
+class Gates(FrozenModel):
+    """A file of gates."""
+
+    schema_version: Literal[2]
+    gate: tuple[Gate, ...] = Field(min_length=1)
+
+
+def load_gates(path: Path | None = None) -> Gates:
+    """Reads gates from `path`, or the default gates of the package.
+
+    Raises:
+        ConfigError: The file is missing, is not TOML, or has unknown or missing keys.
+    """
+    return _read(path or _PACKAGE / "gates.toml")
+
+
+def demo_gates() -> Gates:
+    """Returns the gates for a few minutes of training on a laptop."""
+    return _read(_PACKAGE / "demo.toml")
+
+
+def apply_gates(assessment: Assessment, gates: Gates | None = None) -> Verdict:
+    """Grades an assessment by `gates`. Default: the gates of the package.
+
+    A value at its MC-MC baseline passes regardless of its gate, since the sample is too small to tell. A
+    gate whose measure is missing adds a note and no check.
+    """
+    gates = gates or load_gates()
+    checks: list[Check] = []
+    notes: list[str] = [*assessment.notes]
+    failures: list[tuple[int, float, str]] = []
+    for gate in gates.gate:
+        found = [
+            measure
+            for measure in assessment.all(gate.measure)
+            if fnmatchcase(measure.where, gate.where)
+        ]
+        if not found:
+            notes.append(f"{gate.title}: not measured, gate skipped")
+            continue
+        gate_checks = [_check(gate, measure) for measure in found]
+        checks += gate_checks
+        notes += filter(
+            None, (_too_few_note(gate, check.measure, check.title) for check in gate_checks)
+        )
+        failures += _failures(gate, gate_checks)
+    grade = max((check.grade for check in checks), key=_GRADES.index, default="fail")
+    return Verdict(
+        grade=grade,
+        passed=grade != "fail",
+        checks=tuple(checks),
+        failures=tuple(text for _, _, text in sorted(failures, key=lambda each: each[:2])),
+        notes=tuple(notes),
+    )
+
+
+def _read(source: Path | Traversable) -> Gates:
+    try:
+        return Gates.model_validate(tomllib.loads(source.read_text(encoding="utf-8")))
+    except OSError as error:
+        raise ConfigError(f"{source}: cannot read gates ({error.strerror})") from error
+    except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise ConfigError(f"{source}: not a TOML file ({error})") from error
+    except ValidationError as error:
+        problems = "; ".join(
+            f"{'.'.join(map(str, item['loc']))}: {item['msg']}" for item in error.errors()
+        )
+        raise ConfigError(
+            f"{source}: {problems}; see gates.toml of cloudgan for a valid file"
+        ) from error
+
+
+def _check(gate: Gate, measure: Measure) -> Check:
+    grade = _grade(gate, measure)
+    return Check(
+        title=f"{gate.title}{_at(measure)}",
+        measure=measure,
+        good=gate.good,
+        acceptable=gate.acceptable,
+        grade=grade,
+        message=gate.sentence(measure) if grade == "fail" else "",
+    )
+
+
+def _grade(gate: Gate, measure: Measure) -> Grade:
+    deviation = measure.deviation
+    if deviation is None:
+        return "fail"
+    if measure.is_at_baseline:
+        return "at the baseline"
+    if deviation <= gate.good + _ROUNDING:
+        return "good"
+    return "acceptable" if deviation <= gate.acceptable + _ROUNDING else "fail"
+
+
+def _at(measure: Measure) -> str:
+    return f", {measure.where}" if measure.where else ""
+
+
+def _too_few_note(gate: Gate, measure: Measure, title: str) -> str:
+    deviation = measure.baseline_deviation
+    if deviation is None or deviation <= gate.acceptable:
+        return ""
+    return (
+        f"{title}: too few showers: two halves of the reference differ by {deviation:.3g} from the"
+        f" ideal, the limit is {gate.acceptable:g}"
+    )
+
+
+def _failures(gate: Gate, checks: list[Check]) -> Iterator[tuple[int, float, str]]:
+    """Yields one sentence for all failed bins of a gate, that of the worst, with its sort key."""
+    failed = [check for check in checks if check.grade == "fail"]
+    if not failed:
+        return
+    worst = max(failed, key=_severity)
+    others = len(failed) - 1
+    more = f" (and {others} more of {len(checks)})" if others else ""
+    yield _KINDS.index(gate.kind), -_severity(worst), f"{worst.message}{more}"
+
+
+def _severity(check: Check) -> float:
+    """Deviation in units of the acceptable one; for ratios, half counts as much as twice. Unknown is last."""
+    value, ideal = check.measure.value, check.measure.ideal
+    if value is None:
+        return 0.0
+    if ideal == RATIO:
+        return abs(math.log(max(value, _SMALLEST_RATIO))) / math.log1p(check.acceptable + 1e-12)
+    return abs(value - ideal) / (check.acceptable + 1e-12)
+
+
+_REMAINING = "profile_z_remaining"
+
+
+def with_remaining_error(trained: Assessment, untrained: Assessment) -> Assessment:
+    """Returns `trained` plus one measure: the share of the untrained profile's error that remains.
+
+    Uses the core of the longitudinal profile, which an untrained network gets wrong at any output scale.
+    The measure has no baseline: with few showers, zero improvement must still fail.
+    """
+    after, before = (_core(each) for each in (trained, untrained))
+    value = error = None
+    if after.value is not None and before.value:
+        value = after.value / before.value
+        parts = [m.error / m.value for m in (after, before) if m.error and m.value]
+        error = value * math.hypot(*parts)
+    remaining = Measure(name=_REMAINING, value=value, error=error, ideal=IDEALS[_REMAINING])
+    return trained.model_copy(update={"measures": (*trained.measures, remaining)})
+
+
+def _core(assessment: Assessment) -> Measure:
+    return next(m for m in assessment.all("profile_z") if m.where == "core")

@@ -1,0 +1,4 @@
+"""Figures of a validation report, as SVG.
+
+May import acceptance, metrics and observables. Start with figures.py.
+"""

@@ -1,0 +1,338 @@
+"""Measures of generated against reference showers: names, ideals, and those that follow from weighted sums.
+
+Each function returns (R,) values, one per weight vector, keyed by (measure, bin); nan is unknown.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from cloudgan.validation.metrics.feature_distances import covariances
+from cloudgan.validation.observables.cells import ratio
+from cloudgan.validation.observables.features import high_level
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from numpy.typing import NDArray
+
+    from cloudgan.validation.observables.bins import BinnedSums, Bins
+    from cloudgan.validation.observables.observables import Observables
+
+    Floats = NDArray[np.float64]
+    MeasureValues = dict[tuple[str, str], Floats]
+    Weights = NDArray[np.float32]
+    WeightedSample = tuple[Observables, Weights]
+
+
+RATIO, DISTANCE, AREA = 1.0, 0.0, 0.5
+
+IDEALS: Mapping[str, float] = {
+    "response": RATIO,
+    "response_width": RATIO,
+    "profile_x": DISTANCE,
+    "profile_y": DISTANCE,
+    "profile_z": DISTANCE,
+    "profile_z_remaining": DISTANCE,
+    "moment_1": RATIO,
+    "moment_2": RATIO,
+    "centre": DISTANCE,
+    "lateral_rms": RATIO,
+    "tail": RATIO,
+    "first_layers": RATIO,
+    "last_layers": RATIO,
+    "last_layer": RATIO,
+    "layer_of_maximum": DISTANCE,
+    "hits": RATIO,
+    "sparsity": RATIO,
+    "largest_cell": RATIO,
+    "spectrum": DISTANCE,
+    "angle_slope": RATIO,
+    "angle_offset": DISTANCE,
+    "angle_spread": RATIO,
+    "correlation": DISTANCE,
+    "diversity": RATIO,
+    "separation": DISTANCE,
+    "separation_median": DISTANCE,
+    "wasserstein": DISTANCE,
+    "wasserstein_median": DISTANCE,
+    "fpd": DISTANCE,
+    "kpd": DISTANCE,
+    "auc": AREA,
+    "jsd": DISTANCE,
+    "metric": DISTANCE,
+    "metric_moments": DISTANCE,
+    "metric_profiles": DISTANCE,
+    "metric_angle": DISTANCE,
+}
+"""Ideal of each measure. Ratios are generated over reference.
+
+- response: mean of Esum/E; response_width: its standard deviation over its mean. Over all showers,
+  per energy bin and per bin of requested angle.
+- profile_x, _y, _z: mean of |ratio - 1| of the mean profile, both of sum 1, over the bins with more
+  than 0.1 % of the reference's energy; "core": more than 1 %; "worst bin": the largest.
+  profile_z_remaining: that of the core over the same network's before training.
+- moment_1, moment_2: means of the authors' moments per axis; centre: difference of the mean
+  barycentre, in cells; lateral_rms: mean rms around the barycentre.
+- tail: share of the energy outside the central 9 x 9 columns; first_layers, last_layers: in the
+  first 6 and last 8 layers; last_layer: in the last one; layer_of_maximum: difference in layers.
+- hits: mean number of cells above a threshold; sparsity: of cells of 2 keV or more; largest_cell:
+  mean share of its energy; spectrum: mean of |ratio - 1| of the spectrum of cell energies.
+- angle_slope, angle_spread: slope of measured against requested angle, and spread about the line;
+  angle_offset: difference of the two lines, degrees.
+- correlation: difference of correlation matrices; diversity: spread of shower shapes at given
+  energy and angle.
+- separation, wasserstein: of each histogram, the latter in standard deviations of the reference.
+- fpd, kpd: on the 15 high-level features; auc, jsd: of classifiers on features of two levels.
+- metric: the metric of the 3DGAN authors, and its parts.
+"""
+
+
+MIN_SHOWERS_PER_BIN = 5
+"""A bin of energy or angle with fewer showers is unknown."""
+
+PROFILE_SHARE, CORE_SHARE = 1e-3, 1e-2
+"""Minimum share of the reference's energy of a compared profile bin; the same for the core."""
+
+SPECTRUM_SHARE = 1e-2
+"""Minimum share of the number of cells of a compared spectrum bin."""
+
+_PER_SHOWER = {
+    "hits": ("hits 0.1 MeV", "hits 0.3 MeV", "hits 3 MeV"),
+    "sparsity": ("cells",),
+}
+_PER_ENERGY = {
+    "tail": "tail",
+    "first_layers": "first layers",
+    "last_layers": "last layers",
+    "last_layer": "last layer",
+}
+
+
+def shape_measures(generated: BinnedSums, reference: BinnedSums, bins: Bins) -> MeasureValues:
+    """Returns all measures of binned sums."""
+    return (
+        _responses(generated, reference, bins)
+        | _profiles(generated, reference)
+        | _moments(generated, reference)
+        | _cells(generated, reference)
+    )
+
+
+def profile_errors(ours: Floats, theirs: Floats, share: float) -> Floats:
+    """|ratio - 1| of profiles (R, bins) of the same sum, in bins with more than `share` of it.
+
+    The bins follow from the mean of the reference's weight vectors, so that they are the same for all.
+    """
+    known = theirs.sum(0)
+    held = known > share * known.sum()
+    return np.abs(ratio(ours[:, held], theirs[:, held]) - 1)
+
+
+def _responses(generated: BinnedSums, reference: BinnedSums, bins: Bins) -> MeasureValues:
+    found: MeasureValues = {}
+    for where, place in _response_bins(bins):
+        few = (
+            min(t.total("showers", **place)[0] for t in (generated, reference))
+            < MIN_SHOWERS_PER_BIN
+        )
+        ours, theirs = (_response(t, place, few=few) for t in (generated, reference))
+        found["response", where] = ratio(ours[0], theirs[0])
+        found["response_width", where] = ratio(ours[1], theirs[1])
+    return found
+
+
+def _response_bins(bins: Bins) -> Iterator[tuple[str, dict[str, int | None]]]:
+    yield "", {}
+    energies, angles = bins.names()
+    for number, name in enumerate(energies):
+        yield name, {"energy": number}
+    for number, name in enumerate(angles):
+        yield name, {"angle": number}
+
+
+def _response(t: BinnedSums, place: dict[str, int | None], *, few: bool) -> tuple[Floats, Floats]:
+    """Mean of Esum/E, and its standard deviation over its mean."""
+    if few:
+        unknown = np.full(len(t.sums), np.nan)
+        return unknown, unknown
+    mean = t.mean("response", "showers", **place)
+    variance = t.mean("response squared", "showers", **place) - mean**2
+    # Rounding leaves 1e-16 of the mean's square where all showers are equal.
+    return mean, ratio(np.sqrt(np.maximum(variance, 0.0)), mean)
+
+
+def _profiles(generated: BinnedSums, reference: BinnedSums) -> MeasureValues:
+    found: MeasureValues = {}
+    for axis in "xyz":
+        ours, theirs = (t.mean(f"profile {axis}", "sum") for t in (generated, reference))
+        errors = profile_errors(ours, theirs, PROFILE_SHARE)
+        core = profile_errors(ours, theirs, CORE_SHARE)
+        found[f"profile_{axis}", ""] = _mean(errors)
+        found[f"profile_{axis}", "core"] = _mean(core)
+        found[f"profile_{axis}", "worst bin"] = _largest(errors)
+    return found
+
+
+def _moments(generated: BinnedSums, reference: BinnedSums) -> MeasureValues:
+    found: MeasureValues = {}
+    for axis in "xyz":
+        first, second = (
+            [t.mean(f"M{order} {axis}") for t in (generated, reference)] for order in (1, 2)
+        )
+        found["moment_1", axis] = ratio(*first)
+        found["moment_2", axis] = ratio(*second)
+        found["centre", axis] = first[0] - first[1]
+    for axis in "xy":
+        found["lateral_rms", axis] = ratio(*(t.mean(f"rms {axis}") for t in (generated, reference)))
+    found["layer_of_maximum", ""] = generated.mean("maximum") - reference.mean("maximum")
+    return found
+
+
+def _cells(generated: BinnedSums, reference: BinnedSums) -> MeasureValues:
+    found: MeasureValues = {}
+    for measure, names in _PER_SHOWER.items():
+        for name in names:
+            where = name.removeprefix("hits ") if measure == "hits" else ""
+            found[measure, where] = ratio(
+                *(t.mean(name, "showers") for t in (generated, reference))
+            )
+    for measure, name in _PER_ENERGY.items():
+        found[measure, ""] = ratio(*(t.mean(name, "sum") for t in (generated, reference)))
+    found["largest_cell", ""] = ratio(*(t.mean("largest share") for t in (generated, reference)))
+    ours, theirs = (t.mean("spectrum", "cells") for t in (generated, reference))
+    found["spectrum", ""] = _mean(profile_errors(ours, theirs, SPECTRUM_SHARE))
+    return found
+
+
+def _mean(errors: Floats) -> Floats:
+    return errors.mean(1) if errors.shape[1] else np.full(len(errors), np.nan)
+
+
+def _largest(errors: Floats) -> Floats:
+    return errors.max(1) if errors.shape[1] else np.full(len(errors), np.nan)
+
+
+LEAST_SPREAD_RAD = 1e-3
+"""With a smaller spread about the line, the requested angle is the measured one."""
+
+_LEAST_LAYER_SHARE = 1e-3
+_VARIES = 1e-6  # in units of the reference's standard deviation
+
+
+def angle_measures(generated: WeightedSample, reference: WeightedSample) -> MeasureValues:
+    """Slope, spread and offset of the measured angle against the requested one.
+
+    Least-squares line through the non-empty showers. Slope and spread are ratios to the reference; the
+    offset, in degrees, is that of the lines at the mean requested angle of the reference. With a single
+    requested angle there is no slope.
+    """
+    ours, theirs = (_line(*pair) for pair in (generated, reference))
+    middle = theirs[2]
+    offset = (ours[3] + ours[0] * (middle - ours[2])) - theirs[3]
+    slope = ratio(ours[0], theirs[0])
+    found = {
+        ("angle_slope", ""): slope,
+        ("angle_offset", ""): np.rad2deg(np.where(np.isnan(slope), ours[3] - theirs[3], offset)),
+    }
+    if theirs[1][0] > LEAST_SPREAD_RAD:
+        found["angle_spread", ""] = ratio(ours[1], theirs[1])
+    return found
+
+
+def correlation_measures(generated: WeightedSample, reference: WeightedSample) -> MeasureValues:
+    """Largest and root-mean-square difference of correlation matrices.
+
+    Of the 15 high-level features, and of the energy shares of layers above 0.1 %: defects that no single
+    feature shows.
+    """
+    kept = reference[0].shares_z.mean(0) > _LEAST_LAYER_SHARE
+    tables = {
+        "features": [high_level(pair[0]) for pair in (generated, reference)],
+        "layers": [pair[0].shares_z[:, kept] for pair in (generated, reference)],
+    }
+    found: MeasureValues = {}
+    for name, (ours, theirs) in tables.items():
+        scale = np.maximum(theirs.std(0), 1e-30)
+        first, second = (
+            covariances(table / scale, pair[1]).correlation()
+            for table, pair in ((ours, generated), (theirs, reference))
+        )
+        rows, columns = np.triu_indices(first.shape[1], 1)
+        deviation = np.abs(first - second)[:, rows, columns]
+        found["correlation", f"{name}, largest"] = deviation.max(1, initial=0.0)
+        found["correlation", f"{name}, rms"] = (
+            np.sqrt((deviation**2).mean(1)) if rows.size else deviation[:, 0]
+        )
+    return found
+
+
+def diversity_measures(
+    generated: WeightedSample, reference: WeightedSample, *, angle_known: bool
+) -> MeasureValues:
+    """Ratio of the spread of showers at the same energy and angle.
+
+    Eight shape features (depth and its spread, lateral spreads, shares of the first and last layers, of the
+    largest cell and of the tail) are fitted by quadratic functions of ln E and, where known, the angle; the
+    spread of the residuals is compared. The value is the median over the features of generated over
+    reference: 1 is ideal, 0 is one shower repeated, also if scaled with the energy.
+    """
+    scale = np.maximum(_shapes(reference[0]).std(0), 1e-30)
+    given = [
+        _conditions(pair[0], reference[0], angle_known=angle_known)
+        for pair in (generated, reference)
+    ]
+    spreads = []
+    for conditions, (sample, weights) in zip(given, (generated, reference), strict=True):
+        table = np.concatenate([conditions, _shapes(sample) / scale], axis=1)
+        found = covariances(table, weights * (sample.sum_gev > 0))
+        spreads.append(np.sqrt(found.residual_variance(conditions.shape[1])))
+    varies = spreads[1][0] > _VARIES
+    if not varies.any():
+        return {("diversity", ""): np.full(len(reference[1]), np.nan)}
+    return {
+        ("diversity", ""): np.median(
+            spreads[0][:, varies] / np.maximum(spreads[1][:, varies], 1e-30), 1
+        )
+    }
+
+
+def _line(sample: Observables, weights: Weights) -> tuple[Floats, Floats, Floats, Floats]:
+    """Slope, spread, mean requested and mean measured angle, (R,) each."""
+    table = np.stack([sample.requested_rad, sample.angle_rad], axis=1)
+    mean, covariance = covariances(table, weights * (sample.sum_gev > 0))
+    requested = covariance[:, 0, 0]
+    one_angle = requested < LEAST_SPREAD_RAD**2
+    slope = np.where(one_angle, np.nan, covariance[:, 0, 1] / np.where(one_angle, 1.0, requested))
+    explained = np.where(one_angle, 0.0, np.nan_to_num(slope) * covariance[:, 0, 1])
+    spread = np.sqrt(np.maximum(covariance[:, 1, 1] - explained, 0.0))
+    return slope, spread, mean[:, 0], mean[:, 1]
+
+
+def _conditions(sample: Observables, reference: Observables, *, angle_known: bool) -> Floats:
+    columns = []
+    values = [(np.log(sample.energy_gev), np.log(reference.energy_gev))]
+    if angle_known:
+        values.append((sample.requested_rad, reference.requested_rad))
+    for ours, theirs in values:
+        spread = theirs.std()
+        place = (ours - theirs.mean()) / (spread if spread > LEAST_SPREAD_RAD else 1.0)
+        columns += [place, place**2]
+    return np.stack(columns, axis=1)
+
+
+def _shapes(sample: Observables) -> Floats:
+    return np.stack(
+        [
+            *sample.moments("z"),
+            sample.moments("x")[1],
+            sample.moments("y")[1],
+            sample.first_layers_share,
+            sample.last_layers_share,
+            sample.largest_share,
+            sample.tail_share,
+        ],
+        axis=1,
+    )

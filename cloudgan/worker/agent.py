@@ -1,0 +1,283 @@
+"""The agent that `cloudgan worker` runs in a pod: starts, supervises and restarts the trainer."""
+
+from __future__ import annotations
+
+import secrets
+import sys
+from typing import TYPE_CHECKING
+
+from cloudgan.core.clock import utc_now
+from cloudgan.core.errors import CloudganError, TryAgain
+from cloudgan.core.settings import child_environment
+from cloudgan.schema.heartbeat import FILE_NAME as HEARTBEAT
+from cloudgan.schema.liveness import LivenessFile
+from cloudgan.storage.store import StoreError, open_store
+from cloudgan.worker.control import ControlServer
+from cloudgan.worker.pod_environment import PeerResolver
+from cloudgan.worker.preemption import PreemptionWatcher, StopRequest, open_metadata, record_notice
+from cloudgan.worker.rendezvous import Rendezvous
+from cloudgan.worker.rendezvous_client import ChiefRendezvousClient, FollowerRendezvousClient
+from cloudgan.worker.restart_rounds import AgentDependencies, RestartCounter, RestartRounds
+from cloudgan.worker.state import AgentState, heartbeat_key, read_heartbeat, run_succeeded
+from cloudgan.worker.store_sync import (
+    Background,
+    RunSync,
+    Upload,
+    Uploader,
+    file_upload,
+    retry_on_store_error,
+    stage_showers,
+)
+from cloudgan.worker.trainer_process import LogProgress, TrainerProcess, WorkerLog
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from cloudgan.worker.pod_environment import PodEnvironment
+    from cloudgan.worker.preemption import PreemptionNotice
+    from cloudgan.worker.rendezvous_client import RendezvousClient
+    from cloudgan.worker.timeouts import Timeouts
+
+
+TRAIN = (sys.executable, "-m", "cloudgan", "train")
+
+
+class WorkerAgent:
+    """One worker from start to exit code."""
+
+    def __init__(
+        self,
+        pod: PodEnvironment,
+        timeouts: Timeouts,
+        show: Callable[[str], None],
+        *,
+        stop: StopRequest | None = None,
+        command: Sequence[str] = TRAIN,
+    ) -> None:
+        """Prepares the agent; ``--run=FOLDER`` is appended to `command`.
+
+        Raises:
+            ConfigError: The store's URL is invalid.
+        """
+        self._pod, self._timeouts, self._command = pod, timeouts, command
+        self._stop = stop or StopRequest()
+        self._store = open_store(pod.run_url)
+        began = utc_now().replace(":", "").replace("-", "")
+        self._state = AgentState(
+            pod.peers.index, pod.peers.world, f"{began}-{secrets.token_hex(3)}"
+        )
+        logs = pod.work / "logs"
+        self._log = WorkerLog(logs / f"{self._state.incarnation}.log", show)
+        self._rendezvous = Rendezvous(pod.peers.world, fresh_seconds=timeouts.fresh_seconds)
+        self._restarts = RestartCounter(self._store, timeouts.max_restarts)
+        self._run_sync = RunSync(pod.folder, self._store)
+        self._liveness_file = LivenessFile(pod.work / "liveness.json")
+        self._is_staged = False
+        self._rounds: RestartRounds | None = None
+        self._preemption_watcher: PreemptionWatcher | None = None
+        self._recorded_notices = 0
+
+    @property
+    def state(self) -> AgentState:
+        """The state of this worker."""
+        return self._state
+
+    def run(self) -> int:
+        """Runs until the run ends; returns the exit code.
+
+        Raises:
+            TryAgain: The control port is in use.
+        """
+        peers = self._pod.peers
+        host, port = peers.listening_host(), peers.control(peers.index)[1]
+        rendezvous = self._rendezvous if peers.is_chief else None
+        try:
+            control = ControlServer((host, port), self._state, rendezvous)
+        except OSError as error:
+            raise TryAgain(f"cannot listen on port {port} of this machine ({error})") from error
+        try:
+            return self._live()
+        finally:
+            control.close()
+
+    def kill(self) -> None:
+        """Kills the trainer process, if there is one."""
+        if self._rounds:
+            self._rounds.kill()
+
+    def _live(self) -> int:
+        say, state = self._log.say, self._state
+        say(f"worker {state.index} of {state.world}, {state.incarnation}, run {self._pod.run}")
+        if self._is_finished():
+            say("the run has finished already")
+            return 0
+        uploader = Uploader(self._uploads(), say)
+        rendezvous_client = self._rendezvous_client()
+        self._preemption_watcher = self._watch_preemption(rendezvous_client)
+        self._rounds = RestartRounds(
+            self._pod.peers, state, self._timeouts, self._dependencies(rendezvous_client)
+        )
+        code = CloudganError.exit_code
+        try:
+            code = self._rounds.run()
+        except CloudganError as error:
+            code, state.message = error.exit_code, str(error)
+            say(str(error))
+        finally:
+            self.kill()
+            self._end(code, rendezvous_client, uploader)
+        return code
+
+    def _end(self, code: int, rendezvous_client: RendezvousClient, uploader: Uploader) -> None:
+        """Reports the exit code to the other workers and uploads the remaining files."""
+        state, timeouts = self._state, self._timeouts
+        state.exit_code = code
+        state.message = "" if code == 0 else state.message
+        state.enter("ended")
+        rendezvous_client.close(code)
+        self._log.say(f"exiting with code {code}")
+        self._record_notices()
+        patience = timeouts.upload_seconds
+        if self._stop.requested:
+            grace = timeouts.grace_seconds - timeouts.trainer_grace_seconds
+            patience = min(patience, grace, self._stop.remaining_seconds)
+        remains = uploader.close(self._final_uploads(), patience_seconds=patience)
+        for left in remains:
+            self._log.say(f"not uploaded within {patience:.0f} s: {left}")
+        if self._preemption_watcher:
+            self._preemption_watcher.close()
+            if not remains:
+                self._preemption_watcher.acknowledge()
+
+    def _watch_preemption(self, rendezvous_client: RendezvousClient) -> PreemptionWatcher | None:
+        """Starts polling the cloud's metadata service, on a provisioned node."""
+        pod, every = self._pod, self._timeouts.notice_every_seconds
+        if pod.cloud is None:
+            return None
+
+        def take(notice: PreemptionNotice) -> None:
+            self._on_notice_received(notice)
+            rendezvous_client.notify()
+
+        service = open_metadata(pod.cloud, pod.metadata_url)
+        return PreemptionWatcher(service, take, self._log.say, every_seconds=every)
+
+    def _on_notice_received(self, notice: PreemptionNotice) -> None:
+        """Requests a stop within the time that the notice leaves."""
+        left = "" if notice.seconds is None else f" in {notice.seconds:.0f} s"
+        self._log.say(f"{notice.cloud} preempts this node{left}")
+        self._state.take(notice)
+        self._stop.request(notice.seconds)
+
+    def _uploads(self) -> tuple[Upload, ...]:
+        pod, timeouts, store = self._pod, self._timeouts, self._store
+        state = self._state
+        log = file_upload(
+            store,
+            f"logs/{state.index}/{state.incarnation}.log.gz",
+            self._log.path,
+            every_seconds=timeouts.log_every_seconds,
+            compress=True,
+        )
+        if not pod.peers.is_chief:
+            return (log,)
+        record = file_upload(
+            store,
+            pod.folder.record_file.name,
+            pod.folder.record_file,
+            every_seconds=timeouts.record_every_seconds,
+        )
+        return (record, self._heartbeat(), log)
+
+    def _heartbeat(self) -> Upload:
+        def put() -> None:
+            beat = read_heartbeat(self._pod, self._state, self._rendezvous.notices())
+            self._store.put(HEARTBEAT, (beat.model_dump_json(indent=2) + "\n").encode())
+
+        return Upload(
+            HEARTBEAT,
+            lambda: heartbeat_key(self._state, self._rendezvous.notices()),
+            put,
+            every_seconds=self._timeouts.heartbeat_every_seconds,
+            periodic=True,
+        )
+
+    def _final_uploads(self) -> tuple[Upload, ...]:
+        """Returns the upload of checkpoints that the trainer did not copy."""
+        if not self._pod.peers.is_chief:
+            return ()
+        push = self._run_sync.push_checkpoints
+        return (Upload("checkpoints", lambda: True, push, every_seconds=0.0),)
+
+    def _rendezvous_client(self) -> RendezvousClient:
+        peers = self._pod.peers
+        if peers.is_chief:
+            return ChiefRendezvousClient(self._state, self._rendezvous, self._count_restart)
+        return FollowerRendezvousClient(peers, self._state, self._timeouts)
+
+    def _dependencies(self, rendezvous_client: RendezvousClient) -> AgentDependencies:
+        return AgentDependencies(
+            rendezvous_client=rendezvous_client,
+            resolver=PeerResolver(self._pod.peers),
+            stop=self._stop,
+            liveness=self._liveness_file,
+            prepare=self._prepare_in_background,
+            start=self._start,
+            is_finished=self._is_finished,
+            say=self._log.say,
+        )
+
+    def _prepare_in_background(self) -> Background:
+        timeouts = self._timeouts
+        prepare = retry_on_store_error(
+            self._prepare,
+            patience_seconds=timeouts.barrier_seconds,
+            pause_seconds=timeouts.store_retry_seconds,
+            say=self._log.say,
+        )
+        return Background(prepare, "prepare")
+
+    def _prepare(self) -> None:
+        """Stages the showers once, and syncs the run folder before each generation."""
+        if not self._is_staged:
+            stage_showers(self._pod, LogProgress(self._log))
+            self._is_staged = True
+        config = self._pod.config
+        url = f"{self._pod.run_url}/checkpoints"
+        checkpoint = config.checkpoint.model_copy(update={"url": url})
+        config = config.model_copy(update={"checkpoint": checkpoint})
+        if self._pod.peers.is_chief:
+            self._run_sync.prepare_chief(config)
+            self._record_notices()
+        else:
+            self._run_sync.prepare_follower(config)
+
+    def _record_notices(self) -> None:
+        """Adds new notices of all workers to the record, while no trainer writes to it."""
+        notices = self._rendezvous.all_notices() if self._pod.peers.is_chief else ()
+        for index, notice in notices[self._recorded_notices :]:
+            record_notice(self._pod.folder.record_file, index, notice)
+        self._recorded_notices = len(notices)
+
+    def _count_restart(self) -> None:
+        try:
+            self._state.restarts = self._restarts.begin(self._run_sync.newest_step())
+        except StoreError as error:
+            self._log.say(f"all workers are ready, but the store failed: {error}; retrying")
+            raise
+
+    def _is_finished(self) -> bool:
+        try:
+            return run_succeeded(self._store, self._pod)
+        except StoreError as error:
+            self._log.say(f"cannot determine whether the run has finished: {error}")
+            return False
+
+    def _start(self) -> TrainerProcess:
+        environment = child_environment(
+            TF_CONFIG=self._pod.peers.tf_config(),
+            CLOUDGAN_SUPERVISED="1",
+            CLOUDGAN_LIVENESS=str(self._pod.work / "liveness.json"),
+        )
+        command = (*self._command, f"--run={self._pod.folder.path}")
+        return TrainerProcess(command, environment, self._log)

@@ -1,0 +1,237 @@
+"""Environment variables of a pod: this worker's index, its peers, and its folders."""
+
+from __future__ import annotations
+
+import contextlib
+import ipaddress
+import json
+import socket
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from cloudgan.core.clouds import CLOUDS
+from cloudgan.core.errors import ConfigError
+from cloudgan.schema.config import RunConfig, parse_config
+from cloudgan.schema.heartbeat import config_hash
+from cloudgan.schema.run_folder import RunFolder, read_yaml
+from cloudgan.training.cluster import read_cluster
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from cloudgan.core.clouds import CloudName
+
+
+_REQUIRED = {
+    "JOB_COMPLETION_INDEX": "index of this worker, from 0",
+    "CLOUDGAN_WORLD": "number of workers",
+    "CLOUDGAN_PEERS": "addresses of the workers: JOB-{index}.SERVICE:2222 or a comma-separated list",
+    "CLOUDGAN_STORE": "URL of the store, such as gs://BUCKET/prefix or a folder",
+    "CLOUDGAN_RUN": "name of the run",
+    "CLOUDGAN_CONFIG": "path of run.yaml",
+    "CLOUDGAN_WORK": "writable folder",
+}
+_CLOUD, _METADATA = "CLOUDGAN_CLOUD", "CLOUDGAN_METADATA"
+
+
+@dataclass(frozen=True)
+class PodEnvironment:
+    """Identity and folders of this worker.
+
+    Attributes:
+        peers: Addresses of all workers, and the index of this one.
+        store_url: URL of the store; a folder is an absolute path.
+        run: Name of the run.
+        config: The run's configuration.
+        config_hash: Hash of run.yaml.
+        work: Folder of this worker only.
+        cloud: Cloud of the provisioned node; None: a preexisting node.
+        metadata_url: URL of the metadata service; None: the cloud's default.
+    """
+
+    peers: Peers
+    store_url: str
+    run: str
+    config: RunConfig
+    config_hash: str
+    work: Path
+    cloud: CloudName | None = None
+    metadata_url: str | None = None
+
+    @property
+    def folder(self) -> RunFolder:
+        """The run's local folder."""
+        return RunFolder(self.work / "runs" / self.run)
+
+    @property
+    def run_url(self) -> str:
+        """URL of the run's files in the store."""
+        return f"{self.store_url}/runs/{self.run}"
+
+
+def read_pod_environment(variable: Callable[[str], str | None]) -> PodEnvironment:
+    """Reads the environment variables of a pod.
+
+    Args:
+        variable: Returns the value of a variable; None if it is not set.
+
+    Raises:
+        ConfigError: A variable is missing or invalid.
+    """
+    given = {name: variable(name) for name in _REQUIRED}
+    if missing := [name for name, value in given.items() if not value]:
+        names = "; ".join(f"{name} ({_REQUIRED[name]})" for name in missing)
+        raise ConfigError(
+            f"not set: {names}. `cloudgan worker` runs in the pods of `cloudgan deploy`;"
+            " on this machine run `cloudgan train`"
+        )
+    found = {name: str(value) for name, value in given.items()}
+    path = Path(found["CLOUDGAN_CONFIG"])
+    config = parse_config(read_yaml(path), str(path))
+    peers = Peers.parse(
+        found["CLOUDGAN_PEERS"],
+        world=_number("CLOUDGAN_WORLD", found["CLOUDGAN_WORLD"]),
+        index=_number("JOB_COMPLETION_INDEX", found["JOB_COMPLETION_INDEX"]),
+    )
+    return PodEnvironment(
+        peers=peers,
+        store_url=_absolute(found["CLOUDGAN_STORE"]),
+        run=found["CLOUDGAN_RUN"],
+        config=_for_one_worker(config, peers.world),
+        config_hash=config_hash(path.read_bytes()),
+        work=Path(found["CLOUDGAN_WORK"]),
+        cloud=_cloud(variable(_CLOUD)),
+        metadata_url=variable(_METADATA),
+    )
+
+
+def _number(name: str, text: str) -> int:
+    if not (text.isascii() and text.isdigit()):
+        raise ConfigError(f"{name} is {text!r}; it must be an integer: {_REQUIRED[name]}")
+    return int(text)
+
+
+def _cloud(name: str | None) -> CloudName | None:
+    found = next((cloud for cloud in CLOUDS if cloud == name), None)
+    if name and found is None:
+        raise ConfigError(f"{_CLOUD} is {name!r}; valid: {', '.join(CLOUDS)}, or not set")
+    return found
+
+
+def _absolute(store: str) -> str:
+    """Makes a folder's path absolute."""
+    return store.rstrip("/") if ":" in store else str(Path(store).absolute())
+
+
+def _for_one_worker(config: RunConfig, world: int) -> RunConfig:
+    """Returns the configuration of one process; the other workers run in other pods."""
+    strategy = config.training.strategy
+    if world > 1 and strategy in {"one", "mirrored", "tpu"}:
+        raise ConfigError(
+            f"strategy {strategy!r} in run.yaml has one process, but the run has {world}"
+            " workers; set strategy to auto or multiworker, or use one node"
+        )
+    if world == 1 and strategy == "multiworker":
+        strategy = "auto"
+    training = config.training.model_copy(update={"workers": 1, "strategy": strategy})
+    return config.model_copy(update={"training": training})
+
+
+_INDEX = "{index}"
+_MOST_PORT = 65534  # the control port is the next one
+
+
+@dataclass(frozen=True)
+class Peers:
+    """Addresses of all workers by index: ``host:port`` of TensorFlow's server."""
+
+    addresses: tuple[str, ...]
+    index: int
+
+    @classmethod
+    def parse(cls, text: str, *, world: int, index: int) -> Peers:
+        """Parses a template with ``{index}``, or one address per worker.
+
+        Raises:
+            ConfigError: The number of addresses is wrong, or one is invalid.
+        """
+        if world < 1:
+            raise ConfigError(f"CLOUDGAN_WORLD is {world}; it must be at least 1")
+        if not 0 <= index < world:
+            raise ConfigError(
+                f"JOB_COMPLETION_INDEX is {index}, but CLOUDGAN_WORLD is {world}; valid: 0"
+                f" to {world - 1}"
+            )
+        if _INDEX in text and "," not in text:
+            found = [text.replace(_INDEX, str(number)) for number in range(world)]
+        else:
+            found = [part.strip() for part in text.split(",")]
+        if len(found) != world or len(set(found)) != world:
+            raise ConfigError(
+                f"CLOUDGAN_PEERS {text!r} has {len(set(found))} addresses, but CLOUDGAN_WORLD is"
+                f" {world}; write JOB-{_INDEX}.SERVICE:2222, or {world} addresses separated by commas"
+            )
+        peers = cls(tuple(found), index)
+        for number in range(world):
+            peers.control(number)
+        return peers
+
+    @property
+    def world(self) -> int:
+        """Number of workers."""
+        return len(self.addresses)
+
+    @property
+    def is_chief(self) -> bool:
+        """Whether this worker is the chief (index 0)."""
+        return self.index == 0
+
+    def control(self, index: int) -> tuple[str, int]:
+        """Returns host and port of a worker's control server: the port after TensorFlow's."""
+        address = self.addresses[index]
+        host, colon, port = address.rpartition(":")
+        if not (colon and host and port.isascii() and port.isdigit()):
+            raise ConfigError(f"CLOUDGAN_PEERS: {address!r} is not an address such as host:2222")
+        if not 0 < int(port) <= _MOST_PORT:
+            raise ConfigError(
+                f"CLOUDGAN_PEERS: {address!r} has an invalid port; valid: 1 to {_MOST_PORT}"
+            )
+        return host.strip("[]"), int(port) + 1
+
+    def listening_host(self) -> str:
+        """Returns the address to listen on: loopback if the peer address is, else all interfaces."""
+        host, _ = self.control(self.index)
+        with contextlib.suppress(ValueError):
+            return host if ipaddress.ip_address(host).is_loopback else ""
+        return host if host == "localhost" else ""
+
+    def tf_config(self) -> str | None:
+        """Returns TF_CONFIG of the trainer; None for a single worker."""
+        if self.world == 1:
+            return None
+        task = {"type": "worker", "index": self.index}
+        text = json.dumps({"cluster": {"worker": list(self.addresses)}, "task": task})
+        read_cluster(text)
+        return text
+
+
+class PeerResolver:
+    """Resolves the workers' names; a resolved name is cached until `reset`."""
+
+    def __init__(self, peers: Peers, look_up: Callable[..., Any] = socket.getaddrinfo) -> None:
+        self._peers, self._look_up = peers, look_up
+        self._unknown: set[int] = set()
+        self.reset()
+
+    def reset(self) -> None:
+        """Clears the cache: a replaced worker has another address."""
+        self._unknown = set(range(self._peers.world))
+
+    def unresolved(self) -> tuple[int, ...]:
+        """Resolves the remaining names; returns the workers whose names do not resolve."""
+        for index in sorted(self._unknown):
+            with contextlib.suppress(OSError):
+                self._look_up(*self._peers.control(index))
+                self._unknown.discard(index)
+        return tuple(sorted(self._unknown))

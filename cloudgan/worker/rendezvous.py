@@ -1,0 +1,139 @@
+"""The chief's record of all workers; decides when a generation starts. No clock, no network."""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from cloudgan.schema.heartbeat import Phase
+    from cloudgan.worker.preemption import PreemptionNotice
+
+_FRESH_SECONDS = 5.0
+
+
+class MemberState(NamedTuple):
+    """Last status that a worker sent.
+
+    Attributes:
+        incarnation: ID of the worker process; a replacing pod has another one.
+        generation: The last generation in which it trained.
+        seen_seconds: When it was received.
+        notice: Preemption notice of its node; None: none.
+    """
+
+    incarnation: str
+    phase: Phase
+    generation: int
+    seen_seconds: float
+    notice: PreemptionNotice | None = None
+
+
+class JoinResponse(NamedTuple):
+    """Response of the chief to a worker.
+
+    Attributes:
+        generation: The newest generation.
+        start: Whether the worker shall begin to train in it.
+        restart: Whether the worker ends its training because another waits for a new generation.
+        exit_code: Exit code of the chief; None while it runs.
+    """
+
+    generation: int
+    start: bool = False
+    restart: bool = False
+    exit_code: int | None = None
+
+
+class Rendezvous:
+    """All workers of a run, including the chief (index 0)."""
+
+    def __init__(self, world: int, *, fresh_seconds: float = _FRESH_SECONDS) -> None:
+        self._world, self._fresh_seconds = world, fresh_seconds
+        self._members: dict[int, MemberState] = {}
+        self._began: dict[int, str] = {}
+        self._noticed: dict[str, tuple[int, PreemptionNotice]] = {}
+        self._lock = threading.Lock()
+        self._newest = 0
+        self.generation = 0
+        self.exit_code: int | None = None
+
+    def join(self, index: int, member: MemberState) -> JoinResponse:
+        """Records the status of a worker and returns the response."""
+        with self._lock:
+            self._members[index] = member
+            if member.notice and member.incarnation not in self._noticed:
+                self._noticed[member.incarnation] = (index, member.notice)
+            self._newest = max(self._newest, member.generation)
+            began = self._began.get(index) == member.incarnation
+            return JoinResponse(
+                self.generation,
+                start=member.phase == "waiting"
+                and began
+                and member.generation < self.generation
+                and self._waiting_member() is None,
+                restart=member.phase == "training" and self._is_over(),
+                exit_code=self.exit_code,
+            )
+
+    def all_waiting(self, now_seconds: float) -> bool:
+        """Whether a generation can start."""
+        with self._lock:
+            return self._all_waiting(now_seconds)
+
+    def begin(self, now_seconds: float) -> int | None:
+        """Starts a generation if all workers wait for one; returns its number."""
+        with self._lock:
+            if not self._all_waiting(now_seconds):
+                return None
+            self._began = {i: member.incarnation for i, member in self._members.items()}
+            self._newest += 1
+            self.generation = self._newest
+            return self.generation
+
+    def notices(self) -> dict[int, PreemptionNotice]:
+        """Returns the preemption notices of the present workers by index."""
+        with self._lock:
+            return {i: one.notice for i, one in sorted(self._members.items()) if one.notice}
+
+    def all_notices(self) -> tuple[tuple[int, PreemptionNotice], ...]:
+        """Returns all notices so far in order, also of replaced workers."""
+        with self._lock:
+            return tuple(self._noticed.values())
+
+    def missing_members(self, now_seconds: float) -> tuple[int, ...]:
+        """Returns the workers without a recent status."""
+        with self._lock:
+            return self._missing_members(now_seconds)
+
+    def waiting_member(self) -> int | None:
+        """Returns a worker of this generation that waits again or was replaced."""
+        with self._lock:
+            return self._waiting_member()
+
+    def _all_waiting(self, now_seconds: float) -> bool:
+        waiting = all(member.phase == "waiting" for member in self._members.values())
+        return waiting and not self._missing_members(now_seconds)
+
+    def _is_over(self) -> bool:
+        """Whether the present generation cannot finish."""
+        chief = self._members.get(0)
+        if chief is None or self._began.get(0) != chief.incarnation:
+            return True  # started by another chief
+        return self._waiting_member() is not None
+
+    def _waiting_member(self) -> int | None:
+        for index, incarnation in self._began.items():
+            member = self._members[index]
+            if member.incarnation != incarnation:
+                return index
+            if member.generation >= self.generation and member.phase in {"waiting", "staging"}:
+                return index
+        return None
+
+    def _missing_members(self, now_seconds: float) -> tuple[int, ...]:
+        def is_fresh(index: int) -> bool:
+            member = self._members.get(index)
+            return member is not None and now_seconds - member.seen_seconds <= self._fresh_seconds
+
+        return tuple(index for index in range(self._world) if not is_fresh(index))

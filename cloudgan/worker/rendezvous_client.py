@@ -1,0 +1,183 @@
+"""How a worker takes part in the rendezvous: as the chief in process, as a follower over HTTP."""
+
+from __future__ import annotations
+
+import socket
+import threading
+import time
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+from cloudgan.storage.store import StoreError
+from cloudgan.worker.control import join_chief
+from cloudgan.worker.rendezvous import JoinResponse, MemberState, Rendezvous
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from cloudgan.worker.pod_environment import Peers
+    from cloudgan.worker.state import AgentState, AgentStatus
+    from cloudgan.worker.timeouts import Timeouts
+
+_STORE_PAUSE_SECONDS = 5.0
+
+
+class RendezvousClient(Protocol):
+    """What a worker needs to know of the others."""
+
+    def next_generation(self) -> int | None:
+        """Returns the generation to start now; None while this worker waits."""
+
+    def restart_reason(self) -> str | None:
+        """Returns why the present generation must end; None if it need not."""
+
+    def missing_workers(self) -> tuple[int, ...]:
+        """Returns the workers without a recent status."""
+
+    def is_over(self) -> bool:
+        """Whether the run has succeeded."""
+
+    def notify(self) -> None:
+        """Sends a changed status at once."""
+
+    def close(self, exit_code: int) -> None:
+        """Reports the exit of this worker."""
+
+
+class ChiefRendezvousClient:
+    """Client of worker 0, which holds the rendezvous."""
+
+    def __init__(
+        self, state: AgentState, rendezvous: Rendezvous, before_begin: Callable[[], None]
+    ) -> None:
+        """Calls `before_begin` once before each generation; all wait while the store fails."""
+        self._state, self._rendezvous, self._before_begin = state, rendezvous, before_begin
+        self._is_prepared = False
+        self._not_before_seconds = float("-inf")
+
+    def next_generation(self) -> int | None:
+        """Starts a generation when all workers wait."""
+        self._note()
+        now = time.monotonic()
+        if not self._rendezvous.all_waiting(now) or now < self._not_before_seconds:
+            return None
+        if not self._is_prepared:
+            try:
+                self._before_begin()
+            except StoreError:
+                self._not_before_seconds = time.monotonic() + _STORE_PAUSE_SECONDS
+                return None
+            self._is_prepared = True
+        self._note()
+        generation = self._rendezvous.begin(time.monotonic())
+        if generation is not None:
+            self._is_prepared = False
+        return generation
+
+    def restart_reason(self) -> str | None:
+        """Returns a reason if a worker of this generation waits again."""
+        self._note()
+        who = self._rendezvous.waiting_member()
+        return None if who is None else f"worker {who} waits for a restart"
+
+    def missing_workers(self) -> tuple[int, ...]:
+        """Returns the workers without a recent request."""
+        self._note()
+        return self._rendezvous.missing_members(time.monotonic())
+
+    def is_over(self) -> bool:
+        """Returns False: only the chief's own trainer ends a run."""
+        return False
+
+    def notify(self) -> None:
+        """Updates the chief's own status."""
+        self._note()
+
+    def close(self, exit_code: int) -> None:
+        """Serves the exit code from now on."""
+        self._note()
+        self._rendezvous.exit_code = exit_code
+
+    def _note(self) -> None:
+        phase, generation, notice = self._state.status
+        now = time.monotonic()
+        member = MemberState(self._state.incarnation, phase, generation, now, notice)
+        self._rendezvous.join(0, member)
+
+
+class _Latest(NamedTuple):
+    status: AgentStatus
+    answer: JoinResponse
+
+
+class FollowerRendezvousClient:
+    """Client of the other workers: a thread sends their status to the chief every second."""
+
+    def __init__(
+        self,
+        peers: Peers,
+        state: AgentState,
+        timeouts: Timeouts,
+        ask: Callable[..., JoinResponse] = join_chief,
+    ) -> None:
+        self._peers, self._state, self._timeouts, self._ask = peers, state, timeouts, ask
+        self._latest: _Latest | None = None
+        self._heard_seconds = time.monotonic()
+        self._changed = threading.Event()
+        self._closed = False
+        self._thread = threading.Thread(target=self._run, name="join", daemon=True)
+        self._thread.start()
+
+    def next_generation(self) -> int | None:
+        """Returns the generation that the chief started with this worker."""
+        latest = self._latest
+        if latest is None or not latest.answer.start or latest.status != self._state.status:
+            return None
+        return latest.answer.generation
+
+    def restart_reason(self) -> str | None:
+        """Returns the chief's request, or its timeout."""
+        silent = self._silent_seconds()
+        if silent > self._timeouts.chief_timeout_seconds:
+            return f"worker 0 did not respond for {silent:.0f} s"
+        latest = self._latest
+        if latest and latest.answer.restart and latest.status == self._state.status:
+            return "the other workers wait for a restart"
+        return None
+
+    def missing_workers(self) -> tuple[int, ...]:
+        """Returns the chief if it does not respond; the chief knows about the others."""
+        return (0,) if self._silent_seconds() > self._timeouts.fresh_seconds else ()
+
+    def is_over(self) -> bool:
+        """Whether the chief exited with 0."""
+        return self._latest is not None and self._latest.answer.exit_code == 0
+
+    def notify(self) -> None:
+        """Sends the status now."""
+        self._changed.set()
+
+    def close(self, exit_code: int) -> None:
+        """Stops polling."""
+        del exit_code
+        self._closed = True
+        self._changed.set()
+
+    def _silent_seconds(self) -> float:
+        return time.monotonic() - self._heard_seconds
+
+    def _run(self) -> None:
+        address = self._peers.control(0)
+        pause = self._timeouts.join_every_seconds
+        while not self._closed:
+            status = self._state.status
+            pause = self._timeouts.join_every_seconds
+            try:
+                answer = self._ask(address, self._state.index, self._state.incarnation, status)
+            except socket.gaierror:
+                pause = self._timeouts.resolve_every_seconds  # a starting pod has no DNS name yet
+            except (OSError, ValueError):
+                pass
+            else:
+                self._latest, self._heard_seconds = _Latest(status, answer), time.monotonic()
+            self._changed.wait(pause)
+            self._changed.clear()

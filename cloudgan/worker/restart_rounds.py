@@ -1,0 +1,270 @@
+"""Restart rounds of a worker: wait for all workers, train, and restart after a loss.
+
+A generation is one common training of all workers. A worker whose trainer ends early waits for
+the next generation in the same pod, without a new node, image or download.
+"""
+
+from __future__ import annotations
+
+import signal
+import time
+from typing import TYPE_CHECKING, NamedTuple
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from cloudgan.core.errors import CloudganError, NoProgress, TryAgain
+from cloudgan.storage.store import ObjectMissingError
+from cloudgan.worker.timeouts import Watchdog
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from cloudgan.schema.liveness import LivenessFile
+    from cloudgan.storage.store import Store
+    from cloudgan.worker.pod_environment import PeerResolver, Peers
+    from cloudgan.worker.preemption import StopRequest
+    from cloudgan.worker.rendezvous_client import RendezvousClient
+    from cloudgan.worker.state import AgentState
+    from cloudgan.worker.store_sync import Background
+    from cloudgan.worker.timeouts import Timeouts
+    from cloudgan.worker.trainer_process import TrainerProcess
+
+
+_FINISHED, _AGAIN = 0, TryAgain.exit_code
+_FAULT = CloudganError.exit_code
+
+
+class AgentDependencies(NamedTuple):
+    """Collaborators of `RestartRounds`.
+
+    Attributes:
+        prepare: Starts the preparation of a generation in the background.
+        start: Starts the trainer process.
+        is_finished: Whether the run has succeeded, according to the store.
+    """
+
+    rendezvous_client: RendezvousClient
+    resolver: PeerResolver
+    stop: StopRequest
+    liveness: LivenessFile
+    prepare: Callable[[], Background]
+    start: Callable[[], TrainerProcess]
+    is_finished: Callable[[], bool]
+    say: Callable[[str], None]
+
+
+class RestartRounds:
+    """Runs generations until the run ends."""
+
+    def __init__(
+        self, peers: Peers, state: AgentState, timeouts: Timeouts, dependencies: AgentDependencies
+    ) -> None:
+        self._peers, self._state, self._timeouts, self._dependencies = (
+            peers,
+            state,
+            timeouts,
+            dependencies,
+        )
+        self._trainer: TrainerProcess | None = None
+
+    def run(self) -> int:
+        """Runs until the run ends; returns the exit code of this worker.
+
+        Raises:
+            TryAgain: Not all workers were ready in time, or the store failed for too long.
+            CloudganError: The run cannot continue.
+        """
+        while True:
+            generation = self._wait_for_all()
+            if generation is None:
+                return _FINISHED
+            self._state.enter("training", generation)
+            code = self._train(generation)
+            if self._dependencies.stop.requested and (code < 0 or code == _AGAIN):
+                return _AGAIN
+            if code >= 0 and code != _AGAIN and not (code == _FAULT and self._others_wait()):
+                return code
+            self._state.enter("staging")
+
+    def _others_wait(self) -> bool:
+        """Whether another worker was lost too, which explains this trainer's failure."""
+        deadline = time.monotonic() + self._timeouts.fresh_seconds
+        while self._peers.world > 1 and time.monotonic() < deadline:
+            if why := self._dependencies.rendezvous_client.restart_reason():
+                self._dependencies.say(f"{why}; the failure here is treated as a consequence")
+                return True
+            time.sleep(self._timeouts.poll_seconds)
+        return False
+
+    def kill(self) -> None:
+        """Kills the trainer process, if there is one."""
+        if self._trainer:
+            self._trainer.kill()
+
+    def _wait_for_all(self) -> int | None:
+        """Waits for all workers; returns the generation to start, or None if the run has ended."""
+        dependencies, timeouts = self._dependencies, self._timeouts
+        prepared = dependencies.prepare()
+        dependencies.resolver.reset()
+        all_there = asked_store = time.monotonic()
+        unresolved: tuple[int, ...] = tuple(range(self._peers.world))
+        asked_names = float("-inf")
+        while True:
+            if dependencies.stop.requested:
+                raise TryAgain(
+                    "stopped while waiting for the other workers; deploy again to resume"
+                )
+            now = time.monotonic()
+            if unresolved and now - asked_names >= timeouts.resolve_every_seconds:
+                unresolved, asked_names = dependencies.resolver.unresolved(), now
+            self._state.enter("waiting" if prepared.is_done() and not unresolved else "staging")
+            generation = dependencies.rendezvous_client.next_generation()
+            if generation is not None:
+                return generation
+            self._state.missing_workers = dependencies.rendezvous_client.missing_workers()
+            if dependencies.rendezvous_client.is_over():
+                return None
+            if not (self._state.missing_workers or unresolved):
+                all_there = now
+            elif now - all_there > timeouts.barrier_seconds:
+                raise TryAgain(self._missing_message(unresolved))
+            if (
+                self._state.missing_workers == (0,)
+                and now - asked_store > timeouts.chief_timeout_seconds
+            ):
+                asked_store = now
+                if dependencies.is_finished():
+                    return None
+            time.sleep(timeouts.poll_seconds)
+
+    def _missing_message(self, unresolved: tuple[int, ...]) -> str:
+        reasons = []
+        for index in sorted({*self._state.missing_workers, *unresolved}):
+            host, port = self._peers.control(index)
+            why = "its name does not resolve" if index in unresolved else "no response"
+            reasons.append(f"worker {index} ({host}:{port}): {why}")
+        return (
+            f"not all of {self._peers.world} workers were ready within"
+            f" {self._timeouts.barrier_seconds:.0f} s: {'; '.join(reasons)}"
+        )
+
+    def _train(self, generation: int) -> int:
+        """Runs one trainer process; returns its exit code."""
+        dependencies = self._dependencies
+        dependencies.say(f"generation {generation}: training with {self._peers.world} workers")
+        dependencies.liveness.clear()
+        self._trainer = trainer = dependencies.start()
+        try:
+            self._supervise(trainer)
+        finally:
+            trainer.close()
+            self._trainer = None
+        code = trainer.poll() or 0
+        self._report_exit(trainer, code)
+        return code
+
+    def _supervise(self, trainer: TrainerProcess) -> None:
+        """Waits until the trainer has exited or must be killed."""
+        dependencies, timeouts = self._dependencies, self._timeouts
+        watchdog = Watchdog(timeouts, time.monotonic())
+        kill_at: float | None = None
+        stop_requested = False
+        while trainer.poll() is None:
+            now = time.monotonic()
+            watchdog.saw_output(trainer.line_count, now)
+            if liveness := dependencies.liveness.read():
+                self._state.liveness = liveness
+                watchdog.saw_step(liveness.step, now)
+            self._state.missing_workers = dependencies.rendezvous_client.missing_workers()
+            if dependencies.stop.requested and not stop_requested:
+                stop_requested = True
+                left = min(timeouts.grace_seconds, dependencies.stop.remaining_seconds)
+                kill_at = now + timeouts.trainer_share_seconds(left)
+                trainer.request_stop(stepped=liveness is not None)
+            if kill_at is None and (why := dependencies.rendezvous_client.restart_reason()):
+                dependencies.say(f"{why}; the trainer ends within {timeouts.end_seconds:.0f} s")
+                kill_at = now + timeouts.end_seconds
+            if kill_at is not None and now > kill_at:
+                return
+            if watchdog.is_stalled(now):
+                self._dump_stacks(trainer, watchdog.limit_seconds)
+                return
+            time.sleep(timeouts.poll_seconds)
+
+    def _dump_stacks(self, trainer: TrainerProcess, limit_seconds: float) -> None:
+        self._dependencies.say(
+            f"no step finished for {limit_seconds:.0f} s; stack traces follow, then the trainer"
+            " is killed and restarted"
+        )
+        trainer.dump_stacks()
+        time.sleep(self._timeouts.dump_seconds)
+
+    def _report_exit(self, trainer: TrainerProcess, code: int) -> None:
+        if code == _FINISHED:
+            return
+        if trainer.was_killed:
+            message = "the trainer did not exit in time and was killed"
+        elif code < 0:
+            message = f"the trainer was ended by {signal.Signals(-code).name}"
+            if code == -signal.SIGKILL:
+                message += " (probably out of memory)"
+        else:
+            message = trainer.last_error or f"the trainer exited with code {code}"
+        self._state.message = message
+        self._dependencies.say(message)
+
+
+FILE_NAME = "restarts.json"
+
+
+class Count(BaseModel):
+    """Newest checkpoint at the last start, and the number of restarts from it."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    checkpoint_step: int | None = Field(description="None: no checkpoint")
+    restarts: int = Field(ge=0)
+
+
+class RestartCounter:
+    """Counts restarts without a newer checkpoint in `restarts.json`; used by the chief."""
+
+    def __init__(self, store: Store, most: int) -> None:
+        """Stores the count in `store`, the run's folder; raises after `most` restarts."""
+        self._store, self._most = store, most
+
+    def begin(self, newest_step: int | None) -> int:
+        """Counts a start; returns the number of earlier starts from this checkpoint.
+
+        Raises:
+            NoProgress: Too many. The count is reset, so that the run can be started again.
+        """
+        before = self._read()
+        same = before is not None and before.checkpoint_step == newest_step
+        restarts = before.restarts + 1 if before and same else 0
+        if restarts > self._most:
+            self.reset()
+            where = (
+                "no checkpoint" if newest_step is None else f"the checkpoint of step {newest_step}"
+            )
+            raise NoProgress(
+                f"{self._most} restarts from {where} without a newer one; the log shows the"
+                " causes. If the trainer ran out of memory, use a"
+                " smaller --batch or a larger node; if nodes are lost before a checkpoint is"
+                " saved, lower checkpoint.every_seconds"
+            )
+        self._write(Count(checkpoint_step=newest_step, restarts=restarts))
+        return restarts
+
+    def reset(self) -> None:
+        """Resets the count."""
+        self._store.delete(FILE_NAME)
+
+    def _read(self) -> Count | None:
+        try:
+            return Count.model_validate_json(self._store.read(FILE_NAME))
+        except (ObjectMissingError, ValidationError):
+            return None
+
+    def _write(self, count: Count) -> None:
+        self._store.put(FILE_NAME, count.model_dump_json().encode())

@@ -1,0 +1,310 @@
+"""Exchange with the store: staged showers, the run folder's copy, and background uploads."""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import shutil
+import threading
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from cloudgan.core.atomic_file import write_atomic
+from cloudgan.core.errors import CloudganError, ConfigError, TryAgain
+from cloudgan.schema import record
+from cloudgan.schema.quality import best_step
+from cloudgan.schema.run_folder import checkpoint_name, checkpoint_steps
+from cloudgan.storage.bucket_shards import BucketShards, is_url
+from cloudgan.storage.store import ObjectMissingError, StoreError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from cloudgan.core.progress import Progress
+    from cloudgan.schema.config import RunConfig
+    from cloudgan.schema.run_folder import RunFolder
+    from cloudgan.storage.store import Store
+    from cloudgan.worker.pod_environment import PodEnvironment
+
+
+_LOOK_SECONDS = 0.2
+_RETRY_SECONDS = 1.0
+
+
+class Upload:
+    """One object in the store that is replaced when its content changes."""
+
+    def __init__(
+        self,
+        name: str,
+        key: Callable[[], object],
+        put: Callable[[], None],
+        *,
+        every_seconds: float,
+        periodic: bool = False,
+    ) -> None:
+        """Defines the upload.
+
+        Args:
+            name: Name in messages.
+            key: Returns a value that changes with the content; None without content.
+            put: Uploads the content.
+            every_seconds: Minimum interval.
+            periodic: Upload at every interval, and at once when the key changes.
+        """
+        self.name = name
+        self._key, self._put = key, put
+        self._every_seconds, self._periodic = every_seconds, periodic
+        self._uploaded_key: object = None
+        self._tried_seconds = float("-inf")
+
+    def is_pending(self) -> bool:
+        """Whether the content differs from the store's."""
+        key = self._key()
+        return key is not None and key != self._uploaded_key
+
+    def is_due(self, now_seconds: float) -> bool:
+        """Whether it is time for the upload."""
+        waited = now_seconds - self._tried_seconds
+        if self._periodic:
+            return waited >= self._every_seconds or (waited >= _RETRY_SECONDS and self.is_pending())
+        return waited >= self._every_seconds and self.is_pending()
+
+    def upload(self, now_seconds: float) -> None:
+        """Uploads the content.
+
+        Raises:
+            CloudganError: The store failed.
+        """
+        self._tried_seconds = now_seconds
+        key = self._key()
+        self._put()
+        self._uploaded_key = key
+
+
+def file_upload(
+    store: Store, name: str, path: Path, *, every_seconds: float, compress: bool = False
+) -> Upload:
+    """Returns the upload of a file, optionally compressed with gzip."""
+
+    def key() -> object:
+        try:
+            found = path.stat()
+        except OSError:
+            return None
+        return found.st_size, found.st_mtime_ns
+
+    def put() -> None:
+        content = path.read_bytes()
+        store.put(name, gzip.compress(content) if compress else content)
+
+    return Upload(name, key, put, every_seconds=every_seconds)
+
+
+class Uploader:
+    """Uploads in a thread, so that a slow store does not block the worker."""
+
+    def __init__(self, shipments: Sequence[Upload], say: Callable[[str], None]) -> None:
+        """Starts the thread; a failing upload is logged once until it succeeds."""
+        self._uploads, self._say = shipments, say
+        self._failing: set[str] = set()
+        self._problem = ""
+        self._closing = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="upload", daemon=True)
+        self._thread.start()
+
+    def close(self, last: Sequence[Upload], *, patience_seconds: float) -> tuple[str, ...]:
+        """Uploads all pending content and `last`, and ends.
+
+        Returns:
+            The names that were not uploaded in time, with the last error.
+        """
+        deadline = time.monotonic() + patience_seconds
+        self._closing.set()
+        everything = (*self._uploads, *last)
+        final = threading.Thread(target=self._finish, args=(everything, deadline), daemon=True)
+        final.start()
+        final.join(max(0.0, deadline - time.monotonic()))
+        why = f" ({self._problem})" if self._problem else ""
+        return tuple(f"{each.name}{why}" for each in everything if each.is_pending())
+
+    def _run(self) -> None:
+        while not self._closing.wait(_LOOK_SECONDS):
+            for each in self._uploads:
+                if not self._closing.is_set() and each.is_due(time.monotonic()):
+                    self._try(each)
+
+    def _finish(self, everything: Sequence[Upload], deadline: float) -> None:
+        self._thread.join(max(0.0, deadline - time.monotonic()))
+        while time.monotonic() < deadline:
+            for each in everything:
+                if each.is_pending():
+                    self._try(each)
+            if not any(each.is_pending() for each in everything):
+                return
+            time.sleep(_LOOK_SECONDS)
+
+    def _try(self, upload: Upload) -> None:
+        try:
+            upload.upload(time.monotonic())
+        except (CloudganError, OSError) as error:
+            self._problem = str(error)
+            if upload.name not in self._failing:
+                self._failing.add(upload.name)
+                self._say(f"{upload.name} was not uploaded: {error}; retrying")
+        else:
+            self._failing.discard(upload.name)
+
+
+CHECKPOINTS = "checkpoints"
+
+
+class RunSync:
+    """Synchronises a run's local folder with its copy in the store."""
+
+    def __init__(self, folder: RunFolder, store: Store) -> None:
+        """Takes the local folder and the store of the run's files."""
+        self._folder, self._store = folder, store
+
+    def prepare_chief(self, config: RunConfig) -> None:
+        """Downloads the record if the store's is longer; uploads missing checkpoints.
+
+        Raises:
+            ConfigError: Another run has this name.
+            StoreError: The store failed; no file is incomplete.
+        """
+        if not self._folder.config_file.exists() and (there := self._read("run.yaml")):
+            write_atomic(self._folder.config_file, there)
+        stored = self._read(self._folder.record_file.name)
+        if stored and len(stored) > _size(self._folder):
+            write_atomic(self._folder.record_file, stored)
+        self._folder.check(config)
+        self._folder.write_config(config)
+        self.push_checkpoints()
+
+    def prepare_follower(self, config: RunConfig) -> None:
+        """Removes local checkpoints: the chief uses only those in the store."""
+        shutil.rmtree(self._folder.checkpoints, ignore_errors=True)
+        self._folder.write_config(config)
+
+    def push_checkpoints(self) -> None:
+        """Uploads newer checkpoints and the best one if the store lacks them.
+
+        Raises:
+            StoreError: The store failed.
+        """
+        there, folder = self._steps_there(), self._folder.checkpoints
+        newest = there[-1] if there else -1
+        best = best_step(record.read_if_whole(self._folder.record_file).validations())
+        for step in checkpoint_steps(path.name for path in folder.glob("step-*.npz")):
+            if step > newest or (step == best and step not in there):
+                name = checkpoint_name(step)
+                self._store.put(f"{CHECKPOINTS}/{name}", folder / name)
+
+    def newest_step(self) -> int | None:
+        """Returns the step of the newest checkpoint in the store; None without one."""
+        there = self._steps_there()
+        return there[-1] if there else None
+
+    def _steps_there(self) -> list[int]:
+        names = self._store.list(f"{CHECKPOINTS}/step-")
+        return checkpoint_steps(name.rpartition("/")[2] for name in names)
+
+    def _read(self, name: str) -> bytes | None:
+        try:
+            return self._store.read(name)
+        except ObjectMissingError:
+            return None
+
+
+def _size(folder: RunFolder) -> int:
+    return folder.record_file.stat().st_size if folder.record_file.exists() else 0
+
+
+def stage_showers(pod: PodEnvironment, progress: Progress) -> None:
+    """Downloads the shards that run.yaml names, unless they are a local folder.
+
+    A relative path is relative to the store. The run's folder links to the shards; `data.path`
+    stays unchanged, so that the run keeps its identity.
+
+
+    Raises:
+        ConfigError: run.yaml names no showers.
+        DataError: The set is incomplete or differs from its manifest.
+        StoreError: The store failed.
+    """
+    named = pod.config.data.path
+    if not named:
+        raise ConfigError("run.yaml names no showers; set data.path to a folder of shards or a URL")
+    if Path(named).is_absolute():
+        return
+    url = named if is_url(named) else f"{pod.store_url}/{named}"
+    target = pod.work / "data" / hashlib.sha256(url.encode()).hexdigest()[:16]
+    target.mkdir(parents=True, exist_ok=True)
+    BucketShards.from_url(url).download(target, progress)
+    shards = pod.folder.shards
+    shards.parent.mkdir(parents=True, exist_ok=True)
+    shards.unlink(missing_ok=True)
+    shards.symlink_to(target, target_is_directory=True)
+
+
+class Background:
+    """A function in a thread; `is_done` raises its exception."""
+
+    def __init__(self, function: Callable[[], None], name: str) -> None:
+        """Starts the thread."""
+        self._function = function
+        self._error: BaseException | None = None
+        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+        self._thread.start()
+
+    def is_done(self) -> bool:
+        """Whether the function has returned.
+
+        Raises:
+            Exception: The exception of the function.
+        """
+        if self._thread.is_alive():
+            return False
+        if self._error:
+            raise self._error
+        return True
+
+    def _run(self) -> None:
+        try:
+            self._function()
+        except Exception as error:  # noqa: BLE001  raised again in is_done
+            self._error = error
+
+
+def retry_on_store_error(
+    function: Callable[[], None],
+    *,
+    patience_seconds: float,
+    pause_seconds: float,
+    say: Callable[[str], None],
+) -> Callable[[], None]:
+    """Returns `function` with retries while the store fails.
+
+    The result raises TryAgain after `patience_seconds` of failures.
+    """
+
+    def try_again() -> None:
+        started, is_reported = time.monotonic(), False
+        while True:
+            try:
+                function()
+            except StoreError as error:
+                if time.monotonic() - started > patience_seconds:
+                    raise TryAgain(
+                        f"the store failed for {patience_seconds:.0f} s: {error}"
+                    ) from error
+                if not is_reported:
+                    say(f"{error}; retrying every {pause_seconds:.0f} s")
+                is_reported = True
+                time.sleep(pause_seconds)
+            else:
+                return
+
+    return try_again

@@ -1,0 +1,142 @@
+"""The trainer process and the worker's log."""
+
+from __future__ import annotations
+
+import contextlib
+import signal
+import subprocess
+import threading
+from typing import IO, TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+    from pathlib import Path
+
+
+_MOST_LINE_BYTES = 65536
+_LAST_LINES_SECONDS = 2.0
+_ERROR_PREFIX = "cloudgan: "
+
+
+class TrainerProcess:
+    """One trainer process, in the agent's process group so that signals to the pod reach both."""
+
+    def __init__(
+        self, command: Sequence[str], environment: Mapping[str, str], log: WorkerLog
+    ) -> None:
+        """Starts it; its standard input closes when the agent dies."""
+        self._log = log
+        self._last_error = ""
+        self.line_count = 0
+        """Number of output lines."""
+        self.was_killed = False
+        """Whether the agent killed it."""
+        self._process = subprocess.Popen(  # noqa: S603  cloudgan's own command
+            list(command),
+            env=dict(environment),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+        )
+        self._reader = threading.Thread(
+            target=self._listen, args=(self._process.stdout,), name="child", daemon=True
+        )
+        self._reader.start()
+
+    @property
+    def pid(self) -> int:
+        """Process ID."""
+        return self._process.pid
+
+    @property
+    def last_error(self) -> str:
+        """The last error line of cloudgan."""
+        return self._last_error
+
+    def poll(self) -> int | None:
+        """Returns the exit code, negative for a signal; None while it runs."""
+        return self._process.poll()
+
+    def request_stop(self, *, stepped: bool) -> None:
+        """Requests a checkpoint and exit, as SIGTERM does.
+
+        After the first step, closing standard input has the same effect and is idempotent: a
+        second SIGTERM, after one to the whole group, would end it without a checkpoint.
+        """
+        if not stepped:
+            self._process.terminate()
+        elif self._process.stdin:
+            with contextlib.suppress(OSError):
+                self._process.stdin.close()
+
+    def dump_stacks(self) -> None:
+        """Makes all threads print their stack traces, also while blocked in C++."""
+        self._process.send_signal(signal.SIGUSR1)
+        self._process.send_signal(signal.SIGCONT)
+
+    def kill(self) -> None:
+        """Kills it without waiting, so that a signal handler can call this."""
+        self.was_killed = self.was_killed or self.poll() is None
+        self._process.kill()
+
+    def close(self) -> None:
+        """Kills it if it still runs, and reads its last lines."""
+        if self.poll() is None:
+            self.kill()
+            self._process.wait()
+        self._reader.join(_LAST_LINES_SECONDS)
+        if self._process.stdin:
+            with contextlib.suppress(OSError):
+                self._process.stdin.close()
+        if self._process.stdout and not self._reader.is_alive():
+            self._process.stdout.close()
+
+    def _listen(self, output: IO[bytes]) -> None:
+        with contextlib.suppress(OSError, ValueError):
+            while raw := output.readline(_MOST_LINE_BYTES):
+                text = raw.decode(errors="replace").rstrip("\r\n")
+                if text.startswith(_ERROR_PREFIX):
+                    self._last_error = text.removeprefix(_ERROR_PREFIX)
+                self.line_count += 1
+                self._log.line(text)
+
+
+class WorkerLog:
+    """Log of worker and trainer in order of arrival; thread-safe."""
+
+    def __init__(self, path: Path, show: Callable[[str], None]) -> None:
+        """Appends lines to `path` and passes each to `show`."""
+        self.path = path
+        self._show = show
+        self._lock = threading.Lock()
+        path.parent.mkdir(parents=True, exist_ok=True)
+
+    def line(self, text: str) -> None:
+        """Logs a line. A full disk or a closed pipe does not end the training."""
+        with self._lock:
+            with contextlib.suppress(OSError), self.path.open("a", encoding="utf-8") as file:
+                file.write(text + "\n")
+            with contextlib.suppress(OSError, ValueError):
+                self._show(text)
+
+    def say(self, text: str) -> None:
+        """Logs a message of the worker itself."""
+        self.line(f"cloudgan worker: {text}")
+
+
+class LogProgress:
+    """A `core.progress.Progress` that writes to the log."""
+
+    def __init__(self, log: WorkerLog) -> None:
+        self._log = log
+
+    def start(self, task: str, total: float | None = None, unit: str = "") -> None:
+        """Logs the start of a task."""
+        self._log.say(task if total is None else f"{task}, {total:,.0f} {unit}".rstrip())
+
+    def advance(self, amount: float = 1, note: str = "") -> None:
+        """Logs nothing."""
+
+    def say(self, line: str) -> None:
+        """Logs a line."""
+        self._log.say(line)

@@ -1,0 +1,97 @@
+"""`import cloudgan as cg`: what it offers, and what it does not import."""
+
+from __future__ import annotations
+
+import inspect
+import json
+import subprocess
+import sys
+
+import pytest
+
+import cloudgan as cg
+from cloudgan.core.errors import ConfigError, DataError
+from cloudgan.training.workers import LocalWorkers
+
+FUNCTIONS = [name for name in cg.__all__ if inspect.isfunction(getattr(cg, name))]
+HEAVY = (
+    "tensorflow",
+    "keras",
+    "numpy",
+    "pydantic",
+    "matplotlib",
+    "kubernetes",
+    "boto3",
+    "google",
+    "azure",
+)
+
+
+def test_the_import_is_light_and_lists_every_name():
+    code = (
+        "import json, sys, cloudgan as cg;"
+        f" print(json.dumps([sorted(dir(cg)), [name for name in {HEAVY!r} if name in sys.modules]]))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    names, heavy = json.loads(done.stdout)
+    assert set(cg.__all__) <= set(names)
+    assert heavy == []
+
+
+def test_the_functions_of_the_issue_are_there():
+    wanted = {"train", "validate", "plan", "deploy", "cost", "offers", "simulate", "generate"}
+    assert wanted <= set(FUNCTIONS)
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_each_function_is_typed_and_documents_arguments_and_errors(name):
+    function = getattr(cg, name)
+    parameters = inspect.signature(function).parameters
+    text = inspect.getdoc(function) or ""
+    assert function.__annotations__.keys() == parameters.keys() | {"return"}
+    for parameter in parameters:
+        assert f"{parameter}:" in text, parameter
+    assert "Raises:" in text or name == "open_run"
+
+
+def test_cost_is_the_function_even_after_its_package_is_imported():
+    from cloudgan.cost.prices.catalog import load_catalog
+
+    assert load_catalog().rows
+    assert cg.cost is __import__("cloudgan.api.cost", fromlist=["cost"]).cost
+
+
+def test_an_unknown_name_is_an_attribute_error():
+    with pytest.raises(AttributeError, match="'cloudgan' has no attribute 'trian'"):
+        cg.trian  # noqa: B018
+
+
+def test_errors_are_raised_not_printed(tmp_path, capsys):
+    with pytest.raises(ConfigError, match="--showers=0"):
+        cg.simulate(tmp_path / "a.h5", showers=0)
+    with pytest.raises(DataError, match=r"record\.jsonl"):
+        cg.cost(tmp_path)
+    with pytest.raises(ConfigError, match="--data is missing"):
+        cg.train(run=tmp_path / "run", preset="smoke")
+    with pytest.raises(ConfigError, match="only valid with a run"):
+        cg.validate(generated="a.h5", reference="b.h5", step=3)
+    assert capsys.readouterr() == ("", "")
+
+
+def test_showers_of_a_simulation_are_displayed(tmp_path):
+    file = cg.simulate(tmp_path / "a.h5", showers=3, seed=1)
+    assert file.showers == 3
+    assert "<table" in file._repr_html_()
+
+
+def test_options_that_the_configuration_does_not_have_are_refused(tmp_path):
+    with pytest.raises(ConfigError, match="presett"):
+        cg.train(data="a.h5", run=tmp_path / "run", presett="smoke")
+
+
+@pytest.mark.parametrize("quiet", [True, False])
+def test_only_quiet_workers_write_nothing_to_the_terminal(tmp_path, capfd, quiet):
+    LocalWorkers(("--version",), 2, tmp_path, quiet=quiet).run()
+    logs = [(tmp_path / f"worker-{index}.log").read_text() for index in range(2)]
+    assert [cg.__version__ in log for log in logs] == [quiet, True]
+    assert (cg.__version__ in capfd.readouterr().out) is not quiet

@@ -1,0 +1,251 @@
+"""A validation as headline, tables and page."""
+
+from __future__ import annotations
+
+import re
+from xml.etree import ElementTree as ET
+
+import pytest
+
+from api.verdicts import (
+    AUC,
+    OFF,
+    RESPONSE,
+    SEPARATION,
+    SLOPE,
+    WIDTH,
+    a_check,
+    a_failed_verdict,
+    a_verdict,
+    an_assessment,
+)
+from cloudgan.api.file_pair import provenance_table
+from cloudgan.api.validation_page import (
+    baseline,
+    checks_table,
+    condensed,
+    describe,
+    headline,
+    limits,
+    measures_table,
+    validation_page,
+    verdict_sections,
+)
+from cloudgan.cli.views.verdict import print_verdict
+from cloudgan.data.showers import join_showers
+from cloudgan.data.sources.hdf5_writer import write_hdf5
+from cloudgan.data.sources.source import open_source
+from cloudgan.reports.page import Page, page_markdown, render
+from cloudgan.reports.table import Mark, cell_text, csv_text
+from cloudgan.simulation.gflash import simulate
+from cloudgan.validation.acceptance.assessment import Measure
+from cloudgan.validation.figures.samples import Samples
+from cloudgan.validation.observables.observables import observe
+from cloudgan.validation.observables.overlap import OverlapRegion
+
+BASELINE = a_check("width", WIDTH, "at the baseline")
+GOOD = a_check("response", RESPONSE, "good")
+SHORT = "acceptable: no check fails; not good: "
+SO_SO = [a_check(f"property {n}", AUC, "acceptable") for n in range(5)]
+
+
+@pytest.fixture(scope="module")
+def page(tmp_path_factory):
+    path = tmp_path_factory.mktemp("page") / "a.h5"
+    showers = join_showers(simulate(80, seed=1, cells=(9, 9)))
+    write_hdf5(path, [showers], attrs={"seed": 1})
+    measured = observe(showers)
+    overlap = OverlapRegion(measured, measured, matched=False, angle_known=True, notes=())
+    return validation_page(
+        an_assessment(),
+        a_failed_verdict(),
+        Samples(overlap, "a.h5", "b.h5"),
+        title="Validation of a.h5 against b.h5",
+        version="1.2.3",
+        untrained=an_assessment(),
+        provenance=(provenance_table("Generated: a.h5", open_source(str(path))),),
+    )
+
+
+@pytest.fixture(scope="module")
+def html(page):
+    return render(page)
+
+
+def test_the_page_starts_with_the_grade_and_has_each_family_of_figures(page):
+    assert page.lead == f"fail: {OFF} (and 1 more, below)"
+    assert [section.title for section in page.sections] == [
+        "Verdict", "Failed checks", "Energy response", "Profiles", "Shape", "Cells", "Angle",
+        "Correlations", "Distances", "All measures", "Provenance",
+    ]  # fmt: skip
+
+
+def test_each_figure_has_axis_titles_with_units(html):
+    pictures = re.findall(r"<figure>.*?(<svg.*?</svg>)", html, re.DOTALL)
+    assert len(pictures) == 12
+    for picture in pictures:
+        shown = [text.text or "" for text in ET.fromstring(picture).iter("text")]  # noqa: S314
+        named = [text for text in shown if not re.fullmatch(r"[\W\d⁻⁰¹²³⁴⁵⁶⁷⁸⁹]*", text)]
+        units = ("(", "share", "ratio", "layer", "property of a shower")
+        assert sum(any(unit in text for unit in units) for text in named) >= 2, named
+
+
+def test_ids_are_unique_in_the_page(html):
+    ids = re.findall(r'\bid="([^"]+)"', html)
+    assert len(ids) == len(set(ids))
+
+
+def test_the_page_loads_nothing_from_the_network(html):
+    assert not re.search(r"(src|href)=\"(?!#)", html)
+    assert "http" not in re.sub(r"http-equiv", "", html)
+    assert "@import" not in html
+    assert "default-src 'none'" in html
+
+
+def test_markdown_has_the_same_tables(page, html):
+    text = page_markdown(page)
+    for shown in ("1.050 ± 0.004", "✗ fail", "separation, hits", "untrained", "Generated: a.h5"):
+        assert shown in text
+        assert shown in html
+    assert "<svg" not in text
+
+
+def test_a_page_without_failures_states_that_no_gate_failed():
+    page = Page("x", sections=tuple(verdict_sections(an_assessment(), a_verdict("good"))))
+    assert "No gate failed." in render(page)
+    assert "Notes:" not in render(page)
+
+
+def rows(table):
+    return [[cell_text(cell) for cell in row] for row in table.rows]
+
+
+def test_a_check_shows_value_error_baseline_limits_and_grade_to_the_same_digits():
+    assert rows(checks_table(a_failed_verdict().checks)) == [
+        ["energy response, 10-40 GeV", "1.050 ± 0.004", "1.001", "1 ± 0.02 / 0.05", "✗ fail"],
+        ["width of the response, 10-40 GeV", "1.02 ± 0.06", "1.01", "1 ± 0.02 / 0.05", "✓ at the baseline"],
+        ["separation, hits", "0.030 ± 0.004", "0.018", "< 0.02 / 0.05", "✓ good"],
+        ["classifier, high level", "0.83 ± 0.02", "0.49", "< 0.75 / 0.95", "✓ acceptable"],
+        ["slope of the angle", "unknown", "unknown", "1 ± 0.02 / 0.05", "? unknown"],
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("measure", "shown"),
+    [(RESPONSE, "1 ± 0.02 / 0.05"), (SEPARATION, "< 0.02 / 0.05"), (AUC, "< 0.75 / 0.95")],
+)
+def test_limits_are_two_sided_for_an_ideal_of_one_and_one_sided_for_zero_and_a_half(measure, shown):
+    assert limits(a_check("x", measure, "good")) == shown
+
+
+def test_a_baseline_without_an_error_has_the_digits_of_the_value():
+    assert baseline(AUC, with_error=False).text == "0.49"
+    assert baseline(RESPONSE).text == "1.001 ± 0.003"
+    alone = Measure(name="x", value=1.0, baseline=0.12345)
+    assert baseline(alone, with_error=False).text == "0.1235"
+
+
+def test_all_measures_are_listed_with_error_and_baseline():
+    table = measures_table(an_assessment())
+    assert table.columns == ("measure", "where", "value", "baseline", "ideal", "at the baseline")
+    assert rows(table)[1] == [
+        "response width", "10-40 GeV", "1.02 ± 0.06", "1.01 ± 0.05", "1", "yes",
+    ]  # fmt: skip
+    assert rows(table)[0][-1] == "no"
+    assert rows(table)[-1] == ["angle slope", "all showers", "unknown", "unknown", "1", "unknown"]
+    assert "1.0503" in csv_text(table)
+
+
+def test_the_untrained_generator_has_its_own_column():
+    before = an_assessment(RESPONSE.model_copy(update={"value": 2.0}), SLOPE)
+    table = measures_table(an_assessment(), before)
+    assert table.columns[2:4] == ("untrained", "value")
+    assert [row[2] for row in rows(table)] == ["2.000 ± 0.004", *["unknown"] * 4]
+
+
+def test_a_grade_mark_fails_only_if_its_gate_fails():
+    marks = [row[-1] for row in checks_table(a_failed_verdict().checks).rows]
+    assert marks[0] == Mark(passed=False, text="fail")
+    assert [mark.passed for mark in marks] == [False, True, True, True, None]
+
+
+def test_the_terminal_shows_the_worst_of_many_bins_and_all_of_few():
+    def bins(measure, *grades):
+        found = []
+        for number, grade in enumerate(grades):
+            where = f"bin {number}"
+            one = measure.model_copy(update={"where": where, "value": 1.01 + number / 100})
+            found.append(a_check(f"{measure.name}, {where}", one, grade))
+        return found
+
+    many = bins(RESPONSE, "good", "fail", "fail", "acceptable")
+    few = bins(SLOPE, "good", "good")
+    shown = condensed(a_verdict("fail", *many, *few))
+    assert [check.title for check in shown] == [
+        "response, bin 2 (of 4)", "angle_slope, bin 0", "angle_slope, bin 1",
+    ]  # fmt: skip
+    assert shown[0].measure.value == pytest.approx(1.03)
+    unknown = [
+        *many[1:],
+        a_check("response, x", RESPONSE.model_copy(update={"value": None, "where": "x"}), "fail"),
+    ]
+    assert condensed(a_verdict("fail", *unknown))[0].title == "response, x (of 4)"
+
+
+@pytest.mark.parametrize(
+    ("verdict", "shown"),
+    [
+        (
+            a_verdict("at the baseline", BASELINE),
+            "at the baseline: indistinguishable from b.h5 with 300 showers",
+        ),
+        (a_verdict("good", BASELINE, GOOD), "good: all 2 checks are within the limits for good"),
+        (
+            a_verdict("acceptable", BASELINE, SO_SO[0]),
+            f"{SHORT}property 0",
+        ),
+        (
+            a_verdict("acceptable", *SO_SO),
+            f"{SHORT}property 0, property 1, property 2 and 2 more",
+        ),
+        (a_verdict("fail", a_check("response", RESPONSE, "fail", f"{OFF}.")), f"fail: {OFF}"),
+        (a_verdict("fail", a_check("x", RESPONSE, "fail", "The x is off")), "fail: the x is off"),
+        (a_verdict("fail", a_check("x", RESPONSE, "fail", "FPD is 2")), "fail: FPD is 2"),
+        (
+            a_verdict("fail", a_check("x", RESPONSE, "fail", "A layer is off")),
+            "fail: a layer is off",
+        ),
+        (a_failed_verdict(), f"fail: {OFF} (and 1 more, below)"),
+    ],
+)
+def test_the_headline_states_the_grade_and_its_reason(verdict, shown):
+    assert headline(an_assessment(), verdict) == shown
+
+
+def test_a_sample_is_described_by_size_cells_and_energies():
+    sample = an_assessment().generated
+    assert describe(sample) == "a.h5, 1,300 showers of 51x51x25 cells, 10.2 to 99.95 GeV"
+
+
+def test_the_terminal_shows_headline_samples_checks_failures_and_notes_in_100_columns(
+    capsys,
+):
+    print_verdict(an_assessment(), a_failed_verdict())
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].startswith("fail: ")
+    assert lines[1].startswith("generated: a.h5")
+    assert lines[2].startswith("reference: b.h5")
+    order = [
+        next(n for n, line in enumerate(lines) if line.startswith(begin))
+        for begin in (" property", " energy response", "Limits: good", "Failed checks", f"  - {OFF}",
+                      "Notes:", "  - angle_slope")
+    ]  # fmt: skip
+    assert order == sorted(order)
+    assert max(map(len, lines[:9])) <= 100
+
+
+def test_without_failures_and_notes_there_are_no_such_lines(capsys):
+    print_verdict(an_assessment(), a_verdict("at the baseline", BASELINE))
+    shown = capsys.readouterr().out
+    assert "Failed" not in shown
+    assert "Notes" not in shown

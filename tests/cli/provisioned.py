@@ -1,0 +1,100 @@
+"""What tests of rented runs share: the real commands on clouds in memory, and a few showers."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from cloudgan.cli.commands.deploy import deploy
+from cloudgan.cli.commands.plan import plan
+from cloudgan.cli.options.parsing import Program
+from cloudgan.cli.options.shared_flags import with_values
+from cloudgan.data.shards.manifest import Manifest, ShardInfo, SourceInfo, write_manifest
+from cloudgan.schema import launch
+from launch.provisioning.cloud_double import CloudDouble, clouds
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from cloudgan.schema.launch import Attempt
+
+RUN = "gan"
+
+
+@dataclass
+class Desk:
+    """Somebody who types, and the clouds that answer.
+
+    Attributes:
+        folder: In which commands are typed.
+        buckets: In which all clouds have their buckets.
+        doubles: The clouds by name.
+        rules: Rules that are others than the doubles' own.
+    """
+
+    folder: Path
+    buckets: Path
+    capsys: Any
+    doubles: dict[str, CloudDouble] = field(default_factory=dict)
+    rules: dict[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for name in ("aws", "azure", "gcp"):
+            self.doubles[name] = CloudDouble(name, self.buckets)
+
+    def type(self, verb: str, *flags: str, exits: int = 0) -> tuple[str, str]:
+        """Runs a command; returns what it printed, and what it said aside."""
+        known = clouds(*self.doubles.values(), rules=self.rules)
+        commands = {
+            "deploy": with_values(deploy, clouds=known),
+            "plan": with_values(plan, clouds=known),
+        }
+        with pytest.raises(SystemExit) as ended:
+            Program("cloudgan", "", "1", commands).run([verb, *flags])
+        said = self.capsys.readouterr()
+        assert (ended.value.code or 0) == exits, said.out + said.err
+        return said.out, said.err
+
+    def plan(self, *flags: str) -> dict[str, Any]:
+        """Returns a plan as JSON."""
+        return json.loads(self.type("plan", *flags, "--json")[0])
+
+    def deploy(self, *flags: str, exits: int = 0) -> str:
+        """Deploys the run of this desk; returns what was said aside, its lines in one."""
+        data = f"--data={self.folder / 'showers'}"
+        given = (data, f"--name={RUN}", "--yes", "--allow-stale-price", *flags)
+        return " ".join(self.type("deploy", *given, exits=exits)[1].split())
+
+    def attempts(self) -> tuple[Attempt, ...]:
+        """Returns the attempts that launch.json tells of."""
+        return launch.read(self.folder / "runs" / RUN / "launch.json").attempts
+
+    def bill(self) -> int:
+        """How many machines of all clouds bill."""
+        return sum(double.nodes for double in self.doubles.values())
+
+
+def few_showers(folder: Path) -> None:
+    """Writes what looks like a folder of shards from `cloudgan convert`."""
+    folder.mkdir()
+    content = b"showers"
+    (folder / "part-0.tfrecord").write_bytes(content)
+    source = SourceInfo(
+        name="showers.h5",
+        layout="3dgan",
+        bytes=7,
+        modified_ns=1,
+        records=8,
+        shape=(51, 51, 25),
+        ecal_per_gev=50.0,
+        ecal_decided="by a test",
+        columns=(),
+    )
+    digits = hashlib.sha256(content).hexdigest()
+    shard = ShardInfo(name="part-0.tfrecord", records=8, bytes=7, sha256=digits, source=0)
+    shape = (51, 51, 25)
+    write_manifest(folder, Manifest(records=8, shape=shape, shards=(shard,), sources=(source,)))

@@ -1,0 +1,137 @@
+"""Small real measurements of step, generator, training runs and input pipeline; never their speed."""
+
+from __future__ import annotations
+
+import json
+from importlib.util import find_spec
+
+import pytest
+
+pytest.importorskip("tensorflow")
+pytestmark = pytest.mark.tf
+
+PLAIN = {"generator_updates": 1, "optimizer": "rmsprop", "dropout": 0.0}
+
+
+def test_two_variants_of_a_step_alternate(run_cloudgan, tmp_path):
+    picture = tmp_path / "roof.png"
+    flags = ("--preset=smoke", "--batch=4", "--rounds=2", f"--roofline={picture}", "--json")
+    done = run_cloudgan("bench", "step", *flags)
+    said = json.loads(done.stdout)
+    assert done.stderr == ""
+    assert said["ratio"]["count"] == said["rounds"] == 2
+    assert 0 < said["ratio"]["min"] <= said["ratio"]["median"] <= said["ratio"]["max"]
+    own, other = said["variants"]
+    assert (own["conv_impl"], other["conv_impl"]) == ("phases", "published")
+    assert own["global_batch"] == other["global_batch"] == 4
+    assert own["seconds_per_step"]["min"] > 0
+    # The same weights, showers and draws: whatever the form, the first step's loss is the same.
+    assert own["first_loss"] == pytest.approx(other["first_loss"], rel=1e-5)
+    assert 0 < said["share_of_direct_limit"]["median"] < 1
+    assert len(said["layers"]) == 15
+    assert all(one["seconds"] > 0 for one in said["layers"])
+    assert picture.stat().st_size > 10_000
+
+
+def test_the_generator_and_the_simulations_are_measured_on_the_same_electrons(run_cloudgan):
+    flags = ("--preset=smoke", "--rounds=1", "--batch=16", "--energy=2:4", "--json")
+    said = json.loads(run_cloudgan("bench", "generate", *flags).stdout)
+    generator, parametric, *geant4 = said["sources"]
+    assert (said["cells"], said["energy_gev"]) == ([9, 9, 25], [2, 4])
+    assert generator["showers_per_round"] % 16 == 0
+    for other in (parametric, *geant4):
+        assert said["ratio"][other["name"]]["median"] == pytest.approx(
+            generator["showers_per_second"]["median"] / other["showers_per_second"]["median"]
+        )
+    assert [one["name"] for one in geant4] == ([] if said["left_out"] else ["Geant4"])
+    if find_spec("geant4_pybind"):
+        assert "is missing" not in said["left_out"]
+
+
+def test_a_whole_training_run_is_timed(tmp_path):
+    from cloudgan.bench.scaling import BASE, make_configs, make_showers, run_train
+
+    shards = make_showers(tmp_path, 50, (9, 9))
+    asked = {"preset": "smoke", "batch": 8, "steps": 15, "conv_impl": "published"}
+    config = make_configs("strong", [BASE], **asked)[BASE]
+    plain = config.model.model_copy(update=PLAIN)
+    data = config.data.model_copy(update={"path": str(shards)})
+    took = run_train(config.model_copy(update={"model": plain, "data": data}), tmp_path / "round")
+    assert took.showers == 15 * 8
+    assert took.device == "CPU"
+    assert 0 < took.first_call_seconds < took.program_seconds
+    assert took.startup_seconds < took.program_seconds
+    trained = took.showers / took.steady_showers_per_second
+    assert trained < took.program_seconds - took.startup_seconds
+    assert took.cpu_seconds > 0
+
+
+QUICK = ("--preset=smoke", "--rounds=2", "--seconds=0.01", "--batch=8", "--threads=2")
+
+
+@pytest.fixture(scope="module")
+def shards(tmp_path_factory):
+    from cloudgan.data.sources.convert import convert
+    from cloudgan.data.sources.hdf5_writer import write_hdf5
+    from cloudgan.simulation.gflash import simulate
+
+    folder = tmp_path_factory.mktemp("input")
+    write_hdf5(folder / "a.h5", simulate(40, seed=1, block=50))
+    convert(str(folder / "a.h5"), folder / "set")
+    return folder / "set"
+
+
+def test_three_variants_alternate_and_ratios_are_of_medians(cloudgan_here, shards):
+    flags = (*QUICK, f"--data={shards}", "--step-showers-per-second=100", "--json")
+    found = json.loads(cloudgan_here("bench", "input", *flags).stdout)
+    assert [one["name"] for one in found["variants"]] == ["decoded", "memory", "file"]
+    assert (found["showers"], found["rounds"], found["batch"], found["threads"]) == (36, 2, 8, 2)
+    assert found["bytes_per_image"] == 9 * 9 * 25 * 4
+    for one in found["variants"]:
+        rate = one["showers_per_second"]["median"]
+        assert one["ratio_to_step"] == pytest.approx(rate / 100)
+        assert one["image_bytes_per_second"] == pytest.approx(rate * 8100)
+        assert one["cpu_seconds"]["min"] > 0
+        assert one["cold_showers_per_second"]["count"] == 2
+    assert found["ratio"]["min"] <= found["ratio"]["median"] <= found["ratio"]["max"]
+    assert found["make_file_seconds"] > 0
+    again = json.loads(cloudgan_here("bench", "input", *flags).stdout)
+    assert again["make_file_seconds"] is None
+
+
+def test_without_data_showers_are_simulated(cloudgan_here):
+    said = cloudgan_here("bench", "input", *QUICK, "--showers=20")
+    assert "smoke, batches of 8, 2 readers, 18 showers" in said.stdout
+    assert "The rate of a step is unknown" in said.stdout
+    assert "From the file showers come" in said.stdout
+
+
+def test_without_disk_space_two_variants_remain_with_a_note(
+    cloudgan_here, tmp_path, shards, monkeypatch
+):
+    from cloudgan.data.pipeline import preprocessed_cache as prepared_cache
+
+    monkeypatch.setattr(prepared_cache, "SPARE_BYTES", 1 << 60)
+    for path in (shards / prepared_cache.FOLDER).glob("*.cells"):
+        path.unlink()
+    said = cloudgan_here("bench", "input", *QUICK, f"--data={shards}", "--json")
+    found = json.loads(said.stdout)
+    assert [one["name"] for one in found["variants"]] == ["decoded", "memory"]
+    assert "has too little space" in found["no_file"]
+    assert found["ratio"] is None
+
+
+@pytest.mark.parametrize(
+    ("flag", "said"),
+    [
+        ("--rounds=0", "at least 1"),
+        ("--batch=0", "at least 1"),
+        ("--showers=1", "--showers 2"),
+        ("--seconds=0", "--seconds above 0"),
+        ("--step-showers-per-second=0", "a positive number"),
+        ("--preset=papr", "paper"),
+        ("--data=nowhere.h5", "nowhere.h5"),
+    ],
+)
+def test_invalid_input_is_refused(cloudgan_here, flag, said):
+    assert said in cloudgan_here("bench", "input", flag, exits=2).stderr

@@ -1,0 +1,354 @@
+"""`plan` for nodes that are made for a run: which offer, what it costs in all, and why not others."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from cloudgan.cost.prices.catalog import load_catalog
+from launch.provisioning.cloud_double import RulesDouble
+
+GCP = ("--provider=gcp",)
+HERE = Path(__file__).parents[1]
+
+
+def offer_of(plan):
+    row = plan["price"]
+    return f"{row['provider']}/{row['node_type']}/{row['region']}/{row['market']}"
+
+
+def known_usd(plan):
+    return plan["cost"]["known_usd"]
+
+
+def reasons(plan):
+    return {group["reason"] for group in plan["selection"]["rejected_offers"]}
+
+
+def test_a_plan_names_account_region_zone_cluster_market_and_why(desk):
+    flags = ("--accelerator=v100:8", "--project=lab-7", "--zone=us-central1-b", "--nodes=2")
+    told = desk.type("plan", *GCP, *flags, "--region=us-central1")[0]
+    lines = {line.partition(" ")[0]: line for line in told.splitlines() if line[:1].strip()}
+    where = "gcp (account lab-7, region us-central1, zone us-central1-b, cluster cloudgan)"
+    assert where in lines["target"]
+    assert "2 x n1-standard-64+8xV100, spot" in lines["nodes"]
+    assert "of on demand, cheaper below one preemption per node in" in lines["market"]
+    assert "assumed, not measured: one in 24 h" in lines["market"]
+    assert "an undated price" in lines["cost"]
+    assert "at least" in lines["total"]
+    assert "unknown: staging of wheels and data" in lines["total"]
+    assert "4.5 min to 9 min (published measurement, https://github.com/" in lines["startup"]
+    assert "gcp/n1-highmem-64+8xV100/us-central1/spot" in lines["next"]
+    assert "POST https://cloud.example/us-central1/" in told
+
+
+def test_a_plan_needs_no_login_and_asks_no_cloud(desk):
+    desk.doubles["gcp"].nobody = True
+    assert desk.plan(*GCP, "--accelerator=v100:8")["target"]["account"] == "<account>"
+    assert desk.doubles["gcp"].calls == []
+
+
+def test_the_whole_job_decides_and_not_the_hour(desk):
+    """A v3-8 is slower than eight V100 and cheaper by the hour; the v2-8 is cheaper still."""
+    found = desk.plan(*GCP)
+    assert found["price"]["node_type"] == "v3-8"
+    rates = {row.node_type: row.usd_per_hour for row in load_catalog().find(market="spot")}
+    assert rates["v2-8"] < rates["v3-8"], "the cheapest hour is another's"
+    others = [one["known_usd"] for one in found["selection"]["alternatives"]]
+    assert known_usd(found) <= min(others)
+
+
+@pytest.mark.parametrize(
+    ("flags", "clouds"),
+    [((), {"aws", "azure", "gcp"}), (("--region=us-east-1",), {"aws"})],
+)
+def test_cheapest_compares_all_clouds(desk, flags, clouds):
+    names = desk.plan("--provider=cheapest", "--accelerator=a100", *flags)
+    seen = {offer_of(names).partition("/")[0]}
+    seen |= {one["offer"].partition("/")[0] for one in names["selection"]["alternatives"]}
+    seen |= {
+        example.partition("/")[0]
+        for group in names["selection"]["rejected_offers"]
+        for example in group["examples"]
+    }
+    assert seen <= clouds
+    assert offer_of(names).partition("/")[0] in clouds
+
+
+def test_only_the_regions_that_were_named_count(desk):
+    found = desk.plan(*GCP, "--accelerator=v100:8", "--region=us-east1,europe-west4")
+    regions = {one["offer"].split("/")[2] for one in found["selection"]["alternatives"]}
+    assert regions | {found["target"]["region"]} == {"us-east1", "europe-west4"}
+
+
+@pytest.mark.parametrize(
+    ("flags", "zone", "region"),
+    [
+        (["--provider=gcp", "--accelerator=l4:1"], "europe-west4-a", "europe-west4"),
+        (["--provider=aws", "--accelerator=v100:8"], "eu-west-1b", "eu-west-1"),
+        (
+            ["--provider=gcp", "--accelerator=l4:1", "--region=us-central1,europe-west4"],
+            "europe-west4-a",
+            "europe-west4",
+        ),
+    ],
+)
+def test_a_zone_that_was_named_restricts_the_choice_to_its_region(desk, flags, zone, region):
+    elsewhere = desk.plan(*flags)["target"]["region"]
+    assert elsewhere != region, "else this test shows nothing"
+    assert desk.plan(*flags, f"--zone={zone}")["target"]["region"] == region
+
+
+def test_zones_of_azure_are_in_every_region(desk):
+    flags = ("--provider=azure", "--accelerator=t4:1")
+    assert (
+        desk.plan(*flags, "--zone=2")["target"]["region"] == desk.plan(*flags)["target"]["region"]
+    )
+
+
+def test_a_zone_without_a_price_says_so_of_its_region(desk):
+    said = desk.type("plan", *GCP, "--accelerator=v100:8", "--zone=asia-east1-c", exits=5)[1]
+    assert "no price is known for v100:8 on gcp in asia-east1" in said
+
+
+def test_a_family_is_its_cheapest_member_and_an_exact_name_is_not_its_relatives(desk):
+    a100 = desk.plan(*GCP, "--accelerator=a100")
+    assert a100["price"]["accelerator"] == "A100-40GB"
+    assert a100["workers"]["accelerator"] == "A100-40GB", "named in the plan"
+    one = desk.plan("--provider=azure", "--accelerator=a100")
+    assert one["workers"]["accelerators_per_node"] == 1, "no number is one, where that is sold"
+    eight = desk.plan("--provider=aws", "--accelerator=a100")
+    assert eight["workers"]["accelerators_per_node"] == 8, "and else the fewest"
+    v100 = desk.plan("--provider=azure", "--accelerator=v100-32gb:8")
+    assert v100["price"]["accelerator"] == "V100-32GB"
+    found = desk.plan("--provider=aws", "--accelerator=v100:8")
+    assert found["price"]["accelerator"] == "V100", "V100-32GB was never measured, nor named"
+
+
+@pytest.mark.parametrize(
+    ("name", "kind", "count"),
+    [("v3-8", "v3-8", 4), ("v2-32", "v2-32", 16), ("n1-standard-8+1xT4", "n1-standard-8+1xT4", 1)],
+)
+def test_a_node_type_is_accepted_as_accelerator(desk, name, kind, count):
+    found = desk.plan(*GCP, f"--accelerator={name}")
+    assert found["node_pool"]["node_type"] == kind
+    assert found["workers"]["accelerators_per_node"] == count
+    assert found["workers"]["nodes"] == 1
+
+
+def test_unmeasured_accelerators_need_a_name_or_a_flag(desk):
+    measured = {"V100", "TPU-v2", "TPU-v3"}
+    plain = desk.plan("--provider=cheapest")
+    assert plain["price"]["accelerator"] in measured
+    assert any("no measured throughput" in why for why in reasons(plain))
+    allowed = desk.plan("--provider=cheapest", "--allow-unmeasured")
+    assert not any("no measured throughput" in why for why in reasons(allowed))
+    assert desk.plan("--provider=gcp", "--accelerator=t4")["price"]["accelerator"] == "T4"
+
+
+def test_a_network_that_was_never_measured_goes_by_the_hour_and_says_so(desk):
+    found = desk.plan(*GCP, "--accelerator=t4", "--preset=smoke")
+    assert "its throughput is unknown" in found["selection"]["reason"]
+    assert "training, preemptions included" in found["cost"]["unknown"]
+    assert found["forecast"]["high_usd"] is None
+    said = desk.type("plan", *GCP, "--preset=smoke", exits=5)[1]
+    assert "no measured throughput" in said
+
+
+def test_the_market_is_selected_by_break_even_or_by_flag(desk):
+    flags = (*GCP, "--accelerator=v100:8", "--region=us-central1")
+    auto, spot, on_demand = (
+        desk.plan(*flags, f"--market={how}") for how in ("auto", "spot", "on_demand")
+    )
+    assert [one["node_pool"]["market"] for one in (auto, spot, on_demand)] == [
+        "spot",
+        "spot",
+        "on_demand",
+    ]
+    assert "cheaper below one preemption" in auto["selection"]["market_reason"]
+    assert spot["selection"]["market_reason"] == "--market=spot"
+    assert on_demand["selection"]["market_reason"] == "--market=on_demand"
+
+
+def test_a_spot_plan_states_the_on_demand_price(desk):
+    flags = (*GCP, "--accelerator=v100:8", "--region=us-central1", "--nodes=2")
+    told = [text for text in desk.plan(*flags)["warnings"] if "on-demand nodes for" in text]
+    full = load_catalog().row("gcp/n1-standard-64+8xV100/us-central1/on_demand")
+    assert f"on-demand nodes for {2 * full.usd_per_hour:.2f} USD per hour" in told[0]
+    always = desk.plan(*flags, "--market=spot")["warnings"]
+    assert not [text for text in always if "on-demand nodes for" in text]
+
+
+def test_with_market_auto_the_gang_timeout_is_the_spot_wait(desk):
+    flags = (*GCP, "--accelerator=v100:8", "--gang-timeout=1h")
+    waits = [
+        desk.plan(*flags, *more)["limits"]["gang_timeout_seconds"]
+        for more in ((), ("--spot-wait=5m",), ("--market=spot",), ("--market=on_demand",))
+    ]
+    assert waits == [1200, 300, 3600, 3600]
+
+
+def test_nodes_auto_is_the_cheapest_within_the_limits_and_keeps_the_global_batch(desk):
+    slow, fast = (
+        desk.plan("--provider=aws", "--accelerator=v100", "--nodes=auto", f"--max-hours={hours}")
+        for hours in (100, 5)
+    )
+    assert slow["workers"]["nodes"] < fast["workers"]["nodes"] or known_usd(slow) < known_usd(fast)
+    assert {one["config"]["training"]["global_batch_size"] for one in (slow, fast)} == {64}
+    assert fast["forecast"]["high_seconds"] <= 5 * 3600
+    for one in (slow, fast):
+        count = one["workers"]["nodes"] * one["workers"]["accelerators_per_node"]
+        assert 64 % count == 0
+    given = desk.plan("--provider=aws", "--nodes=auto", "--accelerator=v100", "--global-batch=96")
+    assert given["config"]["training"]["global_batch_size"] == 96
+
+
+def test_nodes_auto_warns_where_batches_become_smaller_than_any_that_was_measured(desk):
+    found = desk.plan("--provider=aws", "--accelerator=v100", "--nodes=auto", "--max-hours=5")
+    assert any("throughput was measured with 96" in text for text in found["warnings"])
+
+
+def test_infeasible_limits_are_refused_with_the_nearest_option(desk):
+    said = desk.type("plan", *GCP, "--accelerator=v100", "--nodes=auto", "--max-hours=0.1", exits=5)
+    assert "no offer is certain to finish the job within 0.1 h: the fastest takes" in said[1]
+
+
+@pytest.mark.parametrize(("most", "exits"), [(30, 0), (5, 5)])
+def test_no_offer_above_the_hourly_limit_is_selected(desk, most, exits):
+    flags = (*GCP, "--accelerator=v100:8", f"--max-usd-per-hour={most}")
+    said = desk.type("plan", *flags, exits=exits)
+    assert exits == 0 or "USD per hour exceeds --max-usd-per-hour=5" in said[1]
+
+
+def test_a_budget_pays_for_the_start_and_the_cluster_too(desk):
+    desk.rules["gcp"] = RulesDouble(desk.doubles["gcp"], engine="cluster")
+    flags = (
+        *GCP,
+        "--accelerator=v100:8",
+        "--market=on_demand",
+        "--max-steps=10",
+        "--budget-usd=20",
+    )
+    found = desk.plan(*flags)
+    rate = found["price"]["usd_per_hour"] + found["cost"]["fees_usd_per_hour"]
+    assert found["cost"]["fees_usd_per_hour"] > 0.1
+    end = found["limits"]["deadline_seconds"]
+    assert end == int(20 / (rate / 3600) - 120 - 300 - found["cost"]["startup_seconds"])
+
+
+def test_a_discontinued_node_type_is_refused_with_its_replacement(desk):
+    flags = ("--provider=azure", "--accelerator=Standard_NC24rs_v3")
+    said = " ".join(desk.type("plan", *flags, exits=5)[1].split())
+    assert "discontinued since 2025-03-31; the nearest that is sold: --accelerator=a100" in said
+
+
+def test_an_offer_that_a_cloud_cannot_serve_is_rejected_with_its_reason(desk):
+    gcp = desk.doubles["gcp"]
+    desk.rules["gcp"] = RulesDouble(gcp, {"v3-8": "TensorFlow has no v3 any more"})
+    found = desk.plan(*GCP)
+    assert found["price"]["node_type"] != "v3-8"
+    assert "TensorFlow has no v3 any more" in reasons(found)
+
+
+def test_an_unknown_price_never_ranks_and_needs_two_flags(desk):
+    where = (*GCP, "--region=asia-east1")
+    said = desk.type("plan", *where, "--accelerator=v100:8", exits=5)[1]
+    assert "no price is known for v100:8 on gcp in asia-east1" in said
+    said = desk.type("plan", *where, "--accelerator=v100:8", "--allow-unknown-price", exits=2)[1]
+    assert "give a node type" in said
+    named = (*where, "--accelerator=n1-standard-8+1xV100", "--allow-unknown-price")
+    found = desk.plan(*named)
+    assert found["price"] is found["cost"] is None
+    assert found["target"]["region"] == "asia-east1"
+    assert found["workers"]["accelerator"] == "V100"
+    assert found["node_pool"]["market"] == "on_demand"
+    assert "unknown: these nodes have no known price" in desk.type("plan", *named)[0]
+    said = desk.type("plan", *named, "--budget-usd=5", exits=2)[1]
+    assert "need a price" in said
+
+
+def test_an_unlisted_node_type_can_be_provisioned(desk):
+    flags = (*GCP, "--region=us-central1", "--accelerator=a4-highgpu-8g", "--allow-unknown-price")
+    assert desk.plan(*flags)["node_pool"]["node_type"] == "a4-highgpu-8g"
+
+
+@pytest.mark.parametrize(
+    ("flags", "told"),
+    [
+        (
+            ["--provider=kubernetes", "--store=gs://x/y", "--market=on_demand"],
+            "--market: only valid with",
+        ),
+        (["--nodes=auto"], "--nodes=auto is only valid with"),
+        (["--provider=gcp", "--nodes=two"], "must be a whole number or auto"),
+        (["--provider=gcp", "--context=lab"], "only valid for an existing cluster"),
+        (["--provider=cheapest", "--store=gs://x/y"], "--store is in one cloud"),
+        (["--provider=cheapest", "--project=lab"], "belong to one cloud"),
+        (["--provider=gcp", "--region=us-centrall"], "no price is known for"),
+        (
+            ["--provider=gcp", "--region=us-east1", "--zone=us-west1-a"],
+            "--zone=us-west1-a is not in --region=us-east1; give --region=us-west1",
+        ),
+        (["--provider=gcp", "--accelerator=v200"], "unknown accelerator 'v200'"),
+        (["--provider=gcp", "--accelerator=v3-8:8"], "a v3-8 has 4 x TPU-v3"),
+        (["--provider=gcp", "--accelerator=v3-8", "--nodes=2"], "a TPU slice is one node"),
+        (["--provider=aws", "--price-as=gcp/v3-8/us-central1/spot"], "--provider=aws was given"),
+    ],
+)
+def test_an_invalid_combination_of_flags_is_refused(desk, flags, told):
+    exits = 5 if told in ("no price is known for", "a TPU slice is one node") else 2
+    assert told in " ".join(desk.type("plan", *flags, exits=exits)[1].split())
+
+
+def test_data_in_a_bucket_keep_the_search_in_its_cloud(desk):
+    for url, cloud in (("gs://lab/x", "gcp"), ("s3://lab/x", "aws")):
+        desk.rules[cloud] = Bucket(desk.doubles[cloud], f"{url[:2]}://cloudgan")
+        found = desk.plan("--provider=cheapest", "--accelerator=a100", f"--data={url}")
+        assert found["target"]["provider"] == cloud
+        assert "data transfer" in found["cost"]["unknown"], "nobody knows in which region they are"
+
+
+class Bucket(RulesDouble):
+    """A cloud whose bucket is one."""
+
+    def __init__(self, cloud, url):
+        super().__init__(cloud)
+        self._url = url
+
+    def store_url(self, place):
+        return self._url
+
+
+def test_a_plan_of_rented_nodes_imports_no_sdk(tmp_path):
+    program = (
+        "import sys, pathlib\n"
+        "from cli.provisioned import Desk\n"
+        "from cloudgan.cli.options.parsing import Program\n"
+        "from cloudgan.cli.commands.deploy import deploy\n"
+        "from cloudgan.cli.options.shared_flags import with_values\n"
+        "from launch.provisioning.cloud_double import CloudDouble, clouds\n"
+        f"known = clouds(CloudDouble('gcp', pathlib.Path({str(tmp_path)!r})))\n"
+        "before = set(sys.modules)\n"
+        "flags = ['--provider=gcp', '--accelerator=v100:8', '--nodes=2', '--dry-run']\n"
+        "command = with_values(deploy, clouds=known)\n"
+        "try:\n"
+        "    Program('cloudgan', '', '1', {'deploy': command}).run(['deploy', *flags])\n"
+        "except SystemExit as end:\n"
+        "    assert not end.code\n"
+        "loaded = {name.partition('.')[0] for name in set(sys.modules) - before}\n"
+        "print('SDKS', sorted(loaded & {'boto3', 'botocore', 'google', 'azure', 'kubernetes',"
+        " 'tensorflow', 'keras', 'h5py'}))\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+        env=os.environ | {"PYTHONPATH": os.pathsep.join([str(HERE.parent), str(HERE)])},
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines()[-1] == "SDKS []"

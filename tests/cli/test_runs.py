@@ -1,0 +1,80 @@
+"""Progress and budget warnings while a run is followed."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from cloudgan.api.runs import RunStatus, RunWatch, budget_warning, progress_note
+from cloudgan.schema.heartbeat import Heartbeat
+from cloudgan.schema.launch import Node
+from cloudgan.schema.quality import Quality
+from cloudgan.schema.run_state import RunState
+
+
+class Lines:
+    def __init__(self):
+        self.lines = []
+
+    def say(self, line):
+        self.lines.append(line)
+
+
+@pytest.mark.parametrize(
+    ("usd", "share"), [(0.0, None), (4.99, None), (5.0, 0.5), (7.99, 0.5), (8.0, 0.8), (12, 0.8)]
+)
+def test_the_budget_warning_is_due_at_50_and_80_percent(plan_of, usd, share):
+    plan = plan_of()
+    plan = plan.model_copy(update={"limits": plan.limits.model_copy(update={"budget_usd": 10})})
+    found = budget_warning(plan, usd)
+    assert (found.share if found else None) == share
+    assert budget_warning(plan_of(), usd) is None, "no budget"
+    assert budget_warning(plan, None) is None, "no price"
+
+
+def test_each_budget_warning_is_given_once(plan_of):
+    plan = plan_of()
+    plan = plan.model_copy(update={"limits": plan.limits.model_copy(update={"budget_usd": 10})})
+    progress, spent = Lines(), iter([1.0, 5.1, 5.2, 7.0, 8.1, 9.0, 11.0])
+
+    class Spending(RunWatch):
+        def usd_so_far(self):
+            return next(spent)
+
+    class Nothing:
+        def record_state(self, state):
+            """Records nothing."""
+
+    watch = Spending(plan, Nothing(), None, progress)
+    for _ in range(7):
+        watch.see(RunState("running"))
+    assert [line.partition(" of")[0] for line in progress.lines] == ["5.10 USD", "8.10 USD"]
+
+
+def test_a_status_with_nodes_is_json_and_a_table(plan_of):
+    state = RunState("running", nodes=(Node(name="a", started_at="2026-11-21T12:00:00Z"),))
+    found = RunStatus(plan_of(), state, "running", None, None)
+    assert json.loads(json.dumps(found.as_json()))["nodes"][0]["name"] == "a"
+    assert "running" in found._repr_html_()
+    absent = RunStatus(plan_of(), RunState("absent"), "absent", None, None)
+    assert absent.as_json()["nodes"] is None
+
+
+def test_the_progress_note_has_the_quality_metric(plan_of):
+    quality = Quality(name="metric", value=0.3, epoch=4, best_value=0.2, best_epoch=1, best_step=20)
+    beat = Heartbeat(
+        time="2026-01-01T00:00:00Z",
+        config_hash="0" * 16,
+        phase="training",
+        world=1,
+        missing_workers=(),
+        generation=1,
+        restarts=0,
+        step=50,
+        epoch=5,
+        epochs=60,
+        quality=quality,
+    )
+    line = progress_note(plan_of(), Heartbeat.model_validate_json(beat.model_dump_json()), None)
+    assert line == "step 50, metric 0.3 after epoch 5, best 0.2 after epoch 2"

@@ -1,0 +1,151 @@
+"""Targets, and runs found by name."""
+
+from __future__ import annotations
+
+import pytest
+
+from cloudgan.api import targets
+from cloudgan.api.targets import RunLocator, find_run, resolve_target, run_folder
+from cloudgan.core.errors import ConfigError, UnknownNameError
+from cloudgan.launch.backends.local.backend import LocalBackend
+from cloudgan.launch.provisioning.run_registry import RunRegistry
+from cloudgan.schema import plan as plans
+from cloudgan.schema.plan import NodePool, Target
+from cloudgan.storage.folder import FolderStore
+from launch.ops.cloud_double import PROJECT, REGION, RulesDouble
+
+
+class RemoteBackend:
+    """A backend that has some runs."""
+
+    def __init__(self, *known):
+        self._known = {plan.run: plan for plan in known}
+
+    def desired_state(self, run):
+        return self._known.get(run)
+
+    def list_runs(self):
+        return tuple(sorted(self._known))
+
+
+@pytest.fixture
+def remembered(user_folder, plan_of):
+    """A run that was started from this folder, on this machine."""
+    plan = plan_of(name="gan-one", target={"provider": "local"})
+    plans.write(user_folder / "runs" / "gan-one" / "plan.json", plan)
+    return plan
+
+
+def test_a_run_is_found_in_the_folder_that_started_it(remembered):
+    plan, provider = find_run("gan-one")
+    assert plan == remembered
+    assert isinstance(provider, LocalBackend)
+    assert find_run("runs/gan-one")[0] == remembered, "its folder will do"
+    assert str(run_folder(plan).path) == "runs/gan-one"
+
+
+def test_an_unknown_run_is_refused_with_the_nearest(remembered):
+    with pytest.raises(UnknownNameError, match=r"unknown run 'gan-on'\. Did you mean 'gan-one'\?"):
+        find_run("gan-on")
+
+
+def test_without_runs_the_error_names_the_flags_of_a_locator(user_folder):
+    with pytest.raises(ConfigError, match=r"this folder started no run gan.*--provider=kubernetes"):
+        find_run("gan")
+    assert not (user_folder / "runs").exists()
+
+
+def test_an_invalid_run_name_is_refused(user_folder):
+    with pytest.raises(ConfigError, match="--name=my-run would do"):
+        find_run("My Run")
+
+
+def test_a_run_on_a_cluster_is_found_from_any_machine(user_folder, plan_of, monkeypatch):
+    plan = plan_of(target={"context": "what another machine calls it", "server": "https://x"})
+    monkeypatch.setattr(
+        targets, "open_backend", lambda target, say, store=None: RemoteBackend(plan)
+    )
+    for flags in ({"provider": "kubernetes"}, {"context": "lab"}, {"namespace": "cloudgan"}):
+        found, _ = find_run("gan", RunLocator(**flags))
+        assert found.target.context == "lab", "the context that reaches it from here"
+        assert found.model_copy(update={"target": plan.target}) == plan
+
+
+def test_an_unknown_run_of_a_cluster_is_refused_with_the_known_ones(
+    user_folder, plan_of, monkeypatch
+):
+    known = [plan_of()]
+    monkeypatch.setattr(
+        targets, "open_backend", lambda target, say, store=None: RemoteBackend(*known)
+    )
+    with pytest.raises(UnknownNameError, match=r"run in kubernetes \(context lab.*mean 'gan'\?"):
+        find_run("gam", RunLocator(provider="kubernetes"))
+    known.clear()
+    with pytest.raises(ConfigError, match=r"has no run gam, and no other run"):
+        find_run("gam", RunLocator(provider="kubernetes"))
+
+
+def test_a_target_is_resolved_offline(user_folder):
+    assert resolve_target() == resolve_target("local") == Target(provider="local")
+    assert resolve_target("slurm") == Target(provider="slurm")
+    found = resolve_target("kubernetes", "lab", "physics")
+    assert (found.context, found.namespace) == ("lab", "physics")
+    assert found.server == "https://lab.example:6443"
+    assert resolve_target("kubernetes").namespace == "cloudgan"
+
+
+@pytest.mark.parametrize("namespace", ["", "A", "a_b", "a/b", "-a", "a" * 64])
+def test_an_invalid_namespace_is_refused(user_folder, namespace):
+    with pytest.raises(ConfigError, match="--namespace="):
+        resolve_target("kubernetes", "lab", namespace)
+
+
+def provisioned(plan_of, folder, name="gan", region=REGION):
+    place = RulesDouble(folder / "buckets").target(PROJECT, region, None, None)
+    node_pool = NodePool(node_type="n1-standard-8+1xT4", market="spot", name=name)
+    return plan_of(
+        name=name,
+        target=place.model_dump(),
+        store=RulesDouble(folder / "buckets").store_url(place),
+        node_pool=node_pool,
+        requests=lambda plan: (),
+    )
+
+
+@pytest.mark.parametrize("flags", [{}, {"region": "europe-west4"}, {"project": PROJECT}])
+def test_a_provisioned_run_is_found_by_its_desired_state_from_any_machine(
+    user_folder, cloud, plan_of, tmp_path, flags
+):
+    plan = provisioned(plan_of, tmp_path, region="europe-west4")
+    RunRegistry(FolderStore.from_url(plan.store), "another machine").write(plan, "started")
+    cloud.add("bucket", "cloudgan-lab-1-us-central1")
+    cloud.add("pool", "cloudgan/gan", "gan", region="europe-west4-b")
+    found, provider = find_run("gan", RunLocator(provider="gcp", **flags))
+    assert found == plan
+    assert provider.desired_state("gan") == plan
+
+
+def test_a_provisioned_run_is_found_by_its_own_store(user_folder, cloud, plan_of, tmp_path):
+    plan = provisioned(plan_of, tmp_path)
+    own = str(tmp_path / "own")
+    plan = plan.model_copy(update={"store": own})
+    RunRegistry(FolderStore.from_url(own), "another machine").write(plan, "started")
+    with pytest.raises(ConfigError, match=r"have no run gan.*--store"):
+        find_run("gan", RunLocator(provider="gcp"))
+    assert find_run("gan", RunLocator(provider="gcp", store=own))[0] == plan
+
+
+def test_an_unknown_provisioned_run_is_refused_with_the_known_ones(
+    user_folder, cloud, plan_of, tmp_path
+):
+    plan = provisioned(plan_of, tmp_path)
+    RunRegistry(FolderStore.from_url(plan.store), "another machine").write(plan, "started")
+    with pytest.raises(UnknownNameError, match=r"run in gcp 'gam'\. Did you mean 'gan'"):
+        find_run("gam", RunLocator(provider="gcp"))
+
+
+def test_an_account_without_a_cloud_is_refused(user_folder):
+    with pytest.raises(
+        ConfigError, match="--project and --region: only valid in a cloud; add --provider"
+    ):
+        find_run("gan", RunLocator(project="lab-1", region="us-central1"))

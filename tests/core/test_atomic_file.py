@@ -1,0 +1,92 @@
+"""Readers see the old file or the new one."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from cloudgan.core.atomic_file import atomic_writer, write_atomic
+from cloudgan.core.errors import CloudganError, DataError
+
+# A limit on the size of files makes the kernel refuse the write, as a full disk does.
+_FULL_DISK = """
+import resource, signal, sys
+from pathlib import Path
+from cloudgan.core.errors import DataError
+from cloudgan.core.atomic_file import write_atomic
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))
+try:
+    write_atomic(Path(sys.argv[1]), b"n" * 5000)
+except DataError as error:
+    print(error)
+"""
+
+
+def test_a_failed_write_leaves_the_old_file_and_no_temporary_file(tmp_path):
+    path = tmp_path / "file"
+    write_atomic(path, b"old")
+    done = subprocess.run(
+        [sys.executable, "-c", _FULL_DISK, str(path)], capture_output=True, text=True, check=True
+    )
+    assert "cannot be written" in done.stdout
+    assert path.read_bytes() == b"old"
+    assert [entry.name for entry in tmp_path.iterdir()] == ["file"]
+
+
+def test_a_missing_folder_is_created(tmp_path):
+    write_atomic(tmp_path / "new" / "file", b"x")
+    assert (tmp_path / "new" / "file").read_bytes() == b"x"
+
+
+def test_a_path_that_cannot_be_written_is_a_data_error(tmp_path):
+    (tmp_path / "file").write_bytes(b"in the way")
+    with pytest.raises(DataError, match="cannot be written"):
+        write_atomic(tmp_path / "file" / "below", b"x")
+
+
+def test_the_new_content_appears_when_it_is_complete(tmp_path):
+    path = tmp_path / "a"
+    path.write_bytes(b"old")
+    with atomic_writer(path) as file:
+        file.write(b"new")
+        file.flush()
+        assert path.read_bytes() == b"old"
+    assert path.read_bytes() == b"new"
+
+
+def test_a_block_that_raises_leaves_the_old_file_and_no_temporary_file(tmp_path):
+    path = tmp_path / "a"
+    path.write_bytes(b"old")
+    with pytest.raises(TypeError), atomic_writer(path) as file:
+        file.writelines([b"half", "no bytes"])
+    assert path.read_bytes() == b"old"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_two_writers_of_one_file_do_not_mix(tmp_path):
+    path = tmp_path / "a"
+    with atomic_writer(path) as one, atomic_writer(path) as two:
+        one.write(b"1" * 10)
+        two.write(b"2" * 5)
+    assert path.read_bytes() == b"1" * 10
+
+
+def test_a_file_has_the_permissions_of_the_umask(tmp_path):
+    (tmp_path / "plain").write_bytes(b"")
+    with atomic_writer(tmp_path / "a"):
+        pass
+    assert (tmp_path / "a").stat().st_mode == (tmp_path / "plain").stat().st_mode
+
+
+def test_a_full_disk_is_reported_and_the_old_file_stays(tmp_path):
+    path = tmp_path / "a"
+    path.write_bytes(b"old")
+    full = Path("/dev/full")
+    with pytest.raises(CloudganError, match="No space left"), atomic_writer(path):
+        full.write_bytes(b"x")
+    assert path.read_bytes() == b"old"
+    assert list(tmp_path.iterdir()) == [path]

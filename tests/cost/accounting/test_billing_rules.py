@@ -1,0 +1,163 @@
+"""Bills come from the provider's timestamps, by the provider's rule, or they are unknown."""
+
+from __future__ import annotations
+
+import datetime as dt
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cloudgan.core.clouds import CLOUDS, BillingRule
+from cloudgan.cost.accounting.billing_rules import (
+    attempt_bill,
+    attempt_bills,
+    billing_rule,
+)
+from cloudgan.cost.prices.catalog import load_catalog
+from cloudgan.schema.launch import Attempt, Launch, Node, local_attempt
+
+NOON = dt.datetime(2026, 11, 21, 12, tzinfo=dt.UTC)
+ROW = load_catalog().row("gcp/n1-standard-8+1xV100/us-central1/spot")
+
+
+def after(seconds: float) -> dt.datetime:
+    return NOON + dt.timedelta(seconds=seconds)
+
+
+def provisioned(*nodes: Node, **more: Any) -> Attempt:
+    known = {
+        "provider": ROW.provider,
+        "region": ROW.region,
+        "node_type": ROW.node_type,
+        "market": ROW.market,
+        "nodes": nodes,
+        "price_rows": (ROW,),
+    }
+    return Attempt(**(known | more))
+
+
+@pytest.mark.parametrize(
+    ("unit", "minimum", "up", "billed"),
+    [
+        (1, 60, 59.2, 60),
+        (1, 60, 60.2, 61),
+        (60, 60, 61, 120),
+        (60, 0, 120, 120),
+        (3600, 3600, 1, 3600),
+        (3600, 3600, 3601, 7200),
+        (1, 0, 0, 0),
+    ],
+)
+def test_a_unit_that_was_begun_is_paid_whole(
+    unit: float, minimum: float, up: float, billed: float
+) -> None:
+    assert BillingRule(unit, minimum, "s").billed_seconds(up) == billed
+
+
+def test_no_node_is_up_for_less_than_no_time() -> None:
+    with pytest.raises(ValueError, match="-1"):
+        BillingRule(1, 60, "s").billed_seconds(-1)
+
+
+def test_each_provider_bills_by_its_own_rule_and_names_its_source() -> None:
+    for provider, node, minimum in (
+        ("gcp", "n1-standard-8+1xV100", 60),
+        ("gcp", "v3-8", 0),
+        ("aws", "p3.2xlarge", 60),
+        ("azure", "Standard_NC6s_v3", 300),
+    ):
+        rule = billing_rule(provider, node, NOON)
+        assert rule is not None
+        assert (rule.unit_seconds, rule.minimum_seconds) == (1, minimum)
+    assert all(
+        "http" in r.source or "chapter" in r.source
+        for cloud in CLOUDS.values()
+        for r in cloud.billing
+    )
+
+
+def test_azures_five_minutes_count_from_the_day_they_were_introduced() -> None:
+    before = billing_rule("azure", "Standard_NC6s_v3", dt.datetime(2025, 5, 31, tzinfo=dt.UTC))
+    assert before is not None
+    assert before.minimum_seconds == 60
+
+
+def test_nodes_are_billed_while_they_wait_for_the_last_one() -> None:
+    bill = attempt_bill(
+        1,
+        provisioned(
+            Node(name="a", started_at=NOON, terminated_at=after(600)),
+            Node(name="b", started_at=after(90), terminated_at=after(600)),
+        ),
+    )
+    assert bill.row == ROW
+    assert bill.billed_seconds == 600 + 510
+    assert bill.waited_seconds == 90
+    assert bill.why_unknown == ""
+
+
+def test_waiting_ends_when_a_node_terminates() -> None:
+    bill = attempt_bill(
+        1,
+        provisioned(
+            Node(name="a", started_at=NOON, terminated_at=after(30)),
+            Node(name="b", started_at=after(90), terminated_at=after(600)),
+        ),
+    )
+    assert bill.waited_seconds == 30
+    assert (bill.up_seconds, bill.billed_seconds) == (540, 570)
+
+
+@pytest.mark.parametrize(
+    ("attempt", "message"),
+    [
+        (provisioned(Node(name="a", started_at=NOON)), "still up"),
+        (provisioned(), "lists no node"),
+        (
+            provisioned(Node(name="a", started_at=NOON, terminated_at=after(9)), price_rows=()),
+            "no price row",
+        ),
+        (
+            provisioned(Node(name="a", started_at=NOON, terminated_at=after(9)), provider="moon"),
+            "billing rule of moon",
+        ),
+    ],
+)
+def test_an_unknown_bill_has_a_reason(attempt: Attempt, message: str) -> None:
+    bill = attempt_bill(3, attempt)
+    assert bill.nodes == ()
+    assert message in bill.why_unknown
+    assert "attempt 3" in bill.why_unknown
+
+
+def test_a_price_of_another_market_or_region_is_not_taken() -> None:
+    gone = Node(name="a", started_at=NOON, terminated_at=after(9))
+    for other in ({"market": "on_demand"}, {"region": "us-east1"}, {"node_type": "n1"}):
+        assert "no price row" in attempt_bill(1, provisioned(gone, **other)).why_unknown
+
+
+def test_an_attempt_without_nodes_has_no_node_cost() -> None:
+    bill = attempt_bill(1, provisioned(end_reason="no capacity"))
+    assert (bill.billed_seconds, bill.why_unknown) == (0, "")
+
+
+def test_only_rented_attempts_are_billed() -> None:
+    gone = provisioned(Node(name="a", started_at=NOON, terminated_at=after(100)))
+    launch = Launch(run="r", config_hash="h", attempts=(local_attempt("x"), gone))
+    assert [bill.number for bill in attempt_bills(launch)] == [2]
+    assert attempt_bills(None) == ()
+
+
+@given(
+    up=st.floats(0, 1e7),
+    unit=st.sampled_from([1, 60, 3600]),
+    minimum=st.sampled_from([0, 60, 3600]),
+)
+def test_billed_time_is_at_least_uptime_and_less_than_one_unit_more(
+    up: float, unit: float, minimum: float
+) -> None:
+    billed = BillingRule(unit, minimum, "s").billed_seconds(up)
+    assert billed >= up - 1e-6 * unit
+    assert billed <= max(minimum, up + unit)

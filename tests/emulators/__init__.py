@@ -1,0 +1,1 @@
+"""Servers on loopback that behave as the real services: clusters, clouds, registries."""

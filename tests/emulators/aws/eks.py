@@ -1,0 +1,261 @@
+"""EKS: clusters, node groups, add-ons and pod identities, with their provisioning times."""
+
+from __future__ import annotations
+
+import base64
+import secrets
+from typing import TYPE_CHECKING, Any
+
+from emulators.aws.state import ACCOUNT, VERSION, Body, Group, Plane, Pool, State
+from emulators.aws.wire import Refusal
+
+if TYPE_CHECKING:
+    from emulators.aws.scaling import Scaling
+    from emulators.aws.wire import Call
+
+
+class Eks:
+    """Answers for EKS. `endpoint` and `ca_pem` are those of the cluster that stands for all."""
+
+    def __init__(self, state: State, scaling: Scaling) -> None:
+        self._state, self._scaling = state, scaling
+        self.endpoint = "https://127.0.0.1:1"
+        self.ca_pem = b"none"
+
+    def answer(self, call: Call) -> Body:
+        asked = {key: value for key, value in call.asked.items() if key != "clientRequestToken"}
+        result: Body = getattr(self, call.operation)(call.region, asked)
+        return result
+
+    def DescribeClusterVersions(self, region: str, asked: Body) -> Body:  # noqa: N802
+        return {"clusterVersions": [{"clusterVersion": VERSION, "defaultVersion": True}]}
+
+    # Clusters.
+
+    def CreateCluster(self, region: str, asked: Body) -> Body:  # noqa: N802
+        name = asked["name"]
+        if (region, name) in self._state.planes:
+            raise Refusal(
+                "ResourceInUseException", f"Cluster already exists with name: {name}", 409
+            )
+        self._check_role(asked["roleArn"])
+        zones = {self._zone(region, one) for one in asked["resourcesVpcConfig"]["subnetIds"]}
+        if len(zones) < 2:
+            text = "Subnets specified must be in at least two different AZs"
+            raise Refusal("InvalidParameterException", text)
+        if asked.get("version") != VERSION:
+            raise Refusal("InvalidParameterException", "unsupported Kubernetes version")
+        plane = Plane(asked, region, pending=self._state.pending)
+        self._state.planes[region, name] = plane
+        return {"cluster": self._cluster(plane)}
+
+    def DescribeCluster(self, region: str, asked: Body) -> Body:  # noqa: N802
+        plane = self._plane(region, asked["name"])
+        shown = {"cluster": self._cluster(plane)}
+        if not _turn(plane):
+            del self._state.planes[region, asked["name"]]
+        return shown
+
+    def ListClusters(self, region: str, asked: Body) -> Body:  # noqa: N802
+        return {"clusters": [name for place, name in self._state.planes if place == region]}
+
+    def DeleteCluster(self, region: str, asked: Body) -> Body:  # noqa: N802
+        plane = self._plane(region, asked["name"])
+        if plane.pools:
+            raise Refusal("ResourceInUseException", "Cluster has nodegroups attached", 409)
+        if plane.status == "CREATING":
+            text = (
+                f"Cannot delete because cluster {asked['name']} currently has an update in progress"
+            )
+            raise Refusal("ResourceInUseException", text, 409)
+        plane.status, plane.after, plane.pending = "DELETING", "", self._state.pending
+        return {"cluster": self._cluster(plane)}
+
+    # Node groups.
+
+    def CreateNodegroup(self, region: str, asked: Body) -> Body:  # noqa: N802
+        plane, name = self._active(region, asked["clusterName"]), asked["nodegroupName"]
+        if name in plane.pools:
+            raise Refusal(
+                "ResourceInUseException", f"NodeGroup already exists with name {name}", 409
+            )
+        self._check_role(asked["nodeRole"])
+        for subnet in asked["subnets"]:
+            self._zone(region, subnet)
+        sizes = asked["scalingConfig"]
+        if not sizes["minSize"] <= sizes["desiredSize"] <= sizes["maxSize"] or not sizes["maxSize"]:
+            raise Refusal("InvalidParameterException", "desired capacity is out of its limits")
+        group = Group(
+            f"eks-{name}-{secrets.token_hex(8)}",
+            region,
+            asked["instanceTypes"][0],
+            asked["capacityType"] == "SPOT",
+            asked["labels"] | {"eks.amazonaws.com/nodegroup": name},
+            sizes["maxSize"],
+            sizes["minSize"],
+        )
+        pool = plane.pools[name] = Pool(asked, group, pending=self._state.pending)
+        self._scaling.resize(group, sizes["desiredSize"])
+        return {"nodegroup": _pool(pool)}
+
+    def DescribeNodegroup(self, region: str, asked: Body) -> Body:  # noqa: N802
+        plane, pool = self._pool(region, asked)
+        shown = {"nodegroup": _pool(pool)}
+        if not _turn(pool):
+            self._scaling.resize(pool.group, 0)
+            del plane.pools[asked["nodegroupName"]]
+        return shown
+
+    def ListNodegroups(self, region: str, asked: Body) -> Body:  # noqa: N802
+        return {"nodegroups": list(self._plane(region, asked["clusterName"]).pools)}
+
+    def UpdateNodegroupConfig(self, region: str, asked: Body) -> Body:  # noqa: N802
+        _, pool = self._pool(region, asked)
+        if pool.status != "ACTIVE":
+            text = "Nodegroup cannot be updated as it is currently not in Active State"
+            raise Refusal("ResourceInUseException", text, 409)
+        sizes = pool.body["scalingConfig"] = pool.body["scalingConfig"] | asked["scalingConfig"]
+        pool.group.largest, pool.group.smallest = sizes["maxSize"], sizes["minSize"]
+        pool.status, pool.after, pool.pending = "UPDATING", "ACTIVE", self._state.pending
+        self._scaling.resize(pool.group, sizes["desiredSize"])
+        return {"update": {"id": secrets.token_hex(8), "status": "InProgress"}}
+
+    def DeleteNodegroup(self, region: str, asked: Body) -> Body:  # noqa: N802
+        _, pool = self._pool(region, asked)
+        if pool.status in {"CREATING", "UPDATING"}:
+            text = f"Nodegroup is {pool.status}: it cannot be deleted now"
+            raise Refusal("ResourceInUseException", text, 409)
+        pool.status, pool.after, pool.pending = "DELETING", "", self._state.pending
+        return {"nodegroup": _pool(pool)}
+
+    # Parts of a cluster.
+
+    def CreateAddon(self, region: str, asked: Body) -> Body:  # noqa: N802
+        plane, name = self._active(region, asked["clusterName"]), asked["addonName"]
+        if name in plane.add_ons:
+            raise Refusal("ResourceInUseException", "Addon already exists.", 409)
+        plane.add_ons[name] = asked
+        return {"addon": asked | {"status": "CREATING"}}
+
+    def DescribeAddon(self, region: str, asked: Body) -> Body:  # noqa: N802
+        plane = self._plane(region, asked["clusterName"])
+        found = plane.add_ons.get(asked["addonName"])
+        if found is None:
+            raise Refusal("ResourceNotFoundException", "No addon of this name", 404)
+        has_nodes = any(pool.group.machines for pool in plane.pools.values())
+        return {"addon": found | {"status": "ACTIVE" if has_nodes else "CREATING"}}
+
+    def DeleteAddon(self, region: str, asked: Body) -> Body:  # noqa: N802
+        plane = self._plane(region, asked["clusterName"])
+        if asked["addonName"] not in plane.add_ons:
+            raise Refusal("ResourceNotFoundException", "No addon of this name", 404)
+        return {"addon": plane.add_ons.pop(asked["addonName"]) | {"status": "DELETING"}}
+
+    def CreatePodIdentityAssociation(self, region: str, asked: Body) -> Body:  # noqa: N802
+        plane = self._active(region, asked["clusterName"])
+        self._check_role(asked["roleArn"])
+        who = (asked["namespace"], asked["serviceAccount"])
+        if any((one["namespace"], one["serviceAccount"]) == who for one in _all(plane.identities)):
+            raise Refusal("ResourceInUseException", "Association already exists: a-0", 409)
+        known = f"a-{secrets.token_hex(8)}"
+        plane.identities[known] = asked | {"associationId": known}
+        return {"association": plane.identities[known]}
+
+    def ListPodIdentityAssociations(self, region: str, asked: Body) -> Body:  # noqa: N802
+        plane = self._plane(region, asked["clusterName"])
+        keys = ("clusterName", "namespace", "serviceAccount", "associationId")
+        found = [
+            {key: one[key] for key in keys}
+            for one in _all(plane.identities)
+            if one["namespace"] == asked["namespace"]
+            and one["serviceAccount"] == asked["serviceAccount"]
+        ]
+        return {"associations": found}
+
+    def DescribePodIdentityAssociation(self, region: str, asked: Body) -> Body:  # noqa: N802
+        plane = self._plane(region, asked["clusterName"])
+        if asked["associationId"] not in plane.identities:
+            raise Refusal("ResourceNotFoundException", "No association of this id", 404)
+        return {"association": plane.identities[asked["associationId"]]}
+
+    def DeletePodIdentityAssociation(self, region: str, asked: Body) -> Body:  # noqa: N802
+        plane = self._plane(region, asked["clusterName"])
+        found = plane.identities.pop(asked["associationId"], None)
+        if found is None:
+            raise Refusal("ResourceNotFoundException", "No association of this id", 404)
+        return {"association": found}
+
+    def _cluster(self, plane: Plane) -> Body:
+        body = plane.body
+        kept = {key: body[key] for key in ("name", "version", "roleArn", "tags") if key in body}
+        (network,) = {
+            one["VpcId"]
+            for one in self._state.networks[plane.region].subnets
+            if one["SubnetId"] == body["resourcesVpcConfig"]["subnetIds"][0]
+        }
+        shown = kept | {"status": plane.status, "createdAt": plane.made}
+        shown["resourcesVpcConfig"] = body["resourcesVpcConfig"] | {"vpcId": network}
+        shown["upgradePolicy"] = body.get("upgradePolicy", {"supportType": "EXTENDED"})
+        if plane.status != "CREATING":
+            shown["endpoint"] = self.endpoint
+            shown["certificateAuthority"] = {"data": base64.b64encode(self.ca_pem).decode()}
+        return shown
+
+    def _plane(self, region: str, name: str) -> Plane:
+        found = self._state.planes.get((region, name))
+        if found is None:
+            raise Refusal("ResourceNotFoundException", f"No cluster found for name: {name}.", 404)
+        return found
+
+    def _active(self, region: str, name: str) -> Plane:
+        plane = self._plane(region, name)
+        if plane.status != "ACTIVE":
+            text = f"Cluster {name} is {plane.status}, and must be ACTIVE"
+            raise Refusal("InvalidRequestException", text)
+        return plane
+
+    def _pool(self, region: str, asked: Body) -> tuple[Plane, Pool]:
+        plane = self._plane(region, asked["clusterName"])
+        found = plane.pools.get(asked["nodegroupName"])
+        if found is None:
+            text = f"No node group found for name: {asked['nodegroupName']}."
+            raise Refusal("ResourceNotFoundException", text, 404)
+        return plane, found
+
+    def _zone(self, region: str, subnet: str) -> str:
+        for one in self._state.networks[region].subnets:
+            if one["SubnetId"] == subnet:
+                return str(one["AvailabilityZone"])
+        raise Refusal("InvalidParameterException", f"The subnet ID '{subnet}' does not exist")
+
+    @staticmethod
+    def _check_role(arn: str) -> None:
+        from moto.iam.models import iam_backends
+
+        roles = {role.arn for role in iam_backends[ACCOUNT]["aws"].roles.values()}
+        if arn not in roles:
+            raise Refusal(
+                "InvalidParameterException", f"Role with arn: {arn}, could not be assumed"
+            )
+
+
+def _turn(thing: Any) -> bool:
+    """Lets the time of one look pass; False: now it is gone."""
+    if thing.status == "ACTIVE" or thing.status.endswith("_FAILED"):
+        return True
+    if thing.pending > 0:
+        thing.pending -= 1
+        return True
+    thing.status = thing.after
+    return bool(thing.status)
+
+
+def _pool(pool: Pool) -> Body:
+    keys = ("clusterName", "nodegroupName", "scalingConfig", "instanceTypes", "capacityType")
+    shown = {key: pool.body[key] for key in (*keys, "tags", "labels", "subnets", "amiType")}
+    shown |= {"status": pool.status, "createdAt": pool.made, "health": {"issues": pool.issues}}
+    return shown | {"resources": {"autoScalingGroups": [{"name": pool.group.name}]}}
+
+
+def _all(found: dict[str, Body]) -> list[Body]:
+    return list(found.values())

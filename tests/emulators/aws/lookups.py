@@ -1,0 +1,133 @@
+"""Read-only data: regions, subnets, offers, orphaned resources, quotas, permissions."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from emulators.aws.state import REGIONS, Body, State, now
+from emulators.aws.wire import Refusal
+
+if TYPE_CHECKING:
+    from emulators.aws.wire import Call
+
+OFFERED = {"g4dn.xlarge": "abc", "g5.xlarge": "ab", "p5.48xlarge": "b"}
+"""Zones of each region in which an instance type is sold."""
+SPOT_USD = "0.2386"
+
+
+class Ec2:
+    """Answers for the parts of EC2 that a run asks."""
+
+    def __init__(self, state: State) -> None:
+        self._state = state
+
+    def answer(self, call: Call) -> Body:
+        result: Body = getattr(self, call.operation)(call.region, call.asked)
+        return result
+
+    def DescribeRegions(self, region: str, asked: Body) -> Body:  # noqa: N802
+        return {"Regions": [{"RegionName": one} for one in REGIONS]}
+
+    def DescribeSubnets(self, region: str, asked: Body) -> Body:  # noqa: N802
+        found = self._state.networks[region].subnets
+        for one in asked.get("Filters", ()):
+            key = {"default-for-az": "DefaultForAz", "vpc-id": "VpcId"}[one["Name"]]
+            values = [str(value).lower() for value in one["Values"]]
+            found = [subnet for subnet in found if str(subnet[key]).lower() in values]
+        return {"Subnets": found}
+
+    def DescribeInstanceTypeOfferings(self, region: str, asked: Body) -> Body:  # noqa: N802
+        (name,) = asked["Filters"][0]["Values"]
+        zones = OFFERED.get(name, "")
+        how = {"InstanceType": name, "LocationType": asked["LocationType"]}
+        return {"InstanceTypeOfferings": [how | {"Location": f"{region}{one}"} for one in zones]}
+
+    def DescribeSpotPriceHistory(self, region: str, asked: Body) -> Body:  # noqa: N802
+        zones = [(name, one) for name in asked["InstanceTypes"] for one in OFFERED.get(name, "")]
+        how = {"ProductDescription": "Linux/UNIX", "SpotPrice": SPOT_USD, "Timestamp": now()}
+        outcome = [
+            how | {"InstanceType": name, "AvailabilityZone": f"{region}{one}"}
+            for name, one in zones
+        ]
+        return {"SpotPriceHistory": outcome}
+
+    def DescribeNetworkInterfaces(self, region: str, asked: Body) -> Body:  # noqa: N802
+        cards = self._state.networks[region].cards
+        return {
+            "NetworkInterfaces": [one for one in cards if _fits(one, asked, "NetworkInterfaceId")]
+        }
+
+    def DescribeSecurityGroups(self, region: str, asked: Body) -> Body:  # noqa: N802
+        groups = self._state.networks[region].security_groups
+        return {"SecurityGroups": [one for one in groups if _fits(one, asked, "GroupId")]}
+
+    def DeleteNetworkInterface(self, region: str, asked: Body) -> Body:  # noqa: N802
+        network = self._state.networks[region]
+        kept = [
+            one for one in network.cards if one["NetworkInterfaceId"] != asked["NetworkInterfaceId"]
+        ]
+        if len(kept) == len(network.cards):
+            raise Refusal("InvalidNetworkInterfaceID.NotFound")
+        network.cards = kept
+        return {}
+
+    def DeleteSecurityGroup(self, region: str, asked: Body) -> Body:  # noqa: N802
+        network = self._state.networks[region]
+        if network.cards:
+            raise Refusal("DependencyViolation", "resource has a dependent object")
+        groups = network.security_groups
+        kept = [one for one in groups if one["GroupId"] != asked["GroupId"]]
+        if len(kept) == len(groups):
+            raise Refusal("InvalidGroup.NotFound")
+        network.security_groups = kept
+        return {}
+
+
+def _fits(found: Body, asked: Body, identity: str) -> bool:
+    tags = {one["Key"]: one["Value"] for one in found.get("TagSet") or found.get("Tags") or ()}
+    for one in asked.get("Filters", ()):
+        name, values = one["Name"], one["Values"]
+        if name.startswith("tag:"):
+            has = tags.get(name.removeprefix("tag:"))
+        elif name == "status":
+            has = found["Status"]
+        else:
+            has = found[identity]
+        if has not in values:
+            return False
+    return True
+
+
+class Quotas:
+    """Answers for Service Quotas."""
+
+    def __init__(self, state: State) -> None:
+        self._state = state
+
+    def answer(self, call: Call) -> Body:
+        code = call.asked["QuotaCode"]
+        if code not in self._state.quotas:
+            raise Refusal("NoSuchResourceException", f"no quota {code}", 404)
+        found = {"ServiceCode": call.asked["ServiceCode"], "QuotaCode": code}
+        return {"Quota": found | {"Value": self._state.quotas[code]}}
+
+
+class Simulator:
+    """Answers which rights a login has: all but those that a test took away."""
+
+    def __init__(self, state: State) -> None:
+        self._state = state
+
+    def answer(self, call: Call) -> Body:
+        if ":assumed-role/" in call.asked["PolicySourceArn"]:
+            raise Refusal("InvalidInput", "Invalid Entity Arn")
+        return {
+            "EvaluationResults": [
+                {
+                    "EvalActionName": one,
+                    "EvalDecision": "implicitDeny" if one in self._state.denied else "allowed",
+                }
+                for one in call.asked["ActionNames"]
+            ],
+            "IsTruncated": False,
+        }

@@ -1,0 +1,117 @@
+"""Auto Scaling: groups with their instances and scheduled actions."""
+
+from __future__ import annotations
+
+import datetime as dt
+import secrets
+from typing import TYPE_CHECKING, Any
+
+from emulators.aws.state import Body, Group, State, machine_id, now
+from emulators.aws.wire import Refusal
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from emulators.aws.wire import Call
+
+SERVICE = "autoscaling"
+
+
+class Scaling:
+    """Auto Scaling; calls `joins` and `leaves` with instances."""
+
+    def __init__(self, state: State) -> None:
+        self._state = state
+        self.joins: Callable[[str, Group], None] = lambda _name, _group: None
+        self.leaves: Callable[[str], None] = lambda _name: None
+
+    def resize(self, group: Group, desired: int) -> None:
+        """Makes or removes machines, unless there are none to be had."""
+        group.desired = desired
+        why = self._state.sold_out.get(group.node_type)
+        while len(group.machines) < desired:
+            if why:
+                self._note(group, "Failed", why)
+                return
+            name = machine_id()
+            group.machines.append(name)
+            self._note(group, "Successful", f"Launching a new EC2 instance: {name}")
+            self.joins(name, group)
+        while len(group.machines) > desired:
+            self.leaves(group.machines.pop())
+
+    def pass_time(self, seconds: float) -> None:
+        """Does what is planned until then, as if that time were over."""
+        until = now() + dt.timedelta(seconds=seconds)
+        for group in self._state.groups():
+            for plan in [one for one in group.planned.values() if one["StartTime"] <= until]:
+                group.smallest = plan.get("MinSize", group.smallest)
+                self.resize(group, plan.get("DesiredCapacity", group.desired))
+
+    def answer(self, call: Call) -> Body:
+        result: Body = getattr(self, call.operation)(call.region, call.asked)
+        return result
+
+    def DescribeAutoScalingGroups(self, region: str, asked: Body) -> Body:  # noqa: N802
+        names = asked["AutoScalingGroupNames"]
+        found = [one for one in self._state.groups() if one.region == region and one.name in names]
+        return {"AutoScalingGroups": [_shown(one) for one in found]}
+
+    def DescribeScalingActivities(self, region: str, asked: Body) -> Body:  # noqa: N802
+        return {"Activities": self._group(region, asked).activities[::-1][: asked["MaxRecords"]]}
+
+    def DescribeScheduledActions(self, region: str, asked: Body) -> Body:  # noqa: N802
+        planned = self._group(region, asked).planned
+        return {"ScheduledUpdateGroupActions": list(planned.values())}
+
+    def PutScheduledUpdateGroupAction(self, region: str, asked: Body) -> Body:  # noqa: N802
+        group = self._group(region, asked)
+        asked = asked | {"StartTime": asked["StartTime"].replace(tzinfo=dt.UTC)}
+        if asked["StartTime"] <= now():
+            raise Refusal("ValidationError", "Given start time is in the past")
+        group.planned[asked["ScheduledActionName"]] = asked
+        return {}
+
+    def _group(self, region: str, asked: Body) -> Group:
+        for one in self._state.groups():
+            if (one.region, one.name) == (region, asked["AutoScalingGroupName"]):
+                return one
+        raise Refusal("ValidationError", "AutoScalingGroup name not found - AutoScalingGroup gone")
+
+    @staticmethod
+    def _note(group: Group, status: str, said: str) -> None:
+        group.activities.append(
+            {
+                "ActivityId": secrets.token_hex(8),
+                "AutoScalingGroupName": group.name,
+                "Cause": "a difference between desired and actual capacity",
+                "StartTime": now(),
+                "StatusCode": status,
+                "StatusMessage": said,
+            }
+        )
+
+
+def _shown(group: Group) -> Body:
+    zone = f"{group.region}a"
+    machines: list[dict[str, Any]] = [
+        {
+            "InstanceId": name,
+            "AvailabilityZone": zone,
+            "LifecycleState": "InService",
+            "HealthStatus": "Healthy",
+            "ProtectedFromScaleIn": False,
+        }
+        for name in group.machines
+    ]
+    return {
+        "AutoScalingGroupName": group.name,
+        "MinSize": group.smallest,
+        "MaxSize": group.largest,
+        "DesiredCapacity": group.desired,
+        "DefaultCooldown": 300,
+        "AvailabilityZones": [zone],
+        "HealthCheckType": "EC2",
+        "CreatedTime": now(),
+        "Instances": machines,
+    }

@@ -1,0 +1,232 @@
+"""The server, which dispatches each request to its service."""
+
+from __future__ import annotations
+
+import contextlib
+import datetime as dt
+import io
+import re
+import threading
+from email.utils import format_datetime
+from typing import TYPE_CHECKING, Any
+
+from botocore.loaders import Loader
+from moto.moto_api._internal import moto_api_backend
+from moto.moto_server.werkzeug_app import (
+    DomainDispatcherApplication,
+    MotoRequestHandler,
+    create_backend_app,
+)
+from werkzeug.serving import make_server
+from werkzeug.wrappers import Request, Response
+
+from emulators.aws.eks import Eks
+from emulators.aws.faults import Fault, Faults, strike
+from emulators.aws.image_builds import ImageBuilds
+from emulators.aws.lookups import Ec2, Quotas, Simulator
+from emulators.aws.scaling import Scaling
+from emulators.aws.state import ACCOUNT, State
+from emulators.aws.tokens import user_of
+from emulators.aws.wire import Call, Refusal, answer, decoded, refused, scope
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from emulators.aws.state import Group
+    from emulators.kubernetes import Cluster
+
+LOGIN = {"aws_access_key_id": "AKIAIOSFODNN7EXAMPLE", "aws_secret_access_key": "planted-secret"}
+LOADER = Loader()  # reads the models of the services once, not for each session
+MOTOS = ("codebuild", "ecr", "iam", "logs", "s3", "sts")
+OWNER = "x-amz-expected-bucket-owner"
+TAG = re.compile(r"<Tag><Key>(.*?)</Key><Value>(.*?)</Value></Tag>")
+
+
+class _Quiet(MotoRequestHandler):
+    def log(self, type: str, message: str, *args: Any) -> None:  # noqa: A002
+        """The list of calls is the log."""
+
+    def date_time_string(self, timestamp: float | None = None) -> str:
+        """What AWS' clock shows."""
+        now = dt.datetime.now(dt.UTC) + dt.timedelta(minutes=self.server.amazon.clock_minutes)  # type: ignore[attr-defined]
+        return format_datetime(now, usegmt=True)
+
+
+class Amazon:
+    """An account on a port of loopback."""
+
+    def __init__(self) -> None:
+        self.state = State()
+        self.faults = Faults()
+        self.foreign_buckets: set[str] = set()
+        self.policies: dict[str, bytes] = {}
+        self.troubles: list[Exception] = []
+        self.clock_minutes = 0
+        """By how much AWS' own clock is ahead of ours."""
+        self._scaling = Scaling(self.state)
+        self._eks = Eks(self.state, self._scaling)
+        self._moto = DomainDispatcherApplication(create_backend_app)
+        self._answers = {
+            "autoscaling": self._scaling,
+            "ec2": Ec2(self.state),
+            "eks": self._eks,
+            "servicequotas": Quotas(self.state),
+        }
+        self._builds = ImageBuilds()
+        self._simulator = Simulator(self.state)
+        self._server = make_server("127.0.0.1", 0, self._app, True, request_handler=_Quiet)
+        self._server.amazon = self  # type: ignore[attr-defined]
+        self._thread = threading.Thread(
+            target=self._server.serve_forever, args=(0.02,), daemon=True
+        )
+
+    def start(self) -> None:
+        self._thread.start()
+        self.reset()
+
+    def reset(self) -> None:
+        """Forgets all that exists."""
+        self.state.planes.clear()
+        self.policies.clear()
+        self.faults.calls.clear()
+        moto_api_backend.reset()
+
+    def stop(self) -> None:
+        self._server.shutdown()
+        self._thread.join()
+        self._server.server_close()
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self._server.server_port}"
+
+    @property
+    def operations(self) -> list[str]:
+        return [operation for _, _, operation in self.faults.calls]
+
+    def session(self, **login: Any) -> Any:
+        """A session whose every client speaks to this server."""
+        import boto3
+        import botocore.session
+
+        inner = botocore.session.Session()
+        inner.register_component("data_loader", LOADER)
+        how = LOGIN | {"region_name": "us-east-1", "botocore_session": inner} | login
+        return _Session(boto3.Session(**how), self.url)
+
+    def fault(self, operation: str, code: str, **how: Any) -> None:
+        self.faults.planned.append(Fault(operation, code, **how))
+
+    def pass_time(self, seconds: float) -> None:
+        with self.state.lock:
+            self._scaling.pass_time(seconds)
+
+    def tie(self, cluster: Cluster, gpus: int = 1, name: str = "cloudgan") -> None:
+        """Lets a test cluster be that of all EKS clusters: nodes come and go with machines."""
+
+        def joins(machine: str, group: Group) -> None:
+            labels = group.labels | {"node.kubernetes.io/instance-type": group.node_type}
+            cluster.add_node(machine, hidden_gpus=gpus, labels=labels)
+
+        self._eks.endpoint, self._eks.ca_pem = cluster.url, cluster.ca.read_bytes()
+        self._scaling.joins, self._scaling.leaves = joins, cluster.remove_node
+        cluster.trust(lambda token: user_of(token, LOGIN, name))
+
+    def on_machines(
+        self, joins: Callable[[str, Group], None], leaves: Callable[[str], None]
+    ) -> None:
+        self._scaling.joins, self._scaling.leaves = joins, leaves
+
+    def _app(self, environ: dict[str, Any], start_response: Any) -> Any:
+        request = Request(environ)
+        body = request.get_data(cache=True)
+        service, _ = scope(request.headers)
+        if service not in {*self._answers, *MOTOS}:
+            return self._to_moto(request)(environ, start_response)
+        query = environ.get("QUERY_STRING", "")
+        call = decoded(request.method, request.path, query, request.headers, body)
+        try:
+            made = self._answer(call, request)
+        except Refusal as refusal:
+            made = refused(call, refusal)
+        except Exception as error:  # reported when the server ends
+            self.troubles.append(error)
+            raise
+        return made(environ, start_response)
+
+    def _answer(self, call: Call, request: Request) -> Response:
+        if call.region in self.state.closed and call.service == "eks":
+            raise Refusal("AccessDeniedException", "closed by the organisation", 403)
+        fault = self.faults.meet(call)
+        if fault and not fault.acts:
+            strike(fault)
+        made = self._acted(call, request)
+        if fault:
+            strike(fault)
+        return made
+
+    def _acted(self, call: Call, request: Request) -> Response:
+        if call.service in self._answers or call.operation == "SimulatePrincipalPolicy":
+            part = self._answers.get(call.service, self._simulator)
+            with self.state.lock:
+                return answer(call, part.answer(call))
+        if (call.service, call.operation) in ImageBuilds.operations:
+            return answer(call, self._builds.answer(call))
+        bucket = request.path.split("/")[1] if call.service == "s3" else ""
+        owner = "another" if bucket in self.foreign_buckets else ACCOUNT
+        if request.headers.get(OWNER, owner) != owner:
+            raise Refusal("AccessDenied", "Access Denied", 403)
+        if call.operation in ("PutBucketPolicy", "GetBucketPolicy"):
+            return self._policy(call, bucket, request)
+        made = self._to_moto(request)
+        tags = dict(TAG.findall(request.get_data(cache=True).decode(errors="replace")))
+        if call.operation == "CreateBucket" and made.status_code == 200 and tags:
+            from moto.s3.models import s3_backends
+
+            s3_backends[ACCOUNT]["aws"].put_bucket_tagging(bucket, tags)
+        return made
+
+    def _policy(self, call: Call, bucket: str, request: Request) -> Response:
+        """moto would apply a policy without its conditions, and so refuse everything."""
+        if call.operation == "PutBucketPolicy":
+            self.policies[bucket] = request.get_data(cache=True)
+            return Response(status=204)
+        if bucket not in self.policies:
+            raise Refusal("NoSuchBucketPolicy", "The bucket policy does not exist", 404)
+        return Response(self.policies[bucket], content_type="application/json")
+
+    def _to_moto(self, request: Request) -> Response:
+        environ = dict(request.environ)
+        environ["wsgi.input"] = io.BytesIO(request.get_data(cache=True))
+        return Response.from_app(self._moto, environ, buffered=True)
+
+
+class _Session:
+    """boto3's session, with an endpoint of its own for every client; each is made but once."""
+
+    def __init__(self, session: Any, url: str) -> None:
+        self._session, self._url = session, url
+        self._clients: dict[tuple[str, str | None], Any] = {}
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._session, name)
+
+    def client(self, service: str, region_name: str | None = None, **keywords: Any) -> Any:
+        which = service, region_name
+        if which not in self._clients:
+            keywords |= {"region_name": region_name, "endpoint_url": self._url}
+            self._clients[which] = self._session.client(service, **keywords)
+        return self._clients[which]
+
+
+@contextlib.contextmanager
+def amazon() -> Iterator[Amazon]:
+    """Runs an empty account."""
+    made = Amazon()
+    made.start()
+    try:
+        yield made
+    finally:
+        made.stop()
+    if made.troubles:
+        raise made.troubles[0]

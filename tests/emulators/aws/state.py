@@ -1,0 +1,122 @@
+"""State of the account in addition to moto's."""
+
+from __future__ import annotations
+
+import datetime as dt
+import secrets
+import threading
+from dataclasses import dataclass, field
+from typing import Any
+
+ACCOUNT = "123456789012"  # moto's
+REGIONS = ("us-east-1", "us-west-2", "eu-west-1")
+VERSION = "1.34"
+Body = dict[str, Any]
+
+
+def now() -> dt.datetime:
+    return dt.datetime.now(dt.UTC)
+
+
+@dataclass
+class Group:
+    """A scaling group of EC2, and its machines."""
+
+    name: str
+    region: str
+    node_type: str
+    spot: bool
+    labels: dict[str, str]
+    largest: int
+    smallest: int = 0
+    desired: int = 0
+    machines: list[str] = field(default_factory=list)
+    activities: list[Body] = field(default_factory=list)
+    planned: dict[str, Body] = field(default_factory=dict)
+
+
+@dataclass
+class Pool:
+    """A node group of EKS; `pending` looks show it in `status`, then it is as `after` says."""
+
+    body: Body
+    group: Group
+    status: str = "CREATING"
+    after: str = "ACTIVE"
+    pending: int = 0
+    issues: list[Body] = field(default_factory=list)
+    made: dt.datetime = field(default_factory=now)
+
+
+@dataclass
+class Plane:
+    """A cluster of EKS."""
+
+    body: Body
+    region: str
+    status: str = "CREATING"
+    after: str = "ACTIVE"
+    pending: int = 0
+    pools: dict[str, Pool] = field(default_factory=dict)
+    add_ons: dict[str, Body] = field(default_factory=dict)
+    identities: dict[str, Body] = field(default_factory=dict)
+    made: dt.datetime = field(default_factory=now)
+
+
+@dataclass
+class Network:
+    """The default network of a region."""
+
+    subnets: list[Body]
+    cards: list[Body] = field(default_factory=list)
+    security_groups: list[Body] = field(default_factory=list)
+
+
+@dataclass
+class State:
+    """All of it, and how slowly it changes."""
+
+    lock: threading.RLock = field(default_factory=threading.RLock)
+    planes: dict[tuple[str, str], Plane] = field(default_factory=dict)
+    networks: dict[str, Network] = field(default_factory=dict)
+    quotas: dict[str, float] = field(default_factory=dict)
+    denied: set[str] = field(default_factory=set)
+    sold_out: dict[str, str] = field(default_factory=dict)
+    """Response to a scaling group for an instance type."""
+    closed: set[str] = field(default_factory=set)
+    """Regions of which an organisation keeps everybody."""
+    pending: int = 1
+    """How many looks, after the first, see a thing being made, changed or deleted."""
+
+    def __post_init__(self) -> None:
+        for region in REGIONS:
+            self.networks[region] = Network([_subnet(region, index) for index in range(3)])
+
+    def groups(self) -> list[Group]:
+        return [pool.group for plane in self.planes.values() for pool in plane.pools.values()]
+
+    def left(self) -> list[str]:
+        """All that bills by the hour, and what would keep it alive."""
+        found = []
+        for (region, name), plane in self.planes.items():
+            found.append(f"cluster {region}/{name}")
+            found += [f"node group {region}/{name}/{pool}" for pool in plane.pools]
+        return found + [one for group in self.groups() for one in group.machines]
+
+
+def machine_id() -> str:
+    return f"i-{secrets.token_hex(8)}"
+
+
+def _subnet(region: str, index: int) -> Body:
+    zone = f"{region}{'abc'[index]}"
+    short = "".join(part[0] for part in region.split("-")[:2]) + region[-1]
+    return {
+        "SubnetId": f"subnet-{short}{index:08d}",
+        "VpcId": f"vpc-{short}0001",
+        "AvailabilityZone": zone,
+        "AvailabilityZoneId": f"{short.replace('ue', 'use').replace('uw', 'usw')}-az{index + 4}",
+        "DefaultForAz": True,
+        "MapPublicIpOnLaunch": True,
+        "State": "available",
+    }

@@ -1,0 +1,320 @@
+"""Resource Manager: resources by ID, and the operations that create and delete them."""
+
+from __future__ import annotations
+
+import datetime as dt
+import itertools
+import re
+import threading
+import uuid
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+from urllib.parse import parse_qs, unquote, urlsplit
+
+from emulators.azure.contract import MODELS, SCHEMAS, complaint
+from emulators.azure.faults import Answer, Faults, Refusal
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from emulators.azure.aks import Aks
+
+HOST = "https://management.azure.com"
+CLUSTERS = "microsoft.containerservice/managedclusters"
+POOLS = f"{CLUSTERS}/agentpools"
+ACCOUNTS = "microsoft.storage/storageaccounts"
+IDENTITIES = "microsoft.managedidentity/userassignedidentities"
+SCALE_SETS = "microsoft.compute/virtualmachinescalesets"
+LONG_LASTING = (CLUSTERS, POOLS, ACCOUNTS, "resourcegroups")
+AKS_VERSION = "2026-08-01"
+"""Of azure-mgmt-containerservice 41.8.0."""
+_DATE = re.compile(r"20\d\d-\d\d-\d\d")
+
+
+@dataclass
+class Operation:
+    """Something that lasts; each look at it, or at what it changes, brings it on."""
+
+    path: str
+    target: str
+    is_deletion: bool
+    looks: int
+    error: dict[str, Any] | None = None
+    tells: bool = True
+    is_done: bool = False
+
+    @property
+    def status(self) -> str:
+        return ("Failed" if self.error else "Succeeded") if self.is_done else "InProgress"
+
+
+@dataclass
+class Resource:
+    """What exists; `body` is what its GET answers."""
+
+    kind: str
+    body: dict[str, Any]
+    operation: Operation | None = None
+    hidden: int = 0
+
+    @property
+    def is_busy(self) -> bool:
+        return self.operation is not None and not self.operation.is_done
+
+
+class Arm:
+    """All state of one subscription."""
+
+    def __init__(self, subscription: str, aks: Aks, faults: Faults) -> None:
+        self.subscription, self.aks, self.faults = subscription, aks, faults
+        self.resources: dict[str, Resource] = {}
+        self.operations: dict[str, Operation] = {}
+        self.calls: list[tuple[str, str]] = []
+        self.on_made: Callable[[str, dict[str, Any]], None] = lambda kind, body: None
+        self.lock = threading.RLock()
+        self._numbers = itertools.count(1)
+
+    def ask(self, method: str, url: str, body: Any) -> Answer:
+        """Answers a request."""
+        parts = urlsplit(url)
+        path, query = unquote(parts.path), {k: v[-1] for k, v in parse_qs(parts.query).items()}
+        with self.lock:
+            self.calls.append((method, path))
+            try:
+                _check_version(kind_of(path), query.get("api-version", ""))
+                self.faults.meet(method, path)
+                return self._route(method, path, body)
+            except Refusal as refusal:
+                return refusal.answer
+
+    def of_kind(self, kind: str) -> list[Resource]:
+        return [one for one in self.resources.values() if one.kind == kind]
+
+    def held(self) -> list[str]:
+        """What exists in the address of anything, without what is inside of something else."""
+        return sorted(one.body["id"] for one in self.resources.values())
+
+    def put(self, path: str, body: dict[str, Any]) -> None:
+        """Adds a resource without an operation, as another user's."""
+        self.resources[path.lower()] = Resource(kind_of(path), _shown(path, body))
+
+    def _route(self, method: str, path: str, body: Any) -> Answer:
+        if path.lower() in self.operations:
+            operation = self._bring_on(self.operations[path.lower()])
+            error = {"error": operation.error} if operation.is_done and operation.error else {}
+            return Answer(
+                200, {"name": path.rpartition("/")[2], "status": operation.status} | error
+            )
+        if method == "POST" and path.lower().endswith("/listclusterusercredential"):
+            cluster = self._found(path.rpartition("/")[0])
+            return Answer(200, self.aks.credentials(cluster.body["id"]))
+        if method == "GET":
+            return Answer(200, self._look(path))
+        kind = kind_of(path)
+        if method == "PUT" and (kind in SCHEMAS or kind in MODELS):
+            return self._make(path, kind, body)
+        if method == "DELETE":
+            return self._remove(path, kind)
+        raise Refusal(405, "HttpMethodNotSupported", f"{method} {path}")
+
+    def _look(self, path: str) -> dict[str, Any]:
+        resource = self._found(path)
+        if resource.hidden:
+            resource.hidden -= 1
+            raise Refusal(404, "ResourceNotFound", f"{path} was not found.")
+        if resource.operation:
+            self._bring_on(resource.operation)
+            resource = self._found(path)
+        return self.answer(resource)
+
+    def answer(self, resource: Resource) -> dict[str, Any]:
+        """What a GET shows, checked against the contract."""
+        body = resource.body
+        if resource.kind == CLUSTERS:
+            pools = [
+                one for one in self.of_kind(POOLS) if one.body["id"].startswith(body["id"] + "/")
+            ]
+            profiles = [{"name": one.body["name"], **one.body["properties"]} for one in pools]
+            own = body["properties"]["agentPoolProfiles"]
+            properties = body["properties"] | {"agentPoolProfiles": [*own, *profiles]}
+            body = body | {"properties": properties}
+        wrong = complaint(resource.kind, body, is_answer=True)
+        assert not wrong, f"the stand-in answers what AKS never would: {wrong}"
+        return body
+
+    def _found(self, path: str) -> Resource:
+        resource = self.resources.get(path.lower())
+        if resource is None:
+            group = "/".join(path.split("/")[:5])
+            if len(path.split("/")) > 5 and group.lower() not in self.resources:
+                raise Refusal(404, "ResourceGroupNotFound", f"{group} could not be found.")
+            raise Refusal(404, "ResourceNotFound", f"The Resource '{path}' was not found.")
+        return resource
+
+    def _make(self, path: str, kind: str, body: Any) -> Answer:
+        wrong = complaint(kind, body)
+        if wrong:
+            raise Refusal(400, "InvalidRequestContent", f"{path}: {wrong}")
+        if kind != "resourcegroups":
+            self._found("/".join(path.split("/")[:5]))
+        parent = path.rpartition("/")[0].rpartition("/")[0]
+        if kind.count("/") > 1 and kind_of(parent) in LONG_LASTING:
+            self._found(parent)
+        there = self.resources.get(path.lower())
+        self._refuse_busy(path, kind)
+        shown = _shown(path, body)
+        self._fill(kind, shown)
+        if there:
+            shown["properties"] = there.body["properties"] | shown["properties"]
+        resource = Resource(kind, shown, hidden=0 if there else self.faults.late_gets)
+        self.resources[path.lower()] = resource
+        if kind not in LONG_LASTING or kind == "resourcegroups":
+            self.on_made(kind, shown)
+            return Answer(200 if there else 201, shown)
+        operation = self._begin(path, is_deletion=False)
+        resource.operation = operation
+        if kind in (CLUSTERS, POOLS, ACCOUNTS):
+            shown["properties"]["provisioningState"] = "Updating" if there else "Creating"
+        where = HOST + operation.path + "?api-version=2026-08-01"
+        if kind == ACCOUNTS:
+            return Answer(202, None, {"Location": where, "Retry-After": "0"})
+        headers = {"Azure-AsyncOperation": where, "Retry-After": "0"}
+        return Answer(200 if there else 201, self.answer(resource), headers)
+
+    def _remove(self, path: str, kind: str) -> Answer:
+        resource = self.resources.get(path.lower())
+        if resource is None:
+            if kind in (POOLS, *LONG_LASTING):
+                return Answer(204)
+            raise Refusal(404, "ResourceNotFound", f"The Resource '{path}' was not found.")
+        self._refuse_busy(path, kind)
+        if kind not in (*LONG_LASTING, SCALE_SETS) or kind == ACCOUNTS:
+            self._drop(path)
+            return Answer(200)
+        resource.operation = operation = self._begin(path, is_deletion=True)
+        resource.body["properties"]["provisioningState"] = "Deleting"
+        where = HOST + operation.path + "?api-version=2026-08-01"
+        headers = {"Location": where, "Azure-AsyncOperation": where, "Retry-After": "0"}
+        return Answer(202, None, headers)
+
+    def _refuse_busy(self, path: str, kind: str) -> None:
+        """AKS does one thing with a cluster at a time."""
+        if kind not in (CLUSTERS, POOLS):
+            return
+        cluster = path.lower().partition("/agentpools/")[0]
+        for address, one in self.resources.items():
+            if (address == cluster or address.startswith(cluster + "/")) and one.is_busy:
+                raise Refusal(
+                    409,
+                    "OperationNotAllowed",
+                    f"Operation is not allowed: another operation on {one.body['name']} is in progress",
+                )
+
+    def _begin(self, path: str, *, is_deletion: bool) -> Operation:
+        where = (
+            f"/subscriptions/{self.subscription}/providers/Microsoft.ContainerService/locations"
+            f"/somewhere/operations/{next(self._numbers)}"
+        )
+        failure = None if is_deletion else self.faults.failure_of(path)
+        error, tells = failure or (None, True)
+        made = Operation(where, path, is_deletion, self.faults.slow_gets, error, tells)
+        self.operations[where.lower()] = made
+        return made
+
+    def _bring_on(self, operation: Operation) -> Operation:
+        operation.looks -= 1
+        if operation.looks >= 0 or operation.is_done:
+            return operation
+        operation.is_done = True
+        resource = self.resources.get(operation.target.lower())
+        if resource is None:
+            return operation
+        if operation.is_deletion:
+            self._drop(operation.target)
+        elif operation.error:
+            resource.body["properties"]["provisioningState"] = "Failed"
+            if operation.tells:
+                resource.body["properties"]["status"] = {"provisioningError": operation.error}
+        else:
+            self._finish(resource)
+        return operation
+
+    def _finish(self, resource: Resource) -> None:
+        properties = resource.body["properties"]
+        properties["provisioningState"] = "Succeeded"
+        address = resource.body["id"]
+        if resource.kind == CLUSTERS:
+            properties |= self.aks.make(address)
+            group = f"/subscriptions/{self.subscription}/resourceGroups/"
+            group += properties["nodeResourceGroup"]
+            self.put(group, {"location": resource.body["location"], "tags": resource.body["tags"]})
+            self.resources[group.lower()].body["managedBy"] = address
+        if resource.kind == POOLS:
+            cluster = self.resources[address.lower().partition("/agentpools/")[0]].body
+            self.aks.add_pool(cluster["id"], resource.body)
+            group = cluster["properties"]["nodeResourceGroup"]
+            name = f"aks-{resource.body['name']}-vmss"
+            path = f"/subscriptions/{self.subscription}/resourceGroups/{group}/providers"
+            tags = properties.get("tags", {}) | {"aks-managed-poolName": resource.body["name"]}
+            path += f"/Microsoft.Compute/virtualMachineScaleSets/{name}"
+            self.put(path, {"location": cluster["location"], "tags": tags})
+        self.on_made(resource.kind, resource.body)
+
+    def _drop(self, path: str) -> None:
+        """Removes something and all that is inside of it."""
+        gone = self.resources.pop(path.lower())
+        if gone.kind == CLUSTERS:
+            group = gone.body["properties"]["nodeResourceGroup"]
+            nodes = f"/subscriptions/{self.subscription}/resourceGroups/{group}".lower()
+            if nodes in self.resources:
+                self._drop(nodes)
+            self.aks.remove(gone.body["id"])
+        if gone.kind == POOLS:
+            self.aks.remove_pool(gone.body)
+            for address in list(self.resources):
+                if address.endswith(f"/aks-{gone.body['name']}-vmss"):
+                    del self.resources[address]
+        inside = [one for one in self.resources if one.startswith(path.lower() + "/")]
+        for address in inside:
+            if address in self.resources:
+                self._drop(address)
+
+    def _fill(self, kind: str, body: dict[str, Any]) -> None:
+        """Adds what the service itself writes."""
+        properties = body["properties"]
+        if kind == IDENTITIES:
+            name = body["id"].lower()
+            properties["clientId"] = str(uuid.uuid5(uuid.NAMESPACE_URL, f"client {name}"))
+            properties["principalId"] = str(uuid.uuid5(uuid.NAMESPACE_URL, f"principal {name}"))
+        if kind in ("resourcegroups", ACCOUNTS):
+            properties["provisioningState"] = "Succeeded"
+
+
+def _check_version(kind: str, version: str) -> None:
+    if not _DATE.fullmatch(version):
+        raise Refusal(
+            400, "MissingApiVersionParameter", "The api-version query parameter is required"
+        )
+    if kind in MODELS and version != AKS_VERSION:
+        raise Refusal(400, "NoRegisteredProviderFound", f"the models here are not of {version}")
+
+
+def kind_of(path: str) -> str:
+    """The type of what is at an address, in lower case."""
+    _, found, rest = path.lower().rpartition("/providers/")
+    if not found:
+        return "resourcegroups"
+    provider, *parts = rest.split("/")
+    return "/".join((provider, *parts[::2]))
+
+
+def _shown(path: str, body: dict[str, Any]) -> dict[str, Any]:
+    kind = kind_of(path)
+    shown = body | {"id": path, "name": path.rpartition("/")[2]}
+    shown["properties"] = dict(body.get("properties") or {})
+    if kind != "resourcegroups":
+        shown["type"] = kind
+    if kind == CLUSTERS:
+        now = dt.datetime.now(dt.UTC).isoformat()
+        shown["systemData"] = {"createdAt": now, "createdByType": "User"}
+    return shown

@@ -1,0 +1,40 @@
+"""TLS certificates for Azure's host names, signed by a test authority."""
+
+from __future__ import annotations
+
+import ssl
+from typing import TYPE_CHECKING, NamedTuple
+
+from emulators.kubernetes.certificates import authority
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+NAMES = (
+    "management.azure.com",
+    "login.microsoftonline.com",
+    "*.blob.core.windows.net",
+    "localhost",
+)
+
+
+class Files(NamedTuple):
+    """Paths of PEM files."""
+
+    authority: Path
+    certificate: Path
+    key: Path
+
+    def context(self) -> ssl.SSLContext:
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(self.certificate, self.key)
+        return context
+
+
+def write_certificates(folder: Path) -> Files:
+    """Writes an authority and one certificate for all names."""
+    made = authority(NAMES)
+    files = Files(folder / "ca.pem", folder / "server.pem", folder / "server.key")
+    for path, content in zip(files, made, strict=True):
+        path.write_bytes(content)
+    return files

@@ -1,0 +1,79 @@
+"""Starts and stops all parts of the emulator."""
+
+from __future__ import annotations
+
+import contextlib
+from typing import TYPE_CHECKING, Any
+
+from azure.core.pipeline.transport import RequestsTransport
+
+from cloudgan.launch.clouds.azure.api import ArmApi
+from cloudgan.launch.clouds.azure.client import AzureClient
+from emulators.azure.aks import Aks
+from emulators.azure.arm import Arm
+from emulators.azure.certificates import write_certificates
+from emulators.azure.entra import Entra, Login
+from emulators.azure.faults import Faults
+from emulators.azure.lists import Lists
+from emulators.azure.server import Server
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from pathlib import Path
+
+    from cloudgan.schema.plan import Target
+    from emulators.kubernetes import Image
+
+SUBSCRIPTION = "00000000-0000-0000-0000-0000000000bb"
+
+
+class SmallAzure:
+    """One subscription, its machines and the logged-in user."""
+
+    def __init__(self, root: Path, images: Mapping[str, Image] | None = None) -> None:
+        self.faults = Faults()
+        self.aks = Aks(root, images)
+        self.arm = Arm(SUBSCRIPTION, self.aks, self.faults)
+        names = {"subscriptionId": SUBSCRIPTION, "displayName": "Physics"}
+        self.lists = Lists(self.arm, subscriptions=[names])
+        self.entra = Entra(aks_token=self.aks.token)
+        self.files = write_certificates(root)
+        self.server = Server(self.arm, self.lists, self.entra, self.files)
+        self.login = Login(aks_token=self.aks.token)
+
+    def api(self, **options: Any) -> ArmApi:
+        """The product's client, logged in; it asks again without pauses."""
+        transport = RequestsTransport(connection_verify=str(self.files.authority))
+        given: dict[str, Any] = {"transport": transport, "pause_seconds": 0.0}
+        given["base_url"] = f"https://127.0.0.1:{self.server.port}"
+        return ArmApi(options.pop("credential", self.login), **given | options)
+
+    def cloud(self, place: Target, say: Any = lambda _: None) -> AzureClient:
+        """The product's cloud."""
+        return AzureClient(self.api(), place, say, busy_seconds=0.001)
+
+    def left(self) -> list[str]:
+        """Names of all that exists and bills, or could."""
+        shared = ("storageaccounts", "userassignedidentities", "resourcegroups/cloudgan-")
+        names = [address.lower() for address in self.arm.held()]
+        return [
+            name
+            for name in names
+            if not any(
+                word in name.partition("/providers/")[2] or name.endswith(word) for word in shared
+            )
+        ]
+
+    def close(self) -> None:
+        self.server.close()
+        self.aks.close()
+
+
+@contextlib.contextmanager
+def small_azure(root: Path, images: Mapping[str, Image] | None = None) -> Iterator[SmallAzure]:
+    """Runs it; `root` holds its files."""
+    made = SmallAzure(root, images)
+    try:
+        yield made
+    finally:
+        made.close()

@@ -1,0 +1,131 @@
+"""Lists of the Resource Manager: resources by tag, quotas, VM sizes, providers, permissions."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from emulators.azure.arm import CLUSTERS, POOLS, Refusal
+
+if TYPE_CHECKING:
+    from emulators.azure.arm import Arm
+
+_TAG = re.compile(r"tagName eq '([^']+)'(?: and tagValue eq '([^']+)')?")
+_PROXIES = (POOLS, "microsoft.authorization/roleassignments")
+SERVICES = ("Compute", "ContainerService", "ManagedIdentity", "Network", "Storage")
+
+
+@dataclass
+class Lists:
+    """What a subscription has and may.
+
+    Attributes:
+        limits: Of quotas, by name; else `limit`.
+        restrictions: Of machines for sale.
+        off: Services that are not registered.
+        allowed: Permissions of the logged-in user.
+        page: Items in a page of a list.
+    """
+
+    arm: Arm
+    limit: int = 100
+    limits: dict[str, int] = field(default_factory=dict)
+    zones: tuple[str, ...] = ("1", "2", "3")
+    restrictions: list[dict[str, Any]] = field(default_factory=list)
+    unsold: tuple[str, ...] = ()
+    off: tuple[str, ...] = ()
+    allowed: list[dict[str, Any]] = field(
+        default_factory=lambda: [{"actions": ["*"], "notActions": []}]
+    )
+    subscriptions: list[dict[str, Any]] = field(default_factory=list)
+    page: int = 2
+
+    def list(self, path: str, query: dict[str, str]) -> list[dict[str, Any]] | None:
+        """Returns what is listed there; None: nothing is."""
+        low = path.lower()
+        root = f"/subscriptions/{self.arm.subscription}"
+        if low == "/subscriptions":
+            return self.subscriptions
+        if not low.startswith(root):
+            return None
+        low = low.removeprefix(root)
+        plain = {
+            "/providers": self._services,
+            "/providers/microsoft.authorization/permissions": lambda: self.allowed,
+            "/providers/microsoft.compute/skus": lambda: self._skus(query),
+            "/providers/microsoft.containerservice/managedclusters": self._clusters,
+            "/resourcegroups": lambda: self._tagged(query, groups=True),
+            "/resources": lambda: self._tagged(query, groups=False),
+        }
+        if low in plain:
+            return plain[low]()
+        if low.startswith("/providers/microsoft.compute/locations/") and low.endswith("/usages"):
+            return self._usages()
+        inside = re.fullmatch(r"/resourcegroups/([^/]+)/resources", low)
+        return self._inside(f"{root}/resourcegroups/{inside[1]}/") if inside else None
+
+    def _services(self) -> list[dict[str, Any]]:
+        return [
+            {
+                "namespace": f"Microsoft.{name}",
+                "registrationState": "NotRegistered" if name in self.off else "Registered",
+            }
+            for name in SERVICES
+        ]
+
+    def _skus(self, query: dict[str, str]) -> list[dict[str, Any]]:
+        region = re.fullmatch(r"location eq '(\w+)'", query["$filter"])
+        assert region
+        from cloudgan.launch.clouds.azure.sizes import SIZES
+
+        where = [{"location": region[1], "zones": list(self.zones)}]
+        return [
+            {
+                "resourceType": "virtualMachines",
+                "name": name,
+                "locationInfo": where,
+                "restrictions": self.restrictions,
+            }
+            for name in SIZES
+            if name not in self.unsold
+        ]
+
+    def _usages(self) -> list[dict[str, Any]]:
+        from cloudgan.launch.clouds.azure.sizes import SIZES, SYSTEM_FAMILY
+
+        names = sorted({size.family for size in SIZES.values()} | {SYSTEM_FAMILY})
+        return [
+            {
+                "unit": "Count",
+                "currentValue": 0,
+                "limit": self.limits.get(name, self.limit),
+                # Azure's own capitals are not those of any list.
+                "name": {"value": name.swapcase(), "localizedValue": f"Azure's words for {name}"},
+            }
+            for name in (*names, "cores", "lowPriorityCores")
+        ]
+
+    def _clusters(self) -> list[dict[str, Any]]:
+        return [self.arm.answer(one) for one in self.arm.of_kind(CLUSTERS)]
+
+    def _tagged(self, query: dict[str, str], *, groups: bool) -> list[dict[str, Any]]:
+        found = _TAG.fullmatch(query.get("$filter", ""))
+        if not found:
+            raise Refusal(400, "InvalidFilterInQueryString", "only tagName and tagValue")
+        name, value = found.groups()
+        return [
+            {key: one.body[key] for key in one.body if key != "properties"}
+            for one in self.arm.resources.values()
+            if (one.kind == "resourcegroups") == groups
+            and one.kind not in _PROXIES
+            and name in (one.body.get("tags") or {})
+            and value in (None, one.body["tags"][name])
+        ]
+
+    def _inside(self, root: str) -> list[dict[str, Any]]:
+        return [
+            {key: one.body[key] for key in one.body if key != "properties"}
+            for address, one in self.arm.resources.items()
+            if address.startswith(root) and address.count("/") == 8
+        ]

@@ -1,0 +1,144 @@
+"""Compute Engine: zones, quotas, instance groups of node pools, and orphaned resources."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from emulators.gcp.kubernetes_engine import STOCK_OUT
+from emulators.gcp.refusal import Refusal
+from emulators.gcp.server import Route
+
+if TYPE_CHECKING:
+    from emulators.gcp.kubernetes_engine import KubernetesEngine
+    from emulators.gcp.server import Call, GoogleServer
+
+Object = dict[str, Any]
+ZONES = {
+    "us-central1-a": ("g2-standard-4", "nvidia-tesla-v100", "a2-highgpu-1g"),
+    "us-central1-b": ("g2-standard-4", "ct6e-standard-4t"),
+    "us-central1-f": ("nvidia-tesla-v100",),
+    "europe-west4-a": ("g2-standard-4", "a3-highgpu-8g"),
+}
+"""What is where: machine types, and GPUs that are attached to machines."""
+
+
+class ComputeEngine:
+    """What may be had in one project.
+
+    Attributes:
+        quotas: Limits by metric, in each region.
+        global_quotas: In all regions together.
+        left: Machines and disks, by table and address.
+    """
+
+    def __init__(self, server: GoogleServer, engine: KubernetesEngine) -> None:
+        self._engine = engine
+        self.quotas = {"NVIDIA_L4_GPUS": 8.0, "NVIDIA_V100_GPUS": 8.0, "CPUS": 72.0}
+        self.quotas |= {"PREEMPTIBLE_NVIDIA_L4_GPUS": 8.0, "PREEMPTIBLE_NVIDIA_V100_GPUS": 0.0}
+        self.global_quotas = {"GPUS_ALL_REGIONS": 8.0}
+        self.left: dict[str, dict[str, Object]] = {"instances": {}, "disks": {}}
+        for table in self.left:
+            server.add(self._routes(table))
+        group = ("compute.instanceGroupManagers.get",)
+        server.add(
+            {
+                "compute.machineTypes.aggregatedList": Route(
+                    lambda call: _listed(call, "machineTypes"), ("compute.machineTypes.list",)
+                ),
+                "compute.acceleratorTypes.aggregatedList": Route(
+                    lambda call: _listed(call, "acceleratorTypes"),
+                    ("compute.acceleratorTypes.list",),
+                ),
+                "compute.regions.get": Route(
+                    lambda call: _shown(self.quotas), ("compute.regions.get",)
+                ),
+                "compute.projects.get": Route(
+                    lambda call: _shown(self.global_quotas), ("compute.projects.get",)
+                ),
+                "compute.instanceGroupManagers.get": Route(self._group, group),
+                "compute.instanceGroupManagers.listErrors": Route(self._errors, group),
+            }
+        )
+
+    def leave(self, table: str, name: str, zone: str = "us-central1-a", **body: Any) -> Object:
+        """Puts a machine or a disk there, as a pool that is gone may have left it."""
+        path = f"projects/lab/zones/{zone}/{table}/{name}"
+        root = "https://www.googleapis.com/compute/v1"
+        made = {"name": name, "selfLink": f"{root}/{path}", "status": "RUNNING"}
+        if table == "disks":
+            made["status"] = "READY"
+        self.left[table][path] = made | body
+        return self.left[table][path]
+
+    def _routes(self, table: str) -> dict[str, Route]:
+        one = table.removesuffix("s")
+
+        def path(call: Call) -> str:
+            found = f"projects/lab/zones/{call.path['zone']}/{table}/{call.path[one]}"
+            if found not in self.left[table]:
+                raise Refusal(404, f"The resource '{found}' was not found")
+            return found
+
+        def delete(call: Call) -> Object:
+            if self.left[table][path(call)].get("users"):
+                raise Refusal(400, "The disk resource is already being used")
+            del self.left[table][path(call)]
+            return {"status": "RUNNING", "operationType": "delete"}
+
+        handlers = {
+            "aggregatedList": (lambda call: self._aggregated(call, table), "list"),
+            "get": (lambda call: self.left[table][path(call)], "get"),
+            "delete": (delete, "delete"),
+        }
+        return {
+            f"compute.{table}.{name}": Route(handler, (f"compute.{table}.{right}",))
+            for name, (handler, right) in handlers.items()
+        }
+
+    def _aggregated(self, call: Call, table: str) -> Object:
+        """By zone, those whose label is as the filter says."""
+        key, equals, value = call.query["filter"].removeprefix("labels.").partition("=")
+        key = key.removesuffix(":*")
+        items: Object = {f"zones/{zone}": {} for zone in ZONES}
+        for path, body in self.left[table].items():
+            has = body.get("labels", {}).get(key)
+            if has is not None and (not equals or has == value):
+                items[f"zones/{path.split('/')[3]}"].setdefault(table, []).append(body)
+        return {"items": items}
+
+    def _group(self, call: Call) -> Object:
+        pool = self._pool(call)
+        ready = pool["status"] == "RUNNING"
+        size = pool.get("initialNodeCount", 0) if ready else 0
+        return {"name": call.path["instanceGroupManager"], "targetSize": size}
+
+    def _errors(self, call: Call) -> Object:
+        self._pool(call)
+        if not self._engine.stock_out:
+            return {}
+        code = "ZONE_RESOURCE_POOL_EXHAUSTED_WITH_DETAILS"
+        return {"items": [{"error": {"code": code, "message": STOCK_OUT}}]}
+
+    def _pool(self, call: Call) -> Object:
+        name = call.path["instanceGroupManager"].removeprefix("gke-").removesuffix("-grp")
+        for pool in self._engine.pools():
+            if pool["name"] == name:
+                return pool
+        raise Refusal(404, f"The resource {name} was not found")
+
+
+def _listed(call: Call, table: str) -> Object:
+    """Zones without such a thing are listed too, with a warning, as Google does it."""
+    wanted = call.query["filter"].removeprefix("name=")
+    items: Object = {}
+    for zone, names in ZONES.items():
+        if wanted in names:
+            items[f"zones/{zone}"] = {table: [{"name": wanted}]}
+        else:
+            nothing = {"code": "NO_RESULTS_ON_PAGE", "message": "There are no results"}
+            items[f"zones/{zone}"] = {"warning": nothing}
+    return {"items": items}
+
+
+def _shown(limits: dict[str, float]) -> Object:
+    return {"quotas": [{"metric": k, "limit": v, "usage": 0.0} for k, v in limits.items()]}

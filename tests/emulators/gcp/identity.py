@@ -1,0 +1,135 @@
+"""Service accounts, IAM policies and enabled APIs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from emulators.gcp.cloud_storage import NUMBER
+from emulators.gcp.refusal import Refusal
+from emulators.gcp.server import Route
+
+if TYPE_CHECKING:
+    from emulators.gcp.server import Call, GoogleServer
+
+Object = dict[str, Any]
+_ACCOUNTS = "iam.projects.serviceAccounts"
+
+
+class Identity:
+    """Who is who in one project.
+
+    Attributes:
+        accounts: E-mail addresses of its service accounts.
+        policies: By what they are of: an e-mail address, or ``project``.
+        apis_off: Hosts of disabled APIs.
+        lacking: Permissions that the login has not, when it asks what it has.
+    """
+
+    def __init__(self, server: GoogleServer) -> None:
+        self._server = server
+        self.accounts: dict[str, int] = {}
+        self.policies: dict[str, Object] = {"project": {"etag": "BwY=", "bindings": []}}
+        self.apis_off: set[str] = set()
+        self.lacking: set[str] = set()
+        server.add(_of_accounts(self) | _of_project(self))
+
+    def add_account(self, name: str, project: str = "lab") -> str:
+        email = f"{name}@{project}.iam.gserviceaccount.com"
+        self.accounts[email] = self._server.ticks
+        self.policies[email] = {"etag": "BwX=", "bindings": []}
+        return email
+
+    def create(self, call: Call) -> Object:
+        name = call.body["accountId"]
+        email = f"{name}@{call.path['projectsId']}.iam.gserviceaccount.com"
+        if email in self.accounts:
+            raise Refusal(409, f"Service account {name} already exists within project.")
+        return self._shown(self.add_account(name, call.path["projectsId"]))
+
+    def get(self, call: Call) -> Object:
+        return self._shown(self._known(call.path["serviceAccountsId"]))
+
+    def list(self, call: Call) -> Object:
+        return {"accounts": [self._shown(email) for email in self.accounts]}
+
+    def delete(self, call: Call) -> Object:
+        del self.accounts[self._known(call.path["serviceAccountsId"])]
+        return {}
+
+    def policy(self, call: Call) -> Object:
+        return self.policies[self._of(call)]
+
+    def set_policy(self, call: Call) -> Object:
+        policy, of = call.body["policy"], self._of(call)
+        if policy.get("etag") != self.policies[of]["etag"]:
+            raise Refusal(409, "There were concurrent policy changes.", "ABORTED")
+        for binding in policy.get("bindings", ()):
+            for member in binding["members"]:
+                email = member.removeprefix("serviceAccount:")
+                if member != email and "[" not in email:
+                    self._known(email, code=400)
+        self.policies[of] = policy | {"etag": self.policies[of]["etag"] + "A"}
+        return self.policies[of]
+
+    def granted(self, call: Call) -> Object:
+        return {"permissions": [p for p in call.body["permissions"] if p not in self.lacking]}
+
+    def project(self, call: Call) -> Object:
+        return {"name": f"projects/{NUMBER}", "projectId": call.path["projectsId"]}
+
+    def services(self, call: Call) -> Object:
+        names = call.query["names"].split(",")
+        off = {one for one in names if one.rpartition("/")[2] in self.apis_off}
+        return {
+            "services": [
+                {"name": one, "state": "DISABLED" if one in off else "ENABLED"} for one in names
+            ]
+        }
+
+    def enable(self, call: Call) -> Object:
+        self.apis_off -= set(call.body["serviceIds"])
+        return {"name": "operations/acf.1", "done": True}
+
+    def _of(self, call: Call) -> str:
+        email = call.path.get("serviceAccountsId")
+        return self._known(email) if email else "project"
+
+    def _known(self, email: str, code: int = 404) -> str:
+        made = self.accounts.get(email)
+        if made is None or not self._server.is_shown(made):
+            raise Refusal(code, f"Service account {email} does not exist.")
+        return email
+
+    def _shown(self, email: str) -> Object:
+        return {"name": f"projects/lab/serviceAccounts/{email}", "email": email}
+
+
+def _of_accounts(identity: Identity) -> dict[str, Route]:
+    handlers = {
+        "create": identity.create,
+        "get": identity.get,
+        "list": identity.list,
+        "delete": identity.delete,
+        "getIamPolicy": identity.policy,
+        "setIamPolicy": identity.set_policy,
+    }
+    routes = {
+        f"{_ACCOUNTS}.{name}": Route(handler, (f"iam.serviceAccounts.{name}",))
+        for name, handler in handlers.items()
+    }
+    return routes | {f"{_ACCOUNTS}.testIamPermissions": Route(identity.granted)}
+
+
+def _of_project(identity: Identity) -> dict[str, Route]:
+    projects = "cloudresourcemanager.projects"
+    rights = "resourcemanager.projects"
+    return {
+        f"{projects}.get": Route(identity.project, (f"{rights}.get",)),
+        f"{projects}.getIamPolicy": Route(identity.policy, (f"{rights}.getIamPolicy",)),
+        f"{projects}.setIamPolicy": Route(identity.set_policy, (f"{rights}.setIamPolicy",)),
+        f"{projects}.testIamPermissions": Route(identity.granted),
+        "serviceusage.services.batchGet": Route(identity.services, ("serviceusage.services.get",)),
+        "serviceusage.services.batchEnable": Route(
+            identity.enable, ("serviceusage.services.enable",)
+        ),
+    }

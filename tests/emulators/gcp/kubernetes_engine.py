@@ -1,0 +1,313 @@
+"""Kubernetes Engine: clusters, node pools, their operations and constraints."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from emulators.gcp.refusal import Refusal
+from emulators.gcp.server import Route
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from emulators.gcp.server import Call, GoogleServer
+
+Object = dict[str, Any]
+_NAME = re.compile(r"[a-z]([-a-z0-9]{0,38}[a-z0-9])?")
+_LABEL = re.compile(r"[a-z][-_a-z0-9]{0,62}")
+_VALUE = re.compile(r"[-_a-z0-9]{0,63}")
+_OLD_GPUS = ("nvidia-tesla-v100", "nvidia-tesla-p100")
+_WAIT = "Please wait and try again once it is done."
+STOCK_OUT = (
+    "The zone does not have enough resources available to fulfill the request:"
+    " ZONE_RESOURCE_POOL_EXHAUSTED_WITH_DETAILS"
+)
+_METHODS = "container.projects.locations"
+_READ = ("container.clusters.get", "container.clusters.getCredentials")
+_ACT_AS = "iam.serviceAccounts.actAs"
+_PERMISSIONS = {
+    "clusters.create": ("container.clusters.create", _ACT_AS),
+    "clusters.get": _READ,
+    "clusters.list": ("container.clusters.list", "container.clusters.getCredentials"),
+    "clusters.delete": ("container.clusters.delete",),
+    "clusters.nodePools.create": ("container.clusters.update", _ACT_AS),
+    "clusters.nodePools.get": ("container.clusters.get",),
+    "clusters.nodePools.delete": ("container.clusters.update",),
+    "operations.get": ("container.operations.get",),
+}
+"""https://cloud.google.com/kubernetes-engine/docs/reference/api-permissions
+(a stored copy read 2026-11-21; that a new pool takes actAs too is assumed, as for its cluster)."""
+
+
+@dataclass
+class Kept:
+    """A cluster or a pool, and when it came to be."""
+
+    body: Object
+    tick: int
+    pools: dict[str, Kept] = field(default_factory=dict)
+
+
+class KubernetesEngine:
+    """What exists in one project.
+
+    Attributes:
+        operation_ticks: Requests until an operation is done.
+        busy_ticks: Requests for which a ready cluster refuses to lose a pool.
+        stock_out: Whether there is no machine.
+        failure: With what the next creation fails in its middle; empty: it does not.
+        endpoint: Address of the cluster's own API.
+        certificate: Of its authority, base64.
+        accounts: E-mail addresses of service accounts that exist; None: all do.
+    """
+
+    def __init__(self, server: GoogleServer) -> None:
+        self._server = server
+        self.operation_ticks, self.busy_ticks = 2, 0
+        self.stock_out, self.failure = False, ""
+        self.endpoint, self.certificate = "127.0.0.1:1", ""
+        self.version = "1.35.2-gke.100"
+        self.accounts: set[str] | None = None
+        self.clusters: dict[tuple[str, str], Kept] = {}
+        self.operations: dict[str, Object] = {}
+        self.nodes_come: Callable[[Object], None] = lambda pool: None
+        self.nodes_go: Callable[[Object], None] = lambda pool: None
+        self._busy_until = 0
+        handlers = {
+            "clusters.create": self._create_cluster,
+            "clusters.get": lambda call: self._shown(self._cluster(call)),
+            "clusters.list": self._list,
+            "clusters.delete": self._delete_cluster,
+            "clusters.nodePools.create": self._create_pool,
+            "clusters.nodePools.get": lambda call: self._pool(call).body,
+            "clusters.nodePools.delete": self._delete_pool,
+            "operations.get": self._operation,
+        }
+        server.add({f"{_METHODS}.{k}": Route(handlers[k], _PERMISSIONS[k]) for k in handlers})
+
+    def pools(self) -> list[Object]:
+        """Returns all pools but those that clusters were made with."""
+        return [
+            pool.body
+            for cluster in self.clusters.values()
+            for name, pool in cluster.pools.items()
+            if name != "system"
+        ]
+
+    def become_busy(self, ticks: int) -> None:
+        """Clusters refuse changes for so many requests, as during an upgrade."""
+        self._busy_until = self._server.ticks + ticks
+
+    # Clusters.
+
+    def _create_cluster(self, call: Call) -> Object:
+        body, where = call.body["cluster"], call.path["locationsId"]
+        name = body.get("name", "")
+        _check_name(name)
+        if (where, name) in self.clusters:
+            raise Refusal(409, f"Already exists: projects/lab/zones/{where}/clusters/{name}.")
+        for pool in body.get("nodePools", ()):
+            self._check_pool(pool)
+        made = body | {
+            "status": "PROVISIONING",
+            "location": where,
+            "createTime": self._server.moment(),
+            "currentMasterVersion": self.version,
+        }
+        kept = Kept(made, self._server.ticks)
+        kept.pools = {
+            one["name"]: Kept(one | {"status": "PROVISIONING"}, kept.tick)
+            for one in made.pop("nodePools", ())
+        }
+        self.clusters[where, name] = kept
+
+        def done() -> None:
+            made["status"] = "RUNNING"
+            made["endpoint"] = self.endpoint
+            made["masterAuth"] = {"clusterCaCertificate": self.certificate}
+            for pool in kept.pools.values():
+                pool.body["status"] = "RUNNING"
+
+        def failed(why: str) -> None:
+            made["status"] = "ERROR"
+            made["conditions"] = [{"canonicalCode": "INTERNAL", "message": why}]
+
+        return self._start("CREATE_CLUSTER", where, done, failed)
+
+    def _list(self, call: Call) -> Object:
+        found = [
+            self._shown(one)
+            for (where, _), one in self.clusters.items()
+            if call.path["locationsId"] in ("-", where) and self._server.is_shown(one.tick)
+        ]
+        return {"clusters": found} if found else {}
+
+    def _delete_cluster(self, call: Call) -> Object:
+        kept, where = self._cluster(call), call.path["locationsId"]
+        self._refuse_busy()
+        if any(one.body["status"] in ("PROVISIONING", "STOPPING") for one in self._all(kept)):
+            raise Refusal(
+                400,
+                f"Cluster is running incompatible operation operation-1. {_WAIT}",
+                "FAILED_PRECONDITION",
+            )
+        kept.body["status"] = "STOPPING"
+
+        def gone() -> None:
+            for pool in kept.pools.values():
+                self.nodes_go(pool.body)
+            del self.clusters[where, call.path["clustersId"]]
+
+        return self._start("DELETE_CLUSTER", where, gone)
+
+    # Pools.
+
+    def _create_pool(self, call: Call) -> Object:
+        cluster, pool = self._cluster(call), call.body["nodePool"]
+        where, name = call.path["locationsId"], pool.get("name", "")
+        self._check_pool(pool)
+        if name in cluster.pools:
+            raise Refusal(409, f"Already exists: node pool {name}.")
+        self._refuse_busy()
+        if cluster.body["status"] != "RUNNING":
+            raise Refusal(
+                400,
+                f"Operation operation-1 is currently creating cluster. {_WAIT}",
+                "FAILED_PRECONDITION",
+            )
+        group = f"projects/lab/zones/{where}/instanceGroupManagers/gke-{name}-grp"
+        made = pool | {
+            "status": "PROVISIONING",
+            "instanceGroupUrls": [f"https://www.googleapis.com/compute/v1/{group}"],
+        }
+        cluster.pools[name] = Kept(made, self._server.ticks)
+
+        def done() -> None:
+            made["status"] = "RUNNING"
+            self.nodes_come(made)
+
+        def failed(why: str) -> None:
+            made["status"] = "ERROR"
+            code = {"code": "GCE_STOCKOUT"} if self.stock_out else {"canonicalCode": "INTERNAL"}
+            made["conditions"] = [code | {"message": why}]
+
+        return self._start("CREATE_NODE_POOL", where, done, failed)
+
+    def _delete_pool(self, call: Call) -> Object:
+        cluster, pool = self._cluster(call), self._pool(call)
+        self._refuse_busy()
+        if pool.body["status"] == "PROVISIONING":
+            raise Refusal(
+                400,
+                f"Operation operation-2 is currently creating a node pool. {_WAIT}",
+                "FAILED_PRECONDITION",
+            )
+        pool.body["status"] = "STOPPING"
+
+        def gone() -> None:
+            if cluster.pools.pop(call.path["nodePoolsId"], None):
+                self.nodes_go(pool.body)
+
+        return self._start("DELETE_NODE_POOL", call.path["locationsId"], gone)
+
+    def _check_pool(self, pool: Object) -> None:
+        """What Google refuses although every field is one that it knows."""
+        _check_name(pool.get("name", ""))
+        config = pool.get("config", {})
+        for key, value in config.get("resourceLabels", {}).items():
+            if not _LABEL.fullmatch(key) or not _VALUE.fullmatch(value):
+                raise Refusal(400, f"Invalid resource label {key}={value}.")
+        self._check_account(config.get("serviceAccount", ""))
+        _check_accelerators(config)
+        if pool.get("placementPolicy", {}).get("tpuTopology") and pool["initialNodeCount"] == 1:
+            raise Refusal(400, "TPU topology must not be set for a single-host node pool.")
+        if config.get("spot") and config.get("flexStart"):
+            raise Refusal(400, "flex_start is not supported with spot.")
+        if config.get("flexStart") and pool.get("initialNodeCount"):
+            raise Refusal(400, "flex_start node pools must have initial node count 0.")
+        grace = config.get("kubeletConfig", {}).get("shutdownGracePeriodSeconds")
+        if grace is not None and (not config.get("spot") or grace not in (0, 30, 120)):
+            raise Refusal(400, "shutdown_grace_period_seconds is for Spot VMs: 0, 30 or 120.")
+        scaling = pool.get("autoscaling", {})
+        if scaling.get("maxNodeCount", 1) < max(1, scaling.get("minNodeCount", 0)):
+            raise Refusal(400, "max_node_count must be >= min_node_count.")
+
+    def _check_account(self, email: str) -> None:
+        if self.accounts is not None and email and email not in self.accounts:
+            raise Refusal(400, f'Service account "{email}" does not exist.')
+
+    # All.
+
+    def _start(
+        self,
+        kind: str,
+        where: str,
+        done: Callable[[], None],
+        failed: Callable[[str], None] = lambda why: None,
+    ) -> Object:
+        name = f"operation-{len(self.operations) + 1}"
+        operation = {"name": name, "operationType": kind, "status": "RUNNING", "location": where}
+        self.operations[name] = operation
+        why = ""
+        if kind.startswith("CREATE"):
+            why, self.failure = self.failure, ""
+        if kind == "CREATE_NODE_POOL" and self.stock_out:
+            why = STOCK_OUT
+
+        def end() -> None:
+            operation["status"] = "DONE"
+            if why:
+                operation["error"] = {"code": 8, "message": why}
+                failed(why)
+            else:
+                done()
+
+        self._server.later(self.operation_ticks, end)
+        return dict(operation)
+
+    def _operation(self, call: Call) -> Object:
+        found = self.operations.get(call.path["operationsId"])
+        if found is None:
+            raise Refusal(404, "Not found: operation.")
+        return found
+
+    def _cluster(self, call: Call) -> Kept:
+        found = self.clusters.get((call.path["locationsId"], call.path["clustersId"]))
+        if found is None or not self._server.is_shown(found.tick):
+            raise Refusal(404, f"Not found: clusters/{call.path['clustersId']}.")
+        return found
+
+    def _pool(self, call: Call) -> Kept:
+        found = self._cluster(call).pools.get(call.path["nodePoolsId"])
+        if found is None or not self._server.is_shown(found.tick):
+            raise Refusal(404, f"Not found: nodePools/{call.path['nodePoolsId']}.")
+        return found
+
+    def _all(self, kept: Kept) -> list[Kept]:
+        return [kept, *kept.pools.values()]
+
+    def _shown(self, kept: Kept) -> Object:
+        pools = [one.body for one in kept.pools.values() if self._server.is_shown(one.tick)]
+        return kept.body | ({"nodePools": pools} if pools else {})
+
+    def _refuse_busy(self) -> None:
+        if self._server.ticks < self._busy_until:
+            raise Refusal(
+                400,
+                f"Operation operation-0 is currently upgrading cluster. {_WAIT}",
+                "FAILED_PRECONDITION",
+            )
+
+
+def _check_name(name: str) -> None:
+    if not _NAME.fullmatch(name):
+        raise Refusal(400, f"Invalid name {name!r}: at most 40 characters, [a-z0-9-].")
+
+
+def _check_accelerators(config: Object) -> None:
+    for one in config.get("accelerators", ()):
+        driver = one.get("gpuDriverInstallationConfig", {}).get("gpuDriverVersion")
+        if one.get("acceleratorType") in _OLD_GPUS and driver == "LATEST":
+            raise Refusal(400, f"Driver LATEST does not support {one['acceleratorType']}.")

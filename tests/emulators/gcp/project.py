@@ -1,0 +1,62 @@
+"""One Google Cloud project with all services of the emulator."""
+
+from __future__ import annotations
+
+import contextlib
+from typing import TYPE_CHECKING
+
+from emulators.gcp.artifact_registry import ArtifactRegistry
+from emulators.gcp.cloud_storage import CloudStorage
+from emulators.gcp.compute_engine import ComputeEngine
+from emulators.gcp.discovery import api
+from emulators.gcp.identity import Identity
+from emulators.gcp.kubernetes_engine import KubernetesEngine
+from emulators.gcp.server import GoogleServer, serving
+from emulators.gcp.tpu import Tpus
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+APIS = (
+    ("container", "v1"),
+    ("compute", "v1"),
+    ("storage", "v1"),
+    ("iam", "v1"),
+    ("cloudresourcemanager", "v3"),
+    ("serviceusage", "v1"),
+    ("tpu", "v2"),
+    ("artifactregistry", "v1"),
+)
+PROJECT = "lab"
+
+
+class Project:
+    """A project in which `setup` was done."""
+
+    def __init__(self) -> None:
+        self.server = GoogleServer(tuple(api(*one) for one in APIS))
+        self.engine = KubernetesEngine(self.server)
+        self.compute = ComputeEngine(self.server, self.engine)
+        self.storage = CloudStorage(self.server)
+        self.identity = Identity(self.server)
+        self.tpus = Tpus(self.server)
+        self.registry = ArtifactRegistry(self.server)
+        for name in ("cloudgan-nodes", "cloudgan-trainer", "cloudgan-tpu"):
+            self.identity.add_account(name)
+        self.engine.accounts = self.identity.accounts  # type: ignore[assignment]
+
+    def left(self) -> list[str]:
+        """Returns what is there that a run or cloudgan made, beside bucket and identities."""
+        clusters = [f"cluster {name}" for _, name in self.engine.clusters]
+        pools = [f"pool {pool['name']}" for pool in self.engine.pools()]
+        tpus = [name.rpartition("/")[2] for name in (*self.tpus.resources, *self.tpus.nodes)]
+        compute = [path for table in self.compute.left.values() for path in table]
+        return clusters + pools + [f"TPU {name}" for name in tpus] + compute
+
+
+@contextlib.contextmanager
+def project() -> Iterator[Project]:
+    """Runs a project."""
+    made = Project()
+    with serving(made.server):
+        yield made

@@ -1,0 +1,305 @@
+"""The server; validates requests by discovery documents and counts time in requests.
+
+The first part of a path is the API's host, as in ``/container.googleapis.com/v1/projects/...``: so
+one address stands for all of Google. Time that is counted in requests, not in seconds, makes slow
+operations and late lists the same in each run of a test.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import datetime as dt
+import email.utils
+import json
+import socket
+import struct
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, NamedTuple
+from urllib.parse import parse_qs, urlsplit
+
+from emulators.gcp.faults import AnswerLost, Fault, Faults
+from emulators.gcp.refusal import Refusal
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+    from emulators.gcp.discovery import Api, Match
+
+TOKEN = "test-token"  # noqa: S105
+RESET = struct.pack("ii", 1, 0)  # closing sends RST
+
+
+class Call(NamedTuple):
+    """A valid request, as a handler gets it."""
+
+    method: str
+    path: Mapping[str, str]
+    query: Mapping[str, str]
+    body: dict[str, Any]
+
+
+class Route(NamedTuple):
+    """What a method does, and which rights it takes."""
+
+    handler: Callable[[Call], dict[str, Any]]
+    permissions: tuple[str, ...] = ()
+
+
+class Seen(NamedTuple):
+    """A request that came; `method` is empty where no API has such a path."""
+
+    verb: str
+    path: str
+    method: str
+    status: int
+    query: Mapping[str, str]
+    body: Any
+    permissions: tuple[str, ...]
+
+
+class GoogleServer:
+    """Serves on one port of loopback from `start` to `stop`.
+
+    Attributes:
+        ticks: Requests so far, which is what time it is.
+        hidden_ticks: How long what was made is neither found nor listed.
+        skew: How far the clock of the server is ahead of ours.
+        tokens: The rights of those who may come in; None: all.
+        issued: The token that a key file is exchanged for.
+    """
+
+    def __init__(
+        self, apis: tuple[Api, ...], routes: Mapping[str, Route] = MappingProxyType({})
+    ) -> None:
+        self.apis = {api.host: api for api in apis}
+        self.routes: dict[str, Route] = {}
+        self.add(routes)
+        self.ticks, self.hidden_ticks = 0, 0
+        self.skew = dt.timedelta()
+        self.tokens: dict[str, frozenset[str] | None] = {TOKEN: None}
+        self.issued = TOKEN
+        self.seen: list[Seen] = []
+        self.troubles: list[str] = []
+        """Answers of ours that break Google's contract: a test of the stand-in must see none."""
+        self._faults = Faults()
+        self._lock = threading.RLock()
+        self._later: list[tuple[int, Callable[[], None]]] = []
+        self._server = _Server(self)
+        self._thread = threading.Thread(
+            target=self._server.serve_forever, args=(0.02,), daemon=True
+        )
+
+    @property
+    def url(self) -> str:
+        """Where it serves; ``<url>/<host>/<path>`` stands for ``https://<host>/<path>``."""
+        return f"http://127.0.0.1:{self._server.server_port}"
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self) -> None:
+        self._server.shutdown()
+        self._thread.join()
+        self._server.server_close()
+
+    def add(self, routes: Mapping[str, Route]) -> None:
+        """Adds methods, which a discovery document must have."""
+        strangers = set(routes) - {name for api in self.apis.values() for name in api.methods}
+        assert not strangers, f"no discovery document has {sorted(strangers)}"
+        self.routes |= routes
+
+    # What a test plans.
+
+    def refuse(self, method: str, refusal: Refusal, *, times: int = 1, after: int = 0) -> None:
+        """Answers the next calls, whose id matches, with a refusal; nothing is done for them."""
+        self._faults.plan(Fault(method, refusal, times, after=after))
+
+    def lose_answer(self, method: str, *, acts: bool = True, times: int = 1) -> None:
+        """Resets the connection; if it `acts`, what was asked is done all the same."""
+        self._faults.plan(Fault(method, None, times, acts=acts))
+
+    def later(self, ticks: int, action: Callable[[], None]) -> None:
+        """Does something when so many requests more have come; 0: at once."""
+        if ticks <= 0:
+            action()
+        else:
+            self._later.append((self.ticks + ticks, action))
+
+    # What handlers need.
+
+    def is_shown(self, made_tick: int) -> bool:
+        """Whether what was made at this tick is found and listed already."""
+        return self.ticks >= made_tick + self.hidden_ticks
+
+    def moment(self) -> str:
+        """Returns now by the server's clock, as Google writes it."""
+        return (dt.datetime.now(dt.UTC) + self.skew).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+    def methods(self) -> list[str]:
+        """Returns the ids of the methods called so far, in order."""
+        return [one.method for one in self.seen]
+
+    # What the connection asks.
+
+    def answer(self, verb: str, target: str, body: bytes, token: str) -> dict[str, Any]:
+        """Returns what is answered.
+
+        Raises:
+            Refusal: It is an error.
+            AnswerLost: None comes.
+        """
+        address = urlsplit(target)
+        query = {k.lstrip("$"): ",".join(v) for k, v in parse_qs(address.query, True).items()}
+        host, _, path = address.path.lstrip("/").partition("/")
+        found = self.apis[host].match(verb, f"/{path}") if host in self.apis else None
+        route = self.routes.get(found.method.id) if found else None
+        decoded = json.loads(body) if body else None
+        with self._lock:
+            status = 0
+            try:
+                answer = self._do(found, route, query, decoded, token)
+                status = 200
+            except Refusal as refusal:
+                status = refusal.code
+                raise
+            finally:
+                method = found.method.id if found else ""
+                rights = route.permissions if route else ()
+                self.seen.append(Seen(verb, address.path, method, status, query, decoded, rights))
+        return answer
+
+    def _do(
+        self,
+        found: Match | None,
+        route: Route | None,
+        query: dict[str, str],
+        body: Any,
+        token: str,
+    ) -> dict[str, Any]:
+        self._tick()
+        if found is None:
+            raise Refusal(404, "The requested URL was not found on this server.")
+        fault = self._faults.meet(found.method.id)
+        if fault and not fault.acts:
+            self._faults.strike(fault)
+        self._check_rights(token, route)
+        api, method = found.api, found.method
+        if wrong := [*api.wrong_query(method, query), *api.wrong_request(method, body)]:
+            raise Refusal(400, "Invalid JSON payload or parameter: " + "; ".join(wrong))
+        if route is None:
+            raise Refusal(501, f"the stand-in has no {method.id}")
+        answer = route.handler(Call(method.id, found.path, query, body or {}))
+        if wrong := api.wrong_answer(method, answer):
+            self.troubles.append(f"{method.id}: {'; '.join(wrong)}")
+            raise Refusal(500, f"the stand-in breaks the contract: {self.troubles[-1]}")
+        if fault:
+            self._faults.strike(fault)
+        return answer
+
+    def _check_rights(self, token: str, route: Route | None) -> None:
+        if token not in self.tokens:
+            raise Refusal(
+                401,
+                "Request had invalid authentication credentials. Expected OAuth 2 access token.",
+                reason="ACCESS_TOKEN_EXPIRED",
+            )
+        granted = self.tokens[token]
+        for one in route.permissions if route and granted is not None else ():
+            if one not in granted:
+                raise Refusal(
+                    403,
+                    f'Required "{one}" permission(s) for this resource.',
+                    reason="IAM_PERMISSION_DENIED",
+                )
+
+    def _tick(self) -> None:
+        self.ticks += 1
+        due = [action for when, action in self._later if when <= self.ticks]
+        self._later = [(when, action) for when, action in self._later if when > self.ticks]
+        for action in due:
+            action()
+
+
+@contextlib.contextmanager
+def serving(server: GoogleServer) -> Iterator[GoogleServer]:
+    """Runs a server; afterwards no answer of it may have broken Google's contract."""
+    server.start()
+    try:
+        yield server
+    finally:
+        server.stop()
+    assert not server.troubles, server.troubles
+
+
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+    block_on_close = False
+    request_queue_size = 64
+
+    def __init__(self, google: GoogleServer) -> None:
+        self.google = google
+        super().__init__(("127.0.0.1", 0), _Handler)
+
+    def server_bind(self) -> None:
+        """Binds without asking for the name of this machine."""
+        self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        self.socket.bind(self.server_address)
+        self.server_address = self.socket.getsockname()
+        self.server_name, self.server_port = "127.0.0.1", self.server_address[1]
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """A client that went away is no news."""
+
+
+class _Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True
+    server: _Server
+
+    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002
+        """The list of requests is the log."""
+
+    def date_time_string(self, timestamp: float | None = None) -> str:
+        moment = dt.datetime.now(dt.UTC) + self.server.google.skew
+        return email.utils.format_datetime(moment, usegmt=True)
+
+    def _answer(self) -> None:
+        body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+        token = (self.headers.get("Authorization") or "").removeprefix("Bearer ")
+        if self.path == "/token":
+            self._exchange(body)
+            return
+        try:
+            self._write(200, self.server.google.answer(self.command, self.path, body, token))
+        except Refusal as refusal:
+            wait = refusal.retry_after_seconds
+            headers = {} if wait is None else {"Retry-After": str(wait)}
+            self._write(refusal.code, refusal.body(), headers)
+        except AnswerLost:
+            self.close_connection = True
+            with contextlib.suppress(OSError):
+                self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET)
+                self.connection.shutdown(socket.SHUT_RDWR)
+
+    do_GET = do_POST = do_PUT = do_PATCH = do_DELETE = _answer  # noqa: N815
+
+    def _exchange(self, body: bytes) -> None:
+        """Gives a token for what a key signed: https://oauth2.googleapis.com/token."""
+        if b"assertion=" not in body:
+            self._write(400, {"error": "invalid_grant", "error_description": "no assertion"})
+            return
+        token = self.server.google.issued
+        self._write(200, {"access_token": token, "expires_in": 3600, "token_type": "Bearer"})
+
+    def _write(self, code: int, body: Any, headers: Mapping[str, str] | None = None) -> None:
+        content = json.dumps(body).encode()
+        with contextlib.suppress(OSError):
+            self.send_response(code)
+            for name, value in (headers or {}).items():
+                self.send_header(name, value)
+            self.send_header("Content-Type", "application/json; charset=UTF-8")
+            self.send_header("Content-Length", str(len(content)))
+            self.end_headers()
+            self.wfile.write(content)

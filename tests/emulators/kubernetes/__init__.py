@@ -1,0 +1,42 @@
+"""Kubernetes emulator for launch tests without Docker and without root.
+
+One process holds an API server (HTTPS on loopback, one certificate authority per cluster), the
+controllers (Jobs, garbage, quota, lost nodes), a scheduler and a kubelet per node, which starts the
+containers of pods as local processes. The official client and kubectl talk to it:
+
+    with local_cluster(nodes=2, gpus=0, images={"busybox:1": Image()}, root=tmp_path) as cluster:
+        kubeconfig = cluster.kubeconfig(tmp_path / "kubeconfig")
+        cluster.evict("default", "gan-0-x7k2p")
+
+What is faithful: requests, answers, Status bodies, watches, patches, server-side apply, strict
+schemas, roles, quota, an Indexed Job's life with its policies, what a pod's status says while its
+process starts, runs, gets SIGTERM, is killed.
+
+What it does NOT prove:
+
+- scheduling rules beyond capacity, selectors, taints and anti-affinity by node; no preemption, no
+  autoscaler: a GPU is a number;
+- DaemonSets: they make no pods. One with the image of NVIDIA's device plugin shows the `hidden_gpus`
+  of the nodes to which its pods could go;
+- gangs: the field of `gang=True` is kept, pods are placed one by one all the same;
+- admission: no webhooks, no CEL, no pod security levels, no limit ranges, no priorities; a CRD's
+  schema is checked, its rules are not;
+- names and networks: all pods share the loopback of this machine. There is no DNS, NetworkPolicy
+  objects are stored and ignored. `CLOUDGAN_PEERS` and probed ports are replaced by free local ones;
+- file systems: mount paths are replaced in env values, command and args by folders of this machine.
+  A path that is written in a program or in a mounted file is not. Nothing is read-only, no user is
+  changed, no memory or CPU limit is enforced (`cluster.oom` plays the limit);
+- images: an image is a mapping from program names to local programs. Nothing is pulled;
+- exact texts: the messages that programs read are copied from the real ones, others only resemble;
+- unknown fields are refused unless a request asks for `fieldValidation=Ignore` or `Warn`; the real
+  default only warns. `exec` probes, hooks, ephemeral containers and the exec and port-forward
+  requests do not exist;
+- speed: back-offs and the delays of node loss are fractions of a second, by parameter.
+"""
+
+from __future__ import annotations
+
+from emulators.kubernetes.images import Image, python_image
+from emulators.kubernetes.local import Cluster, local_cluster
+
+__all__ = ["Cluster", "Image", "local_cluster", "python_image"]

@@ -1,0 +1,60 @@
+"""Fixtures for launch tests on the Kubernetes emulator."""
+
+from __future__ import annotations
+
+import contextlib
+from pathlib import Path
+
+import pytest
+
+from launch.backends.kubernetes.lab import CLAIM, IMAGE, NAMESPACE, Lab, launcher, rules
+
+
+@pytest.fixture
+def make_lab(tmp_path):
+    """Returns a function that creates a lab; its arguments configure the cluster."""
+    pytest.importorskip("kubernetes")
+    from cloudgan.launch.backends.kubernetes.backend import KubernetesBackend
+    from cloudgan.launch.kubernetes.api import ClusterApi
+    from cloudgan.launch.kubernetes.kubeconfig import connect
+    from emulators.kubernetes import Image, local_cluster, python_image
+
+    stub = Path(__file__).with_name("stub_trainer.py")
+    python = python_image()
+    program = launcher(tmp_path, stub, python.programs["python"])
+    image = Image({"python": str(program)}, python.env)
+    with contextlib.ExitStack() as stack, pytest.MonkeyPatch.context() as patch:
+
+        def make(roles=("role", "clusterrole"), patience_seconds=20.0, **options):
+            cluster = stack.enter_context(
+                local_cluster(
+                    **({"nodes": 2, "images": {IMAGE: image}, "root": tmp_path} | options)
+                )
+            )
+            admin = _admin(cluster, tmp_path)
+            admin.create(
+                "/api/v1/namespaces",
+                {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}},
+            )
+            admin.create(f"/api/v1/namespaces/{NAMESPACE}/persistentvolumeclaims", CLAIM)
+            kubeconfig = cluster.kubeconfig(
+                tmp_path / "kubeconfig", cluster.token(rules=rules(*roles))
+            )
+            patch.setenv("KUBECONFIG", str(kubeconfig))
+            said: list[str] = []
+            client = stack.enter_context(connect(None))
+            api = ClusterApi(client, patience_seconds=patience_seconds, say=said.append)
+            backend = KubernetesBackend(api, NAMESPACE)
+            store = Path(cluster.claim_folder(NAMESPACE, "runs"))
+            return Lab(cluster, backend, kubeconfig, store, said)
+
+        def _admin(cluster, folder):
+            patch.setenv("KUBECONFIG", str(cluster.kubeconfig(folder / "admin")))
+            return ClusterApi(stack.enter_context(connect(None)))
+
+        yield make
+
+
+@pytest.fixture
+def lab(make_lab):
+    return make_lab()

@@ -1,0 +1,515 @@
+"""Runs on a cluster with exactly the permissions that deploy/kubernetes grants."""
+
+from __future__ import annotations
+
+import json
+import sys
+import threading
+import time
+
+import pytest
+import yaml
+
+from cloudgan.core.errors import (
+    CapacityError,
+    CloudganError,
+    ConfigError,
+    CredentialsError,
+    Interrupted,
+    LaunchError,
+    PlanError,
+)
+from cloudgan.launch.backends.kubernetes.backend import KubernetesBackend
+from cloudgan.launch.provisioning.apply import apply
+from cloudgan.launch.provisioning.launch_log import LaunchLog
+from cloudgan.launch.provisioning.log_merging import merge_logs
+from cloudgan.launch.provisioning.run_monitor import RunMonitor, raise_for_outcome
+from cloudgan.schema.run_folder import RunFolder
+from launch.backends.kubernetes.lab import IMAGE, NAMESPACE, plan_of
+
+PULL_SECRET = "registry-login"  # noqa: S105  a name
+
+
+@pytest.fixture
+def launch_log(tmp_path):
+    return lambda plan: LaunchLog(RunFolder(tmp_path / "runs" / plan.run), plan)
+
+
+@pytest.fixture
+def begin(launch_log):
+    """Starts a plan in a lab."""
+
+    def run(lab, plan):
+        return apply(plan, lab.backend, launch_log(plan), lab.said.append)
+
+    return run
+
+
+@pytest.fixture
+def follow():
+    """Follows a plan to its end in a lab."""
+
+    def run(lab, plan, **options):
+        seen = []
+        monitor = RunMonitor(lab.backend, plan, lab.said.append, seen.append, **options)
+        return monitor.follow()
+
+    return run
+
+
+def running(lab, plan):
+    """Waits until all workers run."""
+    for index in range(plan.workers.nodes):
+        lab.pod(plan.run, index)
+
+
+def finish(lab, plan):
+    for index in range(plan.workers.nodes):
+        lab.end_worker(plan.run, index, "0")
+
+
+def test_a_run_is_created_watched_and_deleted_completely(lab, begin, follow, launch_log):
+    plan = plan_of()
+    lab.backend.check(plan)
+    assert begin(lab, plan)
+    running(lab, plan)
+    finish(lab, plan)
+    state = follow(lab, plan)
+    assert state.phase == "finished"
+    assert [worker.phase for worker in state.workers] == ["done", "done"]
+    assert state.started_at
+    assert state.ended_at
+    sent = [request.operation for request in launch_log(plan).read().attempts[0].requests]
+    assert [one.rpartition("/")[2] for one in sent] == [
+        "configmaps",
+        "networkpolicies",
+        "services",
+        "jobs",
+    ]
+    assert lab.backend.list_runs() == ("gan",)
+    assert len(list(lab.backend.destroy("gan"))) == 4
+    assert lab.remaining() == []
+    assert list(lab.backend.destroy("gan")) == []
+    assert lab.backend.state("gan").phase == "absent"
+
+
+def test_the_logs_of_all_workers_are_followed_to_the_end(lab, begin):
+    plan = plan_of()
+    begin(lab, plan)
+    running(lab, plan)
+    threading.Timer(0.5, finish, (lab, plan)).start()
+    lines = [(line.index, line.text) for line in merge_logs(lab.backend, "gan", follow=True)]
+    wanted = [(rank, text) for rank in (0, 1) for text in (f"worker {rank} of 2", "exit with 0")]
+    assert sorted(lines) == sorted(wanted)
+    again = [(line.index, line.text) for line in merge_logs(lab.backend, "gan", follow=False)]
+    assert sorted(again) == sorted(wanted)
+
+
+def test_a_second_deploy_creates_nothing(lab, begin):
+    plan = plan_of()
+    assert begin(lab, plan)
+    made = lab.remaining()
+    assert not begin(lab, plan)
+    running(lab, plan)
+    assert len([one for one in lab.remaining() if one.startswith("jobs/")]) == 1
+    assert set(made) <= set(lab.remaining())
+
+
+def test_another_machine_finds_the_run_by_its_name(lab, begin):
+    begin(lab, plan_of())
+    found = lab.backend.desired_state("gan")
+    assert found is not None
+    assert found.model_copy(update={"steps": ()}) == plan_of().model_copy(update={"steps": ()})
+    assert lab.backend.desired_state("other") is None
+
+
+def test_the_same_name_with_other_settings_is_refused(lab, begin):
+    begin(lab, plan_of())
+    with pytest.raises(ConfigError, match=r"other settings.*cloudgan down gan"):
+        begin(lab, plan_of(workers={"nodes": 1}))
+
+
+def test_objects_without_the_runs_label_are_neither_used_nor_deleted(lab, begin):
+    path = f"/api/v1/namespaces/{NAMESPACE}/configmaps"
+    body = {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {"name": "gan"},
+        "data": {"a": "b"},
+    }
+    lab.backend._api.create(path, body)
+    with pytest.raises(ConfigError, match="not managed by cloudgan"):
+        begin(lab, plan_of())
+    assert list(lab.backend.destroy("gan")) == []
+    assert lab.remaining() == ["configmaps/gan"]
+
+
+def test_an_evicted_pod_is_replaced_and_the_run_continues(lab, begin, follow):
+    plan = plan_of()
+    begin(lab, plan)
+    running(lab, plan)
+    before = lab.pod("gan", 1)
+    lab.cluster.evict(NAMESPACE, before)
+    lab.cluster.wait_for(
+        lambda: (
+            before
+            not in [
+                p["metadata"]["name"]
+                for p in lab.pods("gan")
+                if p["status"].get("phase") == "Running"
+            ]
+        )
+    )
+    assert lab.pod("gan", 1) != before
+    finish(lab, plan)
+    assert follow(lab, plan).phase == "finished"
+
+
+def test_the_worker_of_a_lost_node_is_replaced(make_lab, begin, follow):
+    lab, plan = make_lab(nodes=3), plan_of()
+    begin(lab, plan)
+    running(lab, plan)
+    pod = next(p for p in lab.pods("gan") if p["metadata"]["name"] == lab.pod("gan", 0))
+    lab.cluster.lose_node(pod["spec"]["nodeName"])
+    lab.cluster.wait_for(
+        lambda: any(
+            p["metadata"]["name"].startswith("gan-0-")
+            and p["spec"].get("nodeName") != pod["spec"]["nodeName"]
+            and p["status"].get("phase") == "Running"
+            for p in lab.pods("gan")
+        )
+    )
+    finish(lab, plan)
+    assert follow(lab, plan).phase == "finished"
+
+
+def test_a_worker_that_exits_with_75_is_replaced(lab, begin, follow):
+    plan = plan_of()
+    begin(lab, plan)
+    running(lab, plan)
+    before = lab.pod("gan", 0)
+    lab.end_worker("gan", 0, "75")
+    lab.cluster.wait_for(lambda: lab.pod("gan", 0) != before)
+    finish(lab, plan)
+    state = follow(lab, plan)
+    assert state.phase == "finished"
+
+
+def test_a_user_error_fails_the_run_at_once(lab, begin, follow):
+    plan = plan_of()
+    begin(lab, plan)
+    running(lab, plan)
+    lab.end_worker("gan", 1, "2")
+    state = follow(lab, plan)
+    assert (state.phase, state.cause) == ("failed", "program")
+    with pytest.raises(CloudganError, match=r"worker 1: exited with code 2.*cloudgan logs gan"):
+        raise_for_outcome(state, plan, None)
+
+
+def test_no_progress_in_three_restarts_is_reported(lab, begin, follow):
+    plan = plan_of()
+    begin(lab, plan)
+    running(lab, plan)
+    lab.end_worker("gan", 0, "76")
+    state = follow(lab, plan)
+    assert (state.phase, state.cause) == ("failed", "no progress")
+    with pytest.raises(CloudganError, match="no newer checkpoint"):
+        raise_for_outcome(state, plan, None)
+
+
+def test_a_worker_out_of_memory_ends_the_run_with_a_hint(lab, begin, follow):
+    plan = plan_of()
+    begin(lab, plan)
+    running(lab, plan)
+    lab.cluster.oom(NAMESPACE, lab.pod("gan", 1))
+    with pytest.raises(LaunchError, match=r"exceeded its memory limit.*--memory-gib=2"):
+        follow(lab, plan)
+    assert not lab.pods("gan")
+
+
+def test_pods_of_a_private_image_use_the_pull_secret(lab, begin, follow):
+    kubernetes = pytest.importorskip("kubernetes")
+    lab.cluster.images[IMAGE] = lab.cluster.images[IMAGE]._replace(pull_secret=PULL_SECRET)
+    secret = {"metadata": {"name": PULL_SECRET}, "type": "kubernetes.io/dockerconfigjson"}
+    secret["stringData"] = {".dockerconfigjson": '{"auths": {}}'}
+    kubeconfig = str(lab.kubeconfig.with_name("admin"))
+    with kubernetes.config.new_client_from_config(kubeconfig) as admin:
+        kubernetes.client.CoreV1Api(admin).create_namespaced_secret(NAMESPACE, secret)
+    plan = plan_of(workers={"pull_secret": PULL_SECRET})
+    begin(lab, plan)
+    running(lab, plan)
+    finish(lab, plan)
+    assert follow(lab, plan).phase == "finished"
+    without = plan_of("without")
+    begin(lab, without)
+    with pytest.raises(LaunchError, match="cannot be pulled"):
+        follow(lab, without, image_seconds=0.5)
+
+
+def test_an_image_that_cannot_be_pulled_ends_the_run(lab, begin, follow):
+    plan = plan_of(workers={"image": "registry.example/nothing:1"})
+    begin(lab, plan)
+    with pytest.raises(LaunchError, match=r"registry.example/nothing:1 cannot be pulled.*--image"):
+        follow(lab, plan, image_seconds=0.5)
+    assert not lab.pods("gan")
+    list(lab.backend.destroy("gan"))
+    assert lab.remaining() == []
+
+
+def test_unschedulable_workers_are_ended_after_the_gang_timeout(lab, begin, follow):
+    plan = plan_of(workers={"cpus": 500}, gang_timeout_seconds=1.0)
+    begin(lab, plan)
+    with pytest.raises(CapacityError, match=r"only 0 of 2 workers.*Insufficient cpu"):
+        follow(lab, plan)
+    assert not lab.pods("gan")
+
+
+def test_an_exceeded_quota_is_a_capacity_error(lab, begin, follow):
+    quota = {
+        "apiVersion": "v1",
+        "kind": "ResourceQuota",
+        "metadata": {"name": "small"},
+        "spec": {"hard": {"pods": "1"}},
+    }
+    admin(lab).create(f"/api/v1/namespaces/{NAMESPACE}/resourcequotas", quota)
+    plan = plan_of(gang_timeout_seconds=2.0)
+    begin(lab, plan)
+    with pytest.raises(CapacityError, match="exceeded quota"):
+        follow(lab, plan)
+
+
+def test_a_job_at_its_deadline_keeps_its_checkpoints(lab, begin, follow):
+    plan = plan_of(max_hours=2 / 3600)
+    begin(lab, plan)
+    state = follow(lab, plan)
+    assert (state.phase, state.cause) == ("failed", "deadline")
+    with pytest.raises(CloudganError, match=r"checkpoints are in the store.*--max-hours"):
+        raise_for_outcome(state, plan, None)
+
+
+def test_a_frozen_pod_is_killed_by_its_probe_and_replaced(make_lab, begin, follow):
+    lab, plan = make_lab(probe_scale=0.01), plan_of()
+    begin(lab, plan)
+    running(lab, plan)
+    before = lab.pod("gan", 1)
+    lab.cluster.freeze(NAMESPACE, before)
+    lab.cluster.wait_for(lambda: lab.pod("gan", 1) != before)
+    finish(lab, plan)
+    assert follow(lab, plan).phase == "finished"
+
+
+def test_an_unreachable_api_server_is_retried(lab, begin, follow):
+    plan = plan_of()
+    begin(lab, plan)
+    running(lab, plan)
+    lab.cluster.away(3)
+    finish(lab, plan)
+    assert follow(lab, plan).phase == "finished"
+    assert any("unreachable" in line for line in lab.said)
+    assert any("reachable again" in line for line in lab.said)
+
+
+def test_a_cut_watch_and_an_expired_resource_version_are_handled(lab, begin, follow):
+    plan = plan_of()
+    begin(lab, plan)
+    running(lab, plan)
+    done = threading.Event()
+
+    def disturb():
+        for _ in range(5):
+            lab.cluster.cut_watches()
+            lab.cluster.forget_history()
+            done.wait(0.2)
+        finish(lab, plan)
+
+    thread = threading.Thread(target=disturb)
+    thread.start()
+    assert follow(lab, plan).phase == "finished"
+    thread.join()
+
+
+@pytest.mark.parametrize("code", [429, 500, 503])
+def test_transient_error_responses_are_retried(lab, begin, follow, code):
+    plan = plan_of()
+    lab.cluster.answer(code, times=3)
+    begin(lab, plan)
+    running(lab, plan)
+    lab.cluster.answer(code, times=2)
+    finish(lab, plan)
+    assert follow(lab, plan).phase == "finished"
+
+
+@pytest.mark.parametrize("kind", ["configmaps", "networkpolicies", "services", "jobs"])
+def test_a_lost_response_creates_no_duplicate(lab, begin, kind):
+    plan = plan_of()
+    lab.cluster.lose_answer(method="POST", path=f"/{kind}$")
+    begin(lab, plan)
+    assert len([one for one in lab.remaining() if one.startswith(f"{kind}/")]) == 1
+
+
+@pytest.mark.parametrize("number", range(10))
+def test_after_ctrl_c_at_any_request_down_deletes_and_deploy_completes(
+    lab, begin, monkeypatch, number
+):
+    plan = plan_of()
+    api, asked = lab.backend._api, []
+    real = api._once
+
+    def interrupted(*arguments):
+        asked.append(arguments)
+        acted = len(asked) > 1 and number % 2 == 1
+        if len(asked) == number + 1:
+            if acted:
+                real(*arguments)  # the server acted, but its response is lost
+            raise KeyboardInterrupt
+        return real(*arguments)
+
+    monkeypatch.setattr(api, "_once", interrupted)
+    with pytest.raises((Interrupted, KeyboardInterrupt)):
+        begin(lab, plan)
+    monkeypatch.setattr(api, "_once", real)
+    if number < 5:
+        list(lab.backend.destroy("gan"))
+        assert lab.remaining() == []
+    else:
+        begin(lab, plan)
+        running(lab, plan)
+        assert len([one for one in lab.remaining() if one.startswith("jobs/")]) == 1
+
+
+def test_a_deletion_that_does_not_finish_is_an_error(lab, begin):
+    """A finalizer holds the Service, as a load balancer's controller does."""
+    plan = plan_of()
+    begin(lab, plan)
+    running(lab, plan)
+    path = f"/api/v1/namespaces/{NAMESPACE}/services/gan"
+    administrator = admin(lab)
+    administrator.patch(path, {"metadata": {"finalizers": ["example.com/held"]}})
+    impatient = KubernetesBackend(lab.backend._api, NAMESPACE, gone_seconds=1.0)
+    with pytest.raises(LaunchError, match="does not finish"):
+        list(impatient.destroy("gan"))
+    release = threading.Timer(1.0, administrator.patch, (path, {"metadata": {"finalizers": None}}))
+    release.start()
+    assert begin(lab, plan)
+    running(lab, plan)
+    release.join()
+    list(lab.backend.destroy("gan"))
+    assert lab.remaining() == []
+
+
+def test_a_stopped_run_resumes_when_it_is_deployed_again(lab, begin, follow):
+    plan = plan_of()
+    begin(lab, plan)
+    running(lab, plan)
+    lab.backend.stop("gan")
+    assert lab.backend.state("gan").phase == "stopped"
+    assert not lab.pods("gan")
+    assert begin(lab, plan)
+    running(lab, plan)
+    finish(lab, plan)
+    assert follow(lab, plan).phase == "finished"
+
+
+def test_a_missing_permission_is_named(make_lab, begin):
+    lab = make_lab(roles=("clusterrole",))
+    with pytest.raises(CredentialsError, match=r"missing permissions.*create jobs.*role.yaml"):
+        lab.backend.check(plan_of())
+    assert lab.remaining() == []
+
+
+def test_without_permission_to_list_nodes_a_launch_warns(make_lab, begin):
+    lab = make_lab(roles=("role",))
+    assert "no permission to list nodes" in " ".join(lab.backend.check(plan_of()))
+    begin(lab, plan_of())
+    running(lab, plan_of())
+
+
+def test_rejected_credentials_are_reported(lab, monkeypatch):
+    lab.backend._api._client.configuration.api_key["BearerToken"] = "Bearer old"
+    lab.backend._api._client.configuration.refresh_api_key_hook = None
+    with pytest.raises(CredentialsError, match="Log in again"):
+        lab.backend.check(plan_of())
+
+
+def test_a_missing_accelerator_is_refused_with_those_available(make_lab):
+    lab = make_lab(gpus=2)
+    lab.backend.check(plan_of(workers={"accelerator": "v100", "accelerators_per_node": 2}))
+    wanted = plan_of(workers={"accelerator": "v100", "accelerators_per_node": 8})
+    with pytest.raises(PlanError, match=r"room for 0: node-0 has 2 x"):
+        lab.backend.check(wanted)
+    with pytest.raises(PlanError, match="pool=gpu"):
+        lab.backend.check(plan_of(workers={"node_selector": {"pool": "gpu"}}))
+
+
+def test_a_gang_is_requested_if_the_cluster_supports_gangs(make_lab):
+    def gang(lab):
+        body = lab.backend.steps(plan_of())[-1].body
+        return "scheduling" in body["spec"]
+
+    assert gang(make_lab(gang=True, version="1.37"))
+
+
+def test_no_gang_is_requested_without_support(lab):
+    assert "scheduling" not in lab.backend.steps(plan_of())[-1].body["spec"]
+
+
+def test_a_queue_needs_kueue(lab):
+    place = plan_of().target.model_copy(update={"queue": "physics"})
+    with pytest.raises(ConfigError, match="no Kueue"):
+        lab.backend.check(plan_of(target=place))
+
+
+def test_a_missing_claim_is_a_configuration_error(lab):
+    with pytest.raises(ConfigError, match="no such PersistentVolumeClaim"):
+        lab.backend.check(plan_of(store="pvc:nothing"))
+
+
+def test_a_token_is_renewed_when_it_expires(lab, begin, tmp_path, monkeypatch):
+    """The credential plugin returns tokens that are valid for two seconds."""
+    from cloudgan.launch.kubernetes.api import ClusterApi
+    from cloudgan.launch.kubernetes.kubeconfig import connect
+
+    tokens = tmp_path / "tokens"
+    tokens.mkdir()
+    for number in range(12):
+        (tokens / f"{number:02}").write_text(lab.cluster.token(seconds=2 + 2 * number))
+    program = tmp_path / "login"
+    program.write_text(
+        f"#!{sys.executable}\n"
+        "import datetime, json, pathlib\n"
+        f"folder = pathlib.Path({str(tokens)!r})\n"
+        "first = sorted(folder.iterdir())[0]\n"
+        "end = datetime.datetime.now(datetime.timezone.utc) + datetime.timedelta(seconds=2)\n"
+        "print(json.dumps({'apiVersion': 'client.authentication.k8s.io/v1',\n"
+        "  'kind': 'ExecCredential', 'status': {'token': first.read_text(),\n"
+        "  'expirationTimestamp': end.strftime('%Y-%m-%dT%H:%M:%SZ')}}))\n"
+        "first.unlink()\n"
+    )
+    program.chmod(0o755)
+    content = yaml.safe_load(lab.kubeconfig.read_text())
+    content["users"][0]["user"] = {
+        "exec": {
+            "apiVersion": "client.authentication.k8s.io/v1",
+            "command": str(program),
+            "interactiveMode": "Never",
+        }
+    }
+    config = tmp_path / "exec-kubeconfig"
+    config.write_text(json.dumps(content))
+    monkeypatch.setenv("KUBECONFIG", str(config))
+    with connect(None) as client:
+        backend = KubernetesBackend(ClusterApi(client), NAMESPACE)
+        until = time.monotonic() + 4.5
+        while time.monotonic() < until:
+            assert backend.state("gan").phase == "absent"
+            time.sleep(0.3)
+    assert len(list(tokens.iterdir())) < 11
+
+
+def admin(lab):
+    from cloudgan.launch.kubernetes.api import ClusterApi
+    from cloudgan.launch.kubernetes.kubeconfig import connect
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("KUBECONFIG", str(lab.kubeconfig.with_name("admin")))
+        return ClusterApi(connect(None))

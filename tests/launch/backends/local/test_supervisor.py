@@ -1,0 +1,294 @@
+"""Supervision of workers: restarts, permanent failures, common end; and their processes."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import time
+
+import pytest
+
+from cloudgan.launch.backends.local import supervisor as supervisors
+from cloudgan.launch.backends.local.backend import local_steps
+from cloudgan.launch.backends.local.state_file import StateFile
+from cloudgan.launch.backends.local.supervisor import (
+    LocalJob,
+    Process,
+    Supervisor,
+    process_start_time,
+)
+from cloudgan.launch.kubernetes.manifests import job
+from launch.backends.local.shell_job import ANSWER, shell_job
+
+TIMES = "n=$(cat times 2>/dev/null || echo 0); echo $((n + 1)) > times; "
+AT_WORK = 'cd "$CLOUDGAN_WORK"; ' + TIMES
+QUICK = {"initialDelaySeconds": 0, "periodSeconds": 0.05, "timeoutSeconds": 0.3}
+
+
+@pytest.fixture
+def keep(tmp_path, monkeypatch):
+    """Supervises a Job in this process; returns the last state and keeps all states."""
+    monkeypatch.setattr(supervisors, "_INITIAL_BACKOFF_SECONDS", 0.02)
+    monkeypatch.setattr(supervisors, "_POLL_SECONDS", 0.02)
+    handlers = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
+
+    def run(script, **asked):
+        state, notes = StateFile(tmp_path), []
+        write = state.write
+        state.write = lambda note: (notes.append(note), write(note))
+        Supervisor(LocalJob(shell_job(script, **asked), tmp_path), state).run()
+        run.notes = notes
+        return StateFile(tmp_path).read()
+
+    yield run
+    for number, handler in handlers.items():
+        signal.signal(number, handler)
+
+
+def said(tmp_path, index=0):
+    return (tmp_path / "pods" / "logs" / f"worker-{index}.log").read_text()
+
+
+def test_the_run_finishes_when_all_workers_are_done(keep, tmp_path):
+    note = keep("echo I am $JOB_COMPLETION_INDEX", world=2)
+    assert (note.phase, note.reason, note.cause) == ("finished", "", "")
+    assert [one.phase for one in note.workers] == ["done", "done"]
+    assert note.started_at <= note.ended_at
+    assert said(tmp_path, 1) == "I am 1\n"
+
+
+def test_workers_have_peers_and_separate_folders(keep, tmp_path):
+    keep('echo "$CLOUDGAN_PEERS $CLOUDGAN_WORK"', world=2)
+    (peers, mine), (same, other) = (said(tmp_path, n).split() for n in range(2))
+    assert peers == same
+    ports = [int(one.removeprefix("127.0.0.1:")) for one in peers.split(",")]
+    assert len({*ports, *(port + 1 for port in ports)}) == 4, "each has a control port beside"
+    assert mine != other
+
+
+@pytest.mark.parametrize(
+    ("code", "cause", "reason"),
+    [
+        (1, "program", "worker 1: exited with code 1"),
+        (139, "program", "worker 1: exited with code 139"),
+        (76, "no progress", "worker 1: no newer checkpoint after three restarts (exit code 76)"),
+    ],
+)
+def test_a_permanent_failure_ends_all_workers(keep, tmp_path, code, cause, reason):
+    script = f'trap "echo stopped; exit 75" TERM; test $JOB_COMPLETION_INDEX = 1 && exit {code}; '
+    note = keep(script + "sleep 60 & wait", world=2)
+    assert (note.phase, note.cause, note.reason) == ("failed", cause, reason)
+    assert [one.phase for one in note.workers] == ["stopped", "failed"]
+    assert note.workers[1].restarts == 0
+    assert [one.pid for one in note.workers] == [None, None]
+
+
+@pytest.mark.parametrize("how", ["exit 75", "kill -9 $$", "kill -TERM $$"])
+def test_a_transient_failure_restarts_the_worker(keep, how):
+    note = keep(AT_WORK + f"test $n -lt 2 && {how}; exit 0")
+    assert note.phase == "finished"
+    assert note.workers[0].restarts == 2
+    assert {one.phase for one in keep.notes} >= {"running", "starting", "finished"}
+
+
+def test_child_processes_of_a_dead_worker_are_killed(keep, tmp_path):
+    keep(AT_WORK + "test $n = 0 && { sleep 60 & echo $! > child; exit 75; }; exit 0")
+    child = int((tmp_path / "pods" / "worker-0" / "child").read_text())
+    assert process_start_time(child) == ""
+
+
+def test_the_deadline_ends_all_workers_after_sigterm(keep, tmp_path):
+    note = keep('trap "echo saved; exit 75" TERM; echo up; sleep 60 & wait', deadline=0.5)
+    assert (note.phase, note.cause) == ("failed", "deadline")
+    assert note.reason == "its deadline of 0 s has passed"
+    assert said(tmp_path).split()[-1:] == ["saved"]
+
+
+def test_a_worker_that_ignores_sigterm_is_killed_after_the_grace_period(keep):
+    started_at = time.monotonic()
+    note = keep('trap "" TERM; while :; do sleep 0.1; done', deadline=0.3, grace=0.3)
+    assert note.phase == "failed"
+    assert time.monotonic() - started_at < 20
+
+
+def test_sigterm_stops_the_run_and_the_workers_save(keep, tmp_path):
+    note = keep('trap "echo saved; exit 75" TERM; kill -TERM $PPID; sleep 60 & wait')
+    assert (note.phase, note.cause, note.reason) == ("stopped", "", "")
+    assert said(tmp_path) == "saved\n"
+    assert note.ended_at
+
+
+@pytest.mark.parametrize(("script", "phase"), [("exit 0", "finished"), ("exit 1", "failed")])
+def test_a_run_is_not_over_while_workers_stop(keep, script, phase):
+    """A state that is over has an end time."""
+    keep(script)
+    assert [one.phase for one in keep.notes if one.ended_at] == [phase]
+    assert not [one for one in keep.notes if one.phase == phase and not one.ended_at]
+
+
+def test_a_worker_that_passes_its_probe_keeps_running(keep, monkeypatch):
+    """The proxy of the environment is not used."""
+    monkeypatch.setenv("http_proxy", "http://127.0.0.1:9")
+    note = keep(ANSWER + "3", probe=QUICK | {"failureThreshold": 1000})
+    assert (note.phase, note.workers[0].restarts) == ("finished", 0)
+
+
+def test_a_frozen_worker_fails_its_probe_and_is_restarted(keep):
+    script = AT_WORK + "test $n = 1 && exit 0; " + ANSWER + "1 frozen"
+    note = keep(script, probe=QUICK | {"initialDelaySeconds": 0.5, "failureThreshold": 2})
+    assert note.phase == "finished"
+    assert note.workers[0].restarts == 1
+    assert any("failed the liveness probe" in one.workers[0].reason for one in keep.notes)
+
+
+def test_a_response_that_is_not_http_fails_the_probe(keep):
+    garbage = ANSWER.replace("HTTP/1.0 200 OK\\r\\n\\r\\n{}", "what do you want?")
+    assert garbage != ANSWER
+    script = AT_WORK + "test $n = 1 && exit 0; " + garbage + "99"
+    note = keep(script, probe=QUICK | {"initialDelaySeconds": 0.5, "failureThreshold": 2})
+    assert (note.phase, note.workers[0].restarts) == ("finished", 1)
+
+
+@pytest.fixture
+def begin(tmp_path):
+    """Starts shell commands; kills the remaining ones after the test."""
+    begun = []
+
+    def run(script, **environment):
+        process = Process(
+            ["sh", "-c", script],
+            {"PATH": os.environ["PATH"], **environment},
+            tmp_path / "logs" / "worker-0.log",
+            tmp_path / "work",
+        )
+        begun.append(process)
+        return process
+
+    yield run
+    for process in begun:
+        process.kill()
+
+
+def ends(process):
+    until = time.monotonic() + 20
+    while process.exit_code() is None:
+        assert time.monotonic() < until
+        time.sleep(0.01)
+    return process.exit_code()
+
+
+def wait_for(condition):
+    until = time.monotonic() + 20
+    while not condition():
+        assert time.monotonic() < until
+        time.sleep(0.01)
+
+
+@pytest.mark.parametrize(
+    ("script", "code"),
+    [("exit 0", 0), ("exit 75", 75), ("kill -9 $$", 137), ("kill -TERM $$", 143)],
+)
+def test_an_exit_code_follows_the_shells_convention(begin, script, code):
+    assert ends(begin(script)) == code
+
+
+def test_output_is_appended_to_the_log(begin, tmp_path):
+    ends(begin("echo one; echo two >&2"))
+    ends(begin("echo three"))
+    assert (tmp_path / "logs" / "worker-0.log").read_text() == "one\ntwo\nthree\n"
+
+
+def test_a_process_gets_only_the_given_environment(begin, tmp_path, monkeypatch):
+    monkeypatch.setenv("OTHER", "no")
+    ends(begin('echo "$MINE-$OTHER"', MINE="yes"))
+    assert (tmp_path / "logs" / "worker-0.log").read_text() == "yes-\n"
+
+
+def test_kill_ends_a_frozen_worker_and_its_children(begin, tmp_path):
+    process = begin(f"sleep 60 & echo $! > {tmp_path}/child; kill -STOP $$")
+    wait_for(lambda: (tmp_path / "child").exists() and (tmp_path / "child").read_text().strip())
+    child = int((tmp_path / "child").read_text())
+    assert process_start_time(child)
+    process.kill()
+    assert process.exit_code() == 137
+    wait_for(lambda: not process_start_time(child))
+
+
+def test_a_signal_to_an_ended_process_is_no_error(begin):
+    process = begin("exit 0")
+    ends(process)
+    process.signal(signal.SIGTERM)
+    process.kill()
+
+
+def test_only_a_live_process_has_a_start_time(begin):
+    process = begin("sleep 60")
+    assert process.start_time == process_start_time(process.pid) != ""
+    assert process.start_time != process_start_time(os.getpid())
+    process.kill()
+    assert process_start_time(process.pid) == ""
+
+
+def test_a_zombie_process_has_no_start_time(begin):
+    process = begin("exit 0")
+    wait_for(
+        lambda: process_start_time(process.pid) == ""
+    )  # a zombie until its exit code is asked for
+    assert process.exit_code() == 0
+
+
+@pytest.fixture
+def file_of(plan_of, tmp_path):
+    def build(**asked):
+        plan = plan_of(requests=local_steps, wheels=(), **asked)
+        return LocalJob(job(plan), tmp_path / "runs" / "gan")
+
+    return build
+
+
+def test_limits_of_a_local_job_are_the_manifests(file_of):
+    found = file_of(workers={"nodes": 3, "grace_seconds": 25}, max_hours=2)
+    assert (found.world, found.grace_seconds, found.deadline_seconds) == (3, 25.0, 7200.0)
+    assert found.probe["httpGet"]["path"] == "/state"
+
+
+def test_a_local_worker_uses_this_interpreter(file_of, tmp_path):
+    assert file_of().command_here()[:4] == [sys.executable, "-m", "cloudgan", "worker"]
+    assert LocalJob(shell_job("exit 0"), tmp_path).command_here() == ["sh", "-c", "exit 0"]
+
+
+def test_a_local_workers_environment_has_local_folders(file_of, tmp_path):
+    found = file_of(store="gs://lab/runs").environment_of(1, "127.0.0.1:1,127.0.0.1:3")
+    folder = tmp_path / "runs" / "gan"
+    assert found == {
+        "JOB_COMPLETION_INDEX": "1",
+        "CLOUDGAN_RUN": "gan",
+        "CLOUDGAN_IMAGE": "tensorflow/tensorflow:2.21.0",
+        "CLOUDGAN_WORLD": "1",
+        "CLOUDGAN_PEERS": "127.0.0.1:1,127.0.0.1:3",
+        "CLOUDGAN_STORE": "gs://lab/runs",
+        "CLOUDGAN_CONFIG": str(folder / "pods" / "config" / "run.yaml"),
+        "CLOUDGAN_WORK": str(folder / "pods" / "worker-1"),
+        "PYTHONUNBUFFERED": "1",
+        "TMPDIR": str(folder / "pods" / "worker-1"),
+    }
+
+
+def test_only_complete_mount_paths_are_replaced(file_of):
+    found = file_of(store="/cloudgan/scratched/on").environment_of(0, "")
+    assert found["CLOUDGAN_STORE"] == "/cloudgan/scratched/on"
+
+
+@pytest.mark.parametrize(
+    ("code", "again"),
+    [(1, False), (2, False), (75, True), (76, False), (137, True), (139, False), (143, True)],
+)
+def test_the_jobs_failure_policy_decides_about_restarts(file_of, code, again):
+    assert file_of().restarts_after(code) is again
+
+
+def test_an_exit_code_without_a_rule_restarts(file_of):
+    found = file_of()
+    del found.body["spec"]["podFailurePolicy"]["rules"][2]
+    assert found.restarts_after(1)

@@ -1,0 +1,124 @@
+from __future__ import annotations
+
+import pytest
+
+from cloudgan.core.errors import ConfigError, LaunchError
+from cloudgan.launch.backends.slurm.client import (
+    REQUIRED,
+    EndedJob,
+    JobQueue,
+    SlurmCommands,
+    SlurmError,
+)
+
+
+@pytest.fixture
+def program(tmp_path, monkeypatch):
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+
+    def write(name, text):
+        path = tmp_path / name
+        path.write_text(f"#!/bin/sh\ncd {tmp_path}\n{text}\n", encoding="utf-8")
+        path.chmod(0o755)
+
+    return write
+
+
+def test_missing_slurm_programs_are_reported_with_a_hint(tmp_path, monkeypatch):
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(ConfigError, match=r"sbatch, squeue.*on a login node of the cluster"):
+        SlurmCommands().require()
+    with pytest.raises(ConfigError, match="login node"):
+        SlurmCommands().run("squeue")
+
+
+def test_installed_programs_pass_the_check(program):
+    for name in REQUIRED:
+        program(name, "")
+    SlurmCommands().require()
+
+
+def test_times_are_requested_in_utc(program, monkeypatch):
+    monkeypatch.setenv("SLURM_TIME_FORMAT", "relative")
+    program("squeue", 'echo "$TZ $SLURM_TIME_FORMAT"')
+    assert SlurmCommands().run("squeue") == "UTC \n"
+
+
+def test_an_error_has_slurms_message_without_program_names(program):
+    said = (
+        "sbatch: error: Memory specification can not be satisfied\nsbatch: error: Batch job failed"
+    )
+    program("sbatch", f'echo "{said}" >&2; exit 1')
+    with pytest.raises(SlurmError, match=r"^Memory specification can not be satisfied; Batch job"):
+        SlurmCommands().run("sbatch")
+
+
+def test_an_unreachable_controller_is_retried_and_logged_once(program):
+    away = "slurm_load_jobs error: Unable to contact slurm controller (connect failure)"
+    tries = "[ -e third ] && echo here && exit; [ -e second ] && touch third; touch second"
+    program("squeue", f'{tries}; echo "{away}" >&2; exit 1')
+    said = []
+    assert SlurmCommands(said.append, pause_seconds=0.01).run("squeue") == "here\n"
+    assert len(said) == 1
+    assert "retrying" in said[0]
+
+
+def test_a_controller_that_stays_unreachable_is_an_error(program):
+    program("squeue", 'echo "error: Unable to contact slurm controller" >&2; exit 1')
+    with pytest.raises(LaunchError, match="its jobs continue"):
+        SlurmCommands(patience_seconds=0.05, pause_seconds=0.01).run("squeue")
+
+
+COMMENT = (
+    "cloudgan-run={run},cloudgan-owner=ada,cloudgan-expires=20261129t151237z,"
+    "cloudgan-spec=ab5aaca701,cloudgan-folder=/shared/a, b=c|d/runs/{run}"
+)
+SQUEUE = f"""\
+9|PENDING|ReqNodeNotAvail, UnavailableNodes:n[1-2]|{COMMENT.format(run="two")}
+10|RUNNING|None|(null)
+11|COMPLETING|None|{COMMENT.format(run="gan")}
+"""
+SHOWN = (
+    "JobId=1 JobName=t.sh UserId=root(0) GroupId=root(0) MCS_label=N/A Priority=4294901759 Nice=0"
+    " Account=(null) QOS=(null) JobState={state} Reason=None Dependency=(null) Requeue=1 Restarts=0"
+    " BatchFlag=1 Reboot=0 ExitCode={code} RunTime=00:00:03 TimeLimit=00:05:00 TimeMin=N/A"
+    " SubmitTime=2026-11-21T15:02:42 EndTime=2026-11-21T15:02:46 Deadline=N/A Partition=debug\n"
+)
+
+
+def test_only_jobs_with_cloudgans_labels_are_listed(answers):
+    first, second = JobQueue(answers(squeue=SQUEUE)).all()
+    assert (first.id, first.state, first.reason) == (
+        "9",
+        "PENDING",
+        "ReqNodeNotAvail, UnavailableNodes:n[1-2]",
+    )
+    assert first.labels["cloudgan-folder"] == "/shared/a, b=c|d/runs/two"
+    assert (second.id, second.labels["cloudgan-run"]) == ("11", "gan")
+
+
+def test_a_job_is_found_by_its_run(answers):
+    jobs = JobQueue(answers(squeue=SQUEUE))
+    assert jobs.of("gan").id == "11"
+    assert jobs.of("other") is None
+    assert JobQueue(answers(squeue="")).of("gan") is None
+
+
+@pytest.mark.parametrize(
+    ("state", "code", "expected"),
+    [("COMPLETED", "0:0", 0), ("FAILED", "75:0", 75), ("CANCELLED", "0:15", 143)],
+)
+def test_an_ended_job_is_read_from_the_controller(answers, state, code, expected):
+    asked = answers(scontrol=SHOWN.format(state=state, code=code))
+    assert JobQueue(asked).past("1") == EndedJob(state, expected, "2026-11-21T15:02:46Z")
+
+
+def test_an_older_job_is_read_from_accounting(answers, refused):
+    lines = "5|PREEMPTED|0:0|2026-11-21T14:00:00\n5|CANCELLED by 1000|0:9|2026-11-21T15:00:00\n"
+    asked = answers(scontrol=refused("Invalid job id specified"), sacct=lines)
+    assert JobQueue(asked).past("5") == EndedJob("CANCELLED", 137, "2026-11-21T15:00:00Z")
+
+
+def test_without_accounting_an_older_job_is_unknown(answers, refused):
+    none = refused("Slurm accounting storage is disabled")
+    assert JobQueue(answers(scontrol=none, sacct=none)).past("5") is None

@@ -1,0 +1,124 @@
+"""The backend on a real Slurm of two nodes with workers written in bash.
+
+It proves what sbatch, srun, scancel and squeue really do with the script; not several machines, no
+accelerators, no accounting, and no other version than the one installed here.
+"""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from cloudgan.core.errors import PlanError
+from cloudgan.launch.backends.slurm.backend import SlurmBackend
+from cloudgan.launch.backends.slurm.requests import PLAN_FILE
+from cloudgan.schema.plan import write
+
+pytestmark = pytest.mark.slurm
+
+# A signal reaches `sleep` first, so that the worker itself must outlive it.
+STOPPABLE = 'trap "echo saved; exit 75" TERM; echo up; while :; do sleep 0.2; done'
+
+
+@pytest.fixture
+def launch(slurm, make_plan, tmp_path, monkeypatch):
+    """Starts a run with workers written in bash; returns its backend."""
+    monkeypatch.chdir(tmp_path)
+    started = []
+
+    def start(lines, name="gan", **how):
+        worker = (
+            tmp_path / "python"
+        )  # proctrack/linuxproc cannot signal processes whose name has a space
+        worker.write_text(f"#!/bin/bash\ncd '{tmp_path}'\n{lines}\n", encoding="utf-8")
+        worker.chmod(0o755)
+        plan = make_plan(run=name, **how)
+        provider = SlurmBackend(tmp_path / "runs", python=str(worker), poll_seconds=0.1)
+        provider.check(plan)
+        (tmp_path / "runs" / name).mkdir(parents=True, exist_ok=True)
+        write(tmp_path / "runs" / name / PLAN_FILE, plan)
+        started.append((provider, name))
+        for step in provider.steps(plan):
+            provider.ensure(step, plan)
+        return provider
+
+    yield start
+    for provider, name in started:
+        list(provider.destroy(name))
+
+
+def until(provider, is_true, run="gan"):
+    deadline = time.monotonic() + 60
+    while not is_true(state := provider.state(run)):
+        assert time.monotonic() < deadline, state
+        time.sleep(0.1)
+    return state
+
+
+def texts(provider, run="gan"):
+    sources = provider.log_sources(run)
+    return {name: [line.text for line in source(False)] for name, source in sources.items()}
+
+
+def test_two_workers_on_two_nodes_connect_and_finish(launch):
+    provider = launch('echo "$JOB_COMPLETION_INDEX of $CLOUDGAN_WORLD at $CLOUDGAN_PEERS"')
+    state = until(provider, lambda state: state.is_over)
+    assert (state.phase, state.reason) == ("finished", "")
+    assert [(one.phase, one.node) for one in state.workers] == [("done", "n1"), ("done", "n2")]
+    assert state.started_at <= state.ended_at
+    (first,), (second,) = texts(provider).values()
+    index, _, peers = first.partition(" of 2 at ")
+    assert index == "0"
+    assert second == f"1 of 2 at {peers}"
+    assert len(set(peers.split(","))) == 2
+
+
+def test_a_run_is_watched_stopped_resumed_and_destroyed(launch):
+    provider = launch(STOPPABLE)
+    until(provider, lambda state: state.phase == "running")
+    until(provider, lambda _: all("up" in lines for lines in texts(provider).values()))
+    assert provider.list_runs() == ("gan",)
+    provider.stop("gan")
+    state = provider.state("gan")
+    assert (state.phase, state.reason) == ("stopped", "")
+    printed = texts(provider)
+    assert all("saved" in lines for lines in printed.values()), (printed, state)
+    launch("exit 0")
+    assert until(provider, lambda state: state.is_over).phase == "finished"
+    assert len(list(provider.destroy("gan"))) == 1
+    assert list(provider.destroy("gan")) == []
+
+
+def test_a_failed_worker_ends_the_run_with_its_code(launch):
+    provider = launch("[[ $JOB_COMPLETION_INDEX == 0 ]] || exit 76; sleep 120")
+    state = until(provider, lambda state: state.is_over)
+    assert (state.phase, state.cause) == ("failed", "no progress")
+    assert state.reason.startswith("worker 1:")
+
+
+def test_a_killed_worker_is_restarted_on_its_node(launch):
+    provider = launch("[[ -e did$JOB_COMPLETION_INDEX ]] && exit; touch did0 did1; kill -9 $$")
+    state = until(provider, lambda state: state.is_over)
+    assert state.phase == "finished"
+    assert sum(worker.restarts for worker in state.workers) >= 1
+
+
+def test_a_job_cancelled_in_slurm_stays_cancelled(launch):
+    provider = launch(STOPPABLE)
+    until(provider, lambda _: list(texts(provider).values()) == [["up"], ["up"]])
+    provider._commands.run("scancel", "--name=cloudgan-gan")
+    assert until(provider, lambda state: state.is_over).phase == "stopped"
+    assert provider._jobs.all() == ()
+
+
+def test_a_requeued_job_waits_in_the_queue(launch):
+    provider = launch(STOPPABLE)
+    until(provider, lambda _: list(texts(provider).values()) == [["up"], ["up"]])
+    provider._commands.run("scancel", "--signal=TERM", "--name=cloudgan-gan")
+    until(provider, lambda state: state.phase == "waiting" and "starts again" in state.reason)
+
+
+def test_an_impossible_job_is_rejected_by_slurm(launch):
+    with pytest.raises(PlanError, match="Requested node configuration is not available"):
+        launch("exit 0", workers={"memory_gib": 999})

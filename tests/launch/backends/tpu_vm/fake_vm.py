@@ -1,0 +1,135 @@
+"""A fake TPU VM on loopback: its metadata server, and a `docker` that runs local programs."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import subprocess
+import sys
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+DOCKER = '''\
+#!{python}
+"""Runs the command of `docker run` with the folders that it mounts; knows kill and login."""
+import os, pathlib, signal, subprocess, sys
+home = pathlib.Path({home!r})
+verb, *rest = sys.argv[1:]
+with (home / "docker").open("a") as log:
+    log.write(" ".join(sys.argv[1:]) + "\\n")
+if verb == "login":
+    sys.exit(0 if sys.stdin.read().strip() == "the-token" else 1)
+if verb == "kill":
+    pid = home / rest[-1]
+    if not pid.exists():
+        sys.exit(1)
+    os.kill(int(pid.read_text()), getattr(signal, "SIG" + rest[0].removeprefix("--signal=")))
+    sys.exit(0)
+environment, places, name = dict(os.environ), {{}}, ""
+while rest and rest[0].startswith("-"):
+    flag = rest.pop(0)
+    if flag == "--name":
+        name = rest.pop(0)
+    elif flag == "-e":
+        key, _, value = rest.pop(0).partition("=")
+        environment[key] = value
+    elif flag == "-v":
+        here, inside, *_ = rest.pop(0).split(":")
+        places[inside] = here
+image, *command = rest
+def here(text):
+    for inside, folder in places.items():
+        text = text.replace(inside, folder)
+    return text
+environment = {{key: here(value) for key, value in environment.items()}}
+command = [here(word) for word in command]
+program = home / "bin" / command[0]
+started = subprocess.Popen([str(program), *command[1:]], env=environment)
+(home / name).write_text(str(started.pid))
+code = started.wait()
+(home / name).unlink()
+sys.exit(code if code >= 0 else 128 - code)
+'''
+
+
+class FakeVm:
+    """The environment of a startup script.
+
+    Attributes:
+        known: Values of the metadata server, by path under ``instance/``.
+    """
+
+    def __init__(self, home: Path, store_url: str, tpu_url: str) -> None:
+        self.home, self._store, self._tpu = home, store_url, tpu_url
+        self.known = {"service-accounts/default/token": '{"access_token": "the-token"}'}
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
+        (home / "bin").mkdir(parents=True)
+        self.program("docker", DOCKER.format(python=sys.executable, home=str(home)))
+
+    def program(self, name: str, text: str) -> None:
+        path = self.home / "bin" / name
+        path.write_text(text)
+        path.chmod(0o755)
+
+    @contextlib.contextmanager
+    def on(self):
+        threading.Thread(target=self._server.serve_forever, args=(0.02,), daemon=True).start()
+        try:
+            yield self
+        finally:
+            self._server.shutdown()
+            self._server.server_close()
+
+    def boot(self, body) -> subprocess.Popen:
+        """Runs the startup script of a request."""
+        node = body["tpu"]["nodeSpec"][0]["node"]
+        self.known |= {f"attributes/{key}": value for key, value in node["metadata"].items()}
+        script = self.home / "startup-script"
+        script.write_text(node["metadata"]["startup-script"])
+        environment = {key: os.environ[key] for key in ("LANG", "HOME") if key in os.environ}
+        port = self._server.server_port
+        environment |= {
+            "PATH": f"{self.home / 'bin'}:/usr/local/bin:/usr/bin:/bin",
+            "GCE_METADATA_HOST": f"127.0.0.1:{port}",
+            "STORAGE_EMULATOR_HOST": self._store,
+            "CLOUDGAN_TPU_API": self._tpu,
+            "CLOUDGAN_FOLDER": str(self.home / "var"),
+            "CLOUDGAN_POLL_SECONDS": "0.05",
+            "CLOUDGAN_PAUSE_SECONDS": "0.05",
+            "CLOUDGAN_ENDING_SECONDS": "0",
+        }
+        log = (self.home / "console").open("ab")
+        with log:
+            return subprocess.Popen(
+                ["bash", script], env=environment, stdout=log, stderr=log, start_new_session=True
+            )
+
+    def console(self) -> str:
+        return (self.home / "console").read_text()
+
+    def containers(self) -> list[str]:
+        path = self.home / "docker"
+        return path.read_text().splitlines() if path.exists() else []
+
+    def _handler(self):
+        known = self.known
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_GET(self):
+                path = self.path.removeprefix("/computeMetadata/v1/instance/")
+                is_asked_well = self.headers.get("Metadata-Flavor") == "Google"
+                content = known.get(path) if is_asked_well else None
+                self.send_response(404 if content is None else 200)
+                body = (content or "").encode()
+                self.send_header("Content-Length", str(len(body)))
+                self.end_headers()
+                self.wfile.write(body)
+
+            def log_message(self, *_):
+                pass
+
+        return Handler

@@ -1,0 +1,122 @@
+"""Requests for TPU slices."""
+
+from __future__ import annotations
+
+import subprocess
+from importlib import resources
+from pathlib import Path
+
+import pytest
+import yaml
+
+from cloudgan.core import assets
+from cloudgan.core.errors import PlanError
+from cloudgan.launch.backends.tpu_vm import requests as tpu_requests
+from cloudgan.launch.clouds.planner import NodePoolRequest
+from cloudgan.schema.plan import Workers
+from emulators.gcp.discovery import api as documented
+from launch.backends.tpu_vm.lab import planned, resolved
+from launch.planning.write_golden import FETCHER, _Readable
+
+HERE = Path(__file__).parent
+SCRIPT = resources.files("cloudgan.launch.backends.tpu_vm").joinpath("startup.sh").read_text()
+OWN = {"wheels": (), "workers": {"image": "us-docker.pkg.dev/lab/gan@sha256:" + "5" * 64}}
+GOLDENS = {
+    "v3-8-spot": ("v3-8", "spot", {}),
+    "v3-32": ("v3-32", "on_demand", {}),
+    "v5litepod-8-own-image": ("v5litepod-8", "on_demand", OWN),
+}
+
+
+def made(name):
+    node_type, market, others = GOLDENS[name]
+    return planned(node_type, market, **others)
+
+
+def render(name):
+    """Renders the last step; project files appear by name."""
+    step = made(name).steps[-1].model_dump(mode="json", exclude_none=True)
+    metadata = step["body"]["tpu"]["nodeSpec"][0]["node"]["metadata"]
+    assert metadata["startup-script"].endswith(SCRIPT)
+    metadata["startup-script"] = metadata["startup-script"].replace(SCRIPT, "<startup.sh>\n")
+    if "cloudgan-fetch-wheels-py" in metadata:
+        assert metadata["cloudgan-fetch-wheels-py"] == assets.read_text(f"k8s/{FETCHER}")
+        metadata["cloudgan-fetch-wheels-py"] = f"<k8s/{FETCHER}>"
+    return yaml.dump(step, Dumper=_Readable, sort_keys=False, width=100)
+
+
+@pytest.mark.parametrize("name", GOLDENS)
+def test_a_plan_yields_the_golden_request(name):
+    golden = (HERE / f"golden-tpu-{name}.yaml").read_text(encoding="utf-8")
+    assert render(name) == golden, f"if intended, run python {__file__} and review the diff"
+
+
+@pytest.mark.parametrize("name", GOLDENS)
+def test_a_request_is_what_the_discovery_document_describes(name):
+    step = resolved(made(name)).steps[-1]
+    tpu = documented("tpu", "v2")
+    method = tpu.methods["tpu.projects.locations.queuedResources.create"]
+    assert not tpu.wrong_request(method, step.body)
+    assert "<" not in step.path + (step.find or "")
+
+
+@pytest.mark.parametrize("name", GOLDENS)
+def test_the_startup_script_passes_shellcheck_and_fits_the_metadata_server(name, tmp_path):
+    node = resolved(made(name)).steps[-1].body["tpu"]["nodeSpec"][0]["node"]
+    path = tmp_path / "startup.sh"
+    path.write_text(node["metadata"]["startup-script"])
+    done = subprocess.run(["shellcheck", path], capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout
+    # https://docs.cloud.google.com/compute/docs/metadata/setting-custom-metadata, read 2026-11-21
+    assert all(len(one.encode()) < 256 * 1024 for one in node["metadata"].values())
+    assert sum(map(len, node["metadata"].values())) < 512 * 1024
+
+
+def test_the_desired_state_precedes_all_billed_resources():
+    assert [step.at for step in planned().steps] == ["cloud", "store", "cloud"]
+    assert [step.at for step in planned(store="gs://own/prefix").steps] == ["store", "cloud"]
+
+
+def test_placeholders_in_the_script_are_resolved():
+    script = resolved(planned()).steps[-1].body["tpu"]["nodeSpec"][0]["node"]["metadata"]
+    assert "\nqueued_resource=projects/lab/locations/us-central1-b/" in script["startup-script"]
+    assert "<project>" not in script["startup-script"]
+
+
+def test_a_queued_request_expires_after_the_gang_timeout():
+    body = planned(gang_timeout_seconds=4321.0).steps[-1].body
+    assert body["queueingPolicy"] == {"validUntilDuration": "4321s"}
+
+
+def wanted(node_type, **others):
+    values = {"run": "gan", "spec_hash": "1", "node_type": node_type, "market": "spot", "nodes": 1}
+    return NodePoolRequest(**values | others)
+
+
+@pytest.mark.parametrize(
+    ("asked", "words"),
+    [
+        (wanted("v3-8", nodes=2), "JAX and PyTorch only"),
+        (wanted("v3-8", flex_start=True), "alpha"),
+        (wanted("v3-64"), "Did you mean 'v3-"),
+        (wanted("tpu7x-8"), "TensorFlow cannot train on tpu7x-8"),
+    ],
+)
+def test_an_unsupported_request_is_refused_in_one_sentence(asked, words):
+    with pytest.raises(PlanError, match=words) as refused:
+        tpu_requests.node_pool(asked)
+    assert "\n" not in str(refused.value)
+
+
+def test_workers_use_the_python_image_unless_the_user_passes_one():
+    node_pool = tpu_requests.node_pool(wanted("v5litepod-8"))
+    public = Workers(nodes=1, cpus=1, memory_gib=1, image="tensorflow/tensorflow:2.21.0-gpu")
+    assert tpu_requests.workers(public, node_pool).image == tpu_requests.IMAGE
+    own = public.model_copy(update={"image": "registry/own"})
+    assert tpu_requests.workers(own, node_pool).image == "registry/own"
+    assert tpu_requests.workers(own, node_pool).accelerators_per_node == 8
+
+
+if __name__ == "__main__":
+    for each in GOLDENS:
+        (HERE / f"golden-tpu-{each}.yaml").write_text(render(each), encoding="utf-8")

@@ -1,0 +1,46 @@
+"""The table of slices against the price table, and their caveats."""
+
+from __future__ import annotations
+
+import pytest
+
+from cloudgan.cost.prices.catalog import load_catalog
+from cloudgan.launch.backends.tpu_vm.slices import SLICES, notes, unsupported_reason
+
+ROWS = [row for row in load_catalog().find(provider="gcp") if row.accelerator.startswith("TPU")]
+
+
+def test_every_priced_slice_is_listed_with_its_chips():
+    assert {row.node_type for row in ROWS} == set(SLICES)
+    assert {(row.node_type, row.accelerator_count) for row in ROWS} == {
+        (one.name, one.chips) for one in SLICES.values()
+    }
+
+
+def test_a_discontinued_slice_names_an_available_one():
+    old = {one.name: one.instead for one in SLICES.values() if one.instead}
+    assert set(old) == {"v2-8", "v2-32", "v3-8", "v3-32"}
+    for name, instead in old.items():
+        assert not SLICES[instead].instead
+        assert SLICES[instead].hosts == 1
+        assert any(instead in note and name in note for note in notes(SLICES[name]))
+
+
+def test_multi_host_slices_name_a_single_host_one():
+    for name in ("v2-32", "v3-32", "v4-32"):
+        assert SLICES[name].hosts == 4
+        assert "`deploy` refuses it" in notes(SLICES[name])[-1]
+        assert SLICES[notes(SLICES[name])[-1].rpartition(" ")[2]].hosts == 1
+    assert notes(SLICES["v5litepod-8"]) == ()
+
+
+@pytest.mark.parametrize("name", ["tpu7x-8", "tpu-v7", "TPU7x", "v7x-4", "tpu_v7x", "v7-8"])
+def test_tpu7x_is_refused_in_one_sentence(name):
+    reason = unsupported_reason(name)
+    assert f"cannot train on {name}" in reason
+    assert ". " not in reason
+
+
+@pytest.mark.parametrize("name", ["v6e-8", "tpu-v6e", "v3-8", "v100", "TPU-v5e", "a2-highgpu-1g"])
+def test_other_names_are_not_taken_for_tpu7x(name):
+    assert unsupported_reason(name) is None

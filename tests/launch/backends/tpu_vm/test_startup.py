@@ -1,0 +1,289 @@
+"""The startup script of a TPU VM; docker, metadata server and trainer are fakes.
+
+The store is a server of Google's protocol, and the wheel installer is the real one.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gzip
+import hashlib
+import json
+import os
+import signal
+import sys
+import time
+import urllib.error
+import urllib.parse
+import urllib.request
+import zipfile
+
+import pytest
+
+from cloudgan.schema.plan import Wheel
+from emulators.gcp.refusal import Refusal
+from launch.backends.tpu_vm.fake_vm import FakeVm
+from launch.backends.tpu_vm.lab import KNOWN, planned, resolved, tpus
+from storage.servers import gcs_server
+
+# The image's python: a fake trainer that exits as ordered; otherwise the real interpreter.
+PYTHON = """#!/bin/bash
+[[ $1 == -m ]] || exec {python} "$@"
+trap '{on_term}' TERM
+echo "worker $CLOUDGAN_RUN $CLOUDGAN_WORLD tpu=$CLOUDGAN_TPU" >>{home}/workers
+PYTHONPATH=$PYTHONPATH {python} -c 'import tiny; print(tiny.SAID)' 2>/dev/null >>{home}/workers
+while [[ ! -s {home}/order ]]; do sleep 0.02; done
+read -r code <{home}/order
+sed -i 1d {home}/order
+exit "$code"
+"""
+# Long sleeps end when the test sets the file `later`.
+SLEEP = """#!/bin/bash
+while (( ${{1%.*}} >= 1000 )) && [[ ! -e {home}/later ]]; do /bin/sleep 0.02; done
+(( ${{1%.*}} >= 1000 )) || exec /bin/sleep "$1"
+"""
+PREFIX = "runs/gan/"
+
+
+@pytest.fixture(scope="module")
+def objects():
+    with gcs_server() as url:
+        yield url
+
+
+class Bucket:
+    """The run's folder in the store."""
+
+    def __init__(self, url, name):
+        self.url, self.name = url, name
+        self._send("/storage/v1/b?project=lab", json.dumps({"name": name}).encode())
+
+    def put(self, name, content=b""):
+        at = urllib.parse.quote(name, safe="")
+        self._send(f"/upload/storage/v1/b/{self.name}/o?uploadType=media&name={at}", content)
+
+    def read(self, name):
+        at = urllib.parse.quote(name, safe="")
+        try:
+            return self._send(f"/storage/v1/b/{self.name}/o/{at}?alt=media")
+        except urllib.error.HTTPError:
+            return None
+
+    def status(self, plan):
+        found = self.read(f"{PREFIX}{plan.node_pool.name}.json")
+        return json.loads(found) if found else {}
+
+    def _send(self, path, body=None):
+        request = urllib.request.Request(self.url + path, body)  # noqa: S310  loopback
+        with urllib.request.urlopen(request) as answer:  # noqa: S310
+            return answer.read()
+
+
+class Lab:
+    """One TPU whose VM can boot."""
+
+    def __init__(self, google, bucket, vm, plan):
+        self.google, self.bucket, self.vm, self.plan = google, bucket, vm, plan
+        self.boots = []
+
+    @property
+    def process(self):
+        return self.boots[-1]
+
+    def boot(self):
+        self.boots.append(self.vm.boot(self.plan.steps[-1].body))
+
+    def end(self):
+        for process in self.boots:
+            end(process)
+
+    def end_at_once(self):
+        """Removes the grace period after the deadline."""
+        metadata = self.plan.steps[-1].body["tpu"]["nodeSpec"][0]["node"]["metadata"]
+        script = metadata["startup-script"]
+        assert "\ngrace_seconds=25\n" in script
+        metadata["startup-script"] = script.replace("\ngrace_seconds=25\n", "\ngrace_seconds=0\n")
+
+    def pass_the_deadline(self):
+        (self.vm.home / "later").touch()
+
+    def order(self, *codes):
+        text = "".join(f"{code}\n" for code in codes)
+        (self.vm.home / "order").write_text(text)
+
+    def workers(self):
+        path = self.vm.home / "workers"
+        return path.read_text().splitlines() if path.exists() else []
+
+    def until(self, found):
+        end = time.monotonic() + 30
+        while not found():
+            assert time.monotonic() < end, self.vm.console()
+            time.sleep(0.02)
+
+    def ended(self):
+        self.process.wait(30)
+        return self.bucket.status(self.plan)
+
+
+@pytest.fixture
+def lab_of(objects, tmp_path):
+    with contextlib.ExitStack() as stack:
+
+        def opened(on_term="exit 75", *, node_type="v3-8", **others):
+            google = stack.enter_context(tpus())
+            google.server.tokens["the-token"] = None
+            name = f"bucket-{tmp_path.name.replace('_', '-')[-40:].lower()}"
+            bucket = Bucket(objects, name)
+            made = resolved(planned(node_type, store=f"gs://{name}", **{"wheels": ()} | others))
+            node = made.steps[-1].body["tpu"]["nodeSpec"][0]["node"]
+            node["metadata"]["cloudgan-deadline-seconds"] = "3600"
+            full = f"projects/{KNOWN['<project>']}/locations/{KNOWN['<zone>']}/queuedResources/"
+            google.resources[full + made.node_pool.name] = made.steps[-1].body | {
+                "name": full + made.node_pool.name
+            }
+            google._made[full + made.node_pool.name] = 0
+            vm = FakeVm(tmp_path, objects, f"{google.server.url}/tpu.googleapis.com")
+            values = {"python": sys.executable, "home": tmp_path, "on_term": on_term}
+            vm.program("python", PYTHON.format(**values))
+            vm.program("sleep", SLEEP.format(**values))
+            stack.enter_context(vm.on())
+            lab = Lab(google, bucket, vm, made)
+            stack.callback(lab.end)
+            return lab
+
+        yield opened
+
+
+def end(process):
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+
+
+def tiny_wheel(folder):
+    path = folder / "tiny-1.0-py3-none-any.whl"
+    files = {
+        "tiny.py": "SAID = 'the wheel is here'\n",
+        "tiny-1.0.dist-info/METADATA": "Metadata-Version: 2.1\nName: tiny\nVersion: 1.0\n",
+        "tiny-1.0.dist-info/WHEEL": "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
+    }
+    files["tiny-1.0.dist-info/RECORD"] = "".join(f"{name},,\n" for name in files)
+    with zipfile.ZipFile(path, "w") as archive:
+        for name, text in files.items():
+            archive.writestr(name, text)
+    content = path.read_bytes()
+    digest = hashlib.sha256(content).hexdigest()
+    return content, Wheel(file_name=path.name, sha256=digest, bytes=len(content))
+
+
+def test_a_vm_installs_trains_uploads_its_log_and_deletes_the_tpu(lab_of, tmp_path):
+    content, wheel = tiny_wheel(tmp_path)
+    lab = lab_of(wheels=(wheel,))
+    lab.bucket.put(f"wheels/{wheel.sha256}/{wheel.file_name}", content)
+    lab.google.server.refuse("queuedResources.delete", Refusal(400, "It is busy"), times=2)
+    lab.boot()
+    lab.until(lambda: len(lab.workers()) == 2)
+    assert lab.workers() == ["worker gan 1 tpu=local", "the wheel is here"]
+    assert lab.bucket.status(lab.plan)["phase"] == "training"
+    lab.order(0)
+    status = lab.ended()
+    assert (status["phase"], status["exit_code"], status["stop_reason"]) == ("ended", 0, "")
+    assert status["deadline_seconds"] == 3600
+    assert not lab.google.resources, "it retries until the TPU is gone"
+    log = gzip.decompress(lab.bucket.read(f"{PREFIX}logs/0/startup-{status['booted_at']}.log.gz"))
+    assert b"1 wheels" in log
+    assert b"cloudgan-gan ended with 0" in log
+    assert "--privileged --net=host" in lab.vm.containers()[0]
+    assert "the-token" not in lab.vm.console()
+
+
+def test_a_wheel_with_a_wrong_hash_ends_the_run_before_training(lab_of, tmp_path):
+    content, wheel = tiny_wheel(tmp_path)
+    lab = lab_of(wheels=(wheel,))
+    lab.bucket.put(f"wheels/{wheel.sha256}/{wheel.file_name}", content[:-1] + b"x")
+    lab.boot()
+    status = lab.ended()
+    assert (status["phase"], status["exit_code"]) == ("ended", 1)
+    assert lab.workers() == []
+    assert not lab.google.resources
+
+
+def test_a_worker_restarts_after_retriable_exit_codes_only(lab_of):
+    lab = lab_of()
+    lab.order(75, 137, 1)
+    lab.boot()
+    assert lab.ended()["exit_code"] == 1
+    assert len(lab.workers()) == 3
+    assert not lab.google.resources
+
+
+@pytest.mark.parametrize("reason", ["preempted", "stopped"])
+def test_a_stop_request_saves_a_checkpoint_and_deletes_the_tpu(lab_of, reason):
+    lab = lab_of()
+    lab.boot()
+    lab.until(lab.workers)
+    if reason == "preempted":
+        lab.vm.known["preempted"] = "TRUE"
+    else:
+        lab.bucket.put(f"{PREFIX}stop")
+    status = lab.ended()
+    assert (status["phase"], status["exit_code"], status["stop_reason"]) == ("ended", 75, reason)
+    assert len(lab.workers()) == 1
+    assert sum("kill --signal=TERM" in one for one in lab.vm.containers()) >= 1
+    assert not lab.google.resources
+
+
+def test_a_stop_file_of_a_previous_tpu_is_ignored(lab_of):
+    lab = lab_of()
+    lab.bucket.put(f"{PREFIX}stop")
+    lab.order(0)
+    lab.boot()
+    assert lab.ended()["exit_code"] == 0
+    assert lab.bucket.read(f"{PREFIX}stop") is None
+
+
+def test_the_deadline_leaves_the_worker_time_to_save(lab_of):
+    lab = lab_of()
+    lab.boot()
+    lab.until(lab.workers)
+    lab.pass_the_deadline()
+    status = lab.ended()
+    assert (status["exit_code"], status["stop_reason"]) == (75, "deadline")
+    assert not lab.google.resources
+
+
+def test_the_deadline_deletes_the_tpu_of_a_worker_that_ignores_the_signal(lab_of):
+    lab = lab_of(on_term="")
+    lab.end_at_once()
+    lab.boot()
+    lab.until(lab.workers)
+    lab.pass_the_deadline()
+    lab.until(lambda: not lab.google.resources)
+    assert lab.process.poll() is None, "the worker still runs, on a machine that is gone"
+
+
+def test_training_resumes_after_a_maintenance_reboot(lab_of):
+    lab = lab_of()
+    lab.boot()
+    lab.until(lab.workers)
+    before = lab.bucket.status(lab.plan)
+    lab.process.terminate()
+    assert lab.process.wait(30) == 0
+    assert lab.google.resources, "the TPU stays"
+    lab.order(0)
+    lab.boot()
+    status = lab.ended()
+    assert (status["exit_code"], status["booted_at"]) == (0, before["booted_at"]), (
+        "its deadline stays"
+    )
+    assert len(lab.workers()) == 2
+
+
+def test_a_private_image_is_pulled_with_the_vms_login(lab_of):
+    lab = lab_of(workers={"image": "us-docker.pkg.dev/lab/gan:1"})
+    lab.order(0)
+    lab.boot()
+    assert lab.ended()["exit_code"] == 0
+    first = lab.vm.containers()[0]
+    assert first == "login -u oauth2accesstoken --password-stdin https://us-docker.pkg.dev"

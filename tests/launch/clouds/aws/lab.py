@@ -1,0 +1,148 @@
+"""An emulated AWS account, a client of it, and plans for it."""
+
+from __future__ import annotations
+
+import datetime as dt
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from cloudgan.core.labels import SHARED
+from cloudgan.cost.estimation.throughput_model import build_throughput_model
+from cloudgan.cost.prices.catalog import load_catalog
+from cloudgan.launch.backends.kubernetes.backend import KubernetesBackend
+from cloudgan.launch.clouds.aws.account import Account
+from cloudgan.launch.clouds.aws.client import AwsClient
+from cloudgan.launch.clouds.aws.image_build import AwsImageBuilder
+from cloudgan.launch.clouds.aws.planner import setup_steps, store_url, target
+from cloudgan.launch.clouds.planner import NodePoolRequest
+from cloudgan.launch.ops.image_build import build_image
+from cloudgan.launch.planning.plan_builder import PlanRequest, all_steps, make_plan, with_node_pool
+from cloudgan.launch.provisioning.apply import apply
+from cloudgan.launch.provisioning.launch_log import LaunchLog
+from cloudgan.launch.provisioning.provisioned_backend import ProvisionedBackend
+from cloudgan.launch.provisioning.run_registry import RunRegistry
+from cloudgan.schema.config import RunConfig
+from cloudgan.schema.image_order import ImageBuildRequest
+from cloudgan.schema.plan import Plan, Showers, Target, Workers, fill_placeholders
+from cloudgan.schema.run_folder import RunFolder
+from cloudgan.storage.s3 import S3Store
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from emulators.aws import Amazon
+
+IMAGE = "registry.example/cloudgan@sha256:" + "1" * 64
+NOW = dt.datetime(2026, 11, 21, 12, tzinfo=dt.UTC)
+POLL_SECONDS = 0.01
+T4 = "aws/g4dn.xlarge/us-east-1/on_demand"
+
+
+def planned(
+    name: str = "gan", offer: str = T4, *, nodes: int = 1, rent: Any = None, **others: Any
+) -> Plan:
+    """Returns a plan of the command line, with placeholders."""
+    row = load_catalog().row(offer)
+    asked = {"account": None, "zone": None, "cluster": None, "keep_cluster": False} | (rent or {})
+    where = target(asked["account"], row.region, asked["zone"], asked["cluster"])
+    workers = {"nodes": nodes, "cpus": 1, "memory_gib": 1, "image": IMAGE}
+    wanted = NodePoolRequest(
+        run=name,
+        spec_hash="",
+        node_type=row.node_type,
+        market=row.market,
+        nodes=nodes,
+        keep_cluster=asked["keep_cluster"],
+        has_own_image=True,
+    )
+    values = {
+        "config": RunConfig(name=name),
+        "target": where,
+        "workers": Workers(
+            accelerator=row.accelerator, accelerators_per_node=row.accelerator_count, **workers
+        ),
+        "store": store_url(where),
+        "showers": Showers(source="s3://lab/data"),
+        "owner": "physicist",
+        "price": row,
+        "gang_timeout_seconds": 20.0,
+    }
+    made = with_node_pool(PlanRequest(**values | others), wanted)
+    return make_plan(made, build_throughput_model("paper", 1000, ()), all_steps, NOW)
+
+
+@dataclass
+class Lab:
+    """An account, its cluster, and one launcher."""
+
+    aws: Amazon
+    folder: Path
+    cluster: Any = None
+    said: list[str] = field(default_factory=list)
+    session: Any = None
+
+    def __post_init__(self) -> None:
+        self.session = self.session or self.aws.session()
+
+    def cloud(self) -> AwsClient:
+        """Returns a client with the login, without other state."""
+        return AwsClient(self.session, "us-east-1", self.said.append, attempts=3)
+
+    def resolved(self, plan: Plan, cloud: AwsClient | None = None) -> Plan:
+        found = fill_placeholders(plan, (cloud or self.cloud()).resolve_placeholders(plan))
+        return found.model_copy(update={"steps": all_steps(found)})
+
+    def provider(self, cloud: AwsClient, plan: Plan) -> ProvisionedBackend:
+        """A launcher of its own, as a new process has one."""
+        bucket = plan.store.removeprefix("s3://")
+        objects = S3Store(bucket, client=self.session.client("s3"))
+
+        def inner(known: Plan) -> KubernetesBackend | None:
+            api = cloud.cluster_api(known)
+            return KubernetesBackend(api, str(known.target.namespace)) if api else None
+
+        return ProvisionedBackend(
+            cloud,
+            RunRegistry(objects, "a test"),
+            inner=inner,
+            all_steps=all_steps,
+            say=self.said.append,
+            poll_seconds=POLL_SECONDS,
+        )
+
+    def deploy(self, plan: Plan) -> Plan:
+        """Deploys like `deploy --detach`; returns the resolved plan."""
+        cloud = self.cloud()
+        whole = self.resolved(plan, cloud)
+        provider = self.provider(cloud, whole)
+        ledger = LaunchLog(RunFolder(self.folder / "runs" / plan.run), whole)
+        apply(whole, provider, ledger, self.said.append)
+        return whole
+
+    def setup(self, region: str = "us-east-1") -> None:
+        """Runs `setup` without managed policies, which moto loads slowly."""
+        cloud = self.cloud()
+        for step in setup_steps(target(cloud.identify()["account"], region, None, None)):
+            if step.method == "CreateRole":
+                cloud.create(step)
+
+    def left(self) -> list[str]:
+        """All that exists and is not for all runs of the account."""
+        there = self.cloud().list_resources()
+        kept = [one for one in there if one.labels.get(SHARED) not in ("bucket", "role")]
+        return [f"{one.kind} {one.name}" for one in kept] + self.aws.state.left()
+
+
+def built(lab: Lab, region: str = "us-east-1", account: str = "123456789012") -> str:
+    """Builds an image in a region; returns the digest."""
+    bucket = f"cloudgan-{account}-us-east-1"
+    where = Target(provider="aws", account=account, region=region)
+    order = ImageBuildRequest(where, f"s3://{bucket}", "gpu", "0.1-gpu-ab", "ab" * 32)
+    builder = AwsImageBuilder(
+        Account(lab.session, attempts=1),
+        account,
+        store=lambda _: S3Store(bucket, client=lab.session.client("s3")),
+        role_seconds=0.0,
+    )
+    said = lab.said.append
+    return build_image(builder, order, b"packed", said, said, poll_seconds=0.0)

@@ -1,0 +1,420 @@
+"""`AwsClient`: creation, listing in all regions, deletion and errors."""
+
+from __future__ import annotations
+
+import pytest
+
+from cloudgan.core.errors import (
+    CapacityError,
+    ConfigError,
+    CredentialsError,
+    LaunchError,
+    PlanError,
+)
+from cloudgan.launch.provisioning.provisioner import Destroyer
+from cloudgan.schema.plan import fill_placeholders
+from launch.clouds.aws.lab import POLL_SECONDS, T4, built, planned
+
+STOCK_OUT = (
+    "Could not launch On-Demand Instances. InsufficientInstanceCapacity - We currently do not have"
+    " sufficient g4dn.xlarge capacity in the Availability Zone you requested (us-east-1a)."
+    " Launching EC2 instance failed."
+)
+NO_QUOTA = (
+    "Could not launch On-Demand Instances. VcpuLimitExceeded - You have requested more vCPU capacity"
+    " than your current vCPU limit of 0 allows. Launching EC2 instance failed."
+)
+NO_SPOT = (
+    "Could not launch Spot Instances. MaxSpotInstanceCountExceeded - Max spot instance count"
+    " exceeded. Launching EC2 instance failed."
+)
+
+
+def removed(lab, plan):
+    provider = lab.provider(lab.cloud(), plan)
+    return list(provider.destroy(plan.run))
+
+
+def test_a_run_is_provisioned_listed_and_destroyed_completely(whole_lab):
+    plan = whole_lab.deploy(planned(nodes=2))
+    resources = {one.kind: one for one in whole_lab.cloud().list_resources()}
+    pool = resources["EKS node group"]
+    assert (pool.run, pool.nodes, pool.node_type, pool.market) == (
+        "gan",
+        2,
+        "g4dn.xlarge",
+        "on_demand",
+    )
+    assert resources["EKS cluster"].fee == "EKS standard support"
+    assert pool.parent == resources["EKS cluster"].name == "us-east-1/cloudgan"
+    provider = whole_lab.provider(whole_lab.cloud(), plan)
+    assert provider.state("gan").phase == "running"
+    assert len(provider.nodes("gan")) == 2
+    gone = removed(whole_lab, plan)
+    assert gone[-2:] == [
+        f"EKS node group us-east-1/cloudgan/{plan.node_pool.name}",
+        "EKS cluster us-east-1/cloudgan",
+    ]
+    assert whole_lab.left() == []
+    assert removed(whole_lab, plan) == []
+
+
+def test_nodes_end_after_the_jobs_deadline(whole_lab):
+    plan = whole_lab.deploy(planned(nodes=2, max_hours=3.0))
+    whole_lab.aws.pass_time(3 * 3600)
+    assert len(whole_lab.aws.state.groups()[0].machines) == 2, "the job may still need them"
+    whole_lab.aws.pass_time(4 * 3600)
+    assert whole_lab.aws.state.groups()[0].machines == []
+    removed(whole_lab, plan)
+
+
+def test_the_end_of_the_nodes_is_scheduled_before_they_start(whole_lab):
+    whole_lab.deploy(planned())
+    asked = whole_lab.aws.operations
+    assert asked.index("PutScheduledUpdateGroupAction") < asked.index("UpdateNodegroupConfig")
+    assert asked.count("PutScheduledUpdateGroupAction") == 1
+
+
+def test_a_second_deploy_creates_nothing_and_a_second_run_shares_the_cluster(whole_lab):
+    first = whole_lab.deploy(planned())
+    whole_lab.aws.faults.calls.clear()
+    whole_lab.deploy(planned())
+    made = [one for one in whole_lab.aws.operations if one.startswith(("Create", "Update"))]
+    assert made == []
+    second = whole_lab.deploy(planned("other"))
+    removed(whole_lab, first)
+    assert any("other" in one for one in whole_lab.left())
+    assert "cluster us-east-1/cloudgan" in whole_lab.left()
+    removed(whole_lab, second)
+    assert whole_lab.left() == []
+
+
+@pytest.mark.parametrize(
+    ("said", "cause"),
+    [(STOCK_OUT, "sufficient"), (NO_QUOTA, "vCPU limit"), (NO_SPOT, "spot instance count")],
+)
+def test_missing_capacity_fails_at_once_with_awss_message(whole_lab, said, cause):
+    whole_lab.aws.state.sold_out["g4dn.xlarge"] = said
+    with pytest.raises(CapacityError, match=f"failed: .*{cause}"):
+        whole_lab.deploy(planned())
+    plan = whole_lab.resolved(planned())
+    provider = whole_lab.provider(whole_lab.cloud(), plan)
+    list(provider.deprovision("gan", "failed"))
+    assert whole_lab.left() == []
+
+
+def test_a_failed_node_group_is_raised(lab):
+    plan = lab.resolved(planned())
+    cloud = lab.cloud()
+    make_until(cloud, plan, "CreateNodegroup")
+    (plane,) = lab.aws.state.planes.values()
+    (pool,) = plane.pools.values()
+    pool.status = "CREATE_FAILED"
+    pool.issues.append(
+        {"code": "AsgInstanceLaunchFailures", "message": STOCK_OUT, "resourceIds": ["eks-x"]}
+    )
+    (seen,) = cloud.list_resources("gan")
+    assert (seen.state, seen.cause) == ("failed", "capacity")
+    assert "g4dn.xlarge" in seen.reason
+
+
+def make_until(cloud, plan, operation):
+    """Does the steps of a plan up to one, each until it is there."""
+    for step in plan.steps:
+        if step.at != "cloud":
+            continue
+        if cloud.find(step) is None:
+            cloud.create(step)
+        while (found := cloud.find(step)) is None or found.state != "ready":
+            pass
+        if step.method == operation:
+            return
+
+
+@pytest.mark.parametrize(
+    ("code", "status", "message"),
+    [
+        ("ExpiredTokenException", 403, "has expired"),
+        ("UnrecognizedClientException", 403, "does not recognise this login"),
+        ("AccessDeniedException", 403, "deploy/aws/policy.json"),
+    ],
+)
+def test_a_refused_login_names_the_next_step(lab, code, status, message):
+    plan = lab.resolved(planned())
+    lab.aws.fault("DescribeCluster", code, status=status)
+    with pytest.raises(CredentialsError, match=message):
+        lab.cloud().find(next(step for step in plan.steps if step.method == "CreateCluster"))
+
+
+@pytest.mark.parametrize(("minutes", "way"), [(9, "behind"), (-9, "ahead")])
+def test_a_wrong_clock_is_reported(lab, minutes, way):
+    plan = lab.resolved(planned())
+    lab.aws.clock_minutes = minutes
+    lab.aws.fault("DescribeCluster", "InvalidSignatureException", status=403)
+    with pytest.raises(CredentialsError, match=f"9 min {way}"):
+        lab.cloud().find(next(step for step in plan.steps if step.method == "CreateCluster"))
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [
+        {"operation": "CreateCluster", "code": "ThrottlingException", "status": 429},
+        {"operation": "CreateCluster", "code": "ServerException", "status": 500, "acts": True},
+        {"operation": "CreateNodegroup", "code": "ServiceUnavailableException", "status": 503},
+        {"operation": "CreateNodegroup", "code": "ServerException", "status": 500, "acts": True},
+        {"operation": "DescribeNodegroup", "code": "ThrottlingException", "status": 429},
+        {"operation": "UpdateNodegroupConfig", "code": "ThrottlingException", "status": 429},
+        {"operation": "CreatePodIdentityAssociation", "code": "ServerException", "status": 500}
+        | {"acts": True},
+    ],
+    ids=lambda fault: f"{fault['operation']}-{fault['code']}",
+)
+def test_transient_errors_are_retried_without_duplicates(whole_lab, fault):
+    whole_lab.aws.fault(**fault)
+    plan = whole_lab.deploy(planned())
+    (plane,) = whole_lab.aws.state.planes.values()
+    assert (len(plane.pools), len(plane.identities)) == (1, 1)
+    removed(whole_lab, plan)
+    assert whole_lab.left() == []
+
+
+def test_provisioning_waits_for_resources_that_appear_late(whole_lab):
+    hidden = {"code": "ResourceNotFoundException", "status": 404}
+    whole_lab.aws.fault("DescribeCluster", after="CreateCluster", times=2, **hidden)
+    whole_lab.aws.fault("DescribeNodegroup", after="CreateNodegroup", times=2, **hidden)
+    plan = whole_lab.deploy(planned())
+    removed(whole_lab, plan)
+    assert whole_lab.left() == []
+
+
+def test_a_refused_deletion_is_retried(whole_lab):
+    plan = whole_lab.deploy(planned())
+    busy = {"code": "ResourceInUseException", "status": 409, "times": 2}
+    whole_lab.aws.fault("DeleteNodegroup", **busy)
+    whole_lab.aws.fault("DeleteCluster", **busy)
+    removed(whole_lab, plan)
+    assert whole_lab.left() == []
+    assert any("cannot be deleted yet" in one for one in whole_lab.said)
+
+
+def test_a_cluster_in_creation_has_no_api_yet(lab):
+    plan = lab.resolved(planned())
+    lab.aws.state.pending = 9
+    cloud = lab.cloud()
+    assert cloud.cluster_api(plan) is None
+    cloud.create(next(step for step in plan.steps if step.method == "CreateCluster"))
+    assert cloud.cluster_api(plan) is None
+
+
+def test_a_failed_creation_is_raised_and_deleted(lab):
+    plan = lab.resolved(planned())
+    lab.aws.state.pending = 3
+    cloud = lab.cloud()
+    create = next(step for step in plan.steps if step.method == "CreateCluster")
+    cloud.create(create)
+    (plane,) = lab.aws.state.planes.values()
+    plane.after = "FAILED"
+    while (found := cloud.find(create)).state == "creating":
+        pass
+    assert found.state == "failed"
+    cloud.delete(found)
+    while cloud.refresh(found):
+        pass
+    assert lab.left() == []
+
+
+def test_resources_in_other_regions_are_listed(lab):
+    plan = lab.resolved(planned(offer="aws/g4dn.xlarge/us-west-2/on_demand"))
+    make_until(lab.cloud(), plan, "CreateNodegroup")
+    assert {one.region for one in lab.cloud().list_resources("gan")} == {"us-west-2"}
+
+
+def test_a_denied_region_is_skipped_with_a_warning(lab):
+    denied = {"code": "AccessDeniedException", "status": 403}
+    lab.aws.fault("ListClusters", **denied, times=3)
+    with pytest.raises(CredentialsError):
+        lab.cloud().list_resources()
+    lab.aws.faults.planned.clear()
+    lab.aws.state.closed.add("eu-west-1")
+    assert [one.kind for one in lab.cloud().list_resources()] == ["IAM role"] * 3
+    assert any("cannot list resources in eu-west-1" in one for one in lab.said)
+
+
+def test_an_existing_cluster_is_used_and_never_deleted(whole_lab):
+    aws = whole_lab.aws
+    asked = {
+        "name": "physics",
+        "version": "1.34",
+        "roleArn": "arn:aws:iam::123456789012:role/cloudgan-cluster",
+    }
+    network = {"subnetIds": [one["SubnetId"] for one in aws.state.networks["us-east-1"].subnets]}
+    whole_lab.session.client("eks", "us-east-1").create_cluster(**asked, resourcesVpcConfig=network)
+    aws.tie(whole_lab.cluster, name="physics")
+    plan = whole_lab.deploy(planned(rent={"cluster": "physics"}))
+    removed(whole_lab, plan)
+    assert aws.state.left() == ["cluster us-east-1/physics"]
+    kept = {one.kind for one in whole_lab.cloud().list_resources()}
+    assert {"EKS add-on", "EKS pod identity"} <= kept, "free, and for the next run"
+
+
+def test_a_bucket_of_another_account_is_refused(lab):
+    lab.aws.foreign_buckets.add("cloudgan-123456789012-us-east-1")
+    plan = lab.resolved(planned())
+    with pytest.raises(ConfigError, match="belongs to another account"):
+        lab.cloud().find(plan.steps[0])
+
+
+def test_a_region_without_a_default_vpc_is_refused_with_alternatives(lab):
+    lab.aws.state.networks["us-east-1"].subnets.clear()
+    with pytest.raises(PlanError, match="Create default VPC"):
+        lab.cloud().resolve_placeholders(planned())
+
+
+def test_a_region_or_zone_without_the_instance_type_is_refused(lab):
+    with pytest.raises(PlanError, match="has no p4d"):
+        lab.cloud().resolve_placeholders(planned(offer="aws/p4d.24xlarge/us-east-1/on_demand"))
+    with pytest.raises(PlanError, match=r"no subnet in --zone=us-east-1c .* \(us-east-1b\)"):
+        lab.cloud().resolve_placeholders(
+            planned(offer="aws/p5.48xlarge/us-east-1/on_demand", rent={"zone": "us-east-1c"})
+        )
+
+
+def test_the_zone_offers_the_instance_type(lab):
+    known = lab.cloud().resolve_placeholders(planned(offer="aws/p5.48xlarge/us-east-1/on_demand"))
+    assert known["<zone>"] == "us-east-1b"
+    assert known["<subnet>"] != known["<second_subnet>"]
+
+
+def test_a_plan_for_another_account_is_refused(lab):
+    with pytest.raises(CredentialsError, match="not to 999999999999"):
+        lab.cloud().resolve_placeholders(planned(rent={"account": "999999999999"}))
+
+
+def test_only_values_known_at_creation_stay_placeholders(lab):
+    plan = fill_placeholders(planned(offer=T4), lab.cloud().resolve_placeholders(planned()))
+    text = "".join(
+        step.model_dump_json() for step in lab.resolved(plan).steps if step.at == "cloud"
+    )
+    found = {part.partition(">")[0] for part in text.split("<")[1:]}
+    assert found == {"now + 87340 s", "autoscaling group of the node group"}
+
+
+def test_network_resources_of_a_deleted_cluster_are_listed_and_deleted(lab):
+    network = lab.aws.state.networks["us-west-2"]
+    tag = {"Key": "cluster.k8s.amazonaws.com/name", "Value": "cloudgan"}
+    other = tag | {"Value": "physics"}
+    network.cards = [
+        {"NetworkInterfaceId": "eni-1", "Status": "available", "TagSet": [tag]},
+        {"NetworkInterfaceId": "eni-2", "Status": "in-use", "TagSet": [tag]},
+        {"NetworkInterfaceId": "eni-3", "Status": "available", "TagSet": [other]},
+    ]
+    cloud = lab.cloud()
+    (left,) = [one for one in cloud.list_resources() if one.shared == "leftover"]
+    assert (left.kind, left.name, left.is_free) == ("network interface", "us-west-2/eni-1", True)
+    cloud.delete(left)
+    assert cloud.refresh(left) is None
+    cloud.delete(left)
+    assert [one["NetworkInterfaceId"] for one in network.cards] == ["eni-2", "eni-3"]
+    group = {"GroupId": "sg-1", "Tags": [{"Key": "aws:eks:cluster-name", "Value": "cloudgan"}]}
+    network.security_groups = [group]
+    (left,) = [one for one in cloud.list_resources() if one.shared == "leftover"]
+    with pytest.raises(LaunchError, match="dependent object"):
+        cloud.delete(left)
+
+
+IMAGE_THINGS = {
+    "CloudWatch log group": ("us-west-2/log-group:/cloudgan/image", "logs", True),
+    "CodeBuild project": ("us-west-2/project/cloudgan-image", "builder", True),
+    "ECR repository": ("us-west-2/repository/cloudgan", "registry", False),
+}
+
+
+@pytest.fixture
+def built_lab(lab):
+    """An account in which an image was built, beside the bucket's region."""
+    lab.session.client("s3").create_bucket(Bucket="cloudgan-123456789012-us-east-1")
+    assert built(lab, "us-west-2").startswith("sha256:")
+    return lab
+
+
+def test_image_resources_are_listed_and_deleted_builder_first(built_lab):
+    cloud = built_lab.cloud()
+    found = {one.kind: one for one in cloud.list_resources() if one.region == "us-west-2"}
+    assert {
+        kind: (one.name, one.shared, one.is_free) for kind, one in found.items()
+    } == IMAGE_THINGS
+    assert found["ECR repository"].fee, "stored images bill, but no price row covers them"
+    assert "cloudgan-image" in {
+        one.name for one in cloud.list_resources() if one.kind == "IAM role"
+    }
+    assert cloud.list_resources("gan") == ()
+    gone = list(
+        Destroyer(cloud, built_lab.said.append, POLL_SECONDS, timeout_seconds=5.0).destroy(
+            cloud.list_resources()
+        )
+    )
+    assert gone[0] == "CodeBuild project us-west-2/project/cloudgan-image"
+    assert gone[1:3] == [
+        "CloudWatch log group us-west-2/log-group:/cloudgan/image",
+        "ECR repository us-west-2/repository/cloudgan",
+    ], "with the image in it"
+    assert "IAM role cloudgan-image" in gone
+    assert cloud.list_resources() == ()
+    for resource in found.values():
+        cloud.delete(resource)
+
+
+def test_resources_with_cloudgans_names_but_without_its_tags_are_ignored(lab):
+    clients = {name: lab.session.client(name, "us-west-2") for name in ("ecr", "iam", "logs")}
+    clients["ecr"].create_repository(repositoryName="cloudgan")
+    clients["logs"].create_log_group(logGroupName="/cloudgan/image", tags={"team": "physics"})
+    clients["iam"].create_role(RoleName="cloudgan-image", AssumeRolePolicyDocument="{}")
+    cloud = lab.cloud()
+    assert [one.name for one in cloud.list_resources()] == [
+        "cloudgan-cluster",
+        "cloudgan-nodes",
+        "cloudgan-pods",
+    ]
+    list(
+        Destroyer(cloud, lab.said.append, POLL_SECONDS, timeout_seconds=5.0).destroy(
+            cloud.list_resources()
+        )
+    )
+    assert clients["ecr"].describe_repositories()["repositories"]
+    assert clients["logs"].describe_log_groups()["logGroups"]
+    assert clients["iam"].get_role(RoleName="cloudgan-image")["Role"]
+
+
+def test_repository_and_cluster_of_one_name_are_independent(built_lab):
+    plan = built_lab.resolved(planned(offer="aws/g4dn.xlarge/us-west-2/on_demand"))
+    make_until(built_lab.cloud(), plan, "CreateCluster")
+    names = [one.name for one in built_lab.cloud().list_resources()]
+    assert "us-west-2/cloudgan" in names
+    assert len(set(names)) == len(names)
+
+
+def test_without_permission_for_images_the_rest_is_listed_with_one_warning(built_lab):
+    denied = {"code": "AccessDeniedException", "status": 403}
+    built_lab.aws.fault("ListTagsForResource", **denied, times=3)
+    kinds = {one.kind for one in built_lab.cloud().list_resources()}
+    assert kinds == {"IAM role"}
+    (warning,) = (one for one in built_lab.said if "cannot list images" in one)
+    assert "images in eu-west-1, us-east-1, us-west-2" in warning
+    assert "deploy/aws/image-policy.json" in warning
+
+
+def test_codebuild_is_queried_only_in_regions_with_a_repository_or_log(built_lab):
+    built_lab.aws.faults.calls.clear()
+    built_lab.cloud().list_resources()
+    asked = {call for call in built_lab.aws.faults.calls if call[0] == "codebuild"}
+    assert asked == {("codebuild", "us-west-2", "BatchGetProjects")}, "CodeBuild is not everywhere"
+
+
+def test_identify_returns_the_account_and_a_missing_login_is_an_error(lab, monkeypatch):
+    from cloudgan.launch.clouds.aws.login import open_session
+
+    assert lab.cloud().identify()["account"] == "123456789012"
+    with pytest.raises(CredentialsError, match="AWS_ACCESS_KEY_ID"):
+        open_session(None, "us-east-1")
+    with pytest.raises(CredentialsError, match="profile"):
+        open_session("nobody", "us-east-1")

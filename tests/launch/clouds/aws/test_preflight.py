@@ -1,0 +1,61 @@
+"""`check` names what is missing and creates nothing."""
+
+from __future__ import annotations
+
+import pytest
+
+from launch.clouds.aws.lab import planned
+
+
+def found(lab, plan=None):
+    return {one.subject: one for one in lab.cloud().check(plan)}
+
+
+def test_check_of_a_complete_account_is_ok(lab):
+    lab.aws.state.quotas["L-DB2E81BA"] = 16.0
+    all_of_it = found(lab, planned(nodes=2))
+    assert {one.status for one in all_of_it.values()} == {"ok"}
+    quota = all_of_it["quota Running On-Demand G and VT instances in us-east-1"]
+    assert quota.message.startswith("2 x g4dn.xlarge need 8 vCPUs of 16")
+    made = [one for one in lab.aws.operations if one.startswith(("Create", "Put", "Delete"))]
+    assert made == ["CreateRole"] * 3, "setup's"
+
+
+def test_a_small_quota_has_its_name_in_the_console(lab):
+    lab.aws.state.quotas["L-3819A6DF"] = 4.0
+    plan = planned(offer="aws/g4dn.xlarge/us-west-2/spot", nodes=2)
+    quota = found(lab, plan)["quota All G and VT Spot Instance Requests in us-west-2"]
+    assert quota.status == "missing"
+    assert "need 8 vCPUs, and the limit is 4; request 8 or more of L-3819A6DF" in quota.message
+
+
+@pytest.mark.parametrize("offer", ["aws/g4dn.xlarge/us-east-1/on_demand"])
+def test_a_quota_without_a_value_is_unknown(lab, offer):
+    (quota,) = (one for name, one in found(lab, planned(offer=offer)).items() if "quota" in name)
+    assert quota.status == "unknown"
+
+
+def test_each_missing_permission_is_named(lab):
+    lab.aws.state.denied |= {"eks:CreateCluster", "s3:PutObject"}
+    rights = found(lab)["AWS permissions"]
+    assert rights.status == "missing"
+    assert "may not: eks:CreateCluster, s3:PutObject;" in rights.message
+
+
+def test_permissions_that_iam_does_not_simulate_are_unknown(lab):
+    lab.aws.fault("SimulatePrincipalPolicy", "AccessDenied", status=403)
+    assert found(lab)["AWS permissions"].status == "unknown"
+
+
+def test_an_account_without_setup_gets_the_setup_command(aws, lab):
+    aws.reset()
+    roles = found(lab)["AWS roles"]
+    assert roles.status == "missing"
+    assert "cloudgan setup --provider=aws" in roles.message
+
+
+def test_a_region_that_cannot_serve_it_is_missing(lab):
+    lab.aws.state.networks["us-east-1"].subnets.clear()
+    place = found(lab, planned())["AWS network in us-east-1"]
+    assert place.status == "missing"
+    assert "default VPC" in place.message

@@ -1,0 +1,34 @@
+"""A subscription from setup to nothing, on the stand-in."""
+
+from __future__ import annotations
+
+from cloudgan.launch.provisioning.apply import apply
+from cloudgan.launch.provisioning.launch_log import LaunchLog
+from cloudgan.schema.run_folder import RunFolder
+
+
+def deploy(lab, **changes):
+    plan = lab.plan(**changes)
+    ledger = LaunchLog(RunFolder(lab.folder / "runs" / plan.run), plan)
+    apply(plan, lab.provider(), ledger, lab.said.append)
+    return plan
+
+
+def test_a_run_is_made_found_and_removed_and_what_all_runs_share_stays(lab):
+    plan = deploy(lab, nodes=2)
+    cloud = lab.cloud()
+    pool, cluster, system, *_ = sorted(cloud.list_resources(), key=lambda one: one.deletion_order)
+    assert (pool.run, pool.nodes, pool.market, pool.state) == ("gan", 2, "on_demand", "ready")
+    assert pool.labels == plan.labels().as_dict()
+    assert (system.nodes, system.node_type) == (1, "Standard_D2_v2"), "it bills as well"
+    assert cluster.shared == "cluster"
+    assert {one.run for one in cloud.list_resources("gan")} == {"gan"}
+    assert cloud.list_resources("another") == ()
+    provider = lab.provider()
+    assert provider.state("gan").phase in ("waiting", "running")
+    assert len(provider.nodes("gan")) == 2
+    assert list(provider.destroy("gan"))
+    left = lab.cloud().list_resources()
+    assert {one.shared for one in left} == {"bucket", "identity", "group"}
+    assert lab.azure.aks.clusters == {}
+    assert list(lab.provider().destroy("gan")) == [], "twice is fine"

@@ -1,0 +1,244 @@
+"""What goes wrong at Azure, and what the user is told: one row each."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from cloudgan.core.errors import (
+    CapacityError,
+    ConfigError,
+    CredentialsError,
+    LaunchError,
+    PlanError,
+)
+from cloudgan.launch.provisioning.apply import apply
+from cloudgan.launch.provisioning.launch_log import LaunchLog
+from cloudgan.launch.provisioning.provisioner import Destroyer
+from cloudgan.schema.run_folder import RunFolder
+from emulators.azure.faults import Refusal
+
+POOL, CLUSTER = "/agentPools/", "/managedClusters/cloudgan$"
+STOCK = (
+    "The requested VM size for resource 'Following SKUs have failed for Capacity Restrictions:"
+    " Standard_NC4as_T4_v3' is currently not available in location 'eastus'."
+)
+ALLOCATION = (
+    'Provisioning of resource(s) for Agent Pool failed. Error: Code="OverconstrainedAllocation'
+    'Request" Message="Allocation failed. VM(s) with the following constraints cannot be allocated"'
+)
+QUOTA = (
+    "Operation could not be completed as it results in exceeding approved standardNCASv3_T4Family"
+    " Cores quota."
+)
+RUNNING = "Operation is not allowed because there's an in progress operation"
+NOBODY = "The client 'x' does not have authorization to perform action 'Microsoft.A/b/write' over"
+
+
+def deploy(lab, **changes):
+    plan = lab.plan(**changes)
+    ledger = LaunchLog(RunFolder(lab.folder / "runs" / plan.run), plan)
+    apply(plan, lab.provider(), ledger, lab.said.append)
+
+
+@pytest.mark.parametrize(
+    ("answer", "kind", "words"),
+    [
+        ((400, "SkuNotAvailable", STOCK), CapacityError, "Try another --region"),
+        ((400, "BadRequest", STOCK), CapacityError, "Try another --region"),
+        ((409, "OperationNotAllowed", QUOTA), CapacityError, "Quotas, Compute"),
+        ((403, "QuotaExceeded", "too many"), CapacityError, "too many"),
+        ((400, "ErrCode_InsufficientVCPUQuota", "left 0"), CapacityError, "Quotas, Compute"),
+        (
+            (403, "AuthorizationFailed", NOBODY),
+            CredentialsError,
+            "lacks the permission Microsoft.A/b/write",
+        ),
+        ((401, "InvalidAuthenticationToken", "bad"), CredentialsError, "az login"),
+        ((400, "InvalidParameter", "The value is wrong"), LaunchError, "InvalidParameter"),
+    ],
+)
+def test_a_pool_that_is_refused_at_once(lab, answer, kind, words):
+    lab.azure.faults.refuse("PUT", POOL, Refusal(*answer))
+    with pytest.raises(kind, match=re.escape(words)) as refused:
+        deploy(lab)
+    assert type(refused.value) is kind
+
+
+@pytest.mark.parametrize("tells", [True, False], ids=["the pool says why", "its operation does"])
+@pytest.mark.parametrize(
+    ("code", "message", "cause"),
+    [
+        ("AllocationFailed", "no capacity", "capacity"),
+        ("CreateVMSSAgentPoolFailed", ALLOCATION, "capacity"),
+        ("QuotaExceeded", QUOTA, "quota"),
+        ("InternalServerError", "sorry", ""),
+    ],
+)
+def test_a_pool_that_fails_in_the_middle_says_why_and_can_be_removed(
+    lab, code, message, cause, tells
+):
+    lab.azure.faults.fail(POOL, code, message, tells=tells)
+    with pytest.raises(
+        CapacityError if cause else LaunchError, match="cloudgan down gan"
+    ) as failed:
+        deploy(lab)
+    assert message[:40] in str(failed.value)
+    if tells:  # the operation is forgotten with the process
+        (pool,) = lab.cloud().list_resources("gan")
+        assert (pool.state, pool.cause) == ("failed", cause)
+    assert list(lab.provider().destroy("gan"))
+    assert not lab.cloud().list_resources("gan")
+
+
+def test_a_cluster_that_fails_is_no_lack_of_machines(lab):
+    lab.azure.faults.fail(CLUSTER, "ControlPlaneError", "nobody knows")
+    with pytest.raises(LaunchError, match="failed: ControlPlaneError: nobody knows"):
+        deploy(lab)
+
+
+def test_throttling_is_waited_out_as_long_as_azure_asks(lab):
+    slow = Refusal(429, "TooManyRequests", "slow down", Retry_After="0")
+    for path in (POOL, CLUSTER, "/resources$"):
+        lab.azure.faults.refuse("*", path, slow, times=2)
+    lab.azure.faults.refuse("POST", "listClusterUserCredential", slow, times=4)
+    lab.azure.faults.refuse("GET", "/agentPools/", Refusal(503, "ServerBusy", "busy"), times=3)
+    deploy(lab)
+    assert list(lab.provider().destroy("gan"))
+
+
+def test_patience_with_throttling_ends(lab):
+    lab.azure.faults.refuse(
+        "GET", "/resources$", Refusal(429, "TooManyRequests", "slow", Retry_After="0"), times=99
+    )
+    with pytest.raises(LaunchError, match="answered 429"):
+        lab.cloud().list_resources()
+
+
+def test_what_was_just_made_may_not_be_found_yet(lab):
+    lab.azure.faults.late_gets = 3
+    deploy(lab)
+    assert lab.cloud().list_resources("gan")
+
+
+def test_a_pool_waits_for_another_operation_on_its_cluster(lab):
+    lab.azure.faults.refuse("PUT", POOL, Refusal(409, "OperationNotAllowed", RUNNING), times=3)
+    deploy(lab)
+    assert [said for said in lab.said if "waits:" in said]
+
+
+def test_a_deletion_that_is_refused_for_a_while_is_asked_again(lab):
+    deploy(lab)
+    for path in (POOL, CLUSTER):
+        lab.azure.faults.refuse(
+            "DELETE", path, Refusal(409, "OperationNotAllowed", RUNNING), times=5
+        )
+    assert len(list(lab.provider().destroy("gan"))) > 1
+    assert [said for said in lab.said if "cannot be deleted yet" in said]
+    assert {one.shared for one in lab.cloud().list_resources()} == {"bucket", "identity", "group"}
+
+
+def test_a_clock_that_differs_is_named(lab):
+    lab.azure.server.skew_seconds = 7200
+    with pytest.raises(CredentialsError, match="this machine's clock"):
+        lab.cloud().list_resources()
+
+
+def test_a_token_that_expired_is_renewed_before_azure_says_so(lab):
+    lab.azure.login.seconds = 60
+    cloud = lab.cloud()
+    for _ in range(3):
+        cloud.list_resources()
+    assert len(lab.azure.login.asked) >= 3
+
+
+def test_things_of_others_are_never_touched(lab):
+    root = f"/subscriptions/{lab.azure.arm.subscription}/resourceGroups"
+    group, own = f"{root}/lab", f"{root}/cloudgan-eastus"
+    account = "providers/Microsoft.Storage/storageAccounts/theirs"
+    lab.azure.arm.put(group, {"location": "eastus", "tags": {}})
+    for where in (group, own):
+        lab.azure.arm.put(f"{where}/{account}", {"location": "eastus", "tags": {"of": "them"}})
+    cloud = lab.cloud()
+    assert not [one for one in cloud.list_resources() if "theirs" in one.name]
+    (ours,) = (one for one in cloud.list_resources() if one.kind == "resource group")
+    with pytest.raises(LaunchError, match="would delete its contents"):
+        cloud.delete(ours)
+    deploy(lab)
+    assert list(lab.provider().destroy("gan"))
+    assert [one for one in lab.azure.arm.held() if one.endswith("/theirs")]
+
+
+def test_what_setup_made_goes_when_it_is_asked_for(lab):
+    deploy(lab)
+    remover = Destroyer(lab.cloud(), lab.said.append, 0.001)
+    assert list(remover.destroy(lab.cloud().list_resources()))
+    assert lab.azure.arm.held() == []
+
+
+def test_machines_whose_pool_is_gone_are_found_and_removed(lab):
+    deploy(lab)
+    left = next(one for one in lab.azure.arm.held() if "virtualMachineScaleSets" in one)
+    kept = lab.azure.arm.resources[left.lower()]
+    list(lab.provider().destroy("gan"))
+    group = left.partition("/providers/")[0]
+    lost = {"location": "eastus", "tags": {"cloudgan-shared": "cluster"}, "managedBy": "AKS"}
+    lab.azure.arm.put(group, lost)
+    lab.azure.arm.resources[left.lower()] = kept
+    (found,) = lab.cloud().list_resources("gan")
+    assert (found.kind, found.run) == ("scale set of a pool", "gan")
+    (nodes,) = (one for one in lab.cloud().list_resources() if one.name == group)
+    assert (nodes.kind, nodes.shared) == ("group of a lost cluster", "leftover")
+    assert list(lab.provider().destroy("gan"))
+    assert lab.cloud().list_resources("gan") == ()
+    assert list(Destroyer(lab.cloud(), lab.said.append, 0.001).destroy([nodes]))
+    assert group.lower() not in lab.azure.arm.resources
+
+
+@pytest.mark.parametrize(
+    ("change", "kind", "words"),
+    [
+        ({"unsold": ("Standard_NC4as_T4_v3",)}, PlanError, "Azure has no Standard_NC4as_T4_v3"),
+        (
+            {"restrictions": [{"type": "Location", "reasonCode": "NotAvailableForSubscription"}]},
+            PlanError,
+            "is not available to subscription 00000000-0000-0000-0000-0000000000bb in eastus (NotAvailableForSubscription)",
+        ),
+    ],
+)
+def test_a_region_without_the_machine_is_told_before_anything_is_made(lab, change, kind, words):
+    for name, value in change.items():
+        setattr(lab.azure.lists, name, value)
+    with pytest.raises(kind, match=re.escape(words)):
+        lab.plan()
+
+
+def test_the_first_zone_that_has_the_machine_is_taken_and_another_refused(lab):
+    closed = {"type": "Zone", "restrictionInfo": {"zones": ["1", "3"]}}
+    lab.azure.lists.restrictions = [closed]
+    assert lab.plan().target.zone == "2"
+    with pytest.raises(PlanError, match="is available in eastus in zones 2"):
+        lab.plan(zone="3")
+    lab.azure.lists.restrictions, lab.azure.lists.zones = [], ()
+    assert not lab.plan().target.zone
+
+
+def test_a_store_that_everybody_could_read_is_refused(lab):
+    account = next(
+        one for one in lab.azure.arm.resources.values() if one.kind.endswith("storageaccounts")
+    )
+    account.body["properties"]["allowBlobPublicAccess"] = True
+    with pytest.raises(ConfigError, match="allows public access"):
+        deploy(lab)
+
+
+def test_a_cluster_that_was_made_anew_has_pods_with_an_identity_too(lab):
+    for _ in range(2):
+        deploy(lab)
+        credential = next(
+            one for name, one in lab.azure.arm.resources.items() if "federated" in name
+        )
+        number = lab.azure.aks.made
+        assert credential.body["properties"]["issuer"].endswith(f"/{number}/")
+        list(lab.provider().destroy("gan"))

@@ -1,0 +1,86 @@
+"""Doctor, setup and check on the stand-in of Azure: what is generic meets a cloud's own things."""
+
+from __future__ import annotations
+
+import pytest
+
+from cloudgan.core.clock import utc_moment, utc_today
+from cloudgan.cost.prices.catalog import load_catalog
+from cloudgan.cost.prices.fees import load_fees
+from cloudgan.launch.clouds.azure import planner as requests
+from cloudgan.launch.clouds.planner import with_login
+from cloudgan.launch.ops.account_resources import AccountSetup, teardown_resources
+from cloudgan.launch.ops.daily_cost import DailyCostModel
+from cloudgan.launch.ops.garbage_collector import GarbageCollector
+from cloudgan.launch.ops.inventory import InventoryScanner
+from cloudgan.launch.ops.preflight import check_cloud
+from cloudgan.launch.provisioning.apply import apply
+from cloudgan.launch.provisioning.launch_log import LaunchLog
+from cloudgan.schema.run_folder import RunFolder
+from cloudgan.storage.store import open_store
+from emulators.azure.cloud import SUBSCRIPTION
+from launch.clouds.azure.lab import REGION, plan_for
+
+
+@pytest.fixture
+def surveyor(lab):
+    cloud = lab.cloud()
+    place = with_login(requests.target(None, REGION, None, None), cloud.identify())
+    return InventoryScanner(
+        cloud,
+        place,
+        open_backend=lambda where, store: lab.provider(),
+        open_store=lambda url: open_store(str(lab.folder / "store")),
+    )
+
+
+def states(survey):
+    return {thing.kind: standing.state for thing, standing in survey.resources}
+
+
+def test_doctor_tells_what_a_run_needs_from_what_it_left_and_clears_that(lab, surveyor):
+    plan = lab.plan(nodes=2)
+    ledger = LaunchLog(RunFolder(lab.folder / "runs" / plan.run), plan)
+    apply(plan, lab.provider(), ledger, lab.said.append)
+    assert surveyor.target.account == SUBSCRIPTION
+    assert set(states(surveyor.scan(utc_moment())).values()) == {"expected"}
+    tariff = DailyCostModel(load_catalog(), load_fees())
+    survey = surveyor.scan(utc_moment())
+    usd = {one.kind: tariff.usd_per_day("azure", one) for one, _ in survey.resources}
+    assert usd["AKS pool"] == pytest.approx(24 * 2 * plan.price.usd_per_hour)
+    assert usd["AKS system pool"] == pytest.approx(24 * 0.146)
+    api = lab.cloud().cluster_api(plan)
+    api.delete("/apis/batch/v1/namespaces/cloudgan/jobs/gan")
+    survey = surveyor.scan(utc_moment())
+    found = states(survey)
+    left = {kind for kind, state in found.items() if state == "orphaned"}
+    assert left == {"AKS pool", "AKS cluster", "AKS system pool"}
+    assert list(GarbageCollector(surveyor, lab.said.append, 0.002).collect(survey, utc_moment()))
+    assert set(states(surveyor.scan(utc_moment())).values()) == {"expected"}
+    assert lab.azure.aks.clusters == {}
+
+
+def test_setup_is_made_once_and_a_teardown_keeps_the_bucket_and_what_holds_it(lab, surveyor):
+    account = AccountSetup(surveyor.cloud, lab.said.append, 0.002)
+    steps = requests.setup_steps(surveyor.target)
+    assert [is_new for _, is_new in account.create(steps)] == [False] * len(steps), "the lab did it"
+    resources = teardown_resources(surveyor.scan(utc_moment()), everywhere=True, purge=False)
+    assert {one.shared for one in resources} == {"identity"}
+    assert list(account.destroy(resources))
+    left = {one.shared for one in lab.cloud().list_resources()}
+    assert left == {"bucket", "group"}
+    assert any(is_new for _, is_new in account.create(steps)), "and it can be made again"
+    resources = teardown_resources(surveyor.scan(utc_moment()), everywhere=True, purge=True)
+    assert list(account.destroy(resources))
+    assert lab.cloud().list_resources() == ()
+
+
+def test_check_makes_nothing_and_says_whose_login_it_is(lab):
+    before = lab.cloud().list_resources()
+    plan = plan_for(lab.plan_of, nodes=2)
+    found = check_cloud(lab.cloud(), plan, None, utc_today())
+    assert found[0].subject == "login"
+    assert SUBSCRIPTION in found[0].message
+    assert any(one.subject.startswith("quota") for one in found)
+    assert found[-1].subject == f"price of {plan.price.offer}"
+    assert lab.cloud().list_resources() == before

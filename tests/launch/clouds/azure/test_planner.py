@@ -1,0 +1,183 @@
+"""What is true of Azure without asking it."""
+
+from __future__ import annotations
+
+import json
+import re
+import string
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cloudgan.core.errors import ConfigError, PlanError, UnknownNameError
+from cloudgan.cost.prices.catalog import load_catalog
+from cloudgan.launch.clouds.azure import ids
+from cloudgan.launch.clouds.azure import planner as requests
+from cloudgan.launch.clouds.azure.sizes import SIZES, size_of
+from cloudgan.launch.clouds.planner import NodePoolRequest, cloud_planner
+from cloudgan.launch.planning.plan_builder import all_steps
+from cloudgan.schema.plan import fill_placeholders
+from emulators.azure.contract import MODELS, complaint
+from launch.clouds.azure.write_golden import OFFERS, plan, render
+
+GOLDEN = Path(__file__).parent / "golden"
+SUBSCRIPTION = "00000000-0000-0000-0000-0000000000bb"
+KNOWN = {
+    ids.SUBSCRIPTION: SUBSCRIPTION,
+    ids.ACCOUNT: ids.account_name(SUBSCRIPTION, "eastus"),
+    ids.CLIENT: "00000000-0000-0000-0000-0000000000cc",
+}
+
+
+def rows():
+    return [row for row in load_catalog().find(provider="azure") if row.accelerator_count]
+
+
+def wanted(node_type, **changes):
+    return NodePoolRequest(
+        **{"run": "gan", "spec_hash": "x", "node_type": node_type, "nodes": 1} | changes
+    )
+
+
+@pytest.mark.parametrize("name", sorted(OFFERS))
+def test_a_plan_asks_azure_for_what_somebody_read(name):
+    golden = (GOLDEN / f"{name}.yaml").read_text(encoding="utf-8")
+    assert render(name) == golden, "if that is meant: write the goldens anew, and read the diff"
+
+
+def test_there_is_a_golden_for_each_plan_and_none_else():
+    assert sorted(path.stem for path in GOLDEN.glob("*.yaml")) == sorted(OFFERS)
+
+
+@pytest.mark.parametrize("name", sorted(OFFERS))
+def test_what_is_asked_of_aks_has_its_fields_its_types_and_its_words(name):
+    made = [one for one in plan(name).steps if ids.type_of(one.path) in MODELS]
+    assert len(made) == 2
+    for step in made:
+        assert not complaint(ids.type_of(step.path), step.body)
+        assert step.path == step.find
+
+
+def test_every_machine_of_the_price_list_is_rented_or_refused_by_its_date():
+    for row in rows():
+        if row.node_type in SIZES:
+            size = size_of(row.node_type)
+            assert (size.accelerator, size.gpus) == (row.accelerator, row.accelerator_count)
+            assert (size.vcpus, size.memory_gib) == (row.vcpu, row.memory_gib)
+        else:
+            with pytest.raises(PlanError):
+                size_of(row.node_type)
+    assert set(SIZES) <= {row.node_type for row in rows()}
+
+
+@pytest.mark.parametrize(
+    ("node_type", "words"),
+    [
+        ("Standard_NC6s_v3", ("V100", "on 2025-09-30", "--accelerator=A100-80GB:1", "gcp")),
+        ("Standard_NC24s_v3", ("V100", "on 2025-09-30", "--accelerator=A100-80GB:4")),
+        ("Standard_NC6s_v2", ("P100", "on 2023-08-31", "--accelerator=T4:1")),
+        ("Standard_ND40rs_v2", ("V100-32GB", "availability is unconfirmed", "A100-40GB:8")),
+    ],
+)
+def test_what_is_retired_is_refused_in_one_sentence_with_the_nearest_that_is_sold(node_type, words):
+    with pytest.raises(PlanError) as refused:
+        requests.node_pool(wanted(node_type, market="spot"))
+    for word in words:
+        assert word in str(refused.value)
+    name, count = re.search(r"--accelerator=([^:]+):(\d)", str(refused.value)).groups()
+    assert [size for size in SIZES.values() if (size.accelerator, size.gpus) == (name, int(count))]
+
+
+def test_a_machine_that_nobody_knows_is_a_typo():
+    with pytest.raises(UnknownNameError, match="Did you mean 'Standard_NC4as_T4_v3'"):
+        size_of("Standard_NC4as_T4_v4")
+
+
+def test_what_other_clouds_have_is_refused():
+    with pytest.raises(PlanError, match="--flex-start is only valid with --provider=gcp"):
+        requests.node_pool(wanted("Standard_NC4as_T4_v3", market="spot", flex_start=True))
+    with pytest.raises(ConfigError, match="--subscription=Physics is not an id"):
+        requests.target("Physics", "eastus", None, None)
+    with pytest.raises(ConfigError, match="1, 2, 3"):
+        requests.target(None, "eastus", "us-east-1a", None)
+
+
+def test_spot_is_evicted_for_capacity_only_and_costs_nothing_when_it_is_idle():
+    (pool,) = (one for one in plan("spot").steps if "/agentPools/" in one.path)
+    found = pool.body["properties"]
+    assert (found["scaleSetPriority"], found["scaleSetEvictionPolicy"]) == ("Spot", "Delete")
+    assert (found["spotMaxPrice"], found["enableAutoScaling"], found["minCount"]) == (-1, True, 0)
+    (pool,) = (one for one in plan("gpu").steps if "/agentPools/" in one.path)
+    assert "scaleSetPriority" not in pool.body["properties"]
+    assert pool.body["properties"]["minCount"] == 0
+
+
+def test_the_store_and_the_intent_come_before_what_bills():
+    steps = plan("gpu").steps
+    kinds = [
+        ids.type_of(one.path).rpartition("/")[2] if one.at == "cloud" else one.at for one in steps
+    ]
+    assert kinds[:7] == [
+        *("resourcegroups", "storageaccounts", "containers", "store"),
+        *("managedclusters", "federatedidentitycredentials", "agentpools"),
+    ]
+    assert steps[7].ensure == "DaemonSet cloudgan-device-plugin"
+
+
+def test_a_store_of_ones_own_is_used_and_none_is_made():
+    own = plan("gpu").model_copy(update={"store": "https://mine.blob.core.windows.net/runs"})
+    assert not [one for one in all_steps(own) if "Microsoft.Storage" in one.path]
+
+
+def test_when_all_is_known_no_placeholder_is_left_but_what_is_made_on_the_way():
+    made = fill_placeholders(plan("gpu"), KNOWN | {ids.ZONE: "2"})
+    steps = all_steps(made)
+    left = set(re.findall(r"<[-a-z]+>", json.dumps([one.model_dump() for one in steps])))
+    assert left == {ids.ISSUER}
+    pool = next(one for one in steps if "/agentPools/" in one.path)
+    assert pool.body["properties"]["availabilityZones"] == ["2"]
+    assert made.store == f"https://{KNOWN[ids.ACCOUNT]}.blob.core.windows.net/cloudgan"
+    assert made.store == requests.store_url(made.target)
+
+
+def test_a_region_without_zones_is_asked_for_none():
+    made = fill_placeholders(plan("gpu"), KNOWN | {ids.ZONE: ""})
+    pool = next(one for one in all_steps(made) if "/agentPools/" in one.path)
+    assert "availabilityZones" not in pool.body["properties"]
+
+
+def test_a_cluster_of_ones_own_is_named_with_its_group():
+    place = requests.target(SUBSCRIPTION, "eastus", None, "lab/physics")
+    assert ids.cluster_id(place).endswith(
+        "/resourceGroups/lab/providers/Microsoft.ContainerService/managedClusters/physics"
+    )
+    assert ids.credential_id(place).endswith("/federatedIdentityCredentials/lab-physics")
+
+
+@given(st.text(string.printable), st.text(string.ascii_lowercase + string.digits))
+def test_a_storage_account_has_a_name_that_azure_takes(subscription, region):
+    name = ids.account_name(subscription, region)
+    assert re.fullmatch("[a-z0-9]{3,24}", name)
+    assert name == ids.account_name(subscription, region)
+
+
+@given(st.from_regex(r"[a-z]([-a-z0-9]{0,46}[a-z0-9])?", fullmatch=True), st.text())
+def test_a_pool_has_a_name_that_aks_takes(run, spec):
+    found = requests.node_pool(
+        wanted("Standard_NC4as_T4_v3", market="spot", run=run, spec_hash=spec)
+    )
+    assert re.fullmatch("[a-z][a-z0-9]{0,11}", found.name)
+
+
+def test_nothing_of_this_needs_an_sdk():
+    code = (
+        "import sys; from cloudgan.launch.clouds.planner import cloud_planner; cloud_planner('azure');"
+        "print([one for one in sys.modules if one.split('.')[0] in ('azure', 'kubernetes')])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+    assert cloud_planner("azure").node_pool is requests.node_pool

@@ -1,0 +1,391 @@
+"""One project of Google Cloud, by google-auth over HTTP, against Google's own contract."""
+
+from __future__ import annotations
+
+import pytest
+
+from cloudgan.core.errors import (
+    CapacityError,
+    ConfigError,
+    CredentialsError,
+    LaunchError,
+    PlanError,
+)
+from cloudgan.launch.clouds.gcp.addresses import LOCATION
+from cloudgan.launch.clouds.gcp.planner import setup_steps
+from cloudgan.launch.provisioning.provisioner import Destroyer, Provisioner
+from cloudgan.schema.plan import Target
+from emulators.gcp.kubernetes_engine import STOCK_OUT
+from emulators.gcp.refusal import Refusal
+from launch.clouds.gcp.lab import POLL_SECONDS, cloud_of, cloud_steps, gcp_plan, known
+
+PLACE = Target(provider="gcp", account="lab", region="us-central1", zone="us-central1-a")
+QUOTA = (
+    'Insufficient regional quota to satisfy request: resource "NVIDIA_L4_GPUS": request requires'
+    " '2.0' and is short '1.0'."
+)
+
+
+@pytest.fixture
+def said():
+    return []
+
+
+@pytest.fixture
+def make(cloud, said):
+    """Makes all cloud steps of a plan, as launching does; returns the plan with its values."""
+
+    def run(plan, maker_of=Provisioner):
+        found = known(cloud, plan)
+        maker = maker_of(cloud, said.append, POLL_SECONDS)
+        for step in cloud_steps(found):
+            maker.ensure(step, found)
+        return found
+
+    return run
+
+
+@pytest.fixture
+def remove(cloud, said):
+    def run(resources):
+        return list(
+            Destroyer(cloud, said.append, POLL_SECONDS, timeout_seconds=10).destroy(resources)
+        )
+
+    return run
+
+
+def test_planned_resources_are_created_once_listed_and_deleted(cloud, google, make, remove):
+    plan = make(gcp_plan(nodes=2))
+    before = len(google.server.methods())
+    make(gcp_plan(nodes=2))
+    again = google.server.methods()[before:]
+    assert not [one for one in again if one.endswith(("create", "insert"))]
+    assert {one.kind for one in cloud.list_resources()} == {
+        "GKE cluster",
+        "GKE node pool",
+        "bucket",
+        "service account",
+    }
+    (pool,) = cloud.list_resources("gan")
+    assert (pool.node_type, pool.nodes, pool.market) == ("g2-standard-4", 2, "on_demand")
+    assert pool.region == plan.target.zone
+    assert pool.parent.endswith("/clusters/cloudgan")
+    assert remove([pool]) == [f"GKE node pool {pool.name}"]
+    assert not cloud.list_resources("gan")
+    cluster = next(one for one in cloud.list_resources() if one.shared == "cluster")
+    assert cluster.fee == "GKE standard"
+    remove([cluster])
+    assert google.left() == []
+
+
+def test_provisioning_waits_for_resources_that_appear_late(google, make):
+    google.server.hidden_ticks = 6
+    make(gcp_plan())
+    assert len(google.left()) == 2
+
+
+def test_a_wrong_clock_is_harmless(google, make, remove, cloud):
+    import datetime as dt
+
+    google.server.skew = dt.timedelta(hours=-3)
+    make(gcp_plan())
+    remove(cloud.list_resources("gan"))
+    assert google.left() == ["cluster cloudgan"]
+
+
+def test_a_lost_response_creates_nothing_twice(google, make):
+    for method in ("buckets.insert", "clusters.create", "nodePools.create"):
+        google.server.lose_answer(f"{method}$")
+    make(gcp_plan())
+    assert sorted(google.left()) == sorted(
+        ["cluster cloudgan", f"pool {gcp_plan().node_pool.name}"]
+    )
+
+
+def test_a_stock_out_is_reported_and_raised(google, make, said):
+    google.engine.stock_out, google.engine.operation_ticks = True, 8
+    with pytest.raises(CapacityError, match="resources available") as refused:
+        make(gcp_plan())
+    assert "\n" not in str(refused.value)
+    assert any("RESOURCE_POOL_EXHAUSTED" in line for line in said)
+
+
+def test_an_exceeded_quota_is_raised(google, make):
+    google.server.refuse("nodePools.create", Refusal(403, QUOTA))
+    with pytest.raises(CapacityError, match=r"NVIDIA_L4_GPUS.*larger quota"):
+        make(gcp_plan(nodes=2))
+
+
+@pytest.mark.parametrize("what", ["cluster", "pool"])
+def test_a_failed_operation_is_raised(google, make, what):
+    if what == "pool":
+        make(gcp_plan(name="other"))
+    google.engine.failure = "an internal error has occurred"
+    with pytest.raises(LaunchError, match="an internal error has occurred"):
+        make(gcp_plan())
+
+
+def test_the_failure_of_a_vanished_resource_is_raised(google, make, cloud):
+    make(gcp_plan(name="other"))
+    google.engine.failure = STOCK_OUT
+    step = cloud_steps(known(cloud, gcp_plan()))[-1]
+    cloud.create(step)
+    for kept in google.engine.clusters.values():
+        del kept.pools[gcp_plan().node_pool.name]
+    found = [cloud.find(step) for _ in range(4)]
+    assert (found[-1].state, found[-1].cause) == ("failed", "capacity")
+
+
+def test_provisioning_waits_for_a_busy_cluster(google, make):
+    make(gcp_plan(name="other"))
+    google.engine.become_busy(12)
+    make(gcp_plan())
+    assert len(google.engine.pools()) == 2
+
+
+def test_a_refused_deletion_is_retried(google, make, remove, cloud, said):
+    make(gcp_plan())
+    google.engine.become_busy(12)
+    remove(cloud.list_resources("gan"))
+    assert google.left() == ["cluster cloudgan"]
+    assert any("cannot be deleted yet" in line for line in said)
+
+
+@pytest.mark.parametrize("code", [429, 500, 502, 503])
+def test_transient_errors_are_retried(google, make, code):
+    google.server.refuse("", Refusal(code, "try later"), times=3)
+    make(gcp_plan())
+    assert len(google.left()) == 2
+
+
+def test_an_outage_is_an_error_after_the_retries(google):
+    google.server.refuse("", Refusal(503, "The service is currently down."), times=10**6)
+    with pytest.raises(LaunchError, match="Google answered 503"):
+        cloud_of(google, patience_seconds=0.05).list_resources()
+
+
+def test_an_invalid_login_names_the_login_command(google):
+    with pytest.raises(CredentialsError, match="gcloud auth application-default login"):
+        cloud_of(google, token="expired").list_resources()  # noqa: S106
+
+
+def test_a_missing_permission_is_named_with_the_policy_file(google):
+    google.server.tokens["reader"] = frozenset()
+    with pytest.raises(CredentialsError, match=r"container.clusters.list.*deploy/gcp/policy.yaml"):
+        cloud_of(google, token="reader").list_resources()  # noqa: S106
+
+
+def test_a_disabled_api_names_the_command_that_enables_it(google, cloud):
+    off = Refusal(403, "Kubernetes Engine API has not been used", reason="SERVICE_DISABLED")
+    google.server.refuse("clusters.list", off)
+    with pytest.raises(CredentialsError, match=r"enable container.googleapis.com"):
+        cloud.list_resources()
+
+
+def test_a_bucket_of_another_project_is_refused(google, make):
+    google.storage.add_stranger("cloudgan-lab-us-central1")
+    with pytest.raises(ConfigError, match=r"another project.*--store="):
+        make(gcp_plan())
+    assert google.left() == []
+
+
+def test_unmanaged_resources_are_neither_listed_nor_used(google, make, cloud):
+    make(gcp_plan())
+    pool = google.engine.pools()[0]
+    pool["config"] = {"machineType": "g2-standard-4"}
+    google.storage.buckets["cloudgan-notes"] = {
+        "name": "cloudgan-notes",
+        "projectNumber": "123456789",
+    }
+    google.identity.add_account("cloudgan-of-a-colleague")
+    assert not cloud.list_resources("gan")
+    names = {one.name for one in cloud.list_resources() if one.kind != "GKE cluster"}
+    assert names == {
+        "cloudgan-lab-us-central1",
+        "cloudgan-nodes@lab.iam.gserviceaccount.com",
+        "cloudgan-tpu@lab.iam.gserviceaccount.com",
+        "cloudgan-trainer@lab.iam.gserviceaccount.com",
+    }
+    with pytest.raises(ConfigError, match="not managed by cloudgan"):
+        make(gcp_plan())
+
+
+def test_the_zone_offers_the_machines_and_prefers_an_existing_cluster(google, cloud, make):
+    assert cloud.resolve_placeholders(gcp_plan())["<zone>"] == "us-central1-a"
+    assert cloud.resolve_placeholders(gcp_plan("n1-standard-8+1xV100"))["<zone>"] == "us-central1-a"
+    make(gcp_plan(zone="us-central1-b", name="first"))
+    assert cloud.resolve_placeholders(gcp_plan())["<zone>"] == "us-central1-b"
+    assert cloud.resolve_placeholders(gcp_plan("n1-standard-8+1xV100"))["<zone>"] == "us-central1-a"
+
+
+@pytest.mark.parametrize(
+    ("asked", "why"),
+    [
+        ({"node_type": "a3-highgpu-8g"}, "--region can be: europe-west4"),
+        ({"zone": "us-central1-f"}, "--zone can be: europe-west4-a, us-central1-a, us-central1-b"),
+        ({"node_type": "a2-ultragpu-1g"}, "none, for this project"),
+    ],
+    ids=str,
+)
+def test_a_region_without_the_machines_names_those_that_have_them(cloud, asked, why):
+    with pytest.raises(PlanError, match=why):
+        cloud.resolve_placeholders(gcp_plan(**asked))
+
+
+def test_an_existing_cluster_is_found_in_any_zone_of_the_region(google, cloud, make):
+    make(gcp_plan(name="first", cluster="mine", zone="us-central1-b"))
+    found = known(cloud, gcp_plan(cluster="mine", zone="us-central1-a"))
+    assert found.target.details[LOCATION] == "us-central1-b"
+    assert "/locations/us-central1-b/clusters/mine" in found.steps[2].find
+
+
+def test_spot_requires_a_cluster_version_with_a_grace_period(google, cloud, make):
+    google.engine.version = "1.33.1-gke.5"
+    make(gcp_plan(name="first"))
+    with pytest.raises(PlanError, match=r"upgrade it to 1\.35"):
+        cloud.resolve_placeholders(gcp_plan(market="spot"))
+    assert cloud.resolve_placeholders(gcp_plan())["<zone>"] == "us-central1-a"
+
+
+def test_a_cluster_without_workload_identity_is_refused_before_any_creation(google, cloud, make):
+    make(gcp_plan(name="first"))
+    for kept in google.engine.clusters.values():
+        del kept.body["workloadIdentityConfig"]
+    with pytest.raises(PlanError, match="no workload identity"):
+        cloud.resolve_placeholders(gcp_plan())
+
+
+def test_setup_is_idempotent_and_its_teardown_complete(google, remove, cloud):
+    google.identity.accounts.clear()
+    google.identity.apis_off = {"container.googleapis.com"}
+    google.server.hidden_ticks = 5  # a new account takes a while to propagate
+    maker = Provisioner(cloud, lambda _: None, POLL_SECONDS)
+    plan = gcp_plan(project="lab")
+    made = [maker.ensure(step, plan) for step in setup_steps(PLACE)]
+    assert all(made)
+    assert not any(maker.ensure(step, plan) for step in setup_steps(PLACE))
+    assert not google.identity.apis_off
+    assert len(google.identity.policies["project"]["bindings"]) == 4
+    remove(one for one in cloud.list_resources() if (one.shared or "") in ("identity", "bucket"))
+    assert not google.identity.accounts
+    assert not google.storage.buckets
+    assert not google.identity.policies["project"]["bindings"]
+
+
+def test_setup_adds_bindings_and_removes_none(google, cloud):
+    theirs = {"role": "roles/owner", "members": ["user:marie@example.org"]}
+    google.identity.policies["project"]["bindings"].append(theirs)
+    maker = Provisioner(cloud, lambda _: None, POLL_SECONDS)
+    for step in setup_steps(PLACE):
+        maker.ensure(step, gcp_plan(project="lab"))
+    assert theirs in google.identity.policies["project"]["bindings"]
+
+
+def findings(cloud, plan):
+    return {one.subject: one for one in cloud.check(plan)}
+
+
+def test_check_reports_all_that_is_missing_and_creates_nothing(google, cloud):
+    google.identity.apis_off = {"container.googleapis.com"}
+    google.identity.lacking = {"container.clusters.create", "iam.serviceAccounts.actAs"}
+    google.identity.accounts.pop("cloudgan-trainer@lab.iam.gserviceaccount.com")
+    found = findings(cloud, known(cloud, gcp_plan(nodes=9)))
+    missing = {subject: one.message for subject, one in found.items() if one.status == "missing"}
+    assert "gcloud services enable container.googleapis.com" in missing.pop("APIs")
+    assert "container.clusters.create" in missing.pop("permissions")
+    assert "actAs" in missing.pop("service account cloudgan-nodes")
+    assert "cloudgan setup" in missing.pop("service account cloudgan-trainer")
+    assert "9 needed" in missing.pop("quota NVIDIA_L4_GPUS in us-central1")
+    assert set(missing) == {"quota GPUS_ALL_REGIONS in all regions together"}
+    assert not [one for one in google.server.methods() if one.endswith(("create", "insert"))]
+
+
+def test_check_of_a_complete_project_is_ok(cloud):
+    found = cloud.check(known(cloud, gcp_plan(nodes=2)))
+    assert {one.status for one in found} == {"ok"}
+
+
+def test_spot_and_new_gpus_have_quotas_of_their_own(cloud):
+    found = findings(cloud, known(cloud, gcp_plan("n1-standard-8+1xV100", market="spot")))
+    assert found["quota PREEMPTIBLE_NVIDIA_V100_GPUS in us-central1"].status == "unknown"
+    plan = known(cloud, gcp_plan("a3-highgpu-8g", region="europe-west4"))
+    (subject,) = (one for one in findings(cloud, plan) if "FAMILY" in one)
+    assert "gpu_family NVIDIA_H100" in subject
+    spot = known(cloud, gcp_plan("a3-highgpu-8g", region="europe-west4", market="spot"))
+    assert "quota PREEMPTIBLE_NVIDIA_H100_GPUS in europe-west4" in findings(cloud, spot)
+
+
+def test_image_repositories_are_listed_with_a_fee_and_deleted(google, cloud):
+    name = google.registry.add("cloudgan", {"cloudgan-shared": "registry"}, "europe-west4")
+    other = google.registry.add("theirs", {})
+    (found,) = (one for one in cloud.list_resources() if one.kind == "image repository")
+    assert (found.name, found.region, found.shared) == (name, "europe-west4", "registry")
+    assert found.fee
+    assert not found.is_free
+    assert not [one for one in cloud.list_resources("gan") if one.kind == "image repository"]
+    cloud.delete(found)
+    cloud.delete(found)
+    assert cloud.refresh(found) is None
+    assert list(google.registry.repositories) == [other]
+
+
+@pytest.mark.parametrize("reason", ["SERVICE_DISABLED", "IAM_PERMISSION_DENIED"])
+def test_without_permission_for_images_the_rest_is_listed(google, cloud, reason):
+    listing = "artifactregistry.projects.locations.repositories.list"
+    google.server.refuse(listing, Refusal(403, "not you", reason=reason))
+    assert {one.kind for one in cloud.list_resources()} == {"service account"}
+
+
+MINE = {"labels": {"cloudgan-run": "gan", "cloudgan-owner": "physicist"}}
+V100 = {
+    "machineType": "https://www.googleapis.com/compute/v1/projects/lab/zones/z/machineTypes/n1-standard-8",
+    "guestAccelerators": [
+        {"acceleratorCount": 1, "acceleratorType": "projects/lab/zones/z/nvidia-tesla-v100"}
+    ],
+    "scheduling": {"provisioningModel": "SPOT"},
+}
+
+
+def test_orphaned_machines_and_disks_are_listed_and_deleted_in_order(google, cloud):
+    google.compute.leave("disks", "loose", **MINE, type="zones/z/diskTypes/pd-balanced")
+    google.compute.leave("disks", "used", **MINE, users=["another"])
+    google.compute.leave("disks", "theirs", labels={"team": "x"})
+    google.compute.leave("instances", "node", "europe-west4-a", **MINE, **V100)
+    google.compute.leave("instances", "theirs", **V100)
+    google.compute.leave("instances", "other", labels={"cloudgan-run": "other"}, **V100)
+    assert {one.name.rpartition("/")[2] for one in cloud.list_resources() if one.run} == {
+        "loose",
+        "node",
+        "other",
+    }
+    node, disk = cloud.list_resources("gan")
+    assert (node.node_type, node.nodes, node.market) == ("n1-standard-8+1xV100", 1, "spot")
+    assert (node.region, disk.region) == ("europe-west4-a", "us-central1-a")
+    assert disk.fee == "pd-balanced", "without a price by the hour its cost is unknown"
+    gone = list(Destroyer(cloud, lambda _: None, POLL_SECONDS).destroy(cloud.list_resources("gan")))
+    assert [one.rpartition("/")[2] for one in gone] == ["node", "loose"]
+    assert cloud.list_resources("gan") == ()
+    assert len(google.compute.left["instances"]) == len(google.compute.left["disks"]) == 2
+
+
+def test_a_stopped_machine_costs_its_disks_only(google, cloud):
+    google.compute.leave("instances", "node", **MINE, **V100 | {"status": "TERMINATED"})
+    (found,) = cloud.list_resources("gan")
+    assert found.nodes == 0
+    assert found.fee
+
+
+def test_machines_of_an_existing_pool_are_not_orphans(google, cloud, make):
+    make(gcp_plan())
+    google.compute.leave("instances", "node", **MINE, **V100)
+    google.compute.leave("disks", "new", **MINE)
+    assert [one.kind for one in cloud.list_resources("gan")] == ["GKE node pool"]
+
+
+def test_without_permission_for_machines_the_pools_are_listed_with_a_warning(google, cloud, make):
+    make(gcp_plan())
+    google.compute.leave("instances", "node", labels={"cloudgan-run": "other"}, **V100)
+    refused = Refusal(403, "not you", reason="IAM_PERMISSION_DENIED")
+    google.server.refuse("compute.instances.aggregatedList", refused)
+    assert [one.kind for one in cloud.list_resources() if one.run] == ["GKE node pool"]

@@ -1,0 +1,164 @@
+"""The GCP planner: from a request to Google's API requests, offline."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from cloudgan.core.errors import ConfigError, PlanError
+from cloudgan.core.labels import EXPIRES, OWNER, RUN, SPEC
+from cloudgan.launch.clouds.gcp.addresses import LOCATION
+from cloudgan.launch.clouds.gcp.machines import GPUS
+from cloudgan.launch.clouds.gcp.planner import target
+from launch.clouds.gcp.lab import cloud_steps, gcp_plan
+
+PLACEHOLDERS = {"<project>", "<zone>"}
+
+
+def pool_of(plan):
+    return cloud_steps(plan)[-1].body["nodePool"]
+
+
+def test_the_planner_needs_no_sdk():
+    code = (
+        "import sys, cloudgan.launch.clouds.gcp.planner;"
+        "print({'google', 'kubernetes', 'requests'} & {n.partition('.')[0] for n in sys.modules})"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "set()\n"
+
+
+def test_bucket_and_desired_state_precede_billed_resources_and_a_wait_follows():
+    plan = gcp_plan(nodes=2)
+    kinds = [step.ensure.partition(" ")[0] for step in plan.steps[:5]]
+    assert kinds == ["bucket", "desired", "cluster", "pool", "2"]
+    assert [step.at for step in plan.steps[:5]] == ["cloud", "store", "cloud", "cloud", "cluster"]
+    assert plan.steps[1].path == f"{plan.store}/runs/gan/desired-state/"
+
+
+def test_the_users_own_store_is_not_created():
+    plan = gcp_plan(store="gs://lab-data/gan")
+    assert plan.steps[0].ensure == "desired state of run gan"
+
+
+def test_the_create_request_of_a_pool_holds_the_runs_labels():
+    plan = gcp_plan()
+    config = pool_of(plan)["config"]
+    assert set(config["resourceLabels"]) == {RUN, OWNER, EXPIRES, SPEC}
+    assert config["labels"][RUN] == "gan"
+    assert len(pool_of(plan)["name"]) <= 40
+    assert len(pool_of(gcp_plan(name="n" * 48))["name"]) <= 40
+
+
+def test_the_nodes_taint_admits_the_runs_workers_only():
+    plan = gcp_plan()
+    (taint,) = pool_of(plan)["config"]["taints"]
+    assert (taint["key"], taint["value"]) == (RUN, "gan")
+    pod = plan.steps[-1].body["spec"]["template"]["spec"]
+    assert RUN in {one["key"] for one in pod["tolerations"]}
+    assert pod["nodeSelector"] == {RUN: "gan"}
+
+
+def test_autoscaler_and_maximum_duration_end_the_nodes():
+    plan = gcp_plan(nodes=3, max_hours=2)
+    pool = pool_of(plan)
+    assert pool["initialNodeCount"] == 3
+    assert pool["autoscaling"] == {"enabled": True, "minNodeCount": 0, "maxNodeCount": 3}
+    life = int(pool["config"]["maxRunDuration"].removesuffix("s"))
+    assert 2 * 3600 + plan.limits.gang_timeout_seconds < life < 3 * 3600
+
+
+@pytest.mark.parametrize("gpu", ["P100", "V100", "T4"])
+def test_old_gpus_use_the_default_driver(gpu):
+    (one,) = pool_of(gcp_plan(f"n1-standard-8+1x{gpu}"))["config"]["accelerators"]
+    assert one["acceleratorType"] == GPUS[gpu].name
+    assert one["gpuDriverInstallationConfig"] == {"gpuDriverVersion": "DEFAULT"}
+
+
+def test_spot_nodes_and_workers_have_the_longer_grace_period():
+    plan = gcp_plan(market="spot")
+    config = pool_of(plan)["config"]
+    assert config["spot"]
+    grace = config["kubeletConfig"]
+    left = grace["shutdownGracePeriodSeconds"] - grace["shutdownGracePeriodCriticalPodsSeconds"]
+    assert plan.workers.grace_seconds == left
+    assert "kubeletConfig" not in pool_of(gcp_plan())["config"]
+
+
+def test_a_tpu_is_selected_by_node_labels():
+    plan = gcp_plan("v6e-4")
+    pool, worker = pool_of(plan), plan.workers
+    assert "placementPolicy" not in pool
+    assert "accelerators" not in pool["config"]
+    assert worker.node_selector == {
+        "cloud.google.com/gke-tpu-accelerator": "tpu-v6e-slice",
+        "cloud.google.com/gke-tpu-topology": "2x2",
+    }
+    trainer = plan.steps[-1].body["spec"]["template"]["spec"]["containers"][0]
+    assert trainer["resources"]["limits"]["google.com/tpu"] == "4"
+
+
+def test_a_flex_start_pool_starts_empty():
+    plan = gcp_plan("a3-highgpu-1g", flex_start=True, max_hours=10, nodes=2)
+    pool = pool_of(plan)
+    assert pool["initialNodeCount"] == 0
+    assert pool["autoscaling"]["maxNodeCount"] == 2
+    assert pool["config"]["flexStart"]
+    assert not [step for step in plan.steps if step.method == "WAIT"]
+
+
+def test_pods_and_nodes_use_different_service_accounts():
+    plan = gcp_plan()
+    account = next(step for step in plan.steps if step.ensure.startswith("ServiceAccount"))
+    (who,) = account.body["metadata"]["annotations"].values()
+    assert who == "cloudgan-trainer@<project>.iam.gserviceaccount.com"
+    assert pool_of(plan)["config"]["serviceAccount"].startswith("cloudgan-nodes@")
+    assert pool_of(plan)["config"]["workloadMetadataConfig"] == {"mode": "GKE_METADATA"}
+
+
+def test_the_cluster_is_small_shared_and_has_workload_identity():
+    cluster = cloud_steps(gcp_plan(project="lab"))[1].body["cluster"]
+    assert cluster["resourceLabels"] == {"cloudgan-shared": "cluster"}
+    assert cluster["workloadIdentityConfig"] == {"workloadPool": "lab.svc.id.goog"}
+    assert cluster["costManagementConfig"] == {"enabled": True}
+
+
+def test_an_existing_cluster_may_be_in_any_zone_of_the_region():
+    assert target(None, "us-central1", None, "mine").details == {LOCATION: "<cluster-location>"}
+    assert target(None, "us-central1", None, None).details == {LOCATION: "<zone>"}
+    assert target(None, "us-central1", "us-central1-b", None).details == {LOCATION: "us-central1-b"}
+
+
+@pytest.mark.parametrize(
+    ("asked", "why"),
+    [
+        ({"node_type": "a4-highgpu-8g", "own_image": False}, "Blackwell"),
+        ({"node_type": "v6e-8", "nodes": 2}, "one TPU slice"),
+        ({"node_type": "a3-highgpu-1g"}, "spot or flex-start only"),
+        ({"market": "spot", "flex_start": True}, "never spot"),
+        ({"flex_start": True, "max_hours": 200}, "end after 7 days"),
+        ({"node_type": "v6e-16"}, "several hosts"),
+    ],
+    ids=str,
+)
+def test_an_unsupported_request_is_refused_with_an_alternative(asked, why):
+    with pytest.raises(PlanError, match=why) as refused:
+        gcp_plan(**asked)
+    assert "\n" not in str(refused.value)
+
+
+def test_a_blackwell_gpu_is_accepted_with_the_users_image():
+    assert gcp_plan("a4-highgpu-8g").workers.accelerators_per_node == 8
+
+
+def test_a_zone_of_another_region_is_refused():
+    with pytest.raises(ConfigError, match="--region=europe-west4"):
+        target(None, "us-central1", "europe-west4-a", None)
+
+
+def test_placeholders_stand_only_for_values_of_the_login():
+    text = gcp_plan().model_dump_json()
+    found = {part.partition(">")[0] for part in text.split("<")[1:]}
+    assert {f"<{one}>" for one in found} - {"<this plan>"} <= PLACEHOLDERS

@@ -1,0 +1,84 @@
+"""Error responses of the API server as exceptions with messages and exit codes."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from cloudgan.core.errors import CapacityError, ConfigError, CredentialsError
+from cloudgan.launch.kubernetes.api import (
+    AlreadyExistsError,
+    ApiError,
+    GoneError,
+    is_transient,
+    map_error,
+)
+
+REQUEST = "POST /apis/batch/v1/namespaces/lab/jobs"
+
+
+def mapped(status, message):
+    return map_error(status, json.dumps({"kind": "Status", "message": message}).encode(), REQUEST)
+
+
+@pytest.mark.parametrize(
+    ("status", "message", "kind", "exit_code", "words"),
+    [
+        (401, "Unauthorized", CredentialsError, 2, "Log in again"),
+        (403, 'jobs is forbidden: User "eve" cannot create', CredentialsError, 2, "role.yaml"),
+        (403, "exceeded quota: gpus, requested: 8", CapacityError, 5, "larger quota"),
+        (404, 'namespaces "lab" not found', ConfigError, 2, "another --namespace"),
+        (404, 'jobs.batch "gan" not found', ApiError, 1, "HTTP 404"),
+        (409, 'jobs.batch "gan" already exists', AlreadyExistsError, 1, "already exists"),
+        (410, "too old resource version", GoneError, 1, "too old"),
+        (422, "spec.completions: Invalid value", ConfigError, 2, "rejects this manifest"),
+        (429, "too many requests", ApiError, 1, "HTTP 429"),
+        (500, "etcdserver: leader changed", ApiError, 1, "HTTP 500"),
+    ],
+)
+def test_an_error_names_the_request_the_response_and_the_next_step(
+    status, message, kind, exit_code, words
+):
+    error = mapped(status, message)
+    assert type(error) is kind
+    assert error.exit_code == exit_code
+    assert words in str(error)
+    assert message in str(error)
+    if isinstance(error, ApiError):
+        assert error.status == status
+
+
+@pytest.mark.parametrize(
+    ("status", "later"),
+    [(200, False), (401, False), (404, False), (409, False), (429, True), (500, True), (503, True)],
+)
+def test_transient_errors_are_retried(status, later):
+    assert is_transient(status) is later
+
+
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [
+        (b"", "no message"),
+        (b"<html>\n bad   gateway</html>", "<html> bad gateway</html>"),
+        (b"[]", "[]"),
+        (b'"no"', '"no"'),
+        (b'{"code": 502}', '{"code": 502}'),
+        (b'{"message": null}', '{"message": null}'),
+        (b"\xff\xfe", "\ufffd\ufffd"),
+        (b"x" * 5000, "x" * 200 + ")"),
+        (b'{"message": "two\\n lines"}', "two lines"),
+    ],
+)
+def test_any_response_of_a_proxy_is_one_line(body, said):
+    text = str(map_error(502, body, REQUEST))
+    assert said in text
+    assert "\n" not in text
+
+
+def test_a_missing_namespace_is_not_a_configuration_error():
+    body = json.dumps({"message": 'namespaces "lab" not found'}).encode()
+    found = map_error(404, body, "GET /api/v1/namespaces/lab")
+    assert isinstance(found, ApiError), "deploy creates it"
+    assert found.status == 404

@@ -1,0 +1,334 @@
+"""Manifests of a run and their overlays, metadata rules, and the GPU device plugin."""
+
+from __future__ import annotations
+
+import copy
+import json
+import re
+
+import pytest
+import yaml
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from cloudgan.launch.kubernetes.manifests import (
+    GPU_NODE,
+    PLAN_PLACEHOLDER,
+    device_plugin_step,
+    job,
+    load_manifest,
+    manifest_steps,
+    manifests,
+    merge_overlay,
+    store_in_pod,
+    trainer,
+)
+
+OWN_IMAGE = {"workers": {"image": "registry.example/gan@sha256:" + "0" * 64}, "wheels": ()}
+
+
+def pod_of(plan, **asked):
+    return job(plan, **asked)["spec"]["template"]["spec"]
+
+
+def env_of(container):
+    return {one["name"]: one["value"] for one in container["env"]}
+
+
+@pytest.mark.parametrize("nodes", [1, 4, 100])
+def test_each_node_has_one_worker_that_knows_the_world_size(plan_of, nodes):
+    body = job(plan_of(workers={"nodes": nodes}))
+    assert body["spec"]["completionMode"] == "Indexed"
+    assert body["spec"]["completions"] == body["spec"]["parallelism"] == nodes
+    known = env_of(trainer(body))
+    assert known["CLOUDGAN_WORLD"] == str(nodes)
+    assert known["CLOUDGAN_RUN"] == "gan"
+    assert known["CLOUDGAN_PEERS"] == "gan-{index}.gan:2222"
+
+
+def test_pods_are_resolved_through_their_headless_service(plan_of):
+    _, policy, service, body = manifests(plan_of(name="my-run"))
+    assert body["spec"]["template"]["spec"]["subdomain"] == service["metadata"]["name"] == "my-run"
+    assert service["spec"]["clusterIP"] == "None"
+    own = {"cloudgan-run": "my-run"}
+    assert service["spec"]["selector"] == own
+    assert policy["spec"]["podSelector"]["matchLabels"] == own
+    (term,) = body["spec"]["template"]["spec"]["affinity"]["podAntiAffinity"].popitem()[1]
+    assert term["podAffinityTerm"]["labelSelector"]["matchLabels"] == own
+    pod = body["spec"]["template"]["metadata"]["labels"]
+    assert own.items() <= pod.items(), "the pods have the selected labels"
+
+
+def test_all_objects_of_a_run_but_the_namespace_have_its_labels(plan_of):
+    plan = plan_of(target={"namespace": "physics"})
+    for body in manifests(plan):
+        assert body["metadata"]["name"] == "gan"
+        assert body["metadata"]["namespace"] == "physics"
+        assert plan.labels().as_dict().items() <= body["metadata"]["labels"].items()
+    template = job(plan)["spec"]["template"]["metadata"]["labels"]
+    assert plan.labels().as_dict().items() <= template.items()
+    shared = manifest_steps(plan)[0].body
+    assert shared["metadata"]["name"] == "physics"
+    assert not plan.labels().as_dict().keys() & shared["metadata"]["labels"].keys()
+
+
+def test_the_configmap_is_created_first_and_the_job_last(plan_of):
+    kinds = [body["kind"] for body in manifests(plan_of())]
+    assert kinds[0] == "ConfigMap"
+    assert kinds[-1] == "Job"
+    assert sorted(kinds) == ["ConfigMap", "Job", "NetworkPolicy", "Service"]
+
+
+def test_the_pods_read_the_run_yaml_of_the_plan(plan_of):
+    plan = plan_of(training={"epochs": 7, "seed": 3})
+    data = manifests(plan)[0]["data"]
+    assert yaml.safe_load(data["run.yaml"]) == plan.config.model_dump(mode="json")
+    assert data["plan.json"] == PLAN_PLACEHOLDER
+
+
+def test_the_configmap_lists_wheels_with_hashes_and_holds_the_fetch_script(plan_of):
+    plan = plan_of()
+    data = manifests(plan)[0]["data"]
+    lines = [line.split() for line in data["wheels.txt"].splitlines()]
+    assert lines == [[w.file_name, w.sha256, str(w.bytes)] for w in plan.wheels]
+    compile(data["fetch_wheels.py"], "fetch_wheels.py", "exec")
+    assert [one["name"] for one in pod_of(plan)["initContainers"]] == ["wheels"]
+
+
+def test_an_image_with_cloudgan_has_no_init_container(plan_of):
+    plan = plan_of(**OWN_IMAGE)
+    pod, data = pod_of(plan), manifests(plan)[0]["data"]
+    assert "initContainers" not in pod
+    assert set(data) == {"run.yaml", "plan.json"}
+    assert "site" not in {one["name"] for one in pod["volumes"]}
+    (container,) = pod["containers"]
+    assert container["image"] == plan.workers.image
+    assert "PYTHONPATH" not in env_of(container)
+    assert "/cloudgan/site" not in json.dumps(pod)
+
+
+def test_a_claim_is_mounted_at_the_workers_store_path(plan_of):
+    plan = plan_of(store="pvc:results", **OWN_IMAGE)
+    pod = pod_of(plan)
+    (container,) = pod["containers"]
+    assert env_of(container)["CLOUDGAN_STORE"] == store_in_pod(plan.store) == "/cloudgan/store"
+    places = {one["name"]: one["mountPath"] for one in container["volumeMounts"]}
+    assert places["store"] == "/cloudgan/store"
+    claims = [one.get("persistentVolumeClaim") for one in pod["volumes"]]
+    assert {"claimName": "results"} in claims
+
+
+def test_a_bucket_needs_no_volume(plan_of):
+    pod = pod_of(plan_of(store="s3://lab/runs"))
+    for container in (*pod["initContainers"], *pod["containers"]):
+        assert env_of(container)["CLOUDGAN_STORE"] == "s3://lab/runs"
+    assert "store" not in {one["name"] for one in pod["volumes"]}
+
+
+def test_accelerators_are_requested_and_their_taint_is_tolerated(plan_of):
+    plan = plan_of(workers={"accelerator": "V100", "accelerators_per_node": 8})
+    pod = pod_of(plan)
+    assert trainer(job(plan))["resources"]["limits"]["nvidia.com/gpu"] == "8"
+    assert pod["tolerations"] == [
+        {"key": "nvidia.com/gpu", "operator": "Exists", "effect": "NoSchedule"}
+    ]
+    assert "nvidia.com/gpu" not in pod["initContainers"][0]["resources"]["limits"]
+    assert "tolerations" not in pod_of(plan_of())
+
+
+def test_a_job_for_a_queue_is_created_suspended(plan_of):
+    body = job(plan_of(target={"queue": "physics"}))
+    assert body["spec"]["suspend"] is True
+    assert body["metadata"]["labels"]["kueue.x-k8s.io/queue-name"] == "physics"
+    assert "suspend" not in job(plan_of())["spec"]
+
+
+def test_a_gang_contains_all_workers(plan_of):
+    plan = plan_of(workers={"nodes": 3})
+    wanted = job(plan, gang=True)["spec"]["scheduling"]["schedulingPolicy"]
+    assert wanted == {"gang": {"minCount": 3}}
+    assert "scheduling" not in job(plan)["spec"]
+
+
+def test_secrets_are_referenced_by_every_container(plan_of):
+    pod = pod_of(plan_of(workers={"secrets": ("s3-login", "other")}))
+    for container in (*pod["initContainers"], *pod["containers"]):
+        assert container["envFrom"] == [
+            {"secretRef": {"name": "s3-login"}},
+            {"secretRef": {"name": "other"}},
+        ]
+    assert "envFrom" not in trainer(job(plan_of()))
+
+
+def test_node_selector_service_account_and_grace_period_are_set(plan_of):
+    plan = plan_of(
+        workers={"node_selector": {"pool": "gpu"}, "grace_seconds": 25},
+        target={"service_account": "gan-store"},
+    )
+    pod = pod_of(plan)
+    assert pod["nodeSelector"] == {"pool": "gpu"}
+    assert pod["serviceAccountName"] == "gan-store"
+    assert pod["terminationGracePeriodSeconds"] == 25
+    assert pod["automountServiceAccountToken"] is False
+    assert {"nodeSelector", "serviceAccountName"}.isdisjoint(pod_of(plan_of()))
+
+
+def test_the_deadline_is_the_jobs_active_deadline(plan_of):
+    assert job(plan_of(max_hours=1.5))["spec"]["activeDeadlineSeconds"] == 5400
+
+
+def test_another_store_port_adds_one_egress_rule(plan_of):
+    usual = manifests(plan_of(store="s3://lab"))[1]["spec"]["egress"]
+    other = manifests(plan_of(store="s3://lab", store_port=9000))[1]["spec"]["egress"]
+    assert other == [*usual, {"ports": [{"protocol": "TCP", "port": 9000}]}]
+
+
+def test_every_container_has_a_restricted_security_context(plan_of):
+    for plan in (plan_of(), plan_of(**OWN_IMAGE)):
+        pod = pod_of(plan)
+        assert pod["securityContext"]["runAsNonRoot"] is True
+        assert pod["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
+        for container in (*pod.get("initContainers", ()), *pod["containers"]):
+            rights = container["securityContext"]
+            assert rights["allowPrivilegeEscalation"] is False
+            assert rights["readOnlyRootFilesystem"] is True
+            assert rights["capabilities"] == {"drop": ["ALL"]}
+
+
+@settings(deadline=None)
+@given(
+    st.floats(1e-4, 1e5, allow_nan=False),
+    st.floats(1e-4, 1e5, allow_nan=False),
+    st.integers(0, 16),
+)
+def test_a_containers_limits_equal_its_positive_requests(plan_of, cpus, memory_gib, gpus):
+    workers = {"cpus": cpus, "memory_gib": memory_gib, "accelerators_per_node": gpus}
+    found = trainer(job(plan_of(workers=workers)))["resources"]
+    assert found["limits"] == found["requests"]
+    assert found["limits"] is not found["requests"], "YAML would write an alias"
+    text = found["limits"]["cpu"]
+    cores = float(text.removesuffix("m")) / (1000 if text.endswith("m") else 1)
+    assert cores == pytest.approx(cpus, rel=1e-3, abs=1e-3)
+    assert cores > 0
+    mebibytes = int(found["limits"]["memory"].removesuffix("Mi"))
+    assert mebibytes >= 1
+    assert mebibytes == pytest.approx(memory_gib * 1024, abs=1)
+
+
+@pytest.mark.parametrize("gang", [False, True])
+def test_manifests_share_no_objects(plan_of, gang):
+    plan = plan_of(target={"queue": "q"}, store="pvc:results", **OWN_IMAGE)
+    bodies = manifests(plan, gang=gang)
+    assert "&id" not in yaml.safe_dump_all(bodies), (
+        "YAML aliases: a change would affect two objects"
+    )
+    assert bodies == manifests(plan, gang=gang)
+
+
+def test_mappings_are_merged_by_key_and_leaves_replaced():
+    under = {"spec": {"a": 1, "b": {"c": 2}}}
+    assert merge_overlay(under, {"spec": {"b": {"c": 3, "d": 4}}}) == {
+        "spec": {"a": 1, "b": {"c": 3, "d": 4}}
+    }
+
+
+def test_named_entries_are_merged_by_name_and_new_ones_appended():
+    under = {"containers": [{"name": "a", "x": 1}, {"name": "b"}]}
+    over = {"containers": [{"name": "c"}, {"name": "a", "y": 2}]}
+    assert merge_overlay(under, over)["containers"] == [
+        {"name": "a", "x": 1, "y": 2},
+        {"name": "b"},
+        {"name": "c"},
+    ]
+
+
+@pytest.mark.parametrize(
+    ("under", "over"), [([1, 2], [3]), ([{"name": "a"}], [{"key": "b"}]), ([{"name": "a"}], [])]
+)
+def test_a_list_of_entries_without_names_is_replaced(under, over):
+    assert merge_overlay(under, over) == over
+
+
+def test_merging_changes_neither_argument():
+    under, over = {"a": {"b": [{"name": "x"}]}}, {"a": {"b": [{"name": "x", "y": 1}]}}
+    before = copy.deepcopy((under, over))
+    merge_overlay(under, over)
+    assert (under, over) == before
+
+
+def test_each_loaded_manifest_is_a_copy():
+    load_manifest("job")["spec"]["completions"] = 99
+    assert load_manifest("job")["spec"]["completions"] == 1
+
+
+AT = {
+    "aws": [("169.254.169.254/32", 80), ("169.254.170.23/32", 80)],
+    "azure": [("169.254.169.254/32", 80)],
+    "gcp": [("169.254.169.254/32", 80), ("169.254.169.252/32", 988)],
+}
+
+
+def link_local(plan):
+    (policy,) = (body for body in manifests(plan) if body["kind"] == "NetworkPolicy")
+    return [
+        (one["ipBlock"]["cidr"], rule["ports"][0]["port"])
+        for rule in policy["spec"]["egress"]
+        for one in rule.get("to", ())
+        if "ipBlock" in one
+    ]
+
+
+@pytest.mark.parametrize("cloud", ["aws", "azure", "gcp"])
+def test_pods_on_provisioned_nodes_reach_their_clouds_metadata_service(plan_of, cloud):
+    plan = plan_of(target={"provider": cloud, "context": None})
+    assert link_local(plan) == AT[cloud]
+    variables = {one["name"]: one["value"] for one in trainer(job(plan))["env"]}
+    assert variables["CLOUDGAN_CLOUD"] == cloud
+
+
+@pytest.mark.parametrize(
+    ("store", "cloud"),
+    [
+        ("gs://lab/gan", "gcp"),
+        ("s3://lab/gan", "aws"),
+        ("https://lab.blob.core.windows.net/gan", "azure"),
+    ],
+)
+def test_on_a_preexisting_cluster_the_store_selects_the_metadata_service(plan_of, store, cloud):
+    plan = plan_of(store=store)
+    assert link_local(plan) == AT[cloud]
+    assert "CLOUDGAN_CLOUD" not in {one["name"] for one in trainer(job(plan))["env"]}
+
+
+def test_with_a_claim_no_metadata_service_is_reachable(plan_of):
+    assert link_local(plan_of(store="pvc:results", wheels=())) == []
+
+
+@pytest.fixture
+def plugin_pod():
+    return device_plugin_step().body["spec"]["template"]["spec"]
+
+
+def test_the_device_plugin_belongs_to_no_run():
+    step = device_plugin_step()
+    assert step.find == f"{step.path}/{step.body['metadata']['name']}"
+    assert step.ensure.startswith("DaemonSet ")
+    assert not [name for name in step.body["metadata"]["labels"] if name.startswith("cloudgan-")]
+
+
+def test_the_device_plugins_image_is_pinned_by_digest(plugin_pod):
+    (container,) = plugin_pod["containers"]
+    assert re.search(r":v[0-9.]+@sha256:[0-9a-f]{64}$", container["image"])
+
+
+def test_the_device_plugin_runs_on_labelled_nodes_despite_taints(plugin_pod):
+    assert plugin_pod["nodeSelector"] == dict(GPU_NODE)
+    keys = {one["key"] for one in plugin_pod["tolerations"]}
+    assert {"nvidia.com/gpu", "kubernetes.azure.com/scalesetpriority"} <= keys
+    assert {one["operator"] for one in plugin_pod["tolerations"]} == {"Exists"}
+
+
+def test_the_device_plugin_cannot_escalate_privileges(plugin_pod):
+    (container,) = plugin_pod["containers"]
+    assert container["securityContext"]["allowPrivilegeEscalation"] is False
+    assert plugin_pod["automountServiceAccountToken"] is False

@@ -1,0 +1,68 @@
+"""Adds a cloud: one row of the table and one planner module, then runs `cloudgan` with the arguments."""
+
+from __future__ import annotations
+
+import sys
+
+from cloudgan.core import clouds
+
+clouds.CLOUDS["nimbus"] = clouds.Cloud(
+    title="Nimbus",
+    extra="nimbus",
+    packages=("nimbus",),
+    account_flag="project",
+    home_region="sky1",
+    zone_suffix=r"-[a-z]$",
+    bucket_scheme="nimbus",
+    bucket_example="nimbus://BUCKET/prefix",
+    registry_hosts=r"registry\.nimbus\.example",
+    metadata_url="http://169.254.169.254",
+    pod_endpoints=(),
+    billing=(),
+    planner="__main__",
+)
+clouds.CloudName = clouds.Literal[tuple(clouds.CLOUDS)]
+
+from cloudgan.launch.clouds.planner import desired_state_step
+from cloudgan.schema.plan import NodePool, Step, Target
+
+
+def target(account, region, zone, cluster):
+    """The functions of `CloudPlanner`: of this cloud, a node pool and a bucket suffice."""
+    return Target(
+        provider="nimbus",
+        namespace="cloudgan",
+        account=account or "<project>",
+        region=region,
+        zone=zone or f"{region}-a",
+        cluster=cluster or "cloudgan",
+        service_account="cloudgan",
+    )
+
+
+def node_pool(wanted):
+    name = f"{wanted.run}-{wanted.spec_hash}"[:40]
+    return NodePool(node_type=wanted.node_type, market=wanted.market, name=name)
+
+
+def workers(given, pool):
+    return given
+
+
+def store_url(place):
+    return f"nimbus://cloudgan-{place.region}"
+
+
+def steps(plan):
+    pool = Step(ensure=f"node pool {plan.node_pool.name}", method="POST", path="/pools", at="cloud")
+    return (desired_state_step(plan), pool)
+
+
+def setup_steps(place):
+    return ()
+
+
+if __name__ == "__main__":
+    from cloudgan.cli.main import main
+
+    main(sys.argv[1:])

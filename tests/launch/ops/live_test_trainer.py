@@ -1,0 +1,127 @@
+"""Stands for a container that trains in a live test: it makes steps and trains nothing.
+
+It keeps what launching and a live test see of `cloudgan worker`: a heartbeat and a record in the store, 75
+on SIGTERM, another generation when a peer came back. Nobody answers on its control port: probes
+begin after 30 s only.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import signal
+import sys
+import time
+from pathlib import Path
+
+from cloudgan.core.hardware import Accelerator, this_machine
+from cloudgan.schema import record
+from cloudgan.schema.heartbeat import Heartbeat
+
+NOW = "2026-11-21T12:00:00Z"
+STEPS = 5
+
+
+def lines_of(generation):
+    """The record of a run that began, made an epoch, and went on after each loss."""
+    machine = this_machine((Accelerator(name="T4", count=1, memory_gib=16.0),))
+    numerics = record.Numerics(
+        processor="a chip",
+        device="T4",
+        threads=1,
+        replicas=1,
+        workers=2,
+        global_batch_size=16,
+        precision="float32",
+        math_library="Eigen",
+        tensorflow="none",
+        keras="none",
+    )
+    started = record.Started(
+        time=NOW,
+        step=0,
+        config_hash="abc",
+        training_showers=100,
+        held_out_showers=10,
+        hardware=machine,
+        numerics=numerics,
+        versions={},
+        git_commit=None,
+        strategy="multiworker",
+        loop="custom",
+        learning_rate=0.001,
+        notes=(),
+        startup_seconds=1,
+    )
+    epoch = record.Epoch(
+        time=NOW,
+        step=STEPS,
+        epoch=0,
+        first=True,
+        complete=True,
+        steps=STEPS,
+        samples=80,
+        carried_samples=0,
+        dropped_samples=0,
+        train_seconds=1,
+        trace_seconds=0,
+        validation_seconds=0,
+        checkpoint_seconds=0,
+        samples_per_second=80,
+        losses={},
+        held_out_losses=None,
+    )
+    resumed = record.Resumed(time=NOW, step=STEPS, path="step-5.npz", reproducibility_changes=())
+    return (started, epoch, *(resumed for _ in range(1, generation)))
+
+
+def main():
+    index = int(os.environ["JOB_COMPLETION_INDEX"])
+    name = os.environ["CLOUDGAN_RUN"]
+    run = Path(os.environ["CLOUDGAN_STORE"]) / "runs" / name
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(75))
+    with (run / f"starts-{index}").open("a") as file:
+        file.write("x")
+    for step in range(1, 100_000):
+        time.sleep(0.02)
+        peer_started = (run / "starts-1").exists()
+        if index == 0 and peer_started:
+            beat(run, step)
+        # The chief ends after its record is written, which needs its peer: a busy machine starts it late.
+        over = peer_started and step > STEPS if index == 0 else (run / "over").exists()
+        if name.endswith("-train") and over:
+            break
+    (run / "over").touch()
+
+
+def beat(run, step):
+    """What the chief tells: a generation for each time that its peer began."""
+    generation = len((run / "starts-1").read_text())
+    config = Path(os.environ.get("CLOUDGAN_CONFIG", "run.yaml"))
+    digits = hashlib.sha256(config.read_bytes() if config.exists() else b"").hexdigest()[:16]
+    found = Heartbeat(
+        time=NOW,
+        config_hash=digits,
+        phase="training",
+        world=2,
+        missing_workers=(),
+        generation=generation,
+        restarts=0,
+        step=step,
+        epoch=0,
+        epochs=1,
+        exit_code=0 if step > STEPS and run.name.endswith("-train") else None,
+    )
+    whole(run / "heartbeat.json", found.model_dump_json())
+    lines = [line.model_dump_json() + "\n" for line in lines_of(generation)]
+    whole(run / "record.jsonl", "".join(lines))
+
+
+def whole(path, text):
+    new = path.with_name(f".{path.name}.new")
+    new.write_text(text)
+    new.rename(path)
+
+
+if __name__ == "__main__":
+    main()

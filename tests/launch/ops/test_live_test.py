@@ -1,0 +1,264 @@
+"""A drill's order, its end whatever happens, and what each exercise does not let pass."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from cloudgan.launch.ops import live_test_scenarios as does
+from cloudgan.launch.ops.live_test import (
+    CommandResult,
+    LiveTest,
+    LiveTestContext,
+    LiveTestError,
+    LiveTestOptions,
+    LiveTestReport,
+    Scenario,
+)
+from cloudgan.launch.ops.live_test_scenarios import deploy_words, most_minutes, scenarios
+
+NAME = "drill-1"
+
+
+class HandsDouble:
+    """Answers what the test says; what was typed stands in `typed`."""
+
+    def __init__(self):
+        self.typed, self.evicted = [], []
+        self.answers, self.left, self.nodes = {}, {}, 0
+
+    def run(self, *words):
+        self.typed.append(words)
+        answer = self.answers.get(words[0], CommandResult(0, {}))
+        if words[0] == "down":
+            self.left.pop(words[1], None)
+        return answer(*words) if callable(answer) else answer
+
+    def evict(self, run, index, grace_seconds):
+        self.evicted.append((run, index, grace_seconds))
+
+    def machines(self, run):
+        return self.nodes
+
+    def list_resources(self, run):
+        return self.left.get(run, ())
+
+    def pause(self, seconds):
+        pass
+
+
+@pytest.fixture
+def command_runner():
+    return HandsDouble()
+
+
+@pytest.fixture
+def ground(command_runner, tmp_path):
+    folder = tmp_path / "runs" / NAME
+    where = ("--provider=gcp", "--region=us-central1")
+    return LiveTestContext(
+        LiveTestOptions(NAME, "gcp", where, "T4:1", folder, usd_per_hour=1.6), command_runner
+    )
+
+
+def drill(ground, *steps):
+    report = LiveTestReport(
+        name=NAME,
+        provider="gcp",
+        accelerator="T4:1",
+        started_at="2026-11-21T12:00:00Z",
+        cloudgan_version="1",
+        usd_per_hour=1.6,
+        scenarios=tuple(one.report(1.6) for one in steps),
+    )
+    kept = []
+    return LiveTest(ground, steps, report, say=lambda _: None, save=kept.append), kept
+
+
+def step(name, do):
+    return Scenario(name, "proves", "expects", 30, do)
+
+
+def fails(ground):
+    raise LiveTestError("no quota")
+
+
+def test_it_stops_at_the_first_failure_and_removes_what_is_there(ground, command_runner):
+    def begins(ground):
+        ground.runs.append("drill-1-train")
+        command_runner.left["drill-1-train"] = ("pool drill-1-train",)
+        return "fine"
+
+    made, kept = drill(ground, step("a", begins), step("b", fails), step("c", begins))
+    report = made.run()
+    assert [(e.outcome, e.observed) for e in report.scenarios] == [
+        ("passed", "fine"),
+        ("failed", "no quota"),
+        ("not run", ""),
+    ]
+    assert command_runner.typed == [("down", "drill-1-train")]
+    assert (report.has_passed, report.remaining) == (False, ())
+    assert kept[-1] == report, "the newest report is on disk"
+    assert kept[0].scenarios[1].outcome == "not run", "and so was each before it"
+
+
+def test_what_does_not_go_is_told_and_no_drill_passes_with_it(ground, command_runner):
+    def begins(ground):
+        ground.runs.append("drill-1-train")
+        return "fine"
+
+    command_runner.list_resources = lambda run: ("pool that stays",)
+    made, _ = drill(ground, step("a", begins))
+    report = made.run()
+    assert report.remaining == ("pool that stays",)
+    assert not report.has_passed
+    assert command_runner.typed == [("down", "drill-1-train")]
+
+
+def test_ctrl_c_removes_what_is_there_and_goes_on_upwards(ground, command_runner):
+    def interrupted(ground):
+        ground.runs.append("drill-1-train")
+        command_runner.left["drill-1-train"] = ("pool",)
+        raise KeyboardInterrupt
+
+    made, kept = drill(ground, step("a", interrupted), step("b", fails))
+    with pytest.raises(KeyboardInterrupt):
+        made.run()
+    assert command_runner.typed == [("down", "drill-1-train")]
+    first = kept[-1].scenarios[0]
+    assert (first.outcome, first.observed) == ("failed", "interrupted")
+
+
+def test_each_exercise_bounds_what_it_spends_and_the_limits_of_the_runs_keep_to_it(ground):
+    steps = scenarios(ground.options)
+    assert len(steps) == 10
+    most = sum(one.report(1.6).max_usd for one in steps)
+    assert most <= 5
+    runs = sum(most_minutes(ground.options).values()) / 60 * 1.6
+    assert runs == pytest.approx(most), "no run may spend what no exercise counts"
+    for which, minutes in most_minutes(ground.options).items():
+        words = deploy_words(ground, which)
+        assert f"--budget-usd={minutes / 60 * 1.6:.2f}" in words
+        assert any(word.startswith("--max-hours=") for word in words)
+
+
+def finding(verdict):
+    one = {"subject": "quota X", "status": verdict, "message": "ask for 2"}
+    return CommandResult(0, {"clouds": {"gcp": {"findings": [one]}}})
+
+
+def test_a_missing_quota_fails_and_an_unknown_one_is_told(ground, command_runner):
+    command_runner.answers["check"] = finding("missing")
+    with pytest.raises(LiveTestError, match="quota X: ask for 2"):
+        does.login(ground)
+    command_runner.answers["check"] = finding("unknown")
+    assert does.login(ground) == "1 checks; unknown: quota X"
+    assert {words[-1] for words in command_runner.typed} == {"--market=on_demand", "--market=spot"}
+
+
+def state(*nodes, phase="running", **beat):
+    workers = [{"phase": "running", "node": one, "restarts": 0} for one in nodes]
+    known = {"phase": "training", "generation": 1, "step": 3, "missing_workers": []} | beat
+    said = {"phase": phase, "reason": "no GPU", "workers": workers, "heartbeat": known}
+    return CommandResult(0, said)
+
+
+def test_two_workers_on_one_node_or_a_run_that_failed_do_not_pass(ground, command_runner):
+    command_runner.answers["status"] = state("a", "a")
+    with pytest.raises(LiveTestError, match="both workers are on a"):
+        does.come_up(ground)
+    command_runner.answers["status"] = state(phase="failed")
+    with pytest.raises(LiveTestError, match="is failed: no GPU"):
+        does.come_up(ground)
+    command_runner.answers["deploy"] = CommandResult(5, {"error": "no T4 in us-central1"})
+    with pytest.raises(LiveTestError, match="cloudgan deploy: no T4 in us-central1"):
+        does.come_up(ground)
+    assert set(ground.runs) == {"drill-1-train"}, "what may have been made is removed"
+
+
+def record_of(folder, accelerators):
+    started = {
+        "kind": "started",
+        "time": "2026-11-21T12:00:00Z",
+        "step": 0,
+        "config_hash": "abc",
+        "training_showers": 100,
+        "held_out_showers": 10,
+        "hardware": {"processor": "x", "cores": 2, "memory_gib": 4, "accelerators": accelerators},
+        "numerics": dict.fromkeys(("processor", "device", "precision", "math_library"), "x")
+        | dict.fromkeys(("threads", "replicas", "workers", "global_batch_size"), 1)
+        | {"tensorflow": "x", "keras": "x"},
+        "versions": {},
+        "git_commit": None,
+        "strategy": "one",
+        "loop": "custom",
+        "learning_rate": 0.001,
+        "notes": [],
+        "startup_seconds": 5,
+    }
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "record.jsonl").write_text(json.dumps(started) + "\n")
+    return CommandResult(0, {"record": str(folder / "record.jsonl")})
+
+
+def test_a_run_without_a_whole_epoch_did_not_train(ground, command_runner, tmp_path):
+    command_runner.answers["deploy"] = record_of(tmp_path / "train", [])
+    with pytest.raises(LiveTestError, match="no complete epoch"):
+        does.train(ground)
+
+
+def test_a_peer_is_killed_at_once_and_a_new_generation_has_to_come(ground, command_runner):
+    command_runner.answers["status"] = lambda *_: state(
+        "a", "b", generation=1 + len(command_runner.evicted)
+    )
+    said = does.lose_peer(ground)
+    assert said.startswith("generation 1 at step 3, then 2")
+    assert command_runner.evicted == [("drill-1-spot", 1, 0)]
+
+
+def test_a_notice_has_the_pods_own_grace_and_the_record_has_to_say_resumed(ground, command_runner):
+    record_of(ground.options.folder.parent / "drill-1-spot", [])
+    command_runner.answers["status"] = lambda *_: state(
+        "a", "b", generation=1 + len(command_runner.evicted)
+    )
+    with pytest.raises(LiveTestError, match="no `resumed` line"):
+        does.take_notice(ground)
+    assert command_runner.evicted == [("drill-1-spot", 1, None)]
+    assert command_runner.typed[-1] == ("cancel", "drill-1-spot"), "the spot nodes bill no more"
+
+
+def test_nodes_that_come_back_fail(ground, command_runner):
+    assert does.stay_away(ground) == "no node for 10 min"
+    command_runner.nodes = 2
+    with pytest.raises(LiveTestError, match="2 nodes returned"):
+        does.stay_away(ground)
+
+
+def test_a_doctor_that_finds_only_others_things_fails(ground, command_runner):
+    ground.runs.append("drill-1-alone")
+    thing = {"is_orphaned": True, "run": "gan", "shared": None, "kind": "pool", "name": "x"}
+    command_runner.answers["doctor"] = CommandResult(4, {"resources": [thing | {"reason": "over"}]})
+    with pytest.raises(LiveTestError, match="lists no resource of this test"):
+        does.find_left(ground)
+    mine = thing | {"run": "drill-1-alone", "reason": "its job is over"}
+    command_runner.answers["doctor"] = CommandResult(4, {"resources": [mine]})
+    assert does.find_left(ground) == "pool x: its job is over"
+
+
+def test_what_is_left_after_down_fails(ground, command_runner):
+    ground.runs.append("drill-1-train")
+    command_runner.list_resources = lambda run: ("pool x",)
+    with pytest.raises(LiveTestError, match="not deleted: pool x"):
+        does.remove_all(ground)
+
+
+def test_a_run_that_cost_more_than_it_may_fails(ground):
+    ground.runs += [f"drill-1-{which}" for which in ("train", "spot", "alone")]
+    with pytest.raises(LiveTestError, match="unknown cost: drill-1-alone"):
+        does.compare_bill(ground)
+    ground.usd = dict.fromkeys(ground.runs, 0.5)
+    assert does.compare_bill(ground).startswith("1.50 USD by node times and list prices")
+    ground.usd["drill-1-train"] = 0.95
+    with pytest.raises(LiveTestError, match=r"drill-1-train cost 0\.95 USD, more than 0\.93"):
+        does.compare_bill(ground)

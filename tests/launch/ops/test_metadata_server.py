@@ -1,0 +1,55 @@
+"""Whether this machine is one of a cloud."""
+
+from __future__ import annotations
+
+import os
+import socket
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from threading import Thread
+
+import pytest
+
+from cloudgan.core import settings
+from cloudgan.launch.ops.metadata_server import disable_unless_reachable
+
+SET = ("NO_GCE_CHECK", "AWS_EC2_METADATA_DISABLED", "CLOUDGAN_NO_METADATA_SERVER")
+
+
+@pytest.fixture(autouse=True)
+def somewhere(monkeypatch):
+    """A machine whose environment says nothing; what is set meanwhile goes again."""
+    for name in SET:
+        monkeypatch.setenv(name, "")
+        monkeypatch.delenv(name)
+
+
+class Refusing(BaseHTTPRequestHandler):
+    def do_GET(self):
+        self.send_error(403)
+
+    def log_message(self, *_):
+        pass
+
+
+def test_where_one_answers_whatever_it_says_sdks_may_ask_it():
+    with HTTPServer(("127.0.0.1", 0), Refusing) as server:
+        Thread(target=server.handle_request, daemon=True).start()
+        assert disable_unless_reachable(server.server_address, seconds=5)
+    assert settings.may_ask_metadata_server()
+    assert not {*SET} & {*os.environ}
+
+
+def test_where_none_is_or_none_answers_sdks_are_kept_from_waiting():
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        assert not disable_unless_reachable(silent.getsockname(), seconds=0.05)
+    assert all(os.environ[name] == "true" for name in SET)
+    assert not settings.may_ask_metadata_server()
+
+
+def test_what_the_environment_says_is_not_asked_again(monkeypatch):
+    monkeypatch.setenv("GCE_METADATA_HOST", "127.0.0.1:1")
+    assert disable_unless_reachable(("192.0.2.1", 80))
+    monkeypatch.delenv("GCE_METADATA_HOST")
+    for name in SET[:2]:
+        monkeypatch.setenv(name, "true")
+    assert not disable_unless_reachable(("192.0.2.1", 80))

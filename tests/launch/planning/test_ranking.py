@@ -1,0 +1,238 @@
+"""Which offers are ways to do a job, in which order, and why the others are not."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cloudgan.core.errors import PlanError
+from cloudgan.cost.estimation.candidates import PricedJob
+from cloudgan.cost.estimation.spot import Preemption, expected_seconds
+from cloudgan.cost.estimation.throughput_model import (
+    PAPER_NETWORK,
+    PAPER_SHOWERS,
+    build_throughput_model,
+    paper_measurements,
+)
+from cloudgan.cost.prices.catalog import load_catalog
+from cloudgan.cost.prices.fees import load_fees
+from cloudgan.cost.prices.startup import load_startup_times
+from cloudgan.launch.planning.job_cost import JobContext
+from cloudgan.launch.planning.ranking import (
+    RESTRICTED,
+    UNMEASURED,
+    OfferConstraints,
+    best_option,
+    choose_market,
+    group_rejected,
+    prefer_offer,
+    rank,
+    replicas,
+    selection_of,
+)
+from cloudgan.schema.plan import NodePool
+from launch.planning.test_plan_builder import PRICE
+
+PAPER = build_throughput_model(PAPER_NETWORK, PAPER_SHOWERS, paper_measurements())
+ROWS = load_catalog().find()
+BESIDE = JobContext(load_fees(), load_startup_times())
+
+
+def serve(row, nodes):
+    engine = "tpu_vm" if row.accelerator.startswith("TPU") else "cluster"
+    return NodePool(node_type=row.node_type, market=row.market, name="x", engine=engine)
+
+
+def ranked(rows=ROWS, known=PAPER, rental_of=serve, **wish):
+    return rank(rows, known, OfferConstraints(PricedJob(60), **wish), BESIDE, rental_of)
+
+
+def v100():
+    return [row for row in ROWS if row.accelerator == "V100" and row.accelerator_count == 8]
+
+
+def test_the_whole_cost_at_its_worst_decides():
+    ways = ranked().options
+    costs = [way.priced.worst_case_usd for way in ways]
+    assert costs == sorted(costs)
+    assert all(way.priced.worst_case_usd >= way.priced.cost.known_usd for way in ways)
+
+
+def test_every_offer_is_a_way_or_is_passed_over_with_a_reason():
+    found = ranked()
+    assert {way.row.offer for way in found.options} | {one.offer for one in found.rejected} == {
+        row.offer for row in ROWS
+    }
+    assert all(one.reason for one in found.rejected)
+
+
+def test_never_measured_never_wins_unless_named():
+    assert {way.row.accelerator for way in ranked().options} == {"V100", "TPU-v2", "TPU-v3"}
+    assert UNMEASURED in {one.reason for one in ranked().rejected}
+    t4 = ranked(allowed_accelerators=frozenset({"T4"})).options
+    assert "T4" in {way.row.accelerator for way in t4}
+    assert "L4" not in {way.row.accelerator for way in t4}
+    assert "L4" in {way.row.accelerator for way in ranked(allow_unmeasured=True).options}
+
+
+def test_what_is_sold_to_few_is_taken_only_if_it_is_named():
+    def old(row, nodes):
+        node_pool = serve(row, nodes)
+        return node_pool.model_copy(
+            update={"replacement": "v5litepod-4" * row.accelerator.startswith("TPU")}
+        )
+
+    assert {way.row.accelerator for way in ranked(rental_of=old).options} == {"V100"}
+    assert RESTRICTED in {one.reason for one in ranked(rental_of=old).rejected}
+    allowed = ranked(rental_of=old, allow_unmeasured=True).options
+    assert not [way for way in allowed if way.row.accelerator.startswith("TPU")]
+    named = ranked(rental_of=old, allowed_accelerators=frozenset({"TPU-v3"})).options
+    assert "TPU-v3" in {way.row.accelerator for way in named}
+
+
+def test_of_both_markets_one_is_left_in_each_place_and_says_why():
+    found = ranked()
+    places = [(way.row.node_type, way.row.region) for way in found.options]
+    assert len(set(places)) == len(places)
+    assert all(way.market_reason for way in found.options)
+    both = ranked(apply_break_even=False).options
+    assert {"spot", "on_demand"} == {way.row.market for way in both}
+
+
+def test_nodes_that_are_lost_all_the_time_are_rented_on_demand():
+    often = OfferConstraints(PricedJob(60, Preemption(20.0)))
+    found = rank(v100(), PAPER, often, BESIDE, serve)
+    assert {way.row.market for way in found.options} == {"on_demand"}
+
+
+def test_a_spot_offer_that_was_given_up_says_so_on_demand():
+    spot = next(row for row in v100() if row.market == "spot")
+    found = ranked(v100(), excluded={spot.offer: "no room for 20 min"})
+    (way,) = [
+        way
+        for way in found.options
+        if (way.row.node_type, way.row.region) == (spot.node_type, spot.region)
+    ]
+    assert way.row.market == "on_demand"
+    assert way.market_reason == "no room for 20 min"
+
+
+def test_what_a_cloud_refuses_is_passed_over_with_its_sentence():
+    def refuse(row, nodes):
+        if row.provider == "aws":
+            raise PlanError("no p3 for you")
+        return serve(row, nodes)
+
+    found = ranked(v100(), rental_of=refuse)
+    assert "aws" not in {way.row.provider for way in found.options}
+    assert "no p3 for you" in {one.reason for one in found.rejected}
+
+
+def test_with_free_nodes_each_offer_has_its_cheapest_number_within_the_limits():
+    found = ranked(nodes=None, max_seconds=5 * 3600.0, global_batch=768)
+    assert found.options
+    for way in found.options:
+        assert way.candidate.seconds <= 5 * 3600
+        assert 768 % replicas(way.row, way.nodes) == 0
+    assert any("within 5 h" in one.reason for one in found.rejected)
+    with pytest.raises(PlanError, match=r"no offer is certain to finish the job within 0\.0"):
+        ranked(nodes=None, max_seconds=60.0)
+
+
+def test_more_than_allowed_per_hour_is_passed_over():
+    found = ranked(v100(), max_usd_per_hour=5.0)
+    assert all(way.usd_per_hour <= 5.0 for way in found.options)
+    assert any("USD per hour exceeds --max-usd-per-hour=5" in one.reason for one in found.rejected)
+
+
+def test_a_slice_of_tpus_trains_alone_and_of_v3_each_chip_is_two_replicas():
+    found = ranked(nodes=2)
+    assert not [way for way in found.options if way.row.accelerator.startswith("TPU")]
+    v3 = next(row for row in ROWS if row.node_type == "v3-8")
+    assert replicas(v3, 1) == 8
+
+
+def test_unknown_speed_comes_last_and_there_the_cheapest_hour_first():
+    nobody = build_throughput_model("mini", 1000, ())
+    ways = ranked(known=nobody, allow_unmeasured=True).options
+    assert all(way.priced.worst_case_usd is None for way in ways)
+    assert [way.usd_per_hour for way in ways] == sorted(way.usd_per_hour for way in ways)
+    found = ranked(known=nobody, allow_unmeasured=True, nodes=None)
+    assert not found.options
+    assert any("its throughput is unknown" in one.reason for one in found.rejected)
+
+
+def test_a_choice_tells_the_best_the_next_and_the_reasons():
+    found = ranked()
+    told = selection_of(found, "anything", 60)
+    assert "lowest worst-case cost of 60 epochs" in told.reason
+    assert [one.offer for one in told.alternatives] == [way.row.offer for way in found.options[1:6]]
+    counts = [group.count for group in told.rejected_offers]
+    assert counts == sorted(counts, reverse=True)
+    assert best_option(found, "anything") is found.options[0]
+
+
+def test_where_there_is_no_way_the_reasons_are_the_message():
+    nothing = ranked(v100(), max_usd_per_hour=0.01)
+    with pytest.raises(PlanError, match=r"no offer of V100 is usable: .*max-usd-per-hour"):
+        best_option(nothing, "V100")
+    assert group_rejected(nothing.rejected)
+
+
+def test_an_offer_can_be_preferred_if_it_is_a_way():
+    found = ranked()
+    third = found.options[2].row.offer
+    assert prefer_offer(found, third).options[0].row.offer == third
+    assert prefer_offer(found, "elsewhere") == found
+    assert prefer_offer(found, None) == found
+
+
+DAY = 24 * 3600.0
+
+
+def price(usd, market):
+    return PRICE.model_copy(update={"usd_per_hour": usd, "market": market})
+
+
+def choose(spot, on_demand, *, work=DAY, nodes=1, preemption=None):
+    return choose_market(
+        price(spot, "spot") if spot else None,
+        price(on_demand, "on_demand") if on_demand else None,
+        work_seconds=work,
+        nodes=nodes,
+        preemption=preemption or Preemption(),
+    )
+
+
+def test_cheap_spot_pays_and_says_up_to_which_losses():
+    found = choose(1, 4)
+    assert found.market == "spot"
+    assert "spot costs 25% of on demand, cheaper below one preemption per node in" in found.reason
+    assert "assumed, not measured: one in 24 h" in found.reason
+
+
+def test_spot_that_is_hardly_cheaper_does_not_pay_for_many_nodes():
+    found = choose(9.9, 10, nodes=16)
+    assert found.market == "on_demand"
+    assert "only cheaper below" in found.reason
+
+
+def test_spot_that_costs_as_much_never_pays():
+    assert choose(4, 4).reason.endswith("more expensive even without preemption")
+
+
+@pytest.mark.parametrize(("spot", "on_demand"), [(None, 4), (1, None)])
+def test_where_one_price_is_unknown_the_other_is_taken_and_that_is_said(spot, on_demand):
+    found = choose(spot, on_demand)
+    assert found.market == ("spot" if spot else "on_demand")
+    assert "is unknown there" in found.reason
+
+
+@given(st.floats(0.05, 0.999), st.floats(600, 3e5), st.integers(1, 32), st.floats(1e-4, 2.0))
+def test_the_choice_is_the_one_that_costs_less_on_average(ratio, work, nodes, rate):
+    preemption = Preemption(rate)
+    chosen = choose(ratio, 1.0, work=work, nodes=nodes, preemption=preemption).market
+    spot_usd = expected_seconds(work, preemption, nodes) * ratio
+    if abs(spot_usd - work) > 1e-6 * work:
+        assert (chosen == "spot") == (spot_usd < work)

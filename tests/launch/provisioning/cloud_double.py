@@ -1,0 +1,378 @@
+"""Clouds in memory that do what a script says: for what is decided once for all clouds.
+
+`CloudDouble` fulfils `launching.cloud.CloudClient`, `RulesDouble` fulfils `providers.clouds.CloudPlanner`, and
+`clouds` makes both what a command knows instead of the real ones, by argument:
+
+    double = CloudDouble("gcp", tmp_path)
+    double.refuse("node pool", "no V100 in this zone", region="us-central1")
+    known = clouds(double)
+    Program("cloudgan", "", "1", {"deploy": with_values(deploy, clouds=known)}).run([...])
+
+What a cloud does late or wrongly is a script of each `Trouble`; everything asked is in `calls`. Nodes
+are of no machine: what "trains" on them is a `PlaceDouble`, one for each run, as on machines of Cloud
+TPU, which have no cluster around them. Where a test gives the cluster's API as `api`, a run has one.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Literal
+
+from cloudgan.core.errors import CapacityError, CredentialsError, LaunchError, PlanError
+from cloudgan.core.labels import RUN, SHARED, derived_name
+from cloudgan.launch.clouds.planner import Clouds
+from cloudgan.schema.plan import NodePool, Plan, Step, Target, Workers
+from cloudgan.schema.resource import Finding, Resource
+from cloudgan.schema.run_state import RunState
+from launch.provisioning.place_double import PlaceDouble
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+    from pathlib import Path
+
+    from cloudgan.launch.clouds.planner import CloudPlanner, NodePoolRequest
+    from cloudgan.schema.launch import Node
+    from cloudgan.schema.resource import ResourceCause
+
+BUCKET, CLUSTER, POOL = "bucket", "cluster", "node pool"
+RANKS = {POOL: 10, CLUSTER: 60, BUCKET: 70}
+ACCOUNT = "lab-1"
+How = Literal["refused", "failed", "never ready", "lost answer", "broken"]
+
+
+@dataclass
+class Trouble:
+    """What goes wrong with things of a kind.
+
+    Attributes:
+        kind: Of the thing.
+        why: The cloud's sentence.
+        how: refused: the request is; failed: it is taken, and the thing fails later; never ready: it
+            stays in the making; lost answer: it is made and the caller gets an error; broken: any
+            other refusal.
+        cause: Of a failure.
+        region: Only there; None: everywhere.
+        market: Only there, of pools.
+        node_type: Only these.
+        times: How often; after that all is well.
+    """
+
+    kind: str
+    why: str
+    how: How = "refused"
+    cause: ResourceCause = "capacity"
+    region: str | None = None
+    market: str | None = None
+    node_type: str | None = None
+    times: int = 10**6
+
+    def meets(self, body: Mapping[str, Any]) -> bool:
+        wanted = {"kind": self.kind, "region": self.region, "market": self.market}
+        wanted["node_type"] = self.node_type
+        return self.times > 0 and all(
+            value is None or body.get(key) == value for key, value in wanted.items()
+        )
+
+
+@dataclass
+class CloudDouble:
+    """One account of one cloud.
+
+    Attributes:
+        name: Of the cloud.
+        folder: Its buckets are folders in here.
+        there: What exists, by name.
+        troubles: What goes wrong; the first that meets a request is taken.
+        calls: Everything that was asked, as (verb, subject).
+        made: Every request that was taken, in order, as the step it came from.
+        api: Returns the API of a plan's cluster; None: runs have no cluster around their nodes.
+        runs: What trains, by run; a test may say before what its states are.
+        quota: Missing quota by region, as `check` tells it.
+        unserved: Regions without these machines, as `known` tells it.
+        looks_to_make: How often a new thing is seen in the making before it is ready.
+        looks_to_go: How often a deleted one is still seen.
+        looks_to_list: How often a new thing is not found at all.
+        refused_deletions: How often a deletion of a name is refused first.
+        nobody: Whether no login is found.
+        sees: Is told each step before it is taken; may raise.
+    """
+
+    name: str
+    folder: Path
+    there: dict[str, Resource] = field(default_factory=dict)
+    troubles: list[Trouble] = field(default_factory=list)
+    calls: list[tuple[str, str]] = field(default_factory=list)
+    made: list[Step] = field(default_factory=list)
+    api: Callable[[Plan], Any] | None = None
+    runs: dict[str, PlaceDouble] = field(default_factory=dict)
+    quota: dict[str, str] = field(default_factory=dict)
+    unserved: dict[str, str] = field(default_factory=dict)
+    looks_to_make: int = 0
+    looks_to_go: int = 0
+    looks_to_list: int = 0
+    refused_deletions: Counter[str] = field(default_factory=Counter)
+    nobody: bool = False
+    sees: Callable[[Step], None] = lambda step: None
+
+    def __post_init__(self) -> None:
+        self._left: dict[str, int] = {}
+        self._unlisted: dict[str, int] = {}
+
+    # The hands of a test.
+
+    def refuse(self, kind: str, why: str, how: How = "refused", **where: Any) -> Trouble:
+        """Lets things of a kind go wrong from now on."""
+        self.troubles.append(Trouble(kind, why, how, **where))
+        return self.troubles[-1]
+
+    def add(self, kind: str, name: str, run: str | None = None, **more: Any) -> Resource:
+        """Puts a thing there: a run's, or one that cloudgan made for all of them."""
+        labels = {RUN: run} if run else {SHARED: kind}
+        known = {"state": "ready", "labels": labels, "deletion_order": RANKS[kind], "region": ""}
+        self.there[name] = Resource(kind=kind, name=name, **(known | more))
+        return self.there[name]
+
+    @property
+    def nodes(self) -> int:
+        """How many machines bill."""
+        return sum(thing.nodes for thing in self.there.values() if thing.kind == POOL)
+
+    def kinds(self) -> list[str]:
+        """The kinds of all that exists."""
+        return sorted(thing.kind for thing in self.there.values())
+
+    def asked(self, verb: str) -> list[str]:
+        """What was asked in this way."""
+        return [subject for each, subject in self.calls if each == verb]
+
+    # What every cloud can do.
+
+    def identify(self) -> Mapping[str, str]:
+        if self.nobody:
+            raise CredentialsError(f"{self.name}: no login was found; log in")
+        return {"account": ACCOUNT, "who": "marie@example.org"}
+
+    def resolve_placeholders(self, plan: Plan) -> Mapping[str, str]:
+        self.identify()
+        region = plan.target.region or ""
+        self.calls.append(("resolve_placeholders", region))
+        if region in self.unserved:
+            raise PlanError(self.unserved[region])
+        return {"<account>": ACCOUNT, "<zone>": f"{region}-a"}
+
+    def check(self, plan: Plan | None, region: str | None = None) -> tuple[Finding, ...]:
+        self.identify()
+        region = (plan.target.region if plan else region) or ""
+        self.calls.append(("check", region))
+        if region in self.quota:
+            return (Finding(f"quota in {region}", "missing", self.quota[region]),)
+        return (Finding("login", "ok", "marie"),)
+
+    def find(self, step: Step) -> Resource | None:
+        name = step.find or ""
+        self.calls.append(("find", step.ensure))
+        if self._unlisted.get(name, 0) > 0:
+            self._unlisted[name] -= 1
+            return None
+        return self._aged(name)
+
+    def create(self, step: Step) -> None:
+        self.calls.append(("create", step.ensure))
+        self.sees(step)
+        body: Any = step.body
+        trouble = next((one for one in self.troubles if one.meets(body)), None)
+        if trouble:
+            trouble.times -= 1
+        if trouble and trouble.how == "refused":
+            raise CapacityError(trouble.why)
+        if trouble and trouble.how == "broken":
+            raise LaunchError(trouble.why)
+        self.made.append(step)
+        self._make(str(step.find), body, trouble)
+        if trouble and trouble.how == "lost answer":
+            raise LaunchError(trouble.why)
+
+    def list_resources(self, run: str | None = None) -> tuple[Resource, ...]:
+        self.identify()
+        self.calls.append(("list_resources", run or ""))
+        there = [self._aged(name) for name in list(self.there)]
+        return tuple(one for one in there if one and (run is None or one.run == run))
+
+    def delete(self, thing: Resource) -> None:
+        self.calls.append(("delete", thing.name))
+        if self.refused_deletions[thing.name] > 0:
+            self.refused_deletions[thing.name] -= 1
+            raise LaunchError("another operation runs on it")
+        now = self.there.get(thing.name)
+        if now is not None and now.state != "deleting":
+            self.there[thing.name] = replace(now, state="deleting", nodes=0)
+            self._left[thing.name] = self.looks_to_go
+
+    def refresh(self, thing: Resource) -> Resource | None:
+        self.calls.append(("refresh", thing.name))
+        return self._aged(thing.name)
+
+    def cluster_api(self, plan: Plan) -> Any:
+        has_one = any(one.kind == CLUSTER for one in self.there.values())
+        return self.api(plan) if self.api and has_one else None
+
+    def job_backend(self, plan: Plan) -> RunOfNodes | None:
+        """Returns the backend of a plan that runs outside Kubernetes."""
+        if plan.node_pool is None or plan.node_pool.engine == "cluster":
+            return None
+        self.runs.setdefault(plan.run, PlaceDouble())
+        return RunOfNodes(self, plan)
+
+    def _make(self, name: str, body: Mapping[str, Any], trouble: Trouble | None) -> None:
+        thing = Resource(
+            kind=body["kind"],
+            name=name,
+            state="creating",
+            labels=body["labels"],
+            region=body["region"],
+            deletion_order=RANKS[body["kind"]],
+            node_type=body.get("node_type"),
+            nodes=body.get("nodes", 0),
+            market=body.get("market"),
+            parent=body.get("parent", ""),
+        )
+        self._left[name], self._unlisted[name] = self.looks_to_make, self.looks_to_list
+        if trouble and trouble.how == "never ready":
+            self._left[name] = 10**6
+            thing = replace(thing, reason=trouble.why)
+        elif trouble and trouble.how == "failed":
+            thing = replace(thing, state="failed", reason=trouble.why, cause=trouble.cause, nodes=0)
+        self.there[name] = thing
+
+    def _aged(self, name: str) -> Resource | None:
+        """A thing as it is at this look: what is made or deleted needs some of them."""
+        now = self.there.get(name)
+        if now is None or now.state not in ("creating", "deleting"):
+            return now
+        if self._left.get(name, 0) > 0:
+            self._left[name] -= 1
+        elif now.state == "deleting":
+            del self.there[name]
+        else:
+            self.there[name] = replace(now, state="ready")
+        return self.there.get(name)
+
+
+class RunOfNodes:
+    """What trains on a run's nodes, and is gone when they are: a `launching.provider.JobBackend`."""
+
+    def __init__(self, cloud: CloudDouble, plan: Plan) -> None:
+        self._cloud, self._plan, self._inner = cloud, plan, cloud.runs[plan.run]
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._inner, name)
+
+    def state(self, run: str) -> RunState:
+        pools = [one for one in self._cloud.there.values() if one.run == run and one.kind == POOL]
+        if not any(pool.state in ("ready", "creating") for pool in pools):
+            return RunState("absent")
+        return self._inner.state(run) if self._inner.states else RunState("finished")
+
+    def destroy(self, run: str) -> Iterator[str]:
+        yield from ()
+
+    def stop(self, run: str) -> None:
+        self._inner.calls.append(("stop", run))
+
+    def nodes(self, run: str) -> tuple[Node, ...]:
+        return ()
+
+
+class RulesDouble:
+    """What is true of a cloud: its bucket is a folder, and it serves what a test does not refuse.
+
+    Args:
+        cloud: Whose rules these are.
+        refused: Types of nodes that it cannot serve, with the reason.
+        engine: What runs the job; None: TPUs are machines of their own, GPUs are in a cluster.
+    """
+
+    def __init__(
+        self,
+        cloud: CloudDouble,
+        refused: Mapping[str, str] | None = None,
+        engine: Literal["cluster", "tpu_vm"] | None = "tpu_vm",
+    ) -> None:
+        self._cloud, self._refused, self._engine = cloud, refused or {}, engine
+
+    def target(
+        self, account: str | None, region: str, zone: str | None, cluster: str | None
+    ) -> Target:
+        return Target(
+            provider=self._cloud.name,
+            account=account or "<account>",
+            region=region,
+            zone=zone or "<zone>",
+            cluster=cluster or "cloudgan",
+        )
+
+    def node_pool(self, wanted: NodePoolRequest) -> NodePool:
+        if wanted.node_type in self._refused:
+            raise PlanError(self._refused[wanted.node_type])
+        return NodePool(
+            node_type=wanted.node_type,
+            market=wanted.market,
+            name=derived_name(wanted.run, wanted.spec_hash, 40),
+            engine=self._engine or ("tpu_vm" if wanted.node_type[:1] == "v" else "cluster"),
+            flex_start=wanted.flex_start,
+            keep_cluster=wanted.keep_cluster,
+        )
+
+    def workers(self, workers: Workers, node_pool: NodePool) -> Workers:
+        return workers.model_copy(update={"grace_seconds": 25})
+
+    def store_url(self, place: Target) -> str:
+        return str(self._cloud.folder / f"{self._cloud.name}-{place.region}")
+
+    def steps(self, plan: Plan) -> tuple[Step, ...]:
+        node_pool, region = plan.node_pool, plan.target.region
+        assert node_pool is not None
+        pool = {
+            "nodes": plan.workers.nodes,
+            "node_type": node_pool.node_type,
+            "market": node_pool.market,
+            "labels": plan.labels().as_dict(),
+            "parent": f"{region}/{plan.target.cluster}",
+        }
+        desired_state = Step(
+            ensure=f"desired state of run {plan.run}",
+            method="PUT",
+            path=f"{plan.store}/runs/{plan.run}/desired-state/",
+            at="store",
+        )
+        bucket = _step(BUCKET, f"{self._cloud.name}-{region}", region, {SHARED: BUCKET})
+        nodes = _step(POOL, f"{region}/{node_pool.name}", region, **pool)
+        if node_pool.engine == "tpu_vm":
+            return bucket, desired_state, nodes
+        cluster = _step(CLUSTER, f"{region}/{plan.target.cluster}", region, {SHARED: CLUSTER})
+        return bucket, desired_state, cluster, nodes
+
+
+def _step(kind: str, name: str, region: str | None, labels: Any = None, **body: Any) -> Step:
+    return Step(
+        ensure=f"{kind} {name}",
+        method="POST",
+        path=f"https://cloud.example/{name}",
+        find=name,
+        at="cloud",
+        body={"kind": kind, "region": region, "labels": labels} | body,
+    )
+
+
+def clouds(*doubles: CloudDouble, rules: Mapping[str, CloudPlanner] | None = None) -> Clouds:
+    """Returns the clouds that a command knows: these and no others."""
+    by_name = {double.name: double for double in doubles}
+    known = {name: RulesDouble(double) for name, double in by_name.items()} | dict(rules or {})
+
+    def open_one(place: Target, say: Any = None) -> CloudDouble:
+        double = by_name[place.provider]
+        double.identify()
+        return double
+
+    return Clouds(planner=lambda name: known[name], open=open_one, poll_seconds=0.001)

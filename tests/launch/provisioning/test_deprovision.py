@@ -1,0 +1,186 @@
+"""What is noted while machines are given back, and what a later look completes."""
+
+from __future__ import annotations
+
+import datetime as dt
+
+import pytest
+
+from cloudgan.core.errors import LaunchError
+from cloudgan.cost.prices.catalog import load_catalog
+from cloudgan.launch.provisioning import apply, launch_log
+from cloudgan.launch.provisioning.apply import deprovision, record_deprovision
+from cloudgan.launch.provisioning.launch_log import LaunchLog, spent_usd
+from cloudgan.launch.provisioning.provisioned_backend import ProvisionedBackend
+from cloudgan.launch.provisioning.run_registry import RunRegistry
+from cloudgan.launch.provisioning.run_results import RunResults
+from cloudgan.schema.launch import Cluster, Node
+from cloudgan.schema.plan import NodePool
+from cloudgan.schema.run_folder import RunFolder
+from cloudgan.schema.run_state import RunState
+from cloudgan.storage.folder import FolderStore
+from launch.ops.cloud_double import CloudDouble
+from launch.provisioning.place_double import PlaceDouble
+
+NOON = dt.datetime(2026, 11, 21, 12, tzinfo=dt.UTC)
+ROW = load_catalog().row("gcp/n1-standard-8+1xV100/us-central1/spot")
+NODES = (Node(name="a", started_at=NOON), Node(name="b", started_at=NOON))
+
+
+def after(minutes):
+    return NOON + dt.timedelta(minutes=minutes)
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    """The launcher's clock."""
+    moment = [NOON]
+    monkeypatch.setattr(launch_log, "utc_moment", lambda: moment[0])
+    monkeypatch.setattr(apply, "utc_moment", lambda: moment[0])
+    return moment
+
+
+@pytest.fixture
+def plan(plan_of, tmp_path):
+    node_pool = NodePool(node_type=ROW.node_type, market="spot", name="gan-pool")
+    place = {"provider": "gcp", "region": "us-central1", "cluster": "cloudgan", "context": None}
+    showers = {"gib": 3.0, "upload_to": "gs://x/data"}
+    workers = {"nodes": 2, "accelerator": "V100", "accelerators_per_node": 1}
+    store = str(tmp_path / "store")
+    made = plan_of(price=ROW, target=place, showers=showers, workers=workers, store=store)
+    return made.model_copy(update={"node_pool": node_pool})
+
+
+@pytest.fixture
+def ledger(plan, tmp_path):
+    found = LaunchLog(RunFolder(tmp_path / "runs" / "gan"), plan, RunResults.from_plan(plan))
+    found.record_attempt([("2026-11-21T12:00:00Z", plan.steps[-1])])
+    return found
+
+
+class SlowCloud(PlaceDouble):
+    """Has two machines and a cluster; their removal takes minutes."""
+
+    def __init__(self, clock, went=(("pool p/gan-pool", 20), ("GKE cluster p/cloudgan", 27))):
+        super().__init__()
+        self.clock, self.went = clock, went
+
+    def nodes(self, run):
+        return NODES
+
+    def cluster(self, run):
+        return Cluster(
+            name="cloudgan",
+            created_at=NOON,
+            deleted_at=self.clock[0],
+            own_run_seconds=1,
+            all_runs_seconds=2,
+        )
+
+    def deprovision(self, run, state):
+        for what, minutes in self.went:
+            self.clock[0] = after(minutes)
+            yield what
+
+
+def test_machines_are_gone_with_their_pool_and_the_cluster_with_itself(plan, ledger, clock):
+    clock[0] = after(15)
+    RunResults.from_plan(plan).store.put("runs/gan/checkpoints/step-1.npz", b"x" * 10 * 2**20)
+    deprovision(SlowCloud(clock), plan, ledger, "failed", lambda line: None, why="no capacity")
+    (attempt,) = ledger.read().attempts
+    assert [node.terminated_at for node in attempt.nodes] == [after(20)] * 2
+    assert attempt.cluster.deleted_at == after(27)
+    assert attempt.end_reason == "failed: no capacity"
+    assert attempt.uploaded_gib == 3
+    assert attempt.stored_gib_months == pytest.approx(
+        10 * 2**-10 * 27 / (365.25 / 12 * 1440), rel=0.01
+    )
+
+
+def test_what_is_known_is_not_made_worse_by_a_second_removal(plan, ledger, clock):
+    deprovision(SlowCloud(clock), plan, ledger, "finished", lambda line: None)
+    before = ledger.read()
+    clock[0] = after(9999)
+    cloud = SlowCloud(clock, went=())
+    cloud.cluster = lambda run: Cluster(name="cloudgan")
+    assert list(record_deprovision(cloud, plan, ledger, lambda: cloud.deprovision("gan", ""))) == []
+    assert ledger.read() == before
+
+
+def test_a_launcher_that_was_killed_is_completed_by_the_next_look(plan, ledger, clock):
+    """Killed while it gave back: its desired state says finished, its machines are there still."""
+    clock[0] = after(10)
+    ledger.record_state(RunState("running", started_at=NOON.isoformat(), nodes=NODES))
+    clock[0] = after(70)
+    ledger.record_state(RunState("finished", ended_at=after(12).isoformat(), nodes=NODES[:1]))
+    (attempt,) = ledger.read().attempts
+    assert attempt.program_ended_at == after(12)
+    assert [node.terminated_at for node in attempt.nodes] == [None, after(70)]
+    assert attempt.nodes[1].unseen_seconds() == 60 * 60, "it was gone earlier, nobody knows when"
+    now = after(80).timestamp()
+    assert spent_usd(ledger.read(), now) == pytest.approx((80 + 70) / 60 * ROW.usd_per_hour)
+    clock[0] = after(90)
+    ledger.record_state(RunState("absent", ended_at=after(85).isoformat(), nodes=()))
+    assert ledger.read().attempts[0].nodes[0].terminated_at == after(85), (
+        "when the removal was done"
+    )
+
+
+def test_machines_of_a_launcher_that_died_before_it_noted_anything_are_found(plan, tmp_path, clock):
+    ledger = LaunchLog(RunFolder(tmp_path / "other"), plan)
+    ledger.record_state(RunState("stopped", nodes=NODES))
+    (attempt,) = ledger.read().attempts
+    assert [node.name for node in attempt.nodes] == ["a", "b"]
+    assert spent_usd(ledger.read(), after(30).timestamp()) == pytest.approx(ROW.usd_per_hour)
+
+
+def test_an_end_is_told_by_the_job_and_not_by_what_was_meant_later(plan, ledger, clock):
+    ledger.record_state(RunState("running", started_at=NOON.isoformat()))
+    ledger.record_state(
+        RunState("finished", started_at=NOON.isoformat(), ended_at=after(50).isoformat())
+    )
+    ledger.record_state(RunState("finished", ended_at=after(58).isoformat()))
+    assert ledger.read().attempts[0].program_ended_at == after(50)
+
+
+def test_a_removal_that_fails_leaves_the_machines_up(plan, ledger, clock):
+    class Stuck(SlowCloud):
+        def deprovision(self, run, state):
+            yield from ()
+            raise LaunchError("pool does not go")
+
+    with pytest.raises(LaunchError, match="does not go"):
+        deprovision(Stuck(clock), plan, ledger, "finished", lambda line: None)
+    assert all(node.terminated_at is None for node in ledger.read().attempts[0].nodes)
+
+
+def test_a_state_tells_the_machines_that_are_there(plan, tmp_path):
+    class Api:
+        there = (("a", "2026-11-21T12:00:00Z"),)
+
+        def list(self, path, selector=""):
+            assert (path, selector) == ("/api/v1/nodes", "cloudgan-run=gan")
+            made = [{"metadata": {"name": n, "creationTimestamp": t}} for n, t in self.there]
+            return {"items": made}
+
+    cloud, run_registry = CloudDouble(), RunRegistry(FolderStore(tmp_path / "bucket"), "me")
+    inner = PlaceDouble([RunState("running", started_at=NOON.isoformat())])
+    provider = ProvisionedBackend(
+        cloud, run_registry, inner=lambda plan: inner, all_steps=lambda plan: ()
+    )
+    run_registry.write(plan, "started")
+    assert provider.state("gan").nodes == (), "no cluster, no machine"
+    cloud.add("cluster", "cloudgan")
+    cloud.api = Api()
+    assert provider.state("gan").nodes == NODES[:1]
+
+    def away(path, selector=""):
+        raise LaunchError("the cluster does not answer")
+
+    cloud.api.list = away
+    state = provider.state("gan")
+    assert (state.phase, state.nodes) == ("running", None), "nobody can say"
+    inner.states = [RunState("absent")]
+    assert provider.state("gan").ended_at is None, "when it began is no end"
+    run_registry.write(plan, "removed")
+    assert provider.state("gan").nodes == ()

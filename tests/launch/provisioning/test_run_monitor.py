@@ -1,0 +1,275 @@
+"""A run is followed to its end, and ended where it would wait in vain."""
+
+from __future__ import annotations
+
+import pytest
+
+from cloudgan.core.errors import BudgetError, CapacityError, CloudganError, LaunchError
+from cloudgan.launch.provisioning import run_monitor as following
+from cloudgan.launch.provisioning.run_monitor import (
+    MIN_LOSSES,
+    PreemptionTracker,
+    RunMonitor,
+    raise_for_outcome,
+)
+from cloudgan.schema.heartbeat import Heartbeat
+from cloudgan.schema.run_state import RunState, WorkerState
+from launch.provisioning.place_double import PlaceDouble
+
+ENDED = "2026-11-21T12:30:00Z"
+FINISHED = RunState("finished", ended_at=ENDED)
+
+
+def running(*replaced, why=""):
+    workers = [WorkerState(n, "running", "node", r, why) for n, r in enumerate(replaced)]
+    return RunState("running", tuple(workers))
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    """A clock that only waiting moves."""
+    now = [1000.0]
+    monkeypatch.setattr(following, "monotonic_seconds", lambda: now[0])
+    return now
+
+
+@pytest.fixture
+def follow(clock, plan_of):
+    """Follows a run through states; returns the last one, what was told, and the place."""
+
+    def run(*states, plan=None, **options):
+        place, said, seen = PlaceDouble(states), [], []
+
+        def wait(seconds):
+            assert seconds > 0, "a busy loop"
+            clock[0] += seconds
+
+        place.passes = wait
+        run.place, run.said, run.seen = place, said, seen
+        plan = plan or plan_of(workers={"nodes": 2})
+        return RunMonitor(place, plan, said.append, seen.append, **options).follow()
+
+    return run
+
+
+def test_a_run_is_followed_to_its_end_and_each_change_told_once(follow):
+    one_up = RunState("starting", (WorkerState(0, "running"), WorkerState(1, "starting")))
+    states = [RunState("waiting"), RunState("waiting"), one_up, running(0, 0), running(0, 0)]
+    assert follow(*states, FINISHED) == FINISHED
+    assert follow.said == [
+        "waiting: 0 of 2 workers running",
+        "starting: 1 of 2 workers running",
+        "running: 2 of 2 workers running",
+        "finished: 0 of 2 workers running",
+    ]
+    assert follow.seen == [*states, FINISHED], "each state is given to whoever notes it"
+    assert follow.place.calls == [], "nothing was ended"
+
+
+def test_each_replacement_is_told_once_whatever_its_reason_becomes(follow):
+    follow(
+        running(0, 0),
+        running(0, 1, why="taken away"),
+        running(0, 1, why=""),
+        running(0, 1, why="taken away"),
+        running(0, 2, why="taken away"),
+        FINISHED,
+    )
+    told = [line for line in follow.said if "replaced" in line]
+    assert told == ["worker 1 was replaced (taken away)"] * 2
+
+
+def test_a_reason_is_told_when_it_changes(follow):
+    why = "worker 0: 0/2 nodes are available"
+    pending = RunState("waiting", (WorkerState(0, "waiting", reason=why),), why, "placement")
+    follow(pending, pending, FINISHED)
+    assert follow.said.count(why) == 1
+
+
+@pytest.mark.parametrize(
+    ("cause", "hint"),
+    [("image", "correct --image"), ("configuration", "check that the secrets given by --secrets")],
+)
+def test_what_cannot_start_is_ended_after_half_a_minute(follow, clock, cause, hint):
+    stuck = RunState("waiting", reason="worker 0: it cannot be", cause=cause)
+    with pytest.raises(LaunchError, match=rf"^worker 0: it cannot be; {hint}.*cloudgan down gan"):
+        follow(stuck)
+    assert clock[0] == 1030
+    assert follow.place.calls == [("stop", "gan")]
+
+
+def test_a_registry_that_hiccups_is_forgiven(follow, clock):
+    stuck = RunState("waiting", reason="worker 0: image", cause="image")
+    assert follow(*[stuck] * 5, running(0, 0), *[stuck] * 5, FINISHED) == FINISHED
+    assert clock[0] > 1030
+    assert follow.place.calls == []
+
+
+def test_an_image_may_be_given_no_time_at_all(follow, clock):
+    with pytest.raises(LaunchError, match="image"):
+        follow(RunState("waiting", reason="image", cause="image"), image_seconds=0)
+    assert clock[0] == 1000
+
+
+def test_too_little_memory_is_ended_at_once_with_what_to_type(follow, clock):
+    state = RunState(
+        "starting", reason="worker 1: it needed more memory (OOMKilled)", cause="memory"
+    )
+    with pytest.raises(LaunchError, match=r"limit is 8 GiB\. Give --memory-gib=16 or a smaller"):
+        follow(state)
+    assert (clock[0], follow.place.calls) == (1000, [("stop", "gan")])
+
+
+def test_workers_that_do_not_all_come_up_are_all_ended(follow, clock, plan_of):
+    half = RunState("starting", (WorkerState(0, "running"),), "worker 1: no node", "placement")
+    plan = plan_of(workers={"nodes": 2}, gang_timeout_seconds=601)
+    with pytest.raises(CapacityError, match=r"only 1 of 2 workers started within 601 s \(worker 1"):
+        follow(half, plan=plan)
+    assert clock[0] == 1601, "the limit is not overslept"
+    assert follow.place.calls == [("stop", "gan")]
+
+
+def test_a_run_that_was_whole_once_is_not_ended_when_a_worker_is_replaced(follow, plan_of):
+    half = RunState("starting", (WorkerState(0, "running"),))
+    plan = plan_of(workers={"nodes": 2}, gang_timeout_seconds=60)
+    assert follow(running(0, 0), *[half] * 100, FINISHED, plan=plan) == FINISHED
+
+
+def test_time_in_a_queue_is_nobody_s_fault(follow, clock, plan_of):
+    plan = plan_of(workers={"nodes": 2}, gang_timeout_seconds=60, target={"queue": "physics"})
+    queued, admitted = RunState("waiting"), RunState("starting", (WorkerState(0, "starting"),))
+    assert follow(*[queued] * 100, admitted, running(0, 0), FINISHED, plan=plan) == FINISHED
+    with pytest.raises(CapacityError):
+        follow(*[queued] * 100, admitted, plan=plan)
+    with pytest.raises(CapacityError):
+        follow(queued, plan=plan_of(gang_timeout_seconds=60))
+
+
+def test_a_failed_run_is_looked_at_until_it_has_ended(follow):
+    settling = RunState("failed", reason="worker 1: exit code 1", cause="program")
+    done = RunState("failed", reason="worker 1: exit code 1", cause="program", ended_at=ENDED)
+    assert follow(running(0, 0), settling, settling, done) == done
+    assert follow.seen[-1] == done
+
+
+def test_a_failed_run_that_never_says_when_it_ended_is_not_waited_for_for_ever(follow, clock):
+    settling = RunState("failed", reason="worker 1: exit code 1", cause="program")
+    assert follow(settling) == settling
+    assert 1000 + 60 < clock[0] < 1000 + 120
+    assert follow.place.calls == []
+
+
+AGAIN = "`cloudgan deploy --name=gan` with the same flags"
+BEAT = Heartbeat(
+    time="2026-11-21T12:00:00Z",
+    config_hash="0" * 16,
+    phase="ended",
+    world=1,
+    missing_workers=(),
+    generation=1,
+    restarts=0,
+    epochs=2,
+    message="the loss is no number",
+)
+
+
+def ends(state, plan, beat=None):
+    with pytest.raises(CloudganError) as ended:
+        raise_for_outcome(state, plan, beat)
+    return ended.value
+
+
+def test_a_finished_run_is_no_error(plan_of):
+    raise_for_outcome(RunState("finished"), plan_of(), BEAT)
+
+
+def test_a_budget_that_is_used_up_has_an_exit_code_of_its_own(plan_of):
+    limits = plan_of().limits.model_copy(
+        update={"budget_usd": 5.0, "deadline_reason": "--budget-usd=5"}
+    )
+    plan = plan_of().model_copy(update={"limits": limits})
+    why = "its deadline of 880 s is over"
+    error = ends(RunState("failed", reason=why, cause="deadline"), plan)
+    assert isinstance(error, BudgetError)
+    assert error.exit_code == 6
+    assert str(error).startswith(f"the budget of 5.00 USD is spent: {why}; its checkpoints are")
+    assert str(error).endswith(f"Increase --budget-usd and run {AGAIN} to resume")
+
+
+def test_hours_that_are_over_are_no_matter_of_money(plan_of):
+    error = ends(RunState("failed", reason="it is over", cause="deadline"), plan_of())
+    assert error.exit_code == 1
+    assert "it is over (--max-hours=24)" in str(error)
+    assert "Increase --max-hours" in str(error)
+
+
+@pytest.mark.parametrize(("why", "told"), [("", "stopped; "), ("by you", r"stopped \(by you\); ")])
+def test_a_run_that_was_stopped_can_go_on(plan_of, why, told):
+    error = ends(RunState("stopped", reason=why), plan_of())
+    assert error.exit_code == 1
+    assert str(error) == (
+        f"run gan was {told.replace(chr(92), '')}run {AGAIN} to resume from the last checkpoint"
+    )
+
+
+def test_a_run_that_somebody_removed_is_told_so(plan_of):
+    error = ends(RunState("absent"), plan_of())
+    assert "run gan was deleted while it ran" in str(error)
+    assert AGAIN in str(error)
+
+
+def test_a_run_that_failed_says_why_and_what_its_worker_said(plan_of):
+    error = ends(
+        RunState("failed", reason="worker 0: exit code 1", cause="program"), plan_of(), BEAT
+    )
+    assert error.exit_code == 1
+    assert str(error).startswith(
+        "run gan failed: worker 0: exit code 1; last message: the loss is no number."
+        " See `cloudgan logs gan`"
+    )
+    assert AGAIN in str(error)
+
+
+def test_a_failure_that_nobody_explains_says_so(plan_of):
+    assert "failed: no reason reported. See" in str(ends(RunState("failed"), plan_of()))
+    silent = BEAT.model_copy(update={"message": ""})
+    assert "last message" not in str(ends(RunState("failed"), plan_of(), silent))
+
+
+HOUR = 3600.0
+
+
+def state(*replaced, phase="running"):
+    workers = tuple(WorkerState(i, "running", restarts=count) for i, count in enumerate(replaced))
+    return RunState(phase, workers)
+
+
+def see(losses, *seen):
+    for replaced, hours in seen:
+        losses.observe(state(*replaced), 1e9 + hours * HOUR)
+
+
+def test_losses_above_the_break_even_end_it_with_both_figures():
+    with pytest.raises(
+        CapacityError,
+        match=r"preempted 4 times in 2 h: on demand .* one preemption per node in 4 h",
+    ):
+        see(PreemptionTracker(0.25, 2), ((0, 0), 0), ((4, 4), 2))
+
+
+def test_losses_below_it_do_not():
+    see(PreemptionTracker(0.25, 2), ((0, 0), 0), ((4, 4), 10))
+
+
+def test_a_group_that_restarts_after_one_loss_lost_one_node():
+    see(PreemptionTracker(0.5, 4), ((0, 0, 0, 0), 0), ((1, 1, 1, 1), 0.1))
+
+
+def test_few_losses_are_bad_luck():
+    see(PreemptionTracker(1e-6, 1), ((0,), 0), ((MIN_LOSSES - 1,), 0.01))
+
+
+def test_a_run_that_is_over_or_has_no_workers_yet_loses_none():
+    losses = PreemptionTracker(1e-6, 1)
+    losses.observe(RunState("waiting"), 0.0)
+    losses.observe(state(9, phase="failed"), HOUR)

@@ -1,0 +1,126 @@
+from __future__ import annotations
+
+import pytest
+
+from cloudgan.core.errors import ConfigError, UnknownNameError
+from cloudgan.schema.config import RunConfig, differences, parse_config
+from cloudgan.schema.presets import find_preset
+
+
+def test_a_preset_in_a_file_may_override_single_keys():
+    config = parse_config({"model": {"preset": "mini", "dropout": 0.1}}, "run.yaml")
+    assert config.model == find_preset("mini").model_copy(update={"dropout": 0.1})
+
+
+def test_a_loss_weight_may_be_overridden_alone():
+    config = parse_config({"model": {"loss_weights": {"angle": 1.0}}}, "run.yaml")
+    assert config.model.loss_weights.angle == 1.0
+    assert config.model.loss_weights.energy == find_preset("paper").loss_weights.energy
+
+
+def test_a_dumped_configuration_reads_back_as_itself():
+    config = parse_config({"model": {"preset": "fixed25"}, "training": {"seed": 3}}, "x")
+    assert parse_config(config.model_dump(mode="json"), "x") == config
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"training": {"epochz": 3}}, "unknown key training.epochz. Did you mean 'epochs'?"),
+        ({"modell": {}}, "unknown key modell. Did you mean 'model'?"),
+        ({"model": {"loss_weights": {"angel": 1}}}, "model.loss_weights.angel. Did you mean"),
+        ({"training": {"epochs": 0}}, "training.epochs: Input should be greater than or equal"),
+        ({"training": {"loop": "fitt"}}, "training.loop: Input should be 'custom' or 'fit'"),
+        ({"training": {"strategy": "one", "workers": 2}}, "use strategy multiworker"),
+        (
+            {"training": {"batch_per_replica": 4, "global_batch_size": 8}},
+            "alternatives: set one of them",
+        ),
+    ],
+)
+def test_a_wrong_key_or_value_is_named_with_its_path(given, said):
+    with pytest.raises(ConfigError) as error:
+        parse_config(given, "my.yaml")
+    assert str(error.value).startswith("my.yaml: ")
+    assert said in str(error.value)
+
+
+def test_a_misspelt_preset_gets_the_nearest():
+    with pytest.raises(UnknownNameError, match="Did you mean 'mini'"):
+        parse_config({"model": {"preset": "mimi"}}, "my.yaml")
+
+
+def test_a_batch_per_replica_grows_with_the_replicas_and_a_global_one_does_not():
+    per_replica = parse_config({"training": {"batch_per_replica": 4}}, "x")
+    fixed = parse_config({"training": {"global_batch_size": 12}}, "x")
+    assert [per_replica.global_batch(n) for n in (1, 3)] == [4, 12]
+    assert [fixed.global_batch(n) for n in (1, 3)] == [12, 12]
+
+
+def test_a_global_batch_that_replicas_do_not_divide_is_refused_with_ones_that_fit():
+    config = parse_config({"training": {"global_batch_size": 10}}, "x")
+    with pytest.raises(ConfigError, match=r"--global-batch=8 or --global-batch=12"):
+        config.global_batch(4)
+
+
+@pytest.mark.parametrize(
+    ("change", "same"),
+    [
+        ({"training": {"epochs": 9}}, True),
+        ({"training": {"loop": "fit"}}, True),
+        ({"training": {"max_seconds": 5.0}}, True),
+        ({"training": {"conv_impl": "published"}}, True),
+        ({"training": {"validate_every": 2}}, True),
+        ({"training": {"until": "metric<1"}}, True),
+        ({"checkpoint": {"keep": 9}}, True),
+        ({"name": "other"}, True),
+        ({"training": {"seed": 9}}, False),
+        ({"training": {"precision": "float64"}}, False),
+        ({"model": {"dropout": 0.3}}, False),
+        ({"data": {"path": "other.h5"}}, False),
+        ({"data": {"last_batch": "drop"}}, False),
+    ],
+)
+def test_the_hash_changes_with_what_decides_numbers_and_only_with_that(change, same):
+    changed = parse_config(change, "x")
+    assert (changed.config_hash() == RunConfig().config_hash()) == same
+
+
+@pytest.mark.parametrize(
+    ("training", "every", "ranking"),
+    [
+        ({}, 0, "metric<0"),
+        ({"validate_every": 3}, 3, "metric<0"),
+        ({"until": "hits>0.9"}, 1, "hits>0.9"),
+        ({"until": "hits>0.9", "validate_every": 5}, 5, "hits>0.9"),
+    ],
+)
+def test_until_validates_every_epoch_unless_told_otherwise_and_ranks(training, every, ranking):
+    found = parse_config({"training": training}, "x").training
+    assert (found.validates_every, str(found.ranking)) == (every, ranking)
+    assert found.ends_with_its_epochs == ("until" not in training)
+
+
+def test_what_would_never_be_validated_is_refused():
+    with pytest.raises(ConfigError, match="use at most 60"):
+        parse_config({"training": {"validate_every": 61}}, "x")
+
+
+def test_a_condition_that_is_none_is_refused_as_it_is_read():
+    with pytest.raises(ConfigError, match="Did you mean 'metric'"):
+        parse_config({"training": {"until": "metrik<1"}}, "x")
+
+
+def test_differences_name_every_key_with_both_values():
+    ours, theirs = {"a": {"b": 1, "c": 2}, "d": 3}, {"a": {"b": 1, "c": 4}, "d": 5}
+    assert differences(ours, theirs) == ["a.c: 2, 4", "d: 3, 5"]
+
+
+def test_the_paper_preset_has_none_of_our_additions():
+    paper = find_preset("paper")
+    assert not paper.energy_scaled_output
+    assert not paper.calibrated_output
+    assert paper.output_activation == "relu"
+    assert paper.loss_weights["longitudinal"] == 0
+    assert paper.ema_decay == 0
+    assert paper.batch_norm_momentum == 0.99

@@ -1,0 +1,172 @@
+"""A hint in words."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from pydantic import ValidationError
+
+from cloudgan.core.errors import DataError
+from cloudgan.schema import cost_report
+from cloudgan.schema.cost_report import (
+    CostReport,
+    Durations,
+    LineItem,
+    Recommendation,
+    ReportProvenance,
+    Totals,
+    UnitCost,
+    UnitCosts,
+)
+from cloudgan.schema.price_row import FeeRow, PriceRow
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+ROW = PriceRow(
+    provider="gcp",
+    node_type="n",
+    accelerator="T4",
+    accelerator_count=1,
+    accelerator_memory_gib=16,
+    vcpu=8,
+    memory_gib=30,
+    region="r",
+    market="spot",
+    usd_per_hour=1,
+    unit_sold="node",
+    source="s",
+    date="unknown",
+    confidence="A",
+    snapshot="current",
+)
+
+
+UNKNOWN = UnitCost(usd=None, basis="b", why_unknown="not measured")
+
+
+def part(name: str, usd: float | None, **more: Any) -> LineItem:
+    known = {"price_row": ROW.row_id} if usd is not None else {"why_unknown": "not measured"}
+    return LineItem(
+        **{"name": name, "seconds": 1, "duration": "program_seconds", "usd": usd} | known | more
+    )
+
+
+def report(*parts: LineItem, **more: Any) -> CostReport:
+    return CostReport(
+        **{
+            "run": "demo",
+            "priced_as": ROW.row_id,
+            "basis": "b",
+            "durations": Durations(steady_epoch_seconds=1, program_seconds=2, billed_seconds=None),
+            "line_items": parts,
+            "totals": Totals.of(parts),
+            "unit_costs": UnitCosts(
+                per_epoch=UNKNOWN, per_million_showers=UNKNOWN, per_accepted_model=UNKNOWN
+            ),
+            "rows": (ROW,),
+            "provenance": ReportProvenance(
+                cloudgan="0", today="2026-11-21", measured_on="m", config_hash=None, git_commit=None
+            ),
+        }
+        | more
+    )
+
+
+def test_a_total_is_the_sum_of_what_is_known_and_names_the_rest() -> None:
+    totals = Totals.of((part("a", 1.25), part("b", None), part("c", 0.5), part("d", None)))
+    assert totals.known_usd == 1.75
+    assert totals.unknown == ("b", "d")
+
+
+def test_a_total_with_an_unknown_part_is_at_least_that_much() -> None:
+    assert report(part("a", 1.25), part("egress", None)).total() == (
+        "at least 1.25 USD (unknown: egress)"
+    )
+    assert report(part("a", 1.25)).total() == "1.25 USD"
+
+
+def test_a_total_of_unknown_items_is_not_zero() -> None:
+    assert report(part("a", None), part("b", None)).total() == "unknown (unknown: a, b)"
+
+
+def test_totals_must_match_the_line_items() -> None:
+    parts = (part("a", 1), part("b", None))
+    for wrong in (Totals(known_usd=2, unknown=("b",)), Totals(known_usd=1, unknown=())):
+        with pytest.raises(ValidationError, match="but the line items add up to"):
+            report(*parts, totals=wrong)
+
+
+def test_a_line_item_has_a_reason_or_a_price_row() -> None:
+    for wrong in (
+        {"usd": None, "why_unknown": None},
+        {"usd": None, "why_unknown": ""},
+        {"usd": 1.0, "why_unknown": "but"},
+        {"usd": 1.0, "price_row": None},
+        {"usd": -1.0},
+        {"usd": float("nan")},
+    ):
+        with pytest.raises(ValidationError):
+            part("a", **({"usd": 1.0} | wrong))
+
+
+def test_a_part_cannot_name_a_price_that_the_report_lacks() -> None:
+    with pytest.raises(ValidationError, match="names a price row"):
+        report(part("a", 1.0), rows=())
+
+
+def test_duplicate_line_items_are_rejected() -> None:
+    with pytest.raises(ValidationError, match="the same name"):
+        report(part("a", 1.0), part("a", 1.0))
+
+
+def test_another_currency_is_refused() -> None:
+    with pytest.raises(ValidationError, match="currency"):
+        report(part("a", 1.0), currency="EUR")
+
+
+def test_a_report_comes_back_from_its_file(tmp_path: Path) -> None:
+    whole = report(part("a", 0.1), part("b", 0.2), part("c", None))
+    cost_report.write(tmp_path / "cost.json", whole)
+    assert cost_report.read(tmp_path / "cost.json") == whole
+
+
+def test_a_file_that_is_no_report_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "cost.json").write_text('{"run": ""}')
+    with pytest.raises(DataError, match="not a CostReport"):
+        cost_report.read(tmp_path / "cost.json")
+
+
+def test_a_unit_cost_has_a_value_or_a_reason() -> None:
+    assert UnitCost(usd=0.5, basis="b", unknown=("egress",)).describe() == "at least 0.5 USD"
+    assert UnitCost(usd=0.5, basis="b").describe() == "0.5 USD"
+    assert UNKNOWN.describe() == "unknown: not measured"
+    for wrong in ({"usd": None}, {"usd": 1, "why_unknown": "but"}, {"usd": -1}):
+        with pytest.raises(ValidationError):
+            UnitCost.model_validate({"basis": "b"} | wrong)
+
+
+def test_fees_are_among_the_rows() -> None:
+    fee = FeeRow(
+        provider="gcp",
+        kind="control_plane",
+        name="GKE standard",
+        region="any",
+        usd=0.1,
+        unit="hour",
+        source="s",
+        date="unknown",
+        confidence="A",
+    )
+    whole = report(part("cluster", 0.1, price_row=fee.row_id), rows=(ROW, fee))
+    assert CostReport.model_validate_json(whole.model_dump_json()).rows == (ROW, fee)
+
+
+def test_a_recommendation_names_its_known_savings_only() -> None:
+    silent = Recommendation(title="it waits", evidence="90 % of the time", action="--cache")
+    assert silent.describe() == "it waits: 90 % of the time. Try --cache"
+    known = silent.model_copy(update={"saves_seconds_per_epoch": 0.0, "saves_usd": 1.25})
+    assert known.describe() == (
+        "it waits: 90 % of the time; saves 0 s per epoch and 1.25 USD. Try --cache"
+    )

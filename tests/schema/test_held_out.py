@@ -1,0 +1,45 @@
+"""Enough held-back showers, or a sentence before anything starts."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cloudgan.core.errors import ConfigError
+from cloudgan.schema.config import parse_config
+from cloudgan.schema.held_out import LEAST_TO_JUDGE, check_can_validate, held_out_every
+
+
+def config(fraction=0.1, **training):
+    return parse_config(
+        {"training": {"validate_every": 1} | training, "data": {"held_out_fraction": fraction}},
+        "x",
+    )
+
+
+def test_two_hundred_suffice_and_one_less_does_not():
+    check_can_validate(config(), 2000)
+    with pytest.raises(ConfigError, match=r"199 of 1999 are held out.*at least 2000 showers"):
+        check_can_validate(config(), 1999)
+
+
+def test_who_validates_nothing_needs_none():
+    check_can_validate(config(validate_every=0), 2)
+
+
+def test_until_needs_them_as_well_and_is_named():
+    with pytest.raises(ConfigError, match=r"^--until needs.* or omit --until$"):
+        check_can_validate(config(validate_every=0, until="metric<1"), 90)
+
+
+@given(st.integers(1, 5000), st.floats(0.001, 0.999))
+def test_what_the_sentence_offers_is_enough(showers, fraction):
+    try:
+        check_can_validate(config(fraction), showers)
+    except ConfigError as error:
+        words = str(error).split()
+        check_can_validate(config(fraction), int(words[words.index("least", 5) + 1]))
+        if "run.yaml" in words:
+            check_can_validate(config(float(words[words.index("run.yaml") + 2])), showers)
+        assert showers // held_out_every(fraction, showers) < LEAST_TO_JUDGE

@@ -1,0 +1,157 @@
+from __future__ import annotations
+
+import datetime as dt
+import errno
+import json
+import os
+from typing import TYPE_CHECKING
+
+import pytest
+from pydantic import ValidationError
+
+from cloudgan.core.errors import DataError
+from cloudgan.schema import launch
+from cloudgan.schema.launch import Attempt, Launch, Node, SentRequest, local_attempt
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+NOON = dt.datetime(2026, 11, 21, 12, tzinfo=dt.UTC)
+
+
+def after(minutes: float) -> dt.datetime:
+    return NOON + dt.timedelta(minutes=minutes)
+
+
+def provisioned(*nodes: Node) -> Attempt:
+    return Attempt(
+        provider="gcp",
+        account="project-1",
+        region="us-central1",
+        node_type="n1-standard-8+1xV100",
+        market="spot",
+        nodes=nodes,
+        requests=(SentRequest(sent_at=NOON, operation="POST clusters", body={"nodes": [1, None]}),),
+    )
+
+
+def test_billed_seconds_last_from_the_first_node_up_to_the_last_one_gone() -> None:
+    one = Node(name="a", started_at=NOON, terminated_at=after(10))
+    two = Node(name="b", started_at=after(2), terminated_at=after(30))
+    assert provisioned(one, two).billed_seconds() == 30 * 60
+    assert provisioned(one, two).node_seconds() == (10 + 28) * 60
+
+
+def test_a_node_that_is_still_up_leaves_the_bill_unknown() -> None:
+    gone, up = (
+        Node(name="a", started_at=NOON, terminated_at=after(10)),
+        Node(name="b", started_at=NOON),
+    )
+    assert provisioned(gone, up).billed_seconds() is None
+    assert provisioned(gone, up).node_seconds() is None
+    assert provisioned().billed_seconds() is None
+
+
+def test_a_launch_sums_its_attempts_and_one_unknown_makes_it_unknown() -> None:
+    first = provisioned(Node(name="a", started_at=NOON, terminated_at=after(10)))
+    second = provisioned(Node(name="a", started_at=after(20), terminated_at=after(25)))
+    whole = Launch(run="demo", config_hash="abc").with_attempt(first).with_attempt(second)
+    assert whole.billed_seconds() == 15 * 60
+    assert whole.with_attempt(local_attempt("4 cores")).billed_seconds() is None
+    assert Launch(run="demo", config_hash="abc").billed_seconds() is None
+
+
+def test_an_attempt_on_this_machine_bills_nothing_that_is_known() -> None:
+    here = local_attempt("2 cores of a processor")
+    assert here.provider == "local"
+    assert here.node_type == "this machine: 2 cores of a processor"
+    assert here.market is None
+    assert here.billed_seconds() is None
+
+
+def test_a_launch_comes_back_from_its_file(tmp_path: Path) -> None:
+    whole = Launch(
+        run="demo",
+        config_hash="abc",
+        attempts=(
+            provisioned(Node(name="a", started_at=NOON, terminated_at=after(1))),
+            local_attempt("x"),
+        ),
+    )
+    launch.write(tmp_path / "run" / "launch.json", whole)
+    assert launch.read(tmp_path / "run" / "launch.json") == whole
+    assert [path.name for path in (tmp_path / "run").iterdir()] == ["launch.json"]
+    assert json.loads((tmp_path / "run" / "launch.json").read_text())["schema_version"] == 1
+
+
+def test_times_without_a_zone_are_refused() -> None:
+    with pytest.raises(ValidationError, match="timezone"):
+        Node(name="a", started_at=dt.datetime(2026, 11, 21, 12))  # noqa: DTZ001  that is the point
+
+
+@pytest.mark.parametrize(
+    "times", [{"started_at": after(1), "terminated_at": NOON}, {"terminated_at": NOON}]
+)
+def test_clocks_that_go_backwards_are_refused(times: dict[str, dt.datetime]) -> None:
+    with pytest.raises(ValidationError, match="node a was terminated"):
+        Node(name="a", **times)
+
+
+def test_a_rented_attempt_needs_its_region_and_market() -> None:
+    with pytest.raises(ValidationError, match="needs a region and a market"):
+        Attempt(provider="aws", node_type="p3.2xlarge")
+
+
+@pytest.mark.parametrize("provider", sorted(launch.UNBILLED))
+def test_machines_that_somebody_has_already_need_no_region_and_no_market(provider: str) -> None:
+    attempt = Attempt(provider=provider, node_type="2 x (4 cores, 8 GiB)", node_count=2)
+    assert not attempt.is_billed
+    assert provisioned().is_billed
+
+
+def test_an_attempt_may_know_how_many_nodes_it_has_before_it_knows_which() -> None:
+    attempt = Attempt(provider="kubernetes", node_type="x", node_count=4)
+    assert attempt.node_count == 4
+    assert attempt.billed_seconds() is None
+    with pytest.raises(ValidationError, match="node_count"):
+        Attempt(provider="kubernetes", node_type="x", node_count=0)
+
+
+def test_two_nodes_of_one_name_are_refused() -> None:
+    with pytest.raises(ValidationError, match="one name"):
+        provisioned(Node(name="a"), Node(name="a"))
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("{", "not a Launch"),
+        ("{}", "at run"),
+        ('{"run": "r", "config_hash": "", "schema_version": 2}', "at schema_version"),
+        ('{"run": "r", "config_hash": "", "atempts": []}', "at atempts"),
+    ],
+)
+def test_a_file_that_is_no_launch_is_refused_by_name(tmp_path: Path, text: str, told: str) -> None:
+    (tmp_path / "launch.json").write_text(text)
+    with pytest.raises(DataError, match=rf"launch\.json: .*{told}"):
+        launch.read(tmp_path / "launch.json")
+
+
+def test_a_missing_file_is_told(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="cannot be read"):
+        launch.read(tmp_path / "launch.json")
+
+
+def test_a_failed_write_leaves_the_old_launch(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "launch.json"
+    launch.write(path, Launch(run="old", config_hash=""))
+
+    def full_disk(descriptor: int) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full_disk)
+    with pytest.raises(DataError, match="cannot be written"):
+        launch.write(path, Launch(run="new", config_hash=""))
+    assert launch.read(path).run == "old"

@@ -1,0 +1,99 @@
+from __future__ import annotations
+
+import json
+
+import pytest
+from pydantic import ValidationError
+
+from cloudgan.core.errors import DataError
+from cloudgan.schema import plan as plans
+from cloudgan.schema.plan import Limits, Plan, Target, Wheel, Workers
+from cloudgan.schema.price_row import PriceRow
+
+
+def test_a_plan_comes_back_from_its_file(plan_of, tmp_path):
+    whole = plan_of(workers={"nodes": 3, "secrets": ("s3",)}, budget_usd=None)
+    plans.write(tmp_path / "run" / "plan.json", whole)
+    assert plans.read(tmp_path / "run" / "plan.json") == whole
+    assert json.loads((tmp_path / "run" / "plan.json").read_text())["schema_version"] == 1
+
+
+def test_a_plan_of_another_version_is_refused_by_name(plan_of, tmp_path):
+    path = tmp_path / "plan.json"
+    path.write_text(plan_of().model_dump_json().replace('"schema_version":1', '"schema_version":2'))
+    with pytest.raises(DataError, match=r"plan\.json: not a Plan: .* at schema_version"):
+        plans.read(path)
+
+
+def test_a_plan_cannot_be_changed_in_place(plan_of):
+    with pytest.raises(ValidationError, match="frozen"):
+        plan_of().run = "another"
+
+
+def test_a_step_is_noted_as_method_and_path(plan_of):
+    job = plan_of().steps[-1]
+    assert job.operation == "POST /apis/batch/v1/namespaces/cloudgan/jobs"
+
+
+def test_what_carries_labels_carries_those_of_its_run(plan_of):
+    plan = plan_of()
+    assert plan.labels() == ("gan", "marie-curie", plan.expires, plan.spec_hash)
+
+
+def test_a_second_costs_what_all_nodes_cost(plan_of):
+    row = PriceRow(
+        provider="gcp",
+        node_type="n1-standard-8+1xV100",
+        accelerator="V100",
+        accelerator_count=1,
+        accelerator_memory_gib=16,
+        vcpu=8,
+        memory_gib=30,
+        region="us-central1",
+        market="spot",
+        usd_per_hour=3.6,
+        unit_sold="parts",
+        source="somebody's list",
+        date="2026-11-01",
+        confidence="A",
+        snapshot="current",
+    )
+    assert plan_of(price=row, workers={"nodes": 4}).usd_per_second == pytest.approx(0.004)
+    assert plan_of().usd_per_second is None
+
+
+def test_a_place_is_told_in_words_without_the_address_of_its_api():
+    lab = Target(
+        provider="kubernetes", context="lab", server="https://x:6443", namespace="cloudgan"
+    )
+    assert lab.describe() == "kubernetes (context lab, namespace cloudgan)"
+    one = Target(provider="kubernetes", queue="team", service_account="gan")
+    assert one.describe() == "kubernetes (queue team, service account gan)"
+    assert Target(provider="local").describe() == "local"
+
+
+@pytest.mark.parametrize(
+    ("model", "values", "told"),
+    [
+        (Workers, {"nodes": 0, "cpus": 1, "memory_gib": 1}, "nodes"),
+        (Workers, {"nodes": 1, "cpus": 0, "memory_gib": 1}, "cpus"),
+        (Workers, {"nodes": 1, "cpus": 1, "memory_gib": float("inf")}, "memory_gib"),
+        (
+            Limits,
+            {"max_hours": 1, "deadline_seconds": 0, "deadline_reason": "x"},
+            "deadline_seconds",
+        ),
+        (
+            Limits,
+            {"max_hours": float("nan"), "deadline_seconds": 1, "deadline_reason": "x"},
+            "max_h",
+        ),
+        (Wheel, {"file_name": "a.whl", "sha256": "ABC", "bytes": 1}, "sha256"),
+        (Target, {"provider": "gpc"}, "provider"),
+        (Target, {"provider": "local", "token": "secret"}, "token"),
+        (Plan, {"password": "secret"}, "password"),
+    ],
+)
+def test_a_value_that_no_plan_can_have_is_refused(model, values, told):
+    with pytest.raises(ValidationError, match=told):
+        model(**values)

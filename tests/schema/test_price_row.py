@@ -1,0 +1,162 @@
+"""Price rows have an id, an age and a validated date."""
+
+from __future__ import annotations
+
+import datetime as dt
+
+import pytest
+from pydantic import ValidationError
+
+from cloudgan.cost.prices.catalog import load_catalog
+from cloudgan.cost.prices.fees import load_fees
+from cloudgan.schema.price_row import Date, FeeRow, PriceRow, SourcedRow
+
+TODAY = dt.date(2026, 11, 21)
+
+
+class Fact(SourcedRow):
+    date: Date
+
+
+def test_a_row_has_its_age_in_days() -> None:
+    assert Fact(date="2026-11-01").age_days(TODAY) == 20
+    assert Fact(date="unknown").age_days(TODAY) is None
+
+
+@pytest.mark.parametrize("date", ["", "2026-13-01", "20261101", "01.11.2026", "Unknown"])
+def test_a_date_is_iso_or_unknown(date: str) -> None:
+    with pytest.raises(ValidationError):
+        Fact(date=date)
+
+
+ROW = {
+    "provider": "gcp",
+    "node_type": "n1-standard-8+1xT4",
+    "accelerator": "T4",
+    "accelerator_count": 1,
+    "accelerator_memory_gib": 16,
+    "vcpu": 8,
+    "memory_gib": 30,
+    "region": "us-central1",
+    "market": "spot",
+    "usd_per_hour": 0.28,
+    "unit_sold": "parts",
+    "source": "somebody's list",
+    "date": "2026-11-01",
+    "confidence": "A",
+    "snapshot": "current",
+}
+
+
+def test_a_row_is_named_by_what_makes_it_unique() -> None:
+    row = PriceRow.model_validate(ROW)
+    assert row.row_id == "node/gcp/n1-standard-8+1xT4/us-central1/spot/current"
+
+
+def test_age_counts_to_the_day_that_is_given() -> None:
+    row = PriceRow.model_validate(ROW)
+    assert row.age_days(dt.date(2026, 11, 21)) == 20
+    assert row.age_days(dt.date(2027, 11, 1)) == 365
+
+
+def test_the_age_of_an_undated_row_is_unknown() -> None:
+    undated = PriceRow.model_validate(ROW | {"date": "unknown"})
+    assert undated.age_days(dt.date(2026, 11, 21)) is None
+
+
+@pytest.mark.parametrize(
+    ("column", "value"),
+    [
+        ("usd_per_hour", 0),
+        ("usd_per_hour", -1),
+        ("usd_per_hour", float("nan")),
+        ("usd_per_hour", float("inf")),
+        ("source", ""),
+        ("date", "2022"),
+        ("date", "20261101"),
+        ("date", "2026-13-01"),
+        ("date", ""),
+        ("market", "preemptible"),
+        ("kind", "gpu"),
+        ("kind", "control_plane"),  # stands in fees.csv
+        ("confidence", "D"),
+        ("snapshot", "2022"),
+        ("vcpu", 0),
+        ("currency", "EUR"),
+    ],
+)
+def test_a_row_that_is_no_fact_is_refused(column: str, value: object) -> None:
+    with pytest.raises(ValidationError, match=column):
+        PriceRow.model_validate(ROW | {column: value})
+
+
+ROW_FEE_ROW = {
+    "provider": "gcp",
+    "kind": "control_plane",
+    "name": "GKE standard",
+    "region": "any",
+    "usd": 0.1,
+    "unit": "hour",
+    "source": "a page",
+    "date": "2026-11-01",
+    "confidence": "A",
+}
+
+
+def test_a_fee_names_itself_and_its_age() -> None:
+    row = FeeRow.model_validate(ROW_FEE_ROW)
+    assert row.row_id == "control_plane/gcp/GKE standard/any/current"
+    assert row.age_days(dt.date(2026, 11, 21)) == 20
+    assert (
+        FeeRow.model_validate(ROW_FEE_ROW | {"date": "unknown"}).age_days(dt.date(2026, 11, 21))
+        is None
+    )
+
+
+@pytest.mark.parametrize(
+    ("column", "value"),
+    [("usd", 0), ("usd", -1), ("unit", "month"), ("kind", "node"), ("date", ""), ("name", "")],
+)
+def test_a_fee_that_is_no_fact_is_refused(column: str, value: object) -> None:
+    with pytest.raises(ValidationError, match=column):
+        FeeRow.model_validate(ROW_FEE_ROW | {column: value})
+
+
+def fee(date: str, note: str = "") -> FeeRow:
+    return FeeRow(
+        provider="gcp",
+        kind="disk",
+        name="a disk",
+        region="any",
+        usd=0.1,
+        unit="gib_month",
+        source="a page",
+        date=date,
+        confidence="A",
+        note=note,
+    )
+
+
+@pytest.mark.parametrize(
+    ("date", "note", "text", "stale"),
+    [
+        ("2026-11-21", "", "2026-11-21, 0 days old", False),
+        ("2026-11-20", "", "2026-11-20, 1 day old", False),
+        ("2026-08-23", "", "2026-08-23, 90 days old", False),
+        ("2026-08-22", "", "2026-08-22, 91 days old", True),
+        ("2026-11-22", "", "2026-11-22, dated in the future", True),
+        ("unknown", "", "age unknown", True),
+        ("unknown", "x; as of: about 2024; y", "age unknown (about 2024)", True),
+    ],
+)
+def test_the_age_is_described_and_old_or_undated_rows_are_stale(
+    date: str, note: str, text: str, stale: bool
+) -> None:
+    row = fee(date, note)
+    assert row.age_text(TODAY) == text
+    assert row.is_stale(TODAY) is stale
+
+
+def test_every_shipped_row_has_a_description_of_its_age() -> None:
+    for row in (*load_catalog().rows, *load_fees().rows):
+        assert row.age_text(TODAY) != "age unknown", row.row_id

@@ -1,0 +1,487 @@
+"""The run record: its lines, what counts, and its warnings."""
+
+from __future__ import annotations
+
+import json
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cloudgan.core.errors import DataError
+from cloudgan.core.hardware import Hardware
+from cloudgan.schema import record
+from cloudgan.schema.quality import best_step, quality_of
+from cloudgan.schema.record_warnings import record_warnings
+from cloudgan.schema.stop_criterion import parse_stop_criterion
+
+
+def epoch(number, *, step, seconds=10.0, first=False, complete=True, time="2026-01-01T00:00:00Z"):
+    return record.Epoch(
+        time=time,
+        step=step,
+        epoch=number,
+        first=first,
+        complete=complete,
+        steps=10,
+        samples=320,
+        carried_samples=0,
+        dropped_samples=0,
+        train_seconds=seconds,
+        trace_seconds=0.0,
+        validation_seconds=1.0,
+        checkpoint_seconds=0.5,
+        samples_per_second=32.0,
+        losses={},
+        held_out_losses=None,
+    )
+
+
+def resumed(step):
+    return record.Resumed(
+        time="2026-01-01T00:00:00Z", step=step, path="x", reproducibility_changes=()
+    )
+
+
+def started(step=0, time="2026-01-01T00:00:00Z", processor="a chip"):
+    return record.Started(
+        time=time,
+        step=step,
+        config_hash="abc",
+        training_showers=320,
+        held_out_showers=10,
+        hardware=Hardware(processor=processor, cores=2, memory_gib=4),
+        numerics=record.Numerics.model_construct(),
+        versions={},
+        git_commit=None,
+        strategy="one",
+        loop="custom",
+        learning_rate=0.001,
+        notes=(),
+        startup_seconds=5,
+    )
+
+
+def whole():
+    """A run of one process that nothing can be said against."""
+    return (
+        started(),
+        epoch(0, step=10, first=True),
+        epoch(1, step=20),
+        epoch(2, step=30),
+        stopped(30, 50.0),
+    )
+
+
+def run_of(*lines):
+    return record.RunRecord(lines=lines)
+
+
+def stopped(step, seconds=5.0):
+    return record.Stopped(
+        time="2026-01-01T00:00:00Z",
+        step=step,
+        reason="finished",
+        program_seconds=seconds,
+        train_seconds=seconds,
+    )
+
+
+def test_lines_come_back_as_they_were_written(tmp_path):
+    path, lines = tmp_path / "record.jsonl", (epoch(0, step=10), resumed(10), stopped(10))
+    for line in lines:
+        record.append(path, line)
+    assert record.read(path).lines == lines
+
+
+def test_a_line_cut_short_by_a_crash_is_left_out_and_healed_by_the_next(tmp_path):
+    path = tmp_path / "record.jsonl"
+    record.append(path, epoch(0, step=10))
+    with path.open("ab") as file:
+        file.write(b'{"kind": "epoch", "st')
+    assert len(record.read(path).lines) == 1
+    record.append(path, epoch(1, step=20))
+    assert [line.step for line in record.read(path).lines] == [10, 20]
+
+
+def test_a_broken_line_inside_is_named_by_its_number(tmp_path):
+    path = tmp_path / "record.jsonl"
+    record.append(path, epoch(0, step=10))
+    with path.open("ab") as file:
+        file.write(b'{"kind": "nonsense"}\n')
+    record.append(path, epoch(1, step=20))
+    with pytest.raises(DataError, match=r"record.jsonl, line 2"):
+        record.read(path)
+
+
+def test_a_missing_record_says_what_to_name(tmp_path):
+    with pytest.raises(DataError, match="runs/NAME"):
+        record.read(tmp_path / "record.jsonl")
+
+
+def test_an_epoch_repeated_after_a_resume_counts_once():
+    lines = (epoch(0, step=10), epoch(1, step=20), resumed(10), epoch(1, step=20, seconds=7.0))
+    epochs = record.RunRecord(lines=lines).epochs()
+    assert [(e.epoch, e.train_seconds) for e in epochs] == [(0, 10.0), (1, 7.0)]
+
+
+def test_the_steady_epoch_leaves_out_tracing_and_broken_epochs():
+    lines = (
+        epoch(0, step=10, seconds=99.0, first=True),
+        epoch(1, step=20, seconds=10.0),
+        epoch(2, step=30, seconds=12.0),
+        epoch(3, step=35, seconds=3.0, complete=False),
+    )
+    run = record.RunRecord(lines=lines)
+    assert run.steady_epoch_seconds() == 11.0
+    assert run.first_epoch_seconds() == 99.0
+
+
+def test_what_was_never_measured_is_unknown_not_zero():
+    run = record.RunRecord(lines=())
+    assert run.steady_epoch_seconds() is None
+    assert run.samples_per_second() is None
+    assert run.stopped() is None
+
+
+def test_program_time_adds_up_over_the_processes_of_a_run():
+    run = record.RunRecord(lines=(stopped(10, 5.0), resumed(10), stopped(20, 6.0)))
+    assert run.program_seconds() == 11.0
+    assert run.stopped() == stopped(20, 6.0)
+
+
+def test_a_whole_run_has_no_warning():
+    assert record_warnings(run_of(*whole())) == ()
+
+
+def test_a_killed_and_resumed_run_counts_once_and_says_what_it_lacks():
+    start, first, second, third, end = whole()
+    again = started(10, "2026-01-01T01:00:00Z")
+    late = epoch(1, step=20, seconds=7.0, first=True, time="2026-01-01T02:00:00Z")
+    run = run_of(start, first, second, again, resumed(10), late, third, end)
+    assert [(e.epoch, e.train_seconds) for e in run.epochs()] == [(0, 10.0), (1, 7.0), (2, 10.0)]
+    assert not run.every_process_ended()
+    assert any(
+        "line 1 started at 2026-01-01T00:00:00Z did not record" in w for w in record_warnings(run)
+    )
+
+
+@given(st.integers(0, 4), st.integers(0, 5))
+def test_a_line_that_stands_twice_counts_once_wherever_it_stands(doubled, place):
+    lines = list(whole())
+    once = record.RunRecord(lines=lines)
+    place = max(place, doubled + 1)
+    lines.insert(place, lines[doubled])
+    twice = record.RunRecord(lines=lines)
+    assert twice.epochs() == once.epochs()
+    assert twice.program_seconds() == once.program_seconds() == 50
+    assert twice.every_process_ended()
+    (warning,) = record_warnings(twice)
+    assert f"line {place + 1} repeats line {doubled + 1} (" in warning
+
+
+def test_a_record_that_was_written_twice_over_is_one_run():
+    twice = run_of(*whole(), *whole())
+    assert [e.epoch for e in twice.epochs()] == [0, 1, 2]
+    assert twice.program_seconds() == 50
+    assert len(record_warnings(twice)) == 5
+
+
+def test_an_epoch_that_stands_twice_with_other_figures_counts_once_and_is_told():
+    start, first, second, *rest = whole()
+    run = run_of(start, first, second, epoch(1, step=20, seconds=7.0), *rest)
+    assert [e.train_seconds for e in run.epochs()] == [10.0, 7.0, 10.0]
+    assert record_warnings(run) == (
+        "epoch 1 stands in lines 3 and 4 with no resume between; the later line counts",
+    )
+
+
+def test_two_parts_of_one_epoch_both_count():
+    part = epoch(1, step=15, complete=False).model_copy(update={"steps": 5})
+    rest = epoch(1, step=20, complete=False, first=True).model_copy(update={"steps": 5})
+    again = started(15, "2026-01-01T01:00:00Z").model_copy(update={"hardware": whole()[0].hardware})
+    run = run_of(*whole()[:2], part, stopped(15, 30.0), again, resumed(15), rest, stopped(20, 20.0))
+    assert [e.epoch for e in run.epochs()] == [0, 1, 1]
+    assert run.program_seconds() == 50
+    assert all("clock" in warning for warning in record_warnings(run))
+
+
+def test_a_start_without_its_resume_voids_later_steps_all_the_same():
+    lines = (*whole()[:3], started(10, "2026-01-01T01:00:00Z"), epoch(1, step=20, seconds=7.0))
+    assert [e.train_seconds for e in run_of(*lines).epochs()] == [10.0, 7.0]
+
+
+@pytest.mark.parametrize(
+    ("lost", "told"),
+    [
+        (0, "line of its start is missing"),
+        (1, "epoch 0, before line 2, not recorded"),
+        (2, "epoch 1, before line 3, not recorded"),
+        (4, "did not record its end: it runs still or was killed"),
+    ],
+)
+def test_a_missing_line_is_told(lost, told):
+    lines = list(whole())
+    del lines[lost]
+    (warning,) = record_warnings(record.RunRecord(lines=lines))
+    assert told in warning
+
+
+def test_several_missing_epochs_are_named():
+    start, first, _, _, end = whole()
+    run = run_of(start, first, epoch(5, step=60), end)
+    assert "epochs 1 to 4, before line 3, not recorded" in record_warnings(run)[0]
+
+
+def test_steps_that_no_epoch_holds_or_two_hold_are_told():
+    start, first, second, third, end = whole()
+    gap = second.model_copy(update={"steps": 8})
+    assert (
+        "steps 10 to 12, before line 3, are in no"
+        in record_warnings(run_of(start, first, gap, third, end))[0]
+    )
+    both = second.model_copy(update={"steps": 12})
+    assert (
+        "steps 8 to 10 are in two epochs' lines"
+        in record_warnings(run_of(start, first, both, third, end))[0]
+    )
+
+
+def test_an_epoch_that_goes_back_without_a_resume_is_told():
+    start, first, second, third, end = whole()
+    run = run_of(start, first, third, second, end)
+    assert any(
+        "epoch 1 (line 4) stands after epoch 2; none was resumed" in w for w in record_warnings(run)
+    )
+
+
+def test_a_clock_that_goes_back_is_told_and_changes_no_duration():
+    start, first, second, third, end = whole()
+    early = second.model_copy(update={"time": "2025-12-31T23:00:00Z"})
+    run = run_of(start, first, early, third, end)
+    assert record_warnings(run) == (
+        "the clock went back by 3600 s between lines 2 and 3; no duration is taken from these times",
+    )
+    assert run.steady_epoch_seconds() == 10
+    assert run.program_seconds() == 50
+
+
+def test_a_time_that_is_none_is_told_and_one_without_zone_is_utc():
+    start, first, second, third, end = whole()
+    odd = (second.model_copy(update={"time": "yesterday"}),)
+    bare = third.model_copy(update={"time": "2026-01-01T00:00:00"})
+    (warning,) = record_warnings(run_of(start, first, *odd, bare, end))
+    assert "line 3 has the time 'yesterday'" in warning
+
+
+def test_a_process_whose_start_and_whose_predecessors_end_are_lost_is_no_known_time():
+    start, first, _, third, end = whole()
+    run = run_of(start, first, third.model_copy(update={"first": True}), end)
+    assert not run.every_process_ended()
+
+
+def test_epochs_longer_than_their_process_are_told():
+    (warning,) = record_warnings(run_of(*whole()[:-1], stopped(30, 5.0)))
+    assert "took 34 s, but the process 5 s" in warning
+
+
+def test_processes_on_two_machines_are_told():
+    start, first, *rest = whole()
+    other = started(10, processor="another chip")
+    run = run_of(start, first, stopped(10, 20.0), other, resumed(10), *rest)
+    (warning,) = record_warnings(run)
+    assert "different machines (2 cores of a chip, 4 GiB; 2 cores of another chip" in warning
+
+
+def test_zero_epochs_and_an_empty_record_are_told():
+    assert "no epoch was finished" in record_warnings(run_of(started(), stopped(0)))[0]
+    assert "empty" in record_warnings(run_of())[0]
+    assert not run_of().every_process_ended()
+
+
+def test_a_last_line_that_is_cut_short_is_told(tmp_path):
+    path = tmp_path / "record.jsonl"
+    for line in (epoch(0, step=10), stopped(10)):
+        record.append(path, line)
+    assert not record.read(path).truncated
+    path.write_bytes(path.read_bytes()[:-9])
+    found = record.read(path)
+    assert len(found.lines) == 1
+    assert "cut short" in record_warnings(found)[0]
+
+
+@pytest.mark.parametrize("key", ["train_seconds", "checkpoint_seconds", "samples_per_second"])
+@pytest.mark.parametrize("value", ["-1", "NaN", "Infinity", '"inf"'])
+def test_seconds_that_cannot_be_are_refused_by_line(tmp_path, key, value):
+    path = tmp_path / "record.jsonl"
+    record.append(path, epoch(0, step=10))
+    raw = json.loads(path.read_text())
+    raw[key] = "HERE"
+    with path.open("a") as file:
+        file.write(json.dumps(raw).replace('"HERE"', value) + "\n")
+    with pytest.raises(DataError, match=rf"line 2: .*{key}.*delete the line"):
+        record.read(path)
+
+
+def test_a_blank_line_inside_is_named(tmp_path):
+    path = tmp_path / "record.jsonl"
+    record.append(path, epoch(0, step=10))
+    path.write_bytes(b"\n" + path.read_bytes())
+    with pytest.raises(DataError, match="line 1"):
+        record.read(path)
+
+
+@pytest.mark.parametrize("written", ['"NaN"', "null"])
+def test_a_held_out_loss_that_is_no_number_leaves_the_record_readable(tmp_path, written):
+    path = tmp_path / "record.jsonl"
+    lost = epoch(0, step=10).model_copy(
+        update={"held_out_losses": {"generator": {"total": math.nan}}}
+    )
+    record.append(path, lost)
+    assert '"total":"NaN"' in path.read_text()
+    path.write_text(path.read_text().replace('"NaN"', written))
+    (line,) = record.read(path).lines
+    assert math.isnan(line.held_out_losses["generator"]["total"])
+
+
+def test_records_from_before_readers_were_timed_are_read(tmp_path):
+    path = tmp_path / "record.jsonl"
+    record.append(path, epoch(0, step=10))
+    raw = json.loads(path.read_text())
+    del raw["input_utilisation"]
+    path.write_text(json.dumps(raw) + "\n")
+    assert record.read(path).lines[0].input_utilisation is None
+
+
+def test_what_a_resume_voids_is_void_before_it_is_run_again():
+    start, first, second, *_ = whole()
+    again = started(10, "2026-01-01T01:00:00Z")
+    assert run_of(start, first, second, again, resumed(10)).epochs() == (first,)
+
+
+def test_a_run_that_began_anew_lost_what_stands_above():
+    again = started(0, "2026-01-01T01:00:00Z")
+    fresh = epoch(0, step=10, seconds=7.0, first=True)
+    assert run_of(*whole(), again, fresh).epochs() == (fresh,)
+
+
+def test_a_line_after_an_end_is_of_a_process_whose_start_is_lost():
+    start, first, second, *_ = whole()
+    (told,) = record_warnings(run_of(start, first, stopped(10, 20.0), second, stopped(20, 25.0)))
+    assert told == "a process wrote line 4, but the line of its start is missing"
+
+
+UNTIL = parse_stop_criterion("metric<0.15")
+
+
+def validated(step, value, *, best=True, reached=False, seconds=1.0):
+    return record.Validated(
+        time="2026-01-01T00:00:00Z",
+        step=step,
+        epoch=step // 10 - 1,
+        showers=500,
+        metrics={"metric": value, "hits": 0.5},
+        seconds=0.5,
+        ranked_by="metric",
+        best=best,
+        until="metric<0.15",
+        reached=reached,
+        program_seconds=seconds,
+    )
+
+
+def run_with(*lines):
+    return record.RunRecord(lines=lines)
+
+
+def test_a_number_that_is_none_comes_back_as_it_was_written(tmp_path):
+    path = tmp_path / "record.jsonl"
+    record.append(path, validated(10, math.nan))
+    (line,) = record.read(path).lines
+    assert math.isnan(line.metrics["metric"])
+    assert line.metrics["hits"] == 0.5
+
+
+def test_records_without_validations_and_with_ends_of_before_are_read(tmp_path):
+    path = tmp_path / "record.jsonl"
+    for line in whole()[1:]:
+        record.append(path, line)
+    found = record.read(path)
+    assert found.validations() == ()
+    assert found.seconds_to_reach(UNTIL) is None
+    assert quality_of(found.validations()) is None
+
+
+def test_a_validation_changes_neither_epochs_nor_warnings_nor_processes():
+    start, first, *rest = whole()
+    run = run_with(start, first, validated(10, 0.3), *rest)
+    assert run.epochs() == run_with(*whole()).epochs()
+    assert record_warnings(run) == ()
+    assert len(run.processes()) == 1
+
+
+def test_what_a_resume_voids_does_not_count():
+    start, first, second, *_ = whole()
+    again = started(10, "2026-01-01T01:00:00Z")
+    lines = (start, first, validated(10, 0.3), second, validated(20, 0.1), again, resumed(10))
+    assert [each.step for each in run_with(*lines).validations()] == [10]
+    redone = run_with(*lines, epoch(1, step=20, seconds=7.0), validated(20, 0.2))
+    assert [each.metrics["metric"] for each in redone.validations()] == [0.3, 0.2]
+
+
+def test_of_two_looks_after_one_step_the_later_counts():
+    start, first, *_ = whole()
+    again = started(10, "2026-01-01T01:00:00Z")
+    run = run_with(start, first, validated(10, 0.3), again, resumed(10), validated(10, 0.4))
+    assert [each.metrics["metric"] for each in run.validations()] == [0.4]
+
+
+def test_time_to_reach_it_adds_the_processes_before():
+    start, first, second, *_ = whole()
+    again = started(10, "2026-01-01T01:00:00Z")
+    reached = validated(20, 0.1, reached=True, seconds=9.0)
+    lines = (start, first, stopped(10, 30.0), again, resumed(10), second, reached)
+    assert run_with(*lines).seconds_to_reach(UNTIL) == 39.0
+    assert run_with(*lines, stopped(20, 9.5)).seconds_to_reach(UNTIL) == 39.0
+
+
+def test_time_to_reach_another_bound_is_known_afterwards():
+    start, first, second, *_ = whole()
+    run = run_with(start, first, validated(10, 0.3, seconds=4.0), second, validated(20, 0.1))
+    assert run.seconds_to_reach(parse_stop_criterion("metric<=0.3")) == 4.0
+
+
+def test_time_to_reach_it_is_unknown_after_a_kill():
+    start, first, second, *_ = whole()
+    again = started(10, "2026-01-01T01:00:00Z")
+    reached = validated(20, 0.1, reached=True, seconds=9.0)
+    assert (
+        run_with(start, first, again, resumed(10), second, reached).seconds_to_reach(UNTIL) is None
+    )
+
+
+def test_what_did_not_hold_in_the_end_was_not_reached():
+    start, first, second, *_ = whole()
+    run = run_with(start, first, validated(10, 0.3), second, validated(20, 0.2), stopped(20, 9.0))
+    assert run.seconds_to_reach(UNTIL) is None
+
+
+def test_quality_names_the_newest_and_the_best():
+    found = (validated(10, 0.25), validated(20, 0.3, best=False))
+    assert str(quality_of(found)) == "metric 0.3 after epoch 2, best 0.25 after epoch 1"
+    assert best_step(found) == 10
+    assert str(quality_of(found[:1])) == "metric 0.25 after epoch 1, the best so far"
+
+
+def test_quality_without_a_number_says_so():
+    found = quality_of((validated(10, math.nan, best=False),))
+    assert str(found) == "metric not finite after epoch 1"
+    assert found.model_dump(mode="json")["value"] is None
+
+
+def test_a_record_that_is_missing_or_damaged_tells_nothing(tmp_path):
+    path = tmp_path / "record.jsonl"
+    assert record.read_if_whole(path).lines == ()
+    path.write_text("nonsense\n")
+    assert record.read_if_whole(path).lines == ()

@@ -1,0 +1,81 @@
+"""A condition as people type it."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from cloudgan.core.errors import ConfigError, UnknownNameError
+from cloudgan.schema.stop_criterion import (
+    DEFAULT_RANKING,
+    METRICS,
+    StopCriterion,
+    parse_stop_criterion,
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "read"),
+    [
+        ("metric<0.15", StopCriterion("metric", "<", 0.15)),
+        (" profile_z <= 1e-1 ", StopCriterion("profile_z", "<=", 0.1)),
+        ("hits>0", StopCriterion("hits", ">", 0.0)),
+        ("angle>=-2", StopCriterion("angle", ">=", -2.0)),
+    ],
+)
+def test_a_name_a_sign_and_a_number_are_read_with_or_without_spaces(text, read):
+    assert parse_stop_criterion(text) == read
+
+
+@pytest.mark.parametrize(
+    "text", ["", "0.15", "metric", "metric<", "<1", "metric=1", "metric=<1", "a b<1"]
+)
+def test_anything_else_is_refused_with_an_example_and_the_names(text):
+    with pytest.raises(ConfigError, match="metric") as refused:
+        parse_stop_criterion(text)
+    assert all(name in str(refused.value) for name in METRICS)
+
+
+@pytest.mark.parametrize("bound", ["nan", "inf", "0.15x", "1,5", "1<2"])
+def test_a_bound_that_is_no_number_is_named(bound):
+    with pytest.raises(ConfigError, match=f"'{bound}' is not a finite number"):
+        parse_stop_criterion(f"metric<{bound}")
+
+
+def test_a_misspelt_name_gets_the_nearest_one_and_the_list():
+    with pytest.raises(UnknownNameError, match=r"Did you mean 'metric'\?.*separation"):
+        parse_stop_criterion("metrik<0.15")
+
+
+@pytest.mark.parametrize(
+    ("text", "holds"),
+    [
+        ("metric<1", [True, False, False]),
+        ("metric<=1", [True, True, False]),
+        ("metric>1", [False, False, True]),
+        ("metric>=1", [False, True, True]),
+    ],
+)
+def test_each_sign_means_what_it_says_at_the_bound_too(text, holds):
+    assert [
+        parse_stop_criterion(text).holds({"metric": value}) for value in (0.5, 1.0, 1.5)
+    ] == holds
+
+
+@pytest.mark.parametrize("numbers", [{}, {"metric": math.nan}])
+@pytest.mark.parametrize("sign", ["<", ">="])
+def test_what_is_no_number_never_holds(numbers, sign):
+    assert not StopCriterion("metric", sign, 0.0).holds(numbers)
+
+
+def test_better_is_further_on_the_side_of_the_sign():
+    assert DEFAULT_RANKING.is_better(0.1, 0.2)
+    assert not DEFAULT_RANKING.is_better(0.2, 0.2)
+    assert StopCriterion("hits", ">=", 1.0).is_better(0.2, 0.1)
+
+
+def test_what_is_no_number_is_worse_than_any():
+    assert DEFAULT_RANKING.is_better(9.0, math.nan)
+    assert not DEFAULT_RANKING.is_better(math.nan, 9.0)
+    assert not DEFAULT_RANKING.is_better(math.nan, math.nan)

@@ -1,0 +1,220 @@
+"""Servers on loopback that implement the object storage protocols of the three clouds."""
+
+from __future__ import annotations
+
+import contextlib
+import http.client
+import shutil
+import threading
+import time
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import pytest
+
+from cloudgan.storage.folder import FolderStore
+from storage.servers import free_port, gcs_server, running
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from cloudgan.storage.store import Store
+
+AZURITE = "devstoreaccount1"
+AZURITE_KEY = (  # the emulator's public key
+    "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw=="
+)
+
+
+class StoreServer(NamedTuple):
+    """One kind of store, opened on the test server or at another address."""
+
+    kind: str
+    address: str
+    open: Callable[..., Store]
+    """(bucket, prefix, address=None, attempts=1) -> a store."""
+    make_bucket: Callable[[str], None]
+
+
+# Not of the session: its keys would stay in the environment of other files.
+@pytest.fixture(scope="module")
+def s3() -> Iterator[StoreServer]:
+    boto3 = pytest.importorskip("boto3", reason="needs pip install 'cloudgan[aws]'")
+    pytest.importorskip("moto", reason="needs pip install 'moto[s3]'")
+    pytest.importorskip("flask_cors", reason="needs pip install flask flask-cors")
+    from moto.server import ThreadedMotoServer
+
+    from cloudgan.storage.s3 import S3Store, s3_client
+
+    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
+    server.start()
+    here = "http://{}:{}".format(*server.get_host_and_port())
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("AWS_ACCESS_KEY_ID", "test")
+        patch.setenv("AWS_SECRET_ACCESS_KEY", "test")
+        patch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+        patch.delenv("AWS_PROFILE", raising=False)
+
+        def make_bucket(name: str) -> None:
+            boto3.client("s3", endpoint_url=here, region_name="us-east-1").create_bucket(
+                Bucket=name
+            )
+
+        def open_(bucket: str, prefix: str, address: str | None = None, attempts: int = 1) -> Store:
+            client = stack.enter_context(
+                contextlib.closing(s3_client(address or here, attempts=attempts))
+            )
+            return S3Store(bucket, _parts(prefix), client=client)
+
+        with contextlib.ExitStack() as stack:
+            yield StoreServer("s3", here, open_, make_bucket)
+    server.stop()
+
+
+@pytest.fixture(scope="session")
+def gcs() -> Iterator[StoreServer]:
+    storage = pytest.importorskip(
+        "google.cloud.storage", reason="needs pip install 'cloudgan[gcp]'"
+    )
+    from google.auth.credentials import AnonymousCredentials
+
+    from cloudgan.storage.gcs import GcsStore
+
+    def client(address: str) -> Any:
+        made = storage.Client(
+            project="test",
+            credentials=AnonymousCredentials(),
+            client_options={"api_endpoint": address},
+        )
+        return stack.enter_context(contextlib.closing(made))
+
+    def open_(bucket: str, prefix: str, address: str | None = None, attempts: int = 1) -> Store:
+        patience = {1: 0.1, 2: 2, 4: 20}[attempts]
+        return GcsStore(
+            bucket, _parts(prefix), client=client(address or here), patience_seconds=patience
+        )
+
+    with gcs_server() as here, contextlib.ExitStack() as stack:
+        yield StoreServer("gcs", here, open_, lambda name: client(here).create_bucket(name))
+
+
+@pytest.fixture(scope="session")
+def azure() -> Iterator[StoreServer]:
+    pytest.importorskip("azure.storage.blob", reason="needs pip install 'cloudgan[azure]'")
+    azurite = shutil.which("azurite-blob")
+    if not azurite:
+        pytest.skip("needs azurite-blob: make azurite")
+    from cloudgan.storage.azure import AzureStore, blob_client
+
+    port = free_port()
+    here = f"http://127.0.0.1:{port}"
+
+    def client(address: str, attempts: int) -> Any:
+        made = blob_client(f"{address}/{AZURITE}", AZURITE_KEY, attempts=attempts)
+        return stack.enter_context(contextlib.closing(made))
+
+    def open_(bucket: str, prefix: str, address: str | None = None, attempts: int = 1) -> Store:
+        return AzureStore(bucket, _parts(prefix), client=client(address or here, attempts))
+
+    options = ("--inMemoryPersistence", "--silent", "--skipApiVersionCheck", "--disableTelemetry")
+    where = ("--blobHost", "127.0.0.1", "--blobPort", str(port))
+    with running(azurite, *where, *options, port=port), contextlib.ExitStack() as stack:
+        yield StoreServer("azure", here, open_, lambda name: client(here, 3).create_container(name))
+
+
+@pytest.fixture(params=["s3", "gcs", "azure"])
+def cloud(request: pytest.FixtureRequest) -> StoreServer:
+    found: StoreServer = request.getfixturevalue(request.param)
+    return found
+
+
+@pytest.fixture(params=["folder", "s3", "gcs", "azure"])
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> Store:
+    """An empty store of each kind."""
+    if request.param == "folder":
+        return FolderStore(tmp_path / "store")
+    there: StoreServer = request.getfixturevalue(request.param)
+    there.make_bucket(bucket := f"bucket-{time.monotonic_ns()}")
+    return there.open(bucket, "runs/demo")
+
+
+class FaultyProxy:
+    """Settings of an HTTP proxy in front of a store that injects faults."""
+
+    def __init__(self, upstream: str) -> None:
+        self.upstream = upstream
+        self.seen: list[str] = []
+        self.status = 0
+        self.truncated_bodies = 0
+        """How many large response bodies to truncate."""
+        self.lost_responses = 0
+        """How many PUT and POST requests to forward without returning the response."""
+
+
+@pytest.fixture
+def between(cloud: StoreServer) -> Iterator[tuple[FaultyProxy, str]]:
+    """A proxy to `cloud` and its address; without changes it forwards every request."""
+    proxy = FaultyProxy(cloud.address)
+    server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(proxy))
+    thread = threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True)
+    thread.start()
+    yield proxy, f"http://127.0.0.1:{server.server_port}"
+    server.shutdown()
+    server.server_close()
+    thread.join()
+
+
+def _handler(proxy: FaultyProxy) -> type[BaseHTTPRequestHandler]:
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def do_GET(self) -> None:
+            proxy.seen.append(self.command)
+            body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+            if proxy.status:
+                self._send(proxy.status, {}, b"")
+                return
+            status, headers, content = self._upstream(body)
+            if proxy.lost_responses and self.command in ("PUT", "POST"):
+                proxy.lost_responses -= 1
+                self.close_connection = True
+            elif proxy.truncated_bodies and len(content) > 100_000:
+                proxy.truncated_bodies -= 1
+                self._send(status, headers, content, sent=len(content) // 2)
+                self.close_connection = True
+            else:
+                self._send(status, headers, content)
+
+        do_HEAD = do_PUT = do_POST = do_DELETE = do_GET  # noqa: N815  http.server's names
+
+        def _upstream(self, body: bytes) -> tuple[int, dict[str, str], bytes]:
+            upstream = http.client.HTTPConnection(proxy.upstream.rpartition("/")[2], timeout=20)
+            with contextlib.closing(upstream):
+                upstream.request(self.command, self.path, body, dict(self.headers))
+                answer = upstream.getresponse()
+                return answer.status, dict(answer.headers), answer.read()
+
+        def _send(
+            self, status: int, headers: dict[str, str], content: bytes, sent: int | None = None
+        ) -> None:
+            self.send_response_only(status)
+            for name, value in headers.items():
+                if name.lower() not in ("content-length", "transfer-encoding", "connection"):
+                    self.send_header(name, value.replace(proxy.upstream, self._here()))
+            length = headers.get("Content-Length") if self.command == "HEAD" else None
+            self.send_header("Content-Length", length or str(len(content)))
+            self.end_headers()
+            self.wfile.write(content[:sent])
+
+        def _here(self) -> str:
+            return f"http://{self.headers['Host']}"
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    return Handler
+
+
+def _parts(prefix: str) -> tuple[str, ...]:
+    return tuple(prefix.split("/")) if prefix else ()

@@ -1,0 +1,235 @@
+"""The contract of `Store`, tested for a folder and for the protocols of three clouds."""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING
+
+import pytest
+
+from cloudgan.core.errors import CredentialsError
+from cloudgan.storage.store import (
+    BucketMissingError,
+    ObjectExistsError,
+    ObjectMissingError,
+    StoreError,
+)
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from cloudgan.storage.store import Store
+    from tests.storage.conftest import FaultyProxy, StoreServer
+
+pytestmark = pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning")  # see conftest
+
+LARGE = bytes(range(256)) * 20_000  # 5 MB, which takes several requests or chunks
+
+
+def test_put_content_is_read_back(store: Store) -> None:
+    store.put("note.txt", b"hello")
+    assert store.read("note.txt") == b"hello"
+
+
+def test_an_empty_object_is_an_object(store: Store) -> None:
+    store.put("empty", b"")
+    assert store.read("empty") == b""
+    assert store.list() == ("empty",)
+
+
+def test_a_large_file_comes_back_whole(store: Store, tmp_path: Path) -> None:
+    (tmp_path / "source.npz").write_bytes(LARGE)
+    store.put("checkpoints/step-000000100.npz", tmp_path / "source.npz")
+    store.get("checkpoints/step-000000100.npz", tmp_path / "new" / "back.npz")
+    assert (tmp_path / "new" / "back.npz").read_bytes() == LARGE
+
+
+def test_putting_again_overwrites(store: Store) -> None:
+    store.put("note.txt", b"a longer old one")
+    store.put("note.txt", b"new")
+    assert store.read("note.txt") == b"new"
+
+
+def test_sizes_are_summed_by_prefix(store: Store) -> None:
+    assert store.size_bytes() == 0
+    store.put("runs/gan/note.txt", b"12345")
+    store.put("runs/gan/checkpoints/one", b"123")
+    store.put("runs/gan-two/note.txt", b"1")
+    assert (store.size_bytes("runs/gan/"), store.size_bytes()) == (8, 9)
+
+
+def test_an_object_that_exists_is_not_created_again(store: Store) -> None:
+    store.put("lease", b"mine", if_absent=True)
+    with pytest.raises(ObjectExistsError, match="lease: already exists"):
+        store.put("lease", b"yours", if_absent=True)
+    assert store.read("lease") == b"mine"
+
+
+def test_a_large_file_is_not_created_again_either(store: Store, tmp_path: Path) -> None:
+    (tmp_path / "large").write_bytes(LARGE)
+    store.put("large", tmp_path / "large", if_absent=True)
+    with pytest.raises(ObjectExistsError):
+        store.put("large", tmp_path / "large", if_absent=True)
+
+
+def test_exactly_one_of_several_concurrent_creators_succeeds(store: Store) -> None:
+    won: list[int] = []
+    lost: list[int] = []
+
+    def create(number: int) -> None:
+        try:
+            store.put("lease", str(number).encode(), if_absent=True)
+            won.append(number)
+        except ObjectExistsError:
+            lost.append(number)
+
+    threads = [threading.Thread(target=create, args=(n,)) for n in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(won) == 1
+    assert len(lost) == 5
+    assert store.read("lease") == str(won[0]).encode()
+
+
+def test_names_are_listed_sorted_and_by_prefix(store: Store) -> None:
+    for name in ("step-2", "step-1", "other", "deep/er/step-3"):
+        store.put(name, b"x")
+    assert store.list() == ("deep/er/step-3", "other", "step-1", "step-2")
+    assert store.list("step-") == ("step-1", "step-2")
+    assert store.list("deep/er/s") == ("deep/er/step-3",)
+    assert store.list("nothing") == ()
+
+
+def test_a_deleted_object_is_gone_and_deleting_it_again_is_no_error(store: Store) -> None:
+    store.put("a", b"x")
+    store.put("ab", b"y")
+    store.delete("a")
+    store.delete("a")
+    assert store.list() == ("ab",)
+
+
+def test_a_missing_object_is_an_error_and_leaves_the_old_file(store: Store, tmp_path: Path) -> None:
+    old = tmp_path / "here" / "old"
+    old.parent.mkdir()
+    old.write_bytes(b"precious")
+    with pytest.raises(ObjectMissingError, match=r"missing\.npz: no such"):
+        store.get("missing.npz", old)
+    with pytest.raises(ObjectMissingError, match=store.url):
+        store.read("missing.npz")
+    assert old.read_bytes() == b"precious"
+    assert [path.name for path in old.parent.iterdir()] == ["old"]
+
+
+def test_a_missing_source_file_is_an_error_and_stores_nothing(store: Store, tmp_path: Path) -> None:
+    with pytest.raises(StoreError, match=r"gone.npz: cannot be read for upload"):
+        store.put("gone.npz", tmp_path / "gone.npz")
+    assert store.list() == ()
+
+
+@pytest.mark.parametrize("name", ["", "/abs", "a//b", "../up", "a/../b", "a\\b", "a\n", "half.tmp"])
+def test_a_name_that_is_invalid_for_some_store_is_refused(store: Store, name: str) -> None:
+    for act in (store.read, store.delete, lambda n: store.put(n, b"")):
+        with pytest.raises(ValueError, match=r"no valid object name|temporary"):
+            act(name)
+
+
+def test_a_failed_download_keeps_the_old_file(store: Store, tmp_path: Path) -> None:
+    store.put("a", b"x")
+    (tmp_path / "file").write_bytes(b"in the way")
+    with pytest.raises(StoreError, match="cannot be written"):
+        store.get("a", tmp_path / "file" / "a")
+    assert (tmp_path / "file").read_bytes() == b"in the way"
+
+
+def test_two_stores_in_one_bucket_do_not_see_each_other(cloud: StoreServer) -> None:
+    cloud.make_bucket(bucket := f"shared-{cloud.kind}")
+    whole, one, ten = (cloud.open(bucket, prefix) for prefix in ("", "run-1", "run-10"))
+    one.put("a", b"1")
+    ten.put("a", b"10")
+    assert one.list() == ("a",)
+    assert whole.list() == ("run-1/a", "run-10/a")
+
+
+def test_a_missing_bucket_is_named(cloud: StoreServer, tmp_path: Path) -> None:
+    store = cloud.open("nowhere-at-all", "x")
+    for act in (
+        store.list,
+        lambda: store.put("a", b""),
+        lambda: store.read("a"),
+        lambda: store.get("a", tmp_path / "a"),
+    ):
+        with pytest.raises(BucketMissingError, match=r"no (bucket|container) 'nowhere-at-all'"):
+            act()
+
+
+def test_an_unreachable_server_is_a_store_error(cloud: StoreServer, tmp_path: Path) -> None:
+    store = cloud.open("bucket", "x", "http://127.0.0.1:9")
+    with pytest.raises(StoreError, match="failed"):
+        store.put("a", b"")
+    with pytest.raises(StoreError, match="failed"):
+        store.get("a", tmp_path / "a")
+    with pytest.raises(StoreError, match="failed"):
+        store.list()
+
+
+@pytest.mark.parametrize("status", [401, 403])
+def test_rejected_credentials_are_reported_with_the_required_role(
+    cloud: StoreServer, between: tuple[FaultyProxy, str], status: int
+) -> None:
+    proxy, address = between
+    proxy.status = status
+    store = cloud.open("bucket", "x", address)
+    for act in (store.list, lambda: store.put("a", b""), lambda: store.read("a")):
+        with pytest.raises(CredentialsError, match=r"rejected these credentials.*; it needs"):
+            act()
+
+
+def test_a_failing_server_is_retried_a_bounded_number_of_times(
+    cloud: StoreServer, between: tuple[FaultyProxy, str]
+) -> None:
+    proxy, address = between
+    proxy.status = 503
+    with pytest.raises(StoreError):
+        cloud.open("bucket", "x", address, 2).read("a")
+    assert 1 < len(proxy.seen) < 20
+
+
+def test_a_truncated_download_leaves_the_old_file(
+    cloud: StoreServer, between: tuple[FaultyProxy, str], tmp_path: Path
+) -> None:
+    proxy, address = between
+    cloud.make_bucket(bucket := f"cut-{cloud.kind}")
+    cloud.open(bucket, "x").put("large", LARGE)
+    proxy.truncated_bodies = 1000
+    (tmp_path / "large").write_bytes(b"precious")
+    with pytest.raises(StoreError):
+        cloud.open(bucket, "x", address).get("large", tmp_path / "large")
+    assert (tmp_path / "large").read_bytes() == b"precious"
+    assert [path.name for path in tmp_path.iterdir()] == ["large"]
+
+
+def test_a_truncated_download_is_retried(
+    cloud: StoreServer, between: tuple[FaultyProxy, str], tmp_path: Path
+) -> None:
+    proxy, address = between
+    cloud.make_bucket(bucket := f"once-{cloud.kind}")
+    cloud.open(bucket, "x").put("large", LARGE)
+    proxy.truncated_bodies = 1
+    cloud.open(bucket, "x", address, 4).get("large", tmp_path / "large")
+    assert proxy.truncated_bodies == 0
+    assert (tmp_path / "large").read_bytes() == LARGE
+
+
+def test_creating_survives_a_lost_response(
+    cloud: StoreServer, between: tuple[FaultyProxy, str]
+) -> None:
+    proxy, address = between
+    cloud.make_bucket(bucket := f"lost-{cloud.kind}")
+    store = cloud.open(bucket, "x", address, 4)
+    proxy.lost_responses = 1
+    store.put("lease", b"mine", if_absent=True)
+    assert store.read("lease") == b"mine"
+    with pytest.raises(ObjectExistsError):
+        store.put("lease", b"mine", if_absent=True)

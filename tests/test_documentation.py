@@ -1,0 +1,81 @@
+"""Every example in README.md and docs/ is a command line that the program accepts; offline ones run."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+
+from cloudgan.cli.main import PROGRAM
+from cloudgan.cli.options.parsing import Program
+from cloudgan.cli.options.signature import read_signature
+
+ROOT = Path(__file__).parents[1]
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
+PLACEHOLDER = re.compile(r"\.\.\.")
+OFFLINE = {
+    "compare --paper",
+    "offers --epochs=60 --max-hours=2",
+    "plan --paper",
+}
+"""Examples that need no data, network or account; the others are parsed."""
+
+
+def commands_in(page):
+    """Yields the arguments of each `cloudgan` command in the indented blocks of a page."""
+    text = page.read_text(encoding="utf-8").replace("\\\n", " ")
+    for line in re.findall(r"^ {4,}(cloudgan .*)$", text, re.MULTILINE):
+        words = shlex.split(line, comments=True)
+        for command in " ".join(shlex.quote(word) for word in words).split("';'"):
+            yield [word for word in shlex.split(command)[1:] if not PLACEHOLDER.search(word)]
+
+
+EXAMPLES = [
+    pytest.param(words, id=f"{page.name}: {' '.join(words)}"[:90])
+    for page in PAGES
+    for words in commands_in(page)
+]
+
+
+def parse(program, words):
+    """Parses a command line as the program does, without running the command."""
+    inner = program.commands.get(words[0])
+    if isinstance(inner, Program):
+        return parse(inner, words[1:])
+    function = program._find(words[0])
+    signature = read_signature(function, f"{program.name} {words[0]}")
+    return signature.values(signature.read(words[1:]))
+
+
+def test_the_pages_have_examples():
+    assert len(EXAMPLES) > 40
+
+
+@pytest.mark.parametrize("words", EXAMPLES)
+def test_an_example_is_a_valid_command_line(words):
+    parse(PROGRAM, words)
+
+
+@pytest.mark.parametrize("line", sorted(OFFLINE))
+def test_an_example_that_needs_no_account_runs(line, cloudgan_here):
+    words = shlex.split(line)
+    assert words in [example.values[0] for example in EXAMPLES], "no page has this example"
+    assert cloudgan_here(*words).stdout
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_every_file_that_a_page_names_exists(page):
+    text = page.read_text(encoding="utf-8")
+    named = set(re.findall(r"\b((?:cloudgan|tests|deploy|k8s|benchmarks)/[\w./-]+\.\w+)", text))
+    links = set(re.findall(r"\]\((?!https?:)([^)#]+)[^)]*\)", text))
+    missing = [name for name in named if not (ROOT / name).exists()]
+    missing += [link for link in links if not (page.parent / link).exists()]
+    assert not missing
+
+
+def test_the_index_lists_every_page():
+    index = (ROOT / "docs" / "index.md").read_text(encoding="utf-8")
+    pages = {page.name for page in (ROOT / "docs").glob("*.md")} - {"index.md"}
+    assert pages == set(re.findall(r"\]\((\w[\w-]*\.md)\)", index))

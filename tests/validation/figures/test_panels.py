@@ -1,0 +1,101 @@
+from __future__ import annotations
+
+from dataclasses import replace
+from xml.etree import ElementTree as ET
+
+import numpy as np
+import pytest
+
+from cloudgan.validation.figures.curves import shares
+from cloudgan.validation.figures.panels import Curve, Panel, draw_panels
+from cloudgan.validation.figures.samples import Samples
+from cloudgan.validation.observables.observables import observe
+from cloudgan.validation.observables.overlap import OverlapRegion
+
+EDGES = np.array([0.0, 200.0, 300.0, 400.0, 1000.0])
+
+
+@pytest.fixture(scope="module")
+def true(reference):
+    return observe(reference)
+
+
+def panel(**changes):
+    return Panel(shares(lambda s: s.hits, EDGES), EDGES, "hits", "share", **changes)
+
+
+def pair(generated, reference, *names, **others):
+    overlap = OverlapRegion(generated, reference, matched=False, angle_known=True, notes=())
+    return Samples(overlap, *names, **others)
+
+
+def words(svg):
+    return [element.text for element in ET.fromstring(svg).iter("text")]  # noqa: S314 (our own)
+
+
+def test_a_ratio_has_the_errors_of_both_and_is_unknown_where_the_reference_is_empty():
+    ours = Curve(np.array([2.0, 1.0, 3.0]), np.array([0.2, 0.1, 0.0]))
+    theirs = Curve(np.array([1.0, 2.0, 0.0]), np.array([0.1, 0.0, 0.0]))
+    ratio = panel().against(ours, theirs)
+    assert ratio.values == pytest.approx([2.0, 0.5, np.nan], nan_ok=True)
+    assert ratio.errors[:2] == pytest.approx([np.hypot(0.2, 2 * 0.1), 0.05])
+    deviation = panel(compare="difference").against(ours, theirs)
+    assert deviation.values == pytest.approx([1.0, -1.0, 3.0])
+    assert deviation.errors == pytest.approx([np.hypot(0.2, 0.1), 0.1, 0.0])
+
+
+def test_the_baseline_of_a_ratio_is_what_counting_gives_two_halves(true):
+    samples = pair(true, true)
+    counts, _ = np.histogram(true.hits, EDGES)
+    baseline = panel().baseline(samples)
+    assert counts.min() > 40
+    # Halves of n: 2 (n1 - n2) / n, where n1 - n2 spreads by sqrt(n).
+    assert baseline == pytest.approx(2 / np.sqrt(counts), rel=0.7)
+    shares_of_all = counts / len(true)
+    assert panel(compare="difference").baseline(samples) == pytest.approx(baseline * shares_of_all)
+
+
+def test_an_empty_bin_of_the_reference_has_no_baseline_and_is_drawn(true):
+    few = replace(true, hits=np.minimum(true.hits, 250.0))
+    samples = pair(true, few)
+    assert np.isnan(panel().baseline(samples)[2:]).all()
+    assert "hits" in words(draw_panels("a", "A", [panel()], samples))
+
+
+@pytest.mark.parametrize("log", [False, True])
+def test_panels_name_axes_samples_and_the_baseline(true, log):
+    svg = draw_panels(
+        "a", "A", [panel(log_y=log)] * 2, pair(true, true, "b.h5", "mc.h5", untrained=true)
+    )
+    said = words(svg)
+    assert said.count("hits") == said.count("share") == said.count("ratio to MC") == 2
+    assert {"mc.h5", "b.h5", "untrained", "MC-MC baseline: two halves of the Monte Carlo"} <= set(
+        said
+    )
+    assert said.count("mc.h5") == 1
+
+
+def test_the_lower_axis_is_as_narrow_as_the_sample_under_test_allows(true):
+    near = words(draw_panels("a", "A", [panel()], pair(true, true)))
+    far = replace(true, hits=true.hits * 0.3)
+    assert "1.5" not in near
+    assert {"0.5", "1.0", "1.5"} <= set(words(draw_panels("a", "A", [panel()], pair(far, true))))
+
+
+def test_points_beyond_the_lower_axis_get_an_arrow(true):
+    flat = Curve(np.array([1.0, 1.0, 1.0, 1.0]), np.zeros(4))
+    peak = Curve(np.array([1.0, 9.0, 1.0, 1.0]), np.zeros(4))
+    curves = {id(true): flat}
+    shown = Panel(lambda s: curves.get(id(s), flat), EDGES, "x", "y")
+    plain = draw_panels("a", "A", [shown], pair(true, true))
+    other = observe_copy(true)
+    curves[id(other)] = peak
+    assert len(marks(draw_panels("a", "A", [shown], pair(other, true)))) > len(marks(plain))
+
+
+def observe_copy(sample):
+    return replace(sample)
+
+
+def marks(svg):
+    return {element.get("id") for element in ET.fromstring(svg).iter("path")} - {None}  # noqa: S314

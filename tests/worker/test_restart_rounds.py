@@ -1,0 +1,371 @@
+"""Failures of workers, pods, trainers and the store, with a stub trainer."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import signal
+import time
+from pathlib import Path
+
+import pytest
+
+from cloudgan.core.errors import NoProgress, TryAgain
+from cloudgan.schema.liveness import LivenessFile
+from cloudgan.storage.store import open_store
+from cloudgan.worker.pod_environment import PeerResolver, Peers
+from cloudgan.worker.preemption import StopRequest
+from cloudgan.worker.restart_rounds import (
+    FILE_NAME,
+    AgentDependencies,
+    RestartCounter,
+    RestartRounds,
+)
+from cloudgan.worker.state import AgentState
+from cloudgan.worker.store_sync import Background
+from cloudgan.worker.timeouts import Timeouts
+
+LONG = 1_000_000  # steps: it will not end before it is ended
+HEAVY = {"tensorflow", "keras", "numpy", "scipy", "h5py", "matplotlib"}
+
+
+def is_dead(pid):
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except OSError:
+        return True
+    return state in "ZX"  # an orphan may be a zombie until it is reaped
+
+
+def test_workers_wait_for_each_other_and_train_to_the_end(team, wait_until):
+    two = team(2)
+    other = two.start(1)
+    time.sleep(0.3)
+    assert two.began(1) == []
+    chief = two.start(0)
+    assert (chief.wait(), other.wait()) == (0, 0)
+    assert two.newest() == 30
+    beat = two.heartbeat()
+    assert (beat.phase, beat.exit_code, beat.generation, beat.restarts) == ("ended", 0, 1, 0)
+    assert (two.run / "record.jsonl").read_text().splitlines()[-1] == "step 30"
+
+
+def test_a_single_worker_needs_no_peers(team):
+    alone = team(1).start(0)
+    assert alone.wait() == 0
+    assert "TF_CONFIG" not in alone.output
+
+
+def test_a_missing_worker_is_named_and_the_worker_can_restart(team):
+    lonely = team(3, barrier_seconds=0.8)
+    chief, other = lonely.start(0), lonely.start(1)
+    assert chief.wait() == 75
+    assert f"worker 2 ({lonely.peers[2].rpartition(':')[0]}:" in chief.output
+    assert "no response" in chief.output
+    assert "worker 1 (" not in chief.output
+    assert lonely.heartbeat().missing_workers == (2,)
+    assert "were ready within" in lonely.heartbeat().message
+    assert other.wait() == 75  # the chief is gone
+
+
+def test_an_unresolved_name_is_reported(team):
+    peers = Peers.parse("run-{index}.run:2222", world=2, index=0)
+
+    def look_up(host, port):
+        if host == "run-1.run":
+            raise OSError
+
+    class Alone:
+        next_generation = is_over = lambda self: None
+        missing_workers = lambda self: (1,)
+
+    dependencies = AgentDependencies(
+        rendezvous_client=Alone(),
+        resolver=PeerResolver(peers, look_up),
+        stop=StopRequest(),
+        liveness=LivenessFile(None),
+        prepare=lambda: Background(lambda: None, "prepare"),
+        start=None,
+        is_finished=None,
+        say=None,
+    )
+    waiting = RestartRounds(
+        peers, AgentState(0, 2, "pod-0"), Timeouts(barrier_seconds=0.2), dependencies
+    )
+    with pytest.raises(TryAgain) as raised:
+        waiting.run()
+    assert "worker 1 (run-1.run:2223): its name does not resolve" in str(raised.value)
+    assert "worker 0 (" not in str(raised.value)
+
+
+def test_after_a_killed_trainer_all_pods_restart(team, wait_until):
+    two = team(2, orders={"steps": LONG})
+    chief, other = two.start(0), two.start(1)
+    two.checkpoint(20)
+    end = two.end_soon()
+    os.kill(two.trainer_pid(1), signal.SIGKILL)
+    assert (chief.wait(), other.wait()) == (0, 0)
+    assert two.newest() == end
+    first, second = two.began(0)
+    assert first == 0
+    assert second >= 20
+    assert two.began(1)[1] == second
+    assert "the trainer was ended by SIGKILL" in other.output
+    assert "with an old liveness file" not in chief.output
+    assert two.heartbeat().generation == 2
+
+
+@pytest.mark.parametrize("index", [0, 1])
+def test_a_failure_after_a_lost_worker_is_no_user_error(team, index):
+    """TensorFlow reports a lost peer with various errors."""
+    two = team(2, orders={"steps": LONG, "lost": 1})
+    workers = [two.start(0), two.start(1)]
+    two.checkpoint(20)
+    two.end_soon()
+    os.kill(two.trainer_pid(index), signal.SIGKILL)
+    assert [worker.wait() for worker in workers] == [0, 0]
+    assert "treated as a consequence" in workers[1 - index].output
+
+
+@pytest.mark.parametrize("world", [1, 2])
+def test_a_failure_of_all_workers_ends_the_run(team, world):
+    all_ = team(world, orders={"steps": 5, "exit": 1})
+    workers = [all_.start(index) for index in range(world)]
+    assert {worker.wait() for worker in workers} == {1}
+
+
+def test_the_other_workers_wait_for_a_lost_pod(team, wait_until):
+    two = team(2, orders={"steps": LONG})
+    chief = two.start(0)
+    lost = two.start_process(1)
+    two.checkpoint(20)
+    end = two.end_soon()
+    os.killpg(lost.pid, signal.SIGKILL)
+    lost.wait()
+    wait_until(
+        lambda: (beat := two.heartbeat()) and beat.missing_workers == (1,), "a missing worker"
+    )
+    assert chief.thread.is_alive()
+    two.new_machine(1)
+    replacement = two.start(1)
+    assert (chief.wait(), replacement.wait()) == (0, 0)
+    assert two.began(0)[1] >= 20
+    assert two.newest() == end
+
+
+def test_a_replaced_chief_resumes_from_record_and_checkpoint(team, wait_until):
+    two = team(2, orders={"steps": LONG})
+    lost = two.start_process(0)
+    other = two.start(1)
+    two.checkpoint(20)
+    wait_until((two.run / "record.jsonl").exists, "a record in the store")
+    end = two.end_soon()
+    os.killpg(lost.pid, signal.SIGKILL)
+    lost.wait()
+    two.new_machine(0)
+    chief = two.start(0)
+    assert (chief.wait(), other.wait()) == (0, 0)
+    assert two.began(0)[1] == two.began(1)[1] >= 20
+    lines = (two.run / "record.jsonl").read_text().splitlines()
+    assert (lines[0], lines[-1]) == ("step 1", f"step {end}")
+
+
+def test_followers_leave_a_frozen_chief_and_rejoin_it(team, wait_until):
+    two = team(2, orders={"steps": LONG}, grace_seconds=5.0)
+    chief, other = two.start_process(0), two.start(1)
+    two.checkpoint(20)
+    end = two.end_soon()
+    os.killpg(chief.pid, signal.SIGSTOP)
+    wait_until(lambda: "worker 0 did not respond for 1 s" in other.output, "silence")
+    wait_until(lambda: other.agent.state.status.phase == "waiting", "waiting")
+    os.killpg(chief.pid, signal.SIGCONT)
+    assert other.wait() == 0
+    out, _ = chief.communicate(timeout=30)
+    assert chief.returncode == 0, out
+    assert two.newest() >= end
+
+
+def test_a_frozen_trainer_is_killed_when_the_others_wait(team, wait_until):
+    two = team(2, orders={"steps": LONG})
+    chief, other = two.start(0), two.start(1)
+    two.checkpoint(20)
+    two.end_soon()
+    frozen = two.trainer_pid(1)
+    os.kill(frozen, signal.SIGSTOP)
+    os.kill(two.trainer_pid(0), signal.SIGKILL)  # as TensorFlow ends when its peer is silent
+    assert (chief.wait(), other.wait()) == (0, 0)
+    assert "the other workers wait for a restart" in other.output
+    assert is_dead(frozen)
+
+
+def test_a_stalled_trainer_dumps_its_stacks_and_restarts(team, wait_until):
+    one = team(1, orders={"steps": LONG, "silent": 25}, stall_seconds=0.4)
+    worker = one.start(0)
+    wait_until(lambda: "no step finished" in worker.output, "a stall")
+    one.order(steps=40)
+    assert worker.wait() == 0
+    assert "Thread 0x" in worker.output
+    assert "fake_training.py" in worker.output.partition("Thread 0x")[2]
+    assert one.began(0) == [0, 20]
+
+
+def test_a_stopped_trainer_is_continued_to_dump_its_stacks(team, wait_until):
+    one = team(1, orders={"steps": LONG}, stall_seconds=0.4)
+    worker = one.start(0)
+    one.checkpoint(20)
+    end = one.end_soon()
+    os.kill(one.trainer_pid(0), signal.SIGSTOP)
+    assert worker.wait() == 0
+    assert "Thread 0x" in worker.output
+    assert one.newest() == end
+
+
+def test_restarts_without_a_newer_checkpoint_end_the_run(team):
+    one = team(1, orders={"steps": 5, "exit": 75})
+    worker = one.start(0)
+    assert worker.wait() == 76
+    assert one.began(0) == [0, 0, 0, 0]
+    assert "without a newer one" in one.heartbeat().message
+    one.order(steps=5)
+    assert one.start(0).wait() == 0  # a manual restart resets the count
+
+
+def test_a_user_error_ends_the_worker_with_its_code_and_message(team):
+    one = team(1, orders={"steps": 5, "exit": 2})
+    worker = one.start(0)
+    assert worker.wait() == 2
+    assert one.began(0) == [0]
+    assert one.heartbeat().exit_code == 2
+    assert one.heartbeat().message == "this is why"
+
+
+@pytest.mark.parametrize("index", [0, 1])
+def test_sigterm_ends_one_pod_after_a_checkpoint_while_the_others_wait(team, index, wait_until):
+    two = team(2, orders={"steps": LONG})
+    workers = [two.start(0), two.start(1)]
+    two.checkpoint(20)
+    end = two.end_soon()
+    workers[index].stop.request()
+    assert workers[index].wait() == 75
+    assert workers[1 - index].thread.is_alive()
+    workers[index] = two.start(index)
+    assert [worker.wait() for worker in workers] == [0, 0]
+    assert two.newest() == end
+
+
+def test_after_sigterm_all_files_are_in_the_store(team):
+    one = team(1, orders={"steps": LONG})
+    process = one.start_process(0)
+    one.checkpoint(20)
+    process.terminate()
+    out, _ = process.communicate(timeout=15)
+    assert process.returncode == 75, out
+    beat = one.heartbeat()
+    assert (beat.phase, beat.exit_code) == ("ended", 75)
+    (log,) = (one.run / "logs" / "0").glob("*.log.gz")
+    assert "cloudgan: stopped when asked" in gzip.decompress(log.read_bytes()).decode()
+    last = (one.run / "record.jsonl").read_text().splitlines()[-1]
+    assert last == f"step {one.newest()}"
+
+
+def test_a_second_sigterm_kills_at_once(team, wait_until):
+    one = team(1, orders={"steps": LONG, "deaf": True}, grace_seconds=60.0)
+    process = one.start_process(0)
+    child = one.trainer_pid(0)
+    one.checkpoint(10)
+    process.terminate()
+    time.sleep(0.3)
+    assert process.poll() is None
+    process.terminate()
+    process.communicate(timeout=5)
+    assert process.returncode == 75
+    wait_until(lambda: is_dead(child), "the end of the training")
+
+
+def test_a_trainer_that_does_not_stop_is_killed_within_the_grace_period(team):
+    one = team(1, orders={"steps": LONG, "deaf": True}, grace_seconds=1.0)
+    worker = one.start(0)
+    one.checkpoint(10)
+    worker.stop.request()
+    assert worker.wait(5) == 75
+    assert one.heartbeat().message == "the trainer did not exit in time and was killed"
+
+
+def test_the_agent_imports_no_heavy_packages(team):
+    process = team(1).start_process(0)
+    out, _ = process.communicate(timeout=30)
+    assert process.returncode == 0, out
+    imported = set(out.splitlines()[-1].split())
+    assert "pydantic" in imported
+    assert not imported & HEAVY
+
+
+def test_a_finished_run_is_not_trained_again_but_a_longer_one_is(team):
+    one = team(1)
+    assert one.start(0).wait() == 0
+    again = one.start(0)
+    assert again.wait() == 0
+    assert "has finished already" in again.output
+    assert len(one.began(0)) == 1
+    document = json.loads(one.config.read_text())
+    one.config.write_text(json.dumps(document | {"training": {"epochs": 70}}))
+    one.order(steps=50)
+    assert one.start(0).wait() == 0
+    assert one.newest() == 50
+
+
+def test_a_replacement_after_the_end_exits_with_0(team):
+    two = team(2)
+    workers = [two.start(0), two.start(1)]
+    assert [worker.wait() for worker in workers] == [0, 0]
+    assert two.start(1).wait() == 0
+
+
+def test_a_transient_store_failure_does_not_end_the_training(team, wait_until):
+    one = team(1, orders={"steps": LONG})
+    worker = one.start(0)
+    one.checkpoint(20)
+    beat = one.run / "heartbeat.json"
+    wait_until(beat.exists, "a heartbeat")
+    beat.unlink()
+    beat.mkdir()
+    (beat / "in-the-way").touch()
+    wait_until(lambda: "heartbeat.json was not uploaded" in worker.output, "a failure")
+    one.checkpoint(one.newest() + 20)  # training went on
+    (beat / "in-the-way").unlink()
+    beat.rmdir()
+    wait_until(beat.is_file, "a heartbeat again")
+    worker.stop.request()
+    assert worker.wait() == 75
+    assert one.heartbeat().exit_code == 75
+    assert worker.output.count("heartbeat.json was not uploaded") == 1
+
+
+@pytest.fixture
+def store(tmp_path):
+    return open_store(str(tmp_path))
+
+
+def test_restarts_from_one_checkpoint_are_counted_and_a_newer_one_resets(store):
+    assert [RestartCounter(store, 3).begin(step) for step in (None, None, 0, 0, 0, 50)] == [
+        *(0, 1),
+        *(0, 1, 2),
+        0,
+    ]
+
+
+def test_too_many_restarts_end_the_run_and_reset_the_count(store):
+    restarts = RestartCounter(store, 3)
+    for _ in range(4):
+        restarts.begin(40)
+    with pytest.raises(NoProgress, match="3 restarts from the checkpoint of step 40") as e:
+        restarts.begin(40)
+    assert e.value.exit_code == 76
+    assert restarts.begin(40) == 0
+
+
+@pytest.mark.parametrize("content", [b"", b"{}", b'{"checkpoint_step": 1, "restarts": -1}'])
+def test_an_invalid_count_is_ignored(store, content):
+    store.put(FILE_NAME, content)
+    assert RestartCounter(store, 3).begin(1) == 0

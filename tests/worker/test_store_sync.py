@@ -1,0 +1,229 @@
+from __future__ import annotations
+
+import gzip
+import json
+import time
+
+import pytest
+
+from cloudgan.core.errors import ConfigError, DataError
+from cloudgan.core.progress import Silent
+from cloudgan.data.shards.manifest import has_manifest
+from cloudgan.schema import record
+from cloudgan.schema.config import RunConfig
+from cloudgan.schema.run_folder import RunFolder
+from cloudgan.storage.store import StoreError, open_store
+from cloudgan.worker.pod_environment import read_pod_environment
+from cloudgan.worker.store_sync import RunSync, Upload, Uploader, file_upload, stage_showers
+
+
+@pytest.fixture
+def store(tmp_path):
+    return open_store(str(tmp_path / "store"))
+
+
+def test_a_changed_file_is_uploaded_after_its_interval(store, tmp_path):
+    path = tmp_path / "record.jsonl"
+    upload = file_upload(store, "record.jsonl", path, every_seconds=10)
+    assert not upload.is_due(0.0)  # there is none
+    path.write_text("a")
+    assert upload.is_due(0.0)
+    upload.upload(0.0)
+    assert store.read("record.jsonl") == b"a"
+    assert not upload.is_due(20.0)  # nothing new
+    path.write_text("ab")
+    assert not upload.is_due(5.0)
+    assert upload.is_due(10.0)
+
+
+def test_a_log_is_compressed(store, tmp_path):
+    path = tmp_path / "log"
+    path.write_text("line\n")
+    file_upload(store, "logs/0/x.log.gz", path, every_seconds=0, compress=True).upload(0.0)
+    assert gzip.decompress(store.read("logs/0/x.log.gz")) == b"line\n"
+
+
+def test_a_periodic_upload_runs_at_intervals_and_after_changes():
+    key, shipped = ["waiting"], []
+    beat = Upload(
+        "beat", lambda: key[0], lambda: shipped.append(1), every_seconds=15, periodic=True
+    )
+    beat.upload(0.0)
+    assert not beat.is_due(14.0)
+    assert beat.is_due(15.0)
+    key[0] = "training"
+    assert beat.is_due(1.0)
+
+
+def test_a_change_during_an_upload_is_not_lost():
+    key = [1]
+    upload = Upload("x", lambda: key[0], lambda: key.__setitem__(0, 2), every_seconds=0)
+    upload.upload(0.0)
+    assert upload.is_pending()
+
+
+class Failing:
+    """A function that fails until the store is repaired."""
+
+    def __init__(self):
+        self.broken, self.tries = True, 0
+
+    def __call__(self):
+        self.tries += 1
+        if self.broken:
+            raise StoreError("the store is away")
+
+
+def test_a_failing_store_is_logged_once_and_retried(wait_until):
+    put, said = Failing(), []
+    uploader = Uploader([Upload("x", lambda: 1, put, every_seconds=0.0)], said.append)
+    wait_until(lambda: put.tries >= 3, "three tries")
+    put.broken = False
+    assert uploader.close([], patience_seconds=5) == ()
+    assert len(said) == 1
+    assert "x was not uploaded: the store is away" in said[0]
+
+
+def test_close_names_what_was_not_uploaded_in_time():
+    put = Failing()
+    uploader = Uploader([Upload("x", lambda: 1, put, every_seconds=1e9)], lambda _: None)
+    assert uploader.close([], patience_seconds=0.5) == ("x (the store is away)",)
+
+
+def test_close_does_not_wait_for_a_blocked_store():
+    slow = Upload("x", lambda: 1, lambda: time.sleep(60), every_seconds=0.0)
+    uploader = Uploader([slow], lambda _: None)
+    began = time.monotonic()
+    assert uploader.close([], patience_seconds=0.3) == ("x",)
+    assert time.monotonic() - began < 30
+
+
+def test_close_runs_the_final_uploads():
+    shipped = []
+    last = Upload("checkpoints", lambda: True, lambda: shipped.append(1), every_seconds=0.0)
+    assert Uploader([], lambda _: None).close([last], patience_seconds=5) == ()
+    assert shipped == [1]
+
+
+@pytest.fixture
+def places(tmp_path):
+    """The run's folder, its store, and the sync of both."""
+    folder, store = RunFolder(tmp_path / "run"), open_store(str(tmp_path / "store"))
+    folder.checkpoints.mkdir(parents=True)
+    return folder, store, RunSync(folder, store)
+
+
+def checkpoint(folder, step):
+    (folder.checkpoints / f"step-{step:09d}.npz").write_text(str(step))
+
+
+def test_a_new_node_downloads_the_record_unless_its_own_is_longer(places):
+    folder, store, copy = places
+    store.put("record.jsonl", b"one\ntwo\n")
+    copy.prepare_chief(RunConfig())
+    assert folder.record_file.read_bytes() == b"one\ntwo\n"
+    folder.record_file.write_bytes(b"one\ntwo\nthree\n")
+    copy.prepare_chief(RunConfig())
+    assert folder.record_file.read_bytes() == b"one\ntwo\nthree\n"
+
+
+def test_checkpoints_missing_in_the_store_are_uploaded_first(places):
+    folder, store, copy = places
+    store.put("checkpoints/step-000000010.npz", b"10")
+    for step in (0, 10, 20, 30):
+        checkpoint(folder, step)
+    assert copy.newest_step() == 10
+    copy.prepare_chief(RunConfig())
+    assert copy.newest_step() == 30
+    assert store.read("checkpoints/step-000000020.npz") == b"20"
+    assert "checkpoints/step-000000000.npz" not in store.list()
+
+
+def test_a_follower_removes_local_checkpoints(places):
+    folder, _, copy = places
+    checkpoint(folder, 30)
+    copy.prepare_follower(RunConfig())
+    assert not folder.checkpoints.exists()
+
+
+def test_a_store_without_checkpoints_has_no_newest_step(places):
+    assert places[2].newest_step() is None
+
+
+def test_another_run_of_this_name_is_refused(places, tmp_path):
+    _, store, copy = places
+    there = RunFolder(tmp_path / "other")
+    there.write_config(RunConfig.model_validate({"training": {"seed": 5}}))
+    store.put("run.yaml", there.config_file)
+    store.put("record.jsonl", b"one\n")
+    with pytest.raises(ConfigError, match=r"training\.seed: 0, 5"):
+        copy.prepare_chief(RunConfig())
+
+
+def test_the_best_checkpoint_is_uploaded_even_if_it_is_older(places):
+    folder, store, copy = places
+    store.put("checkpoints/step-000000030.npz", b"30")
+    for step in (10, 20, 30):
+        checkpoint(folder, step)
+    found = record.Validated(
+        time="2026-01-01T00:00:00Z",
+        step=20,
+        epoch=1,
+        showers=500,
+        metrics={"metric": 0.2},
+        seconds=1.0,
+        ranked_by="metric",
+        best=True,
+        program_seconds=9.0,
+    )
+    record.append(folder.record_file, found)
+    copy.push_checkpoints()
+    assert store.list("checkpoints/") == (
+        "checkpoints/step-000000020.npz",
+        "checkpoints/step-000000030.npz",
+    )
+
+
+@pytest.fixture
+def place(team):
+    """The environment of worker 0 with a given `data.path`."""
+    one = team(1)
+
+    def at(data_path):
+        document = {"data": {"path": str(data_path)}, "model": {"preset": "smoke"}}
+        one.config.write_text(json.dumps(document))
+        return read_pod_environment(one.environment(0).get)
+
+    at.store = one.store
+    return at
+
+
+@pytest.mark.parametrize("named", ["data/abc", "file://{store}/data/abc"])
+def test_shards_in_a_store_are_staged(place, any_shards, named):
+    any_shards(place.store / "data" / "abc")
+    here = place(named.format(store=place.store))
+    stage_showers(here, Silent())
+    stage_showers(here, Silent())
+    assert has_manifest(here.folder.shards)
+    assert (here.folder.shards / "showers-00002.tfrecord").read_bytes().startswith(b"shard 2")
+    assert here.folder.shards.resolve().parent == here.work / "data"
+
+
+def test_a_local_folder_is_used_in_place(place, tmp_path, any_shards):
+    here = place(any_shards(tmp_path / "shards"))
+    stage_showers(here, Silent())
+    assert not here.folder.shards.exists()
+
+
+def test_a_damaged_shard_is_named(place, any_shards):
+    folder = any_shards(place.store / "data" / "abc")
+    (folder / "showers-00001.tfrecord").write_bytes(b"other")
+    with pytest.raises(DataError, match=r"showers-00001\.tfrecord differs from its manifest"):
+        stage_showers(place("data/abc"), Silent())
+
+
+def test_a_missing_set_is_an_error(place):
+    with pytest.raises(DataError, match="holds no complete set"):
+        stage_showers(place("data/none"), Silent())
+    with pytest.raises(ConfigError, match="names no showers"):
+        stage_showers(place(""), Silent())

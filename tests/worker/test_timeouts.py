@@ -1,0 +1,57 @@
+from __future__ import annotations
+
+from cloudgan.worker.timeouts import Timeouts, Watchdog
+
+LIMITS = Timeouts(first_step_seconds=900, stall_seconds=120, stall_medians=20)
+
+
+def test_the_first_steps_have_a_longer_timeout():
+    dog = Watchdog(LIMITS, 0.0)
+    assert not dog.is_stalled(899)
+    assert dog.is_stalled(901)
+    dog.saw_step(1, 899)
+    assert not dog.is_stalled(899 + 800)  # how long a step takes is not known yet
+
+
+def test_output_counts_as_progress_only_before_the_first_step():
+    dog = Watchdog(LIMITS, 0.0)
+    dog.saw_output(1, 800.0)
+    assert not dog.is_stalled(1600)
+    dog.saw_output(1, 1600.0)
+    assert dog.is_stalled(1701)
+    dog.saw_step(0, 1701)
+    dog.saw_step(1, 1702)
+    dog.saw_output(2, 1800.0)
+    assert dog.is_stalled(1823)
+
+
+def test_fast_steps_stall_after_the_minimum_timeout():
+    dog = Watchdog(LIMITS, 0.0)
+    for second in range(10):
+        dog.saw_step(second, float(second))
+    assert dog.limit_seconds == 120
+    assert not dog.is_stalled(9 + 119)
+    assert dog.is_stalled(9 + 121)
+
+
+def test_slow_steps_stall_after_a_multiple_of_the_median():
+    dog = Watchdog(LIMITS, 0.0)
+    for number in range(4):
+        dog.saw_step(number, 60.0 * number)
+    assert dog.limit_seconds == 20 * 60
+
+
+def test_one_slow_step_does_not_raise_the_timeout():
+    dog = Watchdog(LIMITS, 0.0)
+    for number in range(20):
+        dog.saw_step(number, float(number))
+    dog.saw_step(20, 100.0)
+    assert dog.limit_seconds == 120
+
+
+def test_a_repeated_step_is_no_progress():
+    dog = Watchdog(LIMITS, 0.0)
+    for second in range(3):
+        dog.saw_step(second, float(second))
+    dog.saw_step(2, 100.0)
+    assert dog.is_stalled(123)
