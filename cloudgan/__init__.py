@@ -7,9 +7,11 @@ so `import cloudgan` needs neither TensorFlow nor a cloud SDK.
 from __future__ import annotations
 
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
 
+TYPE_CHECKING = False  # without `typing`: Ctrl-C is handled only after this module is imported
 if TYPE_CHECKING:
+    from typing import Any
+
     from cloudgan.api.compare import compare as compare
     from cloudgan.api.cost import cost as cost
     from cloudgan.api.demo import demo as demo

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from cloudgan.cli.main import PROGRAM
+from cloudgan.cli.program import PROGRAM
 
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "cloudgan"

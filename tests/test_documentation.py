@@ -8,9 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from cloudgan.cli.main import PROGRAM
 from cloudgan.cli.options.parsing import Program
 from cloudgan.cli.options.signature import read_signature
+from cloudgan.cli.program import PROGRAM
+from cloudgan.core.errors import CloudganError
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -79,3 +80,14 @@ def test_the_index_lists_every_page():
     index = (ROOT / "docs" / "index.md").read_text(encoding="utf-8")
     pages = {page.name for page in (ROOT / "docs").glob("*.md")} - {"index.md"}
     assert pages == set(re.findall(r"\]\((\w[\w-]*\.md)\)", index))
+
+
+def test_the_table_of_exit_codes_has_every_code_of_an_error():
+    def codes(error):
+        yield error.exit_code
+        for narrower in error.__subclasses__():
+            yield from codes(narrower)
+
+    text = (ROOT / "docs" / "commands.md").read_text(encoding="utf-8")
+    documented = re.findall(r"^\| (\d+) \| \S", text.partition("## Exit codes")[2], re.MULTILINE)
+    assert list(map(int, documented)) == sorted({0, *codes(CloudganError)})

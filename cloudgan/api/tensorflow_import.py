@@ -6,8 +6,13 @@ import os
 import sys
 import tempfile
 from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 from cloudgan.core import settings
+
+if TYPE_CHECKING:
+    from typing import IO
 
 
 def import_tensorflow() -> None:
@@ -23,7 +28,7 @@ def import_tensorflow() -> None:
     settings.quiet_tensorflow()
     sys.stderr.flush()
     kept = os.dup(2)
-    with tempfile.TemporaryFile() as output:
+    with _temporary() as output:
         os.dup2(output.fileno(), 2)
         try:
             import_module("tensorflow")
@@ -35,3 +40,11 @@ def import_tensorflow() -> None:
         finally:
             os.dup2(kept, 2)
             os.close(kept)
+
+
+def _temporary() -> IO[bytes]:
+    """Returns a file for the messages; where no disk has space for one, they are lost."""
+    try:
+        return tempfile.TemporaryFile()
+    except OSError:
+        return Path(os.devnull).open("w+b")

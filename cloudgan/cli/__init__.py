@@ -1,4 +1,4 @@
 """The command line: parsing, prompts and printing.
 
-Imports any package; nothing imports it. Read `main.py` first, then a file of `commands/`.
+Imports any package; nothing imports it. Read `program.py` first, then a file of `commands/`.
 """

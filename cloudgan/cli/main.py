@@ -1,85 +1,162 @@
-"""The program `cloudgan`: its commands, by group."""
+"""The process of the program `cloudgan`: its standard streams, Ctrl-C and its exit code.
+
+Imports a few modules of the standard library, because Ctrl-C must be handled before the rest is imported.
+"""
 
 from __future__ import annotations
 
+import errno
+import io
+import os
+import signal
 import sys
-from typing import TYPE_CHECKING, NoReturn
+from contextlib import suppress
 
-from cloudgan import __version__
-from cloudgan.cli.options.parsing import Program
-from cloudgan.core import settings
-
+TYPE_CHECKING = False  # without `typing`, which takes longer to import than the rest
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    import threading
+    from collections.abc import Callable, Sequence
+    from types import FrameType
+    from typing import NoReturn, TextIO
 
-_GROUPS = {
-    "Train and evaluate": {
-        "demo": "small training, with report",
-        "simulate": "make showers",
-        "convert": "HDF5, TFRecord to shards",
-        "train": "train on this machine",
-        "generate": "showers from a trained run",
-        "validate": "compare with Monte Carlo",
-        "bench": "measure this machine",
-        "schema": "JSON schemas of documents",
-    },
-    "Launch": {
-        "plan": "show what deploy would do",
-        "deploy": "start a run and follow it",
-        "status": "state and cost of runs",
-        "logs": "output of all workers",
-        "cancel": "stop a run, keep its data",
-        "down": "delete a run's resources",
-        "adopt": "import a run from elsewhere",
-        "image": "build a container image",
-        "worker": "run in a pod (internal)",
-    },
-    "Cost": {
-        "offers": "nodes by price and speed",
-        "prices": "price catalog, refresh",
-        "cost": "cost of a finished run",
-        "compare": "runs, networks, the paper",
-    },
-    "Account": {
-        "check": "login, permissions, quota",
-        "setup": "bucket and identities, once",
-        "doctor": "resources and orphans",
-        "live-test": "paid test on a cloud",
-    },
-}
+    from _typeshed import ReadableBuffer
 
-
-def _target(name: str) -> str:
-    function = name.replace("-", "_")
-    return f"cloudgan.cli.commands.{function}:{function}"
-
-
-_BENCH = Program(
-    name="cloudgan bench",
-    summary="measures this machine; variants alternate in one run, medians have a spread.",
-    version=__version__,
-    commands={
-        name: f"cloudgan.cli.commands.bench:{function}"
-        for name, function in {
-            "step": "step",
-            "input": "input_",
-            "generate": "generate",
-            "scaling": "scaling",
-        }.items()
-    },
-)
-
-PROGRAM = Program(
-    name="cloudgan",
-    summary="trains calorimeter GANs, launches and prices runs, validates physics",
-    version=__version__,
-    commands={name: _target(name) for group in _GROUPS.values() for name in group}
-    | {"bench": _BENCH},
-    groups=_GROUPS,
-)
+_INTERRUPTED = 130
 
 
 def main(argv: Sequence[str] | None = None) -> NoReturn:
-    """Runs the command line `argv`; default: that of the process."""
+    """Runs the command line `argv`; default: that of the process.
+
+    For the process it also sets up the standard streams, Ctrl-C and the hooks of the interpreter:
+
+    - A closed descriptor 0, 1 or 2 is opened, so that no data file gets its number.
+    - A failed write to standard output raises `OutputError`; one to standard error is ignored.
+    - A character that the terminal cannot show is replaced.
+    - Ctrl-C while the program is imported, and after the command ended, exits at once.
+    - An exception in a destructor or a thread prints no traceback, except with ``--traceback``.
+    """
+    if argv is not None:
+        _run(argv)
+    is_ignored = signal.getsignal(signal.SIGINT) is signal.SIG_IGN  # as after `nohup` or `&`
+    try:
+        if not is_ignored:
+            signal.signal(signal.SIGINT, _exit_interrupted)
+        _open_streams()
+        if "--traceback" not in sys.argv:
+            _silence_interpreter()
+        _run(sys.argv[1:], starting=None if is_ignored else _raise_interrupts)
+    except KeyboardInterrupt:  # the second one, while the first is reported
+        _exit_interrupted()
+    finally:
+        if not is_ignored:
+            signal.signal(signal.SIGINT, _exit_interrupted)
+        _close_output()
+
+
+def _run(argv: Sequence[str], starting: Callable[[], None] | None = None) -> NoReturn:
+    from cloudgan.cli.program import PROGRAM
+    from cloudgan.core import settings
+
     settings.quiet_tensorflow()
-    PROGRAM.run(sys.argv[1:] if argv is None else argv)
+    PROGRAM.run(argv, starting=starting)
+
+
+def _exit_interrupted(number: int = signal.SIGINT, frame: FrameType | None = None) -> NoReturn:
+    """Ends the process without its destructors: nothing was started, or all is done."""
+    del number, frame
+    with suppress(OSError):
+        os.write(2, b"cloudgan: stopped by Ctrl-C\n")
+    with suppress(OSError):
+        if "--json" in sys.argv:
+            os.write(1, b'{"error": "stopped by Ctrl-C", "exit_code": %d}\n' % _INTERRUPTED)
+    os._exit(_INTERRUPTED)
+
+
+def _raise_interrupts() -> None:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+class _Output(io.FileIO):
+    """Standard output; says that it failed in an error of its own."""
+
+    def write(self, content: ReadableBuffer, /) -> int:
+        """Writes; waits where a non-blocking pipe is full.
+
+        Raises:
+            OutputError: The pipe is closed, or the disk is full.
+        """
+        import select
+
+        try:
+            while (count := super().write(content)) is None:
+                select.select((), (self,), ())
+        except OSError as error:
+            from cloudgan.core.errors import OutputError
+
+            raise OutputError(error.errno, _reason(error)) from error
+        return count
+
+
+class _Messages(io.FileIO):
+    """Standard error; a message that cannot be written is dropped, because none could report it."""
+
+    def write(self, content: ReadableBuffer, /) -> int:
+        """Writes what can be written."""
+        with suppress(OSError):
+            super().write(content)
+        return memoryview(content).nbytes
+
+
+def _reason(error: OSError) -> str:
+    return "it is closed" if error.errno == errno.EBADF else str(error.strerror)
+
+
+def _open_streams() -> None:
+    """Replaces the standard streams of Python; a closed one fails when it is used."""
+    for descriptor in (0, 1, 2):
+        try:
+            os.fstat(descriptor)
+        except OSError:  # it is the lowest free number, and so the one that open returns
+            os.open(os.devnull, os.O_WRONLY if descriptor == 2 else os.O_RDONLY)  # noqa: PLR2004
+    if sys.stdin is None:
+        sys.stdin = open(0, encoding="utf-8", closefd=False)  # noqa: SIM115
+    sys.stdout = _text(_Output(1, "wb", closefd=False), sys.stdout, "replace")
+    sys.stderr = _text(_Messages(2, "wb", closefd=False), sys.stderr, "backslashreplace")
+
+
+def _text(raw: io.FileIO, before: TextIO | None, errors: str) -> io.TextIOWrapper:
+    """Returns a text stream with the encoding and the buffering of the one before."""
+    encoding = before.encoding if before else "utf-8"
+    each_line = getattr(before, "line_buffering", True)
+    at_once = getattr(before, "write_through", False)
+    return io.TextIOWrapper(
+        io.BufferedWriter(raw), encoding, errors, line_buffering=each_line, write_through=at_once
+    )
+
+
+def _close_output() -> None:
+    """Writes what is left; what cannot be written is dropped, so that the interpreter does not try."""
+    try:
+        sys.stdout.flush()
+    except OSError:
+        with suppress(OSError):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+
+
+def _silence_interpreter() -> None:
+    import threading
+
+    sys.unraisablehook = _ignore
+    threading.excepthook = _report_thread
+
+
+def _ignore(unraisable: sys.UnraisableHookArgs) -> None:
+    """Drops an exception of a destructor: the command's own error is what the user reads."""
+    del unraisable
+
+
+def _report_thread(failed: threading.ExceptHookArgs) -> None:
+    """Prints one line for a thread that ended with an exception."""
+    name = failed.thread.name if failed.thread else "?"
+    what = " ".join(f"{failed.exc_type.__name__}: {failed.exc_value}".split())
+    print(f"cloudgan: WARNING thread {name} ended: {what}", file=sys.stderr)

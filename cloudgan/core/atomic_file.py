@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import secrets
 from typing import TYPE_CHECKING, BinaryIO, Final
 
-from cloudgan.core.errors import CloudganError, DataError
+from cloudgan.core.errors import CloudganError, DataError, DiskFullError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
 TEMPORARY_SUFFIX: Final = ".tmp"
+DISK_FULL: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
+"""Error numbers of a full disk, an exhausted quota, and a limit of the process on file sizes."""
 
 
 @contextlib.contextmanager
@@ -36,6 +39,7 @@ def atomic_writer(
         error_class: Raised when the folder is not writable or the disk is full.
 
     Raises:
+        DiskFullError: The disk is full, unless another `error_class` is given.
         FileExistsError: `if_absent`, and `path` exists.
     """
     temporary = path.with_name(
@@ -57,6 +61,8 @@ def atomic_writer(
         if exists and if_absent:
             raise
         reason = "a file is in place of a folder" if exists else error.strerror or error
+        if error.errno in DISK_FULL and error_class is DataError:
+            error_class = DiskFullError
         raise error_class(f"{path}: cannot be written ({reason})") from error
     finally:
         with contextlib.suppress(OSError):

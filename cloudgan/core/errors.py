@@ -4,13 +4,15 @@ CloudganError (1)
     ConfigError (2)            invalid request; nothing was started
         UnknownNameError       unknown name; the message suggests the nearest valid one
     DataError (2)              invalid file; names the file, the record and the expected content
+        DiskFullError (1)      a file cannot be written because the disk is full
     CredentialsError (2)       missing variable or login; names it and the cloud
     PlanError (5)              valid request that this cloud cannot serve
     LaunchError (1)            failed midway; the message ends with the `down` command
         CapacityError (5)      no machine of this type is available
+    OutputError (1)            standard output cannot be written
     BudgetError (6)
     VerdictError (7)           a requested physics gate failed
-    LeftBehindError (4)        resources are left that no run needs
+    ResourcesLeftError (4)     resources are left that no run needs
     ConfirmationError (3)      confirmation required
     Interrupted (130)          Ctrl-C; completed work is kept
     TryAgain (75)              a worker was stopped and saved its state, or lost a peer
@@ -20,6 +22,7 @@ CloudganError (1)
 from __future__ import annotations
 
 import difflib
+import errno
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -67,6 +70,12 @@ class DataError(CloudganError):
     exit_code = 2
 
 
+class DiskFullError(DataError):
+    """A file cannot be written, because the disk, a quota or a limit of this process is exhausted."""
+
+    exit_code = 1
+
+
 class CredentialsError(CloudganError):
     """A login or a variable is missing; the message names it and the cloud."""
 
@@ -87,6 +96,23 @@ class CapacityError(LaunchError):
     """No machine of this type is available in this region or zone."""
 
     exit_code = 5
+
+
+class OutputError(CloudganError, OSError):
+    """Standard output cannot be written: its reader has closed it, or the disk is full."""
+
+    is_printed = True
+
+    @property
+    def is_closed_pipe(self) -> bool:
+        """Whether the reader has all that it wanted, as in ``| head``."""
+        return self.errno == errno.EPIPE
+
+    def __str__(self) -> str:
+        return (
+            f"standard output cannot be written: {self.strerror}; write it to a file on a disk with"
+            " free space, or to /dev/null"
+        )
 
 
 class BudgetError(CloudganError):

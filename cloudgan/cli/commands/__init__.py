@@ -1,4 +1,4 @@
 """One file per command: flags in, a call of `cloudgan.api`, output.
 
-Imports any package; `cli.main` imports it by name when a command runs. Read `plan.py` first.
+Imports any package; `cli.program` imports each by name when it runs. Read `plan.py` first.
 """

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING, Any
 
 from cloudgan.api.deployment import DeployOptions, deploy_run
@@ -70,6 +71,7 @@ def deploy(
     def approve(plan: Plan, price_warning: str) -> None:
         if not json:
             print_plan(plan)
+            sys.stdout.flush()  # a plan that cannot be shown starts nothing
         if plan.target.provider == "local":
             return
         question = plan_question(plan, price_warning)

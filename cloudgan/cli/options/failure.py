@@ -7,11 +7,13 @@ import json
 import sys
 import tempfile
 import traceback
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from cloudgan.core.atomic_file import DISK_FULL
 from cloudgan.core.clouds import CLOUDS
-from cloudgan.core.errors import CloudganError
+from cloudgan.core.errors import CloudganError, OutputError
 
 # The extra that installs a package.
 _EXTRAS = {
@@ -26,12 +28,12 @@ _EXTRAS = {
     "kubernetes": "kubernetes",
     **{package: cloud.extra for cloud in CLOUDS.values() for package in cloud.packages},
 }
-_DISK_FULL = {errno.ENOSPC, errno.EDQUOT}
+_REFUSED = {errno.EROFS, errno.EACCES, errno.EPERM, errno.EIO, errno.EMFILE, errno.ENFILE}
 
 
 @dataclass(frozen=True)
 class Failure:
-    """Message and exit code of a command that failed."""
+    """Message and exit code of a command that failed; an empty message is not printed."""
 
     message: str
     exit_code: int
@@ -39,15 +41,18 @@ class Failure:
 
     def report(self, *, as_json: bool) -> None:
         """Prints the message on standard error, and with --json an object on standard output."""
-        print(f"cloudgan: {self.message}", file=sys.stderr)
+        if self.message:
+            print(f"cloudgan: {self.message}", file=sys.stderr)
         if as_json and not self.is_printed:
-            print(json.dumps({"error": self.message, "exit_code": self.exit_code}))
+            with suppress(OutputError):
+                print(json.dumps({"error": self.message, "exit_code": self.exit_code}), flush=True)
 
 
 def explain(error: BaseException) -> Failure:
     """Returns message and exit code of `error`; an unexpected error keeps its traceback in a file."""
     if isinstance(error, CloudganError):
-        return Failure(str(error), error.exit_code, error.is_printed)
+        is_cut = isinstance(error, OutputError) and error.is_closed_pipe
+        return Failure("" if is_cut else str(error), error.exit_code, error.is_printed)
     if isinstance(error, KeyboardInterrupt):
         return Failure("stopped by Ctrl-C", 130)
     if isinstance(error, ModuleNotFoundError):
@@ -65,14 +70,25 @@ def explain(error: BaseException) -> Failure:
             " with more memory",
             1,
         )
-    if isinstance(error, OSError) and error.errno in _DISK_FULL:
-        file = f" while writing {error.filename}" if error.filename else ""
-        return Failure(
-            f"the disk is full{file}; free some space and rerun the command: files written before"
-            " are complete",
-            1,
-        )
+    if isinstance(error, OSError) and (message := _of_system(error)):
+        return Failure(message, 1)
     return Failure(_unexpected(error), 1)
+
+
+def _of_system(error: OSError) -> str | None:
+    """Returns the message for a disk, a permission or a limit of this machine; None: another reason."""
+    file = f" while writing {error.filename}" if error.filename else ""
+    if error.errno in DISK_FULL:
+        return (
+            f"the disk is full{file}; free some space and rerun the command: files written before"
+            " are complete"
+        )
+    if error.errno in _REFUSED:
+        file = f"{error.filename}: " if error.filename else ""
+        return f"{file}{error.strerror}; correct the permissions or the limit, or use another path"
+    if error.errno == errno.ENOENT and "temporary directory" in str(error.strerror):
+        return f"{error.strerror}; free some space there, or set TMPDIR to a folder with space"
+    return None
 
 
 def _unexpected(error: BaseException) -> str:

@@ -12,10 +12,8 @@ import ast
 import functools
 import importlib
 import importlib.util
-import os
 import sys
 import traceback
-from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -53,17 +51,20 @@ class Program:
     commands: Commands
     groups: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
 
-    def run(self, argv: Sequence[str]) -> NoReturn:
-        """Runs the command line `argv` and exits with its exit code."""
+    def run(self, argv: Sequence[str], *, starting: Callable[[], None] | None = None) -> NoReturn:
+        """Runs the command line `argv` and exits with its exit code.
+
+        Args:
+            argv: The words after the program's name.
+            starting: Called when all imports are done and the command line is valid, just before
+                the command runs.
+        """
         words = [word for word in argv if word != "--traceback"]
         as_json = not {"--json", "--json=true"}.isdisjoint(words)
         try:
             log.configure(settings.log_format())
-            self._run(words)
+            self._run(words, starting)
             sys.stdout.flush()
-        except BrokenPipeError:
-            _discard_output()
-            sys.exit(1)
         except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001  the outermost handler
             if len(words) < len(argv) or settings.wants_traceback():
                 traceback.print_exception(error)
@@ -72,12 +73,12 @@ class Program:
             sys.exit(failure.exit_code)
         sys.exit(0)
 
-    def _run(self, words: list[str]) -> None:
+    def _run(self, words: list[str], starting: Callable[[], None] | None) -> None:
         if words[:1] == ["help"] and words[1:]:
             words = [*words[1:], "--help"]
         inner = self.commands.get(words[0]) if words else None
         if isinstance(inner, Program):
-            inner._run(words[1:])
+            inner._run(words[1:], starting)
         elif words[:1] == ["--version"]:
             print(f"{self.name} {self.version}")
         elif not words or words[0] in _HELP or words == ["help"]:
@@ -86,7 +87,7 @@ class Program:
             function = self._find(words[0])
             print(command_page(function, read_signature(function, f"{self.name} {words[0]}")))
         else:
-            self._call(words[0], words[1:])
+            self._call(words[0], words[1:], starting)
 
     def _page(self) -> str:
         if self.groups:
@@ -94,7 +95,7 @@ class Program:
         lines = {name: _summary(target) for name, target in self.commands.items()}
         return program_page(self.name, self.summary, lines)
 
-    def _call(self, name: str, words: list[str]) -> None:
+    def _call(self, name: str, words: list[str], starting: Callable[[], None] | None) -> None:
         function = self._find(name)
         signature = read_signature(function, f"{self.name} {name}")
         canonical = [f"--{key}={text}" for key, text in signature.read(words).items()]
@@ -104,6 +105,8 @@ class Program:
             name=self.name,
             serialize=_silent,
         )
+        if starting:
+            starting()
         parsed.call()
 
     def _find(self, name: str) -> Callable[..., None]:
@@ -160,9 +163,3 @@ def _summary(target: str | Callable[..., None] | Program) -> str:
         if isinstance(node, ast.FunctionDef) and node.name == function:
             return summary_line(ast.get_docstring(node))
     return ""
-
-
-def _discard_output() -> None:
-    """Redirects standard output to null after its reader closed the pipe (`| head`)."""
-    with suppress(OSError, ValueError):
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

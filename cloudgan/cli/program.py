@@ -1,0 +1,72 @@
+"""The program `cloudgan`: its commands, by group."""
+
+from __future__ import annotations
+
+from cloudgan import __version__
+from cloudgan.cli.options.parsing import Program
+
+_GROUPS = {
+    "Train and evaluate": {
+        "demo": "small training, with report",
+        "simulate": "make showers",
+        "convert": "HDF5, TFRecord to shards",
+        "train": "train on this machine",
+        "generate": "showers from a trained run",
+        "validate": "compare with Monte Carlo",
+        "bench": "measure this machine",
+        "schema": "JSON schemas of documents",
+    },
+    "Launch": {
+        "plan": "show what deploy would do",
+        "deploy": "start a run and follow it",
+        "status": "state and cost of runs",
+        "logs": "output of all workers",
+        "cancel": "stop a run, keep its data",
+        "down": "delete a run's resources",
+        "adopt": "import a run from elsewhere",
+        "image": "build a container image",
+        "worker": "run in a pod (internal)",
+    },
+    "Cost": {
+        "offers": "nodes by price and speed",
+        "prices": "price catalog, refresh",
+        "cost": "cost of a finished run",
+        "compare": "runs, networks, the paper",
+    },
+    "Account": {
+        "check": "login, permissions, quota",
+        "setup": "bucket and identities, once",
+        "doctor": "resources and orphans",
+        "live-test": "paid test on a cloud",
+    },
+}
+
+
+def _target(name: str) -> str:
+    function = name.replace("-", "_")
+    return f"cloudgan.cli.commands.{function}:{function}"
+
+
+_BENCH = Program(
+    name="cloudgan bench",
+    summary="measures this machine; variants alternate in one run, medians have a spread.",
+    version=__version__,
+    commands={
+        name: f"cloudgan.cli.commands.bench:{function}"
+        for name, function in {
+            "step": "step",
+            "input": "input_",
+            "generate": "generate",
+            "scaling": "scaling",
+        }.items()
+    },
+)
+
+PROGRAM = Program(
+    name="cloudgan",
+    summary="trains calorimeter GANs, launches and prices runs, validates physics",
+    version=__version__,
+    commands={name: _target(name) for group in _GROUPS.values() for name in group}
+    | {"bench": _BENCH},
+    groups=_GROUPS,
+)
