@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import json
 import secrets
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +13,12 @@ from emulators.aws.wire import Refusal
 if TYPE_CHECKING:
     from emulators.aws.scaling import Scaling
     from emulators.aws.wire import Call
+
+NETWORK_PLUGIN = "vpc-cni"
+CONFLICT = (
+    "Conflicts found when trying to apply. Will not continue due to resolve conflicts mode. Conflicts:"
+    " CustomResourceDefinition.apiextensions.k8s.io policyendpoints.networking.k8s.aws - .spec.versions"
+)
 
 
 class Eks:
@@ -131,11 +138,28 @@ class Eks:
     # Parts of a cluster.
 
     def CreateAddon(self, region: str, asked: Body) -> Body:  # noqa: N802
+        """Refuses what EKS refuses, and fails where its own objects are in the way.
+
+        PRESERVE: https://github.com/eksctl-io/eksctl/pull/5880. Values outside the schema, in which
+        enableNetworkPolicy is a string: https://github.com/aws/amazon-vpc-cni-k8s/issues/2173 and
+        https://github.com/awslabs/cdk-eks-blueprints/pull/851. Each new cluster has a self-managed
+        plugin, so without OVERWRITE the add-on fails by a conflict:
+        https://github.com/aws/amazon-network-policy-controller-k8s/issues/200 (all read 2026-11-22).
+        """
         plane, name = self._active(region, asked["clusterName"]), asked["addonName"]
         if name in plane.add_ons:
             raise Refusal("ResourceInUseException", "Addon already exists.", 409)
-        plane.add_ons[name] = asked
-        return {"addon": asked | {"status": "CREATING"}}
+        how = asked.get("resolveConflicts", "NONE")
+        if how == "PRESERVE":
+            why = "Resolve conflicts option preserve is not supported for operation CreateAddon"
+            raise Refusal("InvalidParameterException", why)
+        _check_values(name, asked.get("configurationValues", "{}"))
+        kept = {key: value for key, value in asked.items() if key != "resolveConflicts"}
+        if name == NETWORK_PLUGIN and how != "OVERWRITE":
+            issue = {"code": "ConfigurationConflict", "message": CONFLICT}
+            kept |= {"status": "CREATE_FAILED", "health": {"issues": [issue]}}
+        plane.add_ons[name] = kept
+        return {"addon": {"status": "CREATING"} | kept}
 
     def DescribeAddon(self, region: str, asked: Body) -> Body:  # noqa: N802
         plane = self._plane(region, asked["clusterName"])
@@ -143,7 +167,7 @@ class Eks:
         if found is None:
             raise Refusal("ResourceNotFoundException", "No addon of this name", 404)
         has_nodes = any(pool.group.machines for pool in plane.pools.values())
-        return {"addon": found | {"status": "ACTIVE" if has_nodes else "CREATING"}}
+        return {"addon": {"status": "ACTIVE" if has_nodes else "CREATING"} | found}
 
     def DeleteAddon(self, region: str, asked: Body) -> Body:  # noqa: N802
         plane = self._plane(region, asked["clusterName"])
@@ -237,6 +261,21 @@ class Eks:
             raise Refusal(
                 "InvalidParameterException", f"Role with arn: {arn}, could not be assumed"
             )
+
+
+def _check_values(add_on: str, text: str) -> None:
+    """Refuses configuration values outside the part of the schema that is used here."""
+    values = json.loads(text)
+    known = {"enableNetworkPolicy"} if add_on == NETWORK_PLUGIN else set()
+    wrong = [f"$.{key}: is not defined in the schema" for key in values if key not in known]
+    wrong += [
+        f"$.{key}: {type(value).__name__} found, string expected"
+        for key, value in values.items()
+        if not isinstance(value, str)
+    ]
+    if wrong:
+        why = "ConfigurationValue provided in request is not supported: Json schema validation"
+        raise Refusal("InvalidParameterException", f"{why} failed with error: {wrong}")
 
 
 def _turn(thing: Any) -> bool:

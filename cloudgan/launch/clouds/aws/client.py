@@ -12,7 +12,7 @@ from cloudgan.core.labels import RUN, SHARED
 from cloudgan.launch.clouds.aws import naming
 from cloudgan.launch.clouds.aws.account import Account
 from cloudgan.launch.clouds.aws.buckets import Buckets
-from cloudgan.launch.clouds.aws.clusters import Clusters, PodAgents, PodIdentities, is_managed
+from cloudgan.launch.clouds.aws.clusters import AddOns, Clusters, PodIdentities, is_managed
 from cloudgan.launch.clouds.aws.iam_roles import IamRoles
 from cloudgan.launch.clouds.aws.image_build import (
     IMAGE_RESOURCES,
@@ -45,7 +45,7 @@ _DEFAULT_REGION: Final = "us-east-1"
 _AT_ONCE: Final = 8
 _OPERATIONS: Final = {
     "AttachRolePolicy": IamRoles.kind,
-    "CreateAddon": PodAgents.kind,
+    "CreateAddon": AddOns.kind,
     "CreateBucket": Buckets.kind,
     "CreateCluster": Clusters.kind,
     "CreateNodegroup": NodeGroups.kind,
@@ -80,7 +80,8 @@ class AwsClient:
         self._account = Account(session, attempts=attempts)
         self._region, self._say = region or _DEFAULT_REGION, say
         self._clusters, self._pools = Clusters(self._account), NodeGroups(self._account)
-        self._agents, self._identities = PodAgents(self._account), PodIdentities(self._account)
+        self._add_ons = AddOns(self._account, self._clusters)
+        self._identities = PodIdentities(self._account)
         self._roles = IamRoles(self._account)
         kinds = (INTERFACE, SECURITY_GROUP)
         self._orphans = [OrphanedNetwork(self._account, kind) for kind in kinds]
@@ -118,8 +119,16 @@ class AwsClient:
     def check(self, plan: Plan | None, region: str | None = None) -> tuple[Finding, ...]:
         """Checks login, permissions, roles and, for a plan, network and quota; creates nothing."""
         del region  # permissions and roles are global
-        parts = {"clusters": self._clusters, "roles": self._roles}
-        return tuple(findings(self._account, self._login, plan, **parts))  # type: ignore[arg-type]
+        return tuple(
+            findings(
+                self._account,
+                self._login,
+                plan,
+                clusters=self._clusters,
+                add_ons=self._add_ons,
+                roles=self._roles,
+            )
+        )
 
     def find(self, step: Step) -> Resource | None:
         """Returns the resource of a step, including unmanaged ones."""
@@ -176,7 +185,7 @@ class AwsClient:
     def _handlers(self) -> Mapping[str, ResourceHandler]:
         kinds: tuple[ResourceHandler, ...] = (
             self._clusters,
-            self._agents,
+            self._add_ons,
             self._identities,
             self._pools,
             self._roles,
@@ -210,7 +219,7 @@ class AwsClient:
             for pool in self._pools.names(name):
                 yield self._pools.refresh(pool)
             if not is_managed(cluster):  # deleted with a managed cluster
-                yield self._agents.refresh(f"{name}/{POD_AGENT}")
+                yield self._add_ons.refresh(f"{name}/{POD_AGENT}")
                 account = f"{naming.NAMESPACE}/{naming.SERVICE_ACCOUNT}"
                 yield self._identities.refresh(f"{name}/{account}")
         for handler in self._orphans:

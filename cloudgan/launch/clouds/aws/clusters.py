@@ -1,13 +1,15 @@
-"""EKS clusters with their shared add-on and pod identity."""
+"""EKS clusters with their shared add-ons and pod identity."""
 
 from __future__ import annotations
 
 import base64
+import re
 from typing import TYPE_CHECKING, Any, Final
 
 from cloudgan.core.labels import SHARED
 from cloudgan.launch.clouds.aws.error_mapping import cause_of
 from cloudgan.launch.clouds.aws.login import ClusterToken
+from cloudgan.launch.clouds.aws.planner import NETWORK_PLUGIN
 from cloudgan.launch.clouds.aws.resource_handler import (
     CLUSTER_RANK,
     PART_RANK,
@@ -21,6 +23,8 @@ from cloudgan.schema.resource import Resource, ResourceState
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
+    from cloudgan.launch.clouds.aws.account import Account
+    from cloudgan.schema.plan import Step
 
 _STATES: Final[Mapping[str, ResourceState]] = {
     "ACTIVE": "ready",
@@ -31,6 +35,8 @@ _STATES: Final[Mapping[str, ResourceState]] = {
     "FAILED": "failed",
 }
 _FEES: Final = {"STANDARD": "EKS standard support", "EXTENDED": "EKS extended support"}
+_POLICIES_ON: Final = re.compile(r"""enableNetworkPolicy["']?\s*:\s*["']true["']""")
+"""In the JSON or YAML of an add-on's configuration values."""
 _PART_STATES: Final[Mapping[str, ResourceState]] = {
     "CREATING": "ready",  # stays so without a node; nothing waits for it
     "ACTIVE": "ready",
@@ -77,19 +83,51 @@ class Clusters(PlannedHandler):
         return ClusterApi(connect_by_token(found["endpoint"], ca, token), say=say)
 
 
-class PodAgents(PlannedHandler):
-    """Handler of the add-on that gives pods their IAM role."""
+class AddOns(PlannedHandler):
+    """Handler of the add-ons that give pods their IAM role and enforce NetworkPolicy objects."""
 
     kind = "EKS add-on"
 
+    def __init__(self, account: Account, clusters: Clusters) -> None:
+        super().__init__(account)
+        self._clusters = clusters
+
+    def find(self, step: Step) -> Resource | None:
+        """Returns the add-on; an existing cluster's network plugin counts as found.
+
+        A cluster that cloudgan did not create keeps its own plugin: replacing the settings of a
+        cluster's network is not a launcher's business.
+        """
+        name = str(step.find)
+        found = self.refresh(name)
+        cluster, _, add_on = name.rpartition("/")
+        if found or add_on != NETWORK_PLUGIN or is_managed(self._clusters.refresh(cluster)):
+            return found
+        return Resource(
+            kind=self.kind,
+            name=name,
+            state="ready",
+            deletion_order=PART_RANK,
+            parent=cluster,
+            is_free=True,
+        )
+
+    def enforces_policies(self, cluster: str) -> bool | None:
+        """Returns whether the VPC CNI add-on of a cluster is set to enforce NetworkPolicy objects.
+
+        None: the cluster has no such add-on, or a self-managed plugin.
+        """
+        found = self._describe(f"{cluster}/{NETWORK_PLUGIN}")
+        if found is None:
+            return None
+        return _POLICIES_ON.search(found.get("configurationValues") or "") is not None
+
     def refresh(self, name: str) -> Resource | None:
         """Returns the current state of an add-on."""
-        region, cluster, add_on = name.split("/")
-        which = {"clusterName": cluster, "addonName": add_on}
-        answer = request_if_exists(self._account, "eks", region, "DescribeAddon", **which)
-        if answer is None:
+        region, cluster, _ = name.split("/")
+        found = self._describe(name)
+        if found is None:
             return None
-        found = answer["addon"]
         return Resource(
             kind=self.kind,
             name=name,
@@ -107,6 +145,12 @@ class PodAgents(PlannedHandler):
         region, cluster, add_on = name.split("/")
         which = {"clusterName": cluster, "addonName": add_on}
         request_if_exists(self._account, "eks", region, "DeleteAddon", **which)
+
+    def _describe(self, name: str) -> dict[str, Any] | None:
+        region, cluster, add_on = name.split("/")
+        which = {"clusterName": cluster, "addonName": add_on}
+        answer = request_if_exists(self._account, "eks", region, "DescribeAddon", **which)
+        return answer["addon"] if answer else None
 
 
 class PodIdentities(PlannedHandler):

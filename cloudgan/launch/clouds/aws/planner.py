@@ -6,6 +6,7 @@ A step's `method` is the API operation, its `path` service and region, its `body
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, Any, Final
 
 from cloudgan.core.errors import PlanError
@@ -29,6 +30,13 @@ if TYPE_CHECKING:
     from cloudgan.schema.plan import Plan
 
 POD_AGENT: Final = "eks-pod-identity-agent"
+NETWORK_PLUGIN: Final = "vpc-cni"
+ENABLE_POLICIES: Final = {"enableNetworkPolicy": "true"}
+"""Configuration value that makes the VPC CNI plugin enforce NetworkPolicy objects.
+
+The schema demands a string. Needs version 1.14 of the add-on and Kubernetes 1.25
+(https://docs.aws.amazon.com/eks/latest/userguide/cni-network-policy-configure.html, read 2026-11-22).
+"""
 DEADLINE: Final = "cloudgan-deadline"
 _DEFAULT_REGION: Final = "us-east-1"  # has no LocationConstraint in S3
 _GRACE_SECONDS: Final = 90
@@ -100,6 +108,7 @@ def steps(plan: Plan) -> tuple[Step, ...]:
         *(_bucket_steps(plan.target) if own_bucket else ()),
         desired_state_step(plan),
         _cluster(plan.target),
+        _network_plugin(plan.target),
         _pod_agent(plan.target),
         _identity(plan.target),
         *((device_plugin_step(),) if plan.workers.accelerators_per_node else ()),
@@ -197,11 +206,28 @@ def _cluster(target: Target) -> Step:
     )
 
 
+def _network_plugin(target: Target) -> Step:
+    """Returns the step that enforces NetworkPolicy in a cluster of cloudgan, before it has nodes.
+
+    EKS installs the plugin as self-managed in each new cluster, so the add-on has to overwrite its
+    fields (https://github.com/aws/amazon-network-policy-controller-k8s/issues/200, read 2026-11-22).
+    """
+    return _add_on(
+        target,
+        NETWORK_PLUGIN,
+        {"configurationValues": json.dumps(ENABLE_POLICIES), "resolveConflicts": "OVERWRITE"},
+    )
+
+
 def _pod_agent(target: Target) -> Step:
-    """Returns the step for the add-on that gives pods their role; others are built in."""
-    body = {"clusterName": target.cluster, "addonName": POD_AGENT, "tags": {SHARED: "add-on"}}
-    name = f"{cluster_name(target)}/{POD_AGENT}"
-    return _eks(f"EKS add-on {POD_AGENT}", "CreateAddon", target, name, body)
+    """Returns the step for the add-on that gives pods their role."""
+    return _add_on(target, POD_AGENT, {})
+
+
+def _add_on(target: Target, name: str, settings: dict[str, str]) -> Step:
+    body = {"clusterName": target.cluster, "addonName": name, "tags": {SHARED: "add-on"}} | settings
+    found = f"{cluster_name(target)}/{name}"
+    return _eks(f"EKS add-on {name}", "CreateAddon", target, found, body)
 
 
 def _identity(target: Target) -> Step:

@@ -8,15 +8,17 @@ from typing import TYPE_CHECKING, Any, Final
 from cloudgan.core import assets
 from cloudgan.core.errors import CloudganError, CredentialsError, PlanError
 from cloudgan.launch.clouds.aws import naming
+from cloudgan.launch.clouds.aws.clusters import is_managed
 from cloudgan.launch.clouds.aws.machines import machine
 from cloudgan.launch.clouds.aws.network import select_network
+from cloudgan.launch.clouds.aws.planner import ENABLE_POLICIES, NETWORK_PLUGIN, cluster_name
 from cloudgan.schema.resource import Finding
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from cloudgan.launch.clouds.aws.account import Account
-    from cloudgan.launch.clouds.aws.clusters import Clusters
+    from cloudgan.launch.clouds.aws.clusters import AddOns, Clusters
     from cloudgan.launch.clouds.aws.iam_roles import IamRoles
     from cloudgan.schema.plan import Plan
 
@@ -31,6 +33,7 @@ def findings(
     plan: Plan | None,
     *,
     clusters: Clusters,
+    add_ons: AddOns,
     roles: IamRoles,
 ) -> Iterator[Finding]:
     """Yields the findings on login, permissions, roles and, for a plan, network and quota."""
@@ -39,6 +42,7 @@ def findings(
     yield from _roles(roles)
     if plan is not None and plan.node_pool is not None:
         yield _network(account, clusters, plan)
+        yield _network_policy(clusters, add_ons, plan)
         yield _quota(account, plan)
 
 
@@ -67,6 +71,31 @@ def _network(account: Account, clusters: Clusters, plan: Plan) -> Finding:
     except CloudganError as error:
         return Finding(subject, "unknown", str(error))
     return Finding(subject, "ok", f"{found[naming.ZONE]}, Kubernetes {found[naming.VERSION]}")
+
+
+def _network_policy(clusters: Clusters, add_ons: AddOns, plan: Plan) -> Finding:
+    """Checks that a NetworkPolicy has an effect: EKS stores the objects and enforces none by default.
+
+    Another policy engine, such as Calico, may enforce them: what is not known to be on is unknown.
+    On EKS Auto Mode the switch is a ConfigMap, and nodes of node groups still need the add-on
+    (https://docs.aws.amazon.com/eks/latest/userguide/auto-net-pol.html, read 2026-11-22).
+    """
+    name = cluster_name(plan.target)
+    subject = f"NetworkPolicy in {name}"
+    cluster, is_on = clusters.refresh(name), add_ons.enforces_policies(name)
+    if is_on:
+        return Finding(subject, "ok", f"the add-on {NETWORK_PLUGIN} enforces it")
+    if is_on is None and (cluster is None or is_managed(cluster)):
+        return Finding(subject, "ok", f"`deploy` switches it on by the add-on {NETWORK_PLUGIN}")
+    return Finding(
+        subject,
+        "unknown",
+        f"the add-on {NETWORK_PLUGIN} does not enforce it, and another policy engine may; `deploy`"
+        " tests it before it starts several workers. To switch it on: aws eks update-addon"
+        f" --cluster-name {plan.target.cluster} --addon-name {NETWORK_PLUGIN} --resolve-conflicts"
+        f" PRESERVE --configuration-values '{json.dumps(ENABLE_POLICIES)}'; on EKS Auto Mode set"
+        ' enable-network-policy-controller: "true" in ConfigMap kube-system/amazon-vpc-cni',
+    )
 
 
 def _quota(account: Account, plan: Plan) -> Finding:

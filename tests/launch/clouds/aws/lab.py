@@ -126,6 +126,17 @@ class Lab:
             if step.method == "CreateRole":
                 cloud.create(step)
 
+    def create_cluster(self, name: str, **others: Any) -> None:
+        """Creates a cluster as its owner does, without cloudgan."""
+        subnets = self.aws.state.networks["us-east-1"].subnets
+        self.session.client("eks", "us-east-1").create_cluster(
+            name=name,
+            version="1.34",
+            roleArn="arn:aws:iam::123456789012:role/cloudgan-cluster",
+            resourcesVpcConfig={"subnetIds": [one["SubnetId"] for one in subnets]},
+            **others,
+        )
+
     def left(self) -> list[str]:
         """All that exists and is not for all runs of the account."""
         there = self.cloud().list_resources()

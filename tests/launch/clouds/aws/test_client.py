@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from cloudgan.core.errors import (
@@ -11,7 +13,7 @@ from cloudgan.core.errors import (
     LaunchError,
     PlanError,
 )
-from cloudgan.launch.provisioning.provisioner import Destroyer
+from cloudgan.launch.provisioning.provisioner import Destroyer, Provisioner
 from cloudgan.schema.plan import fill_placeholders
 from launch.clouds.aws.lab import POLL_SECONDS, T4, built, planned
 
@@ -240,15 +242,55 @@ def test_a_denied_region_is_skipped_with_a_warning(lab):
     assert any("cannot list resources in eu-west-1" in one for one in lab.said)
 
 
+def test_network_policies_are_enforced_before_a_created_cluster_has_nodes(whole_lab):
+    whole_lab.deploy(planned())
+    plane = whole_lab.aws.state.planes["us-east-1", "cloudgan"]
+    plugin = plane.add_ons["vpc-cni"]
+    assert json.loads(plugin["configurationValues"]) == {"enableNetworkPolicy": "true"}
+    assert "status" not in plugin, "no conflict with the self-managed plugin of a new cluster"
+    calls = whole_lab.aws.operations
+    assert calls.index("CreateAddon") < calls.index("CreateNodegroup")
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"resolveConflicts": "PRESERVE"}, "preserve is not supported"),
+        ({"configurationValues": '{"enableNetworkPolicy": true}'}, "string expected"),
+        ({"configurationValues": '{"networkPolicy": "true"}'}, "not defined in the schema"),
+    ],
+)
+def test_eks_refuses_a_network_plugin_with_invalid_settings(lab, settings, message):
+    lab.create_cluster("physics")
+    lab.aws.state.planes["us-east-1", "physics"].status = "ACTIVE"
+    eks = lab.session.client("eks", "us-east-1")
+    with pytest.raises(eks.exceptions.InvalidParameterException, match=message):
+        eks.create_addon(clusterName="physics", addonName="vpc-cni", **settings)
+
+
+def test_a_network_plugin_in_conflict_with_the_self_managed_one_fails(lab):
+    lab.create_cluster("cloudgan", tags={"cloudgan-shared": "cluster"})
+    lab.aws.state.planes["us-east-1", "cloudgan"].status = "ACTIVE"
+    plan = lab.resolved(planned())
+    step = next(one for one in plan.steps if one.ensure == "EKS add-on vpc-cni")
+    kept = {key: value for key, value in step.body.items() if key != "resolveConflicts"}
+    provisioner = Provisioner(lab.cloud(), lab.said.append, 0.01)
+    with pytest.raises(LaunchError, match="Conflicts found when trying to apply"):
+        provisioner.ensure(step.model_copy(update={"body": kept}), plan)
+
+
+def test_the_network_plugin_of_an_existing_cluster_is_left_alone(lab):
+    lab.create_cluster("physics")
+    lab.aws.state.planes["us-east-1", "physics"].status = "ACTIVE"
+    plan = lab.resolved(planned(rent={"cluster": "physics"}))
+    step = next(one for one in plan.steps if one.ensure == "EKS add-on vpc-cni")
+    assert not Provisioner(lab.cloud(), lab.said.append, 0.01).ensure(step, plan)
+    assert lab.aws.state.planes["us-east-1", "physics"].add_ons == {}
+
+
 def test_an_existing_cluster_is_used_and_never_deleted(whole_lab):
     aws = whole_lab.aws
-    asked = {
-        "name": "physics",
-        "version": "1.34",
-        "roleArn": "arn:aws:iam::123456789012:role/cloudgan-cluster",
-    }
-    network = {"subnetIds": [one["SubnetId"] for one in aws.state.networks["us-east-1"].subnets]}
-    whole_lab.session.client("eks", "us-east-1").create_cluster(**asked, resourcesVpcConfig=network)
+    whole_lab.create_cluster("physics")
     aws.tie(whole_lab.cluster, name="physics")
     plan = whole_lab.deploy(planned(rent={"cluster": "physics"}))
     removed(whole_lab, plan)

@@ -59,3 +59,28 @@ def test_a_region_that_cannot_serve_it_is_missing(lab):
     place = found(lab, planned())["AWS network in us-east-1"]
     assert place.status == "missing"
     assert "default VPC" in place.message
+
+
+@pytest.mark.parametrize(
+    ("values", "status", "message"),
+    [
+        ('{"enableNetworkPolicy": "true"}', "ok", "enforces it"),
+        ('enableNetworkPolicy: "true"\n', "ok", "enforces it"),
+        ('{"enableNetworkPolicy": "false"}', "unknown", "update-addon --cluster-name physics"),
+        (None, "unknown", "enable-network-policy-controller"),
+    ],
+)
+def test_check_reports_whether_an_existing_cluster_enforces_policies(lab, values, status, message):
+    lab.create_cluster("physics")
+    plane = lab.aws.state.planes["us-east-1", "physics"]
+    plane.status = "ACTIVE"
+    if values:
+        plane.add_ons["vpc-cni"] = {"addonName": "vpc-cni", "configurationValues": values}
+    policy = found(lab, planned(rent={"cluster": "physics"}))["NetworkPolicy in us-east-1/physics"]
+    assert policy.status == status
+    assert message in policy.message
+
+
+def test_check_says_that_deploy_enforces_policies_in_its_own_cluster(lab):
+    policy = found(lab, planned())["NetworkPolicy in us-east-1/cloudgan"]
+    assert (policy.status, "`deploy` switches it on" in policy.message) == ("ok", True)
