@@ -54,6 +54,7 @@ class LaunchRequest:
         budget_usd: Maximum cost of the run, all attempts together.
         max_hours: Deadline of the job.
         gang_timeout_seconds: Time until all workers must run. None: 20 minutes; on Slurm 7 days.
+        allow_open_ports: Whether several workers may start where other users can reach their ports.
 
     Raises:
         ConfigError: A value is not valid.
@@ -77,6 +78,7 @@ class LaunchRequest:
     budget_usd: float | None = None
     max_hours: float = 24.0
     gang_timeout_seconds: float | None = None
+    allow_open_ports: bool = False
 
     def __post_init__(self) -> None:
         """Checks the values that need no file and no network."""

@@ -123,6 +123,7 @@ def request_workers(request: LaunchRequest, nodes: int, node: NodeType | None) -
         if request.provider not in ("local", "slurm")
         else None,
         secrets=request.secrets,
+        allow_open_ports=request.allow_open_ports,
     )
 
 

@@ -17,6 +17,7 @@ from cloudgan.api.tensorflow_import import import_tensorflow
 from cloudgan.core import settings
 from cloudgan.core.errors import ConfigError, Interrupted, TryAgain
 from cloudgan.core.hardware import this_machine
+from cloudgan.core.loopback_network import LoopbackNetwork
 from cloudgan.core.progress import Silent
 from cloudgan.schema import launch, record
 from cloudgan.schema.held_out import check_can_validate
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
     from cloudgan.schema.record import Numerics
     from cloudgan.schema.run_folder import RunFolder
     from cloudgan.storage.bucket_shards import BucketShards
+    from cloudgan.training.cluster import Cluster
     from cloudgan.training.run import Outcome
 
 
@@ -45,6 +47,7 @@ def train(
     run: str | Path | None = None,
     config: str | Path | None = None,
     progress: Progress | None = None,
+    allow_open_ports: bool = False,
     **options: Unpack[LocalOptions],
 ) -> Run:
     """Trains a GAN on this machine, or resumes the run from its newest checkpoint.
@@ -53,6 +56,8 @@ def train(
         run: Folder of the run. Default: runs/NAME of the run.yaml, else runs/PRESET.
         config: A run.yaml; options override its keys.
         progress: Receives each task and its progress.
+        allow_open_ports: Start or join several worker processes even where others can reach their
+            ports; TensorFlow's servers execute what they receive.
         **options: ``data`` (HDF5 or TFRecord files, a folder of shards, or a bucket), ``preset``
             (paper, mini, fixed25 or smoke), ``epochs``, ``batch``, ``max_steps``, ... with the names
             and defaults of the flags of `cloudgan train --help`.
@@ -71,7 +76,7 @@ def train(
         config=str(config) if config else None,
         run=str(run) if run else None,
     )
-    train_run(resolved, folder, progress or Silent(), quiet=True)
+    train_run(resolved, folder, progress or Silent(), quiet=True, allow_open_ports=allow_open_ports)
     return Run(folder.path)
 
 
@@ -83,6 +88,7 @@ def train_run(
     json: bool = False,
     quiet: bool = False,
     began_seconds: float | None = None,
+    allow_open_ports: bool = False,
 ) -> Outcome | None:
     """Trains a run to its end.
 
@@ -93,6 +99,7 @@ def train_run(
         json: Worker processes print their result as JSON.
         quiet: Worker processes print nothing; their logs are in the folder of the run.
         began_seconds: `time.perf_counter()` at the start of the program. Default: now.
+        allow_open_ports: Whether others may reach the ports of several workers.
 
     Returns:
         How the run ended; None where worker processes trained it, which print their own result unless `quiet`.
@@ -107,6 +114,8 @@ def train_run(
     starts_workers = cluster_text is None and config.training.workers > 1
     _check_options(config, has_workers=bool(cluster_text or starts_workers))
     cluster = read_cluster(cluster_text)
+    if not (supervised or allow_open_ports):
+        _check_ports(config, cluster, starts_workers=starts_workers)
     folder.check(config)
     memory = expected_memory(
         config,
@@ -130,7 +139,14 @@ def train_run(
             folder.write_config(config)
             _note_attempt(config, folder)
         if starts_workers:
-            _start_workers(config, folder, json=json, quiet=quiet)
+            command = ("train", f"--run={folder.path}", *(["--json"] if json else []))
+            LocalWorkers(
+                command,
+                config.training.workers,
+                folder.logs,
+                quiet=quiet,
+                isolated=not allow_open_ports,
+            ).run()
             return None
         if cluster is None or cluster.is_chief:
             _say(
@@ -157,6 +173,33 @@ def _check_options(config: RunConfig, *, has_workers: bool) -> None:
         find_warm_start(config)
 
 
+def _check_ports(config: RunConfig, cluster: Cluster | None, *, starts_workers: bool) -> None:
+    """Checks that no other user will reach the servers of TensorFlow, which ask for no credentials.
+
+    Raises:
+        ConfigError: Others could, or the isolated workers could not reach their bucket.
+    """
+    from cloudgan.storage.bucket_shards import is_url
+
+    if starts_workers:
+        workers, url = config.training.workers, config.checkpoint.url
+        one_process = f"one process instead: --workers=1 --strategy=mirrored --replicas={workers}"
+        if is_url(url):
+            raise ConfigError(
+                f"the {workers} workers run without a network, so they cannot copy checkpoints to"
+                f" {url}; run {one_process}, or give them the network and accept that others"
+                " can reach their ports: --allow-open-ports"
+            )
+        LoopbackNetwork.check(one_process)
+    elif cluster and len(cluster.workers) > 1:
+        raise ConfigError(
+            f"TF_CONFIG names {len(cluster.workers)} workers, whose TensorFlow servers listen on all"
+            " addresses and execute what any host sends; run them with `cloudgan deploy`, or with"
+            " --strategy=multiworker --workers=N on one machine. If only trusted hosts reach their"
+            " ports, give --allow-open-ports"
+        )
+
+
 def _validation_note(config: RunConfig) -> str | None:
     training = config.training
     if training.validate_every or not training.until:
@@ -178,11 +221,6 @@ def _saved_numerics(config: RunConfig, folder: RunFolder) -> Numerics | None:
     saved = config.checkpoint
     latest = Checkpoints(folder.checkpoints, keep=saved.keep, url=saved.url).latest()
     return read_state(latest).numerics if latest else None
-
-
-def _start_workers(config: RunConfig, folder: RunFolder, *, json: bool, quiet: bool) -> None:
-    command = ("train", f"--run={folder.path}", *(["--json"] if json else []))
-    LocalWorkers(command, config.training.workers, folder.logs, quiet=quiet).run()
 
 
 def _note_attempt(config: RunConfig, folder: RunFolder) -> None:

@@ -122,6 +122,9 @@ class Workers(_Part):
     tolerations: tuple[Toleration, ...] = ()
     pod_labels: dict[str, str] = {}
     grace_seconds: int = Field(default=60, ge=1, description="from SIGTERM to SIGKILL")
+    allow_open_ports: bool = Field(
+        default=False, description="whether other users may reach the ports of the workers"
+    )
 
 
 class Limits(_Part):

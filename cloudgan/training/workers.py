@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from cloudgan.core.errors import CloudganError, Interrupted, TryAgain
+from cloudgan.core.loopback_network import LoopbackNetwork
 from cloudgan.core.settings import child_environment
 from cloudgan.training.cluster import share_gpus
 
@@ -34,11 +35,18 @@ class LocalWorkers:
     """The processes of one multiworker run on this machine.
 
     Each runs in its own session, so that Ctrl-C reaches it once, through this process; each watches
-    its standard input and stops when this process dies.
+    its standard input and stops when this process dies. They share a network namespace, because
+    TensorFlow's servers listen on all addresses.
     """
 
     def __init__(
-        self, command: tuple[str, ...], workers: int, logs: Path, *, quiet: bool = False
+        self,
+        command: tuple[str, ...],
+        workers: int,
+        logs: Path,
+        *,
+        quiet: bool = False,
+        isolated: bool = True,
     ) -> None:
         """Prepares `workers` processes of `python -m cloudgan COMMAND`.
 
@@ -47,11 +55,13 @@ class LocalWorkers:
             workers: Number of processes.
             logs: Folder of their logs.
             quiet: The chief writes to its log too, instead of standard output and error.
+            isolated: Whether their ports are out of reach of all other processes.
 
         Raises:
             ConfigError: Their number does not divide this machine's GPUs.
         """
         self._command, self._count, self._logs, self._quiet = command, workers, logs, quiet
+        self._isolated = isolated
         self._gpus = share_gpus(workers)
         self._requested_signal: int | None = None
 
@@ -60,15 +70,19 @@ class LocalWorkers:
 
         Raises:
             CloudganError: A worker failed; the others were stopped.
+            IsolationError: This machine cannot isolate their ports.
             Interrupted: Ctrl-C; all stopped after the same step.
             TryAgain: SIGTERM; all stopped after the same step.
         """
+        network = LoopbackNetwork.create() if self._isolated else None
         before = {n: signal.signal(n, self._ask) for n in (signal.SIGINT, signal.SIGTERM)}
-        workers = self._start()
+        workers = self._start(network)
         try:
             self._follow(workers)
         finally:
             _end(workers)
+            if network:
+                network.close()
             for number, handler in before.items():
                 signal.signal(number, handler)
         if self._requested_signal == signal.SIGINT:
@@ -80,9 +94,12 @@ class LocalWorkers:
         del frame
         self._requested_signal = number
 
-    def _start(self) -> list[_Worker]:
+    def _start(self, network: LoopbackNetwork | None) -> list[_Worker]:
         self._logs.mkdir(parents=True, exist_ok=True)
         peers = [f"127.0.0.1:{port}" for port in _free_ports(self._count)]
+        command = [sys.executable, "-m", "cloudgan", *self._command]
+        if network:
+            command = network.command(command)
         started = []
         for index in range(self._count):
             task = {"cluster": {"worker": peers}, "task": {"type": "worker", "index": index}}
@@ -91,7 +108,8 @@ class LocalWorkers:
             inherits = index == 0 and not self._quiet
             with log.open("ab") as file:
                 process = subprocess.Popen(  # noqa: S603
-                    (sys.executable, "-m", "cloudgan", *self._command),
+                    command,
+                    pass_fds=network.descriptors if network else (),
                     env=child_environment(
                         TF_CONFIG=json.dumps(task),
                         CLOUDGAN_SUPERVISED="1",

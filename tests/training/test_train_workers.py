@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
+import sys
 import time
+from pathlib import Path
 
 import pytest
 
@@ -47,7 +50,13 @@ def test_a_worker_that_joined_by_tf_config_stops_when_another_dies_and_names_it(
         json.dumps({"cluster": {"worker": peers}, "task": {"type": "worker", "index": index}})
         for index in range(2)
     ]
-    flags = ("train", f"--config={config}", f"--run={run}", "--max-steps=100000")
+    flags = (
+        "train",
+        f"--config={config}",
+        f"--run={run}",
+        "--max-steps=100000",
+        "--allow-open-ports",
+    )
     other = start(*flags, TF_CONFIG=clusters[1])
     chief = start(*flags, TF_CONFIG=clusters[0], until=RunFolder(run).record_file)
     while len(record.read(RunFolder(run).record_file).epochs()) < 1:
@@ -58,6 +67,27 @@ def test_a_worker_that_joined_by_tf_config_stops_when_another_dies_and_names_it(
     out, _ = chief.communicate(timeout=60)
     assert chief.returncode == 75, out  # a lost machine is nobody's mistake
     assert f"worker 1 ({peers[1]}) stopped answering" in out
+
+
+@pytest.mark.skipif(not all(map(shutil.which, ("unshare", "ip"))), reason="no unshare or ip")
+def test_no_other_address_of_the_machine_reaches_local_workers(config_file, tmp_path):
+    config = config_file(plain=True, global_batch_size=8, checkpoint={"every_steps": 2})
+    run, address = tmp_path / "run", "10.0.0.1"
+    setup = f'ip link set lo up && ip addr add {address}/32 dev lo && exec "$@"'
+    done = subprocess.run(
+        ("unshare", "--user", "--net", "--map-root-user", "sh", "-c", setup, "sh")
+        + (sys.executable, str(Path(__file__).with_name("reach_workers.py")), str(run), address)
+        + (sys.executable, "-m", "cloudgan", "train", f"--config={config}", f"--run={run}")
+        + ("--workers=2", "--max-steps=100000"),
+        stdout=subprocess.PIPE,
+        text=True,
+        timeout=120,
+        check=True,
+    )
+    found = json.loads(done.stdout)
+    assert (found["workers"], len(found["ports"])) == (2, 2)
+    assert found["reached"] == []
+    assert found["shown"] == []
 
 
 def test_workers_stop_together_on_sigterm_and_save(config_file, tmp_path, start):

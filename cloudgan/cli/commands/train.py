@@ -22,6 +22,7 @@ def train(
     workers: int | None = None,
     checkpoints: str | None = None,
     init_from: str | None = None,
+    allow_open_ports: bool = False,
     describe: bool = False,
     json: bool = False,
     training: tuple[dict[str, Any], str | None] = ({}, None),
@@ -35,6 +36,8 @@ def train(
         checkpoints: gs://, s3:// or Azure Blob URL that receives a copy of each checkpoint.
         init_from: Folder of a run whose networks the training starts from: fine-tuning, with other
             showers or losses.
+        allow_open_ports: Run several workers even where others can reach their ports, whose servers
+            execute what they receive.
         describe: Print the configuration and the parameter counts, and stop.
         json: Print the result as JSON.
         training: The shared training flags.
@@ -53,6 +56,13 @@ def train(
         print_result(describe_training(config), as_json=json)
         return
     with progress_bars(as_json=json) as progress:
-        outcome = train_run(config, folder, progress, json=json, began_seconds=_BEGAN)
+        outcome = train_run(
+            config,
+            folder,
+            progress,
+            json=json,
+            began_seconds=_BEGAN,
+            allow_open_ports=allow_open_ports,
+        )
     if outcome:
         print_result(training_result(outcome, folder, config.training), as_json=json)

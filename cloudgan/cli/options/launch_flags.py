@@ -44,6 +44,7 @@ def launch_flags(
     budget_usd: float | None = None,
     max_hours: float = 24.0,
     gang_timeout: str | None = None,
+    allow_open_ports: bool = False,
 ) -> LaunchRequest:
     """Returns the launch request.
 
@@ -74,6 +75,8 @@ def launch_flags(
             --price-as.
         max_hours: Deadline of the job.
         gang_timeout: Time until all workers must run, such as 40m. Default: 20m; on Slurm 7d.
+        allow_open_ports: Start several workers even where other users can reach their ports. TensorFlow's
+            servers execute what they receive: see docs/security.md.
 
     Raises:
         ConfigError: A value is not valid.
@@ -98,6 +101,7 @@ def launch_flags(
         budget_usd=budget_usd,
         max_hours=max_hours,
         gang_timeout_seconds=seconds,
+        allow_open_ports=allow_open_ports,
     )
 
 
