@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+import re
 import secrets
 from typing import TYPE_CHECKING, BinaryIO, Final
 
@@ -17,6 +18,35 @@ if TYPE_CHECKING:
 TEMPORARY_SUFFIX: Final = ".tmp"
 DISK_FULL: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 """Error numbers of a full disk, an exhausted quota, and a limit of the process on file sizes."""
+
+
+def temporary_path(path: Path) -> Path:
+    """Returns a unique name beside `path`, for a file or folder that is renamed to it when complete."""
+    unique = f"{path.name}.{os.getpid()}-{secrets.token_hex(4)}{TEMPORARY_SUFFIX}"
+    return path.with_name(unique)
+
+
+def unfinished(path: Path) -> list[Path]:
+    """Returns the temporary files of killed writers of `path`, and of living ones: lock it first."""
+    name = re.compile(rf"{re.escape(path.name)}\.\d+-[0-9a-f]{{8}}{re.escape(TEMPORARY_SUFFIX)}")
+    return [found for found in path.parent.iterdir() if name.fullmatch(found.name)]
+
+
+def write_error(
+    path: Path, error: OSError, error_class: type[CloudganError] = DataError
+) -> CloudganError:
+    """Returns the error for a file that could not be written.
+
+    A full disk is a run that failed, exit code 1: a `DiskFullError` where `error_class` means invalid
+    input.
+    """
+    full = error.errno in DISK_FULL
+    if full and error_class.exit_code != DiskFullError.exit_code:
+        error_class = DiskFullError
+    exists = isinstance(error, FileExistsError)
+    reason = "a file is in place of a folder" if exists else error.strerror or error
+    advice = "; free space, then run the command again" if full else ""
+    return error_class(f"{path}: cannot be written ({reason}){advice}")
 
 
 @contextlib.contextmanager
@@ -36,18 +66,16 @@ def atomic_writer(
         path: Target; missing parent folders are created.
         if_absent: Create the file only if it does not exist.
         durable: Flush to the disk (fsync) before the rename.
-        error_class: Raised when the folder is not writable or the disk is full.
+        error_class: Raised when the folder is not writable.
 
     Raises:
-        DiskFullError: The disk is full, unless another `error_class` is given.
+        DiskFullError: The disk is full, unless `error_class` has exit code 1 too.
         FileExistsError: `if_absent`, and `path` exists.
     """
-    temporary = path.with_name(
-        f"{path.name}.{os.getpid()}-{secrets.token_hex(4)}{TEMPORARY_SUFFIX}"
-    )
+    temporary = temporary_path(path)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        with temporary.open("xb") as file:
+        with temporary.open("x+b") as file:
             yield file
             file.flush()
             if durable:
@@ -57,13 +85,9 @@ def atomic_writer(
         else:
             temporary.replace(path)
     except OSError as error:
-        exists = isinstance(error, FileExistsError)
-        if exists and if_absent:
+        if if_absent and isinstance(error, FileExistsError):
             raise
-        reason = "a file is in place of a folder" if exists else error.strerror or error
-        if error.errno in DISK_FULL and error_class is DataError:
-            error_class = DiskFullError
-        raise error_class(f"{path}: cannot be written ({reason})") from error
+        raise write_error(path, error, error_class) from error
     finally:
         with contextlib.suppress(OSError):
             temporary.unlink(missing_ok=True)
@@ -73,7 +97,8 @@ def write_atomic(path: Path, content: bytes) -> None:
     """Replaces a file atomically.
 
     Raises:
-        DataError: The folder is not writable or the disk is full; the old file is unchanged.
+        DataError: The folder is not writable, or (DiskFullError) the disk is full; the old file is
+            unchanged.
     """
     with atomic_writer(path) as file:
         file.write(content)

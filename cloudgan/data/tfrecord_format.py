@@ -1,8 +1,4 @@
-"""The TFRecord format and the bytes of tf.train.Example, without TensorFlow.
-
-A record is: length (uint64), checksum of the length (uint32), the bytes, their checksum (uint32),
-little-endian (https://www.tensorflow.org/tutorials/load_data/tfrecord, read 2026-11-21).
-"""
+"""The positions of the records of a TFRecord file and the bytes of tf.train.Example, without TensorFlow."""
 
 from __future__ import annotations
 
@@ -13,6 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from cloudgan.core.errors import DataError
+from cloudgan.data.record_checksums import FOOTER_BYTES, HEADER_BYTES, masked_crc32c
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
@@ -22,9 +19,7 @@ if TYPE_CHECKING:
 
     Buffer = bytes | memoryview
 
-HEADER_BYTES, FOOTER_BYTES = 12, 4
-
-_LENGTH = struct.Struct("<Q")
+_LENGTH, _CHECKSUM = struct.Struct("<Q"), struct.Struct("<I")
 
 
 class Extents(NamedTuple):
@@ -38,7 +33,8 @@ def record_extents(path: Path) -> Extents:
     """Returns the position of every record.
 
     Raises:
-        DataError: The file is not readable, empty, or truncated; names the record.
+        DataError: The file is not readable, empty or truncated, or the length of a record is damaged;
+            names the record.
     """
     starts: list[int] = []
     sizes: list[int] = []
@@ -50,13 +46,13 @@ def record_extents(path: Path) -> Extents:
             with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
                 at = 0
                 while at < end:
-                    if at + HEADER_BYTES > end:
-                        raise _cut_off(path, len(starts), at, end)
-                    size = _LENGTH.unpack_from(content, at)[0]
                     start = at + HEADER_BYTES
+                    if start > end:
+                        raise _cut_off(path, content, starts, at)
+                    size = _LENGTH.unpack_from(content, at)[0]
                     at = start + size + FOOTER_BYTES
                     if at > end:
-                        raise _cut_off(path, len(starts), start, end)
+                        raise _cut_off(path, content, [*starts, start], start)
                     starts.append(start)
                     sizes.append(size)
     except FileNotFoundError as error:
@@ -66,10 +62,19 @@ def record_extents(path: Path) -> Extents:
     return Extents(np.array(starts, np.int64), np.array(sizes, np.int64))
 
 
-def _cut_off(path: Path, record: int, start: int, end: int) -> DataError:
+def _cut_off(path: Path, content: mmap.mmap, starts: list[int], last: int) -> DataError:
+    """Names the first record with a damaged length, which moves all later records, or the last one."""
+    for record, start in enumerate(starts):
+        at = start - HEADER_BYTES
+        if masked_crc32c(content[at : at + 8]) != _CHECKSUM.unpack_from(content, at + 8)[0]:
+            return DataError(
+                f"{path}, record {record}: truncated or damaged: the checksum of its length, at byte"
+                f" {at}, is wrong. Copy or convert the file again."
+            )
     return DataError(
-        f"{path}, record {record}: truncated or damaged: it starts at byte {start} and exceeds"
-        f" the end of the file, at byte {end}. Copy or convert the file again."
+        f"{path}, record {len(starts) - (starts[-1:] == [last])}: truncated or damaged: it starts at"
+        f" byte {last} and exceeds the end of the file, at byte {len(content)}. Copy or convert the file"
+        " again."
     )
 
 

@@ -13,7 +13,13 @@ from cloudgan.cli.commands.deploy import deploy
 from cloudgan.cli.commands.plan import plan
 from cloudgan.cli.options.parsing import Program
 from cloudgan.cli.options.shared_flags import with_values
-from cloudgan.data.shards.manifest import Manifest, ShardInfo, SourceInfo, write_manifest
+from cloudgan.data.shards.manifest import (
+    ColumnInfo,
+    Manifest,
+    ShardInfo,
+    SourceInfo,
+    write_manifest,
+)
 from cloudgan.schema import launch
 from launch.provisioning.cloud_double import CloudDouble, clouds
 
@@ -92,7 +98,7 @@ def few_showers(folder: Path) -> None:
         shape=(51, 51, 25),
         ecal_per_gev=50.0,
         ecal_decided="by a test",
-        columns=(),
+        columns=(ColumnInfo(name="energy", dtype="<f4"),),
     )
     digits = hashlib.sha256(content).hexdigest()
     shard = ShardInfo(name="part-0.tfrecord", records=8, bytes=7, sha256=digits, source=0)

@@ -15,14 +15,14 @@ from cloudgan.core.errors import CloudganError, DataError
 _FULL_DISK = """
 import resource, signal, sys
 from pathlib import Path
-from cloudgan.core.errors import DataError
+from cloudgan.core.errors import DiskFullError
 from cloudgan.core.atomic_file import write_atomic
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))
 try:
     write_atomic(Path(sys.argv[1]), b"n" * 5000)
-except DataError as error:
-    print(error)
+except DiskFullError as error:
+    print(error.exit_code, error)
 """
 
 
@@ -32,7 +32,7 @@ def test_a_failed_write_leaves_the_old_file_and_no_temporary_file(tmp_path):
     done = subprocess.run(
         [sys.executable, "-c", _FULL_DISK, str(path)], capture_output=True, text=True, check=True
     )
-    assert "cannot be written" in done.stdout
+    assert done.stdout.startswith(f"1 {path}: cannot be written (File too large); free space")
     assert path.read_bytes() == b"old"
     assert [entry.name for entry in tmp_path.iterdir()] == ["file"]
 

@@ -9,9 +9,11 @@ import h5py
 import numpy as np
 import pytest
 
-from cloudgan.data.shards.manifest import Manifest, ShardInfo, write_manifest
+from cloudgan.data.record_checksums import masked_crc32c
+from cloudgan.data.shards.manifest import Manifest, ShardInfo, read_manifest, write_manifest
 from cloudgan.data.shards.shower_record import encode_block
 from cloudgan.data.sources.hdf5 import Hdf5File
+from cloudgan.data.tfrecord_format import record_extents
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -61,18 +63,22 @@ def make_hdf5(path: Path, count: int = 20, *, per_gev: float = 50, **changes: An
     return path
 
 
+def framed(record: bytes) -> bytes:
+    """A record of a TFRecord file: length, checksum, bytes, checksum."""
+    length = len(record).to_bytes(8, "little")
+    checksums = (masked_crc32c(part).to_bytes(4, "little") for part in (length, record))
+    return length + next(checksums) + record + next(checksums)
+
+
 def make_shards(folder: Path, *sources: Path, per_shard: int = 6) -> Path:
-    """Writes a sharded set without TensorFlow; the checksums of its records are zeros."""
+    """Writes a sharded set without TensorFlow."""
     folder.mkdir()
     shards, infos = [], []
     for number, source in enumerate(sources):
         file = Hdf5File(source)
         infos.append(file.info)
         for block in file.raw_blocks(per_shard):
-            content = b"".join(
-                len(record).to_bytes(8, "little") + bytes(4) + record + bytes(4)
-                for record in encode_block(block, file.info.columns)
-            )
+            content = b"".join(map(framed, encode_block(block, file.info.columns)))
             name = f"showers-{len(shards):05d}.tfrecord"
             (folder / name).write_bytes(content)
             digest = hashlib.sha256(content).hexdigest()
@@ -91,6 +97,31 @@ def make_shards(folder: Path, *sources: Path, per_shard: int = 6) -> Path:
         Manifest(records=total, shape=infos[0].shape, shards=tuple(shards), sources=tuple(infos)),
     )
     return folder
+
+
+def replace_record(folder: Path, number: int, record: int, change: Any) -> None:
+    """Writes a record as `change` returns it, with valid checksums in shard and manifest."""
+    path = folder / f"showers-{number:05d}.tfrecord"
+    content = path.read_bytes()
+    records = [
+        content[start : start + size] for start, size in zip(*record_extents(path), strict=True)
+    ]
+    records[record] = change(records[record])
+    path.write_bytes(b"".join(map(framed, records)))
+    reseal(folder)
+
+
+def reseal(folder: Path, **changes: Any) -> None:
+    """Writes a manifest that fits the shards as they are now; `changes` replace its fields."""
+    manifest = read_manifest(folder)
+    shards = tuple(
+        shard.model_copy(
+            update={"bytes": len(content), "sha256": hashlib.sha256(content).hexdigest()}
+        )
+        for shard in manifest.shards
+        for content in [(folder / shard.name).read_bytes()]
+    )
+    write_manifest(folder, manifest.model_copy(update={"shards": shards} | changes))
 
 
 @pytest.fixture

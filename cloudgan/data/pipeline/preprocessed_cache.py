@@ -14,18 +14,18 @@ import hashlib
 import json
 import mmap
 import os
-import secrets
 import shutil
 import sys
 import tempfile
 import zlib
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import astuple
-from typing import TYPE_CHECKING, Any, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 
 import numpy as np
 
-from cloudgan.core.errors import DataError
+from cloudgan.core.atomic_file import atomic_writer, unfinished
+from cloudgan.core.errors import CloudganError, DataError
 from cloudgan.core.hardware import this_machine
 from cloudgan.core.progress import Progress, Silent
 from cloudgan.data.pipeline.preprocessing import PreprocessedShowers
@@ -35,7 +35,6 @@ from cloudgan.data.sparse_showers import SparseCells, cell_dtype
 
 if TYPE_CHECKING:
     from pathlib import Path
-    from types import TracebackType
 
     from numpy.typing import NDArray
 
@@ -49,37 +48,43 @@ HEAD_BYTES = 4096
 
 CHECKED_BYTES = 16 << 20
 
-UNFINISHED = ".tmp"
-
 COLUMNS = ("energy", "angle", "ecal")
 
 _ALIGNED_BYTES = 64
 
 
-class PreprocessedWriter:
-    """Writes a temporary file and renames it if the block succeeds; otherwise deletes it.
+class NoCacheError(CloudganError):
+    """The cache cannot be written or read; the message states the reason."""
 
-    Raises OSError if the disk is full or not writable.
+
+@contextlib.contextmanager
+def preprocessed_writer(path: Path, shape: tuple[int, int, int]) -> Iterator[PreprocessedWriter]:
+    """Yields a writer of images of `shape`; what it wrote replaces `path` when the block succeeds.
+
+    Raises:
+        NoCacheError: The disk is full or not writable.
     """
+    with (
+        atomic_writer(path, error_class=NoCacheError) as file,
+        # Unnamed: the cells are copied behind the values when all values are written.
+        tempfile.TemporaryFile(dir=path.parent) as cells,
+    ):
+        writer = PreprocessedWriter(file, cells, shape)
+        yield writer
+        writer.finish()
 
-    def __init__(self, path: Path, shape: tuple[int, int, int]) -> None:
-        self._path = path
+
+class PreprocessedWriter:
+    """Appends preprocessed showers to an open file."""
+
+    def __init__(self, file: BinaryIO, cells: BinaryIO, shape: tuple[int, int, int]) -> None:
+        self._file = file
+        self._cells = cells
         self._shape = shape
-        name = f"{path.name}.{os.getpid()}-{secrets.token_hex(4)}{UNFINISHED}"
-        self._beside = path.with_name(name)
         self._sizes: list[NDArray[np.int64]] = []
         self._columns: dict[str, list[NDArray[np.float32]]] = {name: [] for name in COLUMNS}
         self._extents: dict[str, Extent] = {}
-
-    def __enter__(self) -> Self:
-        with contextlib.ExitStack() as opened:
-            opened.callback(self._beside.unlink, missing_ok=True)
-            self._file = opened.enter_context(self._beside.open("x+b"))
-            self._file.seek(HEAD_BYTES)
-            # Unnamed: the cells are copied behind the values when all values are written.
-            self._cells = opened.enter_context(tempfile.TemporaryFile(dir=self._path.parent))
-            self._opened = opened.pop_all()
-        return self
+        file.seek(HEAD_BYTES)
 
     def append(self, showers: PreprocessedShowers) -> None:
         """Appends showers."""
@@ -90,18 +95,8 @@ class PreprocessedWriter:
         for name, parts in self._columns.items():
             parts.append(getattr(showers, name))
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        with self._opened:
-            if kind is None:
-                self._finish()
-                self._beside.replace(self._path)
-
-    def _finish(self) -> None:
+    def finish(self) -> None:
+        """Writes the other arrays, the checksums and the head."""
         first = np.concatenate(([0], np.cumsum(np.concatenate(self._sizes)))).astype("<i8")
         count = int(first[-1])
         self._extents["value"] = ("<f4", count, HEAD_BYTES)
@@ -119,8 +114,6 @@ class PreprocessedWriter:
         self._write("checks", checks)
         self._file.seek(0)
         self._file.write(_head(self._shape, self._extents))
-        self._file.flush()
-        os.fsync(self._file.fileno())
 
     def _write(self, name: str, values: NDArray[Any]) -> None:
         self._align()
@@ -205,10 +198,6 @@ _FORMAT = 1
 _SUFFIX = ".cells"
 
 
-class NoCacheError(Exception):
-    """The cache cannot be written or read; the message states the reason."""
-
-
 class CacheRequest(NamedTuple):
     """What a cache contains: all showers of a dataset.
 
@@ -269,10 +258,10 @@ def _opened(path: Path, progress: Progress) -> PreprocessedShowers | None:
 
 
 def _made(path: Path, wanted: CacheRequest, progress: Progress) -> PreprocessedShowers:
-    for left in path.parent.glob(f"{path.name}.*{UNFINISHED}"):
-        left.unlink(missing_ok=True)  # left by a killed process
+    for left in unfinished(path):
+        left.unlink(missing_ok=True)
     _make_room(path, wanted.bytes)
-    with PreprocessedWriter(path, wanted.view.shape) as writer:
+    with preprocessed_writer(path, wanted.view.shape) as writer:
         for block in wanted.blocks():
             writer.append(block)
     return open_preprocessed(path, progress)

@@ -78,7 +78,7 @@ class TrainingSet:
         cache: Cache = "auto",
         progress: Progress | None = None,
     ) -> TrainingSet:
-        """Opens a folder of shards and preprocesses all images, unless `cache` is none.
+        """Verifies a folder of shards and preprocesses all images, unless `cache` is none.
 
         Args:
             folder: Output of `convert`.
@@ -87,20 +87,21 @@ class TrainingSet:
             cache: memory keeps the preprocessed images (sparse) in memory, disk in a file beside the
                 shards for later runs, none decodes on demand; auto uses memory for small sets and
                 if no file can be written, else disk. The numbers are equal.
-            progress: Receives the preprocessing.
+            progress: Receives the verification and the preprocessing.
 
         Raises:
-            DataError: The shards are incomplete, damaged or too small.
+            DataError: The shards are incomplete, damaged or too small; names file and record.
         """
-        reader = ShardReader(folder)
+        reader, progress = ShardReader(folder), progress or Silent()
         view.check(reader.shape, str(folder))
         if reader.count < 2:  # noqa: PLR2004 - one to train on, one held out
             raise DataError(
                 f"{folder} holds one shower; at least two are needed, one of them held out"
             )
+        reader.verify(progress)
         every = held_out_every(held_out_fraction, reader.count)
         training_set = cls(reader, view, every)
-        training_set._fill(cache, progress or Silent())
+        training_set._fill(cache, progress)
         return training_set
 
     def describe(self) -> tuple[str, ...]:

@@ -1,14 +1,20 @@
 """Metadata of a file of showers, and `manifest.json` of a sharded dataset.
 
 A dataset's dtype, its shape per shower and its attributes are kept, so that the file can be written
-again without changing one bit.
+again without changing one bit. `manifest.json` ends with a SHA-256 of its values, and has that of every
+shard: a change of one bit of a dataset is noticed.
 """
 
 from __future__ import annotations
 
 import base64
+import binascii
+import hashlib
+import json
+import math
+import re
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
@@ -21,6 +27,23 @@ if TYPE_CHECKING:
 MANIFEST = "manifest.json"
 SHARD_SUFFIX = ".tfrecord"
 
+MAX_CELLS: Final = 1 << 24
+"""Largest image, in cells; the images of CLIC's ECAL have 65,025."""
+
+_MAX_ROW_BYTES = 1 << 20
+_MAX_COUNT = 1 << 40
+
+_NUMBERS = r"\|[iub]1|[<>](?:[iu][248]|f(?:2|4|8|16))"
+_NumberType = Annotated[str, Field(pattern=rf"^(?:{_NUMBERS})$")]
+_ArrayType = Annotated[str, Field(pattern=rf"^(?:{_NUMBERS}|\|S[1-9][0-9]{{0,5}})$")]
+_Length = Annotated[int, Field(ge=0, le=_MAX_COUNT)]
+_Cells = Annotated[int, Field(gt=0, le=MAX_CELLS)]
+_Count = Annotated[int, Field(gt=0, le=_MAX_COUNT)]
+
+
+def _bytes_each(dtype: str) -> int:
+    return int(re.sub(r"\D", "", dtype))
+
 
 class _Frozen(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -29,9 +52,19 @@ class _Frozen(BaseModel):
 class ArrayValue(_Frozen):
     """A number or an array, bit for bit."""
 
-    dtype: str
-    shape: tuple[int, ...]
+    dtype: _ArrayType
+    shape: tuple[_Length, ...]
     base64: str
+
+    @model_validator(mode="after")
+    def _is_whole(self) -> Self:
+        try:
+            size = len(base64.b64decode(self.base64, validate=True))
+        except (binascii.Error, ValueError) as error:
+            raise ValueError(f"not base64: {error}") from error
+        if size != (expected := math.prod(self.shape) * _bytes_each(self.dtype)):
+            raise ValueError(f"{size} bytes instead of {expected}")
+        return self
 
     @classmethod
     def of(cls, array: np.ndarray[Any, Any]) -> Self:
@@ -55,9 +88,19 @@ Attributes = dict[str, dict[str, Attribute]]
 class ColumnInfo(_Frozen):
     """One dataset with a value per shower, beside ECAL."""
 
-    name: str
-    dtype: str
-    shape: tuple[int, ...] = Field(default=(), description="of one shower's value")
+    name: str = Field(min_length=1)
+    dtype: _NumberType
+    shape: tuple[_Cells, ...] = Field(default=(), description="of one shower's value")
+
+    @property
+    def size(self) -> int:
+        """Values of one shower."""
+        return math.prod(self.shape)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of one shower's value."""
+        return self.size * _bytes_each(self.dtype)
 
 
 class SourceInfo(_Frozen):
@@ -65,24 +108,44 @@ class SourceInfo(_Frozen):
 
     name: str
     layout: str
-    bytes: int = Field(ge=0)
-    modified_ns: int
-    records: int = Field(gt=0)
-    shape: tuple[int, int, int]
-    ecal_dtype: str = "<f4"
-    ecal_per_gev: float = Field(gt=0, description="number that represents one GeV")
+    bytes: _Length
+    modified_ns: int = Field(ge=-(1 << 63), lt=1 << 63)
+    records: _Count
+    shape: tuple[_Cells, _Cells, _Cells]
+    ecal_dtype: str = Field(default="<f4", pattern=r"^[<>]f[248]$")
+    ecal_per_gev: float = Field(
+        gt=0, allow_inf_nan=False, description="number that represents one GeV"
+    )
     ecal_decided: str = Field(description="how the unit was decided")
     columns: tuple[ColumnInfo, ...]
     attributes: Attributes = {}
+
+    @model_validator(mode="after")
+    def _can_be_read(self) -> Self:
+        if math.prod(self.shape) > MAX_CELLS:
+            raise ValueError(f"images of {math.prod(self.shape)} cells; at most {MAX_CELLS}")
+        columns = {column.name: column for column in self.columns}
+        if len(columns) < len(self.columns):
+            raise ValueError("two columns have one name")
+        if not {"energy", "target"} & set(columns):
+            raise ValueError("no column energy or target")
+        if "energy" not in columns and columns["target"].size < len(("pdg", "energy")):
+            raise ValueError("column target has no energy")
+        for name in {"energy", "theta", "mtheta"} & set(columns):
+            if columns[name].size != 1:
+                raise ValueError(f"column {name} has {columns[name].size} values per shower")
+        if sum(column.nbytes for column in self.columns) > _MAX_ROW_BYTES:
+            raise ValueError(f"the columns of one shower exceed {_MAX_ROW_BYTES} bytes")
+        return self
 
 
 class ShardInfo(_Frozen):
     """One file of a sharded set; all its showers come from one source."""
 
-    name: str
-    records: int = Field(gt=0)
-    bytes: int = Field(gt=0)
-    sha256: str
+    name: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_-]*\.tfrecord$")
+    records: _Count
+    bytes: _Count
+    sha256: str = Field(pattern=r"^[0-9a-f]{64}$")
     source: int = Field(ge=0, description="index into sources")
 
 
@@ -90,8 +153,8 @@ class Manifest(_Frozen):
     """`manifest.json`: written last, so a folder without it is an unfinished conversion."""
 
     schema_version: Literal[1] = 1
-    records: int = Field(gt=0)
-    shape: tuple[int, int, int]
+    records: _Count
+    shape: tuple[_Cells, _Cells, _Cells]
     shards: tuple[ShardInfo, ...]
     sources: tuple[SourceInfo, ...]
 
@@ -104,7 +167,23 @@ class Manifest(_Frozen):
             raise ValueError("a shard names a source that is not listed")
         if any(source.shape != self.shape for source in self.sources):
             raise ValueError("the sources differ in shape")
+        if len({shard.name for shard in self.shards}) < len(self.shards):
+            raise ValueError("a shard is listed twice")
+        for number, source in enumerate(self.sources):
+            held = sum(shard.records for shard in self.shards if shard.source == number)
+            if held != source.records:
+                raise ValueError(f"{source.name} has {source.records} records, its shards {held}")
         return self
+
+
+class _Document(Manifest):
+    """The manifest as it is in its file."""
+
+    sha256: str = Field(description="of the other values")
+
+
+def _digest(manifest: Manifest) -> str:
+    return hashlib.sha256(manifest.model_dump_json(exclude={"sha256"}).encode()).hexdigest()
 
 
 def has_manifest(folder: Path | str) -> bool:
@@ -115,7 +194,8 @@ def has_manifest(folder: Path | str) -> bool:
 def write_manifest(folder: Path, manifest: Manifest) -> None:
     """Writes `manifest.json` atomically."""
     with atomic_writer(folder / MANIFEST, error_class=CloudganError) as file:
-        file.write((manifest.model_dump_json(indent=1) + "\n").encode())
+        fields = manifest.model_dump(mode="json") | {"sha256": _digest(manifest)}
+        file.write((json.dumps(fields, indent=1) + "\n").encode())
 
 
 def read_manifest(folder: Path) -> Manifest:
@@ -141,13 +221,19 @@ def parse_manifest(content: bytes, name: str) -> Manifest:
     """Parses what a manifest holds; `name` is what an error calls it.
 
     Raises:
-        DataError: It does not parse.
+        DataError: It does not parse, contradicts itself, or was changed after it was written.
     """
     try:
-        return Manifest.model_validate_json(content)
+        found = _Document.model_validate_json(content)
     except ValidationError as error:
         first = error.errors()[0]
         where = ".".join(map(str, first["loc"])) or "the file"
         raise DataError(
             f"{name} is not a manifest we know: {where}: {first['msg']}. Run convert again."
         ) from error
+    if found.sha256 != _digest(found):
+        raise DataError(
+            f"{name} is damaged or was edited: the checksum at its end does not fit its values. Copy"
+            " the whole set again or run convert again."
+        )
+    return Manifest.model_validate(found.model_dump(exclude={"sha256"}))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -11,6 +10,7 @@ import numpy as np
 
 from cloudgan.core.errors import DataError
 from cloudgan.core.progress import Progress, Silent
+from cloudgan.data.shards.integrity import FileIdentity, check_folder, check_shard, check_shards
 from cloudgan.data.shards.manifest import SourceInfo, read_manifest
 from cloudgan.data.shards.shower_record import Parts, RecordDecoder
 from cloudgan.data.sources.raw_showers import Columns, RawShowers, in_gev
@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
 
     from numpy.typing import NDArray
-
-    from cloudgan.data.shards.manifest import ShardInfo
 
     IntArray = NDArray[np.int64]
 
@@ -36,8 +34,19 @@ class SparseShowers(NamedTuple):
     columns: Columns
 
 
+class _Verified(NamedTuple):
+    """A shard whose bytes were compared with the manifest."""
+
+    identity: FileIdentity
+    extents: Extents
+
+
 class ShardReader:
-    """A folder of shards. Reads are thread-safe."""
+    """A folder of shards. Reads are thread-safe.
+
+    The SHA-256 of a shard is compared with the manifest before its first shower is returned, and again
+    if its file is replaced or written to.
+    """
 
     def __init__(self, folder: Path | str) -> None:
         self.folder = Path(folder)
@@ -48,10 +57,9 @@ class ShardReader:
         self.counts = tuple(shard.records for shard in self.manifest.shards)
         self.count = self.manifest.records
         self._first = np.concatenate(([0], np.cumsum(self.counts))).astype(np.int64)
-        self._extents: dict[int, Extents] = {}
+        self._verified: dict[int, _Verified] = {}
         self._decoders = tuple(map(RecordDecoder, self.manifest.sources))
-        for shard in self.manifest.shards:
-            self._check_size(shard)
+        check_folder(self.folder, self.manifest)
 
     @property
     def column_names(self) -> frozenset[str]:
@@ -88,19 +96,11 @@ class ShardReader:
         """Compares the checksum of every shard with the manifest.
 
         Raises:
-            DataError: A shard differs from the manifest.
+            DataError: A shard differs from the manifest; names shard and record.
         """
-        progress = progress or Silent()
-        progress.start("Checking shards", len(self.counts), "shards")
-        for shard in self.manifest.shards:
-            with (self.folder / shard.name).open("rb") as file:
-                found = hashlib.file_digest(file, "sha256").hexdigest()
-            if found != shard.sha256:
-                raise DataError(
-                    f"{self.folder / shard.name} is damaged: its SHA-256 is {found[:12]}...,"
-                    f" the manifest says {shard.sha256[:12]}... Run convert again."
-                )
-            progress.advance()
+        identities = check_shards(self.folder, self.manifest, progress or Silent())
+        for number, identity in enumerate(identities):
+            self._verified[number] = _Verified(identity, self._extents_of(number))
 
     def files(self) -> tuple[ShardedFile, ...]:
         """Returns the sources of the dataset, each readable as the original file."""
@@ -126,12 +126,12 @@ class ShardReader:
 
     def _contents(self, shard: int, records: IntArray) -> Iterator[bytes]:
         path = self.folder / self.manifest.shards[shard].name
-        extents = self._extents_of(shard)
         try:
             file = os.open(path, os.O_RDONLY)
         except OSError as error:
             raise DataError(f"{path} cannot be read: {error.strerror}") from error
         try:
+            extents = self._verified_extents(shard, FileIdentity.of(os.fstat(file)))
             for start, size in zip(
                 extents.start[records].tolist(), extents.size[records].tolist(), strict=True
             ):
@@ -141,30 +141,25 @@ class ShardReader:
         finally:
             os.close(file)
 
-    def _extents_of(self, shard: int) -> Extents:
-        if shard not in self._extents:  # two threads may both compute it, with the same result
-            info = self.manifest.shards[shard]
-            extents = record_extents(self.folder / info.name)
-            if len(extents.start) != info.records:
-                raise DataError(
-                    f"{self.folder / info.name} holds {len(extents.start)} records, the manifest"
-                    f" says {info.records}. Run convert again."
-                )
-            self._extents[shard] = extents
-        return self._extents[shard]
+    def _verified_extents(self, shard: int, identity: FileIdentity) -> Extents:
+        """Returns the positions of the records of a file, which is verified if it is not yet."""
+        known = self._verified.get(shard)
+        if known is None or known.identity != identity:
+            # Two threads may both verify it, with the same result.
+            found = check_shard(self.folder, self.manifest.shards[shard])
+            known = _Verified(found, self._extents_of(shard))
+            self._verified[shard] = known
+        return known.extents
 
-    def _check_size(self, shard: ShardInfo) -> None:
-        path = self.folder / shard.name
-        try:
-            size = path.stat().st_size
-        except OSError as error:
-            raise DataError(f"{path} is missing: run convert again ({error.strerror})") from error
-        if size != shard.bytes:
-            what = "truncated" if size < shard.bytes else "not the original file"
+    def _extents_of(self, shard: int) -> Extents:
+        info = self.manifest.shards[shard]
+        extents = record_extents(self.folder / info.name)
+        if len(extents.start) != info.records:
             raise DataError(
-                f"{path} is {what}: {size} bytes, the manifest says {shard.bytes}."
-                " Copy it again or run convert again."
+                f"{self.folder / info.name} holds {len(extents.start)} records, the manifest"
+                f" says {info.records}. Run convert again."
             )
+        return extents
 
     def _damaged(self, shard: int, record: int, error: Exception) -> DataError:
         path = self.folder / self.manifest.shards[shard].name

@@ -102,6 +102,6 @@ class ShardWriter:
     def _failed(self, error: Exception) -> CloudganError:
         written = sum(shard.records for shard in self._shards) + self._in_file
         return CloudganError(
-            f"{self._folder} could not be written after {written} showers: {error}."
-            " Make room and run convert again."
+            f"{self._folder} could not be written after {written} showers: {' '.join(str(error).split())}."
+            " Free disk space and run convert again."
         )

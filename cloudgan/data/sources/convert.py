@@ -8,11 +8,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
+from cloudgan.core.atomic_file import temporary_path, unfinished, write_error
 from cloudgan.core.errors import ConfigError, DataError
+from cloudgan.core.file_lock import locked_target
 from cloudgan.core.progress import Progress, Silent
 from cloudgan.data.pipeline.preprocessed_cache import FOLDER
 from cloudgan.data.shards.manifest import MANIFEST, SHARD_SUFFIX, read_manifest
-from cloudgan.data.sources.hdf5_writer import Hdf5Writer, write_hdf5
+from cloudgan.data.sources.hdf5_writer import hdf5_writer, write_hdf5
 from cloudgan.data.sources.source import HDF5_SUFFIXES, ShowerSource, open_source
 
 if TYPE_CHECKING:
@@ -60,10 +62,12 @@ def convert(
         progress: Receives each block.
 
     Raises:
-        ConfigError: The target exists, or its layout is unknown.
+        ConfigError: The target exists, another process writes it, or its layout is unknown.
         CloudganError: The source is damaged (DataError) or the disk full; the target is unchanged.
     """
     progress, target = progress or Silent(), Path(target)
+    if records_per_shard < 1:
+        raise ConfigError(f"records_per_shard is {records_per_shard}; at least 1 is needed")
     kind = _kind(target, to)
     _refuse_existing(target, kind, overwrite=overwrite)
     opened = open_source(source) if isinstance(source, str) else source
@@ -73,7 +77,13 @@ def convert(
         progress.say(line)
     progress.start(f"Converting to {target}", opened.count, "showers")
     if kind == "tfrecord":
-        _write_shards(opened, target, records_per_shard, progress)
+        with locked_target(target) as is_locked:
+            _refuse_existing(
+                target, kind, overwrite=overwrite
+            )  # another process wrote it meanwhile
+            if is_locked:
+                _remove_unfinished(target)
+            _write_shards(opened, target, records_per_shard, progress)
     else:
         _write_hdf5(opened, target, progress)
     return Converted(target, opened.count, notes)
@@ -129,7 +139,8 @@ def _refuse_foreign(folder: Path) -> None:
 
 def _is_ours(path: Path) -> bool:
     shard = path.name.startswith("showers-") and path.suffix == SHARD_SUFFIX
-    return shard or path.name in {MANIFEST, f"{MANIFEST}.tmp", FOLDER}
+    manifest = path.name == MANIFEST or path in unfinished(path.with_name(MANIFEST))
+    return shard or manifest or path.name == FOLDER
 
 
 def _refuse_itself(source: ShowerSource, target: Path) -> None:
@@ -139,17 +150,12 @@ def _refuse_itself(source: ShowerSource, target: Path) -> None:
 
 
 def _write_shards(source: ShowerSource, target: Path, per_shard: int, progress: Progress) -> None:
-    if per_shard < 1:
-        raise ConfigError(f"records_per_shard is {per_shard}; at least 1 is needed")
     writer_module = _shard_writer()
-    beside = target.with_name(target.name + ".tmp")
+    beside = temporary_path(target)
     try:
-        if beside.exists():  # an earlier conversion was interrupted
-            _refuse_foreign(beside)
-            shutil.rmtree(beside)
-        beside.mkdir(parents=True)
+        beside.mkdir()
     except OSError as error:
-        raise ConfigError(f"{target} cannot be written: {error.strerror}") from error
+        raise write_error(target, error, ConfigError) from error
     try:
         with writer_module.ShardWriter(beside, per_shard) as writer:
             for file in source.files:
@@ -159,10 +165,22 @@ def _write_shards(source: ShowerSource, target: Path, per_shard: int, progress: 
                     progress.advance(len(block))
             writer.finish()
         if target.exists():
-            shutil.rmtree(target)
-        beside.replace(target)
+            old = target.replace(temporary_path(target))
+            beside.replace(target)
+            shutil.rmtree(old)
+        else:
+            beside.replace(target)
+    except OSError as error:
+        raise write_error(target, error, ConfigError) from error
     finally:
         shutil.rmtree(beside, ignore_errors=True)
+
+
+def _remove_unfinished(target: Path) -> None:
+    """Removes the folders that killed conversions left beside `target`."""
+    for left in unfinished(target):
+        if left.is_dir() and all(map(_is_ours, left.iterdir())):
+            shutil.rmtree(left, ignore_errors=True)
 
 
 def _shard_writer() -> ModuleType:
@@ -188,7 +206,7 @@ def _write_hdf5(source: ShowerSource, target: Path, progress: Progress) -> None:
     if not _alike(source):
         write_hdf5(target, source.blocks(BLOCK), progress=progress)
         return
-    with Hdf5Writer(target, source.files[0].info.attributes) as writer:
+    with hdf5_writer(target, source.files[0].info.attributes) as writer:
         for file in source.files:
             for block in file.raw_blocks(BLOCK):
                 writer.append(block)

@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import os
+from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 import h5py
 import numpy as np
 
+from cloudgan.core.atomic_file import atomic_writer, unfinished
 from cloudgan.core.errors import CloudganError, ConfigError
+from cloudgan.core.file_lock import locked_target
 from cloudgan.core.progress import Progress, Silent
 from cloudgan.data.shards.manifest import ArrayValue, Attribute, Attributes
 from cloudgan.data.sources.raw_showers import DECLARED, KNOWN_UNITS, Columns, RawShowers
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-    from types import TracebackType
+    from collections.abc import Iterable, Iterator, Mapping
 
     from cloudgan.data.showers import Showers
 
@@ -39,7 +41,8 @@ def write_hdf5(
     Theta and eta are omitted if a block lacks theta. An existing file is replaced only by a complete one.
 
     Raises:
-        CloudganError: The disk is full or the folder is not writable; the old file is unchanged.
+        ConfigError: Another process writes the file, or its folder is not writable.
+        CloudganError: The disk is full; the old file is unchanged.
     """
     progress = progress or Silent()
     per_gev = KNOWN_UNITS[WRITTEN_UNIT]
@@ -47,7 +50,7 @@ def write_hdf5(
         "": attrs or {},
         "ECAL": {"unit": WRITTEN_UNIT, DECLARED: per_gev},
     }
-    with Hdf5Writer(path, attributes) as writer:
+    with hdf5_writer(path, attributes) as writer:
         for block in blocks:
             ecal = np.asarray(block.ecal_gev * np.float32(per_gev), np.float32)
             writer.append(RawShowers(ecal, _columns(block, ecal)))
@@ -68,25 +71,110 @@ def _columns(showers: Showers, ecal: np.ndarray[Any, Any]) -> Columns:
     return columns
 
 
-class Hdf5Writer:
-    """Writes blocks to a temporary file that is renamed if the `with` block succeeds."""
+@contextmanager
+def hdf5_writer(
+    path: Path | str, attributes: Attributes | Mapping[str, Mapping[str, Any]]
+) -> Iterator[Hdf5Writer]:
+    """Yields a writer; what it wrote replaces `path` when the block succeeds.
 
-    def __init__(
-        self, path: Path | str, attributes: Attributes | Mapping[str, Mapping[str, Any]]
-    ) -> None:
-        self.path = Path(path)
-        self.count = 0
-        self._beside = self.path.with_name(self.path.name + ".tmp")
-        self._attributes = attributes
-        self._columns: set[str] = set()
+    Args:
+        path: The file; a missing folder is created.
+        attributes: Attributes by dataset; those of the file itself have an empty name.
 
-    def __enter__(self) -> Self:
+    Raises:
+        ConfigError: Another process writes the file, its folder is not writable, no showers were given,
+            or an attribute cannot be written.
+        CloudganError: The disk is full.
+    """
+    path = Path(path)
+    with locked_target(path) as is_locked:
+        for left in unfinished(path) if is_locked else ():
+            left.unlink(missing_ok=True)
+        with atomic_writer(path, error_class=ConfigError) as beside:
+            sink = _Sink(beside)
+            with h5py.File(sink, "w") as file:
+                writer = Hdf5Writer(path, file, sink)
+                writer.set_attributes("", attributes.get("", {}))
+                yield writer
+                for name in file:
+                    writer.set_attributes(name, attributes.get(name, {}))
+            writer.check()
+            if writer.count == 0:
+                raise ConfigError(f"{path} was not written: no showers were given")
+
+
+class _Sink:
+    """The file object that HDF5 writes to; keeps in memory what the disk has no space for.
+
+    HDF5 crashes the process at its end if it cannot write what it has buffered for a file
+    (https://github.com/h5py/h5py/issues/914, read 2026-11-22). So HDF5 never sees an error: the
+    first one is kept in `error`, and the file is closed and removed.
+    """
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._file = file.fileno()
+        self._at = 0
+        self._unwritten: list[tuple[int, bytes]] = []
+        self.error: OSError | None = None
+
+    def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
+        self._at = offset if whence == os.SEEK_SET else self._end() + offset
+        return self._at
+
+    def tell(self) -> int:
+        return self._at
+
+    def read(self, size: int) -> bytes:
+        content = bytearray(size)
+        self.readinto(content)
+        return bytes(content)
+
+    def readinto(self, buffer: Any) -> int:
+        target = memoryview(buffer).cast("B")
+        found = os.pread(self._file, len(target), self._at).ljust(len(target), b"\0")
+        target[:] = found
+        for at, content in self._unwritten:
+            first, last = max(at, self._at), min(at + len(content), self._at + len(target))
+            if first < last:
+                target[first - self._at : last - self._at] = content[first - at : last - at]
+        return len(target)
+
+    def write(self, buffer: Any) -> int:
+        content = bytes(memoryview(buffer).cast("B"))
         try:
-            self.path.parent.mkdir(parents=True, exist_ok=True)
-            self._file = h5py.File(self._beside, "w")
+            written = 0
+            while self.error is None and written < len(content):
+                written += os.pwrite(self._file, content[written:], self._at + written)
         except OSError as error:
-            raise ConfigError(f"{self.path} cannot be written: {error}") from error
-        return self
+            self.error = error
+        if self.error is not None:
+            self._unwritten.append((self._at, content))
+        return len(content)
+
+    def truncate(self, size: int) -> int:
+        try:
+            os.ftruncate(self._file, size)
+        except OSError as error:
+            self.error = self.error or error
+        return size
+
+    def flush(self) -> None:
+        """Does nothing: writes are not buffered."""
+
+    def _end(self) -> int:
+        ends = [at + len(content) for at, content in self._unwritten]
+        return max([os.fstat(self._file).st_size, *ends])
+
+
+class Hdf5Writer:
+    """Appends blocks of showers to an open file."""
+
+    def __init__(self, path: Path, file: h5py.File, sink: _Sink) -> None:
+        self.count = 0
+        self._path = path
+        self._file = file
+        self._sink = sink
+        self._columns: set[str] = set()
 
     def append(self, block: RawShowers) -> None:
         """Appends a block; columns that are not in all blocks are dropped.
@@ -94,27 +182,38 @@ class Hdf5Writer:
         Raises:
             CloudganError: The disk is full.
         """
-        try:
-            self._append_ecal(block.ecal)
-            self._append_columns(block.columns)
-        except (OSError, RuntimeError) as error:
-            raise self._failed(error) from error
+        self._append_ecal(block.ecal)
+        self._append_columns(block.columns)
+        self.check()
         self.count += len(block)
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        try:
-            if error is None:
-                self._finish()
-        except (OSError, RuntimeError) as failure:
-            raise self._failed(failure) from failure
-        finally:
-            self._close_quietly()
-            self._beside.unlink(missing_ok=True)
+    def check(self) -> None:
+        """Checks that the file system accepted all that was written until now.
+
+        Raises:
+            CloudganError: The disk is full.
+        """
+        if error := self._sink.error:
+            raise CloudganError(
+                f"{self._path} could not be written after {self.count} showers: {error.strerror}."
+                " An existing file is unchanged. Free disk space and rerun the command."
+            ) from error
+
+    def set_attributes(self, name: str, values: Mapping[str, Attribute | Any]) -> None:
+        """Sets the attributes of a dataset, or of the file itself if `name` is empty.
+
+        Raises:
+            ConfigError: HDF5 has no type for a value, or it is too large.
+        """
+        item = self._file[name] if name else self._file
+        for key, value in values.items():
+            try:
+                item.attrs[key] = _restored(value)
+            except (OSError, RuntimeError, TypeError, ValueError) as error:
+                of = f" of {name}" if name else ""
+                raise ConfigError(
+                    f"{self._path}: the attribute {key!r}{of} cannot be written: {error}"
+                ) from error
 
     def _append_columns(self, columns: Columns) -> None:
         if self.count == 0:
@@ -149,31 +248,6 @@ class Hdf5Writer:
         dataset = self._file["ECAL"]
         dataset.resize(self.count + len(ecal), axis=0)
         dataset[self.count :] = ecal
-
-    def _finish(self) -> None:
-        if self.count == 0:
-            raise ConfigError(f"{self.path} was not written: no showers were given")
-        for name, attributes in self._attributes.items():
-            if name in self._file or not name:
-                item = self._file[name] if name else self._file
-                for key, value in attributes.items():
-                    item.attrs[key] = _restored(value)
-        self._file.close()
-        with self._beside.open("rb+") as written:
-            os.fsync(written.fileno())
-        self._beside.replace(self.path)
-
-    def _close_quietly(self) -> None:
-        try:
-            self._file.close()
-        except (OSError, RuntimeError):  # the disk is full: reported already
-            return
-
-    def _failed(self, error: Exception) -> CloudganError:
-        return CloudganError(
-            f"{self.path} could not be written after {self.count} showers: {error}."
-            " An existing file is unchanged. Free disk space and rerun the command."
-        )
 
 
 def _restored(value: Attribute | Any) -> Any:

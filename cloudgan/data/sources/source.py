@@ -10,11 +10,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 from cloudgan.core.errors import DataError
+from cloudgan.data.record_checksums import HEADER_BYTES
 from cloudgan.data.shards.manifest import MANIFEST, SHARD_SUFFIX
 from cloudgan.data.shards.reader import ShardReader
 from cloudgan.data.shards.shower_record import CELLS, COLUMNS, VALUES
 from cloudgan.data.sources.hdf5 import Hdf5File
-from cloudgan.data.tfrecord_format import HEADER_BYTES, feature_names, record_extents
+from cloudgan.data.tfrecord_format import feature_names, record_extents
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

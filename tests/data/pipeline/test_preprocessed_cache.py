@@ -186,7 +186,7 @@ def test_files_do_not_pile_up_and_the_newest_used_stay(shards):
 def test_what_a_killed_process_left_goes(shards):
     path = cache_path(shards, VIEW)
     path.parent.mkdir()
-    left = path.with_name(f"{path.name}.1-0.tmp")
+    left = path.with_name(f"{path.name}.1-01234567.tmp")
     left.write_bytes(b"half")
     opened(shards)
     assert not left.exists()

@@ -11,8 +11,9 @@ from cloudgan.core.progress import Silent
 from cloudgan.data.pipeline import preprocessed_cache
 from cloudgan.data.pipeline.preprocessed_cache import (
     HEAD_BYTES,
-    PreprocessedWriter,
+    NoCacheError,
     open_preprocessed,
+    preprocessed_writer,
 )
 from cloudgan.data.pipeline.preprocessing import Preprocessing, join_preprocessed
 from cloudgan.data.shards.reader import ShardReader
@@ -30,7 +31,7 @@ def blocks(tmp_path, public_hdf5, write_shards):
 
 
 def write(path, blocks):
-    with PreprocessedWriter(path, VIEW.shape) as writer:
+    with preprocessed_writer(path, VIEW.shape) as writer:
         for block in blocks:
             writer.append(block)
     return path
@@ -93,7 +94,7 @@ def test_a_disk_that_is_full_leaves_the_old_file_and_nothing_else(written, block
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (10_000, limits[1]))
     try:
-        with pytest.raises(OSError, match="too large"):
+        with pytest.raises(NoCacheError, match="too large"):
             write(written, blocks)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)

@@ -1,15 +1,22 @@
 from __future__ import annotations
 
+import contextlib
 import json
+import os
+import pickle
+import shutil
 from concurrent.futures import ThreadPoolExecutor
 
 import h5py
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from cloudgan.core.errors import DataError
 from cloudgan.data.shards.reader import ShardReader
 from cloudgan.data.sources.hdf5 import Hdf5File
+from data.conftest import make_hdf5, make_shards, replace_record
 
 
 @pytest.fixture
@@ -103,42 +110,21 @@ def test_missing_truncated_and_longer_shards_are_named(shards):
         ShardReader(shards)
 
 
-def test_a_damaged_record_is_named(shards):
-    path = shards / "showers-00001.tfrecord"
-    content = bytearray(path.read_bytes())
-    at = content.find(b"values", len(content) // 2)
-    content[at : at + 6] = b"volues"
-    path.write_bytes(content)
-    reader = ShardReader(shards)
-    with pytest.raises(
-        DataError, match=r"showers-00001\.tfrecord, record \d: damaged \(no feature"
-    ):
-        reader.read(np.arange(20), [])
-    with pytest.raises(DataError, match=r"showers-00001\.tfrecord is damaged: its SHA-256"):
-        reader.verify()
+def test_a_record_without_a_feature_is_named(shards):
+    replace_record(shards, 1, 4, lambda record: record.replace(b"values", b"volues"))
+    with pytest.raises(DataError, match=r"00001\.tfrecord, record 4: damaged \(no feature values"):
+        ShardReader(shards).read(np.arange(20), [])
 
 
 def test_a_value_that_is_no_energy_is_named_by_its_record(shards):
-    path = shards / "showers-00002.tfrecord"
-    content = bytearray(path.read_bytes())
-    at = content.rfind(b"values", 0, len(content) // 2)
-    content[at + 20 : at + 24] = np.float32(np.nan).tobytes()
-    path.write_bytes(content)
-    with pytest.raises(DataError, match=r"00002\.tfrecord, record [0-5]: damaged \(NaN, infinite"):
+    nan = np.float32(np.nan).tobytes()
+    replace_record(shards, 2, 3, lambda record: record[:-4] + nan)
+    with pytest.raises(DataError, match=r"00002\.tfrecord, record 3: damaged \(NaN, infinite"):
         ShardReader(shards).read(np.arange(12, 18), [])
 
 
 def test_whole_shards_pass_the_check(shards):
     ShardReader(shards).verify()
-
-
-def test_a_wrong_length_inside_a_shard_is_named_by_record(shards):
-    path = shards / "showers-00000.tfrecord"
-    content = bytearray(path.read_bytes())
-    content[5] = 9
-    path.write_bytes(content)
-    with pytest.raises(DataError, match=r"showers-00000\.tfrecord, record 0: truncated or damaged"):
-        ShardReader(shards).read(np.arange(3), [])
 
 
 @pytest.mark.parametrize(
@@ -154,4 +140,151 @@ def test_a_manifest_that_does_not_add_up_is_refused(shards, change, message):
     path = shards / "manifest.json"
     path.write_text(json.dumps(json.loads(path.read_text()) | change))
     with pytest.raises(DataError, match=rf"manifest\.json is not a manifest we know: .*{message}"):
+        ShardReader(shards)
+
+
+@pytest.mark.parametrize(
+    "read",
+    [
+        lambda reader: reader.read(np.arange(20), ["energy"]),
+        lambda reader: [list(file.raw_blocks(8)) for file in reader.files()],
+        lambda reader: reader.verify(),
+    ],
+    ids=["at random", "in order", "verify"],
+)
+def test_one_flipped_bit_in_an_energy_is_found_in_every_way_of_reading(shards, read):
+    flip(shards / "showers-00001.tfrecord", byte=-5, bit=0)
+    with pytest.raises(
+        DataError, match=r"showers-00001\.tfrecord, record 5: damaged: its checksum"
+    ):
+        read(ShardReader(shards))
+
+
+def test_a_shard_that_changes_while_it_is_read_is_noticed(shards):
+    reader = ShardReader(shards)
+    reader.verify()
+    reader.read(np.arange(20), [])
+    path = shards / "showers-00002.tfrecord"
+    before = path.stat()
+    flip(path, byte=-100)
+    os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns + 1))
+    reader.read(np.arange(6), [])
+    with pytest.raises(DataError, match=r"showers-00002\.tfrecord, record 5: damaged"):
+        reader.read(np.arange(20), [])
+
+
+def test_a_shard_of_another_set_is_refused(shards, tmp_path, write_hdf5_file, write_shards):
+    twin = write_shards(tmp_path / "twin", write_hdf5_file(tmp_path / "twin.h5", eta=np.ones(20)))
+    shutil.copy(twin / "showers-00001.tfrecord", shards)
+    with pytest.raises(
+        DataError, match=r"00001\.tfrecord is not the file that manifest\.json lists"
+    ):
+        ShardReader(shards).read(np.arange(20), [])
+    shutil.copy(twin / "showers-00001.tfrecord", shards / "showers-00009.tfrecord")
+    with pytest.raises(DataError, match=r"holds showers-00009\.tfrecord, which its manifest\.json"):
+        ShardReader(shards)
+
+
+@settings(max_examples=150, deadline=None, derandomize=True)
+@given(st.data())
+def test_any_flipped_bit_of_a_set_is_found_or_changes_nothing(small_shards, data):
+    folder, whole = small_shards
+    path = data.draw(st.sampled_from(sorted(folder.iterdir())))
+    kept = path.read_bytes()
+    place = data.draw(st.integers(0, len(kept) - 1))
+    flip(path, byte=place, bit=data.draw(st.integers(0, 7)))
+    try:
+        with contextlib.suppress(DataError):
+            assert contents(folder) == whole
+            return
+        with pytest.raises(DataError, match=rf"{path.name}(, record \d| )"):
+            contents(folder)
+    finally:
+        path.write_bytes(kept)
+
+
+def contents(folder):
+    return [pickle.dumps(list(file.raw_blocks(8))) for file in ShardReader(folder).files()]
+
+
+@pytest.fixture(scope="module")
+def small_shards(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("small")
+    ecal = np.zeros((9, 5, 5, 4), "f4")
+    ecal[:, 2, 2] = np.arange(1, 10)[:, None]
+    path = make_hdf5(folder / "a.h5", 9, shape=(5, 5, 4), ECAL=ecal, energy=ecal.sum((1, 2, 3)))
+    shards = make_shards(folder / "set", path, per_shard=4)
+    return shards, contents(shards)
+
+
+def flip(path, byte, bit=3):
+    content = bytearray(path.read_bytes())
+    content[byte] ^= 1 << bit
+    path.write_bytes(content)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"name": "../a.tfrecord"}, "pattern"),
+        ({"sha256": "no"}, "pattern"),
+        ({"records": 10**30}, "less than or equal"),
+        ({"records": -1}, "greater than 0"),
+        ({"bytes": [1]}, "valid integer"),
+    ],
+)
+def test_a_shard_with_an_impossible_entry_is_refused(shards, change, message):
+    path = shards / "manifest.json"
+    fields = json.loads(path.read_text())
+    fields["shards"][0] |= change
+    path.write_text(json.dumps(fields))
+    with pytest.raises(
+        DataError, match=rf"not a manifest we know: shards\.0\.{next(iter(change))}.*{message}"
+    ):
+        ShardReader(shards)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"ecal_per_gev": float("inf")}, "finite"),
+        ({"ecal_dtype": "|O"}, "pattern"),
+        ({"shape": [10**6, 10**6, 10**6]}, "at most|differ|cells"),
+        ({"shape": [0, 5, 5]}, "greater than 0"),
+        ({"columns": []}, "no column energy or target"),
+        ({"columns": [{"name": "energy", "dtype": "O"}]}, "pattern"),
+        ({"columns": [{"name": "energy", "dtype": "<f4"}] * 2}, "two columns have one name"),
+        ({"columns": [{"name": "energy", "dtype": "<f4", "shape": [2]}]}, "energy has 2 values"),
+        (
+            {"attributes": {"": {"a": {"dtype": "<f4", "shape": [3], "base64": "AAAA"}}}},
+            "attributes",
+        ),
+        ({"attributes": {"": {"a": {"dtype": "<f4", "shape": [3], "base64": "?"}}}}, "attributes"),
+        ({"attributes": {"": {"a": {"dtype": "O", "shape": [], "base64": ""}}}}, "attributes"),
+        ({"records": 19}, "has 19 records, its shards 20"),
+        ({"bytes": 10**400}, "less than or equal"),
+    ],
+)
+def test_a_source_with_an_impossible_entry_is_refused(shards, change, message):
+    path = shards / "manifest.json"
+    fields = json.loads(path.read_text())
+    fields["sources"][0] |= change
+    path.write_text(json.dumps(fields))
+    with pytest.raises(DataError, match=rf"not a manifest we know: .*({message})"):
+        ShardReader(shards)
+
+
+@pytest.mark.parametrize(
+    "content", [b"", b"[]", b"\xff\xfe", b"[" * 5000, b"null", b'{"a": 1e999}']
+)
+def test_what_is_no_manifest_is_refused(shards, content):
+    (shards / "manifest.json").write_bytes(content)
+    with pytest.raises(DataError, match=r"manifest\.json is not a manifest we know"):
+        ShardReader(shards)
+
+
+def test_an_edited_manifest_is_refused(shards):
+    path = shards / "manifest.json"
+    path.write_text(path.read_text().replace('"ecal_per_gev": 50.0', '"ecal_per_gev": 51.0'))
+    with pytest.raises(DataError, match=r"manifest\.json is damaged or was edited"):
         ShardReader(shards)

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 import resource
 
 import h5py
@@ -9,6 +10,7 @@ import pytest
 tf = pytest.importorskip("tensorflow")
 
 from cloudgan.core.errors import CloudganError, ConfigError, DataError
+from cloudgan.core.progress import Silent
 from cloudgan.data.shards.reader import ShardReader
 from cloudgan.data.sources.convert import convert, is_current
 from cloudgan.data.sources.source import open_source
@@ -82,7 +84,7 @@ def test_the_manifest_says_what_was_made(tmp_path, public_hdf5):
     assert source.name == str(public_hdf5)
     assert source.ecal_per_gev == 50
     assert "the median of sum(ECAL)/energy is 1" in source.ecal_decided
-    assert not (tmp_path / "set.tmp").exists()
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["public.h5", "set"]
 
 
 def test_files_in_different_units_are_kept_apart_and_written_together_as_gev_50(
@@ -133,16 +135,18 @@ def test_a_full_disk_leaves_the_target_as_it_was(tmp_path, public_hdf5, write_hd
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
     assert open_source(str(tmp_path / "set")).count == 20
-    assert not (tmp_path / "set.tmp").exists()
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["big.h5", "public.h5", "set"]
 
 
 def test_an_interrupted_conversion_is_done_again(tmp_path, public_hdf5, write_shards):
     unfinished = write_shards(tmp_path / "set", public_hdf5)
     (unfinished / "manifest.json").unlink()
-    (tmp_path / "set.tmp").mkdir()
-    (tmp_path / "set.tmp" / "showers-00000.tfrecord").touch()
+    killed = tmp_path / "set.123-0123abcd.tmp"
+    killed.mkdir()
+    (killed / "showers-00000.tfrecord").touch()
     convert(str(public_hdf5), unfinished, records_per_shard=50)
     assert ShardReader(unfinished).counts == (20,)
+    assert not killed.exists()
 
 
 def test_targets_that_would_harm_are_refused(tmp_path, public_hdf5):
@@ -165,12 +169,26 @@ def test_targets_that_would_harm_are_refused(tmp_path, public_hdf5):
         convert(str(tmp_path / "set"), tmp_path / "set", overwrite=True)
 
 
-def test_a_folder_of_the_users_beside_the_target_is_not_removed(tmp_path, public_hdf5):
-    (tmp_path / "set.tmp").mkdir()
-    (tmp_path / "set.tmp" / "thesis.tex").touch()
-    with pytest.raises(ConfigError, match=r"set\.tmp holds other files"):
-        convert(str(public_hdf5), tmp_path / "set")
-    assert (tmp_path / "set.tmp" / "thesis.tex").exists()
+@pytest.mark.parametrize("name", ["set.tmp", "set.123-0123abcd.tmp"])
+def test_a_folder_of_the_users_beside_the_target_is_not_touched(tmp_path, public_hdf5, name):
+    (tmp_path / name).mkdir()
+    (tmp_path / name / "thesis.tex").touch()
+    convert(str(public_hdf5), tmp_path / "set")
+    assert (tmp_path / name / "thesis.tex").exists()
+
+
+@pytest.mark.parametrize("name", ["set", "copy.h5"])
+def test_of_two_conversions_into_one_target_one_is_refused(tmp_path, public_hdf5, name):
+    class SecondBeside(Silent):
+        def advance(self, amount=1, note=""):
+            with pytest.raises(
+                ConfigError, match=rf"{name} is being written by process {os.getpid()}"
+            ):
+                convert(str(public_hdf5), tmp_path / name, records_per_shard=7, overwrite=True)
+
+    convert(str(public_hdf5), tmp_path / name, records_per_shard=9, progress=SecondBeside())
+    assert open_source(str(tmp_path / name)).count == 20
+    assert sorted(path.name for path in tmp_path.iterdir()) == sorted([name, "public.h5"])
 
 
 def test_a_changed_source_is_noticed(tmp_path, public_hdf5, write_hdf5_file):

@@ -1,0 +1,87 @@
+"""Locks of files that are being written, so that two processes never write one target."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+from typing import TYPE_CHECKING, TextIO
+
+from cloudgan.core.atomic_file import write_error
+from cloudgan.core.errors import ConfigError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+if sys.platform == "win32":
+    fcntl = None
+else:
+    import fcntl
+
+
+@contextlib.contextmanager
+def locked_target(target: Path) -> Iterator[bool]:
+    """Prevents a second process on this machine from writing `target` during the block.
+
+    The lock ends with the process that holds it (flock): a killed process blocks no later one. Yields
+    False on a file system without locks. Writers have unique temporary names there, and the last one
+    that finishes remains.
+
+    Raises:
+        ConfigError: Another process writes it, or the folder is not writable.
+        DiskFullError: The disk is full.
+    """
+    path = target.with_name(f".{target.name}.lock")
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        file, is_locked = _taken(path, target)
+    except OSError as error:
+        raise write_error(target, error, ConfigError) from error
+    try:
+        yield is_locked
+    finally:
+        with contextlib.suppress(OSError):
+            path.unlink()
+        file.close()
+
+
+def _taken(path: Path, target: Path) -> tuple[TextIO, bool]:
+    while True:
+        file = path.open("a+", encoding="utf-8")
+        try:
+            is_locked = _lock(file, target)
+            if not is_locked or _is_at(path, file):
+                file.truncate(0)
+                file.write(str(os.getpid()))
+                file.flush()
+                return file, is_locked
+        except BaseException:
+            file.close()
+            raise
+        file.close()  # its former holder deleted it after it was opened here
+
+
+def _lock(file: TextIO, target: Path) -> bool:
+    """Locks an open file; False: not on this system, or not on this file system."""
+    is_locked = False
+    if fcntl is not None:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            is_locked = True
+        except BlockingIOError as error:
+            file.seek(0)
+            raise ConfigError(
+                f"{target} is being written by process {file.read().strip() or '?'}; wait for it, or"
+                " give another target"
+            ) from error
+        except OSError:
+            pass
+    return is_locked
+
+
+def _is_at(path: Path, file: TextIO) -> bool:
+    try:
+        return os.path.samestat(os.fstat(file.fileno()), path.stat())
+    except FileNotFoundError:
+        return False
