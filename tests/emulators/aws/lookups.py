@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from emulators.aws.state import REGIONS, Body, State, now
+from emulators.aws.iam_policies import Authorization, is_allowed
+from emulators.aws.state import ACCOUNT, REGIONS, Body, State, now
 from emulators.aws.wire import Refusal
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from emulators.aws.iam_policies import Document
     from emulators.aws.wire import Call
 
 OFFERED = {"g4dn.xlarge": "abc", "g5.xlarge": "ab", "p5.48xlarge": "b"}
@@ -113,10 +117,10 @@ class Quotas:
 
 
 class Simulator:
-    """Answers which rights a login has: all but those that a test took away."""
+    """Answers which rights a login has: those of its policies, but those that a test took away."""
 
-    def __init__(self, state: State) -> None:
-        self._state = state
+    def __init__(self, state: State, grants: Callable[[], list[Document] | None]) -> None:
+        self._state, self._grants = state, grants
 
     def answer(self, call: Call) -> Body:
         if ":assumed-role/" in call.asked["PolicySourceArn"]:
@@ -125,9 +129,23 @@ class Simulator:
             "EvaluationResults": [
                 {
                     "EvalActionName": one,
-                    "EvalDecision": "implicitDeny" if one in self._state.denied else "allowed",
+                    "EvalDecision": "allowed" if self._has(one, call.asked) else "implicitDeny",
                 }
                 for one in call.asked["ActionNames"]
             ],
             "IsTruncated": False,
         }
+
+    def _has(self, action: str, asked: Body) -> bool:
+        grants = self._grants()
+        context = {"aws:principalaccount": (ACCOUNT,)}
+        for one in asked.get("ContextEntries", ()):
+            service, slash, tag = one["ContextKeyName"].partition("/")
+            context[f"{service.lower()}{slash}{tag}"] = tuple(one["ContextKeyValues"])
+        return action not in self._state.denied and (
+            grants is None
+            or all(
+                is_allowed(grants, Authorization(action, one, context))
+                for one in asked["ResourceArns"]
+            )
+        )

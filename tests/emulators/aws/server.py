@@ -20,8 +20,10 @@ from moto.moto_server.werkzeug_app import (
 from werkzeug.serving import make_server
 from werkzeug.wrappers import Request, Response
 
+from emulators.aws.authorizations import authorizations
 from emulators.aws.eks import Eks
 from emulators.aws.faults import Fault, Faults, strike
+from emulators.aws.iam_policies import is_allowed
 from emulators.aws.image_builds import ImageBuilds
 from emulators.aws.lookups import Ec2, Quotas, Simulator
 from emulators.aws.scaling import Scaling
@@ -32,12 +34,14 @@ from emulators.aws.wire import Call, Refusal, answer, decoded, refused, scope
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from emulators.aws.iam_policies import Authorization, Document
     from emulators.aws.state import Group
     from emulators.kubernetes import Cluster
 
 LOGIN = {"aws_access_key_id": "AKIAIOSFODNN7EXAMPLE", "aws_secret_access_key": "planted-secret"}
 LOADER = Loader()  # reads the models of the services once, not for each session
 MOTOS = ("codebuild", "ecr", "iam", "logs", "s3", "sts")
+DENIALS = {"ec2": "UnauthorizedOperation", "iam": "AccessDenied", "s3": "AccessDenied"}
 OWNER = "x-amz-expected-bucket-owner"
 TAG = re.compile(r"<Tag><Key>(.*?)</Key><Value>(.*?)</Value></Tag>")
 
@@ -61,6 +65,10 @@ class Amazon:
         self.foreign_buckets: set[str] = set()
         self.policies: dict[str, bytes] = {}
         self.troubles: list[Exception] = []
+        self.grants: list[Document] | None = None
+        """Policies of the login; None: it may do everything."""
+        self.authorized: list[Authorization] = []
+        """What the requests so far took."""
         self.clock_minutes = 0
         """By how much AWS' own clock is ahead of ours."""
         self._scaling = Scaling(self.state)
@@ -73,7 +81,7 @@ class Amazon:
             "servicequotas": Quotas(self.state),
         }
         self._builds = ImageBuilds()
-        self._simulator = Simulator(self.state)
+        self._simulator = Simulator(self.state, lambda: self.grants)
         self._server = make_server("127.0.0.1", 0, self._app, True, request_handler=_Quiet)
         self._server.amazon = self  # type: ignore[attr-defined]
         self._thread = threading.Thread(
@@ -89,6 +97,7 @@ class Amazon:
         self.state.planes.clear()
         self.policies.clear()
         self.faults.calls.clear()
+        self.authorized.clear()
         moto_api_backend.reset()
 
     def stop(self) -> None:
@@ -157,6 +166,7 @@ class Amazon:
     def _answer(self, call: Call, request: Request) -> Response:
         if call.region in self.state.closed and call.service == "eks":
             raise Refusal("AccessDeniedException", "closed by the organisation", 403)
+        self._authorize(call, request)
         fault = self.faults.meet(call)
         if fault and not fault.acts:
             strike(fault)
@@ -164,6 +174,20 @@ class Amazon:
         if fault:
             strike(fault)
         return made
+
+    def _authorize(self, call: Call, request: Request) -> None:
+        """Refuses what the policies of the login do not allow."""
+        bucket = request.path.split("/")[1] if call.service == "s3" else ""
+        owner = "another" if bucket in self.foreign_buckets else ACCOUNT
+        tags = dict(TAG.findall(request.get_data(cache=True).decode(errors="replace")))
+        with self.state.lock:
+            asked = authorizations(call, self.state, request.path, tags, owner)
+        self.authorized += asked
+        for one in asked:
+            if self.grants is not None and not is_allowed(self.grants, one):
+                code = DENIALS.get(call.service, "AccessDeniedException")
+                text = f"not authorized to perform: {one.action} on resource: {one.resource}"
+                raise Refusal(code, text, 403)
 
     def _acted(self, call: Call, request: Request) -> Response:
         if call.service in self._answers or call.operation == "SimulatePrincipalPolicy":

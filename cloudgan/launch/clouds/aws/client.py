@@ -13,13 +13,12 @@ from cloudgan.launch.clouds.aws import naming
 from cloudgan.launch.clouds.aws.account import Account
 from cloudgan.launch.clouds.aws.buckets import Buckets
 from cloudgan.launch.clouds.aws.clusters import AddOns, Clusters, PodIdentities, is_managed
-from cloudgan.launch.clouds.aws.iam_roles import IamRoles
+from cloudgan.launch.clouds.aws.iam_roles import Boundaries, IamRoles
 from cloudgan.launch.clouds.aws.image_build import (
     IMAGE_RESOURCES,
     ImageResources,
     list_image_resources,
 )
-from cloudgan.launch.clouds.aws.image_requests import ROLE as IMAGE_ROLE
 from cloudgan.launch.clouds.aws.login import open_session
 from cloudgan.launch.clouds.aws.network import (
     INTERFACE,
@@ -50,6 +49,7 @@ _OPERATIONS: Final = {
     "CreateCluster": Clusters.kind,
     "CreateNodegroup": NodeGroups.kind,
     "CreatePodIdentityAssociation": PodIdentities.kind,
+    "CreatePolicy": Boundaries.kind,
     "CreateRole": IamRoles.kind,
     "PutBucketPolicy": Buckets.kind,
     "PutPublicAccessBlock": Buckets.kind,
@@ -82,7 +82,7 @@ class AwsClient:
         self._clusters, self._pools = Clusters(self._account), NodeGroups(self._account)
         self._add_ons = AddOns(self._account, self._clusters)
         self._identities = PodIdentities(self._account)
-        self._roles = IamRoles(self._account)
+        self._roles, self._boundaries = IamRoles(self._account), Boundaries(self._account)
         kinds = (INTERFACE, SECURITY_GROUP)
         self._orphans = [OrphanedNetwork(self._account, kind) for kind in kinds]
 
@@ -147,7 +147,9 @@ class AwsClient:
                 found += list_image_resources(self._images, regions, pool, self._say)
         if run is None:
             found += [self._buckets.refresh(name) for name in self._buckets.names()]
-            found += [self._roles.refresh(role) for role in (*naming.ROLES, IMAGE_ROLE)]
+            found += [self._roles.refresh(role) for role in naming.ROLES]
+            boundary = naming.policy_arn(self._login["account"], naming.BOUNDARY)
+            found.append(self._boundaries.refresh(boundary))
         labelled = [one for one in found if one and (RUN in one.labels or SHARED in one.labels)]
         return tuple(one for one in labelled if run in (None, one.run))
 
@@ -189,6 +191,7 @@ class AwsClient:
             self._identities,
             self._pools,
             self._roles,
+            self._boundaries,
             self._buckets,
             *self._orphans,
             *self._images,

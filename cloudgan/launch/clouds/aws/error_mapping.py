@@ -86,15 +86,28 @@ def error_of(response: dict[str, Any], request: str, service: str = "") -> Cloud
     if code in _UNKNOWN_LOGIN:
         return CredentialsError(f"AWS does not recognise this login ({message}); {LOGIN}")
     if code in _DENIED:
-        is_image = service in _IMAGES
-        policy, user = ("image-policy", "image builder") if is_image else ("policy", "launcher")
-        return CredentialsError(
-            f"AWS: {request}: {message}. deploy/aws/{policy}.json lists the required permissions of the"
-            f" {user}; an administrator of the account grants them"
-        )
+        return CredentialsError(f"AWS: {request}: {message}. {_remedy(request, service)}")
     if cause_of(f"{code} {message}"):
         return CapacityError(f"AWS: {request}: {message}")
     return RefusedError(f"AWS: {request}: {message} ({code})", code)
+
+
+def _remedy(request: str, service: str) -> str:
+    """Returns which policy an administrator grants for a denied request."""
+    if request.startswith("CreatePolicy"):
+        return (
+            "Only an administrator of the account creates the permissions boundary: policy"
+            " cloudgan-boundary with the content of deploy/aws/boundary.json (docs/aws.md)"
+        )
+    policy, user = "policy", "launcher"
+    if service in _IMAGES:
+        policy, user = "image-policy", "image builder"
+    elif service == "iam" and not request.startswith(("Get", "Simulate")):
+        policy, user = "setup-policy", "user of `cloudgan setup`"
+    return (
+        f"deploy/aws/{policy}.json lists the required permissions of the {user}; an administrator of the"
+        " account grants them"
+    )
 
 
 def _clock(response: dict[str, Any], message: str) -> str:

@@ -1,13 +1,33 @@
-"""IAM roles that `setup` creates, and the policy documents of roles and bucket."""
+"""IAM roles that `setup` creates, their permissions boundary, and the policy documents of roles and bucket.
+
+A role gets what both its policies and its permissions boundary allow, so a user of
+deploy/aws/setup-policy.json, which allows to create roles only with this boundary, cannot create one
+with more rights (https://docs.aws.amazon.com/IAM/latest/UserGuide/access_policies_boundaries.html,
+read 2026-11-22).
+"""
 
 from __future__ import annotations
 
 import json
 from typing import TYPE_CHECKING, Any, Final
 
-from cloudgan.launch.clouds.aws.naming import CLUSTER_ROLE, NODE_ROLE, POD_ROLE, PREFIX
+from cloudgan.core import assets
+from cloudgan.core.errors import ConfigError
+from cloudgan.launch.clouds.aws.naming import (
+    BOUNDARY,
+    CLUSTER_ROLE,
+    IMAGE_LOG,
+    IMAGE_ROLE,
+    NODE_ROLE,
+    POD_ROLE,
+    PREFIX,
+    REPOSITORY,
+    policy_arn,
+)
 from cloudgan.launch.clouds.aws.resource_handler import (
+    BOUNDARY_RANK,
     ROLE_RANK,
+    PlannedHandler,
     request_if_exists,
     send,
     tags_of,
@@ -20,7 +40,7 @@ if TYPE_CHECKING:
 
 _REGION: Final = "us-east-1"  # IAM is global; its requests are signed for this region
 _VERSION: Final = "2012-10-17"
-POD_POLICY: Final = f"{PREFIX}store"
+_BOUNDARY_FILE: Final = "deploy/aws/boundary.json"
 
 # https://docs.aws.amazon.com/eks/latest/userguide/cluster-iam-role.html,
 # https://docs.aws.amazon.com/eks/latest/userguide/create-node-role.html and
@@ -29,6 +49,7 @@ _TRUSTED: Final = {
     CLUSTER_ROLE: "eks.amazonaws.com",
     NODE_ROLE: "ec2.amazonaws.com",
     POD_ROLE: "pods.eks.amazonaws.com",
+    IMAGE_ROLE: "codebuild.amazonaws.com",
 }
 MANAGED: Final = {
     CLUSTER_ROLE: ("AmazonEKSClusterPolicy",),
@@ -37,7 +58,6 @@ MANAGED: Final = {
         "AmazonEKS_CNI_Policy",
         "AmazonEC2ContainerRegistryPullOnly",
     ),
-    POD_ROLE: (),
 }
 """AWS managed policies of each role."""
 
@@ -56,16 +76,62 @@ def trust(role: str) -> str:
 
 def managed_arn(policy: str) -> str:
     """Returns the ARN of an AWS managed policy."""
-    return f"arn:aws:iam::aws:policy/{policy}"
+    return policy_arn("aws", policy)
 
 
-def pod_policy(account: str) -> str:
+def boundary_arn(account: str, role: str) -> str:
+    """Returns the ARN of a role's permissions boundary.
+
+    The control plane needs all of its managed policy, which AWS extends, and nothing else: the
+    policy is the boundary too.
+    """
+    if role == CLUSTER_ROLE:
+        return managed_arn(*MANAGED[role])
+    return policy_arn(account, BOUNDARY)
+
+
+def boundary_policy() -> str:
+    """Returns the document of the boundary of all other roles."""
+    return json.dumps(json.loads(assets.read_text(_BOUNDARY_FILE)))
+
+
+def inline_policy(account: str, role: str) -> tuple[str, str] | None:
+    """Returns name and document of a role's own policy; None: it has managed policies only."""
+    if role == POD_ROLE:
+        return f"{PREFIX}store", _pod_policy(account)
+    if role == IMAGE_ROLE:
+        return IMAGE_ROLE, _builder_policy(account)
+    return None
+
+
+def _pod_policy(account: str) -> str:
     """Returns the policy of pods: read and write the account's cloudgan buckets."""
     buckets = f"arn:aws:s3:::{PREFIX}{account}-*"
     objects = ["s3:GetObject", "s3:PutObject", "s3:DeleteObject"]
     return policy_document(
         {"Effect": "Allow", "Action": ["s3:ListBucket"], "Resource": buckets},
         {"Effect": "Allow", "Action": objects, "Resource": f"{buckets}/*"},
+    )
+
+
+def _builder_policy(account: str) -> str:
+    """Returns the policy of the image builder: read the context, write its log, push the image."""
+    buckets = f"arn:aws:s3:::{PREFIX}{account}-*"
+    push = ("BatchCheckLayerAvailability", "CompleteLayerUpload", "InitiateLayerUpload", "PutImage")
+    return policy_document(
+        {"Effect": "Allow", "Action": "s3:GetObject", "Resource": f"{buckets}/images/*"},
+        {"Effect": "Allow", "Action": "s3:GetBucketLocation", "Resource": buckets},
+        {
+            "Effect": "Allow",
+            "Action": ["logs:CreateLogStream", "logs:PutLogEvents"],
+            "Resource": f"arn:aws:logs:*:{account}:log-group:{IMAGE_LOG}:*",
+        },
+        {"Effect": "Allow", "Action": "ecr:GetAuthorizationToken", "Resource": "*"},
+        {
+            "Effect": "Allow",
+            "Action": [f"ecr:{one}" for one in (*push, "UploadLayerPart")],
+            "Resource": f"arn:aws:ecr:*:{account}:repository/{REPOSITORY}",
+        },
     )
 
 
@@ -98,9 +164,19 @@ class IamRoles:
         self._account = account
 
     def find(self, step: Step) -> Resource | None:
-        """Returns the role, if it has the policy of the step."""
-        found = self.refresh(str(step.find))
-        return found if found and (step.method == "CreateRole" or self._has(step)) else None
+        """Returns the role, if it has the policy of the step.
+
+        Raises:
+            ConfigError: It exists with another permissions boundary.
+        """
+        name = str(step.find)
+        answer = self._request("GetRole", name)
+        if answer is None:
+            return None
+        if step.method == "CreateRole":
+            _check_boundary(answer["Role"], step)
+            return _role(name, answer["Role"])
+        return _role(name, answer["Role"]) if self._has(step) else None
 
     def create(self, step: Step) -> None:
         """Creates a role, or attaches a policy."""
@@ -109,17 +185,7 @@ class IamRoles:
     def refresh(self, name: str) -> Resource | None:
         """Returns the current state of a role."""
         answer = self._request("GetRole", name)
-        if answer is None:
-            return None
-        return Resource(
-            kind=self.kind,
-            name=name,
-            state="ready",
-            labels=tags_of(answer["Role"].get("Tags")),
-            deletion_order=ROLE_RANK,
-            created_at=answer["Role"]["CreateDate"].isoformat(),
-            is_free=True,
-        )
+        return _role(name, answer["Role"]) if answer else None
 
     def delete(self, name: str) -> None:
         """Detaches a role's policies, then deletes it."""
@@ -144,4 +210,79 @@ class IamRoles:
 
     def _request(self, operation: str, role: str, **others: Any) -> dict[str, Any] | None:
         body = {"RoleName": role} | others
+        return request_if_exists(self._account, "iam", _REGION, operation, **body)
+
+
+def _role(name: str, found: dict[str, Any]) -> Resource:
+    return Resource(
+        kind=IamRoles.kind,
+        name=name,
+        state="ready",
+        labels=tags_of(found.get("Tags")),
+        deletion_order=ROLE_RANK,
+        created_at=found["CreateDate"].isoformat(),
+        is_free=True,
+    )
+
+
+def _check_boundary(found: dict[str, Any], step: Step) -> None:
+    body: Any = step.body
+    there = (found.get("PermissionsBoundary") or {}).get("PermissionsBoundaryArn", "none")
+    if there != body["PermissionsBoundary"]:
+        raise ConfigError(
+            f"IAM role {found['RoleName']} has the permissions boundary {there}, not"
+            f" {body['PermissionsBoundary']}; delete the roles by `cloudgan setup --provider=aws"
+            " --teardown`, then run `cloudgan setup --provider=aws` again"
+        )
+
+
+class Boundaries(PlannedHandler):
+    """Handler of the permissions boundary; a resource's name is the ARN of the policy."""
+
+    kind = "IAM policy"
+
+    def find(self, step: Step) -> Resource | None:
+        """Returns the boundary.
+
+        Raises:
+            ConfigError: Its content is another one.
+        """
+        arn, body = str(step.find), step.body
+        found = self._request("GetPolicy", arn)
+        if found is None:
+            return None
+        version = self._request(
+            "GetPolicyVersion", arn, VersionId=found["Policy"]["DefaultVersionId"]
+        )
+        document = version and version["PolicyVersion"]["Document"]
+        assert isinstance(body, dict)  # noqa: S101  planner.py writes it
+        if document != json.loads(str(body["PolicyDocument"])):
+            raise ConfigError(
+                f"IAM policy {arn} differs from {_BOUNDARY_FILE}; an administrator makes this file"
+                " its default version (console: IAM, Policies), then run `cloudgan setup"
+                " --provider=aws` again"
+            )
+        return self.refresh(arn)
+
+    def refresh(self, name: str) -> Resource | None:
+        """Returns the current state of the boundary."""
+        found = self._request("GetPolicy", name)
+        if found is None:
+            return None
+        return Resource(
+            kind=self.kind,
+            name=name,
+            state="ready",
+            labels=tags_of(found["Policy"].get("Tags")),
+            deletion_order=BOUNDARY_RANK,
+            created_at=found["Policy"]["CreateDate"].isoformat(),
+            is_free=True,
+        )
+
+    def delete(self, name: str) -> None:
+        """Deletes the boundary; IAM refuses while a role has it."""
+        self._request("DeletePolicy", name)
+
+    def _request(self, operation: str, arn: str, **others: Any) -> dict[str, Any] | None:
+        body = {"PolicyArn": arn} | others
         return request_if_exists(self._account, "iam", _REGION, operation, **body)

@@ -10,18 +10,18 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from cloudgan.core.errors import CredentialsError
+from cloudgan.core.errors import ConfigError, CredentialsError
 from cloudgan.launch.clouds.aws.account import Account
 from cloudgan.launch.clouds.aws.error_mapping import RefusedError
+from cloudgan.launch.clouds.aws.iam_roles import IamRoles
 from cloudgan.launch.clouds.aws.image_requests import (
-    LOG_GROUP,
     PROJECT,
-    REPOSITORY,
     build_step,
     builder_steps,
     repository_step,
 )
 from cloudgan.launch.clouds.aws.login import open_session
+from cloudgan.launch.clouds.aws.naming import IMAGE_LOG, IMAGE_ROLE, REPOSITORY
 from cloudgan.launch.clouds.aws.resource_handler import (
     BUILDER_RANK,
     IMAGE_RANK,
@@ -42,7 +42,6 @@ if TYPE_CHECKING:
 
 _EXISTS = frozenset(
     {
-        "EntityAlreadyExists",
         "RepositoryAlreadyExistsException",
         "ResourceAlreadyExistsException",
     }
@@ -86,7 +85,16 @@ class AwsImageBuilder:
         return cls(aws, login["Account"])
 
     def prepare(self, order: ImageBuildRequest) -> Iterator[str]:
-        """Ensures the repository, and the builder with its role and log group."""
+        """Ensures the repository, and the builder with its log group.
+
+        Raises:
+            ConfigError: The role of the builder, which `setup` creates, does not exist.
+        """
+        if IamRoles(self._aws).refresh(IMAGE_ROLE) is None:
+            raise ConfigError(
+                f"IAM role {IMAGE_ROLE} does not exist; an administrator runs once: cloudgan setup"
+                f" --provider=aws --region={order.target.region}"
+            )
         for step in (repository_step(order), *builder_steps(order)):
             if self._send_unless_exists(step):
                 yield step.ensure
@@ -128,7 +136,7 @@ class AwsImageBuilder:
                     time.sleep(self._role_seconds)
                     continue
                 raise
-            # Policy and log retention are set each time, and are not reported.
+            # Log retention is set each time, and is not reported.
             return step.method.startswith("Create")
         raise AssertionError("unreachable")
 
@@ -205,9 +213,9 @@ _STORED: Final = ImageResourceKind(
 _LOG: Final = ImageResourceKind(
     "CloudWatch log group",
     "logs",
-    f"log-group:{LOG_GROUP}",
+    f"log-group:{IMAGE_LOG}",
     "DeleteLogGroup",
-    {"logGroupName": LOG_GROUP},
+    {"logGroupName": IMAGE_LOG},
 )
 _BUILDER: Final = ImageResourceKind(
     "CodeBuild project",

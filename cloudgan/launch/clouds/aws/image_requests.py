@@ -11,7 +11,7 @@ import json
 from typing import TYPE_CHECKING, Final
 
 from cloudgan.core.labels import SHARED
-from cloudgan.launch.clouds.aws.iam_roles import policy_document
+from cloudgan.launch.clouds.aws.naming import IMAGE_LOG, IMAGE_ROLE, REPOSITORY, role_arn
 from cloudgan.schema.plan import Step
 
 if TYPE_CHECKING:
@@ -20,10 +20,7 @@ if TYPE_CHECKING:
     from cloudgan.schema.image_order import ImageBuildRequest
 
 ARCHIVE: Final = "zip"
-REPOSITORY: Final = "cloudgan"
 PROJECT: Final = "cloudgan-image"
-ROLE: Final = "cloudgan-image"
-LOG_GROUP: Final = "/cloudgan/image"
 _LOG_DAYS: Final = 7
 _MINUTES: Final = 60
 _BUILDER: Final = "aws/codebuild/amazonlinux-x86_64-standard:5.0"
@@ -74,38 +71,21 @@ def repository_step(order: ImageBuildRequest) -> Step:
 
 
 def builder_steps(order: ImageBuildRequest) -> tuple[Step, ...]:
-    """Returns the requests for the builder: log group, role, policy and CodeBuild project."""
-    account, region = order.target.account, order.target.region
-    policy = _builder_policy(f"arn:aws:s3:::{_bucket(order)}", account or "", region or "")
-    role_tags: list[JsonValue] = [{"Key": SHARED, "Value": "role"}]
+    """Returns the requests for the builder: log group and CodeBuild project; `setup` creates its role."""
     return (
         _step(
             order,
             "logs",
             "CreateLogGroup",
-            f"log group {LOG_GROUP}",
-            {"logGroupName": LOG_GROUP, "tags": {SHARED: "logs"}},
+            f"log group {IMAGE_LOG}",
+            {"logGroupName": IMAGE_LOG, "tags": {SHARED: "logs"}},
         ),
         _step(
             order,
             "logs",
             "PutRetentionPolicy",
             f"logs are kept {_LOG_DAYS} days",
-            {"logGroupName": LOG_GROUP, "retentionInDays": _LOG_DAYS},
-        ),
-        _step(
-            order,
-            "iam",
-            "CreateRole",
-            f"IAM role {ROLE}",
-            {"RoleName": ROLE, "AssumeRolePolicyDocument": _trust(), "Tags": role_tags},
-        ),
-        _step(
-            order,
-            "iam",
-            "PutRolePolicy",
-            f"policy of {ROLE}",
-            {"RoleName": ROLE, "PolicyName": ROLE, "PolicyDocument": policy},
+            {"logGroupName": IMAGE_LOG, "retentionInDays": _LOG_DAYS},
         ),
         _project_step(order),
     )
@@ -127,10 +107,10 @@ def _project_step(order: ImageBuildRequest) -> Step:
             "computeType": _COMPUTE,
             "privilegedMode": True,  # required by docker
         },
-        "serviceRole": f"arn:aws:iam::{order.target.account}:role/{ROLE}",
+        "serviceRole": role_arn(order.target.account or "", IMAGE_ROLE),
         "timeoutInMinutes": _MINUTES,
         "tags": [{"key": SHARED, "value": "builder"}],
-        "logsConfig": {"cloudWatchLogs": {"status": "ENABLED", "groupName": LOG_GROUP}},
+        "logsConfig": {"cloudWatchLogs": {"status": "ENABLED", "groupName": IMAGE_LOG}},
     }
     return _step(order, "codebuild", "CreateProject", f"builder {PROJECT}", body)
 
@@ -159,34 +139,3 @@ def steps(order: ImageBuildRequest) -> tuple[Step, ...]:
         at="store",
     )
     return (repository_step(order), *builder_steps(order), context, build_step(order))
-
-
-def _trust() -> str:
-    return policy_document(
-        {
-            "Effect": "Allow",
-            "Principal": {"Service": "codebuild.amazonaws.com"},
-            "Action": "sts:AssumeRole",
-        }
-    )
-
-
-def _builder_policy(bucket: str, account: str, region: str) -> str:
-    """Returns the builder's policy: read the context, write its log, push to its repository."""
-    push = ("BatchCheckLayerAvailability", "CompleteLayerUpload", "InitiateLayerUpload", "PutImage")
-    log = f"arn:aws:logs:{region}:{account}:log-group:{LOG_GROUP}:*"
-    return policy_document(
-        {"Effect": "Allow", "Action": "s3:GetObject", "Resource": f"{bucket}/images/*"},
-        {"Effect": "Allow", "Action": "s3:GetBucketLocation", "Resource": bucket},
-        {
-            "Effect": "Allow",
-            "Action": ["logs:CreateLogStream", "logs:PutLogEvents"],
-            "Resource": log,
-        },
-        {"Effect": "Allow", "Action": "ecr:GetAuthorizationToken", "Resource": "*"},
-        {
-            "Effect": "Allow",
-            "Action": [f"ecr:{one}" for one in (*push, "UploadLayerPart")],
-            "Resource": f"arn:aws:ecr:{region}:{account}:repository/{REPOSITORY}",
-        },
-    )

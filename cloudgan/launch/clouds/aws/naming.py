@@ -13,7 +13,13 @@ PREFIX: Final = "cloudgan-"
 CLUSTER_ROLE: Final = f"{PREFIX}cluster"
 NODE_ROLE: Final = f"{PREFIX}nodes"
 POD_ROLE: Final = f"{PREFIX}pods"
-ROLES: Final = (CLUSTER_ROLE, NODE_ROLE, POD_ROLE)
+IMAGE_ROLE: Final = f"{PREFIX}image"
+ROLES: Final = (CLUSTER_ROLE, NODE_ROLE, POD_ROLE, IMAGE_ROLE)
+BOUNDARY: Final = f"{PREFIX}boundary"
+"""Customer managed policy that limits all roles of `setup` but that of the control plane."""
+REPOSITORY: Final = "cloudgan"
+IMAGE_LOG: Final = "/cloudgan/image"
+"""Repository and log group of `cloudgan image`."""
 
 ACCOUNT, ZONE, VERSION = "<account>", "<zone>", "<version>"
 SUBNET, SECOND_SUBNET = "<subnet>", "<second_subnet>"
@@ -27,6 +33,11 @@ LONGEST_POOL: Final = 63
 def role_arn(account: str, role: str) -> str:
     """Returns the ARN of a role that `setup` creates."""
     return f"arn:aws:iam::{account}:role/{role}"
+
+
+def policy_arn(account: str, policy: str) -> str:
+    """Returns the ARN of a policy of this account, or of AWS for the account ``aws``."""
+    return f"arn:aws:iam::{account}:policy/{policy}"
 
 
 def bucket_name(account: str, region: str) -> str:

@@ -14,9 +14,10 @@ from cloudgan.core.labels import RUN, SHARED, derived_name
 from cloudgan.launch.clouds.aws import naming
 from cloudgan.launch.clouds.aws.iam_roles import (
     MANAGED,
-    POD_POLICY,
+    boundary_arn,
+    boundary_policy,
+    inline_policy,
     managed_arn,
-    pod_policy,
     tls_only_policy,
     trust,
 )
@@ -26,6 +27,8 @@ from cloudgan.launch.kubernetes.manifests import GPU_NODE, device_plugin_step
 from cloudgan.schema.plan import NodePool, Step, Target, Workers
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from cloudgan.launch.clouds.planner import NodePoolRequest
     from cloudgan.schema.plan import Plan
 
@@ -119,23 +122,36 @@ def steps(plan: Plan) -> tuple[Step, ...]:
 
 
 def setup_steps(target: Target) -> tuple[Step, ...]:
-    """Returns the one-time steps of an account and region: the bucket and three roles."""
+    """Returns the one-time steps of an account and region: bucket, permissions boundary and roles."""
     account = target.account or naming.ACCOUNT
-    found = list(_bucket_steps(target))
-    for role in naming.ROLES:
-        tags = [{"Key": SHARED, "Value": "role"}]
-        body = {"RoleName": role, "AssumeRolePolicyDocument": trust(role), "Tags": tags}
-        found.append(_iam(f"IAM role {role}", "CreateRole", role, body))
-        for policy in MANAGED[role]:
-            body = {"RoleName": role, "PolicyArn": managed_arn(policy)}
-            found.append(_iam(f"policy {policy} of {role}", "AttachRolePolicy", role, body))
-    body = {
-        "RoleName": naming.POD_ROLE,
-        "PolicyName": POD_POLICY,
-        "PolicyDocument": pod_policy(account),
+    boundary = {
+        "PolicyName": naming.BOUNDARY,
+        "PolicyDocument": boundary_policy(),
+        "Tags": [{"Key": SHARED, "Value": "boundary"}],
     }
-    pods = _iam(f"policy {POD_POLICY} of {naming.POD_ROLE}", "PutRolePolicy", naming.POD_ROLE, body)
-    return (*found, pods)
+    arn = naming.policy_arn(account, naming.BOUNDARY)
+    return (
+        *_bucket_steps(target),
+        _iam(f"permissions boundary {naming.BOUNDARY}", "CreatePolicy", arn, boundary),
+        *(step for role in naming.ROLES for step in _role_steps(account, role)),
+    )
+
+
+def _role_steps(account: str, role: str) -> Iterator[Step]:
+    body: dict[str, Any] = {
+        "RoleName": role,
+        "AssumeRolePolicyDocument": trust(role),
+        "PermissionsBoundary": boundary_arn(account, role),
+        "Tags": [{"Key": SHARED, "Value": "role"}],
+    }
+    yield _iam(f"IAM role {role}", "CreateRole", role, body)
+    for policy in MANAGED.get(role, ()):
+        body = {"RoleName": role, "PolicyArn": managed_arn(policy)}
+        yield _iam(f"policy {policy} of {role}", "AttachRolePolicy", role, body)
+    if own := inline_policy(account, role):
+        name, document = own
+        body = {"RoleName": role, "PolicyName": name, "PolicyDocument": document}
+        yield _iam(f"policy {name} of {role}", "PutRolePolicy", role, body)
 
 
 def cluster_name(target: Target) -> str:

@@ -161,8 +161,8 @@ def _missing(account: Account, principal: str) -> Iterator[str]:
         query = {
             "PolicySourceArn": principal,
             "ActionNames": statement["Action"],
-            "ResourceArns": [_example(one, principal) for one in listed],
-            "ContextEntries": list(_context(statement)),
+            "ResourceArns": [one if one == "*" else _example(one, principal) for one in listed],
+            "ContextEntries": list(_context(statement, principal)),
         }
         answer = account.request("iam", _REGION, "SimulatePrincipalPolicy", query)
         for one in answer["EvaluationResults"]:
@@ -170,13 +170,24 @@ def _missing(account: Account, principal: str) -> Iterator[str]:
                 yield one["EvalActionName"]
 
 
-def _context(statement: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    """Yields the condition keys of a statement as request context."""
-    for key, value in statement.get("Condition", {}).get("StringEquals", {}).items():
+def _context(statement: dict[str, Any], principal: str) -> Iterator[dict[str, Any]]:
+    """Yields a request context that fulfils a statement's conditions."""
+    condition = statement.get("Condition", {})
+    present = dict.fromkeys(
+        condition.get("Null", {}), "*"
+    )  # the policy has only keys that must exist
+    wanted = {
+        key: one for name, keys in condition.items() if name != "Null" for key, one in keys.items()
+    }
+    several = {
+        key for name, keys in condition.items() if name.startswith("ForAllValues:") for key in keys
+    }
+    for key, value in (present | wanted).items():
+        first = value if isinstance(value, str) else value[0]
         yield {
             "ContextKeyName": key,
-            "ContextKeyValues": [value],
-            "ContextKeyType": "string",
+            "ContextKeyValues": [_example(first, principal)],
+            "ContextKeyType": "stringList" if key in several else "string",
         }
 
 
@@ -190,8 +201,7 @@ def _principal(login: str) -> str:
 
 
 def _example(resource: str, principal: str) -> str:
-    """Returns an ARN that matches a pattern."""
-    if resource == "*":
-        return resource
+    """Returns an ARN or a value that matches a pattern."""
     account = principal.split(":")[4]
-    return resource.replace(":*:", f":{account}:").replace("*", "x")
+    filled = resource.replace(":*:", f":{account}:").replace("${aws:PrincipalAccount}", account)
+    return filled.replace("*", "x")

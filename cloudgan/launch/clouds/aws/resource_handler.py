@@ -15,7 +15,8 @@ if TYPE_CHECKING:
     from cloudgan.schema.resource import Resource
 
 POOL_RANK, ORPHAN_RANK, PART_RANK = 10, 20, 55
-CLUSTER_RANK, BUCKET_RANK, BUILDER_RANK, IMAGE_RANK, ROLE_RANK = 58, 60, 62, 65, 70
+CLUSTER_RANK, BUCKET_RANK, BUILDER_RANK, IMAGE_RANK = 58, 60, 62, 65
+ROLE_RANK, BOUNDARY_RANK = 70, 75
 
 _EXISTS: Final = frozenset(
     {"ResourceInUseException", "BucketAlreadyOwnedByYou", "EntityAlreadyExists"}

@@ -120,10 +120,10 @@ class Lab:
         return whole
 
     def setup(self, region: str = "us-east-1") -> None:
-        """Runs `setup` without managed policies, which moto loads slowly."""
+        """Runs `setup` without AWS' managed policies, which moto loads slowly."""
         cloud = self.cloud()
         for step in setup_steps(target(cloud.identify()["account"], region, None, None)):
-            if step.method == "CreateRole":
+            if step.method in ("CreatePolicy", "CreateRole"):
                 cloud.create(step)
 
     def create_cluster(self, name: str, **others: Any) -> None:
@@ -140,7 +140,9 @@ class Lab:
     def left(self) -> list[str]:
         """All that exists and is not for all runs of the account."""
         there = self.cloud().list_resources()
-        kept = [one for one in there if one.labels.get(SHARED) not in ("bucket", "role")]
+        kept = [
+            one for one in there if one.labels.get(SHARED) not in ("boundary", "bucket", "role")
+        ]
         return [f"{one.kind} {one.name}" for one in kept] + self.aws.state.left()
 
 

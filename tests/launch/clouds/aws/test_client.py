@@ -238,7 +238,8 @@ def test_a_denied_region_is_skipped_with_a_warning(lab):
         lab.cloud().list_resources()
     lab.aws.faults.planned.clear()
     lab.aws.state.closed.add("eu-west-1")
-    assert [one.kind for one in lab.cloud().list_resources()] == ["IAM role"] * 3
+    kinds = [one.kind for one in lab.cloud().list_resources()]
+    assert kinds == [*["IAM role"] * 4, "IAM policy"]
     assert any("cannot list resources in eu-west-1" in one for one in lab.said)
 
 
@@ -410,12 +411,14 @@ def test_resources_with_cloudgans_names_but_without_its_tags_are_ignored(lab):
     clients = {name: lab.session.client(name, "us-west-2") for name in ("ecr", "iam", "logs")}
     clients["ecr"].create_repository(repositoryName="cloudgan")
     clients["logs"].create_log_group(logGroupName="/cloudgan/image", tags={"team": "physics"})
+    clients["iam"].delete_role(RoleName="cloudgan-image")
     clients["iam"].create_role(RoleName="cloudgan-image", AssumeRolePolicyDocument="{}")
     cloud = lab.cloud()
     assert [one.name for one in cloud.list_resources()] == [
         "cloudgan-cluster",
         "cloudgan-nodes",
         "cloudgan-pods",
+        "arn:aws:iam::123456789012:policy/cloudgan-boundary",
     ]
     list(
         Destroyer(cloud, lab.said.append, POLL_SECONDS, timeout_seconds=5.0).destroy(
@@ -439,7 +442,7 @@ def test_without_permission_for_images_the_rest_is_listed_with_one_warning(built
     denied = {"code": "AccessDeniedException", "status": 403}
     built_lab.aws.fault("ListTagsForResource", **denied, times=3)
     kinds = {one.kind for one in built_lab.cloud().list_resources()}
-    assert kinds == {"IAM role"}
+    assert kinds == {"IAM policy", "IAM role"}
     (warning,) = (one for one in built_lab.said if "cannot list images" in one)
     assert "images in eu-west-1, us-east-1, us-west-2" in warning
     assert "deploy/aws/image-policy.json" in warning

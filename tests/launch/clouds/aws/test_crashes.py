@@ -58,7 +58,9 @@ def all_that_is_there_is_seen(lab, where):
     """Compares the resources that a new launcher lists with those of the servers."""
     exists = lab.aws.state.left()
     resources = [
-        one for one in lab.cloud().list_resources() if one.shared not in ("bucket", "role")
+        one
+        for one in lab.cloud().list_resources()
+        if one.shared not in ("boundary", "bucket", "role")
     ]
     assert len(resources) + sum(one.nodes for one in resources) == len(exists), (
         where,

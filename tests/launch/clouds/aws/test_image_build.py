@@ -14,10 +14,11 @@ moto = pytest.importorskip("moto")
 
 from botocore.validate import ParamValidator
 
-from cloudgan.core.errors import LaunchError
+from cloudgan.core.errors import ConfigError, LaunchError
 from cloudgan.launch.clouds.aws import image_requests
 from cloudgan.launch.clouds.aws.account import Account
 from cloudgan.launch.clouds.aws.error_mapping import RefusedError
+from cloudgan.launch.clouds.aws.iam_roles import inline_policy
 from cloudgan.launch.clouds.aws.image_build import AwsImageBuilder
 from cloudgan.launch.ops.image_build import build_image
 from cloudgan.schema.image_order import ImageBuildRequest
@@ -74,6 +75,7 @@ def aws(monkeypatch):
         monkeypatch.setenv(name, "test")
     with moto.mock_aws():
         made = Watched(boto3.Session(region_name=REGION))
+        boto3.client("iam").create_role(RoleName="cloudgan-image", AssumeRolePolicyDocument="{}")
         made.looks = [(response("IN_PROGRESS"), ["one"]), (response("SUCCEEDED"), ["one", "two"])]
         yield made
 
@@ -109,7 +111,7 @@ def test_an_image_is_built_by_a_project_created_once(build, aws, bucket):
     digest = build()
     assert digest.startswith("sha256:")
     assert build.shown == ["one", "two"]
-    assert len(build.said) == 1 + 4, "registry, log group, role, builder; then the build"
+    assert len(build.said) == 1 + 3, "registry, log group, builder; then the build"
     assert bucket.list() == (ORDER.object_name("zip"),)
     (project,) = boto3.client("codebuild", region_name=REGION).batch_get_projects(
         names=["cloudgan-image"]
@@ -141,9 +143,17 @@ def test_requests_match_the_service_models(aws):
 
 
 def test_the_builder_may_push_to_its_own_repository_only():
-    (policy,) = (s.body for s in image_requests.steps(ORDER) if s.method == "PutRolePolicy")
-    for statement in json.loads(policy["PolicyDocument"])["Statement"]:
+    _, document = inline_policy(ACCOUNT, "cloudgan-image")
+    for statement in json.loads(document)["Statement"]:
         assert statement["Resource"] != "*" or statement["Action"] == "ecr:GetAuthorizationToken"
+
+
+def test_a_build_changes_no_role_and_names_setup_where_the_role_is_missing(build, aws):
+    build()
+    assert {name for name, _ in aws.asked if "Role" in name} == {"GetRole"}
+    boto3.client("iam").delete_role(RoleName="cloudgan-image")
+    with pytest.raises(ConfigError, match="cloudgan setup --provider=aws --region=eu-west-1"):
+        build()
 
 
 def test_a_build_waits_for_its_new_role_to_propagate(build, aws):

@@ -1,108 +1,313 @@
-"""deploy/aws: the rights that the calls need, all of them and none besides."""
+"""deploy/aws: each policy allows the requests that are sent, none besides, and no other team's."""
 
 from __future__ import annotations
 
 import json
+import re
 
 import pytest
 
+from cloudgan.core.errors import ConfigError, CredentialsError
 from cloudgan.core.progress import Silent
 from cloudgan.cost.prices.refresh.aws import aws_spot_quotes
 from cloudgan.cost.prices.refresh.quote import RefreshRequest
-from cloudgan.launch.clouds.aws.naming import ROLES
+from cloudgan.launch.clouds.aws.iam_roles import MANAGED, boundary_arn, inline_policy
+from cloudgan.launch.clouds.aws.naming import BOUNDARY, CLUSTER_ROLE, IMAGE_ROLE, ROLES
 from cloudgan.launch.clouds.aws.planner import setup_steps, target
+from emulators.aws.iam_policies import is_allowed
 from launch.clouds.aws.lab import NOW, built, planned
-from launch.clouds.aws.used_permissions import FOLDER, actions, needed
+from launch.clouds.aws.used_permissions import ACCOUNT, FOLDER, ask, document, unused
 
-PULL = {"ecr:BatchGetImage", "ecr:GetAuthorizationToken"}
-"""Permission for the registry protocol, which tests/launch/container_registry tests."""
+PULL = {("Login", "ecr:GetAuthorizationToken"), ("Repository", "ecr:BatchGetImage")}
+"""Permissions for the registry protocol, which tests/launch/container_registry tests."""
+CLOUDGAN, RUN, LEFT = (
+    {"cloudgan-shared": "cluster"},
+    {"cloudgan-run": "gan"},
+    "cluster.k8s.amazonaws.com/name",
+)
+MANAGED_BY_AWS = "arn:aws:iam::aws:policy"
+WITHIN = {"permissionsboundary": f"arn:aws:iam::{ACCOUNT}:policy/{BOUNDARY}"}
+WITHIN_CLUSTER = {"permissionsboundary": f"{MANAGED_BY_AWS}/AmazonEKSClusterPolicy"}
+ADMIN = {"policyarn": f"{MANAGED_BY_AWS}/AdministratorAccess"}
+EVERYTHING = {"Statement": {"Effect": "Allow", "Action": "*", "Resource": "*"}}
 
 
-@pytest.fixture
-def used(whole_lab):
-    """Runs all operations of a launcher; returns the permissions used."""
-    aws = whole_lab.aws
-    whole_lab.session.client("logs", "us-east-1").create_log_group(logGroupName="/cloudgan/image")
-    before = len(aws.faults.calls)
-    cloud = whole_lab.cloud()
+def launched(lab):
+    """Runs all operations of a launcher, who has policy.json."""
+    aws = lab.aws
+    lab.session.client("logs", "us-east-1").create_log_group(logGroupName="/cloudgan/image")
+    aws.authorized.clear()
+    aws.grants = [document("policy.json")]
+    cloud = lab.cloud()
     aws.state.quotas["L-DB2E81BA"] = 64.0
     asked = RefreshRequest({"g4dn.xlarge": planned().price}, ("us-east-1",))
-    ec2 = whole_lab.session.client("ec2", "us-east-1")
+    ec2 = lab.session.client("ec2", "us-east-1")
     list(aws_spot_quotes(asked, NOW, Silent(), lambda _: ec2))
     cloud.check(planned())
     aws.state.sold_out["g4dn.xlarge"] = ""
-    whole_lab.deploy(planned())
-    plan = whole_lab.resolved(planned())
+    lab.deploy(planned())
+    plan = lab.resolved(planned())
     (group,) = aws.state.groups()
     group.machines.pop()
     cloud.find(next(one for one in plan.steps if one.method == "UpdateNodegroupConfig"))
-    parts = [
-        one for one in plan.steps if one.method in ("CreateAddon", "CreatePodIdentityAssociation")
-    ]
-    for step in parts:
-        cloud.delete(cloud.find(step))
+    for step in plan.steps:
+        if step.method in ("CreateAddon", "CreatePodIdentityAssociation"):
+            assert cloud.find(step)
     network = aws.state.networks["us-east-1"]
     network.cards = [card("eni-1", "available")]
-    network.security_groups = [{"GroupId": "sg-1", "Tags": []}]
-    provider = whole_lab.provider(cloud, plan)
+    tag = {"Key": "aws:eks:cluster-name", "Value": "cloudgan"}
+    network.security_groups = [{"GroupId": "sg-1", "Tags": [tag]}]
+    provider = lab.provider(cloud, plan)
     list(provider.destroy("gan"))
-    for resource in [one for one in cloud.list_resources() if one.shared == "leftover"]:
-        cloud.delete(resource)
-    cloud._handlers["security group"].delete("us-east-1/sg-1")
+    for kind in ("network interface", "security group"):
+        for resource in [one for one in cloud.list_resources() if one.kind == kind]:
+            cloud.delete(resource)
     provider._registry.store.delete("runs/gan/desired-state/000001.json")
     provider._registry.store.list("runs/")
-    return needed(aws.faults.calls[before:])
+    return aws.authorized
 
 
 def card(name, status):
-    tag = {"Key": "cluster.k8s.amazonaws.com/name", "Value": "cloudgan"}
-    return {"NetworkInterfaceId": name, "Status": status, "TagSet": [tag]}
+    return {
+        "NetworkInterfaceId": name,
+        "Status": status,
+        "TagSet": [{"Key": LEFT, "Value": "cloudgan"}],
+    }
 
 
-def test_a_launcher_uses_exactly_the_permissions_of_its_policy(used):
-    assert actions("policy.json") == used
+def test_a_launcher_uses_exactly_the_permissions_of_its_policy(whole_lab):
+    assert unused("policy.json", launched(whole_lab)) == set()
+
+
+def shared_parts(lab):
+    """An administrator's own cluster, in which a run left the add-on and the association of all runs."""
+    eks = lab.session.client("eks", "us-east-1")
+    lab.create_cluster("physics")
+    lab.aws.state.planes["us-east-1", "physics"].status = "ACTIVE"
+    eks.create_addon(
+        clusterName="physics",
+        addonName="eks-pod-identity-agent",
+        tags={"cloudgan-shared": "add-on"},
+    )
+    eks.create_pod_identity_association(
+        clusterName="physics",
+        namespace="cloudgan",
+        serviceAccount="cloudgan",
+        roleArn=f"arn:aws:iam::{ACCOUNT}:role/cloudgan-pods",
+        tags={"cloudgan-shared": "identity"},
+    )
 
 
 def test_setup_uses_exactly_the_permissions_of_its_policy(aws, lab, monkeypatch):
     monkeypatch.setenv("MOTO_IAM_LOAD_MANAGED_POLICIES", "true")
     aws.reset()
+    steps = setup_steps(target(ACCOUNT, "us-east-1", None, None))
+    lab.cloud().create(next(one for one in steps if one.method == "CreatePolicy"))
+    aws.authorized.clear()
+    aws.grants = [document("policy.json"), document("setup-policy.json")]
     cloud = lab.cloud()
-    for step in setup_steps(target("123456789012", "us-east-1", None, None)):
-        assert cloud.find(step) is None
-        cloud.create(step)
+    for step in steps:
+        assert (cloud.find(step) is None) == (step.method != "CreatePolicy")
+        if step.method != "CreatePolicy":
+            cloud.create(step)
         assert cloud.find(step) is not None, "as it was asked for"
+    aws.grants, granted, before = None, aws.grants, list(aws.authorized)
+    shared_parts(lab)
+    aws.authorized.clear()
+    aws.grants = granted
     made = cloud.list_resources()
-    assert {one.shared for one in made} == {"bucket", "role"}
+    assert {one.shared for one in made} == {"add-on", "boundary", "bucket", "identity", "role"}
     for resource in sorted(made, key=lambda one: one.deletion_order):
         cloud.delete(resource)
     assert cloud.list_resources() == ()
-    used = needed(aws.faults.calls)
-    assert used - actions("policy.json") == actions("setup-policy.json") - actions("policy.json")
-    assert used <= actions("policy.json") | actions("setup-policy.json")
+    assert unused("setup-policy.json", before + aws.authorized) == set()
 
 
 def test_an_image_build_uses_exactly_the_permissions_of_its_policy(aws, lab):
     lab.session.client("s3").create_bucket(Bucket="cloudgan-123456789012-us-east-1")
-    aws.faults.calls.clear()
+    aws.authorized.clear()
+    aws.grants = [document("image-policy.json")]
     built(lab)
-    cloud, calls = lab.cloud(), list(aws.faults.calls)
-    made = [one for one in cloud.list_resources() if one.name not in ROLES]
-    aws.faults.calls.clear()
+    aws.grants, asked = None, list(aws.authorized)
+    kinds = ("CloudWatch log group", "CodeBuild project", "ECR repository")
+    made = [one for one in lab.cloud().list_resources() if one.kind in kinds]
+    assert len(made) == len(kinds)
+    aws.authorized.clear()
+    aws.grants = [document("image-policy.json"), document("policy.json")]
+    cloud = lab.cloud()
     for resource in made:
         cloud.delete(resource)
         assert cloud.refresh(resource) is None
-    assert needed(calls + aws.faults.calls) | PULL == actions("image-policy.json")
+    assert unused("image-policy.json", asked + aws.authorized) == PULL
 
 
-@pytest.mark.parametrize("name", ["image-policy.json", "policy.json", "setup-policy.json"])
-def test_modifying_permissions_are_limited_to_cloudgans_names(name):
-    text = json.loads((FOLDER / name).read_text(encoding="utf-8"))
-    for one in text["Statement"]:
-        free = one["Resource"] == "*" and "Condition" not in one
-        services = {action.partition(":")[0] for action in one["Action"]}
-        changing = [
-            a
-            for a in one["Action"]
-            if not a.split(":")[1].startswith(("Describe", "Get", "List", "Simulate"))
-        ]
-        assert not (free and changing and services - {"eks"}), one["Sid"]
+LAUNCHER_DENIED = (
+    ask("eks:DeleteCluster", "cluster/physics", tags=CLOUDGAN),
+    ask("eks:DeleteCluster", "cluster/cloudgan-lab"),
+    ask("eks:CreateCluster", "cluster/physics", sent=CLOUDGAN),
+    ask("eks:CreateCluster", "cluster/cloudgan"),
+    ask("eks:CreateNodegroup", "cluster/physics", sent=RUN),
+    ask("eks:CreateNodegroup", "cluster/cloudgan"),
+    ask("eks:DeleteNodegroup", "nodegroup/physics/pool/1", tags=RUN),
+    ask("eks:DeleteNodegroup", "nodegroup/cloudgan/pool/1"),
+    ask("eks:UpdateNodegroupConfig", "nodegroup/physics/pool/1", tags=RUN),
+    ask("eks:TagResource", "cluster/physics", sent=CLOUDGAN),
+    ask("eks:TagResource", "nodegroup/physics/pool/1", sent=RUN),
+    ask("eks:TagResource", "cluster/cloudgan", sent={"team": "physics"}),
+    ask("eks:CreatePodIdentityAssociation", "cluster/physics", sent={"cloudgan-shared": "identity"}),
+    ask("eks:DeletePodIdentityAssociation", "podidentityassociation/cloudgan/a-1"),
+    ask("eks:CreateAccessEntry", "cluster/cloudgan"),
+    ask("autoscaling:PutScheduledUpdateGroupAction", "autoScalingGroup:1:autoScalingGroupName/eks-pool", tags={"eks:cluster-name": "physics"}),
+    ask("autoscaling:PutScheduledUpdateGroupAction", "autoScalingGroup:1:autoScalingGroupName/web"),
+    ask("ec2:DeleteNetworkInterface", "network-interface/eni-1", tags={LEFT: "physics"}),
+    ask("ec2:DeleteSecurityGroup", "security-group/sg-1"),
+    ask("ec2:RunInstances", "instance/*"),
+    ask("iam:PassRole", "role/admin", passedtoservice="eks.amazonaws.com"),
+    ask("iam:PassRole", "role/cloudgan-admin", passedtoservice="eks.amazonaws.com"),
+    ask("iam:PassRole", "role/cloudgan-nodes", passedtoservice="lambda.amazonaws.com"),
+    ask("iam:PassRole", "role/cloudgan-pods", passedtoservice="ec2.amazonaws.com"),
+    ask("iam:PassRole", "role/cloudgan-image", passedtoservice="codebuild.amazonaws.com"),
+    ask("iam:CreateRole", "role/cloudgan-admin", **WITHIN),
+    ask("iam:PutRolePolicy", "role/cloudgan-pods", **WITHIN),
+    ask("iam:AttachRolePolicy", "role/cloudgan-pods", **WITHIN, **ADMIN),
+    ask("iam:CreatePolicyVersion", f"policy/{BOUNDARY}"),
+    ask("iam:CreateServiceLinkedRole", "role/aws-service-role/autoscaling.amazonaws.com/R", awsservicename="autoscaling.amazonaws.com"),
+    ask("s3:GetObject", "physics-data/showers.h5"),
+    ask("s3:ListBucket", "physics-data"),
+    ask("s3:PutObject", "cloudgan-evil/runs/gan/weights", owner="999999999999"),
+    ask("s3:PutBucketPolicy", "physics-data"),
+    ask("s3:DeleteBucket", f"cloudgan-{ACCOUNT}-us-east-1"),
+    ask("sts:AssumeRole", f"arn:aws:iam::{ACCOUNT}:role/cloudgan-pods"),
+)  # fmt: skip
+SETUP_DENIED = (
+    ask("iam:CreateRole", "role/cloudgan-pods"),
+    ask("iam:CreateRole", "role/cloudgan-pods", permissionsboundary=ADMIN["policyarn"]),
+    ask("iam:CreateRole", "role/cloudgan-nodes", **WITHIN_CLUSTER),
+    ask("iam:CreateRole", "role/cloudgan-cluster"),
+    ask("iam:CreateRole", "role/cloudgan-admin", **WITHIN),
+    ask("iam:CreateRole", "role/physics", **WITHIN),
+    ask("iam:PutRolePolicy", "role/cloudgan-pods"),
+    ask("iam:PutRolePolicy", "role/cloudgan-cluster", **WITHIN_CLUSTER),
+    ask("iam:AttachRolePolicy", "role/cloudgan-pods", **WITHIN, **ADMIN),
+    ask("iam:AttachRolePolicy", "role/cloudgan-nodes", **WITHIN, **ADMIN),
+    ask("iam:AttachRolePolicy", "role/cloudgan-cluster", **WITHIN_CLUSTER, **ADMIN),
+    ask("iam:AttachRolePolicy", "role/cloudgan-nodes", policyarn=f"{MANAGED_BY_AWS}/AmazonEKS_CNI_Policy"),
+    ask("iam:CreatePolicy", f"policy/{BOUNDARY}", sent={"cloudgan-shared": "boundary"}),
+    ask("iam:CreatePolicyVersion", f"policy/{BOUNDARY}"),
+    ask("iam:SetDefaultPolicyVersion", f"policy/{BOUNDARY}"),
+    ask("iam:DeleteRolePermissionsBoundary", "role/cloudgan-pods"),
+    ask("iam:PutRolePermissionsBoundary", "role/cloudgan-pods", **WITHIN),
+    ask("iam:UpdateAssumeRolePolicy", "role/cloudgan-pods"),
+    ask("iam:DeleteRole", "role/physics"),
+    ask("iam:TagRole", "role/cloudgan-pods", sent={"team": "physics"}),
+    ask("eks:DeleteAddon", "addon/physics/eks-pod-identity-agent/1"),
+    ask("s3:DeleteBucket", "physics-data"),
+)  # fmt: skip
+IMAGE_DENIED = (
+    ask("iam:CreateRole", f"role/{IMAGE_ROLE}", **WITHIN),
+    ask("iam:PutRolePolicy", f"role/{IMAGE_ROLE}", **WITHIN),
+    ask("iam:AttachRolePolicy", f"role/{IMAGE_ROLE}", **WITHIN, **ADMIN),
+    ask("iam:PassRole", f"role/{IMAGE_ROLE}", passedtoservice="lambda.amazonaws.com"),
+    ask("iam:PassRole", "role/admin", passedtoservice="codebuild.amazonaws.com"),
+    ask("codebuild:CreateProject", "project/physics"),
+    ask("codebuild:StartBuild", "project/physics"),
+    ask("codebuild:UpdateProject", "project/cloudgan-image"),
+    ask("ecr:DeleteRepository", "repository/physics", tags={"cloudgan-shared": "registry"}),
+    ask("ecr:DeleteRepository", "repository/cloudgan"),
+    ask("logs:DeleteLogGroup", "log-group:/cloudgan/image-of-others"),
+    ask("s3:GetObject", f"cloudgan-{ACCOUNT}-us-east-1/images/context.zip"),
+    ask("s3:PutObject", f"cloudgan-{ACCOUNT}-us-east-1/runs/gan/weights"),
+)
+DENIED = (
+    *(("policy.json", one) for one in LAUNCHER_DENIED),
+    *(("setup-policy.json", one) for one in SETUP_DENIED),
+    *(("image-policy.json", one) for one in IMAGE_DENIED),
+)
+
+
+@pytest.mark.parametrize(
+    ("name", "asked"), DENIED, ids=lambda one: one if isinstance(one, str) else one.action
+)
+def test_a_policy_denies(name, asked):
+    assert not is_allowed([document(name)], asked)
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        ask("iam:CreateUser", "user/me"),
+        ask("iam:PassRole", "role/admin", passedtoservice="ec2.amazonaws.com"),
+        ask("sts:AssumeRole", f"arn:aws:iam::{ACCOUNT}:role/admin"),
+        ask("ec2:RunInstances", "instance/*"),
+        ask("eks:CreateCluster", "cluster/cloudgan", sent=CLOUDGAN),
+        ask("s3:GetObject", "physics-data/showers.h5"),
+        ask("s3:PutObject", "cloudgan-evil/x", owner="999999999999"),
+        ask("ecr:PutImage", "repository/physics"),
+    ],
+    ids=lambda one: one.action,
+)
+def test_a_role_that_setup_made_has_at_most_its_boundary(asked):
+    assert is_allowed([EVERYTHING], asked)
+    assert not is_allowed([EVERYTHING], asked, document("boundary.json"))
+
+
+@pytest.mark.parametrize("role", [one for one in ROLES if one != CLUSTER_ROLE])
+def test_the_boundary_allows_what_a_role_is_for(role):
+    from moto.iam.aws_managed_policies import aws_managed_policies_data
+
+    assert boundary_arn(ACCOUNT, role) == WITHIN["permissionsboundary"]
+    known = json.loads(aws_managed_policies_data)
+    documents = [known[name]["Document"] for name in MANAGED.get(role, ())]
+    if own := inline_policy(ACCOUNT, role):
+        documents.append(json.loads(own[1]))
+    statements = [one for text in documents for one in text["Statement"]]
+    assert statements
+    for statement in statements:
+        for action in listed(statement["Action"]):
+            for resource in listed(statement["Resource"]):
+                example = resource.replace("*", "x") if resource != "*" else "*"
+                asked = ask(action, example)
+                assert is_allowed(documents, asked, document("boundary.json")), action
+
+
+def test_the_control_plane_is_limited_to_its_own_managed_policy():
+    assert MANAGED[CLUSTER_ROLE] == ("AmazonEKSClusterPolicy",)
+    assert boundary_arn(ACCOUNT, CLUSTER_ROLE) == WITHIN_CLUSTER["permissionsboundary"]
+
+
+def listed(value):
+    return value if isinstance(value, list) else [value]
+
+
+def test_setup_refuses_a_boundary_or_a_role_that_allows_something_else(lab):
+    cloud, iam = lab.cloud(), lab.session.client("iam")
+    steps = setup_steps(target(ACCOUNT, "us-east-1", None, None))
+    boundary = next(one for one in steps if one.method == "CreatePolicy")
+    assert cloud.find(boundary).shared == "boundary"
+    iam.delete_policy(PolicyArn=boundary.find)
+    wide = json.dumps({"Version": "2012-10-17"} | EVERYTHING)
+    iam.create_policy(PolicyName=BOUNDARY, PolicyDocument=wide)
+    with pytest.raises(ConfigError, match=r"differs from deploy/aws/boundary\.json"):
+        cloud.find(boundary)
+    iam.delete_role(RoleName="cloudgan-pods")
+    iam.create_role(RoleName="cloudgan-pods", AssumeRolePolicyDocument="{}")
+    with pytest.raises(ConfigError, match="boundary none, not arn:aws:iam::123456789012:policy"):
+        cloud.find(next(one for one in steps if one.find == "cloudgan-pods"))
+
+
+def test_without_the_boundary_setup_names_the_administrators_file(aws, lab):
+    aws.reset()
+    aws.grants = [document("policy.json"), document("setup-policy.json")]
+    steps = setup_steps(target(ACCOUNT, "us-east-1", None, None))
+    with pytest.raises(CredentialsError, match=r"deploy/aws/boundary\.json"):
+        lab.cloud().create(next(one for one in steps if one.method == "CreatePolicy"))
+
+
+@pytest.mark.parametrize("name", sorted(path.name for path in FOLDER.glob("*.json")))
+def test_a_policy_fits_into_a_managed_policy_and_its_statements_have_names(name):
+    """6,144 characters without white space:
+    https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_iam-quotas.html (read 2026-11-22)."""
+    assert len(re.sub(r"\s", "", (FOLDER / name).read_text(encoding="utf-8"))) <= 6144
+    names = [one["Sid"] for one in document(name)["Statement"]]
+    assert len(set(names)) == len(names)
+    assert all(one["Action"] == sorted(one["Action"]) for one in document(name)["Statement"])

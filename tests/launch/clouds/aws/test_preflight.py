@@ -5,6 +5,9 @@ from __future__ import annotations
 import pytest
 
 from launch.clouds.aws.lab import planned
+from launch.clouds.aws.used_permissions import document
+
+READ_ONLY = [{"Statement": document("policy.json")["Statement"][0]}]
 
 
 def found(lab, plan=None):
@@ -18,7 +21,7 @@ def test_check_of_a_complete_account_is_ok(lab):
     quota = all_of_it["quota Running On-Demand G and VT instances in us-east-1"]
     assert quota.message.startswith("2 x g4dn.xlarge need 8 vCPUs of 16")
     made = [one for one in lab.aws.operations if one.startswith(("Create", "Put", "Delete"))]
-    assert made == ["CreateRole"] * 3, "setup's"
+    assert made == ["CreatePolicy", *["CreateRole"] * 4], "setup's"
 
 
 def test_a_small_quota_has_its_name_in_the_console(lab):
@@ -33,6 +36,13 @@ def test_a_small_quota_has_its_name_in_the_console(lab):
 def test_a_quota_without_a_value_is_unknown(lab, offer):
     (quota,) = (one for name, one in found(lab, planned(offer=offer)).items() if "quota" in name)
     assert quota.status == "unknown"
+
+
+def test_the_launchers_policy_is_enough_with_its_conditions(lab):
+    lab.aws.grants = [document("policy.json")]
+    assert found(lab)["AWS permissions"].status == "ok"
+    lab.aws.grants = [document("setup-policy.json"), *READ_ONLY]
+    assert "eks:CreateCluster, eks:CreateNodegroup" in found(lab)["AWS permissions"].message
 
 
 def test_each_missing_permission_is_named(lab):

@@ -1,38 +1,50 @@
-"""The IAM permissions of recorded calls, and those in deploy/aws."""
+"""The policies in deploy/aws, and the requests that they must and must not allow."""
 
 from __future__ import annotations
 
 import json
 from pathlib import Path
 
+from emulators.aws.iam_policies import Authorization, matches
+
 FOLDER = Path(__file__).parents[4] / "deploy" / "aws"
-# https://docs.aws.amazon.com/AmazonS3/latest/userguide/using-with-s3-policy-actions.html and the
-# service authorization reference of each (read 2026-11-21): most permissions have the operation's name.
-OTHERWISE = {
-    "s3:GetPublicAccessBlock": {"s3:GetBucketPublicAccessBlock"},
-    "s3:HeadBucket": {"s3:ListBucket"},
-    "s3:HeadObject": {"s3:GetObject"},
-    "s3:ListBuckets": {"s3:ListAllMyBuckets"},
-    "s3:ListObjectsV2": {"s3:ListBucket"},
-    "s3:PutPublicAccessBlock": {"s3:PutBucketPublicAccessBlock"},
-    # Tags in the create call need the permission to tag.
-    "s3:CreateBucket": {"s3:CreateBucket", "s3:TagResource"},
-    "ecr:CreateRepository": {"ecr:CreateRepository", "ecr:TagResource"},
-    "iam:CreateRole": {"iam:CreateRole", "iam:TagRole"},
-    "logs:CreateLogGroup": {"logs:CreateLogGroup", "logs:TagResource"},
-    # A builder takes a role.
-    "codebuild:CreateProject": {"codebuild:CreateProject", "iam:PassRole"},
-    # A cluster takes a role, and the first one of an account makes AWS' own.
-    "eks:CreateCluster": {"eks:CreateCluster", "eks:TagResource", "iam:PassRole"}
-    | {"iam:CreateServiceLinkedRole"},
-}
+ACCOUNT, REGION = "123456789012", "us-east-1"
 
 
-def actions(name):
-    text = json.loads((FOLDER / name).read_text(encoding="utf-8"))
-    return {action for one in text["Statement"] for action in one["Action"]}
+def document(name):
+    return json.loads((FOLDER / name).read_text(encoding="utf-8"))
 
 
-def needed(calls):
-    asked = {f"{service}:{operation}" for service, _, operation in calls}
-    return {right for one in asked for right in OTHERWISE.get(one, {one})}
+def unused(name, asked):
+    """Returns the actions that no recorded request takes, each with its statement."""
+    return {
+        (statement["Sid"], action)
+        for statement in document(name)["Statement"]
+        for action in statement["Action"]
+        if not any(one.action == action and matches(statement, one) for one in asked)
+    }
+
+
+def ask(action, resource, *, tags=None, sent=None, owner=ACCOUNT, **keys):
+    """Returns a request of a user.
+
+    Args:
+        action: Such as ``eks:DeleteCluster``.
+        resource: End of its ARN, such as ``cluster/cloudgan``; or the whole.
+        tags: Of the resource.
+        sent: Tags in the request.
+        owner: Account of the resource.
+        keys: Other condition keys of IAM.
+    """
+    service = action.partition(":")[0]
+    places = {"s3": "", "iam": f":{ACCOUNT}"}
+    if resource != "*" and not resource.startswith("arn:"):
+        place = places.get(service, f"{REGION}:{ACCOUNT}")
+        separator = "::" if service == "s3" else ":"
+        resource = f"arn:aws:{service}:{place}{separator}{resource}"
+    context = {"aws:principalaccount": (ACCOUNT,), "aws:resourceaccount": (owner,)}
+    context |= {f"aws:resourcetag/{key}": (value,) for key, value in (tags or {}).items()}
+    context |= {f"aws:requesttag/{key}": (value,) for key, value in (sent or {}).items()}
+    context |= {"aws:tagkeys": tuple(sent)} if sent else {}
+    context |= {f"iam:{key}": (value,) for key, value in keys.items()}
+    return Authorization(action, resource, context)
