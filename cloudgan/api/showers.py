@@ -184,7 +184,7 @@ def generate(
     refuse_existing(path, overwrite=overwrite)
     _check_count(showers)
     progress = progress or Silent()
-    generator = load_generator(open_run(run).folder, step)
+    generator = load_generator(open_run(run).folder, step, progress)
     from cloudgan.data.sources.hdf5_writer import write_hdf5
 
     ranges = _trained_or(generator, energy_gev, theta_deg)
@@ -204,16 +204,16 @@ def generate(
     return ShowerFile(str(path), written, facts)
 
 
-def load_generator(folder: RunFolder, step: Step) -> TrainedGenerator:
+def load_generator(folder: RunFolder, step: Step, progress: Progress) -> TrainedGenerator:
     """Loads the generator of a checkpoint of a run.
 
     Raises:
-        DataError: The run has no such checkpoint.
+        DataError: The run has no such checkpoint, or its weights are not finite.
     """
     import_tensorflow()
     from cloudgan.training.inference import TrainedGenerator, find_checkpoint
 
-    return TrainedGenerator(find_checkpoint(folder, step))
+    return TrainedGenerator(find_checkpoint(folder, step, progress))
 
 
 def _trained_or(

@@ -112,7 +112,7 @@ def train_run(
     began = time.perf_counter() if began_seconds is None else began_seconds
     cluster_text, supervised = settings.tf_config(), settings.is_supervised()
     starts_workers = cluster_text is None and config.training.workers > 1
-    _check_options(config, has_workers=bool(cluster_text or starts_workers))
+    _check_options(config, progress, has_workers=bool(cluster_text or starts_workers))
     cluster = read_cluster(cluster_text)
     if not (supervised or allow_open_ports):
         _check_ports(config, cluster, starts_workers=starts_workers)
@@ -132,7 +132,7 @@ def train_run(
         options = ComputeOptions()
         if not starts_workers:
             with _store_may_fail(supervised):
-                saved = _saved_numerics(config, folder)
+                saved = _saved_numerics(config, folder, cluster, progress)
             options = prepare_environment(config, saved, progress)
         shards = as_shards(showers, folder, progress)
         if not supervised and (cluster is None or cluster.is_chief):
@@ -156,7 +156,7 @@ def train_run(
     return replace(outcome, memory=memory.as_json() if memory else None)
 
 
-def _check_options(config: RunConfig, *, has_workers: bool) -> None:
+def _check_options(config: RunConfig, progress: Progress, *, has_workers: bool) -> None:
     if not config.data.path:
         raise ConfigError(
             "--data is missing; give --data=FILE.h5 or a folder from `cloudgan convert`, or run"
@@ -168,9 +168,9 @@ def _check_options(config: RunConfig, *, has_workers: bool) -> None:
             " TF_CONFIG, which names the processes to join"
         )
     if config.training.init_from:
-        from cloudgan.training.checkpoint import find_warm_start
+        from cloudgan.training.warm_start import find_warm_start
 
-        find_warm_start(config)
+        find_warm_start(config, progress.say)
 
 
 def _check_ports(config: RunConfig, cluster: Cluster | None, *, starts_workers: bool) -> None:
@@ -213,14 +213,15 @@ def _say(progress: Progress, *lines: str | None) -> None:
             progress.say(line)
 
 
-def _saved_numerics(config: RunConfig, folder: RunFolder) -> Numerics | None:
+def _saved_numerics(
+    config: RunConfig, folder: RunFolder, cluster: Cluster | None, progress: Progress
+) -> Numerics | None:
     """Numerics of the newest checkpoint, which a resumed run reuses; None for a new run."""
     # Imports NumPy, which a base installation lacks, and it must explain every command.
-    from cloudgan.training.checkpoint import Checkpoints, read_state
+    from cloudgan.training.checkpoint import resume_point, run_checkpoints
 
-    saved = config.checkpoint
-    latest = Checkpoints(folder.checkpoints, keep=saved.keep, url=saved.url).latest()
-    return read_state(latest).numerics if latest else None
+    saved = resume_point(run_checkpoints(config, folder, cluster), folder, progress.say)
+    return saved.state.numerics if saved else None
 
 
 def _note_attempt(config: RunConfig, folder: RunFolder) -> None:

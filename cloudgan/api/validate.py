@@ -253,12 +253,12 @@ def validate_run(
     from cloudgan.validation.observables.observables import observe
     from cloudgan.validation.observables.overlap import overlap_region
 
-    generator = load_generator(folder, step)
+    generator = load_generator(folder, step, progress)
     progress.start("reading the reference")
     name, reference = _reference(folder, generator, against, showers)
     measured = observe(reference, name, requested_rad=reference.mtheta_rad)
     trained = _generated(generator, reference, progress)
-    untrained = _generated(load_generator(folder, UNTRAINED_STEP), reference, progress)
+    untrained = _generated(load_generator(folder, UNTRAINED_STEP, progress), reference, progress)
     at = generator.state.step
     before = assess(
         untrained, measured, seed=seed, names=SampleNames("untrained generator", name), min_showers=min_showers,

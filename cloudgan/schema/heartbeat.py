@@ -44,4 +44,7 @@ class Heartbeat(BaseModel):
         default={},
         description="preempted workers, each with the seconds that its notice left",
     )
+    damaged_checkpoints: tuple[int, ...] = Field(
+        default=(), description="steps of checkpoints that were set aside because they are damaged"
+    )
     message: str = Field(default="", description="last error")

@@ -167,6 +167,14 @@ class Resumed(RecordLine):
     )
 
 
+class DamagedCheckpoint(RecordLine):
+    """A checkpoint could not be used when a process started; the one before is used."""
+
+    kind: Literal["damaged"] = "damaged"
+    path: str = Field(description="where the file is kept")
+    reason: str
+
+
 class Stopped(RecordLine):
     """A training process ended."""
 
@@ -194,10 +202,20 @@ class PreemptionNotice(RecordLine):
 
 
 Line = Annotated[
-    Started | Epoch | Validated | Checkpointed | Resumed | Stopped | PreemptionNotice,
+    Started
+    | Epoch
+    | Validated
+    | Checkpointed
+    | Resumed
+    | DamagedCheckpoint
+    | Stopped
+    | PreemptionNotice,
     Field(discriminator="kind"),
 ]
 _LINE: TypeAdapter[Line] = TypeAdapter(Line)
+
+_BETWEEN = ("noticed", "damaged")
+"""Lines written while no process trains; they belong to the process before."""
 
 
 class Repeat(NamedTuple):
@@ -255,6 +273,10 @@ class RunRecord(BaseModel):
                 return None
             spent += process.stopped.program_seconds
         return None
+
+    def damaged_checkpoints(self) -> tuple[int, ...]:
+        """Returns the steps of the checkpoints that could not be used."""
+        return tuple(dict.fromkeys(line.step for line in self.lines if line.kind == "damaged"))
 
     def once(self) -> tuple[Line, ...]:
         """Returns the lines without repeated ones."""
@@ -415,7 +437,7 @@ def processes(lines: Iterable[tuple[int, Line]]) -> tuple[Process, ...]:
     """Splits a record by process, also if the line of a start or an end is missing."""
     found: list[list[tuple[int, Line]]] = []
     for number, line in lines:
-        before = [other for _, other in found[-1] if other.kind != "noticed"] if found else []
+        before = [other for _, other in found[-1] if other.kind not in _BETWEEN] if found else []
         if not found or (before and _begins_process(line, before)):
             found.append([])
         found[-1].append((number, line))
@@ -427,7 +449,7 @@ def _is_same(earlier: Epoch, later: Epoch) -> bool:
 
 
 def _begins_process(line: Line, before: Sequence[Line]) -> bool:
-    if line.kind == "noticed":  # of the process that it ended
+    if line.kind in _BETWEEN:
         return False
     if line.kind == "started" or before[-1].kind == "stopped":
         return True
@@ -438,7 +460,7 @@ def _begins_process(line: Line, before: Sequence[Line]) -> bool:
 
 def _process(part: list[tuple[int, Line]]) -> Process:
     first = part[0][1]
-    last = next((line for _, line in reversed(part) if line.kind != "noticed"), first)
+    last = next((line for _, line in reversed(part) if line.kind not in _BETWEEN), first)
     return Process(
         part[0][0],
         first if first.kind == "started" else None,

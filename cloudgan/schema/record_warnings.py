@@ -24,6 +24,7 @@ def record_warnings(record: RunRecord) -> tuple[str, ...]:
     return (
         *_of_file(record, has_epochs=bool(epochs)),
         *_of_repeats(lines, repeats, replaced),
+        *_of_checkpoints(lines),
         *_of_gaps(epochs),
         *_of_clock(lines),
         *_of_processes(parts),
@@ -52,6 +53,15 @@ def _of_repeats(
             f"{kinds[repeat.line]} stands in lines {repeat.repeats} and {repeat.line} with no"
             " resume between; the later line counts"
         )
+
+
+def _of_checkpoints(lines: tuple[tuple[int, Line], ...]) -> Iterator[str]:
+    for number, line in lines:
+        if line.kind == "damaged":
+            yield (
+                f"the checkpoint of step {line.step} was not used (line {number}): {line.reason}; the"
+                f" one before was. It is kept as {line.path}"
+            )
 
 
 def _of_gaps(epochs: tuple[CountedEpoch, ...]) -> Iterator[str]:

@@ -3,32 +3,42 @@
 A checkpoint is a NumPy archive: one array per variable, with the same name in every process, and one
 JSON text. Every variable is the same on all replicas (see `GanStep`), so the chief writes alone
 and any number of replicas may read.
+
+A file can be damaged on its way through disks and stores. It is read wholly, with its checksums, before
+it is used; a damaged one is renamed, and the one before is used.
 """
 
 from __future__ import annotations
 
 import io
 import math
+import secrets
 import zipfile
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, Literal
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from cloudgan.core.atomic_file import write_atomic
-from cloudgan.core.errors import CloudganError, ConfigError, DataError
+from cloudgan.core.clock import utc_now
+from cloudgan.core.errors import CloudganError, DataError
 from cloudgan.data.summary import TrainingSummary
+from cloudgan.schema import record
 from cloudgan.schema.config import RunConfig
 from cloudgan.schema.record import Loss, Numerics
 from cloudgan.schema.run_folder import RunFolder, checkpoint_name, checkpoint_steps
 from cloudgan.storage.store import ObjectMissingError, StoreError, open_store
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
+    from numpy.typing import NDArray
+
     from cloudgan.schema.stop_criterion import StopCriterion
+    from cloudgan.training.cluster import Cluster
 
 
 class BestCheckpoint(BaseModel):
@@ -66,21 +76,60 @@ class State(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     schema_version: Literal[1] = 1
-    step: int
-    train_seconds: float
+    step: int = Field(ge=0)
+    train_seconds: float = Field(ge=0, allow_inf_nan=False)
     config_hash: str
     config: RunConfig
     numerics: Numerics
     summary: TrainingSummary
     best: BestCheckpoint | None = None
-    validated_step: int = 0
+    validated_step: int = Field(0, ge=0)
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """The whole content of a checkpoint file."""
+
+    path: Path
+    state: State
+    arrays: Mapping[str, NDArray[Any]]
+
+
+class Damaged(NamedTuple):
+    """A checkpoint that cannot be used.
+
+    Attributes:
+        step: Its step.
+        path: The file.
+        reason: Why it cannot be used; names the file.
+        is_copy: The copy in the bucket cannot be used either.
+    """
+
+    step: int
+    path: Path
+    reason: str
+    is_copy: bool = False
+
+
+_DAMAGED = ".damaged"
+_DOWNLOAD = ".download"
 
 
 class Checkpoints:
     """The checkpoints of one run: a folder, with an optional copy in a bucket."""
 
-    def __init__(self, folder: Path, *, keep: int, url: str = "") -> None:
-        self._folder, self._keep = folder, keep
+    def __init__(
+        self, folder: Path, *, keep: int = 1, url: str = "", may_rename: bool = False
+    ) -> None:
+        """Opens the checkpoints in `folder`.
+
+        Args:
+            folder: Of the checkpoints.
+            keep: Number of checkpoints to keep.
+            url: Of their copies; empty: none.
+            may_rename: Rename damaged ones, as the process does that writes checkpoints.
+        """
+        self._folder, self._keep, self.may_rename = folder, keep, may_rename
         self._copy = open_store(url) if url else None
         self.copy_problem: str | None = None
         """Why the newest checkpoint is not in the bucket; None if it is, or without a bucket."""
@@ -93,8 +142,14 @@ class Checkpoints:
             Its path and its size in bytes.
 
         Raises:
-            CloudganError: It could not be written; earlier ones are unchanged.
+            CloudganError: Weights are not finite, or it could not be written; earlier ones are
+                unchanged.
         """
+        if problem := not_finite(arrays):
+            raise CloudganError(
+                f"checkpoint of step {state.step} not saved: {problem}; the last checkpoint is older."
+                " Rerun with a smaller model.learning_rate"
+            )
         buffer = io.BytesIO()
         meta = np.frombuffer(state.model_dump_json().encode(), np.uint8)
         everything: dict[str, Any] = {**arrays, _META: meta}
@@ -104,8 +159,8 @@ class Checkpoints:
         try:
             write_atomic(path, buffer.getvalue())
         except DataError as error:
-            last = self.latest()
-            kept = f"{last} is complete" if last else "none yet"
+            last = self.steps()[-1:]
+            kept = f"{self.path_of(last[0])} is complete" if last else "none yet"
             raise CloudganError(
                 f"checkpoint not saved: {error}; last good checkpoint: {kept}. Free disk space"
                 " and rerun the command to resume"
@@ -136,16 +191,84 @@ class Checkpoints:
         """Returns the steps of the checkpoints in the folder, ascending."""
         return checkpoint_steps(path.name for path in self._folder.glob("step-*.npz"))
 
-    def latest(self) -> Path | None:
-        """Returns the newest checkpoint; downloads it if the bucket has a newer one than the folder."""
-        here = self.steps()
-        if self._copy:
-            there = checkpoint_steps(self._copy.list("step-"))
-            if there and (not here or there[-1] > here[-1]):
-                self._folder.mkdir(parents=True, exist_ok=True)
-                self._copy.get(checkpoint_name(there[-1]), self.path_of(there[-1]))
-                return self.path_of(there[-1])
-        return self.path_of(here[-1]) if here else None
+    def newest(self, *, below: int | None = None) -> tuple[Checkpoint | None, list[Damaged]]:
+        """Reads the newest checkpoint, of the folder or the bucket, that is not damaged.
+
+        If there is one, the damaged ones that are newer are renamed.
+
+        Args:
+            below: Skip this step and later ones.
+
+        Returns:
+            The checkpoint, None if there is none, and the damaged ones.
+
+        Raises:
+            DataError: All are damaged; nothing was renamed.
+        """
+        names = self._copy.list("step-") if self._copy else ()
+        there = set(checkpoint_steps(names))
+        damaged: list[Damaged] = []
+        for step in sorted(there.union(self.steps()), reverse=True):
+            if below is None or step < below:
+                found = self._read(step, damaged, has_copy=step in there)
+                if found:
+                    return found, [self.set_aside(each) for each in damaged]
+        unusable = [each.reason for each in damaged]
+        unusable += sorted(map(str, self._folder.glob(f"step-*{_DAMAGED}*")))
+        unusable += [f"{name} in the bucket" for name in names if _DAMAGED in name]
+        if unusable:
+            raise DataError(
+                f"no usable checkpoint is left: {'; '.join(unusable)}. Restore a copy of one, or"
+                " start again with another --run"
+            )
+        return None, damaged
+
+    def _read(self, step: int, damaged: list[Damaged], *, has_copy: bool) -> Checkpoint | None:
+        """Reads the checkpoint of a step from the folder, else from the bucket; None: damaged."""
+        path = self.path_of(step)
+        if path.exists():
+            try:
+                return read_checkpoint(path)
+            except DataError as error:
+                damaged.append(Damaged(step, path, str(error)))
+        if not (self._copy and has_copy):
+            return None
+        target = path.with_name(f"{path.name}{_DOWNLOAD}") if path.exists() else path
+        self._folder.mkdir(parents=True, exist_ok=True)
+        try:
+            self._copy.get(path.name, target)
+            found = read_checkpoint(target)
+        except ObjectMissingError:  # the chief has just renamed it
+            return None
+        except DataError as error:
+            damaged.append(Damaged(step, target, str(error), is_copy=True))
+            return None
+        if target != path:
+            if self.may_rename:
+                damaged[-1] = self.set_aside(damaged[-1])
+            target.replace(path)
+        return replace(found, path=path)
+
+    def set_aside(self, damaged: Damaged) -> Damaged:
+        """Renames a damaged file, here and in the bucket; only the process that writes checkpoints does.
+
+        A file that cannot be renamed is skipped again at the next start.
+        """
+        path = self.path_of(damaged.step)
+        if not self.may_rename or damaged.path.name.startswith(f"{path.name}{_DAMAGED}"):
+            return damaged
+        kept = path.with_name(f"{path.name}{_DAMAGED}")
+        while kept.exists():
+            kept = path.with_name(f"{path.name}{_DAMAGED}-{secrets.token_hex(4)}")
+        try:
+            damaged.path.rename(kept)
+        except OSError:
+            return damaged
+        if self._copy and damaged.is_copy:
+            with suppress(StoreError):
+                self._copy.put(kept.name, kept)
+                self._copy.delete(path.name)
+        return damaged._replace(path=kept)
 
     def path_of(self, step: int) -> Path:
         """Returns the path of the checkpoint of `step`."""
@@ -170,115 +293,148 @@ class Checkpoints:
                 self._copy.delete(self.path_of(step).name)
 
 
-def read_state(path: Path) -> State:
-    """Reads the metadata of a checkpoint.
+def read_checkpoint(path: Path) -> Checkpoint:
+    """Reads a checkpoint wholly, with its checksums.
 
     Raises:
         DataError: Not a checkpoint of this version, or damaged.
     """
-    with _archive(path) as archive:
-        try:
-            return State.model_validate_json(archive[_META].tobytes())
-        except ValidationError as error:
-            raise DataError(
-                f"{path}: written by another version of cloudgan ({error.errors()[0]['msg']})"
-            ) from error
+    try:
+        raw = path.read_bytes()
+    except OSError as error:
+        raise DataError(f"{path}: cannot be read ({error.strerror})") from error
+    arrays = _read_arrays(path, raw)
+    meta = arrays.pop(_META, None)
+    if meta is None or meta.dtype != np.uint8:
+        raise DataError(f"{path}: not a cloudgan checkpoint: it has no {_META}")
+    try:
+        state = State.model_validate_json(meta.tobytes())
+    except (ValidationError, CloudganError) as error:
+        reason = error.errors()[0]["msg"] if isinstance(error, ValidationError) else str(error)
+        raise DataError(
+            f"{path}: damaged, or written by another version of cloudgan ({reason})"
+        ) from error
+    if checkpoint_steps([path.name]) not in ([], [state.step]):
+        raise DataError(f"{path}: damaged (it holds step {state.step})")
+    return Checkpoint(path, state, arrays)
 
 
-def restore(path: Path, variables: Mapping[str, Any]) -> State:
+def _read_arrays(path: Path, raw: bytes) -> dict[str, NDArray[Any]]:
+    """Reads all arrays of an archive; each has a checksum that zipfile compares."""
+    try:
+        with zipfile.ZipFile(io.BytesIO(raw)) as file:
+            is_plain = all(each.compress_type == zipfile.ZIP_STORED for each in file.infolist())
+        with np.load(io.BytesIO(raw), allow_pickle=False) as archive:
+            arrays = {name: archive[name] for name in archive.files if is_plain}
+    except Exception as error:
+        # zipfile, zlib and NumPy raise errors of a dozen classes for a damaged file.
+        reason = " ".join(f"{type(error).__name__}: {error}".split())
+        if "pickle" in reason:  # NumPy recommends to load it as a program
+            reason = "an array does not hold numbers"
+        raise DataError(f"{path}: damaged ({reason})") from error
+    if not is_plain or not all(isinstance(each, np.ndarray) for each in arrays.values()):
+        raise DataError(f"{path}: damaged (an entry is compressed, or is not an array)")
+    return arrays
+
+
+def restore(checkpoint: Checkpoint, variables: Mapping[str, Any]) -> None:
     """Assigns every array of a checkpoint to its variable.
 
     Raises:
-        DataError: Names or shapes do not match, or the file is damaged; nothing was assigned.
+        DataError: Names, shapes or types do not match, or weights of a network are not finite;
+            nothing was assigned.
     """
-    state = read_state(path)
-    with _archive(path) as archive:
-        names = set(archive.files) - {_META}
-        if names != set(variables):
-            odd = sorted(names ^ set(variables))[:3]
-            raise DataError(f"{path}: variables do not match this model, such as {odd}")
-        try:
-            arrays = {name: archive[name] for name in variables}
-        except (zipfile.BadZipFile, ValueError, OSError) as error:
-            raise DataError(
-                f"{path}: damaged ({error}); delete it to use the previous one"
-            ) from error
+    path, arrays = checkpoint.path, checkpoint.arrays
+    if set(arrays) != set(variables):
+        odd = sorted(set(arrays) ^ set(variables))[:3]
+        raise DataError(f"{path}: variables do not match this model, such as {odd}")
     for name, variable in variables.items():
-        if tuple(variable.shape) != arrays[name].shape:
-            raise DataError(
-                f"{path}: {name} has shape {arrays[name].shape}, this model {tuple(variable.shape)}"
-            )
+        _check_array(path, name, arrays[name], variable)
     for name, variable in variables.items():
         variable.assign(arrays[name])
-    return state
 
 
-def restore_part(path: Path, part: str, weights: Sequence[Any]) -> None:
+def restore_part(checkpoint: Checkpoint, part: str, weights: Sequence[Any]) -> None:
     """Assigns one network of a checkpoint to `weights`, in Keras order.
 
     Raises:
-        DataError: No such network in the checkpoint.
+        DataError: No such network in the checkpoint, or its weights are not finite.
     """
-    with _archive(path) as archive:
-        names = sorted(name for name in archive.files if name.startswith(f"{part}/"))
-        if len(names) != len(weights):
-            raise DataError(f"{path}: {part} has {len(names)} arrays, in this model {len(weights)}")
-        for name, weight in zip(names, weights, strict=True):
-            weight.assign(archive[name])
+    path, arrays = checkpoint.path, checkpoint.arrays
+    names = sorted(name for name in arrays if name.startswith(f"{part}/"))
+    if len(names) != len(weights):
+        raise DataError(f"{path}: {part} has {len(names)} arrays, in this model {len(weights)}")
+    for name, weight in zip(names, weights, strict=True):
+        _check_array(path, name, arrays[name], weight)
+    for name, weight in zip(names, weights, strict=True):
+        weight.assign(arrays[name])
 
 
-def _archive(path: Path) -> Any:
-    try:
-        archive = np.load(io.BytesIO(path.read_bytes()), allow_pickle=False)
-        if _META not in archive.files:
-            raise DataError(f"{path}: not a cloudgan checkpoint")
-    except (OSError, ValueError, zipfile.BadZipFile, EOFError, AttributeError) as error:
-        raise DataError(f"{path}: cannot be read as a checkpoint ({error})") from error
-    return archive
+def _check_array(path: Path, name: str, array: NDArray[Any], variable: Any) -> None:
+    if tuple(variable.shape) != array.shape:
+        raise DataError(
+            f"{path}: {name} has shape {array.shape}, this model {tuple(variable.shape)}"
+        )
+    if str(variable.dtype) != array.dtype.name:
+        raise DataError(f"{path}: {name} has type {array.dtype}, this model {variable.dtype}")
+    if problem := not_finite({name: array}):
+        raise DataError(
+            f"{path}: layer {getattr(variable, 'path', name)}: {problem}; this training diverged."
+            " Use an earlier step, or train again with a smaller model.learning_rate"
+        )
 
 
-WARM_START_KEYS = (
-    "networks",
-    "image_shape",
-    "latent_size",
-    "noise_channels",
-    "condition",
-    "optimizer",
-    "image_scale",
-    "image_power",
-    "energy_scaled_output",
-    "calibrated_output",
-    "output_activation",
-)
-"""Model keys that must equal those of the other run; losses and learning rates may differ."""
+_NETWORKS = ("generator", "discriminator", "ema_generator")
 
 
-def find_warm_start(config: RunConfig) -> Path | None:
-    """Returns the newest checkpoint of the run in `training.init_from`; None if it is not set.
+def not_finite(arrays: Mapping[str, NDArray[Any]]) -> str:
+    """Returns the first weights of a network that are NaN or infinite; empty: all are finite."""
+    for name, array in arrays.items():
+        if name.partition("/")[0] in _NETWORKS and not np.isfinite(array).all():
+            count = array.size - int(np.isfinite(array).sum())
+            return f"{count} of {array.size} values of {name} are NaN or infinite"
+    return ""
+
+
+def run_checkpoints(config: RunConfig, folder: RunFolder, cluster: Cluster | None) -> Checkpoints:
+    """Returns the checkpoints of a run, as one of its workers opens them to train."""
+    return Checkpoints(
+        folder.checkpoints,
+        keep=config.checkpoint.keep,
+        url=config.checkpoint.url,
+        may_rename=cluster is None or cluster.is_chief,
+    )
+
+
+def resume_point(
+    checkpoints: Checkpoints,
+    folder: RunFolder,
+    say: Callable[[str], None],
+    *,
+    refused: tuple[Checkpoint, str] | None = None,
+) -> Checkpoint | None:
+    """Returns the checkpoint to resume from, None for a new run; records and shows damaged ones.
+
+    Args:
+        checkpoints: Of the run.
+        folder: Of the run; the process that may rename checkpoints writes its record.
+        say: Shows a line.
+        refused: A checkpoint that does not fit the networks, and the reason; it is set aside.
 
     Raises:
-        DataError: That run has no checkpoint.
-        ConfigError: Its networks differ.
+        DataError: All checkpoints are damaged.
     """
-    if not config.training.init_from:
-        return None
-    folder = RunFolder(config.training.init_from)
-    path = Checkpoints(folder.checkpoints, keep=1).latest()
-    if path is None:
-        raise DataError(
-            f"--init-from={config.training.init_from}: no checkpoint in {folder.checkpoints};"
-            " name the folder of a trained run"
-        )
-    theirs, ours = read_state(path).config.model, config.model
-    differ = [name for name in WARM_START_KEYS if getattr(theirs, name) != getattr(ours, name)]
-    if bool(theirs.ema_decay) != bool(ours.ema_decay):
-        differ.append("ema_decay")
-    if differ:
-        listed = "; ".join(
-            f"{name} is {getattr(theirs, name)}, here {getattr(ours, name)}" for name in differ
-        )
-        raise ConfigError(
-            f"--init-from={config.training.init_from}: its networks differ ({listed}); use the same"
-            " preset, or omit --init-from"
-        )
-    return path
+    found, damaged = checkpoints.newest(below=refused[0].state.step if refused else None)
+    if refused and found is None:
+        raise DataError(f"no usable checkpoint is left: {refused[1]}")
+    if refused:
+        first = Damaged(refused[0].state.step, refused[0].path, refused[1], is_copy=True)
+        damaged = [checkpoints.set_aside(first), *damaged]
+    for each in damaged:
+        say(f"checkpoint not used: {each.reason}; kept as {each.path.name}")
+        if checkpoints.may_rename:
+            line = record.DamagedCheckpoint(
+                time=utc_now(), step=each.step, path=str(each.path), reason=each.reason
+            )
+            record.append(folder.record_file, line)
+    return found

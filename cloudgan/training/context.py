@@ -16,7 +16,7 @@ from cloudgan.data.pipeline.training_set import TrainingSet, open_training_set
 from cloudgan.models.convolutions import choose_conv_impl
 from cloudgan.schema.presets import find_profile
 from cloudgan.schema.record import DEFAULT_INSTRUCTIONS, Numerics
-from cloudgan.training.checkpoint import Checkpoints, State, read_state
+from cloudgan.training.checkpoint import Checkpoint, Checkpoints, resume_point, run_checkpoints
 from cloudgan.training.environment_checks import XLA_FLAG, XLA_VARIABLE
 from cloudgan.training.precision import resolve_precision, with_precision
 from cloudgan.training.strategy import (
@@ -44,7 +44,7 @@ class TrainingContext:
 
     Attributes:
         numerics: What determines the bits in addition to the configuration.
-        saved: Newest checkpoint and its metadata; None for a new run.
+        saved: Checkpoint that the run resumes from; None for a new run.
     """
 
     config: RunConfig
@@ -54,7 +54,7 @@ class TrainingContext:
     strategy: tf.distribute.Strategy
     numerics: Numerics
     checkpoints: Checkpoints
-    saved: tuple[Path, State] | None
+    saved: Checkpoint | None
     training_set: TrainingSet
     sampler: EpochSampler
 
@@ -66,7 +66,7 @@ class TrainingContext:
     @property
     def first_step(self) -> int:
         """Steps of earlier processes."""
-        return self.saved[1].step if self.saved else 0
+        return self.saved.state.step if self.saved else 0
 
     @property
     def last_step(self) -> int:
@@ -80,7 +80,7 @@ class TrainingContext:
     @property
     def is_reached(self) -> bool:
         """Whether the best checkpoint already meets the stop criterion."""
-        training, best = self.config.training, self.saved[1].best if self.saved else None
+        training, best = self.config.training, self.saved.state.best if self.saved else None
         return bool(training.until and best and training.ranking.holds(best.metrics))
 
     @property
@@ -112,7 +112,7 @@ class TrainingContext:
         """Numerics that differ from those of the process that saved the checkpoint."""
         if not self.saved:
             return ()
-        before = self.saved[1].numerics.model_dump()
+        before = self.saved.state.numerics.model_dump()
         now = self.numerics.model_dump()
         return tuple(
             f"{key}: {before[key]} -> {now[key]}" for key in now if now[key] != before[key]
@@ -145,10 +145,8 @@ def make_context(
         DataError: The showers are damaged or do not fit the preset.
         TryAgain: The workers found different checkpoints.
     """
-    checkpoint = config.checkpoint
-    checkpoints = Checkpoints(folder.checkpoints, keep=checkpoint.keep, url=checkpoint.url)
-    latest = checkpoints.latest()
-    saved = (latest, read_state(latest)) if latest else None
+    checkpoints = run_checkpoints(config, folder, cluster)
+    saved = resume_point(checkpoints, folder, progress.say)
     threads = options.threads or max(1, this_machine().cores // workers_here)
     set_up_devices(config.training, threads=threads)
     if warning := unused_gpus():
@@ -157,13 +155,13 @@ def make_context(
     strategy = make_strategy(config, name)
     workers = len(cluster.workers) if cluster and name == "multiworker" else 1
     if cluster and workers > 1:
-        agree_on_checkpoint(strategy, cluster, saved[1].step if saved else None)
+        agree_on_checkpoint(strategy, cluster, saved.state.step if saved else None)
     precision = (
-        saved[1].numerics.precision if saved else resolve_precision(config.training.precision)
+        saved.state.numerics.precision if saved else resolve_precision(config.training.precision)
     )
     numerics = _numerics(config, strategy, options, precision, threads=threads, workers=workers)
     if saved:
-        _check_batch(numerics, saved[1].numerics)
+        _check_batch(numerics, saved.state.numerics)
     training_set = open_training_set(shards, config.model, config.data, progress=progress)
     sampler = EpochSampler(
         training_set.train_counts,

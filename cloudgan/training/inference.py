@@ -14,20 +14,19 @@ from cloudgan.core.progress import Progress, Silent
 from cloudgan.data.pipeline.preprocessing import ENERGY_UNIT_GEV
 from cloudgan.data.showers import Showers, measured_angle
 from cloudgan.models.networks import build_generator
-from cloudgan.training.checkpoint import Checkpoints, read_state, restore_part
+from cloudgan.training.checkpoint import Checkpoints, read_checkpoint, restore_part
 from cloudgan.training.gan import inference_stages
 from cloudgan.training.rng import Call, Rng
 from cloudgan.training.step import latent_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
-    from pathlib import Path
 
     from numpy.typing import NDArray
 
     from cloudgan.schema.presets import Preset
     from cloudgan.schema.run_folder import RunFolder
-    from cloudgan.training.checkpoint import State
+    from cloudgan.training.checkpoint import Checkpoint, State
 
     Floats = NDArray[np.float32]
 
@@ -106,13 +105,13 @@ class ShowerGenerator:
 class TrainedGenerator(ShowerGenerator):
     """The generator of a checkpoint: the averaged one if the preset has it."""
 
-    def __init__(self, checkpoint: Path, *, block: int = _BLOCK) -> None:
-        """Loads a checkpoint.
+    def __init__(self, checkpoint: Checkpoint, *, block: int = _BLOCK) -> None:
+        """Builds the network of a checkpoint.
 
         Raises:
-            DataError: Not a checkpoint.
+            DataError: Its weights do not fit the preset, or are not finite.
         """
-        self.state: State = read_state(checkpoint)
+        self.state: State = checkpoint.state
         super().__init__(self.state.config.model, block=block)
         part = "ema_generator" if self.preset.ema_decay else "generator"
         restore_part(checkpoint, part, self._network.weights)
@@ -133,35 +132,51 @@ class TrainedGenerator(ShowerGenerator):
         return Conditions(energy_gev, fit.mtheta_rad(theta_rad), theta_rad)
 
 
-def find_checkpoint(folder: RunFolder, step: int | Literal["best"] | None) -> Path:
-    """Returns the checkpoint of a step, the best validated one, or the newest.
+def find_checkpoint(
+    folder: RunFolder, step: int | Literal["best"] | None, progress: Progress | None = None
+) -> Checkpoint:
+    """Reads the checkpoint of a step, the best validated one, or the newest that is not damaged.
+
+    Args:
+        folder: Of the run.
+        step: Number of the step, "best", or None for the newest.
+        progress: Shows the damaged ones that are newer.
 
     Raises:
-        DataError: No such checkpoint.
+        DataError: No such checkpoint, or it is damaged.
     """
     config = folder.read_config()
-    checkpoints = Checkpoints(
-        folder.checkpoints, keep=1, url=config.checkpoint.url if config else ""
-    )
-    path = checkpoints.latest() if step in (None, "best") else checkpoints.path_of(int(step))
-    if path is not None and step == "best":
-        path = _best(folder, checkpoints, read_state(path))
-    if path is None or not path.exists():
-        have = ", ".join(map(str, checkpoints.steps())) or "none"
-        raise DataError(
-            f"{folder.path} has no checkpoint{'' if step is None else f' of step {step}'};"
-            f" available: {have}. Train first: cloudgan train --run={folder.path} --data=FILE"
-        )
-    return path
-
-
-def _best(folder: RunFolder, checkpoints: Checkpoints, newest: State) -> Path:
-    if newest.best is None:
+    checkpoints = Checkpoints(folder.checkpoints, url=config.checkpoint.url if config else "")
+    if step not in (None, "best"):
+        return _of_step(folder, checkpoints, int(step))
+    newest, damaged = checkpoints.newest()
+    for each in damaged:
+        (progress or Silent()).say(f"checkpoint not used: {each.reason}")
+    if newest is None:
+        raise _missing(folder, checkpoints, "")
+    if step is None:
+        return newest
+    if newest.state.best is None:
         raise DataError(
             f"{folder.path} has no best checkpoint: no epoch was validated. Resume it with"
             " --validate-every=1, or give the number of a step"
         )
-    return checkpoints.fetch(newest.best.step)
+    return _of_step(folder, checkpoints, newest.state.best.step)
+
+
+def _of_step(folder: RunFolder, checkpoints: Checkpoints, step: int) -> Checkpoint:
+    path = checkpoints.fetch(step)
+    if not path.exists():
+        raise _missing(folder, checkpoints, f" of step {step}")
+    return read_checkpoint(path)
+
+
+def _missing(folder: RunFolder, checkpoints: Checkpoints, which: str) -> DataError:
+    have = ", ".join(map(str, checkpoints.steps())) or "none"
+    return DataError(
+        f"{folder.path} has no checkpoint{which}; available: {have}. Train first:"
+        f" cloudgan train --run={folder.path} --data=FILE"
+    )
 
 
 def _check_range(

@@ -150,7 +150,7 @@ class QualityEvaluator:
         self._until, self._ranking = training.until, training.ranking
         self._held_out, self._flag, self._progress = held_out, flag, progress
         self._start_time = start_time
-        saved = context.saved[1] if context.saved else None
+        saved = context.saved.state if context.saved else None
         self.best: BestCheckpoint | None = saved.best if saved else None
         self.validated_step = saved.validated_step if saved else 0
         self.reached = False

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -11,12 +11,12 @@ import numpy as np
 import tensorflow as tf
 
 from cloudgan.core import settings
-from cloudgan.core.errors import CloudganError
+from cloudgan.core.errors import CloudganError, DataError
 from cloudgan.data.pipeline.image_buffers import ReadingTime
 from cloudgan.data.pipeline.input_pipeline import input_pipeline, reader_error
 from cloudgan.schema.liveness import LivenessFile
 from cloudgan.training.calibration import SHOWERS, BatchNormRecalibrator, scale_of_training_set
-from cloudgan.training.checkpoint import find_warm_start, restore
+from cloudgan.training.checkpoint import restore, resume_point
 from cloudgan.training.evaluation import (
     compile_held_out_losses,
     held_out_losses,
@@ -38,6 +38,7 @@ from cloudgan.training.train_loop import (
     run_custom,
     run_fit,
 )
+from cloudgan.training.warm_start import find_warm_start
 from cloudgan.validation.acceptance.assess import quick_metrics
 
 if TYPE_CHECKING:
@@ -85,9 +86,10 @@ def train(
     config = context.config
     rng = Rng(config.training.seed)
     gan = _networks(context, rng)
+    context = _restored(context, gan, progress)
     run_steps, held_out_losses_of = _compiled(context, _step(context, gan, rng))
     recalibrator = _recalibrator(context, rng)
-    step, train_seconds = _restore(context, gan, recalibrator)
+    step, train_seconds = _begin(context, gan, recalibrator)
     reading = ReadingTime()
     evaluator = QualityEvaluator(context, _held_out(context), flag, progress, start_time=start_time)
     recorder = RunRecorder(
@@ -146,14 +148,35 @@ def _step(context: TrainingContext, gan: Gan, rng: Rng) -> GanStep:
     )
 
 
-def _restore(
+def _restored(context: TrainingContext, gan: Gan, progress: Progress) -> TrainingContext:
+    """Restores the networks; returns the context with the checkpoint that fitted them.
+
+    Every worker reads the same files, and so refuses the same ones.
+
+    Raises:
+        DataError: No checkpoint fits the networks.
+    """
+    while saved := context.saved:
+        try:
+            with context.strategy.scope():
+                restore(saved, gan.variables())
+        except DataError as error:
+            saved = resume_point(
+                context.checkpoints, context.folder, progress.say, refused=(saved, str(error))
+            )
+            context = replace(context, saved=saved)
+        else:
+            return replace(context, saved=replace(saved, arrays={}))
+    return context
+
+
+def _begin(
     context: TrainingContext, gan: Gan, recalibrator: BatchNormRecalibrator | None
 ) -> tuple[int, float]:
-    """Restores or calibrates the networks; returns their steps and seconds of training."""
+    """Initialises the networks of a new run; returns the steps and seconds of training so far."""
+    if context.saved:
+        return context.saved.state.step, context.saved.state.train_seconds
     with context.strategy.scope():
-        if context.saved:
-            state = restore(context.saved[0], gan.variables())
-            return state.step, state.train_seconds
         if other := find_warm_start(context.config):
             restore(other, gan.variables())
         elif recalibrator:

@@ -22,12 +22,12 @@ from cloudgan.training.strategy import accelerators
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
     from cloudgan.core.progress import Progress
     from cloudgan.data.pipeline.image_buffers import ReadingTime
     from cloudgan.schema.record import Validated
     from cloudgan.training.calibration import BatchNormRecalibrator
+    from cloudgan.training.checkpoint import Checkpoint
     from cloudgan.training.context import TrainingContext
     from cloudgan.training.gan import Gan
     from cloudgan.training.quality_evaluator import QualityEvaluator
@@ -55,7 +55,7 @@ class RunRecorder:
         self._recalibrated: list[Any] = []
         self.evaluator = evaluator
         self._start_time = start_time
-        self._saved_step = context.saved[1].step if context.saved else -1
+        self._saved_step = context.saved.state.step if context.saved else -1
         self._saved_at = time.perf_counter()
         self._pending_seconds = 0.0
         self._partial_epoch: record.Epoch | None = None
@@ -75,7 +75,7 @@ class RunRecorder:
         startup_seconds = time.perf_counter() - self._start_time
         self.write(start_line(self._context, step, startup_seconds))
         if self._context.saved:
-            self._resumed(*self._context.saved)
+            self._resumed(self._context.saved)
         else:
             self.save(step, train_seconds)
 
@@ -90,8 +90,9 @@ class RunRecorder:
             f"epoch {train_loop.epoch + 1}{of}", left * sampler.global_batch_size, "showers"
         )
 
-    def _resumed(self, path: Path, state: State) -> None:
+    def _resumed(self, saved: Checkpoint) -> None:
         """Records the resume, and what makes it differ in the bits."""
+        path, state = saved.path, saved.state
         changes = self._context.reproducibility_changes()
         self.write(
             record.Resumed(

@@ -98,6 +98,7 @@ def read_heartbeat(
         quality=quality_of(known.validations()),
         exit_code=state.exit_code,
         notices={index: notice.seconds for index, notice in notices.items()},
+        damaged_checkpoints=known.damaged_checkpoints(),
         message=state.message,
     )
 

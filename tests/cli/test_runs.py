@@ -7,6 +7,7 @@ import json
 import pytest
 
 from cloudgan.api.runs import RunStatus, RunWatch, budget_warning, progress_note
+from cloudgan.cli.commands.status import print_status
 from cloudgan.schema.heartbeat import Heartbeat
 from cloudgan.schema.launch import Node
 from cloudgan.schema.quality import Quality
@@ -78,3 +79,19 @@ def test_the_progress_note_has_the_quality_metric(plan_of):
     )
     line = progress_note(plan_of(), Heartbeat.model_validate_json(beat.model_dump_json()), None)
     assert line == "step 50, metric 0.3 after epoch 5, best 0.2 after epoch 2"
+
+
+def test_the_status_names_checkpoints_that_were_not_used(plan_of, capsys):
+    beat = Heartbeat(
+        time="2026-01-01T00:00:00Z",
+        config_hash="0" * 16,
+        phase="training",
+        world=1,
+        missing_workers=(),
+        generation=1,
+        restarts=0,
+        epochs=60,
+        damaged_checkpoints=(30, 20),
+    )
+    print_status(RunStatus(plan_of(), RunState("running"), "running", beat, None))
+    assert "  damaged checkpoints, not used: step 30, 20\n" in capsys.readouterr().out

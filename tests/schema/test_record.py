@@ -167,6 +167,20 @@ def test_a_killed_and_resumed_run_counts_once_and_says_what_it_lacks():
     )
 
 
+def test_a_damaged_checkpoint_between_two_processes_is_a_warning_and_no_process():
+    damaged = record.DamagedCheckpoint(
+        time="2026-01-01T00:00:00Z", step=30, path="step-30.npz.damaged", reason="truncated"
+    )
+    late = epoch(2, step=30, first=True)
+    run = run_of(*whole(), damaged, started(20), resumed(20), late, stopped(30, 60.0))
+    assert [bool(part.started and part.stopped) for part in run.processes()] == [True, True]
+    assert run.damaged_checkpoints() == (30,)
+    assert record_warnings(run) == (
+        "the checkpoint of step 30 was not used (line 6): truncated; the one before was. It is kept"
+        " as step-30.npz.damaged",
+    )
+
+
 @given(st.integers(0, 4), st.integers(0, 5))
 def test_a_line_that_stands_twice_counts_once_wherever_it_stands(doubled, place):
     lines = list(whole())

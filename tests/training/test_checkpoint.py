@@ -4,22 +4,26 @@ from __future__ import annotations
 
 import json
 import math
+import zipfile
 
 import numpy as np
 import pytest
 
-from cloudgan.core.errors import DataError
+from cloudgan.core.errors import CloudganError, DataError
 from cloudgan.data.summary import TrainingSummary
+from cloudgan.schema import record
 from cloudgan.schema.config import RunConfig
 from cloudgan.schema.record import Numerics
+from cloudgan.schema.run_folder import RunFolder
 from cloudgan.schema.stop_criterion import DEFAULT_RANKING, parse_stop_criterion
 from cloudgan.training.checkpoint import (
     BestCheckpoint,
     Checkpoints,
     State,
-    read_state,
+    read_checkpoint,
     restore,
     restore_part,
+    resume_point,
 )
 
 pytestmark = pytest.mark.tf
@@ -28,12 +32,16 @@ pytestmark = pytest.mark.tf
 class Variable:
     """As much of a Keras variable as a checkpoint touches."""
 
-    def __init__(self, value):
-        self.value = np.asarray(value)
+    def __init__(self, value, path="layer/kernel"):
+        self.value, self.path = np.asarray(value), path
 
     @property
     def shape(self):
         return self.value.shape
+
+    @property
+    def dtype(self):
+        return self.value.dtype.name
 
     def assign(self, value):
         self.value = np.asarray(value)
@@ -81,6 +89,13 @@ def arrays(seed=0):
     }
 
 
+def restored(path, variables):
+    """Restores a file; returns its state."""
+    found = read_checkpoint(path)
+    restore(found, variables)
+    return found.state
+
+
 def blank():
     return {name: Variable(np.zeros_like(value)) for name, value in arrays().items()}
 
@@ -93,7 +108,7 @@ def checkpoints(tmp_path):
 def test_what_was_saved_comes_back_bit_for_bit(checkpoints):
     path, size = checkpoints.save(state(5), arrays())
     variables = blank()
-    assert restore(path, variables) == state(5)
+    assert restored(path, variables) == state(5)
     assert size == path.stat().st_size
     for name, value in arrays().items():
         np.testing.assert_array_equal(variables[name].value, value)
@@ -103,7 +118,7 @@ def test_the_newest_few_are_kept_and_the_untrained_one_for_ever(checkpoints):
     for step in (0, 3, 6, 9):
         checkpoints.save(state(step), arrays())
     assert checkpoints.steps() == [0, 6, 9]
-    assert checkpoints.latest() == checkpoints.path_of(9)
+    assert checkpoints.newest()[0].path == checkpoints.path_of(9)
 
 
 def test_the_best_is_kept_however_old_until_another_is_better(checkpoints):
@@ -117,7 +132,7 @@ def test_the_best_is_kept_however_old_until_another_is_better(checkpoints):
 def test_what_was_measured_of_the_best_comes_back_even_where_it_is_no_number(checkpoints):
     best = BestCheckpoint(step=3, epoch=0, metrics={"metric": 0.2, "hits": np.nan})
     path, _ = checkpoints.save(state(5).model_copy(update={"best": best}), arrays())
-    found = read_state(path).best
+    found = read_checkpoint(path).state.best
     assert (found.step, found.metrics["metric"]) == (3, 0.2)
     assert np.isnan(found.metrics["hits"])
     assert found.as_json()["metrics"] == {"metric": 0.2, "hits": None}
@@ -130,7 +145,7 @@ def test_checkpoints_from_before_generators_were_validated_are_read(checkpoints)
     meta = json.loads(kept["meta.json"].tobytes())
     del meta["best"], meta["validated_step"]
     np.savez(path, **kept | {"meta.json": np.frombuffer(json.dumps(meta).encode(), np.uint8)})
-    assert read_state(path) == state(5)
+    assert read_checkpoint(path).state == state(5)
 
 
 def test_the_best_gets_to_the_store_with_the_next_one_where_it_could_not_before(tmp_path):
@@ -156,49 +171,209 @@ def test_a_checkpoint_that_only_the_store_has_is_fetched_when_it_is_asked_for(tm
     for step in (2, 4):
         saved.save(state(step, best=2), arrays())
     elsewhere = Checkpoints(tmp_path / "b", keep=1, url=url)
-    assert restore(elsewhere.fetch(2), blank()) == state(2, best=2)
+    assert restored(elsewhere.fetch(2), blank()) == state(2, best=2)
     assert not elsewhere.fetch(3).exists()
 
 
 def test_one_network_is_read_alone_in_its_own_order(checkpoints):
     path, _ = checkpoints.save(state(1), arrays())
-    weights = [Variable(np.zeros((3, 4))), Variable(np.zeros(4))]
-    restore_part(path, "generator", weights)
+    weights = [Variable(np.zeros(size, np.float32)) for size in ((3, 4), (4,))]
+    restore_part(read_checkpoint(path), "generator", weights)
     np.testing.assert_array_equal(weights[0].value, arrays()["generator/000/kernel"])
     with pytest.raises(DataError, match="ema_generator has 0 arrays, in this model 2"):
-        restore_part(path, "ema_generator", weights)
+        restore_part(read_checkpoint(path), "ema_generator", weights)
 
 
-@pytest.mark.parametrize("damage", ["empty", "short", "text", "flipped"])
-def test_a_damaged_file_is_named_and_nothing_is_assigned(checkpoints, damage):
-    path, size = checkpoints.save(state(1), arrays())
+def flipped(path):
     raw = bytearray(path.read_bytes())
-    if damage == "flipped":
-        raw[100] ^= 0xFF  # inside the first array
-    path.write_bytes({"empty": b"", "short": raw[: size // 2], "text": b"no"}.get(damage, raw))
+    raw[100] ^= 0xFF  # inside the first array
+    path.write_bytes(raw)
+
+
+def rewritten(save=np.savez, meta=None, **changed):
+    """Returns a function that rewrites a file with `changed` arrays, or other metadata."""
+
+    def damage(path):
+        with np.load(path) as archive:
+            kept = {name: archive[name] for name in archive.files}
+        if meta:
+            text = meta(json.loads(kept["meta.json"].tobytes()))
+            kept["meta.json"] = np.frombuffer(json.dumps(text).encode(), np.uint8)
+        save(path, **kept | changed)
+
+    return damage
+
+
+def of_unknown_compression(path):
+    raw = bytearray(path.read_bytes())
+    entry = raw.index(b"PK\x01\x02")  # of the first array, in the directory
+    raw[entry + 10] = 99  # its method
+    path.write_bytes(raw)
+
+
+def with_a_text_entry(path):
+    with zipfile.ZipFile(path, "a") as archive:
+        archive.writestr("notes.txt", "no array")
+
+
+DAMAGES = {
+    "empty": lambda path: path.write_bytes(b""),
+    "truncated": lambda path: path.write_bytes(path.read_bytes()[:-200]),
+    "half": lambda path: path.write_bytes(path.read_bytes()[: path.stat().st_size // 2]),
+    "text": lambda path: path.write_bytes(b"no"),
+    "a pickle": lambda path: path.write_bytes(b"\x80\x04N."),
+    "one flipped bit": flipped,
+    "unknown compression": of_unknown_compression,
+    "compressed": rewritten(np.savez_compressed),
+    "an entry that is no array": with_a_text_entry,
+    "objects": rewritten(extra=np.array([{}], dtype=object)),
+    "metadata of numbers": rewritten(**{"meta.json": np.zeros(3)}),
+    "metadata that is a list": rewritten(meta=lambda _: []),
+    "metadata of another type": rewritten(meta=lambda meta: meta | {"numerics": 3}),
+    "a negative step": rewritten(meta=lambda meta: meta | {"step": -6}),
+    "another step": rewritten(meta=lambda meta: meta | {"step": 5}),
+    "a folder": lambda path: (path.unlink(), path.mkdir()),
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGES.values(), ids=DAMAGES)
+def test_a_damaged_checkpoint_is_renamed_and_the_one_before_is_used(tmp_path, damage):
+    folder = RunFolder(tmp_path)
+    saved = Checkpoints(folder.checkpoints, keep=2, may_rename=True)
+    for step in (3, 6):
+        saved.save(state(step), arrays())
+    damage(saved.path_of(6))
+    content = saved.path_of(6).is_file() and saved.path_of(6).read_bytes()
+    shown = []
+    found = resume_point(saved, folder, shown.append)
+    assert found.state.step == 3
+    kept = folder.checkpoints / "step-000000006.npz.damaged"
+    assert content == (kept.is_file() and kept.read_bytes()), "nothing is deleted"
+    (line,) = record.read(folder.record_file).lines
+    assert (line.kind, line.step, line.path) == ("damaged", 6, str(kept))
+    assert "step-000000006.npz: " in line.reason
+    assert "pickle" not in line.reason
+    (said,) = shown
+    assert said.endswith("kept as step-000000006.npz.damaged")
+    assert resume_point(saved, folder, shown.append).state.step == 3
+    assert len(shown) == 1, "it is reported once"
+
+
+@pytest.mark.parametrize(
+    ("changed", "reason"),
+    [
+        ({"generator/001/bias": np.zeros(5, np.float32)}, r"shape \(5,\), this model \(4,\)"),
+        ({"generator/001/bias": np.zeros(4)}, "type float64, this model float32"),
+        ({"generator/002/bias": np.zeros(4)}, "variables do not match this model"),
+        ({"generator/001/bias": np.full(4, np.nan, np.float32)}, "layer/kernel: 4 of 4 values"),
+    ],
+)
+def test_arrays_that_do_not_fit_the_networks_set_the_checkpoint_aside(tmp_path, changed, reason):
+    folder = RunFolder(tmp_path)
+    saved = Checkpoints(folder.checkpoints, keep=2, may_rename=True)
+    for step in (3, 6):
+        saved.save(state(step), arrays())
+    rewritten(**changed)(saved.path_of(6))
+    newest = resume_point(saved, folder, lambda _: None)
     variables = blank()
-    with pytest.raises(DataError, match=path.name):
-        restore(path, variables)
+    with pytest.raises(DataError, match=reason) as refused:
+        restore(newest, variables)
     assert not any(variable.value.any() for variable in variables.values())
+    before = resume_point(saved, folder, lambda _: None, refused=(newest, str(refused.value)))
+    assert before.state.step == 3
+    assert saved.steps() == [3]
+
+
+def test_without_a_checkpoint_that_can_be_used_all_are_named_and_none_is_renamed(tmp_path):
+    saved = Checkpoints(tmp_path, keep=2, may_rename=True)
+    for step in (3, 6):
+        path, _ = saved.save(state(step), arrays())
+        flipped(path)
+    for _ in range(2):
+        with pytest.raises(DataError, match=r"no usable.*step-000000006.npz.*step-000000003.npz"):
+            saved.newest()
+    assert saved.steps() == [3, 6]
+    assert DataError.exit_code == 2
+
+
+def test_a_run_whose_checkpoints_are_all_renamed_does_not_start_again(tmp_path):
+    saved = Checkpoints(tmp_path, keep=2, may_rename=True)
+    path, _ = saved.save(state(3), arrays())
+    path.rename(path.with_name(f"{path.name}.damaged"))
+    with pytest.raises(DataError, match=r"step-000000003.npz.damaged"):
+        saved.newest()
+
+
+def test_a_worker_that_is_not_the_chief_takes_the_same_checkpoint_and_renames_nothing(tmp_path):
+    saved = Checkpoints(tmp_path, keep=2, may_rename=True)
+    for step in (3, 6):
+        saved.save(state(step), arrays())
+    flipped(saved.path_of(6))
+    for may_rename, there in ((False, [3, 6]), (True, [3]), (False, [3])):
+        found, _ = Checkpoints(tmp_path, may_rename=may_rename).newest()
+        assert found.state.step == 3
+        assert saved.steps() == there
+
+
+def test_the_copy_in_the_bucket_replaces_a_damaged_file(tmp_path):
+    (tmp_path / "bucket").mkdir()
+    saved = Checkpoints(
+        tmp_path / "a", keep=2, url=f"file://{tmp_path / 'bucket'}", may_rename=True
+    )
+    for step in (3, 6):
+        saved.save(state(step), arrays())
+    flipped(saved.path_of(6))
+    found, (damaged,) = saved.newest()
+    assert (found.state.step, found.path) == (6, saved.path_of(6))
+    assert damaged.path.name == "step-000000006.npz.damaged"
+    assert read_checkpoint(saved.path_of(6)).state.step == 6
+
+
+def test_a_damaged_copy_in_the_bucket_is_renamed_there(tmp_path):
+    bucket = tmp_path / "bucket"
+    bucket.mkdir()
+    saved = Checkpoints(tmp_path / "a", keep=2, url=f"file://{bucket}")
+    for step in (3, 6):
+        saved.save(state(step), arrays())
+    flipped(bucket / "step-000000006.npz")
+    elsewhere = Checkpoints(tmp_path / "b", url=f"file://{bucket}", may_rename=True)
+    assert elsewhere.newest()[0].state.step == 3
+    names = sorted(path.name for path in bucket.iterdir())
+    assert names == ["step-000000003.npz", "step-000000006.npz.damaged"]
+    nowhere = Checkpoints(tmp_path / "c", url=f"file://{bucket}", may_rename=True)
+    assert nowhere.newest()[0].state.step == 3
+
+
+def test_weights_that_are_not_finite_are_neither_saved_nor_used(checkpoints):
+    path, _ = checkpoints.save(state(1), arrays())
+    bad = np.array([0, np.inf, np.nan, 1], np.float32)
+    with pytest.raises(CloudganError, match="step 2 not saved: 2 of 4 values of generator/001"):
+        checkpoints.save(state(2), arrays() | {"generator/001/bias": bad})
+    assert checkpoints.steps() == [1]
+    rewritten(**{"generator/001/bias": bad})(path)
+    weights = [Variable(np.zeros(size, np.float32), "conv/bias") for size in ((3, 4), (4,))]
+    with pytest.raises(DataError, match=r"layer conv/bias: 2 of 4 values .* are NaN or infinite"):
+        restore_part(read_checkpoint(path), "generator", weights)
+    assert not weights[0].value.any()
 
 
 def test_variables_of_another_model_are_refused(checkpoints):
     path, _ = checkpoints.save(state(1), arrays())
     variables = blank()
-    variables["generator/001/bias"] = Variable(np.zeros(5))
+    variables["generator/001/bias"] = Variable(np.zeros(5, np.float32))
     with pytest.raises(DataError, match=r"generator/001/bias has shape \(4,\), this model \(5,\)"):
-        restore(path, variables)
+        restored(path, variables)
     assert not variables["generator/000/kernel"].value.any()
     del variables["generator/001/bias"]
     with pytest.raises(DataError, match="variables do not match this model"):
-        restore(path, variables)
+        restored(path, variables)
 
 
 def test_a_foreign_archive_is_no_checkpoint(tmp_path):
     path = tmp_path / "foreign.npz"
     np.savez(path, a=np.zeros(3))
     with pytest.raises(DataError, match="not a cloudgan checkpoint"):
-        read_state(path)
+        read_checkpoint(path)
 
 
 def test_a_copy_in_a_store_is_fetched_where_the_folder_is_behind(tmp_path):
@@ -206,9 +381,10 @@ def test_a_copy_in_a_store_is_fetched_where_the_folder_is_behind(tmp_path):
     (tmp_path / "bucket").mkdir()
     Checkpoints(tmp_path / "a", keep=1, url=url).save(state(4), arrays())
     elsewhere = Checkpoints(tmp_path / "b", keep=1, url=url)
-    latest = elsewhere.latest()
-    assert latest == tmp_path / "b" / "step-000000004.npz"
-    assert restore(latest, blank()) == state(4)
+    latest, damaged = elsewhere.newest()
+    assert latest.path == tmp_path / "b" / "step-000000004.npz"
+    assert not damaged
+    assert restored(latest.path, blank()) == state(4)
 
 
 def test_the_store_keeps_no_more_than_the_folder(tmp_path):
@@ -226,7 +402,7 @@ def test_a_store_that_fails_leaves_the_checkpoint_here_and_is_told(tmp_path):
     (tmp_path / "bucket").rmdir()
     (tmp_path / "bucket").write_text("a file where the folder was")
     path, _ = saved.save(state(2), arrays())
-    assert restore(path, blank()) == state(2)
+    assert restored(path, blank()) == state(2)
     assert "bucket" in (saved.copy_problem or "")
 
 

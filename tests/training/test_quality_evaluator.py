@@ -163,7 +163,7 @@ def evaluator(held_out, *, flag=None, saved=None, progress=None, **training):
         sampler=EpochSampler(
             (10, 11), 1, 2
         ),  # the last batch is carried: 11, 10, 11 ... steps an epoch
-        saved=saved and (None, saved),
+        saved=saved and SimpleNamespace(state=saved),
     )
     return QualityEvaluator(
         context, held_out, flag or StopFlag(), progress or Silent(), start_time=0.0

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from cloudgan.schema import record
+from cloudgan.schema.record_warnings import record_warnings
 from cloudgan.schema.run_folder import RunFolder
 
 pytestmark = pytest.mark.tf
@@ -72,6 +73,23 @@ def test_a_flag_overrides_the_conv_impl_of_the_checkpoint(begun, run_cloudgan):
     assert "numbers change from here: conv_impl: published -> phases" in done.stderr
     (resumed,) = [line for line in lines_of(begun) if line.kind == "resumed"]
     assert resumed.reproducibility_changes == ("conv_impl: published -> phases",)
+
+
+def test_weights_that_are_not_finite_are_left_for_the_checkpoint_before(begun, run_cloudgan):
+    newest = RunFolder(begun).checkpoints / "step-000000002.npz"
+    with np.load(newest) as archive:
+        kept = {name: archive[name] for name in archive.files}
+    name = next(name for name in kept if name.startswith("generator/"))
+    np.savez(newest, **kept | {name: np.full_like(kept[name], np.nan)})
+    done = run_cloudgan("train", f"--run={begun}", "--max-steps=1")
+    assert "checkpoint not used: " in done.stderr
+    assert "are NaN or infinite" in done.stderr
+    (damaged,) = [line for line in lines_of(begun) if line.kind == "damaged"]
+    assert damaged.path.endswith("step-000000002.npz.damaged")
+    (resumed,) = [line for line in lines_of(begun) if line.kind == "resumed"]
+    assert resumed.step == 0
+    (warning,) = record_warnings(record.read(RunFolder(begun).record_file))
+    assert warning.startswith("the checkpoint of step 2 was not used")
 
 
 # A limit on the size of files makes the kernel refuse the write, as a full disk does.

@@ -9,7 +9,7 @@ from cloudgan.core.errors import ConfigError, DataError
 from cloudgan.schema.config import RunConfig, TrainingConfig
 from cloudgan.schema.presets import find_preset
 from cloudgan.schema.run_folder import RunFolder
-from cloudgan.training.checkpoint import find_warm_start
+from cloudgan.training.warm_start import find_warm_start
 
 pytestmark = pytest.mark.tf
 
@@ -42,7 +42,7 @@ def test_a_folder_without_a_checkpoint_is_refused(tmp_path):
 
 def test_losses_and_rates_may_differ_and_networks_may_not(trained):
     found = find_warm_start(asking(trained, learning_rate=1e-4, loss_weights={"shape": 3.0}))
-    assert found.name == "step-000000003.npz"
+    assert found.path.name == "step-000000003.npz"
     with pytest.raises(ConfigError, match="networks is smoke, here mini"):
         find_warm_start(asking(trained, networks=find_preset("mini").networks))
     with pytest.raises(ConfigError, match=r"ema_decay is 0\.99, here 0\.0"):

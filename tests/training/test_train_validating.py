@@ -14,7 +14,7 @@ from cloudgan.data.sources.hdf5_writer import write_hdf5
 from cloudgan.schema import record
 from cloudgan.schema.run_folder import RunFolder
 from cloudgan.simulation.gflash import simulate
-from cloudgan.training.checkpoint import read_state
+from cloudgan.training.checkpoint import read_checkpoint
 
 pytestmark = pytest.mark.tf
 META = "meta.json"
@@ -88,7 +88,7 @@ def test_the_best_is_found_by_its_name_and_generates(unbroken, tmp_path, cloudga
 
 def forget_to_look(path):
     """Makes a checkpoint as it is when it was saved before anybody looked at its generator."""
-    state = read_state(path).model_copy(update={"best": None, "validated_step": 0})
+    state = read_checkpoint(path).state.model_copy(update={"best": None, "validated_step": 0})
     with np.load(path) as archive:
         arrays = {name: archive[name] for name in archive.files}
     buffer = io.BytesIO()
@@ -117,7 +117,7 @@ def test_killed_as_it_looked_a_run_of_workers_ends_where_the_unbroken_one_was_go
     resumed = next(row for row, line in enumerate(lines) if line.kind == "resumed")
     looks = [line.step for line in lines[resumed:] if line.kind == "validated"]
     assert looks == [2, 4], "what was saved and not looked at first"
-    assert read_state(folder.checkpoints / "step-000000002.npz").best.step == 2
+    assert read_checkpoint(folder.checkpoints / "step-000000002.npz").state.best.step == 2
     found = validations(run)
     assert [step for step, _ in found] == [2, 4]
     for ours, (_, theirs) in zip(found, validations(unbroken[0]), strict=False):

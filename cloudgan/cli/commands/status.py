@@ -38,10 +38,11 @@ def status(
     if not found:
         print("no run was launched from this folder; `cloudgan deploy` launches one")
     for one in found:
-        _print(one)
+        print_status(one)
 
 
-def _print(found: RunStatus) -> None:
+def print_status(found: RunStatus) -> None:
+    """Prints one run: its workers, its progress and its cost."""
     print(f"{found.plan.run}: {found.phase}, in {found.plan.target.describe()}")
     for worker in found.state.workers:
         node = f" on {worker.node}" if worker.node else ""
@@ -51,6 +52,9 @@ def _print(found: RunStatus) -> None:
     heartbeat = found.heartbeat
     if heartbeat:
         print(f"  epoch {heartbeat.epoch or 0} of {heartbeat.epochs}, {found.progress}")
+        if heartbeat.damaged_checkpoints:
+            steps = ", ".join(map(str, heartbeat.damaged_checkpoints))
+            print(f"  damaged checkpoints, not used: step {steps}")
     if found.state.reason:
         print(f"  {found.state.reason}")
     if found.usd_so_far is not None and not heartbeat:
