@@ -175,9 +175,10 @@ def test_a_damaged_checkpoint_between_two_processes_is_a_warning_and_no_process(
     run = run_of(*whole(), damaged, started(20), resumed(20), late, stopped(30, 60.0))
     assert [bool(part.started and part.stopped) for part in run.processes()] == [True, True]
     assert run.damaged_checkpoints() == (30,)
-    assert record_warnings(run) == (
+    (warning,) = record_warnings(run)
+    assert warning == (
         "the checkpoint of step 30 was not used (line 6): truncated; the one before was. It is kept"
-        " as step-30.npz.damaged",
+        " as step-30.npz.damaged"
     )
 
 
