@@ -27,7 +27,7 @@ from cloudgan.launch.ops.preflight import (
     prices_finding,
 )
 from cloudgan.schema.resource import Finding
-from cloudgan.storage.store import open_store
+from cloudgan.storage.store import delete_objects, open_store, undeletable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -226,9 +226,10 @@ def _empty_buckets(
         runs = ", ".join(sorted({one.run for one in survey.folders if one.store == store.url}))
         size = f"{len(names)} files, {store.size_bytes() / 2**20:.1f} MiB"
         approve(f"{store.url} has {size} of {runs or 'no run'}: delete them permanently?")
-        for name in names:
-            store.delete(name)
-        progress.say(f"{len(names)} files deleted from {store.url}")
+        left = delete_objects(store, names)
+        progress.say(f"{len(names) - len(left)} files deleted from {store.url}")
+        if left:
+            progress.say(f"{store.url}: {undeletable(left)}")
 
 
 def survey_account(

@@ -42,6 +42,7 @@ from cloudgan.launch.provisioning.run_monitor import (
 from cloudgan.launch.provisioning.run_results import RunResults, transfer_checkpoints
 from cloudgan.schema import plan as plans
 from cloudgan.schema.heartbeat import config_hash
+from cloudgan.schema.run_document import read_plan
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -226,7 +227,7 @@ class Deployment:
         file = run_folder(plan).path / plans.FILE_NAME
         if not plan.target.is_provisioned or not file.exists():
             return plan, NO_ATTEMPTS, False
-        known = plans.read(file)
+        known = read_plan(file, plan.run)
         if not known.target.is_provisioned or known.price is None:
             return plan, NO_ATTEMPTS, False
         history = replace(

@@ -31,6 +31,7 @@ from cloudgan.launch.ops.live_test import (
 from cloudgan.launch.ops.live_test_scenarios import scenarios
 from cloudgan.launch.provisioning.nodes import list_nodes
 from cloudgan.schema import plan as plans
+from cloudgan.schema.run_document import read_plan
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -229,4 +230,4 @@ class InProcessCommandRunner:
 
     @staticmethod
     def _plan(run: str) -> Plan:
-        return plans.read(RUNS / run / plans.FILE_NAME)
+        return read_plan(RUNS / run / plans.FILE_NAME, run)

@@ -23,6 +23,7 @@ from cloudgan.launch.provisioning.log_merging import merge_logs
 from cloudgan.launch.provisioning.run_results import RunResults
 from cloudgan.schema import launch
 from cloudgan.schema import plan as plans
+from cloudgan.schema.run_document import read_plan
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -262,12 +263,14 @@ def down(
 
     Raises:
         ConfigError: The run does not exist there.
+        ForeignDocumentError: A document names another run, owner, store or account.
     """
     progress = progress or Silent()
     plan, backend = find_run(name, locator, progress.say)
     results = RunResults.from_plan(plan)
     launch_log = LaunchLog(run_folder(plan), plan, results)
     if purge and results:
+        results.check_purge()
         approve_purge(plan)
     removed = _end(
         backend,
@@ -321,7 +324,7 @@ def adopt(
     plan, backend = find_run(name, locator, progress.say)
     folder = run_folder(plan)
     plan_file = folder.path / plans.FILE_NAME
-    if plan_file.exists() and plans.read(plan_file).spec_hash != plan.spec_hash:
+    if plan_file.exists() and read_plan(plan_file, plan.run).spec_hash != plan.spec_hash:
         raise ConfigError(
             f"{plan_file.parent} has another run with this name; move it away, or adopt in another"
             " folder"

@@ -19,6 +19,7 @@ from cloudgan.launch.clouds.planner import (
 )
 from cloudgan.schema import plan as plans
 from cloudgan.schema.plan import Target
+from cloudgan.schema.run_document import ForeignDocumentError, RunSource, read_plan
 from cloudgan.schema.run_folder import RunFolder
 
 if TYPE_CHECKING:
@@ -33,6 +34,8 @@ if TYPE_CHECKING:
 
 RUNS = Path("runs")
 NAMESPACE = "cloudgan"
+POD_STORES = ("pvc:", "gs://", "s3://", "https://")
+"""How the URL of a store begins that pods on any cluster can reach."""
 _NAMESPACE = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 
 
@@ -112,7 +115,7 @@ def _open_provisioned(
     url = store or clouds.planner(target.provider).store_url(target)
     return ProvisionedBackend(
         cloud,
-        RunRegistry(open_store(url), _lease_owner()),
+        RunRegistry(open_store(url), _lease_owner(), target),
         inner=inner,
         all_steps=lambda plan: all_steps(plan, clouds),
         say=say,
@@ -167,14 +170,19 @@ def find_run(
 
     Raises:
         ConfigError: The run does not exist there.
+        ForeignDocumentError: Its plan names another run, owner, store or account.
     """
     run = checked_name(Path(name).name)
     plan_file = RUNS / run / plans.FILE_NAME
     if locator == THIS_FOLDER:
         if not plan_file.exists():
             raise _unknown(run)
-        plan = plans.read(plan_file)
-        return plan, open_backend(plan.target, say, store=plan.store)
+        plan = read_plan(plan_file, run)
+        backend = open_backend(plan.target, say, store=plan.store)
+        if started := backend.desired_state(run):  # perhaps by somebody else, since then
+            place = f"the started run {run} in {plan.target.describe()}"
+            RunSource(place, run, labels=plan.labels().as_dict()).checked_plan(started)
+        return plan, backend
     if locator.provider in CLOUDS:
         return _find_provisioned(run, locator, say)
     _check_locator(locator)
@@ -188,8 +196,25 @@ def find_run(
         raise ConfigError(f"{target.describe()} has no run {run}, and no other run")
     if target.provider == "slurm":
         return found, backend
+    _check_pod_store(found, target)
     # The context by which this machine reaches the cluster can have another name elsewhere.
     return found.model_copy(update={"target": target}), backend
+
+
+def _check_pod_store(plan: Plan, target: Target) -> None:
+    """Checks that the plan in a ConfigMap names a store that pods can reach.
+
+    A folder would be one of this machine, which the run cannot have written.
+
+    Raises:
+        ForeignDocumentError: It names another.
+    """
+    if not plan.store.startswith(POD_STORES):
+        raise ForeignDocumentError(
+            f"ConfigMap {plan.run} in {target.describe()}: its store {plan.store!r} is not reachable"
+            " from pods; nothing was changed. Restore the ConfigMap, or delete the objects of the"
+            " run with kubectl"
+        )
 
 
 def _unknown(run: str) -> ConfigError:
@@ -219,19 +244,24 @@ def _find_provisioned(
 
     Raises:
         ConfigError: No store has the run.
+        ForeignDocumentError: Its desired state names another run, store or account.
         CredentialsError: The login failed, or may read none of the stores.
     """
     from cloudgan.launch.provisioning.run_registry import RunRegistry
     from cloudgan.storage.store import open_store
 
     target = account_target(locator)
+    cloud = open_cloud(target, say)
+    target = with_login(target, cloud.identify())
     known: set[str] = set()
     denied: CloudganError | None = None
-    for url in _stores(open_cloud(target, say), target, locator):
-        registry = RunRegistry(open_store(url), _lease_owner())
+    for url in _stores(cloud, target, locator):
+        registry = RunRegistry(open_store(url), _lease_owner(), target)
         try:
             found = registry.read(run)
             known |= set(() if found else registry.list_runs())
+        except ForeignDocumentError:
+            raise
         except CloudganError as error:  # such as a region without a bucket
             denied = denied or (error if isinstance(error, CredentialsError) else None)
             continue
@@ -249,12 +279,11 @@ def _find_provisioned(
     )
 
 
-def _stores(cloud: CloudClient, target: Target, locator: RunLocator) -> Iterator[str]:
+def _stores(cloud: CloudClient, here: Target, locator: RunLocator) -> Iterator[str]:
     """Yields the stores that can have the desired state, the likeliest first."""
     if locator.store:
         yield locator.store
         return
-    here = with_login(target, cloud.identify())
     regions = [here.region or ""]
     if not locator.region:
         used = {
@@ -275,8 +304,14 @@ def known_stores(provider: str) -> tuple[str, ...]:
 
 
 def known_plans() -> tuple[Plan, ...]:
-    """Returns the plans of all runs that this folder launched."""
-    return tuple(plans.read(path) for path in sorted(RUNS.glob(f"*/{plans.FILE_NAME}")))
+    """Returns the plans of all runs that this folder launched.
+
+    Raises:
+        DataError: A plan.json is invalid.
+        ForeignDocumentError: A plan.json is not of the run that its folder is named after.
+    """
+    found = sorted(RUNS.glob(f"*/{plans.FILE_NAME}"))
+    return tuple(read_plan(path, path.parent.name) for path in found)
 
 
 def resolve_plan(plan: Plan, say: Callable[[str], None], clouds: Clouds = BUILT_IN_CLOUDS) -> Plan:

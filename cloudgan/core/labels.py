@@ -28,7 +28,8 @@ SHARED = "cloudgan-shared"
 LONGEST_NAME = 48
 """A pod is named NAME-INDEX-xxxxx, and a host name has at most 63 characters."""
 
-_NAME = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?")
+NAME_PATTERN = "[a-z]([-a-z0-9]*[a-z0-9])?"
+_NAME = re.compile(NAME_PATTERN)
 _LONGEST_VALUE = 63
 _SPEC_DIGITS = 10
 _SHORTEST_NAMED = 6

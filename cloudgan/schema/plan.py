@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
 from cloudgan.core.clouds import CLOUDS
 from cloudgan.core.json_file import read_json, write_json
-from cloudgan.core.labels import Labels
+from cloudgan.core.labels import LONGEST_NAME, NAME_PATTERN, Labels
 from cloudgan.schema.config import RunConfig
 from cloudgan.schema.price_row import Market, PriceRow, Text
 
@@ -31,6 +31,10 @@ Count = Annotated[int, Field(ge=1)]
 Seconds = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 Usd = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 Size = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+RunName = Annotated[str, Field(pattern=f"^{NAME_PATTERN}$", max_length=LONGEST_NAME)]
+# Parts of the addresses of requests: a slash, a dot segment or a query would address another object.
+_PART = r"[^/\\?#%\x00-\x20]*"
+PathPart = Annotated[str, Field(pattern=rf"^{_PART}[^./\\?#%\x00-\x20]{_PART}$")]
 
 
 class _Part(BaseModel):
@@ -43,10 +47,10 @@ class Target(_Part):
     provider: ProviderName
     context: str | None = Field(default=None, description="of the kubeconfig")
     server: str | None = Field(default=None, description="address of the cluster's API")
-    namespace: str | None = None
+    namespace: PathPart | None = None
     queue: str | None = Field(default=None, description="of Kueue, or a partition of Slurm")
     service_account: str | None = None
-    account: str | None = Field(
+    account: PathPart | None = Field(
         default=None, description="project, account or subscription; <project>: not yet known"
     )
     profile: str | None = Field(default=None, description="profile of the AWS configuration files")
@@ -54,9 +58,11 @@ class Target(_Part):
         default={},
         description="further names in a cloud's steps, such as a subnet; <...>: not yet known",
     )
-    region: str | None = None
-    zone: str | None = Field(default=None, description="zone of all workers; <zone>: not yet known")
-    cluster: str | None = Field(
+    region: PathPart | None = None
+    zone: PathPart | None = Field(
+        default=None, description="zone of all workers; <zone>: not yet known"
+    )
+    cluster: PathPart | None = Field(
         default=None, description="name of the cluster, existing or to be created"
     )
 
@@ -85,7 +91,7 @@ class NodePool(_Part):
 
     node_type: Text = Field(description="name in the price catalog, such as a2-highgpu-1g or v3-8")
     market: Market
-    name: Text = Field(description="name of the node pool in the cloud")
+    name: PathPart = Field(description="name of the node pool in the cloud")
     engine: Literal["cluster", "tpu_vm"] = Field(
         default="cluster", description="tpu_vm: Cloud TPU VMs, without Kubernetes"
     )
@@ -141,7 +147,7 @@ class Limits(_Part):
 class Wheel(_Part):
     """A file that the pods install before training."""
 
-    file_name: Text
+    file_name: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._+-]*\.whl$")]
     sha256: Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
     bytes: Count
 
@@ -249,7 +255,7 @@ class Plan(_Part):
     """The plan of a run."""
 
     schema_version: Literal[1] = 1
-    run: Text
+    run: RunName
     owner: str
     expires: str
     spec_hash: Text = Field(description="hash of the specification; another hash is another run")

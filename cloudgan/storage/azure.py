@@ -20,6 +20,7 @@ from cloudgan.storage.store import (
     ObjectMissingError,
     StoreError,
     check_object_name,
+    deletable_name,
     object_key,
     open_content,
 )
@@ -136,7 +137,8 @@ class AzureStore:
             contextlib.suppress(ObjectMissingError),
             self._translate_errors(name),
         ):
-            self._blob(name).delete_blob()
+            key = object_key(self._prefix, deletable_name(name))
+            self._container.get_blob_client(key).delete_blob()
 
     def _blob(self, name: str) -> Any:
         return self._container.get_blob_client(object_key(self._prefix, check_object_name(name)))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from functools import partial
 from pathlib import Path
@@ -15,6 +16,7 @@ from cloudgan.storage.store import (
     ObjectMissingError,
     StoreError,
     check_object_name,
+    deletable_name,
     open_content,
 )
 
@@ -50,7 +52,7 @@ class FolderStore:
 
     def put(self, name: str, content: Path | bytes, *, if_absent: bool = False) -> None:
         """Writes a file; see `Store.put`."""
-        path = self._folder / check_object_name(name)
+        path = self._path(name)
         try:
             with open_content(content) as source, _writer(path, if_absent=if_absent) as file:
                 shutil.copyfileobj(source, file)
@@ -70,6 +72,7 @@ class FolderStore:
     def list(self, prefix: str = "") -> tuple[str, ...]:
         """Lists the files recursively; see `Store.list`."""
         root = self._folder / prefix.rpartition("/")[0]
+        self._refuse_link(root)
         files = (path for path in root.rglob("*") if path.is_file())
         names = (path.relative_to(self._folder).as_posix() for path in files)
         return tuple(
@@ -81,16 +84,38 @@ class FolderStore:
         return sum((self._folder / name).stat().st_size for name in self.list(prefix))
 
     def delete(self, name: str) -> None:
-        """Removes a file; see `Store.delete`."""
-        path = self._folder / check_object_name(name)
+        """Removes a file, or a link instead of what it points to; see `Store.delete`."""
+        path = self._folder / deletable_name(name)
+        self._refuse_link(path.parent)
         try:
             path.unlink(missing_ok=True)
         except OSError as error:
             raise StoreError(f"{path}: cannot be deleted ({error.strerror})") from error
 
-    def _open(self, name: str) -> BinaryIO:
+    def _path(self, name: str) -> Path:
+        """The file of an object.
+
+        Raises:
+            StoreError: A symbolic link inside the store leads to another place.
+        """
         path = self._folder / check_object_name(name)
+        self._refuse_link(path)
+        return path
+
+    def _refuse_link(self, path: Path) -> None:
+        # Not Path.resolve, which raises RuntimeError for a loop of links.
+        found, folder = Path(os.path.realpath(path)), Path(os.path.realpath(self._folder))
+        if found != folder / path.relative_to(self._folder):
+            raise StoreError(
+                f"{path}: leads by a symbolic link to {found}, and a store follows no links; replace"
+                " the link by what it points to"
+            )
+
+    def _open(self, name: str) -> BinaryIO:
+        path = self._path(name)
         try:
+            if path.exists() and not path.is_file():
+                raise StoreError(f"{path}: not a regular file")
             return path.open("rb")
         except FileNotFoundError as error:
             raise ObjectMissingError(f"{path}: no such file") from error

@@ -23,6 +23,7 @@ from cloudgan.storage.store import (
     ObjectMissingError,
     StoreError,
     check_object_name,
+    deletable_name,
     object_key,
     open_content,
 )
@@ -116,7 +117,8 @@ class GcsStore:
     def delete(self, name: str) -> None:
         """Deletes an object; see `Store.delete`."""
         with self._translate_errors(name), contextlib.suppress(errors.NotFound):
-            self._blob(name).delete(**self._options)
+            key = object_key(self._prefix, deletable_name(name))
+            self._bucket.blob(key).delete(**self._options)
 
     def _blob(self, name: str) -> Any:
         return self._bucket.blob(object_key(self._prefix, check_object_name(name)))

@@ -20,6 +20,7 @@ from cloudgan.storage.store import (
     ObjectMissingError,
     StoreError,
     check_object_name,
+    deletable_name,
     object_key,
     open_content,
 )
@@ -122,7 +123,8 @@ class S3Store:
     def delete(self, name: str) -> None:
         """Deletes an object; see `Store.delete`."""
         with self._translate_errors(name):
-            self._client.delete_object(**self._at(name))
+            key = object_key(self._prefix, deletable_name(name))
+            self._client.delete_object(Bucket=self._bucket, Key=key)
 
     def _entries(self, prefix: str) -> Iterator[dict[str, Any]]:
         with self._translate_errors(prefix):

@@ -13,7 +13,7 @@ from cloudgan.core.atomic_file import TEMPORARY_SUFFIX
 from cloudgan.core.errors import CloudganError, ConfigError, nearest
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
     from pathlib import Path
 
 
@@ -78,7 +78,7 @@ class Store(Protocol):
         """Returns the total size of the objects whose names start with `prefix`."""
 
     def delete(self, name: str) -> None:
-        """Deletes an object; a missing object is no error."""
+        """Deletes an object or a folder object, whose name ends in a slash; it may be missing."""
 
 
 def open_store(url: str) -> Store:
@@ -153,14 +153,56 @@ def object_key(prefix: tuple[str, ...], name: str) -> str:
     return "/".join((*prefix, name))
 
 
+def is_addressable(name: str) -> bool:
+    """Whether a request for an object of this name reaches this object in every kind of store.
+
+    A client may normalise ``runs/a/../b`` to another object's name before it sends the request.
+    """
+    parts = name.split("/")
+    return not (set(parts) & {"", ".", ".."} or not name.isprintable() or "\\" in name)
+
+
+def deletable_name(name: str) -> str:
+    """Returns the name of a listed object, or of a folder object, which ends in a slash.
+
+    Raises:
+        ValueError: A request might reach another object.
+    """
+    if not is_addressable(name.removesuffix("/")):
+        raise ValueError(f"{name!r} is no valid object name; use one such as folder/file.npz")
+    return name
+
+
+def delete_objects(store: Store, names: Iterable[str]) -> tuple[str, ...]:
+    """Deletes listed objects, including the folder objects that a cloud's console creates.
+
+    Returns:
+        The names that cannot be deleted safely, such as ``runs/a/../b``; they are unchanged.
+    """
+    left = []
+    for name in names:
+        if is_addressable(name.removesuffix("/")):
+            store.delete(name)
+        else:
+            left.append(name)
+    return tuple(left)
+
+
+def undeletable(names: tuple[str, ...]) -> str:
+    """Returns the sentence about the names that `delete_objects` returned."""
+    return (
+        f"{len(names)} objects remain, such as {names[0]!r}: a request for this name might reach"
+        " another object. Delete them in the cloud's console"
+    )
+
+
 def check_object_name(name: str) -> str:
     """Returns `name` if every kind of store accepts it.
 
     Raises:
         ValueError: The name is empty, absolute, contains ``..``, or has a temporary file's suffix.
     """
-    parts = name.split("/")
-    if any(part in ("", ".", "..") for part in parts) or not name.isprintable() or "\\" in name:
+    if not is_addressable(name):
         raise ValueError(f"{name!r} is no valid object name; use one such as folder/file.npz")
     if name.endswith(TEMPORARY_SUFFIX):
         raise ValueError(f"{name!r} ends in {TEMPORARY_SUFFIX}, the suffix of temporary files")

@@ -281,6 +281,7 @@ class InventoryScanner:
     open_store: Callable[[str], Store]
     stores: Iterable[str] = ()
     _notes: list[str] = field(default_factory=list, init=False)
+    _unreadable: dict[str, str] = field(default_factory=dict, init=False)
 
     def scan(self, now: dt.datetime) -> Inventory:
         """Returns the inventory.
@@ -289,6 +290,7 @@ class InventoryScanner:
             CloudganError: The cloud cannot be queried.
         """
         self._notes.clear()
+        self._unreadable.clear()
         resources = self.cloud.list_resources()
         run_registry, folders = self._desired_states(resources)
         names = sorted({*run_registry, *(resource.run for resource in resources if resource.run)})
@@ -317,7 +319,7 @@ class InventoryScanner:
         folders: list[Folder] = []
         for url in dict.fromkeys((*own, *self.stores)):
             store = self.open_store(url)
-            run_registry = RunRegistry(store, "doctor")
+            run_registry = RunRegistry(store, "doctor", self.target)
             try:
                 runs = run_registry.list_runs()
             except CloudganError as error:
@@ -340,6 +342,7 @@ class InventoryScanner:
             return run_registry.read(run)
         except CloudganError as error:
             self._notes.append(str(error))
+            self._unreadable[run] = str(error)
             return None
 
     def _folder(
@@ -367,6 +370,8 @@ class InventoryScanner:
         self, run: str, desired_state: DesiredState | None, resources: Iterable[Resource]
     ) -> RunView:
         mine = [resource for resource in resources if resource.run == run]
+        if run in self._unreadable:  # nothing is deleted because of a damaged document
+            return RunView(run, desired_state, is_alive=None, reason=self._unreadable[run])
         if desired_state is None:
             return self._orphan_run(run, mine, resources)
         if desired_state.state in _OVER and not mine:
@@ -388,6 +393,10 @@ class InventoryScanner:
                 run, None, is_alive=False if not any(t.nodes for t in resources) else None
             )
         first = inside[0]
+        try:
+            checked_name(run)
+        except CloudganError as error:
+            return RunView(run, None, is_alive=None, reason=str(error))
         where = next((one.region for one in all_things if one.name == first.parent), first.region)
         plan = orphan_plan(first, self.target, where)
         try:

@@ -16,6 +16,7 @@ from cloudgan.launch.provisioning.nodes import (
 )
 from cloudgan.schema import launch
 from cloudgan.schema.launch import Attempt, Launch, Node, SentRequest
+from cloudgan.schema.run_document import read_launch
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -36,9 +37,13 @@ class LaunchLog:
         self._path, self._plan, self._results = folder.launch_file, plan, results
 
     def read(self) -> Launch:
-        """Returns all recorded attempts."""
+        """Returns all recorded attempts.
+
+        Raises:
+            ForeignDocumentError: The file is of another run.
+        """
         if self._path.exists():
-            return launch.read(self._path)
+            return read_launch(self._path, self._plan.run)
         there = self._results.read_launch() if self._results else None
         return there or Launch(run=self._plan.run, config_hash=self._plan.config.config_hash())
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from cloudgan.core.clock import monotonic_seconds, utc_moment
 from cloudgan.core.errors import CloudganError, LaunchError
+from cloudgan.core.labels import OWNER, SPEC
 from cloudgan.launch.provisioning.cluster_usage import (
     cluster_usage,
     is_in_cluster,
@@ -210,8 +211,9 @@ class ProvisionedBackend:
         except CloudganError as error:
             unreachable = error
             self._say(f"{error}. The nodes are deleted anyway")
-        yield from self._destroyer.destroy(self._cloud.list_resources(run))
-        unused = self._unused(run, found)
+        resources = self._own_resources(run, found)
+        yield from self._destroyer.destroy(resources)
+        unused = self._unused(run, found, {resource.parent for resource in resources} - {""})
         yield from self._destroyer.destroy(unused)
         self._opened.pop(run, None)
         self._apis.pop(run, None)
@@ -237,21 +239,50 @@ class ProvisionedBackend:
             self._apis.pop(run, None)
             return None
 
-    def _unused(self, run: str, found: DesiredState | None) -> tuple[Resource, ...]:
-        """The cluster created by cloudgan, if no other run uses it."""
+    def _own_resources(self, run: str, found: DesiredState | None) -> tuple[Resource, ...]:
+        """The resources with the label of the run, without those of a namesake of another user."""
+        labels = found.plan.labels().as_dict() if found else {}
+        own = []
+        for resource in self._cloud.list_resources(run):
+            if all(
+                labels.get(name) != resource.labels.get(name, "") for name in (OWNER, SPEC)
+            ) and (labels and OWNER in resource.labels):
+                owner = resource.labels[OWNER]
+                self._say(f"kept: {resource.kind} {resource.name} is of a run {run} of {owner}")
+            else:
+                own.append(resource)
+        return tuple(own)
+
+    def _unused(
+        self, run: str, found: DesiredState | None, parents: set[str]
+    ) -> tuple[Resource, ...]:
+        """The cluster created by cloudgan, if the run used it and no other run does.
+
+        Args:
+            run: Name of the run.
+            found: Its desired state.
+            parents: Clusters that had nodes of the run.
+        """
         plan = found.plan if found else None
         if plan is None or plan.node_pool is None or plan.node_pool.keep_cluster:
             return ()
         if not is_in_cluster(plan):
             return ()
-        if any(uses_cluster_of(plan, self._registry.read(name)) for name in self._others(run)):
+        try:
+            others = [self._registry.read(name) for name in self._others(run)]
+        except CloudganError as error:
+            self._say(f"the cluster stays, because another run may use it: {error}")
+            return ()
+        if any(uses_cluster_of(plan, other) for other in others):
             return ()
         resources = self._cloud.list_resources()
         busy = {resource.parent for resource in resources if resource.run not in (None, run)}
         return tuple(
             resource
             for resource in resources
-            if is_own_cluster(resource, plan) and resource.name not in busy
+            if is_own_cluster(resource, plan)
+            and resource.name not in busy
+            and (not parents or resource.name in parents)
         )
 
     def _others(self, run: str) -> list[str]:

@@ -6,6 +6,7 @@ Each change is a new numbered object, created only if absent, so two launchers c
 from __future__ import annotations
 
 import datetime as dt
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
@@ -13,8 +14,9 @@ from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, ValidationErro
 
 from cloudgan.core.clock import utc_moment
 from cloudgan.core.errors import ConfigError
-from cloudgan.schema.plan import Plan
+from cloudgan.schema.plan import Plan, Target
 from cloudgan.schema.price_row import Text
+from cloudgan.schema.run_document import RunSource
 from cloudgan.storage.store import BucketMissingError, ObjectExistsError
 
 if TYPE_CHECKING:
@@ -28,6 +30,7 @@ CLOSED: frozenset[RunStateName] = frozenset({"removed"})
 
 _LEASE = dt.timedelta(minutes=10)
 _FOLDER = "desired-state"
+_NAME = re.compile(r"\d{6}\.json")
 
 
 class DesiredState(BaseModel):
@@ -58,18 +61,21 @@ class RunRegistry:
     Attributes:
         store: Of the runs.
         lease_owner: Writer.
+        account: Target in the account of the runs, whose store this is; None: the account is unknown.
     """
 
     store: Store
     lease_owner: str
+    account: Target | None = None
 
     def read(self, run: str) -> DesiredState | None:
         """Returns the newest desired state of a run; None if there is none.
 
         Raises:
             ConfigError: Another version of cloudgan wrote it.
+            ForeignDocumentError: It names another run, store or account.
         """
-        names = self._names(f"runs/{run}/{_FOLDER}/")
+        names = self._states(run)
         return self._one(run, names[-1]) if names else None
 
     def history(self, run: str) -> tuple[DesiredState, ...]:
@@ -77,8 +83,9 @@ class RunRegistry:
 
         Raises:
             ConfigError: Another version of cloudgan wrote one.
+            ForeignDocumentError: One names another run, store or account.
         """
-        return tuple(self._one(run, name) for name in self._names(f"runs/{run}/{_FOLDER}/"))
+        return tuple(self._one(run, name) for name in self._states(run))
 
     def write(
         self, plan: Plan, state: RunStateName, *, leased: bool = False, force: bool = False
@@ -123,12 +130,25 @@ class RunRegistry:
 
     def _one(self, run: str, name: str) -> DesiredState:
         try:
-            return DesiredState.model_validate_json(self.store.read(name))
+            found = DesiredState.model_validate_json(self.store.read(name))
         except ValidationError as error:
             raise ConfigError(
                 f"run {run} in {self.store.url} was started by another version of cloudgan; use that"
                 " version, or run `cloudgan doctor` to find its resources"
             ) from error
+        place, account = f"{self.store.url}/{name}", self.account
+        if account is None:
+            RunSource(place, run).checked_plan(found.plan)
+        else:
+            RunSource(place, run, self.store.url, account.provider, account.account).checked_plan(
+                found.plan
+            )
+        return found
+
+    def _states(self, run: str) -> tuple[str, ...]:
+        """The objects of a run's desired states; a cloud's console may have made others."""
+        found = self._names(f"runs/{run}/{_FOLDER}/")
+        return tuple(name for name in found if _NAME.fullmatch(name.rpartition("/")[2]))
 
     def _names(self, prefix: str) -> tuple[str, ...]:
         try:

@@ -5,17 +5,18 @@ Readers return None for an unreachable store, so status and deletion do not depe
 
 from __future__ import annotations
 
-import gzip
+import re
 import tempfile
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pydantic import ValidationError
 
 from cloudgan.core.atomic_file import write_atomic
-from cloudgan.core.errors import CloudganError
+from cloudgan.core.errors import CloudganError, ResourcesLeftError
 from cloudgan.launch.kubernetes.manifests import CLAIM
+from cloudgan.launch.provisioning.run_registry import RunRegistry
 from cloudgan.schema import heartbeat as heartbeats
 from cloudgan.schema import launch
 from cloudgan.schema import record as record_lines
@@ -23,9 +24,16 @@ from cloudgan.schema.launch import Launch
 from cloudgan.schema.plan import FILE_NAME as PLAN_FILE
 from cloudgan.schema.plan import Plan
 from cloudgan.schema.quality import best_step
+from cloudgan.schema.run_document import ForeignDocumentError, RunSource, check_inside
 from cloudgan.schema.run_folder import checkpoint_name, checkpoint_steps
 from cloudgan.schema.run_state import LogLine
-from cloudgan.storage.store import ObjectMissingError, open_store
+from cloudgan.storage.run_logs import list_run_logs, read_run_log
+from cloudgan.storage.store import (
+    ObjectMissingError,
+    delete_objects,
+    open_store,
+    undeletable,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -38,19 +46,29 @@ if TYPE_CHECKING:
 _GIB = 2**30
 
 
+_CHECKPOINT = re.compile(r"step-\d+\.npz", re.ASCII)
+
+
 @dataclass(frozen=True)
 class RunResults:
-    """The folder of one run in a store."""
+    """The folder of one run in a store.
+
+    Attributes:
+        store: The store.
+        run: Name of the run.
+        own: Plan by which the folder was found; None: the folder is not compared with a plan.
+    """
 
     store: Store
     run: str
+    own: Plan | None = None
 
     @classmethod
     def from_plan(cls, plan: Plan) -> RunResults | None:
         """Opens the store of a plan; None for a persistent volume claim, which only pods can read."""
         if plan.store.startswith(CLAIM):
             return None
-        return cls(open_store(plan.store), plan.run)
+        return cls(open_store(plan.store), plan.run, plan)
 
     def heartbeat(self) -> Heartbeat | None:
         """Returns the newest heartbeat; None if missing or the store is unreachable."""
@@ -61,26 +79,64 @@ class RunResults:
             return None
 
     def plan(self) -> Plan | None:
-        """Returns the plan of the newest run in this folder; None if missing."""
+        """Returns the plan of the newest run in this folder; None if missing.
+
+        Raises:
+            ForeignDocumentError: It names another run or store.
+        """
         try:
-            return Plan.model_validate_json(self.store.read(self._name(PLAN_FILE)))
+            found = Plan.model_validate_json(self.store.read(self._name(PLAN_FILE)))
         except (CloudganError, ValidationError):
             return None
+        return self._source(PLAN_FILE).checked_plan(found)
 
     def write_plan(self, plan: Plan) -> None:
         """Writes the plan to the store, for use without its cluster."""
         self.store.put(self._name(PLAN_FILE), plan.model_dump_json(indent=2).encode())
 
     def read_launch(self) -> Launch | None:
-        """Returns the launch.json in the store; None if missing."""
+        """Returns the launch.json in the store; None if missing.
+
+        Raises:
+            ForeignDocumentError: It is of another run.
+        """
         try:
-            return Launch.model_validate_json(self.store.read(self._name(launch.FILE_NAME)))
+            found = Launch.model_validate_json(self.store.read(self._name(launch.FILE_NAME)))
         except (CloudganError, ValidationError):
             return None
+        return self._source(launch.FILE_NAME).checked_launch(found)
 
     def write_launch(self, known: Launch) -> None:
-        """Writes launch.json to the store, for budgets on other machines."""
-        self.store.put(self._name(launch.FILE_NAME), known.model_dump_json(indent=2).encode())
+        """Writes launch.json to the store, for budgets on other machines, if the folder is the run's.
+
+        Raises:
+            ForeignDocumentError: The folder is that of another run.
+        """
+        if self.is_own():
+            self.store.put(self._name(launch.FILE_NAME), known.model_dump_json(indent=2).encode())
+
+    def is_own(self) -> bool:
+        """Whether the folder has the plan, or the newest desired state, of this run.
+
+        A document names the store: a folder there may belong to a namesake, or to no run.
+
+        Raises:
+            ForeignDocumentError: It belongs to a run of another owner or specification.
+        """
+        if self.own is None:
+            return True
+        source = replace(self._source(PLAN_FILE), labels=self.own.labels().as_dict())
+        problem = None
+        try:
+            if found := self.plan():
+                return source.checked_plan(found) is found
+        except ForeignDocumentError as error:
+            problem = error
+        newest = RunRegistry(self.store, "").read(self.run)
+        if newest is None and problem:
+            raise problem
+        # It differs from the plan after a start that was interrupted before it wrote the plan.
+        return newest is not None and source.checked_plan(newest.plan) is newest.plan
 
     def fetch_if_reachable(self, folder: RunFolder, say: Callable[[str], None]) -> list[str]:
         """Fetches like `fetch`; reports an unreadable store instead of raising."""
@@ -94,7 +150,12 @@ class RunResults:
         """Downloads record and checkpoints into the run's folder; returns the new files.
 
         run.yaml is not fetched: its paths are those in the pods.
+
+        Raises:
+            ForeignDocumentError: The folder is that of another run, or a symbolic link leads out of
+                the local folder.
         """
+        self.is_own()
         came = []
         try:
             record = self.store.read(self._name("record.jsonl"))
@@ -104,10 +165,11 @@ class RunResults:
             folder.path.mkdir(parents=True, exist_ok=True)
             write_atomic(folder.record_file, record)
             came.append(folder.record_file.name)
+        check_inside(folder.checkpoints, folder.path)
         start = self._name("checkpoints/")
         for name in self.store.list(start):
             path = folder.checkpoints / name.removeprefix(start)
-            if not path.exists():
+            if _CHECKPOINT.fullmatch(name.removeprefix(start)) and not path.exists():
                 path.parent.mkdir(parents=True, exist_ok=True)
                 self.store.get(name, path)
                 came.append(f"checkpoints/{path.name}")
@@ -115,16 +177,9 @@ class RunResults:
 
     def log_lines(self) -> Iterator[LogLine]:
         """Yields the stored log lines, worker by worker."""
-        start = self._name("logs/")
-        found: list[tuple[int, str]] = []
-        for name in self.store.list(start):
-            index = name.removeprefix(start).partition("/")[0]
-            if index.isdigit() and name.endswith(".gz"):
-                found.append((int(index), name))
-        for rank, name in sorted(found):
-            text = gzip.decompress(self.store.read(name)).decode(errors="replace")
-            for line in text.splitlines():
-                yield LogLine(rank, "", line)
+        for index, name in list_run_logs(self.store, self.run):
+            for line in read_run_log(self.store, name):
+                yield LogLine(index, "", line)
 
     def gib(self) -> float | None:
         """Returns the size of the folder in GiB; None if the store is unreachable."""
@@ -134,11 +189,39 @@ class RunResults:
             return None
 
     def purge(self) -> int:
-        """Deletes the run's folder from the store; returns the number of files."""
-        names = self.store.list(self._name(""))
-        for name in names:
-            self.store.delete(name)
+        """Deletes the run's folder from the store; returns the number of files.
+
+        The plan is deleted last: until then a second call can check whose folder it is.
+
+        Raises:
+            ForeignDocumentError: The folder is not that of this run; nothing was deleted.
+            ResourcesLeftError: Objects remain that no request can address safely.
+        """
+        names = self.check_purge()
+        plan_name = self._name(PLAN_FILE)
+        ordered = sorted(names, key=lambda name: name == plan_name)
+        if left := delete_objects(self.store, ordered):
+            raise ResourcesLeftError(f"{self.store.url}: {undeletable(left)}")
         return len(names)
+
+    def check_purge(self) -> tuple[str, ...]:
+        """Returns the files that `purge` deletes.
+
+        Raises:
+            ForeignDocumentError: The folder is not that of this run.
+        """
+        names = self.store.list(self._name(""))
+        if names and not self.is_own():
+            raise ForeignDocumentError(
+                f"{self.store.url}/{self._name('')} has {len(names)} files and no plan of run"
+                f" {self.run}; nothing was deleted. Delete them with the tools of the store, and"
+                " repeat the command"
+            )
+        return names
+
+    def _source(self, name: str) -> RunSource:
+        store = self.own.store if self.own else None
+        return RunSource(f"{self.store.url}/{self._name(name)}", self.run, store)
 
     def _name(self, name: str) -> str:
         return f"runs/{self.run}/{name}"

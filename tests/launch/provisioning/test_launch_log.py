@@ -191,6 +191,7 @@ def test_an_attempt_that_another_machine_began_is_noted(ledger_of, priced):
 def test_another_machine_knows_the_attempts_from_the_store(plan_of, tmp_path):
     plan = plan_of(price=PRICE, store=str(tmp_path / "store"))
     results = RunResults.from_plan(plan)
+    results.write_plan(plan)
     here, there = (LaunchLog(RunFolder(tmp_path / n / "gan"), plan, results) for n in ("a", "b"))
     begun(here, plan).record_state(RunState("failed", started_at=at(0), ended_at=at(60)))
     assert there.read() == here.read()

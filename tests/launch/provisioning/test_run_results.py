@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import gzip
+import secrets
 
 import pytest
 
+from cloudgan.core.errors import ConfigError, ResourcesLeftError
+from cloudgan.launch.provisioning.run_registry import RunRegistry
 from cloudgan.launch.provisioning.run_results import RunResults, transfer_checkpoints
 from cloudgan.schema import record
 from cloudgan.schema.heartbeat import Heartbeat
 from cloudgan.schema.launch import Launch
+from cloudgan.schema.run_document import ForeignDocumentError
 from cloudgan.schema.run_folder import RunFolder
 from cloudgan.schema.run_state import LogLine
 from cloudgan.storage.folder import FolderStore
-from cloudgan.storage.store import StoreError
+from cloudgan.storage.run_logs import read_run_log
+from cloudgan.storage.store import StoreError, deletable_name
 
 BEAT = Heartbeat(
     time="2026-11-21T12:00:00Z",
@@ -77,6 +82,11 @@ def test_what_was_started_is_kept_for_other_machines(results, plan):
     assert results.read_launch() is None
     known = Launch(run="gan", config_hash="0" * 16)
     results.write_launch(known)
+    assert results.store.list() == (), (
+        "the folder is not that of the run, as long as it has no plan"
+    )
+    results.write_plan(plan)
+    results.write_launch(known)
     assert RunResults.from_plan(plan).read_launch() == known
     put(results, "launch.json", b"{")
     assert results.read_launch() is None
@@ -113,9 +123,99 @@ def test_purging_removes_this_run_and_no_other(results, plan, plan_of):
     for each in (results, other):
         put(each, "record.jsonl", b"x")
         put(each, "checkpoints/step-000000100.npz", b"x")
-    assert results.purge() == 2
+    with pytest.raises(ConfigError, match=r"runs/gan/ has 2 files and no plan of run gan"):
+        results.purge()
+    results.write_plan(plan)
+    assert results.purge() == 3
     assert results.store.list() == other.store.list()
     assert len(other.store.list()) == 2
+
+
+def test_the_folder_of_a_namesake_is_not_purged_and_its_launch_log_not_replaced(results, plan):
+    theirs = plan.model_copy(update={"owner": "someone-else", "spec_hash": "0123456789"})
+    results.write_plan(theirs)
+    for act in (results.purge, lambda: results.write_launch(Launch(run="gan", config_hash="0"))):
+        with pytest.raises(ForeignDocumentError, match="owner is 'someone-else'"):
+            act()
+    assert results.store.list() == ("runs/gan/plan.json",)
+
+
+def test_an_interrupted_start_can_be_purged_by_its_desired_state(results, plan):
+    results.write_plan(plan.model_copy(update={"spec_hash": "0123456789"}))
+    RunRegistry(results.store, "me").write(plan, "starting")
+    assert results.purge() == 2
+
+
+class WithFolderObjects(FolderStore):
+    """A bucket in which a cloud's console created folders, or another program odd names."""
+
+    def __init__(self, folder, *names):
+        super().__init__(folder)
+        self.names, self.deleted = names, []
+
+    def list(self, prefix=""):
+        extra = (name for name in self.names if name.startswith(prefix))
+        return tuple(sorted((*super().list(prefix), *extra)))
+
+    def delete(self, name):
+        self.deleted.append(deletable_name(name))
+        super().delete(name.removesuffix("/")) if name not in self.names else None
+
+
+def test_folder_objects_of_a_console_are_not_fetched_and_are_purged(plan, folder, tmp_path):
+    names = [
+        f"runs/gan/{name}" for name in ("", "checkpoints/", "logs/", "logs/0/", "desired-state/")
+    ]
+    store = WithFolderObjects(tmp_path / "store", *names)
+    results = RunResults(store, "gan", plan)
+    results.write_plan(plan)
+    put(results, "record.jsonl", b"one\n")
+    put(results, "checkpoints/step-000000100.npz", b"weights")
+    assert results.fetch(folder) == ["record.jsonl", "checkpoints/step-000000100.npz"]
+    assert list(results.log_lines()) == []
+    assert RunRegistry(store, "me").read("gan") is None
+    assert results.purge() == 8
+    assert set(names) < set(store.deleted)
+    assert store.deleted[-1] == "runs/gan/plan.json"
+
+
+@pytest.mark.parametrize(
+    "name", ["../../other/plan.json", "checkpoints/../../b/x.npz", "a\nb", "a//b"]
+)
+def test_an_object_with_a_name_that_reaches_elsewhere_is_neither_fetched_nor_deleted(
+    plan, folder, tmp_path, name
+):
+    store = WithFolderObjects(tmp_path / "store", f"runs/gan/{name}")
+    results = RunResults(store, "gan", plan)
+    results.write_plan(plan)
+    put(results, "record.jsonl", b"one\n")
+    assert results.fetch(folder) == ["record.jsonl"]
+    with pytest.raises(ResourcesLeftError, match="1 objects remain"):
+        results.purge()
+    assert store.deleted == ["runs/gan/record.jsonl", "runs/gan/plan.json"]
+
+
+def test_a_damaged_log_is_shown_up_to_the_damage_with_a_sentence(results):
+    whole = gzip.compress(b"first\n" + secrets.token_bytes(5000).hex().encode())
+    put(results, "logs/0/a.log.gz", whole[:-2000])
+    put(results, "logs/1/b.log.gz", b"not gzip at all")
+    put(results, "logs/2/c.log.gz", whole[:200] + b"\xff" * 50 + whole[250:])
+    put(results, "logs/3/d.log.gz", gzip.compress(b"whole\n"))
+    lines = [(line.index, line.text) for line in results.log_lines()]
+    assert lines[0] == (0, "first")
+    said = [text for _, text in lines if text.startswith("[")]
+    assert [("damaged after" in text, ".log.gz: " in text) for text in said] == [(True, True)] * 3
+    assert lines[-1] == (3, "whole")
+
+
+def test_a_log_is_decompressed_up_to_a_limit(results):
+    put(results, "logs/0/bomb.gz", gzip.compress(b"0" * 10_000_000))
+    name = "runs/gan/logs/0/bomb.gz"
+    *lines, last = read_run_log(results.store, name, largest_bytes=50_000)
+    assert sum(map(len, lines)) == 50_000
+    assert "only the first 50000 bytes are shown" in last
+    (last,) = read_run_log(results.store, name, largest_bytes=100)
+    assert "more than 100: not read" in last
 
 
 @pytest.fixture

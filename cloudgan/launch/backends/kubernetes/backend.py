@@ -21,6 +21,7 @@ from cloudgan.launch.kubernetes.api import AlreadyExistsError, ApiError, GoneErr
 from cloudgan.launch.kubernetes.job_state import INDEX, run_state
 from cloudgan.launch.kubernetes.manifests import PLAN_PLACEHOLDER, TRAINER, manifest_steps
 from cloudgan.schema.plan import Plan
+from cloudgan.schema.run_document import RunSource
 from cloudgan.schema.run_state import LogLine, RunState
 
 if TYPE_CHECKING:
@@ -74,6 +75,7 @@ class KubernetesBackend(PreexistingNodes):
 
         Raises:
             ConfigError: Another object has this name, or another version of cloudgan created it.
+            ForeignDocumentError: The plan is of another run, owner or specification.
         """
         found = self._api.get(f"{self._maps}/{run}")
         if found is None:
@@ -81,12 +83,14 @@ class KubernetesBackend(PreexistingNodes):
         if (found["metadata"].get("labels") or {}).get(RUN) != run:
             raise _name_taken("ConfigMap", run, self._namespace)
         try:
-            return Plan.model_validate_json(found["data"]["plan.json"])
+            plan = Plan.model_validate_json(found["data"]["plan.json"])
         except (ValidationError, KeyError) as error:
             raise ConfigError(
                 f"run {run} in namespace {self._namespace} was started by another version of"
                 " cloudgan; use that version, or delete the run with `cloudgan down`"
             ) from error
+        place = f"plan.json in ConfigMap {run} of namespace {self._namespace}"
+        return RunSource(place, run, labels=found["metadata"]["labels"]).checked_plan(plan)
 
     def ensure(self, step: Step, plan: Plan) -> bool:
         """Creates the step's object if it is missing; returns whether a request was sent.

@@ -21,10 +21,14 @@ from cloudgan.core.settings import child_environment
 from cloudgan.core.tail import tail_lines
 from cloudgan.launch.backends.job_backend import PreexistingNodes
 from cloudgan.launch.backends.local.state_file import StateFile
-from cloudgan.launch.backends.local.supervisor import kill_session, process_start_time
+from cloudgan.launch.backends.local.supervisor import (
+    kill_session,
+    names_folder,
+    process_start_time,
+)
 from cloudgan.launch.kubernetes.manifests import PLAN_PLACEHOLDER, job, run_yaml
-from cloudgan.schema import plan as plans
 from cloudgan.schema.plan import Step
+from cloudgan.schema.run_document import ForeignDocumentError, check_inside, read_plan
 from cloudgan.schema.run_state import LogLine, RunState, WorkerState
 
 if TYPE_CHECKING:
@@ -66,11 +70,15 @@ class LocalBackend(PreexistingNodes):
         return local_steps(plan)
 
     def desired_state(self, run: str) -> Plan | None:
-        """Returns the plan of a run; None if it was never started or is destroyed."""
+        """Returns the plan of a run; None if it was never started or is destroyed.
+
+        Raises:
+            ForeignDocumentError: The plan is of another run.
+        """
         path = self._runs / run / PLAN_FILE
         if not path.exists() or not (self._runs / run / "pods").exists():
             return None
-        found = plans.read(path)
+        found = read_plan(path, run)
         return found if found.target.provider == "local" else None
 
     def ensure(self, step: Step, plan: Plan) -> bool:
@@ -136,10 +144,17 @@ class LocalBackend(PreexistingNodes):
         """Stops the supervisor and the workers, which save a checkpoint first.
 
         Raises:
+            ForeignDocumentError: The lock names a process of another program.
             LaunchError: The supervisor does not end.
         """
-        file = StateFile(self._runs / run)
+        folder = self._runs / run
+        file = StateFile(folder)
         pid = file.supervisor()
+        if pid and not names_folder(pid, folder):
+            raise ForeignDocumentError(
+                f"{folder / 'pods' / '.lock'}: process {pid} is not the supervisor of run {run};"
+                " nothing was stopped"
+            )
         if pid:
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGTERM)
@@ -155,6 +170,7 @@ class LocalBackend(PreexistingNodes):
                 worker.pid
                 and worker.start_time
                 and process_start_time(worker.pid) == worker.start_time
+                and names_folder(worker.pid, folder)
             ):
                 kill_session(worker.pid)
 
@@ -163,6 +179,7 @@ class LocalBackend(PreexistingNodes):
         self.stop(run)
         folder = self._runs / run / "pods"
         if folder.exists():
+            check_inside(folder, self._runs / run)
             shutil.rmtree(folder)
             yield f"{folder} (worker folders)"
 

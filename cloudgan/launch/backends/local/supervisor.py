@@ -270,6 +270,24 @@ def kill_session(pid: int) -> None:
         os.killpg(pid, signal.SIGKILL)
 
 
+def names_folder(pid: int, folder: Path) -> bool:
+    """Whether the command or the environment of a process names a folder of a run.
+
+    A state file can name any process; only the supervisor and the workers of its run are stopped.
+    Without /proc, as on macOS, the answer is yes.
+    """
+    if not Path("/proc/self/environ").exists():
+        return True
+    path = os.fsencode(folder.resolve())
+    try:
+        words = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
+        variables = Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
+    except OSError:
+        return False
+    own = (one for one in variables if one.startswith(b"CLOUDGAN_"))
+    return path in words or any(one.partition(b"=")[2].startswith(path + b"/") for one in own)
+
+
 def process_start_time(pid: int) -> str:
     """Returns the start time of a process; empty if there is none or it is unknown."""
     stat = Path(f"/proc/{pid}/stat")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -30,7 +31,7 @@ from cloudgan.launch.backends.slurm.requests import (
     slurm_steps,
 )
 from cloudgan.launch.kubernetes.manifests import PLAN_PLACEHOLDER
-from cloudgan.schema import plan as plans
+from cloudgan.schema.run_document import RunSource, check_inside, read_plan
 from cloudgan.schema.run_state import LogLine, RunState
 
 if TYPE_CHECKING:
@@ -79,8 +80,12 @@ class SlurmBackend(PreexistingNodes):
         return slurm_steps(plan, runs=self._runs, python=self._python, gres=gres)
 
     def desired_state(self, run: str) -> Plan | None:
-        """Returns the plan of a run, from the local folder or from the folder in its job's comment."""
-        path = self._runs / run / PLAN_FILE
+        """Returns the plan of a run, from the local folder or from the folder in its job's comment.
+
+        Raises:
+            ForeignDocumentError: The plan is of another run, or not that of the job.
+        """
+        path, source = self._runs / run / PLAN_FILE, RunSource("", run)
         if not path.exists():
             job = self._jobs.of(run)
             if job is None or FOLDER_LABEL not in job.labels:
@@ -88,8 +93,13 @@ class SlurmBackend(PreexistingNodes):
             path = Path(job.labels[FOLDER_LABEL]) / PLAN_FILE
             if not path.exists():
                 return None
-        found = plans.read(path)
-        return found if found.target.provider == "slurm" else None
+            source = RunSource("", run, labels=job.labels)
+        found = read_plan(path, run)
+        if found.target.provider != "slurm":
+            return None
+        if source.labels and "://" not in found.store:  # then the job is in the store's folder
+            source = replace(source, store=str(path.parents[2]))
+        return replace(source, place=str(path)).checked_plan(found)
 
     def ensure(self, step: Step, plan: Plan) -> bool:
         """Writes a file or submits the job if it is missing; returns whether it did.
@@ -162,6 +172,7 @@ class SlurmBackend(PreexistingNodes):
             yield f"job {job.id}"
         folder = run_folder(plan, self._runs) / JOB_FOLDER if plan else None
         if folder and folder.exists():
+            check_inside(folder, folder.parent)
             shutil.rmtree(folder)
             yield f"{folder} (script, status files and logs of the job)"
 

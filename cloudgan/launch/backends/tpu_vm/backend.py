@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import gzip
 import time
 from typing import TYPE_CHECKING, Any, Final
 
@@ -23,6 +22,7 @@ from cloudgan.schema.heartbeat import FILE_NAME as HEARTBEAT
 from cloudgan.schema.heartbeat import Heartbeat
 from cloudgan.schema.launch import Node
 from cloudgan.schema.run_state import LogLine
+from cloudgan.storage.run_logs import list_run_logs, read_run_log
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -173,16 +173,19 @@ class TpuVmBackend:
             f"Google preempted the TPU; requesting it again for the remaining {left / 3600:.1f} h"
         )
         self._delete()
-        self._tpus.create(_with_deadline(self._plan.steps[-1], int(left)))
+        (request,) = steps(self._plan)  # not that of the stored plan, which others may change
+        self._tpus.create(_with_deadline(request, int(left)))
         self._replaced += 1
         return True
 
     def _seconds_left(self, queued: dict[str, Any] | None, status: VmStatus | None) -> float:
         """Returns the remaining time until the job's deadline."""
-        given = status.deadline_seconds if status else self._plan.limits.deadline_seconds
+        limit = given = self._plan.limits.deadline_seconds
+        if status:
+            given = min(limit, status.deadline_seconds)
         if queued is not None and status is None:
             (spec,) = queued["tpu"]["nodeSpec"]
-            given = int(spec["node"].get("metadata", {}).get(DEADLINE, given))
+            given = min(limit, int(spec["node"].get("metadata", {}).get(DEADLINE, given)))
         return given - (utc_moment().timestamp() - status.booted_at if status else 0.0)
 
     def _delete(self) -> None:
@@ -216,18 +219,13 @@ class TpuVmBackend:
         seen: dict[str, int] = {}
         while True:
             is_last = not follow or self.state(run).is_over
-            for name in self._logs():
-                text = gzip.decompress(self._store.read(name)).decode(errors="replace")
-                lines = text.splitlines()
+            for log in list_run_logs(self._store, self._plan.run):
+                name, lines = log.name, list(read_run_log(self._store, log.name))
                 yield from (LogLine(0, "", line) for line in lines[seen.get(name, 0) :])
                 seen[name] = len(lines)
             if is_last:
                 return
             time.sleep(self._poll_seconds)
-
-    def _logs(self) -> tuple[str, ...]:
-        found = self._store.list(self._in_store("logs/0/"))
-        return tuple(name for name in found if name.endswith(".gz"))
 
     def _status(self) -> VmStatus | None:
         try:

@@ -33,10 +33,10 @@ def store(tmp_path):
 
 
 @pytest.fixture
-def plan(store):
-    """A plan whose store is a folder: VMs would need a bucket, but these tests read the store only."""
-    there = resolved(planned(store="gs://lab/runs"))
-    return there.model_copy(update={"store": store})
+def plan(store, monkeypatch):
+    """A plan whose bucket is a folder."""
+    monkeypatch.setattr("cloudgan.launch.clouds.gcp.client.open_store", lambda _: open_store(store))
+    return resolved(planned(store="gs://lab/runs"))
 
 
 @pytest.fixture
@@ -155,6 +155,30 @@ def test_a_second_preemption_uses_the_deadline_that_the_first_one_left(
     (again,) = google.resources.values()
     metadata = again["tpu"]["nodeSpec"][0]["node"]["metadata"]
     assert metadata["cloudgan-deadline-seconds"] == "1000", "no machine had booted"
+
+
+def test_a_preempted_tpu_is_requested_again_as_the_plan_says_not_as_documents_in_the_bucket_say(
+    google, plan, begin, store, said
+):
+    begin()
+    (first,) = google.resources.values()
+    *_, object_name = open_store(store).list("runs/gan/desired-state/")
+    text = open_store(store).read(object_name).decode()
+    stolen = text.replace("cloudgan-tpu@", "owner@").replace("#!/bin/bash", "#!/bin/bash\\nevil")
+    assert stolen != text
+    open_store(store).put(object_name, stolen.encode())
+    write_status(store, plan, "training", booted_at=int(time.time()) - 60, deadline_seconds=10**8)
+    google.turn("SUSPENDED")
+    first["createTime"] = "2020-01-01T00:00:00Z"
+    provider(google.server.url, store, said).wait_for_change("gan", 1)
+    (again,) = google.resources.values()
+    (before,), (after,) = first["tpu"]["nodeSpec"], again["tpu"]["nodeSpec"]
+    assert after["node"]["serviceAccount"] == before["node"]["serviceAccount"]
+    assert (
+        after["node"]["metadata"]["startup-script"] == before["node"]["metadata"]["startup-script"]
+    )
+    left = int(after["node"]["metadata"]["cloudgan-deadline-seconds"])
+    assert left <= plan.limits.deadline_seconds - 60
 
 
 def test_no_tpu_is_requested_after_the_deadline(google, run, plan, begin, store):
