@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -10,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from cloudgan.api import cost_page
 from cloudgan.api.run import open_run
 from cloudgan.core.clock import utc_today
+from cloudgan.core.documents import parse_json, read_bytes, show
 from cloudgan.core.errors import DataError
 from cloudgan.cost.accounting.forecast_vs_actual import USD, forecast_vs_actual
 from cloudgan.cost.accounting.run_cost import ReportContext
@@ -175,15 +175,14 @@ def _accepted(folder: RunFolder) -> bool | None:
     path = folder.verdict_file
     if not path.exists():
         return None
-    try:
-        found = json.loads(path.read_bytes())
-        passed = found.get("verdict", found)["passed"]
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        raise DataError(
-            f"{path}: not a verdict of `cloudgan validate` ({error}); validate the run again"
-        ) from error
+    found = parse_json(read_bytes(path), str(path))
+    verdict = found.get("verdict", found) if isinstance(found, dict) else None
+    passed = verdict.get("passed") if isinstance(verdict, dict) else None
     if not isinstance(passed, bool):
-        raise DataError(f"{path}: not a verdict of `cloudgan validate`: passed is {passed!r}")
+        raise DataError(
+            f"{path}: not a verdict of `cloudgan validate`: passed is {show(passed)}; validate the"
+            " run again"
+        )
     return passed
 
 

@@ -13,6 +13,7 @@ from cloudgan.api.showers import simulate_parametric
 from cloudgan.api.train import train_run
 from cloudgan.api.validate import validate_demo
 from cloudgan.api.validation_page import figure_sections, measures_section, verdict_sections
+from cloudgan.core import ranges
 from cloudgan.core.errors import ConfigError, DataError
 from cloudgan.core.progress import Silent
 from cloudgan.reports import drawing
@@ -120,8 +121,7 @@ def demo(
     """
     began = time.perf_counter()
     progress = progress or Silent()
-    if showers < 1:
-        raise ConfigError(f"--showers={showers}: expected at least 1")
+    ranges.check(showers=showers, seed=seed, max_steps=max_steps, max_seconds=max_seconds)
     simulated = RunFolder(run).path / SIMULATED
     simulates = not (data or simulated.exists())
     keys = {

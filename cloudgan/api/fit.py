@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from cloudgan.core.errors import ConfigError, DataError
+from cloudgan.core.ranges import Range, parse_whole
 from cloudgan.cost.estimation.scaling import MODEL, UNSEEN_LIMITS, fit_scaling
-from cloudgan.cost.estimation.timings import read_timings
+from cloudgan.cost.estimation.timings import MAX_SIZE, read_timings
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -79,11 +80,11 @@ def sizes_to_predict(text: str) -> tuple[int, ...]:
     """
     sizes = []
     for word in text.split(","):
-        if not (word.strip().isdecimal() and int(word) > 0):
+        if not word.strip().isdecimal():
             raise ConfigError(
                 f"--predict takes numbers of accelerators such as 32,64,128; got {word.strip()!r}"
             )
-        sizes.append(int(word))
+        sizes.append(parse_whole("--predict", word, Range(1, MAX_SIZE)))
     return tuple(sizes)
 
 

@@ -6,6 +6,7 @@ import re
 from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Literal
 
+from cloudgan.core import ranges
 from cloudgan.core.clouds import CLOUDS, region_of
 from cloudgan.core.errors import ConfigError, UnknownNameError
 from cloudgan.launch.kubernetes.manifests import CLAIM
@@ -85,19 +86,16 @@ class LaunchRequest:
         known = (*CLOUDS, CHEAPEST, "kubernetes", "local", "slurm")
         if self.provider not in known:
             raise UnknownNameError("value of --provider", self.provider, known)
-        for flag, value in (
-            ("--cpus", self.cpus),
-            ("--memory-gib", self.memory_gib),
-            ("--max-hours", self.max_hours),
-            ("--budget-usd", self.budget_usd),
-        ):
-            if value is not None and value <= 0:
-                raise ConfigError(f"{flag}={value:g} must be above zero")
-        if self.nodes is not None and self.nodes < 1:
-            raise ConfigError(f"--nodes={self.nodes}: a run needs at least one node")
+        ranges.check(
+            cpus=self.cpus,
+            memory_gib=self.memory_gib,
+            max_hours=self.max_hours,
+            budget_usd=self.budget_usd,
+            nodes=self.nodes,
+        )
         if self.accelerator is not None:
             name, colon, count = self.accelerator.partition(":")
-            if not name or (colon and not (count.isdigit() and int(count))):
+            if not name or (colon and not re.fullmatch(r"[1-9][0-9]{0,4}", count)):
                 raise ConfigError(
                     f"--accelerator={self.accelerator} must be NAME or NAME:COUNT, such as v100 or"
                     " v100:8"
@@ -172,8 +170,7 @@ class ProvisioningRequest:
 
     def __post_init__(self) -> None:
         """Checks the values that need no file and no network."""
-        if self.max_usd_per_hour is not None and self.max_usd_per_hour <= 0:
-            raise ConfigError(f"--max-usd-per-hour={self.max_usd_per_hour:g} must be above zero")
+        ranges.check(max_usd_per_hour=self.max_usd_per_hour)
 
     @property
     def fixed_market(self) -> Market | None:

@@ -13,8 +13,8 @@ from cloudgan.api.launch_request import LaunchRequest, ProvisioningRequest
 from cloudgan.api.planning import make_launch_plan
 from cloudgan.api.targets import NAMESPACE, RUNS, account_target
 from cloudgan.core.clock import utc_moment, utc_now
+from cloudgan.core.documents import write_json
 from cloudgan.core.errors import BudgetError, ConfigError
-from cloudgan.core.json_file import write_json
 from cloudgan.core.labels import RUN
 from cloudgan.cost.prices.fees import load_fees
 from cloudgan.launch.clouds.planner import open_cloud

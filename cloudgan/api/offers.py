@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from cloudgan.core import ranges
 from cloudgan.core.clock import utc_today
 from cloudgan.core.errors import ConfigError, PlanError
 from cloudgan.cost.accounting.carbon import COVERS, carbon_g_per_epoch
@@ -215,10 +216,8 @@ def offers(
         ConfigError: A value is not valid.
         PlanError: No offer matches.
     """
-    for name, value in preemption._asdict().items():
-        if value < 0:
-            flag = {"per_node_hour": "losses-per-node-hour"}.get(name, name.replace("_", "-"))
-            raise ConfigError(f"--{flag} must not be negative, got {value:g}")
+    flags = {"per_node_hour": "losses_per_node_hour"}
+    ranges.check(**{flags.get(name, name): value for name, value in preemption._asdict().items()})
     _check_limits(epochs, max_hours, budget_usd)
     catalog, today = load_catalog(), utc_today()
     rows = catalog.find(accelerator=accelerator, provider=provider, region=region, market=market)
@@ -247,13 +246,10 @@ def offers(
 
 
 def _check_limits(epochs: int | None, max_hours: float | None, budget_usd: float | None) -> None:
+    ranges.check(epochs=epochs, max_hours=max_hours, budget_usd=budget_usd)
     for flag, value in (("--max-hours", max_hours), ("--budget-usd", budget_usd)):
-        if value is not None and value <= 0:
-            raise ConfigError(f"{flag} must be above zero, got {value:g}")
         if value is not None and epochs is None:
             raise ConfigError(f"{flag} limits a job; give its length, such as --epochs=60")
-    if epochs is not None and epochs < 1:
-        raise ConfigError(f"--epochs must be at least 1, got {epochs}")
 
 
 def _throughput(run: str | Path | None) -> tuple[ThroughputModel, list[str]]:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
+from cloudgan.core.documents import read_yaml
 from cloudgan.core.errors import ConfigError
 from cloudgan.schema.config import RunConfig, parse_config
-from cloudgan.schema.run_folder import RunFolder, read_yaml
+from cloudgan.schema.run_folder import RunFolder
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

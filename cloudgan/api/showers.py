@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import shutil
 import tempfile
 import time
 from dataclasses import dataclass, field
@@ -11,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from cloudgan import __version__
 from cloudgan.api.run import open_run
 from cloudgan.api.tensorflow_import import import_tensorflow
-from cloudgan.core import settings
+from cloudgan.core import ranges, settings
 from cloudgan.core.errors import ConfigError
 from cloudgan.core.progress import Silent
 from cloudgan.reports.page import Section, fragment
@@ -28,6 +30,11 @@ if TYPE_CHECKING:
     from cloudgan.training.inference import Conditions, TrainedGenerator
 
 Range = tuple[float, float]
+
+_LEAST_BYTES = 2000
+"""Of a simulated shower of 51 x 51 x 25 cells in HDF5: 2490 at 2 GeV, 7650 at 10 to 100 GeV."""
+_MOST_COMPRESSION = 250
+"""Upper bound for gzip at level 1, reached with cells that are all zero."""
 
 _STREAM = 4096
 """Showers whose energies and angles are drawn at a time."""
@@ -85,19 +92,19 @@ def simulate(
         CloudganError: Geant4 is not installed, or failed.
     """
     path = Path(output)
-    _check_count(showers)
+    ranges.check(showers=showers, seed=seed, workers=workers, cut_mm=cut_mm)
     refuse_existing(path, overwrite=overwrite)
     progress = progress or Silent()
-    ranges = energy_gev, theta_deg
+    spans = energy_gev, theta_deg
     if engine == "geant4":
         return _geant4(
-            path, showers, ranges, seed, workers=workers, cut_mm=cut_mm, overwrite=overwrite,
+            path, showers, spans, seed, workers=workers, cut_mm=cut_mm, overwrite=overwrite,
             progress=progress,
         )  # fmt: skip
     for name, value in (("workers", workers), ("cut-mm", cut_mm)):
         if value is not None:
             raise ConfigError(f"--{name} is only valid with --engine=geant4")
-    return simulate_parametric(path, showers, *ranges, seed=seed, progress=progress)
+    return simulate_parametric(path, showers, *spans, seed=seed, progress=progress)
 
 
 def simulate_parametric(
@@ -113,6 +120,7 @@ def simulate_parametric(
     from cloudgan.data.sources.hdf5_writer import write_hdf5
     from cloudgan.simulation.gflash import simulate as parametric
 
+    _require_space(path, showers, _LEAST_BYTES)
     blocks = parametric(showers, seed=seed, energy_gev=energy_gev, theta_deg=theta_deg)
     progress.start("simulating (gflash)", showers, "showers")
     attrs = {"source": "cloudgan gflash (parametric)", "seed": seed} | program_attributes()
@@ -123,7 +131,7 @@ def simulate_parametric(
 def _geant4(
     path: Path,
     showers: int,
-    ranges: tuple[Range, Range],
+    spans: tuple[Range, Range],
     seed: int,
     *,
     workers: int | None,
@@ -131,10 +139,11 @@ def _geant4(
     overwrite: bool,
     progress: Progress,
 ) -> ShowerFile:
+    _require_space(path, showers, _LEAST_BYTES)
     from cloudgan.simulation.geant4.events import DEFAULT_CUT_MM, PrimaryRequest
     from cloudgan.simulation.geant4.production import SimulationRequest, produce
 
-    primaries = PrimaryRequest(seed, *ranges, DEFAULT_CUT_MM if cut_mm is None else cut_mm)
+    primaries = PrimaryRequest(seed, *spans, DEFAULT_CUT_MM if cut_mm is None else cut_mm)
     produced = produce(
         SimulationRequest(path, showers, primaries, settings.geant4_data()),
         workers=workers,
@@ -181,14 +190,16 @@ def generate(
         DataError: The run has no such checkpoint.
     """
     path = Path(output)
+    ranges.check(showers=showers, seed=seed)
     refuse_existing(path, overwrite=overwrite)
-    _check_count(showers)
     progress = progress or Silent()
     generator = load_generator(open_run(run).folder, step, progress)
     from cloudgan.data.sources.hdf5_writer import write_hdf5
 
-    ranges = _trained_or(generator, energy_gev, theta_deg)
-    conditions = _flat_conditions(generator, showers, ranges, seed)
+    least = math.prod(generator.preset.image_shape) * 4 // _MOST_COMPRESSION
+    _require_space(path, showers, least)
+    spans = _trained_or(generator, energy_gev, theta_deg)
+    conditions = _flat_conditions(generator, showers, spans, seed)
     progress.start("generating", showers, "showers")
     began = time.perf_counter()
     blocks = generator.streamed(conditions, seed=seed, progress=progress)
@@ -238,7 +249,7 @@ def _trained_or(
 
 
 def _flat_conditions(
-    generator: TrainedGenerator, count: int, ranges: tuple[Range, Range], seed: int
+    generator: TrainedGenerator, count: int, spans: tuple[Range, Range], seed: int
 ) -> Iterator[Conditions]:
     """Draws energies and angles in blocks: a function of the seed and of the shower's number."""
     import numpy as np
@@ -248,7 +259,7 @@ def _flat_conditions(
         uniform = np.random.default_rng(key).random((2, _STREAM))[:, : count - first]
         energy, theta = (
             (low + (high - low) * part).astype(np.float32)
-            for part, (low, high) in zip(uniform, ranges, strict=True)
+            for part, (low, high) in zip(uniform, spans, strict=True)
         )
         yield generator.conditions(energy, np.deg2rad(theta))
 
@@ -306,9 +317,18 @@ def _refuse_hdf5(target: str, to: str) -> None:
         )
 
 
-def _check_count(showers: int) -> None:
-    if showers < 1:
-        raise ConfigError(f"--showers={showers}: expected at least 1")
+def _require_space(path: Path, showers: int, bytes_per_shower: int) -> None:
+    """Refuses showers that the disk cannot hold.
+
+    Raises:
+        ConfigError: They need more bytes than are free.
+    """
+    needed, free = showers * bytes_per_shower, shutil.disk_usage(path.parent).free
+    if needed > free:
+        raise ConfigError(
+            f"--showers={showers}: {path} would need at least {needed:,} bytes, and {free:,} are"
+            f" free in {path.parent.resolve()}; request fewer showers, or choose another disk"
+        )
 
 
 def program_attributes() -> dict[str, str]:

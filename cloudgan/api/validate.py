@@ -11,6 +11,7 @@ from cloudgan import __version__
 from cloudgan.api.file_pair import open_pair
 from cloudgan.api.run import Run, open_run
 from cloudgan.api.showers import load_generator
+from cloudgan.core import ranges
 from cloudgan.core.atomic_file import write_atomic
 from cloudgan.core.errors import ConfigError, DataError
 from cloudgan.core.progress import Silent
@@ -174,8 +175,7 @@ def validate(
             f"--showers={showers}: expected at least {min_showers}; the statistical errors of fewer are too"
             " large for a verdict"
         )
-    if seed < 0:
-        raise ConfigError(f"--seed={seed}: expected zero or more")
+    ranges.check(seed=seed)
     progress = progress or Silent()
     if run is None:
         return validate_files(

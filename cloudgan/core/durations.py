@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import math
 import re
 
 from cloudgan.core.errors import ConfigError
+from cloudgan.core.ranges import MAX_SECONDS
 
 _UNITS = {"d": 86_400.0, "h": 3600.0, "m": 60.0, "min": 60.0, "s": 1.0}
 _TERM = re.compile(r"(\d+(?:\.\d+)?)\s*(d|h|min|m|s)\s*", re.IGNORECASE)
@@ -31,7 +31,9 @@ def parse_duration(text: str, flag: str) -> float:
         total += float(term[1]) * units[-1]
         position = term.end()
     in_order = units == sorted(set(units), reverse=True)
-    if position < len(stripped) or not in_order or not 0 < total < math.inf:
+    if position == len(stripped) and total > MAX_SECONDS:
+        raise ConfigError(f"{flag}={text[:80]}: expected at most {MAX_SECONDS / 3600:,.0f}h")
+    if position < len(stripped) or not in_order or not total > 0:
         unit = f"; did you mean {stripped}h?" if stripped.replace(".", "", 1).isdigit() else ""
         raise ConfigError(f"{flag} takes a time such as 2h, 90m or 1h30m; got {text!r}{unit}")
     return total

@@ -8,7 +8,16 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
+from cloudgan.core.documents import explain, shorten
 from cloudgan.core.errors import ConfigError, nearest
+from cloudgan.core.ranges import (
+    MAX_BATCH,
+    MAX_EPOCHS,
+    MAX_PROCESSES,
+    MAX_SECONDS,
+    MAX_SEED,
+    MAX_STEP,
+)
 from cloudgan.schema.presets import Preset, find_preset, find_profile
 from cloudgan.schema.stop_criterion import DEFAULT_RANKING, StopCriterion, parse_stop_criterion
 
@@ -23,7 +32,7 @@ ScaleLr = Literal["none", "linear", "sqrt"]
 
 
 class _Part(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
 
 class DataConfig(_Part):
@@ -43,7 +52,7 @@ class DataConfig(_Part):
         description="fill the last batch of an epoch with the next epoch's first showers, or"
         " drop it as the published code does",
     )
-    shards_per_group: int = Field(4, ge=1, description="shards shuffled together")
+    shards_per_group: int = Field(4, ge=1, le=10**6, description="shards shuffled together")
 
 
 class TrainingConfig(_Part):
@@ -51,16 +60,23 @@ class TrainingConfig(_Part):
 
     loop: Loop = "custom"
     strategy: StrategyName = "auto"
-    workers: int = Field(1, ge=1, description="processes of a multiworker run")
+    workers: int = Field(1, ge=1, le=MAX_PROCESSES, description="processes of a multiworker run")
     replicas: int | None = Field(
-        None, ge=1, description="replicas per process; default: one per GPU or TPU core, one on CPU"
+        None,
+        ge=1,
+        le=MAX_PROCESSES,
+        description="replicas per process; default: one per GPU or TPU core, one on CPU",
     )
-    threads: int | None = Field(None, ge=1, description="threads per process; default: all cores")
-    epochs: int = Field(60, ge=1)
-    max_steps: int | None = Field(None, ge=1)
-    max_seconds: float | None = Field(None, gt=0, description="of training time, without start-up")
-    batch_per_replica: int | None = Field(None, ge=1)
-    global_batch_size: int | None = Field(None, ge=1)
+    threads: int | None = Field(
+        None, ge=1, le=MAX_PROCESSES, description="threads per process; default: all cores"
+    )
+    epochs: int = Field(60, ge=1, le=MAX_EPOCHS)
+    max_steps: int | None = Field(None, ge=1, le=MAX_STEP)
+    max_seconds: float | None = Field(
+        None, gt=0, le=MAX_SECONDS, description="of training time, without start-up"
+    )
+    batch_per_replica: int | None = Field(None, ge=1, le=MAX_BATCH)
+    global_batch_size: int | None = Field(None, ge=1, le=MAX_BATCH)
     precision: Precision = Field(
         "float32",
         description="arithmetic of the networks; losses, statistics and weights stay float32. mixed:"
@@ -71,18 +87,21 @@ class TrainingConfig(_Part):
         description="published: the published layers; phases: up-sampling without repeated cells; fast:"
         " Fourier transforms in generated code on a CPU, else phases; auto: the fastest here",
     )
-    seed: int = Field(0, ge=0, lt=2**31)
+    seed: int = Field(0, ge=0, le=MAX_SEED)
     batch_norm: Literal["replica", "synchronized"] = Field(
         "replica", description="statistics of each replica, as published, or of the global batch"
     )
     scale_lr: ScaleLr = Field(
         "none", description="learning rate times (global batch / reference batch), or its root"
     )
-    reference_batch_size: int = Field(64, ge=1)
-    warmup_epochs: float = Field(5.0, ge=0, description="used if scale_lr raises the learning rate")
+    reference_batch_size: int = Field(64, ge=1, le=MAX_BATCH)
+    warmup_epochs: float = Field(
+        5.0, ge=0, le=MAX_EPOCHS, description="used if scale_lr raises the learning rate"
+    )
     steps_per_loop: int | None = Field(
         None,
         ge=1,
+        le=10**6,
         description="steps per call of the device; default 20, on a CPU 10 for small networks, else 1",
     )
     init_from: str = Field(
@@ -90,10 +109,13 @@ class TrainingConfig(_Part):
         description="folder of a run whose newest checkpoint initialises the networks, for other showers"
         " or losses; the networks must be the same",
     )
-    validation_showers: int = Field(1024, ge=0, description="held-out showers per validation loss")
+    validation_showers: int = Field(
+        1024, ge=0, le=10**9, description="held-out showers per validation loss"
+    )
     validate_every: int = Field(
         0,
         ge=0,
+        le=MAX_EPOCHS,
         description="validate every N epochs and keep the best checkpoint; 0: never, or 1 with until",
     )
     until: str = Field("", description="stop criterion such as metric<0.15; empty: none")
@@ -146,9 +168,9 @@ class TrainingConfig(_Part):
 class CheckpointConfig(_Part):
     """Interval and copy of checkpoints."""
 
-    keep: int = Field(3, ge=1)
-    every_seconds: float = Field(300.0, gt=0)
-    every_steps: int | None = Field(None, ge=1)
+    keep: int = Field(3, ge=1, le=10**6)
+    every_seconds: float = Field(300.0, gt=0, le=MAX_SECONDS)
+    every_steps: int | None = Field(None, ge=1, le=MAX_STEP)
     url: str = Field(
         "", description="gs://, s3:// or Azure Blob URL that receives a copy of each checkpoint"
     )
@@ -221,6 +243,9 @@ class RunConfig(_Part):
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
+_MAX_PROBLEMS = 8
+
+
 def parse_config(given: Mapping[str, Any], source: str) -> RunConfig:
     """Validates a configuration; errors name `source`.
 
@@ -230,17 +255,21 @@ def parse_config(given: Mapping[str, Any], source: str) -> RunConfig:
     try:
         return RunConfig.model_validate(given)
     except ValidationError as error:
-        raise ConfigError(f"{source}: " + "; ".join(map(_explain, error.errors()))) from error
+        found = error.errors()
+        more = f"; and {len(found) - _MAX_PROBLEMS} more" if len(found) > _MAX_PROBLEMS else ""
+        listed = "; ".join(map(_explain, found[:_MAX_PROBLEMS]))
+        raise ConfigError(f"{source}: {listed}{more}") from error
+    except ConfigError as error:
+        raise ConfigError(f"{source}: {error}") from error
 
 
 def _explain(problem: Any) -> str:
-    path = ".".join(str(part) for part in problem["loc"]) or "the file"
     if problem["type"] == "extra_forbidden":
+        path = ".".join(str(part) for part in problem["loc"])
         known = _valid_keys(problem["loc"])
         hint = nearest(str(problem["loc"][-1]), known)
-        return f"unknown key {path}.{hint} Valid: {', '.join(sorted(known))}."
-    message = str(problem["msg"]).removeprefix("Value error, ")
-    return f"{path}: {message} (got {problem['input']!r})" if problem["loc"] else message
+        return f"unknown key {shorten(path)}.{hint} Valid: {', '.join(sorted(known))}."
+    return explain(problem)
 
 
 def _valid_keys(loc: tuple[Any, ...]) -> set[str]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Literal, Self
 
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, JsonValue, model_validator
 
-from cloudgan.core.json_file import read_json, write_json
+from cloudgan.core.documents import read_json, write_json
 from cloudgan.schema.price_row import Market, PriceRow, Text
 
 if TYPE_CHECKING:

@@ -58,7 +58,7 @@ LOSS_TERMS: dict[str, LossTerm] = {
 class LossWeightsBase(BaseModel):
     """Weights of the loss terms by name."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
     def __getitem__(self, name: str) -> float:
         return float(getattr(self, name))
@@ -67,7 +67,7 @@ class LossWeightsBase(BaseModel):
 def make_loss_weights() -> type[LossWeightsBase]:
     """Returns the model with one field for each entry of `LOSS_TERMS`."""
     fields: dict[str, Any] = {
-        name: (float, Field(term.weight, ge=0, description=term.description))
+        name: (float, Field(term.weight, ge=0, le=1e9, description=term.description))
         for name, term in LOSS_TERMS.items()
     }
     return create_model("LossWeights", __base__=LossWeightsBase, **fields)

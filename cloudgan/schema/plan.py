@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
 from cloudgan.core.clouds import CLOUDS
-from cloudgan.core.json_file import read_json, write_json
+from cloudgan.core.documents import read_json, write_json
 from cloudgan.core.labels import LONGEST_NAME, NAME_PATTERN, Labels
 from cloudgan.schema.config import RunConfig
 from cloudgan.schema.price_row import Market, PriceRow, Text

@@ -7,7 +7,7 @@ them. Add a network: one entry of `PROFILES`; help, JSON schema, memory forecast
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -29,6 +29,9 @@ else:
 
 
 Cells = tuple[int, int, int]
+Side = Annotated[int, Field(ge=1, le=1024)]
+"""Cells along one axis; a shower of 1024 cells on each is 4 GiB."""
+Beta = Annotated[float, Field(ge=0, lt=1)]
 
 
 class Block(NamedTuple):
@@ -73,32 +76,35 @@ def _list_networks(schema: dict[str, Any]) -> None:
 class Preset(BaseModel):
     """Everything that defines a model except its data; the defaults are the published 3DGAN."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
     preset: str = Field("paper", description="name of the preset", json_schema_extra=_list_networks)
     networks: str = Field(
         "paper", description="architecture of the networks", json_schema_extra=_list_networks
     )
-    image_shape: tuple[int, int, int] = Field(
+    image_shape: tuple[Side, Side, Side] = Field(
         (51, 51, 25), description="cells in x, y and depth; larger showers are cut to the centre"
     )
-    latent_size: int = Field(256, gt=3, description="length of the generator's input")
+    latent_size: int = Field(256, gt=3, le=2**16, description="length of the generator's input")
     noise_channels: int = Field(
         0,
         ge=0,
+        le=2**12,
         description="normals per coarse cell of the generator, in addition to the latent vector",
     )
     condition: Literal["concatenate", "multiply"] = Field(
         "concatenate",
         description="latent = [energy/100, angle, normals], or normals times energy/100",
     )
-    image_scale: float = Field(50.0, gt=0, description="cells in GeV are multiplied by this")
+    image_scale: float = Field(
+        50.0, gt=0, le=1e9, description="cells in GeV are multiplied by this"
+    )
     image_power: float = Field(0.85, gt=0, le=1, description="then raised to this power")
     loss_weights: LossWeights = LossWeights()
     optimizer: Literal["rmsprop", "adam"] = "rmsprop"
-    learning_rate: float = Field(1e-3, gt=0)
-    adam_betas: tuple[float, float] = Field((0.5, 0.99), description="used by adam only")
-    generator_updates: int = Field(2, ge=1, description="generator updates per batch")
+    learning_rate: float = Field(1e-3, gt=0, le=1e6)
+    adam_betas: tuple[Beta, Beta] = Field((0.5, 0.99), description="used by adam only")
+    generator_updates: int = Field(2, ge=1, le=1000, description="generator updates per batch")
     label_flip_fraction: float = Field(0.05, ge=0, lt=0.5)
     label_flips: Literal["drawn", "frozen"] = Field(
         "drawn",
@@ -106,7 +112,7 @@ class Preset(BaseModel):
     )
     dropout: float = Field(0.2, ge=0, lt=1)
     batch_norm_momentum: float = Field(0.99, gt=0, lt=1)
-    batch_norm_epsilon: float = Field(1e-6, gt=0)
+    batch_norm_epsilon: float = Field(1e-6, gt=0, le=1e6)
     energy_scaled_output: bool = Field(
         False, description="generator output times (energy/100) ** image_power"
     )

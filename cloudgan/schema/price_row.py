@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Literal, overload
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
+from cloudgan.core.ranges import MAX_USD
+
 UNKNOWN_DATE = "unknown"
 STALE_DAYS = 90
 _AS_OF = "as of: "
@@ -61,7 +63,7 @@ Market = Literal["on_demand", "spot"]
 Snapshot = Literal["current", "2021"]
 Kind = Literal["node"]  # other fees: FeeRow
 
-Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+Positive = Annotated[float, Field(gt=0, le=MAX_USD, allow_inf_nan=False)]
 Text = Annotated[str, Field(min_length=1)]
 
 
@@ -71,9 +73,9 @@ class PriceRow(SourcedRow):
     provider: Text
     node_type: Text
     accelerator: Text
-    accelerator_count: int = Field(ge=0, description="GPUs, or TPU chips (not cores)")
+    accelerator_count: int = Field(ge=0, le=10**6, description="GPUs, or TPU chips (not cores)")
     accelerator_memory_gib: Positive | None = Field(description="of one; None: unknown")
-    vcpu: int | None = Field(gt=0, description="None: unknown")
+    vcpu: int | None = Field(gt=0, le=10**6, description="None: unknown")
     memory_gib: Positive | None = Field(description="None: unknown")
     region: Text
     market: Market

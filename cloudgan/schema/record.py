@@ -16,6 +16,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, TypeAdapter,
 
 from cloudgan.core.errors import DataError
 from cloudgan.core.hardware import Hardware
+from cloudgan.core.ranges import MAX_SECONDS, MAX_STEP
 from cloudgan.schema.provenance import InstalledWheels
 
 if TYPE_CHECKING:
@@ -27,9 +28,9 @@ if TYPE_CHECKING:
 FILE_NAME = "record.jsonl"
 DEFAULT_INSTRUCTIONS = "default"
 
-Seconds = Annotated[float, Field(ge=0, allow_inf_nan=False)]
-Rate = Annotated[float, Field(ge=0, allow_inf_nan=False)]
-Count = Annotated[int, Field(ge=0)]
+Seconds = Annotated[float, Field(ge=0, le=MAX_SECONDS, allow_inf_nan=False)]
+Rate = Annotated[float, Field(ge=0, le=1e15, allow_inf_nan=False)]
+Count = Annotated[int, Field(ge=0, lt=2**63)]
 
 
 def _null_is_nan(value: object) -> object:
@@ -47,7 +48,7 @@ class RecordLine(BaseModel):
 
     schema_version: Literal[1] = 1
     time: str = Field(description="UTC, ISO 8601")
-    step: int = Field(ge=0, description="completed steps of the run")
+    step: int = Field(ge=0, le=MAX_STEP, description="completed steps of the run")
 
 
 class Numerics(BaseModel):

@@ -7,11 +7,12 @@ import re
 import sys
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import yaml
 
 from cloudgan.core.atomic_file import write_atomic
+from cloudgan.core.documents import read_yaml
 from cloudgan.core.errors import ConfigError
 from cloudgan.schema.config import RunConfig, differences, parse_config
 
@@ -102,22 +103,3 @@ class RunFolder:
             file.write(str(os.getpid()))
             file.flush()
             yield
-
-
-def read_yaml(path: Path) -> dict[str, Any]:
-    """Reads a YAML file that holds a mapping.
-
-    Raises:
-        ConfigError: The file is missing, is not YAML, or does not hold a mapping.
-    """
-    try:
-        found = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise ConfigError(f"{path}: cannot be read ({error.strerror})") from error
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{path}: not YAML: {' '.join(str(error).split())}") from error
-    if found is None:
-        return {}
-    if not isinstance(found, dict):
-        raise ConfigError(f"{path}: holds {type(found).__name__}, expected keys and values")
-    return found

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
+from typing import Literal
 
+from pydantic import BaseModel, ConfigDict, Field, field_validator
+
+from cloudgan.core.documents import parse_json, show, validated
 from cloudgan.core.errors import ConfigError
 from cloudgan.core.hardware import nvidia_gpus
 from cloudgan.core.settings import variable
@@ -30,6 +33,33 @@ class Cluster:
         return self.index == 0
 
 
+class _Peers(BaseModel):
+    model_config = ConfigDict(strict=True)
+
+    worker: list[str] = Field(min_length=1)
+    chief: list[str] = Field(default=[], max_length=1)
+
+    @field_validator("worker", "chief")
+    @classmethod
+    def _are_addresses(cls, addresses: list[str]) -> list[str]:
+        for address in addresses:
+            host, _, port = address.rpartition(":")
+            is_port = port.isascii() and port.isdigit() and 0 < int(port[:6]) <= _MAX_PORT
+            if not (host and is_port and host.isprintable()):
+                raise ValueError(f"{show(address)} is not an address such as host:2222")
+        return addresses
+
+
+class _Task(BaseModel):
+    type: Literal["worker", "chief"]
+    index: int = Field(ge=0)
+
+
+class _TfConfig(BaseModel):
+    cluster: _Peers
+    task: _Task
+
+
 def read_cluster(tf_config: str | None) -> Cluster | None:
     """Reads TF_CONFIG (https://www.tensorflow.org/guide/distributed_training, read 2026-11-21).
 
@@ -39,31 +69,26 @@ def read_cluster(tf_config: str | None) -> Cluster | None:
     if not tf_config:
         return None
     try:
-        found = json.loads(tf_config)
-        cluster, task = found["cluster"], found["task"]
-        chiefs = [*cluster.get("chief", ()), *cluster["worker"]]
-        index = int(task["index"])
-        if task["type"] == "worker":
-            index += len(cluster.get("chief", ()))
-        elif task["type"] != "chief":
-            raise ConfigError(
-                f"TF_CONFIG gives this process the task {task['type']!r}; valid are 'worker' and"
-                " 'chief'"
-            )
-        if not 0 <= index < len(chiefs):
-            raise ConfigError(
-                f"TF_CONFIG makes this process worker {index} of {len(chiefs)}; indices count"
-                " from 0"
-            )
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        found = validated(
+            _TfConfig, parse_json(tf_config, "TF_CONFIG", ConfigError), "TF_CONFIG", ConfigError
+        )
+    except ConfigError as error:
         raise ConfigError(
-            "TF_CONFIG is set but does not name a cluster and a task, such as"
+            f"{error}; expected a cluster and a task, such as"
             ' {"cluster": {"worker": ["host:2222"]}, "task": {"type": "worker", "index": 0}};'
             " unset it to train in this process alone"
         ) from error
-    return Cluster(tuple(chiefs), index, ordinary=len(cluster["worker"]))
+    cluster, task = found.cluster, found.task
+    addresses = (*cluster.chief, *cluster.worker)
+    index = task.index + (len(cluster.chief) if task.type == "worker" else 0)
+    if index >= len(cluster.chief if task.type == "chief" else addresses):
+        raise ConfigError(
+            f"TF_CONFIG makes this process worker {index} of {len(addresses)}; indices count from 0"
+        )
+    return Cluster(addresses, index, ordinary=len(cluster.worker))
 
 
+_MAX_PORT = 65_535
 _VISIBLE = "CUDA_VISIBLE_DEVICES"
 
 

@@ -11,10 +11,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from cloudgan.core.clouds import CLOUDS
+from cloudgan.core.documents import read_yaml
 from cloudgan.core.errors import ConfigError
 from cloudgan.schema.config import RunConfig, parse_config
 from cloudgan.schema.heartbeat import config_hash
-from cloudgan.schema.run_folder import RunFolder, read_yaml
+from cloudgan.schema.run_folder import RunFolder
 from cloudgan.training.cluster import read_cluster
 
 if TYPE_CHECKING:

@@ -31,7 +31,7 @@ def starts_nothing(monkeypatch):
         ("bench step --against=fast:precison=bfloat16", "Did you mean 'precision'?"),
         ("bench step --conv-impl=slow", "unknown value of --conv-impl 'slow'"),
         ("bench step --precision=bfloat17", "Did you mean 'bfloat16'?"),
-        ("bench step --batch=0", "training.batch_per_replica"),
+        ("bench step --batch=0", "--batch=0: expected at least 1"),
         ("bench step --rounds=0", "--rounds=0: expected at least 1"),
         ("bench step --roofline=roof.jpg", "expected a .png file in an existing folder"),
         ("bench step --roofline=no/such/folder/roof.png", "expected a .png file in an existing"),
@@ -46,9 +46,9 @@ def starts_nothing(monkeypatch):
         ("bench scaling --strong", "give --replicas=1,2 or --workers=1,2"),
         ("bench scaling --strong --replicas=1", "give --replicas=1,2 or --workers=1,2"),
         ("bench scaling --strong --replicas=two", "--replicas=two: expected numbers of at least 1"),
-        ("bench scaling --weak --workers=0,2", "--workers=0,2: expected numbers of at least 1"),
+        ("bench scaling --weak --workers=0,2", "--workers=0: expected at least 1"),
         ("bench scaling --strong --replicas=3 --batch=16", "3 replicas do not divide"),
-        ("bench scaling --weak --replicas=2 --steps=0", "training.max_steps"),
+        ("bench scaling --weak --replicas=2 --steps=0", "--steps=0: expected at least 1"),
     ],
 )
 def test_an_invalid_value_is_refused_and_starts_nothing(cloudgan_here, line, said):

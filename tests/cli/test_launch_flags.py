@@ -46,7 +46,7 @@ def test_secrets_are_a_list_of_names():
 
 @pytest.mark.parametrize("nodes", [0, -1])
 def test_a_run_without_a_node_is_refused(nodes):
-    with pytest.raises(ConfigError, match=f"--nodes={nodes}: a run needs at least one node"):
+    with pytest.raises(ConfigError, match=f"--nodes={nodes}: expected at least 1"):
         launch_flags(nodes=nodes)
 
 

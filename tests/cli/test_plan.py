@@ -94,7 +94,7 @@ def test_output_of_a_run_here_is_refused(refused):
     ("flags", "told"),
     [
         (["--bugdet-usd=5"], "Did you mean '--budget-usd'"),
-        (["--nodes=0"], "at least one node"),
+        (["--nodes=0"], "--nodes=0: expected at least 1"),
         (["--nodes=two"], "--nodes must be a whole number"),
         (["--name=My_Run"], "--name=my-run would do"),
         (["--context=labs"], "Did you mean 'lab'"),

@@ -29,7 +29,7 @@ def test_a_range_is_two_numbers_or_one_for_both():
         ("ten", "10:100"),
         ("1:2:3", "10:100"),
         ("100:10", "--energy=10:100"),
-        ("nan:1", "low exceeds"),
+        ("nan:1", "expected a finite number"),
     ],
 )
 def test_any_other_range_is_refused_with_a_valid_one(text, advice):

@@ -126,9 +126,9 @@ def test_two_nodes_of_one_name_are_refused() -> None:
     ("text", "told"),
     [
         ("{", "not a Launch"),
-        ("{}", "at run"),
-        ('{"run": "r", "config_hash": "", "schema_version": 2}', "at schema_version"),
-        ('{"run": "r", "config_hash": "", "atempts": []}', "at atempts"),
+        ("{}", "run: Field required"),
+        ('{"run": "r", "config_hash": "", "schema_version": 2}', "schema_version is 2"),
+        ('{"run": "r", "config_hash": "", "atempts": []}', "atempts: Extra inputs"),
     ],
 )
 def test_a_file_that_is_no_launch_is_refused_by_name(tmp_path: Path, text: str, told: str) -> None:

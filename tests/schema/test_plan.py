@@ -21,7 +21,7 @@ def test_a_plan_comes_back_from_its_file(plan_of, tmp_path):
 def test_a_plan_of_another_version_is_refused_by_name(plan_of, tmp_path):
     path = tmp_path / "plan.json"
     path.write_text(plan_of().model_dump_json().replace('"schema_version":1', '"schema_version":2'))
-    with pytest.raises(DataError, match=r"plan\.json: not a Plan: .* at schema_version"):
+    with pytest.raises(DataError, match=r"plan\.json: not a Plan: schema_version is 2"):
         plans.read(path)
 
 

@@ -5,9 +5,10 @@ import sys
 
 import pytest
 
+from cloudgan.core.documents import read_yaml
 from cloudgan.core.errors import ConfigError
 from cloudgan.schema.config import parse_config
-from cloudgan.schema.run_folder import RunFolder, read_yaml
+from cloudgan.schema.run_folder import RunFolder
 
 
 def config(**training):

@@ -40,9 +40,9 @@ def test_a_named_chief_comes_before_the_workers():
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        ("{", "does not name a cluster"),
-        ("[]", "does not name a cluster"),
-        ('{"cluster": {}}', "does not name a cluster"),
+        ("{", "expected a cluster and a task"),
+        ("[]", "expected a cluster and a task"),
+        ('{"cluster": {}}', "expected a cluster and a task"),
         (text({"worker": ["a:1"]}, "ps", 0), "'ps'"),
         (text({"worker": ["a:1"]}, "worker", 1), "worker 1 of 1"),
     ],

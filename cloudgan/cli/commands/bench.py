@@ -16,6 +16,7 @@ from cloudgan.cli.views.output import (
     progress_bars,
     write_report_file,
 )
+from cloudgan.core import ranges
 from cloudgan.core.errors import ConfigError, Interrupted
 from cloudgan.core.hardware import this_machine
 from cloudgan.schema.config import ConvImplOption, Precision  # noqa: TC001  flags are read by them
@@ -78,7 +79,6 @@ def step(
     }
     own = make_variant(conv_impl, preset, training, {})
     other = None if against == "none" else parse_against(against, own, preset, training)
-    _check_positive(rounds=rounds)
     _check_picture(roofline)
     check_report(report)
     from cloudgan.bench.step import measure_step
@@ -86,12 +86,6 @@ def step(
     with progress_bars(as_json=json) as progress:
         result = measure_step(own, other, rounds=rounds, layers=bool(roofline), progress=progress)
     _print_step(result, roofline=roofline, report=report, as_json=json)
-
-
-def _check_positive(**values: int) -> None:
-    for name, value in values.items():
-        if value < 1:
-            raise ConfigError(f"--{name}={value}: expected at least 1")
 
 
 def _check_picture(roofline: str | None) -> None:
@@ -171,15 +165,10 @@ def input_(
         json: Print the result as JSON.
     """
     view = find_preset(preset)
-    counts = (rounds, showers - 1, batch, threads)
-    if any(count is not None and count < 1 for count in counts) or seconds <= 0:
-        raise ConfigError(
-            "--rounds, --batch and --threads are at least 1, --showers 2, --seconds above 0"
-        )
-    if step_showers_per_second is not None and (measure_step or step_showers_per_second <= 0):
-        raise ConfigError(
-            "--step-showers-per-second: expected a positive number, or --measure-step instead"
-        )
+    if showers == 1:
+        raise ConfigError("--showers=1: expected at least 2")
+    if step_showers_per_second is not None and measure_step:
+        raise ConfigError("--step-showers-per-second and --measure-step exclude each other")
     size = batch or find_profile(view.networks).batch
     readers = threads or this_machine().cores
     with progress_bars(as_json=json) as progress, _shards(data, showers, progress) as folder:
@@ -270,7 +259,6 @@ def generate(
     if run and preset:
         raise ConfigError("--run sets the preset: give --run or --preset, not both")
     find_preset(preset or "mini")
-    _check_positive(batch=batch, threads=threads, rounds=rounds)
     energies = parse_range("energy", energy)
     from cloudgan.bench.generate import GenerateRequest, measure_generate
     from cloudgan.simulation.geant4.events import check_energy
@@ -368,7 +356,6 @@ def scaling(
         raise ConfigError(
             "give --strong (constant global batch) or --weak (constant batch per replica)"
         )
-    _check_positive(rounds=rounds)
     profile = find_profile(find_preset(preset).networks)
     check_report(report)
     kind: Kind = "strong" if strong else "weak"
@@ -404,9 +391,9 @@ def _numbers(name: str, text: str | None) -> list[int]:
     if text is None:
         return []
     words = [word.strip() for word in text.split(",")]
-    if not all(word.isdecimal() and int(word) for word in words):
+    if not all(word.isdecimal() for word in words):
         raise ConfigError(f"--{name}={text}: expected numbers of at least 1, such as 1,2")
-    return [int(word) for word in words]
+    return [ranges.parse_whole(f"--{name}", word, ranges.FLAGS[name]) for word in words]
 
 
 def _print_scaling(result: ScalingResult, report: str | None, *, as_json: bool) -> None:

@@ -53,8 +53,6 @@ def live_test(
     """
     if account.provider is None:
         raise ConfigError(f"--provider is missing; give --provider={clouds.choices()}")
-    if budget_usd <= 0:
-        raise ConfigError(f"--budget-usd={budget_usd:g} must be above zero")
     from cloudgan.api.live_tests import PreparedLiveTest
 
     prepared = PreparedLiveTest(

@@ -13,6 +13,7 @@ from cloudgan.api.launch_request import (
     ProvisioningRequest,
 )
 from cloudgan.api.targets import RunLocator
+from cloudgan.core import ranges
 from cloudgan.core.clouds import CLOUDS, CloudName
 from cloudgan.core.durations import parse_duration
 from cloudgan.core.errors import ConfigError
@@ -238,7 +239,7 @@ def _nodes(text: str) -> int | None:
         return None
     if not text.lstrip("+-").isdecimal():
         raise ConfigError(f"--nodes must be a whole number or {AUTO}, got {text!r}")
-    return int(text)
+    return ranges.parse_whole("--nodes", text, ranges.FLAGS["nodes"])
 
 
 def _labels(text: str | None) -> dict[str, str]:

@@ -16,14 +16,16 @@ from collections import deque
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, Union, get_args, get_origin, get_type_hints
 
+from cloudgan.core import ranges
 from cloudgan.core.errors import ConfigError, UnknownNameError
+from cloudgan.core.ranges import Range
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
 REQUIRED = inspect.Parameter.empty
 _NUMBER = re.compile(r"-(\d|\.\d|inf|nan)")
-_WHOLE = re.compile(r"[+-]?\d+(_\d+)*")
+_ANY_NUMBER = Range(-(2**53), 2**53)
 _WORDS = {"true": True, "yes": True, "on": True, "1": True}
 _WORDS |= {"false": False, "no": False, "off": False, "0": False}
 _PLACEHOLDERS = {str: "TEXT", int: "N", float: "X", bool: ""}
@@ -74,9 +76,7 @@ class Parameter:
                 raise UnknownNameError(f"value of {self.shown}", text, self.choices)
             return text
         if self.kind is int:
-            if not _WHOLE.fullmatch(text):
-                raise ConfigError(f"{self.shown} must be a whole number, got {text!r}")
-            return int(text)
+            return ranges.parse_whole(self.shown, text, self._range)
         if self.kind is float:
             return self._number(text)
         if self.value_is_optional:
@@ -91,13 +91,18 @@ class Parameter:
             return _WORDS[text.lower()]
         return text
 
+    @property
+    def _range(self) -> Range:
+        return ranges.FLAGS.get(self.name, _ANY_NUMBER)
+
     def _number(self, text: str) -> float:
         try:
             found = float(text)
         except ValueError:
             found = math.nan
         if not math.isfinite(found):
-            raise ConfigError(f"{self.shown} must be a number, got {text!r}")
+            raise ConfigError(f"{self.shown} must be a number, got {text[:80]!r}")
+        self._range.check(self.shown, found)
         return found
 
 

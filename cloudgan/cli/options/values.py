@@ -5,9 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from cloudgan.core.errors import ConfigError
+from cloudgan.core.ranges import MAX_GEV, MAX_STEP, Range, parse_whole
 
 if TYPE_CHECKING:
     from cloudgan.api.run import Step
+
+
+_RANGE = Range(-MAX_GEV, MAX_GEV)
 
 
 def parse_range(flag: str, text: str) -> tuple[float, float]:
@@ -21,6 +25,8 @@ def parse_range(flag: str, text: str) -> tuple[float, float]:
         low, high = (float(part) for part in (parts if len(parts) > 1 else parts * 2))
     except ValueError as error:
         raise ConfigError(f"--{flag}={text}: expected low:high, such as 10:100") from error
+    for end in (low, high):
+        _RANGE.check(f"--{flag}", end)
     if not low <= high:
         raise ConfigError(f"--{flag}={text}: low exceeds high; write --{flag}={high:g}:{low:g}")
     return low, high
@@ -38,4 +44,4 @@ def parse_step(text: str | None) -> Step:
         raise ConfigError(
             f"--step={text}: expected the number of a step, or best; default: the newest"
         )
-    return int(text)
+    return parse_whole("--step", text, Range(0, MAX_STEP))

@@ -27,11 +27,11 @@
 from __future__ import annotations
 
 import datetime as dt
-import json
 import math
 import re
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from cloudgan.core.documents import parse_json, show
 from cloudgan.core.labels import RUN
 
 if TYPE_CHECKING:
@@ -41,6 +41,9 @@ if TYPE_CHECKING:
 
 _NO_WORD = re.compile(r"[^a-z0-9]+")
 _LABEL = _NO_WORD.sub("_", RUN)
+_MAX_AMOUNT = 1e15
+"""In any currency; the sum of all lines stays finite."""
+_YEARS = range(2000, 2200)
 
 
 class BillLine(NamedTuple):
@@ -87,12 +90,12 @@ def parse_tags(cell: object) -> list[tuple[str, object]]:
     found: Any = cell
     if isinstance(cell, str):
         text = cell.strip()
-        found = json.loads(text if text[:1] in {"{", "["} else f"{{{text}}}")
+        found = parse_json(text if text[:1] in {"{", "["} else f"{{{text}}}", "tags")
     if isinstance(found, dict):
         return list(found.items())
     if isinstance(found, list) and all(isinstance(one, dict) for one in found):
         return [(str(one.get("key", "")), one.get("value")) for one in found]
-    raise ValueError(f"tags are {str(cell)[:60]!r}, expected a JSON object")
+    raise ValueError(f"tags are {show(cell)}, expected a JSON object")
 
 
 def parse_amount(row: Mapping[str, Any], column: str) -> float:
@@ -108,8 +111,8 @@ def parse_amount(row: Mapping[str, Any], column: str) -> float:
         found = float(cell)
     except (TypeError, ValueError):
         found = math.nan
-    if not math.isfinite(found):
-        raise ValueError(f"{column} is {str(cell)[:40]!r}, expected a number")
+    if not abs(found) <= _MAX_AMOUNT:
+        raise ValueError(f"{column} is {show(cell)}, expected a number")
     return found
 
 
@@ -126,6 +129,8 @@ def parse_time(cell: object) -> dt.datetime | None:
         found = dt.datetime.fromisoformat(text)
     except ValueError:
         found = _american(text)
+    if found.year not in _YEARS:
+        raise ValueError(f"{show(text)} is not a time of a bill, expected for example 2026-11-21")
     return found if found.tzinfo else found.replace(tzinfo=dt.UTC)
 
 
@@ -140,7 +145,7 @@ def _american(text: str) -> dt.datetime:
     try:
         return dt.datetime.strptime(text, "%m/%d/%Y").replace(tzinfo=dt.UTC)
     except ValueError as error:
-        raise ValueError(f"{text[:40]!r} is not a time, expected for example 2026-11-21") from error
+        raise ValueError(f"{show(text)} is not a time, expected for example 2026-11-21") from error
 
 
 class ExportFormat(NamedTuple):
@@ -266,9 +271,10 @@ def _gcp_description(row: Mapping[str, Any], name: str) -> str:
 
 
 def _gcp_credits(cell: object) -> list[Mapping[str, Any]]:
-    found = json.loads(cell) if isinstance(cell, str) and cell.strip() else cell or []
+    is_text = isinstance(cell, str) and cell.strip()
+    found = parse_json(str(cell), "credits") if is_text else cell or []
     if not isinstance(found, list) or not all(isinstance(one, dict) for one in found):
-        raise ValueError(f"credits are {str(cell)[:60]!r}, expected a list of name and amount")
+        raise ValueError(f"credits are {show(cell)}, expected a list of name and amount")
     return found
 
 

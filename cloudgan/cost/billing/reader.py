@@ -5,17 +5,24 @@ Files are CSV or JSON lines, optionally gzip; Parquet requires pyarrow, which cl
 
 from __future__ import annotations
 
-import csv
 import gzip
 import importlib
 import io
-import json
+import itertools
 import math
 import zlib
 from collections import defaultdict
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from cloudgan.core.documents import (
+    bounded_lines,
+    csv_rows,
+    open_regular,
+    parse_json,
+    shorten,
+    translated,
+)
 from cloudgan.core.errors import DataError
 from cloudgan.cost.billing.formats import FORMATS
 
@@ -87,10 +94,9 @@ def read_bill(paths: Iterable[Path], run: str) -> BillSummary:
             if kind is None:
                 kind = _format_of(path, row)
                 found.formats.append(kind.name)
-            try:
-                found.add(kind.parse(row), run)
-            except ValueError as error:
-                raise DataError(f"{path}:{number}: {error} ({kind.name})") from error
+            with translated(f"a line of {kind.name}", f"{path}:{number}"):
+                line = kind.parse(row)
+            found.add(line, run)
         if kind is None:
             raise DataError(f"{path}: contains no line; {_expected()}")
     return found
@@ -100,7 +106,7 @@ def _format_of(path: Path, row: Mapping[str, Any]) -> ExportFormat:
     for kind in FORMATS:
         if kind.matches(row.keys()):
             return kind
-    shown = ", ".join(list(row)[:6])
+    shown = shorten(", ".join(list(row)[:6]))
     raise DataError(
         f"{path}:1: unknown billing export with the columns {shown}, ...; {_expected()}"
     )
@@ -118,7 +124,6 @@ def _later(one: dt.datetime | None, other: dt.datetime | None) -> dt.datetime | 
 
 
 _PARQUET, _GZIP = b"PAR1", b"\x1f\x8b"
-_LONGEST_CELL = 2**20
 
 
 def read_rows(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
@@ -127,8 +132,8 @@ def read_rows(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
     Raises:
         DataError: The file is unreadable, or a row is neither CSV nor JSON.
     """
-    try:
-        with path.open("rb") as raw:
+    with open_regular(path) as raw:
+        try:
             head = raw.read(4)
             raw.seek(0)
             if head == _PARQUET:
@@ -137,58 +142,42 @@ def read_rows(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
             packed = gzip.GzipFile(fileobj=raw) if head[:2] == _GZIP else raw
             with io.TextIOWrapper(packed, encoding="utf-8-sig", newline="") as text:
                 yield from _text_rows(path, text)
-    except (OSError, EOFError, UnicodeDecodeError, zlib.error) as error:
-        raise DataError(f"{path}: cannot be read ({error})") from error
+        except (OSError, EOFError, UnicodeDecodeError, zlib.error) as error:
+            raise DataError(f"{path}: cannot be read ({error})") from error
 
 
 def _text_rows(path: Path, text: io.TextIOWrapper) -> Iterator[tuple[int, dict[str, Any]]]:
-    first = text.readline()
-    if first.lstrip().startswith("{"):
-        yield from _json_rows(path, first, text)
-        return
+    lines = bounded_lines(text, str(path))
+    first = next(lines, "")
     if first.lstrip().startswith("["):
         raise DataError(
             f"{path}:1: a JSON list; expected one object a line, as `bq extract` writes"
         )
-    yield from _csv_rows(path, first, text)
+    parse = _json_rows if first.lstrip().startswith("{") else _csv_rows
+    yield from parse(path, itertools.chain((first,), lines))
 
 
-def _json_rows(
-    path: Path, first: str, text: io.TextIOWrapper
-) -> Iterator[tuple[int, dict[str, Any]]]:
-    number, line = 1, first
-    while line:
+def _json_rows(path: Path, lines: Iterable[str]) -> Iterator[tuple[int, dict[str, Any]]]:
+    for number, line in enumerate(lines, start=1):
         if line.strip():
-            try:
-                found = json.loads(line)
-            except ValueError as error:
-                raise DataError(f"{path}:{number}: not a JSON object ({error})") from error
+            found = parse_json(line, f"{path}:{number}")
             if not isinstance(found, dict):
                 raise DataError(f"{path}:{number}: expected a JSON object")
             yield number, {name.lower(): value for name, value in found.items()}
-        number, line = number + 1, text.readline()
 
 
-def _csv_rows(
-    path: Path, first: str, text: io.TextIOWrapper
-) -> Iterator[tuple[int, dict[str, Any]]]:
-    before = csv.field_size_limit(_LONGEST_CELL)
-    try:
-        columns = [name.strip().lower() for name in next(csv.reader([first]), [])]
-        rows = csv.reader(text, strict=True)
-        for row in rows:
-            if not row:
-                continue
-            if len(row) != len(columns):
-                raise DataError(
-                    f"{path}:{rows.line_num + 1}: has {len(row)} cells, expected the"
-                    f" {len(columns)} columns of line 1"
-                )
-            yield rows.line_num + 1, dict(zip(columns, row, strict=True))
-    except csv.Error as error:
-        raise DataError(f"{path}:{rows.line_num + 1}: not CSV ({error})") from error
-    finally:
-        csv.field_size_limit(before)
+def _csv_rows(path: Path, lines: Iterable[str]) -> Iterator[tuple[int, dict[str, Any]]]:
+    columns: list[str] | None = None
+    for number, row in csv_rows(lines, str(path)):
+        if columns is None:
+            columns = [name.strip().lower() for name in row]
+            continue
+        if len(row) != len(columns):
+            raise DataError(
+                f"{path}:{number}: has {len(row)} cells, expected the {len(columns)} columns of"
+                " line 1"
+            )
+        yield number, dict(zip(columns, row, strict=True))
 
 
 def _parquet(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
@@ -199,10 +188,11 @@ def _parquet(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
             f"{path}: Parquet requires pyarrow; run `pip install pyarrow`, or export as CSV"
         ) from error
     number = 0
-    for batch in parquet.ParquetFile(path).iter_batches():
-        for row in batch.to_pylist():
-            number += 1
-            yield number, {name.lower(): _plain(value) for name, value in row.items()}
+    with translated("Parquet", str(path)):
+        for batch in parquet.ParquetFile(path).iter_batches():
+            for row in batch.to_pylist():
+                number += 1
+                yield number, {name.lower(): _plain(value) for name, value in row.items()}
 
 
 def _plain(value: Any) -> Any:

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-import csv
+import io
 import math
 from typing import TYPE_CHECKING, NamedTuple
 
+from cloudgan.core.documents import csv_rows, read_text, show
 from cloudgan.core.errors import DataError, nearest
+from cloudgan.core.ranges import MAX_SECONDS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
     from pathlib import Path
 
 _NEEDED = ("n", "seconds")
-_MOST = 10**9
+MAX_SIZE = 10**9
+_MIN_SECONDS = 1e-6
 
 
 class Timing(NamedTuple):
@@ -37,22 +40,13 @@ def read_timings(path: Path) -> tuple[Timing, ...]:
         DataError: The file is unreadable, lacks a column or contains invalid numbers; the message
             names file and line.
     """
-    try:
-        text = path.read_text(encoding="utf-8-sig")
-    except (OSError, UnicodeDecodeError) as error:
-        raise DataError(
-            f"{path}: cannot be read ({error}); expected a CSV file with the columns n,seconds"
-        ) from error
-    lines = csv.reader(text.splitlines(keepends=True), strict=True)
-    try:
-        return tuple(_parsed(lines, path))
-    except csv.Error as error:
-        raise DataError(f"{path}:{lines.line_num}: not CSV ({error})") from error
+    lines = io.StringIO(read_text(path), newline="")
+    return tuple(_parsed(csv_rows(lines, str(path)), path))
 
 
-def _parsed(lines: Iterable[list[str]], path: Path) -> Iterable[Timing]:
+def _parsed(rows: Iterable[tuple[int, list[str]]], path: Path) -> Iterable[Timing]:
     heads: list[str] | None = None
-    for number, line in enumerate(lines, start=1):
+    for number, line in rows:
         cells = [cell.strip() for cell in line]
         if not any(cells):
             continue
@@ -87,9 +81,10 @@ def _timing(row: dict[str, str], where: str) -> Timing:
         seconds = float(row["seconds"])
     except ValueError:
         seconds = math.nan
-    if not (math.isfinite(seconds) and seconds > 0):
+    if not _MIN_SECONDS <= seconds <= MAX_SECONDS:
         raise DataError(
-            f"{where}: seconds is {row['seconds']!r}; expected a finite number above zero"
+            f"{where}: seconds is {show(row['seconds'])}; expected a finite number from"
+            f" {_MIN_SECONDS:g} to {MAX_SECONDS:g}"
         )
     nodes = _count(row["nodes"], "nodes", where) if row.get("nodes") else None
     if nodes is not None and nodes > count:
@@ -102,6 +97,8 @@ def _count(text: str, name: str, where: str) -> int:
         value = float(text)
     except ValueError:
         value = math.nan
-    if not (1 <= value <= _MOST and value.is_integer()):
-        raise DataError(f"{where}: {name} is {text!r}; expected an integer of at least 1")
+    if not (1 <= value <= MAX_SIZE and value.is_integer()):
+        raise DataError(
+            f"{where}: {name} is {show(text)}; expected an integer of at least 1, at most {MAX_SIZE}"
+        )
     return int(value)

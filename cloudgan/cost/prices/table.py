@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import csv
+import io
 from typing import TYPE_CHECKING, TypeVar
 
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel
 
+from cloudgan.core.documents import csv_rows, read_text, show, validated
 from cloudgan.core.errors import DataError
 
 if TYPE_CHECKING:
@@ -26,30 +27,34 @@ def read_table(path: Path | Traversable, model: type[Model]) -> Iterator[tuple[i
     Raises:
         DataError: The file is unreadable, has other columns, or a row is invalid.
     """
-    try:
-        text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise DataError(f"{path}: cannot be read ({error})") from error
-    rows = csv.DictReader(text.splitlines(keepends=True), strict=True)
-    columns, expected = list(rows.fieldnames or ()), list(model.model_fields)
+    lines = io.StringIO(read_text(path), newline="")
+    columns: list[str] = []
+    for line, cells in csv_rows(lines, str(path)):
+        where = f"{path}:{line}"
+        if not columns:
+            columns = _checked_columns(cells, model, where)
+        elif len(cells) != len(columns):
+            raise DataError(f"{where}: the number of cells differs from the number of columns")
+        else:
+            yield line, _parsed(dict(zip(columns, cells, strict=True)), model, where)
+    if not columns:
+        raise DataError(f"{path}:1: expected the columns {', '.join(model.model_fields)}")
+
+
+def _checked_columns(columns: list[str], model: type[Model], where: str) -> list[str]:
+    expected = list(model.model_fields)
     if sorted(columns) != sorted(expected):
         odd = sorted(set(columns) ^ set(expected)) or columns
-        raise DataError(f"{path}:1: expected the columns {', '.join(expected)}; differing: {odd}")
-    try:
-        for row in rows:
-            yield rows.line_num, _parsed(row, model, f"{path}:{rows.line_num}")
-    except csv.Error as error:
-        raise DataError(f"{path}:{rows.line_num}: not CSV ({error})") from error
+        raise DataError(
+            f"{where}: expected the columns {', '.join(expected)}; differing: {show(odd)}"
+        )
+    return columns
 
 
 def _parsed(row: dict[str, str], model: type[Model], where: str) -> Model:
-    if None in row or None in row.values():
-        raise DataError(f"{where}: the number of cells differs from the number of columns")
     texts = {name for name, field in model.model_fields.items() if field.annotation is str}
-    cells = {name: cell if cell or name in texts else None for name, cell in row.items()}
-    try:
-        return model.model_validate(cells)
-    except ValidationError as error:
-        first = error.errors()[0]
-        column = ".".join(map(str, first["loc"]))
-        raise DataError(f"{where}: {column} is {row.get(column)!r}: {first['msg']}") from error
+    return validated(
+        model,
+        {name: cell if cell or name in texts else None for name, cell in row.items()},
+        where,
+    )

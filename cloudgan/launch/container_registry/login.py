@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import base64
-import binascii
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+from pydantic import BaseModel
+
 from cloudgan.core import clouds, settings
-from cloudgan.core.errors import ConfigError, CredentialsError
+from cloudgan.core.documents import parse_json, read_bytes, validated
+from cloudgan.core.errors import ConfigError, CredentialsError, DataError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -62,6 +63,14 @@ def login_files() -> tuple[Path, ...]:
     return (*found, (Path(docker) if docker else Path.home() / ".docker") / "config.json")
 
 
+class _LoginEntry(BaseModel):
+    auth: str | None = None
+
+
+class _LoginFile(BaseModel):
+    auths: dict[str, _LoginEntry] | None = None
+
+
 def saved_login(host: str, paths: Iterable[Path] | None = None) -> RegistryLogin | None:
     """Returns the saved login of a registry on this machine.
 
@@ -74,20 +83,20 @@ def saved_login(host: str, paths: Iterable[Path] | None = None) -> RegistryLogin
     names = _DOCKER_HUB_KEYS if host == DOCKER_HUB else (host, f"https://{host}")
     for path in login_files() if paths is None else paths:
         try:
-            known = json.loads(path.read_bytes()).get("auths") or {}
-        except (OSError, ValueError, AttributeError):
+            known = validated(_LoginFile, parse_json(read_bytes(path), str(path)), str(path))
+        except DataError:
             continue
         for name in names:
-            found = _decoded(known.get(name) or {})
+            found = _decoded((known.auths or {}).get(name))
             if found:
                 return found
     return None
 
 
-def _decoded(entry: dict[str, str]) -> RegistryLogin | None:
+def _decoded(entry: _LoginEntry | None) -> RegistryLogin | None:
     try:
-        text = base64.b64decode(entry.get("auth", "")).decode()
-    except (AttributeError, binascii.Error, UnicodeDecodeError, TypeError):
+        text = base64.b64decode((entry and entry.auth) or "").decode()
+    except ValueError:  # also of base64 and of UTF-8
         return None
     user, colon, password = text.partition(":")
     return RegistryLogin(user, password.rstrip("\0")) if colon and user else None

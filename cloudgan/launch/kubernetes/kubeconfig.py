@@ -9,9 +9,10 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import yaml
+from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validator
 
 from cloudgan.core import settings
+from cloudgan.core.documents import read_yaml, shorten, validated
 from cloudgan.core.errors import ConfigError, CredentialsError, UnknownNameError
 
 if TYPE_CHECKING:
@@ -55,22 +56,97 @@ def find_context(name: str | None) -> KubeContext:
     return _find(*_kubeconfig(), name)
 
 
-def _find(files: str, content: dict[str, Any], name: str | None) -> KubeContext:
-    contexts = content["contexts"]
-    name = name or content["current-context"]
+class _Part(BaseModel):
+    # As kubectl: an unknown field is ignored, a field of another type is an error.
+    model_config = ConfigDict(frozen=True, strict=True)
+
+
+class _Plugin(_Part):
+    command: str = Field(min_length=1)
+    args: list[str] | None = None
+    env: list[dict[str, str]] | None = None
+    api_version: str = Field("", alias="apiVersion")
+    install_hint: str | None = Field(None, alias="installHint")
+
+
+class _User(_Part):
+    token: str | None = None
+    token_file: str | None = Field(None, alias="tokenFile")
+    username: str | None = None
+    password: str | None = None
+    certificate: str | None = Field(None, alias="client-certificate")
+    certificate_data: str | None = Field(None, alias="client-certificate-data")
+    key: str | None = Field(None, alias="client-key")
+    key_data: str | None = Field(None, alias="client-key-data")
+    plugin: _Plugin | None = Field(None, alias="exec")
+
+
+class _Cluster(_Part):
+    server: str | None = None
+    ca: str | None = Field(None, alias="certificate-authority")
+    ca_data: str | None = Field(None, alias="certificate-authority-data")
+    insecure: bool | None = Field(None, alias="insecure-skip-tls-verify")
+    tls_server_name: str | None = Field(None, alias="tls-server-name")
+    proxy_url: str | None = Field(None, alias="proxy-url")
+
+
+class _Context(_Part):
+    cluster: str | None = None
+    user: str | None = None
+    namespace: str | None = None
+
+
+class _Kubeconfig(_Part):
+    """The fields of a kubeconfig that cloudgan or the Kubernetes client reads.
+
+    Source: https://kubernetes.io/docs/reference/config-api/kubeconfig.v1/ (2026-11-22).
+    """
+
+    current_context: str | None = Field(None, alias="current-context")
+    contexts: dict[str, _Context] = {}
+    clusters: dict[str, _Cluster] = {}
+    users: dict[str, _User] = {}
+
+    @field_validator("contexts", "clusters", "users", mode="before")
+    @classmethod
+    def _by_name(cls, listed: Any, info: ValidationInfo) -> dict[str, Any]:
+        """Returns the entries of a list by name; of several with one name the first counts."""
+        kind = (info.field_name or "").removesuffix("s")
+        found: dict[str, Any] = {}
+        if listed is not None and not isinstance(listed, list):
+            raise ValueError("must be a list of entries with a name")
+        for one in listed or ():
+            name = one.get("name") if isinstance(one, dict) else None
+            if not isinstance(name, str) or not name:
+                raise ValueError("must be a list of entries with a name")
+            inner = one.get(kind)
+            found.setdefault(name, {} if inner is None else inner)
+        return found
+
+
+def _find(files: str, known: _Kubeconfig, name: str | None) -> KubeContext:
+    name = name or known.current_context
     if not name:
         raise ConfigError(
             f"{files} has no current context; give --context=NAME. Valid:"
-            f" {', '.join(sorted(contexts)) or 'none'}"
+            f" {', '.join(sorted(known.contexts)) or 'none'}"
         )
-    if name not in contexts:
-        raise UnknownNameError(f"context of {files}", name, contexts)
-    context = contexts[name]
-    _check_plugin(content["users"].get(context.get("user"), {}), name)
-    server = _address(content["clusters"].get(context.get("cluster"), {}).get("server") or "")
+    if name not in known.contexts:
+        raise UnknownNameError(f"context of {files}", name, known.contexts)
+    context = known.contexts[name]
+    plugin = _plugin(known, name)
+    if plugin:
+        _check_plugin(plugin, name)
+    cluster = known.clusters.get(context.cluster or "")
+    server = _address((cluster and cluster.server) or "")
     if not server:
         raise ConfigError(f"context {name!r} of {files} has no cluster with a server URL")
-    return KubeContext(name, server, context.get("namespace"))
+    return KubeContext(name, server, context.namespace)
+
+
+def _plugin(known: _Kubeconfig, context: str) -> _Plugin | None:
+    user = known.users.get(known.contexts[context].user or "")
+    return user.plugin if user else None
 
 
 def connect(context: str | None) -> ApiClient:
@@ -80,14 +156,15 @@ def connect(context: str | None) -> ApiClient:
         ConfigError: The kubeconfig is invalid, or the client library is not installed.
         CredentialsError: The credential plugin returned no token.
     """
-    files, content = _kubeconfig()
-    found = _find(files, content, context)
+    files, known = _kubeconfig()
+    found = _find(files, known, context)
     config: Any = _library("kubernetes.config")
     try:
         client: ApiClient = config.new_client_from_config(config_file=files, context=found.name)
-    except config.ConfigException as error:
-        raise ConfigError(f"{files}: {error}") from error
-    _check_login(client, found.name, files, content)
+    except (config.ConfigException, OSError, ValueError) as error:
+        # ValueError: a certificate that is not base64; OSError: one that OpenSSL does not read.
+        raise ConfigError(f"{files}: {shorten(str(error), 300)}") from error
+    _check_login(client, found.name, files, _plugin(known, found.name))
     return client
 
 
@@ -154,78 +231,66 @@ def _library(name: str) -> Any:
         ) from error
 
 
-def _kubeconfig() -> tuple[str, dict[str, Any]]:
+def _kubeconfig() -> tuple[str, _Kubeconfig]:
     """Returns the kubeconfig paths, joined as the client expects, and their merged content.
 
     The first file that defines a name takes precedence, as for kubectl.
     """
     files = settings.kubeconfig()
-    known: dict[str, Any] = {"contexts": {}, "clusters": {}, "users": {}, "current-context": None}
     paths = [Path(name) for name in files.split(settings.PATH_SEPARATOR) if name]
-    for path in filter(Path.exists, paths):
-        content = _content(path)
-        known["current-context"] = known["current-context"] or content.get("current-context")
-        for kind in ("contexts", "clusters", "users"):
-            known[kind] = _named(path, content, kind) | known[kind]
-    if not any(map(Path.exists, paths)):
+    read = [
+        validated(
+            _Kubeconfig,
+            read_yaml(path, secret=True),
+            f"kubeconfig {path}",
+            ConfigError,
+            secret=True,
+        )
+        for path in paths
+        if path.exists()
+    ]
+    if not read:
         raise ConfigError(
             f"no kubeconfig at {files}; set KUBECONFIG, or train on this machine with"
             " --provider=local"
         )
+    known = read[-1]
+    for content in reversed(read[:-1]):
+        known = known.model_copy(
+            update={
+                "current_context": content.current_context or known.current_context,
+                "contexts": known.contexts | content.contexts,
+                "clusters": known.clusters | content.clusters,
+                "users": known.users | content.users,
+            }
+        )
     return files, known
-
-
-def _content(path: Path) -> dict[str, Any]:
-    try:
-        content = yaml.safe_load(path.read_text(encoding="utf-8")) or {}
-    except (OSError, yaml.YAMLError, UnicodeDecodeError) as error:
-        reason = getattr(error, "problem", None) or getattr(error, "strerror", None) or "not text"
-        raise ConfigError(f"kubeconfig {path}: cannot be read ({reason})") from error
-    if not isinstance(content, dict):
-        raise ConfigError(f"kubeconfig {path}: has no clusters and contexts")
-    return content
-
-
-def _named(path: Path, content: dict[str, Any], kind: str) -> dict[str, dict[str, Any]]:
-    """Returns the clusters, contexts or users of a kubeconfig by name."""
-    found: dict[str, dict[str, Any]] = {}
-    listed = content.get(kind) or []
-    for one in listed if isinstance(listed, list) else (None,):
-        named = one if isinstance(one, dict) else {}
-        inner = named.get(kind.removesuffix("s")) or {}
-        if not isinstance(inner, dict) or not named.get("name"):
-            raise ConfigError(f"kubeconfig {path}: {kind} must be a list of entries with a name")
-        found.setdefault(str(named["name"]), inner)
-    return found
 
 
 def _address(server: str) -> str:
     """Removes credentials from a URL, because a plan shows it."""
-    scheme, _, rest = str(server).partition("://")
+    scheme, _, rest = server.partition("://")
     host, slash, path = rest.partition("/")
     return f"{scheme}://{host.rpartition('@')[2]}{slash}{path}" if rest else scheme
 
 
-def _check_plugin(user: dict[str, Any], context: str) -> None:
-    command = (user.get("exec") or {}).get("command")
-    if not command or shutil.which(command):
+def _check_plugin(plugin: _Plugin, context: str) -> None:
+    if shutil.which(plugin.command):
         return
-    name = Path(command).name
-    how = _KNOWN_PLUGINS.get(name)
-    hint = str((user["exec"]).get("installHint") or "").strip().splitlines()
+    how = _KNOWN_PLUGINS.get(Path(plugin.command).name)
+    hint = (plugin.install_hint or "").strip().splitlines()
     next_step = f"; {how}" if how else f"; {hint[0]}" if hint else ""
     raise CredentialsError(
-        f"the credential plugin {command!r} of context {context!r} is not on the PATH{next_step}"
+        f"the credential plugin {plugin.command!r} of context {context!r} is not on the PATH"
+        f"{next_step}"
     )
 
 
-def _check_login(client: ApiClient, context: str, files: str, content: dict[str, Any]) -> None:
+def _check_login(client: ApiClient, context: str, files: str, plugin: _Plugin | None) -> None:
     """Raises if a plugin returned no credentials; the client itself only logs that."""
-    user = content["users"].get(content["contexts"][context].get("user"), {})
-    plugin = (user.get("exec") or {}).get("command")
     configuration = client.configuration
     if plugin and not (configuration.api_key or configuration.cert_file):
         raise CredentialsError(
-            f"the credential plugin {plugin!r} of context {context!r} in {files} returned no"
-            f" token; run {plugin!r} to see the reason"
+            f"the credential plugin {plugin.command!r} of context {context!r} in {files} returned no"
+            f" token; run {plugin.command!r} to see the reason"
         )

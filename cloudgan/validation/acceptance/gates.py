@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import math
-import tomllib
+import re
+import string
 from fnmatch import fnmatchcase
 from importlib import resources
 from typing import TYPE_CHECKING, Literal
 
-from pydantic import Field, ValidationError, field_validator, model_validator
+from pydantic import Field, field_validator, model_validator
 
+from cloudgan.core.documents import read_toml, validated
 from cloudgan.core.errors import ConfigError, nearest
 from cloudgan.validation.acceptance.assessment import FrozenModel, Measure
 from cloudgan.validation.metrics.measures import IDEALS, RATIO
@@ -75,6 +77,11 @@ _ROUNDING = 1e-9  # 1.05 is 0.05 from 1
 _PACKAGE = resources.files("cloudgan.validation")
 
 
+_MAX_DEVIATION = 1e9
+_MAX_WIDTH = 3
+"""Digits of widths and precisions in the format of a message."""
+
+
 class Gate(FrozenModel):
     """One threshold.
 
@@ -96,8 +103,8 @@ class Gate(FrozenModel):
     measure: str
     where: str = "*"
     title: str
-    good: float = Field(ge=0)
-    acceptable: float = Field(ge=0)
+    good: float = Field(ge=0, le=_MAX_DEVIATION)
+    acceptable: float = Field(ge=0, le=_MAX_DEVIATION)
     message: str
     low: str = "too low"
     high: str = "too high"
@@ -115,6 +122,7 @@ class Gate(FrozenModel):
         if self.good > self.acceptable:
             raise ValueError(f"good = {self.good} exceeds acceptable = {self.acceptable}")
         try:
+            _check_template(self.message)
             self._format(value=1.0, baseline=1.0, where="")
         except (KeyError, IndexError, ValueError, AttributeError) as error:
             raise ValueError(
@@ -136,6 +144,15 @@ class Gate(FrozenModel):
         return self.message.format(
             value=value, percent=100 * deviation, baseline=baseline, where=where, which=which
         )
+
+
+def _check_template(message: str) -> None:
+    """Refuses what a message does not need: attributes of a value, and texts of any length."""
+    for _, name, form, _ in string.Formatter().parse(message):
+        if name and not name.isidentifier():
+            raise ValueError(f"{name!r} is not a name")
+        if any(len(digits) > _MAX_WIDTH for digits in re.findall(r"\d+", form or "")):
+            raise ValueError(f"{form!r} is not a format of a few digits")
 
 
 class Gates(FrozenModel):
@@ -195,19 +212,7 @@ def apply_gates(assessment: Assessment, gates: Gates | None = None) -> Verdict:
 
 
 def _read(source: Path | Traversable) -> Gates:
-    try:
-        return Gates.model_validate(tomllib.loads(source.read_text(encoding="utf-8")))
-    except OSError as error:
-        raise ConfigError(f"{source}: cannot read gates ({error.strerror})") from error
-    except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        raise ConfigError(f"{source}: not a TOML file ({error})") from error
-    except ValidationError as error:
-        problems = "; ".join(
-            f"{'.'.join(map(str, item['loc']))}: {item['msg']}" for item in error.errors()
-        )
-        raise ConfigError(
-            f"{source}: {problems}; see gates.toml of cloudgan for a valid file"
-        ) from error
+    return validated(Gates, read_toml(source), str(source), ConfigError)
 
 
 def _check(gate: Gate, measure: Measure) -> Check:

@@ -249,7 +249,7 @@ def test_files_add_up_and_duplicates_count_once(json_lines, table):
         ('[{"cost": 1}]\n', r":1: a JSON list; expected one object a line"),
         ('{"cost": 1}\n', r":1: unknown billing export"),
         ("lineItem/UnblendedCost,x\n1,2\n3\n", r":3: has 1 cells, expected the 2 columns"),
-        ("lineItem/UnblendedCost,x\n1,2\nmuch,2\n", r":3: lineitem/unblendedcost is 'much'"),
+        ("lineItem/UnblendedCost,x\n1,2\nmuch,2\n", r":3: .*lineitem/unblendedcost is 'much'"),
         ('BilledCost,BillingCurrency,ChargeCategory,Tags\n1,USD,Usage,"{a"\n', r":2: .*FOCUS"),
         ('lineItem/UnblendedCost,x\n1,"2\n', r"not CSV"),
     ],
@@ -264,7 +264,7 @@ def test_an_invalid_file_is_rejected_with_its_line(tmp_path, content, message):
 def test_a_json_line_that_is_cut_is_named(json_lines):
     path = json_lines(google(1.0, "GPU"))
     path.write_text(path.read_text() + '{"cost": 1')
-    with pytest.raises(DataError, match=r"export.json:2: not a JSON object"):
+    with pytest.raises(DataError, match=r"export.json:2: not JSON"):
         read_bill([path], RUN)
 
 

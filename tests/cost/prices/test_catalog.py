@@ -74,7 +74,7 @@ def test_an_empty_cell_is_unknown_and_a_note_may_be_empty(tmp_path: Path) -> Non
     [
         ({"usd_per_hour": "-1"}, "usd_per_hour is '-1'"),
         ({"usd_per_hour": "0"}, "usd_per_hour is '0'"),
-        ({"usd_per_hour": ""}, "usd_per_hour is ''"),
+        ({"usd_per_hour": ""}, "usd_per_hour is empty"),
         ({"usd_per_hour": "free"}, "usd_per_hour is 'free'"),
         ({"source": ""}, "source is ''"),
         ({"date": "about 2024"}, "date is 'about 2024'"),

@@ -190,7 +190,7 @@ def test_a_verdict_survives_json(gates):
         ("{value:.2f}", "{value:.2q}", "message = .* is not a valid template"),
         ("title", "titel", "titel"),
         ("schema_version = 2", "schema_version = 1", "schema_version"),
-        ("good =", "= =", "not a TOML file"),
+        ("good =", "= =", "not TOML"),
         ("[[gate]]", "[[gates]]", "gate: Field required"),
     ],
 )
@@ -200,7 +200,7 @@ def test_a_file_with_a_mistake_is_explained(gates, was, becomes, said):
 
 
 def test_a_missing_file_is_named(tmp_path):
-    with pytest.raises(ConfigError, match=r"missing\.toml: cannot read gates"):
+    with pytest.raises(ConfigError, match=r"missing\.toml: cannot be read"):
         load_gates(tmp_path / "missing.toml")
 
 

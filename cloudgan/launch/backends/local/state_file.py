@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 from pydantic import BaseModel, ConfigDict
 
+from cloudgan.core.documents import read_json, write_json
 from cloudgan.core.errors import ConfigError
-from cloudgan.core.json_file import read_json, write_json
 from cloudgan.schema.run_state import Cause, Phase, WorkerPhase
 
 if TYPE_CHECKING:

@@ -1,0 +1,432 @@
+"""Reads files that others wrote: YAML, TOML, JSON and CSV, with limits; writes models as JSON.
+
+Every exception of a parser becomes one error that names the file, the place in it, and the reason.
+Only regular files are opened: a pipe, a device or a file of /proc is refused at once, because it can
+block or never end. Values are what a document can mean: finite numbers and texts without NUL.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import csv
+import json
+import math
+import os
+import stat
+import tomllib
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar
+
+import yaml
+from pydantic import BaseModel, ValidationError
+
+from cloudgan.core.atomic_file import write_atomic
+from cloudgan.core.errors import CloudganError, ConfigError, DataError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+    from importlib.resources.abc import Traversable
+    from typing import TextIO
+
+Model = TypeVar("Model", bound=BaseModel)
+
+MAX_BYTES = 2**26
+"""Largest document: one that a person or a cloud's tool writes is far smaller than 64 MiB."""
+MAX_DEPTH = 64
+MAX_DIGITS = 300
+"""Digits of a whole number; a longer one is not a float, and Python prints at most 4300 digits."""
+_MAX_NODES = 200_000
+_MAX_LINE = 2**24
+_MAX_CELL = 2**20
+_MAX_SHOWN = 80
+_MAX_REASON = 300
+_MAX_PROBLEMS = 8
+_VIRTUAL = (Path("/proc"), Path("/sys"))
+"""Their files are regular for the operating system, but have no size, and reading one can block."""
+_KINDS = (
+    (stat.S_ISDIR, "a folder"),
+    (stat.S_ISFIFO, "a pipe"),
+    (stat.S_ISSOCK, "a socket"),
+    (stat.S_ISCHR, "a device"),
+    (stat.S_ISBLK, "a device"),
+)
+_PARSER_ERRORS = (
+    yaml.YAMLError,
+    csv.Error,
+    ValueError,
+    TypeError,
+    AttributeError,
+    LookupError,
+    ArithmeticError,
+    RecursionError,
+)
+"""What parsers raise for bad input: besides their own errors those of the types they construct."""
+
+
+def open_regular(path: Path, error: type[CloudganError] = DataError) -> BinaryIO:
+    """Opens a regular file for reading; never blocks.
+
+    Raises:
+        CloudganError: Of the type `error`: the file is missing, unreadable or not a regular file.
+    """
+    try:
+        # Without O_NONBLOCK, opening a pipe waits for its writer.
+        flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
+        file = os.fdopen(os.open(path, flags), "rb", closefd=True)
+    except IsADirectoryError as problem:
+        raise _not_regular(path, "a folder", error) from problem
+    except (OSError, ValueError) as problem:
+        reason = getattr(problem, "strerror", None) or problem
+        raise error(f"{shorten(str(path))}: cannot be read ({reason})") from problem
+    mode = os.fstat(file.fileno()).st_mode
+    kind = next((name for is_kind, name in _KINDS if is_kind(mode)), "")
+    if not kind and any(path.resolve().is_relative_to(folder) for folder in _VIRTUAL):
+        kind = "a file of the operating system"
+    if kind:
+        file.close()
+        raise _not_regular(path, kind, error)
+    return file
+
+
+def _not_regular(path: Path, kind: str, error: type[CloudganError]) -> CloudganError:
+    return error(f"{path}: is {kind}; give a regular file")
+
+
+def read_bytes(
+    path: Path | Traversable, error: type[CloudganError] = DataError, *, limit: int = MAX_BYTES
+) -> bytes:
+    """Reads a regular file of at most `limit` bytes, or a file of the package.
+
+    Raises:
+        CloudganError: Of the type `error`: the file is missing, not regular, or larger.
+    """
+    if not isinstance(path, Path):
+        return path.read_bytes()  # a file of the package
+    with open_regular(path, error) as file:
+        try:
+            content = file.read(limit + 1)
+        except OSError as problem:
+            raise error(f"{path}: cannot be read ({problem.strerror})") from problem
+        if len(content) > limit:
+            size = os.fstat(file.fileno()).st_size
+            raise error(f"{path}: has {size} bytes; a document has at most {limit}")
+    return content
+
+
+def read_text(path: Path | Traversable, error: type[CloudganError] = DataError) -> str:
+    """Reads a UTF-8 file, with or without a byte order mark.
+
+    Raises:
+        CloudganError: Of the type `error`: see `read_bytes`; or the file is not UTF-8.
+    """
+    content = read_bytes(path, error)
+    try:
+        return content.decode("utf-8-sig")
+    except UnicodeDecodeError as problem:
+        line = content.count(b"\n", 0, problem.start) + 1
+        raise error(
+            f"{path}: line {line}: not UTF-8 text (byte {content[problem.start]:#04x})"
+        ) from problem
+
+
+def read_yaml(
+    path: Path, error: type[CloudganError] = ConfigError, *, secret: bool = False
+) -> dict[str, Any]:
+    """Reads a YAML file that holds a mapping; an empty file is an empty mapping.
+
+    Args:
+        path: The file.
+        error: Type of the errors.
+        secret: Show no part of the file in a message.
+
+    Raises:
+        CloudganError: Of the type `error`: the file is unreadable, is not YAML, or holds no mapping.
+    """
+    found = parse_yaml(read_text(path, error), str(path), error, secret=secret)
+    if found is None:
+        return {}
+    if not isinstance(found, dict):
+        raise error(f"{path}: holds {type(found).__name__}, expected keys and values")
+    return found
+
+
+def parse_yaml(
+    text: str, source: str, error: type[CloudganError] = ConfigError, *, secret: bool = False
+) -> Any:
+    """Parses one YAML document without application tags.
+
+    Raises:
+        CloudganError: Of the type `error`: not YAML, a repeated key, or beyond the limits.
+    """
+    with translated("YAML", source, error, secret=secret):
+        loader = _YamlLoader(text)
+        try:
+            found = loader.get_single_data()
+        finally:
+            loader.dispose()
+        return _checked(found)
+
+
+def parse_json(content: str | bytes, source: str, error: type[CloudganError] = DataError) -> Any:
+    """Parses JSON; NaN and Infinity, which are not JSON, are refused.
+
+    Raises:
+        CloudganError: Of the type `error`: not JSON, or beyond the limits.
+    """
+    with translated("JSON", source, error):
+        return _checked(json.loads(content))
+
+
+def read_toml(path: Path | Traversable, error: type[CloudganError] = ConfigError) -> dict[str, Any]:
+    """Reads a TOML file.
+
+    Raises:
+        CloudganError: Of the type `error`: the file is unreadable, not TOML, or beyond the limits.
+    """
+    text = read_text(path, error)
+    with translated("TOML", str(path), error):
+        found: dict[str, Any] = _checked(tomllib.loads(text))
+    return found
+
+
+def csv_rows(
+    lines: Iterable[str], source: str, error: type[CloudganError] = DataError
+) -> Iterator[tuple[int, list[str]]]:
+    """Parses CSV.
+
+    Yields:
+        The number of each row's last line, from 1, and its cells; blank lines are left out.
+
+    Raises:
+        CloudganError: Of the type `error`: a quote that is not closed, or a cell beyond the limit.
+    """
+    csv.field_size_limit(_MAX_CELL)
+    rows = csv.reader(lines, strict=True)
+    while True:
+        try:
+            row = next(rows, None)
+        except csv.Error as problem:
+            raise error(f"{source}:{rows.line_num}: not CSV ({problem})") from problem
+        if row is None:
+            return
+        if row:
+            yield rows.line_num, row
+
+
+def bounded_lines(
+    text: TextIO, source: str, error: type[CloudganError] = DataError
+) -> Iterator[str]:
+    """Yields the lines of an open text file, however large the file is.
+
+    Raises:
+        CloudganError: Of the type `error`: a line is beyond the limit.
+    """
+    number = 0
+    while line := text.readline(_MAX_LINE + 1):
+        number += 1
+        if len(line) > _MAX_LINE:
+            raise error(f"{source}:{number}: the line is longer than {_MAX_LINE} characters")
+        yield line
+
+
+def validated(
+    model: type[Model],
+    value: Any,
+    source: str,
+    error: type[CloudganError] = DataError,
+    *,
+    secret: bool = False,
+) -> Model:
+    """Validates a parsed value of the document, or of the line of a document, `source`.
+
+    Raises:
+        CloudganError: Of the type `error`: the value does not match the model; names the keys.
+    """
+    with translated("", source, error, secret=secret):
+        return model.model_validate(value)
+
+
+def parse_model(
+    content: str | bytes, model: type[Model], source: str, error: type[CloudganError] = DataError
+) -> Model:
+    """Parses and validates JSON.
+
+    Raises:
+        CloudganError: Of the type `error`: the content does not match the model; names the keys.
+    """
+    with translated(f"a {model.__name__}", source, error):
+        return model.model_validate_json(content)
+
+
+def read_json(path: Path, model: type[Model]) -> Model:
+    """Reads a model from a JSON file.
+
+    Raises:
+        DataError: The file is missing or does not match the model; names the keys.
+    """
+    return parse_model(read_bytes(path), model, str(path))
+
+
+def write_json(path: Path, model: BaseModel) -> None:
+    """Writes a model atomically.
+
+    Raises:
+        DataError: The folder is not writable or the disk is full; the old file is unchanged.
+    """
+    write_atomic(path, (model.model_dump_json(indent=2) + "\n").encode())
+
+
+def explain(problem: Mapping[str, Any], *, secret: bool = False) -> str:
+    """Returns key, value (unless it is secret) and reason of one error of pydantic."""
+    key = shorten(".".join(map(str, problem["loc"]))) or "the document"
+    message = str(problem["msg"]).removeprefix("Value error, ")
+    has_value = problem["loc"] and problem["type"] not in {"missing", "extra_forbidden"}
+    if secret or not has_value:
+        return f"{key}: {message}"
+    value = "empty" if problem["input"] is None else show(problem["input"])
+    return f"{key} is {value}: {message}"
+
+
+def show(value: object) -> str:
+    """Returns a value for a message: one line of limited length."""
+    return shorten(repr(value))
+
+
+def shorten(text: str, length: int = _MAX_SHOWN) -> str:
+    """Returns printable text of at most `length` characters."""
+    short = text if len(text) <= length else f"{text[: length - 3]}..."
+    return short if short.isprintable() else ascii(short)[1:-1]
+
+
+@contextlib.contextmanager
+def translated(
+    kind: str, source: str, error: type[CloudganError] = DataError, *, secret: bool = False
+) -> Iterator[None]:
+    """Turns every exception of a parser or a validator in its block into `error`.
+
+    Args:
+        kind: What the document should be, such as ``JSON`` or ``a Plan``.
+        source: File, or file and line.
+        error: Type of the error.
+        secret: Show no part of the document.
+    """
+    subject = f"not {kind}: " if kind else ""
+    try:
+        yield
+    except ValidationError as problem:
+        found = problem.errors(include_url=False)
+        listed = "; ".join(explain(each, secret=secret) for each in found[:_MAX_PROBLEMS])
+        more = f"; and {len(found) - _MAX_PROBLEMS} more" if len(found) > _MAX_PROBLEMS else ""
+        raise error(f"{source}: {subject}{listed}{more}") from problem
+    except CloudganError as problem:  # from a validator, which knows no file
+        raise error(f"{source}: {subject}{problem}") from problem
+    except RecursionError as problem:
+        raise error(f"{source}: {subject}nested more than {MAX_DEPTH} deep") from problem
+    except _PARSER_ERRORS as problem:
+        raise error(f"{source}: {subject}{_reason(problem, secret=secret)}") from problem
+
+
+def _reason(problem: Exception, *, secret: bool) -> str:
+    mark = getattr(problem, "problem_mark", None)
+    place = f"line {mark.line + 1}, column {mark.column + 1}" if mark else ""
+    if secret:
+        return place or type(problem).__name__
+    text = f"{getattr(problem, 'problem', '')} at {place}" if mark else str(problem)
+    return shorten(" ".join(text.split()), _MAX_REASON)
+
+
+def _checked(document: Any) -> Any:
+    """Returns a parsed document whose values are within the limits.
+
+    Raises:
+        ValueError: One is not; the message names its key.
+    """
+    pending: list[tuple[Any, tuple[object, ...]]] = [(document, ())]
+    count = 0
+    while pending:
+        value, path = pending.pop()
+        count += 1
+        if len(path) > MAX_DEPTH:
+            raise ValueError(f"nested more than {MAX_DEPTH} deep")
+        if isinstance(value, dict):
+            pending += ((key, (*path, "key")) for key in value if not isinstance(key, str))
+            pending += ((each, (*path, key)) for key, each in value.items())
+            for key in value:
+                _check_text(key if isinstance(key, str) else "", path)
+        elif isinstance(value, list):
+            pending += ((each, (*path, number)) for number, each in enumerate(value))
+        else:
+            _check_scalar(value, path)
+    return document
+
+
+def _check_scalar(value: object, path: tuple[object, ...]) -> None:
+    place = shorten(".".join(map(str, path))) or "the document"
+    if isinstance(value, str):
+        _check_text(value, path)
+    elif isinstance(value, float) and not math.isfinite(value):
+        raise ValueError(f"{place} is {value}, expected a finite number")
+    elif isinstance(value, int) and abs(value) >= 10**MAX_DIGITS:
+        raise ValueError(f"{place} has more than {MAX_DIGITS} digits")
+    elif isinstance(value, bytes | tuple | set):
+        raise ValueError(f"{place} is of the type {type(value).__name__}, expected a plain value")
+
+
+def _check_text(text: str, path: tuple[object, ...]) -> None:
+    place = shorten(".".join(map(str, path))) or "the document"
+    if "\0" in text:
+        raise ValueError(f"{place} has a NUL character")
+    if not text.isascii() and any("\ud800" <= letter <= "\udfff" for letter in text):
+        raise ValueError(f"{place} has half of a surrogate pair, which is not a character")
+
+
+class _YamlLoader(yaml.SafeLoader):  # type: ignore[misc]  # PyYAML has no types
+    """SafeLoader with limits, which names the line of every fault."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(text)
+        self._depth = self._nodes = 0
+        self._sizes: dict[yaml.Node, int] = {}
+
+    def compose_node(self, parent: Any, index: Any) -> Any:
+        """Composes a node; counts what aliases repeat, so that a small file cannot become huge."""
+        event, is_alias, before = self.peek_event(), self.check_event(yaml.AliasEvent), self._nodes
+        self._depth += 1
+        if self._depth > MAX_DEPTH:
+            raise _fault(f"nested more than {MAX_DEPTH} deep", event)
+        node = super().compose_node(parent, index)
+        self._depth -= 1
+        if is_alias and node not in self._sizes:
+            raise _fault("an alias inside of its own anchor", event)
+        self._nodes += self._sizes[node] if is_alias else 1
+        if self._nodes > _MAX_NODES:
+            raise _fault(f"more than {_MAX_NODES} values", event)
+        self._sizes.setdefault(node, self._nodes - before)
+        return node
+
+    def compose_mapping_node(self, anchor: Any) -> Any:
+        """Composes a mapping without repeated keys."""
+        node = super().compose_mapping_node(anchor)
+        seen: set[tuple[str, str]] = set()
+        for key, _ in node.value:
+            if not isinstance(key, yaml.ScalarNode):
+                continue
+            if (key.tag, key.value) in seen:
+                raise _fault(f"the key {show(key.value)} is repeated", key)
+            seen.add((key.tag, key.value))
+        return node
+
+    def construct_object(self, node: Any, deep: bool = False) -> Any:
+        """Constructs a value; a scalar that is none of its type is a fault of its line."""
+        try:
+            return super().construct_object(node, deep)
+        except yaml.YAMLError:
+            raise
+        except _PARSER_ERRORS as problem:
+            kind = node.tag.rpartition(":")[2]
+            reason = f"{show(node.value)} is not a valid {kind}"
+            raise _fault(reason, node) from problem
+
+
+def _fault(reason: str, place: Any) -> yaml.YAMLError:
+    return yaml.constructor.ConstructorError(None, None, reason, place.start_mark)

@@ -1,0 +1,139 @@
+"""Ranges of the numbers that users give: within what memory, disk, clock and formats can hold.
+
+The bounds are generous: they refuse what no machine can do, so that no number overflows a file
+format, a library or a sum. Sources of bounds that a format sets are beside them.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Final
+
+from cloudgan.core.errors import ConfigError
+
+MAX_SEED: Final = 2**31 - 1
+"""TensorFlow's seeds are 32-bit integers, and HDF5 attributes at most 64-bit ones."""
+MAX_STEP: Final = 999_999_999
+"""Names of checkpoints have nine digits."""
+MAX_SECONDS: Final = 1e9
+"""About 32 years: deadlines are dates, and those of the clouds' APIs end with the year 9999."""
+MAX_USD: Final = 1e9
+MAX_SHOWERS: Final = 10**12
+MAX_EPOCHS: Final = 10**6
+MAX_PROCESSES: Final = 10_000
+"""Nodes, workers, replicas or threads; no batch of showers is divided further."""
+MAX_BATCH: Final = 2**24
+MAX_CORES: Final = 10_000
+MAX_GIB: Final = 100_000
+MAX_GEV: Final = 1e6
+
+
+@dataclass(frozen=True)
+class Range:
+    """Numbers from `low` to `high`, both included unless `above`.
+
+    Attributes:
+        above: Whether `low` itself is outside.
+    """
+
+    low: float
+    high: float
+    above: bool = False
+
+    def check(self, name: str, value: float) -> None:
+        """Refuses a number outside of the range.
+
+        Args:
+            name: Flag or key, as the user wrote it.
+            value: The number.
+
+        Raises:
+            ConfigError: It is outside, or not finite.
+        """
+        if not math.isfinite(value):
+            raise ConfigError(f"{name}={value}: expected a finite number")
+        if self.above and value <= self.low:
+            low = "zero" if self.low == 0 else _text(self.low)
+            raise ConfigError(f"{name}={value:g} must be above {low}")
+        if value < self.low:
+            raise ConfigError(f"{name}={value:g}: expected at least {_text(self.low)}")
+        if value > self.high:
+            raise ConfigError(f"{name}={_text(value)}: expected at most {_text(self.high)}")
+
+
+def parse_whole(name: str, text: str, known: Range) -> int:
+    """Parses a whole number.
+
+    Raises:
+        ConfigError: The text is not one, or the number is outside of the range.
+    """
+    digits = text.strip().removeprefix("+").removeprefix("-").replace("_", "")
+    if not (digits.isascii() and digits.isdigit()):
+        raise ConfigError(f"{name} must be a whole number, got {text[:80]!r}")
+    if len(digits.lstrip("0")) > _MAX_DIGITS:
+        bound = f"at least {_text(known.low)}" if "-" in text else f"at most {_text(known.high)}"
+        raise ConfigError(f"{name} has {len(digits)} digits: expected {bound}")
+    value = int(text)
+    known.check(name, value)
+    return value
+
+
+def _text(value: float) -> str:
+    return f"{value:,}" if isinstance(value, int) else f"{value:g}"
+
+
+_MAX_DIGITS = 18
+
+_PROCESSES = Range(1, MAX_PROCESSES)
+_SECONDS = Range(0, MAX_SECONDS, above=True)
+_USD = Range(0, MAX_USD, above=True)
+
+FLAGS: Final = {
+    "barrier_seconds": _SECONDS,
+    "batch": Range(1, MAX_BATCH),
+    "budget_usd": _USD,
+    "checkpoint_every_steps": Range(1, MAX_STEP),
+    "checkpoint_seconds": Range(0, MAX_SECONDS),
+    "cpus": Range(0, MAX_CORES, above=True),
+    "cut_mm": Range(0, 1e6, above=True),
+    "epochs": Range(1, MAX_EPOCHS),
+    "first_step_seconds": _SECONDS,
+    "global_batch": Range(1, MAX_BATCH),
+    "grace_seconds": Range(0, MAX_SECONDS),
+    "losses_per_node_hour": Range(0, 3600),
+    "max_hours": Range(0, MAX_SECONDS / 3600, above=True),
+    "max_seconds": _SECONDS,
+    "max_steps": Range(1, MAX_STEP),
+    "max_usd_per_hour": _USD,
+    "memory_gib": Range(0, MAX_GIB, above=True),
+    "nodes": _PROCESSES,
+    "records_per_shard": Range(1, 10**6),
+    "replicas": _PROCESSES,
+    "restart_seconds": Range(0, MAX_SECONDS),
+    "rounds": Range(1, 10**6),
+    "seconds": _SECONDS,
+    "seed": Range(0, MAX_SEED),
+    "showers": Range(1, MAX_SHOWERS),
+    "stall_seconds": _SECONDS,
+    "step_showers_per_second": Range(0, 1e12, above=True),
+    "steps": Range(1, MAX_STEP),
+    "steps_per_loop": Range(1, 10**6),
+    "threads": _PROCESSES,
+    "unattended_minutes": Range(0, MAX_SECONDS / 60),
+    "validate_every": Range(0, MAX_EPOCHS),
+    "watch_minutes": Range(0, MAX_SECONDS / 60),
+    "workers": _PROCESSES,
+}
+"""By the name of the flag, or of the keyword of the Python API: a name means the same everywhere."""
+
+
+def check(**values: float | None) -> None:
+    """Checks keyword arguments by the ranges of their flags; None is not given.
+
+    Raises:
+        ConfigError: A value is outside of its range.
+    """
+    for name, value in values.items():
+        if value is not None:
+            FLAGS[name].check(f"--{name.replace('_', '-')}", value)
