@@ -9,6 +9,7 @@ from cloudgan.api.targets import THIS_FOLDER
 from cloudgan.cli.options.launch_flags import run_flags
 from cloudgan.cli.options.shared_flags import with_flags
 from cloudgan.cli.views.output import print_json, progress_bars
+from cloudgan.core.printable import printable
 
 if TYPE_CHECKING:
     from cloudgan.api.runs import RunStatus
@@ -43,12 +44,12 @@ def status(
 
 def print_status(found: RunStatus) -> None:
     """Prints one run: its workers, its progress and its cost."""
-    print(f"{found.plan.run}: {found.phase}, in {found.plan.target.describe()}")
+    print(printable(f"{found.plan.run}: {found.phase}, in {found.plan.target.describe()}"))
     for worker in found.state.workers:
         node = f" on {worker.node}" if worker.node else ""
         times = f", replaced {worker.restarts} times" if worker.restarts else ""
         why = f": {worker.reason}" if worker.reason else ""
-        print(f"  worker {worker.index}  {worker.phase}{node}{times}{why}")
+        print(printable(f"  worker {worker.index}  {worker.phase}{node}{times}{why}"))
     heartbeat = found.heartbeat
     if heartbeat:
         print(f"  epoch {heartbeat.epoch or 0} of {heartbeat.epochs}, {found.progress}")
@@ -56,7 +57,7 @@ def print_status(found: RunStatus) -> None:
             steps = ", ".join(map(str, heartbeat.damaged_checkpoints))
             print(f"  damaged checkpoints, not used: step {steps}")
     if found.state.reason:
-        print(f"  {found.state.reason}")
+        print(printable(f"  {found.state.reason}"))
     if found.usd_so_far is not None and not heartbeat:
         print(f"  {found.usd_so_far:.2f} USD so far")
     if found.budget:

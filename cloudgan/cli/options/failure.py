@@ -14,6 +14,7 @@ from pathlib import Path
 from cloudgan.core.atomic_file import DISK_FULL
 from cloudgan.core.clouds import CLOUDS
 from cloudgan.core.errors import CloudganError, OutputError
+from cloudgan.core.printable import printable
 
 # The extra that installs a package.
 _EXTRAS = {
@@ -42,7 +43,7 @@ class Failure:
     def report(self, *, as_json: bool) -> None:
         """Prints the message on standard error, and with --json an object on standard output."""
         if self.message:
-            print(f"cloudgan: {self.message}", file=sys.stderr)
+            print(f"cloudgan: {printable(self.message)}", file=sys.stderr)
         if as_json and not self.is_printed:
             with suppress(OutputError):
                 print(json.dumps({"error": self.message, "exit_code": self.exit_code}), flush=True)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from cloudgan.cli.views.progress import ProgressBars
 from cloudgan.core.atomic_file import write_atomic
 from cloudgan.core.errors import ConfigError
+from cloudgan.core.printable import printable
 from cloudgan.core.progress import Silent
 from cloudgan.reports.table import Mark, cell_text, is_unknown
 
@@ -35,7 +36,7 @@ def print_result(result: Mapping[str, Any], *, as_json: bool) -> None:
         print_json(result)
         return
     for line in _lines(result, 0):
-        print(line)
+        print(printable(line))
 
 
 def print_json(result: Mapping[str, Any]) -> None:
@@ -151,5 +152,4 @@ def _plain(text: str, style: str = "") -> Text:
     """Replaces control characters: cells can hold names from untrusted files."""
     from rich.text import Text
 
-    safe = (c if c.isprintable() or c == "\n" else "\N{REPLACEMENT CHARACTER}" for c in text)
-    return Text("".join(safe), style=style)
+    return Text(printable(text), style=style)

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from cloudgan.cli.views.output import print_json, print_table
 from cloudgan.core.durations import format_duration
+from cloudgan.core.printable import printable
 from cloudgan.cost.prices.catalog import load_catalog
 from cloudgan.launch.planning.paper_experiments import EPOCHS, paper_jobs
 from cloudgan.reports.table import Table
@@ -47,7 +48,7 @@ def print_plan(plan: Plan, *, as_json: bool = False) -> None:
         print_json(plan.model_dump(mode="json"))
         return
     for line in plan_lines(plan):
-        print(line)
+        print(printable(line))
 
 
 def plan_lines(plan: Plan) -> Iterator[str]:

@@ -11,6 +11,7 @@ from rich.text import Text
 
 from cloudgan.core import settings
 from cloudgan.core.clock import monotonic_seconds
+from cloudgan.core.printable import printable
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -62,7 +63,7 @@ class ProgressBars:
 
     def say(self, line: str) -> None:
         """Prints one permanent line."""
-        self._shown.say(line)
+        self._shown.say(printable(line))
 
 
 class _Terminal:
