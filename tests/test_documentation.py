@@ -91,3 +91,13 @@ def test_the_table_of_exit_codes_has_every_code_of_an_error():
     text = (ROOT / "docs" / "commands.md").read_text(encoding="utf-8")
     documented = re.findall(r"^\| (\d+) \| \S", text.partition("## Exit codes")[2], re.MULTILINE)
     assert list(map(int, documented)) == sorted({0, *codes(CloudganError)})
+
+
+def test_every_test_that_the_security_page_names_exists():
+    text = (ROOT / "docs" / "security.md").read_text(encoding="utf-8")
+    named = re.findall(r"`(\S+\.py)::(\w+)`", text)
+    assert len(named) > 10
+    for path, name in named:
+        assert re.search(
+            rf"^def {name}\(", (ROOT / "tests" / path).read_text("utf-8"), re.MULTILINE
+        ), name

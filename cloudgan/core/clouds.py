@@ -94,6 +94,8 @@ class Cloud:
     price_feeds: str = ""
 
 
+CLUSTER = "cloudgan"
+"""Default cluster of every cloud: created by cloudgan, with NetworkPolicy enforced."""
 _INSTANCE_METADATA = ("169.254.169.254", 80)
 
 # Sources of `pod_endpoints`, read 2026-11-21. GKE: https://cloud.google.com/kubernetes-engine/docs/how-to/network-policy

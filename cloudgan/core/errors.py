@@ -9,6 +9,7 @@ CloudganError (1)
     PlanError (5)              valid request that this cloud cannot serve
     LaunchError (1)            failed midway; the message ends with the `down` command
         CapacityError (5)      no machine of this type is available
+        OpenPortsError (2)     others could reach the ports of several workers; nothing is left
     OutputError (1)            standard output cannot be written
     BudgetError (6)
     VerdictError (7)           a requested physics gate failed
@@ -113,6 +114,12 @@ class OutputError(CloudganError, OSError):
             f"standard output cannot be written: {self.strerror}; write it to a file on a disk with"
             " free space, or to /dev/null"
         )
+
+
+class OpenPortsError(LaunchError):
+    """Others could reach the ports of the workers, which execute what they receive. Nothing is left."""
+
+    exit_code = 2
 
 
 class BudgetError(CloudganError):

@@ -51,7 +51,10 @@ def test_a_plan_lists_run_target_workers_duration_cost_and_requests(cloudgan_her
     assert "12 h (--max-hours=12)" in told["deadline"]
     made = [line.split()[0:2] for line in lines[lines.index("requests") + 1 :] if line[:2] == "  "]
     kinds = ["Namespace", "ConfigMap", "NetworkPolicy", "Service", "Job"]
-    assert [kind for kind, _ in made if kind in kinds] == kinds
+    assert [kind for kind, name in made if kind in kinds and name in ("cloudgan", "big")] == kinds
+    probe = ["NetworkPolicy", "Service", "Job"]
+    assert [kind for kind, name in made if name == "big-ports"] == probe
+    assert made[-2:] == [["NetworkPolicy", "is"], ["Job", "big"]], "workers start after the test"
     assert left_in(user_folder) == [], "it was a plan only"
 
 

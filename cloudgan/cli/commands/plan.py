@@ -17,7 +17,7 @@ from cloudgan.cli.views.plan_view import print_paper_plans, print_plan
 from cloudgan.core.atomic_file import write_atomic
 from cloudgan.core.errors import ConfigError
 from cloudgan.launch.clouds.planner import BUILT_IN_CLOUDS, Clouds, built_in_clouds
-from cloudgan.launch.kubernetes.manifests import PLAN_PLACEHOLDER
+from cloudgan.launch.kubernetes.manifests import COMPONENT, PLAN_PLACEHOLDER, PORT_PROBE
 
 if TYPE_CHECKING:
     from cloudgan.api.launch_request import ProvisioningRequest
@@ -72,9 +72,9 @@ def _write_manifests(made: Plan, folder: Path) -> None:
         )
     folder.mkdir(parents=True, exist_ok=True)
     for number, step in enumerate(made.steps):
-        body = step.body
-        if not isinstance(body, dict):
-            continue
+        body: Any = step.body
+        if not body or body["metadata"]["labels"].get(COMPONENT) == PORT_PROBE:
+            continue  # `deploy` alone reads the result of the port probe, and deletes it
         data = body.get("data")
         if isinstance(data, dict) and data.get("plan.json") == PLAN_PLACEHOLDER:
             body = body | {"data": data | {"plan.json": made.model_dump_json()}}

@@ -29,6 +29,12 @@ QUEUE_LABEL = "kueue.x-k8s.io/queue-name"
 GPU_NODE: Final[Mapping[str, str]] = {"cloudgan-accelerator": "nvidia"}
 """Labels of the nodes on which NVIDIA's device plugin runs; set when a GPU node pool is created."""
 
+COMPONENT: Final = "app.kubernetes.io/component"
+PORT_PROBE: Final = "port-probe"
+"""Component of the objects that test whether the cluster enforces NetworkPolicy objects."""
+PROBE: Final = "PROBE"
+"""Method of the step that waits for the result of that test."""
+
 _HTTPS = 443
 _PORT = 2222
 _PLURALS = {
@@ -44,7 +50,65 @@ _PLURALS = {
 
 def manifest_steps(plan: Plan, *, gang: bool = False) -> tuple[Step, ...]:
     """Returns the steps that create a run's objects: the ConfigMap with the plan first, the Job last."""
-    return tuple(_step(body) for body in (_namespace(plan), *manifests(plan, gang=gang)))
+    *first, last = (_step(body) for body in (_namespace(plan), *manifests(plan, gang=gang)))
+    return (*first, *_port_probe_steps(plan), last)
+
+
+def _port_probe_steps(plan: Plan) -> tuple[Step, ...]:
+    """Returns the steps that test whether pods outside the run are kept from the workers' ports.
+
+    TensorFlow listens only if there are several workers. A cluster that cloudgan creates enforces
+    NetworkPolicy objects: its creation requests it.
+    """
+    workers = plan.workers
+    if workers.nodes == 1 or workers.allow_open_ports or plan.target.cluster == clouds.CLUSTER:
+        return ()
+    steps = [
+        _step(_owned(body, plan, _probe_name(plan)))
+        for body in (
+            _of_port_probe("networkpolicy", plan),
+            _of_port_probe("service", plan),
+            _port_probe_job(plan),
+        )
+    ]
+    ensure = "NetworkPolicy is enforced for the ports of the workers"
+    return (*steps, Step(ensure=ensure, method=PROBE, path=str(steps[-1].find)))
+
+
+def _probe_name(plan: Plan) -> str:
+    return f"{plan.run}-ports"
+
+
+def _of_port_probe(kind: str, plan: Plan) -> dict[str, Any]:
+    """Returns a manifest of the probe with the run in the label of its pods."""
+
+    def fill(part: Any) -> Any:
+        if isinstance(part, dict):
+            return {
+                key: plan.run if key == "cloudgan-port-probe" else fill(value)
+                for key, value in part.items()
+            }
+        return [fill(one) for one in part] if isinstance(part, list) else part
+
+    filled: dict[str, Any] = fill(load_manifest(f"port-probe-{kind}"))
+    return filled
+
+
+def _port_probe_job(plan: Plan) -> dict[str, Any]:
+    body, name = _of_port_probe("job", plan), _probe_name(plan)
+    if plan.workers.accelerators_per_node and plan.workers.resource == GPU:
+        body = merge_overlay(body, load_manifest("overlays/accelerator"))
+    # Ends the pods of a launcher that died; a live one stops waiting earlier.
+    body["spec"]["activeDeadlineSeconds"] = round(plan.limits.gang_timeout_seconds) + 60
+    pod = body["spec"]["template"]["spec"]
+    pod["subdomain"] = name
+    (container,) = pod["containers"]
+    if plan.workers.image:
+        container["image"] = plan.workers.image
+    container["command"][2] = assets.read_text("k8s/port_probe.py")
+    container["env"][0]["value"] = f"{name}-{{index}}.{name}:{_PORT}"
+    _fill_placement(pod, plan)
+    return body
 
 
 def device_plugin_step() -> Step:
@@ -143,15 +207,7 @@ def _fill_pod(template: dict[str, Any], plan: Plan) -> None:
     template["metadata"]["labels"] |= plan.labels().as_dict() | workers.pod_labels
     pod["subdomain"] = plan.run
     pod["terminationGracePeriodSeconds"] = workers.grace_seconds
-    selector = workers.node_selector | ({RUN: plan.run} if plan.node_pool else {})
-    if selector:
-        pod["nodeSelector"] = selector
-    taints = [one.model_dump(exclude_none=True) for one in workers.tolerations]
-    if taints:
-        operators = [{"operator": "Equal" if "value" in one else "Exists"} | one for one in taints]
-        pod["tolerations"] = [*pod.get("tolerations", ()), *operators]
-    if workers.pull_secret:
-        pod["imagePullSecrets"] = [{"name": workers.pull_secret}]
+    _fill_placement(pod, plan)
     if plan.target.service_account:
         pod["serviceAccountName"] = plan.target.service_account
     term = pod["affinity"]["podAntiAffinity"]["preferredDuringSchedulingIgnoredDuringExecution"][0]
@@ -163,6 +219,20 @@ def _fill_pod(template: dict[str, Any], plan: Plan) -> None:
             volume["persistentVolumeClaim"]["claimName"] = plan.store.removeprefix(CLAIM)
     for container in (*pod.get("initContainers", ()), *pod["containers"]):
         _fill_container(container, plan)
+
+
+def _fill_placement(pod: dict[str, Any], plan: Plan) -> None:
+    """Sets on which nodes a pod may run, and the login for its image."""
+    workers = plan.workers
+    selector = workers.node_selector | ({RUN: plan.run} if plan.node_pool else {})
+    if selector:
+        pod["nodeSelector"] = selector
+    taints = [one.model_dump(exclude_none=True) for one in workers.tolerations]
+    if taints:
+        operators = [{"operator": "Equal" if "value" in one else "Exists"} | one for one in taints]
+        pod["tolerations"] = [*pod.get("tolerations", ()), *operators]
+    if workers.pull_secret:
+        pod["imagePullSecrets"] = [{"name": workers.pull_secret}]
 
 
 def _fill_container(container: dict[str, Any], plan: Plan) -> None:
@@ -243,9 +313,9 @@ def _service(plan: Plan) -> dict[str, Any]:
     return body
 
 
-def _owned(body: dict[str, Any], plan: Plan) -> dict[str, Any]:
+def _owned(body: dict[str, Any], plan: Plan, name: str | None = None) -> dict[str, Any]:
     metadata = body["metadata"]
-    metadata |= {"name": plan.run, "namespace": plan.target.namespace}
+    metadata |= {"name": name or plan.run, "namespace": plan.target.namespace}
     metadata["labels"] |= plan.labels().as_dict()
     return body
 

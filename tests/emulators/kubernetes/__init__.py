@@ -21,8 +21,9 @@ What it does NOT prove:
 - gangs: the field of `gang=True` is kept, pods are placed one by one all the same;
 - admission: no webhooks, no CEL, no pod security levels, no limit ranges, no priorities; a CRD's
   schema is checked, its rules are not;
-- names and networks: all pods share the loopback of this machine. There is no DNS, NetworkPolicy
-  objects are stored and ignored. `CLOUDGAN_PEERS` and probed ports are replaced by free local ones;
+- names and networks: all pods share the loopback of this machine. There is no DNS. `CLOUDGAN_PEERS` and
+  probed ports are replaced by free local ones. A peer in CLOUDGAN_PEERS that the NetworkPolicy objects
+  keep from a pod when it starts is a port on which nothing listens; nothing else is kept from anything;
 - file systems: mount paths are replaced in env values, command and args by folders of this machine.
   A path that is written in a program or in a mounted file is not. Nothing is read-only, no user is
   changed, no memory or CPU limit is enforced (`cluster.oom` plays the limit);

@@ -54,6 +54,7 @@ class Cluster(Controls):
         kueue: bool,
         probe_scale: float,
         backoff_seconds: float,
+        enforces_policies: bool,
     ) -> None:
         self.root = root
         self.images = dict(
@@ -67,7 +68,9 @@ class Cluster(Controls):
         self._rights, self._faults, self._reading = Rights(store), Faults(), Reading(store)
         self._reaper = ProcessReaper()
         settings = Settings(self.images, probe_scale, backoff_seconds)
-        starter = Starter(store, PeerPorts(store), self._reaper)
+        starter = Starter(
+            store, PeerPorts(store, enforces_policies=enforces_policies), self._reaper
+        )
         self._kubelets = Kubelets(store, root, settings, starter)
         self._settings = settings
         self._nodes = NodeLifecycle(store, self._api)
@@ -168,12 +171,14 @@ def local_cluster(
     kueue: bool = False,
     probe_scale: float = 1.0,
     backoff_seconds: float = 0.1,
+    enforces_policies: bool = True,
 ) -> Iterator[Cluster]:
     """Runs a cluster with nodes `node-0`, `node-1`, ... of `gpus` each; `root` holds its files.
 
     Without `images` there are `busybox:1` (programs of this machine) and `python:3`. `gang` serves
     scheduling.k8s.io/v1beta1, `kueue` kueue.x-k8s.io/v1beta1. A probe's second lasts `probe_scale`
-    seconds; pods that failed are replaced after `backoff_seconds`.
+    seconds; pods that failed are replaced after `backoff_seconds`. Without `enforces_policies` the
+    cluster has no policy engine: NetworkPolicy objects are stored and have no effect.
     """
     root = root / "cluster"
     root.mkdir(parents=True)
@@ -185,6 +190,7 @@ def local_cluster(
         kueue=kueue,
         probe_scale=probe_scale,
         backoff_seconds=backoff_seconds,
+        enforces_policies=enforces_policies,
     )
     try:
         cluster.start()

@@ -8,7 +8,8 @@ import socket
 import threading
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from emulators.kubernetes.job_pods import index_of
+from emulators.kubernetes.job_pods import INDEX, index_of
+from emulators.kubernetes.network_policies import admits
 from emulators.kubernetes.store import owned_by
 
 if TYPE_CHECKING:
@@ -19,6 +20,8 @@ PEERS = "CLOUDGAN_PEERS"
 TEMPLATE = re.compile(
     r"(?P<job>[a-z0-9-]+)-\{index\}\.(?P<service>[a-z0-9-]+)[a-z0-9.-]*:(?P<port>\d+)"
 )
+BLOCKED = "127.0.0.1:1"
+"""Stands for a peer that a NetworkPolicy keeps from a pod: nothing listens there."""
 FIRST, LAST = 20000, 32000  # below the ports that the system gives to who asks for any
 
 
@@ -32,8 +35,8 @@ class Peers(NamedTuple):
 class PeerPorts:
     """Gives each job pairs of neighbouring free ports, once, so that a replaced pod keeps its own."""
 
-    def __init__(self, store: Store) -> None:
-        self._store = store
+    def __init__(self, store: Store, *, enforces_policies: bool) -> None:
+        self._store, self._enforces = store, enforces_policies
         self._given: dict[str, list[int]] = {}
         self._lock = threading.Lock()
 
@@ -52,8 +55,17 @@ class PeerPorts:
             while len(given) < job["spec"]["completions"]:
                 given.append(free_pair(set().union(*self._given.values())))
         port, mine = int(found["port"]), given[index_of(pod) or 0]
-        addresses = ",".join(f"127.0.0.1:{one}" for one in given)
+        addresses = ",".join(
+            f"127.0.0.1:{one}" if self._reaches(pod, index, port) else BLOCKED
+            for index, one in enumerate(given)
+        )
         return Peers(addresses, {port: mine, port + 1: mine + 1})
+
+    def _reaches(self, pod: Object, index: int, port: int) -> bool:
+        """Whether the policies of this moment let a pod connect to a pod of its job."""
+        own = pod["metadata"]
+        peer = {"metadata": own | {"labels": own["labels"] | {INDEX: str(index)}}}
+        return not self._enforces or index == index_of(pod) or admits(self._store, pod, peer, port)
 
     def _jobs(self, pod: Object) -> list[Object]:
         jobs = self._store.select("jobs", pod["metadata"]["namespace"])

@@ -5,12 +5,14 @@ from __future__ import annotations
 import copy
 import json
 import re
+from pathlib import Path
 
 import pytest
 import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from cloudgan.core.clouds import CLOUDS
 from cloudgan.launch.kubernetes.manifests import (
     GPU_NODE,
     PLAN_PLACEHOLDER,
@@ -24,6 +26,7 @@ from cloudgan.launch.kubernetes.manifests import (
     trainer,
 )
 
+CLOUD_TESTS = Path(__file__).parents[1] / "clouds"
 OWN_IMAGE = {"workers": {"image": "registry.example/gan@sha256:" + "0" * 64}, "wheels": ()}
 
 
@@ -70,6 +73,43 @@ def test_all_objects_of_a_run_but_the_namespace_have_its_labels(plan_of):
     shared = manifest_steps(plan)[0].body
     assert shared["metadata"]["name"] == "physics"
     assert not plan.labels().as_dict().keys() & shared["metadata"]["labels"].keys()
+
+
+@pytest.mark.parametrize("provider", ["kubernetes", *CLOUDS])
+def test_only_pods_of_the_run_may_connect_to_its_pods_on_every_cloud(plan_of, provider):
+    plan = plan_of(target={"provider": provider}, workers={"nodes": 4})
+    (spec,) = (one["spec"] for one in manifests(plan) if one["kind"] == "NetworkPolicy")
+    run = {"podSelector": {"matchLabels": {"cloudgan-run": "gan"}}}
+    assert spec["podSelector"] == run["podSelector"]
+    assert spec["policyTypes"] == ["Ingress", "Egress"]
+    assert spec["ingress"] == [{"from": [run]}]
+    first, dns, https, *metadata = spec["egress"]
+    assert first == {"to": [run]}
+    assert {one["port"] for one in dns["ports"]} == {53}
+    assert {one["port"] for one in https["ports"]} == {443}
+    if provider in CLOUDS:
+        addresses = {one["to"][0]["ipBlock"]["cidr"] for one in metadata}
+        assert addresses == {f"{host}/32" for host, _ in CLOUDS[provider].pod_endpoints}
+
+
+ENFORCED = {
+    "gcp": "datapathProvider: ADVANCED_DATAPATH",
+    "aws": 'configurationValues: \'{"enableNetworkPolicy": "true"}\'',
+    "azure": "networkPolicy: cilium",
+}
+"""Requests for a cluster that enforces NetworkPolicy. GKE: Dataplane V2 has it built in
+(https://cloud.google.com/kubernetes-engine/docs/concepts/dataplane-v2). AKS:
+https://learn.microsoft.com/azure/aks/use-network-policies. Both read 2026-11-22."""
+
+
+def test_every_cluster_that_a_plan_creates_enforces_network_policies():
+    assert set(ENFORCED) == set(CLOUDS)
+    clusters = re.compile(r"ensure: (GKE cluster|EKS cluster|AKS cluster|cluster) ", re.IGNORECASE)
+    for cloud, setting in ENFORCED.items():
+        plans = sorted((CLOUD_TESTS / cloud / "golden").glob("*.yaml"))
+        created = [text for path in plans if clusters.search(text := path.read_text("utf-8"))]
+        assert created, cloud
+        assert all(setting in text for text in created), cloud
 
 
 def test_the_configmap_is_created_first_and_the_job_last(plan_of):

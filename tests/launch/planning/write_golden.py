@@ -102,8 +102,12 @@ def plan(name):
 
 def render(name):
     """Returns the text of a golden."""
-    bodies = [step.body for step in plan(name).steps]
+    bodies = [step.body for step in plan(name).steps if step.body]
     for body in bodies:
+        if body["metadata"]["name"].endswith("-ports") and body["kind"] == "Job":
+            (container,) = body["spec"]["template"]["spec"]["containers"]
+            assert container["command"][2] == assets.read_text("k8s/port_probe.py")
+            container["command"][2] = "<k8s/port_probe.py>"
         if FETCHER in body.get("data", {}):
             assert body["data"][FETCHER] == assets.read_text(f"k8s/{FETCHER}")
             body["data"][FETCHER] = f"<k8s/{FETCHER}>"

@@ -9,7 +9,13 @@ from typing import TYPE_CHECKING, Any, Final
 from pydantic import ValidationError
 
 from cloudgan.core.clock import monotonic_seconds, utc_moment
-from cloudgan.core.errors import CloudganError, ConfigError, CredentialsError, LaunchError
+from cloudgan.core.errors import (
+    CloudganError,
+    ConfigError,
+    CredentialsError,
+    LaunchError,
+    OpenPortsError,
+)
 from cloudgan.core.labels import RUN, SPEC
 from cloudgan.launch.backends.job_backend import PreexistingNodes
 from cloudgan.launch.backends.kubernetes.permissions import (
@@ -17,9 +23,17 @@ from cloudgan.launch.backends.kubernetes.permissions import (
     check_cluster,
     check_permissions,
 )
+from cloudgan.launch.backends.kubernetes.port_probe import wait_for_port_probe
 from cloudgan.launch.kubernetes.api import AlreadyExistsError, ApiError, GoneError
 from cloudgan.launch.kubernetes.job_state import INDEX, run_state
-from cloudgan.launch.kubernetes.manifests import PLAN_PLACEHOLDER, TRAINER, manifest_steps
+from cloudgan.launch.kubernetes.manifests import (
+    COMPONENT,
+    PLAN_PLACEHOLDER,
+    PORT_PROBE,
+    PROBE,
+    TRAINER,
+    manifest_steps,
+)
 from cloudgan.schema.plan import Plan
 from cloudgan.schema.run_document import RunSource
 from cloudgan.schema.run_state import LogLine, RunState
@@ -98,15 +112,19 @@ class KubernetesBackend(PreexistingNodes):
         Raises:
             ConfigError: An object of this name belongs to another run.
             LaunchError: The deletion of an earlier run's object does not finish.
+            OpenPortsError: Others could reach the ports of the workers; all objects are deleted.
         """
+        if step.method == PROBE:
+            self._probe_ports(step, plan)
+            return False
         assert step.find is not None  # noqa: S101  every manifest step has one
         shared = step.ensure.startswith(_SHARED)
         try:
             found = self._api.get(step.find)
         except CredentialsError:
-            if shared:
-                return False  # without permission to read it, a shared object exists already
-            raise
+            if not shared:
+                raise
+            found = {}  # without permission to read it, a shared object exists already
         if found is None:
             try:
                 self._api.create(step.path, _resolved(step, plan))
@@ -197,6 +215,20 @@ class KubernetesBackend(PreexistingNodes):
         """Returns the names of all runs in the namespace."""
         found = self._api.list(self._maps, f"app.kubernetes.io/name=cloudgan,{RUN}")["items"]
         return tuple(sorted(one["metadata"]["labels"][RUN] for one in found))
+
+    def _probe_ports(self, step: Step, plan: Plan) -> None:
+        """Waits for the result of the port probe and deletes its objects, or all of a refused run."""
+        try:
+            wait_for_port_probe(self._api, self._pods, step, plan)
+        except OpenPortsError:
+            for _ in self.destroy(plan.run):
+                pass
+            raise
+        for kind in self._owned:
+            for found in self._api.list(kind, f"{RUN}={plan.run},{COMPONENT}={PORT_PROBE}")[
+                "items"
+            ]:
+                self._delete(f"{kind}/{found['metadata']['name']}", plan.run)
 
     def _delete(self, path: str, run: str) -> None:
         found = self._api.get(path)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Final
 
-CLUSTER: Final = "cloudgan"
 NAMESPACE: Final = "cloudgan"
 SERVICE_ACCOUNT: Final = "cloudgan"
 PREFIX: Final = "cloudgan-"

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+from cloudgan.core.clouds import CLUSTER
 from cloudgan.core.errors import PlanError
 from cloudgan.core.labels import SHARED
 from cloudgan.launch.clouds.aws import naming
@@ -167,10 +168,10 @@ class OrphanedNetwork(UnplannedHandler):
 
     def list_resources(self, region: str, clusters: set[str]) -> Iterator[Resource]:
         """Yields those of a region whose cluster was cloudgan's and is not in `clusters`."""
-        if f"{region}/{naming.CLUSTER}" in clusters:
+        if f"{region}/{CLUSTER}" in clusters:
             return
         tag = _INTERFACE_TAG if self._is_interface else _GROUP_TAG
-        filters: list[dict[str, Any]] = [{"Name": f"tag:{tag}", "Values": [naming.CLUSTER]}]
+        filters: list[dict[str, Any]] = [{"Name": f"tag:{tag}", "Values": [CLUSTER]}]
         if self._is_interface:
             filters.append({"Name": "status", "Values": ["available"]})
         for found in self._listed(region, filters):

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any, Final
 
+from cloudgan.core.clouds import CLUSTER
 from cloudgan.core.errors import PlanError
 from cloudgan.core.labels import RUN, SHARED, derived_name
 from cloudgan.launch.clouds.aws import naming
@@ -57,7 +58,7 @@ def target(account: str | None, region: str, zone: str | None, cluster: str | No
         zone=zone or naming.ZONE,
         namespace=naming.NAMESPACE,
         service_account=naming.SERVICE_ACCOUNT,
-        cluster=cluster or naming.CLUSTER,
+        cluster=cluster or CLUSTER,
         details={
             "subnet": naming.SUBNET,
             "second_subnet": naming.SECOND_SUBNET,

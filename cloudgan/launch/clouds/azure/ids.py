@@ -7,6 +7,8 @@ import re
 import uuid
 from typing import TYPE_CHECKING, Final
 
+from cloudgan.core.clouds import CLUSTER
+
 if TYPE_CHECKING:
     from cloudgan.schema.plan import Target
 
@@ -22,7 +24,6 @@ POD_PRINCIPAL: Final = "<principal-of-pods>"
 USER_PRINCIPAL: Final = "<principal-of-user>"
 USER_KIND: Final = "<kind-of-user>"
 
-CLUSTER: Final = "cloudgan"
 CONTAINER: Final = "cloudgan"
 IDENTITY: Final = "cloudgan-pods"
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from cloudgan.core.clouds import CLUSTER
 from cloudgan.core.errors import ConfigError, PlanError
 from cloudgan.core.labels import derived_name
 from cloudgan.launch.clouds.azure import ids
@@ -54,7 +55,7 @@ def target(account: str | None, region: str, zone: str | None, cluster: str | No
         account=account or ids.SUBSCRIPTION,
         region=region,
         zone=zone or ids.ZONE,
-        cluster=cluster or ids.CLUSTER,
+        cluster=cluster or CLUSTER,
     )
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from cloudgan.core.clouds import CLUSTER
 from cloudgan.core.errors import ConfigError, PlanError
 from cloudgan.core.labels import RUN, SHARED, derived_name
 from cloudgan.launch.backends.tpu_vm import requests as tpu_requests
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
     from cloudgan.launch.clouds.planner import NodePoolRequest
     from cloudgan.schema.plan import Plan, Workers
 
-CLUSTER = NAMESPACE = SERVICE_ACCOUNT = "cloudgan"
+NAMESPACE = SERVICE_ACCOUNT = "cloudgan"
 SYSTEM_NODE = "e2-medium"
 SPOT_GRACE_SECONDS, SYSTEM_GRACE_SECONDS = 120, 15
 """Shutdown grace of a spot node, and the part of it that system pods use."""

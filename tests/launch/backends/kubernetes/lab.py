@@ -79,8 +79,12 @@ def rules(*names: str) -> list[dict[str, Any]]:
 
 
 def plan_of(name: str = "gan", **changes: Any) -> Plan:
-    """Returns a plan for the stub: two workers, a claim as store, an image with cloudgan."""
+    """Returns a plan for the stub: two workers, a claim as store, an image with cloudgan.
+
+    Without a port probe unless it has allow_open_ports=False.
+    """
     workers = {"nodes": 2, "cpus": 1, "memory_gib": 1, "image": IMAGE, "grace_seconds": 2}
+    workers |= {"allow_open_ports": True}
     asked = {
         "config": RunConfig(name=name),
         "target": Target(provider="kubernetes", namespace=NAMESPACE),
@@ -106,8 +110,10 @@ CLAIM = {
 
 
 def launcher(folder: Path, stub: Path, python: str) -> Path:
-    """Creates the `python` program of the stub's image."""
+    """Creates the `python` program of the stub's image: the stub is its module cloudgan."""
     path = folder / "python"
-    path.write_text(f'#!/bin/sh\nexec "{python}" "{stub}" "$@"\n')
+    path.write_text(
+        f'#!/bin/sh\n[ "$1" = -c ] && exec "{python}" "$@"\nexec "{python}" "{stub}" "$@"\n'
+    )
     path.chmod(0o755)
     return path

@@ -1,0 +1,80 @@
+"""Before several workers start, pods test whether a NetworkPolicy has an effect."""
+
+from __future__ import annotations
+
+import pytest
+
+from cloudgan.core.errors import OpenPortsError
+from cloudgan.launch.kubernetes.manifests import PROBE
+from cloudgan.launch.provisioning.apply import apply
+from cloudgan.launch.provisioning.launch_log import LaunchLog
+from cloudgan.schema.run_folder import RunFolder
+from launch.backends.kubernetes.lab import NAMESPACE, plan_of
+
+NO_ENGINE = {"enforces_policies": False}
+
+
+def probed(settle_seconds="0", nodes=2, **changes):
+    """Returns a plan with a port probe that gives a cluster so long to apply its policy."""
+    plan = plan_of(workers={"nodes": nodes, "allow_open_ports": False}, **changes)
+    for step in plan.steps:
+        if step.ensure == "Job gan-ports":
+            (container,) = step.body["spec"]["template"]["spec"]["containers"]
+            container["command"][3] = settle_seconds
+    return plan
+
+
+@pytest.fixture
+def begin(tmp_path):
+    def run(lab, plan):
+        log = LaunchLog(RunFolder(tmp_path / "runs" / plan.run), plan)
+        return apply(plan, lab.backend, log, lab.said.append)
+
+    return run
+
+
+def test_a_run_starts_where_the_policy_keeps_others_from_its_ports(make_lab, begin):
+    lab, plan = make_lab(), probed("20")
+    assert begin(lab, plan)
+    assert "created Job gan-ports" in lab.said
+    kept = {one for one in lab.remaining() if not one.startswith("pods/")}
+    assert kept == {"configmaps/gan", "networkpolicies/gan", "services/gan", "jobs/gan"}
+
+
+def test_a_run_is_refused_and_deleted_where_others_reach_its_ports(make_lab, begin):
+    lab = make_lab(**NO_ENGINE)
+    with pytest.raises(OpenPortsError, match=r"does not enforce NetworkPolicy.*--allow-open-ports"):
+        begin(lab, probed())
+    assert OpenPortsError.exit_code == 2
+    lab.cluster.wait_for(lambda: not lab.remaining())
+    assert "created Job gan" not in lab.said, "no worker was started"
+
+
+def test_a_run_with_open_ports_allowed_is_not_tested(make_lab, begin):
+    lab = make_lab(**NO_ENGINE)
+    assert begin(lab, plan_of())
+    assert "created Job gan-ports" not in lab.said
+
+
+def test_a_run_is_refused_if_the_test_does_not_finish(make_lab, begin):
+    lab = make_lab(images={})
+    with pytest.raises(OpenPortsError, match=r"unknown: Job gan-ports did not finish.*Pull"):
+        begin(lab, probed(gang_timeout_seconds=2.0))
+    lab.cluster.wait_for(lambda: not lab.remaining())
+
+
+def test_an_unfinished_test_is_continued(make_lab, begin):
+    lab, plan = make_lab(), probed("20")
+    for step in plan.steps:
+        if step.method == PROBE:
+            break
+        lab.backend.ensure(step, plan)
+    assert lab.cluster.find("jobs", NAMESPACE, "gan-ports")
+    assert begin(lab, plan)
+    assert "created Job gan-ports" not in lab.said
+
+
+@pytest.mark.parametrize("nodes", [1, 2])
+def test_only_several_workers_open_ports_that_need_the_test(nodes):
+    methods = [step.method for step in probed(nodes=nodes).steps]
+    assert (PROBE in methods) == (nodes > 1)
