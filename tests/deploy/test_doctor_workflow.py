@@ -29,6 +29,16 @@ def test_it_may_read_and_log_in_and_keeps_no_secret():
     assert "--delete" not in TEXT
 
 
+def test_nothing_is_installed_without_a_hash_while_it_may_ask_for_credentials():
+    commands = [line for one in STEPS for line in one.get("run", "").splitlines() if "pip" in line]
+    locked, own = commands
+    assert "--require-hashes" in locked
+    assert "requirements/build.txt" in locked
+    assert {"--no-index", "--no-build-isolation", "--no-deps", "."} <= set(own.split())
+    backend = (ROOT / "requirements" / "build.txt").read_text()
+    assert re.search(r"^hatchling==\S+ \\\n +--hash=sha256:", backend, re.MULTILINE)
+
+
 @pytest.mark.parametrize("provider", ["gcp", "aws", "azure"])
 def test_its_command_is_one_that_there_is_and_its_locks_too(provider):
     run = STEPS[-1]["run"].replace("${{ matrix.provider }}", provider).split()

@@ -12,7 +12,7 @@ import time
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import urlencode, urljoin, urlsplit
 
-from cloudgan.core import settings
+from cloudgan.core import clouds, settings
 from cloudgan.core.errors import CloudganError, CredentialsError
 from cloudgan.launch.container_registry.login import DOCKER_HUB
 from cloudgan.launch.container_registry.transport import WebTransport, is_loopback, is_safe
@@ -38,6 +38,11 @@ _OK, _UNKNOWN, _MISSING, _MOST_OK = 200, 401, 404, 299
 _DENIED = frozenset({401, 403})
 _SCHEME = re.compile(r"(?:^|,)\s*(?P<scheme>Bearer|Basic)(?=\s|$)", re.IGNORECASE)
 _PARAMETER = re.compile(r'([a-z_]+)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|([^\s,]+))', re.IGNORECASE)
+_DOCKER_HUB_HOSTS = frozenset(
+    {DOCKER_HUB, "index.docker.io", "registry-1.docker.io", "auth.docker.io"}
+)
+_PUBLIC_SECOND_LEVEL = frozenset({"ac", "co", "com", "edu", "gov", "net", "or", "org"})
+"""Labels under which different owners have domains, as in co.uk and ac.jp."""
 _NEXT = re.compile(r'<([^>]+)>\s*;[^,]*\brel="?next"?')
 
 
@@ -93,8 +98,40 @@ def address_of(host: str) -> str:
     return f"http://{host}" if is_loopback(f"http://{host}") else f"https://{host}"
 
 
+def may_receive_login(host: str, url: str) -> bool:
+    """Whether the login of a registry may be sent to a URL: its API, or the token service it names.
+
+    A token service is on the registry's own host, above or below it in its domain, or beside it in a
+    domain of one owner, as registry.example.org and gitlab.example.org. The registries of a cloud's
+    customers share a domain, so their token services are on the same host. Docker Hub's hosts are
+    those of https://distribution.github.io/distribution/spec/auth/token/ (read 2026-11-22).
+
+    Args:
+        host: As in image references, such as docker.io.
+        url: URL of the API or of the token service.
+    """
+    own, other = urlsplit(f"//{host}").hostname or "", urlsplit(url).hostname or ""
+    if host == DOCKER_HUB:
+        return other in _DOCKER_HUB_HOSTS
+    if own == other:
+        return True
+    if _is_address(own) or _is_address(other) or clouds.of_registry(host):
+        return False
+    parent = own.partition(".")[2]
+    is_domain = parent.count(".") >= 1 and parent.partition(".")[0] not in _PUBLIC_SECOND_LEVEL
+    beside = is_domain and other.endswith(f".{parent}")
+    return other.endswith(f".{own}") or (is_domain and other == parent) or beside
+
+
+def _is_address(host: str) -> bool:
+    """Whether a host is an IP address or a name without a domain."""
+    return "." not in host or ":" in host or host.rpartition(".")[2].isdigit()
+
+
 class Registry:
     """One registry; keeps its token.
+
+    The login is sent only where `may_receive_login` says so; elsewhere the client continues without.
 
     All requests raise `MissingError` if the manifest, blob or repository does not exist,
     `CredentialsError` if the registry requires a login or refuses it, and `RegistryError` if it does
@@ -124,6 +161,9 @@ class Registry:
         self._transport = transport or WebTransport()
         self._address = address or address_of(host)
         self._credential: str | None = None
+        self._problem = "requires a login, and none was found"
+        if login and not may_receive_login(host, self._address):
+            self._withhold(self._address)
 
     def digest(self, repository: str, reference: str) -> str | None:
         """Returns the digest of a tag; None if the registry sends no header with it.
@@ -194,6 +234,10 @@ class Registry:
             if challenge.service
             else {"scope": scope}
         )
+        if is_loopback(challenge.realm) and not is_loopback(self._address):
+            raise RegistryError(f"registry {self._host} sends the login to {challenge.realm!r}, here")
+        if self._login and not may_receive_login(self._host, challenge.realm):
+            self._withhold(challenge.realm)
         joint = "&" if "?" in challenge.realm else "?"
         headers = {"Authorization": self._login.header()} if self._login else {}
         answer = self._send("GET", f"{challenge.realm}{joint}{urlencode(query)}", headers)
@@ -229,8 +273,17 @@ class Registry:
             self._sleep(wait)
         raise AssertionError("unreachable")
 
+    def _withhold(self, url: str) -> None:
+        """Continues without the login, which suffices for public images."""
+        self._login = None
+        self._problem = "requires a login"
+        self._why_no_login = (
+            f"the login of {self._host} is not sent to {urlsplit(url).hostname}, which does not belong"
+            " to this registry"
+        )
+
     def _denied(self, answer: Answer) -> str:
-        problem = "refuses this login" if self._login else "requires a login, and none was found"
+        problem = "refuses this login" if self._login else self._problem
         why = f": {self._why_no_login}" if self._why_no_login else ""
         return f"registry {self._host} {problem} (HTTP {answer.status} {_reason(answer)}){why}"
 

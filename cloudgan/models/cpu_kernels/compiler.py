@@ -5,6 +5,8 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import hashlib
+import os
+import stat
 from typing import TYPE_CHECKING, Any
 
 import llvmlite
@@ -24,18 +26,24 @@ if TYPE_CHECKING:
 MAX_FILES = 500
 """About 40 MB; a paper run needs 30."""
 _DIGEST_BYTES = 32
+_PRIVATE = 0o700
 
 
 class ObjectCache:
-    """Cache files in a folder, each named by its key and prefixed with a digest of its content."""
+    """Cache files in a folder, each named by its key and prefixed with a digest of its content.
+
+    Machine code is loaded only from a folder that no other user can write (mode 0700).
+    """
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
 
     def get(self, key: str) -> bytes | None:
-        """Returns the cached code; None if missing or damaged."""
+        """Returns the cached code; None if missing, damaged, or perhaps of another user."""
         path = self._folder / key
         with contextlib.suppress(OSError):
+            if not self._is_private() or not _is_own(path, stat.S_ISREG):
+                return None
             content = path.read_bytes()
             digest, code = content[:_DIGEST_BYTES], content[_DIGEST_BYTES:]
             if hashlib.sha256(code).digest() == digest:
@@ -44,16 +52,33 @@ class ObjectCache:
         return None
 
     def put(self, key: str, code: bytes) -> None:
-        """Stores `code`; does nothing if the folder cannot be written."""
-        with contextlib.suppress(DataError):
+        """Stores `code`; does nothing if the folder cannot be written, or is of another user."""
+        with contextlib.suppress(DataError, OSError):
+            self._folder.mkdir(mode=_PRIVATE, parents=True, exist_ok=True)
+            if not self._is_private():
+                if not _is_own(self._folder, stat.S_ISDIR):
+                    return
+                for path in self._folder.iterdir():  # others may have written it
+                    path.unlink()
+                self._folder.chmod(_PRIVATE)
             write_atomic(self._folder / key, hashlib.sha256(code).digest() + code)
             self._prune()
+
+    def _is_private(self) -> bool:
+        mode = stat.S_IMODE(self._folder.lstat().st_mode)
+        return _is_own(self._folder, stat.S_ISDIR) and not mode & ~_PRIVATE
 
     def _prune(self) -> None:
         with contextlib.suppress(OSError):
             files = sorted(self._folder.iterdir(), key=lambda path: path.stat().st_mtime)
             for path in files[: max(0, len(files) - MAX_FILES)]:
                 path.unlink(missing_ok=True)
+
+
+def _is_own(path: Path, is_kind: Callable[[int], bool]) -> bool:
+    """Whether a path is of this kind and of this user; a symbolic link is neither."""
+    found = path.lstat()
+    return is_kind(found.st_mode) and found.st_uid == os.getuid()
 
 
 def compile_function(module: ir.Module, name: str) -> Callable[..., None]:

@@ -46,6 +46,8 @@ class LocalRegistry(Content):
         self.realm = ""
         self.asked: list[str] = []
         """METHOD PATH of all requests."""
+        self.logins: list[str] = []
+        """Their Authorization headers."""
 
     @property
     def host(self) -> str:
@@ -92,6 +94,7 @@ class _Handler(BaseHTTPRequestHandler):
         body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
         there = self.registry
         there.asked.append(f"{self.command} {self.path}")
+        there.logins.append(self.headers.get("Authorization") or "")
         path = urlsplit(self.path).path
         if there.failures:
             status, headers = there.failures.popleft()

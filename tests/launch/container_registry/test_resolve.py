@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+from email.message import Message
+
 import pytest
 
 from cloudgan.core.errors import ConfigError, CredentialsError, UnknownNameError
-from cloudgan.launch.container_registry.client import RegistryError
+from cloudgan.launch.container_registry.client import (
+    Registry,
+    RegistryError,
+    may_receive_login,
+)
 from cloudgan.launch.container_registry.image_reference import resolve
 from cloudgan.launch.container_registry.login import RegistryLogin
+from cloudgan.launch.container_registry.transport import Answer
 from emulators.registry.content import digest_of
 
 MARIE = RegistryLogin("marie", "radium")
@@ -131,6 +138,81 @@ def test_a_registry_without_response_is_an_error(registry, opened, waits):
     with pytest.raises(RegistryError, match=r"does not answer \(.*refused"):
         resolve(f"127.0.0.1:{1 if port != 1 else 2}/lab/gan:1", opened())
     assert len(waits) == 2
+
+
+@pytest.mark.parametrize(
+    ("host", "url", "expected"),
+    [
+        ("docker.io", "https://registry-1.docker.io", True),
+        ("docker.io", "https://auth.docker.io/token", True),
+        ("docker.io", "https://mirror.example.org", False),
+        ("docker.io", "https://auth.docker.io.example.org/token", False),
+        ("docker.io", "https://auth.docker.io@example.org/token", False),
+        ("docker.io", "http://127.0.0.1:5000", False),
+        ("ghcr.io", "https://ghcr.io/token", True),
+        ("quay.io", "https://evil.io/token", False),
+        ("registry.gitlab.com", "https://gitlab.com/jwt/auth", True),
+        ("registry.example.org", "https://gitlab.example.org/jwt/auth", True),
+        ("registry.example.org", "https://tokens.registry.example.org", True),
+        ("registry.example.org", "https://example.org.evil.net/", False),
+        ("registry.example.org", "https://notexample.org/", False),
+        ("registry.co.uk", "https://tokens.evil.co.uk/", False),
+        ("myregistry.azurecr.io", "https://myregistry.azurecr.io/oauth2/token", True),
+        ("myregistry.azurecr.io", "https://theirs.azurecr.io/oauth2/token", False),
+        ("europe-docker.pkg.dev", "https://evil.pkg.dev/token", False),
+        ("127.0.0.1:5000", "http://127.0.0.1:6000/token", True),
+        ("10.0.0.1", "https://11.0.0.1/token", False),
+        ("registry", "https://tokens/", False),
+        ("registry.example.org:5000", "https://registry.example.org/token", True),
+    ],
+)
+def test_a_login_is_sent_to_hosts_of_its_registry_only(host, url, expected):
+    assert may_receive_login(host, url) is expected
+
+
+def test_the_login_of_docker_hub_is_not_sent_to_a_mirror(registry, opened, monkeypatch):
+    monkeypatch.setenv("CLOUDGAN_DOCKER_MIRROR", registry.url)
+    registry.access, registry.users = "basic", {"marie": "radium"}
+    registry.put_image("lab/gan", "1")
+    with pytest.raises(CredentialsError, match=r"login of docker\.io is not sent to 127\.0\.0\.1"):
+        resolve("lab/gan:1", opened(MARIE))
+    assert not any(registry.logins)
+    registry.access, registry.public = "token", {"lab/gan"}
+    assert "@sha256:" in resolve("lab/gan:1", opened(MARIE)).image, "public images need no login"
+
+
+def test_a_login_is_not_sent_to_a_token_service_of_another_domain():
+    class Answers:
+        def __init__(self):
+            self.sent = []
+
+        def send(self, method, url, headers, body=None):
+            self.sent.append((url, headers.get("Authorization", "")))
+            if "/token" in url:
+                return Answer(200, Message(), b'{"token": "anonymous"}')
+            if "Bearer" in headers.get("Authorization", ""):
+                return Answer(401, Message(), b"")
+            asked = Message()
+            asked["WWW-Authenticate"] = 'Bearer realm="https://evil.example.net/token"'
+            return Answer(401, asked, b"")
+
+    answers = Answers()
+    client = Registry("registry.example.org", MARIE, transport=answers)
+    with pytest.raises(CredentialsError, match=r"is not sent to evil\.example\.net"):
+        client.digest("lab/gan", "1")
+    assert not any("Basic" in authorization for _, authorization in answers.sent)
+
+
+def test_a_registry_elsewhere_cannot_have_its_token_fetched_from_this_machine():
+    class Answers:
+        def send(self, method, url, headers, body=None):
+            assert "127.0.0.1" not in url
+            asked = Message()
+            asked["WWW-Authenticate"] = 'Bearer realm="http://127.0.0.1:8080/token"'
+            return Answer(401, asked, b"")
+
+    with pytest.raises(RegistryError, match="here"):
+        Registry("registry.example.org", transport=Answers()).digest("lab/gan", "1")
 
 
 def test_a_login_is_never_sent_unencrypted_to_another_machine(registry, opened):

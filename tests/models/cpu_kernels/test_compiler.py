@@ -67,6 +67,36 @@ def test_code_compiles_without_a_writable_cache(
     assert run(doubled()) == EXPECTED
 
 
+def test_machine_code_in_a_folder_that_others_can_write_is_not_loaded(tmp_path: Path) -> None:
+    folder = tmp_path / "kernels"
+    cache = ObjectCache(folder)
+    cache.put("a", b"code")
+    assert folder.stat().st_mode & 0o777 == 0o700
+    assert cache.get("a") == b"code"
+    folder.chmod(0o770)
+    assert cache.get("a") is None
+    cache.put("b", b"new")
+    assert folder.stat().st_mode & 0o777 == 0o700
+    assert [path.name for path in folder.iterdir()] == ["b"], "what others may have written is gone"
+    assert cache.get("b") == b"new"
+
+
+def test_machine_code_of_another_user_is_not_loaded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cache = ObjectCache(tmp_path / "kernels")
+    cache.put("a", b"code")
+    (tmp_path / "link").symlink_to(tmp_path / "kernels")
+    assert ObjectCache(tmp_path / "link").get("a") is None
+    (tmp_path / "kernels" / "c").symlink_to(tmp_path / "kernels" / "a")
+    assert cache.get("c") is None
+    monkeypatch.setattr(os, "getuid", lambda uid=os.getuid(): uid + 1)
+    assert cache.get("a") is None
+    cache.put("a", b"other")
+    monkeypatch.undo()
+    assert cache.get("a") == b"code"
+
+
 def test_the_oldest_cached_files_are_deleted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
