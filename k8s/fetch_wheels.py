@@ -33,14 +33,35 @@ THREADS = 8
 ATTEMPTS = 6
 TIMEOUT_SECONDS = 30
 MAX_BACKOFF_SECONDS = 60
+MOST_TEXT_BYTES = 1 << 20
 MISSING = 404
 DENIED = (401, 403)
 TRANSIENT = (408, 425, 429, 500, 502, 503, 504)
 BROKEN = (OSError, http.client.HTTPException)
-# Metadata services are on the node: no proxy.
-DIRECT = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 OCTET_STRING, LONG_FORM = 4, 128  # DER encoding of keys
 AWS_ROLE = "http://169.254.169.254/latest/meta-data/iam/security-credentials/"
+
+
+class Redirects(urllib.request.HTTPRedirectHandler):
+    """Sends no login, token or signature to another host than the one that was asked."""
+
+    def redirect_request(self, req, fp, code, msg, headers, newurl):  # noqa: PLR0917
+        """Returns the redirected request; None: the redirect is an error."""
+        old, new = urllib.parse.urlsplit(req.full_url), urllib.parse.urlsplit(newurl)
+        if (old.scheme, old.netloc) == (new.scheme, new.netloc):
+            return super().redirect_request(req, fp, code, msg, headers, newurl)
+        if (old.scheme, new.scheme) == ("https", "http") or "x-amz-bucket-region" in headers:
+            return None  # S3 names its region, which needs another signature
+        found = super().redirect_request(req, fp, code, msg, headers, newurl)
+        if found is not None:
+            found.headers.clear()  # a login, and headers such as x-amz-security-token
+            found.unredirected_hdrs.clear()
+        return found
+
+
+OPENER = urllib.request.build_opener(Redirects)
+# Metadata services are on the node: no proxy.
+DIRECT = urllib.request.build_opener(urllib.request.ProxyHandler({}), Redirects)
 
 
 class PermanentError(Exception):
@@ -71,7 +92,7 @@ class Wheel:
             raise PermanentError(
                 f"wheels.txt: {line!r} is not of the form NAME.whl SHA256 BYTES"
             ) from None
-        if "/" in self.name or not self.name.endswith(".whl"):
+        if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._+-]*\.whl", self.name):
             raise PermanentError(f"wheels.txt: {self.name!r} is not a wheel's name")
         if not re.fullmatch("[0-9a-f]{64}", self.sha256):
             raise PermanentError(f"wheels.txt: {self.name} has an invalid SHA-256 {self.sha256!r}")
@@ -91,10 +112,10 @@ def request_text(address, data=None, headers=None, method=None, timeout=5):
     """Returns the response of a metadata or token server as text."""
     request = urllib.request.Request(address, data, headers or {}, method=method)
     is_local = urllib.parse.urlsplit(address).scheme == "http"
-    opener = DIRECT.open if is_local else urllib.request.urlopen
+    opener = DIRECT if is_local else OPENER
     try:
-        with opener(request, timeout=timeout) as answer:
-            return answer.read().decode()
+        with opener.open(request, timeout=timeout) as answer:
+            return answer.read(MOST_TEXT_BYTES).decode()
     except BROKEN as error:
         host = urllib.parse.urlsplit(address).netloc
         raise NoCredentialsError(f"no credentials from {host} ({reason(error)})") from None
@@ -130,7 +151,7 @@ class Bucket:
 
     def open(self, name):
         """Opens an object."""
-        return urllib.request.urlopen(self.request(name), timeout=TIMEOUT_SECONDS)
+        return OPENER.open(self.request(name), timeout=TIMEOUT_SECONDS)
 
     def once(self, log_in):
         """Returns the credentials, which the first thread obtains with `log_in`."""
@@ -476,8 +497,16 @@ class Fetcher:
             for block in iter(lambda: source.read(1 << 18), b""):
                 digest.update(block)
                 size += len(block)
+                if size > wheel.size:
+                    break
                 file.write(block)
             length = int(getattr(source, "headers", {}).get("Content-Length") or size)
+        if size > wheel.size:
+            temporary.unlink()
+            raise PermanentError(
+                f"{where}: expected {wheel.size} bytes, found more; remove it from the store and"
+                " deploy again"
+            )
         if size < length:
             raise http.client.IncompleteRead(b"", length - size)
         if digest.hexdigest() != wheel.sha256:

@@ -127,6 +127,48 @@ def test_a_wheel_with_another_checksum_is_refused(program, store, wheels, tmp_pa
 
 
 @pytest.mark.usefixtures("environment")
+@pytest.mark.parametrize("store", ["folder", "s3"], indirect=True)
+def test_a_wheel_that_is_larger_than_listed_is_not_downloaded_to_its_end(
+    program, store, wheels, tmp_path, capfd
+):
+    listed = upload(store, wheels[:1])
+    (name, content), _ = wheels
+    expected = hashlib.sha256(content).hexdigest()
+    store.put(f"wheels/{expected}/{name}", content + bytes(3_000_000))
+    read = []
+    opened = program.Folder.open if store.url.startswith("/") else program.Bucket.open
+
+    def counted(self, key):
+        return Counting(opened(self, key), read)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(program.Folder, "open", counted)
+        patch.setattr(program.Bucket, "open", counted)
+        assert fetched(program, tmp_path, listed) == 1
+    assert f"expected {len(content)} bytes, found more" in capfd.readouterr().err
+    assert sum(map(len, read)) < 600_000
+    assert list((tmp_path / "work" / "wheels").iterdir()) == []
+
+
+class Counting:
+    """A response that records the blocks that are read."""
+
+    def __init__(self, source, blocks):
+        self.source, self.blocks = source, blocks
+        self.headers = getattr(source, "headers", {})
+
+    def read(self, size):
+        self.blocks.append(block := self.source.read(size))
+        return block
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.source.close()
+
+
+@pytest.mark.usefixtures("environment")
 def test_a_missing_wheel_is_named_without_retries(program, store, wheels, tmp_path, capfd):
     listed = upload(store, wheels[:1]) + f"gone-1.0-py3-none-any.whl {'0' * 64} 10\n"
     assert fetched(program, tmp_path, listed, backoff_seconds=1000) == 1
@@ -191,6 +233,7 @@ def test_an_unreachable_store_ends_with_75(program, wheels, tmp_path, monkeypatc
     [
         ("a-1.0-py3-none-any.whl deadbeef 10\n", "invalid SHA-256 'deadbeef'"),
         ("../a-1.0-py3-none-any.whl " + "0" * 64 + " 10\n", "not a wheel's name"),
+        ("..-1.0-py3-none-any.whl " + "0" * 64 + " 10\n", "not a wheel's name"),
         ("hello\n", "not of the form NAME.whl SHA256 BYTES"),
     ],
 )
@@ -243,6 +286,7 @@ class Identity:
 
     def __init__(self):
         self.answers = {}
+        self.redirects = {}
         self.asked = []
 
 
@@ -257,7 +301,10 @@ def identity(monkeypatch):
             body = self.rfile.read(int(self.headers.get("Content-Length") or 0)).decode()
             found.asked.append((self.command, self.path, _lower(self.headers), body))
             answer = found.answers.get(self.path.partition("?")[0])
-            self.send_response(200 if answer else 404)
+            target = found.redirects.get(self.path.partition("?")[0])
+            self.send_response(307 if target else 200 if answer else 404)
+            if target:
+                self.send_header("Location", target)
             self.end_headers()
             self.wfile.write((answer or "").encode())
 
@@ -415,3 +462,21 @@ def test_a_sas_token_is_in_the_url_but_in_no_message(program, monkeypatch, tmp_p
     monkeypatch.setenv("CLOUDGAN_STORE", "http://127.0.0.1:9/account/box")
     assert fetched(program, tmp_path, f"a-1.0-py3-none-any.whl {'0' * 64} 10\n") == 75
     assert "planted" not in str(capfd.readouterr())
+
+
+def test_a_redirect_to_another_host_gets_no_login(program, identity):
+    elsewhere = identity.address.replace("127.0.0.1", "localhost")
+    identity.redirects = {"/away": f"{elsewhere}/there", "/near": f"{identity.address}/there"}
+    identity.answers = {"/there": "content"}
+    headers = {"Authorization": "Bearer planted", "x-amz-security-token": "planted"}
+    for path, is_sent in (("/near", True), ("/away", False)):
+        identity.asked.clear()
+        assert program.request_text(identity.address + path, headers=headers) == "content"
+        sent = identity.asked[-1][2]
+        assert ("planted" in str(sent)) is is_sent
+
+
+def test_a_redirect_without_encryption_is_an_error(program):
+    handler = program.Redirects()
+    request = program.urllib.request.Request("https://bucket.example/a")
+    assert handler.redirect_request(request, None, 302, "", {}, "http://bucket.example/a") is None

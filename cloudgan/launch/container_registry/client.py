@@ -235,7 +235,9 @@ class Registry:
             else {"scope": scope}
         )
         if is_loopback(challenge.realm) and not is_loopback(self._address):
-            raise RegistryError(f"registry {self._host} sends the login to {challenge.realm!r}, here")
+            raise RegistryError(
+                f"registry {self._host} sends the login to {challenge.realm!r}, here"
+            )
         if self._login and not may_receive_login(self._host, challenge.realm):
             self._withhold(challenge.realm)
         joint = "&" if "?" in challenge.realm else "?"

@@ -138,9 +138,10 @@ def _find(files: str, known: _Kubeconfig, name: str | None) -> KubeContext:
     if plugin:
         _check_plugin(plugin, name)
     cluster = known.clusters.get(context.cluster or "")
-    server = _address((cluster and cluster.server) or "")
+    server = (cluster and cluster.server) or ""
     if not server:
         raise ConfigError(f"context {name!r} of {files} has no cluster with a server URL")
+    _check_server(server, f"cluster {context.cluster!r} of {files}")
     return KubeContext(name, server, context.namespace)
 
 
@@ -267,11 +268,18 @@ def _kubeconfig() -> tuple[str, _Kubeconfig]:
     return files, known
 
 
-def _address(server: str) -> str:
-    """Removes credentials from a URL, because a plan shows it."""
-    scheme, _, rest = server.partition("://")
-    host, slash, path = rest.partition("/")
-    return f"{scheme}://{host.rpartition('@')[2]}{slash}{path}" if rest else scheme
+def _check_server(server: str, place: str) -> None:
+    """Checks that a server URL has no secret: plans store it, and messages of requests show it.
+
+    Raises:
+        ConfigError: It has a login, a query or a fragment.
+    """
+    if set(server) & set("@?#"):
+        raise ConfigError(
+            f"{place}: the server URL may contain a login or a token, which plans and messages would"
+            " show; write https://HOST:PORT/PATH, and the login as an entry of users (`kubectl config"
+            " set-credentials`)"
+        )
 
 
 def _check_plugin(plugin: _Plugin, context: str) -> None:

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from cloudgan.core.errors import ConfigError, CredentialsError, UnknownNameError
+from cloudgan.core.errors import CloudganError, ConfigError, CredentialsError, UnknownNameError
 from cloudgan.launch.kubernetes.api import ClusterApi
 from cloudgan.launch.kubernetes.kubeconfig import connect, connect_by_certificate, find_context
 from emulators.azure.certificates import write_certificates
@@ -210,9 +210,32 @@ def test_a_kubeconfig_that_the_client_rejects_is_an_error(kubeconfig):
         connect("lab")
 
 
-def test_a_contexts_server_url_contains_no_credentials(kubeconfig):
-    kubeconfig(entry("lab", server=f"https://marie:{TOKEN}@lab.example:6443/"))
-    assert find_context("lab").server == "https://lab.example:6443/"
+@pytest.mark.parametrize(
+    "server",
+    [
+        f"https://marie:{TOKEN}@lab.example:6443/",
+        f"https://{TOKEN}@127.0.0.1:9",
+        f"marie:{TOKEN}@lab.example",
+        f"https://lab.example:6443/?token={TOKEN}",
+        f"https://lab.example:6443/#{TOKEN}",
+        f"https://lab.example/k8s@{TOKEN}",
+    ],
+)
+def test_a_server_url_with_a_secret_is_refused_and_not_shown(kubeconfig, server):
+    kubeconfig(entry("lab", server=server))
+    for act in (find_context, connect):
+        with pytest.raises(ConfigError, match=r"cluster 'lab' of .*login or a token") as refused:
+            act("lab")
+        assert TOKEN not in str(refused.value)
+
+
+def test_the_password_of_a_proxy_is_not_shown(kubeconfig):
+    config = entry("lab", server="https://lab.example:6443/")
+    config["clusters"][0]["cluster"]["proxy-url"] = f"http://marie:{TOKEN}@127.0.0.1:9"
+    kubeconfig(config)
+    with pytest.raises(CloudganError) as unreachable:
+        ClusterApi(connect("lab"), patience_seconds=0).get("/api/v1/nodes")
+    assert TOKEN not in str(unreachable.value)
 
 
 class Names(BaseHTTPRequestHandler):

@@ -90,7 +90,8 @@ def test_machine_code_of_another_user_is_not_loaded(
     assert ObjectCache(tmp_path / "link").get("a") is None
     (tmp_path / "kernels" / "c").symlink_to(tmp_path / "kernels" / "a")
     assert cache.get("c") is None
-    monkeypatch.setattr(os, "getuid", lambda uid=os.getuid(): uid + 1)
+    other = os.getuid() + 1
+    monkeypatch.setattr(os, "getuid", lambda: other)
     assert cache.get("a") is None
     cache.put("a", b"other")
     monkeypatch.undo()
