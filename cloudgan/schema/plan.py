@@ -34,7 +34,10 @@ Size = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 RunName = Annotated[str, Field(pattern=f"^{NAME_PATTERN}$", max_length=LONGEST_NAME)]
 # Parts of the addresses of requests: a slash, a dot segment or a query would address another object.
 _PART = r"[^/\\?#%\x00-\x20]*"
-PathPart = Annotated[str, Field(pattern=rf"^{_PART}[^./\\?#%\x00-\x20]{_PART}$")]
+_NAMED = rf"{_PART}[^./\\?#%\x00-\x20]{_PART}"
+PathPart = Annotated[str, Field(pattern=f"^{_NAMED}$")]
+ClusterName = Annotated[str, Field(pattern=f"^({_NAMED}/)?{_NAMED}$")]
+"""With its resource group in Azure: GROUP/NAME."""
 
 
 class _Part(BaseModel):
@@ -59,10 +62,11 @@ class Target(_Part):
         description="further names in a cloud's steps, such as a subnet; <...>: not yet known",
     )
     region: PathPart | None = None
-    zone: PathPart | None = Field(
-        default=None, description="zone of all workers; <zone>: not yet known"
+    zone: PathPart | Literal[""] | None = Field(
+        default=None,
+        description="zone of all workers; <zone>: not yet known; empty: the region has no zones",
     )
-    cluster: PathPart | None = Field(
+    cluster: ClusterName | None = Field(
         default=None, description="name of the cluster, existing or to be created"
     )
 
