@@ -241,7 +241,9 @@ class Step(_Part):
     """Ensure that a resource exists: find it, keep it if it belongs to the run, else send the request."""
 
     ensure: Text = Field(description="such as: Job gan in namespace cloudgan")
-    method: Text = Field(description="HTTP method, PUT for a store, RUN for a program")
+    method: Text = Field(
+        description="HTTP method, PUT for a store, RUN for a program, PROBE for a test"
+    )
     path: Text = Field(description="address of the request")
     at: Literal["cloud", "store", "cluster", "here"] = Field(
         default="cluster", description="recipient; steps up to the store are free of charge"

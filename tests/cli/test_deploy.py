@@ -8,7 +8,8 @@ import re
 
 import pytest
 
-from cloudgan.launch.kubernetes.manifests import run_yaml
+from cloudgan.core.errors import OpenPortsError
+from cloudgan.launch.kubernetes.manifests import PROBE, run_yaml
 from cloudgan.schema.heartbeat import Heartbeat
 from cloudgan.schema.plan import Plan
 from cloudgan.schema.run_state import RunState
@@ -95,6 +96,18 @@ def test_a_typo_asks_no_cluster(cloudgan_here, cluster, user_folder):
     said = cloudgan_here(*DEPLOY, "--bugdet-usd=5", exits=2)
     assert "'--budget-usd'" in said.stderr
     assert (cluster.calls, left_in(user_folder)) == ([], [])
+
+
+def test_a_cluster_that_leaves_ports_open_ends_a_deploy_with_2(cloudgan_here, cluster, store):
+    def refuse(when, step):
+        if step.method == PROBE:
+            raise OpenPortsError("open; pass --allow-open-ports")
+
+    cluster.interrupt = refuse
+    said = cloudgan_here(*DEPLOY, "--nodes=2", "--yes", exits=2)
+    assert said.stderr.splitlines()[-1] == "cloudgan: open; pass --allow-open-ports"
+    assert "Job gan" not in [step.ensure for step in cluster.made], "no worker was started"
+    cloudgan_here(*DEPLOY, "--nodes=2", "--allow-open-ports", "--yes", "--detach")
 
 
 def test_a_plan_may_assume_data_and_a_run_may_not(cloudgan_here, cluster, user_folder):
