@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from cloudgan.core.clock import monotonic_seconds, utc_moment
-from cloudgan.core.errors import CloudganError, LaunchError
+from cloudgan.core.errors import CloudganError, CredentialsError, LaunchError
 from cloudgan.core.labels import OWNER, SPEC
 from cloudgan.launch.provisioning.cluster_usage import (
     cluster_usage,
@@ -211,10 +211,15 @@ class ProvisionedBackend:
         except CloudganError as error:
             unreachable = error
             self._say(f"{error}. The nodes are deleted anyway")
-        resources = self._own_resources(run, found)
-        yield from self._destroyer.destroy(resources)
+        resources, denied = self._own_resources(run, found), None
+        try:
+            yield from self._destroyer.destroy(resources)
+        except CredentialsError as error:
+            denied = error  # the cluster bills, and may hold what this login may not delete
         unused = self._unused(run, found, {resource.parent for resource in resources} - {""})
         yield from self._destroyer.destroy(unused)
+        if denied and self._own_resources(run, found):
+            raise denied
         self._opened.pop(run, None)
         self._apis.pop(run, None)
         if unreachable and close and not unused:

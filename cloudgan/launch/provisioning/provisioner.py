@@ -9,7 +9,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Final
 
 from cloudgan.core.clock import monotonic_seconds
-from cloudgan.core.errors import CapacityError, ConfigError, LaunchError
+from cloudgan.core.errors import CapacityError, ConfigError, CredentialsError, LaunchError
 from cloudgan.core.labels import RUN, SHARED, SPEC
 
 if TYPE_CHECKING:
@@ -195,18 +195,25 @@ class Destroyer:
         """Deletes resources in deletion order, equal orders concurrently; yields each when gone.
 
         Raises:
+            CredentialsError: This login may not delete a resource; the others are deleted.
             LaunchError: At least one resource remains; the others are deleted.
         """
-        failures = []
+        failures: list[str] = []
+        denials: dict[str, CredentialsError] = {}
         ordered = sorted(
             resources, key=lambda resource: (resource.deletion_order, resource.kind, resource.name)
         )
         for _, same in groupby(ordered, key=lambda resource: resource.deletion_order):
             batch = list(same)
             for resource in batch:
-                with suppress(LaunchError):  # retried below
-                    self.cloud.delete(resource)
+                try:
+                    with suppress(LaunchError):  # retried below
+                        self.cloud.delete(resource)
+                except CredentialsError as error:
+                    denials[resource.name] = error
             for resource in batch:
+                if resource.name in denials:
+                    continue
                 try:
                     self._until_gone(resource)
                 except LaunchError as error:
@@ -214,7 +221,9 @@ class Destroyer:
                     continue
                 yield f"{resource.kind} {resource.name}"
         if failures:
-            raise LaunchError("; ".join(failures))
+            raise LaunchError("; ".join((*failures, *map(str, denials.values()))))
+        for error in denials.values():
+            raise error
 
     def _until_gone(self, resource: Resource) -> None:
         """Retries while the deletion is rejected, such as during another operation."""

@@ -9,7 +9,10 @@ from typing import TYPE_CHECKING, Any
 from emulators.azure.arm import CLUSTERS, POOLS, Refusal
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from emulators.azure.arm import Arm
+    from emulators.azure.rights import Assignment
 
 _TAG = re.compile(r"tagName eq '([^']+)'(?: and tagValue eq '([^']+)')?")
 _PROXIES = (POOLS, "microsoft.authorization/roleassignments")
@@ -40,6 +43,7 @@ class Lists:
     )
     subscriptions: list[dict[str, Any]] = field(default_factory=list)
     page: int = 2
+    grants: Callable[[], list[Assignment] | None] = lambda: None
 
     def list(self, path: str, query: dict[str, str]) -> list[dict[str, Any]] | None:
         """Returns what is listed there; None: nothing is."""
@@ -52,7 +56,6 @@ class Lists:
         low = low.removeprefix(root)
         plain = {
             "/providers": self._services,
-            "/providers/microsoft.authorization/permissions": lambda: self.allowed,
             "/providers/microsoft.compute/skus": lambda: self._skus(query),
             "/providers/microsoft.containerservice/managedclusters": self._clusters,
             "/resourcegroups": lambda: self._tagged(query, groups=True),
@@ -60,10 +63,23 @@ class Lists:
         }
         if low in plain:
             return plain[low]()
+        if low.endswith("/providers/microsoft.authorization/permissions"):
+            return self._permissions(path.rpartition("/providers/")[0])
         if low.startswith("/providers/microsoft.compute/locations/") and low.endswith("/usages"):
             return self._usages()
         inside = re.fullmatch(r"/resourcegroups/([^/]+)/resources", low)
         return self._inside(f"{root}/resourcegroups/{inside[1]}/") if inside else None
+
+    def _permissions(self, scope: str) -> list[dict[str, Any]]:
+        """The roles of the login on a scope, with those that it inherits."""
+        roles = self.grants()
+        if roles is None:
+            return self.allowed
+        return [
+            {"actions": one.role["Actions"], "notActions": one.role["NotActions"]}
+            for one in roles
+            if one.reaches(scope)
+        ]
 
     def _services(self) -> list[dict[str, Any]]:
         return [

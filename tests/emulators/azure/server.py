@@ -12,12 +12,14 @@ from urllib.parse import parse_qs, unquote, urlencode, urlsplit
 
 from emulators.azure.arm import HOST
 from emulators.azure.faults import Answer, Refusal
+from emulators.azure.rights import action_of, is_allowed
 
 if TYPE_CHECKING:
     from emulators.azure.arm import Arm
     from emulators.azure.certificates import Files
     from emulators.azure.entra import Entra
     from emulators.azure.lists import Lists
+    from emulators.azure.rights import Assignment
 
 LOGIN = "login.microsoftonline.com"
 
@@ -27,6 +29,9 @@ class Server:
 
     def __init__(self, arm: Arm, lists: Lists, entra: Entra, files: Files) -> None:
         self.arm, self.lists, self.entra = arm, lists, entra
+        self.grants: list[Assignment] | None = None
+        """Roles of the login; None: it may do everything."""
+        lists.grants = lambda: self.grants
         self.skew_seconds = 0.0
         """How far Azure's clock is before ours."""
         handler = type("Handler", (_Handler,), {"server_of": self})
@@ -50,14 +55,29 @@ class Server:
             query = {name: values[-1] for name, values in parse_qs(parts.query).items()}
             with self.arm.lock:
                 path = unquote(parts.path)
+                sent = json.loads(body) if body else None
+                self._refuse_unless_granted(method, path, sent)
                 found = self.lists.list(path, query) if method == "GET" else None
                 if found is None:
-                    return self.arm.ask(method, url, json.loads(body) if body else None)
+                    return self.arm.ask(method, url, sent)
                 self.arm.calls.append((method, path))
                 self.arm.faults.meet(method, path)
                 return self._page(found, parts.path, query)
         except Refusal as refusal:
             return refusal.answer
+
+    def _refuse_unless_granted(self, method: str, path: str, body: Any) -> None:
+        if "/operations/" in path and "microsoft.containerservice" not in path.lower():
+            return
+        if self.grants is None or is_allowed(self.grants, method, path, body):
+            return
+        action = action_of(method, path)
+        raise Refusal(
+            403,
+            "AuthorizationFailed",
+            f"The client 'a-service-principal' does not have authorization to perform action"
+            f" '{action}' over scope '{path}' or the scope is invalid.",
+        )
 
     def _page(self, found: list[Any], path: str, query: dict[str, str]) -> Answer:
         """A part of a list, and where the next one is."""

@@ -192,7 +192,7 @@ def find_subscription(api: ArmApi, request: str | None) -> dict[str, Any]:
     if not found:
         raise CredentialsError(
             "this Azure login has no subscription; ask an owner for the role of"
-            " deploy/azure/role.json"
+            " deploy/azure/reader-role.json"
         )
     wanted = (None if request == ids.SUBSCRIPTION else request) or variable(VARIABLE)
     if wanted:

@@ -118,6 +118,9 @@ class AzureClient:
         """Checks login, services, permissions and quota; read-only."""
         identity = self.identify()
         subscription = identity["subscription"]
+        where = plan.target.region if plan else region
+        target = self._filled(plan.target if plan else self._target)
+        target = target.model_copy(update={"region": where})
         found = [
             Finding(
                 "login",
@@ -125,9 +128,8 @@ class AzureClient:
                 f"{identity['who']}, subscription {identity['name']} ({subscription})",
             ),
             *preflight.services(self._api, subscription),
-            *preflight.rights(self._api, subscription),
+            *preflight.rights(self._api, target),
         ]
-        where = plan.target.region if plan else region
         if plan is not None and plan.node_pool is not None:
             cluster = ids.versioned(ids.cluster_id(self._filled(plan.target)))
             has_cluster = self._api.get(cluster) is not None

@@ -109,8 +109,25 @@ def _forbidden(text: str, request: str) -> CloudganError:
         return CapacityError(f"{request}: {text}")
     found = _ACTION.search(text)
     what = found[1] if found else request
-    role = "image-role" if "containerregistry/" in what.lower() else "role"
     return CredentialsError(
-        f"this login lacks the permission {what} on Azure ({text[:200]}); an administrator grants it with"
-        f" deploy/azure/{role}.json"
+        f"this login lacks the permission {what} on Azure ({text[:200]}); {_remedy(what.lower())}"
     )
+
+
+def _remedy(action: str) -> str:
+    """Returns who may do what a launcher may not; roles with their scopes: docs/azure.md."""
+    if "virtualmachinescalesets/delete" in action:
+        return "it is deleted with its cluster, or by an owner of its resource group"
+    roles = {
+        "containerregistry/": "image-role",
+        "federatedidentitycredentials": "credential-role",
+        "microsoft.compute/": "reader-role",
+        "subscriptions/providers": "reader-role",
+        "subscriptions/resources": "reader-role",
+        "locations/operations": "reader-role",
+    }
+    role = next((role for part, role in roles.items() if part in action), "role")
+    changed = ("resourcegroups/", "roleassignments/", "storageaccounts/", "assignedidentities/")
+    if role == "role" and any(part in action for part in changed) and not action.endswith("/read"):
+        role = "setup-role"
+    return f"an owner grants it with deploy/azure/{role}.json (docs/azure.md)"

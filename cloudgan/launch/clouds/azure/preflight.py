@@ -1,4 +1,8 @@
-"""Preflight checks of Azure: permissions of deploy/azure/role.json, services, quotas and zones."""
+"""Preflight checks of Azure: permissions of deploy/azure, services, quotas and zones.
+
+Roles are assigned on three scopes, so that a launcher changes nothing outside cloudgan's resource
+group, and writes the credential of one identity only (docs/azure.md).
+"""
 
 from __future__ import annotations
 
@@ -8,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from cloudgan.core import assets
 from cloudgan.core.errors import PlanError
+from cloudgan.launch.clouds.azure import ids
 from cloudgan.launch.clouds.azure.sizes import SIZES, SYSTEM_FAMILY, SYSTEM_VCPUS, size_of
 from cloudgan.schema.resource import Finding
 
@@ -15,10 +20,12 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from cloudgan.launch.clouds.azure.api import ArmApi
-    from cloudgan.schema.plan import Plan
+    from cloudgan.schema.plan import Plan, Target
 
 
 ROLE: Final = "deploy/azure/role.json"
+READER_ROLE: Final = "deploy/azure/reader-role.json"
+CREDENTIAL_ROLE: Final = "deploy/azure/credential-role.json"
 PROVIDERS: Final = (
     "Microsoft.Compute",
     "Microsoft.ContainerService",
@@ -29,19 +36,37 @@ PROVIDERS: Final = (
 _PERMISSIONS, _PROVIDERS = "2022-04-01", "2021-04-01"
 
 
-def rights(api: ArmApi, subscription: str) -> Iterator[Finding]:
-    """Yields the missing permissions of the role, or one ok finding."""
-    root = f"/subscriptions/{subscription}/providers/Microsoft.Authorization"
-    granted = list(api.list(f"{root}/permissions?api-version={_PERMISSIONS}"))
-    missing = [action for action in actions() if not is_allowed(action, granted)]
-    for action in missing:
+def rights(api: ArmApi, target: Target) -> Iterator[Finding]:
+    """Yields the missing permissions of a launcher, or one ok finding.
+
+    Args:
+        api: Of the Resource Manager.
+        target: With the subscription; without a region only its own permissions are checked.
+    """
+    found = list(_missing_rights(api, READER_ROLE, f"/subscriptions/{target.account}"))
+    if target.region and api.get(ids.versioned(ids.group_id(target))) is None:
         yield Finding(
-            f"permission {action}",
+            f"resource group {ids.group_name(target.region)}",
             "missing",
-            f"an administrator of the subscription grants it with {ROLE} (docs/azure.md)",
+            f"region {target.region} is not set up; an administrator runs once: cloudgan setup"
+            f" --provider=azure --region={target.region}",
         )
-    if not missing:
-        yield Finding("permissions", "ok", f"all of {ROLE}")
+    elif target.region:
+        found += _missing_rights(api, ROLE, ids.group_id(target))
+        found += _missing_rights(api, CREDENTIAL_ROLE, ids.identity_id(target))
+    yield from found or [Finding("permissions", "ok", "all of the roles in deploy/azure")]
+
+
+def _missing_rights(api: ArmApi, role: str, scope: str) -> Iterator[Finding]:
+    path = f"{scope}/providers/Microsoft.Authorization/permissions?api-version={_PERMISSIONS}"
+    granted = list(api.list(path))
+    for action in actions(role):
+        if not is_allowed(action, granted):
+            yield Finding(
+                f"permission {action}",
+                "missing",
+                f"an owner grants it with {role} on {scope} (docs/azure.md)",
+            )
 
 
 def services(api: ArmApi, subscription: str) -> Iterator[Finding]:
@@ -61,10 +86,10 @@ def services(api: ArmApi, subscription: str) -> Iterator[Finding]:
         yield Finding("services", "ok", ", ".join(PROVIDERS))
 
 
-def actions() -> tuple[str, ...]:
-    """Returns the permissions of the role."""
-    role = json.loads(assets.read_text(ROLE))
-    return tuple(role["Actions"])
+def actions(role: str = ROLE) -> tuple[str, ...]:
+    """Returns the permissions of a role."""
+    found = json.loads(assets.read_text(role))
+    return tuple(found["Actions"])
 
 
 def is_allowed(action: str, granted: Sequence[dict[str, Any]]) -> bool:

@@ -8,7 +8,7 @@ from cloudgan.core.errors import ConfigError, CredentialsError, UnknownNameError
 from cloudgan.launch.clouds.azure import planner as requests
 from cloudgan.launch.clouds.azure.api import ArmApi
 from cloudgan.launch.clouds.azure.client import AzureClient
-from cloudgan.launch.clouds.azure.preflight import actions
+from cloudgan.launch.clouds.azure.preflight import CREDENTIAL_ROLE, READER_ROLE, ROLE, actions
 from emulators.azure.cloud import SUBSCRIPTION
 
 SPOT = "azure/Standard_NC4as_T4_v3/eastus/spot"
@@ -54,7 +54,8 @@ def test_the_node_of_the_cluster_itself_counts_unless_it_is_there(lab):
 
 
 def test_each_right_that_is_missing_is_named(lab):
-    some = [one for one in actions() if "agentPools/" not in one]
+    roles = (ROLE, READER_ROLE, CREDENTIAL_ROLE)
+    some = [one for role in roles for one in actions(role) if "agentPools/" not in one]
     lab.azure.lists.allowed = [{"actions": some}]
     assert {one.subject.rpartition("/")[2] for one in missing(lab)} == {"read", "write", "delete"}
     lab.azure.lists.allowed = [{"actions": ["*/read"]}, {"actions": ["Microsoft.*"]}]
