@@ -120,7 +120,7 @@ class AzureClient:
         subscription = identity["subscription"]
         where = plan.target.region if plan else region
         target = self._filled(plan.target if plan else self._target)
-        target = target.model_copy(update={"region": where})
+        target = target.model_copy(update={"region": where or target.region})
         found = [
             Finding(
                 "login",

@@ -301,7 +301,7 @@ def test_a_builder_without_rights_is_told_which_role_has_them():
     told = {"error": {"code": "AuthorizationFailed", "message": "not you"}}
     asked = f"PUT {HERE}"
     assert "deploy/azure/image-role.json" in str(map_error(403, told, asked))
-    assert "deploy/azure/role.json" in str(map_error(403, told, f"PUT {GROUP}"))
+    assert "deploy/azure/setup-role.json" in str(map_error(403, told, f"PUT {GROUP}"))
 
 
 def test_a_teardown_finds_the_registry_and_takes_it_before_what_holds_a_bucket():
