@@ -222,8 +222,8 @@ class Destroyer:
                 yield f"{resource.kind} {resource.name}"
         if failures:
             raise LaunchError("; ".join((*failures, *map(str, denials.values()))))
-        for error in denials.values():
-            raise error
+        if denials:
+            raise next(iter(denials.values()))
 
     def _until_gone(self, resource: Resource) -> None:
         """Retries while the deletion is rejected, such as during another operation."""
