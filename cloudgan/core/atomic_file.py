@@ -55,6 +55,7 @@ def atomic_writer(
     *,
     if_absent: bool = False,
     durable: bool = True,
+    mode: int = 0o666,
     error_class: type[CloudganError] = DataError,
 ) -> Iterator[BinaryIO]:
     """Yields a temporary file beside `path` and renames it to `path` when the block succeeds.
@@ -66,6 +67,7 @@ def atomic_writer(
         path: Target; missing parent folders are created.
         if_absent: Create the file only if it does not exist.
         durable: Flush to the disk (fsync) before the rename.
+        mode: Of the new file; the umask applies.
         error_class: Raised when the folder is not writable.
 
     Raises:
@@ -75,7 +77,7 @@ def atomic_writer(
     temporary = temporary_path(path)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        with temporary.open("x+b") as file:
+        with open(temporary, "x+b", opener=lambda name, flags: os.open(name, flags, mode)) as file:
             yield file
             file.flush()
             if durable:

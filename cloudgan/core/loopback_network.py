@@ -169,9 +169,11 @@ def _raise_errno(call: str) -> None:
 def _main(arguments: Sequence[str]) -> None:
     if arguments[0] == _CREATE:
         try:
-            print(_READY, _create(), flush=True)
+            kind = _create()
         except OSError as error:
             sys.exit(f"network namespaces are not permitted here ({error.strerror or error})")
+        sys.stdout.write(f"{_READY} {kind}\n")
+        sys.stdout.flush()
         sys.stdin.read()  # until the parent has opened the namespaces
         return
     descriptors, *command = arguments

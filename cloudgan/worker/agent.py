@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import secrets
+import socket
 import sys
 from typing import TYPE_CHECKING
 
@@ -92,7 +93,7 @@ class WorkerAgent:
         host, port = peers.listening_host(), peers.control(peers.index)[1]
         rendezvous = self._rendezvous if peers.is_chief else None
         try:
-            control = ControlServer((host, port), self._state, rendezvous)
+            control = ControlServer((host, port), self._state, rendezvous, self._pod.secret)
         except OSError as error:
             raise TryAgain(f"cannot listen on port {port} of this machine ({error})") from error
         try:
@@ -210,10 +211,12 @@ class WorkerAgent:
         return (Upload("checkpoints", lambda: True, push, every_seconds=0.0),)
 
     def _rendezvous_client(self) -> RendezvousClient:
-        peers = self._pod.peers
-        if peers.is_chief:
+        peers, secret = self._pod.peers, self._pod.secret
+        if peers.is_chief or secret is None:
             return ChiefRendezvousClient(self._state, self._rendezvous, self._count_restart)
-        return FollowerRendezvousClient(peers, self._state, self._timeouts)
+        return FollowerRendezvousClient(
+            peers, self._state, self._timeouts, secret, say=self._log.say
+        )
 
     def _dependencies(self, rendezvous_client: RendezvousClient) -> AgentDependencies:
         return AgentDependencies(
@@ -229,6 +232,8 @@ class WorkerAgent:
 
     def _prepare_in_background(self) -> Background:
         timeouts = self._timeouts
+        if self._pod.random_ports:
+            self._state.offer(_free_port(self._pod.peers.listening_host()))
         prepare = retry_on_store_error(
             self._prepare,
             patience_seconds=timeouts.barrier_seconds,
@@ -273,11 +278,23 @@ class WorkerAgent:
             self._log.say(f"cannot determine whether the run has finished: {error}")
             return False
 
-    def _start(self) -> TrainerProcess:
+    def _start(self, ports: tuple[int, ...]) -> TrainerProcess:
         environment = child_environment(
-            TF_CONFIG=self._pod.peers.tf_config(),
+            TF_CONFIG=self._pod.peers.tf_config(ports),
             CLOUDGAN_SUPERVISED="1",
             CLOUDGAN_LIVENESS=str(self._pod.work / "liveness.json"),
+            CLOUDGAN_SECRET_FILE=None,
         )
-        command = (*self._command, f"--run={self._pod.folder.path}")
-        return TrainerProcess(command, environment, self._log)
+        command = [*self._command, f"--run={self._pod.folder.path}"]
+        network = self._pod.network
+        if network is None:
+            return TrainerProcess(command, environment, self._log)
+        inside = network.command(command)
+        return TrainerProcess(inside, environment, self._log, pass_fds=network.descriptors)
+
+
+def _free_port(host: str) -> int:
+    """Returns a port that the kernel chose, unpredictably; it is free until another process takes it."""
+    with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET) as one:
+        one.bind((host, 0))
+        return int(one.getsockname()[1])

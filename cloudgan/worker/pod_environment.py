@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any
 from cloudgan.core.clouds import CLOUDS
 from cloudgan.core.documents import read_yaml
 from cloudgan.core.errors import ConfigError
+from cloudgan.core.loopback_network import LoopbackNetwork
+from cloudgan.core.run_secret import RunSecret
 from cloudgan.schema.config import RunConfig, parse_config
 from cloudgan.schema.heartbeat import config_hash
 from cloudgan.schema.run_folder import RunFolder
@@ -34,6 +36,8 @@ _REQUIRED = {
     "CLOUDGAN_WORK": "writable folder",
 }
 _CLOUD, _METADATA = "CLOUDGAN_CLOUD", "CLOUDGAN_METADATA"
+_SECRET, _NETWORK, _PORTS = "CLOUDGAN_SECRET_FILE", "CLOUDGAN_NETWORK", "CLOUDGAN_PORTS"
+_RANDOM = "random"
 
 
 @dataclass(frozen=True)
@@ -49,6 +53,9 @@ class PodEnvironment:
         work: Folder of this worker only.
         cloud: Cloud of the provisioned node; None: a preexisting node.
         metadata_url: URL of the metadata service; None: the cloud's default.
+        secret: Secret of the run; None: there is one worker.
+        network: Network namespace of the trainers; None: that of the workers.
+        random_ports: Whether TensorFlow's servers use random ports that the workers agree on.
     """
 
     peers: Peers
@@ -59,6 +66,9 @@ class PodEnvironment:
     work: Path
     cloud: CloudName | None = None
     metadata_url: str | None = None
+    secret: RunSecret | None = None
+    network: LoopbackNetwork | None = None
+    random_ports: bool = False
 
     @property
     def folder(self) -> RunFolder:
@@ -104,7 +114,19 @@ def read_pod_environment(variable: Callable[[str], str | None]) -> PodEnvironmen
         work=Path(found["CLOUDGAN_WORK"]),
         cloud=_cloud(variable(_CLOUD)),
         metadata_url=variable(_METADATA),
+        secret=_secret(variable(_SECRET)) if peers.world > 1 else None,
+        network=LoopbackNetwork.parse(variable(_NETWORK)),
+        random_ports=variable(_PORTS) == _RANDOM,
     )
+
+
+def _secret(path: str | None) -> RunSecret:
+    if path is None:
+        raise ConfigError(
+            f"{_SECRET} is not set: several workers need the secret of their run. `cloudgan deploy`"
+            " sets it"
+        )
+    return RunSecret.read(Path(path))
 
 
 def _number(name: str, text: str) -> int:
@@ -207,12 +229,20 @@ class Peers:
             return host if ipaddress.ip_address(host).is_loopback else ""
         return host if host == "localhost" else ""
 
-    def tf_config(self) -> str | None:
-        """Returns TF_CONFIG of the trainer; None for a single worker."""
+    def tf_config(self, ports: tuple[int, ...] = ()) -> str | None:
+        """Returns TF_CONFIG of the trainer; None for a single worker.
+
+        Args:
+            ports: Of each worker; empty: those of the addresses.
+        """
         if self.world == 1:
             return None
         task = {"type": "worker", "index": self.index}
-        text = json.dumps({"cluster": {"worker": list(self.addresses)}, "task": task})
+        workers = list(self.addresses)
+        if ports:
+            hosts = (address.rpartition(":")[0] for address in workers)
+            workers = [f"{host}:{port}" for host, port in zip(hosts, ports, strict=True)]
+        text = json.dumps({"cluster": {"worker": workers}, "task": task})
         read_cluster(text)
         return text
 

@@ -20,6 +20,7 @@ class MemberState(NamedTuple):
         generation: The last generation in which it trained.
         seen_seconds: When it was received.
         notice: Preemption notice of its node; None: none.
+        port: Port that its TensorFlow server will use; 0: that of CLOUDGAN_PEERS.
     """
 
     incarnation: str
@@ -27,6 +28,7 @@ class MemberState(NamedTuple):
     generation: int
     seen_seconds: float
     notice: PreemptionNotice | None = None
+    port: int = 0
 
 
 class JoinResponse(NamedTuple):
@@ -37,12 +39,14 @@ class JoinResponse(NamedTuple):
         start: Whether the worker shall begin to train in it.
         restart: Whether the worker ends its training because another waits for a new generation.
         exit_code: Exit code of the chief; None while it runs.
+        ports: Ports of the TensorFlow servers of this generation; empty: those of CLOUDGAN_PEERS.
     """
 
     generation: int
     start: bool = False
     restart: bool = False
     exit_code: int | None = None
+    ports: tuple[int, ...] = ()
 
 
 class Rendezvous:
@@ -56,11 +60,18 @@ class Rendezvous:
         self._lock = threading.Lock()
         self._newest = 0
         self.generation = 0
+        self.ports: tuple[int, ...] = ()
         self.exit_code: int | None = None
 
-    def join(self, index: int, member: MemberState) -> JoinResponse:
-        """Records the status of a worker and returns the response."""
+    def join(self, index: int, member: MemberState) -> JoinResponse | None:
+        """Records the status of a worker and returns the response.
+
+        Returns None, and records nothing, for a generation that has not begun. Only a chief that has
+        begun none yet, because it replaces another, learns of higher ones.
+        """
         with self._lock:
+            if 0 < self.generation < member.generation:
+                return None
             self._members[index] = member
             if member.notice and member.incarnation not in self._noticed:
                 self._noticed[member.incarnation] = (index, member.notice)
@@ -74,6 +85,7 @@ class Rendezvous:
                 and self._waiting_member() is None,
                 restart=member.phase == "training" and self._is_over(),
                 exit_code=self.exit_code,
+                ports=self.ports,
             )
 
     def all_waiting(self, now_seconds: float) -> bool:
@@ -89,6 +101,8 @@ class Rendezvous:
             self._began = {i: member.incarnation for i, member in self._members.items()}
             self._newest += 1
             self.generation = self._newest
+            given = tuple(member.port for _, member in sorted(self._members.items()))
+            self.ports = given if all(given) else ()
             return self.generation
 
     def notices(self) -> dict[int, PreemptionNotice]:

@@ -8,12 +8,13 @@ import time
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from cloudgan.storage.store import StoreError
-from cloudgan.worker.control import join_chief
+from cloudgan.worker.control import RejectedError, join_chief
 from cloudgan.worker.rendezvous import JoinResponse, MemberState, Rendezvous
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from cloudgan.core.run_secret import RunSecret
     from cloudgan.worker.pod_environment import Peers
     from cloudgan.worker.state import AgentState, AgentStatus
     from cloudgan.worker.timeouts import Timeouts
@@ -29,6 +30,9 @@ class RendezvousClient(Protocol):
 
     def restart_reason(self) -> str | None:
         """Returns why the present generation must end; None if it need not."""
+
+    def ports(self) -> tuple[int, ...]:
+        """Returns TensorFlow's port of each worker in the present generation; empty: as configured."""
 
     def missing_workers(self) -> tuple[int, ...]:
         """Returns the workers without a recent status."""
@@ -79,6 +83,10 @@ class ChiefRendezvousClient:
         who = self._rendezvous.waiting_member()
         return None if who is None else f"worker {who} waits for a restart"
 
+    def ports(self) -> tuple[int, ...]:
+        """Returns the ports that the workers gave when the generation began."""
+        return self._rendezvous.ports
+
     def missing_workers(self) -> tuple[int, ...]:
         """Returns the workers without a recent request."""
         self._note()
@@ -98,9 +106,9 @@ class ChiefRendezvousClient:
         self._rendezvous.exit_code = exit_code
 
     def _note(self) -> None:
-        phase, generation, notice = self._state.status
+        phase, generation, notice, port = self._state.status
         now = time.monotonic()
-        member = MemberState(self._state.incarnation, phase, generation, now, notice)
+        member = MemberState(self._state.incarnation, phase, generation, now, notice, port)
         self._rendezvous.join(0, member)
 
 
@@ -117,9 +125,14 @@ class FollowerRendezvousClient:
         peers: Peers,
         state: AgentState,
         timeouts: Timeouts,
+        secret: RunSecret,
+        *,
+        say: Callable[[str], None] = lambda _: None,
         ask: Callable[..., JoinResponse] = join_chief,
     ) -> None:
+        """Signs the requests with `secret`; reports a chief that rejects them to `say`."""
         self._peers, self._state, self._timeouts, self._ask = peers, state, timeouts, ask
+        self._secret, self._say, self._rejected = secret, say, ""
         self._latest: _Latest | None = None
         self._heard_seconds = time.monotonic()
         self._changed = threading.Event()
@@ -143,6 +156,10 @@ class FollowerRendezvousClient:
         if latest and latest.answer.restart and latest.status == self._state.status:
             return "the other workers wait for a restart"
         return None
+
+    def ports(self) -> tuple[int, ...]:
+        """Returns the ports of the chief's last response."""
+        return self._latest.answer.ports if self._latest else ()
 
     def missing_workers(self) -> tuple[int, ...]:
         """Returns the chief if it does not respond; the chief knows about the others."""
@@ -172,12 +189,23 @@ class FollowerRendezvousClient:
             status = self._state.status
             pause = self._timeouts.join_every_seconds
             try:
-                answer = self._ask(address, self._state.index, self._state.incarnation, status)
+                answer = self._ask(
+                    address, self._state.index, self._state.incarnation, status, self._secret
+                )
             except socket.gaierror:
                 pause = self._timeouts.resolve_every_seconds  # a starting pod has no DNS name yet
+            except RejectedError as error:
+                self._report(str(error))
             except (OSError, ValueError):
                 pass
             else:
                 self._latest, self._heard_seconds = _Latest(status, answer), time.monotonic()
             self._changed.wait(pause)
             self._changed.clear()
+
+    def _report(self, reason: str) -> None:
+        """Logs why the chief is not heard, once per reason."""
+        if reason != self._rejected:
+            self._rejected = reason
+            host, port = self._peers.control(0)
+            self._say(f"worker 0 ({host}:{port}) is not accepted: {reason}")

@@ -39,7 +39,7 @@ class AgentDependencies(NamedTuple):
 
     Attributes:
         prepare: Starts the preparation of a generation in the background.
-        start: Starts the trainer process.
+        start: Starts the trainer process; its argument are the ports of TensorFlow's servers.
         is_finished: Whether the run has succeeded, according to the store.
     """
 
@@ -48,7 +48,7 @@ class AgentDependencies(NamedTuple):
     stop: StopRequest
     liveness: LivenessFile
     prepare: Callable[[], Background]
-    start: Callable[[], TrainerProcess]
+    start: Callable[[tuple[int, ...]], TrainerProcess]
     is_finished: Callable[[], bool]
     say: Callable[[str], None]
 
@@ -153,7 +153,7 @@ class RestartRounds:
         dependencies = self._dependencies
         dependencies.say(f"generation {generation}: training with {self._peers.world} workers")
         dependencies.liveness.clear()
-        self._trainer = trainer = dependencies.start()
+        self._trainer = trainer = dependencies.start(dependencies.rendezvous_client.ports())
         try:
             self._supervise(trainer)
         finally:

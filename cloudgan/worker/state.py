@@ -29,11 +29,13 @@ class AgentStatus(NamedTuple):
     Attributes:
         generation: The last generation in which this worker trained.
         notice: Preemption notice of the node; None: none.
+        port: Port for TensorFlow's server in the next generation; 0: that of CLOUDGAN_PEERS.
     """
 
     phase: Phase
     generation: int
     notice: PreemptionNotice | None = None
+    port: int = 0
 
 
 @dataclass
@@ -54,6 +56,10 @@ class AgentState:
         """Sets the phase and optionally the generation."""
         number = self.status.generation if generation is None else generation
         self.status = self.status._replace(phase=phase, generation=number)
+
+    def offer(self, port: int) -> None:
+        """Sets the port for TensorFlow's server in the next generation."""
+        self.status = self.status._replace(port=port)
 
     def take(self, notice: PreemptionNotice) -> None:
         """Sets the preemption notice of the node."""

@@ -22,7 +22,12 @@ class TrainerProcess:
     """One trainer process, in the agent's process group so that signals to the pod reach both."""
 
     def __init__(
-        self, command: Sequence[str], environment: Mapping[str, str], log: WorkerLog
+        self,
+        command: Sequence[str],
+        environment: Mapping[str, str],
+        log: WorkerLog,
+        *,
+        pass_fds: Sequence[int] = (),
     ) -> None:
         """Starts it; its standard input closes when the agent dies."""
         self._log = log
@@ -37,6 +42,7 @@ class TrainerProcess:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
+            pass_fds=pass_fds,
         )
         self._reader = threading.Thread(
             target=self._listen, args=(self._process.stdout,), name="child", daemon=True

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 
 import kubernetes_validate
@@ -54,7 +55,8 @@ def test_a_plan_lists_run_target_workers_duration_cost_and_requests(cloudgan_her
     assert [kind for kind, name in made if kind in kinds and name in ("cloudgan", "big")] == kinds
     probe = ["NetworkPolicy", "Service", "Job"]
     assert [kind for kind, name in made if name == "big-ports"] == probe
-    assert made[-2:] == [["NetworkPolicy", "is"], ["Job", "big"]], "workers start after the test"
+    last = [["NetworkPolicy", "is"], ["Job", "big"], ["Secret", "big"]]
+    assert made[-3:] == last, "workers start after the test"
     assert left_in(user_folder) == [], "it was a plan only"
 
 
@@ -84,7 +86,10 @@ def test_output_is_what_kubectl_takes_and_nothing_else(cloudgan_here, user_folde
         kinds.append(body["kind"])
         if body["kind"] == "ConfigMap":
             plan = json.loads(body["data"]["plan.json"])
-    assert kinds == ["Namespace", "ConfigMap", "NetworkPolicy", "Service", "Job"]
+    assert kinds == ["Namespace", "ConfigMap", "NetworkPolicy", "Service", "Job", "Secret"]
+    assert len(base64.b64decode(body["data"]["key"])) == 64
+    assert paths[-1].stat().st_mode & 0o077 == 0
+    assert body["data"]["key"] not in said
     assert plan["workers"]["nodes"] == 2, "the desired state is complete"
 
 

@@ -75,7 +75,7 @@ def test_the_descriptors_pass_through_an_environment_variable(network):
 def test_a_machine_without_namespaces_is_named_with_the_alternative(monkeypatch):
     monkeypatch.setattr(loopback_network.sys, "platform", "darwin")
     with pytest.raises(
-        IsolationError, match="no network namespaces.* Run less, or .*--allow-open-ports"
+        IsolationError, match=r"no network namespaces.* Run less, or .*--allow-open-ports"
     ):
         LoopbackNetwork.check("less")
 
@@ -85,8 +85,18 @@ def test_a_kernel_that_permits_no_namespaces_is_reported():
     limit = 'echo 0 > /proc/sys/user/max_net_namespaces && exec "$@"'
     create = "from cloudgan.core.loopback_network import LoopbackNetwork as N; N.create()"
     done = subprocess.run(
-        ["unshare", "--user", "--map-root-user", "sh", "-c", limit, "sh"]
-        + [sys.executable, "-c", create],
+        [
+            "unshare",
+            "--user",
+            "--map-root-user",
+            "sh",
+            "-c",
+            limit,
+            "sh",
+            sys.executable,
+            "-c",
+            create,
+        ],
         capture_output=True,
         text=True,
         check=False,

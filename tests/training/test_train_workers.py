@@ -75,10 +75,12 @@ def test_no_other_address_of_the_machine_reaches_local_workers(config_file, tmp_
     run, address = tmp_path / "run", "10.0.0.1"
     setup = f'ip link set lo up && ip addr add {address}/32 dev lo && exec "$@"'
     done = subprocess.run(
-        ("unshare", "--user", "--net", "--map-root-user", "sh", "-c", setup, "sh")
-        + (sys.executable, str(Path(__file__).with_name("reach_workers.py")), str(run), address)
-        + (sys.executable, "-m", "cloudgan", "train", f"--config={config}", f"--run={run}")
-        + ("--workers=2", "--max-steps=100000"),
+        [
+            *("unshare", "--user", "--net", "--map-root-user", "sh", "-c", setup, "sh"),
+            *(sys.executable, Path(__file__).with_name("reach_workers.py"), run, address),
+            *(sys.executable, "-m", "cloudgan", "train", f"--config={config}", f"--run={run}"),
+            *("--workers=2", "--max-steps=100000"),
+        ],
         stdout=subprocess.PIPE,
         text=True,
         timeout=120,

@@ -20,6 +20,7 @@ from pathlib import Path
 
 import pytest
 
+from cloudgan.core.run_secret import write_secret
 from cloudgan.data.shards.manifest import (
     ColumnInfo,
     Manifest,
@@ -116,9 +117,11 @@ class Team:
         self.run = self.store / "runs" / RUN
         self.timeouts = Timeouts(**(QUICK | timeouts))
         self.timeout_values = QUICK | timeouts
+        self.secret = root / "secret"
         self.peers = [f"127.0.0.1:{port}" for port in port_pairs(world)]
         self.group.mkdir(parents=True)
         (root / "showers").mkdir()
+        write_secret(self.secret)
         self.config = root / "run.yaml"
         document = {"data": {"path": str(root / "showers")}, "model": {"preset": "smoke"}}
         self.config.write_text(json.dumps(document | {"training": training}))
@@ -149,6 +152,7 @@ class Team:
             "CLOUDGAN_RUN": RUN,
             "CLOUDGAN_CONFIG": str(self.config),
             "CLOUDGAN_WORK": str(self.root / f"work-{index}"),
+            "CLOUDGAN_SECRET_FILE": str(self.secret),
         } | changes
 
     def start(self, index, **changes):

@@ -2,24 +2,56 @@
 
 from __future__ import annotations
 
+import contextlib
 import http.client
 import json
+import secrets
 import socket
+import time
 
 import pytest
 
-from cloudgan.worker.control import ControlServer, join_chief
+from cloudgan.core.run_secret import RunSecret
+from cloudgan.worker.control import ControlServer, RejectedError, join_chief
 from cloudgan.worker.preemption import PreemptionNotice
-from cloudgan.worker.rendezvous import Rendezvous
+from cloudgan.worker.rendezvous import MemberState, Rendezvous
 from cloudgan.worker.state import AgentState, AgentStatus
+
+SECRET = RunSecret(b"a" * 64)
+WAITING = AgentStatus("waiting", 0)
+GOOD = {
+    "index": 1,
+    "incarnation": "pod-1",
+    "phase": "waiting",
+    "generation": 0,
+    "notice": "",
+    "port": 0,
+}
 
 
 @pytest.fixture
 def chief():
     state, rendezvous = AgentState(0, 2, "20261121T000000Z-abc"), Rendezvous(2)
-    server = ControlServer(("127.0.0.1", 0), state, rendezvous)
+    server = ControlServer(("127.0.0.1", 0), state, rendezvous, SECRET)
     yield server, rendezvous
     server.close()
+
+
+def post(server, content, *, secret=SECRET, age=0, nonce=None, method="POST", **changed):
+    """Sends a signed request; `changed` replaces headers after the signature."""
+    body = content if isinstance(content, bytes) else json.dumps(content).encode()
+    at, nonce = str(int(time.time() - age)), nonce or secrets.token_hex(16)
+    signed = {
+        "Cloudgan-Time": at,
+        "Cloudgan-Nonce": nonce,
+        "Cloudgan-Signature": secret.sign(method, "/join", at, nonce, body),
+    }
+    connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=5)
+    connection.request("POST", "/join", changed.pop("body", body), signed | changed)
+    answer = connection.getresponse()
+    answer.read()
+    connection.close()
+    return answer.status
 
 
 def get(server, path, method="GET"):
@@ -39,7 +71,7 @@ def test_the_state_is_served(chief):
 
 def test_a_worker_joins_and_gets_a_response(chief):
     server, rendezvous = chief
-    answer = join_chief(("127.0.0.1", server.port), 1, "pod-1", AgentStatus("waiting", 0))
+    answer = join_chief(("127.0.0.1", server.port), 1, "pod-1", WAITING, SECRET)
     assert (answer.generation, answer.start, answer.exit_code) == (0, False, None)
     assert rendezvous.missing_members(0.0) == (0,)
 
@@ -50,43 +82,125 @@ def test_a_worker_joins_and_gets_a_response(chief):
 def test_a_worker_sends_its_preemption_notice(chief, notice):
     server, rendezvous = chief
     address = ("127.0.0.1", server.port)
-    join_chief(address, 1, "pod-1", AgentStatus("training", 1, notice))
+    join_chief(address, 1, "pod-1", AgentStatus("training", 1, notice), SECRET)
     assert rendezvous.notices() == ({1: notice} if notice else {})
-    join_chief(address, 1, "pod-2", AgentStatus("staging", 0))
+    join_chief(address, 1, "pod-2", AgentStatus("staging", 0), SECRET)
     assert rendezvous.notices() == {}, "another pod replaced it"
     assert rendezvous.all_notices() == (((1, notice),) if notice else ())
 
 
 @pytest.mark.parametrize(
-    "query",
+    "change",
     [
-        "",
-        "index=2&incarnation=a&phase=waiting&generation=0",
-        "index=0&incarnation=a&phase=waiting&generation=0",
-        "index=-1&incarnation=a&phase=waiting&generation=0",
-        "index=1&incarnation=a&phase=sleeping&generation=0",
-        "index=1&incarnation=a/b&phase=waiting&generation=0",
-        "index=1&incarnation=a&phase=waiting&generation=99999999",
-        "index=1&incarnation=" + "a" * 65 + "&phase=waiting&generation=0",
-        "&".join(f"x{number}=1" for number in range(99)),
+        {"index": 2},
+        {"index": 0},
+        {"index": -1},
+        {"index": True},
+        {"index": "1"},
+        {"phase": "sleeping"},
+        {"incarnation": "a/b"},
+        {"incarnation": "a" * 65},
+        {"incarnation": None},
+        {"generation": 99_999_999},
+        {"generation": -1},
+        {"generation": 1.5},
+        {"port": 65_536},
+        {"notice": 5},
     ],
 )
-def test_an_invalid_join_is_rejected(chief, query):
+def test_a_signed_join_with_an_invalid_value_is_rejected(chief, change):
     server, rendezvous = chief
-    assert get(server, f"/join?{query}")[0] == 400
+    assert post(server, GOOD | change) == 400
     assert rendezvous.missing_members(0.0) == (0, 1)
+
+
+@pytest.mark.parametrize("body", [b"", b"[]", b"{}", b"1", b"[" * 1000, b'{"index": NaN}'])
+def test_a_signed_body_that_is_no_join_is_rejected(chief, body):
+    assert post(chief[0], body) == 400
+
+
+@pytest.mark.parametrize(
+    "request_of",
+    [
+        {"secret": RunSecret(b"b" * 64)},
+        {"method": "GET"},
+        {"age": 301},
+        {"age": -301},
+        {"body": json.dumps(GOOD | {"phase": "staging"})},
+        {"Cloudgan-Time": str(int(time.time()) - 1)},
+        {"Cloudgan-Nonce": "0" * 32},
+        {"Cloudgan-Signature": ""},
+        {"Cloudgan-Signature": "0" * 64},
+        {"Cloudgan-Signature": "\xff" * 64},
+    ],
+    ids=str,
+)
+def test_a_join_that_is_not_signed_by_a_worker_of_the_run_changes_nothing(chief, request_of):
+    server, rendezvous = chief
+    assert post(server, GOOD, **request_of) == 401
+    assert rendezvous.missing_members(0.0) == (0, 1)
+
+
+def test_a_join_is_accepted_once(chief):
+    nonce = secrets.token_hex(16)
+    assert [post(chief[0], GOOD, nonce=nonce) for _ in range(2)] == [200, 401]
+
+
+def test_joins_by_get_do_not_end_a_generation(chief):
+    server, rendezvous = chief
+    for index, name in enumerate(("pod-0", "pod-1")):
+        rendezvous.join(index, MemberState(name, "waiting", 0, 0.0))
+    assert rendezvous.begin(0.0) == 1
+    for _ in range(3):
+        query = "index=1&incarnation=other&phase=waiting&generation=999999"
+        assert get(server, f"/join?{query}")[0] == 404
+    assert rendezvous.waiting_member() is None
+    assert rendezvous.generation == 1
+
+
+def test_a_generation_that_has_not_begun_is_rejected(chief):
+    server, rendezvous = chief
+    for index in range(2):
+        rendezvous.join(index, MemberState(f"pod-{index}", "waiting", 0, 0.0))
+    rendezvous.begin(0.0)
+    assert post(server, GOOD | {"phase": "training", "generation": 2}) == 400
+    assert post(server, GOOD | {"phase": "training", "generation": 1}) == 200
+
+
+def test_unsigned_requests_of_one_address_are_limited(chief):
+    """Signed ones are not, also of the same address."""
+    answered = 0
+    for _ in range(60):
+        with contextlib.suppress(http.client.HTTPException, ConnectionError):
+            get(chief[0], "/state")
+            answered += 1
+    assert answered < 60
+    assert post(chief[0], GOOD) == 200
+
+
+def test_another_address_cannot_occupy_all_connections(chief):
+    address = ("127.0.0.1", chief[0].port)
+    idle = [socket.create_connection(address, source_address=("127.0.0.2", 0)) for _ in range(80)]
+    assert post(chief[0], GOOD) == 200
+    for each in idle:
+        each.close()
+
+
+def test_a_large_body_is_not_read(chief):
+    assert post(chief[0], b" " * 1025) == 413
 
 
 def test_nothing_else_is_served(chief):
     assert get(chief[0], "/")[0] == 404
-    assert get(chief[0], "/state", method="POST")[0] == 501
+    assert get(chief[0], "/state", method="POST")[0] == 404
+    assert get(chief[0], "/state", method="PUT")[0] == 501
     assert get(chief[0], "/state?" + "a" * 70_000)[0] == 414
 
 
 def test_only_the_chief_serves_join():
-    server = ControlServer(("127.0.0.1", 0), AgentState(1, 2, "pod-1"))
+    server = ControlServer(("127.0.0.1", 0), AgentState(1, 2, "pod-1"), secret=SECRET)
     try:
-        assert get(server, "/join?index=1&incarnation=a&phase=waiting&generation=0")[0] == 404
+        assert post(server, GOOD) == 404
     finally:
         server.close()
 
@@ -98,10 +212,15 @@ def test_idle_connections_do_not_block_others(chief):
         each.close()
 
 
-def test_a_response_that_is_not_from_a_chief_is_an_error():
-    server = ControlServer(("127.0.0.1", 0), AgentState(1, 2, "pod-1"))
+@pytest.mark.parametrize("secret", [None, RunSecret(b"b" * 64)])
+def test_a_response_that_is_not_from_the_chief_of_the_run_is_an_error(secret):
+    server = ControlServer(("127.0.0.1", 0), AgentState(0, 2, "pod-0"), Rendezvous(2), secret)
     try:
-        with pytest.raises(ValueError, match="unexpected response"):
-            join_chief(("127.0.0.1", server.port), 1, "pod-1", AgentStatus("waiting", 0))
+        with pytest.raises(RejectedError, match="does not have the secret of this run"):
+            join_chief(("127.0.0.1", server.port), 1, "pod-1", WAITING, SECRET)
     finally:
         server.close()
+
+
+def test_the_secret_is_in_no_representation():
+    assert "aaaa" not in repr(SECRET)

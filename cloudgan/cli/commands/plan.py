@@ -14,10 +14,15 @@ from cloudgan.cli.options.launch_flags import launch_flags, provisioning_flags
 from cloudgan.cli.options.shared_flags import with_flags
 from cloudgan.cli.options.training_flags import training_flags
 from cloudgan.cli.views.plan_view import print_paper_plans, print_plan
-from cloudgan.core.atomic_file import write_atomic
+from cloudgan.core.atomic_file import atomic_writer
 from cloudgan.core.errors import ConfigError
 from cloudgan.launch.clouds.planner import BUILT_IN_CLOUDS, Clouds, built_in_clouds
-from cloudgan.launch.kubernetes.manifests import COMPONENT, PLAN_PLACEHOLDER, PORT_PROBE
+from cloudgan.launch.kubernetes.manifests import (
+    COMPONENT,
+    PLAN_PLACEHOLDER,
+    PORT_PROBE,
+    filled_secret,
+)
 
 if TYPE_CHECKING:
     from cloudgan.api.launch_request import ProvisioningRequest
@@ -78,5 +83,9 @@ def _write_manifests(made: Plan, folder: Path) -> None:
         data = body.get("data")
         if isinstance(data, dict) and data.get("plan.json") == PLAN_PLACEHOLDER:
             body = body | {"data": data | {"plan.json": made.model_dump_json()}}
+        mode = 0o666
+        if body["kind"] == "Secret":  # `kubectl delete -f FOLDER` deletes it
+            body, mode = filled_secret(body, None), 0o600
         name = f"{number}-{str(body['kind']).lower()}.yaml"
-        write_atomic(folder / name, yaml.safe_dump(body, sort_keys=False).encode())
+        with atomic_writer(folder / name, mode=mode) as file:
+            file.write(yaml.safe_dump(body, sort_keys=False).encode())

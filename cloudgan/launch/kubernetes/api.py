@@ -98,9 +98,9 @@ class ClusterApi:
         return found
 
     def delete(self, path: str) -> bool:
-        """Deletes an object and its dependents; returns whether it existed."""
+        """Deletes an object and its dependents, the dependents first; returns whether it existed."""
         try:
-            self._json("DELETE", path, {"propagationPolicy": "Background"})
+            self._json("DELETE", path, {"propagationPolicy": "Foreground"})
         except ApiError as error:
             if error.status == _NOT_FOUND:
                 return False

@@ -15,6 +15,9 @@ if TYPE_CHECKING:
 
 CONFIG: Final = "/cloudgan/config"
 WORK: Final = "/cloudgan/scratch"
+KEY_FOLDER: Final = "/cloudgan/secret"
+KEY_FILE: Final = "key"
+"""File in `KEY_FOLDER` that holds the secret of the run."""
 _PYTHON = ("python", "python3")
 
 

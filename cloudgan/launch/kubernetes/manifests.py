@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import copy
 import functools
 from typing import TYPE_CHECKING, Any, Final
@@ -10,6 +11,7 @@ import yaml
 
 from cloudgan.core import assets, clouds
 from cloudgan.core.labels import RUN
+from cloudgan.core.run_secret import new_secret
 from cloudgan.schema.plan import Step
 
 if TYPE_CHECKING:
@@ -24,6 +26,7 @@ TRAINER = "trainer"
 WHEELS = "wheels"
 GPU = "nvidia.com/gpu"
 PLAN_PLACEHOLDER = "<this plan>"
+KEY_PLACEHOLDER = "<new secret>"
 QUEUE_LABEL = "kueue.x-k8s.io/queue-name"
 
 GPU_NODE: Final[Mapping[str, str]] = {"cloudgan-accelerator": "nvidia"}
@@ -43,15 +46,20 @@ _PLURALS = {
     "Job": "jobs",
     "Namespace": "namespaces",
     "NetworkPolicy": "networkpolicies",
+    "Secret": "secrets",
     "Service": "services",
     "ServiceAccount": "serviceaccounts",
 }
 
 
 def manifest_steps(plan: Plan, *, gang: bool = False) -> tuple[Step, ...]:
-    """Returns the steps that create a run's objects: the ConfigMap with the plan first, the Job last."""
-    *first, last = (_step(body) for body in (_namespace(plan), *manifests(plan, gang=gang)))
-    return (*first, *_port_probe_steps(plan), last)
+    """Returns the steps that create a run's objects.
+
+    The ConfigMap with the plan is first; the Job is last, but for the Secret that it owns.
+    """
+    made = [_step(body) for body in (_namespace(plan), *manifests(plan, gang=gang))]
+    last = next(index for index, step in enumerate(made) if step.path.endswith("/jobs"))
+    return (*made[:last], *_port_probe_steps(plan), *made[last:])
 
 
 def _port_probe_steps(plan: Plan) -> tuple[Step, ...]:
@@ -144,6 +152,7 @@ def manifests(plan: Plan, *, gang: bool = False) -> tuple[dict[str, Any], ...]:
         _owned(_network_policy(plan), plan),
         _owned(_service(plan), plan),
         _owned(job(plan, gang=gang), plan),
+        *((_owned(_secret(plan), plan),) if plan.workers.nodes > 1 else ()),
     )
 
 
@@ -163,6 +172,7 @@ def job(plan: Plan, *, gang: bool = False) -> dict[str, Any]:
         "queue": plan.target.queue is not None,
         "gang": gang,
         "cloud": plan.target.is_provisioned,
+        "secret": workers.nodes > 1,
     }
     for name, applies in overlays.items():
         body = merge_overlay(body, load_manifest(f"overlays/{name}")) if applies else body
@@ -215,6 +225,8 @@ def _fill_pod(template: dict[str, Any], plan: Plan) -> None:
     for volume in pod["volumes"]:
         if volume["name"] == "config":
             volume["configMap"]["name"] = plan.run
+        if volume["name"] == "secret":
+            volume["secret"]["secretName"] = plan.run
         if volume["name"] == "store":
             volume["persistentVolumeClaim"]["claimName"] = plan.store.removeprefix(CLAIM)
     for container in (*pod.get("initContainers", ()), *pod["containers"]):
@@ -285,6 +297,28 @@ def _config_map(plan: Plan) -> dict[str, Any]:
         body["data"]["wheels.txt"] = wheel_list(plan.wheels)
         body["data"]["fetch_wheels.py"] = assets.read_text("k8s/fetch_wheels.py")
     return body
+
+
+def _secret(plan: Plan) -> dict[str, Any]:
+    body = load_manifest("secret")
+    body["metadata"]["ownerReferences"][0]["name"] = plan.run
+    body["data"] = {"key": KEY_PLACEHOLDER}
+    return body
+
+
+def filled_secret(body: Mapping[str, Any], job_uid: str | None) -> dict[str, Any]:
+    """Returns the Secret of a run with a new value.
+
+    Args:
+        body: Of the step.
+        job_uid: Of the Job that owns it; None: no owner, for a Job that does not exist yet.
+    """
+    metadata = {key: value for key, value in body["metadata"].items() if key != "ownerReferences"}
+    if job_uid is not None:
+        (owner,) = body["metadata"]["ownerReferences"]
+        metadata["ownerReferences"] = [owner | {"uid": job_uid}]
+    key = base64.b64encode(new_secret().encode()).decode()
+    return {**body, "metadata": metadata, "data": {"key": key}}
 
 
 def _network_policy(plan: Plan) -> dict[str, Any]:

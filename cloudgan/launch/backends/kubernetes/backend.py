@@ -32,6 +32,7 @@ from cloudgan.launch.kubernetes.manifests import (
     PORT_PROBE,
     PROBE,
     TRAINER,
+    filled_secret,
     manifest_steps,
 )
 from cloudgan.schema.plan import Plan
@@ -48,6 +49,7 @@ STATE: Final = "cloudgan/state"
 STOPPED: Final = "stopped"
 _GONE_SECONDS: Final = 300.0
 _POLL_SECONDS: Final = 0.5
+_SIGNING: Final = "Secret "
 _SHARED: Final = ("Namespace ", "ServiceAccount ", "DaemonSet ")
 """Objects that all runs share: created if missing, never changed or deleted."""
 
@@ -118,6 +120,8 @@ class KubernetesBackend(PreexistingNodes):
             self._probe_ports(step, plan)
             return False
         assert step.find is not None  # noqa: S101  every manifest step has one
+        if step.ensure.startswith(_SIGNING):
+            return self._create_secret(step, plan)
         shared = step.ensure.startswith(_SHARED)
         try:
             found = self._api.get(step.find)
@@ -132,11 +136,15 @@ class KubernetesBackend(PreexistingNodes):
                 # The response of an earlier request was lost, or another launcher was faster.
                 return self.ensure(step, plan)
             return True
-        if shared:
-            return False
-        if found["metadata"].get("deletionTimestamp"):
+        if not shared and found["metadata"].get("deletionTimestamp"):
             self._wait_for_deletion(step.find)
             return self.ensure(step, plan)
+        if not shared:
+            self._update(step, plan, found)
+        return False
+
+    def _update(self, step: Step, plan: Plan, found: dict[str, Any]) -> None:
+        """Updates the data of an object of this run."""
         labels = found["metadata"].get("labels") or {}
         if labels.get(RUN) != plan.run:
             raise _name_taken(step.ensure.partition(" ")[0], plan.run, self._namespace)
@@ -147,8 +155,19 @@ class KubernetesBackend(PreexistingNodes):
             )
         data = _resolved(step, plan).get("data")
         if data is not None and data != found.get("data"):
-            self._api.patch(step.find, {"data": data})  # such as another deadline
-        return False
+            self._api.patch(str(step.find), {"data": data})  # such as another deadline
+
+    def _create_secret(self, step: Step, plan: Plan) -> bool:
+        """Creates the Secret of the run's Job with a new value, without reading an existing one."""
+        job = self._api.get(f"{self._jobs}/{plan.run}")
+        if job is None:
+            raise LaunchError(f"the Job of run {plan.run} was deleted while it was started")
+        assert isinstance(step.body, dict)  # noqa: S101  a manifest
+        try:
+            self._api.create(step.path, filled_secret(step.body, job["metadata"]["uid"]))
+        except AlreadyExistsError:
+            return False
+        return True
 
     def annotate(self, run: str, state: str) -> None:
         """Stores the desired phase as an annotation of the plan's ConfigMap."""
@@ -195,6 +214,7 @@ class KubernetesBackend(PreexistingNodes):
             self.annotate(run, STOPPED)
         self._delete(f"{self._jobs}/{run}", run)
         self._wait_for_pods(run)
+        self._wait_for_deletion(f"{self._jobs}/{run}")
 
     def destroy(self, run: str) -> Iterator[str]:
         """Deletes all objects with the run's label; yields each name when it is deleted.

@@ -6,9 +6,10 @@ import json
 import sys
 from pathlib import Path
 
-from cloudgan.launch.backends.local.backend import JOB_FILE
+from cloudgan.launch.backends.local.backend import JOB_FILE, PLAN_FILE
 from cloudgan.launch.backends.local.state_file import StateFile
 from cloudgan.launch.backends.local.supervisor import LocalJob, Supervisor
+from cloudgan.schema import plan as plans
 
 
 def main(folder: Path) -> None:
@@ -16,7 +17,8 @@ def main(folder: Path) -> None:
     state = StateFile(folder)
     with state.lock():
         body = json.loads((folder / JOB_FILE).read_text(encoding="utf-8"))
-        Supervisor(LocalJob(body, folder), state).run()
+        workers = plans.read(folder / PLAN_FILE).workers
+        Supervisor(LocalJob(body, folder, workers.allow_open_ports), state).run()
 
 
 if __name__ == "__main__":

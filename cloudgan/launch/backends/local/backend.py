@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from cloudgan.core.atomic_file import write_if_changed
 from cloudgan.core.clock import monotonic_seconds
 from cloudgan.core.errors import ConfigError, LaunchError
+from cloudgan.core.loopback_network import LoopbackNetwork
 from cloudgan.core.settings import child_environment
 from cloudgan.core.tail import tail_lines
 from cloudgan.launch.backends.job_backend import PreexistingNodes
@@ -55,14 +56,23 @@ class LocalBackend(PreexistingNodes):
         """Checks that this machine can train.
 
         Raises:
-            ConfigError: TensorFlow is not installed.
+            ConfigError: TensorFlow is not installed, or several workers cannot be isolated.
         """
-        del plan
         if find_spec("tensorflow") is None:
             raise ConfigError(
                 "--provider=local trains on this machine, but TensorFlow is not installed; run: pip"
                 " install 'cloudgan[train]'"
             )
+        workers = plan.workers
+        if workers.nodes > 1 and not workers.allow_open_ports:
+            if "://" in plan.store:
+                raise ConfigError(
+                    f"the trainers of --nodes={workers.nodes} run without a network, so they cannot"
+                    f" copy checkpoints to {plan.store}; use a folder as --store, or one node, or"
+                    " give them the network and accept that others can reach their ports:"
+                    " --allow-open-ports"
+                )
+            LoopbackNetwork.check("one node: --nodes=1, with --replicas=N for several replicas")
         return ()
 
     def steps(self, plan: Plan) -> tuple[Step, ...]:

@@ -17,9 +17,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cloudgan.core.clock import monotonic_seconds, utc_now
+from cloudgan.core.loopback_network import LoopbackNetwork
+from cloudgan.core.run_secret import write_secret
 from cloudgan.core.settings import child_environment
 from cloudgan.launch.backends.local.state_file import SavedState, SavedWorkerState
-from cloudgan.launch.kubernetes.job_spec import CONFIG, WORK, JobSpec, describe_exit_code
+from cloudgan.launch.kubernetes.job_spec import (
+    CONFIG,
+    KEY_FILE,
+    KEY_FOLDER,
+    WORK,
+    JobSpec,
+    describe_exit_code,
+)
 from cloudgan.launch.kubernetes.manifests import CLAIM_FOLDER
 
 if TYPE_CHECKING:
@@ -61,6 +70,7 @@ class Supervisor:
         self._job, self._state = job, state
         self._slots = [_Slot(index) for index in range(job.world)]
         self._ports = _port_pairs(job.world)
+        self._network: LoopbackNetwork | None = None
         self._stop = False
         self._began: str | None = None
         self._written: SavedState | None = None
@@ -69,6 +79,9 @@ class Supervisor:
         """Runs until all workers finish, one fails permanently, the deadline passes, or SIGTERM."""
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, self._request_stop)
+        if self._job.world > 1:
+            write_secret(self._job.key_folder / KEY_FILE)
+            self._network = None if self._job.has_open_ports else LoopbackNetwork.create()
         self._began = utc_now()
         deadline = monotonic_seconds() + self._job.deadline_seconds
         while True:
@@ -117,11 +130,15 @@ class Supervisor:
     def _start(self, slot: _Slot, now: float) -> None:
         peers = ",".join(f"127.0.0.1:{port}" for port in self._ports)
         changes = self._job.environment_of(slot.index, peers)
+        network = self._network
         slot.process = Process(
             self._job.command_here(),
-            child_environment(TF_CONFIG=None, **changes),
+            child_environment(
+                TF_CONFIG=None, CLOUDGAN_NETWORK=str(network) if network else None, **changes
+            ),
             self._job.folder / "pods" / "logs" / f"worker-{slot.index}.log",
             self._job.work(slot.index),
+            pass_fds=network.descriptors if network else (),
         )
         slot.started_at, slot.misses, slot.probed_at = now, 0, now
 
@@ -168,6 +185,7 @@ class Supervisor:
             process.kill()
         for slot in self._slots:
             slot.process = None
+        (self._job.key_folder / KEY_FILE).unlink(missing_ok=True)
         self._write(phase, reason, cause, ended_at=utc_now())
 
     def _write(
@@ -232,7 +250,13 @@ class Process:
     """A worker process in its own session."""
 
     def __init__(
-        self, command: Sequence[str], environment: Mapping[str, str], log: Path, work: Path
+        self,
+        command: Sequence[str],
+        environment: Mapping[str, str],
+        log: Path,
+        work: Path,
+        *,
+        pass_fds: Sequence[int] = (),
     ) -> None:
         log.parent.mkdir(parents=True, exist_ok=True)
         work.mkdir(parents=True, exist_ok=True)
@@ -244,6 +268,7 @@ class Process:
                 stdout=file,
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
+                pass_fds=pass_fds,
             )
         self.pid = self._popen.pid
         self.start_time = process_start_time(self.pid)
@@ -314,9 +339,16 @@ class LocalJob(JobSpec):
 
     Attributes:
         folder: Folder of the run.
+        has_open_ports: Whether the trainers share the network of this machine.
     """
 
     folder: Path
+    has_open_ports: bool = False
+
+    @property
+    def key_folder(self) -> Path:
+        """Folder of the file with the secret of the run."""
+        return self.folder / "pods" / "secret"
 
     def command_here(self) -> list[str]:
         """Returns the command of a worker with this interpreter."""
@@ -327,6 +359,7 @@ class LocalJob(JobSpec):
         folders = {
             CONFIG: str(self.folder / "pods" / "config"),
             WORK: str(self.work(index)),
+            KEY_FOLDER: str(self.key_folder),
             CLAIM_FOLDER: str(self.folder / "store"),
         }
         own = {"JOB_COMPLETION_INDEX": str(index), "CLOUDGAN_PEERS": peers}

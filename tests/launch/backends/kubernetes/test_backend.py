@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import sys
 import threading
@@ -63,6 +64,11 @@ def running(lab, plan):
         lab.pod(plan.run, index)
 
 
+def job_of(lab):
+    """Returns the Job among the steps of a run."""
+    return next(step.body for step in lab.backend.steps(plan_of()) if step.body["kind"] == "Job")
+
+
 def finish(lab, plan):
     for index in range(plan.workers.nodes):
         lab.end_worker(plan.run, index, "0")
@@ -85,6 +91,7 @@ def test_a_run_is_created_watched_and_deleted_completely(lab, begin, follow, lau
         "networkpolicies",
         "services",
         "jobs",
+        "secrets",
     ]
     assert lab.backend.list_runs() == ("gan",)
     assert len(list(lab.backend.destroy("gan"))) == 4
@@ -103,6 +110,39 @@ def test_the_logs_of_all_workers_are_followed_to_the_end(lab, begin):
     assert sorted(lines) == sorted(wanted)
     again = [(line.index, line.text) for line in merge_logs(lab.backend, "gan", follow=False)]
     assert sorted(again) == sorted(wanted)
+
+
+def secrets_of(lab):
+    return [
+        base64.b64decode(one["data"]["key"]).decode()
+        for one in lab.cluster.select("secrets", NAMESPACE)
+        if one["metadata"]["name"] == "gan"
+    ]
+
+
+def test_a_run_has_a_secret_that_ends_with_its_job_and_that_the_launcher_cannot_read(lab, begin):
+    plan = plan_of()
+    begin(lab, plan)
+    (first,) = secrets_of(lab)
+    assert len(first) == 64
+    others = ("configmaps", "jobs", "pods", "services")
+    objects = [one for kind in others for one in lab.cluster.select(kind, NAMESPACE)]
+    assert first not in json.dumps(objects)
+    with pytest.raises(CredentialsError, match="secrets"):
+        lab.backend._api.get(f"/api/v1/namespaces/{NAMESPACE}/secrets/gan")
+    assert not begin(lab, plan)
+    assert secrets_of(lab) == [first]
+    lab.backend.stop("gan")
+    assert secrets_of(lab) == []
+    begin(lab, plan)
+    (second,) = secrets_of(lab)
+    assert second != first
+
+
+def test_one_worker_needs_no_secret(lab, begin):
+    begin(lab, plan_of(workers={"nodes": 1}))
+    assert secrets_of(lab) == []
+    assert "secrets" not in json.dumps([step.path for step in plan_of(workers={"nodes": 1}).steps])
 
 
 def test_a_second_deploy_creates_nothing(lab, begin):
@@ -443,14 +483,13 @@ def test_a_missing_accelerator_is_refused_with_those_available(make_lab):
 
 def test_a_gang_is_requested_if_the_cluster_supports_gangs(make_lab):
     def gang(lab):
-        body = lab.backend.steps(plan_of())[-1].body
-        return "scheduling" in body["spec"]
+        return "scheduling" in job_of(lab)["spec"]
 
     assert gang(make_lab(gang=True, version="1.37"))
 
 
 def test_no_gang_is_requested_without_support(lab):
-    assert "scheduling" not in lab.backend.steps(plan_of())[-1].body["spec"]
+    assert "scheduling" not in job_of(lab)["spec"]
 
 
 def test_a_queue_needs_kueue(lab):

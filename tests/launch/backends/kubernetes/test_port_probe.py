@@ -38,7 +38,8 @@ def test_a_run_starts_where_the_policy_keeps_others_from_its_ports(make_lab, beg
     assert begin(lab, plan)
     assert "created Job gan-ports" in lab.said
     kept = {one for one in lab.remaining() if not one.startswith("pods/")}
-    assert kept == {"configmaps/gan", "networkpolicies/gan", "services/gan", "jobs/gan"}
+    kinds = ("configmaps", "networkpolicies", "services", "jobs", "secrets")
+    assert kept == {f"{kind}/gan" for kind in kinds}
 
 
 def test_a_run_is_refused_and_deleted_where_others_reach_its_ports(make_lab, begin):

@@ -61,7 +61,8 @@ def plan(name):
 def render(name):
     """The text of a golden."""
     made = plan(name)
-    template = made.steps[-1].body["spec"]["template"]
+    job = next(step.body for step in made.steps if step.ensure.startswith("Job "))
+    template = job["spec"]["template"]
     pod = template["spec"]
     of_pod = ("nodeSelector", "tolerations", "terminationGracePeriodSeconds", "serviceAccountName")
     seen = {

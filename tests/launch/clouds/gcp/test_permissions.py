@@ -106,7 +106,7 @@ def test_a_launcher_uses_exactly_the_permissions_of_its_policy(google, cluster, 
         options = {"inner": inner, "all_steps": all_steps, "poll_seconds": POLL_SECONDS}
         provider = ProvisionedBackend(cloud, RunRegistry(store, "a test"), **options)
         cloud.resolve_placeholders(gcp_plan("n1-standard-8+1xV100"))
-        plan = known(cloud, gcp_plan())
+        plan = known(cloud, gcp_plan(nodes=2))
         provider.check(plan)
         apply(plan, provider, LaunchLog(RunFolder(tmp_path / "runs" / "gan"), plan), lambda _: None)
         for _ in range(20):
