@@ -105,12 +105,17 @@ def inline_policy(account: str, role: str) -> tuple[str, str] | None:
 
 
 def _pod_policy(account: str) -> str:
-    """Returns the policy of pods: read and write the account's cloudgan buckets."""
+    """Returns the policy of pods: read and write the account's cloudgan buckets.
+
+    A taken pod cannot write what launchers and the image builder act on.
+    """
     buckets = f"arn:aws:s3:::{PREFIX}{account}-*"
-    objects = ["s3:GetObject", "s3:PutObject", "s3:DeleteObject"]
+    writes = ["s3:PutObject", "s3:DeleteObject"]
+    acted_on = ("images/*", "wheels/*", "runs/*/desired-state/*", "runs/*/plan.json")
     return policy_document(
         {"Effect": "Allow", "Action": ["s3:ListBucket"], "Resource": buckets},
-        {"Effect": "Allow", "Action": objects, "Resource": f"{buckets}/*"},
+        {"Effect": "Allow", "Action": ["s3:GetObject", *writes], "Resource": f"{buckets}/*"},
+        {"Effect": "Deny", "Action": writes, "Resource": [f"{buckets}/{one}" for one in acted_on]},
     )
 
 

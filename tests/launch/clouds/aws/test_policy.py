@@ -12,7 +12,7 @@ from cloudgan.core.progress import Silent
 from cloudgan.cost.prices.refresh.aws import aws_spot_quotes
 from cloudgan.cost.prices.refresh.quote import RefreshRequest
 from cloudgan.launch.clouds.aws.iam_roles import MANAGED, boundary_arn, inline_policy
-from cloudgan.launch.clouds.aws.naming import BOUNDARY, CLUSTER_ROLE, IMAGE_ROLE, ROLES
+from cloudgan.launch.clouds.aws.naming import BOUNDARY, CLUSTER_ROLE, IMAGE_ROLE, POD_ROLE, ROLES
 from cloudgan.launch.clouds.aws.planner import setup_steps, target
 from emulators.aws.iam_policies import is_allowed
 from launch.clouds.aws.lab import NOW, built, planned
@@ -261,6 +261,7 @@ def test_the_boundary_allows_what_a_role_is_for(role):
     if own := inline_policy(ACCOUNT, role):
         documents.append(json.loads(own[1]))
     statements = [one for text in documents for one in text["Statement"]]
+    statements = [one for one in statements if one["Effect"] == "Allow"]
     assert statements
     for statement in statements:
         for action in listed(statement["Action"]):
@@ -268,6 +269,25 @@ def test_the_boundary_allows_what_a_role_is_for(role):
                 example = resource.replace("*", "x") if resource != "*" else "*"
                 asked = ask(action, example)
                 assert is_allowed(documents, asked, document("boundary.json")), action
+
+
+@pytest.mark.parametrize("action", ["s3:PutObject", "s3:DeleteObject"])
+@pytest.mark.parametrize(
+    ("name", "allowed"),
+    [
+        ("runs/gan/checkpoints/step-000000100.npz", True),
+        ("runs/gan/logs/0/a.log.gz", True),
+        ("runs/gan/heartbeat.json", True),
+        ("runs/gan/plan.json", False),
+        ("runs/gan/desired-state/00000001.json", False),
+        ("images/0.1-gpu-ab.zip", False),
+        ("wheels/ab/cloudgan-0.1-py3-none-any.whl", False),
+    ],
+)
+def test_a_taken_pod_cannot_write_what_others_act_on(action, name, allowed):
+    policy = json.loads(inline_policy(ACCOUNT, POD_ROLE)[1])
+    asked = ask(action, f"cloudgan-{ACCOUNT}-us-east-1/{name}")
+    assert is_allowed([policy], asked) == allowed
 
 
 def test_the_control_plane_is_limited_to_its_own_managed_policy():
