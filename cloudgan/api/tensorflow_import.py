@@ -33,7 +33,7 @@ def import_tensorflow() -> None:
         try:
             import_module("tensorflow")
             import_module("keras")
-        except BaseException:
+        except Exception:
             output.seek(0)
             os.write(kept, output.read())
             raise

@@ -323,7 +323,9 @@ def failing(error):
         (BudgetError("12 USD, 10 allowed"), 6, "12 USD, 10 allowed"),
         (KeyboardInterrupt(), 130, "stopped by Ctrl-C"),
         (MemoryError("9 GiB"), 1, "out of memory (9 GiB); request fewer showers"),
-        (OSError(28, "No space", "a.h5"), 1, "the disk is full while writing a.h5; free some"),
+        (OSError(28, "No space", "a.h5"), 1, "a.h5: the disk is full; free some"),
+        (OSError(30, "Read-only file system", "a.h5"), 2, "a.h5: Read-only file system; correct"),
+        (OSError(24, "Too many open files"), 1, "Too many open files; see `ulimit -a`"),
         (
             ModuleNotFoundError("no", name="tensorflow.python"),
             2,

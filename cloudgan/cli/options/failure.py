@@ -13,7 +13,7 @@ from pathlib import Path
 
 from cloudgan.core.atomic_file import DISK_FULL
 from cloudgan.core.clouds import CLOUDS
-from cloudgan.core.errors import CloudganError, OutputError
+from cloudgan.core.errors import CloudganError, ConfigError, DiskFullError, OutputError
 from cloudgan.core.printable import printable
 
 # The extra that installs a package.
@@ -29,7 +29,8 @@ _EXTRAS = {
     "kubernetes": "kubernetes",
     **{package: cloud.extra for cloud in CLOUDS.values() for package in cloud.packages},
 }
-_REFUSED = {errno.EROFS, errno.EACCES, errno.EPERM, errno.EIO, errno.EMFILE, errno.ENFILE}
+_REFUSED = {errno.EROFS, errno.EACCES, errno.EPERM}
+_EXHAUSTED = {errno.EIO, errno.EMFILE, errno.ENFILE, errno.EAGAIN}
 
 
 @dataclass(frozen=True)
@@ -71,24 +72,30 @@ def explain(error: BaseException) -> Failure:
             " with more memory",
             1,
         )
-    if isinstance(error, OSError) and (message := _of_system(error)):
-        return Failure(message, 1)
+    if isinstance(error, OSError) and (failure := _of_system(error)):
+        return failure
     return Failure(_unexpected(error), 1)
 
 
-def _of_system(error: OSError) -> str | None:
-    """Returns the message for a disk, a permission or a limit of this machine; None: another reason."""
-    file = f" while writing {error.filename}" if error.filename else ""
+def _of_system(error: OSError) -> Failure | None:
+    """Returns the failure for a disk, a permission or a limit of this machine; None: another reason."""
+    file = f"{error.filename}: " if error.filename else ""
     if error.errno in DISK_FULL:
-        return (
-            f"the disk is full{file}; free some space and rerun the command: files written before"
-            " are complete"
+        return Failure(
+            f"{file}the disk is full; free some space and rerun the command: files written before are"
+            " complete",
+            DiskFullError.exit_code,
         )
-    if error.errno in _REFUSED:
-        file = f"{error.filename}: " if error.filename else ""
-        return f"{file}{error.strerror}; correct the permissions or the limit, or use another path"
     if error.errno == errno.ENOENT and "temporary directory" in str(error.strerror):
-        return f"{error.strerror}; free some space there, or set TMPDIR to a folder with space"
+        message = f"{error.strerror}; free some space there, or set TMPDIR to a folder with space"
+        return Failure(message, DiskFullError.exit_code)
+    if error.errno in _REFUSED:
+        return Failure(
+            f"{file}{error.strerror}; correct the permissions, or use another path",
+            ConfigError.exit_code,
+        )
+    if error.errno in _EXHAUSTED:
+        return Failure(f"{file}{error.strerror}; see `ulimit -a` and the log of the system", 1)
     return None
 
 
