@@ -194,7 +194,7 @@ def generate(
     refuse_existing(path, overwrite=overwrite)
     progress = progress or Silent()
     generator = load_generator(open_run(run).folder, step, progress)
-    from cloudgan.data.sources.hdf5_writer import write_hdf5
+    from cloudgan.data.sources.hdf5_writer import GENERATED, write_hdf5
 
     least = math.prod(generator.preset.image_shape) * 4 // _MOST_COMPRESSION
     _require_space(path, showers, least)
@@ -203,7 +203,7 @@ def generate(
     progress.start("generating", showers, "showers")
     began = time.perf_counter()
     blocks = generator.streamed(conditions, seed=seed, progress=progress)
-    source = f"cloudgan generator, step {generator.state.step}"
+    source = f"{GENERATED}, step {generator.state.step}"
     attrs = {"source": source, "seed": seed} | program_attributes()
     written = write_hdf5(path, blocks, attrs=attrs)
     seconds = time.perf_counter() - began
@@ -306,6 +306,26 @@ def convert(
         else:
             written = convert_files(local, named, to=to, overwrite=overwrite, **options)
     return ShowerFile(named, written.count, {"notes": list(written.notes)})
+
+
+def verify_showers(source: str | Path, *, progress: Progress | None = None) -> ShowerFile:
+    """Reads every shower of a source and compares it with its checksums; writes nothing.
+
+    Args:
+        source: HDF5, published TFRecord, or shards: path, glob, comma list, or bucket.
+        progress: Receives each task and its progress.
+
+    Raises:
+        DataError: The source is damaged; names file and record.
+    """
+    from cloudgan.data.sources.source import open_source, verify
+    from cloudgan.storage.bucket_shards import local_copy
+
+    progress = progress or Silent()
+    with local_copy(str(source), progress) as local:
+        found = open_source(local)
+        verify(found, progress)
+        return ShowerFile(str(source), found.count, {"notes": list(found.describe())})
 
 
 def _refuse_hdf5(target: str, to: str) -> None:

@@ -190,6 +190,8 @@ def _varint(record: Buffer, at: int) -> tuple[int, int]:
         at += 1
         value |= (byte & 0x7F) << shift
         if byte < 0x80:  # noqa: PLR2004
+            if value >= 1 << 64:
+                raise ValueError("a number of more than 64 bits")
             return value, at
         shift += 7
 

@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cloudgan.core.atomic_file import TEMPORARY_SUFFIX, atomic_writer
-from cloudgan.core.errors import ConfigError, DataError
+from cloudgan.core.errors import ConfigError, DataError, DiskFullError
+from cloudgan.data.shards.integrity import check_shard
 from cloudgan.data.shards.manifest import (
     MANIFEST,
     SHARD_SUFFIX,
@@ -87,11 +88,16 @@ class BucketShards:
         return MANIFEST in self.store.list(MANIFEST) and self.is_downloaded(folder)
 
     def upload(self, folder: Path, progress: Progress) -> None:
-        """Uploads a local set; until it is complete, readers find none."""
+        """Uploads a local set; until it is complete, readers find none.
+
+        Raises:
+            DataError: A local shard differs from its manifest; names shard and record.
+        """
         manifest = read_manifest(folder)
         progress.start(f"uploading to {self.store.url}", manifest.records, "showers")
         self.store.delete(MANIFEST)
         for shard in manifest.shards:
+            check_shard(folder, shard)
             self.store.put(shard.name, folder / shard.name)
             progress.advance(shard.records)
         self.store.put(MANIFEST, folder / MANIFEST)
@@ -103,8 +109,8 @@ class BucketShards:
         of another set and temporary files of killed processes.
 
         Raises:
-            DataError: The set is incomplete, a shard differs from its manifest, or the disk is too
-                small.
+            DataError: The set is incomplete, or a shard differs from its manifest; names the record.
+            DiskFullError: The disk is too small.
             StoreError: A shard cannot be downloaded; names it.
         """
         content = self._manifest()
@@ -125,7 +131,7 @@ class BucketShards:
         missing = sum(s.bytes for s in manifest.shards if not _has_size(s, folder / s.name))
         free = shutil.disk_usage(folder).free
         if missing > free:
-            raise DataError(
+            raise DiskFullError(
                 f"{self.store.url} needs {missing / 1e9:.3g} GB more in {folder}, where {free / 1e9:.3g} GB"
                 " are free; free space, or choose a folder on a larger disk"
             )
@@ -134,11 +140,7 @@ class BucketShards:
         path = folder / shard.name
         if not _is_intact(shard, path):
             self.store.get(shard.name, path)
-            if not _is_intact(shard, path):
-                raise DataError(
-                    f"{self.store.url}/{shard.name} differs from its manifest; run"
-                    f" `cloudgan convert SOURCE {self.store.url} --overwrite`"
-                )
+            check_shard(folder, shard, f"{self.store.url}/{shard.name}")
         return shard
 
     def _manifest(self) -> bytes:

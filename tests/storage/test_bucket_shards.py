@@ -9,7 +9,7 @@ import threading
 
 import pytest
 
-from cloudgan.core.errors import DataError
+from cloudgan.core.errors import DataError, DiskFullError
 from cloudgan.core.progress import Silent
 from cloudgan.data.shards.manifest import (
     ColumnInfo,
@@ -113,6 +113,15 @@ def test_only_missing_and_damaged_shards_are_downloaded_again(bucket, here):
     assert wrong.read_bytes() == content(3)
 
 
+def test_a_damaged_shard_is_not_uploaded(bucket, here, tmp_path):
+    bucket.download(here, Silent())
+    (here / "showers-00005.tfrecord").write_bytes(content(5, "b"))
+    target = BucketShards(FolderStore(tmp_path / "other"))
+    with pytest.raises(DataError, match=r"showers-00005\.tfrecord, record 0: damaged"):
+        target.upload(here, Silent())
+    assert not target.is_copy_of(here)
+
+
 def test_a_failed_download_names_the_shard_and_resumes(bucket, here):
     bucket.store.broken = {"showers-00007.tfrecord"}
     with pytest.raises(StoreError, match=r"showers-00007\.tfrecord: the line is down"):
@@ -144,7 +153,9 @@ def test_another_set_replaces_an_earlier_one(bucket, here, tmp_path):
 def test_too_small_a_disk_is_reported_before_any_download(bucket, here, monkeypatch):
     usage = shutil.disk_usage(here.parent)._replace(free=1000)
     monkeypatch.setattr(shutil, "disk_usage", lambda _: usage)
-    with pytest.raises(DataError, match=r"GB more in .*here, where 1e-06 GB are free; free space"):
+    with pytest.raises(
+        DiskFullError, match=r"GB more in .*here, where 1e-06 GB are free; free space"
+    ):
         bucket.download(here, Silent())
     assert bucket.store.fetched == []
 

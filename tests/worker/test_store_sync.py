@@ -218,7 +218,7 @@ def test_a_local_folder_is_used_in_place(place, tmp_path, any_shards):
 def test_a_damaged_shard_is_named(place, any_shards):
     folder = any_shards(place.store / "data" / "abc")
     (folder / "showers-00001.tfrecord").write_bytes(b"other")
-    with pytest.raises(DataError, match=r"showers-00001\.tfrecord differs from its manifest"):
+    with pytest.raises(DataError, match=r"showers-00001\.tfrecord is truncated: 5 bytes"):
         stage_showers(place("data/abc"), Silent())
 
 

@@ -6,15 +6,17 @@ from typing import Literal
 
 from cloudgan.api import showers as api
 from cloudgan.cli.views.output import print_result, progress_bars
+from cloudgan.core.errors import ConfigError
 
 
 def convert(
     source: str,
-    target: str,
+    target: str = "",
     *,
     to: Literal["auto", "tfrecord", "hdf5"] = "auto",
     records_per_shard: int = 1024,
     overwrite: bool = False,
+    verify: bool = False,
     json: bool = False,
 ) -> None:
     """Converts showers to sharded TFRecord for training, or back to HDF5; the data stay bit-identical.
@@ -26,9 +28,19 @@ def convert(
         to: tfrecord or hdf5; auto decides by the suffix of the target.
         records_per_shard: Showers per shard.
         overwrite: Replace an existing target when the new one is complete.
+        verify: Read every shower of SOURCE and compare it with its checksums; writes nothing.
         json: Print the result as JSON.
     """
+    if verify == bool(target):
+        valid = "convert --verify SOURCE, or convert SOURCE TARGET"
+        given = f"--verify with the target {target}" if verify else "no target"
+        raise ConfigError(f"{given} was given; valid: cloudgan {valid}")
     with progress_bars(as_json=json) as progress:
+        if verify:
+            checked = api.verify_showers(source, progress=progress)
+            result = {"verified": checked.path, "showers": checked.showers} | checked.facts
+            print_result(result, as_json=json)
+            return
         file = api.convert(
             source,
             target,

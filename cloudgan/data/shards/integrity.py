@@ -51,33 +51,40 @@ def check_folder(folder: Path, manifest: Manifest) -> None:
         )
 
 
-def check_size(folder: Path, shard: ShardInfo) -> None:
+def check_size(folder: Path, shard: ShardInfo, name: str = "") -> None:
     """Checks that a shard exists and has the size that the manifest states.
 
     Raises:
         DataError: It is missing, truncated, or longer.
     """
     path = folder / shard.name
+    name = name or str(path)
     try:
         size = path.stat().st_size
     except OSError as error:
-        raise DataError(f"{path} is missing: run convert again ({error.strerror})") from error
+        raise DataError(f"{name} is missing: run convert again ({error.strerror})") from error
     if size != shard.bytes:
         what = "truncated" if size < shard.bytes else "not the original file"
         raise DataError(
-            f"{path} is {what}: {size} bytes, the manifest says {shard.bytes}."
+            f"{name} is {what}: {size} bytes, the manifest says {shard.bytes}."
             " Copy it again or run convert again."
         )
 
 
-def check_shard(folder: Path, shard: ShardInfo) -> FileIdentity:
+def check_shard(folder: Path, shard: ShardInfo, name: str = "") -> FileIdentity:
     """Compares size and SHA-256 of a shard with the manifest; returns the identity of that file.
+
+    Args:
+        folder: The folder of the shard.
+        shard: Its entry in the manifest.
+        name: Name of the shard in messages. Default: its path.
 
     Raises:
         DataError: It is missing or differs; names the first record whose own checksum is wrong.
     """
     path = folder / shard.name
-    check_size(folder, shard)
+    name = name or str(path)
+    check_size(folder, shard, name)
     try:
         with path.open("rb") as file:
             identity = FileIdentity.of(os.fstat(file.fileno()))
@@ -86,14 +93,14 @@ def check_shard(folder: Path, shard: ShardInfo) -> FileIdentity:
             file.seek(0)
             damaged = first_damaged(file.read())
     except OSError as error:
-        raise DataError(f"{path} cannot be read: {error.strerror}") from error
+        raise DataError(f"{name} cannot be read: {error.strerror}") from error
     if damaged is None:
         raise DataError(
-            f"{path} is not the file that {MANIFEST} lists: its records are intact, its SHA-256"
+            f"{name} is not the file that {MANIFEST} lists: its records are intact, its SHA-256"
             " differs. Copy the whole set again or run convert again."
         )
     raise DataError(
-        f"{path}, record {damaged.record}: damaged: {damaged.problem}. Copy the file again or run"
+        f"{name}, record {damaged.record}: damaged: {damaged.problem}. Copy the file again or run"
         " convert again."
     )
 

@@ -114,7 +114,7 @@ class SourceInfo(_Frozen):
     shape: tuple[_Cells, _Cells, _Cells]
     ecal_dtype: str = Field(default="<f4", pattern=r"^[<>]f[248]$")
     ecal_per_gev: float = Field(
-        gt=0, allow_inf_nan=False, description="number that represents one GeV"
+        ge=1e-3, le=1e6, allow_inf_nan=False, description="number that represents one GeV"
     )
     ecal_decided: str = Field(description="how the unit was decided")
     columns: tuple[ColumnInfo, ...]

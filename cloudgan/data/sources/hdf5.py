@@ -8,22 +8,25 @@ shower travels along.
 
 from __future__ import annotations
 
+import math
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import h5py
 import numpy as np
+from pydantic import ValidationError
 
 from cloudgan.core.errors import DataError
 from cloudgan.data.shards.manifest import (
+    MAX_CELLS,
     ArrayValue,
     Attribute,
     Attributes,
     ColumnInfo,
     SourceInfo,
 )
-from cloudgan.data.sources.hdf5_writer import write_hdf5
+from cloudgan.data.sources.hdf5_writer import GENERATED, write_hdf5
 from cloudgan.data.sources.raw_showers import (
     DECLARED,
     EcalUnit,
@@ -48,6 +51,7 @@ __all__ = ["Hdf5File", "write_hdf5"]
 LAYOUT = "HDF5 in the public 3DGAN layout"
 FIXED_LAYOUT = "HDF5 in the fixed-angle 3DGAN layout"
 PER_EVENT = ("energy", "target", "theta", "mtheta", "eta", "sum", "bins")
+FLOAT_BYTES = (2, 4, 8)
 SAMPLE_PLACES, SAMPLE_EVENTS = 8, 32
 """The unit is decided on eight runs of 32 neighbouring events, spread over the file."""
 
@@ -140,7 +144,10 @@ class Hdf5File:
             energies.append(energies_gev({name: self._read(file[name], rows)}))
         ratio = median_ratio(np.concatenate(sums), np.concatenate(energies))
         if DECLARED in ecal.attrs:
-            return declared_unit(float(ecal.attrs[DECLARED]), ratio)
+            is_generated = str(file.attrs.get("source", "")).startswith(GENERATED)
+            return declared_unit(
+                ecal.attrs[DECLARED], ratio, str(self.path), is_generated=is_generated
+            )
         return decide_unit(ratio, str(self.path))
 
 
@@ -163,22 +170,51 @@ def _opened(path: Path) -> Iterator[h5py.File]:
     with file:
         try:
             yield file
-        except (OSError, RuntimeError, KeyError) as error:  # damage that h5py meets while reading
-            raise DataError(f"{path} is damaged ({error}): copy it again") from error
+        except (OSError, RuntimeError, KeyError, TypeError, ValueError, OverflowError) as error:
+            # What h5py and NumPy raise for damage, and for types that NumPy does not have.
+            what = error.errors()[0]["msg"] if isinstance(error, ValidationError) else str(error)
+            raise DataError(
+                f"{path} is damaged or holds a type that cannot be read ({' '.join(what.split())}):"
+                " copy it again"
+            ) from error
+
+
+def _item(file: h5py.File, name: str, path: Path) -> Any:
+    """Returns a dataset or group of the file; None: the link leads nowhere.
+
+    Raises:
+        DataError: Its values are in another file, which may change or miss without notice.
+    """
+    link, item = file.get(name, getlink=True), None
+    is_elsewhere = isinstance(link, h5py.ExternalLink)
+    if not is_elsewhere:
+        item = file.get(name)
+        if isinstance(item, h5py.Dataset):
+            is_elsewhere = item.is_virtual or bool(item.external)
+    if is_elsewhere:
+        raise DataError(
+            f"{path}: {name} is in another file (external link, external storage or virtual dataset);"
+            " copy it into one file, as with h5copy"
+        )
+    return item
 
 
 def _ecal(file: h5py.File, path: Path) -> h5py.Dataset:
     have = ", ".join(sorted(file)) or "nothing"
-    ecal = file.get("ECAL")
+    ecal = _item(file, "ECAL", path) if "ECAL" in file.keys() else None  # noqa: SIM118 - of links
     if not isinstance(ecal, h5py.Dataset):
         raise DataError(f"{path} has no dataset ECAL [N, X, Y, Z]; it has {have}")
-    if ecal.ndim != len("NXYZ") or 0 in ecal.shape[1:] or ecal.dtype.kind != "f":
+    shape, dtype = ecal.shape or (), ecal.dtype
+    is_float = dtype.kind == "f" and dtype.itemsize in FLOAT_BYTES
+    if len(shape) != len("NXYZ") or 0 in shape[1:] or not is_float:
         raise DataError(
-            f"{path}: ECAL is {ecal.dtype} {list(ecal.shape)}; expected floats [N, X, Y, Z],"
-            " as [N, 51, 51, 25]"
+            f"{path}: ECAL is {dtype} {list(shape)}; expected floats [N, X, Y, Z] of 2, 4 or 8"
+            " bytes, as [N, 51, 51, 25]"
         )
+    if math.prod(shape[1:]) > MAX_CELLS:
+        raise DataError(f"{path}: ECAL is {list(shape)}; a shower has at most {MAX_CELLS} cells")
     if len(ecal) == 0:
-        raise DataError(f"{path} holds no showers: ECAL is {list(ecal.shape)}")
+        raise DataError(f"{path} holds no showers: ECAL is {list(shape)}")
     if "energy" not in file and "target" not in file:
         raise DataError(
             f"{path} has no dataset energy [N] (or target [N, 2], fixed angle); it has {have}"
@@ -190,12 +226,11 @@ def _columns(file: h5py.File, path: Path, count: int) -> tuple[list[str], list[s
     """Returns the datasets with one value per shower, and the names of what is none."""
     kept, left_out = [], []
     for name in sorted(set(file) - {"ECAL"}):
-        item = file[name]
-        per_event = isinstance(item, h5py.Dataset) and item.ndim > 0 and item.dtype.kind in "fiub"
-        if per_event and len(item) == count:
+        item = _item(file, name, path)
+        if _is_per_event(item, count):
             kept.append(name)
         elif name in PER_EVENT:
-            shape = list(item.shape) if isinstance(item, h5py.Dataset) else "a group"
+            shape = list(item.shape or ()) if isinstance(item, h5py.Dataset) else "no dataset"
             raise DataError(
                 f"{path}: {name} is {shape} and ECAL holds {count} events;"
                 f" expected numbers [{count}]: the file is incomplete"
@@ -213,6 +248,13 @@ def _columns(file: h5py.File, path: Path, count: int) -> tuple[list[str], list[s
     return kept, left_out
 
 
+def _is_per_event(item: Any, count: int) -> bool:
+    """Whether `item` is a dataset of numbers with a value for each of `count` events."""
+    if not isinstance(item, h5py.Dataset) or not item.shape:
+        return False
+    return item.shape[0] == count and 0 not in item.shape and item.dtype.kind in "fiub"
+
+
 def _first_unreadable(dataset: h5py.Dataset, rows: slice) -> int:
     for row in range(rows.start, rows.stop):
         try:
@@ -226,17 +268,27 @@ def _attributes(file: h5py.File, names: list[str]) -> Attributes:
     found: Attributes = {}
     for name in names:
         attributes = (file[name] if name else file).attrs
-        values = {str(key): _kept(attributes[key]) for key in attributes}
+        values = {str(key): _kept(attributes, key) for key in attributes}
         if kept := {key: value for key, value in values.items() if value is not None}:
             found[name] = kept
     return found
 
 
-def _kept(value: Any) -> Attribute | None:
-    """Returns an attribute as the manifest keeps it; None for references and the like."""
+def _kept(attributes: h5py.AttributeManager, key: str) -> Attribute | None:
+    """Returns an attribute as the manifest keeps it; None for references and other types."""
+    try:
+        value = attributes[key]
+    except (TypeError, ValueError, OSError):  # a type without an equivalent in NumPy, or no UTF-8
+        return None
     if isinstance(value, str):
-        return value
+        return value if _is_text(value) else None
     array = np.asarray(value)
-    if array.dtype.kind == "O" and array.ndim == 1 and all(isinstance(v, str) for v in array):
+    if array.dtype.kind == "O" and array.ndim == 1 and all(map(_is_text, array)):
         return tuple(array)
-    return ArrayValue.of(array) if array.dtype.kind in "fiubS" else None
+    is_kept = array.dtype.kind in "fiubS" and array.dtype.itemsize > 0
+    return ArrayValue.of(array) if is_kept else None
+
+
+def _is_text(value: Any) -> bool:
+    """Whether `value` is a string of Unicode characters; h5py reads other bytes as surrogates."""
+    return isinstance(value, str) and not any("\ud800" <= letter <= "\udfff" for letter in value)

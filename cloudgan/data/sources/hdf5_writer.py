@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from cloudgan.data.showers import Showers
 
 WRITTEN_UNIT = "GeV*50"
+GENERATED = "cloudgan generator"
+"""Beginning of the attribute `source` of files with showers of a generator."""
 CHUNK_EVENTS = 8
 """Showers per compressed chunk: 2 MB of 51 x 51 x 25 cells, small enough for random blocks."""
 CHUNK_VALUES = 4096

@@ -15,16 +15,19 @@ from cloudgan.data.shards.manifest import MANIFEST, SHARD_SUFFIX
 from cloudgan.data.shards.reader import ShardReader
 from cloudgan.data.shards.shower_record import CELLS, COLUMNS, VALUES
 from cloudgan.data.sources.hdf5 import Hdf5File
+from cloudgan.data.sources.raw_showers import check_columns, check_ecal
 from cloudgan.data.tfrecord_format import feature_names, record_extents
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from cloudgan.core.progress import Progress
     from cloudgan.data.showers import Showers
     from cloudgan.data.sources.raw_showers import RawFile
 
 HDF5_SIGNATURE = b"\x89HDF\r\n\x1a\n"
 GZIP_SIGNATURE = b"\x1f\x8b"
+BLOCK = 64
 HDF5_SUFFIXES = (".h5", ".hdf5")
 SUFFIXES = (*HDF5_SUFFIXES, SHARD_SUFFIX, ".tfrecords")
 TFRECORD_READER = "cloudgan.data.sources.tfrecord"  # imported on use: it needs TensorFlow
@@ -63,6 +66,27 @@ class ShowerSource:
         for file in self.files:
             for block in file.raw_blocks(size):
                 yield block.to_showers(file.info.ecal_per_gev)
+
+
+def verify(source: ShowerSource, progress: Progress) -> None:
+    """Reads every shower: compares checksums with records and manifest, and checks all numbers.
+
+    Raises:
+        DataError: A file is damaged or incomplete, or holds fewer showers than it states; names file
+            and record.
+    """
+    progress.start("Verifying", source.count, "showers")
+    for file in source.files:
+        found = 0
+        for block in file.raw_blocks(BLOCK):
+            check_ecal(block.ecal, str(file.path), found)
+            check_columns(block.columns, str(file.path), found)
+            found += len(block)
+            progress.advance(len(block))
+        if found != file.info.records:
+            raise DataError(
+                f"{file.path} holds {found} showers of {file.info.name}, it states {file.info.records}"
+            )
 
 
 def open_source(paths: str) -> ShowerSource:

@@ -6,6 +6,7 @@ per HDF5 file (ECAL, ecalsize, energy, eta, mtheta, sum, theta), of which their 
 
 from __future__ import annotations
 
+import math
 import mmap
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -138,13 +139,20 @@ class WholeFileRecords:
 
     def _shape(self, record: int, features: Features) -> tuple[int, int, int, int]:
         size, ecal = features.get("ecalsize"), features.get("ECAL")
-        if size is None or ecal is None or ecal.dtype.kind != "f" or "energy" not in features:
+        if (
+            size is None
+            or size.dtype.kind != "i"
+            or ecal is None
+            or ecal.dtype.kind != "f"
+            or "energy" not in features
+        ):
             have = ", ".join(sorted(features)) or "nothing"
             raise self._records.error(
-                record, f"it lacks ECAL (floats), ecalsize or energy; it has {have}"
+                record,
+                f"it lacks ECAL (floats), ecalsize (integers) or energy; it has {have}",
             )
         shape = tuple(map(int, size))
-        if len(shape) != len("NXYZ") or min(shape) < 1 or np.prod(shape) != ecal.size:
+        if len(shape) != len("NXYZ") or min(shape) < 1 or math.prod(shape) != ecal.size:
             raise self._records.error(
                 record, f"ECAL has {ecal.size} values and ecalsize is {list(shape)}"
             )

@@ -1,14 +1,19 @@
 from __future__ import annotations
 
+import re
 import resource
+import subprocess
+import sys
 
 import h5py
 import numpy as np
 import pytest
 
-from cloudgan.core.errors import CloudganError, DataError
+from cloudgan.core.errors import CloudganError, ConfigError, DataError
 from cloudgan.data.showers import Showers, measured_angle
 from cloudgan.data.sources.hdf5 import Hdf5File, write_hdf5
+from cloudgan.data.sources.hdf5_writer import GENERATED
+from cloudgan.data.sources.raw_showers import DECLARED
 
 
 def read_all(path, size=7):
@@ -44,6 +49,118 @@ def test_a_declared_unit_stands_against_the_numbers(tmp_path):
     ecal, _ = read_all(path)
     np.testing.assert_allclose(ecal, faint, rtol=1e-6)
     assert "declared in the file" in Hdf5File(path).describe()[1]
+
+
+@pytest.mark.parametrize(
+    ("declared", "factor", "message"),
+    [
+        (np.nan, 1, "is nan; valid: a number from 0.001"),
+        (np.inf, 1, "is inf; valid"),
+        (-50, 1, "is -50; valid"),
+        ("50", 1, "is '50'; valid"),
+        ([50, 50], 1, "valid"),
+        (h5py.Empty("f4"), 1, "valid"),
+        (50, 0, "near 1; it is 0"),
+        (50, 1e-30, "near 1; it is 1e-30"),
+        (50, 1e5, r"near 1; it is 1e\+05"),
+        (50, 2, r"near 1; it is 2, the ratio of GeV\*100"),
+        (1, 1, r"near 0\.02; it is 1, the ratio of GeV\*50"),
+        (50, 1e30, r"event 0: ECAL has too large cells \(from 0 to 1\.\d+e\+30\)"),
+    ],
+)
+def test_a_declared_unit_that_is_none_or_contradicts_the_cells_is_refused(
+    tmp_path, write_hdf5_file, declared, factor, message
+):
+    path = write_hdf5_file(tmp_path / "a.h5")
+    with h5py.File(path, "r+") as file:
+        file["ECAL"][...] = file["ECAL"][...] * np.float32(factor)
+        file["ECAL"].attrs[DECLARED] = declared
+    with pytest.raises(DataError, match=message):
+        Hdf5File(path)
+
+
+def test_showers_of_a_poor_generator_may_have_the_ratio_of_another_unit(tmp_path, write_hdf5_file):
+    path = write_hdf5_file(tmp_path / "a.h5", per_gev=100)
+    with h5py.File(path, "r+") as file:
+        file["ECAL"].attrs[DECLARED] = 50
+        file.attrs["source"] = f"{GENERATED}, step 0"
+    assert Hdf5File(path).info.ecal_per_gev == 50
+
+
+def _virtual(file):
+    layout = h5py.VirtualLayout((20, 51, 51, 25), "f4")
+    layout[...] = h5py.VirtualSource("nowhere.h5", "ECAL", shape=layout.shape)
+    del file["ECAL"]
+    file.create_virtual_dataset("ECAL", layout)
+
+
+def _stored_elsewhere(file):
+    del file["energy"]
+    file.create_dataset("energy", (20,), "f4", external=[("/etc/passwd", 0, 80)])
+
+
+def _of_type(kind):
+    def change(file):
+        del file["energy"]
+        h5py.h5d.create(file.id, b"energy", kind, h5py.h5s.create_simple((20,)))
+
+    return change
+
+
+def _linked(link, name="energy"):
+    def change(file):
+        del file[name]
+        file[name] = link
+
+    return change
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (_virtual, "ECAL is in another file"),
+        (_stored_elsewhere, "energy is in another file"),
+        (_linked(h5py.ExternalLink("other.h5", "/energy")), "energy is in another file"),
+        (_linked(h5py.SoftLink("/nowhere")), "energy is no dataset"),
+        (_linked(h5py.SoftLink("/nowhere"), "ECAL"), "has no dataset ECAL"),
+        (_linked(h5py.SoftLink("/energy")), "is damaged or holds a type"),
+        (_of_type(h5py.h5t.UNIX_D32LE), "is damaged or holds a type"),
+        (lambda file: file.create_dataset(b"\xff\xfe", (20,), "f4"), "is damaged or holds a type"),
+        (lambda file: file.create_dataset("wide", (20, 10**6), "f4"), "exceed 1048576 bytes"),
+    ],
+)
+def test_what_an_hdf5_file_may_hold_but_a_reader_cannot_use_is_refused(
+    tmp_path, write_hdf5_file, change, message
+):
+    path = write_hdf5_file(tmp_path / "a.h5")
+    with h5py.File(path, "r+") as file:
+        change(file)
+    with pytest.raises(DataError, match=rf"a\.h5.* {message}"):
+        Hdf5File(path)
+
+
+def test_attributes_of_odd_types_are_left_out(tmp_path, write_hdf5_file):
+    path = write_hdf5_file(tmp_path / "a.h5")
+    with h5py.File(path, "r+") as file:
+        file.attrs["kept"] = 3
+        file.attrs["reference"] = file["energy"].ref
+        file.attrs["empty"] = h5py.Empty("f4")
+        file.attrs["compound"] = np.zeros(2, [("a", "f4")])
+        file.attrs["complex"] = 1j
+        file.attrs.create("no UTF-8", b"\xff", dtype=h5py.string_dtype("utf-8"))
+        time = h5py.h5t.UNIX_D32LE
+        h5py.h5a.create(file.id, b"time", time, h5py.h5s.create(h5py.h5s.SCALAR))
+    assert set(Hdf5File(path).info.attributes[""]) == {"kept"}
+
+
+def test_an_attribute_that_hdf5_cannot_hold_is_refused_before_the_first_shower(tmp_path):
+    def blocks():
+        yield pytest.fail("the showers were computed")
+
+    for value in (2**200, np.zeros(10_000)):
+        with pytest.raises(ConfigError, match="the attribute 'seed' cannot be written"):
+            write_hdf5(tmp_path / "a.h5", blocks(), attrs={"seed": value})
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_scalars_reach_the_showers(public_hdf5):
@@ -208,3 +325,37 @@ def test_a_full_disk_leaves_what_was_there(tmp_path, public_hdf5):
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
     assert public_hdf5.read_bytes() == before
     assert [p.name for p in tmp_path.iterdir()] == ["public.h5"]
+
+
+_WRITE = """
+import resource, sys
+from pathlib import Path
+import numpy as np
+from cloudgan.core.errors import CloudganError
+from cloudgan.data.showers import Showers
+from cloudgan.data.sources.hdf5_writer import write_hdf5
+
+def blocks():
+    one, noise = np.ones(8, "f4"), np.random.default_rng(0)
+    for _ in range(20):
+        yield Showers(noise.random((8, 3, 3, 5), dtype="f4"), one, one, one)
+
+resource.setrlimit(resource.RLIMIT_FSIZE, (int(sys.argv[2]),) * 2)
+try:
+    write_hdf5(Path(sys.argv[1]), blocks())
+except CloudganError as error:
+    print(error.exit_code, error)
+"""
+
+
+def test_hdf5_does_not_crash_the_process_after_a_full_disk(tmp_path):
+    for most in (700, 5000, 30_000):
+        done = subprocess.run(
+            [sys.executable, "-c", _WRITE, str(tmp_path / "a.h5"), str(most)],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert (done.returncode, done.stderr) == (0, "")
+        assert re.match(r"1 \S+a\.h5 could not be written after \d+ showers: File too", done.stdout)
+        assert list(tmp_path.iterdir()) == []

@@ -171,3 +171,25 @@ def test_unknown_features_are_listed(tmp_path):
         DataError, match="with an unknown layout: its first record has image; known"
     ):
         open_source(str(path))
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"ecalsize": floats([np.nan] * 4)}, r"lacks ECAL \(floats\), ecalsize \(integers\)"),
+        ({"ecalsize": floats([np.inf] * 4)}, "ecalsize"),
+        ({"ecalsize": integers([2**62] * 4)}, "ECAL has .* values and ecalsize is"),
+        ({"energy": floats([0] * COUNT)}, "the primary energy is 0 GeV"),
+        ({"ECAL": floats(np.zeros(COUNT * 51 * 51 * 25))}, r"sum\(ECAL\)/energy is 0"),
+    ],
+)
+def test_numbers_of_a_published_file_that_cannot_be_are_refused(tmp_path, showers, change, message):
+    path = write(tmp_path / "a.tfrecord", [whole(showers) | change])
+    with pytest.raises(DataError, match=message):
+        open_source(str(path))
+
+
+def test_a_sum_of_zero_is_refused(tmp_path, showers):
+    records = [features | {"ecal": floats(0)} for features in preprocessed(showers)]
+    with pytest.raises(DataError, match="ecal is neither the sum of X"):
+        open_source(str(write(tmp_path / "a.tfrecords", records)))
