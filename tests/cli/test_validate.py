@@ -173,8 +173,8 @@ def test_contradicting_flags_are_refused(files, cloudgan_here, flags, said):
     assert done.stdout == ""
 
 
-def changed(path, showers, **others):
-    write_hdf5(path, [replace(showers, **others)])
+def changed(path, showers, source="made by a test", **others):
+    write_hdf5(path, [replace(showers, **others)], attrs={"source": source})
     return str(path)
 
 
@@ -187,7 +187,8 @@ def test_incomparable_files_are_refused(files, tmp_path, cloudgan_here):
         changed(tmp_path / "few.h5", good[slice(199)]): "few.h5 holds 199 showers; at least 200",
         changed(tmp_path / "nan.h5", good, ecal_gev=holes): "event 7: ECAL has NaN cells",
         changed(tmp_path / "narrow.h5", good, ecal_gev=good.ecal_gev[:, 1:-1]): "11x13x25 cells",
-        changed(tmp_path / "unit.h5", good, ecal_gev=good.ecal_gev / 50): "a different unit",
+        changed(tmp_path / "unit.h5", good, ecal_gev=good.ecal_gev / 50): "the ratio of GeV.",
+        changed(tmp_path / "poor.h5", good, "cloudgan generator, step 1", ecal_gev=good.ecal_gev / 50): "a different unit",
         changed(tmp_path / "empty.h5", good, ecal_gev=0 * good.ecal_gev): "empty",
         changed(tmp_path / "high.h5", good, energy_gev=high, ecal_gev=good.ecal_gev * 14): "in the overlap",
     }  # fmt: skip

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, Self
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from cloudgan.core.atomic_file import atomic_writer
+from cloudgan.core.documents import explain, read_bytes
 from cloudgan.core.errors import CloudganError, DataError
 
 if TYPE_CHECKING:
@@ -205,16 +206,12 @@ def read_manifest(folder: Path) -> Manifest:
         DataError: There is none (an unfinished conversion), or it does not parse.
     """
     path = folder / MANIFEST
-    try:
-        content = path.read_bytes()
-    except FileNotFoundError as error:
+    if not path.exists():
         raise DataError(
             f"{folder} is incomplete: it has no {MANIFEST}, which convert writes last."
             " Run convert again."
-        ) from error
-    except OSError as error:
-        raise DataError(f"{path} cannot be read: {error.strerror}") from error
-    return parse_manifest(content, str(path))
+        )
+    return parse_manifest(read_bytes(path), str(path))
 
 
 def parse_manifest(content: bytes, name: str) -> Manifest:
@@ -226,10 +223,9 @@ def parse_manifest(content: bytes, name: str) -> Manifest:
     try:
         found = _Document.model_validate_json(content)
     except ValidationError as error:
-        first = error.errors()[0]
-        where = ".".join(map(str, first["loc"])) or "the file"
+        problem = explain(error.errors(include_url=False)[0])
         raise DataError(
-            f"{name} is not a manifest we know: {where}: {first['msg']}. Run convert again."
+            f"{name} is not a manifest we know: {problem}. Run convert again."
         ) from error
     if found.sha256 != _digest(found):
         raise DataError(

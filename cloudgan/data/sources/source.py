@@ -5,10 +5,12 @@ from __future__ import annotations
 import glob
 import importlib
 import mmap
+import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
+from cloudgan.core.documents import open_regular
 from cloudgan.core.errors import DataError
 from cloudgan.data.record_checksums import HEADER_BYTES
 from cloudgan.data.shards.manifest import MANIFEST, SHARD_SUFFIX
@@ -97,6 +99,8 @@ def open_source(paths: str) -> ShowerSource:
     """
     files: list[RawFile] = []
     for path in _expanded(paths):
+        if not _exists(path):
+            raise DataError(f"{path} does not exist")
         files += _open_folder(path) if path.is_dir() else _open_file(path)
     first = files[0].info
     for file in files:
@@ -111,7 +115,7 @@ def open_source(paths: str) -> ShowerSource:
 def _expanded(paths: str) -> list[Path]:
     found = []
     for part in filter(None, (piece.strip() for piece in paths.split(","))):
-        if glob.has_magic(part) and not Path(part).exists():
+        if glob.has_magic(part) and not _exists(part):
             matches = sorted(glob.glob(part, recursive=True))  # noqa: PTH207 - may be absolute
             if not matches:
                 raise DataError(f"{part} matches no file")
@@ -121,6 +125,10 @@ def _expanded(paths: str) -> list[Path]:
     if not found:
         raise DataError(f"no data given; valid: {KNOWN}")
     return [Path(path) for path in found]
+
+
+def _exists(path: Path | str) -> bool:
+    return os.path.exists(path)  # noqa: PTH110 - False for a name that is too long too
 
 
 def _open_folder(folder: Path) -> tuple[RawFile, ...]:
@@ -133,13 +141,8 @@ def _open_folder(folder: Path) -> tuple[RawFile, ...]:
 
 
 def _open_file(path: Path) -> tuple[RawFile, ...]:
-    try:
-        with path.open("rb") as file:
-            head = file.read(HEADER_BYTES)
-    except FileNotFoundError as error:
-        raise DataError(f"{path} does not exist") from error
-    except OSError as error:
-        raise DataError(f"{path} cannot be read: {error.strerror}") from error
+    with open_regular(path) as file:
+        head = file.read(HEADER_BYTES)
     if not head:
         raise DataError(f"{path} is empty (0 bytes)")
     if path.name == MANIFEST:

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import gzip
+import os
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -62,16 +64,22 @@ def test_what_is_nothing_we_know_is_said(tmp_path):
     text.write_text("energy,theta\n" * 20)
     empty.touch()
     packed.write_bytes(gzip.compress(b"a record"))
+    pipe = tmp_path / "pipe.h5"
+    os.mkfifo(pipe)
     for path, message in [
         (text, r"a\.txt has an unknown layout; valid: HDF5"),
         (empty, r"b\.bin is empty"),
         (packed, r"c\.tfrecord is compressed with gzip"),
         (tmp_path / "none.h5", r"none\.h5 does not exist"),
+        (tmp_path / ("a" * 300 + ".h5"), r"a\.h5 does not exist"),
+        (Path("/dev/zero"), "/dev/zero: is a device; give a regular file"),
+        (pipe, r"pipe\.h5: is a pipe; give a regular file"),
         (tmp_path / "*.root", r"\*\.root matches no file"),
         (" , ", "no data given; valid: HDF5"),
     ]:
         with pytest.raises(DataError, match=message):
             open_source(str(path))
     packed.unlink()
+    pipe.unlink()
     with pytest.raises(DataError, match="holds no showers; valid:"):
         open_source(str(tmp_path))
