@@ -3,13 +3,25 @@
 from __future__ import annotations
 
 import hashlib
-from typing import Literal
+from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
+from cloudgan.core.clock import parse_time_or_none
+from cloudgan.core.ranges import MAX_EPOCHS, MAX_PROCESSES, MAX_SECONDS, MAX_STEP
 from cloudgan.schema.quality import Quality
 
 FILE_NAME = "heartbeat.json"
+
+
+def _checked_time(text: str) -> str:
+    if parse_time_or_none(text) is None:
+        raise ValueError("expected an ISO 8601 time stamp")
+    return text
+
+
+TimeStamp = Annotated[str, AfterValidator(_checked_time)]
+"""ISO 8601; any other text is refused, because limits of a run depend on it."""
 Phase = Literal["staging", "waiting", "training", "ended"]
 
 
@@ -24,23 +36,27 @@ class Heartbeat(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     schema_version: Literal[1] = 1
-    time: str = Field(description="UTC, ISO 8601")
+    time: TimeStamp = Field(description="UTC, ISO 8601")
     config_hash: str = Field(description="first 16 hexadecimal digits of the SHA-256 of run.yaml")
     phase: Phase
-    world: int = Field(ge=1, description="number of workers")
+    world: int = Field(ge=1, le=MAX_PROCESSES, description="number of workers")
     missing_workers: tuple[int, ...] = Field(description="workers without a recent response")
-    generation: int = Field(ge=0, description="number of common training starts of all workers")
-    restarts: int = Field(ge=0, description="restarts since the newest checkpoint")
-    step: int | None = Field(default=None, ge=0)
-    epoch: int | None = Field(default=None, ge=0, description="current epoch, from 0")
-    epochs: int = Field(ge=1)
+    generation: int = Field(
+        ge=0, le=MAX_STEP, description="number of common training starts of all workers"
+    )
+    restarts: int = Field(ge=0, le=MAX_STEP, description="restarts since the newest checkpoint")
+    step: int | None = Field(default=None, ge=0, le=MAX_STEP)
+    epoch: int | None = Field(
+        default=None, ge=0, le=MAX_EPOCHS, description="current epoch, from 0"
+    )
+    epochs: int = Field(ge=1, le=MAX_EPOCHS)
     steps_per_second: float | None = Field(default=None, ge=0, allow_inf_nan=False)
     seconds_per_epoch: float | None = Field(
-        default=None, ge=0, allow_inf_nan=False, description="training time of the last full epoch"
+        default=None, ge=0, le=MAX_SECONDS, description="training time of the last full epoch"
     )
     quality: Quality | None = Field(default=None, description="set if the run validates")
     exit_code: int | None = Field(default=None, description="exit code of the chief worker")
-    notices: dict[int, float | None] = Field(
+    notices: dict[int, Annotated[float, Field(allow_inf_nan=False)] | None] = Field(
         default={},
         description="preempted workers, each with the seconds that its notice left",
     )

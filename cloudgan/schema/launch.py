@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Literal, Self
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, JsonValue, model_validator
 
 from cloudgan.core.documents import read_json, write_json
+from cloudgan.core.ranges import MAX_PROCESSES
 from cloudgan.schema.price_row import Market, PriceRow, Text
 
 if TYPE_CHECKING:
@@ -87,7 +88,7 @@ class Cluster(BaseModel):
     system_node: Text | None = Field(
         default=None, description="type of the nodes that do not train"
     )
-    system_nodes: int | None = Field(default=None, ge=0)
+    system_nodes: int | None = Field(default=None, ge=0, le=MAX_PROCESSES)
     created_at: AwareDatetime | None = None
     deleted_at: AwareDatetime | None = None
     own_run_seconds: float | None = Field(
@@ -127,7 +128,9 @@ class Attempt(BaseModel):
     region: str | None = None
     node_type: Text
     market: Market | None = Field(default=None, description="None: existing machines")
-    node_count: int | None = Field(default=None, ge=1, description="None: the length of nodes")
+    node_count: int | None = Field(
+        default=None, ge=1, le=MAX_PROCESSES, description="None: the length of nodes"
+    )
     nodes: tuple[Node, ...] = ()
     price_rows: tuple[PriceRow, ...] = Field(default=(), description="price rows of the selection")
     requests: tuple[SentRequest, ...] = ()

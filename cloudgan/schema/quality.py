@@ -18,7 +18,7 @@ class Quality(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    name: str = Field(description="metric that ranks the checkpoints")
+    name: str = Field(max_length=100, description="metric that ranks the checkpoints")
     value: float | None = Field(allow_inf_nan=False)
     epoch: int = Field(ge=0, description="validated epoch, from 0")
     best_value: float | None = Field(None, allow_inf_nan=False)

@@ -211,6 +211,40 @@ def test_a_state_file_that_names_a_process_of_another_program_does_not_end_it(tw
         assert other.returncode == 0
 
 
+BEAT = {
+    "time": "2026-11-21T12:00:00Z",
+    "config_hash": "0" * 16,
+    "phase": "training",
+    "world": 1,
+    "missing_workers": [],
+    "generation": 1,
+    "restarts": 0,
+    "epochs": 2,
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("store/runs/mine/heartbeat.json", BEAT | {"time": "x" * 10**5}),
+        ("store/runs/mine/heartbeat.json", BEAT | {"epochs": 10**400, "seconds_per_epoch": 1.0}),
+        ("store/runs/mine/heartbeat.json", BEAT | {"notices": {"0": "NaN"}}),
+        ("store/runs/mine/launch.json", "0001-01-01T00:00:00Z"),
+        ("store/runs/mine/launch.json", "9999-12-31T23:59:59Z"),
+        ("pods/state.json", {"phase": "stopped", "started_at": "x" * 10**5}),
+    ],
+)
+def test_an_absurd_document_ends_in_a_short_sentence(two_runs, capsys, name, content):
+    if isinstance(content, str):
+        attempt = {"provider": "local", "node_type": "x", "program_started_at": content}
+        content = {"run": "mine", "config_hash": "0", "attempts": [attempt]}
+    (two_runs / "runs" / "mine" / name).write_text(json.dumps(content))
+    for command in (("status", "mine"), ("status", "mine", "--json")):
+        code, said = type_command(capsys, *command)
+        assert code in (0, 2), said
+        assert len(said) < 5000
+
+
 @pytest.mark.parametrize("name", ["checkpoints", "pods"])
 def test_a_link_out_of_the_folder_of_the_run_is_not_followed(two_runs, tmp_path, capsys, name):
     mine = two_runs / "runs" / "mine"

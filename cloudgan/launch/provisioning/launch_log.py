@@ -69,9 +69,9 @@ class LaunchLog:
         if not known.attempts:
             return
         last = known.attempts[-1]
-        fields: dict[str, object] = {
-            "program_started_at": state.started_at or last.program_started_at
-        }
+        if state.started_at:
+            last = last.model_copy(update={"program_started_at": parse_time(state.started_at)})
+        fields: dict[str, object] = {}
         if state.is_over and not last.end_reason:
             fields["end_reason"] = f"{state.phase}: {state.reason}" if state.reason else state.phase
         if state.ended_at:
@@ -81,10 +81,9 @@ class LaunchLog:
             and last.program_started_at
             and not last.program_ended_at
         ):
+            began, now = last.program_started_at, utc_moment()
             limit = timedelta(seconds=self._plan.limits.deadline_seconds)
-            fields["program_ended_at"] = max(
-                last.program_started_at, min(utc_moment(), last.program_started_at + limit)
-            )
+            fields["program_ended_at"] = min(now, began + limit) if began < now else began
         changed = Attempt.model_validate(last.model_dump() | fields)
         if self._plan.node_pool is None:
             changed = _held(changed)

@@ -10,13 +10,14 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
-from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, ValidationError
+from pydantic import AwareDatetime, BaseModel, ConfigDict, Field
 
 from cloudgan.core.clock import utc_moment
-from cloudgan.core.errors import ConfigError
+from cloudgan.core.documents import parse_model
+from cloudgan.core.errors import ConfigError, DataError
 from cloudgan.schema.plan import Plan, Target
 from cloudgan.schema.price_row import Text
-from cloudgan.schema.run_document import RunSource
+from cloudgan.schema.run_document import ForeignDocumentError, RunSource
 from cloudgan.storage.store import BucketMissingError, ObjectExistsError
 
 if TYPE_CHECKING:
@@ -129,14 +130,16 @@ class RunRegistry:
         return tuple(sorted({parts[1] for parts in names if parts[2:3] == [_FOLDER]}))
 
     def _one(self, run: str, name: str) -> DesiredState:
+        place, account = f"{self.store.url}/{name}", self.account
         try:
-            found = DesiredState.model_validate_json(self.store.read(name))
-        except ValidationError as error:
+            found = parse_model(self.store.read(name), DesiredState, place)
+        except DataError as error:
             raise ConfigError(
                 f"run {run} in {self.store.url} was started by another version of cloudgan; use that"
                 " version, or run `cloudgan doctor` to find its resources"
             ) from error
-        place, account = f"{self.store.url}/{name}", self.account
+        if found.number != int(name.rpartition("/")[2].partition(".")[0]):
+            raise ForeignDocumentError(f"{place}: is the desired state number {found.number}")
         if account is None:
             RunSource(place, run).checked_plan(found.plan)
         else:

@@ -11,9 +11,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pydantic import ValidationError
-
 from cloudgan.core.atomic_file import write_atomic
+from cloudgan.core.documents import parse_model
 from cloudgan.core.errors import CloudganError, ResourcesLeftError
 from cloudgan.launch.kubernetes.manifests import CLAIM
 from cloudgan.launch.provisioning.run_registry import RunRegistry
@@ -74,8 +73,8 @@ class RunResults:
         """Returns the newest heartbeat; None if missing or the store is unreachable."""
         try:
             content = self.store.read(self._name(heartbeats.FILE_NAME))
-            return heartbeats.Heartbeat.model_validate_json(content)
-        except (CloudganError, ValidationError):
+            return parse_model(content, heartbeats.Heartbeat, heartbeats.FILE_NAME)
+        except CloudganError:
             return None
 
     def plan(self) -> Plan | None:
@@ -85,8 +84,8 @@ class RunResults:
             ForeignDocumentError: It names another run or store.
         """
         try:
-            found = Plan.model_validate_json(self.store.read(self._name(PLAN_FILE)))
-        except (CloudganError, ValidationError):
+            found = parse_model(self.store.read(self._name(PLAN_FILE)), Plan, PLAN_FILE)
+        except CloudganError:
             return None
         return self._source(PLAN_FILE).checked_plan(found)
 
@@ -101,8 +100,9 @@ class RunResults:
             ForeignDocumentError: It is of another run.
         """
         try:
-            found = Launch.model_validate_json(self.store.read(self._name(launch.FILE_NAME)))
-        except (CloudganError, ValidationError):
+            content = self.store.read(self._name(launch.FILE_NAME))
+            found = parse_model(content, Launch, launch.FILE_NAME)
+        except CloudganError:
             return None
         return self._source(launch.FILE_NAME).checked_launch(found)
 

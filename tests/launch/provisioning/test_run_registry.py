@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import re
 from dataclasses import replace
 from threading import Barrier, Thread
 
@@ -127,6 +128,33 @@ def test_a_removal_does_not_wait_for_a_lease(mine, plan_of):
 def test_a_lease_does_not_bind_who_has_it(mine, plan_of):
     mine.write(plan_of(), "starting", leased=True)
     assert mine.write(plan_of(), "started").lease_until is None
+
+
+@pytest.mark.parametrize(
+    ("replaced", "message"),
+    [
+        (('"run":"gan"', '"run":"other"'), "run is 'other', but 'gan' was requested"),
+        (('"run":"gan"', '"run":"../../x"'), "started by another version"),
+        (('"number":1', '"number":1000000000'), "is the desired state number 1000000000"),
+        (('"provider":"kubernetes"', '"provider":"slurm"'), "provider is 'slurm'"),
+        (('"account":"lab"', '"account":"theirs"'), "account is 'theirs', but 'lab'"),
+        (('"store":"', '"store":"/elsewhere'), "store is '/elsewhere"),
+    ],
+)
+def test_a_desired_state_of_another_run_store_or_account_is_refused(
+    mine, plan_of, tmp_path, replaced, message
+):
+    plan = plan_of(store=str(tmp_path / "bucket"), target={"account": "lab"})
+    mine = replace(mine, account=plan.target)
+    mine.write(plan, "started")
+    assert mine.read("gan").plan == plan
+    name = "runs/gan/desired-state/000001.json"
+    text = mine.store.read(name).decode()
+    assert replaced[0] in text
+    mine.store.put(name, text.replace(*replaced).encode())
+    for read in (mine.read, mine.history):
+        with pytest.raises(ConfigError, match=re.escape(message)):
+            read("gan")
 
 
 def test_what_another_version_wrote_is_refused_in_words(mine):

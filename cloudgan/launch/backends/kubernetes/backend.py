@@ -6,13 +6,13 @@ import time
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
-from pydantic import ValidationError
-
 from cloudgan.core.clock import monotonic_seconds, utc_moment
+from cloudgan.core.documents import parse_model
 from cloudgan.core.errors import (
     CloudganError,
     ConfigError,
     CredentialsError,
+    DataError,
     LaunchError,
     OpenPortsError,
 )
@@ -98,14 +98,14 @@ class KubernetesBackend(PreexistingNodes):
             return None
         if (found["metadata"].get("labels") or {}).get(RUN) != run:
             raise _name_taken("ConfigMap", run, self._namespace)
+        place = f"plan.json in ConfigMap {run} of namespace {self._namespace}"
         try:
-            plan = Plan.model_validate_json(found["data"]["plan.json"])
-        except (ValidationError, KeyError) as error:
+            plan = parse_model((found.get("data") or {}).get("plan.json") or "", Plan, place)
+        except DataError as error:
             raise ConfigError(
                 f"run {run} in namespace {self._namespace} was started by another version of"
                 " cloudgan; use that version, or delete the run with `cloudgan down`"
             ) from error
-        place = f"plan.json in ConfigMap {run} of namespace {self._namespace}"
         return RunSource(place, run, labels=found["metadata"]["labels"]).checked_plan(plan)
 
     def ensure(self, step: Step, plan: Plan) -> bool:

@@ -12,6 +12,7 @@ from pydantic import BaseModel, ConfigDict
 
 from cloudgan.core.documents import read_json, write_json
 from cloudgan.core.errors import ConfigError
+from cloudgan.schema.heartbeat import TimeStamp
 from cloudgan.schema.run_state import Cause, Phase, WorkerPhase
 
 if TYPE_CHECKING:
@@ -53,8 +54,8 @@ class SavedState(BaseModel):
     workers: tuple[SavedWorkerState, ...] = ()
     reason: str = ""
     cause: Cause = ""
-    started_at: str | None = None
-    ended_at: str | None = None
+    started_at: TimeStamp | None = None
+    ended_at: TimeStamp | None = None
 
 
 class StateFile:

@@ -6,9 +6,8 @@ import copy
 import time
 from typing import TYPE_CHECKING, Any, Final
 
-from pydantic import ValidationError
-
 from cloudgan.core.clock import monotonic_seconds, utc_moment
+from cloudgan.core.documents import parse_model
 from cloudgan.core.errors import CloudganError, LaunchError
 from cloudgan.launch.backends.tpu_vm.client import queued_resource
 from cloudgan.launch.backends.tpu_vm.requests import DEADLINE, KIND, STOP_FILE, full_name, steps
@@ -229,14 +228,15 @@ class TpuVmBackend:
 
     def _status(self) -> VmStatus | None:
         try:
-            return VmStatus.model_validate_json(self._store.read(self._in_store(self._status_name)))
-        except (CloudganError, ValidationError):
+            content = self._store.read(self._in_store(self._status_name))
+            return parse_model(content, VmStatus, self._status_name)
+        except CloudganError:
             return None
 
     def _beat(self) -> Heartbeat | None:
         try:
-            return Heartbeat.model_validate_json(self._store.read(self._in_store(HEARTBEAT)))
-        except (CloudganError, ValidationError):
+            return parse_model(self._store.read(self._in_store(HEARTBEAT)), Heartbeat, HEARTBEAT)
+        except CloudganError:
             return None
 
     def _in_store(self, name: str) -> str:

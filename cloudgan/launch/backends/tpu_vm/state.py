@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from cloudgan.core.clock import parse_time
+from cloudgan.core.ranges import MAX_SECONDS
 from cloudgan.launch.kubernetes.job_spec import describe_exit_code
 from cloudgan.schema.run_state import RunState, WorkerState
 
@@ -27,6 +28,8 @@ PREEMPTED: Final = ("SUSPENDING", "SUSPENDED")
 _SKEW_SECONDS = 60.0
 """Clock skew between Google's creation time and the VM's clock."""
 _DEADLINE: Cause = "deadline"
+_MAX_UNIX_SECONDS: Final = 253_402_300_799
+"""End of the year 9999."""
 
 
 class VmStatus(BaseModel):
@@ -39,9 +42,15 @@ class VmStatus(BaseModel):
     stop_reason: Literal["", "stopped", "preempted", "deadline", "shutdown"] = Field(
         description="why the worker was stopped; empty: it was not"
     )
-    booted_at: int = Field(description="time of the first boot by the VM's clock, Unix seconds")
-    deadline_seconds: int = Field(description="time limit from then on")
-    written_at: int = Field(description="time of this file, Unix seconds")
+    booted_at: int = Field(
+        ge=0,
+        le=_MAX_UNIX_SECONDS,
+        description="time of the first boot by the VM's clock, Unix seconds",
+    )
+    deadline_seconds: int = Field(ge=0, le=int(MAX_SECONDS), description="time limit from then on")
+    written_at: int = Field(
+        ge=0, le=_MAX_UNIX_SECONDS, description="time of this file, Unix seconds"
+    )
 
     def boot_time(self) -> str:
         """Returns the time of the first boot, ISO 8601."""

@@ -13,6 +13,7 @@ from cloudgan.launch.backends.slurm.requests import (
     slurm_steps,
 )
 from cloudgan.schema.plan import write
+from cloudgan.schema.run_document import ForeignDocumentError
 
 
 class Cluster:
@@ -59,6 +60,32 @@ def provider(plan, cluster, answers, tmp_path):
     asked.answers["sinfo"] = "debug*|infinite|2|(null)\n"
     runs = tmp_path / "runs"
     return SlurmBackend(runs, asked, python="/py", poll_seconds=0.01, gone_seconds=0.1)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        ("run", "theirs", "run is 'theirs'"),
+        ("owner", "someone-else", "cloudgan-owner is 'someone-else'"),
+        ("store", "/elsewhere", "store is '/elsewhere'"),
+    ],
+)
+def test_a_plan_in_the_folder_of_a_job_must_be_that_of_the_job(
+    provider, plan, cluster, tmp_path, change
+):
+    key, value, message = change
+    store = tmp_path / "shared"
+    folder = store / "runs" / plan.run
+    plan = plan.model_copy(update={"store": str(store)})
+    cluster.line = f"7|RUNNING|None|{comment(plan, folder)}\n"
+    folder.mkdir(parents=True)
+    write(folder / PLAN_FILE, plan)
+    assert provider.desired_state(plan.run) == plan
+    write(folder / PLAN_FILE, plan.model_copy(update={key: value}))
+    for act in (provider.stop, lambda run: list(provider.destroy(run))):
+        with pytest.raises(ForeignDocumentError, match=message):
+            act(plan.run)
+    assert cluster.done == []
 
 
 @pytest.fixture
