@@ -121,7 +121,7 @@ def read_pod_environment(variable: Callable[[str], str | None]) -> PodEnvironmen
 
 
 def _secret(path: str | None) -> RunSecret:
-    if path is None:
+    if not path:
         raise ConfigError(
             f"{_SECRET} is not set: several workers need the secret of their run. `cloudgan deploy`"
             " sets it"

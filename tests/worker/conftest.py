@@ -199,6 +199,11 @@ class Team:
         paths = sorted((self.group / "began").glob(f"{index}-*"))
         return [int(path.read_text()) for path in paths if path.suffix == ""]
 
+    def seen(self, index):
+        """Returns TF_CONFIG and network namespace of each trainer of worker `index`."""
+        paths = sorted((self.group / "seen").glob(f"{index}-*"))
+        return [json.loads(path.read_text()) for path in paths if path.suffix == ""]
+
     def heartbeat(self):
         path = self.run / "heartbeat.json"
         return Heartbeat.model_validate_json(path.read_bytes()) if path.exists() else None

@@ -78,6 +78,8 @@ threading.Thread(target=lifeline, daemon=True).start()
 step = max(steps_in(store), default=0)
 write(group / f"pid-{index}", str(os.getpid()))
 write(group / "began" / f"{index}-{time.time_ns()}", str(step))
+network = str(Path("/proc/self/ns/net").readlink()) if Path("/proc/self/ns/net").exists() else ""
+write(group / "seen" / f"{index}-{time.time_ns()}", json.dumps([task, network]))
 wait_for_peers()
 if says := orders.get("says"):
     print(says, flush=True)

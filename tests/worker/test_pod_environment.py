@@ -138,3 +138,10 @@ def test_a_resolved_name_is_cached_until_the_next_generation():
     names.reset()
     names.unresolved()
     assert len(asked) == 5
+
+
+def test_several_workers_need_the_secret_of_their_run(team):
+    two = team(2)
+    with pytest.raises(ConfigError, match="CLOUDGAN_SECRET_FILE is not set"):
+        read_pod_environment({**two.environment(0), "CLOUDGAN_SECRET_FILE": ""}.get)
+    assert read_pod_environment(team(1).environment(0).get).secret is None

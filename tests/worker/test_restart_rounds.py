@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import http.client
 import json
 import os
 import signal
@@ -12,6 +13,8 @@ from pathlib import Path
 import pytest
 
 from cloudgan.core.errors import NoProgress, TryAgain
+from cloudgan.core.loopback_network import LoopbackNetwork
+from cloudgan.core.run_secret import write_secret
 from cloudgan.schema.liveness import LivenessFile
 from cloudgan.storage.store import open_store
 from cloudgan.worker.pod_environment import PeerResolver, Peers
@@ -369,3 +372,58 @@ def test_too_many_restarts_end_the_run_and_reset_the_count(store):
 def test_an_invalid_count_is_ignored(store, content):
     store.put(FILE_NAME, content)
     assert RestartCounter(store, 3).begin(1) == 0
+
+
+def test_workers_agree_on_random_ports_anew_for_each_generation(team, wait_until):
+    two = team(2, orders={"steps": LONG})
+    started = [two.start(index, CLOUDGAN_PORTS="random") for index in range(2)]
+    two.checkpoint(20)
+    two.end_soon()
+    os.kill(two.trainer_pid(1), signal.SIGKILL)
+    assert [worker.wait() for worker in started] == [0, 0]
+    clusters = [[task["cluster"] for task, _ in two.seen(index)] for index in range(2)]
+    assert clusters[0] == clusters[1]
+    first, second = (set(cluster["worker"]) for cluster in clusters[0])
+    assert len(first) == 2
+    assert not first & second
+    assert not (first | second) & set(two.peers)
+
+
+def test_trainers_share_a_network_that_the_workers_are_not_in(team):
+    network = LoopbackNetwork.create()
+    two = team(2)
+    started = [two.start(index, CLOUDGAN_NETWORK=str(network)) for index in range(2)]
+    assert [worker.wait() for worker in started] == [0, 0]
+    network.close()
+    ((_, one),), ((_, other),) = two.seen(0), two.seen(1)
+    assert one == other
+    assert one != str(Path("/proc/self/ns/net").readlink())
+
+
+def test_requests_without_the_secret_do_not_end_a_training(team):
+    two = team(2, orders={"steps": LONG})
+    started = [two.start(index) for index in range(2)]
+    two.checkpoint(20)
+    host, port = two.peers[0].split(":")
+    for number in range(5):
+        connection = http.client.HTTPConnection(host, int(port) + 1, timeout=5)
+        query = f"index=1&incarnation=pod-{number}&phase=waiting&generation=0"
+        connection.request("GET", f"/join?{query}")
+        assert connection.getresponse().status == 404
+        connection.close()
+    two.end_soon()
+    two.checkpoint(two.newest() + 20)
+    assert two.heartbeat().generation == 1
+    assert len(two.began(0)) == 1
+    for worker in started:
+        worker.stop.request()
+    assert {worker.wait() for worker in started} <= {0, 75}
+
+
+def test_a_worker_with_another_secret_is_not_accepted_and_says_why(team, tmp_path):
+    two = team(2, barrier_seconds=1.0)
+    other = tmp_path / "other"
+    write_secret(other)
+    chief, stray = two.start(0), two.start(1, CLOUDGAN_SECRET_FILE=str(other))
+    assert (chief.wait(), stray.wait()) == (75, 75)
+    assert "does not have the secret of this run" in stray.output

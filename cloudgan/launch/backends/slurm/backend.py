@@ -13,11 +13,13 @@ from cloudgan.core.atomic_file import write_if_changed
 from cloudgan.core.clock import monotonic_seconds
 from cloudgan.core.errors import LaunchError, PlanError
 from cloudgan.core.labels import RUN
+from cloudgan.core.run_secret import write_secret
 from cloudgan.core.tail import tail_lines
 from cloudgan.launch.backends.job_backend import PreexistingNodes
 from cloudgan.launch.backends.slurm.client import JobQueue, SlurmCommands, SlurmError
 from cloudgan.launch.backends.slurm.job_state import JobFiles, run_state
 from cloudgan.launch.backends.slurm.partitions import (
+    check_exclusive_nodes,
     matching_nodes,
     partition_gres,
     read_partitions,
@@ -25,11 +27,14 @@ from cloudgan.launch.backends.slurm.partitions import (
 from cloudgan.launch.backends.slurm.requests import (
     FOLDER_LABEL,
     JOB_FOLDER,
+    KEY,
     PLAN_FILE,
     SCRIPT_FILE,
+    needs_exclusive_nodes,
     run_folder,
     slurm_steps,
 )
+from cloudgan.launch.kubernetes.job_spec import KEY_FILE
 from cloudgan.launch.kubernetes.manifests import PLAN_PLACEHOLDER
 from cloudgan.schema.run_document import RunSource, check_inside, read_plan
 from cloudgan.schema.run_state import LogLine, RunState
@@ -65,12 +70,14 @@ class SlurmBackend(PreexistingNodes):
         """Checks that the cluster has the nodes before anything is created.
 
         Raises:
-            ConfigError: Slurm's programs are not installed.
+            ConfigError: Slurm's programs are not installed, or the partition shares its nodes.
             UnknownNameError: The partition does not exist.
             PlanError: It has too few nodes or accelerators, or too short a time limit.
         """
         self._commands.require()
-        matching_nodes(plan, read_partitions(self._commands))
+        nodes = matching_nodes(plan, read_partitions(self._commands))
+        if needs_exclusive_nodes(plan):
+            check_exclusive_nodes(plan, nodes[0].name, self._commands)
         return ()
 
     def steps(self, plan: Plan) -> tuple[Step, ...]:
@@ -190,6 +197,8 @@ class SlurmBackend(PreexistingNodes):
             return False
         files = JobFiles(folder / JOB_FOLDER)
         files.clear()
+        if plan.workers.nodes > 1:
+            write_secret(files.folder / KEY / KEY_FILE)
         try:
             output = self._commands.run("sbatch", "--parsable", str(folder / SCRIPT_FILE))
         except SlurmError as error:

@@ -4,18 +4,22 @@
 # failure policy does. `cloudgan status` reads the status files that this script writes.
 
 : "${folder:?}" "${world:?}" "${cpus:?}" "${again:?}" "${deadline_seconds:?}" "${grace_seconds:?}"
+: "${exclusive:?}"
 
 now() { date -u +%Y-%m-%dT%H:%M:%SZ; }
 
 # Runs on each node: keeps the worker of this rank until it finishes, is stopped, or fails.
 # shellcheck disable=SC2317,SC2329  # srun calls it
 keep() {
-  local work="${SLURM_TMPDIR:-${TMPDIR:-/tmp}}/cloudgan-$SLURM_JOB_ID-$SLURM_PROCID"
+  local base="${SLURM_TMPDIR:-${TMPDIR:-/tmp}}" work=''
   local notes="$folder/worker-$SLURM_PROCID.txt" pause=1 stopping=0 code
   export work JOB_COMPLETION_INDEX="$SLURM_PROCID"
   trap 'stopping=1' TERM
   while :; do
-    mkdir -p -- "$work"
+    # Other users may write to /tmp: mktemp creates a folder with mode 0700 under a random name, or fails.
+    if [[ -z $work || ! -d $work || -L $work || ! -O $work ]]; then
+      work=$(umask 077 && mktemp -d -- "$base/cloudgan-$SLURM_JOB_ID-$SLURM_PROCID-XXXXXXXXXXXX") || exit 1
+    fi
     echo "started $(now) ${SLURMD_NODENAME:-}" >>"$notes"
     # In the foreground, so that the trap runs after the worker has ended; the whole process group
     # gets the signal. Slurm's --output would lose lines when it reports the signal there.
@@ -40,15 +44,18 @@ keep() {
 
 # end OUTCOME CODE: records the outcome atomically and exits.
 end() {
+  rm -rf -- "$folder/secret"
   echo "$SLURM_JOB_ID $1 $2 $(now)" >"$folder/end.new"
   mv -- "$folder/end.new" "$folder/end"
   exit "$2"
 }
 
 # Prints the addresses of all workers by rank: the node's name if it resolves, else Slurm's
-# NodeAddr; with other ports if one machine has several nodes.
+# NodeAddr; with other ports if one machine has several nodes. The ports are random; those of TensorFlow
+# are not used, because the workers agree on other ones (CLOUDGAN_PORTS).
 peers() {
-  local host address port found='' first=$((20000 + 2 * (SLURM_JOB_ID % 6000)))
+  local host address port found='' first
+  first=$((20000 + 2 * ($(od -An -N2 -tu2 /dev/urandom) % 6000)))
   local -A taken=()
   while read -r host; do
     address=$host
@@ -74,6 +81,18 @@ fi
 left=$((began + deadline_seconds - $(date +%s)))
 [[ ! -e $folder/stop ]] || end stopped 75
 [[ $left -gt 0 ]] || end deadline 75
+# TensorFlow's servers execute what any process on the nodes sends them. NO: no other job shares the nodes,
+# USER: only jobs of this user (job_share_string in slurm_protocol_defs.c).
+if [[ $exclusive == yes ]]; then
+  case " $(scontrol show job "$SLURM_JOB_ID" --oneliner) " in
+    *" OverSubscribe=NO "* | *" OverSubscribe=USER "*) ;;
+    *)
+      echo "cloudgan: Slurm gave this job nodes that other users share, and they could reach the ports of" \
+        "its workers. Use another partition (--queue), one node, or accept it: --allow-open-ports"
+      end failed 2
+      ;;
+  esac
+fi
 if [[ ${SLURM_RESTART_COUNT:-0} -gt 0 ]]; then
   scontrol update "JobId=$SLURM_JOB_ID" "TimeLimit=$(((left + 59) / 60))"
 fi

@@ -7,7 +7,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from cloudgan.core.errors import PlanError, UnknownNameError, nearest
+from cloudgan.core.errors import ConfigError, PlanError, UnknownNameError, nearest
 
 if TYPE_CHECKING:
     from cloudgan.launch.backends.slurm.client import SlurmCommands
@@ -78,6 +78,27 @@ def matching_nodes(plan: Plan, known: tuple[Partition, ...]) -> tuple[Partition,
         what = " with these accelerators" if workers.accelerators_per_node else ""
         raise PlanError(f"partition {name} has {nodes} nodes{what}, but --nodes={workers.nodes}")
     return equipped
+
+
+def check_exclusive_nodes(plan: Plan, partition: str, commands: SlurmCommands) -> None:
+    """Checks that the partition can give a job nodes of its own.
+
+    With OverSubscribe=FORCE it shares them whatever the job requests
+    (https://slurm.schedmd.com/slurm.conf.html#OPT_OverSubscribe, read 2026-11-22).
+
+    Raises:
+        ConfigError: It shares all nodes.
+    """
+    text = commands.run("sinfo", "--noheader", "--format=%P|%h")
+    for line in text.splitlines():
+        name, _, shares = line.partition("|")
+        if name.rstrip("*") == partition and shares.strip().upper().startswith("FORCE"):
+            raise ConfigError(
+                f"partition {partition} shares its nodes between users (OverSubscribe={shares.strip()}),"
+                f" who could reach the ports of the {plan.workers.nodes} workers, and TensorFlow's"
+                " servers execute what they receive; give another partition (--queue), --nodes=1, or"
+                " accept it: --allow-open-ports"
+            )
 
 
 def partition_gres(plan: Plan, partition: Partition) -> str | None:

@@ -8,7 +8,7 @@ from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from cloudgan.launch.kubernetes.job_spec import CONFIG, WORK, JobSpec
+from cloudgan.launch.kubernetes.job_spec import CONFIG, KEY_FOLDER, WORK, JobSpec
 from cloudgan.launch.kubernetes.manifests import PLAN_PLACEHOLDER, job, run_yaml
 from cloudgan.schema.plan import Plan, Step
 
@@ -23,6 +23,8 @@ JOB_FOLDER: Final = "slurm"
 PLAN_FILE: Final = "plan.json"
 CONFIG_FILE: Final = f"{JOB_FOLDER}/run.yaml"
 SCRIPT_FILE: Final = f"{JOB_FOLDER}/job.sh"
+KEY: Final = "secret"
+"""Subfolder of `JOB_FOLDER` with the secret of the run."""
 _RUNS = Path("runs")
 
 
@@ -112,14 +114,22 @@ def _options(plan: Plan, folder: Path, gres: str | None) -> Iterator[str]:
     if gres:
         yield f"--gres={shlex.quote(gres)}"
     yield f"--signal=TERM@{min(workers.grace_seconds, _MAX_GRACE_SECONDS)}"
+    if needs_exclusive_nodes(plan):
+        yield "--exclusive"
     yield "--requeue"
     yield "--open-mode=append"
     yield f"--output={shlex.quote(log)}"
 
 
+def needs_exclusive_nodes(plan: Plan) -> bool:
+    """Whether other users must not run processes on the nodes: TensorFlow's servers trust them."""
+    return plan.workers.nodes > 1 and not plan.workers.allow_open_ports
+
+
 def _values(plan: Plan, body: JobSpec, folder: Path) -> Iterator[str]:
     yield f"folder={shlex.quote(str(folder / JOB_FOLDER))}"
     yield f"world={body.world}"
+    yield f"exclusive={'yes' if needs_exclusive_nodes(plan) else 'no'}"
     yield f"cpus={math.ceil(plan.workers.cpus)}"
     yield f"deadline_seconds={body.deadline_seconds:.0f}"
     yield f"grace_seconds={body.grace_seconds:.0f}"
@@ -133,8 +143,10 @@ def _worker(body: JobSpec, folder: Path, python: str) -> Iterator[str]:
     yield "# shellcheck disable=SC2329  # srun calls it"
     yield "worker() {"
     yield "  unset TF_CONFIG"
-    for name, value in body.environment({CONFIG: str(folder / JOB_FOLDER)}).items():
+    folders = {CONFIG: str(folder / JOB_FOLDER), KEY_FOLDER: str(folder / JOB_FOLDER / KEY)}
+    for name, value in body.environment(folders).items():
         yield f"  export {name}={_on_its_node(value)}"
+    yield "  export CLOUDGAN_PORTS=random"
     yield f"  exec {shlex.join(body.command(python))}"
     yield "}"
 

@@ -9,7 +9,9 @@ import time
 
 import pytest
 
+from cloudgan.core import loopback_network
 from cloudgan.core.errors import ConfigError, LaunchError
+from cloudgan.launch.backends.local import backend as backends
 from cloudgan.launch.backends.local.backend import LocalBackend, local_steps
 from cloudgan.launch.backends.local.state_file import StateFile
 from cloudgan.launch.backends.local.supervisor import process_start_time
@@ -184,3 +186,22 @@ def test_a_machine_without_tensorflow_is_refused_before_the_start(backend, local
     monkeypatch.setattr(module, lambda _: None)
     with pytest.raises(ConfigError, match=r"TensorFlow is not installed.*cloudgan\[train\]"):
         backend.check(local_plan("exit 0"))
+
+
+def test_several_workers_are_refused_where_they_cannot_be_isolated(
+    backend, local_plan, monkeypatch
+):
+    monkeypatch.setattr(backends, "find_spec", lambda name: name)
+    monkeypatch.setattr(loopback_network.sys, "platform", "darwin")
+    with pytest.raises(ConfigError, match=r"cannot be isolated.*--nodes=1.*--allow-open-ports"):
+        backend.check(local_plan("true", nodes=2, store="runs"))
+    assert backend.check(local_plan("true", store="runs")) == ()
+    plan = local_plan("true", nodes=2, store="runs")
+    workers = plan.workers.model_copy(update={"allow_open_ports": True})
+    assert backend.check(plan.model_copy(update={"workers": workers})) == ()
+
+
+def test_isolated_trainers_cannot_use_a_bucket(backend, local_plan, monkeypatch):
+    monkeypatch.setattr(backends, "find_spec", lambda name: name)
+    with pytest.raises(ConfigError, match="cannot copy checkpoints to gs://lab/cloudgan"):
+        backend.check(local_plan("true", nodes=2, store="gs://lab/cloudgan"))

@@ -6,6 +6,7 @@ import os
 import signal
 import sys
 import time
+from pathlib import Path
 
 import pytest
 
@@ -65,6 +66,22 @@ def test_workers_have_peers_and_separate_folders(keep, tmp_path):
     ports = [int(one.removeprefix("127.0.0.1:")) for one in peers.split(",")]
     assert len({*ports, *(port + 1 for port in ports)}) == 4, "each has a control port beside"
     assert mine != other
+
+
+def test_workers_get_a_network_for_their_trainers_and_a_private_secret(keep, tmp_path):
+    key = tmp_path / "pods" / "secret" / "key"
+    keep(f'echo "$CLOUDGAN_NETWORK"; readlink /proc/self/ns/net; stat -c %a {key}', world=2)
+    network, own, mode = said(tmp_path).split()
+    assert network
+    assert own == str(Path("/proc/self/ns/net").readlink()), "the workers stay outside"
+    assert mode == "600"
+    assert not key.exists(), "it is deleted when the run ends"
+
+
+def test_one_worker_needs_no_network_and_no_secret(keep, tmp_path):
+    keep('echo "[$CLOUDGAN_NETWORK]"')
+    assert said(tmp_path) == "[]\n"
+    assert not (tmp_path / "pods" / "secret").exists()
 
 
 @pytest.mark.parametrize(

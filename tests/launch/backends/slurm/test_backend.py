@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from cloudgan.core.errors import LaunchError, PlanError
+from cloudgan.core.errors import ConfigError, LaunchError, PlanError
 from cloudgan.launch.backends.slurm.backend import SlurmBackend
 from cloudgan.launch.backends.slurm.job_state import JobFiles
 from cloudgan.launch.backends.slurm.requests import (
@@ -171,3 +171,28 @@ def test_steps_have_this_interpreter_and_the_clusters_accelerators(provider, mak
     assert "--gres=gpu:tesla_v100:4" in body
     assert "exec /py -m cloudgan worker" in body
     assert slurm_steps(plan)[2].body != body
+
+
+def test_a_job_has_a_new_secret_that_only_its_user_can_read(started, plan, cluster):
+    path = run_folder(plan) / JOB_FOLDER / "secret" / "key"
+    first = path.read_text()
+    assert len(first) == 64
+    assert path.stat().st_mode & 0o777 == 0o600
+    others = [one for one in run_folder(plan).rglob("*") if one.is_file() and one != path]
+    assert others
+    assert not [one for one in others if first in one.read_text()]
+    cluster.line = ""
+    started.ensure(started.steps(plan)[-1], plan)
+    assert path.read_text() != first
+
+
+def test_a_partition_that_shares_its_nodes_is_refused(provider, make_plan):
+    def sinfo(*arguments):
+        shares = "debug*|FORCE:4\ngpu|NO\n"
+        return shares if "--format=%P|%h" in arguments else "debug*|infinite|2|(null)\n"
+
+    provider._commands.answers["sinfo"] = sinfo
+    with pytest.raises(ConfigError, match=r"OverSubscribe=FORCE:4.*--allow-open-ports"):
+        provider.check(make_plan())
+    assert provider.check(make_plan(workers={"allow_open_ports": True})) == ()
+    assert provider.check(make_plan(workers={"nodes": 1})) == ()

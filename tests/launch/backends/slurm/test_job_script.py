@@ -8,9 +8,11 @@ import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pytest
 
+from cloudgan.core.run_secret import write_secret
 from cloudgan.launch.backends.slurm.job_state import JobFiles
 from cloudgan.launch.backends.slurm.requests import JOB_FOLDER, run_folder, script
 
@@ -39,6 +41,7 @@ SCONTROL = """
 echo "$*" >>"$CALLS/scontrol"
 case "$*" in
   "show hostnames"*) printf 'n0\\nn1\\n' ;;
+  "show job"*) echo "JobId=$3 JobName=gan OverSubscribe=${OVERSUBSCRIBE-NO} Contiguous=0" ;;
   "show node"*) echo "NodeName=$3 Arch=x86_64 NodeAddr=127.0.0.1 NodeHostName=$3" ;;
 esac
 """
@@ -121,8 +124,11 @@ def test_a_job_finishes_when_its_workers_are_done(job):
     code, said = job.run('echo "$JOB_COMPLETION_INDEX $CLOUDGAN_PEERS $*" >>"$CALLS/workers"')
     assert (code, said) == (0, "")
     assert job.notes.end().outcome == "finished"
-    assert sorted((job.calls / "workers").read_text().splitlines()) == [
-        f"{rank} 127.0.0.1:20014,127.0.0.1:20016 -m cloudgan worker --grace-seconds=55"
+    lines = sorted((job.calls / "workers").read_text().splitlines())
+    first = int(re.search(r"127\.0\.0\.1:(\d+)", lines[0])[1])
+    assert 20_000 <= first < 32_000
+    assert lines == [
+        f"{rank} 127.0.0.1:{first},127.0.0.1:{first + 2} -m cloudgan worker --grace-seconds=55"
         for rank in (0, 1)
     ]
     assert [note.node for note in job.notes.workers(2)] == ["n0", "n1"]
@@ -215,3 +221,55 @@ def test_a_worker_stopped_during_its_backoff_does_not_restart(job, tmp_path):
     code, _ = job.run(once)
     assert code == 75
     assert [note.starts for note in job.notes.workers(2)] == [1, 1]
+
+
+def test_the_ports_of_two_attempts_differ_and_tensorflows_are_random(job):
+    for attempt in range(4):
+        record = 'echo "$CLOUDGAN_PEERS $CLOUDGAN_PORTS" >>"$CALLS/peers"'
+        assert job.run(record, SLURM_RESTART_COUNT=str(attempt))[0] == 0
+    seen = set((job.calls / "peers").read_text().splitlines())
+    assert len(seen) > 1
+    assert all(line.endswith(" random") for line in seen)
+
+
+@pytest.mark.parametrize(
+    ("shared", "code"), [("NO", 0), ("USER", 0), ("OK", 2), ("YES", 2), ("", 2)]
+)
+def test_workers_start_only_on_nodes_without_jobs_of_other_users(job, shared, code):
+    ended, said = job.run('touch "$CALLS/ran"', OVERSUBSCRIBE=shared)
+    assert ended == code
+    assert (job.calls / "ran").exists() is (code == 0)
+    assert ("--allow-open-ports" in said) is (code != 0)
+    assert job.notes.end().outcome == ("failed" if code else "finished")
+
+
+@pytest.mark.parametrize("workers", [{"allow_open_ports": True}, {"nodes": 1}])
+def test_shared_nodes_may_be_accepted(job, make_plan, workers):
+    job.plan = make_plan(workers=workers)
+    assert job.run("exit 0", OVERSUBSCRIBE="OK")[0] == 0
+
+
+def test_a_local_folder_is_new_private_and_not_predictable(job, tmp_path):
+    guess = tmp_path / "cloudgan-7-0"
+    guess.mkdir(mode=0o777)
+    look = 'stat -c "%a %n" "$CLOUDGAN_WORK" >>"$CALLS/work-$JOB_COMPLETION_INDEX"'
+    once = 'did="$CALLS/did-$JOB_COMPLETION_INDEX"; [[ -e $did ]] && exit; touch "$did"; exit 75'
+    assert job.run(f"{look}; {once}")[0] == 0
+    lines = (job.calls / "work-0").read_text().splitlines()
+    assert len(lines) == 2
+    assert len(set(lines)) == 1, "a restarted worker keeps its folder"
+    mode, path = lines[0].split(" ", 1)
+    assert mode == "700"
+    assert re.fullmatch(r"cloudgan-7-0-\w{12}", Path(path).name)
+    assert list(guess.iterdir()) == []
+
+
+def test_a_worker_does_not_start_without_its_own_folder(job, tmp_path):
+    assert job.run('touch "$CALLS/ran"', TMPDIR=str(tmp_path / "absent"))[0] == 1
+    assert not (job.calls / "ran").exists()
+
+
+def test_the_secret_is_deleted_when_the_job_ends(job):
+    write_secret(job.folder / "secret" / "key")
+    assert job.run("[[ -s $CLOUDGAN_SECRET_FILE ]]")[0] == 0
+    assert not (job.folder / "secret").exists()

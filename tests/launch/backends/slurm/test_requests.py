@@ -64,6 +64,7 @@ def test_a_script_has_the_plans_options(make_plan):
         "--time=61",
         "--partition=gpu",
         "--signal=TERM@45",
+        "--exclusive",
         "--requeue",
         "--open-mode=append",
     } <= set(options)
