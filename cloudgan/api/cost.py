@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 from cloudgan.api import cost_page
 from cloudgan.api.run import open_run
 from cloudgan.core.clock import utc_today
-from cloudgan.core.documents import parse_json, read_bytes, show
-from cloudgan.core.errors import DataError
+from cloudgan.core.documents import parse_json, read_bytes
+from cloudgan.core.errors import DataError, show
 from cloudgan.cost.accounting.forecast_vs_actual import USD, forecast_vs_actual
 from cloudgan.cost.accounting.run_cost import ReportContext
 from cloudgan.cost.accounting.run_cost import cost_report as make_report

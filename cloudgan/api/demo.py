@@ -136,7 +136,7 @@ def demo(
     }
     config, folder = resolve(keys, config=None, run=str(run))
     if simulates:
-        simulated.parent.mkdir(parents=True, exist_ok=True)
+        folder.create()
         simulate_parametric(simulated, showers, seed=seed, progress=progress)
     outcome = train_run(config, folder, progress, began_seconds=began)
     if outcome is None:

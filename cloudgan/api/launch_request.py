@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal
 
 from cloudgan.core import ranges
 from cloudgan.core.clouds import CLOUDS, region_of
-from cloudgan.core.errors import ConfigError, UnknownNameError
+from cloudgan.core.errors import ConfigError, UnknownNameError, shorten
 from cloudgan.launch.kubernetes.manifests import CLAIM
 
 if TYPE_CHECKING:
@@ -97,7 +97,7 @@ class LaunchRequest:
             name, colon, count = self.accelerator.partition(":")
             if not name or (colon and not re.fullmatch(r"[1-9][0-9]{0,4}", count)):
                 raise ConfigError(
-                    f"--accelerator={self.accelerator} must be NAME or NAME:COUNT, such as v100 or"
+                    f"--accelerator={shorten(self.accelerator)} must be NAME or NAME:COUNT, such as v100 or"
                     " v100:8"
                 )
 

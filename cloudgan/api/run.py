@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from cloudgan.core.errors import DataError
@@ -14,6 +13,8 @@ from cloudgan.schema import record
 from cloudgan.schema.run_folder import RunFolder
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from cloudgan.reports.page import Block
     from cloudgan.schema.config import RunConfig
     from cloudgan.schema.record import RunRecord
@@ -71,10 +72,13 @@ def open_run(run: Run | RunFolder | str | Path) -> Run:
 
     Args:
         run: A run, or the path of its folder, such as ``runs/mine``.
+
+    Raises:
+        ConfigError: The path is empty.
     """
     if isinstance(run, Run):
         return run
-    return Run(run.path if isinstance(run, RunFolder) else Path(run))
+    return Run((run if isinstance(run, RunFolder) else RunFolder(run)).path)
 
 
 def loss_graphic(found: RunRecord) -> Graphic:

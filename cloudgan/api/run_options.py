@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
 from cloudgan.core.documents import read_yaml
-from cloudgan.core.errors import ConfigError
+from cloudgan.core.errors import ConfigError, show
 from cloudgan.schema.config import RunConfig, parse_config
 from cloudgan.schema.run_folder import RunFolder
 
@@ -62,12 +62,21 @@ _ALTERNATIVES = {
 }
 
 
+_LONGEST_NAME = 255
+
+
 def config_keys(options: Mapping[str, Any]) -> dict[str, Any]:
     """Returns options by their dotted keys in run.yaml; None is not set, and False sets no flag."""
     return {
         _KEYS.get(name, f"training.{name}"): None if value is False else value
         for name, value in options.items()
     }
+
+
+def _is_folder_name(name: object) -> bool:
+    if not isinstance(name, str) or name in {"", ".", ".."} or not name.isprintable():
+        return False
+    return "/" not in name and len(name.encode()) <= _LONGEST_NAME
 
 
 def resolve(
@@ -85,7 +94,13 @@ def resolve(
         ConfigError: A file does not parse, or a value is not valid.
     """
     given = read_yaml(Path(config)) if config else {}
-    name = given.get("name") or options.get("model.preset") or "paper"
+    name = given.get("name", "") or options.get("model.preset") or "paper"
+    if config and not _is_folder_name(name):
+        raise ConfigError(
+            f"{config}: name is {show(name)}; expected the name of a folder in runs/, such as mine"
+        )
+    if run == "":
+        raise ConfigError(f"--run= is empty; give a folder such as runs/{name}")
     if run and "://" in run:
         raise ConfigError(
             f"--run={run}: expected a folder of this machine, such as runs/{name};"

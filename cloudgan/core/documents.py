@@ -21,7 +21,7 @@ import yaml
 from pydantic import BaseModel, ValidationError
 
 from cloudgan.core.atomic_file import write_atomic
-from cloudgan.core.errors import CloudganError, ConfigError, DataError
+from cloudgan.core.errors import CloudganError, ConfigError, DataError, shorten, show
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -38,7 +38,6 @@ MAX_DIGITS = 300
 _MAX_NODES = 200_000
 _MAX_LINE = 2**24
 _MAX_CELL = 2**20
-_MAX_SHOWN = 80
 _MAX_REASON = 300
 _MAX_PROBLEMS = 8
 _VIRTUAL = (Path("/proc"), Path("/sys"))
@@ -281,21 +280,10 @@ def explain(problem: Mapping[str, Any], *, secret: bool = False) -> str:
     key = shorten(".".join(map(str, problem["loc"]))) or "the document"
     message = str(problem["msg"]).removeprefix("Value error, ")
     has_value = problem["loc"] and problem["type"] not in {"missing", "extra_forbidden"}
-    if secret or not has_value:
+    if secret or not has_value or isinstance(problem["input"], dict | list):
         return f"{key}: {message}"
     value = "empty" if problem["input"] is None else show(problem["input"])
     return f"{key} is {value}: {message}"
-
-
-def show(value: object) -> str:
-    """Returns a value for a message: one line of limited length."""
-    return shorten(repr(value))
-
-
-def shorten(text: str, length: int = _MAX_SHOWN) -> str:
-    """Returns printable text of at most `length` characters."""
-    short = text if len(text) <= length else f"{text[: length - 3]}..."
-    return short if short.isprintable() else ascii(short)[1:-1]
 
 
 @contextlib.contextmanager

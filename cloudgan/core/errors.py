@@ -30,6 +30,20 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 
+_MAX_SHOWN = 80
+
+
+def shorten(text: str, length: int = _MAX_SHOWN) -> str:
+    """Returns printable text of at most `length` characters, for a message."""
+    short = text if len(text) <= length else f"{text[: length - 3]}..."
+    return short if short.isprintable() else ascii(short)[1:-1]
+
+
+def show(value: object) -> str:
+    """Returns a value of the user for a message: one line of limited length."""
+    return shorten(repr(value))
+
+
 class CloudganError(Exception):
     """Base of every error raised on purpose; the command line prints it without a traceback."""
 

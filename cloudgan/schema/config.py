@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
-from cloudgan.core.documents import explain, shorten
-from cloudgan.core.errors import ConfigError, nearest
+from cloudgan.core.documents import explain
+from cloudgan.core.errors import ConfigError, nearest, shorten
 from cloudgan.core.ranges import (
     MAX_BATCH,
     MAX_EPOCHS,

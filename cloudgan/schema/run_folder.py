@@ -13,7 +13,7 @@ import yaml
 
 from cloudgan.core.atomic_file import write_atomic
 from cloudgan.core.documents import read_yaml
-from cloudgan.core.errors import ConfigError
+from cloudgan.core.errors import ConfigError, shorten
 from cloudgan.schema.config import RunConfig, differences, parse_config
 
 if sys.platform == "win32":
@@ -43,6 +43,13 @@ class RunFolder:
     """Paths of the files of a run; only the methods access the disk."""
 
     def __init__(self, path: Path | str) -> None:
+        """Names the files of the run in the folder `path`.
+
+        Raises:
+            ConfigError: The path is empty.
+        """
+        if not str(path):
+            raise ConfigError("the folder of the run is empty; give a folder such as runs/NAME")
         self.path = Path(path)
         self.config_file = self.path / "run.yaml"
         self.record_file = self.path / "record.jsonl"
@@ -62,9 +69,25 @@ class RunFolder:
 
     def write_config(self, config: RunConfig) -> None:
         """Writes run.yaml atomically."""
-        self.path.mkdir(parents=True, exist_ok=True)
+        self.create()
         text = yaml.safe_dump(config.model_dump(mode="json"), sort_keys=False)
         write_atomic(self.config_file, text.encode())
+
+    def create(self) -> None:
+        """Creates the folder.
+
+        Raises:
+            ConfigError: It cannot be a folder: a file is there, the name is too long, or the disk is
+                read-only.
+        """
+        try:
+            self.path.mkdir(parents=True, exist_ok=True)
+        except (OSError, ValueError) as error:
+            reason = getattr(error, "strerror", None) or error
+            raise ConfigError(
+                f"{shorten(str(self.path))}: cannot be the folder of a run ({reason}); choose"
+                " another --run"
+            ) from error
 
     def check(self, config: RunConfig) -> None:
         """Checks that the folder is empty or holds this run.
@@ -89,8 +112,14 @@ class RunFolder:
         """
         if fcntl is None:
             raise ConfigError("training needs Linux or macOS; use WSL on Windows")
-        self.path.mkdir(parents=True, exist_ok=True)
-        with (self.path / ".lock").open("a+") as file:
+        self.create()
+        try:
+            opened = (self.path / ".lock").open("a+")
+        except OSError as error:
+            raise ConfigError(
+                f"{self.path}: cannot be written ({error.strerror}); choose another --run"
+            ) from error
+        with opened as file:
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except OSError as error:

@@ -7,8 +7,8 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
-from cloudgan.core.documents import parse_json, show, validated
-from cloudgan.core.errors import ConfigError
+from cloudgan.core.documents import parse_json, validated
+from cloudgan.core.errors import ConfigError, show
 from cloudgan.core.hardware import nvidia_gpus
 from cloudgan.core.settings import variable
 

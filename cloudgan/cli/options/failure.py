@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import json
+import os
 import sys
 import tempfile
 import traceback
@@ -13,7 +14,13 @@ from pathlib import Path
 
 from cloudgan.core.atomic_file import DISK_FULL
 from cloudgan.core.clouds import CLOUDS
-from cloudgan.core.errors import CloudganError, ConfigError, DiskFullError, OutputError
+from cloudgan.core.errors import (
+    CloudganError,
+    ConfigError,
+    DiskFullError,
+    OutputError,
+    shorten,
+)
 from cloudgan.core.printable import printable
 
 # The extra that installs a package.
@@ -30,6 +37,8 @@ _EXTRAS = {
     **{package: cloud.extra for cloud in CLOUDS.values() for package in cloud.packages},
 }
 _REFUSED = {errno.EROFS, errno.EACCES, errno.EPERM}
+_NO_PATH = {errno.ENAMETOOLONG, errno.ENOTDIR, errno.EISDIR, errno.ELOOP}
+"""A path of the user that cannot be what the command needs."""
 _EXHAUSTED = {errno.EIO, errno.EMFILE, errno.ENFILE, errno.EAGAIN}
 
 
@@ -79,7 +88,7 @@ def explain(error: BaseException) -> Failure:
 
 def _of_system(error: OSError) -> Failure | None:
     """Returns the failure for a disk, a permission or a limit of this machine; None: another reason."""
-    file = f"{error.filename}: " if error.filename else ""
+    file = f"{shorten(os.fsdecode(error.filename))}: " if error.filename else ""
     if error.errno in DISK_FULL:
         return Failure(
             f"{file}the disk is full; free some space and rerun the command: files written before are"
@@ -94,6 +103,8 @@ def _of_system(error: OSError) -> Failure | None:
             f"{file}{error.strerror}; correct the permissions, or use another path",
             ConfigError.exit_code,
         )
+    if error.errno in _NO_PATH and file:
+        return Failure(f"{file}{error.strerror}; give another path", ConfigError.exit_code)
     if error.errno in _EXHAUSTED:
         return Failure(f"{file}{error.strerror}; see `ulimit -a` and the log of the system", 1)
     return None

@@ -31,7 +31,8 @@ import math
 import re
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from cloudgan.core.documents import parse_json, show
+from cloudgan.core.documents import parse_json
+from cloudgan.core.errors import show
 from cloudgan.core.labels import RUN
 
 if TYPE_CHECKING:

@@ -15,15 +15,8 @@ from collections import defaultdict
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from cloudgan.core.documents import (
-    bounded_lines,
-    csv_rows,
-    open_regular,
-    parse_json,
-    shorten,
-    translated,
-)
-from cloudgan.core.errors import DataError
+from cloudgan.core.documents import bounded_lines, csv_rows, open_regular, parse_json, translated
+from cloudgan.core.errors import DataError, shorten
 from cloudgan.cost.billing.formats import FORMATS
 
 if TYPE_CHECKING:

@@ -6,8 +6,8 @@ import io
 import math
 from typing import TYPE_CHECKING, NamedTuple
 
-from cloudgan.core.documents import csv_rows, read_text, show
-from cloudgan.core.errors import DataError, nearest
+from cloudgan.core.documents import csv_rows, read_text
+from cloudgan.core.errors import DataError, nearest, show
 from cloudgan.core.ranges import MAX_SECONDS
 
 if TYPE_CHECKING:

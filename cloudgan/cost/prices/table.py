@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, TypeVar
 
 from pydantic import BaseModel
 
-from cloudgan.core.documents import csv_rows, read_text, show, validated
-from cloudgan.core.errors import DataError
+from cloudgan.core.documents import csv_rows, read_text, validated
+from cloudgan.core.errors import DataError, show
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

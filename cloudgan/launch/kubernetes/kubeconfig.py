@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validator
 
 from cloudgan.core import settings
-from cloudgan.core.documents import read_yaml, shorten, validated
-from cloudgan.core.errors import ConfigError, CredentialsError, UnknownNameError
+from cloudgan.core.documents import read_yaml, validated
+from cloudgan.core.errors import ConfigError, CredentialsError, UnknownNameError, shorten
 
 if TYPE_CHECKING:
     from collections.abc import Callable

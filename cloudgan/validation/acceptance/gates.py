@@ -151,7 +151,8 @@ def _check_template(message: str) -> None:
     for _, name, form, _ in string.Formatter().parse(message):
         if name and not name.isidentifier():
             raise ValueError(f"{name!r} is not a name")
-        if any(len(digits) > _MAX_WIDTH for digits in re.findall(r"\d+", form or "")):
+        digits = re.findall(r"\d+", form or "")
+        if "{" in (form or "") or any(len(each) > _MAX_WIDTH for each in digits):
             raise ValueError(f"{form!r} is not a format of a few digits")
 
 

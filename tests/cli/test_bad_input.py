@@ -1,0 +1,251 @@
+"""Files, paths and numbers that no command can use end with one sentence and exit code 2."""
+
+from __future__ import annotations
+
+import json
+import os
+
+import pytest
+
+from cloudgan.cli.options.parsing import Program
+from cloudgan.cli.options.signature import read_signature
+from cloudgan.cli.program import PROGRAM
+from cloudgan.core import ranges
+
+LONG = "a" * 300
+SECOND = "n,seconds\n1,10\n"
+KUBECONFIG = {
+    "clusters": [{"name": "lab", "cluster": {"server": "https://lab.example"}}],
+    "contexts": [{"name": "lab", "context": {"cluster": "lab", "user": "lab"}}],
+    "users": [{"name": "lab", "user": {"token": "planted"}}],
+    "current-context": "lab",
+}
+
+
+@pytest.fixture
+def refused(cloudgan_here, tmp_path, monkeypatch):
+    """Runs a command in an empty folder; returns its sentence, and looks that nothing was written."""
+    monkeypatch.chdir(tmp_path)
+
+    def run(*arguments):
+        before = sorted(tmp_path.rglob("*"))
+        done = cloudgan_here(*arguments, exits=2)
+        assert sorted(tmp_path.rglob("*")) == before
+        assert done.stdout == ""
+        assert "a bug in cloudgan" not in done.stderr
+        assert len(done.stderr.splitlines()) <= 3
+        assert len(done.stderr) < 1500
+        return done.stderr
+
+    return run
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("name: 2026-13-45", "not a valid timestamp at line 1"),
+        ("name: [1]", "name is [1]; expected the name of a folder"),
+        ("name: ../../x", "expected the name of a folder"),
+        (f"name: {LONG}", "expected the name of a folder"),
+        ('name: "a\\nb"', "expected the name of a folder"),
+        ("training: {seed: !!int x}", "'x' is not a valid int"),
+        (f"training: {{seed: {'9' * 5000}}}", "is not a valid int at line 1"),
+        (f"training: {{epochs: {10**20}}}", "training.epochs is 1000"),
+        ("training: {max_seconds: .inf}", "training.max_seconds is inf"),
+        ("training: {max_seconds: 1.0e+300}", "training.max_seconds is 1e+300"),
+        ("training: {batch_per_replica: 999999999999}", "training.batch_per_replica is 9999"),
+        ("training: {threads: 999999999999}", "training.threads is 9999"),
+        ("checkpoint: {every_seconds: 1.0e+300}", "checkpoint.every_seconds is 1e+300"),
+        ("model: {preset: mini, latent_size: 999999999999}", "model.latent_size is 9999"),
+        ("model: {preset: mini, image_shape: [100000, 51, 25]}", "model.image_shape.0 is 100000"),
+        ("model: {preset: mini, adam_betas: [0.5, 2]}", "model.adam_betas.1 is 2"),
+        ("model: {preset: mini, loss_weights: {shape: 1.0e+300}}", "loss_weights.shape is 1e+300"),
+        ("model: {preset: [1]}", "run.yaml: unknown preset '[1]'"),
+        ("1: 2", "Keys should be strings"),
+        ("data: &a [*a]", "alias"),
+    ],
+)
+def test_a_run_yaml_is_refused_with_file_and_place(refused, tmp_path, text, said):
+    (tmp_path / "run.yaml").write_text(text)
+    answer = refused("train", "--config=run.yaml", "--describe")
+    assert answer.startswith("cloudgan: run.yaml: ")
+    assert said in answer
+
+
+@pytest.mark.parametrize("flag", ["--config", "--run", "--data"])
+@pytest.mark.parametrize("kind", ["pipe", "device", "long"])
+def test_a_path_that_is_no_file_or_folder_is_refused_at_once(refused, tmp_path, flag, kind):
+    os.mkfifo(tmp_path / "pipe")
+    path = {"pipe": "pipe", "device": "/dev/zero", "long": LONG}[kind]
+    data = () if flag == "--data" else ("--data=missing.h5",)
+    refused("train", f"{flag}={path}", *data)
+
+
+@pytest.mark.parametrize("command", ["convert {} out", "validate --generated={} --reference={}"])
+@pytest.mark.parametrize("path", ["pipe", "/dev/zero", "/proc/self/mem", "/proc/cpuinfo", LONG])
+def test_showers_are_read_from_regular_files_only(refused, tmp_path, command, path):
+    os.mkfifo(tmp_path / "pipe")
+    refused(*command.replace("{}", path).split())
+
+
+@pytest.mark.parametrize("command", ["train --data=x.h5", "demo", "plan --provider=local"])
+def test_an_empty_folder_name_is_refused(refused, command):
+    flag = "--name=" if command.startswith("plan") else "--run="
+    refused(*command.split(), flag)
+
+
+@pytest.mark.parametrize("command", ["validate", "cost", "generate"])
+def test_an_empty_run_is_refused(refused, command):
+    rest = ["o.h5"] if command == "generate" else []
+    assert "the folder of the run is empty" in refused(command, "", *rest)
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ("simulate x.h5 --showers=1000000000000", "at least 2,000,000,000,000,000 bytes, and "),
+        (f"simulate x.h5 --showers={'9' * 30}", "--showers has 30 digits: expected at most"),
+        (f"simulate x.h5 --seed={2**200}", "--seed has 61 digits: expected at most 2,147,483,647"),
+        (f"simulate x.h5 --seed={2**40}", "--seed=1,099,511,627,776: expected at most"),
+        ("simulate x.h5 --seed=-1", "--seed=-1: expected at least 0"),
+        ("simulate x.h5 --energy=1e300", "--energy=1e+300: expected at most"),
+        (f"simulate {LONG}.h5", "File name too long"),
+        (f"simulate {'a' * 240}.h5 --showers=4", "name"),
+        ("check --nodes=-1", "--nodes=-1: expected at least 1"),
+        ("check --nodes=1000000000000", "--nodes=1,000,000,000,000: expected at most 10,000"),
+        ("plan --max-hours=1e300", "--max-hours=1e+300: expected at most"),
+        (f"plan --nodes={'9' * 5000}", "--nodes has 5000 digits"),
+        (f"plan --provider=gcp --accelerator=v100:{'9' * 5000}", "must be NAME or NAME:COUNT"),
+        ("plan --gang-timeout=1000000000h", "--gang-timeout=1000000000h: expected at most"),
+        ("offers --epochs=1000000000000", "--epochs=1,000,000,000,000: expected at most"),
+        ("offers --epochs=60 --restart-seconds=1e300", "--restart-seconds=1e+300: expected at"),
+        (f"validate x --step={'9' * 5000}", "--step has 5000 digits"),
+        (f"bench scaling --strong --replicas=1,{'9' * 5000}", "--replicas has 5000 digits"),
+        ("convert x y --records-per-shard=1000000000000", "--records-per-shard=1,000,"),
+        ("worker --stall-seconds=1e300", "--stall-seconds=1e+300: expected at most"),
+    ],
+)
+def test_a_number_beyond_memory_disk_or_clock_is_refused(refused, words, said):
+    assert said in refused(*words.split())
+
+
+def commands_of(program):
+    for name, target in program.commands.items():
+        if isinstance(target, Program):
+            yield from commands_of(target)
+        else:
+            yield name, program._find(name)
+
+
+def test_every_numeric_flag_has_a_range():
+    numbers = {
+        (name, parameter.name)
+        for name, function in commands_of(PROGRAM)
+        for parameter in read_signature(function, name).parameters
+        if parameter.kind in {int, float}
+    }
+    assert ("simulate", "seed") in numbers
+    assert not {(name, flag) for name, flag in numbers if flag not in ranges.FLAGS}
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (f"{SECOND}2,6\n4,{'9' * 5000}", ":4: seconds is '999"),
+        (f"{SECOND}2,1e308\n4,1e308", ":3: seconds is '1e308'"),
+        (f"{SECOND}2,5e-324\n4,3", ":3: seconds is '5e-324'"),
+        (f"{SECOND}{'9' * 5000},3", ":3: n is '999"),
+        (f"{SECOND}2,10\0\n", ":3: seconds is"),
+        (f'{SECOND}2,"', ":3: not CSV"),
+    ],
+)
+def test_timings_are_refused_with_file_and_line(refused, tmp_path, text, said):
+    (tmp_path / "runs.csv").write_text(text)
+    assert f"runs.csv{said}" in refused("cost", "--fit=runs.csv", "--predict=8")
+
+
+@pytest.mark.parametrize("size", ["1" * 400, "1" * 5000, "\N{SUPERSCRIPT TWO}", "0", "-1", ""])
+def test_a_size_that_no_run_has_is_not_predicted(refused, tmp_path, size):
+    (tmp_path / "runs.csv").write_text(f"{SECOND}2,6\n4,4\n")
+    assert "--predict" in refused("cost", "--fit=runs.csv", f"--predict={size}")
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"current-context": ["lab"]}, "current-context: Input should be a valid string"),
+        ({"current-context": 5}, "current-context"),
+        ({"contexts": [{"name": ["lab"], "context": {}}]}, "contexts: must be a list"),
+        ({"contexts": [{"name": "lab", "context": {"cluster": ["lab"]}}]}, "lab.cluster"),
+        ({"contexts": [{"name": "lab", "context": {"user": {}}}]}, "contexts.lab.user"),
+        ({"contexts": [{"name": "lab", "context": "x"}]}, "contexts.lab: Input should be"),
+        ({"clusters": [{"name": "lab", "cluster": {"server": 5}}]}, "clusters.lab.server"),
+        ({"clusters": [{"name": "lab", "cluster": [1]}]}, "clusters.lab: Input should be"),
+        ({"users": [{"name": "lab", "user": {"token": 5}}]}, "users.lab.token"),
+        ({"users": [{"name": "lab", "user": {"exec": "x"}}]}, "users.lab.exec"),
+        ({"users": [{"name": "lab", "user": {"exec": {"command": 5}}}]}, "exec.command"),
+        ({"users": [{"name": "lab", "user": {"exec": {"command": ""}}}]}, "exec.command"),
+        (
+            {"users": [{"name": "lab", "user": {"exec": {"command": "x", "installHint": [1]}}}]},
+            "exec.installHint",
+        ),
+        ({"users": {"lab": {}}}, "users: must be a list"),
+    ],
+)
+def test_a_field_of_a_kubeconfig_has_its_type(refused, tmp_path, monkeypatch, change, said):
+    (tmp_path / "kubeconfig").write_text(json.dumps(KUBECONFIG | change))
+    monkeypatch.setenv("KUBECONFIG", "kubeconfig")
+    answer = refused(
+        "plan", "--provider=kubernetes", "--store=gs://bucket/x", "--data=gs://bucket/d"
+    )
+    assert "kubeconfig kubeconfig: " in answer
+    assert said in answer
+    assert "planted" not in answer
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ("good = 0.05", "good = inf", "gate.0.good is inf"),
+        ("good = 0.05", "good = 1e300", "gate.0.good is 1e+300"),
+        ("{value}", "{value:999999999f}", "not a format of a few digits"),
+        ("{value}", "{value:>{percent}}", "not a format of a few digits"),
+        ("{value}", "{value.__class__}", "'value.__class__' is not a name"),
+        ("schema_version = 2", "schema_version = 2026-13-45", "not TOML"),
+        ("schema_version = 2", f"schema_version = {'9' * 5000}", "not TOML"),
+        ("schema_version = 2", f"schema_version = {'[' * 3000}", "nested"),
+    ],
+)
+def test_gates_are_refused_with_file_and_key(refused, tmp_path, old, new, said):
+    text = (
+        'schema_version = 2\n[[gate]]\nmeasure = "response"\ntitle = "t"\ngood = 0.05\n'
+        'acceptable = 0.1\nmessage = "{value}"\n'
+    )
+    assert old in text
+    (tmp_path / "gates.toml").write_text(text.replace(old, new))
+    answer = refused("validate", "--generated=a", "--reference=b", "--gate=gates.toml")
+    assert "gates.toml: " in answer
+    assert said in answer
+
+
+FOCUS = "BilledCost,BillingCurrency,ChargeCategory,ChargePeriodEnd,Tags\n"
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("1e308,USD,Usage,2026-01-01,", "billedcost is '1e308'"),
+        ("1,USD,Usage,0001-01-01T00:00:00+14:00,", "is not a time of a bill"),
+        ("1,USD,Usage,9999-12-31,", "is not a time of a bill"),
+        (f"1,USD,Usage,2026-01-01,{'[' * 100_000}", "tags: not JSON: nested"),
+        (f"1,USD,Usage,2026-01-01,[{'9' * 5000}]", "tags: not JSON"),
+    ],
+)
+def test_a_line_of_a_bill_is_refused_with_its_number(tmp_path, line, said):
+    from cloudgan.core.errors import DataError
+    from cloudgan.cost.billing.reader import read_bill
+
+    (tmp_path / "bill.csv").write_text(f"{FOCUS}{line}\n")
+    with pytest.raises(DataError, match=r"bill\.csv:2: not a line of FOCUS: ") as refusal:
+        read_bill([tmp_path / "bill.csv"], "mine")
+    assert said in str(refusal.value)
