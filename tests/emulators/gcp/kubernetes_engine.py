@@ -25,12 +25,15 @@ STOCK_OUT = (
     " ZONE_RESOURCE_POOL_EXHAUSTED_WITH_DETAILS"
 )
 _METHODS = "container.projects.locations"
-_READ = ("container.clusters.get", "container.clusters.getCredentials")
 _ACT_AS = "iam.serviceAccounts.actAs"
 _PERMISSIONS = {
     "clusters.create": ("container.clusters.create", _ACT_AS),
-    "clusters.get": _READ,
-    "clusters.list": ("container.clusters.list", "container.clusters.getCredentials"),
+    # Endpoint and certificate authority are in what container.clusters.get shows, which is why
+    # roles/container.clusterViewer suffices for `gcloud container clusters get-credentials`:
+    # https://cloud.google.com/kubernetes-engine/docs/how-to/cluster-access-for-kubectl (read 2026-11-22).
+    # container.clusters.getCredentials adds the client certificates of old clusters.
+    "clusters.get": ("container.clusters.get",),
+    "clusters.list": ("container.clusters.list",),
     "clusters.delete": ("container.clusters.delete",),
     "clusters.nodePools.create": ("container.clusters.update", _ACT_AS),
     "clusters.nodePools.get": ("container.clusters.get",),

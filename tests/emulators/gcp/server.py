@@ -20,12 +20,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import parse_qs, urlsplit
 
 from emulators.gcp.faults import AnswerLost, Fault, Faults
+from emulators.gcp.iam_conditions import resource_of, roles_of
 from emulators.gcp.refusal import Refusal
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
     from emulators.gcp.discovery import Api, Match
+    from emulators.gcp.iam_conditions import Binding
 
 TOKEN = "test-token"  # noqa: S105
 RESET = struct.pack("ii", 1, 0)  # closing sends RST
@@ -66,7 +68,7 @@ class GoogleServer:
         ticks: Requests so far, which is what time it is.
         hidden_ticks: How long what was made is neither found nor listed.
         skew: How far the clock of the server is ahead of ours.
-        tokens: The rights of those who may come in; None: all.
+        tokens: The rights of those who may come in, or the bindings of their roles; None: all.
         issued: The token that a key file is exchanged for.
     """
 
@@ -78,7 +80,7 @@ class GoogleServer:
         self.add(routes)
         self.ticks, self.hidden_ticks = 0, 0
         self.skew = dt.timedelta()
-        self.tokens: dict[str, frozenset[str] | None] = {TOKEN: None}
+        self.tokens: dict[str, frozenset[str] | tuple[Binding, ...] | None] = {TOKEN: None}
         self.issued = TOKEN
         self.seen: list[Seen] = []
         self.troubles: list[str] = []
@@ -159,7 +161,7 @@ class GoogleServer:
         with self._lock:
             status = 0
             try:
-                answer = self._do(found, route, query, decoded, token)
+                answer = self._do(found, route, query, decoded, token=token, path=path)
                 status = 200
             except Refusal as refusal:
                 status = refusal.code
@@ -176,7 +178,9 @@ class GoogleServer:
         route: Route | None,
         query: dict[str, str],
         body: Any,
+        *,
         token: str,
+        path: str,
     ) -> dict[str, Any]:
         self._tick()
         if found is None:
@@ -184,7 +188,7 @@ class GoogleServer:
         fault = self._faults.meet(found.method.id)
         if fault and not fault.acts:
             self._faults.strike(fault)
-        self._check_rights(token, route)
+        self._check_rights(token, route, found.api.host, path, body)
         api, method = found.api, found.method
         if wrong := [*api.wrong_query(method, query), *api.wrong_request(method, body)]:
             raise Refusal(400, "Invalid JSON payload or parameter: " + "; ".join(wrong))
@@ -198,7 +202,9 @@ class GoogleServer:
             self._faults.strike(fault)
         return answer
 
-    def _check_rights(self, token: str, route: Route | None) -> None:
+    def _check_rights(
+        self, token: str, route: Route | None, host: str, path: str, body: Any
+    ) -> None:
         if token not in self.tokens:
             raise Refusal(
                 401,
@@ -207,7 +213,12 @@ class GoogleServer:
             )
         granted = self.tokens[token]
         for one in route.permissions if route and granted is not None else ():
-            if one not in granted:
+            if isinstance(granted, tuple):
+                resource = resource_of(one, host, path)
+                has = any(each.grants(one, resource, roles_of(body)) for each in granted)
+            else:
+                has = one in granted
+            if not has:
                 raise Refusal(
                     403,
                     f'Required "{one}" permission(s) for this resource.',

@@ -139,8 +139,8 @@ def _forbidden(request: str, url: str, message: str, reason: str) -> CloudganErr
             f" gcloud services enable {host}"
         )
     is_image = host.partition(".")[0] in ("artifactregistry", "cloudbuild")
-    role = "image" if is_image else "policy"
+    files = "deploy/gcp/image.yaml" if is_image else "deploy/gcp/policy.yaml and resources.yaml"
     return CredentialsError(
-        f"{request}: {message}. deploy/gcp/{role}.yaml lists the required permissions; an owner of"
-        " the project grants them"
+        f"{request}: {message}. {files} list the required permissions; an owner of the project grants"
+        " them (docs/gcp.md)"
     )

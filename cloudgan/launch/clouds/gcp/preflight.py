@@ -39,16 +39,17 @@ _CONSOLE = "request more in the console: IAM & Admin, Quotas"
 _ALL_REGIONS = "GPUS_ALL_REGIONS"
 
 
-def permissions() -> tuple[str, ...]:
-    """Returns the launcher's permissions in a project, from deploy/gcp/policy.yaml."""
-    role: dict[str, Any] = yaml.safe_load(assets.read_text("deploy/gcp/policy.yaml"))
-    return tuple(role["includedPermissions"])
+def permissions(role: str = "policy") -> tuple[str, ...]:
+    """Returns the permissions of a role in deploy/gcp."""
+    found: dict[str, Any] = yaml.safe_load(assets.read_text(f"deploy/gcp/{role}.yaml"))
+    return tuple(found["includedPermissions"])
 
 
 def access_findings(api: GoogleApi, project: str) -> Iterator[Finding]:
     """Yields the findings on APIs, permissions and the service accounts of `setup`."""
     yield _apis(api, project)
     yield _permissions(api, project)
+    yield _conditional_permissions(api, project)
     for name in (NODES_ACCOUNT, TRAINER_ACCOUNT):
         yield account_finding(api, project, name)
 
@@ -65,19 +66,36 @@ def _apis(api: GoogleApi, project: str) -> Finding:
 
 
 def _permissions(api: GoogleApi, project: str) -> Finding:
-    wanted, granted = permissions(), set()
-    for first in range(0, len(wanted), _BATCH):
-        body = {"permissions": wanted[first : first + _BATCH]}
-        url = f"{PROJECTS}/projects/{project}:testIamPermissions"
-        granted |= set(api.send("POST", url, body).get("permissions", ()))
-    missing = [one for one in wanted if one not in granted]
-    if missing:
+    wanted = permissions()
+    if missing := _missing(api, project, wanted):
         message = (
             f"this login lacks {', '.join(missing)}; an owner of the project grants the role of"
             " deploy/gcp/policy.yaml"
         )
         return Finding("permissions", "missing", message)
     return Finding("permissions", "ok", f"all {len(wanted)} are granted")
+
+
+def _conditional_permissions(api: GoogleApi, project: str) -> Finding:
+    """A project that is asked does not fulfil a condition on the names of its resources."""
+    subject, wanted = "permissions on cloudgan's resources", permissions("resources")
+    if _missing(api, project, wanted):
+        return Finding(
+            subject,
+            "unknown",
+            "not granted for the whole project; the role of deploy/gcp/resources.yaml grants them on"
+            " the condition in resources-condition.yaml, which Google evaluates when they are used",
+        )
+    return Finding(subject, "ok", f"all {len(wanted)} are granted, for the whole project")
+
+
+def _missing(api: GoogleApi, project: str, wanted: tuple[str, ...]) -> list[str]:
+    granted: set[str] = set()
+    for first in range(0, len(wanted), _BATCH):
+        body = {"permissions": wanted[first : first + _BATCH]}
+        url = f"{PROJECTS}/projects/{project}:testIamPermissions"
+        granted |= set(api.send("POST", url, body).get("permissions", ()))
+    return [one for one in wanted if one not in granted]
 
 
 def account_finding(api: GoogleApi, project: str, name: str) -> Finding:

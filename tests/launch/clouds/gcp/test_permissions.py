@@ -22,6 +22,7 @@ from cloudgan.launch.provisioning.run_registry import RunRegistry
 from cloudgan.schema.plan import Target
 from cloudgan.schema.run_folder import RunFolder
 from crashing import run_killed
+from emulators.gcp.iam_conditions import Binding, Resource, resource_of
 from emulators.kubernetes import Image, local_cluster
 from launch.clouds.gcp.kubernetes_nodes import join
 from launch.clouds.gcp.lab import OWN_IMAGE, POLL_SECONDS, cloud_of, gcp_plan, known
@@ -30,6 +31,12 @@ from storage.servers import gcs_server
 storage = pytest.importorskip("google.cloud.storage", reason="needs pip install 'cloudgan[gcp]'")
 PLACE = Target(provider="gcp", account="lab", region="us-central1", zone="us-central1-a")
 BUCKET = "cloudgan-lab-us-central1"
+CLUSTER = Resource(
+    "container.googleapis.com/Cluster", "projects/lab/locations/us-central1-a/clusters/cloudgan"
+)
+OBJECT = Resource(
+    "storage.googleapis.com/Object", f"projects/_/buckets/{BUCKET}/objects/runs/gan/record.jsonl"
+)
 CAMEL = {
     "configmaps": "configMaps",
     "networkpolicies": "networkPolicies",
@@ -41,6 +48,28 @@ VERBS = {"POST": "create", "PATCH": "update", "PUT": "update", "DELETE": "delete
 
 def listed(name):
     return set(yaml.safe_load(assets.read_text(f"deploy/gcp/{name}.yaml"))["includedPermissions"])
+
+
+def bound(name, *more):
+    """Returns the binding of a role, on its condition if it has one."""
+    file = f"deploy/gcp/{name}-condition.yaml"
+    condition = ""
+    if file in assets.names():
+        condition = yaml.safe_load(assets.read_text(file))["expression"]
+    return Binding(frozenset({*listed(name), *more}), condition.replace("PROJECT", "lab"))
+
+
+LAUNCHER = (bound("policy"), bound("resources"))
+
+
+def unused(name, asked):
+    """Returns the permissions of a role that no request takes on a resource that it reaches."""
+    binding = bound(name)
+    return {
+        one
+        for one in listed(name)
+        if not any(binding.grants(*each) and each[0] == one for each in asked)
+    }
 
 
 def of_cluster(request):
@@ -81,11 +110,12 @@ def cluster(tmp_path):
 
 def test_a_launcher_uses_exactly_the_permissions_of_its_policy(google, cluster, tmp_path):
     token = cluster.token()
-    google.server.tokens[token] = frozenset(listed("policy") | {ACT_AS})
+    google.server.tokens[token] = (*LAUNCHER, Binding(frozenset({ACT_AS})))
     join(google, cluster)
     ours = {"labels": {RUN: "gan"}}
-    google.compute.leave("instances", "gke-1", machineType="zones/z/g2-standard-4", **ours)
-    google.compute.leave("disks", "gke-1", **ours)
+    kind = {"machineType": "zones/z/g2-standard-4"}
+    google.compute.leave("instances", "gke-cloudgan-1", **kind, **ours)
+    google.compute.leave("disks", "gke-cloudgan-1", **ours)
 
     from cloudgan.storage.gcs import GcsStore
 
@@ -129,16 +159,30 @@ def test_a_launcher_uses_exactly_the_permissions_of_its_policy(google, cluster, 
     with gcs_server() as objects:
         outcome = run_killed(everything, tmp_path)
     assert outcome.code == 0, outcome.said
-    asked = {right for call in google.server.seen for right in call.permissions}
-    asked |= {of_cluster(request) for request in cluster.requests if request.status} - {None}
-    asked |= {of_store(call) for call in outcome.calls} - {None}
-    assert asked - {ACT_AS} == listed("policy")
+    asked = requests_to(google)
+    rights = {of_cluster(request) for request in cluster.requests if request.status} - {None}
+    asked |= {(one, CLUSTER) for one in rights}
+    rights = {of_store(call) for call in outcome.calls} - {None}
+    asked |= {(one, OBJECT) for one in rights}
+    denied = {one for one in asked if not any(each.grants(*one) for each in LAUNCHER)}
+    assert {one for one, _ in denied} == {ACT_AS}
+    assert unused("policy", asked) == unused("resources", asked) == set()
+    assert listed("policy") & listed("resources") == set()
+
+
+def requests_to(google):
+    """Returns each permission that a request took, with its resource."""
+    return {
+        (right, resource_of(right, *call.path.lstrip("/").split("/", 1)))
+        for call in google.server.seen
+        for right in call.permissions
+    }
 
 
 def test_setup_and_teardown_use_exactly_the_permissions_of_their_policy(google, cloud):
     google.identity.accounts.clear()
     google.identity.apis_off = {"container.googleapis.com"}
-    google.server.tokens["admin"] = frozenset(listed("setup"))
+    google.server.tokens["admin"] = (bound("setup"),)
     cloud = cloud_of(google, token="admin")  # noqa: S106
     maker = Provisioner(cloud, lambda _: None, POLL_SECONDS)
     for step in setup_steps(PLACE):
@@ -147,12 +191,85 @@ def test_setup_and_teardown_use_exactly_the_permissions_of_their_policy(google, 
     for resource in cloud.list_resources():
         cloud.delete(resource)
         assert cloud.refresh(resource) is None
-    asked = {right for call in google.server.seen for right in call.permissions}
-    assert asked == listed("setup")
+    assert unused("setup", requests_to(google)) == set()
     assert not google.registry.repositories
 
 
-@pytest.mark.parametrize("name", ["image", "policy", "setup"])
+PROJECT = Resource("cloudresourcemanager.googleapis.com/Project", "projects/lab")
+OTHER_CLUSTER = Resource(CLUSTER.type, "projects/lab/locations/us-central1-a/clusters/physics")
+OTHER_BUCKET = Resource("storage.googleapis.com/Bucket", "projects/_/buckets/physics")
+OTHER_OBJECT = Resource(OBJECT.type, "projects/_/buckets/physics/objects/showers.h5")
+FOREIGN_OBJECT = Resource(OBJECT.type, "projects/_/buckets/cloudgan-evil/objects/weights")
+MACHINE = Resource("compute.googleapis.com/Instance", "projects/lab/zones/z/instances/web-1")
+OTHER_NODE = MACHINE._replace(name="projects/lab/zones/z/instances/gke-physics-pool-1")
+DISK = Resource("compute.googleapis.com/Disk", "projects/lab/zones/z/disks/data")
+ACCOUNT = Resource("iam.googleapis.com/ServiceAccount", "projects/lab/serviceAccounts/admin@lab")
+TRAINER = ACCOUNT._replace(name="projects/lab/serviceAccounts/cloudgan-trainer@lab")
+LAUNCHER_DENIED = (
+    ("container.clusters.delete", OTHER_CLUSTER),
+    ("container.clusters.update", OTHER_CLUSTER),
+    ("container.clusters.get", OTHER_CLUSTER),
+    ("container.clusters.getCredentials", CLUSTER),
+    ("container.jobs.create", OTHER_CLUSTER),
+    ("container.configMaps.update", OTHER_CLUSTER),
+    ("container.secrets.list", CLUSTER),
+    ("container.pods.exec", CLUSTER),
+    ("storage.objects.get", OTHER_OBJECT),
+    ("storage.objects.list", OTHER_BUCKET),
+    ("storage.objects.create", FOREIGN_OBJECT),
+    ("storage.objects.delete", OTHER_OBJECT),
+    ("storage.buckets.setIamPolicy", OTHER_BUCKET),
+    ("compute.instances.delete", MACHINE),
+    ("compute.instances.delete", OTHER_NODE),
+    ("compute.instances.create", PROJECT),
+    ("compute.disks.delete", DISK),
+    ("iam.serviceAccounts.setIamPolicy", ACCOUNT),
+    ("iam.serviceAccounts.getAccessToken", TRAINER),
+    ("iam.serviceAccounts.actAs", ACCOUNT),
+    ("resourcemanager.projects.setIamPolicy", PROJECT, "roles/owner"),
+)
+SETUP_DENIED = (
+    ("resourcemanager.projects.setIamPolicy", PROJECT, "roles/owner"),
+    ("resourcemanager.projects.setIamPolicy", PROJECT, "roles/iam.serviceAccountTokenCreator"),
+    ("iam.serviceAccounts.setIamPolicy", ACCOUNT, "roles/iam.workloadIdentityUser"),
+    ("iam.serviceAccounts.setIamPolicy", TRAINER, "roles/iam.serviceAccountTokenCreator"),
+    ("iam.serviceAccounts.delete", ACCOUNT),
+    ("storage.buckets.delete", OTHER_BUCKET),
+    ("storage.buckets.setIamPolicy", OTHER_BUCKET, "roles/storage.objectUser"),
+    ("iam.serviceAccountKeys.create", TRAINER),
+    ("container.clusters.delete", CLUSTER),
+)
+IMAGE_DENIED = (
+    ("storage.objects.get", OTHER_OBJECT),
+    ("storage.objects.delete", FOREIGN_OBJECT),
+    ("artifactregistry.repositories.delete", PROJECT),
+    ("resourcemanager.projects.setIamPolicy", PROJECT, "roles/owner"),
+)
+DENIED = (
+    *((LAUNCHER, *one) for one in LAUNCHER_DENIED),
+    *(((bound("setup"),), *one) for one in SETUP_DENIED),
+    *(((bound("image"),), *one) for one in IMAGE_DENIED),
+)
+
+
+@pytest.mark.parametrize(
+    ("bindings", "permission", "on", "roles"),
+    [(one[0], one[1], one[2], one[3:]) for one in DENIED],
+    ids=[one[1] for one in DENIED],
+)
+def test_the_roles_deny(bindings, permission, on, roles):
+    assert not any(one.grants(permission, on, roles) for one in bindings)
+
+
+def test_the_conditions_reach_cloudgans_own_resources():
+    assert bound("setup").grants(
+        "resourcemanager.projects.setIamPolicy", PROJECT, ["roles/artifactregistry.reader"]
+    )
+    assert bound("image").grants("storage.objects.create", OBJECT)
+    assert bound("image").grants("cloudbuild.builds.create", PROJECT)
+
+
+@pytest.mark.parametrize("name", ["image", "policy", "resources", "setup"])
 def test_each_permission_is_listed_once(name):
     found = yaml.safe_load(assets.read_text(f"deploy/gcp/{name}.yaml"))["includedPermissions"]
     assert len(found) == len(set(found))
