@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cloudgan.api.launch_request import (
@@ -19,6 +18,7 @@ from cloudgan.api.run_options import config_keys
 from cloudgan.api.targets import RUNS, resolve_target
 from cloudgan.core.clock import utc_moment
 from cloudgan.core.errors import BudgetError, ConfigError
+from cloudgan.core.settings import expand_home
 from cloudgan.cost.prices.catalog import load_catalog
 from cloudgan.launch.clouds.planner import BUILT_IN_CLOUDS, Clouds
 from cloudgan.launch.kubernetes.manifests import CLAIM, manifest_steps
@@ -27,6 +27,7 @@ from cloudgan.schema.run_folder import RunFolder
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
     from typing import Unpack
 
     from cloudgan.api.plan_inputs import Training
@@ -131,7 +132,7 @@ def _store(request: LaunchRequest, target: Target, folder: RunFolder) -> str:
         )
     if "://" in store:
         return store
-    shared = Path(store).expanduser().resolve()
+    shared = expand_home(store).resolve()
     if shared == RUNS.resolve().parent:
         raise ConfigError(
             f"--store={store} is the folder whose runs/ keeps the local copies; give another one,"

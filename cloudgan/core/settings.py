@@ -51,13 +51,47 @@ def has_tpu() -> bool:
     return is_on("CLOUDGAN_TPU") or variable("TPU_WORKER_HOSTNAMES") is not None
 
 
+def home_folder() -> Path:
+    """Returns the user's home folder.
+
+    Raises:
+        ConfigError: HOME is not set, and the user has no entry in the system's list of users.
+    """
+    try:
+        return Path.home()
+    except RuntimeError as error:
+        raise ConfigError("the home folder of this user is unknown; set HOME") from error
+
+
+def expand_home(path: str) -> Path:
+    """Returns a path; a leading ``~`` or ``~user`` is a home folder.
+
+    Raises:
+        ConfigError: The home folder is unknown.
+    """
+    try:
+        return Path(path).expanduser()
+    except RuntimeError as error:
+        raise ConfigError(f"{path}: the home folder of this user is unknown") from error
+
+
+def folder_variable(name: str) -> Path | None:
+    """Returns a variable that names a folder; None where it is missing or empty.
+
+    Raises:
+        ConfigError: It starts with an unknown home folder.
+    """
+    named = variable(name)
+    return expand_home(named) if named else None
+
+
 def data_folder() -> Path:
     """Returns the user's data folder: CLOUDGAN_DATA, else a subfolder of XDG_DATA_HOME."""
-    own = variable("CLOUDGAN_DATA")
+    own = folder_variable("CLOUDGAN_DATA")
     if own:
-        return Path(own).expanduser()
-    home = variable("XDG_DATA_HOME")
-    return (Path(home) if home else Path.home() / ".local" / "share") / "cloudgan"
+        return own
+    data = variable("XDG_DATA_HOME")
+    return (Path(data) if data else home_folder() / ".local" / "share") / "cloudgan"
 
 
 def is_supervised() -> bool:
@@ -113,8 +147,7 @@ def set_for_tensorflow(values: Mapping[str, str]) -> None:
 
 def geant4_data() -> Path | None:
     """Returns GEANT4_DATA_DIR, the folder of CERN's data files, as Geant4 itself reads it."""
-    named = variable("GEANT4_DATA_DIR")
-    return Path(named).expanduser() if named else None
+    return folder_variable("GEANT4_DATA_DIR")
 
 
 def set_for_geant4(values: Mapping[str, str]) -> None:
@@ -138,7 +171,7 @@ PATH_SEPARATOR = os.pathsep
 
 def kubeconfig() -> str:
     """Returns KUBECONFIG, one or more paths; default: ~/.kube/config."""
-    return variable("KUBECONFIG") or str(Path.home() / ".kube" / "config")
+    return variable("KUBECONFIG") or str(home_folder() / ".kube" / "config")
 
 
 def user_name() -> str:

@@ -9,17 +9,18 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import unquote, urlsplit
 
 from cloudgan.core.errors import ConfigError
 from cloudgan.core.labels import OWNER, RUN, SPEC
+from cloudgan.core.settings import expand_home
 from cloudgan.schema import launch
 from cloudgan.schema import plan as plans
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
+    from pathlib import Path
 
     from cloudgan.schema.launch import Launch
     from cloudgan.schema.plan import Plan
@@ -135,4 +136,4 @@ def store_address(url: str) -> str:
         return f"{parts.scheme}://{parts.netloc}/{path}".rstrip("/")
     if url.startswith("file:"):
         url = unquote(urlsplit(url).path)
-    return str(Path(url).expanduser().resolve())
+    return str(expand_home(url).resolve())

@@ -11,6 +11,7 @@ from urllib.parse import unquote, urlsplit
 
 from cloudgan.core.atomic_file import TEMPORARY_SUFFIX, atomic_writer
 from cloudgan.core.errors import ConfigError
+from cloudgan.core.settings import expand_home
 from cloudgan.storage.store import (
     ObjectExistsError,
     ObjectMissingError,
@@ -37,7 +38,7 @@ class FolderStore:
             ConfigError: The URL names another host or no path.
         """
         if not url.startswith("file:"):
-            return cls(Path(url).expanduser())
+            return cls(expand_home(url))
         parts = urlsplit(url)
         if parts.netloc not in ("", "localhost") or not parts.path.startswith("/"):
             raise ConfigError(

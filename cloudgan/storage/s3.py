@@ -13,6 +13,7 @@ import botocore.exceptions as errors
 
 from cloudgan.core.atomic_file import atomic_writer
 from cloudgan.core.errors import CloudganError, ConfigError, CredentialsError
+from cloudgan.storage.aws_configuration import NO_LOGIN, checked_configuration
 from cloudgan.storage.store import (
     BucketAddress,
     BucketMissingError,
@@ -32,7 +33,6 @@ if TYPE_CHECKING:
 _EXAMPLE = "s3://BUCKET/prefix"
 _DOWNLOADS = 3
 _WRITE = "cloudganwrite"  # metadata key that identifies our own write
-_NO_LOGIN = (errors.NoCredentialsError, errors.PartialCredentialsError, errors.ProfileNotFound)
 _CUT_SHORT = (errors.ResponseStreamingError, errors.IncompleteReadError, errors.ReadTimeoutError)
 _CONFLICT = {"PreconditionFailed", "412"}
 _DENIED = {"401", "403", "AccessDenied", "ExpiredToken", "InvalidAccessKeyId", "InvalidToken"}
@@ -46,6 +46,7 @@ def s3_client(endpoint_url: str | None = None, *, attempts: int = 4) -> Any:
     """Returns a client that retries one call for at most about a minute.
 
     Raises:
+        ConfigError: A setting of boto3 is invalid.
         CredentialsError: The profile in AWS_PROFILE does not exist.
     """
     config = botocore.config.Config(
@@ -54,8 +55,9 @@ def s3_client(endpoint_url: str | None = None, *, attempts: int = 4) -> Any:
         retries={"mode": "standard", "total_max_attempts": attempts},
     )
     try:
-        return boto3.Session().client("s3", endpoint_url=endpoint_url, config=config)
-    except _NO_LOGIN as error:
+        with checked_configuration():
+            return boto3.Session().client("s3", endpoint_url=endpoint_url, config=config)
+    except NO_LOGIN as error:
         raise CredentialsError(f"AWS: {error}; {_LOGIN_HINT}") from error
 
 
@@ -164,7 +166,7 @@ class S3Store:
             raise
         except errors.ClientError as error:
             raise self._error(url, error) from error
-        except _NO_LOGIN as error:
+        except NO_LOGIN as error:
             raise CredentialsError(
                 f"{url}: no AWS credentials were found ({error}); {_LOGIN_HINT}"
             ) from error

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
+import sys
 
 import pytest
 
@@ -249,3 +251,58 @@ def test_a_line_of_a_bill_is_refused_with_its_number(tmp_path, line, said):
     with pytest.raises(DataError, match=r"bill\.csv:2: not a line of FOCUS: ") as refusal:
         read_bill([tmp_path / "bill.csv"], "mine")
     assert said in str(refusal.value)
+
+
+CREDENTIALS = {"AWS_ACCESS_KEY_ID": "planted", "AWS_SECRET_ACCESS_KEY": "planted"}
+
+
+@pytest.mark.parametrize(
+    ("variable", "value"),
+    [
+        ("AWS_ENDPOINT_URL", "nope"),
+        ("AWS_ENDPOINT_URL", "http://[::1"),
+        ("AWS_ENDPOINT_URL", "http://a b"),
+        ("AWS_DEFAULT_REGION", "a b"),
+        ("AWS_DEFAULT_REGION", "x" * 300),
+        ("AWS_CONFIG_FILE", b"[default\nx"),
+        ("AWS_CONFIG_FILE", b"\xff\xfe\0"),
+        ("AWS_SHARED_CREDENTIALS_FILE", b"garbage"),
+        ("AWS_METADATA_SERVICE_TIMEOUT", "x"),
+        ("AWS_STS_REGIONAL_ENDPOINTS", "x"),
+    ],
+)
+def test_invalid_settings_of_aws_are_named(refused, tmp_path, monkeypatch, variable, value):
+    for name, text in CREDENTIALS.items():
+        monkeypatch.setenv(name, text)
+    if isinstance(value, bytes):
+        (tmp_path / "file").write_bytes(value)
+        value = str(tmp_path / "file")
+    monkeypatch.setenv("AWS_DEFAULT_REGION", "us-east-1")
+    monkeypatch.setenv(variable, value)
+    answer = refused("convert", "s3://bucket/showers", "out")
+    assert "the AWS settings are invalid" in answer
+    assert "planted" not in answer
+
+
+@pytest.mark.parametrize(
+    ("variable", "value"), [("CLOUDGAN_DATA", "~nobody-here/x"), ("CLOUDGAN_DATA", LONG)]
+)
+def test_a_data_folder_that_cannot_be_is_refused(refused, monkeypatch, variable, value):
+    monkeypatch.setenv(variable, value)
+    refused("prices", "show")
+
+
+@pytest.mark.parametrize("store", ["file://other-host/x", "file:", "nope://x", "~nobody-here/x"])
+def test_a_store_that_is_no_folder_or_bucket_is_refused(refused, store):
+    refused("convert", store if "://" in store else f"file://{store}", "out")
+
+
+def test_a_character_that_the_terminal_lacks_is_replaced(tmp_path):
+    done = subprocess.run(
+        [sys.executable, "-m", "cloudgan", "cost", f"--fit={tmp_path}/\N{GREEK SMALL LETTER MU}"],
+        env=os.environ | {"PYTHONIOENCODING": "ascii", "LC_ALL": "C"},
+        capture_output=True,
+        check=False,
+    )
+    assert (done.returncode, b"Traceback" in done.stderr) == (2, False)
+    assert done.stderr.isascii()

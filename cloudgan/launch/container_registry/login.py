@@ -60,7 +60,10 @@ def login_files() -> tuple[Path, ...]:
     docker = settings.variable("DOCKER_CONFIG")
     found = [Path(named)] if named else []
     found += [Path(runtime) / "containers" / "auth.json"] if runtime else []
-    return (*found, (Path(docker) if docker else Path.home() / ".docker") / "config.json")
+    return (
+        *found,
+        (Path(docker) if docker else settings.home_folder() / ".docker") / "config.json",
+    )
 
 
 class _LoginEntry(BaseModel):

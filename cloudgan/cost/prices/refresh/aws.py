@@ -119,6 +119,8 @@ def ec2_client(region: str) -> Any:
         import boto3  # noqa: PLC0415 - in the extra `aws` only
         import botocore.config  # noqa: PLC0415
         import botocore.exceptions  # noqa: PLC0415
+
+        from cloudgan.storage.aws_configuration import checked_configuration  # noqa: PLC0415
     except ModuleNotFoundError as error:
         raise CredentialsError(
             "needs boto3; install it with `pip install 'cloudgan[aws]'`"
@@ -127,7 +129,8 @@ def ec2_client(region: str) -> Any:
         connect_timeout=5, read_timeout=30, retries={"mode": "standard", "total_max_attempts": 4}
     )
     try:
-        return boto3.Session().client("ec2", region_name=region, config=config)
+        with checked_configuration():
+            return boto3.Session().client("ec2", region_name=region, config=config)
     except botocore.exceptions.ProfileNotFound as error:
         raise CredentialsError(f"{error}; {_HOW}") from error
 

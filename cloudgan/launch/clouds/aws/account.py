@@ -13,7 +13,7 @@ from botocore.parsers import ResponseParserError
 
 from cloudgan.core.errors import CredentialsError, LaunchError
 from cloudgan.launch.clouds.aws.error_mapping import LOGIN, error_of
-from cloudgan.launch.clouds.aws.login import NO_LOGIN
+from cloudgan.storage.aws_configuration import NO_LOGIN, checked_configuration
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -71,7 +71,8 @@ class Account:
     def _client(self, service: str, region: str) -> Any:
         with self._lock:
             if (service, region) not in self._clients:
-                client = self.session.client(service, region_name=region, config=self._config)
+                with checked_configuration():
+                    client = self.session.client(service, region_name=region, config=self._config)
                 self._clients[service, region] = client
             return self._clients[service, region]
 

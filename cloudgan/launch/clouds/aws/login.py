@@ -16,18 +16,11 @@ from cloudgan.core.clock import monotonic_seconds
 from cloudgan.core.errors import CredentialsError
 from cloudgan.launch.clouds.aws.error_mapping import LOGIN
 from cloudgan.launch.container_registry.login import RegistryLogin
+from cloudgan.storage.aws_configuration import NO_LOGIN, checked_configuration
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-NO_LOGIN: Final = (
-    failures.NoCredentialsError,
-    failures.PartialCredentialsError,
-    failures.ProfileNotFound,
-    failures.CredentialRetrievalError,
-    failures.TokenRetrievalError,
-    failures.SSOError,
-)
 _PREFIX: Final = "k8s-aws-v1."
 _CLUSTER: Final = "x-k8s-aws-id"
 _SIGNED_SECONDS: Final = 60
@@ -40,11 +33,13 @@ def open_session(profile: str | None, region: str | None) -> boto3.Session:
     """Returns a session with the login that boto3 finds.
 
     Raises:
+        ConfigError: A setting of boto3 is invalid.
         CredentialsError: There is none.
     """
     try:
-        session = boto3.Session(profile_name=profile, region_name=region)
-        known = session.get_credentials()
+        with checked_configuration():
+            session = boto3.Session(profile_name=profile, region_name=region)
+            known = session.get_credentials()
     except NO_LOGIN as error:
         raise CredentialsError(f"AWS: {error}; {LOGIN}") from error
     if known is None:
@@ -122,11 +117,13 @@ def registry_login(host: str, client: Any = None) -> RegistryLogin:
         client: ECR client of its region; None: with boto3's default login.
 
     Raises:
+        ConfigError: A setting of boto3 is invalid.
         CredentialsError: There is no login, or AWS refuses it.
     """
     region = _ECR_REGION.search(host)
     try:
-        ecr = client or boto3.Session().client("ecr", region_name=region[1] if region else None)
+        with checked_configuration():
+            ecr = client or boto3.Session().client("ecr", region_name=region[1] if region else None)
         token = ecr.get_authorization_token()["authorizationData"][0]["authorizationToken"]
     except (failures.BotoCoreError, failures.ClientError) as error:
         raise CredentialsError(

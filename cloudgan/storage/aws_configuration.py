@@ -1,0 +1,45 @@
+"""Faults in the settings of boto3: its environment variables and its files."""
+
+from __future__ import annotations
+
+import contextlib
+from typing import TYPE_CHECKING, Final
+
+import botocore.exceptions as failures
+
+from cloudgan.core.errors import ConfigError, shorten
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+NO_LOGIN: Final = (
+    failures.NoCredentialsError,
+    failures.PartialCredentialsError,
+    failures.ProfileNotFound,
+    failures.CredentialRetrievalError,
+    failures.TokenRetrievalError,
+    failures.SSOError,
+)
+"""Errors of boto3 that mean that no login was found; the callers say which one they need."""
+
+
+@contextlib.contextmanager
+def checked_configuration() -> Iterator[None]:
+    """Turns what boto3 raises for invalid settings, while a client is created, into one error.
+
+    Settings are https://docs.aws.amazon.com/sdkref/latest/guide/settings-reference.html (2026-11-22).
+
+    Raises:
+        ConfigError: A setting is invalid.
+    """
+    try:
+        yield
+    except NO_LOGIN:
+        raise
+    except (failures.BotoCoreError, ValueError, OSError) as error:
+        # botocore lets the ValueError of its own parsers through.
+        raise ConfigError(
+            f"the AWS settings are invalid ({shorten(str(error), 200)}); correct AWS_ENDPOINT_URL,"
+            " AWS_REGION and the other variables AWS_*, or the files AWS_CONFIG_FILE and"
+            " AWS_SHARED_CREDENTIALS_FILE (default: ~/.aws)"
+        ) from error
