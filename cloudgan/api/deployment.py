@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -32,7 +31,13 @@ from cloudgan.cost.estimation.spot import Preemption, break_even
 from cloudgan.cost.prices.catalog import Catalog
 from cloudgan.launch.clouds.planner import BUILT_IN_CLOUDS
 from cloudgan.launch.kubernetes.manifests import run_yaml
-from cloudgan.launch.provisioning.apply import apply, check_same_run, deprovision
+from cloudgan.launch.provisioning.apply import (
+    apply,
+    check_same_run,
+    deprovision,
+    reason_of,
+    release_after,
+)
 from cloudgan.launch.provisioning.launch_log import LaunchLog
 from cloudgan.launch.provisioning.run_monitor import (
     PreemptionTracker,
@@ -60,10 +65,6 @@ if TYPE_CHECKING:
     from cloudgan.schema.run_state import RunState
 
     Approve = Callable[[Plan, str], None]
-
-_NEXT_COMMAND = re.compile(
-    r"[;.,]? *(([Rr]emove|[Dd]elete) (the rest|what|it)|a smaller --nodes|Try again).*$"
-)
 
 
 def approve_current_price(plan: Plan, price_warning: str) -> None:
@@ -363,14 +364,13 @@ class DeployAttempt:
                 if self._previous and (previous := RunResults.from_plan(self._previous)):
                     transfer_checkpoints(previous, results, say)
 
+        apply(plan, backend, launch_log, say, upload)
+        if self._options.detach:
+            return None
         try:
-            apply(plan, backend, launch_log, say, upload)
-            if self._options.detach:
-                return None
             ended = self._follow(backend, launch_log, results)
         except LaunchError as error:
-            why = reason_of(error) if isinstance(error, CapacityError) else ""
-            deprovision(backend, plan, launch_log, "failed", say, why=why)
+            release_after(error, backend, plan, launch_log, say)
             raise
         except KeyboardInterrupt as error:
             raise Interrupted(
@@ -409,11 +409,6 @@ class DeployAttempt:
                 raise
 
         return RunMonitor(backend, plan, say, see).follow()
-
-
-def reason_of(error: CloudganError) -> str:
-    """Returns the reason of a capacity error without the command that its message ends with."""
-    return _NEXT_COMMAND.sub("", str(error)).rstrip(" ;,.")
 
 
 def refresh_price(row: PriceRow, progress: Progress) -> bool:

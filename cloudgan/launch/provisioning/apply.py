@@ -5,11 +5,20 @@ The desired state is written first: no resource exists without it.
 
 from __future__ import annotations
 
+import re
 from contextlib import suppress
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from cloudgan.core.clock import utc_moment, utc_now
-from cloudgan.core.errors import CloudganError, ConfigError, Interrupted
+from cloudgan.core.errors import (
+    CapacityError,
+    CloudganError,
+    ConfigError,
+    Interrupted,
+    LaunchError,
+    PlanError,
+)
 from cloudgan.core.labels import SPEC
 
 if TYPE_CHECKING:
@@ -42,39 +51,115 @@ def apply(
 
     Raises:
         ConfigError: The run exists with other settings.
+        LaunchError: A step failed, or, after another error, the nodes could not be deleted.
         Interrupted: Ctrl-C; the message names the commands to resume and to clean up.
+        Exception: Of a step. Before any error of this function the created nodes are deleted, except
+            after Ctrl-C.
     """
     check_same_run(plan, backend)
     state = backend.state(plan.run)
     if not state.is_over:
         return False
     launch_log.record_state(state)  # before the job and its times are deleted
-    if state.phase != "absent":
-        backend.stop(plan.run)
-    sent: list[tuple[str, Step]] = []
+    done = _Progress()
+    try:
+        try:
+            if state.phase != "absent":
+                backend.stop(plan.run)
+            _create_missing(plan, backend, say, make_ready, done)
+        finally:
+            if done.sent:
+                launch_log.record_attempt(done.sent)
+    except Interrupted:
+        raise
+    except Exception as error:
+        # Invalid input and missing quota are found before the request is sent.
+        begun = done.begun[:-1] if isinstance(error, ConfigError | PlanError) else done.begun
+        if isinstance(error, LaunchError) or _may_have_nodes(plan, begun):
+            release_after(error, backend, plan, launch_log, say)
+        raise
+    try:
+        backend.annotate(plan.run, "started")
+    except CloudganError as error:  # the job runs
+        say(f"the start of run {plan.run} could not be noted: {error}")
+    return bool(done.sent)
+
+
+@dataclass(frozen=True)
+class _Progress:
+    """Steps that were ensured, and requests that were sent, with their times."""
+
+    begun: list[Step] = field(default_factory=list)
+    sent: list[tuple[str, Step]] = field(default_factory=list)
+
+
+def _create_missing(
+    plan: Plan,
+    backend: JobBackend,
+    say: Callable[[str], None],
+    make_ready: Callable[[], None],
+    done: _Progress,
+) -> None:
+    """Ensures the steps in order."""
     step: Step | None = None
     desired_state = next((step for step in plan.steps if step.at == "store"), None)
     try:
         if desired_state is None:
             make_ready()
         for step in plan.steps:
+            done.begun.append(step)
             if backend.ensure(step, plan):
-                sent.append((utc_now(), step))
+                done.sent.append((utc_now(), step))
                 say(f"created {step.ensure}")
             if step is desired_state:
                 make_ready()
     except KeyboardInterrupt as error:
-        if step and step not in [each for _, each in sent]:
-            sent.append((utc_now(), step))  # it may have been created and billed
+        if step and step not in [each for _, each in done.sent]:
+            done.sent.append((utc_now(), step))  # it may have been created and billed
         raise Interrupted(
             f"interrupted while starting run {plan.run}. Rerun the command to resume, or run"
             f" `cloudgan down {plan.run}` to delete what was created"
         ) from error
-    finally:
-        if sent:
-            launch_log.record_attempt(sent)
-    backend.annotate(plan.run, "started")
-    return bool(sent)
+
+
+def _may_have_nodes(plan: Plan, begun: list[Step]) -> bool:
+    """Whether a resource of the cloud was ensured after the desired state of the run was written."""
+    steps = list(plan.steps)
+    first = next((number for number, step in enumerate(steps) if step.at == "store"), len(steps))
+    billed = [step for step in steps[first:] if step.at == "cloud"]
+    return any(step in billed for step in begun)
+
+
+def release_after(
+    error: Exception,
+    backend: JobBackend,
+    plan: Plan,
+    launch_log: LaunchLog,
+    say: Callable[[str], None],
+) -> None:
+    """Deletes the nodes of a run that cannot start or continue.
+
+    Raises:
+        LaunchError: They could not be deleted; the message names both errors and the next command.
+    """
+    why = reason_of(error) if isinstance(error, CapacityError) else ""
+    try:
+        deprovision(backend, plan, launch_log, "failed", say, why=why)
+    except Exception as another:  # noqa: BLE001  of any class: the nodes may be billed
+        raise LaunchError(
+            f"{error}. Its nodes could not be deleted: {another}. They may be billed: run"
+            f" `cloudgan down {plan.run}`, then `cloudgan doctor`"
+        ) from error
+
+
+_NEXT_COMMAND = re.compile(
+    r"[;.,]? *(([Rr]emove|[Dd]elete) (the rest|what|it)|a smaller --nodes|Try again).*$"
+)
+
+
+def reason_of(error: CloudganError) -> str:
+    """Returns the reason of a capacity error without the command that its message ends with."""
+    return _NEXT_COMMAND.sub("", str(error)).rstrip(" ;,.")
 
 
 def check_same_run(plan: Plan, backend: JobBackend) -> None:
@@ -115,7 +200,8 @@ def deprovision(
         LaunchError: A resource is not deleted in time; the message names the next command.
     """
     state = "stopped" if state == "absent" else state
-    launch_log.record_end(f"{state}: {why}" if why else state)
+    with suppress(CloudganError):  # deletion does not depend on the record
+        launch_log.record_end(f"{state}: {why}" if why else state)
     for what in record_deprovision(
         backend, plan, launch_log, lambda: backend.deprovision(plan.run, state)
     ):

@@ -22,7 +22,9 @@ from cloudgan.launch.provisioning.cluster_usage import (
 from cloudgan.launch.provisioning.nodes import list_nodes, wait_for_nodes
 from cloudgan.launch.provisioning.provisioner import Destroyer, Provisioner
 from cloudgan.launch.provisioning.run_monitor import findings_error
+from cloudgan.launch.provisioning.run_registry import DesiredState
 from cloudgan.schema.run_state import RunState
+from cloudgan.storage.store import StoreError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -30,7 +32,7 @@ if TYPE_CHECKING:
     from cloudgan.launch.backends.job_backend import JobBackend
     from cloudgan.launch.clouds.client import CloudClient
     from cloudgan.launch.kubernetes.api import ClusterApi
-    from cloudgan.launch.provisioning.run_registry import DesiredState, RunRegistry
+    from cloudgan.launch.provisioning.run_registry import RunRegistry
     from cloudgan.schema.launch import Cluster, Node
     from cloudgan.schema.plan import Plan, Step
     from cloudgan.schema.resource import Resource
@@ -76,7 +78,7 @@ class ProvisionedBackend:
         self._destroyer = Destroyer(cloud, say, poll_seconds)
         self._opened: dict[str, JobBackend] = {}
         self._apis: dict[str, ClusterApi] = {}
-        self._began: set[str] = set()
+        self._began: dict[str, Plan] = {}
 
     def check(self, plan: Plan) -> tuple[str, ...]:
         """Checks login, APIs, permissions and quota.
@@ -202,9 +204,21 @@ class ProvisionedBackend:
         return tuple(sorted({*meant, *left}))
 
     def _release(self, run: str, state: str, *, close: bool) -> Iterator[str]:
-        found = self._registry.read(run)
-        if found and found.is_open and found.state != state:
-            found = self._registry.write(found.plan, state, force=True)  # type: ignore[arg-type]
+        try:
+            found = self._registry.read(run)
+            if found and found.is_open and found.state != state:
+                found = self._registry.write(found.plan, state, force=True)  # type: ignore[arg-type]
+        except StoreError as error:
+            if run not in self._began:
+                raise
+            self._say(f"{error}. The nodes are deleted anyway")
+            found = DesiredState(
+                number=1,
+                state="starting",
+                plan=self._began[run],
+                lease_owner=self._registry.lease_owner,
+                created_at=utc_moment(),
+            )
         unreachable = None
         try:
             yield from self._end_job(found, state, close=close)
@@ -303,7 +317,7 @@ class ProvisionedBackend:
             )
 
     def _ensure_desired_state(self, plan: Plan) -> bool:
-        self._began.add(plan.run)
+        self._began[plan.run] = plan
         found = self._registry.read(plan.run)
         if (
             found

@@ -17,10 +17,11 @@ from cloudgan.core.labels import RUN, derived_name
 from cloudgan.launch.provisioning.apply import apply
 from cloudgan.launch.provisioning.provisioned_backend import ProvisionedBackend
 from cloudgan.launch.provisioning.run_registry import RunRegistry
-from cloudgan.schema.plan import NodePool
+from cloudgan.schema.plan import NodePool, Step
 from cloudgan.schema.resource import Finding
 from cloudgan.schema.run_state import RunState
 from cloudgan.storage.folder import FolderStore
+from cloudgan.storage.store import StoreError
 from launch.ops.cloud_double import CloudDouble, RulesDouble
 from launch.provisioning.place_double import PlaceDouble
 
@@ -287,3 +288,103 @@ def test_runs_are_those_that_are_meant_and_those_of_which_something_is_left(lab)
     lab.apply(lab.plan("over"))
     list(lab.provider().destroy("over"))
     assert lab.provider().list_runs() == ("lost", "meant")
+
+
+class JobThatFails(JobDouble):
+    """A job whose creation fails with an error."""
+
+    def __init__(self, cloud, error):
+        super().__init__(cloud)
+        self.error = error
+
+    def ensure(self, step, plan):
+        raise self.error
+
+
+def with_job(plan):
+    """Returns the plan with a step for its job."""
+    job = Step(ensure="Job gan", method="POST", path="/apis/batch/v1/jobs", at="cluster")
+    return plan.model_copy(update={"steps": (*plan.steps, job)})
+
+
+ERRORS = [
+    LaunchError("refused"),
+    CredentialsError("401 Unauthorized"),
+    ConfigError("an object of this name exists"),
+    PlanError("no quota"),
+    StoreError("the bucket does not answer"),
+    OSError(28, "No space left on device"),
+    ZeroDivisionError("a fault"),
+]
+
+
+@pytest.mark.parametrize("error", ERRORS, ids=lambda error: type(error).__name__)
+def test_any_error_between_the_nodes_and_the_job_gives_the_nodes_back(lab, error):
+    plan = with_job(lab.plan())
+    lab.jobs[plan.run] = JobThatFails(lab.cloud, error)
+    with pytest.raises(type(error)):
+        lab.apply(plan)
+    assert [what for verb, what in lab.cloud.asked if verb == "create"][-1].startswith("pool ")
+    assert lab.left() == ["bucket"]
+    assert lab.desired_state() == "failed"
+
+
+@pytest.mark.parametrize(
+    "error",
+    [error for error in ERRORS if not isinstance(error, ConfigError | PlanError)],
+    ids=lambda error: type(error).__name__,
+)
+def test_an_error_while_the_nodes_are_created_gives_back_what_exists(lab, error):
+    plan, find, failing = with_job(lab.plan()), lab.cloud.find, [error]
+
+    def find_once_created(step):
+        found = find(step)
+        if found and found.kind == "pool" and failing:
+            raise failing.pop()
+        return found
+
+    lab.cloud.find = find_once_created
+    with pytest.raises(type(error)):
+        lab.apply(plan)
+    assert lab.left() == ["bucket"]
+
+
+def test_nodes_are_given_back_though_the_store_does_not_answer(lab, monkeypatch):
+    plan = with_job(lab.plan())
+    lab.jobs[plan.run] = JobThatFails(lab.cloud, CredentialsError("401"))
+    provider = lab.provider()
+    made = lab.jobs[plan.run].ensure
+
+    def ensure(step, plan):
+        def unreachable(*arguments, **keywords):
+            raise StoreError("the bucket does not answer")
+
+        monkeypatch.setattr(provider._registry.store.__class__, "list", unreachable)
+        made(step, plan)
+
+    lab.jobs[plan.run].ensure = ensure
+    with pytest.raises(CredentialsError):
+        lab.apply(plan, provider)
+    assert "pool" not in lab.left()
+    assert any("The nodes are deleted anyway" in line for line in lab.said)
+
+
+def test_a_refusal_before_anything_is_created_deletes_nothing_of_a_namesake(lab):
+    plan = lab.plan()
+    lab.apply(plan)
+    before = lab.left()
+    with pytest.raises(ConfigError, match="other settings"):
+        lab.apply(plan.model_copy(update={"spec_hash": "0" * 12}))
+    assert lab.left() == before
+
+
+def test_a_start_that_cannot_be_noted_keeps_its_job(lab):
+    plan, provider = lab.plan(), lab.provider()
+
+    def annotate(run, state):
+        raise StoreError("the bucket does not answer")
+
+    provider.annotate = annotate
+    assert lab.apply(plan, provider)
+    assert "pool" in lab.left()
+    assert any("could not be noted" in line for line in lab.said)
