@@ -7,11 +7,13 @@ it: they are kept at home by an environment without credentials, proxies and end
 from __future__ import annotations
 
 import datetime as dt
+import fcntl
 import importlib.metadata
 import ipaddress
 import json
 import os
 import re
+import shutil
 import socket
 import subprocess
 import sys
@@ -199,6 +201,43 @@ def only_loopback():
             patch.setattr(socket.socket, name, guarded(name))
         patch.setattr(socket, "getaddrinfo", guarded_look_up)
         yield
+
+
+@pytest.fixture(scope="session")
+def made_once(tmp_path_factory):
+    """Makes a folder once for all processes of this test run; the later ones wait for the first.
+
+    Tests only read such a folder: others read it at the same time.
+    """
+    base = tmp_path_factory.getbasetemp()
+    shared = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "shared"
+    shared.mkdir(exist_ok=True)
+
+    def get(name, make):
+        folder, complete = shared / name, shared / f"{name}.complete"
+        with (shared / f"{name}.lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            if not complete.exists():
+                shutil.rmtree(folder, ignore_errors=True)
+                folder.mkdir()
+                make(folder)
+                complete.touch()
+        return folder
+
+    return get
+
+
+@pytest.fixture(scope="session")
+def plain_model():
+    """The smoke preset with fewer parts, compiled sooner: for runs that start, stop and resume."""
+    return {
+        "preset": "smoke",
+        "generator_updates": 1,
+        "optimizer": "rmsprop",
+        "dropout": 0.0,
+        "label_flip_fraction": 0.0,
+        "loss_weights": {"longitudinal": 0.0},
+    }
 
 
 @pytest.fixture(scope="session")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
@@ -16,18 +17,25 @@ if TYPE_CHECKING:
 
 
 class SmallDemo(NamedTuple):
-    """What `cloudgan demo` orphaned."""
+    """What `cloudgan demo` left behind; only tests/cli/test_demo.py may change `run`."""
 
     run: Path
     said: dict[str, Any]
+    copy: Path
 
 
 @pytest.fixture(scope="session")
-def small_demo(tmp_path_factory, run_cloudgan):
+def small_demo(made_once, run_cloudgan):
     """A demo of 200 showers and 20 steps, far too short to learn."""
-    run = tmp_path_factory.mktemp("runs") / "small"
-    done = run_cloudgan("demo", f"--run={run}", "--showers=200", "--max-steps=20", "--json")
-    return SmallDemo(run, json.loads(done.stdout))
+
+    def make(folder):
+        flags = (f"--run={folder / 'small'}", "--showers=200", "--max-steps=20", "--json")
+        (folder / "said.json").write_text(run_cloudgan("demo", *flags).stdout)
+        shutil.copytree(folder / "small", folder / "copy" / "small")
+
+    folder = made_once("small-demo", make)
+    said = json.loads((folder / "said.json").read_text())
+    return SmallDemo(folder / "small", said, folder / "copy" / "small")
 
 
 @pytest.fixture

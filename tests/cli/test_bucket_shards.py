@@ -36,9 +36,12 @@ def bucket():
 
 
 @pytest.fixture(scope="module")
-def showers(tmp_path_factory, run_cloudgan):
+def showers(tmp_path_factory):
+    from cloudgan.data.sources.hdf5_writer import write_hdf5
+    from cloudgan.simulation.gflash import simulate
+
     path = tmp_path_factory.mktemp("showers") / "showers.h5"
-    run_cloudgan("simulate", path, "--showers=60", "--seed=3")
+    write_hdf5(path, simulate(60, seed=3, cells=(9, 9), block=50))
     return path
 
 
@@ -66,9 +69,10 @@ def test_a_round_trip_through_a_bucket_keeps_every_bit(
             np.testing.assert_array_equal(one[name][:], other[name][:], err_msg=name)
 
 
-def test_a_run_downloads_its_showers_once(bucket, uploaded, tmp_path, run_cloudgan):
-    run = tmp_path / "run"
-    flags = (f"--run={run}", f"--data={uploaded}", "--preset=smoke", "--batch=8")
+def test_a_run_downloads_its_showers_once(bucket, uploaded, tmp_path, plain_model, run_cloudgan):
+    run, config = tmp_path / "run", tmp_path / "plain.yaml"
+    config.write_text(json.dumps({"model": plain_model}))
+    flags = (f"--run={run}", f"--config={config}", f"--data={uploaded}", "--batch=8")
     first = run_cloudgan("train", *flags, "--max-steps=2")
     assert "downloading s3://showers/set" in first.stderr
     nowhere = "http://127.0.0.1:9"

@@ -17,7 +17,7 @@ def test_the_file_has_the_public_layout_and_the_requested_ranges(
 ):
     out = tmp_path / "generated.h5"
     flags = ("--showers=30", "--energy=20:40", "--theta=80:100")
-    done = cloudgan_here("generate", small_demo.run, out, *flags, "--json")
+    done = cloudgan_here("generate", small_demo.copy, out, *flags, "--json")
     said = json.loads(done.stdout)
     assert (said["showers"], said["step"], said["cells"]) == (30, 20, [17, 17, 25])
     assert said["milliseconds_per_shower"] > 0
@@ -36,7 +36,7 @@ def test_the_same_seed_gives_the_same_showers_and_another_seed_different_ones(
     ecal = []
     for name, seed in (("a", 1), ("b", 1), ("c", 2)):
         out = tmp_path / f"{name}.h5"
-        cloudgan_here("generate", small_demo.run, out, "--showers=5", f"--seed={seed}")
+        cloudgan_here("generate", small_demo.copy, out, "--showers=5", f"--seed={seed}")
         with h5py.File(out) as file:
             ecal.append(file["ECAL"][:])
     np.testing.assert_array_equal(ecal[0], ecal[1])
@@ -46,7 +46,7 @@ def test_the_same_seed_gives_the_same_showers_and_another_seed_different_ones(
 def test_a_shower_does_not_depend_on_the_number_of_showers(small_demo, tmp_path, cloudgan_here):
     for events in (3, 300):
         flags = (f"--output={tmp_path / str(events)}.h5", f"--showers={events}", "--seed=1")
-        cloudgan_here("generate", small_demo.run, *flags)
+        cloudgan_here("generate", small_demo.copy, *flags)
     with h5py.File(tmp_path / "3.h5") as few, h5py.File(tmp_path / "300.h5") as many:
         np.testing.assert_array_equal(few["energy"][:], many["energy"][:3])
         np.testing.assert_allclose(few["ECAL"][:], many["ECAL"][:3], rtol=1e-4, atol=1e-6)
@@ -54,17 +54,17 @@ def test_a_shower_does_not_depend_on_the_number_of_showers(small_demo, tmp_path,
 
 def test_the_untrained_network_generates_too(small_demo, tmp_path, cloudgan_here):
     out = tmp_path / "untrained.h5"
-    done = cloudgan_here("generate", small_demo.run, out, "--showers=5", "--step=0", "--json")
+    done = cloudgan_here("generate", small_demo.copy, out, "--showers=5", "--step=0", "--json")
     assert json.loads(done.stdout)["step"] == 0
 
 
 def test_an_existing_file_is_replaced_only_with_overwrite(small_demo, tmp_path, cloudgan_here):
     out = tmp_path / "kept.h5"
     out.write_bytes(b"mine")
-    done = cloudgan_here("generate", small_demo.run, out, exits=2)
+    done = cloudgan_here("generate", small_demo.copy, out, exits=2)
     assert "--overwrite" in done.stderr
     assert out.read_bytes() == b"mine"
-    cloudgan_here("generate", small_demo.run, out, "--showers=2", "--overwrite")
+    cloudgan_here("generate", small_demo.copy, out, "--showers=2", "--overwrite")
     with h5py.File(out) as file:
         assert len(file["energy"]) == 2
 
@@ -85,7 +85,7 @@ def test_conditions_outside_the_training_range_are_refused(
     small_demo, tmp_path, cloudgan_here, flags, said
 ):
     out = tmp_path / "out.h5"
-    done = cloudgan_here("generate", small_demo.run, out, *flags, exits=2)
+    done = cloudgan_here("generate", small_demo.copy, out, *flags, exits=2)
     assert said in done.stderr
     assert "Traceback" not in done.stderr
     assert not out.exists()

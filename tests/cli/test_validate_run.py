@@ -20,30 +20,30 @@ def _quick(monkeypatch):
 @pytest.fixture
 def against(small_demo):
     """All of the demo's 200 showers: its 40 held-back ones are too few for a verdict."""
-    return f"--against={small_demo.run / 'showers.h5'}"
+    return f"--against={small_demo.copy / 'showers.h5'}"
 
 
 def test_without_gate_a_failed_verdict_exits_with_0(small_demo, against, cloudgan_here):
-    done = cloudgan_here("validate", small_demo.run, against, "--step=20")
+    done = cloudgan_here("validate", small_demo.copy, against, "--step=20")
     assert done.stdout.startswith("fail: ")
     assert "generated: generator, step 20, 200 showers" in done.stdout
     assert "Failed checks, worst first:" in done.stdout
 
 
 def test_fewer_than_two_hundred_held_out_showers_are_refused(small_demo, cloudgan_here):
-    done = cloudgan_here("validate", small_demo.run, exits=2)
+    done = cloudgan_here("validate", small_demo.copy, exits=2)
     assert "40 generated showers; give at least 200" in done.stderr
 
 
 def test_only_the_verdict_on_the_newest_checkpoint_is_written(small_demo, against, cloudgan_here):
-    kept = small_demo.run / "verdict.json"
+    kept = small_demo.copy / "verdict.json"
     before = kept.read_bytes()
     try:
-        said = json.loads(cloudgan_here("validate", small_demo.run, against, "--json").stdout)
+        said = json.loads(cloudgan_here("validate", small_demo.copy, against, "--json").stdout)
         assert json.loads(kept.read_text()) == said
         assert said["reference"] == "showers.h5"
         assert said["assessment"]["generated"]["showers"] == 200
-        cloudgan_here("validate", small_demo.run, against, "--step=0")
+        cloudgan_here("validate", small_demo.copy, against, "--step=0")
         assert json.loads(kept.read_text()) == said
     finally:
         kept.write_bytes(before)
@@ -52,7 +52,7 @@ def test_only_the_verdict_on_the_newest_checkpoint_is_written(small_demo, agains
 def test_with_gate_a_failed_verdict_exits_with_7_and_names_the_gates(
     small_demo, against, cloudgan_here
 ):
-    done = cloudgan_here("validate", small_demo.run, against, "--step=0", "--gate", exits=7)
+    done = cloudgan_here("validate", small_demo.copy, against, "--step=0", "--gate", exits=7)
     assert "gates missed: " in done.stderr
     assert "Traceback" not in done.stderr
 
@@ -64,13 +64,13 @@ def test_with_loose_gates_the_verdict_passes(small_demo, against, tmp_path, clou
         'acceptable = 9\nmessage = "{value}"\n'
     )
     flags = (against, "--step=0", f"--gate={gates}", "--json")
-    done = cloudgan_here("validate", small_demo.run, *flags)
+    done = cloudgan_here("validate", small_demo.copy, *flags)
     assert json.loads(done.stdout)["verdict"]["passed"] is True
 
 
 def test_the_report_of_a_run_is_written(small_demo, against, tmp_path, cloudgan_here):
     page = tmp_path / "verdict.html"
-    cloudgan_here("validate", small_demo.run, against, f"--report={page}", "--step=0")
+    cloudgan_here("validate", small_demo.copy, against, f"--report={page}", "--step=0")
     text = page.read_text(encoding="utf-8")
     assert "Validation of small, step 0" in text
     assert {"untrained", "generator, step 0", "showers.h5"} <= set(
@@ -88,6 +88,6 @@ def test_the_report_of_a_run_is_written(small_demo, against, tmp_path, cloudgan_
     ],
 )
 def test_invalid_input_is_refused(small_demo, cloudgan_here, flags, said):
-    done = cloudgan_here("validate", small_demo.run, *flags, exits=2)
+    done = cloudgan_here("validate", small_demo.copy, *flags, exits=2)
     assert said in done.stderr
     assert "Traceback" not in done.stderr

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import contextlib
+import json
 
 import pytest
 
@@ -13,12 +14,32 @@ LOGIN = {"AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "planted-secret"}
 
 
 @pytest.fixture(scope="module")
-def shards(tmp_path_factory, run_cloudgan):
+def shards(tmp_path_factory):
     """A few hundred showers as a folder of shards."""
+    from cloudgan.data.sources.convert import convert
+    from cloudgan.data.sources.hdf5_writer import write_hdf5
+    from cloudgan.simulation.gflash import simulate
+
     folder = tmp_path_factory.mktemp("showers")
-    run_cloudgan("simulate", folder / "showers.h5", "--showers=320", "--seed=1")
-    run_cloudgan("convert", folder / "showers.h5", folder / "shards")
+    write_hdf5(folder / "showers.h5", simulate(320, seed=1, cells=(9, 9), block=50))
+    convert(str(folder / "showers.h5"), folder / "shards")
     return folder / "shards"
+
+
+@pytest.fixture
+def here(tmp_path, monkeypatch, plain_model):
+    """The folder in which the user types; it holds plain.yaml, and no wheel is downloaded."""
+    from cloudgan.launch.provisioning.wheels import cache_folder, own_wheel
+
+    # What cloudgan depends on is in the stand-in for TensorFlow's image.
+    monkeypatch.setattr(
+        "cloudgan.api.deployment.all_wheels", lambda *_: (own_wheel(cache_folder()),)
+    )
+    folder = tmp_path / "user"
+    folder.mkdir()
+    (folder / "plain.yaml").write_text(json.dumps({"model": plain_model}))
+    monkeypatch.chdir(folder)
+    return folder
 
 
 @pytest.fixture

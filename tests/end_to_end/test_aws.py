@@ -21,22 +21,14 @@ FLAGS = (
     "--accelerator=t4:1",
     f"--region={REGION}",
     "--nodes=2",
-    "--preset=mini",
+    "--config=plain.yaml",
     "--epochs=2",
-    "--global-batch=32",
+    "--global-batch=160",  # an epoch of two steps
     "--cpus=1",
     "--memory-gib=2",
     "--secrets=s3-login",
     f"--name={RUN}",
 )
-
-
-@pytest.fixture(scope="module")
-def showers(tmp_path_factory, run_cloudgan):
-    """64 showers, which are an epoch of two steps."""
-    folder = tmp_path_factory.mktemp("showers")
-    run_cloudgan("simulate", folder / "showers.h5", "--showers=64", "--seed=1")
-    return folder / "showers.h5"
 
 
 @pytest.fixture
@@ -59,7 +51,7 @@ def account(monkeypatch):
 
 
 @pytest.fixture
-def cluster(tmp_path, account):
+def cluster(tmp_path, account, monkeypatch):
     """The cluster behind the account's clusters; it has no node, and the bucket's login."""
     from emulators.kubernetes import local_cluster, python_image
 
@@ -67,6 +59,7 @@ def cluster(tmp_path, account):
     images = {"tensorflow/tensorflow:2.21.0-gpu": python_image()}
     with local_cluster(nodes=0, images=images, root=tmp_path) as made:
         aws.tie(made)
+        monkeypatch.setenv("CLOUDGAN_DATA", str(tmp_path / "data"))  # deploy asks for today's price
         data = {key: base64.b64encode(value.encode()).decode() for key, value in login.items()}
         made.put("namespaces", {"metadata": {"name": "cloudgan"}})
         secret = {"metadata": {"name": "s3-login", "namespace": "cloudgan"}, "data": data}
@@ -74,27 +67,11 @@ def cluster(tmp_path, account):
         yield made
 
 
-@pytest.fixture
-def here(tmp_path, cluster, monkeypatch):
-    """The folder in which the user types; the cluster is up."""
-    from cloudgan.launch.provisioning.wheels import cache_folder, own_wheel
-
-    # What cloudgan depends on is in the stand-in for TensorFlow's image; nothing is fetched here.
-    monkeypatch.setattr(
-        "cloudgan.api.deployment.all_wheels", lambda *_: (own_wheel(cache_folder()),)
-    )
-    monkeypatch.setenv("CLOUDGAN_DATA", str(tmp_path / "data"))  # deploy asks for today's price
-    folder = tmp_path / "user"
-    folder.mkdir()
-    monkeypatch.chdir(folder)
-    return folder
-
-
 def test_a_run_rents_two_nodes_trains_reports_and_leaves_nothing(
-    here, showers, account, cloudgan_here
+    here, shards, account, cluster, cloudgan_here
 ):
     aws, login = account
-    flags = (*FLAGS, f"--data={showers}", "--yes", "--json")
+    flags = (*FLAGS, f"--data={shards}", "--yes", "--json")
     assert "cloudgan setup --provider=aws" in cloudgan_here("deploy", *flags, exits=2).stderr
     assert aws.state.left() == []
     cloudgan_here("setup", "--provider=aws", f"--region={REGION}", "--yes")

@@ -92,22 +92,18 @@ def make_container(kind, body, blobs, authority):
 
 
 def test_a_run_on_rented_nodes_trains_is_priced_and_leaves_nothing(
-    azure, tmp_path, monkeypatch, run_cloudgan, cloudgan_here
+    azure, here, shards, cloudgan_here
 ):
     from cloudgan.launch.clouds.azure import planner as requests
-    from cloudgan.launch.provisioning.wheels import cache_folder, own_wheel
 
-    here = tmp_path / "user"
-    here.mkdir()
-    monkeypatch.chdir(here)
-    # What cloudgan depends on is in the stand-in for TensorFlow's image; nothing is fetched here.
-    monkeypatch.setattr(
-        "cloudgan.api.deployment.all_wheels", lambda *_: (own_wheel(cache_folder()),)
-    )
-    run_cloudgan("simulate", here / "showers.h5", "--showers=64", "--seed=1")
-    run_cloudgan("convert", here / "showers.h5", here / "shards")
     where = ("--provider=azure", f"--region={REGION}")
-    flags = (f"--data={here / 'shards'}", "--preset=mini", "--nodes=2", "--epochs=2", "--name=gan")
+    flags = (
+        "--config=plain.yaml",
+        f"--data={shards}",
+        "--nodes=2",
+        "--epochs=2",
+        "--name=gan",
+    )
     flags += (*where, "--accelerator=t4:1", "--cpus=1", "--yes", "--allow-stale-price", "--json")
     refused = cloudgan_here("deploy", *flags, exits=2).stderr
     assert "cloudgan setup --provider=azure --region=eastus" in refused

@@ -53,20 +53,15 @@ def google(tmp_path, monkeypatch):
 
 
 def test_a_run_on_rented_nodes_trains_is_priced_and_leaves_nothing(
-    google, tmp_path, monkeypatch, run_cloudgan, cloudgan_here
+    google, here, shards, cloudgan_here
 ):
-    from cloudgan.launch.provisioning.wheels import cache_folder, own_wheel
-
-    here = tmp_path / "user"
-    here.mkdir()
-    monkeypatch.chdir(here)
-    # What cloudgan depends on is in the stand-in for TensorFlow's image; nothing is fetched here.
-    monkeypatch.setattr(
-        "cloudgan.api.deployment.all_wheels", lambda *_: (own_wheel(cache_folder()),)
+    flags = (
+        "--config=plain.yaml",
+        f"--data={shards}",
+        "--nodes=2",
+        "--epochs=2",
+        "--name=gan",
     )
-    run_cloudgan("simulate", here / "showers.h5", "--showers=64", "--seed=1")
-    run_cloudgan("convert", here / "showers.h5", here / "shards")
-    flags = (f"--data={here / 'shards'}", "--preset=mini", "--nodes=2", "--epochs=2", "--name=gan")
     flags += ("--provider=gcp", "--region=us-central1", "--accelerator=l4:1", "--cpus=1")
     flags += ("--yes", "--allow-stale-price", "--json")
     assert "cloudgan setup --provider=gcp" in cloudgan_here("deploy", *flags, exits=2).stderr

@@ -1,7 +1,8 @@
-"""What the Launch issue must show: the real trainer, disturbed, on a cluster and on this machine."""
+"""The real trainer, disturbed, on a cluster and on this machine: to the weights of a quiet run."""
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
@@ -11,35 +12,21 @@ import threading
 import time
 
 import numpy as np
-import pytest
 
-from cloudgan.schema import record
+from cloudgan.schema import launch, record
+from cloudgan.schema.heartbeat import Heartbeat
 from cloudgan.storage.store import open_store
 
 BUCKET, NAMESPACE, SECRET = "s3://physics/gan", "cloudgan", "planted-secret"
-TRAINED = ("--preset=smoke", "--nodes=2", "--epochs=3", "--seed=3", "--checkpoint-every-steps=4")
+TRAINED = ("--nodes=2", "--epochs=3", "--seed=3", "--checkpoint-every-steps=4")
 
 
-@pytest.fixture
-def here(tmp_path, monkeypatch):
-    """The folder in which the user types."""
-    folder = tmp_path / "user"
-    folder.mkdir()
-    monkeypatch.chdir(folder)
-    return folder
-
-
-def test_a_run_survives_a_kill_here_and_an_eviction_there_with_the_same_weights(
-    here, shards, cluster, cloudgan_here, monkeypatch
+def test_a_run_survives_a_kill_here_and_an_eviction_there_with_the_weights_of_a_quiet_run(
+    here, shards, cluster, cloudgan_here, run_cloudgan
 ):
-    from cloudgan.launch.provisioning.wheels import cache_folder, own_wheel
-
-    # What cloudgan depends on is in the stand-in for TensorFlow's image; nothing is fetched here.
-    monkeypatch.setattr(
-        "cloudgan.api.deployment.all_wheels", lambda *_: (own_wheel(cache_folder()),)
-    )
     there = ("--provider=kubernetes", f"--store={BUCKET}", "--secrets=s3-login", "--cpus=1")
-    flags = (f"--data={shards}", *TRAINED, *there, "--name=there", "--yes", "--json")
+    what = ("--config=plain.yaml", f"--data={shards}", *TRAINED)
+    flags = (*what, *there, "--name=there", "--yes", "--json")
     evicting = threading.Thread(target=evict_in_the_middle, args=(cluster,))
     evicting.start()
     result = json.loads(cloudgan_here("deploy", *flags).stdout)
@@ -53,10 +40,9 @@ def test_a_run_survives_a_kill_here_and_an_eviction_there_with_the_same_weights(
     ]
     assert {line["worker"] for line in printed} == {0, 1}
     (here / "elsewhere").mkdir()
-    monkeypatch.chdir(here / "elsewhere")
-    found = cloudgan_here("status", "there", "--provider=kubernetes", "--json").stdout
+    with contextlib.chdir(here / "elsewhere"):
+        found = cloudgan_here("status", "there", "--provider=kubernetes", "--json").stdout
     assert json.loads(found)["heartbeat"]["exit_code"] == 0, "another machine needs a name only"
-    monkeypatch.chdir(here)
     cost = json.loads(cloudgan_here("cost", here / "runs" / "there", "--json").stdout)
     assert cost["run"] == "there"
     cloudgan_here("down", "there")
@@ -67,10 +53,20 @@ def test_a_run_survives_a_kill_here_and_an_eviction_there_with_the_same_weights(
     assert left(cluster) == []
     assert_no_secret(here, cluster, printed)
 
-    killed = run_here_and_kill(here, shards)
-    assert killed > 4, "killed before its first checkpoint"
-    assert_whole(here / "runs" / "here")
-    assert weights(here / "runs" / "here") == weights(here / "runs" / "there")
+    run = here / "runs" / "here"
+    assert run_here_and_kill(here, what) > 4, "killed before its first checkpoint"
+    assert_whole(run)
+    for index in range(2):
+        (log,) = (run / "pods" / f"worker-{index}" / "logs").glob("*.log")
+        assert "generation 2: training with" in log.read_text()
+    beat = Heartbeat.model_validate_json((run / "store/runs/here/heartbeat.json").read_bytes())
+    assert (beat.generation, beat.step, beat.exit_code) == (2, newest_step(run), 0)
+    assert not list((run / "pods").rglob("launch.json"))
+    assert weights(run) == weights(here / "runs" / "there")
+
+    config = run / "pods" / "config" / "run.yaml"
+    run_cloudgan("train", f"--config={config}", f"--run={here / 'quiet'}")
+    assert weights(run) == weights(here / "quiet")
 
 
 def evict_in_the_middle(cluster):
@@ -84,18 +80,10 @@ def evict_in_the_middle(cluster):
             cluster.evict(NAMESPACE, pod["metadata"]["name"])
 
 
-def run_here_and_kill(here, shards):
+def run_here_and_kill(here, what):
     """Deploys on this machine and kills one training process; returns at which checkpoint."""
-    command = (
-        sys.executable,
-        "-m",
-        "cloudgan",
-        "deploy",
-        f"--data={shards}",
-        *TRAINED,
-        "--name=here",
-    )
-    deploy = subprocess.Popen((*command, "--cpus=1", "--json"), stdout=subprocess.PIPE)
+    command = (sys.executable, "-m", "cloudgan", "deploy", *what, "--name=here", "--cpus=1")
+    deploy = subprocess.Popen((*command, "--json"), stdout=subprocess.PIPE)
     store = here / "runs" / "here" / "store" / "runs" / "here" / "checkpoints"
     deadline = time.monotonic() + 200
     while len(list(store.glob("step-*.npz"))) < 3 and time.monotonic() < deadline:
@@ -122,16 +110,24 @@ def training_process_of(worker):
 def assert_whole(folder):
     run = record.read(folder / "record.jsonl")
     epochs = run.epochs()
-    # One that SIGTERM parted stands in two lines; no step is missing and none counts twice.
+    # An epoch in which a worker was lost has two lines; no step is missing and none counts twice.
     assert sorted({epoch.epoch for epoch in epochs}) == [0, 1, 2]
-    newest = max((folder / "checkpoints").glob("step-*.npz"))
-    assert sum(epoch.steps for epoch in epochs) == int(newest.stem.partition("-")[2])
+    assert sum(epoch.steps for epoch in epochs) == newest_step(folder)
     assert any(line.kind == "resumed" for line in run.lines), "it was not disturbed"
+    # The place of the staged showers is no part of the configuration's identity.
+    assert run.started().config_hash == launch.read(folder / "launch.json").config_hash
+
+
+def newest_checkpoint(folder):
+    return max((folder / "checkpoints").glob("step-*.npz"))
+
+
+def newest_step(folder):
+    return int(newest_checkpoint(folder).stem.partition("-")[2])
 
 
 def weights(folder):
-    newest = max((folder / "checkpoints").glob("step-*.npz"))
-    with np.load(newest) as found:
+    with np.load(newest_checkpoint(folder)) as found:
         return {name: found[name].tobytes() for name in found.files if name != "meta.json"}
 
 

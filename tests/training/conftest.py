@@ -30,14 +30,6 @@ if find_spec("tensorflow"):
 
 
 META = "meta.json"
-# Compiled in half the time: for runs that only begin, stop and go on.
-PLAIN = {
-    "generator_updates": 1,
-    "optimizer": "rmsprop",
-    "dropout": 0.0,
-    "label_flip_fraction": 0.0,
-    "loss_weights": {"longitudinal": 0.0},
-}
 
 
 @pytest.fixture(scope="session")
@@ -54,7 +46,7 @@ def shards(tmp_path_factory):
 
 
 @pytest.fixture(scope="session")
-def write_config(shards):
+def write_config(shards, plain_model):
     """Writes a run.yaml for the smoke preset; keyword arguments are keys of `training`.
 
     A `plain` model has fewer parts, and starts sooner.
@@ -63,7 +55,7 @@ def write_config(shards):
     def write(path, *, plain=False, checkpoint=None, **training):
         document = {
             "data": {"path": str(shards)},
-            "model": {"preset": "smoke"} | (PLAIN if plain else {}),
+            "model": plain_model if plain else {"preset": "smoke"},
             "training": {"validation_showers": 8} | training,
             "checkpoint": checkpoint or {},
         }
@@ -101,9 +93,9 @@ def two_replicas():
 
 @pytest.fixture
 def start():
-    """Starts `python -m cloudgan`, waits for a file that it writes, and returns the process.
+    """Starts `python -m cloudgan`, waits `until` a call returns true, and returns the process.
 
-    None is left at the end of the test.
+    No process is left at the end of the test.
     """
     started = []
 
@@ -118,7 +110,7 @@ def start():
         )
         started.append(process)
         if until:
-            _wait_for(until, process)
+            _wait(until, process)
         return process
 
     yield begin
@@ -128,11 +120,11 @@ def start():
             process.communicate()
 
 
-def _wait_for(path, process, seconds=120):
+def _wait(until, process, seconds=240):
     deadline = time.monotonic() + seconds
-    while not path.exists():
+    while not until():
         assert process.poll() is None, process.communicate()[0]
-        assert time.monotonic() < deadline, f"{path} did not appear"
+        assert time.monotonic() < deadline, f"not within {seconds} s"
         time.sleep(0.05)
 
 

@@ -1,10 +1,9 @@
-"""Prints, row by row, what replicas draw, a line for each number of them; see `test_draws.py`."""
+"""Draws of replicas, row by row; as a program it prints those of one worker of a cluster."""
 
 from __future__ import annotations
 
 import hashlib
 import json
-import sys
 
 from cloudgan.core import settings
 
@@ -16,17 +15,11 @@ from cloudgan.training.cluster import read_cluster
 from cloudgan.training.rng import Call, Rng
 
 ROWS = 8
-replica_counts = [int(count) for count in sys.argv[1:]]
-cluster = read_cluster(settings.tf_config())
-if max(replica_counts) > 1:
-    (cpu,) = tf.config.list_physical_devices("CPU")
-    device = tf.config.LogicalDeviceConfiguration()
-    tf.config.set_logical_device_configuration(cpu, [device] * max(replica_counts))
-rng = Rng(11)
 
 
-def drawn(strategy):
-    size = ROWS // strategy.num_replicas_in_sync
+def draws(strategy):
+    """Returns the hash of each row that the strategy's replicas in this process draw."""
+    rng, size = Rng(11), ROWS // strategy.num_replicas_in_sync
 
     @tf.function
     def draw(first_row):
@@ -43,19 +36,15 @@ def drawn(strategy):
     first_rows = strategy.experimental_distribute_values_from_function(
         lambda context: tf.constant(context.replica_id_in_sync_group * size, tf.int64)
     )
-    return [strategy.experimental_local_results(value) for value in draw(first_rows)]
-
-
-for replicas in replica_counts:
-    values = drawn(
-        tf.distribute.MultiWorkerMirroredStrategy()
-        if cluster
-        else tf.distribute.MirroredStrategy([f"CPU:{number}" for number in range(replicas)])
-    )
-    hashes = {
+    values = [strategy.experimental_local_results(value) for value in draw(first_rows)]
+    return {
         name: [
             hashlib.sha256(row.numpy().tobytes()).hexdigest()[:16] for part in parts for row in part
         ]
         for name, parts in zip(("normals", "keep", "flips"), values, strict=True)
     }
-    print(json.dumps(hashes), flush=True)
+
+
+if __name__ == "__main__":
+    read_cluster(settings.tf_config())
+    print(json.dumps(draws(tf.distribute.MultiWorkerMirroredStrategy())), flush=True)

@@ -6,17 +6,16 @@ import json
 import os
 import subprocess
 import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
 import tensorflow as tf
 
 from cloudgan.training.rng import Call, Rng
+from training import draws_program
 
 pytestmark = pytest.mark.tf
 ROWS = 12
-PROGRAM = Path(__file__).parent / "draws_program.py"
 
 
 def drawn(first_row, rows, *, step=3, seed=7, call=Call.REAL):
@@ -66,34 +65,29 @@ def test_draws_have_the_frequencies_that_were_asked_for():
     assert normal.std() == pytest.approx(1, abs=4 / np.sqrt(2e5))
 
 
-def program(arguments, **environment):
+def worker(cluster):
     return subprocess.Popen(
-        [sys.executable, str(PROGRAM), *map(str, arguments)],
+        [sys.executable, draws_program.__file__],
         stdout=subprocess.PIPE,
         text=True,
-        env=os.environ | {"CUDA_VISIBLE_DEVICES": "-1"} | environment,
+        env=os.environ | {"CUDA_VISIBLE_DEVICES": "-1", "TF_CONFIG": json.dumps(cluster)},
     )
 
 
 def finished(process):
     out, _ = process.communicate(timeout=120)
     assert process.returncode == 0
-    return [json.loads(line) for line in out.splitlines() if line.startswith("{")]
+    return json.loads(next(line for line in out.splitlines() if line.startswith("{")))
 
 
-def test_draws_of_1_and_2_replicas_and_of_2_workers_are_bit_equal(free_ports):
-    one, two = finished(program([1, 2]))
-    peers = [f"127.0.0.1:{port}" for port in free_ports(2)]
+def test_draws_of_1_and_2_replicas_and_of_2_workers_are_bit_equal(free_ports, two_replicas):
+    peers = {"worker": [f"127.0.0.1:{port}" for port in free_ports(2)]}
     workers = [
-        program(
-            [1],
-            TF_CONFIG=json.dumps(
-                {"cluster": {"worker": peers}, "task": {"type": "worker", "index": index}}
-            ),
-        )
-        for index in range(2)
+        worker({"cluster": peers, "task": {"type": "worker", "index": index}}) for index in range(2)
     ]
-    (first,), (second,) = map(finished, workers)
+    one = draws_program.draws(tf.distribute.OneDeviceStrategy("CPU:0"))
+    two = draws_program.draws(two_replicas)
+    first, second = map(finished, workers)
     for name in ("normals", "keep", "flips"):
         assert one[name] == two[name], name
         assert one[name] == first[name] + second[name], name

@@ -15,19 +15,19 @@ SIGNALS = {signal.SIGINT: (130, "interrupted"), signal.SIGTERM: (75, "terminated
 
 
 def newest(run):
-    """The step of the newest checkpoint."""
-    return max(int(path.stem[5:]) for path in RunFolder(run).checkpoints.glob("step-*.npz"))
+    """The step of the newest checkpoint; -1 without one."""
+    found = RunFolder(run).checkpoints.glob("step-*.npz")
+    return max((int(path.stem[5:]) for path in found), default=-1)
 
 
 def test_a_run_that_was_interrupted_terminated_and_killed_goes_on_to_the_same_bits(
     config_file, tmp_path, run_cloudgan, start, saved_arrays
 ):
-    config = config_file(batch_per_replica=8, checkpoint={"every_steps": 3, "keep": 99})
+    config = config_file(plain=True, batch_per_replica=8, checkpoint={"every_steps": 3, "keep": 99})
     broken, unbroken = tmp_path / "broken", tmp_path / "unbroken"
     began, saved = ("train", f"--config={config}", f"--run={broken}", "--max-steps=4000"), [0]
     for number in (*SIGNALS, signal.SIGKILL):
-        due = saved[-1] + 6
-        process = start(*began, until=RunFolder(broken).checkpoints / f"step-{due:09d}.npz")
+        process = start(*began, until=lambda due=saved[-1] + 6: newest(broken) >= due)
         began = ("train", f"--run={broken}", "--max-steps=4000")
         process.send_signal(number)
         out, _ = process.communicate(timeout=30)
@@ -51,7 +51,7 @@ def test_a_run_that_was_interrupted_terminated_and_killed_goes_on_to_the_same_bi
 def test_a_signal_before_the_first_step_ends_at_once(config_file, tmp_path, start):
     config, run = config_file(batch_per_replica=8), tmp_path / "run"
     first = RunFolder(run).checkpoints / "step-000000000.npz"
-    process = start("train", f"--config={config}", f"--run={run}", until=first)
+    process = start("train", f"--config={config}", f"--run={run}", until=first.exists)
     process.send_signal(signal.SIGTERM)
     process.communicate(timeout=10)
     assert process.returncode == 75

@@ -23,7 +23,7 @@ def test_when_a_worker_dies_the_others_stop_and_it_is_named(config_file, tmp_pat
     config = config_file(plain=True, global_batch_size=8, checkpoint={"every_steps": 2})
     run = tmp_path / "run"
     started = ("train", f"--config={config}", f"--run={run}", "--workers=2", "--max-steps=100000")
-    process = start(*started, until=RunFolder(run).checkpoints / "step-000000002.npz")
+    process = start(*started, until=(RunFolder(run).checkpoints / "step-000000002.npz").exists)
     children = subprocess.run(
         ["ps", "--ppid", str(process.pid), "-o", "pid="], capture_output=True, text=True, check=True
     ).stdout.split()
@@ -58,7 +58,7 @@ def test_a_worker_that_joined_by_tf_config_stops_when_another_dies_and_names_it(
         "--allow-open-ports",
     )
     other = start(*flags, TF_CONFIG=clusters[1])
-    chief = start(*flags, TF_CONFIG=clusters[0], until=RunFolder(run).record_file)
+    chief = start(*flags, TF_CONFIG=clusters[0], until=RunFolder(run).record_file.exists)
     while len(record.read(RunFolder(run).record_file).epochs()) < 1:
         assert chief.poll() is None, chief.communicate()[0]
         time.sleep(0.1)
@@ -96,7 +96,7 @@ def test_workers_stop_together_on_sigterm_and_save(config_file, tmp_path, start)
     config = config_file(plain=True, global_batch_size=8, checkpoint={"every_steps": 2})
     run = tmp_path / "run"
     started = ("train", f"--config={config}", f"--run={run}", "--workers=2", "--max-steps=100000")
-    process = start(*started, until=RunFolder(run).checkpoints / "step-000000002.npz")
+    process = start(*started, until=(RunFolder(run).checkpoints / "step-000000002.npz").exists)
     process.send_signal(signal.SIGTERM)
     out, _ = process.communicate(timeout=60)
     assert process.returncode == 75, out
