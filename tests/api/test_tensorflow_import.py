@@ -1,0 +1,50 @@
+"""The import of TensorFlow; the modules that it loads are replaced here."""
+
+from __future__ import annotations
+
+import gc
+import sys
+
+import pytest
+
+from cloudgan.api import tensorflow_import
+
+
+@pytest.fixture
+def imported(monkeypatch):
+    """What each import saw: its name, whether matplotlib is hidden, whether garbage is collected."""
+    seen = []
+
+    def note(name):
+        hidden = "matplotlib" in sys.modules and sys.modules["matplotlib"] is None
+        seen.append((name, hidden, gc.isenabled()))
+        if name == "keras" and sys.argv[1:] == ["fails"]:
+            raise ImportError(name)
+
+    for name in ("tensorflow", "matplotlib"):
+        monkeypatch.delitem(sys.modules, name, raising=False)
+    monkeypatch.setattr(tensorflow_import, "import_module", note)
+    return seen
+
+
+@pytest.mark.parametrize(
+    ("program", "hidden"),
+    [("/usr/bin/cloudgan", True), ("cloudgan/__main__.py", True), ("", False)],
+)
+def test_only_the_program_leaves_out_what_keras_imports_for_others(
+    imported, monkeypatch, program, hidden
+):
+    monkeypatch.setattr(sys, "argv", [program])
+    tensorflow_import.import_tensorflow()
+    assert imported == [("tensorflow", hidden, False), ("keras", hidden, False)]
+    assert "matplotlib" not in sys.modules
+    assert gc.isenabled()
+
+
+def test_a_failed_import_leaves_the_process_as_it_was(imported, monkeypatch):
+    monkeypatch.setattr(sys, "argv", ["cloudgan", "fails"])
+    with pytest.raises(ImportError):
+        tensorflow_import.import_tensorflow()
+    assert len(imported) == 2
+    assert "matplotlib" not in sys.modules
+    assert gc.isenabled()
