@@ -32,6 +32,30 @@ def variable(name: str) -> str | None:
     return os.environ.get(name) or None
 
 
+def address(name: str) -> str | None:
+    """Returns the URL in an environment variable; None where it is missing or empty.
+
+    Raises:
+        ConfigError: It contains a login: a request may look it up as the name of a host, and messages
+            would show it.
+    """
+    found = variable(name)
+    if found and "@" in found:
+        raise ConfigError(f"{name} contains a login; write https://HOST without one")
+    return found
+
+
+def check_addresses(prefix: str) -> None:
+    """Checks the URLs in all environment variables whose names begin with `prefix`.
+
+    Raises:
+        ConfigError: One contains a login; see `address`.
+    """
+    for name in os.environ:
+        if name.startswith(prefix):
+            address(name)
+
+
 def is_on(name: str) -> bool:
     """Whether a variable has a value other than no, off, false, 0 or the empty string."""
     return os.environ.get(name, "").strip().lower() not in _NO

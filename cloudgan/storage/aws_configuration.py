@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 import botocore.exceptions as failures
 
 from cloudgan.core.errors import ConfigError, shorten
+from cloudgan.core.settings import check_addresses
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -30,8 +31,9 @@ def checked_configuration() -> Iterator[None]:
     Settings are https://docs.aws.amazon.com/sdkref/latest/guide/settings-reference.html (2026-11-22).
 
     Raises:
-        ConfigError: A setting is invalid.
+        ConfigError: A setting is invalid, or an endpoint contains a login, which messages would show.
     """
+    check_addresses("AWS_ENDPOINT_URL")
     try:
         yield
     except NO_LOGIN:

@@ -56,9 +56,12 @@ def s3_client(endpoint_url: str | None = None, *, attempts: int = 4) -> Any:
     )
     try:
         with checked_configuration():
-            return boto3.Session().client("s3", endpoint_url=endpoint_url, config=config)
+            client = boto3.Session().client("s3", endpoint_url=endpoint_url, config=config)
     except NO_LOGIN as error:
         raise CredentialsError(f"AWS: {error}; {_LOGIN_HINT}") from error
+    if "@" in client.meta.endpoint_url:  # from the configuration file
+        raise ConfigError("AWS: the endpoint URL contains a login; write https://HOST without one")
+    return client
 
 
 class S3Store:

@@ -93,7 +93,7 @@ def address_of(host: str) -> str:
     """Returns the URL of a registry's API; CLOUDGAN_DOCKER_MIRROR replaces Docker Hub's."""
     if host == DOCKER_HUB:
         return (
-            settings.variable("CLOUDGAN_DOCKER_MIRROR") or "https://registry-1.docker.io"
+            settings.address("CLOUDGAN_DOCKER_MIRROR") or "https://registry-1.docker.io"
         ).rstrip("/")
     return f"http://{host}" if is_loopback(f"http://{host}") else f"https://{host}"
 

@@ -205,7 +205,7 @@ def price_feeds(
     web: Web, request: RefreshRequest, now: dt.datetime, progress: Progress
 ) -> tuple[PriceFeed, ...]:
     """Returns the price feeds of AWS; nothing is read yet."""
-    url = settings.variable("CLOUDGAN_AWS_PRICES_URL") or AWS_URL
+    url = settings.address("CLOUDGAN_AWS_PRICES_URL") or AWS_URL
     listed = PriceFeed(
         "list prices", lambda: aws_quotes(web, request, now.date(), progress, url), ("on_demand",)
     )

@@ -108,7 +108,7 @@ def price_feeds(
     web: Web, request: RefreshRequest, now: dt.datetime, progress: Progress
 ) -> tuple[PriceFeed, ...]:
     """Returns the price feeds of Azure; nothing is read yet."""
-    url = settings.variable("CLOUDGAN_AZURE_PRICES_URL") or AZURE_URL
+    url = settings.address("CLOUDGAN_AZURE_PRICES_URL") or AZURE_URL
     return (
         PriceFeed(
             "list and spot prices", lambda: azure_quotes(web, request, now.date(), progress, url)

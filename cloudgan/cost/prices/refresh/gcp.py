@@ -245,7 +245,7 @@ def price_feeds(
     web: Web, request: RefreshRequest, now: dt.datetime, progress: Progress
 ) -> tuple[PriceFeed, ...]:
     """Returns the price feeds of Google Cloud; nothing is read yet."""
-    url = settings.variable("CLOUDGAN_GCP_PRICES_URL") or GCP_URL
+    url = settings.address("CLOUDGAN_GCP_PRICES_URL") or GCP_URL
     key = settings.variable(GCP_KEY)
     return (
         PriceFeed(
