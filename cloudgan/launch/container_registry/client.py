@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import urlencode, urljoin, urlsplit
 
 from cloudgan.core import clouds, settings
+from cloudgan.core.documents import parse_json
 from cloudgan.core.errors import CloudganError, CredentialsError
 from cloudgan.launch.container_registry.login import DOCKER_HUB
 from cloudgan.launch.container_registry.transport import WebTransport, is_loopback, is_safe
@@ -290,10 +291,7 @@ class Registry:
         return f"registry {self._host} {problem} (HTTP {answer.status} {_reason(answer)}){why}"
 
     def _json(self, answer: Answer) -> dict[str, Any]:
-        try:
-            found = json.loads(answer.body)
-        except ValueError as error:
-            raise RegistryError(f"registry {self._host}: no JSON ({error})") from error
+        found = parse_json(answer.body, f"registry {self._host}", RegistryError)
         return found if isinstance(found, dict) else {}
 
 

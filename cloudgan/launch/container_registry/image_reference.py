@@ -7,11 +7,11 @@ it has a dot or a port, or is localhost; otherwise the image is on Docker Hub.
 from __future__ import annotations
 
 import hashlib
-import json
 import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from cloudgan.core.documents import parse_json
 from cloudgan.core.errors import CloudganError, ConfigError, UnknownNameError
 from cloudgan.launch.container_registry.client import MissingError, RegistryError
 from cloudgan.launch.container_registry.login import DOCKER_HUB
@@ -154,12 +154,12 @@ def _unknown(reference: ImageReference, image: str, registry: Registry) -> Confi
 def _platforms(reference: ImageReference, manifest: bytes, registry: Registry) -> tuple[str, ...]:
     """Returns the platforms of a manifest; empty if unknown."""
     try:
-        found = json.loads(manifest)
+        found = parse_json(manifest, reference.name)
         if "manifests" in found:
             named = [one.get("platform") or {} for one in found["manifests"]]
         else:
             digest = found["config"]["digest"]
-            named = [json.loads(registry.blob(reference.repository, digest))]
+            named = [parse_json(registry.blob(reference.repository, digest), digest)]
     except (CloudganError, ValueError, LookupError, TypeError, AttributeError):
         return ()
     return tuple(sorted({_platform(one) for one in named} - {""}))

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 import yaml
 
 from cloudgan.core import assets, clouds
+from cloudgan.core.documents import parse_yaml
 from cloudgan.core.labels import RUN
 from cloudgan.core.run_secret import new_secret
 from cloudgan.schema.plan import Step
@@ -386,7 +387,7 @@ def load_manifest(name: str) -> dict[str, Any]:
 
 @functools.cache
 def _parsed(name: str) -> dict[str, Any]:
-    manifest: dict[str, Any] = yaml.safe_load(assets.read_text(f"k8s/{name}.yaml"))
+    manifest: dict[str, Any] = parse_yaml(assets.read_text(f"k8s/{name}.yaml"), name)
     return manifest
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import email.utils
 import http.client
-import json
 import math
 import time
 import urllib.error
@@ -13,6 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, BinaryIO
 from urllib.parse import urlsplit
 
+from cloudgan.core.documents import parse_json
 from cloudgan.core.errors import CloudganError, ConfigError, CredentialsError, DataError
 
 if TYPE_CHECKING:
@@ -48,10 +48,7 @@ class Web:
             CloudganError: The server does not respond, or is busy at the last attempt.
         """
         body = self._get(url, _page)
-        try:
-            found = json.loads(body)
-        except ValueError as error:
-            raise DataError(f"{without_query(url)}: not JSON ({error})") from error
+        found = parse_json(body, without_query(url))
         if not isinstance(found, dict):
             raise DataError(f"{without_query(url)}: expected a JSON object, not {_kind(found)}")
         return found

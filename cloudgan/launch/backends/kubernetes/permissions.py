@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import yaml
-
 from cloudgan.core import assets
+from cloudgan.core.documents import parse_yaml
 from cloudgan.core.errors import ConfigError, CredentialsError, PlanError
 from cloudgan.launch.kubernetes.manifests import CLAIM
 
@@ -56,8 +55,11 @@ def check_cluster(api: ClusterApi, plan: Plan) -> tuple[str, ...]:
     return tuple(warnings)
 
 
+_ROLE = "deploy/kubernetes/role.yaml"
+
+
 def _required(namespace: str) -> Iterator[tuple[str, dict[str, Any]]]:
-    role = yaml.safe_load(assets.read_text("deploy/kubernetes/role.yaml"))
+    role = parse_yaml(assets.read_text(_ROLE), _ROLE)
     for rule in role["rules"]:
         for resource in rule["resources"]:
             name, _, part = resource.partition("/")

@@ -9,10 +9,10 @@ from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
 
-import yaml
 from azure.identity import DefaultAzureCredential
 
 from cloudgan.core import settings
+from cloudgan.core.documents import parse_yaml
 from cloudgan.core.errors import ConfigError, LaunchError
 from cloudgan.launch.clouds.azure import ids, preflight, resources
 from cloudgan.launch.clouds.azure.api import ArmApi, find_subscription, login_name
@@ -315,7 +315,12 @@ def _connect(api: ArmApi, cluster: str, version: str) -> ApiClient:
     configs = found.get("kubeconfigs") or ()
     if not configs:
         raise LaunchError(f"AKS returned no credentials for {cluster.rpartition('/')[2]}")
-    config: dict[str, Any] = yaml.safe_load(base64.b64decode(configs[0]["value"]))
+    config: dict[str, Any] = parse_yaml(
+        base64.b64decode(configs[0]["value"]).decode(),
+        "the kubeconfig of AKS",
+        LaunchError,
+        secret=True,
+    )
     there, user = config["clusters"][0]["cluster"], config["users"][0]["user"]
     server, authority = there["server"], _pem(there["certificate-authority-data"])
     if "client-certificate-data" in user:

@@ -9,9 +9,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import yaml
-
 from cloudgan.core import assets
+from cloudgan.core.documents import parse_yaml
 from cloudgan.core.errors import CloudganError, CredentialsError
 from cloudgan.launch.clouds.gcp.addresses import (
     COMPUTE,
@@ -41,7 +40,8 @@ _ALL_REGIONS = "GPUS_ALL_REGIONS"
 
 def permissions(role: str = "policy") -> tuple[str, ...]:
     """Returns the permissions of a role in deploy/gcp."""
-    found: dict[str, Any] = yaml.safe_load(assets.read_text(f"deploy/gcp/{role}.yaml"))
+    name = f"deploy/gcp/{role}.yaml"
+    found: dict[str, Any] = parse_yaml(assets.read_text(name), name)
     return tuple(found["includedPermissions"])
 
 
