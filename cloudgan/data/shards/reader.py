@@ -131,7 +131,10 @@ class ShardReader:
         except OSError as error:
             raise DataError(f"{path} cannot be read: {error.strerror}") from error
         try:
-            extents = self._verified_extents(shard, FileIdentity.of(os.fstat(file)))
+            known, status = self._verified.get(shard), os.fstat(file)
+            if known is None or known.identity != (status.st_size, status.st_mtime_ns):
+                known = self._verify_shard(shard)
+            extents = known.extents
             for start, size in zip(
                 extents.start[records].tolist(), extents.size[records].tolist(), strict=True
             ):
@@ -141,15 +144,11 @@ class ShardReader:
         finally:
             os.close(file)
 
-    def _verified_extents(self, shard: int, identity: FileIdentity) -> Extents:
-        """Returns the positions of the records of a file, which is verified if it is not yet."""
-        known = self._verified.get(shard)
-        if known is None or known.identity != identity:
-            # Two threads may both verify it, with the same result.
-            found = check_shard(self.folder, self.manifest.shards[shard])
-            known = _Verified(found, self._extents_of(shard))
-            self._verified[shard] = known
-        return known.extents
+    def _verify_shard(self, shard: int) -> _Verified:
+        # Two threads may both verify it, with the same result.
+        identity = check_shard(self.folder, self.manifest.shards[shard])
+        self._verified[shard] = _Verified(identity, self._extents_of(shard))
+        return self._verified[shard]
 
     def _extents_of(self, shard: int) -> Extents:
         info = self.manifest.shards[shard]

@@ -111,3 +111,14 @@ def test_the_summary_fits_mtheta_against_theta(shards, tmp_path, write_hdf5_file
     assert summary.theta_range_rad is None
     one = write_hdf5_file(tmp_path / "one.h5", theta=np.full(20, 1.5, "f4"))
     assert TrainingSet.open(write_shards(tmp_path / "set3", one), FULL).summary.angle_fit is None
+
+
+@pytest.mark.parametrize("cache", ["none", "memory", "disk"])
+def test_one_flipped_bit_is_found_before_the_first_step(shards, cache):
+    TrainingSet.open(shards, MINI, cache=cache)
+    path = shards / "showers-00001.tfrecord"
+    content = bytearray(path.read_bytes())
+    content[-5] ^= 1
+    path.write_bytes(content)
+    with pytest.raises(DataError, match=r"showers-00001\.tfrecord, record \d: damaged"):
+        TrainingSet.open(shards, MINI, cache=cache)
