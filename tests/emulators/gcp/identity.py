@@ -9,6 +9,8 @@ from emulators.gcp.refusal import Refusal
 from emulators.gcp.server import Route
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from emulators.gcp.server import Call, GoogleServer
 
 Object = dict[str, Any]
@@ -23,6 +25,7 @@ class Identity:
         policies: By what they are of: an e-mail address, or ``project``.
         apis_off: Hosts of disabled APIs.
         lacking: Permissions that the login has not, when it asks what it has.
+        has_pool: Whether the project has an identity pool for its clusters.
     """
 
     def __init__(self, server: GoogleServer) -> None:
@@ -31,6 +34,7 @@ class Identity:
         self.policies: dict[str, Object] = {"project": {"etag": "BwY=", "bindings": []}}
         self.apis_off: set[str] = set()
         self.lacking: set[str] = set()
+        self.has_pool: Callable[[], bool] = lambda: False
         server.add(_of_accounts(self) | _of_project(self))
 
     def add_account(self, name: str, project: str = "lab") -> str:
@@ -65,11 +69,22 @@ class Identity:
             raise Refusal(409, "There were concurrent policy changes.", "ABORTED")
         for binding in policy.get("bindings", ()):
             for member in binding["members"]:
+                self._refuse_missing_pool(member)
                 email = member.removeprefix("serviceAccount:")
                 if member != email and "[" not in email:
                     self._known(email, code=400)
         self.policies[of] = policy | {"etag": self.policies[of]["etag"] + "A"}
         return self.policies[of]
+
+    def _refuse_missing_pool(self, member: str) -> None:
+        """GKE creates the pool with the first cluster that has workload identity.
+
+        https://github.com/terraform-google-modules/terraform-google-kubernetes-engine/issues/916 and
+        https://github.com/jenkins-x/jx/issues/7627 (read 2026-11-22).
+        """
+        pool = member.removeprefix("serviceAccount:").partition("[")[0]
+        if pool.endswith(".svc.id.goog") and not self.has_pool():
+            raise Refusal(400, f"Identity Pool does not exist ({pool}).")
 
     def granted(self, call: Call) -> Object:
         return {"permissions": [p for p in call.body["permissions"] if p not in self.lacking]}

@@ -43,7 +43,16 @@ class Project:
         self.registry = ArtifactRegistry(self.server)
         for name in ("cloudgan-nodes", "cloudgan-trainer", "cloudgan-tpu"):
             self.identity.add_account(name)
+        self._has_pool = False
+        self.identity.has_pool = self._pool_exists
         self.engine.accounts = self.identity.accounts  # type: ignore[assignment]
+
+    def _pool_exists(self) -> bool:
+        """The pool stays when its cluster is deleted."""
+        self._has_pool |= any(
+            one.body.get("workloadIdentityConfig") for one in self.engine.clusters.values()
+        )
+        return self._has_pool
 
     def left(self) -> list[str]:
         """Returns what is there that a run or cloudgan made, beside bucket and identities."""

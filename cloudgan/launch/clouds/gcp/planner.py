@@ -23,7 +23,12 @@ from cloudgan.launch.clouds.gcp.addresses import (
     clusters,
 )
 from cloudgan.launch.clouds.gcp.machines import TPU, machine
-from cloudgan.launch.clouds.gcp.prerequisites import prerequisite_steps, setup_steps, store_url
+from cloudgan.launch.clouds.gcp.prerequisites import (
+    pod_identity_step,
+    prerequisite_steps,
+    setup_steps,
+    store_url,
+)
 from cloudgan.schema.plan import NodePool, Step, Target, Toleration
 
 if TYPE_CHECKING:
@@ -128,12 +133,13 @@ def workers(workers: Workers, node_pool: NodePool) -> Workers:
 
 
 def steps(plan: Plan) -> tuple[Step, ...]:
-    """Returns the steps: bucket, desired state, then cluster and node pool, or TPU VMs."""
+    """Returns the steps: bucket, desired state, then cluster, identity and node pool, or TPU VMs."""
     assert plan.node_pool is not None  # noqa: S101  plans of clouds have one
     before = prerequisite_steps(plan)
     if plan.node_pool.engine == "tpu_vm":
         return (*before, *tpu_requests.steps(plan))
-    return (*before, _cluster_step(plan), _pool_step(plan, plan.node_pool))
+    identity = pod_identity_step(plan.target)
+    return (*before, _cluster_step(plan), identity, _pool_step(plan, plan.node_pool))
 
 
 def _is_tpu_vm(wanted: NodePoolRequest) -> bool:

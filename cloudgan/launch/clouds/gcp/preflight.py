@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from cloudgan.schema.plan import Plan
 
 ACT_AS = "iam.serviceAccounts.actAs"
+_IDENTITY = "deploy/gcp/identity.yaml"
 _BATCH = 100
 _SET_UP = "type: cloudgan setup --provider=gcp"
 _CONSOLE = "request more in the console: IAM & Admin, Quotas"
@@ -109,7 +110,7 @@ def account_finding(api: GoogleApi, project: str, name: str) -> Finding:
     if found is None:
         return Finding(subject, "missing", f"it does not exist; {_SET_UP}")
     if name == TRAINER_ACCOUNT:
-        return Finding(subject, "ok", "it exists")
+        return _identity_finding(api, subject, url)
     granted = api.send("POST", f"{url}:testIamPermissions", {"permissions": [ACT_AS]})
     if ACT_AS in granted.get("permissions", ()):
         return Finding(subject, "ok", "it exists, and this login may attach it to machines")
@@ -118,6 +119,21 @@ def account_finding(api: GoogleApi, project: str, name: str) -> Finding:
         subject,
         "missing",
         f"this login lacks {ACT_AS} on it; {how} --role=roles/iam.serviceAccountUser --member=YOU",
+    )
+
+
+def _identity_finding(api: GoogleApi, subject: str, url: str) -> Finding:
+    """Returns whether this login may let the pods of a cluster act as the account."""
+    wanted = permissions("identity")
+    answer = api.send("POST", f"{url}:testIamPermissions", {"permissions": list(wanted)})
+    missing = [one for one in wanted if one not in answer.get("permissions", ())]
+    if not missing:
+        return Finding(subject, "ok", "it exists, and this login may let pods act as it")
+    return Finding(
+        subject,
+        "missing",
+        f"this login lacks {', '.join(missing)} on it; an owner grants the role of {_IDENTITY} on this"
+        " account (docs/gcp.md)",
     )
 
 

@@ -89,23 +89,35 @@ def setup_steps(target: Target) -> tuple[Step, ...]:
     project, region = target.account or PROJECT, target.region or ""
     nodes = account_email(NODES_ACCOUNT, project)
     trainer, tpu = (account_email(name, project) for name in (TRAINER_ACCOUNT, TPU_ACCOUNT))
-    pods = f"serviceAccount:{project}.svc.id.goog[{POD_ACCOUNT}]"
     bucket = f"{STORAGE}/b/{bucket_name(project, region)}"
     return (
         _apis(project),
         _account(project, NODES_ACCOUNT, "nodes of cloudgan runs"),
         _account(project, TRAINER_ACCOUNT, "training pods of cloudgan runs"),
         _account(project, TPU_ACCOUNT, "TPU VMs of cloudgan runs"),
+        bucket_step(target),
         *(
             _binding(f"{PROJECTS}/projects/{project}", role, f"serviceAccount:{email}")
             for email, roles in ((nodes, NODE_ROLES), (tpu, TPU_ROLES))
             for role in roles
         ),
-        _binding(f"{IAM}/projects/{project}/serviceAccounts/{trainer}", IDENTITY_ROLE, pods),
-        bucket_step(target),
         _binding(bucket, STORE_ROLE, f"serviceAccount:{trainer}"),
         _binding(bucket, STORE_ROLE, f"serviceAccount:{tpu}"),
     )
+
+
+def pod_identity_step(target: Target) -> Step:
+    """Returns the step that lets pods act as the trainer's service account.
+
+    It follows the cluster: GKE creates the project's identity pool with the first cluster that has
+    workload identity, and IAM refuses members of a pool that does not exist
+    (https://github.com/terraform-google-modules/terraform-google-kubernetes-engine/issues/916 and
+    https://github.com/jenkins-x/jx/issues/7627, read 2026-11-22).
+    """
+    project = target.account or PROJECT
+    trainer = account_email(TRAINER_ACCOUNT, project)
+    pods = f"serviceAccount:{project}.svc.id.goog[{POD_ACCOUNT}]"
+    return _binding(f"{IAM}/projects/{project}/serviceAccounts/{trainer}", IDENTITY_ROLE, pods)
 
 
 def _apis(project: str) -> Step:

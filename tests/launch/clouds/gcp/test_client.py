@@ -273,6 +273,31 @@ def test_setup_is_idempotent_and_its_teardown_complete(google, remove, cloud):
     assert not google.identity.policies["project"]["bindings"]
 
 
+def test_setup_needs_no_identity_pool_and_pods_are_bound_once_the_cluster_exists(google, cloud):
+    """GKE creates the pool with the first cluster, so a project of its own has none at `setup`."""
+    maker = Provisioner(cloud, lambda _: None, POLL_SECONDS)
+    plan = known(cloud, gcp_plan(project="lab"))
+    steps = [one for one in plan.steps if one.at == "cloud"]
+    (binding,) = (one for one in steps if "workloadIdentityUser" in one.ensure)
+    with pytest.raises(LaunchError, match=r"Identity Pool does not exist \(lab.svc.id.goog\)"):
+        cloud._api.send(binding.method, binding.path, pool_policy(google, binding))
+    for step in setup_steps(PLACE):
+        maker.ensure(step, plan)
+    trainer = "cloudgan-trainer@lab.iam.gserviceaccount.com"
+    assert google.identity.policies[trainer]["bindings"] == []
+    for step in steps[: steps.index(binding) + 1]:
+        maker.ensure(step, plan)
+    (made,) = google.identity.policies[trainer]["bindings"]
+    assert made["members"] == ["serviceAccount:lab.svc.id.goog[cloudgan/cloudgan]"]
+    assert not maker.ensure(binding, plan), "once per project"
+
+
+def pool_policy(google, binding):
+    """The policy that a binding step sets, with the etag of the account's own."""
+    policy = google.identity.policies["cloudgan-trainer@lab.iam.gserviceaccount.com"]
+    return {"policy": policy | binding.body["policy"]}
+
+
 def test_setup_adds_bindings_and_removes_none(google, cloud):
     theirs = {"role": "roles/owner", "members": ["user:marie@example.org"]}
     google.identity.policies["project"]["bindings"].append(theirs)

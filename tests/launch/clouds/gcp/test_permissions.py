@@ -59,7 +59,19 @@ def bound(name, *more):
     return Binding(frozenset({*listed(name), *more}), condition.replace("PROJECT", "lab"))
 
 
-LAUNCHER = (bound("policy"), bound("resources"))
+TRAINER = Resource(
+    "iam.googleapis.com/ServiceAccount",
+    "projects/lab/serviceAccounts/cloudgan-trainer@lab.iam.gserviceaccount.com",
+)
+IDENTITY = bound("identity")
+LAUNCHER = (
+    bound("policy"),
+    bound("resources"),
+    # Granted on this account, so that it reaches no other.
+    IDENTITY._replace(
+        expression=f'{IDENTITY.expression} && resource.name == "{TRAINER.name}"',
+    ),
+)
 
 
 def unused(name, asked):
@@ -167,6 +179,7 @@ def test_a_launcher_uses_exactly_the_permissions_of_its_policy(google, cluster, 
     denied = {one for one in asked if not any(each.grants(*one) for each in LAUNCHER)}
     assert {one for one, _ in denied} == {ACT_AS}
     assert unused("policy", asked) == unused("resources", asked) == set()
+    assert unused("identity", asked) == set()
     assert listed("policy") & listed("resources") == set()
 
 
@@ -204,7 +217,6 @@ MACHINE = Resource("compute.googleapis.com/Instance", "projects/lab/zones/z/inst
 OTHER_NODE = MACHINE._replace(name="projects/lab/zones/z/instances/gke-physics-pool-1")
 DISK = Resource("compute.googleapis.com/Disk", "projects/lab/zones/z/disks/data")
 ACCOUNT = Resource("iam.googleapis.com/ServiceAccount", "projects/lab/serviceAccounts/admin@lab")
-TRAINER = ACCOUNT._replace(name="projects/lab/serviceAccounts/cloudgan-trainer@lab")
 LAUNCHER_DENIED = (
     ("container.clusters.delete", OTHER_CLUSTER),
     ("container.clusters.update", OTHER_CLUSTER),
@@ -223,7 +235,8 @@ LAUNCHER_DENIED = (
     ("compute.instances.delete", OTHER_NODE),
     ("compute.instances.create", PROJECT),
     ("compute.disks.delete", DISK),
-    ("iam.serviceAccounts.setIamPolicy", ACCOUNT),
+    ("iam.serviceAccounts.setIamPolicy", ACCOUNT, "roles/iam.workloadIdentityUser"),
+    ("iam.serviceAccounts.setIamPolicy", TRAINER, "roles/iam.serviceAccountTokenCreator"),
     ("iam.serviceAccounts.getAccessToken", TRAINER),
     ("iam.serviceAccounts.actAs", ACCOUNT),
     ("resourcemanager.projects.setIamPolicy", PROJECT, "roles/owner"),
@@ -233,6 +246,7 @@ SETUP_DENIED = (
     ("resourcemanager.projects.setIamPolicy", PROJECT, "roles/iam.serviceAccountTokenCreator"),
     ("iam.serviceAccounts.setIamPolicy", ACCOUNT, "roles/iam.workloadIdentityUser"),
     ("iam.serviceAccounts.setIamPolicy", TRAINER, "roles/iam.serviceAccountTokenCreator"),
+    ("iam.serviceAccounts.setIamPolicy", TRAINER, "roles/iam.workloadIdentityUser"),
     ("iam.serviceAccounts.delete", ACCOUNT),
     ("storage.buckets.delete", OTHER_BUCKET),
     ("storage.buckets.setIamPolicy", OTHER_BUCKET, "roles/storage.objectUser"),
@@ -269,7 +283,7 @@ def test_the_conditions_reach_cloudgans_own_resources():
     assert bound("image").grants("cloudbuild.builds.create", PROJECT)
 
 
-@pytest.mark.parametrize("name", ["image", "policy", "resources", "setup"])
+@pytest.mark.parametrize("name", ["identity", "image", "policy", "resources", "setup"])
 def test_each_permission_is_listed_once(name):
     found = yaml.safe_load(assets.read_text(f"deploy/gcp/{name}.yaml"))["includedPermissions"]
     assert len(found) == len(set(found))

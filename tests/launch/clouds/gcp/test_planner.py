@@ -32,9 +32,11 @@ def test_the_planner_needs_no_sdk():
 
 def test_bucket_and_desired_state_precede_billed_resources_and_a_wait_follows():
     plan = gcp_plan(nodes=2)
-    kinds = [step.ensure.partition(" ")[0] for step in plan.steps[:5]]
-    assert kinds == ["bucket", "desired", "cluster", "pool", "2"]
-    assert [step.at for step in plan.steps[:5]] == ["cloud", "store", "cloud", "cloud", "cluster"]
+    kinds = [step.ensure.partition(" ")[0] for step in plan.steps[:6]]
+    identity = "roles/iam.workloadIdentityUser"
+    assert kinds == ["bucket", "desired", "cluster", identity, "pool", "2"]
+    places = ["cloud", "store", "cloud", "cloud", "cloud", "cluster"]
+    assert [step.at for step in plan.steps[:6]] == places
     assert plan.steps[1].path == f"{plan.store}/runs/gan/desired-state/"
 
 
