@@ -37,7 +37,8 @@ def import_tensorflow() -> None:
     collects = gc.isenabled()
     gc.disable()
     unused = [name for name in _UNUSED if _is_program() and name not in sys.modules]
-    sys.modules.update(dict.fromkeys(unused))  # None: "not installed" for an import
+    for name in unused:  # None: an import finds it "not installed"
+        sys.modules[name] = None  # type: ignore[assignment]
     with _temporary() as output:
         os.dup2(output.fileno(), 2)
         try:
