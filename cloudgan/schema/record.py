@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Literal, NamedTuple
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, TypeAdapter, ValidationError
 
+from cloudgan.core.documents import read_bytes
 from cloudgan.core.errors import DataError
 from cloudgan.core.hardware import Hardware
 from cloudgan.core.ranges import MAX_SECONDS, MAX_STEP
@@ -214,6 +215,8 @@ Line = Annotated[
     Field(discriminator="kind"),
 ]
 _LINE: TypeAdapter[Line] = TypeAdapter(Line)
+_MAX_BYTES = 2**30
+"""A line of a few kB per epoch: a million epochs."""
 
 _BETWEEN = ("noticed", "damaged")
 """Lines written while no process trains; they belong to the process before."""
@@ -339,13 +342,13 @@ def read(path: Path) -> RunRecord:
         DataError: No record, or an invalid line.
     """
     try:
-        raw = path.read_bytes()
+        path.stat()
     except OSError as error:
         raise DataError(
             f"{path}: no run record ({error.strerror}); name a folder that `cloudgan train`"
             " wrote, such as runs/NAME"
         ) from error
-    texts = raw.split(b"\n")
+    texts = read_bytes(path, limit=_MAX_BYTES).split(b"\n")
     whole = texts[:-1]
     lines = []
     for number, text in enumerate(whole, start=1):

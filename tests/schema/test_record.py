@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import math
+import os
+import re
 
 import pytest
 from hypothesis import given
@@ -113,6 +115,31 @@ def test_a_broken_line_inside_is_named_by_its_number(tmp_path):
     record.append(path, epoch(1, step=20))
     with pytest.raises(DataError, match=r"record.jsonl, line 2"):
         record.read(path)
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("train_seconds", "1e308"),
+        ("train_seconds", "1e999"),
+        ("samples_per_second", "1e308"),
+        ("samples", "9" * 100),
+        ("step", str(10**12)),
+        ("step", "9" * 5000),
+    ],
+)
+def test_a_number_that_no_run_reaches_is_refused(tmp_path, key, value):
+    path = tmp_path / "record.jsonl"
+    line = epoch(0, step=10).model_dump_json()
+    path.write_text(re.sub(rf'"{key}":[^,]+', f'"{key}":{value}', line) + "\n")
+    with pytest.raises(DataError, match=r"record.jsonl, line 1: "):
+        record.read(path)
+
+
+def test_a_record_that_is_a_pipe_is_refused_at_once(tmp_path):
+    os.mkfifo(tmp_path / "record.jsonl")
+    with pytest.raises(DataError, match="is a pipe"):
+        record.read(tmp_path / "record.jsonl")
 
 
 def test_a_missing_record_says_what_to_name(tmp_path):

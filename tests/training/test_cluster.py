@@ -45,6 +45,17 @@ def test_a_named_chief_comes_before_the_workers():
         ('{"cluster": {}}', "expected a cluster and a task"),
         (text({"worker": ["a:1"]}, "ps", 0), "'ps'"),
         (text({"worker": ["a:1"]}, "worker", 1), "worker 1 of 1"),
+        ("[" * 100_000, "TF_CONFIG: not JSON: nested"),
+        (text({"worker": "abc"}, "worker", 0), "cluster.worker is 'abc'"),
+        (text({"worker": [5]}, "worker", 0), "cluster.worker.0 is 5"),
+        (text({"worker": ["a"]}, "worker", 0), "'a' is not an address"),
+        (text({"worker": ["a:99999"]}, "worker", 0), "'a:99999' is not an address"),
+        (text({"worker": []}, "worker", 0), "cluster.worker"),
+        (text({"worker": ["a:1"], "chief": 5}, "worker", 0), "cluster.chief is 5"),
+        (text({"worker": ["a:1"]}, ["worker"], 0), "task.type"),
+        (text({"worker": ["a:1"]}, "worker", -1), "task.index is -1"),
+        (text({"worker": ["a:1"]}, "worker", float("inf")), "task.index is inf"),
+        (text({"worker": ["a:1"]}, "worker", 0).replace("0", "9" * 5000), "not JSON"),
     ],
 )
 def test_a_tf_config_that_says_nothing_usable_is_refused(given, said):
