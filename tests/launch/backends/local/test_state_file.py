@@ -24,7 +24,12 @@ def test_a_written_state_is_read_back(tmp_path):
         index=0, phase="failed", pid=7, start_time="x", restarts=2, reason="y", cause="image"
     )
     note = SavedState(
-        phase="failed", workers=(worker,), reason="z", cause="image", started_at="a", ended_at="b"
+        phase="failed",
+        workers=(worker,),
+        reason="z",
+        cause="image",
+        started_at="2026-11-22T10:00:00Z",
+        ended_at="2026-11-22T11:00:00Z",
     )
     StateFile(tmp_path).write(note)
     assert StateFile(tmp_path).read() == note
