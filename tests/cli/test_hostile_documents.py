@@ -68,7 +68,7 @@ NAMES = (
 )
 FOLDERS = ("OUTSIDE", "OUTSIDE/runs/theirs", "file://OUTSIDE", "runs/theirs/store", "../outside")
 PROPERTY = settings(
-    max_examples=15,
+    max_examples=25,
     deadline=None,
     database=None,
     derandomize=True,
