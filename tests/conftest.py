@@ -98,7 +98,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     items.sort(key=lambda item: -seconds.get(_file_of(item.nodeid), 0.0))
 
 
-ONLY_WITH_MARKER = {"each_call", "image", "long_physics"}
+ONLY_WITH_MARKER = {"each_call", "image", "long_fuzz", "long_physics"}
 
 
 def _in_tensorflow_folder(path: Path) -> bool:

@@ -292,9 +292,11 @@ def convert(
 
     progress, named = progress or Silent(), str(target)
     with local_copy(str(source), progress) as local:
-        import_tensorflow()
         from cloudgan.data.sources.convert import convert as convert_files
+        from cloudgan.data.sources.convert import target_layout
 
+        if is_url(named) or target_layout(Path(named), to) == "tfrecord":
+            import_tensorflow()  # writes the shards
         options: dict[str, Any] = {"records_per_shard": records_per_shard, "progress": progress}
         if is_url(named):
             _refuse_hdf5(named, to)

@@ -76,6 +76,10 @@ def atomic_writer(
     """
     temporary = temporary_path(path)
     try:
+        # A rename would replace /dev/null for every program.
+        if path.exists() and not path.is_file():
+            kind = "folder" if path.is_dir() else "device or pipe"
+            raise error_class(f"{path}: cannot be written (a {kind} is in place of a file)")
         path.parent.mkdir(parents=True, exist_ok=True)
         with open(temporary, "x+b", opener=lambda name, flags: os.open(name, flags, mode)) as file:
             yield file

@@ -102,13 +102,13 @@ def read_bytes(
     if not isinstance(path, Path):
         return path.read_bytes()  # a file of the package
     with open_regular(path, error) as file:
+        size = os.fstat(file.fileno()).st_size
+        if size > limit:
+            raise error(f"{path}: has {size} bytes; a document has at most {limit}")
         try:
-            content = file.read(limit + 1)
+            content = file.read(size)
         except OSError as problem:
             raise error(f"{path}: cannot be read ({problem.strerror})") from problem
-        if len(content) > limit:
-            size = os.fstat(file.fileno()).st_size
-            raise error(f"{path}: has {size} bytes; a document has at most {limit}")
     return content
 
 

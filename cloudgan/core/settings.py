@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from cloudgan.core.errors import ConfigError
+from cloudgan.core.errors import ConfigError, shorten
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -103,10 +103,19 @@ def folder_variable(name: str) -> Path | None:
     """Returns a variable that names a folder; None where it is missing or empty.
 
     Raises:
-        ConfigError: It starts with an unknown home folder.
+        ConfigError: It starts with an unknown home folder, or is too long for a name.
     """
     named = variable(name)
-    return expand_home(named) if named else None
+    if not named:
+        return None
+    folder = expand_home(named)
+    try:
+        folder.exists()
+    except OSError as error:
+        raise ConfigError(
+            f"{name} is {shorten(named)!r}, which no folder can be ({error.strerror})"
+        ) from error
+    return folder
 
 
 def data_folder() -> Path:

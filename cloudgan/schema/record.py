@@ -342,13 +342,12 @@ def read(path: Path) -> RunRecord:
         DataError: No record, or an invalid line.
     """
     try:
-        path.stat()
-    except OSError as error:
+        raw = read_bytes(path, limit=_MAX_BYTES)
+    except DataError as error:
         raise DataError(
-            f"{path}: no run record ({error.strerror}); name a folder that `cloudgan train`"
-            " wrote, such as runs/NAME"
+            f"no run record: {error}; name a folder that `cloudgan train` wrote, such as runs/NAME"
         ) from error
-    texts = read_bytes(path, limit=_MAX_BYTES).split(b"\n")
+    texts = raw.split(b"\n")
     whole = texts[:-1]
     lines = []
     for number, text in enumerate(whole, start=1):

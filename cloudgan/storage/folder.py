@@ -118,7 +118,7 @@ class FolderStore:
             if path.exists() and not path.is_file():
                 raise StoreError(f"{path}: not a regular file")
             return path.open("rb")
-        except FileNotFoundError as error:
+        except (FileNotFoundError, NotADirectoryError) as error:
             raise ObjectMissingError(f"{path}: no such file") from error
         except OSError as error:
             raise StoreError(f"{path}: cannot be read ({error.strerror})") from error

@@ -6,7 +6,7 @@ import contextlib
 import importlib
 import io
 from typing import TYPE_CHECKING, BinaryIO, NamedTuple, Protocol, cast
-from urllib.parse import unquote, urlsplit
+from urllib.parse import SplitResult, unquote, urlsplit
 
 from cloudgan.core import clouds
 from cloudgan.core.atomic_file import TEMPORARY_SUFFIX
@@ -94,7 +94,7 @@ def open_store(url: str) -> Store:
     """
     if not url:
         raise ConfigError(f"the store URL is empty; valid: {_valid()}")
-    scheme = urlsplit(url).scheme if "://" in url or url.startswith("file:") else "file"
+    scheme = split_url(url).scheme if "://" in url or url.startswith("file:") else "file"
     scheme = scheme or url.partition("://")[0]
     if scheme == "file":
         folder = importlib.import_module("cloudgan.storage.folder")
@@ -108,6 +108,18 @@ def open_store(url: str) -> Store:
     except ConfigError as error:
         raise ConfigError(f"{url}: {error}") from error
     return cast("Store", store.from_url(url))
+
+
+def split_url(url: str) -> SplitResult:
+    """Splits the URL of a store.
+
+    Raises:
+        ConfigError: It is not a URL, such as one with half of an IPv6 address.
+    """
+    try:
+        return urlsplit(url)
+    except ValueError as error:
+        raise ConfigError(f"store {url!r} is not a URL ({error}); valid: {_valid()}") from error
 
 
 def _valid() -> str:
@@ -133,7 +145,7 @@ class BucketAddress(NamedTuple):
         Raises:
             ConfigError: The URL has no host, or has credentials or a query, which logs would show.
         """
-        parts = urlsplit(url)
+        parts = split_url(url)
         if not parts.hostname:
             raise ConfigError(f"store {url!r} names no bucket; write it like {example}")
         if "@" in parts.netloc or parts.query or parts.fragment:

@@ -23,6 +23,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from cloudgan.core.atomic_file import write_atomic
 from cloudgan.core.clock import utc_now
+from cloudgan.core.documents import read_bytes
 from cloudgan.core.errors import CloudganError, DataError
 from cloudgan.data.summary import TrainingSummary
 from cloudgan.schema import record
@@ -68,6 +69,8 @@ class BestCheckpoint(BaseModel):
 
 
 _META = "meta.json"
+_MAX_BYTES = 2**33
+"""More than a hundred times the checkpoint of the largest preset."""
 
 
 class State(BaseModel):
@@ -299,11 +302,7 @@ def read_checkpoint(path: Path) -> Checkpoint:
     Raises:
         DataError: Not a checkpoint of this version, or damaged.
     """
-    try:
-        raw = path.read_bytes()
-    except OSError as error:
-        raise DataError(f"{path}: cannot be read ({error.strerror})") from error
-    arrays = _read_arrays(path, raw)
+    arrays = _read_arrays(path, read_bytes(path, limit=_MAX_BYTES))
     meta = arrays.pop(_META, None)
     if meta is None or meta.dtype != np.uint8:
         raise DataError(f"{path}: not a cloudgan checkpoint: it has no {_META}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -46,6 +47,13 @@ def test_a_path_that_cannot_be_written_is_a_data_error(tmp_path):
     (tmp_path / "file").write_bytes(b"in the way")
     with pytest.raises(DataError, match="cannot be written"):
         write_atomic(tmp_path / "file" / "below", b"x")
+
+
+def test_a_device_or_a_pipe_is_not_replaced_by_a_file(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(DataError, match="device or pipe"):
+        write_atomic(tmp_path / "pipe", b"x")
+    assert (tmp_path / "pipe").is_fifo()
 
 
 def test_the_new_content_appears_when_it_is_complete(tmp_path):

@@ -68,7 +68,7 @@ def convert(
     progress, target = progress or Silent(), Path(target)
     if records_per_shard < 1:
         raise ConfigError(f"records_per_shard is {records_per_shard}; at least 1 is needed")
-    kind = _kind(target, to)
+    kind = target_layout(target, to)
     _refuse_existing(target, kind, overwrite=overwrite)
     opened = open_source(source) if isinstance(source, str) else source
     _refuse_itself(opened, target)
@@ -105,7 +105,12 @@ def _identity(info: SourceInfo) -> tuple[str, int, int, int]:
     return str(Path(info.name).resolve()), info.bytes, info.modified_ns, info.records
 
 
-def _kind(target: Path, to: TargetLayout) -> Literal["tfrecord", "hdf5"]:
+def target_layout(target: Path, to: TargetLayout) -> Literal["tfrecord", "hdf5"]:
+    """Returns the layout in which `convert` writes a target.
+
+    Raises:
+        ConfigError: The suffix of the target names no layout.
+    """
     if to != "auto":
         return to
     if target.suffix in HDF5_SUFFIXES:

@@ -1,0 +1,259 @@
+"""A small valid project: each file that a command reads, which the cases damage."""
+
+from __future__ import annotations
+
+import contextlib
+import datetime as dt
+import hashlib
+import io
+import json
+from typing import TYPE_CHECKING, Any
+
+import h5py
+import numpy as np
+import yaml
+
+from cloudgan.cli.main import main
+from cloudgan.core.hardware import Hardware
+from cloudgan.data.shards.manifest import Manifest, ShardInfo, write_manifest
+from cloudgan.data.shards.shower_record import encode_block
+from cloudgan.data.sources.hdf5 import Hdf5File
+from cloudgan.data.summary import TrainingSummary
+from cloudgan.schema import launch, record
+from cloudgan.schema.config import RunConfig, parse_config
+from cloudgan.schema.launch import Attempt, Launch, Node
+from cloudgan.schema.record import Epoch, Numerics, Started, Stopped
+from cloudgan.training.checkpoint import State
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+NOON = "2026-11-21T12:00:00Z"
+SHAPE = (9, 9, 25)
+NUMERICS = Numerics(
+    processor="a chip",
+    device="CPU",
+    threads=2,
+    replicas=1,
+    workers=1,
+    global_batch_size=4,
+    precision="float32",
+    math_library="oneDNN",
+    tensorflow="2.21",
+    keras="3.15",
+)
+RUN_YAML = {
+    "name": "mine",
+    "data": {"path": "showers.h5"},
+    "model": {"preset": "smoke"},
+    "training": {"epochs": 2, "batch_per_replica": 4, "validation_showers": 2},
+    "checkpoint": {"keep": 2},
+}
+KUBECONFIG = {
+    "apiVersion": "v1",
+    "kind": "Config",
+    "current-context": "lab",
+    "clusters": [{"name": "lab", "cluster": {"server": "https://127.0.0.1:9"}}],
+    "contexts": [{"name": "lab", "context": {"cluster": "lab", "user": "me", "namespace": "gan"}}],
+    "users": [{"name": "me", "user": {"token": "planted-token"}}],
+}
+TIMINGS = b"n,seconds,nodes\n2,1784.42,1\n4,900.49,1\n8,456.62,1\n16,229.66,2\n32,117.56,4\n"
+GATES = b"""schema_version = 2
+[[gate]]
+measure = "response"
+where = "?*"
+title = "energy response"
+good = 0.02
+acceptable = 0.035
+message = "The energy response is {which}: {value:.3f} at {where} ({percent:+.1f} %)"
+"""
+BILL = {
+    "service": {"id": "6F81", "description": "Compute Engine"},
+    "sku": {"id": "1", "description": "Nvidia Tesla V100 GPU attached to Spot Preemptible VMs"},
+    "usage_start_time": "2026-11-21 12:00:00 UTC",
+    "usage_end_time": "2026-11-21 13:00:00 UTC",
+    "labels": [{"key": "cloudgan-run", "value": "mine"}],
+    "system_labels": [],
+    "cost": 1.5,
+    "currency": "USD",
+    "credits": [{"name": "SUD", "amount": -0.1, "type": "DISCOUNT"}],
+}
+PRICES = b"""provider,node_type,accelerator,accelerator_count,accelerator_memory_gib,vcpu,memory_gib,region,market,\
+usd_per_hour,unit_sold,source,date,confidence,snapshot,kind,note
+gcp,n1-standard-8+1xV100,V100,1,16,8,30,us-central1,on_demand,2.86,parts,a test,2026-11-21,A,current,node,
+gcp,n1-standard-8+1xV100,V100,1,16,8,30,us-central1,spot,0.9,parts,a test,2026-11-21,A,current,node,
+"""
+BILL_CSV = b"""lineItem/LineItemType,lineItem/UsageEndDate,lineItem/ProductCode,lineItem/UsageType,lineItem/CurrencyCode,\
+lineItem/UnblendedCost,resourceTags/user:cloudgan-run
+Usage,2026-11-21T14:00:00Z,AmazonEC2,USW2-SpotUsage:p3.2xlarge,USD,1.5,mine
+Credit,2026-11-21T14:00:00Z,AmazonEC2,USW2-SpotUsage:p3.2xlarge,USD,-0.5,mine
+"""
+STATE = {
+    "phase": "finished",
+    "workers": [
+        {
+            "index": 0,
+            "phase": "done",
+            "pid": 4194303,
+            "start_time": "1",
+            "restarts": 0,
+            "reason": "",
+            "cause": "",
+        }
+    ],
+    "reason": "",
+    "cause": "",
+    "started_at": "2026-11-21T12:00:00Z",
+    "ended_at": "2026-11-21T12:50:00Z",
+}
+AWS_CONFIG = b"[default]\nregion = eu-west-1\noutput = json\n\n[profile lab]\nregion = us-east-1\n"
+
+
+def make_project(folder: Path) -> Path:
+    """Writes the project into an empty folder."""
+    folder.mkdir(parents=True)
+    write_showers(folder / "showers.h5")
+    write_shards(folder / "shards", folder / "showers.h5")
+    (folder / "run.yaml").write_text(yaml.safe_dump(RUN_YAML))
+    (folder / "timings.csv").write_bytes(TIMINGS)
+    (folder / "gates.toml").write_bytes(GATES)
+    (folder / "bill.json").write_text(json.dumps(BILL) + "\n")
+    (folder / "bill.csv").write_bytes(BILL_CSV)
+    (folder / "prices" / "prices").mkdir(parents=True)
+    (folder / "prices" / "prices" / "gcp.csv").write_bytes(PRICES)
+    (folder / "kubeconfig").write_text(yaml.safe_dump(KUBECONFIG))
+    (folder / "aws-config").write_bytes(AWS_CONFIG)
+    run = folder / "runs" / "mine"
+    run.mkdir(parents=True)
+    config = parse_config(RUN_YAML, "run.yaml")
+    (run / "run.yaml").write_text(yaml.safe_dump(config.model_dump(mode="json")))
+    for line in _record(config):
+        record.append(run / "record.jsonl", line)
+    launch.write(run / "launch.json", _launch(config))
+    (run / "verdict.json").write_text(json.dumps({"schema_version": 2, "passed": True}))
+    (run / "plan.json").write_text(_plan(folder))
+    (run / "pods").mkdir()
+    (run / "pods" / "state.json").write_text(json.dumps(STATE))
+    (run / "checkpoints").mkdir()
+    (run / "checkpoints" / "step-000000004.npz").write_bytes(checkpoint(config))
+    return folder
+
+
+def _plan(folder: Path) -> str:
+    """Returns the plan of a run on this machine, as the command prints it."""
+    with contextlib.chdir(folder), contextlib.redirect_stdout(io.StringIO()) as output:
+        try:
+            main(["plan", "--config=run.yaml", "--name=mine", "--json"])
+        except SystemExit as ended:
+            if ended.code:
+                raise
+    return output.getvalue()
+
+
+def write_showers(path: Path, count: int = 8, **changes: Any) -> None:
+    """Writes showers in the public layout; `changes` replace datasets, None leaves one out."""
+    random = np.random.default_rng(0)
+    energy = random.uniform(10, 100, count).astype(np.float32)
+    ecal = random.exponential(size=(count, *SHAPE)).astype(np.float32)
+    ecal *= (energy / ecal.sum((1, 2, 3)))[:, None, None, None]  # 2 % of the energy, in GeV * 50
+    theta = np.linspace(1.1, 2.0, count, dtype=np.float32)
+    datasets = {"ECAL": ecal, "energy": energy, "theta": theta, "mtheta": theta} | changes
+    with h5py.File(path, "w") as file:
+        for name, values in datasets.items():
+            if values is not None:
+                file[name] = values
+        file.attrs["source"] = "a test"
+        if changes.get("ECAL", ecal) is ecal:
+            file["ECAL"].attrs["cloudgan_ecal_per_gev"] = 50.0
+
+
+def write_shards(folder: Path, source: Path, per_shard: int = 4) -> None:
+    """Writes a sharded dataset without TensorFlow."""
+    folder.mkdir()
+    file = Hdf5File(source)
+    shards = []
+    for block in file.raw_blocks(per_shard):
+        content = b"".join(map(framed, encode_block(block, file.info.columns)))
+        name = f"showers-{len(shards):05d}.tfrecord"
+        (folder / name).write_bytes(content)
+        digest = hashlib.sha256(content).hexdigest()
+        shards.append(
+            ShardInfo(name=name, records=len(block), bytes=len(content), sha256=digest, source=0)
+        )
+    info = file.info
+    write_manifest(
+        folder,
+        Manifest(records=info.records, shape=info.shape, shards=tuple(shards), sources=(info,)),
+    )
+
+
+def framed(content: bytes) -> bytes:
+    """Returns a record of a TFRecord file, with its checksums."""
+    length = len(content).to_bytes(8, "little")
+    return length + _masked_checksum(length) + content + _masked_checksum(content)
+
+
+def _masked_checksum(content: bytes) -> bytes:
+    """CRC-32C, masked (https://www.tensorflow.org/tutorials/load_data/tfrecord, 2026-11-22)."""
+    found = 0xFFFFFFFF
+    for byte in content:
+        found ^= byte
+        for _ in range(8):
+            found = found >> 1 ^ (0x82F63B78 if found & 1 else 0)
+    found ^= 0xFFFFFFFF
+    masked = ((found >> 15 | found << 17) + 0xA282EAD8) & 0xFFFFFFFF
+    return masked.to_bytes(4, "little")
+
+
+def checkpoint(config: RunConfig, **changes: Any) -> bytes:
+    """Returns a checkpoint with two small arrays; `changes` replace arrays or keys of its metadata."""
+    summary = TrainingSummary(
+        count=6, sampled=6, energy_range_gev=(10, 100), theta_range_rad=(1.1, 2.0),
+        mtheta_range_rad=(1.1, 2.0), layer_fraction=(0.04,) * 25, mean_image_sum_per_unit=1.0,
+        contained_fraction=1.0, angle_fit=None,
+    )  # fmt: skip
+    state = State(
+        step=4, train_seconds=1.0, config_hash=config.config_hash(), config=config,
+        numerics=NUMERICS, summary=summary,
+    )  # fmt: skip
+    meta = state.model_dump_json().encode()
+    arrays = {
+        "generator/00": np.ones((2, 3), np.float32),
+        "discriminator/00": np.ones(4, np.float32),
+        "meta.json": np.frombuffer(meta, np.uint8),
+    }
+    buffer = io.BytesIO()
+    np.savez(buffer, **arrays | changes)
+    return buffer.getvalue()
+
+
+def _record(config: RunConfig) -> tuple[Any, ...]:
+    started = Started(
+        time=NOON, step=0, config_hash=config.config_hash(), training_showers=6,
+        held_out_showers=2, hardware=Hardware(processor="a chip", cores=2, memory_gib=4),
+        numerics=NUMERICS, versions={}, git_commit=None, strategy="one", loop="custom",
+        learning_rate=0.001, notes=(), startup_seconds=5,
+    )  # fmt: skip
+    epochs = [
+        Epoch(
+            time=NOON, step=2 * number, epoch=number - 1, first=number == 1, complete=True, steps=2,
+            samples=6, carried_samples=0, dropped_samples=0, train_seconds=12 - 2 * number,
+            trace_seconds=0, validation_seconds=2, checkpoint_seconds=1, samples_per_second=0.6,
+            losses={"generator": {"total": 1.0}}, held_out_losses=None,
+        )
+        for number in (1, 2)
+    ]  # fmt: skip
+    stopped = Stopped(time=NOON, step=4, reason="finished", program_seconds=60, train_seconds=18)
+    return started, *epochs, stopped
+
+
+def _launch(config: RunConfig) -> Launch:
+    up = dt.datetime(2026, 11, 21, 12, tzinfo=dt.UTC)
+    node = Node(name="n0", started_at=up, last_seen_at=up, terminated_at=up + dt.timedelta(hours=1))
+    attempt = Attempt(
+        provider="gcp", account="lab", region="us-central1", node_type="n1-standard-8+1xV100",
+        market="spot", node_count=1, nodes=(node,), end_reason="finished", egress_gib=0.1,
+        stored_gib_months=0.1, program_started_at=up,
+        program_ended_at=up + dt.timedelta(minutes=50),
+    )  # fmt: skip
+    return Launch(run="mine", config_hash=config.config_hash(), attempts=(attempt,))
