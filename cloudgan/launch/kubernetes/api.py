@@ -195,7 +195,7 @@ class ClusterApi:
         except (urllib3.exceptions.HTTPError, OSError) as error:
             return 0, _reason(error).encode(), 0.0
         retry_after = answer.getheader("Retry-After") or ""
-        return int(answer.status), content, float(retry_after) if retry_after.isdigit() else 0.0
+        return int(answer.status), content, float(retry_after) if retry_after.isdecimal() else 0.0
 
     def _send(
         self,

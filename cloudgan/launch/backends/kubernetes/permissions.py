@@ -115,7 +115,7 @@ def _fits(node: dict[str, Any], selector: dict[str, str]) -> bool:
 
 def _amount(node: dict[str, Any], resource: str) -> int:
     text = str(((node.get("status") or {}).get("allocatable") or {}).get(resource, "0"))
-    return int(text) if text.isdigit() else 0
+    return int(text) if text.isdecimal() else 0
 
 
 def _accelerators(nodes: list[dict[str, Any]]) -> str:

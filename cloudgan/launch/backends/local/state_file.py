@@ -84,7 +84,7 @@ class StateFile:
                 except OSError:
                     file.seek(0)
                     text = file.read().strip()
-                    if text.isdigit():
+                    if text.isdecimal():
                         return int(text)
                 else:
                     return None

@@ -206,7 +206,7 @@ def _accounted(text: str) -> EndedJob | None:
 def _past(state: str, exit_code: str, ended: str) -> EndedJob:
     """Parses CODE:SIGNAL and a state such as CANCELLED by 1000."""
     code, _, number = exit_code.partition(":")
-    signal = int(number) if number.isdigit() else 0
-    code_or_signal = int(code) if code.isdigit() and int(code) else 128 + signal if signal else 0
+    signal = int(number) if number.isdecimal() else 0
+    code_or_signal = int(code) if code.isdecimal() and int(code) else 128 + signal if signal else 0
     when = None if ended in _UNKNOWN else f"{ended}Z"
     return EndedJob(state.split(maxsplit=1)[0] if state else "", code_or_signal, when)

@@ -211,14 +211,14 @@ class JobFiles:
         """Returns the first start of the job, ISO 8601."""
         words = self._read("began").split()
         seconds = words[-1] if words else ""
-        if not seconds.isdigit():
+        if not seconds.isdecimal():
             return None
         return datetime.fromtimestamp(int(seconds), tz=UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
     def end(self) -> ScriptEnd | None:
         """Returns the recorded end of the job; None if its script was killed."""
         words = self._read("end").split()
-        if len(words) != _END_WORDS or not words[2].isdigit():
+        if len(words) != _END_WORDS or not words[2].isdecimal():
             return None
         return ScriptEnd(words[0], words[1], int(words[2]), words[3])
 
@@ -230,7 +230,7 @@ class JobFiles:
         """Returns the log file of each rank."""
         found = (self.folder / LOGS).glob("worker-*.log")
         named = {path.stem.rpartition("-")[2]: path for path in found}
-        return {int(rank): path for rank, path in sorted(named.items()) if rank.isdigit()}
+        return {int(rank): path for rank, path in sorted(named.items()) if rank.isdecimal()}
 
     def _read(self, name: str) -> str:
         try:
@@ -246,6 +246,6 @@ def _parse_history(text: str) -> WorkerHistory | None:
     if not started:
         return None
     codes = [words[2] for words in lines if words[0] == "ended" and words[2:]]
-    code = int(codes[-1]) if codes and codes[-1].isdigit() else None
+    code = int(codes[-1]) if codes and codes[-1].isdecimal() else None
     node = started[-1][2] if started[-1][2:] else ""
     return WorkerHistory(node, len(started), code, lines[-1][0] == "started")

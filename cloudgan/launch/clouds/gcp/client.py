@@ -188,7 +188,7 @@ def _check_cluster(cluster: dict[str, Any], *, is_spot: bool) -> None:
             " --cluster"
         )
     version = str(cluster.get("currentMasterVersion", ""))
-    known = tuple(int(part) for part in version.split(".")[:2] if part.isdigit())
+    known = tuple(int(part) for part in version.split(".")[:2] if part.isdecimal())
     if is_spot and known and known < _GRACE_SINCE:
         raise PlanError(
             f"cluster {cluster['name']} has Kubernetes {version}, whose spot nodes end after 15 s,"

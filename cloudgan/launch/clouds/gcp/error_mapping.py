@@ -77,7 +77,7 @@ def parse_answer(status: int, content: bytes, retry_after: str | None) -> Answer
     reasons = [one.get("reason", "") for one in found.get("details", ()) if isinstance(one, dict)]
     reasons += [one.get("reason", "") for one in found.get("errors", ())]
     text = found.get("message") or content[:200].decode(errors="replace")
-    wait = float(retry_after) if retry_after and retry_after.isdigit() else 0.0
+    wait = float(retry_after) if retry_after and retry_after.isdecimal() else 0.0
     return Answer(status, sentence(text), next(filter(None, reasons), ""), body, wait)
 
 
