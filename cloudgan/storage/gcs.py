@@ -6,6 +6,7 @@ import contextlib
 import os
 import secrets
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
 import requests.exceptions
 from google.api_core import exceptions as errors
@@ -14,8 +15,9 @@ from google.cloud import storage
 from google.cloud.storage import exceptions as transfer
 from google.cloud.storage.retry import DEFAULT_RETRY
 
+from cloudgan.core import settings
 from cloudgan.core.atomic_file import atomic_writer
-from cloudgan.core.errors import CloudganError, CredentialsError
+from cloudgan.core.errors import CloudganError, ConfigError, CredentialsError
 from cloudgan.storage.store import (
     BucketAddress,
     BucketMissingError,
@@ -158,7 +160,25 @@ class GcsStore:
 
 
 def _client() -> Any:
+    _check_emulator()
     try:
         return storage.Client()
     except (login.GoogleAuthError, OSError) as error:  # OSError: no project
         raise CredentialsError(f"Google Cloud: {error}; {_LOGIN_HINT}") from error
+
+
+def _check_emulator() -> None:
+    """Checks the address that Google's client uses instead of Cloud Storage.
+
+    Raises:
+        ConfigError: It is not a URL with a host.
+    """
+    address = settings.address("STORAGE_EMULATOR_HOST")
+    try:
+        is_valid = not address or bool(urlsplit(address).hostname)
+    except ValueError:
+        is_valid = False
+    if not is_valid:
+        raise ConfigError(
+            f"STORAGE_EMULATOR_HOST is {address!r}; write http://HOST:PORT, or unset it"
+        )

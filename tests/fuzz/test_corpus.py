@@ -278,6 +278,10 @@ def environment() -> Iterator[tuple[str, Case]]:
     }.items():
         for value in ("x" * 300, "~missing/x", "/proc/self/mem", "{here}/run.yaml"):
             yield f"{name}={value[:30]}", Case(words, environment={name: value})
+    for value in ("1.5", "http://["):
+        host = {"STORAGE_EMULATOR_HOST": value}
+        words = ("convert", "gs://bucket/showers", "out.h5")
+        yield f"STORAGE_EMULATOR_HOST={value}", Case(words, environment=host, exits=frozenset({2}))
     yield (
         "CLOUDGAN_LOG=xml",
         Case(("offers",), environment={"CLOUDGAN_LOG": "xml"}, exits=frozenset({2})),
