@@ -75,6 +75,11 @@ def has_tpu() -> bool:
     return is_on("CLOUDGAN_TPU") or variable("TPU_WORKER_HOSTNAMES") is not None
 
 
+def uses_pjrt() -> bool:
+    """Whether the plan selected TensorFlow's PJRT runtime, which TPUs since v5e need."""
+    return variable("PJRT_DEVICE") == "TPU" and is_on("NEXT_PLUGGABLE_DEVICE_USE_C_API")
+
+
 def home_folder() -> Path:
     """Returns the user's home folder.
 

@@ -131,6 +131,9 @@ class Workers(_Part):
     resource: Text = Field(default="nvidia.com/gpu", description="extended resource in Kubernetes")
     tolerations: tuple[Toleration, ...] = ()
     pod_labels: dict[str, str] = {}
+    environment: dict[str, str] = Field(
+        default={}, description="variables that the accelerators require"
+    )
     grace_seconds: int = Field(default=60, ge=1, description="from SIGTERM to SIGKILL")
     allow_open_ports: bool = Field(
         default=False, description="whether other users may reach the ports of the workers"

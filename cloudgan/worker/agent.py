@@ -29,7 +29,7 @@ from cloudgan.worker.store_sync import (
     retry_on_store_error,
     stage_showers,
 )
-from cloudgan.worker.trainer_process import LogProgress, TrainerProcess, WorkerLog
+from cloudgan.worker.trainer_process import LogProgress, TrainerProcess, WorkerLog, pjrt_library
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -284,6 +284,7 @@ class WorkerAgent:
             CLOUDGAN_SUPERVISED="1",
             CLOUDGAN_LIVENESS=str(self._pod.work / "liveness.json"),
             CLOUDGAN_SECRET_FILE=None,
+            **pjrt_library(),
         )
         command = [*self._command, f"--run={self._pod.folder.path}"]
         network = self._pod.network

@@ -6,16 +6,41 @@ import contextlib
 import signal
 import subprocess
 import threading
+from importlib.util import find_spec
+from pathlib import Path
 from typing import IO, TYPE_CHECKING
+
+from cloudgan.core import settings
+from cloudgan.core.errors import ConfigError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
-    from pathlib import Path
 
 
+_LIBTPU = "TF_PLUGGABLE_DEVICE_LIBRARY_PATH"
 _MOST_LINE_BYTES = 65536
 _LAST_LINES_SECONDS = 2.0
 _ERROR_PREFIX = "cloudgan: "
+
+
+def pjrt_library() -> dict[str, str]:
+    """Returns the variable that names libtpu to TensorFlow, if the plan selects the PJRT runtime.
+
+    An image with its own libtpu sets the variable itself, and it is kept.
+
+    Raises:
+        ConfigError: libtpu is not installed here.
+    """
+    if not settings.uses_pjrt() or settings.variable(_LIBTPU):
+        return {}
+    found = find_spec("libtpu")
+    for folder in found.submodule_search_locations or () if found else ():
+        if (path := Path(folder, "libtpu.so")).is_file():
+            return {_LIBTPU: str(path)}
+    raise ConfigError(
+        f"TensorFlow finds this TPU only with libtpu, which is not installed here; use an image with"
+        f" cloudgan[tpu], or one that sets {_LIBTPU} to the path of its libtpu.so"
+    )
 
 
 class TrainerProcess:

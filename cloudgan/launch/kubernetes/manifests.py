@@ -266,6 +266,8 @@ def _fill_container(container: dict[str, Any], plan: Plan) -> None:
         container["envFrom"] = [{"secretRef": {"name": name}} for name in workers.secrets]
     if container["name"] != TRAINER:
         return
+    added = workers.environment.items()
+    container["env"] += [{"name": name, "value": value} for name, value in added]
     container["command"][-1] = f"--grace-seconds={_grace_seconds(workers.grace_seconds)}"
     amounts = {
         "cpu": _quantity(workers.cpus),

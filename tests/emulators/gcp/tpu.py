@@ -68,6 +68,11 @@ class Tpus:
         name = f"{parent}/queuedResources/{call.query['queuedResourceId']}"
         if name in self.resources:
             raise Refusal(409, f"Resource '{name}' already exists.")
+        (spec,) = call.body["tpu"]["nodeSpec"]
+        if "schedulingConfig" in spec["node"]:
+            # Stricter than documented: gcloud states the tier in the queued resource only
+            # (googlecloudsdk/command_lib/compute/tpus/queued_resources/util.py, read 2026-11-22).
+            raise Refusal(400, "The tier belongs in the queued resource, not in its node.")
         moment = self.server.moment()
         self.resources[name] = call.body | {"name": name, "createTime": moment}
         self._made[name] = self.server.ticks
@@ -92,7 +97,8 @@ class Tpus:
         node = f"{spec['parent']}/nodes/{spec['nodeId']}"
         moment = self.server.moment()
         made = {"name": node, "createTime": moment, "queuedResource": name, "state": "READY"}
-        self.nodes[node] = spec["node"] | made
+        tier = {"schedulingConfig": {"spot": True}} if "spot" in self.resources[name] else {}
+        self.nodes[node] = spec["node"] | made | tier
         self._turn(name, "PROVISIONING")
         self.server.later(self.wait_ticks, lambda: self._activate(name))
 

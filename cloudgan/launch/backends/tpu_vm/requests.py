@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 from cloudgan.core import assets
 from cloudgan.core.errors import PlanError
 from cloudgan.core.labels import derived_name
-from cloudgan.launch.backends.tpu_vm.slices import notes, slice_of
+from cloudgan.launch.backends.tpu_vm.slices import environment, notes, slice_of
 from cloudgan.launch.clouds.gcp.addresses import TPU, TPU_ACCOUNT, account_email
 from cloudgan.launch.kubernetes.job_spec import JobSpec
 from cloudgan.launch.kubernetes.manifests import job, run_yaml, trainer, wheel_list
@@ -79,6 +79,7 @@ def workers(workers: Workers, node_pool: NodePool) -> Workers:
             "accelerators_per_node": slice_of(node_pool.node_type).chips,
             "image": IMAGE if image.startswith(_PUBLIC) else image,
             "resource": "google.com/tpu",
+            "environment": environment(node_pool.node_type),
             "grace_seconds": _GRACE_SECONDS,
         }
     )
@@ -107,7 +108,6 @@ def full_name(plan: Plan) -> str:
 def body(plan: Plan) -> dict[str, Any]:
     """Returns the request body of the queued resource."""
     pool = _pool(plan)
-    is_spot = pool.market == "spot"
     node: dict[str, Any] = {
         "acceleratorType": pool.node_type,
         "runtimeVersion": pool.runtime,
@@ -119,12 +119,11 @@ def body(plan: Plan) -> dict[str, Any]:
         },
         "metadata": _metadata(plan),
     }
-    if is_spot:
-        node["schedulingConfig"] = {"spot": True}
     wait = f"{plan.limits.gang_timeout_seconds:.0f}s"
     spec = {"parent": _parent(plan), "nodeId": pool.name, "node": node}
     found = {"tpu": {"nodeSpec": [spec]}, "queueingPolicy": {"validUntilDuration": wait}}
-    return found | {"spot": {}} if is_spot else found  # on demand is the default tier
+    # The tier is a field of the queued resource only, as gcloud's --spot sets it; on demand is the default.
+    return found | {"spot": {}} if pool.market == "spot" else found
 
 
 def _metadata(plan: Plan) -> dict[str, str]:
@@ -160,8 +159,8 @@ def _values(plan: Plan) -> Iterator[str]:
     yield from (f"{name}={shlex.quote(value)}" for name, value in values.items())
     single = {"JOB_COMPLETION_INDEX": "0", "CLOUDGAN_PEERS": "localhost:2222"}
     here = {"CLOUDGAN_TPU": "local", "HOME": "/cloudgan/scratch"}
-    environment = spec.environment({}) | single | here
-    flags = [flag for name, value in environment.items() for flag in ("-e", f"{name}={value}")]
+    variables = spec.environment({}) | single | here
+    flags = [flag for name, value in variables.items() for flag in ("-e", f"{name}={value}")]
     yield f"environment=({shlex.join(flags)})"
     yield f"worker=({shlex.join(trainer(manifest)['command'])})"
     containers = manifest["spec"]["template"]["spec"].get("initContainers", ())

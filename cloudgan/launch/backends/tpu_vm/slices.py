@@ -1,9 +1,14 @@
-"""TPU slices by their names in the price table.
+"""TPU generations, and slices by their names in the price table.
 
 Chips and hosts: https://docs.cloud.google.com/tpu/docs (pages v2 to v6e). System images: the table
 of .../tpu/docs/runtimes for user-installed frameworks. Zones: .../tpu/docs/types-zones, whose version
 with TPU7x lists v4 and later in North America, but no v2 or v3; a page of September 2025 listed them.
 All read 2026-11-21 in stored copies; not tested on a TPU.
+
+TensorFlow finds v5e, v5p and v6e only through its PJRT runtime, which environment variables select: the
+instruction of Google's page in https://github.com/tensorflow/tensorflow/issues/90807 (2025-04-07) and the
+tutorial of keras-rs for tensorflow-tpu 2.19.1 on v5p and v6e (2025-09-02). v2 to v4 use the older
+runtime: .../tpu/docs/supported-versions names PJRT images for v5e, v5p and v6e only. Read 2026-11-22.
 """
 
 from __future__ import annotations
@@ -14,6 +19,18 @@ from typing import Final, NamedTuple
 from cloudgan.core.errors import PlanError, nearest
 
 
+class Generation(NamedTuple):
+    """A generation of TPUs.
+
+    Attributes:
+        runtime: System image of the VMs of a slice with one host.
+        uses_pjrt: Whether TensorFlow needs its PJRT runtime; the older generations fail with it.
+    """
+
+    runtime: str
+    uses_pjrt: bool
+
+
 class Slice(NamedTuple):
     """One accelerator type.
 
@@ -21,18 +38,30 @@ class Slice(NamedTuple):
         name: Name in the API and the price table.
         chips: Number of chips.
         hosts: Number of VMs.
-        runtime: System image of the VMs.
         instead: The nearest generally available slice; empty: this one is.
     """
 
     name: str
     chips: int
     hosts: int
-    runtime: str
     instead: str = ""
+
+    @property
+    def runtime(self) -> str:
+        """System image of the VMs."""
+        return _SERVERS if self.hosts > 1 else generation_of(self.name).runtime
 
 
 _BASE = "tpu-ubuntu2204-base"
+GENERATIONS: Final[dict[str, Generation]] = {
+    "v2": Generation(_BASE, uses_pjrt=False),
+    "v3": Generation(_BASE, uses_pjrt=False),
+    "v4": Generation(_BASE, uses_pjrt=False),
+    "v5litepod": Generation("v2-alpha-tpuv5-lite", uses_pjrt=True),
+    "v5p": Generation("v2-alpha-tpuv5", uses_pjrt=True),
+    "v6e": Generation("v2-alpha-tpuv6e", uses_pjrt=True),
+}
+"""By the part of a slice's name before its size."""
 # The TensorFlow servers of a multi-host slice are part of the image: 2.18 is the newest in the
 # documentation, and the name follows the documented ones of v5e.
 _SERVERS = "tpu-vm-tf-2.18.0-pod-pjrt-v5p-and-below"
@@ -40,22 +69,37 @@ _SERVERS = "tpu-vm-tf-2.18.0-pod-pjrt-v5p-and-below"
 SLICES: Final[dict[str, Slice]] = {
     one.name: one
     for one in (
-        Slice("v2-8", 4, 1, _BASE, "v5litepod-4"),
-        Slice("v2-32", 16, 4, _SERVERS, "v5litepod-8"),
-        Slice("v3-8", 4, 1, _BASE, "v5litepod-4"),
-        Slice("v3-32", 16, 4, _SERVERS, "v6e-8"),
-        Slice("v4-8", 4, 1, _BASE),
-        Slice("v4-32", 16, 4, _SERVERS),
-        Slice("v5litepod-1", 1, 1, "v2-alpha-tpuv5-lite"),
-        Slice("v5litepod-4", 4, 1, "v2-alpha-tpuv5-lite"),
-        Slice("v5litepod-8", 8, 1, "v2-alpha-tpuv5-lite"),
-        Slice("v5p-8", 4, 1, "v2-alpha-tpuv5"),
-        Slice("v6e-1", 1, 1, "v2-alpha-tpuv6e"),
-        Slice("v6e-4", 4, 1, "v2-alpha-tpuv6e"),
-        Slice("v6e-8", 8, 1, "v2-alpha-tpuv6e"),
+        Slice("v2-8", 4, 1, "v5litepod-4"),
+        Slice("v2-32", 16, 4, "v5litepod-8"),
+        Slice("v3-8", 4, 1, "v5litepod-4"),
+        Slice("v3-32", 16, 4, "v6e-8"),
+        Slice("v4-8", 4, 1),
+        Slice("v4-32", 16, 4),
+        Slice("v5litepod-1", 1, 1),
+        Slice("v5litepod-4", 4, 1),
+        Slice("v5litepod-8", 8, 1),
+        Slice("v5p-8", 4, 1),
+        Slice("v6e-1", 1, 1),
+        Slice("v6e-4", 4, 1),
+        Slice("v6e-8", 8, 1),
     )
 }
 _SEVENTH = re.compile(r"(tpu[-_]?v?|v)7x?([-_:].*)?", re.IGNORECASE)
+
+
+def generation_of(node_type: str) -> Generation:
+    """Returns the generation of a slice, such as ``v5litepod-8``, on a TPU VM or on GKE."""
+    return GENERATIONS[node_type.partition("-")[0]]
+
+
+def environment(node_type: str) -> dict[str, str]:
+    """Returns the variables that TensorFlow needs for a slice.
+
+    The third one of PJRT, TF_PLUGGABLE_DEVICE_LIBRARY_PATH, is a path in the pod: the worker sets it.
+    """
+    if not generation_of(node_type).uses_pjrt:
+        return {}
+    return {"PJRT_DEVICE": "TPU", "NEXT_PLUGGABLE_DEVICE_USE_C_API": "true"}
 
 
 def unsupported_reason(name: str) -> str | None:

@@ -12,6 +12,7 @@ from cloudgan.core.clouds import CLUSTER
 from cloudgan.core.errors import ConfigError, PlanError
 from cloudgan.core.labels import RUN, SHARED, derived_name
 from cloudgan.launch.backends.tpu_vm import requests as tpu_requests
+from cloudgan.launch.backends.tpu_vm import slices as tpu_slices
 from cloudgan.launch.clouds.gcp.addresses import (
     CLUSTER_LOCATION,
     LOCATION,
@@ -117,13 +118,16 @@ def workers(workers: Workers, node_pool: NodePool) -> Workers:
         return tpu_requests.workers(workers, node_pool)
     found = machine(node_pool.node_type)
     selector, taints = dict(workers.node_selector), [Toleration(key=RUN)]
+    environment: dict[str, str] = {}
     if found.resource == TPU:
+        environment = tpu_slices.environment(node_pool.node_type)
         selector["cloud.google.com/gke-tpu-accelerator"] = found.kind.name
         selector["cloud.google.com/gke-tpu-topology"] = found.topology
         taints.append(Toleration(key=TPU))
     changes: dict[str, Any] = {
         "accelerators_per_node": found.accelerators,
         "resource": found.resource,
+        "environment": environment,
         "node_selector": selector,
         "tolerations": (*workers.tolerations, *taints),
     }

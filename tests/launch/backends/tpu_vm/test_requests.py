@@ -88,6 +88,13 @@ def test_a_queued_request_expires_after_the_gang_timeout():
     assert body["queueingPolicy"] == {"validUntilDuration": "4321s"}
 
 
+@pytest.mark.parametrize("market", ["spot", "on_demand"])
+def test_the_tier_is_stated_once_in_the_queued_resource(market):
+    body = planned("v3-8", market).steps[-1].body
+    assert ("spot" in body) == (market == "spot")
+    assert "schedulingConfig" not in body["tpu"]["nodeSpec"][0]["node"]
+
+
 def wanted(node_type, **others):
     values = {"run": "gan", "spec_hash": "1", "node_type": node_type, "market": "spot", "nodes": 1}
     return NodePoolRequest(**values | others)

@@ -5,7 +5,14 @@ from __future__ import annotations
 import pytest
 
 from cloudgan.cost.prices.catalog import load_catalog
-from cloudgan.launch.backends.tpu_vm.slices import SLICES, notes, unsupported_reason
+from cloudgan.launch.backends.tpu_vm.slices import (
+    GENERATIONS,
+    SLICES,
+    environment,
+    generation_of,
+    notes,
+    unsupported_reason,
+)
 
 ROWS = [row for row in load_catalog().find(provider="gcp") if row.accelerator.startswith("TPU")]
 
@@ -32,6 +39,15 @@ def test_multi_host_slices_name_a_single_host_one():
         assert "`deploy` refuses it" in notes(SLICES[name])[-1]
         assert SLICES[notes(SLICES[name])[-1].rpartition(" ")[2]].hosts == 1
     assert notes(SLICES["v5litepod-8"]) == ()
+
+
+@pytest.mark.parametrize("name", SLICES)
+def test_pjrt_is_selected_for_the_generations_that_need_it_only(name):
+    generation = name.partition("-")[0]
+    needs_it = generation in ("v5litepod", "v5p", "v6e")
+    assert generation_of(name) is GENERATIONS[generation]
+    expected = {"PJRT_DEVICE": "TPU", "NEXT_PLUGGABLE_DEVICE_USE_C_API": "true"}
+    assert environment(name) == (expected if needs_it else {})
 
 
 @pytest.mark.parametrize("name", ["tpu7x-8", "tpu-v7", "TPU7x", "v7x-4", "tpu_v7x", "v7-8"])

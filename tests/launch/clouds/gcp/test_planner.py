@@ -102,6 +102,19 @@ def test_a_tpu_is_selected_by_node_labels():
     assert trainer["resources"]["limits"]["google.com/tpu"] == "4"
 
 
+@pytest.mark.parametrize("node_type", ["v5litepod-4", "v6e-8"])
+def test_a_pod_on_a_tpu_since_v5e_has_the_variables_of_pjrt(node_type):
+    (trainer,) = gcp_plan(node_type).steps[-1].body["spec"]["template"]["spec"]["containers"]
+    known = {one["name"]: one["value"] for one in trainer["env"]}
+    assert known["PJRT_DEVICE"] == "TPU"
+    assert known["NEXT_PLUGGABLE_DEVICE_USE_C_API"] == "true"
+
+
+def test_a_pod_on_gpus_has_no_variables_of_pjrt():
+    (trainer,) = gcp_plan().steps[-1].body["spec"]["template"]["spec"]["containers"]
+    assert not [one for one in trainer["env"] if "PJRT" in one["name"]]
+
+
 def test_a_flex_start_pool_starts_empty():
     plan = gcp_plan("a3-highgpu-1g", flex_start=True, max_hours=10, nodes=2)
     pool = pool_of(plan)
