@@ -354,7 +354,7 @@ def restore(checkpoint: Checkpoint, variables: Mapping[str, Any]) -> None:
 
 
 def restore_part(checkpoint: Checkpoint, part: str, weights: Sequence[Any]) -> None:
-    """Assigns one network of a checkpoint to `weights`, in Keras order.
+    """Assigns one network of a checkpoint to `weights`, in Keras order, in the precision of `weights`.
 
     Raises:
         DataError: No such network in the checkpoint, or its weights are not finite.
@@ -364,17 +364,21 @@ def restore_part(checkpoint: Checkpoint, part: str, weights: Sequence[Any]) -> N
     if len(names) != len(weights):
         raise DataError(f"{path}: {part} has {len(names)} arrays, in this model {len(weights)}")
     for name, weight in zip(names, weights, strict=True):
-        _check_array(path, name, arrays[name], weight)
+        _check_array(path, name, arrays[name], weight, any_precision=True)
     for name, weight in zip(names, weights, strict=True):
         weight.assign(arrays[name])
 
 
-def _check_array(path: Path, name: str, array: NDArray[Any], variable: Any) -> None:
+def _check_array(
+    path: Path, name: str, array: NDArray[Any], variable: Any, *, any_precision: bool = False
+) -> None:
     if tuple(variable.shape) != array.shape:
         raise DataError(
             f"{path}: {name} has shape {array.shape}, this model {tuple(variable.shape)}"
         )
-    if str(variable.dtype) != array.dtype.name:
+    if str(variable.dtype) != array.dtype.name and not (
+        any_precision and np.issubdtype(array.dtype, np.floating)
+    ):
         raise DataError(f"{path}: {name} has type {array.dtype}, this model {variable.dtype}")
     if problem := not_finite({name: array}):
         raise DataError(

@@ -142,7 +142,7 @@ def test_killed_as_it_looked_a_run_of_workers_ends_where_the_unbroken_one_was_go
         (["--validate-every=1"], "9 of 90 are held out"),
         (["--until=metric<1"], "--until needs at least 200"),
         (["--until=metrik<1"], "Did you mean 'metric'"),
-        (["--validate-every=-1"], "validate_every"),
+        (["--validate-every=-1"], "--validate-every"),
     ],
 )
 def test_what_cannot_be_validated_is_refused_before_anything_starts(
