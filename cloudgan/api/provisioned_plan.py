@@ -229,8 +229,11 @@ class _OfferSearch:
         """Cost of the job; its length is unknown if not its number of epochs ends it."""
         if self.config.training.ends_with_its_epochs:
             return option.priced.cost
-        on_cluster = option.node_pool.engine == "cluster"
-        return job_cost(option.row, option.nodes, None, context, on_cluster=on_cluster).cost
+        pool = option.node_pool
+        on_cluster = pool.engine == "cluster"
+        return job_cost(
+            option.row, option.nodes, None, context, on_cluster=on_cluster, fees=pool.fees
+        ).cost
 
     def _data_cloud(self) -> str | None:
         return of_bucket(self.showers.source)

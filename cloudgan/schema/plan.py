@@ -15,7 +15,7 @@ from cloudgan.core.clouds import CLOUDS
 from cloudgan.core.documents import read_json, write_json
 from cloudgan.core.labels import LONGEST_NAME, NAME_PATTERN, Labels
 from cloudgan.schema.config import RunConfig
-from cloudgan.schema.price_row import Market, PriceRow, Text
+from cloudgan.schema.price_row import FeeKind, Market, PriceRow, Text
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -90,6 +90,22 @@ class Toleration(_Part):
     effect: Literal["NoSchedule", "NoExecute"] = "NoSchedule"
 
 
+NODE_DISKS = "disks of the nodes"
+NODE_ADDRESSES = "public addresses of the nodes"
+
+
+class PoolFee(_Part):
+    """What the cloud bills by the hour beside the nodes, as long as they exist."""
+
+    name: Text = Field(description="such as: disks of the nodes")
+    kind: FeeKind
+    product: str = Field(
+        default="", description="in fees.csv, such as pd-balanced; empty: the cheapest"
+    )
+    quantity: Size = Field(default=1.0, description="GiB of a disk, or a number")
+    per_node: bool = Field(default=True, description="false: once for the cluster")
+
+
 class NodePool(_Part):
     """The nodes that are created for a run and deleted after it."""
 
@@ -110,6 +126,9 @@ class NodePool(_Part):
     replacement: str = Field(
         default="",
         description="nearest generally available node type; empty: this type is available",
+    )
+    fees: tuple[PoolFee, ...] = Field(
+        default=(), description="disks, addresses and load balancers that the nodes need"
     )
     notes: tuple[str, ...] = Field(
         default=(), description="notes for the user, such as a discontinued node type"
@@ -193,7 +212,13 @@ class JobCost(_Part):
     )
     startup_seconds: Seconds | None = Field(default=None, description="at the slow edge")
     startup_basis: str = ""
-    fees_usd_per_hour: Usd = Field(default=0.0, description="known hourly fees of the cluster")
+    fees_usd_per_hour: Usd = Field(
+        default=0.0, description="known hourly fees of cluster, disks and addresses"
+    )
+    unpriced: tuple[Text, ...] = Field(
+        default=(), description="hourly fees without a known price, which no budget counts"
+    )
+    once_usd: Usd = Field(default=0.0, description="known cost that does not depend on time")
 
 
 class Alternative(_Part):

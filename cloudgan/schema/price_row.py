@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
-from typing import TYPE_CHECKING, Annotated, Literal, overload
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, overload
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
@@ -118,13 +118,21 @@ class PriceRow(SourcedRow):
 
 
 FeeKind = Literal[
-    "control_plane", "system_node", "disk", "public_ip", "storage_gib_month", "egress_gib"
+    "control_plane",
+    "system_node",
+    "disk",
+    "public_ip",
+    "load_balancer",
+    "storage_gib_month",
+    "egress_gib",
 ]
 ANY_REGION = "any"
 
 
 class FeeRow(SourcedRow):
     """A row of `fees.csv`: clusters, disks, addresses, storage, traffic; unknown fees have none."""
+
+    _MONTH_HOURS: ClassVar[float] = 730.0
 
     provider: Text
     kind: FeeKind
@@ -144,3 +152,8 @@ class FeeRow(SourcedRow):
     def row_id(self) -> str:
         """Unique id: kind, provider, name, region, snapshot."""
         return f"{self.kind}/{self.provider}/{self.name}/{self.region}/{self.snapshot}"
+
+    @property
+    def usd_per_hour(self) -> float:
+        """Price of one unit per hour; clouds count a month as 730 hours."""
+        return self.usd / self._MONTH_HOURS if self.unit == "gib_month" else self.usd

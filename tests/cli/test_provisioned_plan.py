@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 
 from cloudgan.cost.prices.catalog import load_catalog
+from cloudgan.cost.prices.fees import load_fees
+from cloudgan.launch.clouds.planner import cloud_planner
 from launch.provisioning.cloud_double import RulesDouble
 
 GCP = ("--provider=gcp",)
@@ -238,6 +240,57 @@ def test_a_budget_pays_for_the_start_and_the_cluster_too(desk):
     assert found["cost"]["fees_usd_per_hour"] > 0.1
     end = found["limits"]["deadline_seconds"]
     assert end == int(20 / (rate / 3600) - 120 - 300 - found["cost"]["startup_seconds"])
+
+
+@pytest.mark.parametrize(
+    ("cloud", "region", "beside_usd", "names"),
+    [
+        (
+            "gcp",
+            "us-central1",
+            (2 * 100 * 0.1 + 32 * 0.04) / 730 + 3 * 0.005,
+            {"disks of the nodes", "public addresses of the nodes", "disk of the system node"},
+        ),
+        (
+            "aws",
+            "us-east-1",
+            2 * 100 * 0.1 / 730 + 2 * 0.005,
+            {"disks of the nodes", "public addresses of the nodes"},
+        ),
+        (
+            "azure",
+            "eastus",
+            3 * 128 * 0.153984 / 730 + 0.025 + 0.005,
+            {"disks of the nodes", "load balancer of the cluster", "public address of the cluster"},
+        ),
+    ],
+)
+def test_disks_addresses_and_load_balancers_count_in_forecast_and_deadline(
+    desk, cloud, region, beside_usd, names
+):
+    desk.rules[cloud] = cloud_planner(cloud)
+    flags = (f"--provider={cloud}", f"--region={region}", "--market=on_demand", "--nodes=2")
+    found = desk.plan(*flags, "--accelerator=t4:1", "--max-steps=10", "--budget-usd=5")
+    cost = found["cost"]
+    assert names <= {part["name"] for part in cost["parts"]}
+    fees, at = load_fees(), (cloud, region)
+    cluster = sum(fees.find(kind, *at).usd for kind in ("control_plane", "system_node"))
+    assert cost["fees_usd_per_hour"] == pytest.approx(cluster + beside_usd)
+    rate = 2 * found["price"]["usd_per_hour"] + cluster + beside_usd
+    start = cost["startup_seconds"] or found["limits"]["gang_timeout_seconds"]
+    assert found["limits"]["deadline_seconds"] == int(5 / (rate / 3600) - 120 - 300 - start)
+    assert cost["unpriced"] == []
+
+
+def test_a_fee_without_a_price_is_unknown_and_the_budget_says_so(desk):
+    desk.rules["gcp"] = cloud_planner("gcp")
+    flags = ("--provider=gcp", "--region=us-east1", "--market=on_demand", "--budget-usd=5")
+    found = desk.plan(*flags, "--accelerator=t4:1", "--max-steps=10")
+    disks = next(part for part in found["cost"]["parts"] if part["name"] == "disks of the nodes")
+    assert disks["usd"] is None
+    assert disks["why_unknown"] == "no price of pd-balanced in us-east1"
+    assert "disks of the nodes" in found["cost"]["unpriced"]
+    assert any("--budget-usd does not count" in text for text in found["warnings"])
 
 
 def test_a_discontinued_node_type_is_refused_with_its_replacement(desk):

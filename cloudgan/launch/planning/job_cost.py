@@ -1,4 +1,4 @@
-"""Cost of a whole job on an offer: training, startup, cluster fees and data transfer.
+"""Cost of a whole job on an offer: training, startup, fees beside the nodes, and data transfer.
 
 Excluded: storage and download of the results; both cost cents.
 """
@@ -10,14 +10,12 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from cloudgan.cost.accounting.line_items import TO_THE_INTERNET
 from cloudgan.cost.prices.startup import find_startup_time
-from cloudgan.schema.plan import ForecastPart, JobCost
+from cloudgan.schema.plan import ForecastPart, JobCost, PoolFee
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from cloudgan.cost.prices.fees import Fees
     from cloudgan.cost.prices.startup import StartupTime
-    from cloudgan.schema.price_row import FeeKind, PriceRow
+    from cloudgan.schema.price_row import PriceRow
 
 TRAINING = "training"
 TRAINING_ON_SPOT = "training, preemptions included"
@@ -28,6 +26,10 @@ SYSTEM_NODE = "system node"
 DATA = "data transfer"
 TO_ANOTHER_REGION = "to another region"
 _HOUR_SECONDS = 3600
+_CLUSTER_FEES = (
+    PoolFee(name=CLUSTER, kind="control_plane", per_node=False),
+    PoolFee(name=SYSTEM_NODE, kind="system_node", per_node=False),
+)
 
 
 class DataMove(NamedTuple):
@@ -83,6 +85,7 @@ class _Part(NamedTuple):
     line_item: ForecastPart
     worst_usd: float = 0.0
     usd_per_hour: float = 0.0
+    is_unpriced: bool = False
 
 
 def job_cost(
@@ -92,6 +95,7 @@ def job_cost(
     context: JobContext,
     *,
     on_cluster: bool = True,
+    fees: tuple[PoolFee, ...] = (),
 ) -> Priced:
     """Returns the cost of a job on an offer.
 
@@ -101,6 +105,7 @@ def job_cost(
         seconds: Lower and upper estimate of the training, preemptions included; None: unknown.
         context: Costs other than training.
         on_cluster: Whether the nodes are in a cluster; Cloud TPU VMs are not.
+        fees: Billed beside the nodes: disks, addresses, load balancers.
     """
     is_tpu = row.accelerator.startswith("TPU")
     startup = None if is_tpu else find_startup_time(context.startups, row.provider, nodes)
@@ -115,7 +120,10 @@ def job_cost(
             0.0 if waiting else bound,
         ),
         _Part(ForecastPart(name=STAGING, why_unknown="not measured"), bound),
-        *(_cluster(row, waiting, seconds, context) if on_cluster else ()),
+        *(
+            _by_the_hour(fee, row, nodes, waiting=waiting, seconds=seconds, context=context)
+            for fee in ((*_CLUSTER_FEES, *fees) if on_cluster else fees)
+        ),
         _data(row, nodes, context),
     ]
     cost = _total(parts, startup)
@@ -132,32 +140,37 @@ def _spent(
     return ForecastPart(name=name, low_usd=low, usd=high)
 
 
-def _cluster(
+def _by_the_hour(
+    of: PoolFee,
     row: PriceRow,
+    nodes: int,
+    *,
     waiting: tuple[float, float] | None,
     seconds: tuple[float, float] | None,
     context: JobContext,
-) -> Iterator[_Part]:
-    """Yields control plane and system node, for the lifetime of the nodes."""
+) -> _Part:
+    """Returns a fee for the lifetime of the nodes; without a price its bound is the highest known."""
     low, high = (sum(each) for each in zip(waiting or (0.0, 0.0), seconds or (0, 0), strict=True))
-    hours = high / _HOUR_SECONDS + 2 * context.gang_timeout_seconds / _HOUR_SECONDS
-    kinds: tuple[tuple[str, FeeKind], ...] = (
-        (CLUSTER, "control_plane"),
-        (SYSTEM_NODE, "system_node"),
+    units = of.quantity * (nodes if of.per_node else 1)
+    fee = context.fees.find(of.kind, row.provider, row.region, of.product or None)
+    if fee is None:
+        hours = high / _HOUR_SECONDS + 2 * context.gang_timeout_seconds / _HOUR_SECONDS
+        known = (one.usd_per_hour for one in context.fees.rows if one.kind == of.kind)
+        item = ForecastPart(name=of.name, why_unknown=_no_price(of, row))
+        return _Part(item, units * hours * max(known, default=0.0), is_unpriced=True)
+    rate = units * fee.usd_per_hour
+    if seconds is None:
+        why = "depends on the duration of the training"
+        return _Part(ForecastPart(name=of.name, why_unknown=why), usd_per_hour=rate)
+    low_usd, high_usd = (rate * each / _HOUR_SECONDS for each in (low, high))
+    item = ForecastPart(name=of.name, low_usd=low_usd, usd=high_usd)
+    return _Part(item, usd_per_hour=rate)
+
+
+def _no_price(of: PoolFee, row: PriceRow) -> str:
+    return (
+        f"no price of {of.product} in {row.region}" if of.product else f"no price in {row.region}"
     )
-    for name, kind in kinds:
-        fee = context.fees.find(kind, row.provider, row.region)
-        if fee is None:
-            why = f"no price in {row.region}"
-            highest = max((one.usd for one in context.fees.rows if one.kind == kind), default=0.0)
-            yield _Part(ForecastPart(name=name, why_unknown=why), hours * highest)
-        elif seconds is None:
-            why = "depends on the duration of the training"
-            yield _Part(ForecastPart(name=name, why_unknown=why), usd_per_hour=fee.usd)
-        else:
-            low_usd, high_usd = (fee.usd * each / _HOUR_SECONDS for each in (low, high))
-            item = ForecastPart(name=name, low_usd=low_usd, usd=high_usd)
-            yield _Part(item, usd_per_hour=fee.usd)
 
 
 def _data(row: PriceRow, nodes: int, context: JobContext) -> _Part:
@@ -193,6 +206,8 @@ def _total(parts: list[_Part], startup: StartupTime | None) -> JobCost:
         known_usd=sum(part.usd or 0.0 for part in items),
         unknown=tuple(part.name for part in items if part.usd is None),
         fees_usd_per_hour=sum(part.usd_per_hour for part in parts),
+        unpriced=tuple(part.line_item.name for part in parts if part.is_unpriced),
+        once_usd=next((part.usd or 0.0 for part in items if part.name == DATA), 0.0),
         startup_low_seconds=startup.low_seconds if startup else None,
         startup_seconds=startup.high_seconds if startup else None,
         startup_basis=startup.basis if startup else "",

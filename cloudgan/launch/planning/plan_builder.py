@@ -110,6 +110,7 @@ def make_plan(
         budget_usd=request.budget_usd,
         usd_per_second=_usd_per_second(request),
         spent_usd=request.spent_usd,
+        once_usd=_once_usd(request),
         reserve_seconds=_reserve_seconds(request),
     )
     plan = Plan(
@@ -188,6 +189,11 @@ def _reserve_seconds(request: PlanRequest) -> float:
     return RESERVE_SECONDS + start + REMOVAL_SECONDS
 
 
+def _once_usd(request: PlanRequest) -> float:
+    """Known cost that does not depend on time: upload and transfer of the data."""
+    return (request.showers.usd or 0.0) + (request.cost.once_usd if request.cost else 0.0)
+
+
 def _check_budget(plan: Plan, spent_usd: float) -> None:
     budget, low = plan.limits.budget_usd, plan.forecast.low_usd
     if low is not None and plan.cost is not None:
@@ -218,6 +224,11 @@ def _warnings(plan: Plan) -> list[str]:
         found.append("the number of showers is unknown, so there is no forecast")
     if plan.node_pool is not None:
         found += plan.node_pool.notes
+    if plan.limits.budget_usd is not None and plan.cost is not None and plan.cost.unpriced:
+        found.append(
+            f"--budget-usd does not count {', '.join(plan.cost.unpriced)}, whose price is unknown in"
+            f" {plan.target.region}: the run costs at least what the forecast states"
+        )
     if len(plan.wheels) == 1:
         found.append(
             "the wheels of cloudgan's dependencies are not cached: `deploy` downloads them"
@@ -251,6 +262,7 @@ def deadline(
     budget_usd: float | None = None,
     usd_per_second: float | None = None,
     spent_usd: float = 0.0,
+    once_usd: float = 0.0,
     reserve_seconds: float = RESERVE_SECONDS,
 ) -> Deadline:
     """Returns the earlier of time limit and budget.
@@ -258,8 +270,9 @@ def deadline(
     Args:
         max_hours: Limit of this attempt.
         budget_usd: For all attempts; None: no budget.
-        usd_per_second: Of all nodes.
+        usd_per_second: Of all nodes and of everything billed by the hour beside them.
         spent_usd: By earlier attempts.
+        once_usd: Cost that does not depend on time, such as the transfer of the data.
         reserve_seconds: Reserved for startup and deletion of nodes.
 
     Raises:
@@ -274,11 +287,12 @@ def deadline(
             f"--budget-usd={budget_usd:g} needs the price of a node: give an offer, such as"
             " --price-as=gcp/n1-standard-8+1xV100/us-central1/on_demand (`cloudgan offers` lists them)"
         )
-    left = (budget_usd - spent_usd) / usd_per_second - reserve_seconds
+    left = (budget_usd - spent_usd - once_usd) / usd_per_second - reserve_seconds
     if left < 1:
+        moved = f" the transfer of the data costs {once_usd:.2f} USD," if once_usd else ""
         raise BudgetError(
             f"a budget of {budget_usd:.2f} USD leaves no time to train: {spent_usd:.2f} USD are spent,"
-            f" and {reserve_seconds:.0f} s reserved for startup and deletion of the nodes cost"
+            f"{moved} and {reserve_seconds:.0f} s reserved for startup and deletion of the nodes cost"
             f" {reserve_seconds * usd_per_second:.2f} USD"
         )
     if left >= allowed.seconds:

@@ -185,7 +185,7 @@ def _ways(
             raise PlanError(RESTRICTED)
         seconds = (candidate.low_seconds, candidate.seconds) if candidate else None
         on_cluster = node_pool.engine == "cluster"
-        priced = job_cost(row, nodes, seconds, context, on_cluster=on_cluster)
+        priced = job_cost(row, nodes, seconds, context, on_cluster=on_cluster, fees=node_pool.fees)
         found.append(RankedOption(row, nodes, candidate, node_pool, priced))
     return found
 

@@ -198,6 +198,13 @@ def test_a_budget_that_suffices_leaves_the_hours():
     assert deadline(max_hours=1, budget_usd=1000, usd_per_second=0.01).reason == "--max-hours=1"
 
 
+def test_moving_the_data_is_paid_out_of_the_budget():
+    given = {"max_hours": 24, "budget_usd": 10, "usd_per_second": 0.01}
+    assert deadline(**given, once_usd=4).seconds == 600 - 120
+    with pytest.raises(BudgetError, match=r"the transfer of the data costs 9\.50 USD"):
+        deadline(**given, once_usd=9.5)
+
+
 def test_what_earlier_attempts_cost_is_no_longer_there():
     one = deadline(max_hours=24, budget_usd=10, usd_per_second=0.01, spent_usd=4)
     assert one.seconds == 600 - 120

@@ -20,7 +20,7 @@ from cloudgan.launch.backends.tpu_vm.slices import environment, notes, slice_of
 from cloudgan.launch.clouds.gcp.addresses import TPU, TPU_ACCOUNT, account_email
 from cloudgan.launch.kubernetes.job_spec import JobSpec
 from cloudgan.launch.kubernetes.manifests import job, run_yaml, trainer, wheel_list
-from cloudgan.schema.plan import NodePool, Step
+from cloudgan.schema.plan import NODE_ADDRESSES, NodePool, PoolFee, Step
 from cloudgan.storage.store import BucketAddress
 
 if TYPE_CHECKING:
@@ -66,6 +66,7 @@ def node_pool(wanted: NodePoolRequest) -> NodePool:
         engine=ENGINE,
         runtime=found.runtime,
         hosts=found.hosts,
+        fees=(PoolFee(name=NODE_ADDRESSES, kind="public_ip", quantity=found.hosts),),
         replacement=found.instead,
         notes=notes(found),
     )

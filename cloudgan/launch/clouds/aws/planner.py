@@ -25,7 +25,15 @@ from cloudgan.launch.clouds.aws.iam_roles import (
 from cloudgan.launch.clouds.aws.machines import machine
 from cloudgan.launch.clouds.planner import desired_state_step
 from cloudgan.launch.kubernetes.manifests import GPU_NODE, device_plugin_step
-from cloudgan.schema.plan import NodePool, Step, Target, Workers
+from cloudgan.schema.plan import (
+    NODE_ADDRESSES,
+    NODE_DISKS,
+    NodePool,
+    PoolFee,
+    Step,
+    Target,
+    Workers,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -46,6 +54,8 @@ _DEFAULT_REGION: Final = "us-east-1"  # has no LocationConstraint in S3
 _GRACE_SECONDS: Final = 90
 """Used part of the 120 s between a spot notice and the node's end."""
 _DISK_GIB: Final = 100
+_DISK: Final = "EBS gp2"
+"""A node group without a launch template has gp2 or gp3 by the account's EKS version: the dearer."""
 _RESERVE_SECONDS: Final = 900
 
 
@@ -88,6 +98,10 @@ def node_pool(wanted: NodePoolRequest) -> NodePool:
         market=wanted.market,
         name=derived_name(wanted.run, wanted.spec_hash, naming.LONGEST_POOL),
         keep_cluster=wanted.keep_cluster,
+        fees=(
+            PoolFee(name=NODE_DISKS, kind="disk", product=_DISK, quantity=_DISK_GIB),
+            PoolFee(name=NODE_ADDRESSES, kind="public_ip", product="public IPv4"),
+        ),
     )
 
 

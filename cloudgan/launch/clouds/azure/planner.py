@@ -10,6 +10,7 @@ from cloudgan.core.errors import ConfigError, PlanError
 from cloudgan.core.labels import derived_name
 from cloudgan.launch.clouds.azure import ids
 from cloudgan.launch.clouds.azure.requests import (
+    DISK_GIB,
     NAMESPACE,
     SERVICE_ACCOUNT,
     SPOT_TAINT,
@@ -19,7 +20,7 @@ from cloudgan.launch.clouds.azure.requests import (
 )
 from cloudgan.launch.clouds.azure.sizes import size_of
 from cloudgan.launch.clouds.planner import desired_state_step
-from cloudgan.schema.plan import NodePool, Step, Target, Toleration
+from cloudgan.schema.plan import NODE_DISKS, NodePool, PoolFee, Step, Target, Toleration
 
 if TYPE_CHECKING:
     from cloudgan.launch.clouds.planner import NodePoolRequest
@@ -30,6 +31,22 @@ __all__ = ["node_pool", "setup_steps", "steps", "store_url", "target", "workers"
 _GUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
 _LONGEST_POOL = 12
 _ZONES = ("1", "2", "3")
+_DISK = "Premium SSD P10"
+_FEES = (
+    PoolFee(name=NODE_DISKS, kind="disk", product=_DISK, quantity=DISK_GIB),
+    PoolFee(
+        name="disk of the system node",
+        kind="disk",
+        product=_DISK,
+        quantity=DISK_GIB,
+        per_node=False,
+    ),
+    PoolFee(name="load balancer of the cluster", kind="load_balancer", per_node=False),
+    PoolFee(name="public address of the cluster", kind="public_ip", per_node=False),
+)
+"""Upper bounds: AKS prefers an ephemeral disk, which is part of the machine's price, where it fits
+(https://azure.github.io/PSRule.Rules.Azure/en/rules/Azure.AKS.EphemeralOSDisk, read 2026-11-22).
+Nodes have no public addresses; they share that of the load balancer, which AKS creates for egress."""
 _SPOT_GRACE_SECONDS = 25
 """A Spot machine gets 30 s notice, its pods slightly less
 (https://learn.microsoft.com/azure/virtual-machines/spot-vms, read 2026-11-21)."""
@@ -76,6 +93,7 @@ def node_pool(wanted: NodePoolRequest) -> NodePool:
         name=derived_name(wanted.run, wanted.spec_hash, _LONGEST_POOL, hyphens=False),
         keep_cluster=wanted.keep_cluster,
         identity={"azure.workload.identity/client-id": ids.CLIENT},
+        fees=_FEES,
     )
 
 

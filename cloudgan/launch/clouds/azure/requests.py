@@ -19,6 +19,8 @@ SPOT_TAINT = "kubernetes.azure.com/scalesetpriority"
 GPU_TAINT = "nvidia.com/gpu=present:NoSchedule"
 SYSTEM_POOL = "system"
 NAMESPACE = SERVICE_ACCOUNT = "cloudgan"
+DISK_GIB = 128
+"""Size of a node's disk, and AKS' default for the system node's size."""
 
 
 def cluster_steps(plan: Plan) -> tuple[Step, ...]:
@@ -95,6 +97,8 @@ def pool_body(plan: Plan) -> dict[str, Any]:
         "type": "VirtualMachineScaleSets",
         "osType": "Linux",
         "vmSize": plan.node_pool.node_type,
+        # The default grows with the size of the machine, up to 2 TiB.
+        "osDiskSizeGB": DISK_GIB,
         "count": plan.workers.nodes,
         # The cluster autoscaler deletes idle nodes.
         "enableAutoScaling": True,

@@ -30,7 +30,15 @@ from cloudgan.launch.clouds.gcp.prerequisites import (
     setup_steps,
     store_url,
 )
-from cloudgan.schema.plan import NodePool, Step, Target, Toleration
+from cloudgan.schema.plan import (
+    NODE_ADDRESSES,
+    NODE_DISKS,
+    NodePool,
+    PoolFee,
+    Step,
+    Target,
+    Toleration,
+)
 
 if TYPE_CHECKING:
     from cloudgan.launch.clouds.gcp.machines import Machine
@@ -44,7 +52,7 @@ SPOT_GRACE_SECONDS, SYSTEM_GRACE_SECONDS = 120, 15
 _LONGEST_POOL = 40
 _TPU_VMS = ("v2-", "v3-", "v4-", "v5p-")
 _EITHER = ("v5litepod-", "v6e-")
-_DISK_GIB, _SYSTEM_DISK_GIB = 100, 32
+_DISK_GIB, _SYSTEM_DISK_GIB, _SYSTEM_DISK = 100, 32, "pd-standard"
 _SPARE_SECONDS = 1800
 """Time for node start, driver installation and image pulls."""
 _LONGEST_SECONDS = 120 * 24 * 3600
@@ -109,6 +117,18 @@ def node_pool(wanted: NodePoolRequest) -> NodePool:
         flex_start=wanted.flex_start,
         keep_cluster=wanted.keep_cluster,
         identity={"iam.gke.io/gcp-service-account": account_email(TRAINER_ACCOUNT, PROJECT)},
+        fees=(
+            PoolFee(name=NODE_DISKS, kind="disk", product=found.disk_type, quantity=_DISK_GIB),
+            PoolFee(name=NODE_ADDRESSES, kind="public_ip"),
+            PoolFee(
+                name="disk of the system node",
+                kind="disk",
+                product=_SYSTEM_DISK,
+                quantity=_SYSTEM_DISK_GIB,
+                per_node=False,
+            ),
+            PoolFee(name="address of the system node", kind="public_ip", per_node=False),
+        ),
     )
 
 
@@ -202,7 +222,7 @@ def cluster_body(name: str, project: str) -> dict[str, Any]:
                 # A second node only if the system pods do not fit on one.
                 "autoscaling": {"enabled": True, "minNodeCount": 1, "maxNodeCount": 2},
                 "config": _node(SYSTEM_NODE, project, {SHARED: "cluster"})
-                | {"diskType": "pd-standard", "diskSizeGb": _SYSTEM_DISK_GIB},
+                | {"diskType": _SYSTEM_DISK, "diskSizeGb": _SYSTEM_DISK_GIB},
             }
         ],
     }
