@@ -166,6 +166,10 @@ class Limits(_Part):
     budget_usd: Size | None = None
     max_usd_per_hour: Size | None = None
     gang_timeout_seconds: Size = 1200.0
+    capacity_wait_seconds: Size | None = Field(
+        default=None,
+        description="until the first flex-start node, free of node charges; None: no such wait",
+    )
     deadline_seconds: Count = Field(description="deadline of the job, from its start")
     deadline_reason: Text = Field(description="limit that determines the deadline")
 

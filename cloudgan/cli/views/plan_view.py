@@ -22,6 +22,7 @@ if TYPE_CHECKING:
         Forecast,
         ForecastPart,
         JobCost,
+        Limits,
         Plan,
         Selection,
         Showers,
@@ -71,11 +72,7 @@ def plan_lines(plan: Plan) -> Iterator[str]:
         yield from _cost_lines(plan.cost)
     if plan.selection is not None:
         yield from _choice_lines(plan.selection)
-    limits = plan.limits
-    yield (
-        f"deadline   {format_duration(limits.deadline_seconds)} ({limits.deadline_reason}); all workers"
-        f" must run within {format_duration(limits.gang_timeout_seconds)}"
-    )
+    yield f"deadline   {_limits(plan.limits)}"
     yield "requests"
     width = max((len(step.ensure) for step in plan.steps), default=_MIN_WIDTH)
     width = min(max(width, _MIN_WIDTH), _MAX_WIDTH)
@@ -89,6 +86,16 @@ def plan_lines(plan: Plan) -> Iterator[str]:
         yield f"  {step.ensure:<{width}} {step.operation}"
     for warning in plan.warnings:
         yield f"warning: {warning}"
+
+
+def _limits(limits: Limits) -> str:
+    """Deadline of the job, and how long its nodes may take."""
+    job = f"{format_duration(limits.deadline_seconds)} ({limits.deadline_reason})"
+    gang = f"all workers must run within {format_duration(limits.gang_timeout_seconds)}"
+    if limits.capacity_wait_seconds is None:
+        return f"{job}; {gang}"
+    wait = format_duration(limits.capacity_wait_seconds)
+    return f"{job}; flex-start nodes may queue for {wait} of it, and from the first one on {gang}"
 
 
 def _node_pool(plan: Plan) -> str:

@@ -129,6 +129,7 @@ def make_plan(
             budget_usd=request.budget_usd,
             max_usd_per_hour=request.max_usd_per_hour,
             gang_timeout_seconds=request.gang_timeout_seconds,
+            capacity_wait_seconds=_capacity_wait_seconds(request, end.seconds),
             deadline_seconds=end.seconds,
             deadline_reason=end.reason,
         ),
@@ -187,6 +188,17 @@ def _reserve_seconds(request: PlanRequest) -> float:
     known = request.cost.startup_seconds if request.cost else None
     start = request.gang_timeout_seconds if known is None else known
     return RESERVE_SECONDS + start + REMOVAL_SECONDS
+
+
+def _capacity_wait_seconds(request: PlanRequest, deadline_seconds: int) -> float | None:
+    """Longest wait for the first flex-start node: the job's time, but for one gang timeout.
+
+    The deadline of the job counts from its creation, so that it ends spending whatever happens.
+    """
+    if request.node_pool is None or not request.node_pool.flex_start:
+        return None
+    gang = request.gang_timeout_seconds
+    return max(deadline_seconds - gang, min(gang, deadline_seconds))
 
 
 def _once_usd(request: PlanRequest) -> float:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from cloudgan.core.clock import monotonic_seconds
+from cloudgan.core.durations import format_duration
 from cloudgan.core.errors import (
     BudgetError,
     CapacityError,
@@ -50,7 +51,7 @@ class RunMonitor:
     image_seconds: float = IMAGE_SECONDS
 
     def __post_init__(self) -> None:
-        self._began = monotonic_seconds()
+        self._began = self._queued_at = monotonic_seconds()
         self._stuck_since: float | None = None
         self._failed_at: float | None = None
         self._were_all_up = False
@@ -133,6 +134,8 @@ class RunMonitor:
     def _end_if_late(self, state: RunState) -> None:
         if self.plan.target.queue and state.phase == "waiting" and not state.workers:
             self._began = monotonic_seconds()  # a queued run is not billed and may wait a day
+        if self._awaits_capacity(state):
+            return
         limit = self.plan.limits.gang_timeout_seconds
         late = monotonic_seconds() - self._began >= limit
         if self._were_all_up or not late or state.phase == "running":
@@ -143,6 +146,27 @@ class RunMonitor:
             f"only {up} of {self.plan.workers.nodes} workers started within {limit:.0f} s"
             f" ({state.reason or 'no reason reported'}); all were stopped. Retry later, reduce"
             f" --nodes or change --region; `cloudgan down {self.plan.run}` deletes the rest"
+        )
+
+    def _awaits_capacity(self, state: RunState) -> bool:
+        """Whether no flex-start node exists yet; the gang timeout begins with the first one.
+
+        Raises:
+            CapacityError: There was none within the capacity wait; the run was stopped.
+        """
+        limit = self.plan.limits.capacity_wait_seconds
+        has_node = state.phase != "waiting" or any(one.node for one in state.workers)
+        if limit is None or has_node or self._were_all_up:
+            return False
+        now = monotonic_seconds()
+        if now - self._queued_at < limit:
+            self._began = now
+            return True
+        self.provider.stop(self.plan.run)
+        raise CapacityError(
+            f"no flex-start node became available within {format_duration(limit)}; the job was stopped."
+            " Retry later, increase --max-hours, which includes the wait, or change --region;"
+            f" `cloudgan down {self.plan.run}` deletes the rest"
         )
 
     def _end(self, why: str) -> None:

@@ -135,6 +135,23 @@ def test_a_run_that_was_whole_once_is_not_ended_when_a_worker_is_replaced(follow
     assert follow(running(0, 0), *[half] * 100, FINISHED, plan=plan) == FINISHED
 
 
+def test_flex_start_nodes_may_come_after_hours_and_the_gang_timeout_begins_with_the_first(
+    follow, clock, plan_of
+):
+    limits = {"gang_timeout_seconds": 60, "capacity_wait_seconds": 7200}
+    plan = plan_of(workers={"nodes": 2})
+    plan = plan.model_copy(update={"limits": plan.limits.model_copy(update=limits)})
+    pending = WorkerState(0, "waiting", cause="placement"), WorkerState(1, "waiting")
+    queued = RunState("waiting", pending)
+    one = RunState("starting", (WorkerState(0, "starting", "node"), pending[1]))
+    assert follow(*[queued] * 1000, one, running(0, 0), FINISHED, plan=plan) == FINISHED
+    with pytest.raises(CapacityError, match="only 0 of 2 workers started within 60 s"):
+        follow(*[queued] * 1000, *[one] * 100, plan=plan)
+    with pytest.raises(CapacityError, match="no flex-start node became available within 2 h"):
+        follow(*[queued] * 1500, plan=plan)
+    assert follow.place.calls == [("stop", "gan")]
+
+
 def test_time_in_a_queue_is_nobody_s_fault(follow, clock, plan_of):
     plan = plan_of(workers={"nodes": 2}, gang_timeout_seconds=60, target={"queue": "physics"})
     queued, admitted = RunState("waiting"), RunState("starting", (WorkerState(0, "starting"),))
