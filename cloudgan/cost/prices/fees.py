@@ -34,6 +34,17 @@ class Fees:
         ]
         return min(rows, key=lambda row: (row.region == ANY_REGION, row.usd), default=None)
 
+    def dearest(self, fee: FeeRow) -> FeeRow:
+        """Returns the dearest fee of the same kind, cloud and region.
+
+        Azure offers a subscription some of several sizes for the system node of a cluster.
+        """
+        same = (fee.kind, fee.provider, fee.region, fee.snapshot)
+        rows = (
+            row for row in self.rows if (row.kind, row.provider, row.region, row.snapshot) == same
+        )
+        return max(rows, key=lambda row: row.usd)
+
 
 def load_fees(path: Path | None = None) -> Fees:
     """Reads and validates the fees; without a path those of the package.

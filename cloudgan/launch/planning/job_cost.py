@@ -159,12 +159,13 @@ def _by_the_hour(
         item = ForecastPart(name=of.name, why_unknown=_no_price(of, row))
         return _Part(item, units * hours * max(known, default=0.0), is_unpriced=True)
     rate = units * fee.usd_per_hour
+    most = units * context.fees.dearest(fee).usd_per_hour if of.kind == "system_node" else rate
     if seconds is None:
         why = "depends on the duration of the training"
-        return _Part(ForecastPart(name=of.name, why_unknown=why), usd_per_hour=rate)
-    low_usd, high_usd = (rate * each / _HOUR_SECONDS for each in (low, high))
+        return _Part(ForecastPart(name=of.name, why_unknown=why), usd_per_hour=most)
+    low_usd, high_usd = rate * low / _HOUR_SECONDS, most * high / _HOUR_SECONDS
     item = ForecastPart(name=of.name, low_usd=low_usd, usd=high_usd)
-    return _Part(item, usd_per_hour=rate)
+    return _Part(item, usd_per_hour=most)
 
 
 def _no_price(of: PoolFee, row: PriceRow) -> str:

@@ -70,6 +70,7 @@ class Arm:
         self.resources: dict[str, Resource] = {}
         self.operations: dict[str, Operation] = {}
         self.calls: list[tuple[str, str]] = []
+        self.unsold: tuple[str, ...] = ()
         self.on_made: Callable[[str, dict[str, Any]], None] = lambda kind, body: None
         self.lock = threading.RLock()
         self._numbers = itertools.count(1)
@@ -161,6 +162,7 @@ class Arm:
         if kind.count("/") > 1 and kind_of(parent) in LONG_LASTING:
             self._found(parent)
         there = self.resources.get(path.lower())
+        self._refuse_unsold(kind, body)
         self._refuse_busy(path, kind)
         shown = _shown(path, body)
         self._fill(kind, shown)
@@ -278,6 +280,24 @@ class Arm:
         for address in inside:
             if address in self.resources:
                 self._drop(address)
+
+    def _refuse_unsold(self, kind: str, body: Any) -> None:
+        """Refuses sizes that the subscription is not offered, in the words of AKS.
+
+        https://github.com/dotnet/core/issues/8181 and
+        https://github.com/hashicorp-education/learn-terraform-provision-aks-cluster/issues/15
+        """
+        pools = body["properties"].get("agentPoolProfiles", ()) if kind == CLUSTERS else ()
+        pools = [body["properties"]] if kind == POOLS else pools
+        for size in (one["vmSize"] for one in pools):
+            if size in self.unsold:
+                raise Refusal(
+                    400,
+                    "BadRequest",
+                    f"The VM size of {size} is not allowed in your subscription in location"
+                    f" {body.get('location', 'of the cluster')!r}. For more details, please visit"
+                    " https://aka.ms/aks/quotas-skus-regions",
+                )
 
     def _fill(self, kind: str, body: dict[str, Any]) -> None:
         """Adds what the service itself writes."""

@@ -36,7 +36,6 @@ class Lists:
     limits: dict[str, int] = field(default_factory=dict)
     zones: tuple[str, ...] = ("1", "2", "3")
     restrictions: list[dict[str, Any]] = field(default_factory=list)
-    unsold: tuple[str, ...] = ()
     off: tuple[str, ...] = ()
     allowed: list[dict[str, Any]] = field(
         default_factory=lambda: [{"actions": ["*"], "notActions": []}]
@@ -93,7 +92,7 @@ class Lists:
     def _skus(self, query: dict[str, str]) -> list[dict[str, Any]]:
         region = re.fullmatch(r"location eq '(\w+)'", query["$filter"])
         assert region
-        from cloudgan.launch.clouds.azure.sizes import SIZES
+        from cloudgan.launch.clouds.azure.sizes import SIZES, SYSTEM_SIZES
 
         where = [{"location": region[1], "zones": list(self.zones)}]
         return [
@@ -103,14 +102,14 @@ class Lists:
                 "locationInfo": where,
                 "restrictions": self.restrictions,
             }
-            for name in SIZES
-            if name not in self.unsold
+            for name in (*SIZES, *SYSTEM_SIZES)
+            if name not in self.arm.unsold
         ]
 
     def _usages(self) -> list[dict[str, Any]]:
-        from cloudgan.launch.clouds.azure.sizes import SIZES, SYSTEM_FAMILY
+        from cloudgan.launch.clouds.azure.sizes import SIZES, SYSTEM_SIZES
 
-        names = sorted({size.family for size in SIZES.values()} | {SYSTEM_FAMILY})
+        names = sorted({size.family for size in SIZES.values()} | set(SYSTEM_SIZES.values()))
         return [
             {
                 "unit": "Count",

@@ -86,6 +86,13 @@ def test_training_start_and_cluster_are_paid_for_as_long_as_they_last():
     assert "somebody" in found.cost.startup_basis
 
 
+def test_a_system_node_of_one_of_several_sizes_costs_from_the_cheapest_to_the_dearest():
+    sizes = Fees((*FEES.rows, fee("system_node", 0.08, "larger")))
+    found = part(cost(fees=sizes), SYSTEM_NODE)
+    assert found.low_usd == pytest.approx(0.05 * 1.1)
+    assert found.usd == pytest.approx(0.08 * 2.2)
+
+
 def test_what_is_known_adds_up_and_what_is_not_is_named():
     found = cost()
     known = [one.usd for one in found.cost.parts if one.usd is not None]

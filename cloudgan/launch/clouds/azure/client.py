@@ -111,8 +111,17 @@ class AzureClient:
             ids.SUBSCRIPTION: target.account or "",
             ids.ACCOUNT: ids.store_account(target),
             ids.ZONE: zone,
+            ids.SYSTEM_SIZE: self._system_size(target),
             ids.CLIENT: str(identity["properties"]["clientId"]),
         }
+
+    def _system_size(self, target: Target) -> str:
+        """Returns the size of the cluster's own node: that of an existing cluster, else one on offer."""
+        cluster = self._api.get(ids.versioned(ids.cluster_id(target)))
+        pools = ((cluster or {}).get("properties") or {}).get("agentPoolProfiles") or ()
+        there = (str(one["vmSize"]) for one in pools if one.get("mode") == "System")
+        size = next(there, "")
+        return size or preflight.system_size(self._api, target.account or "", target.region or "")
 
     def check(self, plan: Plan | None, region: str | None = None) -> tuple[Finding, ...]:
         """Checks login, services, permissions and quota; read-only."""

@@ -16,6 +16,8 @@ SUBSCRIPTION: Final = "<subscription>"
 ACCOUNT: Final = "<storage-account>"
 REGISTRY: Final = "<registry>"
 ZONE: Final = "<zone>"
+SYSTEM_SIZE: Final = "<system-size>"
+"""Size of the cluster's own node, one that the subscription offers in the region."""
 CLIENT: Final = "<client-id>"
 """Client id of the pods' identity, created by `setup`."""
 # Known only after earlier steps; filled in when a request is sent.

@@ -14,6 +14,7 @@ from cloudgan.launch.clouds.azure.requests import (
     NAMESPACE,
     SERVICE_ACCOUNT,
     SPOT_TAINT,
+    SYSTEM_NODE,
     cluster_steps,
     setup_steps,
     store_steps,
@@ -73,6 +74,7 @@ def target(account: str | None, region: str, zone: str | None, cluster: str | No
         region=region,
         zone=zone or ids.ZONE,
         cluster=cluster or CLUSTER,
+        details={SYSTEM_NODE: ids.SYSTEM_SIZE},
     )
 
 

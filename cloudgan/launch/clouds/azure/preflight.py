@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any, Final
 from cloudgan.core import assets
 from cloudgan.core.errors import PlanError
 from cloudgan.launch.clouds.azure import ids
-from cloudgan.launch.clouds.azure.sizes import SIZES, SYSTEM_FAMILY, SYSTEM_VCPUS, size_of
+from cloudgan.launch.clouds.azure.requests import SYSTEM_NODE
+from cloudgan.launch.clouds.azure.sizes import SIZES, SYSTEM_SIZES, SYSTEM_VCPUS, size_of
 from cloudgan.schema.resource import Finding
 
 if TYPE_CHECKING:
@@ -124,7 +125,8 @@ def quotas(api: ArmApi, subscription: str, plan: Plan, *, has_cluster: bool) -> 
         wanted = {SPOT_QUOTA: needed, REGION_QUOTA: system}
     else:
         wanted = {size.family: needed, REGION_QUOTA: needed + system}
-    wanted[SYSTEM_FAMILY] = system
+    if family := SYSTEM_SIZES.get(plan.target.details.get(SYSTEM_NODE, "")):
+        wanted[family] = system
     known = _usages(api, subscription, region)
     for name, vcpus in wanted.items():
         if vcpus:
@@ -153,8 +155,7 @@ def zone(api: ArmApi, subscription: str, region: str, node_type: str, request: s
     Raises:
         PlanError: The node type is not available to this subscription there.
     """
-    path = f"/subscriptions/{subscription}/providers/Microsoft.Compute/skus?api-version={_SKUS}"
-    skus = api.list(path, **{"$filter": f"location eq '{region}'"})
+    skus = _skus(api, subscription, region)
     sku = next((one for one in skus if one.get("name") == node_type), None)
     if sku is None:
         raise PlanError(f"Azure has no {node_type} in {region}; give another --region")
@@ -172,6 +173,32 @@ def zone(api: ArmApi, subscription: str, region: str, node_type: str, request: s
             f" {'zones ' + ', '.join(sorted(zones)) if zones else 'no numbered zone'}"
         )
     return request or min(zones, default="")
+
+
+def system_size(api: ArmApi, subscription: str, region: str) -> str:
+    """Returns the first size for the AKS system node that a subscription is offered in a region.
+
+    Raises:
+        PlanError: It is offered none.
+    """
+    offered = {
+        one.get("name")
+        for one in _skus(api, subscription, region)
+        if not any(limit.get("type") == "Location" for limit in one.get("restrictions") or ())
+    }
+    for size in SYSTEM_SIZES:
+        if size in offered:
+            return size
+    raise PlanError(
+        f"the system node of AKS needs one of {', '.join(SYSTEM_SIZES)}, and subscription {subscription}"
+        f" is offered none of them in {region}; give another --region, or --cluster=GROUP/NAME of an"
+        " existing cluster"
+    )
+
+
+def _skus(api: ArmApi, subscription: str, region: str) -> Iterator[Mapping[str, Any]]:
+    path = f"/subscriptions/{subscription}/providers/Microsoft.Compute/skus?api-version={_SKUS}"
+    yield from api.list(path, **{"$filter": f"location eq '{region}'"})
 
 
 def _usages(api: ArmApi, subscription: str, region: str) -> dict[str, Mapping[str, Any]]:

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 from cloudgan.core.labels import EXPIRES, RUN, SHARED
 from cloudgan.launch.clouds.azure import ids
-from cloudgan.launch.clouds.azure.sizes import SYSTEM_SIZE
 from cloudgan.launch.kubernetes.manifests import GPU_NODE, device_plugin_step
 from cloudgan.schema.plan import Step
 
@@ -18,6 +17,8 @@ SPOT_TAINT = "kubernetes.azure.com/scalesetpriority"
 """Taint that AKS sets on each node of a Spot pool, with the value spot."""
 GPU_TAINT = "nvidia.com/gpu=present:NoSchedule"
 SYSTEM_POOL = "system"
+SYSTEM_NODE = "system_node"
+"""Detail of the target: the size of the cluster's own node."""
 NAMESPACE = SERVICE_ACCOUNT = "cloudgan"
 DISK_GIB = 128
 """Size of a node's disk, and AKS' default for the system node's size."""
@@ -30,7 +31,7 @@ def cluster_steps(plan: Plan) -> tuple[Step, ...]:
     credential = ids.credential_id(target)
     return (
         put(
-            f"AKS cluster {target.cluster} in {target.region}, with one {SYSTEM_SIZE} that always bills",
+            f"AKS cluster {target.cluster} in {target.region}, with one {_system_size(target)} that always bills",
             ids.cluster_id(target),
             cluster_body(target),
         ),
@@ -64,7 +65,7 @@ def cluster_body(target: Target) -> dict[str, Any]:
         "type": "VirtualMachineScaleSets",
         "osType": "Linux",
         "count": 1,
-        "vmSize": SYSTEM_SIZE,
+        "vmSize": _system_size(target),
     }
     return {
         "location": region,
@@ -87,6 +88,10 @@ def cluster_body(target: Target) -> dict[str, Any]:
             "autoUpgradeProfile": {"upgradeChannel": "none", "nodeOSUpgradeChannel": "None"},
         },
     }
+
+
+def _system_size(target: Target) -> str:
+    return target.details.get(SYSTEM_NODE, ids.SYSTEM_SIZE)
 
 
 def pool_body(plan: Plan) -> dict[str, Any]:

@@ -49,10 +49,20 @@ SIZES: Final = {
     "Standard_NV36ads_A10_v5": Size("A10", 1, 36, 440, _A10),
 }
 
-SYSTEM_SIZE: Final = "Standard_D2_v2"
-"""Size of the AKS system node: the smallest supported one with a known price."""
+SYSTEM_SIZES: Final = {
+    "Standard_D2s_v3": "standardDSv3Family",
+    "Standard_D2s_v5": "standardDSv5Family",
+    "Standard_D2as_v5": "standardDASv5Family",
+    "Standard_D2s_v4": "standardDSv4Family",
+    "Standard_D2_v2": "standardDv2Family",
+}
+"""Sizes for the AKS system node with their quotas, in the order of preference: 2 vCPUs and 7 to 8 GiB.
+
+Many subscriptions are not offered all of them: https://github.com/dotnet/core/issues/8181 (2023-02) and
+https://github.com/hashicorp-education/learn-terraform-provision-aks-cluster/issues/15 (2023-04) show AKS'
+refusals. Names of the quotas: from memory; compared case-insensitively.
+"""
 SYSTEM_VCPUS: Final = 2
-SYSTEM_FAMILY: Final = "standardDv2Family"
 
 # https://learn.microsoft.com/azure/virtual-machines/ncv3-nc6s-nc12s-nc24s-retirement (2024-03-19) and
 # https://learn.microsoft.com/azure/virtual-machines/n-series-migration, both read 2026-11-21.

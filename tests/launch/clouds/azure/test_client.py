@@ -20,7 +20,7 @@ def test_a_run_is_made_found_and_removed_and_what_all_runs_share_stays(lab):
     pool, cluster, system, *_ = sorted(cloud.list_resources(), key=lambda one: one.deletion_order)
     assert (pool.run, pool.nodes, pool.market, pool.state) == ("gan", 2, "on_demand", "ready")
     assert pool.labels == plan.labels().as_dict()
-    assert (system.nodes, system.node_type) == (1, "Standard_D2_v2"), "it bills as well"
+    assert (system.nodes, system.node_type) == (1, "Standard_D2s_v3"), "it bills as well"
     assert cluster.shared == "cluster"
     assert {one.run for one in cloud.list_resources("gan")} == {"gan"}
     assert cloud.list_resources("another") == ()

@@ -13,6 +13,7 @@ from cloudgan.core.errors import (
     LaunchError,
     PlanError,
 )
+from cloudgan.launch.clouds.azure.sizes import SYSTEM_SIZES
 from cloudgan.launch.provisioning.apply import apply
 from cloudgan.launch.provisioning.launch_log import LaunchLog
 from cloudgan.launch.provisioning.provisioner import Destroyer
@@ -203,9 +204,26 @@ def test_machines_whose_pool_is_gone_are_found_and_removed(lab):
 )
 def test_a_region_without_the_machine_is_told_before_anything_is_made(lab, change, kind, words):
     for name, value in change.items():
-        setattr(lab.azure.lists, name, value)
+        setattr(lab.azure.arm if name == "unsold" else lab.azure.lists, name, value)
     with pytest.raises(kind, match=re.escape(words)):
         lab.plan()
+
+
+def test_the_system_node_is_of_a_size_that_the_subscription_is_offered(lab):
+    lab.azure.arm.unsold = ("Standard_D2_v2", "Standard_D2s_v3")
+    deploy(lab)
+    system = {one.node_type for one in lab.cloud().list_resources() if one.nodes and not one.run}
+    assert system == {"Standard_D2s_v5"}
+    lab.azure.arm.unsold = tuple(SYSTEM_SIZES)
+    assert "one Standard_D2s_v5 " in lab.plan().model_dump_json(), "the cluster has its node"
+
+
+def test_a_region_without_a_size_for_the_system_node_is_refused_before_anything_is_made(lab):
+    lab.azure.arm.unsold = tuple(SYSTEM_SIZES)
+    before = lab.azure.arm.held()
+    with pytest.raises(PlanError, match="is offered none of them in eastus; give another --region"):
+        lab.plan()
+    assert lab.azure.arm.held() == before
 
 
 def test_the_first_zone_that_has_the_machine_is_taken_and_another_refused(lab):

@@ -60,7 +60,7 @@ def test_doctor_tells_what_a_run_needs_from_what_it_left_and_clears_that(lab, su
     survey = surveyor.scan(utc_moment())
     usd = {one.kind: tariff.usd_per_day("azure", one) for one, _ in survey.resources}
     assert usd["AKS pool"] == pytest.approx(24 * 2 * plan.price.usd_per_hour)
-    assert usd["AKS system pool"] == pytest.approx(24 * 0.146)
+    assert usd["AKS system pool"] == pytest.approx(24 * 0.096)
     api = lab.cloud().cluster_api(plan)
     api.delete("/apis/batch/v1/namespaces/cloudgan/jobs/gan")
     survey = surveyor.scan(utc_moment())

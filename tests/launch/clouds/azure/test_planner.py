@@ -134,7 +134,9 @@ def test_a_store_of_ones_own_is_used_and_none_is_made():
 
 
 def test_when_all_is_known_no_placeholder_is_left_but_what_is_made_on_the_way():
-    made = fill_placeholders(plan("gpu"), KNOWN | {ids.ZONE: "2"})
+    made = fill_placeholders(
+        plan("gpu"), KNOWN | {ids.ZONE: "2", ids.SYSTEM_SIZE: "Standard_D2s_v3"}
+    )
     steps = all_steps(made)
     left = set(re.findall(r"<[-a-z]+>", json.dumps([one.model_dump() for one in steps])))
     assert left == {ids.ISSUER}
