@@ -3,7 +3,8 @@
 GPUs per machine, and single-host TPUs with node labels and topologies: AI-Hypercomputer/xpk,
 src/xpk/core/system_characteristics.py, and the table of TPU types for Saxml on GKE in
 GoogleCloudPlatform/applied-ai-engineering-samples (both read 2026-11-21). GPU counts: the price table.
-Disk types, and which a3-highgpu are sold on demand: from memory.
+a3-ultragpu-8g and a4-highgpu-8g are not on demand: xpk's docs, whose table of capacity types says "A3 Mega
+only" for on demand (read 2026-11-22). Disk types, and which a3-highgpu are on demand: from memory.
 """
 
 from __future__ import annotations
@@ -98,8 +99,8 @@ def _table() -> dict[str, Machine]:
             _of(f"a3-highgpu-{n}g", "H100", n)._replace(is_on_demand=n == _WHOLE)
             for n in (1, 2, 4, 8)
         ),
-        _of("a3-ultragpu-8g", "H200", 8)._replace(disk_type=HYPERDISK),
-        _of("a4-highgpu-8g", "B200", 8)._replace(disk_type=HYPERDISK),
+        _of("a3-ultragpu-8g", "H200", 8)._replace(disk_type=HYPERDISK, is_on_demand=False),
+        _of("a4-highgpu-8g", "B200", 8)._replace(disk_type=HYPERDISK, is_on_demand=False),
         *(_tpu(f"v5litepod-{n}", f"ct5lp-hightpu-{n}t", _V5E, PD) for n in _CHIPS),
         *(_tpu(f"v6e-{n}", f"ct6e-standard-{n}t", _V6E, HYPERDISK) for n in _CHIPS),
     ]

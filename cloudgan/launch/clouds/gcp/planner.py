@@ -104,7 +104,7 @@ def node_pool(wanted: NodePoolRequest) -> NodePool:
     if not found.is_on_demand and wanted.market != "spot" and not wanted.flex_start:
         raise PlanError(
             f"{wanted.node_type} is sold as spot or flex-start only; pass --market=spot or"
-            " --flex-start, or choose 8 GPUs per node"
+            " --flex-start, or choose --accelerator=h100:8, which is sold on demand"
         )
     if wanted.flex_start and wanted.market == "spot":
         raise PlanError(

@@ -163,6 +163,8 @@ def test_an_existing_cluster_may_be_in_any_zone_of_the_region():
         ({"node_type": "a4-highgpu-8g", "own_image": False}, "Blackwell"),
         ({"node_type": "v6e-8", "nodes": 2}, "one TPU slice"),
         ({"node_type": "a3-highgpu-1g"}, "spot or flex-start only"),
+        ({"node_type": "a3-ultragpu-8g"}, "--market=spot or --flex-start, or choose --acc"),
+        ({"node_type": "a4-highgpu-8g"}, "spot or flex-start only"),
         ({"market": "spot", "flex_start": True}, "never spot"),
         ({"flex_start": True, "max_hours": 200}, "end after 7 days"),
         ({"node_type": "v6e-16"}, "several hosts"),
@@ -176,7 +178,7 @@ def test_an_unsupported_request_is_refused_with_an_alternative(asked, why):
 
 
 def test_a_blackwell_gpu_is_accepted_with_the_users_image():
-    assert gcp_plan("a4-highgpu-8g").workers.accelerators_per_node == 8
+    assert gcp_plan("a4-highgpu-8g", market="spot").workers.accelerators_per_node == 8
 
 
 def test_a_zone_of_another_region_is_refused():
