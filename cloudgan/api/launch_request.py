@@ -6,10 +6,15 @@ import re
 from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Literal
 
+from pydantic import ValidationError
+
 from cloudgan.core import ranges
 from cloudgan.core.clouds import CLOUDS, region_of
+from cloudgan.core.documents import read_text
 from cloudgan.core.errors import ConfigError, UnknownNameError, shorten
+from cloudgan.core.settings import expand_home
 from cloudgan.launch.kubernetes.manifests import CLAIM
+from cloudgan.schema.plan import SlurmOptions
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -46,6 +51,7 @@ class LaunchRequest:
         context: Kubeconfig context. None: the current one.
         namespace: Kubernetes namespace. None: cloudgan.
         queue: Kueue queue or Slurm partition.
+        slurm: Account, quality of service, constraint, reservation and prologue in Slurm.
         service_account: Kubernetes service account of the pods.
         node_selector: Labels that nodes must have.
         store: URL or folder for checkpoints, logs and data.
@@ -70,6 +76,7 @@ class LaunchRequest:
     context: str | None = None
     namespace: str | None = None
     queue: str | None = None
+    slurm: SlurmOptions = field(default_factory=SlurmOptions)
     service_account: str | None = None
     node_selector: Mapping[str, str] = field(default_factory=dict)
     store: str | None = None
@@ -240,6 +247,48 @@ _FLAG_NAMES = {
 }
 
 
+def slurm_options(
+    account: str | None,
+    qos: str | None,
+    constraint: str | None,
+    reservation: str | None,
+    prologue: str | None,
+) -> SlurmOptions:
+    """Returns the options of a Slurm job.
+
+    Args:
+        account: Account that is charged.
+        qos: Quality of service.
+        constraint: Features of the nodes.
+        reservation: Name of a reservation.
+        prologue: Path of a file of shell lines.
+
+    Raises:
+        ConfigError: A value cannot be an option of sbatch, or the file is no text.
+    """
+    lines = read_text(expand_home(prologue), ConfigError) if prologue else ""
+    given = {
+        "account": account,
+        "qos": qos,
+        "constraint": constraint,
+        "reservation": reservation,
+        "prologue": lines.replace("\r\n", "\n"),
+    }
+    try:
+        return SlurmOptions.model_validate(given)
+    except ValidationError as error:
+        name = str(error.errors()[0]["loc"][0])
+        if name == "prologue":
+            raise ConfigError(
+                f"--prologue={prologue}: must be at most 16 KiB of text without control characters,"
+                " such as `module load cuda`"
+            ) from error
+        raise ConfigError(
+            f"--{name}={shorten(str(given[name]))} must be a name of the cluster, such as physics:"
+            " letters, digits and _ . , : @ + = -, in --constraint also | & ! * ( ) [ ]"
+        ) from error
+
+
 def check_request(launch: LaunchRequest, provisioning: ProvisioningRequest) -> None:
     """Checks that all values of a request apply to its provider.
 
@@ -251,6 +300,12 @@ def check_request(launch: LaunchRequest, provisioning: ProvisioningRequest) -> N
         raise ConfigError(
             f"--store={address.rpartition('@')[2]}... contains credentials, and a plan is not"
             " secret: omit them, and give them by --secrets or in the environment"
+        )
+    if launch.provider != "slurm" and launch.slurm != SlurmOptions():
+        names = launch.slurm.model_dump(exclude_defaults=True)
+        raise ConfigError(
+            f"{' and '.join(f'--{name}' for name in names)}: only valid with --provider=slurm, and"
+            f" --provider={launch.provider} was given"
         )
     if launch.is_provisioned:
         _check_cloud(launch, provisioning)

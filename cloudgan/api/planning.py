@@ -23,6 +23,7 @@ from cloudgan.cost.prices.catalog import load_catalog
 from cloudgan.launch.clouds.planner import BUILT_IN_CLOUDS, Clouds
 from cloudgan.launch.kubernetes.manifests import CLAIM, manifest_steps
 from cloudgan.launch.planning.plan_builder import make_plan
+from cloudgan.schema.plan import SlurmOptions
 from cloudgan.schema.run_folder import RunFolder
 
 if TYPE_CHECKING:
@@ -105,7 +106,11 @@ def make_launch_plan(
     workers = request_workers(request, nodes, price)
     config = run_config(request.name, training, workers)
     target = resolve_target(request.provider, request.context, request.namespace).model_copy(
-        update={"queue": request.queue, "service_account": request.service_account}
+        update={
+            "queue": request.queue,
+            "service_account": request.service_account,
+            "slurm": None if request.slurm == SlurmOptions() else request.slurm,
+        }
     )
     inputs = plan_request(
         request,

@@ -44,6 +44,29 @@ class _Part(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
+_SLURM_NAME = r"^[A-Za-z0-9_][A-Za-z0-9_.,:@+=-]*$"
+
+
+class SlurmOptions(_Part):
+    """What a Slurm cluster demands of jobs beside their partition."""
+
+    account: str | None = Field(default=None, pattern=_SLURM_NAME, max_length=200)
+    qos: str | None = Field(default=None, pattern=_SLURM_NAME, max_length=200)
+    constraint: str | None = Field(
+        default=None,
+        pattern=r"^[A-Za-z0-9_.,:@+=|&!*()\[\]-]+$",
+        max_length=200,
+        description="features of nodes, such as a100&infiniband",
+    )
+    reservation: str | None = Field(default=None, pattern=_SLURM_NAME, max_length=200)
+    prologue: str = Field(
+        default="",
+        max_length=16384,
+        pattern=r"^[^\x00-\x08\x0b-\x1f\x7f]*$",
+        description="shell lines that each node runs before its worker, such as module load cuda",
+    )
+
+
 class Target(_Part):
     """Where a run executes: account, region and cluster."""
 
@@ -52,6 +75,7 @@ class Target(_Part):
     server: str | None = Field(default=None, description="address of the cluster's API")
     namespace: PathPart | None = None
     queue: str | None = Field(default=None, description="of Kueue, or a partition of Slurm")
+    slurm: SlurmOptions | None = Field(default=None, description="None: nothing beside the queue")
     service_account: str | None = None
     account: PathPart | None = Field(
         default=None, description="project, account or subscription; <project>: not yet known"
@@ -77,7 +101,7 @@ class Target(_Part):
 
     def describe(self) -> str:
         """Returns a description, such as ``kubernetes (context lab, namespace cloudgan)``."""
-        shown = self.model_dump(exclude={"provider", "server", "details"})
+        shown = self.model_dump(exclude={"provider", "server", "details", "slurm"})
         found = [f"{key.replace('_', ' ')} {value}" for key, value in shown.items() if value]
         return f"{self.provider} ({', '.join(found)})" if found else self.provider
 

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 
+from cloudgan.api.launch_request import NOTHING_PROVISIONED, check_request
 from cloudgan.cli.main import main
+from cloudgan.cli.options.launch_flags import launch_flags
+from cloudgan.core.errors import ConfigError
 
 
 @pytest.fixture
@@ -41,6 +45,27 @@ def test_a_folder_as_store_is_named_in_full_and_jobs_may_wait_for_days(plan, tmp
     assert found["workers"]["image"] is None
 
 
+def test_account_qos_constraint_reservation_and_prologue_are_in_plan_and_script(plan):
+    Path("site.sh").write_text("module load cuda/12.5\n", encoding="utf-8")
+    code, out, err = plan(
+        *("--store=shared", "--account=hep-ml", "--qos=gpu", "--constraint=a100&ib"),
+        *("--reservation=week", "--prologue=site.sh", "--json"),
+    )
+    assert code == 0, err
+    found = json.loads(out)
+    assert found["target"]["slurm"]["account"] == "hep-ml"
+    bodies = {step["path"]: step["body"] for step in found["steps"]}
+    assert bodies["slurm/prologue.sh"] == "module load cuda/12.5\n"
+    options = [line for line in bodies["slurm/job.sh"].splitlines() if line.startswith("#SBATCH")]
+    wanted = ("--account=hep-ml", "--qos=gpu", "--constraint='a100&ib'", "--reservation=week")
+    assert {f"#SBATCH {one}" for one in wanted} <= set(options)
+
+
+def test_slurm_s_flags_are_refused_elsewhere():
+    with pytest.raises(ConfigError, match=r"--account and --qos: only valid with --provider=slurm"):
+        check_request(launch_flags(account="hep", qos="gpu"), NOTHING_PROVISIONED)
+
+
 @pytest.mark.parametrize(
     ("flags", "said"),
     [
@@ -48,9 +73,16 @@ def test_a_folder_as_store_is_named_in_full_and_jobs_may_wait_for_days(plan, tmp
         (("--store=pvc:claim",), "--store=FOLDER"),
         (("--store=.",), "keeps the local copies"),
         (("--store=shared", "--image=x"), "--provider=slurm was given"),
+        (("--store=shared", "--account=a\nb"), "--account="),
+        (("--store=shared", "--qos=a b"), "--qos=a b must be a name of the cluster"),
+        (("--store=shared", "--constraint=$(id)"), "--constraint=$(id) must be"),
+        (("--store=shared", "--reservation=--wrap=id"), "--reservation=--wrap=id must be"),
+        (("--store=shared", "--prologue=missing.sh"), "missing.sh"),
+        (("--store=shared", "--prologue=control.sh"), "without control characters"),
     ],
 )
 def test_flags_that_slurm_cannot_use_are_refused(plan, flags, said):
+    Path("control.sh").write_text("echo \x1b[2J\n", encoding="utf-8")
     code, _, err = plan(*flags)
     assert code == 2
     assert said in err

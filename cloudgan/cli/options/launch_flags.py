@@ -11,6 +11,7 @@ from cloudgan.api.launch_request import (
     LaunchRequest,
     MarketChoice,
     ProvisioningRequest,
+    slurm_options,
 )
 from cloudgan.api.targets import RunLocator
 from cloudgan.core import ranges
@@ -36,6 +37,11 @@ def launch_flags(
     context: str | None = None,
     namespace: str | None = None,
     queue: str | None = None,
+    account: str | None = None,
+    qos: str | None = None,
+    constraint: str | None = None,
+    reservation: str | None = None,
+    prologue: str | None = None,
     service_account: str | None = None,
     node_selector: str | None = None,
     store: str | None = None,
@@ -64,6 +70,12 @@ def launch_flags(
         context: Kubeconfig context. Default: the current one.
         namespace: Kubernetes namespace. Default: cloudgan.
         queue: Kueue queue, or Slurm partition.
+        account: Slurm account that is charged.
+        qos: Quality of service in Slurm.
+        constraint: Features of Slurm's nodes, such as a100&infiniband.
+        reservation: Slurm reservation.
+        prologue: File of shell lines that each Slurm node runs before its worker, such as module
+            load cuda.
         service_account: Kubernetes service account that grants bucket access.
         node_selector: Node labels, such as pool=gpu,disk=ssd.
         store: gs://, s3:// or Azure blob URL, pvc:CLAIM, or on Slurm a shared folder, for
@@ -93,6 +105,7 @@ def launch_flags(
         context=context,
         namespace=namespace,
         queue=queue,
+        slurm=slurm_options(account, qos, constraint, reservation, prologue),
         service_account=service_account,
         node_selector=_labels(node_selector),
         store=store,

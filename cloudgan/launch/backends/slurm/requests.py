@@ -23,6 +23,7 @@ JOB_FOLDER: Final = "slurm"
 PLAN_FILE: Final = "plan.json"
 CONFIG_FILE: Final = f"{JOB_FOLDER}/run.yaml"
 SCRIPT_FILE: Final = f"{JOB_FOLDER}/job.sh"
+PROLOGUE_FILE: Final = f"{JOB_FOLDER}/prologue.sh"
 KEY: Final = "secret"
 """Subfolder of `JOB_FOLDER` with the secret of the run."""
 _RUNS = Path("runs")
@@ -40,9 +41,14 @@ def slurm_steps(
         gres: GRES of the accelerators; None: derived from the plan.
     """
     body = script(plan, run_folder(plan, runs), python=python, gres=gres or default_gres(plan))
+    prologue = plan.target.slurm.prologue if plan.target.slurm else ""
+    before = (
+        Step(ensure="prologue of the workers", method="PUT", path=PROLOGUE_FILE, body=prologue),
+    )
     return (
         Step(ensure="plan", method="PUT", path=PLAN_FILE, find=PLAN_FILE, body=PLAN_PLACEHOLDER),
         Step(ensure="run.yaml of the workers", method="PUT", path=CONFIG_FILE, body=run_yaml(plan)),
+        *(before if prologue else ()),
         Step(ensure="script of the job", method="PUT", path=SCRIPT_FILE, body=body),
         Step(
             ensure=f"job {job_name(plan.run)}, {plan.workers.nodes} nodes",
@@ -93,7 +99,13 @@ def script(plan: Plan, folder: Path, *, python: str, gres: str | None) -> str:
     """
     body = JobSpec(job(plan))
     head = [f"#SBATCH {option}" for option in _options(plan, folder, gres)]
-    parts = ("#!/bin/bash", *head, "", *_values(plan, body, folder), *_worker(body, folder, python))
+    parts = (
+        "#!/bin/bash",
+        *head,
+        "",
+        *_values(plan, body, folder),
+        *_worker(plan, body, folder, python),
+    )
     fixed = resources.files(__package__).joinpath("job.sh").read_text(encoding="utf-8")
     return "\n".join((*parts, "", fixed))
 
@@ -113,6 +125,10 @@ def _options(plan: Plan, folder: Path, gres: str | None) -> Iterator[str]:
         yield f"--partition={shlex.quote(plan.target.queue)}"
     if gres:
         yield f"--gres={shlex.quote(gres)}"
+    if plan.target.slurm:
+        for name, value in plan.target.slurm.model_dump(exclude={"prologue"}).items():
+            if value:
+                yield f"--{name}={shlex.quote(value)}"
     yield f"--signal=TERM@{min(workers.grace_seconds, _MAX_GRACE_SECONDS)}"
     if needs_exclusive_nodes(plan):
         yield "--exclusive"
@@ -137,11 +153,18 @@ def _values(plan: Plan, body: JobSpec, folder: Path) -> Iterator[str]:
     yield ""
 
 
-def _worker(body: JobSpec, folder: Path, python: str) -> Iterator[str]:
+def _worker(plan: Plan, body: JobSpec, folder: Path, python: str) -> Iterator[str]:
     """Yields the shell function of a worker; `work` is set on its node."""
     yield "# shellcheck disable=SC2154,SC2317"
     yield "# shellcheck disable=SC2329  # srun calls it"
     yield "worker() {"
+    if plan.target.slurm and plan.target.slurm.prologue:
+        # A file of its own: a fault in it cannot change the script, and ends the worker alone.
+        yield "  # shellcheck disable=SC1091"
+        yield f"  source {shlex.quote(str(folder / PROLOGUE_FILE))} || {{"
+        yield '    echo "cloudgan: the prologue exited with $?; see --prologue" >&2'
+        yield "    exit 2"
+        yield "  }"
     yield "  unset TF_CONFIG"
     folders = {CONFIG: str(folder / JOB_FOLDER), KEY_FOLDER: str(folder / JOB_FOLDER / KEY)}
     for name, value in body.environment(folders).items():

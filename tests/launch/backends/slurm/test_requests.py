@@ -35,6 +35,24 @@ def values_in(script, *names):
     return done.stdout.splitlines()
 
 
+def test_a_prologue_runs_before_the_worker_and_its_failure_ends_the_worker_alone(make_plan):
+    plan = make_plan(target={"slurm": {"prologue": "export FROM_MODULE=yes\n"}})
+    step = next(step for step in slurm_steps(plan) if step.path == "slurm/prologue.sh")
+    file = run_folder(plan) / step.path
+    file.parent.mkdir(parents=True)
+    file.write_text(step.body, encoding="utf-8")
+    assert values_in(text_of(plan), "FROM_MODULE", "CLOUDGAN_PORTS") == ["yes", "random"]
+    file.write_text("if then fi\n", encoding="utf-8")
+    done = subprocess.run(
+        ["bash", "-c", text_of(plan).partition("# shellcheck shell=bash")[0] + "(worker)"],
+        capture_output=True,
+        text=True,
+        env={"PATH": "/usr/bin:/bin"},
+    )
+    assert done.returncode == 2
+    assert "cloudgan: the prologue exited with" in done.stderr
+
+
 def test_the_plan_is_the_first_step_and_the_job_the_last(make_plan):
     found = slurm_steps(make_plan())
     assert [(step.method, step.path) for step in found] == [
