@@ -2,7 +2,11 @@
 
 The init container of each pod runs this file in a public image without cloudgan. It needs
 only the standard library of Python 3.8 and later, and pip. Exit codes: 0; 75 if a retry
-may help (no connection, a failing server, a full disk); else 1.
+may help (no connection, a failing server, a denied login, a full disk); else 1.
+
+Denied logins are retried for 5 minutes: permissions granted just before take effect after 2 to 7
+minutes (https://cloud.google.com/iam/docs/access-change-propagation, of 2025-10-16, read
+2026-11-22).
 """
 
 from __future__ import annotations
@@ -31,6 +35,7 @@ from pathlib import Path
 
 THREADS = 8
 ATTEMPTS = 6
+DENIED_SECONDS = 300
 TIMEOUT_SECONDS = 30
 MAX_BACKOFF_SECONDS = 60
 MOST_TEXT_BYTES = 1 << 20
@@ -77,7 +82,14 @@ class TryAgainError(Exception):
 
 
 class NoCredentialsError(OSError):
-    """No credentials; the identity of a new pod may take seconds to be ready."""
+    """No credentials; the identity of a new pod may take seconds to be ready.
+
+    `code` is the HTTP status of the identity service; None without a response.
+    """
+
+    def __init__(self, message, code=None):
+        super().__init__(message)
+        self.code = code
 
 
 class Wheel:
@@ -118,7 +130,8 @@ def request_text(address, data=None, headers=None, method=None, timeout=5):
             return answer.read(MOST_TEXT_BYTES).decode()
     except BROKEN as error:
         host = urllib.parse.urlsplit(address).netloc
-        raise NoCredentialsError(f"no credentials from {host} ({reason(error)})") from None
+        text = f"no credentials from {host} ({reason(error)})"
+        raise NoCredentialsError(text, getattr(error, "code", None)) from None
 
 
 class Folder:
@@ -433,11 +446,20 @@ def store_of(url):
     return kinds[scheme](url) if colon else Folder(url)
 
 
+class Failures:
+    """Failures of one download: their number, and since when the login is denied."""
+
+    def __init__(self):
+        self.count = self.denied = 0
+        self.denied_since = None
+
+
 class Fetcher:
     """Downloads wheels from a store with retries."""
 
-    def __init__(self, store, folder, backoff_seconds):
+    def __init__(self, store, folder, backoff_seconds, denied_seconds):
         self.store, self.folder, self.backoff_seconds = store, folder, backoff_seconds
+        self.denied_seconds = denied_seconds
         self.stopped = threading.Event()
 
     def fetch_all(self, wheels):
@@ -455,39 +477,61 @@ class Fetcher:
         path = self.folder / wheel.name
         if path.exists() and hashlib.sha256(path.read_bytes()).hexdigest() == wheel.sha256:
             return
-        where = f"wheels/{wheel.sha256}/{wheel.name}"
-        for attempt in range(ATTEMPTS):
+        where, failures = f"wheels/{wheel.sha256}/{wheel.name}", Failures()
+        while not self.stopped.is_set():
             try:
                 self.copy(where, path, wheel)
             except BROKEN as error:
-                pause = self.pause(where, error, attempt)
+                pause = self.pause(where, error, failures)
                 print(f"{where}: {reason(error)}; retrying", flush=True)
-                if self.stopped.wait(pause):
-                    return
+                self.stopped.wait(pause)
             else:
                 return
 
-    def pause(self, where, error, attempt):
+    def pause(self, where, error, failures):
         """Returns the backoff after an error; raises if a retry cannot help."""
         code = getattr(error, "code", None)
-        if isinstance(error, FileNotFoundError) or code == MISSING:
+        if isinstance(error, FileNotFoundError) or (
+            code == MISSING and not isinstance(error, NoCredentialsError)
+        ):
             raise PermanentError(
                 f"{where} is not in the store; rerun `cloudgan deploy`, which uploads it"
             ) from None
-        last = attempt == ATTEMPTS - 1
         self.store.clear_credentials()
-        if last and (code in DENIED or isinstance(error, NoCredentialsError)):
+        if code in DENIED:
+            return self.pause_denied(where, error, failures)
+        failures.count += 1
+        last = failures.count == ATTEMPTS
+        if last and isinstance(error, NoCredentialsError):
             raise PermanentError(
                 f"{where}: access denied ({reason(error)}); the pod needs {self.store.role}"
             ) from None
-        if isinstance(code, int) and code not in (*TRANSIENT, *DENIED):
+        is_status = isinstance(code, int) and not isinstance(error, NoCredentialsError)
+        if is_status and code not in TRANSIENT:
             raise PermanentError(f"{where}: {reason(error)}") from None
         if last:
             raise TryAgainError(f"{where}: {reason(error)}, {ATTEMPTS} times") from None
         wait = getattr(error, "headers", None) and error.headers.get("Retry-After")
         wait = int(wait) if wait and wait.isdigit() else 0
-        pause = self.backoff_seconds * 2**attempt * random.uniform(0.5, 1)
-        return min(max(pause, wait), MAX_BACKOFF_SECONDS)
+        return min(max(self.backoff(failures.count - 1), wait), MAX_BACKOFF_SECONDS)
+
+    def pause_denied(self, where, error, failures):
+        """Returns the backoff after a denied login; raises after `denied_seconds`."""
+        now = time.monotonic()
+        if failures.denied_since is None:
+            failures.denied_since = now
+        left = failures.denied_since + self.denied_seconds - now
+        if left <= 0:
+            raise TryAgainError(
+                f"{where}: access denied for {self.denied_seconds:.0f} s ({reason(error)}); the pod"
+                f" needs {self.store.role}. New permissions take effect within minutes"
+            ) from None
+        failures.denied += 1
+        return min(self.backoff(failures.denied - 1), MAX_BACKOFF_SECONDS, left)
+
+    def backoff(self, earlier):
+        """Returns a pause that doubles with each earlier failure, with jitter."""
+        return self.backoff_seconds * 2 ** min(earlier, 10) * random.uniform(0.5, 1)
 
     def copy(self, where, path, wheel):
         """Downloads an object to a file, which appears only with the expected checksum."""
@@ -560,13 +604,15 @@ def run(arguments):
     for name in ("wheels", "site", "folder"):
         parser.add_argument(f"--{name}", required=True, type=Path)
     parser.add_argument("--backoff-seconds", type=float, default=1.0)
+    parser.add_argument("--denied-seconds", type=float, default=DENIED_SECONDS)
     options = parser.parse_args(arguments)
     began = time.monotonic()
     lines = options.wheels.read_text(encoding="utf-8").splitlines()
     wheels = [Wheel(line) for line in lines if line.strip()]
     store = store_of(variable("CLOUDGAN_STORE") or "")
     options.folder.mkdir(parents=True, exist_ok=True)
-    Fetcher(store, options.folder, options.backoff_seconds).fetch_all(wheels)
+    waits = options.backoff_seconds, options.denied_seconds
+    Fetcher(store, options.folder, *waits).fetch_all(wheels)
     fetched = time.monotonic()
     install(wheels, options.folder, options.site)
     installed = time.monotonic()

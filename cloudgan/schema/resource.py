@@ -55,6 +55,11 @@ class Resource:
     is_free: bool = False
 
     @property
+    def is_cluster(self) -> bool:
+        """Whether it is a Kubernetes cluster, whose kind ends so in every cloud: ``GKE cluster``."""
+        return self.kind.rpartition(" ")[2] == "cluster"
+
+    @property
     def run(self) -> str | None:
         """The run that owns it; None: no run."""
         return self.labels.get(RUN)

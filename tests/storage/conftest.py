@@ -146,6 +146,11 @@ class FaultyProxy:
         self.upstream = upstream
         self.seen: list[str] = []
         self.status = 0
+        self.denied, self.denied_status = 0, 403
+        """How many requests to deny, as IAM does until a new permission takes effect.
+
+        2 to 7 minutes: https://cloud.google.com/iam/docs/access-change-propagation (read 2026-11-22).
+        """
         self.truncated_bodies = 0
         """How many large response bodies to truncate."""
         self.lost_responses = 0
@@ -174,6 +179,10 @@ def _handler(proxy: FaultyProxy) -> type[BaseHTTPRequestHandler]:
             body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
             if proxy.status:
                 self._send(proxy.status, {}, b"")
+                return
+            if proxy.denied:
+                proxy.denied -= 1
+                self._send(proxy.denied_status, {}, b"")
                 return
             status, headers, content = self._upstream(body)
             if proxy.lost_responses and self.command in ("PUT", "POST"):

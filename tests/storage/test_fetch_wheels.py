@@ -6,11 +6,13 @@ import ast
 import base64
 import hashlib
 import importlib.util
+import io
 import json
 import os
 import subprocess
 import sys
 import threading
+import urllib.error
 import zipfile
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -202,14 +204,44 @@ def test_a_failing_server_ends_with_75_after_retries(program, proxied, wheels, t
     assert output.out.count("retrying") == 5
 
 
-def test_denied_access_is_reported_with_the_missing_role(program, proxied, wheels, tmp_path, capfd):
+def test_denied_access_ends_with_75_and_the_missing_role(program, proxied, wheels, tmp_path, capfd):
     store, proxy = proxied
     listed = upload(store, wheels[:1])
     proxy.status = 403
-    assert fetched(program, tmp_path, listed) == 1
+    assert fetched(program, tmp_path, listed, denied_seconds=0.05) == 75
     assert store.url.split(":")[0] in ("s3", "gs", "http")
     role = {"s3": "s3:GetObject", "gs": "roles/storage", "ht": "Blob Data Reader"}[store.url[:2]]
     assert role in capfd.readouterr().err
+
+
+def test_permissions_that_take_effect_after_many_requests_do_not_fail_the_job(
+    program, proxied, wheels, tmp_path, capfd
+):
+    store, proxy = proxied
+    listed = upload(store, wheels[:1])
+    proxy.denied = 9
+    assert fetched(program, tmp_path, listed) == 0, capfd.readouterr().err
+    assert capfd.readouterr().out.count(f"HTTP {proxy.denied_status}") == 9
+
+
+def test_denied_logins_are_retried_for_five_minutes_with_growing_pauses(
+    program, monkeypatch, tmp_path
+):
+    clock = [1000.0]
+    monkeypatch.setattr(program.time, "monotonic", lambda: clock[0])
+    fetcher = program.Fetcher(
+        program.Google("gs://bucket/x"), tmp_path, 1.0, program.DENIED_SECONDS
+    )
+    failures, pauses = program.Failures(), []
+    denied = urllib.error.HTTPError("http://x", 401, "Unauthorized", {}, io.BytesIO())
+    while clock[0] < 1300:
+        pauses.append(fetcher.pause("wheels/a", denied, failures))
+        clock[0] += pauses[-1]
+    with pytest.raises(program.TryAgainError, match="access denied for 300 s"):
+        fetcher.pause("wheels/a", denied, failures)
+    assert sum(pauses) == pytest.approx(300)
+    assert len(pauses) < 20, "the pauses grow"
+    assert max(pauses) <= 60
 
 
 def test_a_cut_connection_is_retried(program, proxied, wheels, tmp_path, capfd):

@@ -29,6 +29,7 @@ _INITIAL_BACKOFF_SECONDS: Final = 0.25
 _MAX_BACKOFF_SECONDS: Final = 8.0
 _FIRST_CONTACT_SECONDS: Final = 10.0
 """Retry limit until the first response: the address may be wrong."""
+_REPORT_SECONDS: Final = 60.0
 
 
 class ApiError(CloudganError):
@@ -66,6 +67,15 @@ class ClusterApi:
         """
         self._client, self._patience, self._say = client, patience_seconds, say
         self._was_reached = False
+        self._new_until = 0.0
+
+    def expect_new_cluster(self, until: float) -> None:
+        """Retries unreachable endpoints and denied logins, because the cluster was just created.
+
+        Args:
+            until: End of the retries, by `monotonic_seconds`.
+        """
+        self._new_until = until
 
     def get(self, path: str) -> dict[str, Any] | None:
         """Returns an object; None if it does not exist."""
@@ -159,17 +169,24 @@ class ClusterApi:
             _INITIAL_BACKOFF_SECONDS,
             False,
         )
+        reported = -_REPORT_SECONDS
         while True:
             status, content, wait = self._once(method, path, query, body)
-            if status and not is_transient(status):
+            left = self._new_until - monotonic_seconds()
+            is_starting = left > 0 and _is_denied(status, content)
+            if status and not is_transient(status) and not is_starting:
                 break
-            if monotonic_seconds() >= deadline:
+            if monotonic_seconds() >= max(deadline, self._new_until):
                 raise (
                     self._unreachable(content)
                     if not status
                     else map_error(status, content, f"{method} {path}")
                 )
-            if not status and not unreachable and self._was_reached:
+            if left > 0 and not self._was_reached:
+                if monotonic_seconds() - reported >= _REPORT_SECONDS:
+                    reported = monotonic_seconds()
+                    self._say(_starting(status, content, left))
+            elif not status and not unreachable and self._was_reached:
                 unreachable = True
                 self._say(f"the cluster's API is unreachable ({content.decode()}); retrying")
             time.sleep(min(wait or backoff, _MAX_BACKOFF_SECONDS))
@@ -267,6 +284,18 @@ def _reason(error: Exception) -> str:
 def is_transient(status: int) -> bool:
     """Whether a retry of the request may succeed."""
     return status == _TOO_MANY or status >= _SERVER
+
+
+def _is_denied(status: int, content: bytes) -> bool:
+    """Whether a response denies the login; an exceeded quota is another reason for 403."""
+    return status == _UNAUTHORIZED or (
+        status == _FORBIDDEN and "exceeded quota" not in _message(content)
+    )
+
+
+def _starting(status: int, content: bytes, left: float) -> str:
+    why = f"HTTP {status}: {_message(content)}" if status else content.decode(errors="replace")
+    return f"the API of the new cluster does not accept requests yet ({why}); retrying for {left:.0f} s"
 
 
 def map_error(status: int, body: bytes, request: str) -> CloudganError:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 from cloudgan.core.clock import monotonic_seconds, utc_moment
 from cloudgan.core.errors import CloudganError, CredentialsError, LaunchError
 from cloudgan.core.labels import OWNER, SPEC
+from cloudgan.launch.backends.kubernetes.backend import KubernetesBackend
 from cloudgan.launch.provisioning.cluster_usage import (
     cluster_usage,
     is_in_cluster,
@@ -39,6 +40,15 @@ if TYPE_CHECKING:
     from cloudgan.schema.run_state import LogLine, Phase
 
 _POLL_SECONDS: Final = 5.0
+_NEW_CLUSTER_SECONDS: Final = 300.0
+"""How long the API of a new cluster may be unreachable, or deny the login of its creator.
+
+EKS reports ACTIVE before the name of the endpoint resolves and before it processes requests
+(https://github.com/aws/containers-roadmap/issues/654; a load test waits 120 s after ACTIVE for
+"no such host": https://github.com/awslabs/eks-perf-tests/pull/599, 2026-08-11). Access entries are
+eventually consistent (https://docs.aws.amazon.com/eks/latest/userguide/access-entries.html, read
+2026-11-22).
+"""
 _PHASES: Final[dict[str, Phase]] = {
     "stopped": "stopped",
     "finished": "finished",
@@ -74,11 +84,13 @@ class ProvisionedBackend:
     ) -> None:
         self._cloud, self._registry, self._inner = cloud, run_registry, inner
         self._all_steps, self._say, self._poll_seconds = all_steps, say, poll_seconds
-        self._provisioner = Provisioner(cloud, say, poll_seconds)
+        self._provisioner = Provisioner(cloud, say, poll_seconds, became_ready=self._note_ready)
         self._destroyer = Destroyer(cloud, say, poll_seconds)
         self._opened: dict[str, JobBackend] = {}
         self._apis: dict[str, ClusterApi] = {}
         self._began: dict[str, Plan] = {}
+        self._new_until = 0.0
+        """Until when a cluster that became ready here may deny requests, by `monotonic_seconds`."""
 
     def check(self, plan: Plan) -> tuple[str, ...]:
         """Checks login, APIs, permissions and quota.
@@ -112,7 +124,7 @@ class ProvisionedBackend:
             self._refuse_removed(plan)
             return self._provisioner.ensure(step, plan)
         if step.method == "WAIT":
-            api = self._cloud.cluster_api(plan)
+            api = self._cluster_api(plan)
             if api is not None:
                 wait_for_nodes(api, plan, self._say, self._poll_seconds)
             return False
@@ -181,7 +193,7 @@ class ProvisionedBackend:
             return inner.nodes(run) if inner else ()
         if found is None or found.plan.node_pool is None:
             return ()
-        if run not in self._apis and (opened := self._cloud.cluster_api(found.plan)):
+        if run not in self._apis and (opened := self._cluster_api(found.plan)):
             self._apis[run] = opened
         return list_nodes(self._apis[run], run) if run in self._apis else ()
 
@@ -304,6 +316,17 @@ class ProvisionedBackend:
             and (not parents or resource.name in parents)
         )
 
+    def _note_ready(self, resource: Resource) -> None:
+        if resource.is_cluster:
+            self._new_until = monotonic_seconds() + _NEW_CLUSTER_SECONDS
+
+    def _cluster_api(self, plan: Plan) -> ClusterApi | None:
+        """The API of the plan's cluster, which waits for a cluster that was just created."""
+        api = self._cloud.cluster_api(plan)
+        if api is not None and self._new_until:
+            api.expect_new_cluster(self._new_until)
+        return api
+
     def _others(self, run: str) -> list[str]:
         return [name for name in self._registry.list_runs() if name != run]
 
@@ -344,6 +367,8 @@ class ProvisionedBackend:
             found = self._inner(plan)
             if found is None:
                 return None
+            if self._new_until and isinstance(found, KubernetesBackend):
+                found.expect_new_cluster(self._new_until)
             self._opened[plan.run] = found
         return self._opened[plan.run]
 

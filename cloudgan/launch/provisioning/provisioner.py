@@ -44,12 +44,14 @@ class Provisioner:
         say: Progress callback.
         poll_seconds: Longest poll interval.
         timeout_seconds: For resources other than node pools, such as a cluster.
+        became_ready: Called with each resource that was not ready before `ensure`.
     """
 
     cloud: CloudClient
     say: Callable[[str], None]
     poll_seconds: float = 5.0
     timeout_seconds: float = 2400.0
+    became_ready: Callable[[Resource], None] = lambda _: None
 
     def ensure(self, step: Step, plan: Plan | None) -> bool:
         """Creates the resource of a step unless it exists; returns whether a request was sent.
@@ -78,6 +80,7 @@ class Provisioner:
     def _wait_until_ready(self, step: Step, plan: Plan | None, found: Resource | None) -> None:
         began, reported = monotonic_seconds(), ""
         is_pool, waits = False, backoff(self.poll_seconds)
+        was_ready = found is not None and found.state == "ready"
         while found is None or found.state != "ready":
             if found is not None:
                 is_pool |= found.node_type is not None  # a waiting pool has no nodes yet
@@ -96,6 +99,8 @@ class Provisioner:
             time.sleep(next(waits))
             found = self.cloud.find(step)
         _refuse_foreign(found, plan)
+        if not was_ready:
+            self.became_ready(found)
 
     def _check_patience(
         self, step: Step, plan: Plan | None, found: Resource | None, waited: float, *, is_pool: bool

@@ -11,6 +11,8 @@ from emulators.aws.state import ACCOUNT, VERSION, Body, Group, Plane, Pool, Stat
 from emulators.aws.wire import Refusal
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from emulators.aws.scaling import Scaling
     from emulators.aws.wire import Call
 
@@ -26,6 +28,7 @@ class Eks:
 
     def __init__(self, state: State, scaling: Scaling) -> None:
         self._state, self._scaling = state, scaling
+        self.became_active: Callable[[], None] = lambda: None
         self.endpoint = "https://127.0.0.1:1"
         self.ca_pem = b"none"
 
@@ -58,9 +61,11 @@ class Eks:
 
     def DescribeCluster(self, region: str, asked: Body) -> Body:  # noqa: N802
         plane = self._plane(region, asked["name"])
-        shown = {"cluster": self._cluster(plane)}
+        shown, before = {"cluster": self._cluster(plane)}, plane.status
         if not _turn(plane):
             del self._state.planes[region, asked["name"]]
+        elif (before, plane.status) == ("CREATING", "ACTIVE"):
+            self.became_active()
         return shown
 
     def ListClusters(self, region: str, asked: Body) -> Body:  # noqa: N802

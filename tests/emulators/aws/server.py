@@ -71,6 +71,14 @@ class Amazon:
         """What the requests so far took."""
         self.clock_minutes = 0
         """By how much AWS' own clock is ahead of ours."""
+        self.new_clusters_refuse: tuple[int, ...] = ()
+        """Answers of a cluster's API server to its first requests after ACTIVE; 0: a cut connection.
+
+        ACTIVE is reported before the endpoint processes requests
+        (https://github.com/aws/containers-roadmap/issues/654), and access entries are eventually
+        consistent (https://docs.aws.amazon.com/eks/latest/userguide/access-entries.html, both read
+        2026-11-22).
+        """
         self._scaling = Scaling(self.state)
         self._eks = Eks(self.state, self._scaling)
         self._moto = DomainDispatcherApplication(create_backend_app)
@@ -140,6 +148,12 @@ class Amazon:
         self._eks.endpoint, self._eks.ca_pem = cluster.url, cluster.ca.read_bytes()
         self._scaling.joins, self._scaling.leaves = joins, cluster.remove_node
         cluster.trust(lambda token: user_of(token, LOGIN, name))
+
+        def refuses() -> None:
+            for code in self.new_clusters_refuse:
+                cluster.answer(code, path="^/api")
+
+        self._eks.became_active = refuses
 
     def on_machines(
         self, joins: Callable[[str, Group], None], leaves: Callable[[str], None]

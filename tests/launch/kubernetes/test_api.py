@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+from types import SimpleNamespace
 
 import pytest
 
 from cloudgan.core.errors import CapacityError, ConfigError, CredentialsError
+from cloudgan.launch.kubernetes import api
 from cloudgan.launch.kubernetes.api import (
     AlreadyExistsError,
     ApiError,
+    ClusterApi,
     GoneError,
     is_transient,
     map_error,
@@ -82,3 +85,77 @@ def test_a_missing_namespace_is_not_a_configuration_error():
     found = map_error(404, body, "GET /api/v1/namespaces/lab")
     assert isinstance(found, ApiError), "deploy creates it"
     assert found.status == 404
+
+
+class AnswersInTurn:
+    """A client of the official library whose requests get these statuses; 0: no such host."""
+
+    configuration = SimpleNamespace(host="https://new.example")
+
+    def __init__(self, *statuses):
+        self.statuses = list(statuses)
+
+    def param_serialize(self, *request, **_):
+        return request
+
+    def call_api(self, *_request, **_):
+        status = self.statuses.pop(0)
+        if not status:
+            raise OSError("no such host")
+        body = json.dumps({"message": {403: "forbidden", 401: "Unauthorized"}.get(status, "")})
+        return SimpleNamespace(status=status, read=body.encode, getheader=lambda _: None)
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    """Time that passes only in pauses; returns the seconds that have passed."""
+    passed = [0.0]
+    monkeypatch.setattr(api, "monotonic_seconds", lambda: passed[0])
+    monkeypatch.setattr(
+        api.time, "sleep", lambda seconds: passed.__setitem__(0, passed[0] + seconds)
+    )
+    return passed
+
+
+def test_a_new_cluster_may_deny_requests_for_minutes(clock):
+    said = []
+    client = AnswersInTurn(*[0] * 15, *[401] * 10, *[403] * 5, 200)
+    found = ClusterApi(client, say=said.append)
+    found.expect_new_cluster(300)
+    assert found.list("/api/v1/nodes") == {"message": ""}
+    assert clock[0] > 150
+    assert said[0] == (
+        "the API of the new cluster does not accept requests yet (no such host); retrying for 300 s"
+    )
+    assert 3 <= len(said) <= 6, "one line a minute"
+
+
+@pytest.mark.parametrize(("status", "kind"), [(0, ApiError), (401, CredentialsError)])
+def test_a_new_cluster_that_denies_requests_for_longer_is_an_error(clock, status, kind):
+    found = ClusterApi(AnswersInTurn(*[status] * 100))
+    found.expect_new_cluster(300)
+    with pytest.raises(kind):
+        found.list("/api/v1/nodes")
+    assert 300 <= clock[0] < 310
+
+
+@pytest.mark.parametrize(
+    ("status", "kind", "most"),
+    [(0, ApiError, 20), (401, CredentialsError, 0), (403, CredentialsError, 0)],
+)
+def test_a_cluster_that_existed_before_is_not_waited_for(clock, status, kind, most):
+    with pytest.raises(kind):
+        ClusterApi(AnswersInTurn(*[status] * 100)).list("/api/v1/nodes")
+    assert clock[0] <= most
+
+
+def test_an_exceeded_quota_of_a_new_cluster_is_no_denied_login(clock):
+    client = AnswersInTurn(403)
+    client.call_api = lambda *_, **__: SimpleNamespace(
+        status=403, read=lambda: b'{"message": "exceeded quota: gpus"}', getheader=lambda _: None
+    )
+    found = ClusterApi(client)
+    found.expect_new_cluster(300)
+    with pytest.raises(CapacityError):
+        found.create("/api/v1/namespaces/x/pods", {})
+    assert clock[0] == 0

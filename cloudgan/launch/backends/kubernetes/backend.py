@@ -70,6 +70,10 @@ class KubernetesBackend(PreexistingNodes):
         self._owned = (self._jobs, f"{core}/services", policies, self._maps)
         self._resource_version = ""
 
+    def expect_new_cluster(self, until: float) -> None:
+        """Waits for the API of a cluster that was just created; see `ClusterApi`."""
+        self._api.expect_new_cluster(until)
+
     def check(self, plan: Plan) -> tuple[str, ...]:
         """Checks permissions, accelerators, queue and claim before anything is created.
 

@@ -61,6 +61,15 @@ def test_a_run_is_provisioned_listed_and_destroyed_completely(whole_lab):
     assert removed(whole_lab, plan) == []
 
 
+def test_a_new_cluster_may_refuse_connections_and_the_login_of_its_creator_at_first(whole_lab):
+    whole_lab.aws.new_clusters_refuse = (0, 401, 403)
+    plan = whole_lab.deploy(planned())
+    (line,) = [line for line in whole_lab.said if "API of the new cluster" in line]
+    assert "retrying for 300 s" in line
+    assert whole_lab.provider(whole_lab.cloud(), plan).state("gan").phase == "running"
+    removed(whole_lab, plan)
+
+
 def test_nodes_end_after_the_jobs_deadline(whole_lab):
     plan = whole_lab.deploy(planned(nodes=2, max_hours=3.0))
     whole_lab.aws.pass_time(3 * 3600)
