@@ -76,7 +76,7 @@ def open_regular(path: Path, error: type[CloudganError] = DataError) -> BinaryIO
         raise _not_regular(path, "a folder", error) from problem
     except (OSError, ValueError) as problem:
         reason = getattr(problem, "strerror", None) or problem
-        raise error(f"{shorten(str(path))}: cannot be read ({reason})") from problem
+        raise error(f"{shorten(str(path), 300)}: cannot be read ({reason})") from problem
     mode = os.fstat(file.fileno()).st_mode
     kind = next((name for is_kind, name in _KINDS if is_kind(mode)), "")
     if not kind and any(path.resolve().is_relative_to(folder) for folder in _VIRTUAL):

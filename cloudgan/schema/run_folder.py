@@ -85,7 +85,7 @@ class RunFolder:
         except (OSError, ValueError) as error:
             reason = getattr(error, "strerror", None) or error
             raise ConfigError(
-                f"{shorten(str(self.path))}: cannot be the folder of a run ({reason}); choose"
+                f"{shorten(str(self.path), 300)}: cannot be the folder of a run ({reason}); choose"
                 " another --run"
             ) from error
 

@@ -138,9 +138,9 @@ def test_a_repeatedly_interrupted_production_ends_with_the_same_showers(
     [
         (["--energy=0.1:5"], "valid range: 1 to 1000 GeV"),
         (["--theta=10:60"], "valid range: 45 to 135 degrees"),
-        (["--workers=0"], "--workers=0: at least 1"),
+        (["--workers=0"], "--workers=0: expected at least 1"),
         (["--cut-mm=-1"], "--cut-mm=-1"),
-        (["--seed=-1"], "--seed=-1 is negative"),
+        (["--seed=-1"], "--seed=-1: expected at least 0"),
     ],
 )
 def test_invalid_input_is_refused_and_leaves_no_file(tmp_path, cloudgan_here, flags, said):

@@ -18,7 +18,10 @@ keep() {
   while :; do
     # Other users may write to /tmp: mktemp creates a folder with mode 0700 under a random name, or fails.
     if [[ -z $work || ! -d $work || -L $work || ! -O $work ]]; then
-      work=$(umask 077 && mktemp -d -- "$base/cloudgan-$SLURM_JOB_ID-$SLURM_PROCID-XXXXXXXXXXXX") || exit 1
+      work=$(umask 077 && mktemp -d -- "$base/cloudgan-$SLURM_JOB_ID-$SLURM_PROCID-XXXXXXXXXXXX") || {
+        echo "$SLURM_PROCID 1" >>"$folder/failed-$attempt"
+        exit 1
+      }
     fi
     echo "started $(now) ${SLURMD_NODENAME:-}" >>"$notes"
     # In the foreground, so that the trap runs after the worker has ended; the whole process group
