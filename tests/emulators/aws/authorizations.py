@@ -154,6 +154,14 @@ def _ec2(call: Call, state: State) -> Found:
         name = call.asked["GroupId"]
         tags = [one["Tags"] for one in network.security_groups if one["GroupId"] == name]
         resource = f"{root}:security-group/{name}"
+    elif call.operation == "TerminateInstances":
+        (name,) = call.asked["InstanceIds"]
+        tags = [one["Tags"] for one in network.instances if one["InstanceId"] == name]
+        resource = f"{root}:instance/{name}"
+    elif call.operation == "DeleteVolume":
+        name = call.asked["VolumeId"]
+        tags = [one["Tags"] for one in network.volumes if one["VolumeId"] == name]
+        resource = f"{root}:volume/{name}"
     else:
         yield call.operation, "*", {}
         return

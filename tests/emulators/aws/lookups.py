@@ -65,6 +65,50 @@ class Ec2:
         groups = self._state.networks[region].security_groups
         return {"SecurityGroups": [one for one in groups if _fits(one, asked, "GroupId")]}
 
+    def DescribeInstances(self, region: str, asked: Body) -> Body:  # noqa: N802
+        """Answers as EC2: the tags of a node group do not reach its instances, EKS' own do."""
+        of_groups = [
+            {
+                "InstanceId": name,
+                "InstanceType": pool.group.node_type,
+                "State": {"Code": 16, "Name": "running"},
+                "Tags": [
+                    {"Key": "eks:cluster-name", "Value": cluster},
+                    {"Key": "eks:nodegroup-name", "Value": own},
+                ],
+            }
+            for (at, cluster), plane in self._state.planes.items()
+            for own, pool in plane.pools.items()
+            for name in pool.group.machines
+            if at == region
+        ]
+        known = (*of_groups, *self._state.networks[region].instances)
+        found = [one for one in known if _fits(one, asked, "InstanceId")]
+        return {"Reservations": [{"Instances": [one]} for one in found]}
+
+    def DescribeVolumes(self, region: str, asked: Body) -> Body:  # noqa: N802
+        volumes = self._state.networks[region].volumes
+        return {"Volumes": [one for one in volumes if _fits(one, asked, "VolumeId")]}
+
+    def TerminateInstances(self, region: str, asked: Body) -> Body:  # noqa: N802
+        """Terminates instances, which stay in the list, as EC2's do for about an hour."""
+        (name,) = asked["InstanceIds"]
+        found = [one for one in self._state.networks[region].instances if one["InstanceId"] == name]
+        if not found:
+            raise Refusal("InvalidInstanceID.NotFound")
+        found[0]["State"] = {"Code": 48, "Name": "terminated"}
+        return {"TerminatingInstances": []}
+
+    def DeleteVolume(self, region: str, asked: Body) -> Body:  # noqa: N802
+        network = self._state.networks[region]
+        found = [one for one in network.volumes if one["VolumeId"] == asked["VolumeId"]]
+        if not found:
+            raise Refusal("InvalidVolume.NotFound")
+        if found[0]["State"] == "in-use":
+            raise Refusal("VolumeInUse", "Volume is currently attached to an instance")
+        network.volumes.remove(found[0])
+        return {}
+
     def DeleteNetworkInterface(self, region: str, asked: Body) -> Body:  # noqa: N802
         network = self._state.networks[region]
         kept = [
@@ -87,6 +131,14 @@ class Ec2:
         return {}
 
 
+_IDENTITY_FILTERS = {
+    "NetworkInterfaceId": "network-interface-id",
+    "GroupId": "group-id",
+    "InstanceId": "instance-id",
+    "VolumeId": "volume-id",
+}
+
+
 def _fits(found: Body, asked: Body, identity: str) -> bool:
     tags = {one["Key"]: one["Value"] for one in found.get("TagSet") or found.get("Tags") or ()}
     for one in asked.get("Filters", ()):
@@ -94,9 +146,13 @@ def _fits(found: Body, asked: Body, identity: str) -> bool:
         if name.startswith("tag:"):
             has = tags.get(name.removeprefix("tag:"))
         elif name == "status":
-            has = found["Status"]
-        else:
+            has = found["State"] if identity == "VolumeId" else found["Status"]
+        elif name == "instance-state-name" and identity == "InstanceId":
+            has = found["State"]["Name"]
+        elif name == _IDENTITY_FILTERS[identity]:
             has = found[identity]
+        else:
+            raise Refusal("InvalidParameterValue", f"The filter '{name}' is invalid")
         if has not in values:
             return False
     return True

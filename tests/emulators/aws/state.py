@@ -70,6 +70,9 @@ class Network:
     subnets: list[Body]
     cards: list[Body] = field(default_factory=list)
     security_groups: list[Body] = field(default_factory=list)
+    instances: list[Body] = field(default_factory=list)
+    """Those that no scaling group has; `Ec2` adds those of scaling groups."""
+    volumes: list[Body] = field(default_factory=list)
 
 
 @dataclass

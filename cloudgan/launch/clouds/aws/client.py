@@ -19,6 +19,7 @@ from cloudgan.launch.clouds.aws.image_build import (
     ImageResources,
     list_image_resources,
 )
+from cloudgan.launch.clouds.aws.leftover_nodes import LeftoverInstances, LeftoverVolumes
 from cloudgan.launch.clouds.aws.login import open_session
 from cloudgan.launch.clouds.aws.network import (
     INTERFACE,
@@ -85,6 +86,7 @@ class AwsClient:
         self._roles, self._boundaries = IamRoles(self._account), Boundaries(self._account)
         kinds = (INTERFACE, SECURITY_GROUP)
         self._orphans = [OrphanedNetwork(self._account, kind) for kind in kinds]
+        self._leftovers = (LeftoverInstances(self._account), LeftoverVolumes(self._account))
 
     @classmethod
     def open(cls, target: Target, say: Callable[[str], None] = lambda _: None) -> AwsClient:
@@ -194,6 +196,7 @@ class AwsClient:
             self._boundaries,
             self._buckets,
             *self._orphans,
+            *self._leftovers,
             *self._images,
         )
         return {one.kind: one for one in kinds}
@@ -215,11 +218,12 @@ class AwsClient:
             return []
 
     def _list(self, region: str) -> Iterator[Resource | None]:
-        names = list(self._clusters.names(region))
+        names, pools = list(self._clusters.names(region)), set[str]()
         for name in names:
             cluster = self._clusters.refresh(name)
             yield cluster
             for pool in self._pools.names(name):
+                pools.add(pool)
                 yield self._pools.refresh(pool)
             if not is_managed(cluster):  # deleted with a managed cluster
                 yield self._add_ons.refresh(f"{name}/{POD_AGENT}")
@@ -227,3 +231,5 @@ class AwsClient:
                 yield self._identities.refresh(f"{name}/{account}")
         for handler in self._orphans:
             yield from handler.list_resources(region, set(names))
+        for leftover in self._leftovers:
+            yield from leftover.list_resources(region, pools)

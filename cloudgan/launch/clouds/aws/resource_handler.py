@@ -25,7 +25,9 @@ GONE: Final = frozenset(
     {
         "404",
         "InvalidGroup.NotFound",
+        "InvalidInstanceID.NotFound",
         "InvalidNetworkInterfaceID.NotFound",
+        "InvalidVolume.NotFound",
         "NoSuchBucket",
         "NoSuchBucketPolicy",
         "NoSuchEntity",

@@ -13,6 +13,8 @@ from cloudgan.core.errors import (
     LaunchError,
     PlanError,
 )
+from cloudgan.launch.clouds.aws.account import Account
+from cloudgan.launch.clouds.aws.leftover_nodes import LeftoverInstances
 from cloudgan.launch.provisioning.provisioner import Destroyer, Provisioner
 from cloudgan.schema.plan import fill_placeholders
 from launch.clouds.aws.lab import POLL_SECONDS, T4, built, planned
@@ -372,6 +374,47 @@ def test_network_resources_of_a_deleted_cluster_are_listed_and_deleted(lab):
     (left,) = [one for one in cloud.list_resources() if one.shared == "leftover"]
     with pytest.raises(LaunchError, match="dependent object"):
         cloud.delete(left)
+
+
+def left_node(name, pool="gan-0a1b", cluster="cloudgan"):
+    tags = {"eks:cluster-name": cluster, "eks:nodegroup-name": pool}
+    return {
+        "InstanceId": name,
+        "InstanceType": "g4dn.xlarge",
+        "State": {"Code": 16, "Name": "running"},
+        "Tags": [{"Key": key, "Value": value} for key, value in tags.items()],
+    }
+
+
+def left_volume(name, state):
+    tags = [{"Key": "eks:cluster-name", "Value": "cloudgan"}]
+    return {"VolumeId": name, "State": state, "Size": 100, "VolumeType": "gp3", "Tags": tags}
+
+
+def test_instances_and_volumes_without_their_node_group_are_listed_priced_and_deleted(lab):
+    """The tags of a node group do not reach its instances, so no label of cloudgan's finds them."""
+    network = lab.aws.state.networks["us-west-2"]
+    network.instances = [left_node("i-1"), left_node("i-2", cluster="physics")]
+    network.volumes = [left_volume("vol-1", "available"), left_volume("vol-2", "in-use")]
+    cloud = lab.cloud()
+    left = {one.name: one for one in cloud.list_resources() if one.shared == "leftover"}
+    assert left.keys() == {"us-west-2/i-1", "us-west-2/vol-1"}
+    node = left["us-west-2/i-1"]
+    assert (node.kind, node.node_type, node.nodes) == ("EC2 instance", "g4dn.xlarge", 1)
+    for one in left.values():
+        assert not one.is_free
+        cloud.delete(one)
+        assert cloud.refresh(one) is None
+        cloud.delete(one)
+    assert network.instances[0]["State"]["Name"] == "terminated"
+    assert [one["VolumeId"] for one in network.volumes] == ["vol-2"]
+
+
+def test_instances_of_a_node_group_that_exists_are_not_left_over(lab):
+    lab.aws.state.networks["us-west-2"].instances = [left_node("i-1"), left_node("i-2", "old")]
+    handler = LeftoverInstances(Account(lab.session, attempts=2))
+    found = handler.list_resources("us-west-2", {"us-west-2/cloudgan/gan-0a1b"})
+    assert [one.name for one in found] == ["us-west-2/i-2"]
 
 
 IMAGE_THINGS = {

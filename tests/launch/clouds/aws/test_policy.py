@@ -16,6 +16,7 @@ from cloudgan.launch.clouds.aws.naming import BOUNDARY, CLUSTER_ROLE, IMAGE_ROLE
 from cloudgan.launch.clouds.aws.planner import setup_steps, target
 from emulators.aws.iam_policies import is_allowed
 from launch.clouds.aws.lab import NOW, built, planned
+from launch.clouds.aws.test_client import left_node, left_volume
 from launch.clouds.aws.used_permissions import ACCOUNT, FOLDER, ask, document, unused
 
 PULL = {("Login", "ecr:GetAuthorizationToken"), ("Repository", "ecr:BatchGetImage")}
@@ -57,9 +58,10 @@ def launched(lab):
     network.cards = [card("eni-1", "available")]
     tag = {"Key": "aws:eks:cluster-name", "Value": "cloudgan"}
     network.security_groups = [{"GroupId": "sg-1", "Tags": [tag]}]
+    network.instances, network.volumes = [left_node("i-1")], [left_volume("vol-1", "available")]
     provider = lab.provider(cloud, plan)
     list(provider.destroy("gan"))
-    for kind in ("network interface", "security group"):
+    for kind in ("network interface", "security group", "EC2 instance", "EBS volume"):
         for resource in [one for one in cloud.list_resources() if one.kind == kind]:
             cloud.delete(resource)
     provider._registry.store.delete("runs/gan/desired-state/000001.json")
