@@ -14,12 +14,12 @@ from cloudgan.core.documents import read_text
 from cloudgan.core.errors import ConfigError, UnknownNameError, shorten
 from cloudgan.core.settings import expand_home
 from cloudgan.launch.kubernetes.manifests import CLAIM
-from cloudgan.schema.plan import SlurmOptions
+from cloudgan.schema.plan import INTERNAL_IPS, NETWORK, SUBNET, SlurmOptions
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from cloudgan.schema.plan import Plan
+    from cloudgan.schema.plan import Plan, Target
     from cloudgan.schema.price_row import Market
 
 CHEAPEST = "cheapest"
@@ -31,6 +31,7 @@ else:
 MarketChoice = Literal["auto", "spot", "on_demand"]
 Fallback = Literal["none", "same", "any"]
 _CLOUD_FLAGS = f"--provider={', '.join(CLOUDS)} or {CHEAPEST}"
+_NETWORK_NAME = re.compile(r"[a-z]([-a-z0-9]{0,61}[a-z0-9])?")
 _GANG_TIMEOUT_SECONDS = 20 * 60.0
 _SLURM_GANG_TIMEOUT_SECONDS = 7 * 86_400.0
 """Waiting in Slurm's queue costs nothing, and all nodes start together."""
@@ -146,6 +147,9 @@ class ProvisioningRequest:
         zone: Zone of all nodes.
         cluster: Existing cluster, which is never deleted.
         keep_cluster: Whether a created cluster stays for the next run.
+        network: Google Cloud network of created clusters and TPU VMs. None: default.
+        subnet: Subnet of that network, in the region of the run.
+        internal_ips: Whether nodes get no public addresses.
         market: spot, on_demand, or auto (spot where it is cheaper, its preemptions included).
         flex_start: Whether to wait for Google's flex-start nodes.
         pull_secret: Kubernetes secret for a private registry.
@@ -166,6 +170,9 @@ class ProvisioningRequest:
     zone: str | None = None
     cluster: str | None = None
     keep_cluster: bool = False
+    network: str | None = None
+    subnet: str | None = None
+    internal_ips: bool = False
     market: MarketChoice = "auto"
     flex_start: bool = False
     pull_secret: str | None = None
@@ -178,6 +185,22 @@ class ProvisioningRequest:
     def __post_init__(self) -> None:
         """Checks the values that need no file and no network."""
         ranges.check(max_usd_per_hour=self.max_usd_per_hour)
+        for flag, value in (("network", self.network), ("subnet", self.subnet)):
+            if value is not None and not _NETWORK_NAME.fullmatch(value):
+                raise ConfigError(
+                    f"--{flag}={shorten(value)} is not valid: give a name in the project, such as lab-net"
+                )
+        if self.subnet and not self.network:
+            raise ConfigError(
+                f"--subnet={self.subnet} is in a network: give --network=NAME (default, if it is that)"
+            )
+
+    @property
+    def network_details(self) -> dict[str, str]:
+        """Details of the target that the network flags request."""
+        found = {NETWORK: self.network, SUBNET: self.subnet}
+        found[INTERNAL_IPS] = "only" if self.internal_ips else None
+        return {key: value for key, value in found.items() if value}
 
     @property
     def fixed_market(self) -> Market | None:
@@ -185,6 +208,11 @@ class ProvisioningRequest:
         if self.flex_start:
             return "on_demand"
         return None if self.market == "auto" else self.market
+
+    def complete(self, target: Target) -> Target:
+        """Returns a cloud's target with the requested profile and network."""
+        details = target.details | self.network_details
+        return target.model_copy(update={"profile": self.profile, "details": details})
 
     def restricted_to_zone(self, provider: str) -> ProvisioningRequest:
         """Returns the request with the zone's region as its only region.
@@ -361,6 +389,11 @@ def _check_cloud(launch: LaunchRequest, provisioning: ProvisioningRequest) -> No
     if names:
         raise ConfigError(
             f"{' and '.join(names)}: only valid for an existing cluster, --provider=kubernetes, and"
+            f" --provider={launch.provider} was given"
+        )
+    if launch.provider != "gcp" and provisioning.network_details:
+        raise ConfigError(
+            "--network, --subnet and --internal-ips are only valid with --provider=gcp, and"
             f" --provider={launch.provider} was given"
         )
     if launch.provider == CHEAPEST:

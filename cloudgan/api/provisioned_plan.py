@@ -109,7 +109,7 @@ def provisioned_plan(
     target = clouds.planner(selected.node.provider).target(
         provisioning.account, selected.node.region, provisioning.zone, provisioning.cluster
     )
-    target = target.model_copy(update={"profile": provisioning.profile})
+    target = provisioning.complete(target)
     inputs = plan_request(
         request,
         provisioning,
@@ -486,6 +486,7 @@ def _pool_request(
         flex_start=provisioning.flex_start,
         keep_cluster=provisioning.keep_cluster,
         has_own_image=request.image is not None,
+        internal_ips=provisioning.internal_ips,
     )
 
 

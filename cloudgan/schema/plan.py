@@ -67,6 +67,10 @@ class SlurmOptions(_Part):
     )
 
 
+NETWORK, SUBNET, INTERNAL_IPS = "network", "subnet", "internal addresses"
+"""Details of a target, as requested by --network, --subnet and --internal-ips."""
+
+
 class Target(_Part):
     """Where a run executes: account, region and cluster."""
 
@@ -102,6 +106,8 @@ class Target(_Part):
     def describe(self) -> str:
         """Returns a description, such as ``kubernetes (context lab, namespace cloudgan)``."""
         shown = self.model_dump(exclude={"provider", "server", "details", "slurm"})
+        requested = (NETWORK, SUBNET, INTERNAL_IPS)
+        shown |= {key: self.details[key] for key in requested if key in self.details}
         found = [f"{key.replace('_', ' ')} {value}" for key, value in shown.items() if value]
         return f"{self.provider} ({', '.join(found)})" if found else self.provider
 

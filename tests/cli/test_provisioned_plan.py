@@ -48,6 +48,20 @@ def test_a_plan_names_account_region_zone_cluster_market_and_why(desk):
     assert "POST https://cloud.example/us-central1/" in told
 
 
+def test_a_plan_names_the_network_and_other_clouds_refuse_it(desk):
+    flags = ("--accelerator=v100:8", "--network=lab", "--subnet=gpus", "--internal-ips")
+    found = desk.plan(*GCP, *flags)
+    asked = {"network": "lab", "subnet": "gpus", "internal addresses": "only"}
+    assert asked.items() <= found["target"]["details"].items()
+    told = desk.type("plan", *GCP, *flags)[0]
+    assert "network lab, subnet gpus, internal addresses only)" in told
+    for provider in ("aws", "azure", "cheapest", "slurm"):
+        error = desk.type("plan", f"--provider={provider}", "--internal-ips", exits=2)[1]
+        assert "only valid with --provider=" in error
+    for wrong, why in (("--subnet=gpus", "give --network"), ("--network=a/b", "lab-net")):
+        assert why in desk.type("plan", *GCP, wrong, exits=2)[1]
+
+
 def test_a_plan_needs_no_login_and_asks_no_cloud(desk):
     desk.doubles["gcp"].nobody = True
     assert desk.plan(*GCP, "--accelerator=v100:8")["target"]["account"] == "<account>"
@@ -274,7 +288,7 @@ def test_disks_addresses_and_load_balancers_count_in_forecast_and_deadline(
     cost = found["cost"]
     assert names <= {part["name"] for part in cost["parts"]}
     fees, at = load_fees(), (cloud, region)
-    cluster = sum(fees.find(kind, *at).usd for kind in ("control_plane", "system_node"))
+    cluster = fees.find("control_plane", *at).usd + fees.dearest(fees.find("system_node", *at)).usd
     assert cost["fees_usd_per_hour"] == pytest.approx(cluster + beside_usd)
     rate = 2 * found["price"]["usd_per_hour"] + cluster + beside_usd
     start = cost["startup_seconds"] or found["limits"]["gang_timeout_seconds"]

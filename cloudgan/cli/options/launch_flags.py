@@ -128,6 +128,9 @@ def provisioning_flags(
     zone: str | None = None,
     cluster: str | None = None,
     keep_cluster: bool = False,
+    network: str | None = None,
+    subnet: str | None = None,
+    internal_ips: bool = False,
     market: MarketChoice = "auto",
     flex_start: bool = False,
     image_pull_secret: str | None = None,
@@ -147,6 +150,9 @@ def provisioning_flags(
         zone: Zone of all nodes. Default: one that has the node type.
         cluster: Existing cluster, which is never deleted. Default: cloudgan, created if missing.
         keep_cluster: Keep a created cluster for the next run; it bills by the hour.
+        network: Google Cloud network of a created cluster and of TPU VMs. Default: default.
+        subnet: Its subnet in the region of the run; needed if its subnets are not automatic.
+        internal_ips: Nodes of Google Cloud without public addresses; the network needs Cloud NAT.
         market: spot, on_demand, or auto: spot where it is cheaper, its preemptions included.
         flex_start: Wait for Google's cheaper flex-start nodes.
         image_pull_secret: Kubernetes secret for a private registry.
@@ -172,6 +178,9 @@ def provisioning_flags(
         zone=zone,
         cluster=cluster,
         keep_cluster=keep_cluster,
+        network=network,
+        subnet=subnet,
+        internal_ips=internal_ips,
         market=market,
         flex_start=flex_start,
         pull_secret=image_pull_secret,

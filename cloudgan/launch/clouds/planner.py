@@ -29,6 +29,7 @@ class NodePoolRequest:
         flex_start: Whether the nodes may queue for a lower price.
         keep_cluster: Whether a created cluster stays after the run.
         has_own_image: Whether the user passed `--image`.
+        internal_ips: Whether the nodes have no public addresses.
     """
 
     run: str
@@ -39,6 +40,7 @@ class NodePoolRequest:
     flex_start: bool = False
     keep_cluster: bool = False
     has_own_image: bool = False
+    internal_ips: bool = False
 
 
 class CloudPlanner(Protocol):

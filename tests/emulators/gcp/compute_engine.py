@@ -29,6 +29,7 @@ class ComputeEngine:
         quotas: Limits by metric, in each region.
         global_quotas: In all regions together.
         left: Machines and disks, by table and address.
+        networks: Subnets by network; those of `default` are automatic.
     """
 
     def __init__(self, server: GoogleServer, engine: KubernetesEngine) -> None:
@@ -36,9 +37,11 @@ class ComputeEngine:
         self.quotas = {"NVIDIA_L4_GPUS": 8.0, "NVIDIA_V100_GPUS": 8.0, "CPUS": 72.0}
         self.quotas |= {"PREEMPTIBLE_NVIDIA_L4_GPUS": 8.0, "PREEMPTIBLE_NVIDIA_V100_GPUS": 0.0}
         self.global_quotas = {"GPUS_ALL_REGIONS": 8.0}
+        self.networks = {"default": ("us-central1/default", "europe-west4/default")}
         self.left: dict[str, dict[str, Object]] = {"instances": {}, "disks": {}}
         for table in self.left:
             server.add(self._routes(table))
+        server.add({"compute.networks.get": Route(self._network, ("compute.networks.get",))})
         group = ("compute.instanceGroupManagers.get",)
         server.add(
             {
@@ -59,6 +62,32 @@ class ComputeEngine:
                 "compute.instanceGroupManagers.listErrors": Route(self._errors, group),
             }
         )
+
+    def _network(self, call: Call) -> Object:
+        name = call.path["network"]
+        if name not in self.networks:
+            raise Refusal(404, f"The resource 'projects/lab/global/networks/{name}' was not found")
+        root = "https://www.googleapis.com/compute/v1/projects/lab/regions"
+        places = (one.partition("/") for one in self.networks[name])
+        subnets = [f"{root}/{region}/subnetworks/{subnet}" for region, _, subnet in places]
+        return {
+            "name": name,
+            "autoCreateSubnetworks": name == "default",
+            "subnetworks": subnets,
+        }
+
+    def refuse_network(self, asked: Object, zone: str) -> None:
+        """Refuses a network or subnet that does not exist.
+
+        In the words of https://github.com/gitpod-io/gitpod-gke-guide/issues/21 (2022-03); for subnets the
+        words are made up.
+        """
+        name, subnet = asked.get("network", "default"), asked.get("subnetwork")
+        if name not in self.networks:
+            raise Refusal(400, f'Network "{name}" does not exist.')
+        region = zone.rpartition("-")[0]
+        if (subnet or name != "default") and f"{region}/{subnet}" not in self.networks[name]:
+            raise Refusal(400, f'Subnetwork "{subnet}" does not exist in {region}.')
 
     def leave(self, table: str, name: str, zone: str = "us-central1-a", **body: Any) -> Object:
         """Puts a machine or a disk there, as a pool that is gone may have left it."""

@@ -75,6 +75,7 @@ class KubernetesEngine:
         self.accounts: set[str] | None = None
         self.clusters: dict[tuple[str, str], Kept] = {}
         self.operations: dict[str, Object] = {}
+        self.refuse_network: Callable[[Object, str], None] = lambda asked, zone: None
         self.nodes_come: Callable[[Object], None] = lambda pool: None
         self.nodes_go: Callable[[Object], None] = lambda pool: None
         self._busy_until = 0
@@ -111,11 +112,14 @@ class KubernetesEngine:
         _check_name(name)
         if (where, name) in self.clusters:
             raise Refusal(409, f"Already exists: projects/lab/zones/{where}/clusters/{name}.")
+        self.refuse_network(body, where)
         for pool in body.get("nodePools", ()):
             self._check_pool(pool)
         made = body | {
             "status": "PROVISIONING",
             "location": where,
+            "network": body.get("network", "default"),
+            "subnetwork": body.get("subnetwork", "default"),
             "createTime": self._server.moment(),
             "currentMasterVersion": self.version,
         }

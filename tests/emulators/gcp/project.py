@@ -43,6 +43,8 @@ class Project:
         self.registry = ArtifactRegistry(self.server)
         for name in ("cloudgan-nodes", "cloudgan-trainer", "cloudgan-tpu"):
             self.identity.add_account(name)
+        self.engine.refuse_network = self.compute.refuse_network
+        self.tpus.refuse_network = self.compute.refuse_network
         self._has_pool = False
         self.identity.has_pool = self._pool_exists
         self.engine.accounts = self.identity.accounts  # type: ignore[assignment]

@@ -8,6 +8,8 @@ from emulators.gcp.refusal import Refusal
 from emulators.gcp.server import Route
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from emulators.gcp.server import Call, GoogleServer
 
 ZONES = ("europe-west4-a", "us-central1-a", "us-central1-b")
@@ -31,6 +33,7 @@ class Tpus:
         self.nodes: dict[str, dict[str, Any]] = {}
         self.wait_ticks, self.delete_ticks = 2, 2
         self.has_capacity, self.shows_labels = True, True
+        self.refuse_network: Callable[[dict[str, Any], str], None] = lambda asked, zone: None
         self._made: dict[str, int] = {}
         self.server = server
         server.add(self._routes())
@@ -73,6 +76,7 @@ class Tpus:
             # Stricter than documented: gcloud states the tier in the queued resource only
             # (googlecloudsdk/command_lib/compute/tpus/queued_resources/util.py, read 2026-11-22).
             raise Refusal(400, "The tier belongs in the queued resource, not in its node.")
+        self.refuse_network(spec["node"]["networkConfig"], call.path["locationsId"])
         moment = self.server.moment()
         self.resources[name] = call.body | {"name": name, "createTime": moment}
         self._made[name] = self.server.ticks

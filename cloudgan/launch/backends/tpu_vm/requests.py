@@ -17,6 +17,7 @@ from cloudgan.core import assets
 from cloudgan.core.errors import PlanError
 from cloudgan.core.labels import derived_name
 from cloudgan.launch.backends.tpu_vm.slices import environment, notes, slice_of
+from cloudgan.launch.clouds.gcp import network
 from cloudgan.launch.clouds.gcp.addresses import TPU, TPU_ACCOUNT, account_email
 from cloudgan.launch.kubernetes.job_spec import JobSpec
 from cloudgan.launch.kubernetes.manifests import job, run_yaml, trainer, wheel_list
@@ -113,7 +114,7 @@ def body(plan: Plan) -> dict[str, Any]:
         "acceleratorType": pool.node_type,
         "runtimeVersion": pool.runtime,
         "labels": plan.labels().as_dict(),
-        "networkConfig": {"enableExternalIps": True},
+        "networkConfig": network.tpu_fields(plan.target),
         "serviceAccount": {
             "email": account_email(TPU_ACCOUNT, plan.target.account or ""),
             "scope": ["https://www.googleapis.com/auth/cloud-platform"],

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from cloudgan.core.errors import CloudganError, PlanError
 from cloudgan.launch.backends.tpu_vm.backend import TpuVmBackend
 from cloudgan.launch.backends.tpu_vm.client import TpuVmClient
+from cloudgan.launch.clouds.gcp import network
 from cloudgan.launch.clouds.gcp.addresses import CLUSTER_LOCATION, LOCATION, PROJECT, ZONE, clusters
 from cloudgan.launch.clouds.gcp.buckets import Buckets
 from cloudgan.launch.clouds.gcp.identities import Identities
@@ -83,7 +84,9 @@ class GcpClient:
         """
         found = {PROJECT: self._project}
         if plan.node_pool is None or plan.node_pool.engine != "cluster":
-            return {**found, **self._tpus.resolve_placeholders(plan)}
+            found |= self._tpus.resolve_placeholders(plan)
+            network.require(self._api, self._project, plan.target)
+            return found
         target = plan.target
         named = [one for one in self._engine.clusters() if one["name"] == target.cluster]
         wanted = target.zone if target.zone != ZONE else None
@@ -98,6 +101,9 @@ class GcpClient:
         found[CLUSTER_LOCATION] = near[0]["location"] if near else zone
         if near:
             _check_cluster(near[0], is_spot=plan.node_pool.market == "spot")
+            network.check_cluster(near[0], target)
+        else:
+            network.require(self._api, self._project, target)
         return found
 
     def check(self, plan: Plan | None, region: str | None = None) -> tuple[Finding, ...]:
@@ -107,6 +113,7 @@ class GcpClient:
         found = [login, *access_findings(self._api, self._project)]
         if plan is None or plan.node_pool is None:
             return tuple(found)
+        found.append(network.finding(self._api, self._project, plan.target))
         if plan.node_pool.engine != "cluster":
             return (*found, *self._tpus.check(plan))
         try:

@@ -13,6 +13,7 @@ from cloudgan.core.errors import ConfigError, PlanError
 from cloudgan.core.labels import RUN, SHARED, derived_name
 from cloudgan.launch.backends.tpu_vm import requests as tpu_requests
 from cloudgan.launch.backends.tpu_vm import slices as tpu_slices
+from cloudgan.launch.clouds.gcp import network
 from cloudgan.launch.clouds.gcp.addresses import (
     CLUSTER_LOCATION,
     LOCATION,
@@ -117,18 +118,28 @@ def node_pool(wanted: NodePoolRequest) -> NodePool:
         flex_start=wanted.flex_start,
         keep_cluster=wanted.keep_cluster,
         identity={"iam.gke.io/gcp-service-account": account_email(TRAINER_ACCOUNT, PROJECT)},
-        fees=(
-            PoolFee(name=NODE_DISKS, kind="disk", product=found.disk_type, quantity=_DISK_GIB),
-            PoolFee(name=NODE_ADDRESSES, kind="public_ip"),
-            PoolFee(
-                name="disk of the system node",
-                kind="disk",
-                product=_SYSTEM_DISK,
-                quantity=_SYSTEM_DISK_GIB,
-                per_node=False,
-            ),
-            PoolFee(name="address of the system node", kind="public_ip", per_node=False),
+        fees=_fees(found, internal_ips=wanted.internal_ips),
+        notes=(network.NO_ADDRESSES,) if wanted.internal_ips else (),
+    )
+
+
+def _fees(found: Machine, *, internal_ips: bool) -> tuple[PoolFee, ...]:
+    disks = (
+        PoolFee(name=NODE_DISKS, kind="disk", product=found.disk_type, quantity=_DISK_GIB),
+        PoolFee(
+            name="disk of the system node",
+            kind="disk",
+            product=_SYSTEM_DISK,
+            quantity=_SYSTEM_DISK_GIB,
+            per_node=False,
         ),
+    )
+    if internal_ips:
+        return disks
+    return (
+        *disks,
+        PoolFee(name=NODE_ADDRESSES, kind="public_ip"),
+        PoolFee(name="address of the system node", kind="public_ip", per_node=False),
     )
 
 
@@ -180,7 +191,7 @@ def _cluster_step(plan: Plan) -> Step:
         path=path,
         find=f"{path}/{name}",
         at="cloud",
-        body={"cluster": cluster_body(name, project)},
+        body={"cluster": cluster_body(name, project, plan.target)},
     )
 
 
@@ -198,16 +209,19 @@ def _pool_step(plan: Plan, node_pool: NodePool) -> Step:
     )
 
 
-def cluster_body(name: str, project: str) -> dict[str, Any]:
+def cluster_body(name: str, project: str, target: Target) -> dict[str, Any]:
     """Returns a low-cost cluster: one small system node, no paid add-ons."""
-    return {
+    # Required to enforce the runs' network policies.
+    config: dict[str, Any] = {"datapathProvider": "ADVANCED_DATAPATH"}
+    if network.is_internal(target):
+        config["defaultEnablePrivateNodes"] = True
+    return network.cluster_fields(target) | {
         "name": name,
         "description": "created by cloudgan, which deletes it after its last run",
         "resourceLabels": {SHARED: "cluster"},
         "releaseChannel": {"channel": "REGULAR"},
         "ipAllocationPolicy": {"useIpAliases": True},
-        # Required to enforce the runs' network policies.
-        "networkConfig": {"datapathProvider": "ADVANCED_DATAPATH"},
+        "networkConfig": config,
         "workloadIdentityConfig": {"workloadPool": f"{project}.svc.id.goog"},
         "costManagementConfig": {"enabled": True},
         "loggingConfig": {"componentConfig": {"enableComponents": ["SYSTEM_COMPONENTS"]}},
@@ -262,6 +276,8 @@ def pool_body(plan: Plan, node_pool: NodePool) -> dict[str, Any]:
         "locations": [plan.target.zone],
         "config": config,
     }
+    if network.is_internal(plan.target):
+        body["networkConfig"] = {"enablePrivateNodes": True}
     return _flex_start(body) if node_pool.flex_start else body
 
 

@@ -17,7 +17,7 @@ from cloudgan.launch.clouds.gcp.planner import store_url, target
 from cloudgan.launch.clouds.planner import NodePoolRequest
 from cloudgan.launch.planning.plan_builder import PlanRequest, all_steps, make_plan, with_node_pool
 from cloudgan.schema.config import parse_config
-from cloudgan.schema.plan import Showers, Workers, fill_placeholders
+from cloudgan.schema.plan import INTERNAL_IPS, Showers, Workers, fill_placeholders
 from cloudgan.schema.price_row import PriceRow
 from emulators.gcp.server import TOKEN
 
@@ -44,11 +44,13 @@ def gcp_plan(
     project: str | None = None,
     zone: str | None = None,
     cluster: str | None = None,
+    details: dict[str, str] | None = None,
     epochs: int = 2,
     **others: Any,
 ) -> Plan:
     """Returns a plan of `cloudgan plan --provider=gcp`, without price and wheels."""
     there = target(project, region, zone, cluster)
+    there = there.model_copy(update={"details": there.details | (details or {})})
     url = others.pop("store", store_url(there))
     training: dict[str, Any] = {"epochs": epochs, "seed": 7, "threads": 2}
     training |= {"strategy": "multiworker", "workers": nodes} if nodes > 1 else {}
@@ -71,6 +73,7 @@ def gcp_plan(
         flex_start=flex_start,
         keep_cluster=keep_cluster,
         has_own_image=own_image,
+        internal_ips=bool(details and INTERNAL_IPS in details),
     )
     return make_plan(
         with_node_pool(asked, wanted), build_throughput_model("paper", 1000, ()), all_steps, NOW

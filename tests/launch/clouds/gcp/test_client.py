@@ -27,25 +27,6 @@ QUOTA = (
 
 
 @pytest.fixture
-def said():
-    return []
-
-
-@pytest.fixture
-def make(cloud, said):
-    """Makes all cloud steps of a plan, as launching does; returns the plan with its values."""
-
-    def run(plan, maker_of=Provisioner):
-        found = known(cloud, plan)
-        maker = maker_of(cloud, said.append, POLL_SECONDS)
-        for step in cloud_steps(found):
-            maker.ensure(step, found)
-        return found
-
-    return run
-
-
-@pytest.fixture
 def remove(cloud, said):
     def run(resources):
         return list(
