@@ -53,6 +53,13 @@ def test_the_node_of_the_cluster_itself_counts_unless_it_is_there(lab):
     assert found.message.startswith("6 vCPUs are needed and 4 of 4 are free")
 
 
+def test_the_quota_of_the_size_of_the_system_node_is_checked(lab):
+    lab.azure.arm.unsold = ("Standard_D2s_v3",)
+    lab.azure.lists.limits = {"standardDSv5Family": 1, "standardDv2Family": 0}
+    (found,) = missing(lab, lab.plan())
+    assert found.subject == "quota standardDSv5Family in eastus"
+
+
 def test_each_right_that_is_missing_is_named(lab):
     roles = (ROLE, READER_ROLE, CREDENTIAL_ROLE)
     some = [one for role in roles for one in actions(role) if "agentPools/" not in one]
