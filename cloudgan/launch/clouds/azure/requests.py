@@ -84,6 +84,10 @@ def cluster_body(target: Target) -> dict[str, Any]:
                 "networkDataplane": "cilium",
                 "networkPolicy": "cilium",
             },
+            # AKS has no maximum life of a node: without the launcher, only the autoscaler ends nodes. By
+            # default a pod of kube-system keeps a node alive (learn.microsoft.com/javascript/api/
+            # @azure-rest/arm-containerservice/managedclusterpropertiesautoscalerprofile, 2026-11-22).
+            "autoScalerProfile": {"skip-nodes-with-system-pods": "false"},
             # An upgrade of the node image would restart nodes during a run.
             "autoUpgradeProfile": {"upgradeChannel": "none", "nodeOSUpgradeChannel": "None"},
         },

@@ -183,3 +183,16 @@ def test_nothing_of_this_needs_an_sdk():
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
     assert cloud_planner("azure").node_pool is requests.node_pool
+
+
+def test_no_system_pod_keeps_the_nodes_of_a_run_alive_and_they_scale_to_zero():
+    """Without the launcher nothing else ends the nodes: AKS has no maximum life of a node."""
+    bodies = {step.path.partition("?")[0]: step.body for step in plan("gpu").steps if step.body}
+    (cluster,) = [
+        body for path, body in bodies.items() if path.endswith("/managedClusters/cloudgan")
+    ]
+    (pool,) = [body for path, body in bodies.items() if "/agentPools/" in path]
+    profile = cluster["properties"]["autoScalerProfile"]
+    assert profile["skip-nodes-with-system-pods"] == "false"
+    assert pool["properties"]["minCount"] == 0
+    assert pool["properties"]["enableAutoScaling"]
