@@ -25,6 +25,7 @@ import re
 import shutil
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 import urllib.error
@@ -475,7 +476,7 @@ class Fetcher:
     def fetch(self, wheel):
         """Downloads one wheel unless it is there."""
         path = self.folder / wheel.name
-        if path.exists() and hashlib.sha256(path.read_bytes()).hexdigest() == wheel.sha256:
+        if path.exists() and sha256_of(path) == wheel.sha256:
             return
         where, failures = f"wheels/{wheel.sha256}/{wheel.name}", Failures()
         while not self.stopped.is_set():
@@ -561,6 +562,15 @@ class Fetcher:
         temporary.replace(path)
 
 
+def sha256_of(path):
+    """Returns the checksum of a file, in blocks: a wheel for GPUs is larger than a pod's memory."""
+    digest = hashlib.sha256()
+    with path.open("rb") as file:
+        for block in iter(lambda: file.read(1 << 18), b""):
+            digest.update(block)
+    return digest.hexdigest()
+
+
 def reason(error):
     """Describes an error without its URL, which may contain a token."""
     if isinstance(error, urllib.error.HTTPError):
@@ -591,7 +601,11 @@ def install(wheels, folder, site):
     command += ["--find-links", str(folder), "--target", str(site), "--requirement", str(listed)]
     environment = {name: value for name, value in os.environ.items() if not name.startswith("PIP_")}
     environment["PIP_CONFIG_FILE"] = os.devnull
-    done = subprocess.run(command, env=environment, stderr=subprocess.PIPE, check=False)
+    # pip unpacks into a temporary folder and moves the result: within one volume that copies nothing.
+    site.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=site) as unpacked:
+        environment["TMPDIR"] = unpacked
+        done = subprocess.run(command, env=environment, stderr=subprocess.PIPE, check=False)
     if done.returncode:
         output = done.stderr.decode(errors="replace").strip()
         kind = TryAgainError if "No space left" in output else PermanentError

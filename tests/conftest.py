@@ -161,8 +161,8 @@ def no_ambient_environment(tmp_path_factory):
 def docker_hub(no_ambient_environment):
     """What stands for Docker Hub, in this process and those it starts: a registry with these images."""
     with local_registry() as hub, pytest.MonkeyPatch.context() as patch:
-        for tag in ("2.21.0", "2.21.0-gpu"):
-            hub.put_index("tensorflow/tensorflow", tag, "linux/amd64")
+        for name, tag in (("tensorflow/tensorflow", "2.21.0"), ("library/python", "3.11-slim")):
+            hub.put_index(name, tag, "linux/amd64")
         hub.put_image("lab/gan", "1")
         patch.setenv("CLOUDGAN_DOCKER_MIRROR", hub.url)
         yield hub

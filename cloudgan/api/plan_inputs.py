@@ -19,6 +19,7 @@ from cloudgan.cost.estimation.throughput_model import (
     paper_measurements,
 )
 from cloudgan.cost.prices.catalog import is_of, load_catalog
+from cloudgan.launch.kubernetes.manifests import PYTHON_IMAGE
 from cloudgan.launch.planning.plan_builder import PlanRequest
 from cloudgan.launch.provisioning.launch_log import spent_usd
 from cloudgan.schema import launch
@@ -41,6 +42,7 @@ Training = tuple[dict[str, Any], str | None]
 """Settings by dotted key of run.yaml (None: not set), and the path of a run.yaml or None."""
 
 PUBLIC_IMAGE = "tensorflow/tensorflow:2.21.0"
+"""Default image of workers without accelerators."""
 _CORES, _CORES_PER_ACCELERATOR = 4, 6
 _GIB, _GIB_PER_ACCELERATOR = 8.0, 16.0
 _NODE_SHARE = 0.75
@@ -119,7 +121,7 @@ def request_workers(request: LaunchRequest, nodes: int, node: NodeType | None) -
         memory_gib=memory_gib
         or _fitting(_GIB_PER_ACCELERATOR * count or _GIB, node.memory_gib if node else None),
         node_selector=dict(request.node_selector),
-        image=(request.image or PUBLIC_IMAGE + ("-gpu" if count else ""))
+        image=(request.image or (PYTHON_IMAGE if count else PUBLIC_IMAGE))
         if request.provider not in ("local", "slurm")
         else None,
         secrets=request.secrets,

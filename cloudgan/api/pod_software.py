@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 _NODE_PLATFORM = "linux/amd64"
 _LOCK = "requirements/pod.txt"
-_TPU_LOCK = "requirements/tpu.txt"
+_GPU_LOCK, _TPU_LOCK = "requirements/gpu.txt", "requirements/tpu.txt"
 
 
 def open_registry(host: str) -> Registry:
@@ -97,7 +97,7 @@ def known_wheels(accelerator: str | None = None) -> tuple[Wheel, ...]:
     """Returns the wheels that are on this machine: cloudgan's own, and cached ones.
 
     Args:
-        accelerator: Accelerator of the workers; TPUs need TensorFlow as a wheel, too.
+        accelerator: Accelerator of the workers; GPUs and TPUs need TensorFlow and its libraries as wheels, too.
     """
     return _wheels(accelerator, fetch=False)
 
@@ -137,9 +137,12 @@ def upload_wheels(plan: Plan, progress: Progress) -> None:
 
 def _wheels(accelerator: str | None, *, fetch: bool) -> tuple[Wheel, ...]:
     folder, lock = cache_folder(), assets.read_text(_LOCK)
-    if accelerator is not None and accelerator.upper().startswith("TPU"):
+    if accelerator is None:
+        others = dependency_wheels(lock, folder=folder, fetch=fetch)
+    elif accelerator.upper().startswith("TPU"):
         lock = merge_locks(lock, assets.read_text(_TPU_LOCK))
         others = dependency_wheels(lock, folder=folder, fetch=fetch, platform=GLIBC_OF_TPU)
     else:
+        lock = merge_locks(lock, assets.read_text(_GPU_LOCK))
         others = dependency_wheels(lock, folder=folder, fetch=fetch)
     return (own_wheel(folder), *others)

@@ -10,7 +10,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from cloudgan.core import settings
+from cloudgan.core import cuda_libraries, settings
 
 if TYPE_CHECKING:
     from typing import IO
@@ -42,6 +42,7 @@ def import_tensorflow() -> None:
     with _temporary() as output:
         os.dup2(output.fileno(), 2)
         try:
+            cuda_libraries.preload()
             import_module("tensorflow")
             import_module("keras")
         except Exception:

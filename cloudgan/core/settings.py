@@ -80,6 +80,21 @@ def uses_pjrt() -> bool:
     return variable("PJRT_DEVICE") == "TPU" and is_on("NEXT_PLUGGABLE_DEVICE_USE_C_API")
 
 
+def planned_accelerators() -> int:
+    """Returns CLOUDGAN_ACCELERATORS, the accelerators that the plan has for this worker; 0: none.
+
+    Raises:
+        ConfigError: The value is not a number.
+    """
+    found = variable("CLOUDGAN_ACCELERATORS") or "0"
+    if not (found.isascii() and found.isdigit()):
+        raise ConfigError(
+            f"CLOUDGAN_ACCELERATORS is {shorten(found)!r}; it must be the number of accelerators of"
+            " this worker, which `cloudgan deploy` sets"
+        )
+    return int(found)
+
+
 def home_folder() -> Path:
     """Returns the user's home folder.
 

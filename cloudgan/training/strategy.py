@@ -10,6 +10,7 @@ import numpy as np
 import tensorflow as tf
 
 from cloudgan.core import settings
+from cloudgan.core.cuda_libraries import describe_libraries
 from cloudgan.core.errors import ConfigError, TryAgain
 from cloudgan.core.hardware import Accelerator, nvidia_gpus
 
@@ -68,15 +69,41 @@ def set_up_devices(training: TrainingConfig, *, threads: int) -> None:
         ) from error
 
 
+def refuse_missing_accelerators(found: int) -> None:
+    """Refuses to train with fewer accelerators than the plan pays for.
+
+    Args:
+        found: Accelerators that TensorFlow sees.
+
+    Raises:
+        ConfigError: Fewer than planned; the message has the causes that this machine shows.
+    """
+    planned = settings.planned_accelerators()
+    if found >= planned:
+        return
+    there = nvidia_gpus()
+    listed = f"{len(there)} x {there[0].name}" if there else "no GPU"
+    if hidden := settings.variable("CUDA_VISIBLE_DEVICES"):
+        listed += f", with CUDA_VISIBLE_DEVICES={hidden}"
+    raise ConfigError(
+        f"the plan has {planned} accelerators for this worker (CLOUDGAN_ACCELERATORS), and TensorFlow"
+        f" finds {found}; nothing was trained. nvidia-smi lists {listed}; {describe_libraries()}. Without"
+        " a driver, the node or its device plugin is at fault: run `cloudgan check`. Without libraries,"
+        " deploy without --image, or use an image with cloudgan[gpu] (`cloudgan image --kind=gpu`)"
+    )
+
+
 def make_strategy(config: RunConfig, name: str) -> tf.distribute.Strategy:
     """Creates the strategy called `name`.
 
     Raises:
-        ConfigError: Its devices are missing.
+        ConfigError: Its devices are missing, or fewer than planned.
     """
     if name == "tpu":
         return _tpu()
-    kind = "GPU" if tf.config.list_physical_devices("GPU") else "CPU"
+    gpus = tf.config.list_physical_devices("GPU")
+    refuse_missing_accelerators(len(gpus))
+    kind = "GPU" if gpus else "CPU"
     count = config.training.replicas or (
         len(tf.config.list_logical_devices("GPU")) if kind == "GPU" else 1
     )
@@ -100,6 +127,7 @@ def _tpu() -> tf.distribute.Strategy:
             f"no TPU found on this machine ({str(error).splitlines()[0]}); run this on a TPU VM"
             " with pip install 'cloudgan[tpu]', or use --strategy=auto"
         ) from error
+    refuse_missing_accelerators(len(tf.config.list_logical_devices("TPU")))
     return tf.distribute.TPUStrategy(resolver)
 
 

@@ -8,6 +8,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from cloudgan.core.clock import utc_now
+from cloudgan.core.cuda_libraries import loader_environment
 from cloudgan.core.errors import CloudganError, TryAgain
 from cloudgan.core.settings import child_environment
 from cloudgan.schema.heartbeat import FILE_NAME as HEARTBEAT
@@ -285,6 +286,7 @@ class WorkerAgent:
             CLOUDGAN_LIVENESS=str(self._pod.work / "liveness.json"),
             CLOUDGAN_SECRET_FILE=None,
             **pjrt_library(),
+            **loader_environment(),
         )
         command = [*self._command, f"--run={self._pod.folder.path}"]
         network = self._pod.network

@@ -44,7 +44,7 @@ def test_a_plan_lists_run_target_workers_duration_cost_and_requests(cloudgan_her
     assert told["run"] == "big (paper, 60 epochs)"
     assert told["target"] == "kubernetes (context lab, namespace cloudgan)"
     assert told["workers"] == "4 x (8 x V100, 48 cores, 128 GiB)"
-    assert told["image"].startswith("tensorflow/tensorflow:2.21.0-gpu, installs 1 wheel;")
+    assert told["image"].startswith("python:3.11-slim, installs 1 wheel;")
     assert told["store"] == "gs://lab/cloudgan"
     assert told["data"].startswith("124987 showers")
     assert "60 epochs" in told["duration"]

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import re
 
 import pytest
 
-from cloudgan.api.pod_software import pin_image
+from cloudgan.api import pod_software
+from cloudgan.api.pod_software import known_wheels, pin_image
 from cloudgan.core.errors import ConfigError, UnknownNameError
 from cloudgan.launch.container_registry.client import Registry
 from cloudgan.launch.kubernetes.manifests import manifest_steps
@@ -137,3 +139,25 @@ def test_deploy_records_the_digest_in_what_it_makes_and_in_its_files(
     launch = json.loads((folder / "launch.json").read_text())
     assert image in json.dumps(launch["attempts"][0]["requests"]), "in the Job that was sent"
     assert [step for step in double.made if image in json.dumps(step.body)]
+
+
+@pytest.mark.parametrize(
+    ("accelerator", "named", "others"),
+    [
+        ("H100", {"tensorflow", "nvidia-cudnn-cu12", "nvidia-nccl-cu12", "boto3"}, {"libtpu"}),
+        ("TPU-v5e", {"tensorflow-tpu", "libtpu", "boto3"}, {"nvidia-cudnn-cu12"}),
+        (None, {"boto3", "keras"}, {"tensorflow", "nvidia-cudnn-cu12", "libtpu"}),
+    ],
+)
+def test_pods_with_accelerators_install_tensorflow_and_its_libraries(
+    monkeypatch, tmp_path, accelerator, named, others
+):
+    locks = []
+    monkeypatch.setattr(
+        pod_software, "dependency_wheels", lambda lock, **_: locks.append(lock) or ()
+    )
+    monkeypatch.setattr(pod_software, "cache_folder", lambda: tmp_path)
+    known_wheels(accelerator)
+    packages = set(re.findall(r"^([a-z0-9-]+)==", locks[0], re.MULTILINE))
+    assert named <= packages
+    assert not others & packages

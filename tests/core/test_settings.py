@@ -96,3 +96,13 @@ def test_a_limit_of_instructions_has_an_old_and_a_new_name(monkeypatch):
     assert settings.onednn_instructions() == "AVX"
     monkeypatch.setenv("ONEDNN_MAX_CPU_ISA", "AVX2")
     assert settings.onednn_instructions() == "AVX2"
+
+
+@pytest.mark.parametrize("text", ["-1", "1.5", "eight", "\u0662"])
+def test_the_planned_accelerators_are_a_number(monkeypatch, text):
+    assert settings.planned_accelerators() == 0
+    monkeypatch.setenv("CLOUDGAN_ACCELERATORS", "8")
+    assert settings.planned_accelerators() == 8
+    monkeypatch.setenv("CLOUDGAN_ACCELERATORS", text)
+    with pytest.raises(ConfigError, match=r"CLOUDGAN_ACCELERATORS is .*must be the number"):
+        settings.planned_accelerators()

@@ -53,10 +53,10 @@ def account(monkeypatch):
 @pytest.fixture
 def cluster(tmp_path, account, monkeypatch):
     """The cluster behind the account's clusters; it has no node, and the bucket's login."""
-    from emulators.kubernetes import local_cluster, python_image
+    from emulators.kubernetes import local_cluster, python_image, with_gpus
 
     aws, login = account
-    images = {"tensorflow/tensorflow:2.21.0-gpu": python_image()}
+    images = {"python:3.11-slim": with_gpus(python_image())}
     with local_cluster(nodes=0, images=images, root=tmp_path) as made:
         aws.tie(made)
         monkeypatch.setenv("CLOUDGAN_DATA", str(tmp_path / "data"))  # deploy asks for today's price

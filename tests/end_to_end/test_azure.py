@@ -29,7 +29,7 @@ def azure(tmp_path, monkeypatch):
     from cloudgan.launch.clouds.azure.ids import account_name
     from emulators.azure import small_azure
     from emulators.azure.connect_proxy import Gate
-    from emulators.kubernetes import python_image
+    from emulators.kubernetes import python_image, with_gpus
 
     azurite = shutil.which("azurite-blob")
     if not azurite:
@@ -68,7 +68,7 @@ def azure(tmp_path, monkeypatch):
         }
         person = {"AZURE_CLIENT_ID": "a-physicist", "AZURE_CLIENT_SECRET": SECRET}
         pod = {"AZURE_CLIENT_ID": "the-pods", "AZURE_FEDERATED_TOKEN_FILE": str(token_file)}
-        images["tensorflow/tensorflow:2.21.0-gpu"] = python_image(**there | pod)
+        images["python:3.11-slim"] = with_gpus(python_image(**there | pod))
         for name, value in (there | person).items():
             monkeypatch.setenv(name, value)
         blobs = (f"https://127.0.0.1:{port}/{account}", account, key.decode())

@@ -23,12 +23,13 @@ def google(tmp_path, monkeypatch):
     pytest.importorskip("google.cloud.storage", reason="needs pip install 'cloudgan[gcp]'")
     from emulators.gcp.key_file import write_key_file
     from emulators.gcp.project import project
-    from emulators.kubernetes import local_cluster, python_image
+    from emulators.kubernetes import local_cluster, python_image, with_gpus
     from launch.clouds.gcp.kubernetes_nodes import join
     from storage.servers import gcs_server
 
     with gcs_server() as objects, project() as made:
-        images = {"tensorflow/tensorflow:2.21.0-gpu": python_image(STORAGE_EMULATOR_HOST=objects)}
+        python = python_image(STORAGE_EMULATOR_HOST=objects)
+        images = {"python:3.11-slim": with_gpus(python)}
         with local_cluster(nodes=0, images=images, root=tmp_path) as cluster:
             join(made, cluster)
             made.server.issued = cluster.token()

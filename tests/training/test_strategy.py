@@ -83,6 +83,24 @@ def test_a_tpu_that_does_not_answer_is_named(monkeypatch):
         make_strategy(CONFIG, "tpu")
 
 
+@pytest.mark.parametrize("name", ["one", "mirrored", "multiworker"])
+def test_fewer_accelerators_than_planned_end_the_process_before_it_trains_on_the_cpu(
+    monkeypatch, name
+):
+    monkeypatch.setenv("CLOUDGAN_ACCELERATORS", "8")
+    with pytest.raises(ConfigError) as refused:
+        make_strategy(CONFIG, name)
+    assert refused.value.exit_code == 2
+    said = str(refused.value)
+    assert "\n" not in said, "the worker reports one line"
+    assert "the plan has 8 accelerators" in said
+    assert "TensorFlow finds 0; nothing was trained" in said
+    assert "libcuda.so.1) is missing" in said
+    assert "/usr/local/nvidia/lib64" in said
+    assert "site-packages/nvidia/*/lib" in said
+    assert "cloudgan check" in said
+
+
 CLUSTER_AGREEMENT = Cluster(("a:1", "b:1"), index=0, ordinary=2)
 
 

@@ -58,3 +58,19 @@ def test_a_pod_without_libtpu_is_refused_in_one_sentence(monkeypatch):
     monkeypatch.setattr(sys, "path", [])
     with pytest.raises(ConfigError, match="cloudgan\\[tpu\\]"):
         pjrt_library()
+
+
+def test_the_trainer_finds_the_libraries_of_the_wheels_that_its_pod_installed(
+    team, tmp_path, monkeypatch
+):
+    folder = tmp_path / "site" / "nvidia" / "cudnn" / "lib"
+    folder.mkdir(parents=True)
+    monkeypatch.syspath_prepend(tmp_path / "site")
+    monkeypatch.setenv("LD_LIBRARY_PATH", "/own/lib")
+    made = team(1)
+    pod = read_pod_environment(made.environment(0).get)
+    show = "import os; print('path', os.environ.get('LD_LIBRARY_PATH'))"
+    worker = Worker(pod, made.timeouts, (sys.executable, "-S", "-c", show))
+    assert worker.wait() == 0, worker.output
+    assert f"path {folder}:" in worker.output
+    assert ":/own/lib\n" in worker.output

@@ -26,6 +26,13 @@ CLAIM_FOLDER = "/cloudgan/store"
 TRAINER = "trainer"
 WHEELS = "wheels"
 GPU = "nvidia.com/gpu"
+PYTHON_IMAGE: Final = "python:3.11-slim"
+"""Default image of workers with accelerators, which install TensorFlow and its libraries as wheels.
+
+TensorFlow's public image for GPUs has cuDNN 8 and no NCCL, and TensorFlow has needed cuDNN 9 since 2.18,
+so it finds no GPU there: https://github.com/tensorflow/build/issues/221 (open, read 2026-11-22). Its
+image for CPUs has no libraries of accelerators.
+"""
 PLAN_PLACEHOLDER = "<this plan>"
 KEY_PLACEHOLDER = "<new secret>"
 QUEUE_LABEL = "kueue.x-k8s.io/queue-name"
@@ -167,8 +174,10 @@ def _namespace(plan: Plan) -> dict[str, Any]:
 def job(plan: Plan, *, gang: bool = False) -> dict[str, Any]:
     """Returns the Indexed Job."""
     body, workers = load_manifest("job"), plan.workers
+    has_gpus = workers.accelerators_per_node > 0 and workers.resource == GPU
     overlays = {
-        "accelerator": workers.accelerators_per_node > 0 and workers.resource == GPU,
+        "accelerator": has_gpus,
+        "driver": has_gpus,
         "claim": plan.store.startswith(CLAIM),
         "queue": plan.target.queue is not None,
         "gang": gang,
@@ -256,6 +265,7 @@ def _fill_container(container: dict[str, Any], plan: Plan) -> None:
         "CLOUDGAN_RUN": plan.run,
         "CLOUDGAN_IMAGE": workers.image or "",
         "CLOUDGAN_WORLD": str(workers.nodes),
+        "CLOUDGAN_ACCELERATORS": str(workers.accelerators_per_node),
         "CLOUDGAN_PEERS": f"{plan.run}-{{index}}.{plan.run}:{_PORT}",
         "CLOUDGAN_STORE": store_in_pod(plan.store),
         "CLOUDGAN_CLOUD": plan.target.provider,

@@ -35,9 +35,9 @@ GLIBC_OF_TPU = "manylinux_2_31_x86_64"
 
 def describe_wheel(path: Path) -> Wheel:
     """Returns name, hash and size of a wheel file."""
-    content = path.read_bytes()
-    digest = hashlib.sha256(content).hexdigest()
-    return Wheel(file_name=path.name, sha256=digest, bytes=len(content))
+    with path.open("rb") as file:  # those for GPUs have hundreds of megabytes
+        digest = hashlib.file_digest(file, "sha256").hexdigest()
+    return Wheel(file_name=path.name, sha256=digest, bytes=path.stat().st_size)
 
 
 def object_name(wheel: Wheel) -> str:

@@ -27,7 +27,8 @@ What it does NOT prove:
 - file systems: mount paths are replaced in env values, command and args by folders of this machine.
   A path that is written in a program or in a mounted file is not. Nothing is read-only, no user is
   changed, no memory or CPU limit is enforced (`cluster.oom` plays the limit);
-- images: an image is a mapping from program names to local programs. Nothing is pulled;
+- images: an image is a mapping from program names to local programs. Nothing is pulled. No image
+  registers a GPU; in one made by `with_gpus` a worker expects none, whatever its manifest says;
 - exact texts: the messages that programs read are copied from the real ones, others only resemble;
 - unknown fields are refused unless a request asks for `fieldValidation=Ignore` or `Warn`; the real
   default only warns. `exec` probes, hooks, ephemeral containers and the exec and port-forward
@@ -37,7 +38,7 @@ What it does NOT prove:
 
 from __future__ import annotations
 
-from emulators.kubernetes.images import Image, python_image
+from emulators.kubernetes.images import Image, python_image, with_gpus
 from emulators.kubernetes.local import Cluster, local_cluster
 
-__all__ = ["Cluster", "Image", "local_cluster", "python_image"]
+__all__ = ["Cluster", "Image", "local_cluster", "python_image", "with_gpus"]

@@ -140,6 +140,7 @@ class Starter:
             "HOSTNAME": pod["spec"].get("hostname") or pod["metadata"]["name"],
             **image.env,
             **known,
+            **image.overridden,
         }
         for name, paths in image.appended.items():
             env[name] = os.pathsep.join(filter(None, [env.get(name), paths]))

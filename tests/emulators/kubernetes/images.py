@@ -23,6 +23,8 @@ class Image(NamedTuple):
     entrypoint: tuple[str, ...] = ()
     appended: Mapping[str, str] = {}
     """Paths that come after those of the manifest, such as PYTHONPATH to the tested sources."""
+    overridden: Mapping[str, str] = {}
+    """What this machine sets in spite of the manifest."""
     pull_secret: str = ""
     """Name of the secret that a private registry lets pods in by; empty: it lets in all."""
 
@@ -30,13 +32,23 @@ class Image(NamedTuple):
 def python_image(*paths: Path | str, **env: str) -> Image:
     """Returns an image whose `python` is the interpreter that runs the tests, without a GPU.
 
-    `paths` are searched for modules after the manifest's PYTHONPATH.
+    `paths` are searched for modules after the manifest's PYTHONPATH. It also stands for TensorFlow's
+    public image for GPUs, whose TensorFlow registers none: it has cuDNN 8, and TensorFlow has needed
+    cuDNN 9 since 2.18 (https://github.com/tensorflow/build/issues/221, read 2026-11-22).
     """
     path = os.pathsep.join([str(Path(sys.executable).parent), os.defpath])
     programs = {"python": sys.executable, "python3": sys.executable}
     appended = {"PYTHONPATH": os.pathsep.join(map(str, paths))} if paths else {}
     variables = {"PATH": path, "CUDA_VISIBLE_DEVICES": "-1", **env}
     return Image(programs, variables, ("python3",), appended)
+
+
+def with_gpus(image: Image) -> Image:
+    """Returns an image with libraries that fit the GPUs; processors of this machine stand for those.
+
+    TensorFlow counts no processor as a GPU, so the planned number is taken away.
+    """
+    return image._replace(overridden={**image.overridden, "CLOUDGAN_ACCELERATORS": "0"})
 
 
 def find(images: Mapping[str, Image], reference: str) -> Image | None:

@@ -75,7 +75,7 @@ PLANS = {
     "one-node": asked(),
     "four-nodes-of-eight-gpus": asked(
         name="paper-32",
-        workers=EIGHT | {"nodes": 4, "image": f"{PUBLIC}-gpu"},
+        workers=EIGHT | {"nodes": 4, "image": "python:3.11-slim"},
         price=EIGHT_V100,
         budget_usd=150.0,
         max_hours=6.0,

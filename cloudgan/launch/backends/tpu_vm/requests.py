@@ -20,7 +20,13 @@ from cloudgan.launch.backends.tpu_vm.slices import environment, notes, slice_of
 from cloudgan.launch.clouds.gcp import network
 from cloudgan.launch.clouds.gcp.addresses import TPU, TPU_ACCOUNT, account_email
 from cloudgan.launch.kubernetes.job_spec import JobSpec
-from cloudgan.launch.kubernetes.manifests import job, run_yaml, trainer, wheel_list
+from cloudgan.launch.kubernetes.manifests import (
+    PYTHON_IMAGE,
+    job,
+    run_yaml,
+    trainer,
+    wheel_list,
+)
 from cloudgan.schema.plan import NODE_ADDRESSES, NodePool, PoolFee, Step
 from cloudgan.storage.store import BucketAddress
 
@@ -32,12 +38,9 @@ if TYPE_CHECKING:
 
 ENGINE: Final = "tpu_vm"
 KIND: Final = "TPU queued resource"
-IMAGE: Final = "python:3.11-slim"
-"""Default image: TensorFlow for TPUs is a wheel, not part of TensorFlow's public image."""
 STOP_FILE: Final = "stop"
 DEADLINE: Final = "cloudgan-deadline-seconds"
 """Metadata key of the time limit of these VMs."""
-_PUBLIC = "tensorflow/tensorflow:"
 _LONGEST_NAME = 40
 _GRACE_SECONDS = 25
 """Spot VMs get a notice of 30 s (https://docs.cloud.google.com/compute/docs/instances/spot)."""
@@ -75,11 +78,10 @@ def node_pool(wanted: NodePoolRequest) -> NodePool:
 
 def workers(workers: Workers, node_pool: NodePool) -> Workers:
     """Returns the workers of a slice: one process drives all its chips."""
-    image = workers.image or IMAGE
     return workers.model_copy(
         update={
             "accelerators_per_node": slice_of(node_pool.node_type).chips,
-            "image": IMAGE if image.startswith(_PUBLIC) else image,
+            "image": workers.image or PYTHON_IMAGE,
             "resource": "google.com/tpu",
             "environment": environment(node_pool.node_type),
             "grace_seconds": _GRACE_SECONDS,
@@ -152,7 +154,7 @@ def _values(plan: Plan) -> Iterator[str]:
     values = {
         "run": plan.run,
         "queued_resource": full_name(plan),
-        "image": plan.workers.image or IMAGE,
+        "image": plan.workers.image or PYTHON_IMAGE,
         "bucket": store.host,
         "prefix": "/".join((*store.path, "runs", plan.run, "")),
         "again": " ".join(map(str, spec.restart_exit_codes())),

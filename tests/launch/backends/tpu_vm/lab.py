@@ -54,6 +54,7 @@ def planned(node_type="v3-8", market="on_demand", *, store=None, workers=None, *
     price = row(node_type, market)
     place = cloud_planner("gcp").target(None, price.region, None, None)
     kind = {"accelerator": price.accelerator, "accelerators_per_node": price.accelerator_count}
+    kind["image"] = "python:3.11-slim"
     made = asked(
         workers=kind | (workers or {}),
         store=store or cloud_planner("gcp").store_url(place),

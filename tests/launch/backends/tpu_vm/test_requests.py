@@ -117,8 +117,8 @@ def test_an_unsupported_request_is_refused_in_one_sentence(asked, words):
 
 def test_workers_use_the_python_image_unless_the_user_passes_one():
     node_pool = tpu_requests.node_pool(wanted("v5litepod-8"))
-    public = Workers(nodes=1, cpus=1, memory_gib=1, image="tensorflow/tensorflow:2.21.0-gpu")
-    assert tpu_requests.workers(public, node_pool).image == tpu_requests.IMAGE
+    public = Workers(nodes=1, cpus=1, memory_gib=1)
+    assert tpu_requests.workers(public, node_pool).image == "python:3.11-slim"
     own = public.model_copy(update={"image": "registry/own"})
     assert tpu_requests.workers(own, node_pool).image == "registry/own"
     assert tpu_requests.workers(own, node_pool).accelerators_per_node == 8

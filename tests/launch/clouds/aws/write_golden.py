@@ -45,7 +45,7 @@ def plan(name):
             accelerators_per_node=row.accelerator_count,
             cpus=3,
             memory_gib=12,
-            image="tensorflow/tensorflow:2.21.0-gpu",
+            image="python:3.11-slim",
         ),
         store=store,
         showers=Showers(source=f"{store}/data/0a1b", records=124_987),

@@ -45,7 +45,7 @@ def asked_of(name):
             accelerators_per_node=row.accelerator_count,
             cpus=6,
             memory_gib=16,
-            image="tensorflow/tensorflow:2.21.0-gpu",
+            image="python:3.11-slim",
         ),
         store=store,
         showers=Showers(source=f"{store}/data/0a1b", records=124_987),
