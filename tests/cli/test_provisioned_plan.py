@@ -296,6 +296,14 @@ def test_disks_addresses_and_load_balancers_count_in_forecast_and_deadline(
     assert cost["unpriced"] == []
 
 
+def test_tpu_vms_without_public_addresses_do_not_pay_for_them(desk):
+    desk.rules["gcp"] = cloud_planner("gcp")
+    flags = (*GCP, "--region=us-central1", "--accelerator=v3-8", "--max-steps=10")
+    one = desk.plan(*flags)["node_pool"]
+    assert [fee["kind"] for fee in one["fees"]] == ["public_ip"]
+    assert desk.plan(*flags, "--internal-ips")["node_pool"]["fees"] == []
+
+
 def test_a_fee_without_a_price_is_unknown_and_the_budget_says_so(desk):
     desk.rules["gcp"] = cloud_planner("gcp")
     flags = ("--provider=gcp", "--region=us-east1", "--market=on_demand", "--budget-usd=5")

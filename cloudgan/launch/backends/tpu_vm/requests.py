@@ -63,6 +63,7 @@ def node_pool(wanted: NodePoolRequest) -> NodePool:
             "--flex-start is in the alpha version of Cloud TPU's API only; omit it, or pass"
             " --market=spot, which is cheaper"
         )
+    address = PoolFee(name=NODE_ADDRESSES, kind="public_ip", quantity=found.hosts)
     return NodePool(
         node_type=found.name,
         market=wanted.market,
@@ -70,7 +71,7 @@ def node_pool(wanted: NodePoolRequest) -> NodePool:
         engine=ENGINE,
         runtime=found.runtime,
         hosts=found.hosts,
-        fees=(PoolFee(name=NODE_ADDRESSES, kind="public_ip", quantity=found.hosts),),
+        fees=() if wanted.internal_ips else (address,),
         replacement=found.instead,
         notes=notes(found),
     )
