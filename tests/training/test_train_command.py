@@ -142,8 +142,8 @@ def test_a_full_disk_while_checkpointing_keeps_the_last_good_checkpoint(begun, s
         ([], "--data is missing"),
         (["--strategy=multiworker", "--data=x.h5"], "--workers=N"),
         (["--batch=2", "--global-batch=4", "--data=x.h5"], "exclude each other"),
-        (["--epochs=0", "--data=x.h5"], "training.epochs"),
-        (["--preset=smoke", "--batch=1000000000", "--data=x.h5"], "the largest batch that fits is"),
+        (["--epochs=0", "--data=x.h5"], "--epochs=0: expected at least 1"),
+        (["--preset=smoke", "--batch=16000000", "--data=x.h5"], "the largest batch that fits is"),
     ],
 )
 def test_bad_input_gets_a_sentence_and_exit_2_and_makes_nothing(
