@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from cloudgan.api.current_price import price_warning, refresh_price
 from cloudgan.api.launch_data import upload_data
 from cloudgan.api.launch_request import NO_ATTEMPTS, NOTHING_PROVISIONED, LaunchRequest
 from cloudgan.api.plan_inputs import on_demand_price
@@ -13,8 +14,7 @@ from cloudgan.api.pod_software import all_wheels, pin_image, upload_wheels
 from cloudgan.api.run_options import config_keys
 from cloudgan.api.runs import RunWatch
 from cloudgan.api.targets import local_config, open_backend, resolve_plan, run_folder
-from cloudgan.core import settings
-from cloudgan.core.clock import parse_time, utc_moment, utc_now, utc_today
+from cloudgan.core.clock import utc_moment
 from cloudgan.core.clouds import CLOUDS, check_launchable
 from cloudgan.core.errors import (
     BudgetError,
@@ -25,10 +25,10 @@ from cloudgan.core.errors import (
     Interrupted,
     LaunchError,
     PlanError,
+    StockOutError,
 )
 from cloudgan.core.progress import Silent
 from cloudgan.cost.estimation.spot import Preemption, break_even
-from cloudgan.cost.prices.catalog import Catalog
 from cloudgan.launch.clouds.planner import BUILT_IN_CLOUDS
 from cloudgan.launch.kubernetes.manifests import run_yaml
 from cloudgan.launch.provisioning.apply import (
@@ -61,7 +61,6 @@ if TYPE_CHECKING:
     from cloudgan.launch.backends.job_backend import JobBackend
     from cloudgan.launch.clouds.planner import Clouds
     from cloudgan.schema.plan import Plan
-    from cloudgan.schema.price_row import PriceRow
     from cloudgan.schema.run_state import RunState
 
     Approve = Callable[[Plan, str], None]
@@ -210,15 +209,23 @@ class Deployment:
         """
         plan, history, is_running = self._resume(plan)
         previous: Plan | None = None
+        zones: tuple[str, ...] | None = None  # of this offer, not tried yet
         while True:
-            plan = plan if is_running else self._with_current_price(plan, history)
-            attempt = DeployAttempt(plan, self, previous)
+            if zones is None and not is_running:
+                plan = self._with_current_price(plan, history)
+            attempt = DeployAttempt(plan, self, previous, is_approved=zones is not None)
             try:
                 return DeployResult(attempt.plan, attempt.run())
             except (CapacityError, PlanError) as error:
+                is_running = False
+                zones = attempt.plan.target.zones[1:] if zones is None else zones
+                in_zone = self._in_next_zone(attempt.plan, history, error, zones)
+                if in_zone is not None:
+                    plan, zones = in_zone, zones[1:]
+                    continue
                 history, following = self._fall_back(attempt.plan, history, error)
                 previous = self._leave_cloud(attempt.plan, following)
-                plan, is_running = following, False
+                plan, zones = following, None
 
     def _resume(self, plan: Plan) -> tuple[Plan, AttemptHistory, bool]:
         """Returns the plan of an existing run, with its store and, if possible, its offer.
@@ -255,6 +262,31 @@ class Deployment:
             return plan
         current = self.replan(replace(history, offer=row.offer))
         return current.model_copy(update={"selection": plan.selection})
+
+    def _in_next_zone(
+        self, plan: Plan, history: AttemptHistory, error: CloudganError, zones: tuple[str, ...]
+    ) -> Plan | None:
+        """Returns the plan of the same offer in the next zone; None: there is none to try."""
+        if not isinstance(error, StockOutError) or not zones or plan.price is None:
+            return None
+        first = history.first or plan
+        again = replace(history, first=first, offer=plan.price.offer)
+        again = replace(again, stores={plan.target.provider: plan.store, **history.stores})
+        try:
+            found = self.replan(again)  # the budget pays for the earlier zones too
+        except (PlanError, BudgetError):
+            return None
+        if found.price is None or found.workers.nodes != plan.workers.nodes:
+            return None
+        if found.price.offer != plan.price.offer:
+            return None
+        self.progress.say(f"{plan.target.zone}: {reason_of(error)}. Next zone: {zones[0]}")
+        return found.model_copy(
+            update={
+                "target": found.target.model_copy(update={"zone": zones[0]}),
+                "selection": plan.selection,
+            }
+        )
 
     def _fall_back(
         self, plan: Plan, history: AttemptHistory, error: CloudganError
@@ -303,13 +335,21 @@ class DeployAttempt:
         plan: Plan of the attempt.
         deployment: The deployment.
         previous: Plan of an earlier attempt in another cloud, whose store has the checkpoints.
+        is_approved: Whether the user has approved the same nodes in another zone.
 
     Attributes:
         plan: The plan; without placeholders once the attempt has started.
     """
 
-    def __init__(self, plan: Plan, deployment: Deployment, previous: Plan | None = None) -> None:
-        self.plan, self._previous = plan, previous
+    def __init__(
+        self,
+        plan: Plan,
+        deployment: Deployment,
+        previous: Plan | None = None,
+        *,
+        is_approved: bool = False,
+    ) -> None:
+        self.plan, self._previous, self._is_approved = plan, previous, is_approved
         self._options, self._clouds = deployment.options, deployment.clouds
         self._replaces_spot = deployment.provisioning.market == "auto"
         self._progress = deployment.progress
@@ -388,7 +428,8 @@ class DeployAttempt:
         self.plan = pin_image(self.plan, backend.desired_state(self.plan.run), say)
         self.plan = self.plan.model_copy(update={"steps": backend.steps(self.plan)})
         warning = price_warning(self.plan.price) if self.plan.target.is_provisioned else ""
-        self._options.approve(self.plan, warning)
+        if not self._is_approved:
+            self._options.approve(self.plan, warning)
 
     def _follow(
         self, backend: JobBackend, launch_log: LaunchLog, results: RunResults | None
@@ -409,42 +450,6 @@ class DeployAttempt:
                 raise
 
         return RunMonitor(backend, plan, say, see).follow()
-
-
-def refresh_price(row: PriceRow, progress: Progress) -> bool:
-    """Fetches the price of an offer from its cloud, once; returns whether it was refreshed.
-
-    AWS' list prices are one file of hundreds of megabytes per region, which is fetched only if the
-    known price is stale.
-    """
-    today = utc_today()
-    if row.age_days(today) == 0:
-        return False
-    if (row.provider, row.market) == ("aws", "on_demand") and not row.is_stale(today):
-        return False
-    from cloudgan.cost.prices.refresh.feeds import feeds_by_provider, refresh
-    from cloudgan.cost.prices.refresh.web import Web
-
-    now, folder = parse_time(utc_now()), settings.data_folder() / "prices"
-    try:
-        parts = feeds_by_provider(progress, now, Web(attempts=1), Catalog((row,)))[row.provider]
-        outcome = refresh(
-            row.provider, [part for part in parts if row.market in part.markets], folder
-        )
-    except CloudganError as error:
-        progress.say(f"the price was not refreshed: {error}")
-        return False
-    if outcome.state != "refreshed":
-        for reason in outcome.messages:
-            progress.say(f"the price was not refreshed: {reason}")
-    return outcome.state == "refreshed"
-
-
-def price_warning(row: PriceRow | None) -> str:
-    """Returns a warning if a price is stale or undated; else an empty string."""
-    if row is None or not row.is_stale(utc_today()):
-        return ""
-    return f"the price of {row.offer} is of {row.age_text(utc_today())}"
 
 
 def _preemption_tracker(plan: Plan) -> PreemptionTracker | None:

@@ -332,7 +332,12 @@ def resolve_plan(plan: Plan, say: Callable[[str], None], clouds: Clouds = BUILT_
     from cloudgan.launch.planning.plan_builder import all_steps
 
     disable_unless_reachable()
-    found = plans.fill_placeholders(plan, clouds.open(plan.target, say).resolve_placeholders(plan))
+    values = clouds.open(plan.target, say).resolve_placeholders(plan)
+    found = plans.fill_placeholders(plan, values)
+    if zones := values.get(plans.ZONES):
+        details = found.target.details | {"zones": zones}
+        target = found.target.model_copy(update={"details": details})
+        found = found.model_copy(update={"target": target})
     return found.model_copy(update={"steps": all_steps(found, clouds)})
 
 

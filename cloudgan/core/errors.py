@@ -113,6 +113,10 @@ class CapacityError(LaunchError):
     exit_code = 5
 
 
+class StockOutError(CapacityError):
+    """A zone has no machines of this type now; another zone of the region may have some."""
+
+
 class OutputError(CloudganError, OSError):
     """Standard output cannot be written: its reader has closed it, or the disk is full."""
 

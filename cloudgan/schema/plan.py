@@ -69,6 +69,8 @@ class SlurmOptions(_Part):
 
 NETWORK, SUBNET, INTERNAL_IPS = "network", "subnet", "internal addresses"
 """Details of a target, as requested by --network, --subnet and --internal-ips."""
+ZONES = "<zones>"
+"""Placeholder of the zones that offer the node type, in the order of the attempts."""
 
 
 class Target(_Part):
@@ -102,6 +104,11 @@ class Target(_Part):
     def is_provisioned(self) -> bool:
         """Whether the nodes are provisioned for the run."""
         return self.provider in CLOUDS
+
+    @property
+    def zones(self) -> tuple[str, ...]:
+        """Zones that are tried one after another; empty: not known, or one zone was requested."""
+        return tuple(self.details.get("zones", "").split())
 
     def describe(self) -> str:
         """Returns a description, such as ``kubernetes (context lab, namespace cloudgan)``."""

@@ -62,6 +62,56 @@ def test_the_same_is_taken_elsewhere_and_all_is_noted(desk, how):
     assert not gcp.list_resources(RUN)
 
 
+@pytest.mark.parametrize("how", ["refused", "failed", "never ready"])
+def test_the_next_zone_is_tried_before_the_region_is_left(desk, how):
+    gcp = desk.doubles["gcp"]
+    gcp.zones = "abc"
+    for zone in ("us-central1-a", "us-central1-b"):
+        gcp.refuse(POOL, f"{zone} has no V100", how, zone=zone)
+    said = desk.deploy(*V100, *ON_DEMAND, *HERE, "--gang-timeout=1s")
+    assert "us-central1-a: " in said
+    assert "Next zone: us-central1-b" in said
+    assert "Next zone: us-central1-c" in said
+    first, second, third = desk.attempts()
+    assert {one.region for one in desk.attempts()} == {"us-central1"}
+    assert "us-central1-a has no V100" in first.end_reason
+    assert "us-central1-b has no V100" in second.end_reason
+    assert third.end_reason == "finished"
+    assert desk.bill() == 0
+    assert gcp.kinds() == ["bucket"]
+
+
+def test_the_region_is_left_when_all_its_zones_refuse(desk):
+    gcp = desk.doubles["gcp"]
+    gcp.zones = "ab"
+    gcp.refuse(POOL, "no V100 in us-central1", region="us-central1")
+    flags = (*V100, *ON_DEMAND, "--nodes=2", "--fallback=same")
+    said = desk.deploy(*flags, "--region=us-central1,us-east1")
+    first, second, *_, last = desk.attempts()
+    assert {first.region, second.region} == {"us-central1"}
+    assert (last.region, last.end_reason) == ("us-east1", "finished")
+    assert said.count("Next zone: us-central1-b") >= 1
+    assert desk.bill() == 0
+
+
+def test_missing_quota_is_not_looked_for_in_other_zones(desk):
+    gcp = desk.doubles["gcp"]
+    gcp.zones = "abc"
+    gcp.refuse(POOL, "quota V100 is 0", cause="quota")
+    said = desk.deploy(*V100, *HERE, *ON_DEMAND, exits=5)
+    assert "Next zone" not in said
+    assert len(desk.attempts()) == 1
+
+
+def test_a_requested_zone_is_the_only_one(desk):
+    gcp = desk.doubles["gcp"]
+    gcp.zones = "abc"
+    gcp.refuse(POOL, "us-central1-b has no V100", zone="us-central1-b")
+    said = desk.deploy(*V100, *ON_DEMAND, "--zone=us-central1-b", exits=5)
+    assert "Next zone" not in said
+    assert desk.bill() == 0
+
+
 def test_missing_quota_triggers_the_fallback_and_nothing_is_created_there(desk):
     desk.doubles["gcp"].quota["us-central1"] = "0 of 8 V100; ask for NVIDIA_V100_GPUS"
     desk.deploy(*V100, *ON_DEMAND, "--fallback=same", "--region=us-central1,us-east1")

@@ -49,6 +49,8 @@ def plan_question(plan: Plan, price_warning: str = "") -> str:
     market = plan.node_pool.market.replace("_", " ")
     nodes = f"{plan.workers.nodes} x {plan.node_pool.node_type} ({market})"
     warning = f" Warning: {price_warning}." if price_warning else ""
+    if others := plan.target.zones[1:]:
+        upload += f" (zones after {plan.target.zone}, if it has none: {', '.join(others)})"
     return f"Create {nodes} in {plan.target.describe()}{upload} for {_total(plan)}?{warning}"
 
 

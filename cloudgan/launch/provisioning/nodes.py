@@ -7,7 +7,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from cloudgan.core.clock import monotonic_seconds
-from cloudgan.core.errors import CapacityError
+from cloudgan.core.errors import StockOutError
 from cloudgan.core.labels import RUN
 from cloudgan.schema.launch import Node
 from cloudgan.schema.plan import Step
@@ -50,7 +50,7 @@ def wait_for_nodes(
     """Waits until one node per worker is ready and shows its accelerators.
 
     Raises:
-        CapacityError: The nodes are not ready within the gang timeout.
+        StockOutError: The nodes are not ready within the gang timeout.
     """
     began, reported = monotonic_seconds(), ""
     while True:
@@ -64,7 +64,7 @@ def wait_for_nodes(
             reported = why
             say(why)
         if monotonic_seconds() - began > plan.limits.gang_timeout_seconds:
-            raise CapacityError(
+            raise StockOutError(
                 f"{why} after {plan.limits.gang_timeout_seconds:.0f} s; reduce --nodes, change --region"
                 f" or increase --gang-timeout. Delete the rest: cloudgan down {plan.run}"
             )

@@ -346,6 +346,7 @@ class ProvisionedBackend:
             found
             and found.is_open
             and found.plan.spec_hash == plan.spec_hash
+            and found.plan.target.zone == plan.target.zone
             and found.state == "starting"
         ):
             return False

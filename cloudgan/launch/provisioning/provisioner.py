@@ -9,7 +9,13 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Final
 
 from cloudgan.core.clock import monotonic_seconds
-from cloudgan.core.errors import CapacityError, ConfigError, CredentialsError, LaunchError
+from cloudgan.core.errors import (
+    CapacityError,
+    ConfigError,
+    CredentialsError,
+    LaunchError,
+    StockOutError,
+)
 from cloudgan.core.labels import RUN, SHARED, SPEC
 
 if TYPE_CHECKING:
@@ -117,7 +123,7 @@ class Provisioner:
             return
         why = f": {found.reason}" if found.reason else ""
         if is_pool:
-            raise CapacityError(f"{step.ensure} was not ready within {limit:.0f} s{why}")
+            raise StockOutError(f"{step.ensure} was not ready within {limit:.0f} s{why}")
         raise LaunchError(
             f"{step.ensure} was not ready within {limit:.0f} s{why}; delete it: {_undo(plan)}"
         )
@@ -169,7 +175,7 @@ _UNMANAGED_FROM = 50
 
 
 def _failed(found: Resource, plan: Plan | None) -> LaunchError:
-    kind = CapacityError if found.cause else LaunchError
+    kind = {"capacity": StockOutError, "quota": CapacityError}.get(found.cause, LaunchError)
     return kind(
         f"{found.kind} {found.name} failed: {found.reason or 'no reason reported'}; delete the rest:"
         f" {_undo(plan)}"

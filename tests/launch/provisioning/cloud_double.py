@@ -19,7 +19,13 @@ from collections import Counter
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal
 
-from cloudgan.core.errors import CapacityError, CredentialsError, LaunchError, PlanError
+from cloudgan.core.errors import (
+    CapacityError,
+    CredentialsError,
+    LaunchError,
+    PlanError,
+    StockOutError,
+)
 from cloudgan.core.labels import RUN, SHARED, derived_name
 from cloudgan.launch.clouds.planner import Clouds
 from cloudgan.schema.plan import NodePool, Plan, Step, Target, Workers
@@ -55,6 +61,7 @@ class Trouble:
         region: Only there; None: everywhere.
         market: Only there, of pools.
         node_type: Only these.
+        zone: Only there, of pools.
         times: How often; after that all is well.
     """
 
@@ -65,11 +72,12 @@ class Trouble:
     region: str | None = None
     market: str | None = None
     node_type: str | None = None
+    zone: str | None = None
     times: int = 10**6
 
     def meets(self, body: Mapping[str, Any]) -> bool:
         wanted = {"kind": self.kind, "region": self.region, "market": self.market}
-        wanted["node_type"] = self.node_type
+        wanted |= {"node_type": self.node_type, "zone": self.zone}
         return self.times > 0 and all(
             value is None or body.get(key) == value for key, value in wanted.items()
         )
@@ -88,6 +96,7 @@ class CloudDouble:
         made: Every request that was taken, in order, as the step it came from.
         api: Returns the API of a plan's cluster; None: runs have no cluster around their nodes.
         runs: What trains, by run; a test may say before what its states are.
+        zones: Letters of the zones with the node type, in each region.
         quota: Missing quota by region, as `check` tells it.
         unserved: Regions without these machines, as `known` tells it.
         looks_to_make: How often a new thing is seen in the making before it is ready.
@@ -106,6 +115,7 @@ class CloudDouble:
     made: list[Step] = field(default_factory=list)
     api: Callable[[Plan], Any] | None = None
     runs: dict[str, PlaceDouble] = field(default_factory=dict)
+    zones: str = "a"
     quota: dict[str, str] = field(default_factory=dict)
     unserved: dict[str, str] = field(default_factory=dict)
     looks_to_make: int = 0
@@ -159,7 +169,9 @@ class CloudDouble:
         self.calls.append(("resolve_placeholders", region))
         if region in self.unserved:
             raise PlanError(self.unserved[region])
-        return {"<account>": ACCOUNT, "<zone>": f"{region}-a"}
+        wanted = plan.target.zone or "<zone>"
+        zones = [f"{region}-{one}" for one in self.zones] if wanted == "<zone>" else [wanted]
+        return {"<account>": ACCOUNT, "<zone>": zones[0], "<zones>": " ".join(zones)}
 
     def check(self, plan: Plan | None, region: str | None = None) -> tuple[Finding, ...]:
         self.identify()
@@ -185,7 +197,8 @@ class CloudDouble:
         if trouble:
             trouble.times -= 1
         if trouble and trouble.how == "refused":
-            raise CapacityError(trouble.why)
+            kind = StockOutError if trouble.cause == "capacity" else CapacityError
+            raise kind(trouble.why)
         if trouble and trouble.how == "broken":
             raise LaunchError(trouble.why)
         self.made.append(step)
@@ -337,6 +350,7 @@ class RulesDouble:
             "nodes": plan.workers.nodes,
             "node_type": node_pool.node_type,
             "market": node_pool.market,
+            "zone": plan.target.zone,
             "labels": plan.labels().as_dict(),
             "parent": f"{region}/{plan.target.cluster}",
         }

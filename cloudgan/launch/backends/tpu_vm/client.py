@@ -17,6 +17,7 @@ from cloudgan.launch.clouds.gcp.error_mapping import (
     cause,
 )
 from cloudgan.launch.clouds.gcp.preflight import account_finding
+from cloudgan.schema.plan import ZONES
 from cloudgan.schema.resource import Finding, Resource
 
 if TYPE_CHECKING:
@@ -56,7 +57,7 @@ class TpuVmClient:
         self._api, self._project, self._say = api, project, say
 
     def resolve_placeholders(self, plan: Plan) -> Mapping[str, str]:
-        """Returns a zone that offers the plan's slice, by placeholder.
+        """Returns the zones that offer the plan's slice, by placeholder; first those in use by it.
 
         Raises:
             PlanError: No zone of the region offers it, or it has several hosts.
@@ -65,9 +66,12 @@ class TpuVmClient:
         if plan.node_pool.hosts > 1:
             raise PlanError(notes(SLICES[plan.node_pool.node_type])[-1])
         zone = plan.target.zone
+        zones = [str(zone)]
         if zone in (None, ZONE):
-            zone = self._zone(plan.target.region or "", plan.node_pool.node_type)
-        return {ZONE: str(zone), CLUSTER_LOCATION: str(zone)}
+            zones = self._zones(plan.target.region or "", plan.node_pool.node_type)
+            held = {one.region for one in self.list_resources(plan.run)}
+            zones.sort(key=lambda one: (one not in held, one))
+        return {ZONE: zones[0], CLUSTER_LOCATION: zones[0], ZONES: " ".join(zones)}
 
     def check(self, plan: Plan) -> tuple[Finding, ...]:
         """Checks service account, slice and system image, and names the required quota."""
@@ -150,15 +154,15 @@ class TpuVmClient:
         spec = _node_spec(queued)
         return self._api.find(f"{TPU}/{spec['parent']}/nodes/{spec['nodeId']}") if spec else None
 
-    def _zone(self, region: str, node_type: str) -> str:
-        """Returns the first zone of a region that offers slices of a type."""
+    def _zones(self, region: str, node_type: str) -> list[str]:
+        """Returns the zones of a region that offer slices of a type."""
         url = f"{TPU}/projects/{self._project}/locations"
         zones = [
             one["locationId"] for page in self._api.pages(url) for one in page.get("locations", ())
         ]
-        for zone in sorted(one for one in zones if one.startswith(f"{region}-")):
-            if self._api.find(f"{url}/{zone}/acceleratorTypes/{node_type}"):
-                return str(zone)
+        near = [str(one) for one in zones if one.startswith(f"{region}-")]
+        if found := [z for z in near if self._api.find(f"{url}/{z}/acceleratorTypes/{node_type}")]:
+            return found
         other = SLICES[node_type].instead
         hint = f" the nearest generally available slice is {other};" if other else ""
         raise PlanError(

@@ -6,7 +6,13 @@ from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING, Any, Final
 
 from cloudgan.core.clock import utc_moment
-from cloudgan.core.errors import CapacityError, CloudganError, CredentialsError, LaunchError
+from cloudgan.core.errors import (
+    CapacityError,
+    CloudganError,
+    CredentialsError,
+    LaunchError,
+    StockOutError,
+)
 
 if TYPE_CHECKING:
     import datetime as dt
@@ -87,8 +93,9 @@ def error_of(response: dict[str, Any], request: str, service: str = "") -> Cloud
         return CredentialsError(f"AWS does not recognise this login ({message}); {LOGIN}")
     if code in _DENIED:
         return CredentialsError(f"AWS: {request}: {message}. {_remedy(request, service)}")
-    if cause_of(f"{code} {message}"):
-        return CapacityError(f"AWS: {request}: {message}")
+    if cause := cause_of(f"{code} {message}"):
+        kind = StockOutError if cause == "capacity" else CapacityError
+        return kind(f"AWS: {request}: {message}")
     return RefusedError(f"AWS: {request}: {message} ({code})", code)
 
 

@@ -20,6 +20,7 @@ from cloudgan.launch.clouds.aws.resource_handler import (
     request_if_exists,
     tags_of,
 )
+from cloudgan.schema.plan import ZONES
 from cloudgan.schema.resource import Resource
 
 if TYPE_CHECKING:
@@ -72,6 +73,7 @@ def select_network(account: Account, clusters: Clusters, plan: Plan) -> Mapping[
         )
     return {
         naming.ZONE: first["AvailabilityZone"],
+        ZONES: " ".join(dict.fromkeys(one["AvailabilityZone"] for one in fitting)),
         naming.SUBNET: first["SubnetId"],
         naming.SECOND_SUBNET: (others or [first])[0]["SubnetId"],
         naming.VERSION: cluster["version"] if cluster else _version(account, region),

@@ -32,6 +32,7 @@ from cloudgan.launch.clouds.azure.resources import (
 )
 from cloudgan.launch.kubernetes.api import ClusterApi
 from cloudgan.launch.kubernetes.kubeconfig import connect_by_certificate, connect_by_token
+from cloudgan.schema.plan import ZONES
 from cloudgan.schema.resource import Finding
 
 if TYPE_CHECKING:
@@ -98,7 +99,7 @@ class AzureClient:
         target = self._filled(plan.target)
         region = target.region or ""
         request = None if target.zone == ids.ZONE else target.zone
-        zone = preflight.zone(
+        zones = preflight.zones(
             self._api, target.account or "", region, plan.node_pool.node_type, request
         )
         identity = self._api.get(ids.versioned(ids.identity_id(target)))
@@ -110,7 +111,8 @@ class AzureClient:
         return {
             ids.SUBSCRIPTION: target.account or "",
             ids.ACCOUNT: ids.store_account(target),
-            ids.ZONE: zone,
+            ids.ZONE: next(iter(zones), ""),
+            ZONES: " ".join(zones),
             ids.SYSTEM_SIZE: self._system_size(target),
             ids.CLIENT: str(identity["properties"]["clientId"]),
         }

@@ -5,7 +5,13 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any, Final
 
-from cloudgan.core.errors import CapacityError, CloudganError, CredentialsError, LaunchError
+from cloudgan.core.errors import (
+    CapacityError,
+    CloudganError,
+    CredentialsError,
+    LaunchError,
+    StockOutError,
+)
 
 if TYPE_CHECKING:
     from cloudgan.schema.resource import ResourceCause
@@ -97,7 +103,7 @@ def capacity_error(reason: str, message: str) -> CapacityError | None:
             f"{message}. Ask for more at https://portal.azure.com, Quotas, Compute"
         )
     if cause == "capacity":
-        return CapacityError(f"{message}. Try another --region, --zone or --market")
+        return StockOutError(f"{message}. Try another --region, --zone or --market")
     return None
 
 

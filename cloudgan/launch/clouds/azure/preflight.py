@@ -142,8 +142,10 @@ def all_quotas(api: ArmApi, subscription: str, region: str) -> Iterator[Finding]
         yield Finding(f"quota {name} in {region}", "ok" if found else "unknown", free)
 
 
-def zone(api: ArmApi, subscription: str, region: str, node_type: str, request: str | None) -> str:
-    """Returns a zone that offers a node type; empty if the region has no zones.
+def zones(
+    api: ArmApi, subscription: str, region: str, node_type: str, request: str | None
+) -> tuple[str, ...]:
+    """Returns the zones that offer a node type; empty if the region has no zones.
 
     Args:
         api: Of the Resource Manager.
@@ -159,20 +161,20 @@ def zone(api: ArmApi, subscription: str, region: str, node_type: str, request: s
     sku = next((one for one in skus if one.get("name") == node_type), None)
     if sku is None:
         raise PlanError(f"Azure has no {node_type} in {region}; give another --region")
-    zones = {zone for one in sku.get("locationInfo") or () for zone in one.get("zones") or ()}
+    found = {zone for one in sku.get("locationInfo") or () for zone in one.get("zones") or ()}
     for limit in sku.get("restrictions") or ():
         if limit.get("type") == "Location":
             raise PlanError(
                 f"{node_type} is not available to subscription {subscription} in {region}"
                 f" ({limit.get('reasonCode')}); give another --region, or contact Azure support"
             )
-        zones -= set((limit.get("restrictionInfo") or {}).get("zones") or ())
-    if request and request not in zones:
+        found -= set((limit.get("restrictionInfo") or {}).get("zones") or ())
+    if request and request not in found:
         raise PlanError(
             f"--zone={request}: {node_type} is available in {region} in"
-            f" {'zones ' + ', '.join(sorted(zones)) if zones else 'no numbered zone'}"
+            f" {'zones ' + ', '.join(sorted(found)) if found else 'no numbered zone'}"
         )
-    return request or min(zones, default="")
+    return (request,) if request else tuple(sorted(found))
 
 
 def system_size(api: ArmApi, subscription: str, region: str) -> str:

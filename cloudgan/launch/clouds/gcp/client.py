@@ -15,10 +15,11 @@ from cloudgan.launch.clouds.gcp.identities import Identities
 from cloudgan.launch.clouds.gcp.image_build import ImageRepositories
 from cloudgan.launch.clouds.gcp.kubernetes_engine import KubernetesEngine, OrphanedMachines
 from cloudgan.launch.clouds.gcp.login import Login
-from cloudgan.launch.clouds.gcp.machines import machine, select_zone, zones_of
+from cloudgan.launch.clouds.gcp.machines import machine, select_zones, zones_of
 from cloudgan.launch.clouds.gcp.preflight import access_findings, quota_findings
 from cloudgan.launch.kubernetes.api import ClusterApi
 from cloudgan.launch.kubernetes.kubeconfig import connect_by_token
+from cloudgan.schema.plan import ZONES
 from cloudgan.schema.resource import Finding
 from cloudgan.storage.store import open_store
 
@@ -92,8 +93,9 @@ class GcpClient:
         wanted = target.zone if target.zone != ZONE else None
         kind, region = machine(plan.node_pool.node_type), target.region or ""
         offered = zones_of(self._api, self._project, kind)
-        zone = select_zone(kind, region, wanted, offered, {one["location"] for one in named})
-        found[ZONE] = zone
+        zones = select_zones(kind, region, wanted, offered, {one["location"] for one in named})
+        zone = zones[0]
+        found |= {ZONE: zone, ZONES: " ".join(zones)}
         near = [one for one in named if one["location"] in (zone, region)]
         near += [one for one in named if one["location"].startswith(f"{region}-")]
         if target.details.get(LOCATION) != CLUSTER_LOCATION:

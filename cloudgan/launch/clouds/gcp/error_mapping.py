@@ -6,7 +6,13 @@ import json
 import re
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from cloudgan.core.errors import CapacityError, CloudganError, CredentialsError, LaunchError
+from cloudgan.core.errors import (
+    CapacityError,
+    CloudganError,
+    CredentialsError,
+    LaunchError,
+    StockOutError,
+)
 
 if TYPE_CHECKING:
     from cloudgan.schema.resource import ResourceCause
@@ -125,7 +131,7 @@ def _no_machines(request: str, message: str, kind: ResourceCause) -> CapacityErr
             f"{request}: {message}. Request a larger quota in the console (IAM & Admin, Quotas), or"
             " use fewer --nodes or another --region"
         )
-    return CapacityError(
+    return StockOutError(
         f"{request}: Google has no capacity there now ({message}). Use another --region or --zone,"
         " --market=on_demand, or try later"
     )

@@ -170,14 +170,14 @@ def zones_of(api: GoogleApi, project: str, kind: Machine) -> tuple[str, ...]:
     return tuple(sorted(found))
 
 
-def select_zone(
+def select_zones(
     kind: Machine,
     region: str,
     zone: str | None,
     offered: Collection[str],
     preferred: Collection[str],
-) -> str:
-    """Returns the zone for all nodes of a run.
+) -> tuple[str, ...]:
+    """Returns the zones for a run, the preferred first: all its nodes are in one of them.
 
     Args:
         kind: The machine type.
@@ -192,7 +192,7 @@ def select_zone(
     found = [one for one in sorted(offered) if zone in (None, one)]
     found = [one for one in found if one.startswith(f"{region}-")]
     if found:
-        return next((one for one in found if one in preferred), found[0])
+        return tuple(sorted(found, key=lambda one: (one not in preferred, one)))
     others = sorted({one if zone else one.rpartition("-")[0] for one in offered})
     flag, where = ("--zone", zone) if zone else ("--region", region)
     listed = ", ".join(others) or "none, for this project"

@@ -130,6 +130,7 @@ def test_a_request_without_labels_has_those_of_its_vms(google, cloud, plan, make
 
 def test_the_zone_offers_the_slice(cloud):
     assert cloud.resolve_placeholders(planned())["<zone>"] == "us-central1-b"
+    assert cloud.resolve_placeholders(planned())["<zones>"].split()[0] == "us-central1-b"
     place = planned().target.model_copy(update={"zone": "us-central1-c"})
     named = planned().model_copy(update={"target": place})
     assert cloud.resolve_placeholders(named)["<zone>"] == "us-central1-c"

@@ -335,8 +335,16 @@ def test_a_region_or_zone_without_the_instance_type_is_refused(lab):
 
 def test_the_zone_offers_the_instance_type(lab):
     known = lab.cloud().resolve_placeholders(planned(offer="aws/p5.48xlarge/us-east-1/on_demand"))
-    assert known["<zone>"] == "us-east-1b"
+    assert known["<zone>"] == known["<zones>"] == "us-east-1b"
     assert known["<subnet>"] != known["<second_subnet>"]
+
+
+def test_each_zone_that_offers_the_instance_type_has_its_subnet(lab):
+    zones = lab.cloud().resolve_placeholders(planned())["<zones>"].split()
+    assert zones == ["us-east-1a", "us-east-1b", "us-east-1c"]
+    chosen = [lab.resolved(planned(rent={"zone": zone})).target for zone in zones]
+    assert [one.zone for one in chosen] == zones
+    assert len({one.details["subnet"] for one in chosen}) == 3
 
 
 def test_a_plan_for_another_account_is_refused(lab):

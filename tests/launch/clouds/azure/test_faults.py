@@ -12,6 +12,7 @@ from cloudgan.core.errors import (
     CredentialsError,
     LaunchError,
     PlanError,
+    StockOutError,
 )
 from cloudgan.launch.clouds.azure.sizes import SYSTEM_SIZES
 from cloudgan.launch.provisioning.apply import apply
@@ -19,6 +20,7 @@ from cloudgan.launch.provisioning.launch_log import LaunchLog
 from cloudgan.launch.provisioning.provisioner import Destroyer
 from cloudgan.schema.run_folder import RunFolder
 from emulators.azure.faults import Refusal
+from launch.clouds.azure.lab import plan_for
 
 POOL, CLUSTER = "/agentPools/", "/managedClusters/cloudgan$"
 STOCK = (
@@ -46,8 +48,8 @@ def deploy(lab, **changes):
 @pytest.mark.parametrize(
     ("answer", "kind", "words"),
     [
-        ((400, "SkuNotAvailable", STOCK), CapacityError, "Try another --region"),
-        ((400, "BadRequest", STOCK), CapacityError, "Try another --region"),
+        ((400, "SkuNotAvailable", STOCK), StockOutError, "Try another --region"),
+        ((400, "BadRequest", STOCK), StockOutError, "Try another --region"),
         ((409, "OperationNotAllowed", QUOTA), CapacityError, "Quotas, Compute"),
         ((403, "QuotaExceeded", "too many"), CapacityError, "too many"),
         ((400, "ErrCode_InsufficientVCPUQuota", "left 0"), CapacityError, "Quotas, Compute"),
@@ -226,10 +228,19 @@ def test_a_region_without_a_size_for_the_system_node_is_refused_before_anything_
     assert lab.azure.arm.held() == before
 
 
+def values_of(lab):
+    return lab.cloud().resolve_placeholders(plan_for(lab.plan_of))
+
+
+def test_all_zones_that_have_the_machine_are_tried_in_order(lab):
+    assert values_of(lab)["<zones>"] == "1 2 3"
+
+
 def test_the_first_zone_that_has_the_machine_is_taken_and_another_refused(lab):
     closed = {"type": "Zone", "restrictionInfo": {"zones": ["1", "3"]}}
     lab.azure.lists.restrictions = [closed]
     assert lab.plan().target.zone == "2"
+    assert values_of(lab)["<zones>"] == "2"
     with pytest.raises(PlanError, match="is available in eastus in zones 2"):
         lab.plan(zone="3")
     lab.azure.lists.restrictions, lab.azure.lists.zones = [], ()

@@ -195,8 +195,10 @@ def test_unmanaged_resources_are_neither_listed_nor_used(google, make, cloud):
 def test_the_zone_offers_the_machines_and_prefers_an_existing_cluster(google, cloud, make):
     assert cloud.resolve_placeholders(gcp_plan())["<zone>"] == "us-central1-a"
     assert cloud.resolve_placeholders(gcp_plan("n1-standard-8+1xV100"))["<zone>"] == "us-central1-a"
+    assert cloud.resolve_placeholders(gcp_plan())["<zones>"] == "us-central1-a us-central1-b"
     make(gcp_plan(zone="us-central1-b", name="first"))
     assert cloud.resolve_placeholders(gcp_plan())["<zone>"] == "us-central1-b"
+    assert cloud.resolve_placeholders(gcp_plan())["<zones>"] == "us-central1-b us-central1-a"
     assert cloud.resolve_placeholders(gcp_plan("n1-standard-8+1xV100"))["<zone>"] == "us-central1-a"
 
 
