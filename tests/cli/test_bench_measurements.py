@@ -126,9 +126,9 @@ def test_without_disk_space_two_variants_remain_with_a_note(
     [
         ("--rounds=0", "at least 1"),
         ("--batch=0", "at least 1"),
-        ("--showers=1", "--showers 2"),
-        ("--seconds=0", "--seconds above 0"),
-        ("--step-showers-per-second=0", "a positive number"),
+        ("--showers=1", "expected at least 2"),
+        ("--seconds=0", "must be above zero"),
+        ("--step-showers-per-second=0", "must be above zero"),
         ("--preset=papr", "paper"),
         ("--data=nowhere.h5", "nowhere.h5"),
     ],

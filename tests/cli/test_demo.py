@@ -95,7 +95,7 @@ def test_a_time_limit_ends_the_training(small_demo, tmp_path, run_cloudgan):
         (["--shower=3"], "Did you mean '--showers'"),
         (["--showers=none"], "--showers"),
         (["--showers=0"], "--showers"),
-        (["--max-steps=0"], "max_steps"),
+        (["--max-steps=0"], "--max-steps=0: expected at least 1"),
         (["--data=nowhere.h5"], "nowhere.h5"),
     ],
 )

@@ -83,7 +83,7 @@ def test_the_report_of_a_run_is_written(small_demo, against, tmp_path, cloudgan_
     [
         (["--gate=nowhere.toml"], "nowhere.toml"),
         (["--against=nowhere.h5"], "nowhere.h5"),
-        (["--showers=0"], "expected at least 200"),
+        (["--showers=100"], "expected at least 200"),
         (["--gat"], "Did you mean '--gate'"),
     ],
 )
