@@ -179,7 +179,7 @@ def find_run(
             raise _unknown(run)
         plan = read_plan(plan_file, run)
         backend = open_backend(plan.target, say, store=plan.store)
-        if started := backend.desired_state(run):  # perhaps by somebody else, since then
+        if started := backend.desired_state(run):  # perhaps by another user since
             place = f"the started run {run} in {plan.target.describe()}"
             RunSource(place, run, labels=plan.labels().as_dict()).checked_plan(started)
         return plan, backend
