@@ -283,6 +283,7 @@ def test_a_local_workers_environment_has_local_folders(file_of, tmp_path):
         "CLOUDGAN_RUN": "gan",
         "CLOUDGAN_IMAGE": "tensorflow/tensorflow:2.21.0",
         "CLOUDGAN_WORLD": "1",
+        "CLOUDGAN_ACCELERATORS": "0",
         "CLOUDGAN_PEERS": "127.0.0.1:1,127.0.0.1:3",
         "CLOUDGAN_STORE": "gs://lab/runs",
         "CLOUDGAN_CONFIG": str(folder / "pods" / "config" / "run.yaml"),
