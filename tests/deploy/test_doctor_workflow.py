@@ -30,7 +30,8 @@ def test_it_may_read_and_log_in_and_keeps_no_secret():
 
 
 def test_nothing_is_installed_without_a_hash_while_it_may_ask_for_credentials():
-    commands = [line for one in STEPS for line in one.get("run", "").splitlines() if "pip" in line]
+    scripts = [one.get("run", "").replace("\\\n", " ") for one in STEPS]
+    commands = [line for script in scripts for line in script.splitlines() if "pip" in line]
     locked, own = commands
     assert "--require-hashes" in locked
     assert "requirements/build.txt" in locked
