@@ -3,15 +3,24 @@
 from __future__ import annotations
 
 import contextlib
+import os
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import botocore.exceptions as failures
 
+from cloudgan.core.documents import read_bytes
 from cloudgan.core.errors import ConfigError, shorten
-from cloudgan.core.settings import check_addresses
+from cloudgan.core.settings import check_addresses, variable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+_FILES: Final = {
+    "AWS_CONFIG_FILE": "~/.aws/config",
+    "AWS_SHARED_CREDENTIALS_FILE": "~/.aws/credentials",
+}
+_MOST_BYTES: Final = 1 << 20
 
 NO_LOGIN: Final = (
     failures.NoCredentialsError,
@@ -34,6 +43,11 @@ def checked_configuration() -> Iterator[None]:
         ConfigError: A setting is invalid, or an endpoint contains a login, which messages would show.
     """
     check_addresses("AWS_ENDPOINT_URL")
+    for name, default in _FILES.items():
+        path = os.path.expanduser(variable(name) or default)  # noqa: PTH111  as botocore does
+        # boto3 reads all of a file, and waits at a pipe. /dev/null is the usual way to have no file.
+        if os.path.exists(path) and os.path.realpath(path) != os.devnull:  # noqa: PTH110
+            read_bytes(Path(path), ConfigError, limit=_MOST_BYTES)
     try:
         yield
     except NO_LOGIN:

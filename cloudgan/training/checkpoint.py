@@ -391,9 +391,13 @@ _NETWORKS = ("generator", "discriminator", "ema_generator")
 
 
 def not_finite(arrays: Mapping[str, NDArray[Any]]) -> str:
-    """Returns the first weights of a network that are NaN or infinite; empty: all are finite."""
+    """Returns the first weights of a network that are no numbers, NaN or infinite; empty: all are finite."""
     for name, array in arrays.items():
-        if name.partition("/")[0] in _NETWORKS and not np.isfinite(array).all():
+        if name.partition("/")[0] not in _NETWORKS:
+            continue
+        if not np.issubdtype(array.dtype, np.number):
+            return f"{name} has type {array.dtype}, not numbers"
+        if not np.isfinite(array).all():
             count = array.size - int(np.isfinite(array).sum())
             return f"{count} of {array.size} values of {name} are NaN or infinite"
     return ""

@@ -20,6 +20,7 @@ from cloudgan.training.checkpoint import (
     BestCheckpoint,
     Checkpoints,
     State,
+    not_finite,
     read_checkpoint,
     restore,
     restore_part,
@@ -425,3 +426,8 @@ def test_another_number_ranks_those_that_were_measured_before():
     assert best(0.5, hits=0.8).is_better_than(best(0.1, hits=0.7), ranking)
     assert best(0.5, hits=0.8).is_better_than(best(0.1), ranking)
     assert not best(0.1).is_better_than(best(0.5, hits=0.8), ranking)
+
+
+def test_weights_of_another_type_than_numbers_are_named():
+    named = not_finite({"generator/00": np.array(["x"]), "optimizer/00": np.array(["y"])})
+    assert named == "generator/00 has type <U1, not numbers"
