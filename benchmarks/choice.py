@@ -5,13 +5,12 @@ from __future__ import annotations
 import time
 
 from cloudgan.cost.estimation.candidates import PricedJob, candidates, cheapest_within, pareto_front
-from cloudgan.cost.estimation.throughput_model import (
-    NODE_COUNTS,
+from cloudgan.cost.estimation.measured_runs import (
     PAPER_NETWORK,
     PAPER_SHOWERS,
-    build_throughput_model,
     paper_measurements,
 )
+from cloudgan.cost.estimation.throughput_model import NODE_COUNTS, build_throughput_model
 from cloudgan.cost.prices.catalog import load_catalog
 
 OFFERS = 1000

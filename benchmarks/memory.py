@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from cloudgan.core import settings
+from cloudgan.core.documents import parse_json
 from cloudgan.core.memory import peak_memory_bytes
 from cloudgan.models import footprint
 from cloudgan.models.convolutions import CONV_IMPLS
@@ -152,7 +153,7 @@ def main(wanted: list[str], *, as_json: bool) -> None:
 
 if __name__ == "__main__":
     if sys.argv[1:2] == ["--case"]:
-        print(train(Case(*json.loads(sys.argv[2]))))
+        print(train(Case(*parse_json(sys.argv[2], "case"))))
     else:
         given = sys.argv[1:]
         main([name for name in given if name != "--json"], as_json="--json" in given)

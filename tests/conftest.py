@@ -6,6 +6,7 @@ it: they are kept at home by an environment without credentials, proxies and end
 
 from __future__ import annotations
 
+import contextlib
 import datetime as dt
 import fcntl
 import importlib.metadata
@@ -32,6 +33,7 @@ from cloudgan.launch.planning.plan_builder import PlanRequest, make_plan
 from cloudgan.schema.config import parse_config
 from cloudgan.schema.plan import Showers, Target, Wheel, Workers
 from emulators.registry import local_registry
+from forking_server import ADDRESS, ForkedProgram, forking_server
 
 HERE = Path(__file__).parent
 AZURITE = HERE / "azurite" / "node_modules" / ".bin"  # `make azurite` fills it
@@ -58,6 +60,15 @@ def pytest_configure() -> None:
     settings.quiet_tensorflow()
     os.environ.setdefault("CUDA_VISIBLE_DEVICES", "-1")
     os.environ["MPLBACKEND"] = "Agg"
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_cmdline_main(config: pytest.Config) -> Any:
+    """One forking server for all processes of a test run."""
+    if not HAS_TENSORFLOW or ADDRESS in os.environ:
+        return (yield)
+    with forking_server():
+        return (yield)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -296,17 +307,27 @@ def plan_of(asked_of):
 
 @pytest.fixture(scope="session")
 def run_cloudgan():
-    """Runs `python -m cloudgan` in a process of its own and returns it when it has ended."""
+    """Runs `python -m cloudgan` in a process of its own and returns it when it has ended.
 
-    def run(*arguments, check=True, timeout=300, **environment):
-        done = subprocess.run(
-            [sys.executable, "-m", "cloudgan", *map(str, arguments)],
-            capture_output=True,
-            text=True,
-            timeout=timeout,
-            env=os.environ | {"CUDA_VISIBLE_DEVICES": "-1"} | environment,
-            stdin=subprocess.DEVNULL,
-        )
+    It is forked (tests/forking_server.py) where TensorFlow is, unless `fork` is false.
+    """
+
+    def run(*arguments, check=True, fork=HAS_TENSORFLOW, timeout=300, **environment):
+        words = [str(argument) for argument in arguments]
+        environment = os.environ | {"CUDA_VISIBLE_DEVICES": "-1"} | environment
+        if fork:
+            with contextlib.closing(ForkedProgram(words, environment)) as program:
+                said = program.communicate(timeout)
+            done = subprocess.CompletedProcess(words, program.returncode, *said)
+        else:
+            done = subprocess.run(
+                [sys.executable, "-m", "cloudgan", *words],
+                capture_output=True,
+                text=True,
+                timeout=timeout,
+                env=environment,
+                stdin=subprocess.DEVNULL,
+            )
         if check:
             assert done.returncode == 0, done.stdout + done.stderr
         return done

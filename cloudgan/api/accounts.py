@@ -61,6 +61,7 @@ def check_accounts(
     accelerator: str | None,
     nodes: int,
     offer: str | None,
+    reservation: str | None = None,
     provisioning: ProvisioningRequest,
 ) -> list[PreflightReport]:
     """Checks login, APIs, permissions and quota of each cloud; creates nothing.
@@ -70,6 +71,7 @@ def check_accounts(
         accelerator: NAME or NAME:COUNT whose quota is checked.
         nodes: Number of nodes.
         offer: Offer whose quota is checked instead.
+        reservation: Reservation that is checked instead of the quota.
         provisioning: Account, region and market.
 
     Raises:
@@ -80,6 +82,10 @@ def check_accounts(
         raise ConfigError(
             f"--region and --zone are in one cloud: add --provider={', '.join(CLOUDS)}"
         )
+    if reservation and (provider is None or accelerator is None):
+        raise ConfigError(
+            "--reservation is of one node type in one cloud: give --provider and --accelerator"
+        )
     names = tuple(CLOUDS) if provider is None else (provider,)
 
     def quota_plan(name: str) -> Plan | PlanError | None:
@@ -88,10 +94,18 @@ def check_accounts(
         if offer and not offer.startswith(f"{name}/"):
             return PlanError(f"--price-as={offer} is an offer of another cloud")
         request = LaunchRequest(
-            provider=name, name="check", accelerator=accelerator, nodes=nodes, offer=offer
+            provider=name,
+            name="check",
+            accelerator=accelerator,
+            nodes=nodes,
+            offer=offer,
+            reservation=reservation,
         )
+        one_step = {
+            "training.max_steps": 1
+        }  # whether a training fits its deadline is not asked here
         try:
-            return make_launch_plan(request, provisioning, ({}, None), lambda _: ())
+            return make_launch_plan(request, provisioning, (one_step, None), lambda _: ())
         except PlanError as error:
             return error
 

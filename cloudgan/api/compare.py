@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Any
 from cloudgan.api.cost import price
 from cloudgan.api.run import open_run
 from cloudgan.cost.accounting.comparison import RunSummary, summarize
-from cloudgan.cost.estimation.scaling import fit_scaling
+from cloudgan.cost.estimation.measured_runs import PAPER_SHOWERS
+from cloudgan.cost.estimation.scaling import EpochSteps, fit_scaling
+from cloudgan.cost.estimation.step_time import PAPER_BATCH
 from cloudgan.cost.estimation.timings import Timing
 from cloudgan.cost.paper.replay import PREFETCH, Replay, replay
 from cloudgan.cost.prices.catalog import load_catalog
@@ -46,7 +48,6 @@ _HEADS = (
 )
 _FITTED_GPUS = (2, 4, 8, 16)
 _SIZES = (2, 4, 8, 16, 32, 64, 128)
-_BATCH = 96
 _RUN_HEADS = (
     "run",
     "on",
@@ -166,18 +167,83 @@ def paper_table(replayed: Replay) -> Table:
                 run.options,
                 run.steady_epoch_seconds,
                 run.showers_per_second,
-                run.scaling.speed_up,
-                run.scaling.time_efficiency,
-                run.scaling.sample_efficiency,
-                run.scaling.end_to_end_time_efficiency,
+                *_efficiencies(run),
                 *(run.usd_per_epoch[name] for name in _PRICES),
                 run.date,
             )
             for run in sorted(replayed.runs, key=lambda run: (run.accelerator, run.accelerators))
         ),
-        "Speed-up and efficiencies are over the smallest run with the same accelerator, batch and"
-        " input. Costs: the steady time of an epoch times whole nodes.",
+        "Speed-up and efficiencies are over the smallest run with fewer accelerators and the same"
+        " batch and input. Costs: the steady time of an epoch times whole nodes.",
         interactive=True,
+    )
+
+
+def paper_screens(replayed: Replay) -> tuple[Table, Table]:
+    """Returns times and costs of the paper's runs as two tables for a terminal of 120 columns."""
+    runs = sorted(replayed.runs, key=lambda run: (run.accelerator, run.accelerators))
+    times = Table(
+        (
+            "on",
+            "nodes",
+            "workers",
+            "batch",
+            "input",
+            "s/epoch",
+            "showers/s",
+            "speed-up",
+            "time",
+            "samples",
+            "end to end",
+        ),
+        tuple(
+            (
+                f"{run.accelerators} {run.accelerator}",
+                f"{run.nodes} x {run.accelerators // run.nodes}",
+                run.workers or "",
+                run.batch_per_replica,
+                _input(run),
+                run.steady_epoch_seconds,
+                run.showers_per_second,
+                *_efficiencies(run),
+            )
+            for run in runs
+        ),
+        "Time, samples, end to end: efficiencies. They and the speed-up are over the smallest run with"
+        " fewer accelerators and the same batch and input.",
+    )
+    costs = Table(
+        ("on", "nodes", "input", "2020/21", "preempt.", "now", "spot", "day"),
+        tuple(
+            (
+                f"{run.accelerators} {run.accelerator}",
+                f"{run.nodes} x {run.node_type}",
+                f"{run.batch_per_replica} {_input(run)}",
+                *(run.usd_per_epoch[name] for name in _PRICES),
+                run.date,
+            )
+            for run in runs
+        ),
+        "USD per epoch: the steady time of an epoch times whole nodes, on demand and preemptible in"
+        " 2020/21, on demand and spot now.",
+    )
+    return times, costs
+
+
+def _input(run: ReplayedRun) -> str:
+    """Returns how the input is read, without the market of the run's nodes."""
+    return run.options.partition(";")[0].removeprefix("no-prefetch+")
+
+
+def _efficiencies(run: ReplayedRun) -> tuple[float | str, ...]:
+    found = run.scaling
+    if found is None:
+        return ("",) * 4
+    return (
+        found.speed_up,
+        found.time_efficiency,
+        found.sample_efficiency,
+        found.end_to_end_time_efficiency,
     )
 
 
@@ -245,7 +311,7 @@ def _scaling_plot(replayed: Replay) -> BandPlot:
         for run in replayed.runs
         if run.accelerator == "V100"
         and run.options == PREFETCH
-        and run.batch_per_replica == _BATCH
+        and run.batch_per_replica == PAPER_BATCH
         and run.workers == run.nodes
     ]
     fitted = fit_scaling(
@@ -253,14 +319,15 @@ def _scaling_plot(replayed: Replay) -> BandPlot:
             Timing(run.accelerators, run.steady_epoch_seconds)
             for run in runs
             if run.accelerators in _FITTED_GPUS
-        ]
+        ],
+        EpochSteps(PAPER_SHOWERS, PAPER_BATCH),
     )
     known = [fitted.predict(n) for n in _SIZES]
     points = tuple(
         Point(run.accelerators, run.steady_epoch_seconds, run.name, _tooltip(run)) for run in runs
     )
     line = BandLine(
-        "A/n + C + B log2 n",
+        "model",
         tuple(map(float, _SIZES)),
         tuple(one.seconds for one in known),
         tuple(one.low_seconds for one in known),

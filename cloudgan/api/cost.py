@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from cloudgan.api import cost_page
 from cloudgan.api.run import open_run
@@ -16,14 +17,12 @@ from cloudgan.cost.accounting.run_cost import ReportContext
 from cloudgan.cost.accounting.run_cost import cost_report as make_report
 from cloudgan.cost.billing.reader import read_bill
 from cloudgan.cost.billing.reconciliation import reconcile
-from cloudgan.cost.estimation.throughput_model import (
-    build_throughput_model,
-    price_epochs,
-    runs_of_network,
-)
+from cloudgan.cost.estimation.measured_runs import runs_of_network
+from cloudgan.cost.estimation.throughput_model import build_throughput_model, price_epochs
 from cloudgan.cost.paper.runs import priced_paper_runs
-from cloudgan.cost.prices.catalog import load_catalog, offers_for_demo
+from cloudgan.cost.prices.catalog import offers_for_demo
 from cloudgan.cost.prices.fees import load_fees
+from cloudgan.cost.prices.price_file import catalog_with
 from cloudgan.reports.page import Paragraph, Section, fragment
 from cloudgan.schema import cost_report, launch, record
 from cloudgan.schema import plan as plans
@@ -122,6 +121,7 @@ def cost(
     run: Run | str | Path,
     *,
     price_as: str | None = None,
+    price_file: str | Path | None = None,
     billing_export: Sequence[str | Path] = (),
 ) -> RunCost:
     """Prices a run and writes cost.json into its folder.
@@ -131,6 +131,7 @@ def cost(
         price_as: Offer that prices a run on a machine without a bill: cloud/node/region/market, such
             as gcp/n1-standard-8+1xT4/us-central1/spot. Attempts on cloud nodes keep the prices of
             their launch.
+        price_file: File with the prices of your own nodes, for `price_as`.
         billing_export: Billing exports of the run's cloud.
 
     Raises:
@@ -138,20 +139,23 @@ def cost(
         UnknownNameError: No offer has this name.
     """
     folder = open_run(run).folder
-    report = price(folder, offer=price_as).report
+    report = price(folder, offer=price_as, price_file=price_file).report
     if billing_export:
         report = _with_bill(report, folder, tuple(map(Path, billing_export)))
     cost_report.write(folder.cost_file, report)
     return RunCost(report)
 
 
-def price(folder: RunFolder, *, offer: str | None = None) -> RunCost:
+def price(
+    folder: RunFolder, *, offer: str | None = None, price_file: str | Path | None = None
+) -> RunCost:
     """Prices a run from its record and launch.json as `cost` does, without writing a file."""
-    run, catalog, today = record.read(folder.record_file), load_catalog(), utc_today()
+    catalog = catalog_with(Path(price_file) if price_file else None)
+    run, today = record.read(folder.record_file), utc_today()
     row = catalog.row(offer) if offer else None
     estimates = _offer_estimates(folder, run, catalog, today)
     measured = [m for m in priced_paper_runs(catalog) if m.name.startswith(_PAPER_RUNS)]
-    known = read_launch(folder)
+    known, verdict = read_launch(folder), read_verdict(folder)
     report = make_report(
         folder.path.resolve().name,
         run,
@@ -159,7 +163,7 @@ def price(folder: RunFolder, *, offer: str | None = None) -> RunCost:
         row=row,
         launch=known,
         fees=load_fees(),
-        accepted=_accepted(folder),
+        accepted=verdict.passed if verdict else None,
         context=ReportContext(
             () if estimates else offers_for_demo(catalog),
             estimates,
@@ -170,26 +174,59 @@ def price(folder: RunFolder, *, offer: str | None = None) -> RunCost:
     return RunCost(_with_forecast(report, folder, run, known))
 
 
-def _accepted(folder: RunFolder) -> bool | None:
-    """Returns whether the run passed its validation; None if it was not validated."""
+class StoredVerdict(NamedTuple):
+    """The verdict of `cloudgan validate` on a checkpoint.
+
+    Attributes:
+        passed: Whether no gate failed.
+        step: Of the checkpoint; None: the file has none.
+        gates: Digest of the measures and limits of the gates.
+    """
+
+    passed: bool
+    step: int | None
+    gates: str
+
+
+def read_verdict(folder: RunFolder) -> StoredVerdict | None:
+    """Returns the verdict on a run; None if it was not validated.
+
+    Raises:
+        DataError: The file is damaged.
+    """
     path = folder.verdict_file
     if not path.exists():
         return None
     found = parse_json(read_bytes(path), str(path))
     verdict = found.get("verdict", found) if isinstance(found, dict) else None
     passed = verdict.get("passed") if isinstance(verdict, dict) else None
-    if not isinstance(passed, bool):
+    if not isinstance(verdict, dict) or not isinstance(passed, bool):
         raise DataError(
             f"{path}: not a verdict of `cloudgan validate`: passed is {show(passed)}; validate the"
             " run again"
         )
-    return passed
+    step = found.get("step")
+    try:
+        limits = {
+            (check["measure"]["name"], float(check["good"]), float(check["acceptable"]))
+            for check in verdict.get("checks", ())
+        }
+    except (KeyError, TypeError, ValueError, OverflowError) as error:
+        raise DataError(
+            f"{path}: not a verdict of `cloudgan validate`: a check has no measure or limit; validate"
+            " the run again"
+        ) from error
+    digest = hashlib.sha256(repr(sorted(limits)).encode()).hexdigest()[:8]
+    return StoredVerdict(passed, step if type(step) is int else None, digest)
 
 
 def _offer_estimates(
     folder: RunFolder, run: RunRecord, catalog: Catalog, today: dt.date
 ) -> tuple[OfferEstimate, ...]:
-    """Estimates an epoch on each offer from measured runs of this network, if there are any."""
+    """Estimates an epoch on each offer from measured runs of this network, if there are any.
+
+    Each replica has the batch of this run.
+    """
     config, started = folder.read_config(), run.started()
     if started is None:
         return ()
@@ -197,8 +234,14 @@ def _offer_estimates(
     runs, _ = runs_of_network(folder.path.name, run, network)
     if not runs:
         return ()
-    known = build_throughput_model(network or "of this run", started.training_showers, runs)
-    found = price_epochs(catalog.find(), known, run.steady_epoch_seconds())
+    known = build_throughput_model(
+        network or "of this run",
+        started.training_showers,
+        runs,
+        drops_last=config is not None and config.data.last_batch == "drop",
+    )
+    batch = started.numerics.global_batch_size / started.numerics.replicas
+    found = price_epochs(catalog.find(), known, batch, run.steady_epoch_seconds())
     return tuple(sorted((_offer_estimate(one, today) for one in found), key=_by_high_cost))
 
 

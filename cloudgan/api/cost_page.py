@@ -30,8 +30,8 @@ _BOUND = (
 )
 _BY_RUNS = (
     "Estimated from measured runs of this network, on the number of nodes that keeps this run's steady"
-    " epoch. Where the grade is 'not measured', low and high are bounds from memory bandwidth and"
-    " arithmetic peak, not a forecast."
+    " epoch, each replica with this run's batch. Where the grade is 'modelled' and s/epoch is unknown, low"
+    " and high are bounds from memory bandwidth and arithmetic peak, not a forecast."
 )
 _USD_HEADS = ("s/epoch", "showers/s", "USD/epoch 2020", "spot 2020", "now", "spot now")
 

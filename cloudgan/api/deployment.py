@@ -5,48 +5,20 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from cloudgan.api.current_price import price_warning, refresh_price
-from cloudgan.api.launch_data import upload_data
+from cloudgan.api.current_price import refresh_price
+from cloudgan.api.deploy_attempt import DeployAttempt, DeployOptions, approve_current_price
+from cloudgan.api.launch_data import check_startable
 from cloudgan.api.launch_request import NO_ATTEMPTS, NOTHING_PROVISIONED, LaunchRequest
-from cloudgan.api.plan_inputs import on_demand_price
 from cloudgan.api.planning import make_launch_plan
-from cloudgan.api.pod_software import all_wheels, pin_image, upload_wheels
+from cloudgan.api.pod_software import all_wheels, known_wheels
 from cloudgan.api.run_options import config_keys
-from cloudgan.api.runs import RunWatch
-from cloudgan.api.targets import local_config, open_backend, resolve_plan, run_folder
-from cloudgan.core.clock import utc_moment
+from cloudgan.api.targets import open_backend, run_folder
 from cloudgan.core.clouds import CLOUDS, check_launchable
-from cloudgan.core.errors import (
-    BudgetError,
-    CapacityError,
-    CloudganError,
-    ConfigError,
-    ConfirmationError,
-    Interrupted,
-    LaunchError,
-    PlanError,
-    StockOutError,
-)
+from cloudgan.core.errors import BudgetError, CapacityError, CloudganError, PlanError, StockOutError
 from cloudgan.core.progress import Silent
-from cloudgan.cost.estimation.spot import Preemption, break_even
 from cloudgan.launch.clouds.planner import BUILT_IN_CLOUDS
-from cloudgan.launch.kubernetes.manifests import run_yaml
-from cloudgan.launch.provisioning.apply import (
-    apply,
-    check_same_run,
-    deprovision,
-    reason_of,
-    release_after,
-)
-from cloudgan.launch.provisioning.launch_log import LaunchLog
-from cloudgan.launch.provisioning.run_monitor import (
-    PreemptionTracker,
-    RunMonitor,
-    raise_for_outcome,
-)
-from cloudgan.launch.provisioning.run_results import RunResults, transfer_checkpoints
+from cloudgan.launch.provisioning.apply import reason_of
 from cloudgan.schema import plan as plans
-from cloudgan.schema.heartbeat import config_hash
 from cloudgan.schema.run_document import read_plan
 
 if TYPE_CHECKING:
@@ -54,43 +26,14 @@ if TYPE_CHECKING:
     from pathlib import Path
     from typing import Unpack
 
+    from cloudgan.api.deploy_attempt import Approve
     from cloudgan.api.launch_request import AttemptHistory, ProvisioningRequest
     from cloudgan.api.plan_inputs import Training
     from cloudgan.api.run_options import TrainingOptions
     from cloudgan.core.progress import Progress
-    from cloudgan.launch.backends.job_backend import JobBackend
     from cloudgan.launch.clouds.planner import Clouds
-    from cloudgan.schema.plan import Plan
+    from cloudgan.schema.plan import Plan, Wheel
     from cloudgan.schema.run_state import RunState
-
-    Approve = Callable[[Plan, str], None]
-
-
-def approve_current_price(plan: Plan, price_warning: str) -> None:
-    """Approves every plan with a current price; the default of `deploy`.
-
-    Raises:
-        ConfirmationError: The price is undated or old.
-    """
-    if price_warning:
-        raise ConfirmationError(
-            f"{price_warning}; run `cloudgan prices refresh`, or pass another `approve` for"
-            f" {plan.run}"
-        )
-
-
-@dataclass(frozen=True)
-class DeployOptions:
-    """Options of a deployment.
-
-    Attributes:
-        approve: Called with the final plan and a price warning ("": none) before anything is
-            created; raises ConfirmationError to stop.
-        detach: Whether to return once the run is started.
-    """
-
-    approve: Approve = approve_current_price
-    detach: bool = False
 
 
 @dataclass(frozen=True)
@@ -159,27 +102,29 @@ def deploy_run(
     *,
     progress: Progress,
     clouds: Clouds = BUILT_IN_CLOUDS,
+    preferred_offer: str | None = None,
 ) -> DeployResult:
-    """Carries out the plan of a request; see `deploy`."""
+    """Carries out the plan of a request, on `preferred_offer` if it matches; see `deploy`."""
 
     def replan(history: AttemptHistory) -> Plan:
-        return make_launch_plan(
-            request,
-            provisioning,
-            training,
-            lambda accelerator: all_wheels(progress, accelerator),
-            clouds=clouds,
-            history=history,
-        )
+        history = replace(history, offer=history.offer or preferred_offer)
+
+        def plan_with(wheels: Callable[[str | None], tuple[Wheel, ...]]) -> Plan:
+            return make_launch_plan(
+                request, provisioning, training, wheels, clouds=clouds, history=history
+            )
+
+        plan = plan_with(known_wheels)
+        check_startable(plan.config)
+        if plan.lacks_wheels:
+            if plan.target.is_provisioned:  # a missing login is found before the download
+                clouds.open(plan.target, progress.say).identify()
+            plan = plan_with(lambda accelerator: all_wheels(progress, accelerator))
+        return plan
 
     if request.provider in CLOUDS:
         check_launchable(request.provider)
-    plan = replan(NO_ATTEMPTS)
-    if not plan.config.data.path:
-        raise ConfigError(
-            "--data is missing; give --data=FILE.h5, a folder from `cloudgan convert`, or a bucket"
-        )
-    return Deployment(replan, provisioning, clouds, progress, options).run(plan)
+    return Deployment(replan, provisioning, clouds, progress, options).run(replan(NO_ATTEMPTS))
 
 
 @dataclass(frozen=True)
@@ -213,9 +158,18 @@ class Deployment:
         while True:
             if zones is None and not is_running:
                 plan = self._with_current_price(plan, history)
-            attempt = DeployAttempt(plan, self, previous, is_approved=zones is not None)
+            attempt = DeployAttempt(
+                plan,
+                self.options,
+                self.clouds,
+                self.progress,
+                previous=previous,
+                replaces_spot=self.provisioning.market == "auto",
+                is_approved=zones is not None,
+            )
             try:
-                return DeployResult(attempt.plan, attempt.run())
+                state = attempt.run()
+                return DeployResult(attempt.plan, state)  # its plan is resolved by then
             except (CapacityError, PlanError) as error:
                 is_running = False
                 zones = attempt.plan.target.zones[1:] if zones is None else zones
@@ -326,155 +280,3 @@ class Deployment:
                 " what is left"
             )
         return plan
-
-
-class DeployAttempt:
-    """One attempt: approves the plan, starts the run, follows it, and releases its nodes.
-
-    Args:
-        plan: Plan of the attempt.
-        deployment: The deployment.
-        previous: Plan of an earlier attempt in another cloud, whose store has the checkpoints.
-        is_approved: Whether the user has approved the same nodes in another zone.
-
-    Attributes:
-        plan: The plan; without placeholders once the attempt has started.
-    """
-
-    def __init__(
-        self,
-        plan: Plan,
-        deployment: Deployment,
-        previous: Plan | None = None,
-        *,
-        is_approved: bool = False,
-    ) -> None:
-        self.plan, self._previous, self._is_approved = plan, previous, is_approved
-        self._options, self._clouds = deployment.options, deployment.clouds
-        self._replaces_spot = deployment.provisioning.market == "auto"
-        self._progress = deployment.progress
-
-    def run(self) -> RunState | None:
-        """Starts or resumes the run; returns its final state, or None if it is not awaited.
-
-        Raises:
-            CapacityError: There is no capacity; created resources were deleted.
-            PlanError: There is no quota, or the cloud cannot serve the plan; nothing was created.
-        """
-        try:
-            return self._run()
-        except PlanError as error:
-            if self.plan.target.is_provisioned:
-                LaunchLog(run_folder(self.plan), self.plan).record_rejected(reason_of(error))
-            raise
-
-    def _run(self) -> RunState | None:
-        say = self._progress.say
-        self.plan = resolve_plan(self.plan, say, self._clouds)
-        plan = self.plan
-        backend = open_backend(plan.target, say, store=plan.store, clouds=self._clouds)
-        results = RunResults.from_plan(plan)
-        state = backend.state(plan.run)
-        ended = None
-        if not _is_finished(plan, backend, results, state):
-            ended = self._launch(backend, results, is_new=state.is_over)
-        if results:
-            results.fetch_if_reachable(run_folder(plan), say)
-        if ended:
-            raise_for_outcome(ended, plan, results.heartbeat() if results else None)
-        return ended
-
-    def _launch(
-        self, backend: JobBackend, results: RunResults | None, *, is_new: bool
-    ) -> RunState | None:
-        folder = run_folder(self.plan)
-        launch_log = LaunchLog(folder, self.plan, results)
-        check_same_run(self.plan, backend)
-        if is_new:
-            self._approve(backend)
-            folder.write_config(local_config(self.plan))
-            plans.write(folder.path / plans.FILE_NAME, self.plan)
-        plan, say = self.plan, self._progress.say
-
-        def upload() -> None:
-            upload_data(plan.showers, folder, self._progress)
-            upload_wheels(plan, self._progress)
-            if results:
-                results.write_plan(plan)
-                if self._previous and (previous := RunResults.from_plan(self._previous)):
-                    transfer_checkpoints(previous, results, say)
-
-        apply(plan, backend, launch_log, say, upload)
-        if self._options.detach:
-            return None
-        try:
-            ended = self._follow(backend, launch_log, results)
-        except LaunchError as error:
-            release_after(error, backend, plan, launch_log, say)
-            raise
-        except KeyboardInterrupt as error:
-            raise Interrupted(
-                f"run {plan.run} continues; `cloudgan status {plan.run}` shows it, `cloudgan cancel"
-                f" {plan.run}` stops it, `cloudgan down {plan.run}` deletes its resources"
-            ) from error
-        deprovision(backend, plan, launch_log, ended.phase, say)
-        return ended
-
-    def _approve(self, backend: JobBackend) -> None:
-        """Completes the plan and has it approved."""
-        say = self._progress.say
-        for warning in backend.check(self.plan):
-            say(f"warning: {warning}")
-        self.plan = pin_image(self.plan, backend.desired_state(self.plan.run), say)
-        self.plan = self.plan.model_copy(update={"steps": backend.steps(self.plan)})
-        warning = price_warning(self.plan.price) if self.plan.target.is_provisioned else ""
-        if not self._is_approved:
-            self._options.approve(self.plan, warning)
-
-    def _follow(
-        self, backend: JobBackend, launch_log: LaunchLog, results: RunResults | None
-    ) -> RunState:
-        plan, say = self.plan, self._progress.say
-        watch = RunWatch(plan, launch_log, results, self._progress)
-        preemptions = _preemption_tracker(plan) if self._replaces_spot else None
-
-        def see(state: RunState) -> None:
-            watch.see(state)
-            if preemptions is None:
-                return
-            try:
-                preemptions.observe(state, utc_moment().timestamp())
-            except CapacityError:
-                launch_log.record_nodes(backend.nodes(plan.run))
-                backend.stop(plan.run)
-                raise
-
-        return RunMonitor(backend, plan, say, see).follow()
-
-
-def _preemption_tracker(plan: Plan) -> PreemptionTracker | None:
-    """Tracks preemptions of spot nodes; None if the node type has no on-demand price there."""
-    row = plan.price
-    on_demand = on_demand_price(row) if row and row.market == "spot" else None
-    if row is None or on_demand is None:
-        return None
-    work = plan.forecast.high_seconds or float(plan.limits.deadline_seconds)
-    ratio = row.usd_per_hour / on_demand.usd_per_hour
-    most = break_even(work, ratio, Preemption(), plan.workers.nodes)
-    return PreemptionTracker(most, plan.workers.nodes)
-
-
-def _is_finished(
-    plan: Plan, backend: JobBackend, results: RunResults | None, state: RunState
-) -> bool:
-    """Whether this run is finished, by its backend, or by its store if the backend has no job."""
-    if state.phase == "finished":
-        desired = backend.desired_state(plan.run)
-        return desired is not None and desired.spec_hash == plan.spec_hash
-    if not state.is_over and backend.desired_state(plan.run) is not None:
-        return False
-    heartbeat, known = (results.heartbeat(), results.plan()) if results else (None, None)
-    if not heartbeat or heartbeat.exit_code != 0 or not known or known.spec_hash != plan.spec_hash:
-        return False
-    # The heartbeat can be of an earlier run with this name.
-    return heartbeat.config_hash == config_hash(run_yaml(known).encode())

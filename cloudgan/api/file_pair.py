@@ -11,7 +11,7 @@ from cloudgan.data.shards.manifest import ArrayValue
 from cloudgan.reports.table import Table
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Collection, Iterator
 
     from cloudgan.core.progress import Progress
     from cloudgan.data.shards.manifest import Attribute, SourceInfo
@@ -76,7 +76,7 @@ def open_pair(generated: str, reference: str, *, min_showers: int) -> FilePair:
 
     Raises:
         ConfigError: Both are the same file.
-        DataError: A file is missing, damaged or too small, or the shapes differ.
+        DataError: A file is missing, damaged or too small, or shapes or particles differ.
     """
     from cloudgan.data.sources.source import open_source
 
@@ -102,7 +102,24 @@ def open_pair(generated: str, reference: str, *, min_showers: int) -> FilePair:
             f"{names[0]} has showers of {one} cells and {names[1]} of {other}; give two files of one"
             " shape (`cloudgan validate RUN --against=FILE` cuts FILE to the shape of the run)"
         )
+    refuse_other_particle(names[0], ours.particles, names[1], theirs.particles)
     return FilePair(ours, theirs, *names)
+
+
+def refuse_other_particle(
+    generated: str, ours: Collection[str], reference: str, theirs: Collection[str]
+) -> None:
+    """Refuses samples that state different primary particles; empty: a sample states none.
+
+    Raises:
+        DataError: The particles differ.
+    """
+    if ours and theirs and set(ours) != set(theirs):
+        one, other = (" and ".join(sorted(found)) for found in (ours, theirs))
+        raise DataError(
+            f"{generated} has {one} showers and {reference} {other} showers, which differ in any"
+            f" generator; give a reference of {one} showers"
+        )
 
 
 def _are_copies(generated: Observables, reference: Observables) -> bool:

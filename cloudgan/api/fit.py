@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from cloudgan.core.errors import ConfigError, DataError
 from cloudgan.core.ranges import Range, parse_whole
-from cloudgan.cost.estimation.scaling import MODEL, UNSEEN_LIMITS, fit_scaling
+from cloudgan.cost.estimation.scaling import (
+    MODEL,
+    OTHER_LIMITS,
+    UNSEEN_LIMITS,
+    EpochSteps,
+    RegimeName,
+    fit_scaling,
+)
 from cloudgan.cost.estimation.timings import MAX_SIZE, read_timings
 
 if TYPE_CHECKING:
@@ -18,31 +25,52 @@ if TYPE_CHECKING:
     from cloudgan.reports.page import Page
     from cloudgan.reports.table import Table
 
-_BAND = "A single run falls between low and high in 9 of 10 cases, if the model holds"
+_BAND = (
+    "9 of 10 runs fall between low and high, if the model holds; healthy low and high leave out slow"
+    " runs: of the paper's larger runs, 2 of 3 fell between them"
+)
+_NO_STEPS = (
+    "without a column steps, or --showers and --batch, the paper's number of steps is assumed"
+)
 
 
 class _Part(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
+class PredictedTime(_Part):
+    """Time of one run, in seconds; low to high holds 9 of 10 runs, if the model holds."""
+
+    seconds: float = Field(ge=0, description="median of healthy runs")
+    low_seconds: float = Field(ge=0, description="of all runs")
+    high_seconds: float = Field(ge=0, description="of all runs, slow ones included")
+    healthy_low_seconds: float = Field(ge=0, description="without slow runs")
+    healthy_high_seconds: float = Field(
+        ge=0, description="without slow runs: held 2 of 3 of the paper's larger runs"
+    )
+
+
 class FittedSize(_Part):
     """Runs with one number of accelerators."""
 
     n: int
-    seconds: float = Field(description="of the fastest run, which is fitted")
+    steps: int | None = Field(description="of an epoch; null: unknown")
+    seconds: float = Field(description="of the fastest run")
     slowest_seconds: float
     runs: int
+    waits_for_input: bool = Field(description="whether the runs are left out of the fit")
+    fitted: PredictedTime
 
 
 class FittedRegime(_Part):
-    """One fitted curve."""
+    """One fit; posterior means."""
 
-    name: Literal["all sizes", "within one host", "across hosts"]
-    a_seconds: float = Field(ge=0)
-    c_seconds: float = Field(ge=0)
-    b_seconds: float = Field(ge=0)
-    relative_spread: float = Field(gt=0, description="of one run about the curve")
-    degrees_of_freedom: int = Field(ge=1)
+    name: RegimeName
+    step_seconds: float = Field(gt=0, description="a: a step on the smallest size")
+    growth_per_doubling: float = Field(ge=0, description="b: of the step, relative")
+    fixed_steps: float = Field(ge=0, description="c: work per epoch that does not shrink, in steps")
+    noise: float = Field(gt=0, description="relative spread of healthy runs of one size")
+    slow_share: float = Field(gt=0, description="of all runs")
     sizes: tuple[FittedSize, ...]
 
 
@@ -51,17 +79,19 @@ class Fit(_Part):
 
     model: str = MODEL
     host_size: int | None = Field(description="accelerators of one host")
+    steps_known: bool = Field(description="if not, the paper's number of steps is assumed")
+    feed_showers_per_second: float | None = Field(description="limit of --feed")
     regimes: tuple[FittedRegime, ...]
-    not_in_it: str = UNSEEN_LIMITS
+    not_in_it: str
 
 
-class PredictedSize(_Part):
-    """A prediction with its 90 % band."""
+class PredictedSize(PredictedTime):
+    """A prediction with its intervals."""
 
     n: int
-    seconds: float = Field(ge=0)
-    low_seconds: float = Field(ge=0)
-    high_seconds: float = Field(ge=0)
+    steps: float | None = Field(description="of an epoch; null: unknown")
+    needs_showers_per_second: float | None = Field(description="so that no step waits for input")
+    waits_for_input: bool = Field(description="whether --feed limits it")
     extrapolation: str
 
 
@@ -70,6 +100,7 @@ class FitReport(_Part):
 
     fit: Fit
     predictions: tuple[PredictedSize, ...]
+    warnings: tuple[str, ...] = ()
 
 
 def sizes_to_predict(text: str) -> tuple[int, ...]:
@@ -88,32 +119,44 @@ def sizes_to_predict(text: str) -> tuple[int, ...]:
     return tuple(sizes)
 
 
-def fit_and_predict(csv: Path, predict: tuple[int, ...]) -> FitReport:
+def fit_and_predict(
+    csv: Path,
+    predict: tuple[int, ...],
+    *,
+    showers: int | None = None,
+    batch: int | None = None,
+    feed: float | None = None,
+) -> FitReport:
     """Fits the timings of a CSV file and predicts the seconds of each size, in the given order.
 
+    Args:
+        csv: File with the columns n, seconds and, optionally, nodes and steps.
+        predict: Numbers of accelerators.
+        showers: Showers of an epoch; with `batch` they give the steps.
+        batch: Showers per accelerator and step.
+        feed: Showers per second that the input can supply; needs `showers` and `batch`.
+
     Raises:
-        ConfigError: A size is less than 1.
+        ConfigError: A size is less than 1 or has no whole step; `showers` and `batch` are not given
+            together.
         DataError: The file holds no timings, or timings of fewer than three sizes.
     """
+    if (showers is None) != (batch is None) or (feed is not None and showers is None):
+        raise ConfigError(
+            "--showers and --batch (per accelerator) belong together, and --feed needs them:"
+            " add, for example, --showers=124987 --batch=96"
+        )
     timings = read_timings(csv)
+    epoch = None if showers is None or batch is None else EpochSteps(showers, batch)
     try:
-        scaling = fit_scaling(timings)
+        scaling = fit_scaling(timings, epoch, feed)
+        return FitReport(
+            fit=_fit(scaling),
+            predictions=tuple(_predicted(scaling, n) for n in predict),
+            warnings=tuple(_warnings(scaling)),
+        )
     except DataError as error:
         raise DataError(f"{csv}: {error}") from error
-    found = (scaling.predict(n) for n in predict)
-    return FitReport(
-        fit=_fit(scaling),
-        predictions=tuple(
-            PredictedSize(
-                n=one.n,
-                seconds=one.seconds,
-                low_seconds=one.low_seconds,
-                high_seconds=one.high_seconds,
-                extrapolation=one.extrapolation,
-            )
-            for one in found
-        ),
-    )
 
 
 def fit_table(report: FitReport) -> Table:
@@ -121,25 +164,43 @@ def fit_table(report: FitReport) -> Table:
     from cloudgan.reports.table import Table
 
     measured = [
-        (size.n, size.seconds, "", "", f"measured, {regime.name}, {_runs(size)}")
+        (size.n, size.seconds, "", "", "", "", "", f"measured, {regime.name}, {_runs(size)}")
         for regime in report.fit.regimes
         for size in regime.sizes
     ]
     predicted = [
-        (one.n, one.seconds, one.low_seconds, one.high_seconds, one.extrapolation)
+        (
+            one.n,
+            one.seconds,
+            one.healthy_low_seconds,
+            one.healthy_high_seconds,
+            one.low_seconds,
+            one.high_seconds,
+            one.needs_showers_per_second or "",
+            one.extrapolation + (", waits for its input" if one.waits_for_input else ""),
+        )
         for one in report.predictions
     ]
     return Table(
-        ("n", "seconds", "low seconds", "high seconds", "source"),
+        (
+            "n",
+            "seconds",
+            "healthy low",
+            "healthy high",
+            "low",
+            "high",
+            "needs showers/s",
+            "source",
+        ),
         (*measured, *predicted),
         _caption(report),
-        "rrrrl",
+        "rrrrrrrl",
     )
 
 
 def fit_page(csv: Path, report: FitReport) -> Page:
     """Returns the fit as a page; its curve spans the measured and the predicted sizes."""
-    from cloudgan.reports.page import Page, Section
+    from cloudgan.reports.page import Bullets, Page, Section
     from cloudgan.reports.plot_frame import Axis
     from cloudgan.reports.scatter import BandLine, BandPlot, Point, PointSeries
 
@@ -150,15 +211,15 @@ def fit_page(csv: Path, report: FitReport) -> Page:
         )
         for regime in report.fit.regimes
     )
-    sizes = {size.n for regime in report.fit.regimes for size in regime.sizes}
-    sizes |= {one.n for one in report.predictions}
-    order = fit_and_predict(csv, tuple(sorted(sizes))).predictions
+    known: dict[int, PredictedTime] = {one.n: one for one in report.predictions}
+    known |= {size.n: size.fitted for regime in report.fit.regimes for size in regime.sizes}
+    order = sorted(known)
     line = BandLine(
-        "A/n + C + B log2 n",
-        tuple(float(one.n) for one in order),
-        tuple(one.seconds for one in order),
-        tuple(one.low_seconds for one in order),
-        tuple(one.high_seconds for one in order),
+        "model",
+        tuple(map(float, order)),
+        tuple(known[n].seconds for n in order),
+        tuple(known[n].low_seconds for n in order),
+        tuple(known[n].high_seconds for n in order),
     )
     plot = BandPlot(
         "Time against accelerators",
@@ -171,42 +232,89 @@ def fit_page(csv: Path, report: FitReport) -> Page:
     )
     title = f"Predicted times from {csv.name}"
     lead = f"{report.fit.not_in_it[0].upper()}{report.fit.not_in_it[1:]}."
-    return Page(title, lead, (Section("Scaling", (plot, fit_table(report))),))
+    warnings = (Section("Warnings", (Bullets(report.warnings),)),) if report.warnings else ()
+    return Page(title, lead, (*warnings, Section("Scaling", (plot, fit_table(report)))))
 
 
 def _caption(report: FitReport) -> str:
-    curves = "; ".join(
-        f"{one.name}: A {one.a_seconds:.4g} s, C {one.c_seconds:.4g} s, B {one.b_seconds:.4g} s"
+    fits = "; ".join(
+        f"{one.name}: a {one.step_seconds:.4g} s, b {one.growth_per_doubling:.2%},"
+        f" c {one.fixed_steps:.3g} steps, noise {one.noise:.1%}"
         for one in report.fit.regimes
     )
-    return f"{report.fit.model}. {curves}. {_BAND}; {report.fit.not_in_it}."
+    assumed = "" if report.fit.steps_known else f"; {_NO_STEPS}"
+    return f"{report.fit.model}. {fits}{assumed}. {_BAND}; {report.fit.not_in_it}."
 
 
 def _runs(size: FittedSize) -> str:
+    waits = ", not fitted: waits for its input" if size.waits_for_input else ""
     if size.runs == 1:
-        return "1 run"
-    return f"fastest of {size.runs} runs, the slowest {size.slowest_seconds:.4g} s"
+        return f"1 run{waits}"
+    return f"fastest of {size.runs} runs, the slowest {size.slowest_seconds:.4g} s{waits}"
+
+
+def _warnings(scaling: ScalingModel) -> list[str]:
+    return [
+        "the model does not describe its own points: "
+        + ", ".join(
+            f"n={one.n} {one.seconds:.4g} s (model {one.fitted_seconds:.4g} s)"
+            for one in regime.misfits
+        )
+        + "; the intervals are widened. Check that the runs differ only in n (same batch per"
+        " accelerator, no run that waits for its input), or fit more sizes"
+        for regime in scaling.regimes
+        if regime.misfits
+    ]
+
+
+def _time(scaling: ScalingModel, n: int, steps: float) -> dict[str, float]:
+    found = scaling.predict(n, steps)
+    return {name: getattr(found, name) for name in PredictedTime.model_fields}
+
+
+def _predicted(scaling: ScalingModel, n: int) -> PredictedSize:
+    steps = scaling.steps(n)
+    found = scaling.predict(n, steps)
+    showers = scaling.showers(n, steps)
+    computing = scaling.distribution(n, steps).computing_seconds()
+    return PredictedSize(
+        n=n,
+        steps=steps if scaling.regime(n).steps.known else None,
+        needs_showers_per_second=showers / computing if showers else None,
+        waits_for_input=found.waits_for_input,
+        extrapolation=found.extrapolation,
+        **_time(scaling, n, steps),
+    )
 
 
 def _fit(scaling: ScalingModel) -> Fit:
-    return Fit(host_size=scaling.host_size, regimes=tuple(map(_regime, scaling.regimes)))
+    return Fit(
+        host_size=scaling.host_size,
+        steps_known=all(regime.steps.known for regime in scaling.regimes),
+        feed_showers_per_second=scaling.feed,
+        not_in_it=UNSEEN_LIMITS if scaling.feed is None else OTHER_LIMITS,
+        regimes=tuple(_regime(scaling, regime) for regime in scaling.regimes),
+    )
 
 
-def _regime(regime: Regime) -> FittedRegime:
+def _regime(scaling: ScalingModel, regime: Regime) -> FittedRegime:
     return FittedRegime(
         name=regime.name,
-        a_seconds=regime.curve.a_seconds,
-        c_seconds=regime.curve.c_seconds,
-        b_seconds=regime.curve.b_seconds,
-        relative_spread=regime.band.spread,
-        degrees_of_freedom=regime.band.degrees,
+        step_seconds=regime.posterior.step_seconds,
+        growth_per_doubling=regime.posterior.growth,
+        fixed_steps=regime.posterior.fixed_steps,
+        noise=regime.posterior.noise,
+        slow_share=regime.slow.share,
         sizes=tuple(
             FittedSize(
                 n=size.n,
+                steps=size.steps,
                 seconds=size.seconds,
                 slowest_seconds=size.slowest_seconds,
                 runs=size.runs,
+                waits_for_input=size in regime.waiting,
+                fitted=PredictedTime(**_time(scaling, size.n, size.steps or scaling.steps(size.n))),
             )
-            for size in regime.sizes
+            for size in sorted((*regime.sizes, *regime.waiting), key=lambda size: size.n)
         ),
     )

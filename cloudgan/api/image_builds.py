@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, NamedTuple
 from cloudgan import __version__
 from cloudgan.api.pod_software import open_registry
 from cloudgan.core import clouds
-from cloudgan.core.errors import CloudganError, ConfigError
+from cloudgan.core.errors import CloudganError, ConfigError, shorten
 from cloudgan.launch.clouds.image_builders import ImageBuilder, image_planner, open_image_builder
 from cloudgan.launch.clouds.planner import cloud_planner
-from cloudgan.launch.container_registry.image_reference import resolve
+from cloudgan.launch.container_registry.image_reference import TAG, resolve
 from cloudgan.launch.ops.image_build import build_image
 from cloudgan.launch.ops.metadata_server import disable_unless_reachable
 from cloudgan.schema.image_order import ImageBuildRequest
@@ -43,7 +43,7 @@ def image_request(
         profile: AWS profile.
 
     Raises:
-        ConfigError: Provider or region is missing.
+        ConfigError: Provider or region is missing, or a name is not valid.
     """
     if provider is None:
         raise ConfigError(
@@ -54,6 +54,11 @@ def image_request(
         raise ConfigError(
             "--region is missing; give that of your nodes, such as --region=us-central1: pulling"
             " from another region costs time and money"
+        )
+    if tag is not None and not TAG.fullmatch(tag):
+        raise ConfigError(
+            f"--tag={shorten(tag)}: a tag has at most 128 letters, digits, dots, hyphens and"
+            " underscores, and begins with a letter, a digit or an underscore; or omit --tag"
         )
     planner = cloud_planner(provider)
     target = planner.target(account, region, None, None).model_copy(update={"profile": profile})

@@ -14,8 +14,12 @@ from cloudgan.storage.store import open_store
 
 if TYPE_CHECKING:
     from cloudgan.core.progress import Progress
+    from cloudgan.data.sources.source import ShowerSource
+    from cloudgan.schema.config import RunConfig
     from cloudgan.schema.run_folder import RunFolder
 
+SIMULATED = "simulated by the workers"
+"""Source of the showers of a plan whose workers simulate them."""
 PAPER_SHOWERS = 124_987
 NO_DATA = "none given: the paper's are assumed"
 KB_PER_SHOWER = 4.2
@@ -78,6 +82,54 @@ def _in_claim(source: str) -> str:
     return source if is_url(source) else source.removeprefix(CLAIM).strip("/")
 
 
+def check_startable(config: RunConfig) -> None:
+    """Checks that a run can be started on nodes: a training has data, and no masters and workers.
+
+    Raises:
+        ConfigError: The path of the data is empty, or the workers of a launched run would have to start
+            ranks, which they cannot.
+    """
+    if config.parallel.has_ranks:
+        raise ConfigError(
+            f"deploy does not start ranks yet, so --parallel={config.parallel.mode} is planned but not"
+            " launched; nothing was started. Run `cloudgan train` on one machine, or in the MPI world"
+            " of a site: mpiexec -n N cloudgan train ..."
+        )
+    if config.task == "train" and not config.data.path:
+        raise ConfigError(
+            "--data is missing; give --data=FILE.h5, a folder from `cloudgan convert`, or a bucket"
+        )
+
+
+def check_conversion(showers: Showers, folder: RunFolder) -> None:
+    """Checks that `upload_data` can convert the data, before anything is created.
+
+    Raises:
+        ModuleNotFoundError: The data need a conversion, and TensorFlow is not installed.
+    """
+    source = _to_convert(showers)
+    if source:
+        from cloudgan.api.tensorflow_import import require_tensorflow
+        from cloudgan.data.sources.convert import is_current
+
+        if not is_current(folder.shards, source):
+            require_tensorflow()
+
+
+def _to_convert(showers: Showers) -> ShowerSource | None:
+    """Returns the files of this machine that are no shards; None: there is nothing to convert."""
+    if (
+        showers.source in {NO_DATA, SIMULATED}
+        or is_url(showers.source)
+        or showers.source.startswith(CLAIM)
+    ):
+        return None
+    from cloudgan.data.shards.manifest import has_manifest
+    from cloudgan.data.sources.source import open_source
+
+    return None if has_manifest(showers.source) else open_source(showers.source)
+
+
 def upload_data(showers: Showers, folder: RunFolder, progress: Progress) -> Path | None:
     """Converts and uploads the data as planned; skips what the store has.
 
@@ -87,17 +139,16 @@ def upload_data(showers: Showers, folder: RunFolder, progress: Progress) -> Path
     Raises:
         DataError: A record is damaged; names file and record.
     """
-    from cloudgan.data.shards.manifest import has_manifest
-
     if is_url(showers.source) or showers.source.startswith(CLAIM):
         return None
+    if showers.source == SIMULATED:
+        return None
     shards = Path(showers.source)
-    if not has_manifest(shards):
+    source = _to_convert(showers)
+    if source:
         from cloudgan.api.tensorflow_import import import_tensorflow
         from cloudgan.data.sources.convert import convert, is_current
-        from cloudgan.data.sources.source import open_source
 
-        source = open_source(showers.source)
         shards = folder.shards
         if not is_current(shards, source):
             import_tensorflow()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal
 
 from pydantic import ValidationError
@@ -12,12 +12,12 @@ from cloudgan.core import ranges
 from cloudgan.core.clouds import CLOUDS, region_of
 from cloudgan.core.documents import read_text
 from cloudgan.core.errors import ConfigError, UnknownNameError, shorten
-from cloudgan.core.settings import expand_home
-from cloudgan.launch.kubernetes.manifests import CLAIM
+from cloudgan.core.local_path import local_path
 from cloudgan.schema.plan import INTERNAL_IPS, NETWORK, SUBNET, SlurmOptions
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from pathlib import Path
 
     from cloudgan.schema.plan import Plan, Target
     from cloudgan.schema.price_row import Market
@@ -30,7 +30,8 @@ else:
     LaunchProvider = Literal[(*CLOUDS, CHEAPEST, "kubernetes", "local", "slurm")]
 MarketChoice = Literal["auto", "spot", "on_demand"]
 Fallback = Literal["none", "same", "any"]
-_CLOUD_FLAGS = f"--provider={', '.join(CLOUDS)} or {CHEAPEST}"
+GpuImage = Literal["public", "mirror"]
+_LONGEST_WAIT_SECONDS = 12 * 3600
 _NETWORK_NAME = re.compile(r"[a-z]([-a-z0-9]{0,61}[a-z0-9])?")
 _GANG_TIMEOUT_SECONDS = 20 * 60.0
 _SLURM_GANG_TIMEOUT_SECONDS = 7 * 86_400.0
@@ -52,6 +53,7 @@ class LaunchRequest:
         context: Kubeconfig context. None: the current one.
         namespace: Kubernetes namespace. None: cloudgan.
         queue: Kueue queue or Slurm partition.
+        reservation: Reservation in a cloud whose capacity the nodes use, as the cloud names it.
         slurm: Account, quality of service, constraint, reservation and prologue in Slurm.
         service_account: Kubernetes service account of the pods.
         node_selector: Labels that nodes must have.
@@ -59,6 +61,7 @@ class LaunchRequest:
         image: Container image that has cloudgan. None: TensorFlow's public image and wheels.
         secrets: Kubernetes secrets whose keys become environment variables of the pods.
         offer: Offer that gives the price of a node.
+        price_file: File with the prices of your own nodes.
         budget_usd: Maximum cost of the run, all attempts together.
         max_hours: Deadline of the job.
         gang_timeout_seconds: Time until all workers must run. None: 20 minutes; on Slurm 7 days.
@@ -77,6 +80,7 @@ class LaunchRequest:
     context: str | None = None
     namespace: str | None = None
     queue: str | None = None
+    reservation: str | None = None
     slurm: SlurmOptions = field(default_factory=SlurmOptions)
     service_account: str | None = None
     node_selector: Mapping[str, str] = field(default_factory=dict)
@@ -84,6 +88,7 @@ class LaunchRequest:
     image: str | None = None
     secrets: tuple[str, ...] = ()
     offer: str | None = None
+    price_file: Path | None = None
     budget_usd: float | None = None
     max_hours: float = 24.0
     gang_timeout_seconds: float | None = None
@@ -147,11 +152,14 @@ class ProvisioningRequest:
         zone: Zone of all nodes.
         cluster: Existing cluster, which is never deleted.
         keep_cluster: Whether a created cluster stays for the next run.
+        keep_nodes_seconds: How long the nodes wait for the next run; 0: they are deleted.
+        served_runs: Runs that are known to use the nodes one after another, as those of a sweep.
         network: Google Cloud network of created clusters and TPU VMs. None: default.
         subnet: Subnet of that network, in the region of the run.
         internal_ips: Whether nodes get no public addresses.
         market: spot, on_demand, or auto (spot where it is cheaper, its preemptions included).
         flex_start: Whether to wait for Google's flex-start nodes.
+        gpu_image: mirror: copy the public image of GPU nodes into the cloud's own registry first.
         pull_secret: Kubernetes secret for a private registry.
         max_usd_per_hour: Maximum price of all nodes together.
         spot_wait_seconds: With market auto: wait for spot nodes before on-demand nodes are taken.
@@ -170,11 +178,14 @@ class ProvisioningRequest:
     zone: str | None = None
     cluster: str | None = None
     keep_cluster: bool = False
+    keep_nodes_seconds: float = 0.0
+    served_runs: int = 1
     network: str | None = None
     subnet: str | None = None
     internal_ips: bool = False
     market: MarketChoice = "auto"
     flex_start: bool = False
+    gpu_image: GpuImage = "public"
     pull_secret: str | None = None
     max_usd_per_hour: float | None = None
     spot_wait_seconds: float = 1200.0
@@ -185,6 +196,15 @@ class ProvisioningRequest:
     def __post_init__(self) -> None:
         """Checks the values that need no file and no network."""
         ranges.check(max_usd_per_hour=self.max_usd_per_hour)
+        if self.keep_nodes_seconds > _LONGEST_WAIT_SECONDS:
+            raise ConfigError(
+                f"--keep-nodes={self.keep_nodes_seconds / 3600:g}h: nodes wait at most"
+                f" {_LONGEST_WAIT_SECONDS / 3600:g}h, because they bill; give a time such as 30m"
+            )
+        if self.keep_nodes_seconds and self.flex_start:
+            raise ConfigError(
+                "--keep-nodes and --flex-start: flex-start nodes queue for one job; omit one of them"
+            )
         for flag, value in (("network", self.network), ("subnet", self.subnet)):
             if value is not None and not _NETWORK_NAME.fullmatch(value):
                 raise ConfigError(
@@ -267,13 +287,6 @@ class AttemptHistory:
 
 NO_ATTEMPTS = AttemptHistory()
 
-_FLAG_NAMES = {
-    "account": "project or --subscription",
-    "regions": "region",
-    "spot_wait_seconds": "spot-wait",
-    "pull_secret": "image-pull-secret",
-}
-
 
 def slurm_options(
     account: str | None,
@@ -294,7 +307,7 @@ def slurm_options(
     Raises:
         ConfigError: A value cannot be an option of sbatch, or the file is no text.
     """
-    lines = read_text(expand_home(prologue), ConfigError) if prologue else ""
+    lines = read_text(local_path(prologue), ConfigError) if prologue else ""
     given = {
         "account": account,
         "qos": qos,
@@ -315,122 +328,3 @@ def slurm_options(
             f"--{name}={shorten(str(given[name]))} must be a name of the cluster, such as physics:"
             " letters, digits and _ . , : @ + = -, in --constraint also | & ! * ( ) [ ]"
         ) from error
-
-
-def check_request(launch: LaunchRequest, provisioning: ProvisioningRequest) -> None:
-    """Checks that all values of a request apply to its provider.
-
-    Raises:
-        ConfigError: A value does not apply; names it and the flag to give.
-    """
-    address, query, _ = (launch.store or "").partition("?")
-    if query or "@" in address:
-        raise ConfigError(
-            f"--store={address.rpartition('@')[2]}... contains credentials, and a plan is not"
-            " secret: omit them, and give them by --secrets or in the environment"
-        )
-    if launch.provider != "slurm" and launch.slurm != SlurmOptions():
-        names = launch.slurm.model_dump(exclude_defaults=True)
-        raise ConfigError(
-            f"{' and '.join(f'--{name}' for name in names)}: only valid with --provider=slurm, and"
-            f" --provider={launch.provider} was given"
-        )
-    if launch.is_provisioned:
-        _check_cloud(launch, provisioning)
-        return
-    _check_nothing_provisioned(launch, provisioning)
-    if launch.provider == "kubernetes":
-        _check_cluster(launch)
-        return
-    only_on_clusters = {
-        "--context": launch.context,
-        "--namespace": launch.namespace,
-        "--image": launch.image,
-        "--service-account": launch.service_account,
-        "--node-selector": launch.node_selector,
-        "--secrets": launch.secrets,
-        "--image-pull-secret": provisioning.pull_secret,
-    }
-    given = [name for name, value in only_on_clusters.items() if value]
-    if given:
-        raise ConfigError(
-            f"{' and '.join(given)}: only valid with --provider=kubernetes, and"
-            f" --provider={launch.provider} was given"
-        )
-    if launch.provider == "local" and (launch.queue or (launch.store or "").startswith(CLAIM)):
-        raise ConfigError(
-            "--queue and --store=pvc: are not valid with --provider=local; omit them, or give"
-            " --provider=kubernetes"
-        )
-
-
-def _check_nothing_provisioned(launch: LaunchRequest, provisioning: ProvisioningRequest) -> None:
-    if launch.nodes is None:
-        raise ConfigError(
-            f"--nodes={AUTO} is only valid with {_CLOUD_FLAGS}; give the number of nodes"
-        )
-    # A price limit and a pull secret are valid for any node and any pod.
-    rest = replace(provisioning, max_usd_per_hour=None, pull_secret=None)
-    if rest != NOTHING_PROVISIONED:
-        given = [
-            f"--{_FLAG_NAMES.get(key, key.replace('_', '-'))}"
-            for key, value in asdict(rest).items()
-            if value != getattr(NOTHING_PROVISIONED, key)
-        ]
-        raise ConfigError(
-            f"{' and '.join(given)}: only valid with {_CLOUD_FLAGS}, and"
-            f" --provider={launch.provider} was given"
-        )
-
-
-def _check_cloud(launch: LaunchRequest, provisioning: ProvisioningRequest) -> None:
-    given = {"--context": launch.context, "--namespace": launch.namespace, "--queue": launch.queue}
-    names = [name for name, value in given.items() if value]
-    if names:
-        raise ConfigError(
-            f"{' and '.join(names)}: only valid for an existing cluster, --provider=kubernetes, and"
-            f" --provider={launch.provider} was given"
-        )
-    if launch.provider != "gcp" and provisioning.network_details:
-        raise ConfigError(
-            "--network, --subnet and --internal-ips are only valid with --provider=gcp, and"
-            f" --provider={launch.provider} was given"
-        )
-    if launch.provider == CHEAPEST:
-        if launch.store:
-            raise ConfigError(
-                "--store is in one cloud, and --provider=cheapest can select any; name the store's"
-                " cloud as --provider, or omit --store to use the account's own bucket"
-            )
-        if provisioning.account or provisioning.zone or provisioning.profile:
-            raise ConfigError(
-                "--project, --subscription, --profile and --zone belong to one cloud: name it as"
-                " --provider"
-            )
-    if launch.nodes is None and provisioning.allow_unknown_price:
-        raise ConfigError(
-            f"--nodes={AUTO} compares costs; with --allow-unknown-price give the number of nodes"
-        )
-
-
-def _check_cluster(launch: LaunchRequest) -> None:
-    if launch.accelerator and launch.accelerator.casefold().startswith("tpu"):
-        raise ConfigError(
-            f"--accelerator={launch.accelerator_name}: --provider=kubernetes supports NVIDIA GPUs"
-            " only, such as --accelerator=v100:8"
-        )
-    if not launch.store:
-        raise ConfigError(
-            "--provider=kubernetes needs a store for checkpoints, logs and data: give"
-            " --store=gs://BUCKET/prefix, s3://, an Azure blob URL, or pvc:CLAIM"
-        )
-    if not re.match(r"(pvc:|gs://|s3://|https://).", launch.store):
-        raise ConfigError(
-            f"--store={launch.store} is not reachable from pods: give gs://BUCKET/prefix, s3://, an"
-            " Azure blob URL, or pvc:CLAIM"
-        )
-    if launch.store.startswith(CLAIM) and not launch.image:
-        raise ConfigError(
-            f"--store={launch.store}: only pods can write to a claim, so wheels cannot be uploaded;"
-            " give an --image that has cloudgan (built from deploy/Dockerfile)"
-        )

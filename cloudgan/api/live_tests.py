@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import io
-import json
 import time
 from typing import TYPE_CHECKING
 
@@ -13,7 +12,7 @@ from cloudgan.api.launch_request import LaunchRequest, ProvisioningRequest
 from cloudgan.api.planning import make_launch_plan
 from cloudgan.api.targets import NAMESPACE, RUNS, account_target
 from cloudgan.core.clock import utc_moment, utc_now
-from cloudgan.core.documents import write_json
+from cloudgan.core.documents import parse_json, write_json
 from cloudgan.core.errors import BudgetError, ConfigError
 from cloudgan.core.labels import RUN
 from cloudgan.cost.prices.fees import load_fees
@@ -82,7 +81,11 @@ class PreparedLiveTest:
             regions=(account.region,) if account.region else (),
             market="on_demand",
         )
-        plan = make_launch_plan(request, provisioning, ({}, None), lambda _: ())
+        training = (
+            {"training.epochs": 1, "training.max_steps": 1},
+            None,
+        )  # the plan prices an hour
+        plan = make_launch_plan(request, provisioning, training, lambda _: ())
         if plan.price is None:
             raise ConfigError(
                 f"the price of {accelerator} on {provider} is unknown; give another --accelerator"
@@ -182,7 +185,9 @@ class InProcessCommandRunner:
             except SystemExit as ended:
                 code = ended.code
         text = printed.getvalue()
-        return CommandResult(int(str(code or 0)), json.loads(text) if text.strip() else {})
+        return CommandResult(
+            int(str(code or 0)), parse_json(text, " ".join(words)) if text.strip() else {}
+        )
 
     def evict(self, run: str, index: int, grace_seconds: int | None) -> None:
         """Evicts a worker's pod by the eviction API, as a node drain does.

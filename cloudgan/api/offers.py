@@ -2,44 +2,39 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from cloudgan.api.offer_choice import JobChoice, JobOption, OfferSearch, node_pool
+from cloudgan.api.plan_inputs import batch_rule
 from cloudgan.core import ranges
 from cloudgan.core.clock import utc_today
 from cloudgan.core.errors import ConfigError, PlanError
 from cloudgan.cost.accounting.carbon import COVERS, carbon_g_per_epoch
-from cloudgan.cost.estimation.candidates import (
-    PricedJob,
-    candidates,
-    cheapest_per_configuration,
-    cheapest_within,
-    pareto_front,
-    preemption_risk,
-    spot_break_even,
-)
-from cloudgan.cost.estimation.spot import Preemption, checkpoint_interval
-from cloudgan.cost.estimation.throughput_model import (
+from cloudgan.cost.estimation.candidates import PricedJob, price_best_batch
+from cloudgan.cost.estimation.measured_runs import (
     PAPER_NETWORK,
     PAPER_SHOWERS,
-    build_throughput_model,
     paper_measurements,
-    price_epochs,
     runs_of_network,
 )
-from cloudgan.cost.prices.catalog import load_catalog
+from cloudgan.cost.estimation.spot import Preemption
+from cloudgan.cost.estimation.throughput_model import build_throughput_model
+from cloudgan.cost.prices.price_file import catalog_with
+from cloudgan.launch.planning.ranking import RejectedOffer, group_rejected, why_not_sold
 from cloudgan.reports.table import Table, table_html
 from cloudgan.schema import record
+from cloudgan.schema.config import RunConfig
 from cloudgan.schema.price_row import STALE_DAYS
 from cloudgan.schema.run_folder import RunFolder
 
 if TYPE_CHECKING:
     import datetime as dt
-    from collections.abc import Mapping, Sequence
-    from pathlib import Path
+    from collections.abc import Sequence
 
-    from cloudgan.cost.estimation.candidates import Candidate
+    from cloudgan.cost.estimation.candidates import BatchRule
     from cloudgan.cost.estimation.throughput_model import (
         EpochEstimate,
         PricedEpoch,
@@ -48,6 +43,7 @@ if TYPE_CHECKING:
     from cloudgan.schema.price_row import Market, PriceRow
 
 _HOUR_SECONDS = 3600
+MOST_ROWS = 8
 OFFERS_CAPTION = "Offers, one node each, by the upper bound of the cost of an epoch."
 
 
@@ -61,7 +57,7 @@ class Epoch(_Part):
     seconds: float | None = Field(description="None: no measurement")
     low_seconds: float
     high_seconds: float
-    grade: str = Field(description="measured, curve of measured runs, or not measured")
+    grade: str = Field(description="measured or modelled")
     basis: str
 
 
@@ -76,11 +72,13 @@ class Offer(_Part):
     accelerator: str
     accelerator_count: int
     usd_per_hour: float = Field(description="of the whole node")
+    batch: float = Field(description="showers per replica and step")
     usd_per_accelerator_hour: float | None = Field(description="None: no accelerator")
     source: str
     date: str
     confidence: str = Field(description="A, B or C, as in the catalog; C: not confirmed")
     age_days: int | None = Field(description="of the price; None: undated")
+    is_age_bound: bool = Field(description="whether the price may be younger: its date is a bound")
     epoch: Epoch | None = Field(description="None: unknown, see why_unknown")
     usd_per_epoch: float | None
     usd_per_epoch_low: float | None
@@ -90,52 +88,6 @@ class Offer(_Part):
         description="upper bound, accelerators only; None: see why_carbon_unknown"
     )
     why_carbon_unknown: str
-
-
-class JobOption(_Part):
-    """An offer and a number of nodes for a job; seconds and usd are upper bounds."""
-
-    offer: str
-    nodes: int
-    accelerators: int
-    low_seconds: float
-    seconds: float
-    low_usd: float
-    usd: float
-    grade: str
-    basis: str
-    age_days: int | None
-    risk: str = Field(description="of preemptions; empty on demand")
-    break_even_losses_per_node_hour: float | None = Field(
-        description="preemption rate up to which spot is cheaper; None: on demand, or unknown"
-    )
-    checkpoint_every_seconds: float | None = Field(description="optimal interval on spot nodes")
-
-
-class UnknownOffer(_Part):
-    """An offer that cannot be ranked."""
-
-    offer: str
-    why: str
-
-
-class JobChoice(_Part):
-    """The best options for a job of a number of epochs."""
-
-    epochs: int
-    deadline_seconds: float | None
-    budget_usd: float | None
-    assumed: dict[str, float] = Field(description="preemptions of spot nodes, not measured")
-    considered: int = Field(description="offers times numbers of nodes")
-    chosen: JobOption | None
-    why_none: str
-    pareto_front: tuple[JobOption, ...] = Field(
-        description="no other option is both faster and cheaper"
-    )
-    options: tuple[JobOption, ...] = Field(
-        description="the cheapest per accelerator, number of nodes and market; with --report"
-    )
-    unknown: tuple[UnknownOffer, ...]
 
 
 class OffersReport(_Part):
@@ -148,13 +100,17 @@ class OffersReport(_Part):
     offers: tuple[Offer, ...]
     choice: JobChoice | None
 
-    def table(self, most: int = 30) -> Table:
-        """Returns the Pareto front of a job, else the cheapest offers.
+    def table(self, most: int = 8) -> Table:
+        """Returns the best options of a job, else the cheapest offers.
 
         Args:
-            most: Maximum number of offers.
+            most: Maximum number of offers; more than eight show every configuration of a job.
         """
-        return _front_table(self.choice) if self.choice else _offers_table(self.offers, most)
+        if self.choice is None:
+            return _offers_table(self.offers, most)
+        if most > MOST_ROWS and self.choice.options:
+            return _options_table(self.choice, self.choice.options)
+        return _options_table(self.choice, self.choice.rows)
 
     def carbon_table(self, most: int = 30) -> Table:
         """Returns the emissions of an epoch on each offer, the lowest first, unknown ones last."""
@@ -189,6 +145,7 @@ def offers(
     max_hours: float | None = None,
     budget_usd: float | None = None,
     run: str | Path | None = None,
+    price_file: str | Path | None = None,
     measured: bool = False,
     preemption: Preemption = Preemption(),  # noqa: B008  immutable
     all_options: bool = False,
@@ -208,41 +165,74 @@ def offers(
         max_hours: Deadline of the job.
         budget_usd: Maximum cost of the job.
         run: Folder of a run whose throughput and network are used.
+        price_file: File with the prices of your own nodes, which are listed too.
         measured: Only accelerators with a measured throughput of this network.
         preemption: Assumed preemptions of spot nodes.
         all_options: Include the cheapest option of each configuration.
 
+    Offers that no account can get are left out, and the choice is that of `plan`.
+
     Raises:
         ConfigError: A value is not valid.
-        PlanError: No offer matches.
+        PlanError: No offer matches, or none can be provisioned.
     """
     flags = {"per_node_hour": "losses_per_node_hour"}
     ranges.check(**{flags.get(name, name): value for name, value in preemption._asdict().items()})
     _check_limits(epochs, max_hours, budget_usd)
-    catalog, today = load_catalog(), utc_today()
+    catalog, today = catalog_with(Path(price_file) if price_file else None), utc_today()
     rows = catalog.find(accelerator=accelerator, provider=provider, region=region, market=market)
     if not rows:
         given = " ".join(str(one) for one in (provider, accelerator, region, market) if one)
+        hint = catalog.region_hint(provider, [region])
         raise PlanError(
-            f"no current price matches {given} together; omit one of them, or run `cloudgan prices"
+            f"no current price matches {given} together.{hint} Omit one of them, or run `cloudgan prices"
             " refresh`"
         )
-    speeds, notes = _throughput(run)
+    named = frozenset(row.accelerator for row in rows) if accelerator else frozenset()
+    rows, rejected = _sold(rows, named)
+    speeds, notes, rule = _throughput(run)
     if measured:
         rows = _only_measured(rows, speeds)
     choice = None
     if epochs is not None:
         limits = (None if max_hours is None else max_hours * _HOUR_SECONDS, budget_usd)
-        choice = _choose(
-            rows,
-            speeds,
-            PricedJob(epochs, preemption),
-            limits,
-            on_demand={row.offer: row.usd_per_hour for row in catalog.find(market="on_demand")},
-            today=today,
+        search = OfferSearch(speeds, PricedJob(epochs, preemption, rule), named, limits, today)
+        spot = (
+            catalog.find(accelerator=accelerator, provider=provider, region=region, market="spot")
+            if market == "on_demand"
+            else ()
+        )
+        found = search.find(rows)
+        choice = search.choose(
+            found._replace(rejected=(*rejected, *found.rejected)),
+            {row.offer: row.usd_per_hour for row in catalog.find(market="on_demand")},
+            _sold(spot, named)[0] if spot else (),
             all_options=all_options,
         )
-    return _report(price_epochs(rows, speeds), speeds, choice, today, notes)
+    priced = [one for one in (price_best_batch(row, 1, speeds, rule) for row in rows) if one]
+    if rejected:
+        notes.append(
+            f"{len(rejected)} offers are left out, as `plan` does: retired, unconfirmed, or only for an"
+            " existing quota (--accelerator=NAME includes the last)"
+        )
+    return _report(priced, speeds, choice, today, notes)
+
+
+def _sold(
+    rows: Sequence[PriceRow], named: frozenset[str]
+) -> tuple[tuple[PriceRow, ...], tuple[RejectedOffer, ...]]:
+    """The offers that an account can get, and the others with the reason.
+
+    Raises:
+        PlanError: There is none.
+    """
+    why = {row.offer: why_not_sold(row, named, node_pool) for row in rows}
+    rejected = tuple(RejectedOffer(offer, reason) for offer, reason in why.items() if reason)
+    kept = tuple(row for row in rows if not why[row.offer])
+    if not kept:
+        reasons = "; ".join(group.reason for group in group_rejected(rejected))
+        raise PlanError(f"none of these {len(rows)} offers can be provisioned: {reasons}")
+    return kept, rejected
 
 
 def _check_limits(epochs: int | None, max_hours: float | None, budget_usd: float | None) -> None:
@@ -252,11 +242,13 @@ def _check_limits(epochs: int | None, max_hours: float | None, budget_usd: float
             raise ConfigError(f"{flag} limits a job; give its length, such as --epochs=60")
 
 
-def _throughput(run: str | Path | None) -> tuple[ThroughputModel, list[str]]:
-    """The throughput model, and notes about it."""
+def _throughput(run: str | Path | None) -> tuple[ThroughputModel, list[str], BatchRule]:
+    """The throughput model, notes about it, and the possible batches."""
     if run is None:
         note = f"an epoch is the paper's: {PAPER_SHOWERS:,} showers, its 51x51x25 network"
-        return build_throughput_model(PAPER_NETWORK, PAPER_SHOWERS, paper_measurements()), [note]
+        paper = RunConfig()
+        speeds = build_throughput_model(PAPER_NETWORK, PAPER_SHOWERS, paper_measurements())
+        return speeds, [note], batch_rule(paper)
     folder = RunFolder(run)
     config, lines = folder.read_config(), record.read(folder.record_file)
     started = lines.started()
@@ -266,7 +258,8 @@ def _throughput(run: str | Path | None) -> tuple[ThroughputModel, list[str]]:
         )
     found, why = runs_of_network(folder.path.name, lines, config.model.networks)
     notes = [f"throughput of the run not used: {why}"] if why else []
-    return build_throughput_model(config.model.networks, started.training_showers, found), notes
+    speeds = build_throughput_model(config.model.networks, started.training_showers, found)
+    return speeds, notes, batch_rule(config)
 
 
 def _only_measured(rows: Sequence[PriceRow], speeds: ThroughputModel) -> tuple[PriceRow, ...]:
@@ -276,41 +269,6 @@ def _only_measured(rows: Sequence[PriceRow], speeds: ThroughputModel) -> tuple[P
         known = ", ".join(sorted(names)) or "none"
         raise PlanError(f"none of these offers has a measured throughput; measured: {known}")
     return kept
-
-
-def _choose(
-    rows: Sequence[PriceRow],
-    speeds: ThroughputModel,
-    job: PricedJob,
-    limits: tuple[float | None, float | None],
-    *,
-    on_demand: Mapping[str, float],
-    today: dt.date,
-    all_options: bool,
-) -> JobChoice:
-    found = candidates(rows, speeds, job)
-    why, chosen = "", None
-    try:
-        chosen = cheapest_within(found.known, *limits)
-    except PlanError as error:
-        why = str(error)
-    every = cheapest_per_configuration(found.known) if all_options else ()
-
-    def option(one: Candidate) -> JobOption:
-        return _job_option(one, job, on_demand, today)
-
-    return JobChoice(
-        epochs=job.epochs,
-        deadline_seconds=limits[0],
-        budget_usd=limits[1],
-        assumed=job.preemption._asdict(),
-        considered=len(found.known),
-        chosen=option(chosen) if chosen else None,
-        why_none=why,
-        pareto_front=tuple(map(option, pareto_front(found.known))),
-        options=tuple(map(option, every)),
-        unknown=tuple(UnknownOffer(offer=row.offer, why=reason) for row, reason in found.unknown),
-    )
 
 
 def _report(
@@ -328,10 +286,14 @@ def _report(
     old = sum(one.age_days is not None and one.age_days > STALE_DAYS for one in found)
     if undated or old:
         notes.append(
-            f"of {len(found)} prices, {undated} are undated and {old} older than {STALE_DAYS} days;"
-            " `cloudgan prices refresh` fetches current ones"
+            f"of {len(found)} prices, {undated} are undated and {old} are or may be older than"
+            f" {STALE_DAYS} days; `cloudgan prices refresh` fetches current ones"
         )
-    notes.append("not included: startup of nodes, download of data, storage and traffic")
+    notes.append(
+        "USD include start-up, cluster, disks and lost spot nodes; hours are those of the training"
+        if choice
+        else "not included: startup of nodes, download of data, storage and traffic"
+    )
     return OffersReport(
         network=speeds.network,
         showers=speeds.showers,
@@ -356,11 +318,13 @@ def _offer(priced: PricedEpoch, today: dt.date) -> Offer:
         accelerator=row.accelerator,
         accelerator_count=count,
         usd_per_hour=row.usd_per_hour,
+        batch=priced.batch,
         usd_per_accelerator_hour=row.usd_per_hour / count if count else None,
         source=row.source,
         date=row.date,
         confidence=row.confidence,
         age_days=row.age_days(today),
+        is_age_bound=row.has_earliest_date,
         epoch=_epoch(priced.epoch) if priced.epoch else None,
         usd_per_epoch=priced.usd,
         usd_per_epoch_low=priced.usd_low,
@@ -368,31 +332,6 @@ def _offer(priced: PricedEpoch, today: dt.date) -> Offer:
         why_unknown=priced.why_unknown,
         carbon_g_per_epoch=carbon.grams,
         why_carbon_unknown=carbon.why_unknown,
-    )
-
-
-def _job_option(
-    one: Candidate, job: PricedJob, on_demand: Mapping[str, float], today: dt.date
-) -> JobOption:
-    other = on_demand.get(one.row.model_copy(update={"market": "on_demand"}).offer)
-    is_spot = one.row.market == "spot"
-    interval = checkpoint_interval(job.preemption, one.nodes) if is_spot else None
-    return JobOption(
-        offer=one.row.offer,
-        nodes=one.nodes,
-        accelerators=one.nodes * one.row.accelerator_count,
-        low_seconds=one.low_seconds,
-        seconds=one.seconds,
-        low_usd=one.low_usd,
-        usd=one.usd,
-        grade=one.epoch.grade,
-        basis=one.epoch.basis,
-        age_days=one.row.age_days(today),
-        risk=preemption_risk(one, job),
-        break_even_losses_per_node_hour=(
-            spot_break_even(one, other, job) if is_spot and other else None
-        ),
-        checkpoint_every_seconds=interval if interval != float("inf") else None,
     )
 
 
@@ -407,37 +346,71 @@ def _epoch(epoch: EpochEstimate) -> Epoch:
 
 
 def _offers_table(found: tuple[Offer, ...], most: int) -> Table:
+    folded: dict[tuple[object, ...], list[Offer]] = {}
+    for one in found:
+        folded.setdefault((one.provider, one.node_type, one.market, one.usd_per_hour), []).append(
+            one
+        )
     rows = tuple(
         (
-            one.offer,
+            one.node_type,
+            _place(one.offer, tuple(other.region for other in its)),
             f"{one.accelerator_count} x {one.accelerator}",
             one.usd_per_hour,
+            f"{one.batch:g}" if one.epoch else None,
             _range(one.epoch.low_seconds, one.epoch.high_seconds) if one.epoch else None,
             _range(one.usd_per_epoch_low, one.usd_per_epoch_high),
-            one.epoch.grade if one.epoch else "no measurement, no specifications",
+            one.epoch.grade if one.epoch else "unknown",
             price_age(one),
         )
-        for one in found[:most]
+        for its in list(folded.values())[:most]
+        for one in its[:1]
     )
-    omitted = len(found) - len(rows)
-    more = f" {omitted} more are omitted; --json and --report have all." if omitted else ""
-    heads = ("offer", "accelerators", "USD/h", "s/epoch", "USD/epoch", "throughput", "price of")
-    return Table(heads, rows, f"{OFFERS_CAPTION}{more}", "llrrrll")
+    omitted = len(folded) - len(rows)
+    more = f" {omitted} more are omitted; --all, --json and --report have all." if omitted else ""
+    heads = (
+        "nodes",
+        "place",
+        "GPU, TPU",
+        "USD/h",
+        "batch",
+        "s/epoch",
+        "USD/epoch",
+        "time",
+        "price",
+    )
+    return Table(heads, rows, f"{OFFERS_CAPTION}{more}", "lllrrrrll")
 
 
-def _front_table(choice: JobChoice) -> Table:
+def _options_table(choice: JobChoice, options: tuple[JobOption, ...]) -> Table:
     rows = tuple(
         (
-            option.nodes,
-            option.offer,
-            _range(option.low_seconds / _HOUR_SECONDS, option.seconds / _HOUR_SECONDS),
-            _range(option.low_usd, option.usd),
-            option.grade,
+            ", ".join((*one.best_for, one.grade)),
+            f"{one.nodes} x {one.offer.split('/')[1]}",
+            _place(one.offer, one.regions),
+            f"{one.batch:g}",
+            one.global_batch,
+            f"{one.seconds / _HOUR_SECONDS:.3g}",
+            f"{one.usd:.4g}",
+            _days(one, "d"),
+            f"{one.interruption:.0%}",
         )
-        for option in choice.pareto_front
+        for one in sorted(options, key=lambda one: 0 if one.best_for else one.usd)
     )
-    heads = ("nodes", "offer", "hours", "USD", "throughput")
-    return Table(heads, rows, front_caption(choice), "rlrrl")
+    heads = ("best", "nodes", "place", "batch", "global", "hours", "USD", "price", "taken")
+    caption = (
+        f"{choice.epochs} epochs; hours and USD at most, of {choice.considered} options. batch: showers"
+        " per replica; global: of all replicas;\nprice: its age (≤: at most); taken: chance that the cloud"
+        " takes a node."
+    )
+    return Table(heads, rows, caption, "lllrrrrrr")
+
+
+def _place(offer: str, regions: tuple[str, ...]) -> str:
+    """Returns such as ``aws us-east-1 +2, spot``."""
+    provider, *_, market = offer.split("/")
+    more = f" +{len(regions) - 1}" if len(regions) > 1 else ""
+    return f"{provider} {regions[0]}{more}, {market.replace('_', ' ')}"
 
 
 def front_caption(choice: JobChoice) -> str:
@@ -450,8 +423,14 @@ def front_caption(choice: JobChoice) -> str:
 
 def price_age(one: Offer) -> str:
     """Returns the age of an offer's price."""
-    text = "undated" if one.age_days is None else f"{one.age_days} days ago"
+    text = _days(one, "days ago")
     return f"{text}, not confirmed" if one.confidence == "C" else text
+
+
+def _days(one: Offer | JobOption, unit: str) -> str:
+    if one.age_days is None:
+        return "undated"
+    return f"{'≤' if one.is_age_bound else ''}{one.age_days} {unit}"
 
 
 def _range(low: float | None, high: float | None) -> str | None:

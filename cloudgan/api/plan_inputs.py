@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from cloudgan.api.launch_data import PAPER_SHOWERS, find_data, path_for_workers
+from cloudgan.api.ranks import ranks_on
+from cloudgan.api.simulation_plan import simulated_showers, simulation_forecast
 from cloudgan.api.targets import RUNS
 from cloudgan.core import settings
 from cloudgan.core.clock import utc_moment
@@ -13,18 +16,23 @@ from cloudgan.core.errors import ConfigError
 from cloudgan.core.hardware import this_machine
 from cloudgan.core.labels import checked_name, spec_digits
 from cloudgan.core.memory import in_gib
-from cloudgan.cost.estimation.throughput_model import (
+from cloudgan.cost.estimation.candidates import BatchRule
+from cloudgan.cost.estimation.measured_runs import (
     PAPER_NETWORK,
-    build_throughput_model,
     paper_measurements,
+    trained_batches,
 )
+from cloudgan.cost.estimation.throughput_model import build_throughput_model
 from cloudgan.cost.prices.catalog import is_of, load_catalog
 from cloudgan.launch.kubernetes.manifests import PYTHON_IMAGE
 from cloudgan.launch.planning.plan_builder import PlanRequest
 from cloudgan.launch.provisioning.launch_log import spent_usd
+from cloudgan.models.device_stages import check_stages
+from cloudgan.models.footprint import ERROR
 from cloudgan.schema import launch
 from cloudgan.schema.held_out import check_can_validate
 from cloudgan.schema.plan import Workers
+from cloudgan.schema.presets import find_profile
 from cloudgan.schema.run_folder import RunFolder
 from cloudgan.training.expected_memory import footprint_on
 
@@ -67,17 +75,24 @@ def run_config(
     from cloudgan.api.run_options import resolve
 
     given, file = training
+    asked, _ = resolve(given, config=file, run=None, fresh=True)
+    check_stages(asked.parallel.stages, asked.model)
+    synchronous = workers.nodes > 1 and not asked.parallel.has_ranks and asked.task == "train"
     given = given | {
-        "training.strategy": "multiworker" if workers.nodes > 1 else None,
-        "training.workers": workers.nodes if workers.nodes > 1 else None,
+        "training.strategy": "multiworker" if synchronous else None,
+        "training.workers": workers.nodes if synchronous else None,
         "training.threads": max(1, int(workers.cpus)),
     }
+    if asked.parallel.has_ranks:
+        given |= {"parallel.ranks": ranks_on(asked, workers)}
     if global_batch is not None:
         given |= {"training.global_batch_size": global_batch, "training.batch_per_replica": None}
     if name is None:
         config, _ = resolve(given, config=file, run=None, fresh=True)
         digest = spec_digits(config.mathematics() | {"nodes": workers.nodes})[:6]
-        name = f"{config.model.preset}-{digest}"
+        simulates = config.task == "simulate"
+        what = f"{config.simulation.particle}s" if simulates else config.model.preset
+        name = f"{what}-{digest}"
     config, _ = resolve(given, config=file, run=str(RUNS / checked_name(name)), fresh=True)
     return config
 
@@ -86,7 +101,29 @@ def throughput_model(config: RunConfig, showers: Showers) -> ThroughputModel:
     """Returns the throughput model of a configuration's network."""
     network = config.model.networks
     known = paper_measurements() if network == PAPER_NETWORK else ()
-    return build_throughput_model(network, showers.records or PAPER_SHOWERS, known)
+    drops = config.data.last_batch == "drop"
+    return build_throughput_model(
+        network, showers.records or PAPER_SHOWERS, known, drops_last=drops
+    )
+
+
+def batch_rule(config: RunConfig, global_batch: int | None = None) -> BatchRule:
+    """Returns the batches that a run may have: the requested one, or those that fit the memory.
+
+    Args:
+        config: Configuration; its own batch, if any, is kept.
+        global_batch: Of an earlier attempt of the run; None: none.
+    """
+    training, trained = config.training, trained_batches()
+    is_paper = config.model.networks == PAPER_NETWORK
+    footprint = footprint_on(config, "GPU")
+    return BatchRule(
+        per_replica=None if global_batch else training.batch_per_replica,
+        global_batch=global_batch or training.global_batch_size,
+        usual=find_profile(config.model.networks).batch,
+        most_global=max(trained) if is_paper else math.inf,
+        replica_bytes=lambda batch: footprint.of_replica(batch) * (1 + ERROR),
+    )
 
 
 def usd_of_earlier_attempts(folder: RunFolder) -> float:
@@ -224,12 +261,17 @@ def plan_request(
             f"training.init_from: {config.training.init_from} is a folder of this machine, which"
             " remote workers cannot read; fine-tune with `cloudgan train`"
         )
-    showers = find_data(config.data.path, store, moves=moves)
-    if showers.records is not None:
-        check_can_validate(config, showers.records)
-    data = config.data.model_copy(update={"path": path_for_workers(showers, folder, moves=moves)})
+    simulates = config.task == "simulate"
+    showers = (
+        simulated_showers(config) if simulates else find_data(config.data.path, store, moves=moves)
+    )
+    if not simulates:
+        if showers.records is not None:
+            check_can_validate(config, showers.records)
+        path = path_for_workers(showers, folder, moves=moves)
+        config = config.model_copy(update={"data": config.data.model_copy(update={"path": path})})
     given: dict[str, Any] = {
-        "config": config.model_copy(update={"data": data}),
+        "config": config,
         "target": target,
         "workers": workers.model_copy(update={"pull_secret": provisioning.pull_secret}),
         "store": store,
@@ -241,7 +283,8 @@ def plan_request(
         "budget_usd": request.budget_usd,
         "spent_usd": usd_of_earlier_attempts(folder),
         "max_usd_per_hour": provisioning.max_usd_per_hour,
-        "notes": memory_warnings(config, workers),
+        "notes": () if simulates else memory_warnings(config, workers),
+        "forecast": simulation_forecast(config, workers, more.get("price")) if simulates else None,
         "wheels": wheels(workers.accelerator) if workers.image and not request.image else (),
     }
     return PlanRequest(**given | more)

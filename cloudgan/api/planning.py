@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from cloudgan.api.launch_request import (
@@ -10,16 +11,17 @@ from cloudgan.api.launch_request import (
     AttemptHistory,
     LaunchRequest,
     ProvisioningRequest,
-    check_request,
 )
 from cloudgan.api.plan_inputs import plan_request, request_workers, run_config, throughput_model
 from cloudgan.api.pod_software import known_wheels
+from cloudgan.api.request_checks import check_request
 from cloudgan.api.run_options import config_keys
+from cloudgan.api.simulation_plan import check_task, is_simulation
 from cloudgan.api.targets import RUNS, resolve_target
 from cloudgan.core.clock import utc_moment
 from cloudgan.core.errors import BudgetError, ConfigError
-from cloudgan.core.settings import expand_home
-from cloudgan.cost.prices.catalog import load_catalog
+from cloudgan.core.local_path import local_path
+from cloudgan.cost.prices.price_file import catalog_with, node_in_file
 from cloudgan.launch.clouds.planner import BUILT_IN_CLOUDS, Clouds
 from cloudgan.launch.kubernetes.manifests import CLAIM, manifest_steps
 from cloudgan.launch.planning.plan_builder import make_plan
@@ -34,6 +36,7 @@ if TYPE_CHECKING:
     from cloudgan.api.plan_inputs import Training
     from cloudgan.api.run_options import TrainingOptions
     from cloudgan.schema.plan import Plan, Step, Target, Wheel
+    from cloudgan.schema.price_row import PriceRow
 
 
 def plan(
@@ -89,19 +92,27 @@ def make_launch_plan(
         BudgetError: The budget is too small.
     """
     check_request(request, provisioning)
+    check_task(training, request)
     if request.is_provisioned:
+        if request.reservation:
+            provisioning = replace(provisioning, market="on_demand")
         from cloudgan.api.provisioned_plan import provisioned_plan
 
         return provisioned_plan(
             request, provisioning, training, wheels, clouds=clouds, history=history
         )
     nodes = request.nodes or 1
-    price = load_catalog().row(request.offer) if request.offer else None
+    price = _own_price(request)
     limit = provisioning.max_usd_per_hour
     if price and limit and price.hourly_usd(nodes) > limit:
         raise BudgetError(
             f"{nodes} x {price.offer} cost {price.hourly_usd(nodes):.2f} USD per hour, more than"
             f" --max-usd-per-hour={limit:g}"
+        )
+    if price and price.accelerator_count and is_simulation(training):
+        raise ConfigError(
+            f"--price-as={price.offer} has {price.accelerator_count} x {price.accelerator}, which"
+            " --task=simulate does not use; state the price of your CPU nodes in a --price-file"
         )
     workers = request_workers(request, nodes, price)
     config = run_config(request.name, training, workers)
@@ -126,6 +137,15 @@ def make_launch_plan(
     return make_plan(inputs, speeds, _steps_of(target), utc_moment())
 
 
+def _own_price(request: LaunchRequest) -> PriceRow | None:
+    """Returns the price of existing nodes: of the offer, or of the node in the price file."""
+    if request.offer:
+        return catalog_with(request.price_file).row(request.offer)
+    if request.price_file:
+        return node_in_file(request.price_file, request.accelerator_name, request.accelerator_count)
+    return None
+
+
 def _store(request: LaunchRequest, target: Target, folder: RunFolder) -> str:
     if target.provider != "slurm":
         return request.store or str((folder.path / "store").resolve())
@@ -137,7 +157,7 @@ def _store(request: LaunchRequest, target: Target, folder: RunFolder) -> str:
         )
     if "://" in store:
         return store
-    shared = expand_home(store).resolve()
+    shared = local_path(store).resolve()
     if shared == RUNS.resolve().parent:
         raise ConfigError(
             f"--store={store} is the folder whose runs/ keeps the local copies; give another one,"

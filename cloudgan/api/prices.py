@@ -8,7 +8,13 @@ from cloudgan.core import settings
 from cloudgan.core.clock import parse_time, utc_now
 from cloudgan.core.errors import CloudganError, CredentialsError
 from cloudgan.core.progress import Silent
-from cloudgan.cost.prices.catalog import PROVIDERS, load_catalog
+from cloudgan.cost.prices.catalog import (
+    PROVIDERS,
+    load_catalog,
+    shipped_catalog,
+    updated,
+    write_catalog,
+)
 from cloudgan.cost.prices.fees import load_fees
 from cloudgan.schema.price_row import ANY_REGION
 
@@ -93,6 +99,21 @@ def refresh_prices(
     if all(result.state == "skipped" for result in results):
         raise CredentialsError(f"no prices were refreshed\n{reasons}")
     raise CloudganError(f"no prices were refreshed\n{reasons}")
+
+
+def write_prices(path: Path) -> int:
+    """Writes the prices of the package with the refreshed ones as a new nodes.csv.
+
+    Returns:
+        The number of prices that differ from those of the package.
+
+    Raises:
+        StoreError: The file cannot be written.
+    """
+    old = shipped_catalog()
+    new = updated(old, load_catalog())
+    write_catalog(path, new.rows)
+    return len(set(new.rows) - set(old.rows))
 
 
 def refresh_lines(result: RefreshResult) -> Iterator[str]:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from cloudgan.api.launch_data import find_data
-from cloudgan.api.launch_request import CHEAPEST
+from cloudgan.api.matching_offers import find_offers, unpriced_choice, unpriced_node
 from cloudgan.api.plan_inputs import (
+    batch_rule,
     on_demand_price,
     plan_request,
     request_workers,
@@ -17,24 +18,21 @@ from cloudgan.api.plan_inputs import (
 )
 from cloudgan.api.targets import RUNS
 from cloudgan.core.clock import utc_moment
-from cloudgan.core.clouds import CLOUDS, choices, of_bucket
-from cloudgan.core.errors import ConfigError, PlanError, UnknownNameError
+from cloudgan.core.clouds import of_bucket
+from cloudgan.core.errors import ConfigError, PlanError
 from cloudgan.cost.estimation.candidates import PricedJob
-from cloudgan.cost.estimation.throughput_model import PAPER_BATCH
-from cloudgan.cost.prices.catalog import is_of, load_catalog
+from cloudgan.cost.estimation.measured_runs import replicas
+from cloudgan.cost.prices.catalog import load_catalog
 from cloudgan.cost.prices.fees import load_fees
 from cloudgan.cost.prices.startup import load_startup_times
-from cloudgan.launch.backends.tpu_vm.slices import unsupported_reason
 from cloudgan.launch.clouds.planner import NodePoolRequest
-from cloudgan.launch.planning.job_cost import DataMove, JobContext, job_cost
-from cloudgan.launch.planning.node_types import UnpricedNode
-from cloudgan.launch.planning.plan_builder import all_steps, make_plan, with_node_pool
+from cloudgan.launch.planning.job_cost import WAITING, DataMove, JobContext, job_cost, with_waiting
+from cloudgan.launch.planning.plan_builder import PlanRequest, all_steps, make_plan, with_node_pool
 from cloudgan.launch.planning.ranking import (
     OfferConstraints,
     best_option,
     prefer_offer,
     rank,
-    replicas,
     selection_of,
 )
 from cloudgan.schema.plan import Selection, Workers
@@ -45,7 +43,6 @@ if TYPE_CHECKING:
 
     from cloudgan.api.launch_request import AttemptHistory, LaunchRequest, ProvisioningRequest
     from cloudgan.api.plan_inputs import Training
-    from cloudgan.cost.prices.catalog import Catalog
     from cloudgan.launch.clouds.planner import Clouds
     from cloudgan.launch.planning.node_types import NodeType
     from cloudgan.launch.planning.ranking import RankedOption
@@ -53,22 +50,7 @@ if TYPE_CHECKING:
     from cloudgan.schema.plan import JobCost, NodePool, Plan, Showers, Wheel
     from cloudgan.schema.price_row import PriceRow
 
-_SMALL_BATCH = 48
 _MARKET_WHY = {"spot": "--market=spot", "on_demand": "--market=on_demand", "auto": ""}
-
-
-class MatchingOffers(NamedTuple):
-    """Offers that match a request.
-
-    Attributes:
-        rows: Their prices, in both markets if the request leaves the market open.
-        description: The request in words.
-        named: Accelerators that the request names; they need no measured throughput.
-    """
-
-    rows: tuple[PriceRow, ...]
-    description: str
-    named: frozenset[str]
 
 
 class SelectedNodes(NamedTuple):
@@ -80,6 +62,7 @@ class SelectedNodes(NamedTuple):
         price: Price of one node; None: unknown.
         cost: Cost of the whole job; None: unknown.
         selection: Why these nodes were selected.
+        global_batch: Showers per step of all replicas, if selected with the nodes; None: as requested.
     """
 
     node: NodeType
@@ -87,6 +70,7 @@ class SelectedNodes(NamedTuple):
     price: PriceRow | None
     cost: JobCost | None
     selection: Selection
+    global_batch: int | None = None
 
 
 def provisioned_plan(
@@ -105,7 +89,7 @@ def provisioned_plan(
     selected = search.select()
     workers = request_workers(request, selected.nodes, selected.node)
     name = history.first.run if history.first else request.name
-    config = run_config(name, training, workers, global_batch=search.global_batch(selected))
+    config = run_config(name, training, workers, global_batch=selected.global_batch)
     target = clouds.planner(selected.node.provider).target(
         provisioning.account, selected.node.region, provisioning.zone, provisioning.cluster
     )
@@ -127,10 +111,10 @@ def provisioned_plan(
         run_spec_hash=history.first.spec_hash if history.first else None,
     )
     pool = _pool_request(config.name, request, provisioning, selected.node, selected.nodes)
-    inputs = with_node_pool(inputs, pool, clouds)
+    inputs = _with_mirror(with_node_pool(inputs, pool, clouds), provisioning)
     speeds = throughput_model(config, inputs.showers)
     plan = make_plan(inputs, speeds, lambda plan: all_steps(plan, clouds), utc_moment())
-    warnings = (*_batch_warnings(plan, selected), *_market_warnings(plan, provisioning))
+    warnings = (*_market_warnings(plan, provisioning), *_waiting_warnings(plan, provisioning))
     return plan.model_copy(update={"warnings": (*plan.warnings, *warnings)})
 
 
@@ -166,7 +150,9 @@ class _OfferSearch:
                 raise
             node = unpriced_node(request, provisioning, catalog)
             why = unpriced_choice(node, provisioning)
-            return SelectedNodes(node, request.nodes or 1, None, None, why)
+            nodes = request.nodes or 1
+            batch = self._global_batch(node, nodes)
+            return SelectedNodes(node, nodes, None, None, why, batch)
         speeds = throughput_model(self.config, self.showers)
         constraints, context = self._constraints(found.named), self._job_context()
         ranking = rank(found.rows, speeds, constraints, context, self._node_pool)
@@ -175,19 +161,31 @@ class _OfferSearch:
         market_why = _MARKET_WHY[provisioning.market] or (
             "--flex-start" if provisioning.flex_start else ""
         )
-        why = selection_of(ranking, found.description, self.config.training.epochs, market_why)
-        return SelectedNodes(best.row, best.nodes, best.row, self._cost(best, context), why)
+        if request.reservation:
+            market_why = f"--reservation={request.reservation}"
+        config = self.config
+        why = selection_of(
+            ranking, found.description, config.model.networks, config.training.epochs, market_why
+        )
+        batch = self._global_batch(best.row, best.nodes, best.global_batch)
+        if best.node_pool.prepaid:
+            _require_no_price_limit(request, provisioning)
+            return SelectedNodes(best.row, best.nodes, None, None, why, batch)
+        cost = with_waiting(
+            self._cost(best, context), best.row, best.nodes, self.provisioning.keep_nodes_seconds
+        )
+        return SelectedNodes(best.row, best.nodes, best.row, cost, why, batch)
 
-    def global_batch(self, selected: SelectedNodes) -> int | None:
+    def _global_batch(self, node: NodeType, nodes: int, chosen: int | None = None) -> int | None:
         """Returns the global batch that later attempts must keep; None: as requested."""
         first = self.history.first
         if first is not None:
             return first.config.training.global_batch_size
-        if self.request.nodes is None:
-            return self.config.global_batch(1)
-        if self.provisioning.fallback != "any":
+        if self.request.nodes is None and chosen is not None:
+            return chosen
+        if self.request.nodes is not None and self.provisioning.fallback != "any":
             return None
-        return self.config.global_batch(replicas(selected.node, selected.nodes))
+        return self.config.global_batch(replicas(node, nodes))
 
     def _constraints(self, named: frozenset[str]) -> OfferConstraints:
         request, first = self.request, self.history.first
@@ -195,19 +193,17 @@ class _OfferSearch:
         if first is not None:
             nodes = None if self.provisioning.fallback == "any" else first.workers.nodes
         batch = first.config.training.global_batch_size if first else None
-        if nodes is None and batch is None:
-            batch = self.config.global_batch(1)
         run = first.run if first else request.name or "draft"
         spent = usd_of_earlier_attempts(RunFolder(RUNS / run))
         return OfferConstraints(
-            job=PricedJob(self.config.training.epochs),
+            job=PricedJob(self.config.training.epochs, batches=batch_rule(self.config, batch)),
             nodes=nodes,
-            global_batch=batch,
             max_seconds=request.max_hours * 3600,
             max_usd=None if request.budget_usd is None else request.budget_usd - spent,
             max_usd_per_hour=self.provisioning.max_usd_per_hour,
             allowed_accelerators=named,
             allow_unmeasured=self.provisioning.allow_unmeasured,
+            must_finish=first is None and self.config.training.ends_with_its_epochs,
             apply_break_even=self.provisioning.fixed_market is None,
             excluded=self.history.excluded,
         )
@@ -239,218 +235,18 @@ class _OfferSearch:
         return of_bucket(self.showers.source)
 
 
-def find_offers(
-    request: LaunchRequest,
-    provisioning: ProvisioningRequest,
-    history: AttemptHistory,
-    catalog: Catalog,
-    data_cloud: str | None,
-) -> MatchingOffers:
-    """Returns the offers that match a request.
-
-    Args:
-        request: The launch request.
-        provisioning: The provisioning request.
-        history: Earlier attempts.
-        catalog: The price catalog.
-        data_cloud: Cloud that has the data; None: this machine.
-
-    Raises:
-        ConfigError: A name is unknown.
-        PlanError: No price matches.
-    """
-    first = history.first
-    if request.offer and first is None:
-        row = catalog.row(request.offer)
-        _check_offer(row, request)
-        return MatchingOffers((row,), row.offer, frozenset({row.accelerator}))
-    if first is not None and provisioning.fallback != "any":
-        return _same_accelerators(first, request, provisioning, catalog, data_cloud)
-    description = _describe(request, provisioning)
-    rows = _of_accelerator(request, provisioning, catalog) if first is None else catalog.find()
-    rows = tuple(row for row in rows if _matches(row, request, provisioning, data_cloud))
-    if not rows:
-        name = request.accelerator_name or "NAME"
-        raise PlanError(
-            f"no price is known for {description}. `cloudgan offers --accelerator={name}` lists"
-            " known prices, `cloudgan prices refresh` fetches current ones, and"
-            " --allow-unknown-price with a node type (--accelerator=TYPE) and one --region"
-            " provisions it without a price"
-        )
-    named = _named_accelerators(rows, request) if first is None else frozenset()
-    return MatchingOffers(rows, description, named)
-
-
-def _named_accelerators(rows: tuple[PriceRow, ...], request: LaunchRequest) -> frozenset[str]:
-    """The accelerator that --accelerator names, else all of its family or node type."""
-    if request.accelerator_name is None:
-        return frozenset()
-    found = frozenset(row.accelerator for row in rows)
-    name = request.accelerator_name.casefold()
-    return frozenset(each for each in found if each.casefold() == name) or found
-
-
-def _check_offer(row: PriceRow, request: LaunchRequest) -> None:
-    """Refuses --price-as if --provider or --accelerator contradict it."""
-    if request.provider not in (CHEAPEST, row.provider):
+def _with_mirror(inputs: PlanRequest, provisioning: ProvisioningRequest) -> PlanRequest:
+    """Returns the request whose image is to be copied into the cloud's registry, if that was requested."""
+    if provisioning.gpu_image != "mirror":
+        return inputs
+    workers, pool = inputs.workers, inputs.node_pool
+    if pool is None or pool.engine != "cluster" or not workers.accelerators_per_node:
+        name = pool.node_type if pool else inputs.target.provider
         raise ConfigError(
-            f"--price-as={row.offer} is in {row.provider}, and --provider={request.provider} was"
-            " given; they must agree"
+            f"--gpu-image=mirror is for nodes of a cluster with GPUs, and {name} is none; omit it"
         )
-    name, count = request.accelerator_name, request.accelerator_count
-    if name is None or name.casefold() == row.node_type.casefold():
-        return
-    if not is_of(row, name) or (request.has_accelerator_count and count != row.accelerator_count):
-        raise ConfigError(
-            f"--price-as={row.offer} has {row.accelerator_count} x {row.accelerator}, and"
-            f" --accelerator={name}:{count} was given; they must agree"
-        )
-
-
-def _same_accelerators(
-    first: Plan,
-    request: LaunchRequest,
-    provisioning: ProvisioningRequest,
-    catalog: Catalog,
-    data_cloud: str | None,
-) -> MatchingOffers:
-    """Offers with the first attempt's accelerators; without fallback only its node type and region."""
-    price = first.price
-    if price is None:
-        raise PlanError("cannot fall back: the node type of the first attempt has no price")
-    rows = [
-        row
-        for row in catalog.find()
-        if (row.accelerator, row.accelerator_count) == (price.accelerator, price.accelerator_count)
-        and _matches(row, request, provisioning, data_cloud)
-    ]
-    if provisioning.fallback == "none":
-        location = (price.provider, price.node_type, price.region)
-        rows = [row for row in rows if (row.provider, row.node_type, row.region) == location]
-    description = f"{price.accelerator}:{price.accelerator_count}"
-    if not rows:
-        raise PlanError(f"no other offer with {description} matches the request")
-    return MatchingOffers(tuple(rows), description, frozenset({price.accelerator}))
-
-
-def _of_accelerator(
-    request: LaunchRequest, provisioning: ProvisioningRequest, catalog: Catalog
-) -> tuple[PriceRow, ...]:
-    name, count = request.accelerator_name, request.accelerator_count
-    if name is None:
-        return tuple(row for row in catalog.find() if row.accelerator_count > 0)
-    if why := unsupported_reason(name):
-        raise PlanError(why)
-    of_type = [row for row in catalog.find() if row.node_type.casefold() == name.casefold()]
-    if of_type:
-        if request.has_accelerator_count and of_type[0].accelerator_count != count:
-            raise ConfigError(
-                f"--accelerator={name}:{count}: a {of_type[0].node_type} has"
-                f" {of_type[0].accelerator_count} x {of_type[0].accelerator}; omit the count"
-            )
-        return tuple(of_type)
-    try:
-        rows = catalog.find(accelerator=name)
-    except UnknownNameError as error:
-        if provisioning.allow_unknown_price:
-            return ()
-        raise ConfigError(
-            f"{error} A node type, such as v3-8 or p3.2xlarge, is valid too"
-        ) from error
-    if request.has_accelerator_count:
-        return tuple(row for row in rows if row.accelerator_count == count)
-    return rows if request.nodes is None else _smallest(rows)
-
-
-def _smallest(rows: tuple[PriceRow, ...]) -> tuple[PriceRow, ...]:
-    """Nodes with the fewest accelerators that each cloud sells: the default without a count."""
-    least: dict[str, int] = {}
-    for row in rows:
-        count = row.accelerator_count
-        least[row.provider] = min(least.get(row.provider, count), count)
-    return tuple(row for row in rows if row.accelerator_count == least[row.provider])
-
-
-def _matches(
-    row: PriceRow,
-    request: LaunchRequest,
-    provisioning: ProvisioningRequest,
-    data_cloud: str | None,
-) -> bool:
-    provider = data_cloud if request.provider == CHEAPEST and data_cloud else request.provider
-    return (
-        provider in (CHEAPEST, row.provider)
-        and row.provider in CLOUDS
-        and (not provisioning.regions or row.region in provisioning.regions)
-        and provisioning.fixed_market in (None, row.market)
-    )
-
-
-def _describe(request: LaunchRequest, provisioning: ProvisioningRequest) -> str:
-    cloud = "any cloud" if request.provider == CHEAPEST else request.provider
-    market = {"spot": " spot", "on_demand": " on demand"}.get(provisioning.market, "")
-    regions = f" in {' or '.join(provisioning.regions)}" if provisioning.regions else ""
-    return f"{request.accelerator or 'any measured accelerator'} on {cloud}{market}{regions}"
-
-
-def unpriced_node(
-    request: LaunchRequest, provisioning: ProvisioningRequest, catalog: Catalog
-) -> UnpricedNode:
-    """Returns the requested node type, with the resources it has in other regions.
-
-    Raises:
-        ConfigError: The request does not name one type, cloud and region, or has a price limit.
-    """
-    name = request.accelerator_name
-    if request.provider == CHEAPEST or name is None or len(provisioning.regions) != 1:
-        raise ConfigError(
-            "--allow-unknown-price provisions one node type in one region of one cloud: give"
-            f" --provider={choices()}, --accelerator=TYPE and --region"
-        )
-    if request.budget_usd is not None or provisioning.max_usd_per_hour is not None:
-        raise ConfigError(
-            "--budget-usd and --max-usd-per-hour need a price, and this node type has none: omit"
-            " them and limit the run by --max-hours"
-        )
-    accelerators = {known.casefold() for known in catalog.accelerators()}
-    if name.casefold() in accelerators or any(
-        a.startswith(f"{name.casefold()}-") for a in accelerators
-    ):
-        raise ConfigError(
-            f"--accelerator={name} is an accelerator; with --allow-unknown-price give a node type,"
-            " such as a2-highgpu-1g or p3.2xlarge"
-        )
-    market = provisioning.fixed_market or "on_demand"
-    region = provisioning.regions[0]
-    for row in catalog.find(provider=request.provider):
-        if row.node_type.casefold() == name.casefold():
-            kind = (row.accelerator, row.accelerator_count, row.vcpu, row.memory_gib)
-            return UnpricedNode(row.provider, row.node_type, *kind, region, market)
-    return UnpricedNode(request.provider, name, name, 1, None, None, region, market)
-
-
-def unpriced_choice(node: UnpricedNode, provisioning: ProvisioningRequest) -> Selection:
-    """Returns the reason for a node type without a price."""
-    return Selection(
-        reason=f"--allow-unknown-price: the price of {node.node_type} in {node.region} is unknown",
-        market_reason="as requested"
-        if provisioning.fixed_market
-        else "on demand: without a price the benefit of spot is unknown",
-    )
-
-
-def _batch_warnings(plan: Plan, selected: SelectedNodes) -> list[str]:
-    """Warns of a small batch: measured speeds do not hold; 16 per replica took 1.6 times as long."""
-    count = replicas(selected.node, selected.nodes)
-    batch = plan.config.global_batch(count) // count
-    if plan.forecast.epoch_seconds is None or batch >= _SMALL_BATCH:
-        return []
-    warning = (
-        f"each of {count} replicas gets {batch} showers per step, and throughput was measured with"
-        f" {PAPER_BATCH}: the run may be much slower; --global-batch={PAPER_BATCH * count} gives the"
-        " measured batch"
-    )
-    return [warning]
+    workers = workers.model_copy(update={"mirror_of": workers.image})
+    return replace(inputs, workers=workers)
 
 
 def _market_warnings(plan: Plan, provisioning: ProvisioningRequest) -> list[str]:
@@ -470,6 +266,33 @@ def _market_warnings(plan: Plan, provisioning: ProvisioningRequest) -> list[str]
     return [warning]
 
 
+def _require_no_price_limit(request: LaunchRequest, provisioning: ProvisioningRequest) -> None:
+    if request.budget_usd is None and provisioning.max_usd_per_hour is None:
+        return
+    raise ConfigError(
+        f"--reservation={request.reservation} was paid in advance, at a price that no API states, so"
+        " --budget-usd and --max-usd-per-hour cannot hold: omit them and limit the run by --max-hours"
+    )
+
+
+def _waiting_warnings(plan: Plan, provisioning: ProvisioningRequest) -> list[str]:
+    """States what nodes that wait for an unknown next run cost, and which startup they save."""
+    pool, cost = plan.node_pool, plan.cost
+    if pool is None or not pool.keep_seconds or provisioning.served_runs > 1:
+        return []
+    found = next((part.usd for part in cost.parts if part.name == WAITING), None) if cost else None
+    price = "an unknown amount" if found is None else f"up to {found:.2f} USD"
+    saved = "a startup whose time was not measured"
+    if cost and cost.startup_seconds is not None and cost.startup_low_seconds is not None:
+        low, high = cost.startup_low_seconds / 60, cost.startup_seconds / 60
+        saved = f"{low:.0f} to {high:.0f} min of startup"
+    warning = (
+        f"--keep-nodes: after the run its nodes wait {pool.keep_seconds / 60:.3g} min for the next one,"
+        f" which costs {price} and saves that run {saved}; the cluster bills until `cloudgan down`"
+    )
+    return [warning]
+
+
 def _pool_request(
     run: str,
     request: LaunchRequest,
@@ -484,7 +307,10 @@ def _pool_request(
         market=node.market,
         nodes=nodes,
         flex_start=provisioning.flex_start,
+        reservation=request.reservation,
         keep_cluster=provisioning.keep_cluster,
+        keep_seconds=provisioning.keep_nodes_seconds,
+        served_runs=max(provisioning.served_runs, 2 if provisioning.keep_nodes_seconds else 1),
         has_own_image=request.image is not None,
         internal_ips=provisioning.internal_ips,
     )

@@ -35,6 +35,16 @@ class TrainingOptions(TypedDict, total=False):
     validate_every: int | None
     until: str | None
     tensorboard: bool
+    parallel: Literal["none", "downpour", "easgd", "gem"] | None
+    ranks: int | None
+    group: int | None
+    masters: int | None
+    sync_every: int | None
+    elastic_force: float | None
+    damping: Literal["staleness", "mean", "none"] | None
+    synchronous: bool
+    master_optimizer: Literal["sgd", "adam", "rmsprop", "adadelta"] | None
+    stages: str | None
 
 
 class LocalOptions(TrainingOptions, total=False):
@@ -53,6 +63,15 @@ _KEYS = {
     "global_batch": "training.global_batch_size",
     "checkpoint_every_steps": "checkpoint.every_steps",
     "checkpoints": "checkpoint.url",
+    "records_per_shard": "simulation.showers_per_shard",
+    "parallel": "parallel.mode",
+    **{
+        name: f"parallel.{name}"
+        for name in (
+            *("ranks", "group", "masters", "sync_every", "elastic_force", "damping"),
+            *("synchronous", "master_optimizer", "stages"),
+        )
+    },
 }
 """Options whose key in run.yaml is not ``training.NAME``."""
 
@@ -71,6 +90,13 @@ def config_keys(options: Mapping[str, Any]) -> dict[str, Any]:
         _KEYS.get(name, f"training.{name}"): None if value is False else value
         for name, value in options.items()
     }
+
+
+def flag_of(dotted: str) -> str:
+    """Returns the flag of a dotted key, in kebab-case."""
+    own = {key: name for name, key in _KEYS.items()}
+    name = own.get(dotted, dotted.rpartition(".")[2])
+    return name.removesuffix("_gev").removesuffix("_deg").replace("_", "-")
 
 
 def _is_folder_name(name: object) -> bool:
@@ -101,11 +127,6 @@ def resolve(
         )
     if run == "":
         raise ConfigError(f"--run= is empty; give a folder such as runs/{name}")
-    if run and "://" in run:
-        raise ConfigError(
-            f"--run={run}: expected a folder of this machine, such as runs/{name};"
-            f" --checkpoints={run} copies the checkpoints to the bucket"
-        )
     folder = RunFolder(run or f"runs/{name}")
     source = config or "the command line"
     there = None if fresh else folder.read_config()
@@ -116,11 +137,16 @@ def resolve(
     for dotted, value in options.items():
         if value is None:
             continue
-        section, key = dotted.split(".")
+        section, _, key = dotted.partition(".")
+        if not key:
+            given = given | {section: value}
+            continue
         part = given.get(section)
         part = dict(part) if isinstance(part, dict) else {}
         if dotted == "model.preset" and part.get("preset") != value:
             part = {}  # keys of another preset do not apply
+        if dotted == "parallel.mode" and part.get("mode") != value:
+            part = {"stages": part.get("stages", ())}  # nor do those of another mode
         part.pop(_ALTERNATIVES.get(dotted, ""), None)
         given = given | {section: part | {key: value}}
     return parse_config(given | {"name": folder.path.name}, source), folder

@@ -350,7 +350,7 @@ class RunWatch:
     ) -> None:
         self._plan, self._launch_log, self._results = plan, launch_log, results
         self._progress = progress
-        self._epochs = -1
+        self._done = -1
         self._warned_share = 0.0
 
     def see(self, state: RunState) -> None:
@@ -374,13 +374,16 @@ class RunWatch:
             return None
 
     def _advance(self, heartbeat: Heartbeat) -> None:
-        done = heartbeat.epoch or 0
-        if self._epochs < 0:
-            self._progress.start(f"training {self._plan.run}", heartbeat.epochs, "epochs")
-            self._epochs = 0
+        done = heartbeat.epoch or 0 if heartbeat.showers is None else heartbeat.showers
+        if self._done < 0:
+            what = ("training", heartbeat.epochs, "epochs")
+            if self._plan.config.task == "simulate":
+                what = ("simulating", self._plan.config.simulation.showers, "showers")
+            self._progress.start(f"{what[0]} {self._plan.run}", what[1], what[2])
+            self._done = 0
         note = progress_note(self._plan, heartbeat, self.usd_so_far())
-        self._progress.advance(max(0, done - self._epochs), note)
-        self._epochs = max(done, self._epochs)
+        self._progress.advance(max(0, done - self._done), note)
+        self._done = max(done, self._done)
 
 
 class BudgetWarning(NamedTuple):
@@ -406,6 +409,8 @@ def budget_warning(plan: Plan, usd: float | None) -> BudgetWarning | None:
 def progress_note(plan: Plan, heartbeat: Heartbeat, usd: float | None) -> str:
     """Returns step, throughput, cost and remaining time in one line."""
     parts = [heartbeat.phase if heartbeat.step is None else f"step {heartbeat.step}"]
+    if heartbeat.showers is not None:
+        parts = [f"{heartbeat.showers:,} of {plan.work} in finished shards"]
     if heartbeat.quality:
         parts.append(str(heartbeat.quality))
     seconds = heartbeat.seconds_per_epoch

@@ -12,12 +12,14 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from cloudgan import __version__
 from cloudgan.api.run import open_run
-from cloudgan.api.tensorflow_import import import_tensorflow
+from cloudgan.api.tensorflow_import import import_tensorflow, require_tensorflow
 from cloudgan.core import ranges, settings
 from cloudgan.core.errors import ConfigError
+from cloudgan.core.local_path import local_path
 from cloudgan.core.progress import Silent
 from cloudgan.reports.page import Section, fragment
 from cloudgan.reports.table import Table
+from cloudgan.schema.particle import PARTICLE_ATTRIBUTE
 from cloudgan.schema.provenance import git_commit
 
 if TYPE_CHECKING:
@@ -26,6 +28,7 @@ if TYPE_CHECKING:
     from cloudgan.api.run import Run, Step
     from cloudgan.core.progress import Progress
     from cloudgan.reports.table import Cell
+    from cloudgan.schema.particle import Particle
     from cloudgan.schema.run_folder import RunFolder
     from cloudgan.training.inference import Conditions, TrainedGenerator
 
@@ -66,6 +69,7 @@ def simulate(
     showers: int = 1000,
     energy_gev: Range = (10.0, 100.0),
     theta_deg: Range = (60.0, 120.0),
+    particle: Particle = "electron",
     engine: Literal["gflash", "geant4"] = "gflash",
     seed: int = 0,
     workers: int | None = None,
@@ -73,13 +77,14 @@ def simulate(
     overwrite: bool = False,
     progress: Progress | None = None,
 ) -> ShowerFile:
-    """Simulates electron showers in the CLIC ECAL into HDF5 (public 3DGAN layout, 51x51x25 cells).
+    """Simulates showers in the CLIC ECAL into HDF5 (public 3DGAN layout, 51x51x25 cells).
 
     Args:
-        output: File to write, such as showers.h5.
+        output: File to write, such as showers.h5 or, for the hits, showers.parquet.
         showers: Number of showers.
         energy_gev: Range of the primary energy in GeV, flat.
         theta_deg: Range of the polar angle in degrees, flat.
+        particle: Primary particle; photons need geant4.
         engine: gflash, the parametric source (Grindhammer and Peters, hep-ex/0001020), or geant4.
         seed: The same seed gives the same showers.
         workers: Processes of Geant4. Default: one per core.
@@ -91,20 +96,22 @@ def simulate(
         ConfigError: A value is not valid, the file exists, or its folder is missing.
         CloudganError: Geant4 is not installed, or failed.
     """
-    path = Path(output)
+    path = local_path(output)
     ranges.check(showers=showers, seed=seed, workers=workers, cut_mm=cut_mm)
-    refuse_existing(path, overwrite=overwrite)
+    _refuse_output(path, overwrite=overwrite)
     progress = progress or Silent()
     spans = energy_gev, theta_deg
     if engine == "geant4":
         return _geant4(
-            path, showers, spans, seed, workers=workers, cut_mm=cut_mm, overwrite=overwrite,
-            progress=progress,
+            path, showers, spans, seed, particle=particle, workers=workers, cut_mm=cut_mm,
+            overwrite=overwrite, progress=progress,
         )  # fmt: skip
     for name, value in (("workers", workers), ("cut-mm", cut_mm)):
         if value is not None:
             raise ConfigError(f"--{name} is only valid with --engine=geant4")
-    return simulate_parametric(path, showers, *spans, seed=seed, progress=progress)
+    return simulate_parametric(
+        path, showers, *spans, particle=particle, seed=seed, progress=progress
+    )
 
 
 def simulate_parametric(
@@ -113,18 +120,33 @@ def simulate_parametric(
     energy_gev: Range = (10.0, 100.0),
     theta_deg: Range = (60.0, 120.0),
     *,
+    particle: Particle = "electron",
     seed: int,
     progress: Progress,
 ) -> ShowerFile:
-    """Writes showers of the parametric source; replaces an existing file."""
-    from cloudgan.data.sources.hdf5_writer import write_hdf5
+    """Writes showers of the parametric source; replaces an existing file.
+
+    Raises:
+        ConfigError: Photons. The source parametrizes showers of electrons and positrons, which it does
+            not distinguish, as in Geant4 (G4 class GFlashShowerModel, `IsApplicable`).
+    """
+    if particle == "photon":
+        raise ConfigError(
+            "--particle=photon needs --engine=geant4: the parametric source is fitted to electrons, and"
+            " has neither the depth at which a photon converts nor its fluctuations"
+        )
+    from cloudgan.data.sources.parquet_writer import write_showers
     from cloudgan.simulation.gflash import simulate as parametric
 
     _require_space(path, showers, _LEAST_BYTES)
     blocks = parametric(showers, seed=seed, energy_gev=energy_gev, theta_deg=theta_deg)
     progress.start("simulating (gflash)", showers, "showers")
-    attrs = {"source": "cloudgan gflash (parametric)", "seed": seed} | program_attributes()
-    written = write_hdf5(path, blocks, attrs=attrs, progress=progress)
+    attrs = {
+        "source": "cloudgan gflash (parametric)",
+        "seed": seed,
+        PARTICLE_ATTRIBUTE: particle,
+    } | program_attributes()
+    written = write_showers(path, blocks, attrs=attrs, progress=progress)
     return ShowerFile(str(path), written)
 
 
@@ -134,6 +156,7 @@ def _geant4(
     spans: tuple[Range, Range],
     seed: int,
     *,
+    particle: Particle,
     workers: int | None,
     cut_mm: float | None,
     overwrite: bool,
@@ -143,7 +166,8 @@ def _geant4(
     from cloudgan.simulation.geant4.events import DEFAULT_CUT_MM, PrimaryRequest
     from cloudgan.simulation.geant4.production import SimulationRequest, produce
 
-    primaries = PrimaryRequest(seed, *spans, DEFAULT_CUT_MM if cut_mm is None else cut_mm)
+    cut_mm = DEFAULT_CUT_MM if cut_mm is None else cut_mm
+    primaries = PrimaryRequest(seed, *spans, cut_mm, particle)
     produced = produce(
         SimulationRequest(path, showers, primaries, settings.geant4_data()),
         workers=workers,
@@ -167,19 +191,23 @@ def generate(
     showers: int = 1000,
     energy_gev: Range | None = None,
     theta_deg: Range | None = None,
+    extrapolate: bool = False,
     step: Step = None,
     seed: int = 0,
     overwrite: bool = False,
     progress: Progress | None = None,
 ) -> ShowerFile:
-    """Generates showers with a trained run into HDF5 (ECAL in GeV*50).
+    """Generates showers with a trained run into HDF5 (ECAL in GeV*50), or their hits into Parquet.
+
+    Memory does not grow with the number of showers. A run that is interrupted leaves no file.
 
     Args:
         run: A run, or its folder.
-        output: File to write, such as generated.h5.
+        output: File to write, such as generated.h5 or, for the hits, generated.parquet.
         showers: Number of showers.
         energy_gev: Range of the primary energy in GeV, flat. Default: the trained range.
         theta_deg: Range of the polar angle in degrees, flat. Default: the trained range.
+        extrapolate: Accept ranges beyond the trained one; the file states the trained range.
         step: Checkpoint: the number of its step (0 is untrained) or "best". Default: the newest.
         seed: The same seed gives the same showers.
         overwrite: Replace an existing file.
@@ -189,23 +217,31 @@ def generate(
         ConfigError: A range exceeds the trained one, or the file exists.
         DataError: The run has no such checkpoint.
     """
-    path = Path(output)
+    path = local_path(output)
     ranges.check(showers=showers, seed=seed)
-    refuse_existing(path, overwrite=overwrite)
+    _refuse_output(path, overwrite=overwrite)
     progress = progress or Silent()
     generator = load_generator(open_run(run).folder, step, progress)
-    from cloudgan.data.sources.hdf5_writer import GENERATED, write_hdf5
+    from cloudgan.data.sources.hdf5_writer import GENERATED
+    from cloudgan.data.sources.parquet_writer import write_showers
 
     least = math.prod(generator.preset.image_shape) * 4 // _MOST_COMPRESSION
     _require_space(path, showers, least)
     spans = _trained_or(generator, energy_gev, theta_deg)
+    if not extrapolate:
+        _refuse_untrained(generator, spans)
     conditions = _flat_conditions(generator, showers, spans, seed)
     progress.start("generating", showers, "showers")
     began = time.perf_counter()
     blocks = generator.streamed(conditions, seed=seed, progress=progress)
     source = f"{GENERATED}, step {generator.state.step}"
     attrs = {"source": source, "seed": seed} | program_attributes()
-    written = write_hdf5(path, blocks, attrs=attrs)
+    if known := generator.state.summary.particle:
+        attrs[PARTICLE_ATTRIBUTE] = known
+    if extrapolate:
+        (low, high), (left, right) = _trained_or(generator, None, None)
+        attrs["trained_range"] = f"{low:.4g} to {high:.4g} GeV, {left:.4g} to {right:.4g} degrees"
+    written = write_showers(path, blocks, attrs=attrs)
     seconds = time.perf_counter() - began
     facts = {
         "step": generator.state.step,
@@ -222,7 +258,8 @@ def load_generator(folder: RunFolder, step: Step, progress: Progress) -> Trained
         DataError: The run has no such checkpoint, or its weights are not finite.
     """
     import_tensorflow()
-    from cloudgan.training.inference import TrainedGenerator, find_checkpoint
+    from cloudgan.training.checkpoint_choice import find_checkpoint
+    from cloudgan.training.inference import TrainedGenerator
 
     return TrainedGenerator(find_checkpoint(folder, step, progress))
 
@@ -230,22 +267,23 @@ def load_generator(folder: RunFolder, step: Step, progress: Progress) -> Trained
 def _trained_or(
     generator: TrainedGenerator, energy_gev: Range | None, theta_deg: Range | None
 ) -> tuple[Range, Range]:
-    """Returns the given ranges, or the trained ones.
+    """Returns the given ranges, or the trained ones."""
+    summary = generator.state.summary
+    low, high = summary.theta_range_rad or summary.mtheta_range_rad
+    trained = math.degrees(low), math.degrees(high)
+    return energy_gev or summary.energy_range_gev, theta_deg or trained
+
+
+def _refuse_untrained(generator: TrainedGenerator, spans: tuple[Range, Range]) -> None:
+    """Refuses ranges beyond the trained ones.
 
     Raises:
-        ConfigError: A given range exceeds the trained one.
+        ConfigError: A range exceeds the trained one.
     """
     import numpy as np
 
-    summary = generator.state.summary
-    energies = energy_gev or summary.energy_range_gev
-    if theta_deg:
-        thetas = theta_deg
-    else:
-        low, high = np.rad2deg(summary.theta_range_rad or summary.mtheta_range_rad)
-        thetas = float(low), float(high)
-    generator.conditions(np.array(energies, np.float32), np.deg2rad(np.array(thetas, np.float32)))
-    return energies, thetas
+    energies, thetas = (np.array(span, np.float32) for span in spans)
+    generator.conditions(energies, np.deg2rad(thetas))
 
 
 def _flat_conditions(
@@ -261,7 +299,7 @@ def _flat_conditions(
             (low + (high - low) * part).astype(np.float32)
             for part, (low, high) in zip(uniform, spans, strict=True)
         )
-        yield generator.conditions(energy, np.deg2rad(theta))
+        yield generator.conditions(energy, np.deg2rad(theta), extrapolate=True)
 
 
 def convert(
@@ -275,10 +313,13 @@ def convert(
 ) -> ShowerFile:
     """Converts showers to sharded TFRecord for training, or back to HDF5; the data stay bit-identical.
 
+    A target ending in .parquet gets a table of the hits, which cannot be converted back.
+
     Args:
         source: HDF5 (public 3DGAN layout), published TFRecord, or shards: path, glob, comma list, or
             bucket.
-        target: Folder or bucket (gs://, s3://, Azure Blob URL) for shards, or a file .h5 for HDF5.
+        target: Folder or bucket (gs://, s3://, Azure Blob URL) for shards, a file .h5 for HDF5, or a
+            file .parquet for hits.
         to: tfrecord or hdf5; auto decides by the suffix of the target.
         records_per_shard: Showers per shard.
         overwrite: Replace an existing target when the new one is complete.
@@ -288,17 +329,20 @@ def convert(
         ConfigError: The target exists, or its kind is unknown.
         DataError: The source is damaged; the target is unchanged.
     """
+    from cloudgan.data.sources.convert import convert as convert_files
+    from cloudgan.data.sources.convert import target_layout
     from cloudgan.storage.bucket_shards import BucketShards, is_url, local_copy
 
     progress, named = progress or Silent(), str(target)
+    path = None if is_url(named) else local_path(named)
+    to_shards = path is None or target_layout(path, to) == "tfrecord"
+    if to_shards and is_url(str(source)):
+        require_tensorflow()  # before the download
     with local_copy(str(source), progress) as local:
-        from cloudgan.data.sources.convert import convert as convert_files
-        from cloudgan.data.sources.convert import target_layout
-
-        if is_url(named) or target_layout(Path(named), to) == "tfrecord":
+        if to_shards:
             import_tensorflow()  # writes the shards
         options: dict[str, Any] = {"records_per_shard": records_per_shard, "progress": progress}
-        if is_url(named):
+        if path is None:
             _refuse_hdf5(named, to)
             bucket = BucketShards.from_url(named)
             bucket.require_absent(overwrite=overwrite)
@@ -306,7 +350,7 @@ def convert(
                 written = convert_files(local, Path(folder) / "shards", to="tfrecord", **options)
                 bucket.upload(written.path, progress)
         else:
-            written = convert_files(local, named, to=to, overwrite=overwrite, **options)
+            written = convert_files(local, path, to=to, overwrite=overwrite, **options)
     return ShowerFile(named, written.count, {"notes": list(written.notes)})
 
 
@@ -357,6 +401,24 @@ def program_attributes() -> dict[str, str]:
     """Returns the version of cloudgan, and its commit if known, for the attributes of a file."""
     commit = git_commit()
     return {"cloudgan": __version__} | ({"git_commit": commit} if commit else {})
+
+
+def _refuse_output(path: Path, *, overwrite: bool) -> None:
+    """Refuses, before long work, a file that cannot be written.
+
+    Raises:
+        ConfigError: It exists, its folder is missing, its suffix is unknown, or pyarrow is missing.
+    """
+    from cloudgan.data.sources.parquet_writer import PARQUET_SUFFIX, require_parquet
+    from cloudgan.data.sources.source import HDF5_SUFFIXES
+
+    refuse_existing(path, overwrite=overwrite)
+    if path.suffix not in ("", PARQUET_SUFFIX, *HDF5_SUFFIXES):
+        raise ConfigError(
+            f"{path}: unknown layout {path.suffix}; give a name ending in .h5 for HDF5 or"
+            f" {PARQUET_SUFFIX} for a table of hits"
+        )
+    require_parquet(path)
 
 
 def refuse_existing(path: Path, *, overwrite: bool) -> None:

@@ -7,6 +7,7 @@ import os
 import sys
 import tempfile
 from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,8 +17,8 @@ if TYPE_CHECKING:
     from typing import IO
 
 
-_UNUSED = ("matplotlib", "sklearn")
-"""Keras imports them, where they are installed, for wrappers that cloudgan does not use: one second."""
+_UNUSED = ("matplotlib", "scipy.sparse", "sklearn")
+"""Keras imports them, where they are installed, for parts that cloudgan does not use: over one second."""
 
 
 def import_tensorflow() -> None:
@@ -57,6 +58,16 @@ def import_tensorflow() -> None:
             if collects:
                 gc.freeze()
                 gc.enable()
+
+
+def require_tensorflow() -> None:
+    """Checks that TensorFlow is installed, without the import; call it before something is written.
+
+    Raises:
+        ModuleNotFoundError: It is not.
+    """
+    if find_spec("tensorflow") is None:
+        raise ModuleNotFoundError("no package tensorflow", name="tensorflow")
 
 
 def _is_program() -> bool:

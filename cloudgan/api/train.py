@@ -8,17 +8,20 @@ import sys
 import time
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from cloudgan.api.ranks import check_mpi, local_layout
 from cloudgan.api.run import Run
 from cloudgan.api.run_options import config_keys, resolve
-from cloudgan.api.tensorflow_import import import_tensorflow
-from cloudgan.core import settings
+from cloudgan.api.tensorflow_import import import_tensorflow, require_tensorflow
+from cloudgan.api.train_ranks import has_ranks, start_ranks, train_rank
+from cloudgan.api.training_showers import as_shards, count_showers, find_showers
+from cloudgan.core import ranges, settings
 from cloudgan.core.errors import ConfigError, Interrupted, TryAgain
 from cloudgan.core.hardware import this_machine
 from cloudgan.core.loopback_network import LoopbackNetwork
 from cloudgan.core.progress import Silent
+from cloudgan.models.device_stages import check_stages, place
 from cloudgan.schema import launch, record
 from cloudgan.schema.held_out import check_can_validate
 from cloudgan.storage.store import StoreError
@@ -29,17 +32,16 @@ from cloudgan.training.workers import LocalWorkers
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
     from typing import Unpack
 
     from cloudgan.api.run_options import LocalOptions
     from cloudgan.core.progress import Progress
-    from cloudgan.data.sources.source import ShowerSource
     from cloudgan.schema.config import RunConfig, TrainingConfig
     from cloudgan.schema.record import Numerics
     from cloudgan.schema.run_folder import RunFolder
-    from cloudgan.storage.bucket_shards import BucketShards
     from cloudgan.training.cluster import Cluster
-    from cloudgan.training.run import Outcome
+    from cloudgan.training.outcome import Outcome
 
 
 def train(
@@ -110,12 +112,25 @@ def train_run(
         CloudganError: The run failed.
     """
     began = time.perf_counter() if began_seconds is None else began_seconds
+    if has_ranks(config):
+        return _train_with_ranks(
+            config,
+            folder,
+            progress,
+            quiet=quiet,
+            began_seconds=began,
+            allow_open_ports=allow_open_ports,
+        )
     cluster_text, supervised = settings.tf_config(), settings.is_supervised()
     starts_workers = cluster_text is None and config.training.workers > 1
+    if starts_workers:
+        ranges.check(workers=config.training.workers)
     _check_options(config, progress, has_workers=bool(cluster_text or starts_workers))
     cluster = read_cluster(cluster_text)
     if not (supervised or allow_open_ports):
         _check_ports(config, cluster, starts_workers=starts_workers)
+    if cluster is None and not supervised:
+        folder.refuse_foreign()
     folder.check(config)
     memory = expected_memory(
         config,
@@ -125,8 +140,8 @@ def train_run(
     warning = memory.check() if memory else None
     showers = find_showers(config, folder, may_convert=cluster is None)
     with _store_may_fail(supervised):
-        showers_count = count_showers(showers)
-    check_can_validate(config, showers_count)
+        check_can_validate(config, count_showers(showers))
+    require_tensorflow()
     with folder.locked() if cluster is None else nullcontext():
         # Set before the conversion imports TensorFlow, which reads these variables once.
         options = ComputeOptions()
@@ -156,7 +171,79 @@ def train_run(
     return replace(outcome, memory=memory.as_json() if memory else None)
 
 
+def _train_with_ranks(
+    config: RunConfig,
+    folder: RunFolder,
+    progress: Progress,
+    *,
+    quiet: bool,
+    began_seconds: float,
+    allow_open_ports: bool,
+) -> Outcome | None:
+    """Acts as a rank of an MPI world, or starts one on this machine."""
+
+    def shards(config: RunConfig) -> Path:
+        return as_shards(find_showers(config, folder, may_convert=True), folder, Silent())
+
+    @contextmanager
+    def prepared(config: RunConfig) -> Iterator[None]:
+        _check_options(config, progress, has_workers=False)
+        folder.refuse_foreign()
+        folder.check(config)
+        require_tensorflow()
+        with folder.locked():
+            folder.write_config(config)
+            _note_attempt(config, folder)
+            yield
+
+    if settings.is_mpi_rank():
+        supervised = settings.is_supervised()
+        return train_rank(
+            config,
+            folder,
+            progress,
+            shards=shards,
+            prepare=nullcontext if supervised else prepared,
+            start_time=began_seconds,
+        )
+    check_mpi()
+    ranks = local_layout(config).size
+    if not allow_open_ports:
+        _check_rank_ports(config)
+    memory = expected_memory(config, workers=config.parallel.group, processes=ranks)
+    warning = memory.check() if memory else None
+    showers = find_showers(config, folder, may_convert=True)
+    check_can_validate(config, count_showers(showers))
+    with prepared(config):
+        _say(progress, warning or memory.describe() if memory else None, _validation_note(config))
+        as_shards(showers, folder, progress)
+        outcome = start_ranks(config, folder, progress, quiet=quiet, isolated=not allow_open_ports)
+    return replace(outcome, memory=memory.as_json() if memory else None)
+
+
+def _check_rank_ports(config: RunConfig) -> None:
+    """Checks that no other user will reach the ports of the ranks of this machine.
+
+    Raises:
+        ConfigError: Others could, or the isolated ranks could not reach their bucket.
+    """
+    from cloudgan.storage.bucket_shards import is_url
+
+    if is_url(config.checkpoint.url):
+        raise ConfigError(
+            "the ranks run without a network, so they cannot copy checkpoints to"
+            f" {config.checkpoint.url}; give them the network and accept that others can reach their"
+            " ports: --allow-open-ports"
+        )
+    LoopbackNetwork.check("one process instead, without --parallel")
+
+
 def _check_options(config: RunConfig, progress: Progress, *, has_workers: bool) -> None:
+    if config.task == "simulate":
+        raise ConfigError(
+            "the run.yaml has the task simulate: `cloudgan deploy --task=simulate` carries it out, and"
+            " `cloudgan train --data=FOLDER` trains on its showers"
+        )
     if not config.data.path:
         raise ConfigError(
             "--data is missing; give --data=FILE.h5 or a folder from `cloudgan convert`, or run"
@@ -167,6 +254,10 @@ def _check_options(config: RunConfig, progress: Progress, *, has_workers: bool) 
             "--strategy=multiworker needs --workers=N, which starts N processes on this machine, or"
             " TF_CONFIG, which names the processes to join"
         )
+    check_stages(config.parallel.stages, config.model)
+    if config.parallel.has_ranks:
+        local_layout(config)
+        check_mpi()
     if config.training.init_from:
         from cloudgan.training.warm_start import find_warm_start
 
@@ -285,7 +376,12 @@ def _store_may_fail(supervised: bool) -> Iterator[None]:
 
 
 def describe_training(config: RunConfig) -> dict[str, Any]:
-    """Returns the networks' parameter counts, the expected memory and the whole configuration."""
+    """Returns the networks' parameter counts, the expected memory and the whole configuration.
+
+    Raises:
+        ConfigError: A stage is unknown.
+    """
+    check_stages(config.parallel.stages, config.model)
     import_tensorflow()
     from cloudgan.models.layers import KerasMasks
     from cloudgan.models.networks import build_discriminator, build_generator, count_parameters
@@ -300,8 +396,18 @@ def describe_training(config: RunConfig) -> dict[str, Any]:
         "discriminator": count_parameters(discriminator),
         "config_hash": config.config_hash(),
         "memory": memory.as_json() if memory else None,
+        **_describe_stages(config),
         "config": config.model_dump(mode="json"),
     }
+
+
+def _describe_stages(config: RunConfig) -> dict[str, Any]:
+    """Bytes per device and across each boundary, if the networks are on several devices."""
+    if not config.parallel.stages:
+        return {}
+    slots = 2 if config.model.optimizer == "adam" else 1
+    rows = place(config.model, config.parallel.stages, slots=slots)
+    return {"stages": [row.as_json() for row in rows]}
 
 
 def training_result(
@@ -334,87 +440,3 @@ def _quality(
         run = record.read(folder.record_file) if folder.record_file.exists() else None
         found["program_seconds_to_reach"] = run.seconds_to_reach(training.ranking) if run else None
     return found
-
-
-def find_showers(
-    config: RunConfig, folder: RunFolder, *, may_convert: bool
-) -> Path | ShowerSource | BucketShards:
-    """Returns the folder of shards of a run's showers, or the source to convert or to download.
-
-    Args:
-        config: The run's configuration; `data.path` names the showers.
-        folder: Of the run.
-        may_convert: False for a worker of a cluster, where each worker would convert the same files.
-
-    Raises:
-        DataError: The showers are missing or damaged.
-        ConfigError: They changed since the run began, or `may_convert` forbids a conversion.
-    """
-    from cloudgan.data.shards.manifest import has_manifest
-    from cloudgan.data.sources.convert import is_current
-    from cloudgan.data.sources.source import open_source
-    from cloudgan.storage.bucket_shards import is_url
-
-    named = Path(config.data.path)
-    if has_manifest(named):
-        return named
-    if settings.is_supervised() and has_manifest(folder.shards):
-        return folder.shards  # the supervisor downloaded them
-    if is_url(config.data.path):
-        return _in_bucket(config.data.path, folder)
-    if not may_convert:
-        if has_manifest(folder.shards):
-            return folder.shards
-        raise ConfigError(
-            f"--data={config.data.path}: workers on several machines need a folder of shards; run"
-            f" `cloudgan convert {config.data.path} FOLDER` once and give --data=FOLDER"
-        )
-    source = open_source(config.data.path)
-    if is_current(folder.shards, source):
-        return folder.shards
-    if folder.record_file.exists():
-        raise ConfigError(
-            f"{config.data.path} has changed since {folder.path} was trained on it; restore the file,"
-            " or give another --run"
-        )
-    return source
-
-
-def _in_bucket(url: str, folder: RunFolder) -> Path | BucketShards:
-    """Prefers the copy in the folder of a run that began, which needs no network."""
-    from cloudgan.data.shards.manifest import has_manifest
-    from cloudgan.storage.bucket_shards import BucketShards
-
-    if folder.record_file.exists() and has_manifest(folder.shards):
-        return folder.shards
-    bucket = BucketShards.from_url(url)
-    return folder.shards if bucket.is_downloaded(folder.shards) else bucket
-
-
-def count_showers(showers: Path | ShowerSource | BucketShards) -> int:
-    """Returns the number of showers, held-out ones included."""
-    from cloudgan.data.shards.manifest import read_manifest
-
-    return read_manifest(showers).records if isinstance(showers, Path) else showers.count
-
-
-def as_shards(
-    showers: Path | ShowerSource | BucketShards, folder: RunFolder, progress: Progress
-) -> Path:
-    """Converts or downloads showers into the run's folder, unless they are a folder of shards.
-
-    Raises:
-        DataError: A record is damaged; the message names the file and the record.
-    """
-    if isinstance(showers, Path):
-        return showers
-    from cloudgan.data.sources.source import ShowerSource
-
-    if not isinstance(showers, ShowerSource):
-        showers.download(folder.shards, progress)
-        return folder.shards
-    import_tensorflow()
-    from cloudgan.data.sources.convert import convert
-
-    convert(showers, folder.shards, overwrite=True, progress=progress)
-    return folder.shards

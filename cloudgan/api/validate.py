@@ -8,9 +8,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from cloudgan import __version__
-from cloudgan.api.file_pair import open_pair
+from cloudgan.api.file_pair import open_pair, refuse_other_particle
 from cloudgan.api.run import Run, open_run
 from cloudgan.api.showers import load_generator
+from cloudgan.api.tensorflow_import import import_tensorflow
 from cloudgan.core import ranges
 from cloudgan.core.atomic_file import write_atomic
 from cloudgan.core.errors import ConfigError, DataError
@@ -47,13 +48,11 @@ class RunFacts:
         folder: Of the run.
         step: Of the checkpoint.
         untrained: Assessment of the same network before its first step.
-        not_learned: Properties that fail the shipped gates, whichever gates were applied.
     """
 
     folder: RunFolder
     step: int
     untrained: Assessment
-    not_learned: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -88,7 +87,6 @@ class Validation:
             result = {
                 "step": self.run.step,
                 "reference": self.reference_name,
-                "not_learned": list(self.run.not_learned),
                 "untrained": self.run.untrained.model_dump(mode="json"),
             } | result
         return result
@@ -247,8 +245,10 @@ def validate_run(
     Raises:
         DataError: The run has no such checkpoint, or the reference does not fit it.
     """
+    import_tensorflow()  # without the messages of its libraries
+    from cloudgan.training.inference import Conditions
     from cloudgan.validation.acceptance.assess import SampleNames, assess
-    from cloudgan.validation.acceptance.gates import apply_gates, with_remaining_error
+    from cloudgan.validation.acceptance.gates import apply_gates
     from cloudgan.validation.figures.samples import Samples
     from cloudgan.validation.observables.observables import observe
     from cloudgan.validation.observables.overlap import overlap_region
@@ -256,7 +256,8 @@ def validate_run(
     generator = load_generator(folder, step, progress)
     progress.start("reading the reference")
     name, reference = _reference(folder, generator, against, showers)
-    measured = observe(reference, name, requested_rad=reference.mtheta_rad)
+    requested = Conditions.of(reference, generator.preset).angle_rad
+    measured = observe(reference, name, requested_rad=requested)
     trained = _generated(generator, reference, progress)
     untrained = _generated(load_generator(folder, UNTRAINED_STEP, progress), reference, progress)
     at = generator.state.step
@@ -268,7 +269,6 @@ def validate_run(
         trained, measured, seed=seed, names=SampleNames(f"generator, step {at}", name), min_showers=min_showers,
         classify=classify, progress=progress,
     )  # fmt: skip
-    after = with_remaining_error(after, before)
     overlap = overlap_region(trained, measured, min_showers=min_showers, seed=seed)
     return Validation(
         title=f"{folder.path.name}, step {at}, against {name}",
@@ -276,21 +276,17 @@ def validate_run(
         samples=Samples(overlap, after.generated.name, name, untrained, seed),
         assessment=after,
         verdict=apply_gates(after, gates),
-        run=RunFacts(folder, at, before, apply_gates(after).failures),
+        run=RunFacts(folder, at, before),
     )
 
 
 def validate_demo(folder: RunFolder, progress: Progress) -> Validation:
-    """Validates the run of a demo by the gates of a demo, without classifiers.
+    """Validates the run of a demo by the shipped gates, without classifiers.
 
     Raises:
         DataError: As of `validate_run`.
     """
-    from cloudgan.validation.acceptance.gates import demo_gates
-
-    return validate_run(
-        folder, progress, gates=demo_gates(), min_showers=DEMO_SHOWERS, classify=False
-    )
+    return validate_run(folder, progress, min_showers=DEMO_SHOWERS, classify=False)
 
 
 def validate_files(
@@ -338,10 +334,10 @@ def _generated(generator: TrainedGenerator, reference: Showers, progress: Progre
     from cloudgan.training.inference import Conditions
     from cloudgan.validation.observables.observables import observe_blocks
 
-    conditions = Conditions(reference.energy_gev, reference.mtheta_rad, reference.theta_rad)
+    conditions = Conditions.of(reference, generator.preset)
     blocks = generator.showers(conditions, seed=_SEED, progress=progress)
     name = f"generated showers, step {generator.state.step}"
-    return observe_blocks(blocks, name, requested_rad=reference.mtheta_rad)
+    return observe_blocks(blocks, name, requested_rad=conditions.angle_rad)
 
 
 def _reference(
@@ -351,8 +347,9 @@ def _reference(
     from cloudgan.data.showers import Showers, central, measured_angle
 
     shape = generator.preset.image_shape
+    particle = generator.state.summary.particle
     name, showers = (
-        (Path(against).name, _first_showers(against, limit))
+        (Path(against).name, _first_showers(against, limit, folder, particle))
         if against
         else ("held-out Monte Carlo", _held_out(folder, generator, limit))
     )
@@ -379,12 +376,15 @@ def _held_out(folder: RunFolder, generator: TrainedGenerator, limit: int) -> Sho
     return open_training_set(shards, config.model, config.data, cache="none").held_out(limit)
 
 
-def _first_showers(file: str, limit: int) -> Showers:
+def _first_showers(file: str, limit: int, folder: RunFolder, particle: str | None) -> Showers:
     from cloudgan.data.showers import join_showers
     from cloudgan.data.sources.source import open_source
 
+    source = open_source(file)
+    trained = {particle} if particle else set()
+    refuse_other_particle(f"the generator of {folder.path.name}", trained, file, source.particles)
     blocks, count = [], 0
-    for block in open_source(file).blocks(min(limit, 250)):
+    for block in source.blocks(min(limit, 250)):
         blocks.append(block)
         count += len(block)
         if count >= limit:

@@ -11,6 +11,7 @@ import threading
 from typing import TYPE_CHECKING, Any, Protocol
 
 from cloudgan.core import settings
+from cloudgan.core.documents import parse_json
 from cloudgan.core.errors import CloudganError
 
 if TYPE_CHECKING:
@@ -27,6 +28,7 @@ class Work(Protocol):
 _WORKS = {
     "step": "cloudgan.bench.step_work:StepWork",
     "generate": "cloudgan.bench.generate_work:GenerateWork",
+    "onnx": "cloudgan.bench.onnx_work:OnnxWork",
     "geant4": "cloudgan.bench.simulation_work:Geant4Work",
     "simulate": "cloudgan.bench.simulation_work:ParametricWork",
 }
@@ -42,7 +44,7 @@ def main() -> None:
     threading.Thread(target=_listen, args=(questions,), daemon=True).start()
     work: Work | None = None
     while True:
-        given = json.loads(questions.get())
+        given = parse_json(questions.get(), "request")
         question = given.pop("question")
         try:
             if question == "begin":

@@ -7,6 +7,7 @@ import os
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
+from importlib.util import find_spec
 from itertools import count as numbers
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -14,25 +15,34 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from cloudgan.bench.measurement import Rounds, Spread, paired, spread
 from cloudgan.bench.measuring_process import MeasuringProcess
-from cloudgan.core.errors import ConfigError
+from cloudgan.core.errors import ConfigError, install_command
 from cloudgan.core.settings import geant4_data
 from cloudgan.simulation.geant4.workers import prepare_geant4
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from cloudgan.core.progress import Progress
 
-GENERATOR, PARAMETRIC, GEANT4 = "generator", "parametric source", "Geant4"
+GENERATOR, ONNX = "generator, TensorFlow", "generator, ONNX Runtime"
+PARAMETRIC, GEANT4 = "parametric source", "Geant4"
 _ROUND_SECONDS = 0.5
 _SHOWERS_OF_A_STREAM = 50  # block size of the parametric source
+_SINGLE_SHOWERS = 5
+_ONNX_PACKAGES = ("onnx", "onnxruntime")
+
+RECORDED_SECONDS_PER_GEV = 0.0098
+RECORDED = "recorded: Geant4 11.4.1, 0.0098 s of one core per GeV, November 2026"
+"""Used where Geant4 cannot run: 200 electrons of 10 GeV, 60 of 50 GeV, range cut 0.7 mm."""
 
 
 class GenerateRound(NamedTuple):
-    """One turn of a source: wall and CPU seconds per shower."""
+    """One turn of a source: wall and CPU seconds per shower, then those of a request for one shower."""
 
     seconds: float
     cpu_seconds: float
+    latency_seconds: float
+    latency_cpu_seconds: float
 
 
 @dataclass(frozen=True)
@@ -64,6 +74,16 @@ class Source:
         """Of CPU time, which other work on the machine hardly changes."""
         return spread([1 / one.cpu_seconds for one in self.rounds])
 
+    @property
+    def latency_seconds(self) -> Spread:
+        """Of wall time of a request for one shower."""
+        return spread([one.latency_seconds for one in self.rounds])
+
+    @property
+    def latency_cpu_seconds(self) -> Spread:
+        """Of CPU time of a request for one shower."""
+        return spread([one.latency_cpu_seconds for one in self.rounds])
+
     def as_json(self) -> dict[str, Any]:
         """Returns all results by name."""
         return {
@@ -72,6 +92,8 @@ class Source:
             "seconds_per_shower": self.seconds_per_shower.as_json(),
             "showers_per_second": self.showers_per_second.as_json(),
             "showers_per_cpu_second": self.showers_per_cpu_second.as_json(),
+            "latency_seconds": self.latency_seconds.as_json(),
+            "latency_cpu_seconds": self.latency_cpu_seconds.as_json(),
             "rounds": [one._asdict() for one in self.rounds],
         }
 
@@ -85,11 +107,11 @@ class GenerateResult:
         cells: Of a shower of the generator and of the parametric source; Geant4 always simulates
             75 x 75 x 25.
         energy_gev: Range of the electrons, for all sources.
-        threads: Of each source.
+        threads: Of each generator.
         core: The core that all share; None: not pinned.
-        sources: Generator, then the simulations.
+        sources: Generators, then the simulations.
         interrupted: Whether Ctrl-C ended it early.
-        left_out: Why Geant4 is missing; empty if it is included.
+        left_out: Reason by name of each source that is missing.
     """
 
     preset: str
@@ -99,15 +121,33 @@ class GenerateResult:
     core: int | None
     sources: tuple[Source, ...]
     interrupted: bool
-    left_out: str = ""
+    left_out: Mapping[str, str]
 
-    def ratio(self, source: Source) -> Spread:
-        """Seconds of a shower of `source` over those of the generator, pairs of one round."""
-        own = [one.seconds for one in self.sources[0].rounds]
-        return paired([one.seconds for one in source.rounds], own)
+    def times_geant4(self, source: Source, *, cpu: bool = False) -> Spread:
+        """How many times as fast as Geant4 a source is, pairs of one round.
+
+        Without Geant4 in the run, its recorded time is compared; `is_recorded` says so.
+
+        Args:
+            source: One of `sources`.
+            cpu: By CPU time, not wall time.
+        """
+        column = 1 if cpu else 0
+        own = [one[column] for one in source.rounds]
+        for other in self.sources:
+            if other.name == GEANT4:
+                return paired([one[column] for one in other.rounds], own)
+        recorded = RECORDED_SECONDS_PER_GEV * sum(self.energy_gev) / 2
+        return spread([recorded / seconds for seconds in own])
+
+    @property
+    def is_recorded(self) -> bool:
+        """Whether the time of Geant4 is a recorded one."""
+        return all(source.name != GEANT4 for source in self.sources)
 
     def as_json(self) -> dict[str, Any]:
-        """By name; `ratio` is how many times faster the generator is than each other source."""
+        """By name, with the ratios to Geant4 of each source."""
+        ratios = ("times_geant4", False), ("times_geant4_cpu", True)
         return {
             "preset": self.preset,
             "cells": list(self.cells),
@@ -115,9 +155,13 @@ class GenerateResult:
             "threads": self.threads,
             "core": self.core,
             "interrupted": self.interrupted,
-            "left_out": self.left_out,
-            "sources": [source.as_json() for source in self.sources],
-            "ratio": {one.name: self.ratio(one).as_json() for one in self.sources[1:]},
+            "left_out": dict(self.left_out),
+            "geant4": RECORDED if self.is_recorded else "measured in this run",
+            "sources": [
+                source.as_json()
+                | {name: self.times_geant4(source, cpu=cpu).as_json() for name, cpu in ratios}
+                for source in self.sources
+            ],
         }
 
 
@@ -127,20 +171,20 @@ class GenerateRequest(NamedTuple):
     Attributes:
         preset: Of the generator, without a run.
         run: Folder of a run; its newest checkpoint is loaded.
-        batch: Showers per call of the generator.
-        threads: Of TensorFlow; the simulations use one.
+        batch: Showers per call of the generators; None: as `generate`.
+        threads: Of TensorFlow and ONNX Runtime; the simulations use one.
         energy_gev: Range of the electrons.
     """
 
     preset: str
     run: str | None
-    batch: int
+    batch: int | None
     threads: int
     energy_gev: tuple[float, float]
 
 
 def measure_generate(asked: GenerateRequest, *, rounds: int, progress: Progress) -> GenerateResult:
-    """Measures the generator, the parametric source and Geant4 in turns.
+    """Measures the generator in TensorFlow and in ONNX Runtime, the parametric source and Geant4 in turns.
 
     With one thread all are pinned to one core, if the system supports it.
 
@@ -155,24 +199,37 @@ def measure_generate(asked: GenerateRequest, *, rounds: int, progress: Progress)
     """
     core = _core() if asked.threads == 1 else None
     energy_gev = list(asked.energy_gev)
+    left_out: dict[str, str] = {}
     with ExitStack() as stack:
+
+        def begin(name: str, work: str, **given: Any) -> MeasuringProcess:
+            process = stack.enter_context(MeasuringProcess(name))
+            process.ask("begin", work=work, core=core, energy_gev=energy_gev, **given)
+            return process
+
         progress.start("building the generator")
-        generator = stack.enter_context(MeasuringProcess(GENERATOR))
-        generator.ask("begin", work="generate", core=core, **asked._asdict())
-        built = generator.ask("describe")
-        parametric = stack.enter_context(MeasuringProcess(PARAMETRIC))
-        cells = built["cells"][:2]
-        parametric.ask("begin", work="simulate", core=core, cells=cells, energy_gev=energy_gev)
-        sources = {
-            GENERATOR: _calibrate_count(generator, asked.batch),
-            PARAMETRIC: _calibrate_count(parametric, _SHOWERS_OF_A_STREAM),
+        given: dict[str, Any] = {
+            "preset": asked.preset,
+            "run": asked.run,
+            "batch": asked.batch,
+            "threads": asked.threads,
         }
-        tables, left_out = usable_tables(stack, progress)
+        generator = begin(GENERATOR, "generate", **given)
+        built = generator.ask("describe")
+        sources = {GENERATOR: _calibrate_count(generator, built["batch"])}
+        if missing := [name for name in _ONNX_PACKAGES if find_spec(name) is None]:
+            command = install_command("export")
+            left_out[ONNX] = f"the package {missing[0]} is missing; run {command}"
+        else:
+            exported = begin(ONNX, "onnx", **given | {"batch": built["batch"]})
+            sources[ONNX] = _calibrate_count(exported, built["batch"])
+        parametric = begin(PARAMETRIC, "simulate", cells=built["cells"][:2])
+        sources[PARAMETRIC] = _calibrate_count(parametric, _SHOWERS_OF_A_STREAM)
+        tables, reason = usable_tables(stack, progress)
         if tables:
-            geant4 = stack.enter_context(MeasuringProcess(GEANT4))
-            given = {"tables": tables, "energy_gev": energy_gev}
-            geant4.ask("begin", work="geant4", core=core, **given)
-            sources[GEANT4] = _calibrate_count(geant4, 1)
+            sources[GEANT4] = _calibrate_count(begin(GEANT4, "geant4", tables=tables), 1)
+        else:
+            left_out[GEANT4] = reason
         rounds_run = Rounds(
             {name: partial(_turn, *source, numbers(2)) for name, source in sources.items()}
         )
@@ -195,7 +252,7 @@ def usable_tables(stack: ExitStack, progress: Progress) -> tuple[dict[str, str] 
     try:
         return prepare_geant4(Path(folder), geant4_data()).tables.as_json(), ""
     except ModuleNotFoundError as error:
-        return None, f"the package {error.name} is missing: pip install 'cloudgan[geant4]'"
+        return None, f"the package {error.name} is missing; run {install_command('geant4')}"
     except ConfigError as error:
         return None, str(error)
 
@@ -203,12 +260,17 @@ def usable_tables(stack: ExitStack, progress: Progress) -> tuple[dict[str, str] 
 def _calibrate_count(process: MeasuringProcess, least: int) -> tuple[MeasuringProcess, int]:
     """Warms up, then returns the showers per half second, a multiple of `least`."""
     process.ask("round", count=least, seed=0)
+    process.ask("latency", count=1, seed=0)
     seconds: float = least * process.ask("round", count=least, seed=1)["seconds"]
     return process, least * max(1, math.ceil(_ROUND_SECONDS / seconds))
 
 
 def _turn(process: MeasuringProcess, count: int, seeds: Iterator[int]) -> GenerateRound:
-    return GenerateRound(**process.ask("round", count=count, seed=next(seeds)))
+    taken = process.ask("round", count=count, seed=next(seeds))
+    if count == 1:  # Geant4: a round is a request for one shower
+        return GenerateRound(*taken.values(), *taken.values())
+    single = process.ask("latency", count=_SINGLE_SHOWERS, seed=next(seeds))
+    return GenerateRound(*taken.values(), *single.values())
 
 
 def _core() -> int | None:

@@ -6,17 +6,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from cloudgan.bench.measurement import timed
+from cloudgan.bench.measurement import round_or_latency
 from cloudgan.core.errors import CloudganError
 from cloudgan.schema.config import TrainingConfig
 from cloudgan.schema.presets import find_preset
 from cloudgan.schema.run_folder import RunFolder
-from cloudgan.training.inference import (
-    Conditions,
-    ShowerGenerator,
-    TrainedGenerator,
-    find_checkpoint,
-)
+from cloudgan.training.checkpoint_choice import find_checkpoint
+from cloudgan.training.inference import Conditions, ShowerGenerator, TrainedGenerator
 from cloudgan.training.strategy import set_up_devices
 
 if TYPE_CHECKING:
@@ -29,14 +25,19 @@ class GenerateWork:
     """A generator with the weights of a run, or with initial weights."""
 
     def __init__(
-        self, preset: str, run: str | None, batch: int, threads: int, energy_gev: Sequence[float]
+        self,
+        preset: str,
+        run: str | None,
+        batch: int | None,
+        threads: int,
+        energy_gev: Sequence[float],
     ) -> None:
         """Sets up TensorFlow and builds the generator.
 
         Args:
             preset: Of the generator, without a run.
             run: Folder of a run; its newest checkpoint is loaded.
-            batch: Showers at a time.
+            batch: Showers at a time; None: as `generate`.
             threads: Of TensorFlow.
             energy_gev: Energy range of the electrons.
 
@@ -52,11 +53,11 @@ class GenerateWork:
             self._generator = TrainedGenerator(checkpoint, block=batch)
 
     def answer(self, question: str, given: Mapping[str, Any]) -> dict[str, Any]:
-        """Answers round: generates `count` showers with `seed`."""
+        """Answers describe, and round and latency as in `round_or_latency`."""
         if question == "describe":
-            preset = self._generator.preset
-            return {"preset": preset.preset, "cells": preset.image_shape}
-        return timed(lambda: self._generate(given["count"], given["seed"]), given["count"])
+            preset, batch = self._generator.preset, self._generator.block
+            return {"preset": preset.preset, "cells": preset.image_shape, "batch": batch}
+        return round_or_latency(self._generate, question, given)
 
     def _generate(self, count: int, seed: int) -> None:
         random = np.random.default_rng(seed)

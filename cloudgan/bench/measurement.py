@@ -8,7 +8,7 @@ import threading
 import time
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from cloudgan.core.errors import CloudganError, Interrupted
 
@@ -129,9 +129,23 @@ def _sigterm_interrupts() -> Iterator[None]:
         signal.signal(signal.SIGTERM, before)
 
 
-def timed(work: Callable[[], None], count: int) -> dict[str, float]:
+def timed(work: Callable[[], object], count: int) -> dict[str, float]:
     """Returns wall and CPU seconds (all threads) per item of `count` items of work."""
     wall, cpu = time.perf_counter(), time.process_time()
     work()
     wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
     return {"seconds": wall / count, "cpu_seconds": cpu / count}
+
+
+def round_or_latency(
+    work: Callable[[int, int], object], question: str, given: Mapping[str, Any]
+) -> dict[str, float]:
+    """Calls `work` with a number of showers and a seed.
+
+    A round is one call for `count` showers; `latency` is that of `count` calls for one shower each. Seconds are
+    per shower.
+    """
+    count, seed = given["count"], given["seed"]
+    if question == "latency":
+        return timed(lambda: [work(1, seed + number) for number in range(count)], count)
+    return timed(lambda: work(count, seed), count)

@@ -15,6 +15,7 @@ import tempfile
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Self
 
+from cloudgan.core.documents import parse_json
 from cloudgan.core.errors import CloudganError, ConfigError
 from cloudgan.core.settings import child_environment
 
@@ -103,7 +104,7 @@ class MeasuringProcess:
         line = self._process.stdout.readline()
         if not line.endswith("\n"):
             raise self._death()
-        answer: dict[str, Any] = json.loads(line)
+        answer: dict[str, Any] = parse_json(line, self._name)
         if "missing" in answer:
             raise ModuleNotFoundError(answer["error"], name=answer["missing"])
         if "error" in answer:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from cloudgan.bench.measurement import timed
+from cloudgan.bench.measurement import round_or_latency
 from cloudgan.simulation.gflash import simulate
 
 if TYPE_CHECKING:
@@ -20,9 +20,8 @@ class ParametricWork:
         self._energy_gev = (energy_gev[0], energy_gev[1])
 
     def answer(self, question: str, given: Mapping[str, Any]) -> dict[str, Any]:
-        """Answers round: simulates `count` showers with `seed`."""
-        del question
-        return timed(lambda: self._simulate(given["count"], given["seed"]), given["count"])
+        """Answers round and latency, see `round_or_latency`."""
+        return round_or_latency(self._simulate, question, given)
 
     def _simulate(self, count: int, seed: int) -> None:
         for _ in simulate(count, seed=seed, energy_gev=self._energy_gev, cells=self._cells):
@@ -51,9 +50,8 @@ class Geant4Work:
         self._engine = Engine(Tables.from_json(tables), DEFAULT_CUT_MM)
 
     def answer(self, question: str, given: Mapping[str, Any]) -> dict[str, Any]:
-        """Answers round: simulates `count` showers with `seed`."""
-        del question
-        return timed(lambda: self._simulate(given["count"], given["seed"]), given["count"])
+        """Answers round and latency, see `round_or_latency`."""
+        return round_or_latency(self._simulate, question, given)
 
     def _simulate(self, count: int, seed: int) -> None:
         from cloudgan.simulation.geant4.events import PrimaryRequest, primary  # noqa: PLC0415

@@ -19,11 +19,12 @@ from cloudgan.data.pipeline.preprocessing import ENERGY_UNIT_GEV, Batch
 from cloudgan.models.convolutions import choose_conv_impl, convolutions
 from cloudgan.models.layers import Stage
 from cloudgan.schema.config import parse_config
+from cloudgan.schema.losses import PASSES, loss_columns
 from cloudgan.simulation.gflash import simulate
 from cloudgan.training.calibration import shape_scale
 from cloudgan.training.gan import POLICIES, build_gan, make_lr_schedules, make_stages
 from cloudgan.training.rng import Rng
-from cloudgan.training.step import COLUMNS, PASSES, GanStep
+from cloudgan.training.step import GanStep
 from cloudgan.training.strategy import choose_strategy, device_kind, make_strategy, set_up_devices
 from cloudgan.training.train_loop import compile_steps, no_votes
 
@@ -257,7 +258,9 @@ class StepWork:
             raise CloudganError(
                 "a loss of the measured step is NaN or infinite, so its time means nothing"
             )
-        loss = float(sums[PASSES.index("discriminator_real"), COLUMNS.index("total")]) / steps
+        loss = (
+            float(sums[PASSES.index("discriminator_real"), loss_columns().index("total")]) / steps
+        )
         return {"seconds": wall / steps, "cpu_seconds": cpu / steps, "loss": loss}
 
 

@@ -7,23 +7,29 @@ from cloudgan.cli.options.parsing import Program
 
 _GROUPS = {
     "Train and evaluate": {
-        "demo": "small training, with report",
+        "demo": "small training, report",
         "simulate": "make showers",
         "convert": "HDF5, TFRecord to shards",
         "train": "train on this machine",
-        "generate": "showers from a trained run",
+        "generate": "showers of a trained run",
         "validate": "compare with Monte Carlo",
+        "export": "ONNX, Keras, SavedModel",
+        "search": "hyper-parameters",
+        "crossvalidate": "folds on this machine",
         "bench": "measure this machine",
-        "schema": "JSON schemas of documents",
+        "schema": "JSON schemas",
     },
     "Launch": {
         "plan": "show what deploy would do",
         "deploy": "start a run and follow it",
         "status": "state and cost of runs",
         "logs": "output of all workers",
-        "cancel": "stop a run, keep its data",
+        "exec": "command beside a worker",
+        "shell": "shell beside a worker",
+        "tensorboard": "losses in TensorBoard",
+        "cancel": "stop a run, keep data",
         "down": "delete a run's resources",
-        "adopt": "import a run from elsewhere",
+        "adopt": "run of another machine",
         "image": "build a container image",
         "worker": "run in a pod (internal)",
     },
@@ -31,11 +37,11 @@ _GROUPS = {
         "offers": "nodes by price and speed",
         "prices": "price catalog, refresh",
         "cost": "cost of a finished run",
-        "compare": "runs, networks, the paper",
+        "compare": "runs, or the paper",
     },
     "Account": {
         "check": "login, permissions, quota",
-        "setup": "bucket and identities, once",
+        "setup": "bucket, identities, once",
         "doctor": "resources and orphans",
         "live-test": "paid test on a cloud",
     },
@@ -59,7 +65,8 @@ _BENCH = Program(
             "generate": "generate",
             "scaling": "scaling",
         }.items()
-    },
+    }
+    | {"parallel": "cloudgan.cli.commands.bench_parallel:parallel"},
 )
 
 PROGRAM = Program(

@@ -7,6 +7,7 @@ import errno
 import os
 import re
 import secrets
+import shutil
 from typing import TYPE_CHECKING, BinaryIO, Final
 
 from cloudgan.core.errors import CloudganError, DataError, DiskFullError
@@ -97,6 +98,33 @@ def atomic_writer(
     finally:
         with contextlib.suppress(OSError):
             temporary.unlink(missing_ok=True)
+
+
+@contextlib.contextmanager
+def atomic_folder(path: Path, *, error_class: type[CloudganError] = DataError) -> Iterator[Path]:
+    """Yields a folder beside `path`, which becomes `path` when the block succeeds.
+
+    If the block raises, `path` is unchanged and the folder is removed.
+
+    Args:
+        path: Target; missing parent folders are created, and an existing folder is replaced.
+        error_class: Raised when a folder is not writable.
+
+    Raises:
+        DiskFullError: The disk is full, unless `error_class` has exit code 1 too.
+    """
+    beside = temporary_path(path)
+    try:
+        beside.mkdir(parents=True)
+        yield beside
+        old = path.replace(temporary_path(path)) if path.exists() else None
+        beside.replace(path)
+        if old:
+            shutil.rmtree(old)
+    except OSError as error:
+        raise write_error(path, error, error_class) from error
+    finally:
+        shutil.rmtree(beside, ignore_errors=True)
 
 
 def write_atomic(path: Path, content: bytes) -> None:

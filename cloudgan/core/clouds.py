@@ -13,7 +13,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
-from cloudgan.core.errors import ConfigError, UnknownNameError
+from cloudgan.core.errors import ConfigError, UnknownNameError, install_command
 
 
 @dataclass(frozen=True)
@@ -25,12 +25,14 @@ class BillingRule:
         minimum_seconds: Least billed time of a node.
         source: Page and date.
         since: The rule holds for nodes started at or after this time; None: always.
+        free_if_taken_seconds: A spot node that the cloud takes within this time costs nothing.
     """
 
     unit_seconds: float
     minimum_seconds: float
     source: str
     since: dt.datetime | None = None
+    free_if_taken_seconds: float = 0.0
 
     def billed_seconds(self, up_seconds: float) -> float:
         """Returns the billed time of a node that ran for `up_seconds`.
@@ -50,7 +52,7 @@ class Cloud:
 
     Attributes:
         title: Name in tables.
-        extra: Of `pip install 'cloudgan[EXTRA]'`.
+        extra: Of `pip install '.[EXTRA]'`.
         packages: Top-level import names that only this extra installs.
         account_flag: Flag that names the account.
         home_region: Region for requests whose answer is the same in every region.
@@ -61,6 +63,7 @@ class Cloud:
         metadata_url: Metadata service of a virtual machine.
         pod_endpoints: Addresses and ports that pods need for identity and preemption notices.
         billing: Billing rules of nodes, the latest last.
+        cluster_access: How an administrator grants a user the right to run jobs in a cluster.
         planner: Module with the functions of `launch.clouds.planner.CloudPlanner`. It suffices for
             plans; the fields below are needed for launches.
         store: Class of the bucket's store.
@@ -85,6 +88,7 @@ class Cloud:
     pod_endpoints: tuple[tuple[str, int], ...]
     billing: tuple[BillingRule, ...]
     planner: str
+    cluster_access: str = ""
     store: str = ""
     client: str = ""
     image_planner: str = ""
@@ -120,11 +124,17 @@ CLOUDS: dict[str, Cloud] = {
                 1,
                 60,
                 "https://aws.amazon.com/about-aws/whats-new/2017/10/"
-                "announcing-amazon-ec2-per-second-billing/ (2017-10-02), Linux",
+                "announcing-amazon-ec2-per-second-billing/ (2017-10-02), Linux;"
+                " https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/"
+                "billing-for-interrupted-spot-instances.html (read 2026-11-22): no charge for a spot"
+                " instance that EC2 interrupts in its first hour",
+                free_if_taken_seconds=3600,
             ),
         ),
         store="cloudgan.storage.s3:S3Store",
         planner="cloudgan.launch.clouds.aws.planner",
+        cluster_access="aws eks create-access-entry, then aws eks associate-access-policy with"
+        " AmazonEKSClusterAdminPolicy",
         client="cloudgan.launch.clouds.aws.client:AwsClient",
         image_planner="cloudgan.launch.clouds.aws.image_requests",
         image_builder="cloudgan.launch.clouds.aws.image_build:AwsImageBuilder",
@@ -161,6 +171,7 @@ CLOUDS: dict[str, Cloud] = {
         ),
         store="cloudgan.storage.azure:AzureStore",
         planner="cloudgan.launch.clouds.azure.planner",
+        cluster_access="az role assignment create --role 'cloudgan launcher'",
         client="cloudgan.launch.clouds.azure.client:AzureClient",
         image_planner="cloudgan.launch.clouds.azure.image_build",
         image_builder="cloudgan.launch.clouds.azure.image_build:AzureImageBuilder",
@@ -184,12 +195,14 @@ CLOUDS: dict[str, Cloud] = {
             BillingRule(
                 1,
                 60,
-                "Google Cloud Platform for Developers (Packt), chapter 7, pricing on GCE: by the"
-                " second, one minute at least",
+                "https://cloud.google.com/compute/vm-instance-pricing (billing model, read"
+                " 2026-11-22): by the second, one minute at least",
             ),
         ),
         store="cloudgan.storage.gcs:GcsStore",
         planner="cloudgan.launch.clouds.gcp.planner",
+        cluster_access="the role of deploy/gcp/resources.yaml on the condition in"
+        " resources-condition.yaml",
         client="cloudgan.launch.clouds.gcp.client:GcpClient",
         image_planner="cloudgan.launch.clouds.gcp.image_requests",
         image_builder="cloudgan.launch.clouds.gcp.image_build:GcpImageBuilder",
@@ -273,7 +286,7 @@ def load(name: str, reference: str) -> Any:
         found: Any = importlib.import_module(module)
     except ImportError as error:
         raise ConfigError(
-            f"{find(name).title} needs its SDK, which is not installed ({error}); run:"
-            f" pip install 'cloudgan[{find(name).extra}]'"
+            f"{find(name).title} needs its SDK, which is not installed ({error}); run"
+            f" {install_command(find(name).extra)}"
         ) from error
     return getattr(found, attribute) if attribute else found

@@ -166,14 +166,29 @@ def parse_yaml(
         return _checked(found)
 
 
-def parse_json(content: str | bytes, source: str, error: type[CloudganError] = DataError) -> Any:
+def parse_json(
+    content: str | bytes,
+    source: str,
+    error: type[CloudganError] = DataError,
+    *,
+    any_text: bool = False,
+) -> Any:
     """Parses JSON; NaN and Infinity, which are not JSON, are refused.
+
+    Args:
+        content: Of a file, or the answer of a server.
+        source: File or request.
+        error: Type of the errors.
+        any_text: Accept texts with NUL and other characters that no document has: an API repeats
+            what a program printed.
 
     Raises:
         CloudganError: Of the type `error`: not JSON, or beyond the limits.
     """
+    if len(content) > MAX_BYTES:
+        raise error(f"{source}: has {len(content)} bytes; JSON has at most {MAX_BYTES}")
     with translated("JSON", source, error):
-        return _checked(json.loads(content))
+        return _checked(json.loads(content), any_text=any_text)
 
 
 def read_toml(path: Path | Traversable, error: type[CloudganError] = ConfigError) -> dict[str, Any]:
@@ -323,7 +338,7 @@ def _reason(problem: Exception, *, secret: bool) -> str:
     return shorten(" ".join(text.split()), _MAX_REASON)
 
 
-def _checked(document: Any) -> Any:
+def _checked(document: Any, *, any_text: bool = False) -> Any:
     """Returns a parsed document whose values are within the limits.
 
     Raises:
@@ -339,11 +354,11 @@ def _checked(document: Any) -> Any:
         if isinstance(value, dict):
             pending += ((key, (*path, "key")) for key in value if not isinstance(key, str))
             pending += ((each, (*path, key)) for key, each in value.items())
-            for key in value:
+            for key in () if any_text else value:
                 _check_text(key if isinstance(key, str) else "", path)
         elif isinstance(value, list):
             pending += ((each, (*path, number)) for number, each in enumerate(value))
-        else:
+        elif not (any_text and isinstance(value, str)):
             _check_scalar(value, path)
     return document
 

@@ -44,6 +44,11 @@ def show(value: object) -> str:
     return shorten(repr(value))
 
 
+def install_command(extra: str, options: str = "") -> str:
+    """Returns the command for a message that installs an extra; no package index has cloudgan."""
+    return f"`pip install {options}'.[{extra}]'` in the checkout of cloudgan"
+
+
 class CloudganError(Exception):
     """Base of every error raised on purpose; the command line prints it without a traceback."""
 

@@ -20,6 +20,10 @@ else:
     import fcntl
 
 
+class HeldError(Exception):
+    """Another process holds a lock; its text is the id of that process, or ``?``."""
+
+
 @contextlib.contextmanager
 def locked_target(target: Path) -> Iterator[bool]:
     """Prevents a second process on this machine from writing `target` during the block.
@@ -35,7 +39,11 @@ def locked_target(target: Path) -> Iterator[bool]:
     path = target.with_name(f".{target.name}.lock")
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
-        file, is_locked = _taken(path, target)
+        file, is_locked = take(path)
+    except HeldError as holder:
+        raise ConfigError(
+            f"{target} is being written by process {holder}; wait for it, or give another target"
+        ) from holder
     except OSError as error:
         raise write_error(target, error, ConfigError) from error
     try:
@@ -46,11 +54,22 @@ def locked_target(target: Path) -> Iterator[bool]:
         file.close()
 
 
-def _taken(path: Path, target: Path) -> tuple[TextIO, bool]:
+def take(path: Path) -> tuple[TextIO, bool]:
+    """Locks a file until it is closed, and writes the id of this process into it.
+
+    The holder may delete the file: the next process locks a new one.
+
+    Returns:
+        The file, and whether it is locked: not every system and file system has locks.
+
+    Raises:
+        HeldError: Another process holds it.
+        OSError: The file cannot be written.
+    """
     while True:
         file = path.open("a+", encoding="utf-8")
         try:
-            is_locked = _lock(file, target)
+            is_locked = _lock(file)
             if not is_locked or _is_at(path, file):
                 file.truncate(0)
                 file.write(str(os.getpid()))
@@ -62,7 +81,7 @@ def _taken(path: Path, target: Path) -> tuple[TextIO, bool]:
         file.close()  # its former holder deleted it after it was opened here
 
 
-def _lock(file: TextIO, target: Path) -> bool:
+def _lock(file: TextIO) -> bool:
     """Locks an open file; False: not on this system, or not on this file system."""
     is_locked = False
     if fcntl is not None:
@@ -71,10 +90,7 @@ def _lock(file: TextIO, target: Path) -> bool:
             is_locked = True
         except BlockingIOError as error:
             file.seek(0)
-            raise ConfigError(
-                f"{target} is being written by process {file.read().strip() or '?'}; wait for it, or"
-                " give another target"
-            ) from error
+            raise HeldError(file.read().strip() or "?") from error
         except OSError:
             pass
     return is_locked

@@ -22,7 +22,10 @@ MAX_USD: Final = 1e9
 MAX_SHOWERS: Final = 10**12
 MAX_EPOCHS: Final = 10**6
 MAX_PROCESSES: Final = 10_000
-"""Nodes, workers, replicas or threads; no batch of showers is divided further."""
+"""Nodes, replicas or threads; no batch of showers is divided further."""
+MAX_LOCAL_PROCESSES: Final = 1024
+"""Worker processes of one machine, at most one per core: no node of the price catalog has as many
+cores, and each process takes a port and about a gigabyte."""
 MAX_BATCH: Final = 2**24
 MAX_CORES: Final = 10_000
 MAX_GIB: Final = 100_000
@@ -92,38 +95,53 @@ _USD = Range(0, MAX_USD, above=True)
 FLAGS: Final = {
     "barrier_seconds": _SECONDS,
     "batch": Range(1, MAX_BATCH),
+    "blocks": _PROCESSES,
     "budget_usd": _USD,
     "checkpoint_every_steps": Range(1, MAX_STEP),
     "checkpoint_seconds": Range(0, MAX_SECONDS),
     "cpus": Range(0, MAX_CORES, above=True),
     "cut_mm": Range(0, 1e6, above=True),
+    "elastic_force": Range(0, MAX_PROCESSES),
     "epochs": Range(1, MAX_EPOCHS),
+    "feed": Range(0, 1e12, above=True),
     "first_step_seconds": _SECONDS,
+    "folds": Range(2, 100),
     "global_batch": Range(1, MAX_BATCH),
     "grace_seconds": Range(0, MAX_SECONDS),
+    "group": _PROCESSES,
     "losses_per_node_hour": Range(0, 3600),
+    "masters": _PROCESSES,
     "max_hours": Range(0, MAX_SECONDS / 3600, above=True),
     "max_seconds": _SECONDS,
     "max_steps": Range(1, MAX_STEP),
     "max_usd_per_hour": _USD,
     "memory_gib": Range(0, MAX_GIB, above=True),
+    "message_seconds": Range(0, MAX_SECONDS),
     "nodes": _PROCESSES,
+    "port": Range(0, 65_535),
+    "ranks": _PROCESSES,
     "records_per_shard": Range(1, 10**6),
+    "repeats": Range(1, 100),
     "replicas": _PROCESSES,
     "restart_seconds": Range(0, MAX_SECONDS),
     "rounds": Range(1, 10**6),
     "seconds": _SECONDS,
     "seed": Range(0, MAX_SEED),
+    "service_seconds": _SECONDS,
     "showers": Range(1, MAX_SHOWERS),
     "stall_seconds": _SECONDS,
+    "step_seconds": _SECONDS,
     "step_showers_per_second": Range(0, 1e12, above=True),
     "steps": Range(1, MAX_STEP),
     "steps_per_loop": Range(1, 10**6),
+    "sync_every": Range(1, 10**6),
     "threads": _PROCESSES,
     "unattended_minutes": Range(0, MAX_SECONDS / 60),
     "validate_every": Range(0, MAX_EPOCHS),
     "watch_minutes": Range(0, MAX_SECONDS / 60),
-    "workers": _PROCESSES,
+    "worker": Range(0, MAX_PROCESSES),
+    "trials": Range(1, 10_000),
+    "workers": Range(1, MAX_LOCAL_PROCESSES),
 }
 """By the name of the flag, or of the keyword of the Python API: a name means the same everywhere."""
 

@@ -7,9 +7,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from cloudgan.core.errors import ConfigError, shorten
+from cloudgan.core.local_path import local_path
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
 LogFormat = Literal["text", "json"]
 
@@ -21,6 +22,9 @@ _QUIET_TENSORFLOW = {
     "TF_ENABLE_ONEDNN_OPTS": "1",
     "GRPC_VERBOSITY": "ERROR",
     "KERAS_BACKEND": "tensorflow",
+    # ONNX Runtime 1.29 and later send facts of a loaded model to Microsoft unless this is set
+    # (https://github.com/kibae/onnxruntime-server/releases/tag/v1.29.0, read 2026-11-23).
+    "ORT_DISABLE_TELEMETRY": "1",
 }
 
 
@@ -80,13 +84,16 @@ def uses_pjrt() -> bool:
     return variable("PJRT_DEVICE") == "TPU" and is_on("NEXT_PLUGGABLE_DEVICE_USE_C_API")
 
 
-def planned_accelerators() -> int:
+def planned_accelerators(read: Callable[[str], str | None] = variable) -> int:
     """Returns CLOUDGAN_ACCELERATORS, the accelerators that the plan has for this worker; 0: none.
+
+    Args:
+        read: Returns the value of a variable; None if it is not set.
 
     Raises:
         ConfigError: The value is not a number.
     """
-    found = variable("CLOUDGAN_ACCELERATORS") or "0"
+    found = read("CLOUDGAN_ACCELERATORS") or "0"
     if not (found.isascii() and found.isdigit()):
         raise ConfigError(
             f"CLOUDGAN_ACCELERATORS is {shorten(found)!r}; it must be the number of accelerators of"
@@ -99,36 +106,44 @@ def home_folder() -> Path:
     """Returns the user's home folder.
 
     Raises:
-        ConfigError: HOME is not set, and the user has no entry in the system's list of users.
+        ConfigError: HOME is not set, and the user has no entry in the system's list of users, or it
+            is no absolute path.
     """
+    settle_home()
     try:
         return Path.home()
     except RuntimeError as error:
         raise ConfigError("the home folder of this user is unknown; set HOME") from error
 
 
-def expand_home(path: str) -> Path:
-    """Returns a path; a leading ``~`` or ``~user`` is a home folder.
+def settle_home() -> None:
+    """Removes an empty HOME, and refuses a relative one; call it before a library looks for its files.
+
+    Libraries would create their folders of settings in the current folder, or below the root.
 
     Raises:
-        ConfigError: The home folder is unknown.
+        ConfigError: HOME is no absolute path, which POSIX requires
+            (https://pubs.opengroup.org/onlinepubs/9799919799/basedefs/V1_chap08.html, 2026-11-22).
     """
-    try:
-        return Path(path).expanduser()
-    except RuntimeError as error:
-        raise ConfigError(f"{path}: the home folder of this user is unknown") from error
+    home = os.environ.get("HOME")
+    if home == "":
+        del os.environ["HOME"]
+    elif home is not None and not Path(home).is_absolute():
+        raise ConfigError(
+            f"HOME is {shorten(home)!r}; set it to the absolute path of your home folder"
+        )
 
 
 def folder_variable(name: str) -> Path | None:
     """Returns a variable that names a folder; None where it is missing or empty.
 
     Raises:
-        ConfigError: It starts with an unknown home folder, or is too long for a name.
+        ConfigError: It is a URL, starts with an unknown home folder, or is too long for a name.
     """
     named = variable(name)
     if not named:
         return None
-    folder = expand_home(named)
+    folder = local_path(named, source=name, advice="set it to a folder, or unset it")
     try:
         folder.exists()
     except OSError as error:
@@ -139,12 +154,23 @@ def folder_variable(name: str) -> Path | None:
 
 
 def data_folder() -> Path:
-    """Returns the user's data folder: CLOUDGAN_DATA, else a subfolder of XDG_DATA_HOME."""
+    """Returns the user's data folder: CLOUDGAN_DATA, else a subfolder of XDG_DATA_HOME.
+
+    A relative XDG_DATA_HOME counts as not set
+    (https://specifications.freedesktop.org/basedir-spec/0.8, 2026-11-22).
+    """
     own = folder_variable("CLOUDGAN_DATA")
     if own:
         return own
-    data = variable("XDG_DATA_HOME")
-    return (Path(data) if data else home_folder() / ".local" / "share") / "cloudgan"
+    data = folder_variable("XDG_DATA_HOME")
+    if data is None or not data.is_absolute():
+        data = home_folder() / ".local" / "share"
+    return data / "cloudgan"
+
+
+def is_mpi_rank() -> bool:
+    """Whether a process manager of MPI (mpiexec, mpirun, srun) started this process."""
+    return any(map(variable, ("PMI_RANK", "PMIX_RANK", "OMPI_COMM_WORLD_RANK")))
 
 
 def is_supervised() -> bool:
@@ -156,6 +182,12 @@ def liveness_file() -> Path | None:
     """Returns CLOUDGAN_LIVENESS, the liveness file that the parent of a trainer process reads."""
     named = variable("CLOUDGAN_LIVENESS")
     return Path(named) if named else None
+
+
+def smoke_seconds() -> float | None:
+    """Returns CLOUDGAN_SMOKE_SECONDS, which a worker sets for its first trainer; None: no smoke step."""
+    found = variable("CLOUDGAN_SMOKE_SECONDS")
+    return float(found) if found else None
 
 
 def image() -> str | None:
@@ -188,9 +220,10 @@ def log_format() -> LogFormat:
 
 
 def quiet_tensorflow() -> None:
-    """Reduces the output of TensorFlow; call it before the import. Existing variables are kept."""
+    """Reduces the output of TensorFlow; call it before the import. Values of the user are kept."""
     for name, value in _QUIET_TENSORFLOW.items():
-        os.environ.setdefault(name, value)
+        if variable(name) is None:
+            os.environ[name] = value
 
 
 def set_for_tensorflow(values: Mapping[str, str]) -> None:
@@ -262,9 +295,13 @@ def use_aws_profile(name: str) -> None:
 
 
 def disable_metadata_servers() -> None:
-    """Disables metadata servers in the SDKs; call it before they are imported."""
+    """Disables metadata servers in the SDKs; call it before they are imported.
+
+    Only an explicit no of the user is kept: the SDKs understand "true" alone.
+    """
     for name, value in _NO_METADATA_SERVER.items():
-        os.environ.setdefault(name, value)
+        if is_on(name) or variable(name) is None:
+            os.environ[name] = value
 
 
 def may_ask_metadata_server() -> bool:

@@ -43,6 +43,13 @@ def masked_crc32c(content: bytes | memoryview) -> int:
     return ((crc >> 15 | crc << 17) + _MASK_DELTA) & _WORD
 
 
+def frame_record(content: bytes) -> bytes:
+    """Returns a record as a TFRecord file holds it."""
+    length = len(content).to_bytes(8, "little")
+    header = _HEADER.pack(len(content), masked_crc32c(length))
+    return header + content + _FOOTER.pack(masked_crc32c(content))
+
+
 class DamagedRecord(NamedTuple):
     """The number of a record, from 0, and what is wrong with it."""
 

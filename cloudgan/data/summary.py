@@ -57,10 +57,13 @@ class TrainingSummary(BaseModel):
         description="mean share of a shower's energy in the cells the networks see"
     )
     angle_fit: AngleFit | None = Field(description="None where theta is unknown or one angle")
+    particle: str | None = Field(None, description="primary particle; None: the files state none")
 
 
-def summarize(parts: Iterable[SparseShowers], view: Preprocessing, count: int) -> TrainingSummary:
-    """Summarizes `parts`, a sample of `count` training showers."""
+def summarize(
+    parts: Iterable[SparseShowers], view: Preprocessing, count: int, particle: str | None = None
+) -> TrainingSummary:
+    """Summarizes `parts`, a sample of `count` training showers of one particle."""
     layers, image_sums, contained = [], [], []
     energies, mthetas, thetas = [], [], []
     for part in parts:
@@ -89,6 +92,7 @@ def summarize(parts: Iterable[SparseShowers], view: Preprocessing, count: int) -
         mean_image_sum_per_unit=float(np.concatenate(image_sums).mean()),
         contained_fraction=float(np.concatenate(contained).mean()),
         angle_fit=_fit(theta, mtheta) if known else None,
+        particle=particle,
     )
 
 

@@ -89,13 +89,13 @@ _DELIMITED = 2
 
 def encode(features: Mapping[str, bytes]) -> bytes:
     """Returns an Example of bytes features, in the order given."""
-    return _delimited(_FIRST, b"".join(entry(name, value) for name, value in features.items()))
+    return delimited(_FIRST, b"".join(entry(name, value) for name, value in features.items()))
 
 
 def entry(name: str, value: bytes) -> bytes:
     """Returns one feature of an Example; it ends with the bytes of `value`."""
-    feature = _delimited(_FIRST, _delimited(_FIRST, value))  # Feature{1: BytesList{1: value}}
-    return _delimited(_FIRST, _delimited(_FIRST, name.encode()) + _delimited(_SECOND, feature))
+    feature = delimited(_FIRST, delimited(_FIRST, value))  # Feature{1: BytesList{1: value}}
+    return delimited(_FIRST, delimited(_FIRST, name.encode()) + delimited(_SECOND, feature))
 
 
 def bytes_features(record: bytes, wanted: Collection[str]) -> dict[str, bytes]:
@@ -214,7 +214,8 @@ def _varints(content: Buffer) -> Iterator[int]:
         yield value if value < 1 << 63 else value - (1 << 64)
 
 
-def _delimited(tag: int, content: bytes) -> bytes:
+def delimited(tag: int, content: bytes) -> bytes:
+    """Returns a field of a protocol buffer: its tag, the length, and the bytes."""
     size, head = len(content), bytearray([tag])
     while size >= 0x80:  # noqa: PLR2004
         head.append(size & 0x7F | 0x80)

@@ -13,6 +13,7 @@ from math import prod
 from typing import TYPE_CHECKING, NamedTuple
 
 from cloudgan.models.convolutions import discriminator_convolutions, generator_convolutions
+from cloudgan.models.shower_frame import LAYER_UNITS, table_shape
 from cloudgan.schema.presets import find_profile
 
 if TYPE_CHECKING:
@@ -29,6 +30,9 @@ again on a busy machine, took up to 0.1 more: which operations meet is up to the
 _NUMBER_BYTES = {"float32": 4, "bfloat16": 2, "float16": 2, "float64": 8}
 _IMAGES_KEPT = 7
 """Images that no table lists: what the output layer, the measurement and the losses keep of one."""
+_MARGINALS_KEPT = 24
+"""Numbers for each cell that `cloudgan.models.cell_marginals` keeps: three of two knots each, what lies
+between them, its powers and exponentials, and the features of the shape loss."""
 _FINISHED_SHOWERS, _FINISHING_BYTES = 1024, 24
 """Showers that a generator is finished with at once (`training.finishing`), bytes for each cell."""
 
@@ -81,8 +85,9 @@ def footprint(preset: Preset, *, conv_impl: str, precision: str) -> Footprint:
     copies = 3 + slots  # weights, gradients, and these once more on their way to the other replicas
     average = generator if preset.ema_decay else 0
     is_finished = preset.calibrated_output or preset.ema_decay
+    tables = table_shape(preset.image_shape).numbers if preset.cell_marginals else 0
     return Footprint(
-        weights=weight * ((generator + discriminator) * copies + average),
+        weights=weight * ((generator + discriminator) * copies + average + 2 * tables),
         shower=round(least * measured.factor),
         least=least,
         process=measured.process_mib << 20,
@@ -102,6 +107,8 @@ def kept_for_backward(preset: Preset, conv_impl: str) -> Iterator[Kept]:
     for number, each in enumerate(generator_convolutions(preset)):
         yield Kept(f"generator {number}", _read(each, repeated=repeated) + _made(each))
     yield Kept("images", _IMAGES_KEPT * cells)
+    if preset.cell_marginals:
+        yield Kept("marginals", _MARGINALS_KEPT * cells)
     for number, each in enumerate(discriminator_convolutions(preset)):
         made = _made(each, dropout=True)
         yield Kept(f"discriminator {number}", _read(each, repeated=repeated) + made)
@@ -113,6 +120,9 @@ def learned(preset: Preset) -> tuple[int, int]:
     start = prod(table.generator.grid) * table.generator.channels
     generator = (preset.latent_size + 1) * start
     generator += sum(_weights(each) for each in generator_convolutions(preset))
+    if preset.cell_marginals:
+        generator += (preset.latent_size + 1) * LAYER_UNITS
+        generator += (LAYER_UNITS + 1) * (preset.image_shape[2] + 1)
     judging = discriminator_convolutions(preset)
     last = judging[-1]
     pooled = [size // table.discriminator.pool for size in last.output_cells]

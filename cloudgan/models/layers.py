@@ -6,8 +6,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 import keras
-import numpy as np
 from keras import layers, ops
+
+from cloudgan.models.phases import coarse_taps, phase_kernel
 
 if TYPE_CHECKING:
     from cloudgan.schema.presets import Block
@@ -115,17 +116,17 @@ class PhaseConvolution(ConvolutionLayer):
         grid = [int(size or 0) for size in input_shape[1:4]]
         axes = list(zip(grid, block.kernel, block.upsample, strict=True))
         self._size = [n * up - taps + 1 for n, taps, up in axes]
-        self._sums = [_tap_sums(taps, up) for _, taps, up in axes]
         self._pad = [
-            (0, max(0, -(-size // up) + sums.shape[2] - 1 - n))
-            for size, sums, (n, _, up) in zip(self._size, self._sums, axes, strict=True)
+            (0, max(0, -(-size // up) + coarse_taps(taps, up) - 1 - n))
+            for size, (n, taps, up) in zip(self._size, axes, strict=True)
         ]
 
     def call(self, x: Any) -> Any:
         """Convolves the coarse cells and interleaves the phases."""
         dtype = self.compute_dtype
         x = ops.pad(x, [(0, 0), *self._pad, (0, 0)])
-        y = ops.conv(x, ops.cast(self._phase_kernel(), dtype), padding="valid")
+        kernel = phase_kernel(ops.convert_to_tensor(self.kernel), self._block.upsample, ops)
+        y = ops.conv(x, ops.cast(kernel, dtype), padding="valid")
         (nx, ny, nz), (u, v, w) = y.shape[1:4], self._block.upsample
         filters = self._block.filters
         y = ops.reshape(y, (-1, nx, ny, nz, u, v, w * filters))
@@ -134,26 +135,6 @@ class PhaseConvolution(ConvolutionLayer):
         # The gradient of slice is a pad; that of indexing is an op that runs on one core.
         y = ops.slice(y, (0, 0, 0, 0, 0), (-1, *self._size, filters))
         return y + ops.cast(self.bias, dtype) if self._block.bias else y
-
-    def _phase_kernel(self) -> Any:
-        """The kernel summed by phase, (tx, ty, tz, C, u*v*w*filters)."""
-        kernel = ops.convert_to_tensor(self.kernel)
-        channels, (u, v, w) = int(kernel.shape[3]), self._block.upsample
-        sums_x, sums_y, sums_z = (ops.cast(sums, kernel.dtype) for sums in self._sums)
-        kernel = ops.einsum("xyzio,zwc->xyciwo", kernel, sums_z)
-        kernel = ops.einsum("xyciwo,yvb->xbcivwo", kernel, sums_y)
-        kernel = ops.einsum("xbcivwo,xua->abciuvwo", kernel, sums_x)
-        taps = [sums.shape[2] for sums in self._sums]
-        return ops.reshape(kernel, (*taps, channels, u * v * w * self._block.filters))
-
-
-def _tap_sums(taps: int, up: int) -> np.ndarray[Any, Any]:
-    """(taps, phases, coarse cells): 1 where a tap of a phase falls into a coarse cell."""
-    sums = np.zeros((taps, up, (up - 1 + taps - 1) // up + 1), np.float32)
-    for tap in range(taps):
-        for phase in range(up):
-            sums[tap, phase, (tap + phase) // up] = 1
-    return sums
 
 
 class StageBuilder(Protocol):

@@ -13,8 +13,10 @@ import keras
 import numpy as np
 from keras import layers, ops
 
+from cloudgan.models.cell_marginals import MarginalOutput
 from cloudgan.models.differentiable_observables import AngleAndSum
 from cloudgan.models.layers import PUBLISHED, Stage
+from cloudgan.models.shower_frame import LAYER_UNITS, table_shape
 from cloudgan.schema.presets import Block, Cells, find_profile
 
 if TYPE_CHECKING:
@@ -26,9 +28,10 @@ DENSE = "glorot_uniform"
 
 
 def latent_length(preset: Preset) -> int:
-    """Length of the generator input: latent vector, then the noise of the cells."""
+    """Length of the generator input: latent vector, noise of the coarse cells, normals of the marginals."""
     cells = int(np.prod(find_profile(preset.networks).generator.grid))
-    return preset.latent_size + preset.noise_channels * cells
+    normals = table_shape(preset.image_shape).normals if preset.cell_marginals else 0
+    return preset.latent_size + preset.noise_channels * cells + normals
 
 
 def build_generator(
@@ -51,20 +54,27 @@ def build_generator(
     latent = keras.Input((latent_length(preset),), name="latent")
     start = int(np.prod(table.grid)) * table.channels
     dense = layers.Dense(start, kernel_initializer=_seeded(DENSE, seeds), name="start")
-    x = dense(latent[:, : preset.latent_size] if preset.noise_channels else latent)
+    vector = latent[:, : preset.latent_size]
+    x = dense(vector)
     x = layers.Reshape((*table.grid, table.channels))(x)
     if preset.noise_channels:
-        noise = latent[:, preset.latent_size :]
+        last = preset.latent_size + preset.noise_channels * int(np.prod(table.grid))
+        noise = latent[:, preset.latent_size : last]
         noise = layers.Reshape((*table.grid, preset.noise_channels))(noise)
         x = layers.Concatenate()([x, noise])
     for number, block in enumerate(table.blocks):
         initializer = _seeded(block.initializer or table.initializer, seeds)
+        if preset.cell_marginals and block is table.blocks[-1]:
+            initializer = keras.initializers.Zeros()
         stage = _stage(preset, block, number, initializer, table.leak, synchronized=synchronized)
         x = stages.stage(stage, x)
     x = stages.tensor(x)
     if table.subpixel > 1:
         x = DepthToSpace(table.subpixel, preset.image_shape)(x)
-    image = Output(preset, name="output")([x, latent])
+    if preset.cell_marginals:
+        image = _marginal_output(preset, x, vector, latent, seeds)
+    else:
+        image = Output(preset, name="output")([x, latent])
     return keras.Model(latent, image, name="generator")
 
 
@@ -108,10 +118,32 @@ def build_discriminator(
     return keras.Model(image, outputs, name="discriminator")
 
 
+def _marginal_output(
+    preset: Preset, cells: Any, vector: Any, latent: Any, seeds: random.Random
+) -> Any:
+    """Image from corrections of the cells, (B, X, Y, Z, 1), and of the layers, which start at zero."""
+    full = _full_precision()
+    hidden = layers.Dense(
+        LAYER_UNITS,
+        "leaky_relu",
+        kernel_initializer=_seeded(DENSE, seeds),
+        dtype=full,
+        name="layers_hidden",
+    )(vector)
+    of_layers = layers.Dense(
+        preset.image_shape[2] + 1, kernel_initializer="zeros", dtype=full, name="layers"
+    )(hidden)
+    normals = latent[:, -table_shape(preset.image_shape).normals :]
+    output = MarginalOutput(preset, dtype=full, name="output")
+    return output([cells, of_layers, vector[:, :2], normals])
+
+
 def count_parameters(network: keras.Model) -> dict[str, int]:
-    """Returns the number of all and of trainable parameters."""
+    """Returns the number of all and of trainable parameters, without measured tables."""
+    measured = [each for each in network.layers if isinstance(each, MarginalOutput)]
+    tables = sum(int(each.count_params()) for each in measured)
     learned = sum(int(np.prod(weight.shape)) for weight in network.trainable_weights)
-    return {"parameters": int(network.count_params()), "trainable": learned}
+    return {"parameters": int(network.count_params()) - tables, "trainable": learned}
 
 
 def _seeded(initializer: str, seeds: random.Random) -> keras.initializers.Initializer:

@@ -6,7 +6,16 @@ import hashlib
 import json
 from typing import TYPE_CHECKING, Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    SerializerFunctionWrapHandler,
+    ValidationError,
+    field_validator,
+    model_serializer,
+    model_validator,
+)
 
 from cloudgan.core.documents import explain
 from cloudgan.core.errors import ConfigError, nearest, shorten
@@ -18,7 +27,9 @@ from cloudgan.core.ranges import (
     MAX_SEED,
     MAX_STEP,
 )
+from cloudgan.schema.parallel import ParallelConfig
 from cloudgan.schema.presets import Preset, find_preset, find_profile
+from cloudgan.schema.simulation import SimulationConfig, Task
 from cloudgan.schema.stop_criterion import DEFAULT_RANKING, StopCriterion, parse_stop_criterion
 
 if TYPE_CHECKING:
@@ -42,6 +53,12 @@ class DataConfig(_Part):
     held_out_fraction: float = Field(
         0.1, gt=0, lt=1, description="share of held-out showers, for losses and validation"
     )
+    fold: int | None = Field(
+        None,
+        ge=0,
+        description="number of the first held-out shower, for cross-validation; default: the last of the"
+        " first group of round(1 / held_out_fraction) showers",
+    )
     cache: Literal["auto", "memory", "disk", "none"] = Field(
         "auto",
         description="preprocessed images in memory, in a file beside the shards, or decoded each time;"
@@ -53,6 +70,24 @@ class DataConfig(_Part):
         " drop it as the published code does",
     )
     shards_per_group: int = Field(4, ge=1, le=10**6, description="shards shuffled together")
+
+    @model_validator(mode="after")
+    def _fold_exists(self) -> Self:
+        folds = max(2, round(1 / self.held_out_fraction))
+        if self.fold is not None and self.fold >= folds:
+            raise ValueError(
+                f"fold is {self.fold}, but held_out_fraction {self.held_out_fraction:g} makes {folds}"
+                " folds, numbered from 0"
+            )
+        return self
+
+    @model_serializer(mode="wrap")
+    def _without_the_usual_fold(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Omits an unset fold, so that the documents and hashes of other runs stay as they are."""
+        found: dict[str, Any] = dump(self)
+        if self.fold is None:
+            found.pop("fold", None)
+        return found
 
 
 class TrainingConfig(_Part):
@@ -181,10 +216,65 @@ class RunConfig(_Part):
 
     schema_version: Literal[1] = 1
     name: str = Field("run", min_length=1)
+    task: Task = Field("train", description="program of the workers")
     data: DataConfig = DataConfig()
     model: Preset = Preset()
     training: TrainingConfig = TrainingConfig()
     checkpoint: CheckpointConfig = CheckpointConfig()
+    parallel: ParallelConfig = ParallelConfig()
+    simulation: SimulationConfig = Field(
+        SimulationConfig(), description="showers of the task simulate"
+    )
+
+    @model_serializer(mode="wrap")
+    def _without_an_unused_section(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Omits unused sections, so that the documents of other runs stay as they are."""
+        found: dict[str, Any] = dump(self)
+        if self.task == "train":
+            found.pop("task", None)
+            found.pop("simulation", None)
+        if self.parallel == ParallelConfig():
+            found.pop("parallel", None)
+        return found
+
+    @model_validator(mode="after")
+    def _stages_are_of_one_replica(self) -> Self:
+        training, group = self.training, self.parallel.group
+        several = {
+            "strategy": training.strategy not in {"auto", "one"} and training.strategy,
+            "replicas": (training.replicas or 1) > 1 and training.replicas,
+            "workers": training.workers > 1 and training.workers,
+            "group": group > 1 and group,
+        }
+        for name, value in several.items():
+            if self.parallel.stages and value:
+                raise ConfigError(
+                    f"stages {','.join(self.parallel.stages)} put one replica on several devices, but"
+                    f" {name} is {value!r}; use one of both"
+                )
+        return self
+
+    @model_validator(mode="after")
+    def _ranks_train_with_the_custom_loop(self) -> Self:
+        if not self.parallel.has_ranks:
+            return self
+        mode, training = self.parallel.mode, self.training
+        if training.loop == "fit":
+            raise ConfigError(
+                f"parallel mode {mode!r} exchanges weights between steps, which loop 'fit' cannot;"
+                " use loop custom"
+            )
+        if training.strategy in {"tpu", "multiworker"} or training.workers > 1:
+            given = (
+                f"workers is {training.workers}"
+                if training.workers > 1
+                else f"strategy is {training.strategy!r}"
+            )
+            raise ConfigError(
+                f"parallel mode {mode!r} starts a process per GPU or CPU share and sets their"
+                f" strategy, but {given}; use strategy auto, and group for synchronous processes"
+            )
+        return self
 
     @field_validator("model", mode="before")
     @classmethod
@@ -220,6 +310,9 @@ class RunConfig(_Part):
 
     def mathematics(self) -> dict[str, Any]:
         """Returns the keys that determine the results; the others may change between resumes."""
+        if self.task == "simulate":
+            simulation = self.simulation.model_dump(mode="json")
+            return {"task": self.task, "seed": self.training.seed, "simulation": simulation}
         outside: dict[str, Any] = {
             "name": True,
             "checkpoint": True,
@@ -230,6 +323,7 @@ class RunConfig(_Part):
                 *("conv_impl", "validate_every", "until"),
             },
             "data": {"cache"},
+            "parallel": {"stages"} if self.parallel.has_ranks else True,
         }
         keys = self.model_dump(mode="json", exclude=outside)
         weights = keys["model"]["loss_weights"]

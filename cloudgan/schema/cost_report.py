@@ -141,10 +141,10 @@ class OfferEstimate(BaseModel):
     row: PriceRow
     age_days: int | None = Field(description="of the price; None: undated")
     nodes: int | None = Field(description="needed to match the speed of this run; None: unknown")
-    epoch_seconds: float | None = Field(description="None: not measured on this accelerator")
+    epoch_seconds: float | None = Field(description="None: only bounds are known")
     low_epoch_seconds: float | None
     high_epoch_seconds: float | None
-    grade: str | None = Field(description="measured, curve of measured runs, or not measured")
+    grade: str | None = Field(description="measured or modelled")
     basis: str | None
     usd_per_epoch: float | None = Field(ge=0)
     usd_per_epoch_low: float | None = Field(ge=0)

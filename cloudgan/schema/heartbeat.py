@@ -22,7 +22,8 @@ def _checked_time(text: str) -> str:
 
 TimeStamp = Annotated[str, AfterValidator(_checked_time)]
 """ISO 8601; any other text is refused, because limits of a run depend on it."""
-Phase = Literal["staging", "waiting", "training", "ended"]
+Phase = Literal["gathering", "checking", "staging", "waiting", "training", "ended"]
+"""gathering: for the smoke step; checking: in it; staging: the data; waiting: for a training start."""
 
 
 def config_hash(run_yaml: bytes) -> str:
@@ -50,6 +51,9 @@ class Heartbeat(BaseModel):
         default=None, ge=0, le=MAX_EPOCHS, description="current epoch, from 0"
     )
     epochs: int = Field(ge=1, le=MAX_EPOCHS)
+    showers: int | None = Field(
+        default=None, ge=0, description="finished by all workers; None: the run trains"
+    )
     steps_per_second: float | None = Field(default=None, ge=0, allow_inf_nan=False)
     seconds_per_epoch: float | None = Field(
         default=None, ge=0, le=MAX_SECONDS, description="training time of the last full epoch"

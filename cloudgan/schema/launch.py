@@ -118,6 +118,24 @@ class Cluster(BaseModel):
         return (self.deleted_at - self.created_at).total_seconds() * share
 
 
+class KeptNodes(BaseModel):
+    """Nodes that waited for the next run after the end of this one."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    nodes: int = Field(ge=1, le=MAX_PROCESSES)
+    since: AwareDatetime
+    until: AwareDatetime = Field(description="end of the waiting, by --keep-nodes")
+    ended_at: AwareDatetime | None = Field(
+        default=None, description="use by the next run, or deletion; None: not observed"
+    )
+
+    def seconds(self) -> float:
+        """Returns how long they waited; without an observed end, the whole time."""
+        ended = min(self.ended_at, self.until) if self.ended_at else self.until
+        return max(0.0, (ended - self.since).total_seconds())
+
+
 class Attempt(BaseModel):
     """One attempt at a run: one node type, region and market."""
 
@@ -142,6 +160,7 @@ class Attempt(BaseModel):
         default=None, description="end of the program, from the provider or cluster"
     )
     cluster: Cluster | None = Field(default=None, description="None: unknown")
+    kept: KeptNodes | None = Field(default=None, description="None: deleted after the run")
     stored_gib_months: float | None = Field(default=None, ge=0, allow_inf_nan=False)
     uploaded_gib: float | None = Field(
         default=None, ge=0, allow_inf_nan=False, description="upload of showers, free of charge"

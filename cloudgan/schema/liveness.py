@@ -8,6 +8,7 @@ import time
 from typing import TYPE_CHECKING, NamedTuple
 
 from cloudgan.core.atomic_file import atomic_writer
+from cloudgan.core.documents import parse_json, read_bytes
 from cloudgan.core.errors import DataError
 
 if TYPE_CHECKING:
@@ -54,8 +55,8 @@ class LivenessFile:
         if self._path is None:
             return None
         try:
-            return Liveness(*json.loads(self._path.read_text(encoding="utf-8")))
-        except (OSError, ValueError, TypeError):
+            return Liveness(*parse_json(read_bytes(self._path), str(self._path)))
+        except (DataError, TypeError):
             return None
 
     def clear(self) -> None:

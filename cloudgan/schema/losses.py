@@ -5,9 +5,13 @@ The preset's weights, their JSON schema, and the loss columns of record and Tens
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+import math
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pydantic import BaseModel, ConfigDict, Field, create_model
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 
 class LossTerm(NamedTuple):
@@ -71,3 +75,24 @@ def make_loss_weights() -> type[LossWeightsBase]:
         for name, term in LOSS_TERMS.items()
     }
     return create_model("LossWeights", __base__=LossWeightsBase, **fields)
+
+
+PASSES = ("discriminator_real", "discriminator_fake", "generator")
+"""Passes of a training step, the rows of its losses."""
+
+
+def loss_columns() -> tuple[str, ...]:
+    """Returns the columns of the losses of a training step."""
+    return (*LOSS_TERMS, "total")
+
+
+def loss_table(matrix: Iterable[Iterable[float]]) -> dict[str, dict[str, float]]:
+    """Returns a (passes, columns) matrix as a dictionary."""
+    return {
+        name: {column: _rounded(value) for column, value in zip(loss_columns(), row, strict=True)}
+        for name, row in zip(PASSES, matrix, strict=True)
+    }
+
+
+def _rounded(value: float) -> float:
+    return float(f"{value:.6g}") if math.isfinite(value) else float(value)

@@ -9,10 +9,11 @@ from __future__ import annotations
 from html import escape
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, JsonValue
+from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, JsonValue, ValidationError
 
 from cloudgan.core.clouds import CLOUDS
 from cloudgan.core.documents import read_json, write_json
+from cloudgan.core.errors import ConfigError, show
 from cloudgan.core.labels import LONGEST_NAME, NAME_PATTERN, Labels
 from cloudgan.schema.config import RunConfig
 from cloudgan.schema.price_row import FeeKind, Market, PriceRow, Text
@@ -73,6 +74,9 @@ ZONES = "<zones>"
 """Placeholder of the zones that offer the node type, in the order of the attempts."""
 
 
+_FLAGS = {"account": "--project or --subscription"}
+
+
 class Target(_Part):
     """Where a run executes: account, region and cluster."""
 
@@ -99,6 +103,23 @@ class Target(_Part):
     cluster: ClusterName | None = Field(
         default=None, description="name of the cluster, existing or to be created"
     )
+
+    @classmethod
+    def of_flags(cls, **fields: Any) -> Target:
+        """Returns a target of names that a user gave.
+
+        Raises:
+            ConfigError: One cannot be a part of an address; names its flag.
+        """
+        try:
+            return cls(**fields)
+        except ValidationError as error:
+            found = error.errors(include_url=False)[0]
+            key = str(found["loc"][0])
+            raise ConfigError(
+                f"{_FLAGS.get(key, f'--{key}')}={show(found['input'])}: expected a name without"
+                " spaces and the characters / \\ ? # %; `cloudgan offers` lists the regions"
+            ) from error
 
     @property
     def is_provisioned(self) -> bool:
@@ -143,6 +164,14 @@ class PoolFee(_Part):
     per_node: bool = Field(default=True, description="false: once for the cluster")
 
 
+class ReusedNodes(_Part):
+    """Nodes that an earlier run kept for the next one."""
+
+    run: RunName = Field(description="run that created the nodes, whose labels they have")
+    previous: RunName = Field(description="run that kept them, which pays until `since`")
+    since: AwareDatetime = Field(description="from then on they are billed to this run")
+
+
 class NodePool(_Part):
     """The nodes that are created for a run and deleted after it."""
 
@@ -153,7 +182,20 @@ class NodePool(_Part):
         default="cluster", description="tpu_vm: Cloud TPU VMs, without Kubernetes"
     )
     flex_start: bool = Field(default=False, description="waits for capacity at a lower price")
+    reservation: str | None = Field(
+        default=None, description="whose capacity the nodes use, as the cloud names it"
+    )
+    prepaid: bool = Field(
+        default=False, description="whether the reservation was paid in advance, as Capacity Blocks"
+    )
     keep_cluster: bool = False
+    keep_seconds: Seconds = Field(
+        default=0.0, description="how long the nodes wait for the next run after this one"
+    )
+    served_runs: Count = Field(
+        default=1, description="runs that the nodes may serve one after another, this one included"
+    )
+    reused: ReusedNodes | None = Field(default=None, description="None: the run creates its nodes")
     identity: dict[str, str] = Field(
         default={},
         description="annotations of the pods' service account for the cloud's workload identity",
@@ -182,6 +224,9 @@ class Workers(_Part):
     memory_gib: Size
     node_selector: dict[str, str] = {}
     image: str | None = Field(default=None, description="None: no container")
+    mirror_of: str | None = Field(
+        default=None, description="image of which `image` is a copy in the cloud's own registry"
+    )
     secrets: tuple[Text, ...] = Field(default=(), description="names only")
     pull_secret: str | None = Field(default=None, description="image pull secret of the registry")
     resource: Text = Field(default="nvidia.com/gpu", description="extended resource in Kubernetes")
@@ -267,6 +312,7 @@ class Alternative(_Part):
 
     offer: Text
     nodes: Count
+    global_batch: Count | None = Field(default=None, description="None: its throughput is unknown")
     known_usd: Usd | None = Field(description="None: its throughput is unknown")
     unknown: tuple[Text, ...] = ()
     seconds: Seconds | None = Field(default=None, description="training time, at the slow edge")
@@ -286,6 +332,9 @@ class Selection(_Part):
 
     reason: Text
     market_reason: Text = Field(description="reason for spot or on demand")
+    batch_reason: str = Field(
+        default="", description="batch of each and of all replicas, and the evidence on learning"
+    )
     alternatives: tuple[Alternative, ...] = Field(default=(), description="in order of rank")
     rejected_offers: tuple[RejectedOffers, ...] = ()
 
@@ -311,7 +360,7 @@ class Step(_Part):
 
     ensure: Text = Field(description="such as: Job gan in namespace cloudgan")
     method: Text = Field(
-        description="HTTP method, PUT for a store, RUN for a program, PROBE for a test"
+        description="HTTP method, PUT for a store, RUN for a program, PROBE or REVIEW for a test"
     )
     path: Text = Field(description="address of the request")
     at: Literal["cloud", "store", "cluster", "here"] = Field(
@@ -352,6 +401,35 @@ class Plan(_Part):
     steps: tuple[Step, ...] = ()
 
     @property
+    def node_run(self) -> str:
+        """The run whose label the nodes have: an earlier one if they are reused."""
+        return self.node_pool.reused.run if self.node_pool and self.node_pool.reused else self.run
+
+    @property
+    def program(self) -> str:
+        """Program of the workers: the preset that they train, or Geant4 with its particle."""
+        if self.config.task == "simulate":
+            return f"Geant4, {self.config.simulation.particle}s"
+        return self.config.model.preset
+
+    @property
+    def work(self) -> str:
+        """Work of the run, such as ``60 epochs`` or ``200,000 showers``."""
+        if self.config.task == "simulate":
+            return f"{self.config.simulation.showers:,} showers"
+        return f"{self.config.training.epochs} epochs"
+
+    @property
+    def has_peers(self) -> bool:
+        """Whether the workers exchange data; those of a simulation do not."""
+        return self.workers.nodes > 1 and self.config.task == "train"
+
+    @property
+    def lacks_wheels(self) -> bool:
+        """Whether pods install more wheels than are cached: cloudgan's own is always there."""
+        return len(self.wheels) == 1
+
+    @property
     def usd_per_hour(self) -> float | None:
         """Price of all nodes; None: unknown."""
         return self.price.hourly_usd(self.workers.nodes) if self.price else None
@@ -365,7 +443,7 @@ class Plan(_Part):
         cost = self.cost
         usd = "unknown" if cost is None else f"{cost.known_low_usd:.2f} to {cost.known_usd:.2f} USD"
         rows = {
-            "run": f"{self.run} ({self.config.model.preset}, {self.config.training.epochs} epochs)",
+            "run": f"{self.run} ({self.program}, {self.work})",
             "target": self.target.describe(),
             "workers": f"{self.workers.nodes}, on {self.price.offer if self.price else 'no offer'}",
             "store": self.store,

@@ -12,6 +12,7 @@ from cloudgan.core.ranges import MAX_USD
 UNKNOWN_DATE = "unknown"
 STALE_DAYS = 90
 _AS_OF = "as of: "
+_NOT_BEFORE = "not before this date"
 _HOUR_SECONDS = 3600
 
 
@@ -43,6 +44,11 @@ class SourcedRow(BaseModel):
             return None
         return (today - dt.date.fromisoformat(self.date)).days
 
+    @property
+    def has_earliest_date(self) -> bool:
+        """Whether `date` is the earliest possible one; the note has the evidence."""
+        return _NOT_BEFORE in self.note
+
     def age_text(self, today: dt.date) -> str:
         """Returns for example ``2026-11-01, 20 days old``; for an undated row, its ``as of:`` note."""
         days = self.age_days(today)
@@ -51,6 +57,8 @@ class SourcedRow(BaseModel):
             return f"age unknown ({known})" if known else "age unknown"
         if days < 0:
             return f"{self.date}, dated in the future"
+        if self.has_earliest_date:
+            return f"{self.date} or later, at most {days} days old"
         return f"{self.date}, {days} day{'' if days == 1 else 's'} old"
 
     def is_stale(self, today: dt.date) -> bool:

@@ -7,18 +7,17 @@ Durations are measured by the processes, never differences of `time`.
 
 from __future__ import annotations
 
-import math
 import os
 import statistics
 from typing import TYPE_CHECKING, Annotated, Literal, NamedTuple
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, TypeAdapter, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 from cloudgan.core.documents import read_bytes
 from cloudgan.core.errors import DataError
 from cloudgan.core.hardware import Hardware
-from cloudgan.core.ranges import MAX_SECONDS, MAX_STEP
 from cloudgan.schema.provenance import InstalledWheels
+from cloudgan.schema.record_line import Count, Loss, Rate, RecordLine, Seconds
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -28,28 +27,6 @@ if TYPE_CHECKING:
 
 FILE_NAME = "record.jsonl"
 DEFAULT_INSTRUCTIONS = "default"
-
-Seconds = Annotated[float, Field(ge=0, le=MAX_SECONDS, allow_inf_nan=False)]
-Rate = Annotated[float, Field(ge=0, le=1e15, allow_inf_nan=False)]
-Count = Annotated[int, Field(ge=0, lt=2**63)]
-
-
-def _null_is_nan(value: object) -> object:
-    return math.nan if value is None else value  # earlier records hold null
-
-
-Loss = Annotated[float, BeforeValidator(_null_is_nan)]
-
-
-class RecordLine(BaseModel):
-    """Common fields of all lines of `record.jsonl`."""
-
-    # A held-out loss may be NaN; null would be the same as a missing loss.
-    model_config = ConfigDict(frozen=True, extra="forbid", ser_json_inf_nan="strings")
-
-    schema_version: Literal[1] = 1
-    time: str = Field(description="UTC, ISO 8601")
-    step: int = Field(ge=0, le=MAX_STEP, description="completed steps of the run")
 
 
 class Numerics(BaseModel):
@@ -98,6 +75,11 @@ class Started(RecordLine):
         None, ge=0, description="forecast peak of the process, or of each accelerator"
     )
     image: str | None = Field(None, description="container image of the plan; None: no container")
+    smoke_seconds: Seconds | None = Field(
+        None,
+        description="of the pod before its first process: devices, the wait for the other workers, and"
+        " the smoke step; None: no smoke step",
+    )
     wheels: InstalledWheels | None = Field(
         None, description="wheels that the pod installed before the process started"
     )
@@ -190,6 +172,30 @@ class Stopped(RecordLine):
     peak_memory_bytes: int | None = Field(
         None, ge=0, description="peak resident memory of the process; None: unknown"
     )
+    gpu_joules: float | None = Field(
+        None,
+        ge=0,
+        allow_inf_nan=False,
+        description="energy that all GPUs of the chief's machine used since the start line, by NVML;"
+        " None: unknown",
+    )
+
+
+class Exchanged(RecordLine):
+    """What one rank did in an epoch of asynchronous training; the first epoch includes tracing."""
+
+    kind: Literal["exchanged"] = "exchanged"
+    epoch: int = Field(ge=0, description="of the run")
+    rank: int = Field(ge=0, description="of a master, or the leader of a worker")
+    worker: int | None = Field(None, ge=0, description="None: a master")
+    updates: Count = Field(description="sent by the worker, or applied by the master")
+    seconds: dict[str, Seconds] = Field(
+        description="by routine: train, gather (weights from the device), update (the rule and weights"
+        " to the device), wait (for the other side), validate"
+    )
+    staleness: dict[str, Count] = Field(
+        description="updates by the number of others applied since the worker fetched the centre"
+    )
 
 
 class PreemptionNotice(RecordLine):
@@ -211,6 +217,7 @@ Line = Annotated[
     | Resumed
     | DamagedCheckpoint
     | Stopped
+    | Exchanged
     | PreemptionNotice,
     Field(discriminator="kind"),
 ]
@@ -269,10 +276,17 @@ class RunRecord(BaseModel):
         None if none did, or if an earlier process did not record its end.
         """
         found = next((each for each in self.validations() if until.holds(each.metrics)), None)
+        return self.program_seconds_until(found) if found else None
+
+    def program_seconds_until(self, moment: Validated | Stopped) -> float | None:
+        """Returns the program time of all processes until `moment`, a line of this record.
+
+        None if an earlier process did not record its end.
+        """
         spent = 0.0
-        for process in self.processes() if found else ():
-            if found and any(line is found for line in process.lines):
-                return spent + found.program_seconds
+        for process in self.processes():
+            if any(line is moment for line in process.lines):
+                return spent + moment.program_seconds
             if process.stopped is None:
                 return None
             spent += process.stopped.program_seconds

@@ -14,7 +14,7 @@ from urllib.parse import unquote, urlsplit
 
 from cloudgan.core.errors import ConfigError
 from cloudgan.core.labels import OWNER, RUN, SPEC
-from cloudgan.core.settings import expand_home
+from cloudgan.core.local_path import local_path
 from cloudgan.schema import launch
 from cloudgan.schema import plan as plans
 
@@ -136,4 +136,4 @@ def store_address(url: str) -> str:
         return f"{parts.scheme}://{parts.netloc}/{path}".rstrip("/")
     if url.startswith("file:"):
         url = unquote(urlsplit(url).path)
-    return str(expand_home(url).resolve())
+    return str(local_path(url).resolve())

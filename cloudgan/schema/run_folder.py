@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import sys
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,17 +14,18 @@ import yaml
 from cloudgan.core.atomic_file import write_atomic
 from cloudgan.core.documents import read_yaml
 from cloudgan.core.errors import ConfigError, shorten
+from cloudgan.core.file_lock import HeldError, take
+from cloudgan.core.local_path import local_path
 from cloudgan.schema.config import RunConfig, differences, parse_config
-
-if sys.platform == "win32":
-    fcntl = None
-else:
-    import fcntl
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
 
+_NAMELESS = ("", "..")
+_OF_A_RUN = frozenset(
+    (".lock", "run.yaml", "record.jsonl", "launch.json", "plan.json", "checkpoints")
+)
 _CHECKPOINT = re.compile(r"step-(\d{9})\.npz")
 
 
@@ -46,11 +47,13 @@ class RunFolder:
         """Names the files of the run in the folder `path`.
 
         Raises:
-            ConfigError: The path is empty.
+            ConfigError: The path is empty, or a URL.
         """
         if not str(path):
             raise ConfigError("the folder of the run is empty; give a folder such as runs/NAME")
-        self.path = Path(path)
+        found = local_path(path, advice="--checkpoints copies the checkpoints to a bucket")
+        # The name of the folder is that of the run: `.` and `..` have none.
+        self.path = found if found.name not in _NAMELESS else Path(os.path.abspath(found))  # noqa: PTH100
         self.config_file = self.path / "run.yaml"
         self.record_file = self.path / "record.jsonl"
         self.launch_file = self.path / "launch.json"
@@ -89,6 +92,23 @@ class RunFolder:
                 " another --run"
             ) from error
 
+    def refuse_foreign(self) -> None:
+        """Checks that the folder is missing, empty or that of a run, before a run writes into it.
+
+        Raises:
+            ConfigError: It has other files.
+        """
+        try:
+            names = {found.name for found in self.path.iterdir()} if self.path.is_dir() else set()
+        except OSError:
+            return  # the first write says why
+        foreign = sorted(name for name in names if not name.startswith("."))
+        if foreign and names.isdisjoint(_OF_A_RUN):
+            raise ConfigError(
+                f"{self.path} is not the folder of a run: it has {shorten(', '.join(foreign[:3]))};"
+                " nothing was written. Give a new folder, such as --run=runs/mine"
+            )
+
     def check(self, config: RunConfig) -> None:
         """Checks that the folder is empty or holds this run.
 
@@ -103,32 +123,42 @@ class RunFolder:
                 f" {'; '.join(found)}. Choose another --run, or omit these flags to resume it"
             )
 
+    def saved_steps(self) -> list[int]:
+        """Returns the steps of the checkpoints in the folder, in ascending order."""
+        return checkpoint_steps(path.name for path in self.checkpoints.glob("step-*.npz"))
+
     @contextmanager
     def locked(self) -> Iterator[None]:
         """Prevents a second process on this machine from training the same run.
 
+        A run that fails before it wrote a file leaves no folder.
+
         Raises:
             ConfigError: Another process trains it.
         """
-        if fcntl is None:
+        if sys.platform == "win32":
             raise ConfigError("training needs Linux or macOS; use WSL on Windows")
+        new = [folder for folder in (self.path, *self.path.parents) if not folder.exists()]
         self.create()
+        lock = self.path / ".lock"
         try:
-            opened = (self.path / ".lock").open("a+")
+            file, _ = take(lock)
+        except HeldError as holder:
+            raise ConfigError(
+                f"{self.path} is being trained by process {holder};"
+                " wait for it, or choose another --run"
+            ) from holder
         except OSError as error:
             raise ConfigError(
                 f"{self.path}: cannot be written ({error.strerror}); choose another --run"
             ) from error
-        with opened as file:
+        with file:
             try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except OSError as error:
-                file.seek(0)
-                raise ConfigError(
-                    f"{self.path} is being trained by process {file.read().strip() or '?'};"
-                    " wait for it, or choose another --run"
-                ) from error
-            file.truncate(0)
-            file.write(str(os.getpid()))
-            file.flush()
-            yield
+                yield
+            except BaseException:
+                if new and list(self.path.iterdir()) == [lock]:
+                    lock.unlink()
+                    with suppress(OSError):  # another process uses a folder above
+                        for folder in new:
+                            folder.rmdir()
+                raise

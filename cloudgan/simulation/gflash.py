@@ -1,4 +1,4 @@
-"""Parametric source of electron showers in the CLIC ECAL, several hundred times faster than Geant4.
+"""Parametric source of electron and positron showers in the CLIC ECAL, hundreds of times as fast as Geant4.
 
 For demos, tests and pre-training; not a validation reference: cells within a layer are uncorrelated, and a
 classifier on layer features separates it from Geant4 (AUC 0.96).

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import os
-from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import botocore.exceptions as failures
 
 from cloudgan.core.documents import read_bytes
 from cloudgan.core.errors import ConfigError, shorten
+from cloudgan.core.local_path import local_path
 from cloudgan.core.settings import check_addresses, variable
 
 if TYPE_CHECKING:
@@ -44,10 +44,10 @@ def checked_configuration() -> Iterator[None]:
     """
     check_addresses("AWS_ENDPOINT_URL")
     for name, default in _FILES.items():
-        path = os.path.expanduser(variable(name) or default)  # noqa: PTH111  as botocore does
+        path = local_path(variable(name) or default, source=name)
         # boto3 reads all of a file, and waits at a pipe. /dev/null is the usual way to have no file.
         if os.path.exists(path) and os.path.realpath(path) != os.devnull:  # noqa: PTH110
-            read_bytes(Path(path), ConfigError, limit=_MOST_BYTES)
+            read_bytes(path, ConfigError, limit=_MOST_BYTES)
     try:
         yield
     except NO_LOGIN:

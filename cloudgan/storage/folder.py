@@ -11,7 +11,7 @@ from urllib.parse import unquote, urlsplit
 
 from cloudgan.core.atomic_file import TEMPORARY_SUFFIX, atomic_writer
 from cloudgan.core.errors import ConfigError
-from cloudgan.core.settings import expand_home
+from cloudgan.core.local_path import local_path
 from cloudgan.storage.store import (
     ObjectExistsError,
     ObjectMissingError,
@@ -38,7 +38,7 @@ class FolderStore:
             ConfigError: The URL names another host or no path.
         """
         if not url.startswith("file:"):
-            return cls(expand_home(url))
+            return cls(local_path(url))
         parts = urlsplit(url)
         if parts.netloc not in ("", "localhost") or not parts.path.startswith("/"):
             raise ConfigError(

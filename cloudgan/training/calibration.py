@@ -19,6 +19,8 @@ from cloudgan.training.rng import Call
 from cloudgan.training.step import latent_of
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numpy.typing import NDArray
 
     from cloudgan.data.pipeline.preprocessing import Batch
@@ -45,11 +47,11 @@ class BatchNormRecalibrator:
             self._latent = latent_of(preset, rng, energy, angle)
         self._mean_sum = float(np.mean(showers.ecal))
 
-    def recalibrate(self, generator: keras.Model) -> list[np.ndarray[Any, Any]]:
-        """Returns the weights of `generator` in Keras order, with new statistics and output constant."""
-        self._copy.set_weights(generator.get_weights())
+    def recalibrate(self, weights: Sequence[Any]) -> list[np.ndarray[Any, Any]]:
+        """Returns the weights of a generator, in Keras order, with new statistics and output constant."""
+        self._copy.set_weights(list(weights))
         self._copy(self._latent, training=True)
-        if self._preset.calibrated_output:
+        if self._preset.calibrated_output and not self._preset.cell_marginals:
             self._calibrate()
         return self._copy.get_weights()
 

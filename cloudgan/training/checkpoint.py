@@ -28,7 +28,8 @@ from cloudgan.core.errors import CloudganError, DataError
 from cloudgan.data.summary import TrainingSummary
 from cloudgan.schema import record
 from cloudgan.schema.config import RunConfig
-from cloudgan.schema.record import Loss, Numerics
+from cloudgan.schema.record import Numerics
+from cloudgan.schema.record_line import Loss
 from cloudgan.schema.run_folder import RunFolder, checkpoint_name, checkpoint_steps
 from cloudgan.storage.store import ObjectMissingError, StoreError, open_store
 
@@ -87,6 +88,9 @@ class State(BaseModel):
     summary: TrainingSummary
     best: BestCheckpoint | None = None
     validated_step: int = Field(0, ge=0)
+    worker_steps: tuple[int, ...] = Field(
+        (), description="of workers that exchange weights: own steps of each at this checkpoint"
+    )
 
 
 @dataclass(frozen=True)

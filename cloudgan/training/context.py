@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import keras
 import tensorflow as tf
@@ -119,6 +119,20 @@ class TrainingContext:
         )
 
 
+class WorkerAmong(NamedTuple):
+    """Position of this process among workers that exchange weights (`cloudgan.parallel`).
+
+    Attributes:
+        worker: Number of this worker from 0.
+        workers: Number of workers; this one trains every `workers`-th step of the run.
+        saved: Its checkpoint at the point from which all of them resume; None for a new run.
+    """
+
+    worker: int
+    workers: int
+    saved: Checkpoint | None
+
+
 def make_context(
     config: RunConfig,
     folder: RunFolder,
@@ -128,6 +142,7 @@ def make_context(
     workers_here: int,
     options: ComputeOptions,
     progress: Progress,
+    among: WorkerAmong | None = None,
 ) -> TrainingContext:
     """Sets up TensorFlow, opens the data and finds the newest checkpoint.
 
@@ -139,6 +154,7 @@ def make_context(
         workers_here: Processes that share the cores of this machine.
         options: Compute options, from before TensorFlow was imported.
         progress: Progress of the data preparation.
+        among: Position among workers that exchange weights; None: no other worker.
 
     Raises:
         ConfigError: Replicas, batch and checkpoint do not fit together.
@@ -146,12 +162,13 @@ def make_context(
         TryAgain: The workers found different checkpoints.
     """
     checkpoints = run_checkpoints(config, folder, cluster)
-    saved = resume_point(checkpoints, folder, progress.say)
+    saved = among.saved if among else resume_point(checkpoints, folder, progress.say)
     threads = options.threads or max(1, this_machine().cores // workers_here)
-    set_up_devices(config.training, threads=threads)
+    stages = config.parallel.stages
+    set_up_devices(config.training, threads=threads, stages=stages)
     if warning := unused_gpus():
         progress.say(warning)
-    name = choose_strategy(config.training, cluster)
+    name = "one" if stages else choose_strategy(config.training, cluster)
     strategy = make_strategy(config, name)
     workers = len(cluster.workers) if cluster and name == "multiworker" else 1
     if cluster and workers > 1:
@@ -169,6 +186,8 @@ def make_context(
         global_batch_size=numerics.global_batch_size,
         shards_per_group=config.data.shards_per_group,
         last_batch=config.data.last_batch,
+        worker=among.worker if among else 0,
+        workers=among.workers if among else 1,
     )
     return TrainingContext(
         config,

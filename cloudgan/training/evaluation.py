@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import tensorflow as tf
 
-from cloudgan.training.train_loop import loss_table
+from cloudgan.schema.losses import loss_table
 
 if TYPE_CHECKING:
     from collections.abc import Callable

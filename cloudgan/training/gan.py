@@ -16,10 +16,13 @@ from cloudgan.models.convolutions import choose_conv_impl
 from cloudgan.models.layers import PUBLISHED, PhaseStages
 from cloudgan.models.networks import build_discriminator, build_generator
 from cloudgan.schema.config import RunConfig
+from cloudgan.training.placement import place_layers, place_slots
 from cloudgan.training.precision import with_loss_scaling
-from cloudgan.training.strategy import device_kind
+from cloudgan.training.strategy import device_kind, stage_devices
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from cloudgan.models.layers import StageBuilder
     from cloudgan.schema.presets import Preset
     from cloudgan.training.rng import Rng
@@ -62,6 +65,12 @@ class Gan:
         if self.ema_generator:
             self.ema_generator.set_weights(weights)
 
+    def set_marginals(self, tables: dict[str, Any]) -> None:
+        """Sets the measured tables of a preset with `cell_marginals` in the generator and its average."""
+        for network in (self.generator, self.ema_generator):
+            if network:
+                network.get_layer("output").set_tables(tables)
+
     def variables(self) -> dict[str, keras.Variable]:
         """Returns all variables of a checkpoint by a name that is the same in every process."""
         parts: dict[str, Any] = {
@@ -87,10 +96,12 @@ def build_gan(
     synchronized: bool,
     learning_rates: LearningRates,
     conv_impl: str = "published",
+    device_stages: Sequence[str] = (),
 ) -> Gan:
     """Builds networks and optimisers; call it inside the strategy's scope.
 
     Keras cannot create optimiser slots inside a traced function, so this function creates them.
+    `device_stages` are the layers from which on a network is on the next device.
     """
     seeds = random.Random(seed)
     keras.config.set_dtype_policy(POLICIES[precision])
@@ -104,12 +115,20 @@ def build_gan(
     if preset.ema_decay:
         ema_generator = build_generator(preset, **form)
         ema_generator.set_weights(generator.get_weights())
+    if device_stages:
+        devices = stage_devices(device_stages)
+        for network in (generator, discriminator, ema_generator):
+            if network:
+                place_layers(network, device_stages, devices)
     generator_optimizer = with_loss_scaling(_optimizer(preset, learning_rates.generator), precision)
     discriminator_optimizer = with_loss_scaling(
         _optimizer(preset, learning_rates.discriminator), precision
     )
     generator_optimizer.build(generator.trainable_variables)
     discriminator_optimizer.build(discriminator.trainable_variables)
+    if device_stages:
+        place_slots(generator_optimizer, generator.trainable_variables)
+        place_slots(discriminator_optimizer, discriminator.trainable_variables)
     return Gan(
         generator, discriminator, generator_optimizer, discriminator_optimizer, ema_generator
     )

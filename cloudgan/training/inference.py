@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import keras
 import numpy as np
 import tensorflow as tf
 
-from cloudgan.core.errors import ConfigError, DataError
+from cloudgan.core.errors import ConfigError
 from cloudgan.core.progress import Progress, Silent
-from cloudgan.data.pipeline.preprocessing import ENERGY_UNIT_GEV
+from cloudgan.data.pipeline.preprocessing import ENERGY_UNIT_GEV, LEAST_CELL_GEV
 from cloudgan.data.showers import Showers, measured_angle
 from cloudgan.models.networks import build_generator
-from cloudgan.training.checkpoint import Checkpoints, read_checkpoint, restore_part
+from cloudgan.training.checkpoint import restore_part
 from cloudgan.training.gan import inference_stages
 from cloudgan.training.rng import Call, Rng
 from cloudgan.training.step import latent_of
+from cloudgan.training.strategy import device_kind
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -25,42 +27,72 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from cloudgan.schema.presets import Preset
-    from cloudgan.schema.run_folder import RunFolder
     from cloudgan.training.checkpoint import Checkpoint, State
 
     Floats = NDArray[np.float32]
 
-LEAST_CELL_GEV = 2e-6
-"""Smaller cells are set to zero: a ReLU network fills all cells, and the authors' analysis cuts at
-1e-4 in units of GeV*50."""
-
-_BLOCK = 256
+_ROUNDING = 1e-5
+_ACCELERATOR_BLOCK = 256
+_CACHED_CELLS = 2**19
+"""Cells of a block on a CPU, 2 MB: what a layer writes is still in the cache when the next one reads it."""
 
 
 @dataclass(frozen=True)
 class Conditions:
-    """Requested conditions of showers, each (N,)."""
+    """Requested conditions of showers, each (N,).
+
+    Attributes:
+        energy_gev: Of the primary.
+        angle_rad: Angle that conditions the generator, see `Preset.angle`.
+        theta_rad: Polar angle of the primary, where it is known.
+    """
 
     energy_gev: Floats
-    mtheta_rad: Floats
+    angle_rad: Floats
     theta_rad: Floats | None = None
 
     def __len__(self) -> int:
         return len(self.energy_gev)
 
+    @classmethod
+    def of(cls, showers: Showers, preset: Preset) -> Conditions:
+        """Returns the conditions of Monte Carlo showers, whose images have the network's cells."""
+        primary = showers.theta_rad if preset.angle == "primary" else None
+        angle = showers.mtheta_rad if primary is None else primary
+        return cls(showers.energy_gev, angle, showers.theta_rad)
+
+
+def usual_block(preset: Preset) -> int:
+    """Returns the number of showers to compute at a time on this device, a power of two on a CPU."""
+    if device_kind() != "CPU":
+        return _ACCELERATOR_BLOCK
+    most = max(1, _CACHED_CELLS // math.prod(preset.image_shape))
+    return 1 << (most.bit_length() - 1)
+
 
 class ShowerGenerator:
     """The generator of a preset with its initial weights."""
 
-    def __init__(self, preset: Preset, *, block: int = _BLOCK) -> None:
-        """Builds the network; it generates `block` showers at a time."""
-        self.preset, self._rows = preset, block
+    def __init__(self, preset: Preset, *, block: int | None = None) -> None:
+        """Builds the network.
+
+        Args:
+            preset: Preset of the network.
+            block: Showers to compute at a time. Default: that of `usual_block`.
+        """
+        self.preset, self.block = preset, block or usual_block(preset)
+        self._traced = 0
         keras.config.set_dtype_policy("float32")
-        self._network = build_generator(preset, stages=inference_stages(preset))
+        # Cell marginals raise an exponential to `image_power`: asked for GeV, they need no root afterwards.
+        self._in_gev = preset.cell_marginals
+        units: dict[str, Any] = {"image_power": 1.0, "image_scale": 1.0} if self._in_gev else {}
+        network = build_generator(preset.model_copy(update=units), stages=inference_stages(preset))
+        self.network = network
+        self._images = tf.function(lambda latent: network(latent, training=False)[..., 0])
 
     def set_weights(self, weights: Sequence[Any]) -> None:
         """Sets the weights of a trained generator, in Keras order."""
-        self._network.set_weights(weights)
+        self.network.set_weights(weights)
 
     def showers(
         self, conditions: Conditions, *, seed: int, progress: Progress | None = None
@@ -76,23 +108,25 @@ class ShowerGenerator:
         """Yields the same showers as `showers`, for conditions in parts."""
         rng, before = Rng(seed), 0
         for part in parts:
-            for first in range(0, len(part), self._rows):
-                rows = slice(first, min(first + self._rows, len(part)))
+            for first in range(0, len(part), self.block):
+                rows = slice(first, min(first + self.block, len(part)))
                 yield self._block(part, rows, before, rng)
                 progress.advance(rows.stop - first)
             before += len(part)
 
     def _block(self, conditions: Conditions, rows: slice, before: int, rng: Rng) -> Showers:
-        energy = tf.constant(conditions.energy_gev[rows, None] / ENERGY_UNIT_GEV, tf.float32)
-        angle = tf.constant(conditions.mtheta_rad[rows, None], tf.float32)
+        count = rows.stop - rows.start
+        # A graph is traced for each number of rows: a shorter block is filled up, but for a single shower.
+        self._traced = max(self._traced, count)
+        fill = (0, self._traced - count if count > 1 else 0)
+        energy, angle = (
+            tf.constant(np.pad(values[rows], fill, "edge")[:, None], tf.float32)
+            for values in (conditions.energy_gev / ENERGY_UNIT_GEV, conditions.angle_rad)
+        )
         row = tf.constant(before + rows.start, tf.int64)
         with rng.at(tf.zeros((), tf.int64), row, Call.GENERATE):
             latent = latent_of(self.preset, rng, energy, angle)
-        image = self._network(latent, training=False).numpy()[..., 0]
-        ecal = image ** np.float32(1 / self.preset.image_power) / np.float32(
-            self.preset.image_scale
-        )
-        ecal[ecal < LEAST_CELL_GEV] = 0
+        ecal = self.ecal_gev(latent)[:count]
         theta = conditions.theta_rad
         return Showers(
             ecal,
@@ -101,11 +135,20 @@ class ShowerGenerator:
             measured_angle(ecal),
         )
 
+    def ecal_gev(self, latent: Any) -> Floats:
+        """Returns cells in GeV, (B, X, Y, Z), for inputs of the network (B, `latent_length`)."""
+        ecal: Floats = self._images(latent).numpy()
+        if not self._in_gev:
+            ecal **= np.float32(1 / self.preset.image_power)
+            ecal /= np.float32(self.preset.image_scale)
+        ecal *= ecal >= LEAST_CELL_GEV
+        return ecal
+
 
 class TrainedGenerator(ShowerGenerator):
     """The generator of a checkpoint: the averaged one if the preset has it."""
 
-    def __init__(self, checkpoint: Checkpoint, *, block: int = _BLOCK) -> None:
+    def __init__(self, checkpoint: Checkpoint, *, block: int | None = None) -> None:
         """Builds the network of a checkpoint.
 
         Raises:
@@ -114,79 +157,43 @@ class TrainedGenerator(ShowerGenerator):
         self.state: State = checkpoint.state
         super().__init__(self.state.config.model, block=block)
         part = "ema_generator" if self.preset.ema_decay else "generator"
-        restore_part(checkpoint, part, self._network.weights)
+        restore_part(checkpoint, part, self.network.weights)
 
-    def conditions(self, energy_gev: Floats, theta_rad: Floats) -> Conditions:
-        """Maps polar angles to measured angles, which condition the generator.
+    def conditions(
+        self, energy_gev: Floats, theta_rad: Floats, *, extrapolate: bool = False
+    ) -> Conditions:
+        """Maps polar angles to the angles that condition the generator.
+
+        Args:
+            energy_gev: Of the primary.
+            theta_rad: Polar angle of the primary; where the training showers have none, the measured angle.
+            extrapolate: Accept what is outside the range of the training showers.
 
         Raises:
             ConfigError: Outside the range of the training showers.
         """
         summary = self.state.summary
-        _check_range("energies", energy_gev, summary.energy_range_gev, "GeV", "--energy")
+        if not extrapolate:
+            trained = summary.theta_range_rad or summary.mtheta_range_rad
+            degrees = tuple(np.rad2deg(trained))
+            _check_range("energies", energy_gev, summary.energy_range_gev, "GeV", "--energy")
+            _check_range("angles", np.rad2deg(theta_rad), degrees, "degrees", "--theta")
         fit = summary.angle_fit
         if fit is None or summary.theta_range_rad is None:
             return Conditions(energy_gev, theta_rad.astype(np.float32))
-        degrees = tuple(np.rad2deg(summary.theta_range_rad))
-        _check_range("angles", np.rad2deg(theta_rad), degrees, "degrees", "--theta")
         return Conditions(energy_gev, fit.mtheta_rad(theta_rad), theta_rad)
-
-
-def find_checkpoint(
-    folder: RunFolder, step: int | Literal["best"] | None, progress: Progress | None = None
-) -> Checkpoint:
-    """Reads the checkpoint of a step, the best validated one, or the newest that is not damaged.
-
-    Args:
-        folder: Of the run.
-        step: Number of the step, "best", or None for the newest.
-        progress: Shows the damaged ones that are newer.
-
-    Raises:
-        DataError: No such checkpoint, or it is damaged.
-    """
-    config = folder.read_config()
-    checkpoints = Checkpoints(folder.checkpoints, url=config.checkpoint.url if config else "")
-    if step not in (None, "best"):
-        return _of_step(folder, checkpoints, int(step))
-    newest, damaged = checkpoints.newest()
-    for each in damaged:
-        (progress or Silent()).say(f"checkpoint not used: {each.reason}")
-    if newest is None:
-        raise _missing(folder, checkpoints, "")
-    if step is None:
-        return newest
-    if newest.state.best is None:
-        raise DataError(
-            f"{folder.path} has no best checkpoint: no epoch was validated. Resume it with"
-            " --validate-every=1, or give the number of a step"
-        )
-    return _of_step(folder, checkpoints, newest.state.best.step)
-
-
-def _of_step(folder: RunFolder, checkpoints: Checkpoints, step: int) -> Checkpoint:
-    path = checkpoints.fetch(step)
-    if not path.exists():
-        raise _missing(folder, checkpoints, f" of step {step}")
-    return read_checkpoint(path)
-
-
-def _missing(folder: RunFolder, checkpoints: Checkpoints, which: str) -> DataError:
-    have = ", ".join(map(str, checkpoints.steps())) or "none"
-    return DataError(
-        f"{folder.path} has no checkpoint{which}; available: {have}. Train first:"
-        f" cloudgan train --run={folder.path} --data=FILE"
-    )
 
 
 def _check_range(
     what: str, values: NDArray[np.floating], known: tuple[float, ...], unit: str, flag: str
 ) -> None:
-    # 2 % slack: uniform samples of 10 to 100 GeV never span the full range.
-    slack = 0.02 * (known[1] - known[0])
+    # 2 % slack: uniform samples of 10 to 100 GeV never span the full range. Showers of a single angle have
+    # no range; degrees of 32-bit radians differ in the sixth digit.
+    slack = max(0.02 * (known[1] - known[0]), _ROUNDING * abs(known[1]))
     low, high = float(values.min()), float(values.max())
     if low < known[0] - slack or high > known[1] + slack:
         raise ConfigError(
             f"{what} from {low:g} to {high:g} {unit} requested, trained on {known[0]:.4g} to"
-            f" {known[1]:.4g}; use a range within {flag}={known[0]:.4g}:{known[1]:.4g}"
+            f" {known[1]:.4g}; use a range within {flag}={known[0]:.4g}:{known[1]:.4g}, or --extrapolate"
+            " for showers that no Monte Carlo was compared with"
         )

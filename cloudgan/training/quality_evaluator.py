@@ -58,7 +58,8 @@ class HeldOutMetrics:
             measure: Returns the metrics of generated showers against the reference.
         """
         self._generator = ShowerGenerator(preset, block=_BLOCK)
-        self._shape, self._seed, self._measure = preset.image_shape, seed, measure
+        self._preset, self._shape = preset, preset.image_shape
+        self._seed, self._measure = seed, measure
         self._showers = showers
         self._reference: tuple[Conditions, Observables] | None = None
 
@@ -75,7 +76,7 @@ class HeldOutMetrics:
             count = self._showers.held_out_count
             rows = np.random.default_rng(self._seed).permutation(count)[: len(self)]
             showers = _seen(self._showers.held_out_rows(np.sort(rows)), self._shape)
-            conditions = Conditions(showers.energy_gev, showers.mtheta_rad, showers.theta_rad)
+            conditions = Conditions.of(showers, self._preset)
             self._reference = (
                 conditions,
                 observe(showers, "held-back showers", requested_rad=_requested(conditions)),
@@ -115,7 +116,7 @@ class HeldOutMetrics:
 def _requested(conditions: Conditions) -> Floats:
     """Returns the angles at which both samples are compared."""
     theta = conditions.theta_rad
-    return conditions.mtheta_rad if theta is None else theta
+    return conditions.angle_rad if theta is None else theta
 
 
 def _seen(showers: Showers, shape: tuple[int, int, int]) -> Showers:

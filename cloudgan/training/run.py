@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +23,7 @@ from cloudgan.training.evaluation import (
     held_out_pipeline,
 )
 from cloudgan.training.gan import POLICIES, Gan, build_gan, make_lr_schedules
+from cloudgan.training.outcome import Outcome
 from cloudgan.training.quality_evaluator import HeldOutMetrics, QualityEvaluator
 from cloudgan.training.rng import Rng
 from cloudgan.training.run_recorder import RunRecorder
@@ -30,6 +31,7 @@ from cloudgan.training.step import GanStep
 from cloudgan.training.stopping import EXIT_CODES, StopFlag, StopTraining
 from cloudgan.training.strategy import lost_worker
 from cloudgan.training.train_loop import (
+    Exchange,
     Precompiler,
     TrainLoop,
     compile_steps,
@@ -43,31 +45,21 @@ from cloudgan.validation.acceptance.assess import quick_metrics
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
     from cloudgan.core.progress import Progress
-    from cloudgan.training.checkpoint import BestCheckpoint
     from cloudgan.training.context import TrainingContext
     from cloudgan.training.stopping import Reason
 
 _LOOPS = {"custom": run_custom, "fit": run_fit}
 
 
-@dataclass(frozen=True)
-class Outcome:
-    """How a process ended; `best` validated checkpoint and `memory` forecast, if known."""
-
-    reason: Reason
-    step: int
-    epoch: int
-    train_seconds: float
-    checkpoint: Path
-    best: BestCheckpoint | None = None
-    memory: dict[str, Any] | None = None
-
-
 def train(
-    context: TrainingContext, flag: StopFlag, progress: Progress, *, start_time: float
+    context: TrainingContext,
+    flag: StopFlag,
+    progress: Progress,
+    *,
+    start_time: float,
+    join: Callable[[TrainingContext, Gan, BatchNormRecalibrator | None], Exchange] | None = None,
 ) -> Outcome:
     """Trains from the newest checkpoint to the configured end.
 
@@ -76,6 +68,8 @@ def train(
         flag: Stop requests.
         progress: Progress display.
         start_time: `time.perf_counter()` when the process began.
+        join: Returns the exchange with other workers, once the networks have their weights; None:
+            the weights are exchanged with no other worker.
 
     Returns:
         How it ended; the final state is saved as a checkpoint.
@@ -90,6 +84,7 @@ def train(
     run_steps, held_out_losses_of = _compiled(context, _step(context, gan, rng))
     recalibrator = _recalibrator(context, rng)
     step, train_seconds = _begin(context, gan, recalibrator)
+    exchange = join(context, gan, recalibrator) if join else None
     reading = ReadingTime()
     evaluator = QualityEvaluator(context, _held_out(context), flag, progress, start_time=start_time)
     recorder = RunRecorder(
@@ -100,8 +95,11 @@ def train(
         reading,
         evaluator=evaluator,
         start_time=start_time,
+        more_arrays=exchange.arrays if exchange else dict,
     )
     recorder.record_start(step, train_seconds)
+    if exchange:
+        exchange.begin(step)
     train_loop = TrainLoop(
         run_steps,
         context.sampler,
@@ -115,16 +113,21 @@ def train(
         save_due=recorder.save_due,
         dummy_iterator=lambda: iter(_dummy_dataset(context)),
         liveness=LivenessFile(settings.liveness_file()),
+        exchange=exchange,
     )
     batches = partial(_dataset, context, reading)
-    return _run_loop(context, train_loop, recorder, batches, held_out_losses_of)
+    outcome = _run_loop(context, train_loop, recorder, batches, held_out_losses_of)
+    if exchange:
+        exchange.leave(train_loop.step, outcome.reason)
+    return outcome
 
 
 def _networks(context: TrainingContext, rng: Rng) -> Gan:
     """Builds the networks with their initial weights."""
     config = context.config
     batch_size = context.numerics.global_batch_size
-    learning_rates = make_lr_schedules(config, batch_size, context.sampler.count / batch_size)
+    steps_per_epoch = context.sampler.count / batch_size / context.sampler.workers
+    learning_rates = make_lr_schedules(config, batch_size, steps_per_epoch)
     with context.strategy.scope():
         return build_gan(
             config.model,
@@ -134,6 +137,7 @@ def _networks(context: TrainingContext, rng: Rng) -> Gan:
             synchronized=config.training.batch_norm == "synchronized",
             learning_rates=learning_rates,
             conv_impl=context.numerics.conv_impl,
+            device_stages=config.parallel.stages,
         )
 
 
@@ -176,11 +180,18 @@ def _begin(
     """Initialises the networks of a new run; returns the steps and seconds of training so far."""
     if context.saved:
         return context.saved.state.step, context.saved.state.train_seconds
+    model = context.config.model
     with context.strategy.scope():
-        if other := find_warm_start(context.config):
+        other = find_warm_start(context.config)
+        if other:
             restore(other, gan.variables())
-        elif recalibrator:
-            gan.init_from(recalibrator.recalibrate(gan.generator))
+        if model.cell_marginals:
+            # Imports scipy.interpolate: an eighth of the Python time of a short training run.
+            from cloudgan.training.marginal_tables import measure_marginals  # noqa: PLC0415
+
+            gan.set_marginals(measure_marginals(model, context.training_set))
+        if recalibrator and not other:
+            gan.init_from(recalibrator.recalibrate(gan.generator.get_weights()))
     return 0, 0.0
 
 
@@ -322,6 +333,7 @@ def _end(
     """Saves a checkpoint and records the end."""
     if recorder.evaluator.reached or context.is_reached:
         reason = "reached"
+    train_loop.end_exchanges()
     recorder.save_state(train_loop)
     recorder.record_stop(
         train_loop, reason, "" if reason in EXIT_CODES else recorder.evaluator.stop_message()

@@ -10,6 +10,7 @@ import tensorflow as tf
 
 from cloudgan.core import settings
 from cloudgan.core.clock import utc_now
+from cloudgan.core.gpu_energy import gpu_joules
 from cloudgan.core.hardware import this_machine
 from cloudgan.core.memory import peak_memory_bytes
 from cloudgan.schema import record
@@ -21,7 +22,7 @@ from cloudgan.training.gan import scaled_learning_rate
 from cloudgan.training.strategy import accelerators
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from cloudgan.core.progress import Progress
     from cloudgan.data.pipeline.image_buffers import ReadingTime
@@ -48,7 +49,9 @@ class RunRecorder:
         *,
         evaluator: QualityEvaluator,
         start_time: float,
+        more_arrays: Callable[[], Mapping[str, Any]] = dict,
     ) -> None:
+        self._more_arrays = more_arrays
         self._reading, self._read_before = reading, 0.0
         self._context, self._gan, self._progress = context, gan, progress
         self._recalibrator, self._recalibrated_step = recalibrator, -1
@@ -58,6 +61,7 @@ class RunRecorder:
         self._saved_step = context.saved.state.step if context.saved else -1
         self._saved_at = time.perf_counter()
         self._pending_seconds = 0.0
+        self._joules_before = gpu_joules()
         self._partial_epoch: record.Epoch | None = None
         self._summary_writer = None
         if context.config.training.tensorboard and context.is_chief:
@@ -158,7 +162,7 @@ class RunRecorder:
         if self._gan.ema_generator:
             names = [name for name in arrays if name.startswith("ema_generator/")]
             arrays |= zip(names, self._inference_weights(step), strict=True)
-        return arrays
+        return {**arrays, **self._more_arrays()}
 
     def _inference_weights(self, step: int) -> list[Any]:
         """Returns the weights for inference after `step`, in Keras order."""
@@ -166,7 +170,9 @@ class RunRecorder:
             weights: list[Any] = self._gan.inference_generator.get_weights()
             return weights
         if step != self._recalibrated_step:
-            self._recalibrated = self._recalibrator.recalibrate(self._gan.ema_generator)
+            self._recalibrated = self._recalibrator.recalibrate(
+                self._gan.ema_generator.get_weights()
+            )
             self._recalibrated_step = step
         return self._recalibrated
 
@@ -230,6 +236,7 @@ class RunRecorder:
         """Records the end, and shows the reason unless it is a failure."""
         if message and reason != "failed":
             self._progress.say(message)
+        before, joules = self._joules_before, gpu_joules()
         self.write(
             record.Stopped(
                 time=utc_now(),
@@ -239,6 +246,7 @@ class RunRecorder:
                 train_seconds=train_loop.train_seconds,
                 message=message,
                 peak_memory_bytes=peak_memory_bytes(),
+                gpu_joules=None if before is None or joules is None else max(0.0, joules - before),
             )
         )
 
@@ -308,5 +316,6 @@ def start_line(context: TrainingContext, step: int, startup_seconds: float) -> S
         startup_seconds=startup_seconds,
         expected_memory_bytes=expected_peak_bytes(config, context.numerics),
         image=settings.image(),
+        smoke_seconds=settings.smoke_seconds(),
         wheels=installed_wheels(),
     )

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any, TypedDict
 import tensorflow as tf
 
 from cloudgan.models import losses
+from cloudgan.models.cell_marginals import MarginalOutput
 from cloudgan.models.differentiable_observables import shower_shape
 from cloudgan.models.networks import latent_length
-from cloudgan.schema.losses import LOSS_TERMS
 from cloudgan.training.rng import Call
 from cloudgan.training.update import all_reduce_tensors, update
 
@@ -25,9 +25,6 @@ if TYPE_CHECKING:
     from cloudgan.schema.presets import Preset
     from cloudgan.training.gan import Gan
     from cloudgan.training.rng import Rng
-
-PASSES = ("discriminator_real", "discriminator_fake", "generator")
-COLUMNS = (*LOSS_TERMS, "total")
 
 
 class Batch(TypedDict):
@@ -74,7 +71,7 @@ class GanStep:
         """Runs the step in replica context.
 
         Returns:
-            This replica's share of the global mean losses, rows `PASSES`, columns `COLUMNS`; the
+            This replica's share of the global mean losses, rows `PASSES`, columns `loss_columns()`; the
             generator's row is the mean of its updates.
         """
         batch = self._in_own_precision(batch)
@@ -161,7 +158,7 @@ class GanStep:
     def _losses(
         self, batch: Batch, labels: tf.Tensor, outputs: list[tf.Tensor], **generated: Any
     ) -> tuple[tf.Tensor, tf.Tensor]:
-        """Returns one row of `COLUMNS`, and the total to differentiate.
+        """Returns one row of `loss_columns()`, and the total to differentiate.
 
         Args:
             batch: Targets.
@@ -229,7 +226,13 @@ class GanStep:
         if tf.distribute.get_replica_context().num_replicas_in_sync == 1:
             return
         networks = (self._gan.generator, self._gan.discriminator)
-        weights = [weight for network in networks for weight in network.non_trainable_weights]
+        weights = [
+            weight
+            for network in networks
+            for layer in network.layers
+            if not isinstance(layer, MarginalOutput)  # the same constants on every replica
+            for weight in layer.non_trainable_weights
+        ]
         local = [tf.convert_to_tensor(weight) for weight in weights]
         for weight, mean in zip(
             weights, all_reduce_tensors(local, tf.distribute.ReduceOp.MEAN), strict=True

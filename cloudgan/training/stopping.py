@@ -10,7 +10,7 @@ import os
 import signal
 import socket
 import threading
-from typing import TYPE_CHECKING, Literal, Self, TextIO
+from typing import TYPE_CHECKING, Literal, Self, TextIO, get_args
 
 if TYPE_CHECKING:
     from types import FrameType
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 Reason = Literal[
     "finished", "reached", "max_steps", "max_seconds", "interrupted", "terminated", "failed"
 ]
+REASONS: tuple[Reason, ...] = get_args(Reason)
 EXIT_CODES: dict[Reason, int] = {"interrupted": 130, "terminated": 75}
 
 _BY_SIGNAL: dict[int, Reason] = {signal.SIGINT: "interrupted", signal.SIGTERM: "terminated"}

@@ -11,11 +11,11 @@ import tensorflow as tf
 
 from cloudgan.core import settings
 from cloudgan.core.cuda_libraries import describe_libraries
-from cloudgan.core.errors import ConfigError, TryAgain
+from cloudgan.core.errors import ConfigError, TryAgain, install_command
 from cloudgan.core.hardware import Accelerator, nvidia_gpus
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from cloudgan.schema.config import RunConfig, TrainingConfig
     from cloudgan.training.cluster import Cluster
@@ -37,15 +37,17 @@ def choose_strategy(training: TrainingConfig, cluster: Cluster | None) -> str:
     return "mirrored" if (training.replicas or devices) > 1 else "one"
 
 
-def set_up_devices(training: TrainingConfig, *, threads: int) -> None:
+def set_up_devices(training: TrainingConfig, *, threads: int, stages: Sequence[str] = ()) -> None:
     """Sets threads and logical devices; TensorFlow takes them only before its first operation.
 
     Args:
         training: Configured replicas.
         threads: Intra-op and inter-op threads.
+        stages: Layers from which on a network is on the next device; without GPUs, on the next
+            logical device of the processor.
 
     Raises:
-        ConfigError: More replicas than GPUs, or TensorFlow already runs with other settings.
+        ConfigError: More replicas or stages than GPUs, or TensorFlow already runs with other settings.
     """
     gpus = tf.config.list_physical_devices("GPU")
     asked = training.replicas
@@ -53,20 +55,32 @@ def set_up_devices(training: TrainingConfig, *, threads: int) -> None:
         raise ConfigError(
             f"--replicas={asked}, but {len(gpus)} GPUs found; use --replicas={len(gpus)} or less"
         )
+    if stages and gpus and len(stages) >= len(gpus):
+        raise ConfigError(
+            f"--stages={','.join(stages)} needs {len(stages) + 1} GPUs, and {len(gpus)} found; give"
+            " fewer stages, or omit them"
+        )
+    parts = max(asked or 1, len(stages) + 1)
     try:
         tf.config.threading.set_intra_op_parallelism_threads(threads)
         tf.config.threading.set_inter_op_parallelism_threads(threads)
         for gpu in gpus:
             tf.config.experimental.set_memory_growth(gpu, enable=True)
-        if asked and asked > 1 and not gpus:
+        if parts > 1 and not gpus:
             (cpu,) = tf.config.list_physical_devices("CPU")
             device = tf.config.LogicalDeviceConfiguration()
-            tf.config.set_logical_device_configuration(cpu, [device] * asked)
+            tf.config.set_logical_device_configuration(cpu, [device] * parts)
     except RuntimeError as error:
         raise ConfigError(
             f"TensorFlow already runs in this process with other threads or devices ({error}); restart"
             " the process (in a notebook: the kernel) and call cloudgan before TensorFlow"
         ) from error
+
+
+def stage_devices(stages: Sequence[str]) -> list[str]:
+    """Returns the devices of a network that is divided at `stages`."""
+    kind = "GPU" if tf.config.list_physical_devices("GPU") else "CPU"
+    return [f"{kind}:{number}" for number in range(len(stages) + 1)]
 
 
 def refuse_missing_accelerators(found: int) -> None:
@@ -108,6 +122,9 @@ def make_strategy(config: RunConfig, name: str) -> tf.distribute.Strategy:
         len(tf.config.list_logical_devices("GPU")) if kind == "GPU" else 1
     )
     devices = [f"{kind}:{number}" for number in range(count)]
+    if name == "one" and config.parallel.stages:
+        # OneDeviceStrategy would put the variables of all stages on its device.
+        return tf.distribute.get_strategy()
     if name == "one":
         return tf.distribute.OneDeviceStrategy(f"{kind}:0")
     if name == "mirrored":
@@ -125,7 +142,7 @@ def _tpu() -> tf.distribute.Strategy:
     except (ValueError, tf.errors.OpError, RuntimeError) as error:
         raise ConfigError(
             f"no TPU found on this machine ({str(error).splitlines()[0]}); run this on a TPU VM"
-            " with pip install 'cloudgan[tpu]', or use --strategy=auto"
+            f" after {install_command('tpu')}, or use --strategy=auto"
         ) from error
     refuse_missing_accelerators(len(tf.config.list_logical_devices("TPU")))
     return tf.distribute.TPUStrategy(resolver)

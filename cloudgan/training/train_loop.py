@@ -6,10 +6,9 @@ losses, saves, and stops where all workers agreed to.
 
 from __future__ import annotations
 
-import math
 import time
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import keras
 import numpy as np
@@ -18,11 +17,11 @@ import tensorflow as tf
 from cloudgan.core.errors import CloudganError
 from cloudgan.data.pipeline.input_pipeline import FLOATS, INTEGERS
 from cloudgan.schema.liveness import LivenessFile
-from cloudgan.training.step import COLUMNS, PASSES
+from cloudgan.schema.losses import PASSES, loss_columns, loss_table
 from cloudgan.training.stopping import StopTraining
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
     from concurrent.futures import Future
 
     from cloudgan.core.progress import Progress
@@ -40,7 +39,7 @@ def compile_steps(strategy: tf.distribute.Strategy, step: GanStep) -> Callable[.
 
     Returns:
         A function of (iterator, steps, votes) that returns the sum over steps of the global mean
-        losses, (PASSES, COLUMNS), and the sum over replicas of `votes`; both are the same on every
+        losses, (passes, columns), and the sum over replicas of `votes`; both are the same on every
         worker after the same step.
     """
 
@@ -51,7 +50,7 @@ def compile_steps(strategy: tf.distribute.Strategy, step: GanStep) -> Callable[.
             shares = strategy.run(step, args=(iterator.get_next(),))
             return done + 1, losses + strategy.reduce(tf.distribute.ReduceOp.SUM, shares, axis=None)
 
-        none = tf.zeros((len(PASSES), len(COLUMNS)), step.loss_dtype)
+        none = tf.zeros((len(PASSES), len(loss_columns())), step.loss_dtype)
         _, losses = tf.while_loop(
             lambda done, _: done < steps, one_more, (tf.zeros_like(steps), none)
         )
@@ -59,6 +58,32 @@ def compile_steps(strategy: tf.distribute.Strategy, step: GanStep) -> Callable[.
         return losses, strategy.reduce(tf.distribute.ReduceOp.SUM, agreed, axis=None)
 
     return run
+
+
+class Exchange(Protocol):
+    """Exchanges weights with other workers between two blocks of steps (`cloudgan.parallel`)."""
+
+    def begin(self, step: int) -> None:
+        """Joins, before the first step of this process."""
+
+    def steps_until(self, step: int) -> int:
+        """Returns the steps from `step` to the next exchange, at least 1."""
+
+    def after_block(self, train_loop: TrainLoop) -> None:
+        """Exchanges if it is due.
+
+        Raises:
+            StopTraining: The run ends.
+        """
+
+    def before_last_save(self, train_loop: TrainLoop) -> None:
+        """Exchanges what was trained since the last exchange."""
+
+    def leave(self, step: int, reason: Reason) -> None:
+        """Waits until all workers have ended; `step` is saved."""
+
+    def arrays(self) -> Mapping[str, Any]:
+        """Returns what a checkpoint of this worker needs besides the networks."""
 
 
 def no_votes() -> tf.Tensor:
@@ -84,6 +109,7 @@ class TrainLoop:
         save_due: Callable[[TrainLoop], bool],
         dummy_iterator: Callable[[], Any] = lambda: None,
         liveness: LivenessFile | None = None,
+        exchange: Exchange | None = None,
     ) -> None:
         """Starts at `step`, after `train_seconds` of training by earlier processes.
 
@@ -96,7 +122,9 @@ class TrainLoop:
         self._steps_per_loop = steps_per_loop
         self._save, self._save_due, self._dummy_iterator = save, save_due, dummy_iterator
         self._liveness = liveness or LivenessFile(None)
+        self._exchange = exchange
         self.first = True
+        self._sums = self._earlier_sums = np.zeros((len(PASSES), len(loss_columns())))
         self.begin_epoch()
 
     @property
@@ -118,7 +146,8 @@ class TrainLoop:
         """Resets the counters of the epoch."""
         self.start_epoch, self.start_step = self.epoch, self.step
         self.includes_tracing = self.first
-        self._sums = np.zeros((len(PASSES), len(COLUMNS)))
+        self._earlier_sums = self._earlier_sums + self._sums
+        self._sums = np.zeros((len(PASSES), len(loss_columns())))
         self.epoch_seconds = self.trace_seconds = self.checkpoint_seconds = 0.0
         self._traced_steps = 0
 
@@ -132,6 +161,8 @@ class TrainLoop:
         steps = min(self._steps_per_loop, self.steps_left_in_epoch, self._steps_allowed())
         if not steps:
             return
+        if self._exchange:
+            steps = min(steps, self._exchange.steps_until(self.step))
         began = time.perf_counter()
         losses, votes = self._run_steps(
             iterator, tf.constant(steps, tf.int32), tf.constant(self._votes())
@@ -146,9 +177,20 @@ class TrainLoop:
                 " checkpoint is older. Rerun with a smaller model.learning_rate"
             )
         self._stop_if(agreed)
+        if self._exchange:
+            self._exchange.after_block(self)
         if self._save_due(self):
-            self.checkpoint_seconds += self._save(self)
-            self._liveness.update(self.step, self.epoch)
+            self.save()
+
+    def save(self) -> None:
+        """Saves a checkpoint of this step."""
+        self.checkpoint_seconds += self._save(self)
+        self._liveness.update(self.step, self.epoch)
+
+    def end_exchanges(self) -> None:
+        """Exchanges what was trained since the last exchange with other workers."""
+        if self._exchange:
+            self._exchange.before_last_save(self)
 
     def stop_if_requested(self) -> None:
         """Stops all workers if one requested it; every worker calls this after the same step.
@@ -159,6 +201,11 @@ class TrainLoop:
         none, votes = tf.constant(0, tf.int32), tf.constant(self._votes())
         _, agreed = self._run_steps(self._dummy_iterator(), none, votes)
         self._stop_if(np.asarray(agreed))
+
+    @property
+    def loss_sums(self) -> np.ndarray[Any, Any]:
+        """Sums of the losses over all steps of this process, (passes, columns)."""
+        return self._earlier_sums + self._sums
 
     def losses(self) -> dict[str, dict[str, float]]:
         """Returns the mean losses of the epoch so far, by pass and term."""
@@ -188,7 +235,7 @@ class TrainLoop:
         self.train_seconds += seconds
         if self.first:
             self.first, self.trace_seconds, self._traced_steps = False, seconds, steps
-        total = sums[PASSES.index("generator"), COLUMNS.index("total")] / steps
+        total = sums[PASSES.index("generator"), loss_columns().index("total")] / steps
         self._progress.advance(
             steps * self._sampler.global_batch_size, f"step {self.step}, generator loss {total:.2f}"
         )
@@ -200,18 +247,6 @@ class TrainLoop:
         for reason, votes in zip(STOP_REASONS, agreed, strict=True):
             if votes:
                 raise StopTraining(reason)
-
-
-def loss_table(matrix: np.ndarray[Any, Any]) -> dict[str, dict[str, float]]:
-    """Returns a (PASSES, COLUMNS) matrix as a dictionary."""
-    return {
-        name: {column: _plain(value) for column, value in zip(COLUMNS, row, strict=True)}
-        for name, row in zip(PASSES, matrix, strict=True)
-    }
-
-
-def _plain(value: float) -> float:
-    return float(f"{value:.6g}") if math.isfinite(value) else float(value)
 
 
 class FitAdapter(keras.Model):

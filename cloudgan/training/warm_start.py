@@ -26,6 +26,8 @@ WARM_START_KEYS = (
     "energy_scaled_output",
     "calibrated_output",
     "output_activation",
+    "angle",
+    "cell_marginals",
 )
 """Model keys that must equal those of the other run; losses and learning rates may differ."""
 

@@ -5,20 +5,26 @@ from __future__ import annotations
 import secrets
 import socket
 import sys
+import time
 from typing import TYPE_CHECKING
 
+from cloudgan.core import settings
 from cloudgan.core.clock import utc_now
 from cloudgan.core.cuda_libraries import loader_environment
 from cloudgan.core.errors import CloudganError, TryAgain
-from cloudgan.core.settings import child_environment
 from cloudgan.schema.heartbeat import FILE_NAME as HEARTBEAT
 from cloudgan.schema.liveness import LivenessFile
+from cloudgan.schema.simulation import SHARD_INFO
 from cloudgan.storage.store import StoreError, open_store
 from cloudgan.worker.control import ControlServer
 from cloudgan.worker.pod_environment import PeerResolver
 from cloudgan.worker.preemption import PreemptionWatcher, StopRequest, open_metadata, record_notice
 from cloudgan.worker.rendezvous import Rendezvous
-from cloudgan.worker.rendezvous_client import ChiefRendezvousClient, FollowerRendezvousClient
+from cloudgan.worker.rendezvous_client import (
+    ChiefRendezvousClient,
+    FollowerRendezvousClient,
+    IndependentClient,
+)
 from cloudgan.worker.restart_rounds import AgentDependencies, RestartCounter, RestartRounds
 from cloudgan.worker.state import AgentState, heartbeat_key, read_heartbeat, run_succeeded
 from cloudgan.worker.store_sync import (
@@ -42,6 +48,8 @@ if TYPE_CHECKING:
 
 
 TRAIN = (sys.executable, "-m", "cloudgan", "train")
+SIMULATE = (sys.executable, "-m", "cloudgan.api.shower_production")
+SMOKE_STEP = (sys.executable, "-m", "cloudgan.training.smoke_step")
 
 
 class WorkerAgent:
@@ -54,14 +62,21 @@ class WorkerAgent:
         show: Callable[[str], None],
         *,
         stop: StopRequest | None = None,
-        command: Sequence[str] = TRAIN,
+        command: Sequence[str] | None = None,
+        smoke_step: Sequence[str] = SMOKE_STEP,
     ) -> None:
-        """Prepares the agent; ``--run=FOLDER`` is appended to `command`.
+        """Prepares the agent; `command` replaces the program of the run's task.
 
         Raises:
             ConfigError: The store's URL is invalid.
         """
-        self._pod, self._timeouts, self._command = pod, timeouts, command
+        self._pod, self._timeouts = pod, timeouts
+        self._simulates = pod.config.task == "simulate"
+        train = (*(command or TRAIN), f"--run={pod.folder.path}")
+        self._command = SIMULATE if self._simulates and command is None else train
+        self._own_peers = pod.peers.alone() if self._simulates else pod.peers
+        self._smoke_step, self._began = smoke_step, time.monotonic()
+        self._smoke_seconds: float | None = None
         self._stop = stop or StopRequest()
         self._store = open_store(pod.run_url)
         began = utc_now().replace(":", "").replace("-", "")
@@ -71,7 +86,9 @@ class WorkerAgent:
         logs = pod.work / "logs"
         self._log = WorkerLog(logs / f"{self._state.incarnation}.log", show)
         self._rendezvous = Rendezvous(pod.peers.world, fresh_seconds=timeouts.fresh_seconds)
-        self._restarts = RestartCounter(self._store, timeouts.max_restarts)
+        own = open_store(f"{pod.run_url}/workers/{pod.peers.index}")
+        counted = own if self._simulates else self._store
+        self._restarts = RestartCounter(counted, timeouts.max_restarts)
         self._run_sync = RunSync(pod.folder, self._store)
         self._liveness_file = LivenessFile(pod.work / "liveness.json")
         self._is_staged = False
@@ -92,7 +109,7 @@ class WorkerAgent:
         """
         peers = self._pod.peers
         host, port = peers.listening_host(), peers.control(peers.index)[1]
-        rendezvous = self._rendezvous if peers.is_chief else None
+        rendezvous = self._rendezvous if peers.is_chief and not self._simulates else None
         try:
             control = ControlServer((host, port), self._state, rendezvous, self._pod.secret)
         except OSError as error:
@@ -117,7 +134,7 @@ class WorkerAgent:
         rendezvous_client = self._rendezvous_client()
         self._preemption_watcher = self._watch_preemption(rendezvous_client)
         self._rounds = RestartRounds(
-            self._pod.peers, state, self._timeouts, self._dependencies(rendezvous_client)
+            self._own_peers, state, self._timeouts, self._dependencies(rendezvous_client)
         )
         code = CloudganError.exit_code
         try:
@@ -183,6 +200,8 @@ class WorkerAgent:
         )
         if not pod.peers.is_chief:
             return (log,)
+        if self._simulates:
+            return (self._heartbeat(), log)
         record = file_upload(
             store,
             pod.folder.record_file.name,
@@ -194,6 +213,11 @@ class WorkerAgent:
     def _heartbeat(self) -> Upload:
         def put() -> None:
             beat = read_heartbeat(self._pod, self._state, self._rendezvous.notices())
+            if self._simulates:
+                done = self._pod.config.simulation.finished(self._finished_shards())
+                beat = beat.model_copy(
+                    update={"showers": done, "step": None, "steps_per_second": None}
+                )
             self._store.put(HEARTBEAT, (beat.model_dump_json(indent=2) + "\n").encode())
 
         return Upload(
@@ -204,15 +228,20 @@ class WorkerAgent:
             periodic=True,
         )
 
+    def _finished_shards(self) -> int:
+        return len(self._store.list(f"{SHARD_INFO}/"))
+
     def _final_uploads(self) -> tuple[Upload, ...]:
         """Returns the upload of checkpoints that the trainer did not copy."""
-        if not self._pod.peers.is_chief:
+        if not self._pod.peers.is_chief or self._simulates:
             return ()
         push = self._run_sync.push_checkpoints
         return (Upload("checkpoints", lambda: True, push, every_seconds=0.0),)
 
     def _rendezvous_client(self) -> RendezvousClient:
         peers, secret = self._pod.peers, self._pod.secret
+        if self._simulates:
+            return IndependentClient(self._state, self._count_restart)
         if peers.is_chief or secret is None:
             return ChiefRendezvousClient(self._state, self._rendezvous, self._count_restart)
         return FollowerRendezvousClient(
@@ -222,19 +251,26 @@ class WorkerAgent:
     def _dependencies(self, rendezvous_client: RendezvousClient) -> AgentDependencies:
         return AgentDependencies(
             rendezvous_client=rendezvous_client,
-            resolver=PeerResolver(self._pod.peers),
+            resolver=PeerResolver(self._own_peers),
             stop=self._stop,
             liveness=self._liveness_file,
             prepare=self._prepare_in_background,
             start=self._start,
             is_finished=self._is_finished,
             say=self._log.say,
+            work="simulating" if self._simulates else "training",
+            start_smoke_step=self._start_smoke_step if self._pod.smoke_step else None,
         )
+
+    def _offer_port(self) -> None:
+        if self._pod.random_ports:
+            self._state.offer(_free_port(self._pod.peers.listening_host()))
 
     def _prepare_in_background(self) -> Background:
         timeouts = self._timeouts
-        if self._pod.random_ports:
-            self._state.offer(_free_port(self._pod.peers.listening_host()))
+        if self._pod.smoke_step and not self._is_staged:
+            self._smoke_seconds = time.monotonic() - self._began
+        self._offer_port()
         prepare = retry_on_store_error(
             self._prepare,
             patience_seconds=timeouts.barrier_seconds,
@@ -245,6 +281,8 @@ class WorkerAgent:
 
     def _prepare(self) -> None:
         """Stages the showers once, and syncs the run folder before each generation."""
+        if self._simulates:
+            return
         if not self._is_staged:
             stage_showers(self._pod, LogProgress(self._log))
             self._is_staged = True
@@ -260,14 +298,16 @@ class WorkerAgent:
 
     def _record_notices(self) -> None:
         """Adds new notices of all workers to the record, while no trainer writes to it."""
-        notices = self._rendezvous.all_notices() if self._pod.peers.is_chief else ()
+        has_record = self._pod.peers.is_chief and not self._simulates
+        notices = self._rendezvous.all_notices() if has_record else ()
         for index, notice in notices[self._recorded_notices :]:
             record_notice(self._pod.folder.record_file, index, notice)
         self._recorded_notices = len(notices)
 
     def _count_restart(self) -> None:
         try:
-            self._state.restarts = self._restarts.begin(self._run_sync.newest_step())
+            progress = self._finished_shards() if self._simulates else self._run_sync.newest_step()
+            self._state.restarts = self._restarts.begin(progress)
         except StoreError as error:
             self._log.say(f"all workers are ready, but the store failed: {error}; retrying")
             raise
@@ -280,15 +320,29 @@ class WorkerAgent:
             return False
 
     def _start(self, ports: tuple[int, ...]) -> TrainerProcess:
-        environment = child_environment(
-            TF_CONFIG=self._pod.peers.tf_config(ports),
-            CLOUDGAN_SUPERVISED="1",
+        seconds, self._smoke_seconds = self._smoke_seconds, None
+        environment = self._environment(
+            TF_CONFIG=self._own_peers.tf_config(ports),
             CLOUDGAN_LIVENESS=str(self._pod.work / "liveness.json"),
+            CLOUDGAN_SMOKE_SECONDS=None if seconds is None else f"{seconds:.3f}",
+        )
+        return self._process(self._command, environment)
+
+    def _start_smoke_step(self) -> TrainerProcess:
+        self._offer_port()
+        return self._process(self._smoke_step, self._environment(TF_CONFIG=None))
+
+    def _environment(self, **changes: str | None) -> dict[str, str]:
+        settings.quiet_tensorflow()
+        return settings.child_environment(
+            CLOUDGAN_SUPERVISED="1",
             CLOUDGAN_SECRET_FILE=None,
+            **changes,
             **pjrt_library(),
             **loader_environment(),
         )
-        command = [*self._command, f"--run={self._pod.folder.path}"]
+
+    def _process(self, command: Sequence[str], environment: dict[str, str]) -> TrainerProcess:
         network = self._pod.network
         if network is None:
             return TrainerProcess(command, environment, self._log)

@@ -18,15 +18,17 @@ import time
 from collections import Counter
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, cast, get_args
 
 from cloudgan.core.clock import utc_moment
+from cloudgan.core.documents import parse_json
+from cloudgan.core.errors import DataError
+from cloudgan.schema.heartbeat import Phase
 from cloudgan.worker.preemption import PreemptionNotice
 from cloudgan.worker.rendezvous import JoinResponse, MemberState
 
 if TYPE_CHECKING:
     from cloudgan.core.run_secret import RunSecret
-    from cloudgan.schema.heartbeat import Phase
     from cloudgan.worker.rendezvous import Rendezvous
     from cloudgan.worker.state import AgentState, AgentStatus
 
@@ -43,7 +45,7 @@ _SECONDS = re.compile(r"[0-9]{1,11}")
 _SIGNATURE = re.compile(r"[0-9a-f]{64}")
 _LONGEST_SECONDS = 999_999.0
 _MOST_GENERATION, _MOST_PORT = 999_999, 65_535
-_PHASES = frozenset({"staging", "waiting", "training", "ended"})
+_PHASES = frozenset(get_args(Phase))
 _JOIN = "/join"
 _TIME, _NONCE_HEADER, _SIGNED = "Cloudgan-Time", "Cloudgan-Nonce", "Cloudgan-Signature"
 _MOST_SKEW_SECONDS = 300
@@ -263,10 +265,10 @@ _NOT_FOUND = _Answer(
 
 def _parse_join(body: bytes, world: int) -> tuple[int, MemberState] | None:
     try:
-        given = json.loads(body)
+        given = parse_json(body, "request")
         index, generation, port = (given[name] for name in ("index", "generation", "port"))
         incarnation, phase, notice = (given[name] for name in ("incarnation", "phase", "notice"))
-    except (ValueError, KeyError, TypeError, RecursionError):
+    except (DataError, KeyError, TypeError):
         return None
     # The chief (index 0) does not join over HTTP.
     limits = ((index, 1, world - 1), (generation, 0, _MOST_GENERATION), (port, 0, _MOST_PORT))
@@ -331,11 +333,11 @@ def join_chief(
         signature = answer.getheader(_SIGNED, "")
         if not secret.verifies(signature, "answer", nonce, content):
             raise RejectedError("it does not have the secret of this run")
-        found = json.loads(content)
+        found = parse_json(content, "answer")
         if answer.status != HTTPStatus.OK:
             raise RejectedError(str(found["error"]))
         return JoinResponse(**found | {"ports": tuple(found["ports"])})
-    except (http.client.HTTPException, TypeError, KeyError) as error:
+    except (http.client.HTTPException, DataError, TypeError, KeyError) as error:
         raise RejectedError("it does not answer as a chief does") from error
     finally:
         connection.close()

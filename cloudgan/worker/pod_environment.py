@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from cloudgan.core import settings
 from cloudgan.core.clouds import CLOUDS
 from cloudgan.core.documents import read_yaml
 from cloudgan.core.errors import ConfigError
@@ -53,8 +54,9 @@ class PodEnvironment:
         work: Folder of this worker only.
         cloud: Cloud of the provisioned node; None: a preexisting node.
         metadata_url: URL of the metadata service; None: the cloud's default.
-        secret: Secret of the run; None: there is one worker.
+        secret: Secret of the run; None: there is one worker, or they exchange nothing.
         network: Network namespace of the trainers; None: that of the workers.
+        smoke_step: Whether devices and network are tried before the data are staged.
         random_ports: Whether TensorFlow's servers use random ports that the workers agree on.
     """
 
@@ -69,6 +71,7 @@ class PodEnvironment:
     secret: RunSecret | None = None
     network: LoopbackNetwork | None = None
     random_ports: bool = False
+    smoke_step: bool = False
 
     @property
     def folder(self) -> RunFolder:
@@ -105,6 +108,7 @@ def read_pod_environment(variable: Callable[[str], str | None]) -> PodEnvironmen
         world=_number("CLOUDGAN_WORLD", found["CLOUDGAN_WORLD"]),
         index=_number("JOB_COMPLETION_INDEX", found["JOB_COMPLETION_INDEX"]),
     )
+    is_alone = config.task == "simulate"
     return PodEnvironment(
         peers=peers,
         store_url=_absolute(found["CLOUDGAN_STORE"]),
@@ -114,9 +118,11 @@ def read_pod_environment(variable: Callable[[str], str | None]) -> PodEnvironmen
         work=Path(found["CLOUDGAN_WORK"]),
         cloud=_cloud(variable(_CLOUD)),
         metadata_url=variable(_METADATA),
-        secret=_secret(variable(_SECRET)) if peers.world > 1 else None,
+        secret=_secret(variable(_SECRET)) if peers.world > 1 and not is_alone else None,
         network=LoopbackNetwork.parse(variable(_NETWORK)),
         random_ports=variable(_PORTS) == _RANDOM,
+        smoke_step=not is_alone
+        and (settings.planned_accelerators(variable) > 0 or not peers.share_machine),
     )
 
 
@@ -205,6 +211,10 @@ class Peers:
         """Number of workers."""
         return len(self.addresses)
 
+    def alone(self) -> Peers:
+        """Returns this worker as the only one."""
+        return Peers((self.addresses[self.index],), 0)
+
     @property
     def is_chief(self) -> bool:
         """Whether this worker is the chief (index 0)."""
@@ -221,6 +231,11 @@ class Peers:
                 f"CLOUDGAN_PEERS: {address!r} has an invalid port; valid: 1 to {_MOST_PORT}"
             )
         return host.strip("[]"), int(port) + 1
+
+    @property
+    def share_machine(self) -> bool:
+        """Whether there is one worker, or all are on this machine."""
+        return self.world == 1 or bool(self.listening_host())
 
     def listening_host(self) -> str:
         """Returns the address to listen on: loopback if the peer address is, else all interfaces."""

@@ -35,6 +35,7 @@ from urllib.parse import quote, urlsplit
 
 from cloudgan.core.clock import utc_moment, utc_now
 from cloudgan.core.clouds import CLOUDS, find, load
+from cloudgan.core.documents import parse_json
 from cloudgan.core.errors import DataError, TryAgain
 from cloudgan.schema import record
 
@@ -268,7 +269,10 @@ def open_metadata(cloud: str, url: str | None = None) -> MetadataService:
 
 
 def _mapping(body: str) -> dict[str, Any]:
-    found = json.loads(body)
+    try:
+        found = parse_json(body, "answer", any_text=True)
+    except DataError as error:
+        raise ValueError(str(error)) from error
     if not isinstance(found, dict):
         raise ValueError(f"expected a JSON object, not {body.strip()[:80]!r}")  # noqa: TRY004  foreign
     return found

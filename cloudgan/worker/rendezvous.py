@@ -10,6 +10,8 @@ if TYPE_CHECKING:
     from cloudgan.worker.preemption import PreemptionNotice
 
 _FRESH_SECONDS = 5.0
+_READY = frozenset({"gathering", "waiting"})
+"""Phases of a worker that a generation can start with."""
 
 
 class MemberState(NamedTuple):
@@ -40,6 +42,7 @@ class JoinResponse(NamedTuple):
         restart: Whether the worker ends its training because another waits for a new generation.
         exit_code: Exit code of the chief; None while it runs.
         ports: Ports of the TensorFlow servers of this generation; empty: those of CLOUDGAN_PEERS.
+        smoke: Whether this generation is a smoke step, not a training.
     """
 
     generation: int
@@ -47,6 +50,7 @@ class JoinResponse(NamedTuple):
     restart: bool = False
     exit_code: int | None = None
     ports: tuple[int, ...] = ()
+    smoke: bool = False
 
 
 class Rendezvous:
@@ -61,6 +65,7 @@ class Rendezvous:
         self._newest = 0
         self.generation = 0
         self.ports: tuple[int, ...] = ()
+        self.smoke = False
         self.exit_code: int | None = None
 
     def join(self, index: int, member: MemberState) -> JoinResponse | None:
@@ -79,13 +84,14 @@ class Rendezvous:
             began = self._began.get(index) == member.incarnation
             return JoinResponse(
                 self.generation,
-                start=member.phase == "waiting"
+                start=member.phase in _READY
                 and began
                 and member.generation < self.generation
                 and self._waiting_member() is None,
-                restart=member.phase == "training" and self._is_over(),
+                restart=member.phase in {"training", "checking"} and self._is_over(),
                 exit_code=self.exit_code,
                 ports=self.ports,
+                smoke=self.smoke,
             )
 
     def all_waiting(self, now_seconds: float) -> bool:
@@ -93,12 +99,18 @@ class Rendezvous:
         with self._lock:
             return self._all_waiting(now_seconds)
 
+    def is_smoke_step_due(self) -> bool:
+        """Whether the next generation is a smoke step, because a worker has not had one."""
+        with self._lock:
+            return self._is_smoke_step_due()
+
     def begin(self, now_seconds: float) -> int | None:
         """Starts a generation if all workers wait for one; returns its number."""
         with self._lock:
             if not self._all_waiting(now_seconds):
                 return None
             self._began = {i: member.incarnation for i, member in self._members.items()}
+            self.smoke = self._is_smoke_step_due()
             self._newest += 1
             self.generation = self._newest
             given = tuple(member.port for _, member in sorted(self._members.items()))
@@ -126,8 +138,18 @@ class Rendezvous:
             return self._waiting_member()
 
     def _all_waiting(self, now_seconds: float) -> bool:
-        waiting = all(member.phase == "waiting" for member in self._members.values())
-        return waiting and not self._missing_members(now_seconds)
+        waiting = all(member.phase in _READY for member in self._members.values())
+        return waiting and not (self._missing_members(now_seconds) or self._is_beginning())
+
+    def _is_beginning(self) -> bool:
+        """Whether a worker will take part in the present generation but does not know of it yet."""
+        return self._waiting_member() is None and any(
+            self._began.get(index) == member.incarnation and member.generation < self.generation
+            for index, member in self._members.items()
+        )
+
+    def _is_smoke_step_due(self) -> bool:
+        return any(member.phase == "gathering" for member in self._members.values())
 
     def _is_over(self) -> bool:
         """Whether the present generation cannot finish."""
@@ -137,11 +159,12 @@ class Rendezvous:
         return self._waiting_member() is not None
 
     def _waiting_member(self) -> int | None:
+        again = {"gathering"} if self.smoke else {"gathering", "staging", "waiting"}
         for index, incarnation in self._began.items():
             member = self._members[index]
             if member.incarnation != incarnation:
                 return index
-            if member.generation >= self.generation and member.phase in {"waiting", "staging"}:
+            if member.generation >= self.generation and member.phase in again:
                 return index
         return None
 

@@ -34,6 +34,9 @@ class RendezvousClient(Protocol):
     def ports(self) -> tuple[int, ...]:
         """Returns TensorFlow's port of each worker in the present generation; empty: as configured."""
 
+    def is_smoke_step(self) -> bool:
+        """Whether the present generation is a smoke step, not a training."""
+
     def missing_workers(self) -> tuple[int, ...]:
         """Returns the workers without a recent status."""
 
@@ -47,13 +50,60 @@ class RendezvousClient(Protocol):
         """Reports the exit of this worker."""
 
 
+class IndependentClient:
+    """Client of a worker that works without the others, as in a simulation."""
+
+    def __init__(self, state: AgentState, before_begin: Callable[[], None]) -> None:
+        """Calls `before_begin` once before each start."""
+        self._state, self._before_begin = state, before_begin
+        self._generation = 0
+
+    def next_generation(self) -> int | None:
+        """Starts as soon as this worker is ready."""
+        if self._state.status.phase != "waiting":
+            return None
+        try:
+            self._before_begin()
+        except StoreError:
+            time.sleep(_STORE_PAUSE_SECONDS)
+            return None
+        self._generation += 1
+        return self._generation
+
+    def restart_reason(self) -> str | None:
+        """Returns None: a lost worker does not affect the others."""
+        return None
+
+    def ports(self) -> tuple[int, ...]:
+        """Returns no ports."""
+        return ()
+
+    def is_smoke_step(self) -> bool:
+        """Returns False."""
+        return False
+
+    def missing_workers(self) -> tuple[int, ...]:
+        """Returns no workers: the backend replaces lost ones."""
+        return ()
+
+    def is_over(self) -> bool:
+        """Returns False: the program of this worker ends its work."""
+        return False
+
+    def notify(self) -> None:
+        """Does nothing."""
+
+    def close(self, exit_code: int) -> None:
+        """Does nothing."""
+
+
 class ChiefRendezvousClient:
     """Client of worker 0, which holds the rendezvous."""
 
     def __init__(
         self, state: AgentState, rendezvous: Rendezvous, before_begin: Callable[[], None]
     ) -> None:
-        """Calls `before_begin` once before each generation; all wait while the store fails."""
+        """Calls `before_begin` once before each training; all wait while the store fails."""
         self._state, self._rendezvous, self._before_begin = state, rendezvous, before_begin
         self._is_prepared = False
         self._not_before_seconds = float("-inf")
@@ -64,7 +114,7 @@ class ChiefRendezvousClient:
         now = time.monotonic()
         if not self._rendezvous.all_waiting(now) or now < self._not_before_seconds:
             return None
-        if not self._is_prepared:
+        if not (self._is_prepared or self._rendezvous.is_smoke_step_due()):
             try:
                 self._before_begin()
             except StoreError:
@@ -86,6 +136,10 @@ class ChiefRendezvousClient:
     def ports(self) -> tuple[int, ...]:
         """Returns the ports that the workers gave when the generation began."""
         return self._rendezvous.ports
+
+    def is_smoke_step(self) -> bool:
+        """Returns what the workers needed when the generation began."""
+        return self._rendezvous.smoke
 
     def missing_workers(self) -> tuple[int, ...]:
         """Returns the workers without a recent request."""
@@ -160,6 +214,10 @@ class FollowerRendezvousClient:
     def ports(self) -> tuple[int, ...]:
         """Returns the ports of the chief's last response."""
         return self._latest.answer.ports if self._latest else ()
+
+    def is_smoke_step(self) -> bool:
+        """Returns the kind of the generation in the chief's last response."""
+        return self._latest is not None and self._latest.answer.smoke
 
     def missing_workers(self) -> tuple[int, ...]:
         """Returns the chief if it does not respond; the chief knows about the others."""

@@ -7,18 +7,21 @@ the next generation in the same pod, without a new node, image or download.
 from __future__ import annotations
 
 import signal
+import socket
 import time
+from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from cloudgan.core.errors import CloudganError, NoProgress, TryAgain
+from cloudgan.core.errors import CloudganError, ConfigError, NoProgress, TryAgain
 from cloudgan.storage.store import ObjectMissingError
 from cloudgan.worker.timeouts import Watchdog
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from cloudgan.schema.heartbeat import Phase
     from cloudgan.schema.liveness import LivenessFile
     from cloudgan.storage.store import Store
     from cloudgan.worker.pod_environment import PeerResolver, Peers
@@ -41,6 +44,9 @@ class AgentDependencies(NamedTuple):
         prepare: Starts the preparation of a generation in the background.
         start: Starts the trainer process; its argument are the ports of TensorFlow's servers.
         is_finished: Whether the run has succeeded, according to the store.
+        work: What the program does, for the log.
+        start_smoke_step: Starts the process of a smoke step, which waits for TF_CONFIG; None: the worker
+            needs none.
     """
 
     rendezvous_client: RendezvousClient
@@ -51,6 +57,8 @@ class AgentDependencies(NamedTuple):
     start: Callable[[tuple[int, ...]], TrainerProcess]
     is_finished: Callable[[], bool]
     say: Callable[[str], None]
+    start_smoke_step: Callable[[], TrainerProcess] | None = None
+    work: str = "training"
 
 
 class RestartRounds:
@@ -66,11 +74,14 @@ class RestartRounds:
             dependencies,
         )
         self._trainer: TrainerProcess | None = None
+        self._smoke_step_done = dependencies.start_smoke_step is None
+        self._failed_smoke_steps = 0
 
     def run(self) -> int:
         """Runs until the run ends; returns the exit code of this worker.
 
         Raises:
+            NoProgress: Several smoke steps were cut short.
             TryAgain: Not all workers were ready in time, or the store failed for too long.
             CloudganError: The run cannot continue.
         """
@@ -78,12 +89,17 @@ class RestartRounds:
             generation = self._wait_for_all()
             if generation is None:
                 return _FINISHED
-            self._state.enter("training", generation)
-            code = self._train(generation)
+            is_smoke_step = self._dependencies.rendezvous_client.is_smoke_step()
+            self._state.enter("checking" if is_smoke_step else "training", generation)
+            code = self._smoke_step() if is_smoke_step else self._train(generation)
             if self._dependencies.stop.requested and (code < 0 or code == _AGAIN):
                 return _AGAIN
-            if code >= 0 and code != _AGAIN and not (code == _FAULT and self._others_wait()):
+            if is_smoke_step and code == _FINISHED:
+                self._smoke_step_done, self._failed_smoke_steps = True, 0
+            elif code >= 0 and code != _AGAIN and not (code == _FAULT and self._others_wait()):
                 return code
+            elif is_smoke_step:
+                self._count_failed_smoke_step()
             self._state.enter("staging")
 
     def _others_wait(self) -> bool:
@@ -104,7 +120,7 @@ class RestartRounds:
     def _wait_for_all(self) -> int | None:
         """Waits for all workers; returns the generation to start, or None if the run has ended."""
         dependencies, timeouts = self._dependencies, self._timeouts
-        prepared = dependencies.prepare()
+        ready, is_prepared = self._prepare()
         dependencies.resolver.reset()
         all_there = asked_store = time.monotonic()
         unresolved: tuple[int, ...] = tuple(range(self._peers.world))
@@ -117,7 +133,7 @@ class RestartRounds:
             now = time.monotonic()
             if unresolved and now - asked_names >= timeouts.resolve_every_seconds:
                 unresolved, asked_names = dependencies.resolver.unresolved(), now
-            self._state.enter("waiting" if prepared.is_done() and not unresolved else "staging")
+            self._state.enter(ready if is_prepared() and not unresolved else "staging")
             generation = dependencies.rendezvous_client.next_generation()
             if generation is not None:
                 return generation
@@ -137,6 +153,27 @@ class RestartRounds:
                     return None
             time.sleep(timeouts.poll_seconds)
 
+    def _prepare(self) -> tuple[Phase, Callable[[], bool]]:
+        """Starts what the next generation needs; returns the phase that follows it, and whether it is done.
+
+        Before its first smoke step a worker stages no data: a node that cannot compute costs seconds.
+        """
+        if self._smoke_step_done or self._dependencies.start_smoke_step is None:
+            return "waiting", self._dependencies.prepare().is_done
+        trainer = self._trainer = self._dependencies.start_smoke_step()
+
+        def has_not_failed() -> bool:
+            code = trainer.poll()
+            if code is None:
+                return True
+            trainer.close()
+            self._report_exit(trainer, code, self._who)
+            if code == ConfigError.exit_code:
+                raise ConfigError(self._state.message)
+            raise CloudganError(self._state.message)
+
+        return "gathering", has_not_failed
+
     def _missing_message(self, unresolved: tuple[int, ...]) -> str:
         reasons = []
         for index in sorted({*self._state.missing_workers, *unresolved}):
@@ -151,11 +188,12 @@ class RestartRounds:
     def _train(self, generation: int) -> int:
         """Runs one trainer process; returns its exit code."""
         dependencies = self._dependencies
-        dependencies.say(f"generation {generation}: training with {self._peers.world} workers")
+        work, world = dependencies.work, self._state.world
+        dependencies.say(f"generation {generation}: {work} with {world} workers")
         dependencies.liveness.clear()
         self._trainer = trainer = dependencies.start(dependencies.rendezvous_client.ports())
         try:
-            self._supervise(trainer)
+            self._supervise(trainer, self._timeouts)
         finally:
             trainer.close()
             self._trainer = None
@@ -163,9 +201,42 @@ class RestartRounds:
         self._report_exit(trainer, code)
         return code
 
-    def _supervise(self, trainer: TrainerProcess) -> None:
-        """Waits until the trainer has exited or must be killed."""
-        dependencies, timeouts = self._dependencies, self._timeouts
+    def _smoke_step(self) -> int:
+        """Gives the process of the smoke step the addresses of all workers; returns its exit code."""
+        dependencies, start = self._dependencies, self._dependencies.start_smoke_step
+        assert start is not None  # noqa: S101  the plan is the same for all workers
+        dependencies.say(f"smoke step: one step and one all-reduce of {self._peers.world} workers")
+        self._trainer = trainer = self._trainer or start()
+        trainer.send(self._peers.tf_config(dependencies.rendezvous_client.ports()) or "null")
+        seconds = self._timeouts.smoke_seconds
+        limits = replace(self._timeouts, first_step_seconds=seconds)
+        try:
+            stalled = self._supervise(trainer, limits)
+        finally:
+            trainer.close()
+            self._trainer = None
+        code = trainer.poll() or 0
+        self._report_exit(trainer, code, self._who)
+        if stalled:
+            self._state.message = (
+                f"{self._who}: the smoke step did not end within {seconds:.0f} s: a device of this node"
+                " does not respond, or the network between the workers loses data"
+            )
+            dependencies.say(self._state.message)
+            return _FAULT
+        return code
+
+    def _count_failed_smoke_step(self) -> None:
+        self._failed_smoke_steps += 1
+        if self._failed_smoke_steps > self._timeouts.max_restarts:
+            raise NoProgress(
+                f"{self._failed_smoke_steps} smoke steps were cut short, the last one because"
+                f" {self._state.message or 'another worker was lost'}; the log shows the causes"
+            )
+
+    def _supervise(self, trainer: TrainerProcess, timeouts: Timeouts) -> bool:
+        """Waits until the trainer has exited or must be killed; returns whether it stalled."""
+        dependencies = self._dependencies
         watchdog = Watchdog(timeouts, time.monotonic())
         kill_at: float | None = None
         stop_requested = False
@@ -185,11 +256,12 @@ class RestartRounds:
                 dependencies.say(f"{why}; the trainer ends within {timeouts.end_seconds:.0f} s")
                 kill_at = now + timeouts.end_seconds
             if kill_at is not None and now > kill_at:
-                return
+                return False
             if watchdog.is_stalled(now):
                 self._dump_stacks(trainer, watchdog.limit_seconds)
-                return
+                return True
             time.sleep(timeouts.poll_seconds)
+        return False
 
     def _dump_stacks(self, trainer: TrainerProcess, limit_seconds: float) -> None:
         self._dependencies.say(
@@ -199,7 +271,11 @@ class RestartRounds:
         trainer.dump_stacks()
         time.sleep(self._timeouts.dump_seconds)
 
-    def _report_exit(self, trainer: TrainerProcess, code: int) -> None:
+    @property
+    def _who(self) -> str:
+        return f"worker {self._state.index} on {socket.gethostname()}"
+
+    def _report_exit(self, trainer: TrainerProcess, code: int, who: str = "") -> None:
         if code == _FINISHED:
             return
         if trainer.was_killed:
@@ -210,8 +286,8 @@ class RestartRounds:
                 message += " (probably out of memory)"
         else:
             message = trainer.last_error or f"the trainer exited with code {code}"
-        self._state.message = message
-        self._dependencies.say(message)
+        self._state.message = f"{who}: {message}" if who else message
+        self._dependencies.say(self._state.message)
 
 
 FILE_NAME = "restarts.json"

@@ -197,7 +197,7 @@ class RunSync:
         there, folder = self._steps_there(), self._folder.checkpoints
         newest = there[-1] if there else -1
         best = best_step(record.read_if_whole(self._folder.record_file).validations())
-        for step in checkpoint_steps(path.name for path in folder.glob("step-*.npz")):
+        for step in self._folder.saved_steps():
             if step > newest or (step == best and step not in there):
                 name = checkpoint_name(step)
                 self._store.put(f"{CHECKPOINTS}/{name}", folder / name)

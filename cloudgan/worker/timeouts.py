@@ -9,11 +9,12 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Timeouts:
-    """Timeouts and intervals in seconds; `cloudgan worker` has flags for the first four.
+    """Timeouts and intervals in seconds; `cloudgan worker` has flags for some.
 
     Attributes:
         barrier_seconds: Until all workers are ready.
         first_step_seconds: Until a trainer finishes its first steps.
+        smoke_seconds: Until the smoke step prints another line or ends.
         stall_seconds: Until the next step, at least `stall_medians` times the median step time.
         grace_seconds: From SIGTERM to SIGKILL of the pod.
         end_seconds: For a trainer to exit by itself when a restart is needed.
@@ -24,6 +25,7 @@ class Timeouts:
 
     barrier_seconds: float = 600.0
     first_step_seconds: float = 900.0
+    smoke_seconds: float = 60.0
     stall_seconds: float = 120.0
     stall_medians: float = 20.0
     grace_seconds: float = 15.0

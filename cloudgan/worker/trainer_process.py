@@ -100,6 +100,13 @@ class TrainerProcess:
             with contextlib.suppress(OSError):
                 self._process.stdin.close()
 
+    def send(self, line: str) -> None:
+        """Writes a line to its standard input; a process that has ended reads nothing."""
+        if self._process.stdin:
+            with contextlib.suppress(OSError):
+                self._process.stdin.write(line.encode() + b"\n")
+                self._process.stdin.flush()
+
     def dump_stacks(self) -> None:
         """Makes all threads print their stack traces, also while blocked in C++."""
         self._process.send_signal(signal.SIGUSR1)

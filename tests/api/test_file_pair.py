@@ -126,3 +126,23 @@ def test_provenance_lists_the_first_files_and_counts_the_rest(tmp_path, small):
     names = [value for what, value in table.rows if what == "file"]
     assert len(names) == 20
     assert table.rows[-1] == ("and further files", "3")
+
+
+def a_file_of(path, particle, *, seed):
+    attrs = {"particle": particle} if particle else {}
+    write_hdf5(path, simulate(30, seed=seed, cells=(9, 9)), attrs=attrs)
+    return str(path)
+
+
+def test_samples_of_two_particles_are_refused(tmp_path):
+    photons = a_file_of(tmp_path / "photons.h5", "photon", seed=1)
+    electrons = a_file_of(tmp_path / "electrons.h5", "electron", seed=2)
+    with pytest.raises(DataError, match=r"photons.h5 has photon showers and electrons.h5 electron"):
+        open_pair(photons, electrons, min_showers=30)
+
+
+@pytest.mark.parametrize("particle", [None, "photon"])
+def test_a_file_that_states_no_particle_is_compared_with_any(tmp_path, particle):
+    one = a_file_of(tmp_path / "one.h5", "photon", seed=1)
+    other = a_file_of(tmp_path / "other.h5", particle, seed=2)
+    assert len(open_pair(one, other, min_showers=30).reference.particles) <= 1

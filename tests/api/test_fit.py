@@ -21,9 +21,11 @@ def csv(tmp_path):
 
 def test_the_report_has_these_keys_in_this_order(csv):
     said = json.loads(fit_and_predict(csv, (128, 32)).model_dump_json())
-    assert list(said) == ["fit", "predictions"]
-    keys = ["n", "seconds", "low_seconds", "high_seconds", "extrapolation"]
-    assert [list(one) for one in said["predictions"]] == [keys, keys]
+    assert list(said) == ["fit", "predictions", "warnings"]
+    times = ["seconds", "low_seconds", "high_seconds"]
+    times += ["healthy_low_seconds", "healthy_high_seconds"]
+    keys = ["n", "steps", "needs_showers_per_second", "waits_for_input", "extrapolation"]
+    assert [list(one) for one in said["predictions"]] == [[*times, *keys]] * 2
     assert [one["n"] for one in said["predictions"]] == [128, 32]
     assert said["predictions"][0]["extrapolation"] == "extrapolated 8x"
 
@@ -32,7 +34,7 @@ def test_the_fit_lists_its_data_and_its_limits(csv):
     fit = fit_and_predict(csv, (32,)).fit
     assert "input rate" in fit.not_in_it
     (regime,) = fit.regimes
-    assert regime.degrees_of_freedom == 2
+    assert not fit.steps_known
     largest = regime.sizes[-1]
     assert (largest.n, largest.seconds, largest.slowest_seconds) == (16, 227.56, 229.66)
     assert largest.runs == 2
@@ -41,9 +43,10 @@ def test_the_fit_lists_its_data_and_its_limits(csv):
 def test_the_table_shows_measured_and_predicted_sizes_and_the_limits(csv):
     table = fit_table(fit_and_predict(csv, (64,)))
     assert [row[0] for row in table.rows] == [2, 4, 8, 16, 64]
-    assert "fastest of 2 runs" in table.rows[3][4]
-    assert table.rows[4][4] == "extrapolated 4x"
+    assert "fastest of 2 runs" in table.rows[3][-1]
+    assert table.rows[4][-1] == "extrapolated 4x"
     assert "not in the prediction" in table.caption
+    assert len(set(table.columns)) == len(table.columns)
 
 
 def test_too_few_sizes_name_the_file(tmp_path):
@@ -61,3 +64,35 @@ def test_sizes_are_read_from_text():
 def test_an_invalid_size_is_refused(text):
     with pytest.raises(ConfigError, match="--predict"):
         sizes_to_predict(text)
+
+
+def test_steps_come_from_the_column_or_from_showers_and_batch(csv, tmp_path):
+    path = tmp_path / "steps.csv"
+    path.write_text("n,seconds,steps\n2,1784.42,650\n4,900.49,325\n8,456.62,162\n16,229.66,81\n")
+    (column,) = fit_and_predict(path, (128,)).predictions
+    (given,) = fit_and_predict(csv, (128,), showers=124_987, batch=96).predictions
+    assert column.steps == given.steps == 10
+    assert fit_and_predict(csv, (128,)).predictions[0].steps is None
+    assert column.needs_showers_per_second is None
+    assert given.needs_showers_per_second == pytest.approx(122_880 / given.seconds, rel=0.01)
+
+
+def test_a_feed_limits_the_time_and_the_table_names_it(csv):
+    report = fit_and_predict(csv, (16, 64), showers=124_987, batch=96, feed=845)
+    assert [one.waits_for_input for one in report.predictions] == [False, True]
+    assert report.predictions[1].seconds == pytest.approx(122_880 / 845, rel=0.01)
+    assert fit_table(report).rows[-1][-1] == "extrapolated 4x, waits for its input"
+
+
+@pytest.mark.parametrize("given", [{"showers": 100}, {"batch": 4}, {"feed": 8.0}])
+def test_showers_batch_and_feed_belong_together(csv, given):
+    with pytest.raises(ConfigError, match="belong together"):
+        fit_and_predict(csv, (8,), **given)
+
+
+def test_a_fit_that_misses_its_own_points_warns(tmp_path):
+    path = tmp_path / "growing.csv"
+    path.write_text("n,seconds\n2,100\n4,150\n8,300\n")
+    (warning,) = fit_and_predict(path, (16,)).warnings
+    assert "does not describe its own points" in warning
+    assert "n=8 300 s" in warning

@@ -8,6 +8,9 @@ import sys
 import pytest
 
 from cloudgan.api import tensorflow_import
+from cloudgan.api.showers import convert
+from cloudgan.storage import bucket_shards
+from fuzz.project import write_showers
 
 
 @pytest.fixture
@@ -48,3 +51,35 @@ def test_a_failed_import_leaves_the_process_as_it_was(imported, monkeypatch):
     assert len(imported) == 2
     assert "matplotlib" not in sys.modules
     assert gc.isenabled()
+
+
+@pytest.fixture
+def without_tensorflow(monkeypatch, tmp_path):
+    """An empty current folder, where TensorFlow is not installed."""
+    monkeypatch.setitem(sys.modules, "tensorflow", None)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def test_a_training_without_tensorflow_leaves_no_folder_and_no_lock(
+    without_tensorflow, tmp_path_factory, cloudgan_here
+):
+    data = tmp_path_factory.mktemp("showers") / "showers.h5"
+    write_showers(data)
+    said = cloudgan_here("train", "--preset=smoke", f"--data={data}", "--run=340", exits=2)
+    assert "needs the package 'tensorflow'" in said.stderr
+    assert list(without_tensorflow.iterdir()) == []
+
+
+def test_a_demo_without_tensorflow_simulates_nothing(without_tensorflow, cloudgan_here):
+    said = cloudgan_here("demo", exits=2)
+    assert "needs the package 'tensorflow'" in said.stderr
+    assert list(without_tensorflow.iterdir()) == []
+
+
+def test_a_conversion_without_tensorflow_downloads_nothing(without_tensorflow, monkeypatch):
+    reads = []
+    monkeypatch.setattr(bucket_shards, "local_copy", lambda *words: reads.append(words))
+    with pytest.raises(ModuleNotFoundError):
+        convert("s3://bucket/showers", "shards")
+    assert reads == []

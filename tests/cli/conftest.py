@@ -30,7 +30,7 @@ def small_demo(made_once, run_cloudgan):
 
     def make(folder):
         flags = (f"--run={folder / 'small'}", "--showers=200", "--max-steps=20", "--json")
-        (folder / "said.json").write_text(run_cloudgan("demo", *flags).stdout)
+        (folder / "said.json").write_text(run_cloudgan("demo", *flags, fork=False).stdout)
         shutil.copytree(folder / "small", folder / "copy" / "small")
 
     folder = made_once("small-demo", make)
@@ -62,6 +62,7 @@ def user_folder(tmp_path, monkeypatch):
     wheels = (Wheel(file_name="cloudgan-1.0-py3-none-any.whl", sha256="1" * 64, bytes=1000),)
     monkeypatch.setattr("cloudgan.cli.commands.plan.known_wheels", lambda _: wheels)
     monkeypatch.setattr("cloudgan.cli.commands.deploy.known_wheels", lambda _: wheels)
+    monkeypatch.setattr("cloudgan.api.deployment.known_wheels", lambda _: wheels)
     monkeypatch.setattr("cloudgan.api.deployment.all_wheels", lambda *_: wheels)
     return folder
 
@@ -69,6 +70,6 @@ def user_folder(tmp_path, monkeypatch):
 @pytest.fixture
 def desk(user_folder, tmp_path, capsys, monkeypatch):
     """Somebody who rents nodes of clouds in memory; no wheel is fetched or uploaded."""
-    monkeypatch.setattr("cloudgan.api.deployment.upload_wheels", lambda plan, progress: None)
+    monkeypatch.setattr("cloudgan.api.deploy_attempt.upload_wheels", lambda plan, progress: None)
     few_showers(user_folder / "showers")
     return Desk(user_folder, tmp_path / "buckets", capsys)

@@ -13,6 +13,7 @@ from cloudgan.cli.options.parsing import Program
 from cloudgan.cli.options.signature import read_signature
 from cloudgan.cli.program import PROGRAM
 from cloudgan.core import ranges
+from cloudgan.core.errors import ConfigError
 
 LONG = "a" * 300
 SECOND = "n,seconds\n1,10\n"
@@ -99,7 +100,91 @@ def test_an_empty_folder_name_is_refused(refused, command):
 @pytest.mark.parametrize("command", ["validate", "cost", "generate"])
 def test_an_empty_run_is_refused(refused, command):
     rest = ["o.h5"] if command == "generate" else []
-    assert "the folder of the run is empty" in refused(command, "", *rest)
+    assert "RUN is '', which is empty" in refused(command, "", *rest)
+
+
+def text_flags():
+    """Each flag and argument of each command that takes text, a choice or a number."""
+    for name in PROGRAM.commands:
+        found = PROGRAM.commands[name]
+        parts = found.commands if isinstance(found, Program) else {"": name}
+        for part in parts:
+            program = found if isinstance(found, Program) else PROGRAM
+            signature = read_signature(program._find(part or name), name)
+            yield from (
+                (f"{name} {part}".strip(), parameter)
+                for parameter in signature.flags
+                if parameter.kind is not bool
+            )
+
+
+def test_an_empty_value_of_each_flag_of_each_command_is_refused(capsys):
+    """An unset variable of the shell, as in `--region=$REGION`, is not the same as no flag."""
+    found = list(text_flags())
+    assert {"image", "plan", "deploy", "offers", "setup", "check", "prices", "doctor"} <= {
+        command for command, _ in found
+    }
+    for _, parameter in found:
+        for value in ("", " "):
+            with pytest.raises(ConfigError, match=f"^{parameter.shown}={value} is empty; give "):
+                parameter.value(value)
+    with pytest.raises(SystemExit) as end:
+        PROGRAM.run(["image", "--provider=gcp", "--region=", "--dry-run"])
+    assert end.value.code == 2
+    said = capsys.readouterr().err
+    assert said == "cloudgan: --region= is empty; give --region=TEXT, or omit the flag\n"
+
+
+@pytest.mark.parametrize(
+    ("flags", "said"),
+    [
+        ("--provider=gcp --region=../..", "--region='../..': expected a name without"),
+        ("--provider=aws --region=a/b", "--region='a/b': expected a name without"),
+        ("--provider=azure --region=a?b", "--region='a?b': expected a name without"),
+        ("--provider=gcp --region=x --project=a/b", "--project or --subscription='a/b': expected"),
+        ("--provider=gcp --region=x --tag=a/b:c", "--tag=a/b:c: a tag has at most 128 letters"),
+    ],
+)
+def test_a_name_that_cannot_be_part_of_an_address_is_refused(refused, flags, said):
+    assert said in refused("image", *flags.split(), "--dry-run")
+
+
+@pytest.mark.parametrize("url", ["https://", "gs://x/y", "s3:/x"])
+@pytest.mark.parametrize(
+    "line",
+    [
+        "simulate {}.h5 --showers=2",
+        "train --data=x.h5 --run={}",
+        "demo --run={}",
+        "generate {} out.h5",
+        "cost {} --report=x.html",
+        "offers --report={}.html",
+        "image --kind=cpu --output={}.tar.gz",
+        "plan --provider=kubernetes --output={}",
+        "bench step --roofline={}.png",
+    ],
+)
+def test_a_url_in_place_of_a_file_of_this_machine_is_refused(refused, line, url):
+    said = refused(*line.format(url).split())
+    assert " is a URL; valid: a path of this machine, such as runs/mine" in said
+
+
+def test_data_of_this_machine_are_not_kept_at_a_url(refused, monkeypatch):
+    monkeypatch.setenv("CLOUDGAN_DATA", "gs://a")
+    said = refused("prices", "--accelerator=v100")
+    assert "CLOUDGAN_DATA=gs://a is a URL; valid: a path of this machine" in said
+    assert said.endswith("set it to a folder, or unset it\n")
+
+
+@pytest.mark.parametrize("run", [".", "..", "full", "full/new/.."])
+def test_a_folder_with_other_files_is_not_the_folder_of_a_run(refused, tmp_path, monkeypatch, run):
+    (tmp_path / "here/full/new").mkdir(parents=True)
+    for name in ("thesis.tex", "here/thesis.tex", "here/full/thesis.tex"):
+        (tmp_path / name).touch()
+    monkeypatch.chdir(tmp_path / "here")
+    said = refused("demo", f"--run={run}", "--showers=50")
+    assert "is not the folder of a run: it has " in said
+    assert "; nothing was written. Give a new folder, such as --run=runs/mine" in said
 
 
 @pytest.mark.parametrize(
@@ -124,6 +209,8 @@ def test_an_empty_run_is_refused(refused, command):
         (f"validate x --step={'9' * 5000}", "--step has 5000 digits"),
         (f"bench scaling --strong --replicas=1,{'9' * 5000}", "--replicas has 5000 digits"),
         ("convert x y --records-per-shard=1000000000000", "--records-per-shard=1,000,"),
+        ("train --data=x.h5 --workers=10000", "--workers=10,000: expected at most 1,024"),
+        ("simulate x.h5 --engine=geant4 --workers=10000", "--workers=10,000: expected at most"),
         ("worker --stall-seconds=1e300", "--stall-seconds=1e+300: expected at most"),
     ],
 )
@@ -279,7 +366,7 @@ def test_invalid_settings_of_aws_are_named(refused, tmp_path, monkeypatch, varia
         value = str(tmp_path / "file")
     monkeypatch.setenv("AWS_DEFAULT_REGION", "us-east-1")
     monkeypatch.setenv(variable, value)
-    answer = refused("convert", "s3://bucket/showers", "out")
+    answer = refused("convert", "s3://bucket/showers", "out.h5")
     assert "the AWS settings are invalid" in answer
     assert "planted" not in answer
 

@@ -86,31 +86,42 @@ def test_report_and_roofline_are_written(cloudgan_here, monkeypatch, tmp_path):
     assert picture.read_bytes().startswith(b"\x89PNG")
 
 
-def generated(*names, left_out=""):
-    rounds = {"generator": 0.02, "parametric source": 0.002, "Geant4": 0.5}
+GENERATOR, ONNX = "generator, TensorFlow", "generator, ONNX Runtime"
+
+
+def generated(*names, left_out=()):
+    rounds = {GENERATOR: 0.02, ONNX: 0.01, "parametric source": 0.002, "Geant4": 0.5}
     return GenerateResult(
         *("mini", (51, 51, 25), (50.0, 50.0), 1, 1),
         sources=tuple(
-            Source(name, 1, [GenerateRound(rounds[name], rounds[name])] * 3) for name in names
+            Source(
+                name,
+                1,
+                [GenerateRound(rounds[name], rounds[name] / 2, 2 * rounds[name], rounds[name])] * 3,
+            )
+            for name in names
         ),
         interrupted=False,
-        left_out=left_out,
+        left_out=dict(left_out),
     )
 
 
-def test_the_generator_is_compared_with_each_source(cloudgan_here, monkeypatch):
-    found = generated("generator", "parametric source", "Geant4")
+def test_each_source_is_compared_with_geant4(cloudgan_here, monkeypatch):
+    found = generated(GENERATOR, ONNX, "parametric source", "Geant4")
     monkeypatch.setattr("cloudgan.bench.generate.measure_generate", lambda *_, **__: found)
     said = " ".join(cloudgan_here("bench", "generate").stdout.split())
     assert "mini, 51x51x25 cells, electrons of 50 GeV" in said
     assert "Geant4 simulates 75x75x25 cells for any preset" in said
-    assert "the generator is 25 (25 to 25) times as fast as Geant4" in said
-    assert "the generator is 0.1 (0.1 to 0.1) times as fast as parametric source" in said
+    assert "generator, TensorFlow 50 25 (25 to 25) 25 100 40 20" in said
+    assert "generator, ONNX Runtime 100 50 (50 to 50) 50 200 20 10" in said
+    assert "recorded" not in said
 
 
-def test_a_missing_geant4_is_reported(cloudgan_here, monkeypatch):
-    found = generated("generator", "parametric source", left_out="the package is missing")
+def test_a_missing_geant4_is_reported_and_its_time_is_the_recorded_one(cloudgan_here, monkeypatch):
+    found = generated(GENERATOR, left_out={"Geant4": "the package is missing"}.items())
     monkeypatch.setattr("cloudgan.bench.generate.measure_generate", lambda *_, **__: found)
     said = cloudgan_here("bench", "generate").stdout
     assert "Geant4 is left out: the package is missing" in said
     assert "75x75" not in said
+    assert "24.5 (24.5 to 24.5)" in said  # 0.49 s at 50 GeV
+    assert "Geant4's time is recorded: Geant4 11.4.1, 0.0098 s of one core per GeV" in said

@@ -127,4 +127,5 @@ def test_hdf5_is_not_written_to_a_bucket(bucket, showers, cloudgan_here):
 
 def test_a_bucket_is_refused_as_the_folder_of_a_run(showers, cloudgan_here):
     done = cloudgan_here("train", f"--data={showers}", "--run=s3://showers/run", exits=2)
-    assert "--checkpoints=s3://showers/run" in done.stderr
+    assert "s3://showers/run is a URL" in done.stderr
+    assert "--checkpoints copies" in done.stderr

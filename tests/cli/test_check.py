@@ -29,7 +29,7 @@ def test_without_any_login_each_cloud_has_one_helpful_line(cloudgan_here, clouds
     said = cloudgan_here("check", exits=2)
     lines = [line for line in said.stdout.splitlines() if "missing" in line]
     assert [line.split()[0] for line in lines] == ["aws", "azure", "gcp"]
-    assert "pip install 'cloudgan[aws]'" in lines[0]
+    assert "pip install '.[aws]'" in lines[0]
     assert "type: gcloud auth application-default login" in lines[2]
     assert "no cloud is ready" in said.stderr
 
@@ -70,6 +70,23 @@ def test_a_region_without_the_node_type_is_missing(cloudgan_here, clouds, monkey
     said = cloudgan_here("check", "--provider=gcp", "--accelerator=t4", exits=2)
     assert "us-central1 has no T4" in said.stdout
     assert "marie in project lab-1" in said.stdout
+
+
+def test_a_reservation_is_checked_by_its_cloud_and_a_refusal_is_missing(
+    cloudgan_here, clouds, monkeypatch
+):
+    asked = []
+
+    def resolve_placeholders(plan):
+        asked.append(plan.node_pool.reservation)
+        raise PlanError("reservation week is of g2-standard-4, and the run needs more")
+
+    monkeypatch.setattr(clouds["gcp"], "resolve_placeholders", resolve_placeholders)
+    flags = ("--provider=gcp", "--region=us-central1", "--reservation=week")
+    said = cloudgan_here("check", *flags, "--accelerator=h100:8", exits=2)
+    assert "reservation week is of g2-standard-4" in said.stdout
+    assert asked == ["week"]
+    assert "give --provider and --accelerator" in cloudgan_here("check", *flags, exits=2).stderr
 
 
 def test_a_region_without_a_cloud_is_refused(cloudgan_here, clouds):

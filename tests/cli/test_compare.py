@@ -166,6 +166,12 @@ def test_the_papers_costs_follow_from_its_published_times(cloudgan_here):
     assert set(two) == {"on_demand_2021", "preemptible_2021", "on_demand", "spot"}
 
 
+def test_the_papers_runs_fit_a_terminal_of_120_columns(cloudgan_here):
+    lines = cloudgan_here("compare", "--paper").stdout.splitlines()
+    assert max(map(len, lines)) <= 120
+    assert sum("V100" in line for line in lines) >= 2 * 27
+
+
 def test_the_papers_report_has_its_runs_and_findings(cloudgan_here, tmp_path):
     done = cloudgan_here("compare", "--paper", f"--report={tmp_path}/paper.html")
     assert "one TPU-v3 device against 8 V100" in done.stdout

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import datetime as dt
 import json
+import re
 
 import pytest
 
@@ -127,6 +128,13 @@ def test_offers_of_three_clouds_are_priced_as_an_upper_bound(write_run, cloudgan
     assert "undated" in done.stdout or "days ago" in done.stdout
 
 
+def test_a_node_of_your_price_file_prices_the_run(write_run, said, tmp_path):
+    prices = tmp_path / "prices.yaml"
+    prices.write_text("{date: 2026-11-20, nodes: [{offer: lab/cpu/room-1, usd_per_hour: 3.6}]}")
+    found = said(write_run(), f"--price-file={prices}", "--price-as=lab/cpu/room-1/on_demand")
+    assert found["totals"]["known_usd"] == pytest.approx(60 * 0.001)
+
+
 def test_an_offer_prices_the_run_and_each_item_names_its_seconds_and_row(write_run, said):
     run = write_run()
     found = said(run, f"--price-as={OFFER}")
@@ -162,6 +170,10 @@ def test_a_run_on_cloud_nodes_keeps_the_prices_of_its_launch(write_run, said, cl
     other = "aws/g4dn.xlarge/us-east-1/on_demand"
     done = cloudgan_here("cost", run, f"--price-as={other}")
     assert "keep their prices" in done.stdout
+    itself = json.loads(cloudgan_here("cost", run, f"--ci={run / 'cost.json'}", "--json").stdout)
+    energy = itself["new"]["figures"]["kwh"]["value"]
+    assert energy == pytest.approx(300 * 360 / 3.6e6), "one V100 of 300 W, as long as its node"
+    assert set(itself["difference"].values()) == {0}
     assert json.loads((run / "cost.json").read_text())["totals"] == found["totals"]
 
 
@@ -182,16 +194,17 @@ def test_a_damaged_verdict_is_refused(write_run, cloudgan_here):
 
 
 def test_the_papers_network_is_estimated_from_the_papers_runs(write_run, said, cloudgan_here):
-    run = write_run(preset="paper")
+    lines = (started(), epoch(0, 9000, first=True), epoch(1, 8000), stopped(20, 17_100))
+    run = write_run(*lines, preset="paper")
     found = said(run)
     assert found["priced_offers"] == []
     there = found["offer_estimates"]
     assert len(there) > 100
-    assert {"not measured"} <= {one["grade"] for one in there if one["grade"]}
+    assert {"measured", "modelled"} == {one["grade"] for one in there if one["grade"]}
     for one in there:
-        assert one["usd_per_epoch"] is None or one["grade"] != "not measured"
+        assert one["usd_per_epoch"] is not None or one["grade"] != "measured"
         assert (one["usd_per_epoch_high"] is None) == bool(one["why_unknown"])
-    assert "not measured" in cloudgan_here("cost", run).stdout
+    assert "modelled" in cloudgan_here("cost", run).stdout
 
 
 def test_a_small_network_is_not_estimated_from_the_papers_runs(write_run, said):
@@ -398,3 +411,108 @@ def test_an_invalid_billing_export_is_refused_before_anything_is_written(
     )
     of_a_fit = ("cost", f"--billing-export={bill}", "--fit=x.csv", "--predict=2")
     assert "only valid with RUN" in cloudgan_here(*of_a_fit, exits=2).stderr
+
+
+def saved(cloudgan_here, path, *words):
+    path.write_text(cloudgan_here("cost", *words, "--json").stdout)
+    return path
+
+
+def priced_plan(plan_of, name, price, nodes=1, epoch_seconds=600.0):
+    """A plan with a forecast; its whole cost is not known, as on existing nodes."""
+    plan = plan_of(name=name, price=price)
+    high = None if price is None else 10 * epoch_seconds
+    usd = None if price is None else price.cost_usd(high, nodes)
+    ahead = plan.forecast.model_copy(
+        update={"epochs": 10, "epoch_seconds": epoch_seconds, "low_epoch_seconds": epoch_seconds}
+        | {"high_epoch_seconds": epoch_seconds, "low_seconds": high, "high_seconds": high}
+        | {"low_usd": usd, "high_usd": usd}
+    )
+    workers = plan.workers.model_copy(update={"nodes": nodes})
+    return plan.model_copy(update={"forecast": ahead, "workers": workers})
+
+
+def test_two_plans_have_a_difference_in_markdown_and_a_budget(plan_of, cloudgan_here, tmp_path):
+    row = load_catalog().row(OFFER)
+    base, new = tmp_path / "base.json", tmp_path / "new.json"
+    plans.write(base, priced_plan(plan_of, "gan", row))
+    plans.write(new, priced_plan(plan_of, "gan", row, nodes=2, epoch_seconds=400.0))
+    done = cloudgan_here("cost", new, f"--ci={base}").stdout
+    usd, hours, epoch, kwh, co2 = (
+        [cell.strip() for cell in line.split("|")[2:5]]
+        for line in done.splitlines()
+        if line.startswith("|") and not line.startswith(("|  ", "| --"))
+    )
+    assert done.startswith("# Cost of gan\n")
+    per_hour = row.usd_per_hour
+    assert float(usd[0]) == pytest.approx(per_hour * 6000 / 3600, rel=1e-3)
+    assert float(usd[1]) == pytest.approx(per_hour * 8000 / 3600, rel=1e-3)
+    assert usd[2].endswith("(+33.3%)")
+    assert usd[2].startswith("+0.6")
+    assert hours == ["1.667", "1.111", "-0.5556 (-33.3%)"]
+    assert float(epoch[1]) == pytest.approx(per_hour * 800 / 3600, rel=1e-3)
+    assert kwh[:2] == ["0.5", "0.6667"], "one V100 of 300 W for 6000 s, two for 4000 s"
+    assert float(co2[1]) / float(co2[0]) == pytest.approx(4 / 3, rel=1e-3)
+    cloudgan_here("cost", new, f"--ci={base}", "--budget-usd=3")
+    over = cloudgan_here("cost", new, f"--ci={base}", "--budget-usd=2", exits=6)
+    assert over.stdout.count("more than --budget-usd=2") == over.stderr.count("--budget-usd=2") == 1
+    told = json.loads(
+        cloudgan_here("cost", new, f"--ci={base}", "--budget-usd=2", "--json", exits=6).stdout
+    )
+    assert told["is_over_budget"] is True
+    assert told["difference"]["hours"] == pytest.approx(-2000 / 3600)
+
+
+def test_a_run_is_compared_with_an_earlier_cost_and_unknown_stays_unknown(
+    write_run, cloudgan_here, plan_of, tmp_path
+):
+    run = write_run()
+    priced = saved(cloudgan_here, tmp_path / "priced.json", run, f"--price-as={OFFER}")
+    own = saved(cloudgan_here, tmp_path / "own.json", run)
+    same = cloudgan_here("cost", run, f"--price-as={OFFER}", f"--ci={priced}", "--json").stdout
+    found = json.loads(same)
+    assert found["difference"]["usd"] == 0
+    assert "egress" in found["new"]["figures"]["usd"]["unknown"]
+    assert found["new"]["figures"]["kwh"]["value"] == pytest.approx(300 * 60 / 3.6e6)
+    shown = cloudgan_here("cost", run, f"--price-as={OFFER}", f"--ci={priced}").stdout
+    assert re.search(
+        r"^- now, cost \(USD\): without .*egress.*, which are unknown$", shown, re.MULTILINE
+    )
+    assert re.search(r"^\| cost \(USD\) .*at least .* 0 \(\+0\.0%\) \|$", shown, re.MULTILINE)
+    unpriced = cloudgan_here("cost", run, f"--ci={priced}", "--budget-usd=1", exits=2)
+    assert "unknown |" in unpriced.stdout
+    assert "--price-as=OFFER" in unpriced.stderr
+    against = json.loads(cloudgan_here("cost", priced, f"--ci={own}", "--json").stdout)
+    assert against["difference"]["usd"] is None
+    assert against["difference"]["hours"] == 0
+    plan = tmp_path / "plan.json"
+    plans.write(plan, priced_plan(plan_of, "gan", load_catalog().row(OFFER)))
+    mixed = json.loads(
+        cloudgan_here("cost", run, f"--price-as={OFFER}", f"--ci={plan}", "--json").stdout
+    )
+    assert mixed["difference"]["usd"] is None, "the run has unknown items, the forecast has none"
+
+
+@pytest.mark.parametrize(
+    ("content", "words", "told"),
+    [
+        ("{", (), "not JSON"),
+        ("[]", (), "neither the cost of a run nor a plan"),
+        ('{"error": "no price", "exit_code": 2}', (), "cloudgan plan --json > FILE"),
+        ('{"line_items": [{"usd": NaN}]}', (), "base.json"),
+        ('{"line_items": [], "totals": {"known_usd": -1}}', (), "totals"),
+        ('{"spec_hash": 1}', (), "spec_hash"),
+        (None, (), "cannot be read"),
+        ("{}", ("--budget-usd=-1",), "--budget-usd"),
+        ("{}", ("--billing-export=x.csv",), "not valid with --ci"),
+    ],
+)
+def test_a_bad_base_is_refused_and_writes_nothing(content, words, told, write_run, cloudgan_here):
+    run = write_run()
+    base = run / "base.json"
+    if content is not None:
+        base.write_text(content)
+    done = cloudgan_here("cost", run, f"--ci={base}", *words, exits=2)
+    assert told in done.stderr
+    assert not (run / "cost.json").exists()
+    assert "only valid with --ci" in cloudgan_here("cost", run, "--budget-usd=1", exits=2).stderr

@@ -31,7 +31,7 @@ DEPLOY = ("deploy", *FLAGS)
 def cluster(user_folder, monkeypatch):
     """A cluster that remembers what was asked of it."""
     double = PlaceDouble()
-    monkeypatch.setattr("cloudgan.api.deployment.open_backend", lambda place, say, **_: double)
+    monkeypatch.setattr("cloudgan.api.deploy_attempt.open_backend", lambda place, say, **_: double)
     return double
 
 

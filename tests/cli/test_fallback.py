@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import shutil
+import sys
+
 import pytest
 
 from cli.provisioned import RUN
+from cloudgan.api.targets import open_backend
 from cloudgan.launch.provisioning.run_registry import RunRegistry
+from cloudgan.schema.run_document import read_plan
 from cloudgan.schema.run_state import RunState, WorkerState
 from cloudgan.storage.folder import FolderStore
-from launch.provisioning.cloud_double import POOL
+from fuzz.project import write_showers
+from launch.provisioning.cloud_double import POOL, RulesDouble, clouds
 from launch.provisioning.place_double import PlaceDouble
 
 V100 = ("--provider=gcp", "--accelerator=v100:8")
@@ -262,3 +268,80 @@ def test_another_failure_triggers_no_fallback(desk):
     assert "no addresses left" in said
     assert len(desk.attempts()) == 1
     assert desk.bill() == 0
+
+
+def test_the_nodes_of_a_run_that_finished_while_it_was_not_followed_are_deleted_by_a_rerun(desk):
+    def interrupt(seconds):
+        raise KeyboardInterrupt
+
+    training = desk.doubles["gcp"].runs[RUN] = PlaceDouble([RunState("running")])
+    training.passes = interrupt
+    desk.rules["gcp"] = RulesDouble(desk.doubles["gcp"], engine="tpu_vm")
+    assert "run gan continues" in desk.deploy(*V100, *HERE, *ON_DEMAND, exits=130)
+    assert desk.bill() == 1
+    training.states = [RunState("finished")]
+    assert "deleted: node pool" in desk.deploy(*V100, *HERE, *ON_DEMAND)
+    assert desk.bill() == 0
+    assert desk.attempts()[-1].end_reason == "finished"
+
+
+def test_deploy_without_a_login_downloads_no_wheel(desk, monkeypatch):
+    downloads = []
+    monkeypatch.setattr("cloudgan.api.deployment.all_wheels", lambda *_: downloads.append(1) or ())
+    desk.doubles["gcp"].nobody = True
+    error = desk.deploy(*V100, exits=2)
+    assert "no login was found" in error
+    assert downloads == []
+
+
+def test_deploy_without_tensorflow_refuses_data_to_convert_before_anything_is_created(
+    desk, monkeypatch
+):
+    monkeypatch.setitem(sys.modules, "tensorflow", None)
+    write_showers(desk.folder / "own.h5")
+    error = desk.type("deploy", "--data=own.h5", "--yes", "--allow-stale-price", *V100, exits=2)[1]
+    assert "needs the package 'tensorflow'" in error
+    assert desk.doubles["gcp"].made == []
+
+
+class Died(BaseException):
+    """The process is killed: no handler of the product catches it."""
+
+
+def test_a_death_at_any_request_of_a_zone_failover_leaves_nothing_after_down(desk, capsys):
+    gcp = desk.doubles["gcp"]
+    gcp.zones = "ab"
+    send = {"create": gcp.create, "delete": gcp.delete}
+    sent, deaths = [0], 0
+    fatal: int | None = None
+
+    def dying(verb):
+        def call(subject):
+            sent[0] += 1
+            send[verb](subject)
+            if fatal == sent[0]:  # before the next request is as after this one
+                raise Died
+
+        return call
+
+    gcp.create, gcp.delete = dying("create"), dying("delete")
+    flags = (*V100, *ON_DEMAND, *HERE, "--gang-timeout=1s")
+    gcp.refuse(POOL, "no V100", "failed", zone="us-central1-a")
+    desk.deploy(*flags)
+    requests = sent[0]
+    known = clouds(*desk.doubles.values())
+    for fatal in range(1, requests + 1):
+        gcp.there.clear()
+        shutil.rmtree(desk.folder / "runs", ignore_errors=True)
+        shutil.rmtree(desk.buckets, ignore_errors=True)
+        sent[0] = 0
+        with pytest.raises(Died):
+            desk.deploy(*flags)
+        deaths += 1
+        fatal = None  # noqa: PLW2901  down runs whole
+        plan = read_plan(desk.folder / "runs" / RUN / "plan.json", RUN)
+        backend = open_backend(plan.target, store=plan.store, clouds=known)
+        list(backend.destroy(RUN))
+        assert gcp.kinds() in ([], ["bucket"])
+    with capsys.disabled():
+        print(f"\nzone failover: {requests} requests, {deaths} deaths, 0 left after down")

@@ -58,6 +58,21 @@ def test_the_untrained_network_generates_too(small_demo, tmp_path, cloudgan_here
     assert json.loads(done.stdout)["step"] == 0
 
 
+def test_ranges_beyond_the_training_need_extrapolate_and_the_file_states_the_trained_one(
+    small_demo, tmp_path, cloudgan_here
+):
+    out = tmp_path / "beyond.h5"
+    flags = ("--showers=3", "--energy=200:300", "--theta=20:30")
+    said = cloudgan_here("generate", small_demo.copy, out, *flags, exits=2).stderr
+    assert "--extrapolate" in said
+    assert not out.exists()
+    cloudgan_here("generate", small_demo.copy, out, *flags, "--extrapolate")
+    with h5py.File(out) as file:
+        assert file["energy"][:].min() >= 200
+        assert np.rad2deg(file["theta"][:]).max() <= 30.001
+        assert "GeV" in file.attrs["trained_range"]
+
+
 def test_an_existing_file_is_replaced_only_with_overwrite(small_demo, tmp_path, cloudgan_here):
     out = tmp_path / "kept.h5"
     out.write_bytes(b"mine")

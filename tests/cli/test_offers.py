@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import json
+import re
 import subprocess
 import sys
 
@@ -18,13 +19,18 @@ from cloudgan.schema.presets import find_preset
 from cloudgan.schema.record import Epoch, Numerics, Started
 from cloudgan.schema.run_folder import RunFolder
 
+ANSWERS = {}
+"""What the command printed, by its arguments: the catalog is the same in every test."""
 JOB = ("--epochs=60", "--max-hours=2")
 
 
 @pytest.fixture
 def offers(cloudgan_here):
-    def ask(*arguments):
-        return json.loads(cloudgan_here("offers", *arguments, "--json").stdout)
+    def ask(*arguments, exits=0):
+        if arguments not in ANSWERS:
+            done = cloudgan_here("offers", *arguments, "--json", exits=exits)
+            ANSWERS[arguments] = done.stdout
+        return json.loads(ANSWERS[arguments])
 
     return ask
 
@@ -103,7 +109,7 @@ def test_a_family_of_accelerators_is_listed_with_prices_and_their_age(offers):
         )
         dated = None if one["date"] == "unknown" else dt.date.fromisoformat(one["date"])
         assert (one["age_days"] is None) == (dated is None)
-        assert one["epoch"]["grade"] == "not measured"
+        assert one["epoch"]["grade"] == "modelled"
         assert one["epoch"]["seconds"] is one["usd_per_epoch"] is None
 
 
@@ -134,11 +140,70 @@ def test_the_chosen_option_meets_the_deadline_and_says_what_may_happen(offers):
     choice = offers(*JOB)["choice"]
     way = choice["chosen"]
     assert way["seconds"] <= 7200 == choice["deadline_seconds"]
-    fitting = [one["usd"] for one in choice["pareto_front"] if one["seconds"] <= 7200]
-    assert way["usd"] == min(fitting)
+    fitting = [one for one in choice["rows"] if one["seconds"] <= 7200 and "V100" in one["basis"]]
+    assert way["usd"] <= min(one["usd"] for one in fitting if one["grade"] == "measured")
+    assert way["global_batch"] == way["batch"] * way["accelerators"]
+    assert f"{way['global_batch']} of" in way["learning"]
     assert choice["considered"] > 1000
-    assert "10(1/6)" in choice["unknown"][0]["why"]
     assert choice["assumed"]["per_node_hour"] == pytest.approx(1 / 24)
+
+
+def test_plan_and_offers_choose_the_same_nodes_and_batch(offers, cloudgan_here):
+    way = offers(*JOB, "--provider=aws")["choice"]["chosen"]
+    flags = ("--provider=aws", "--nodes=auto", "--max-hours=2", "--json")
+    plan = json.loads(cloudgan_here("plan", *flags).stdout)
+    row = plan["price"]
+    assert way["offer"] == f"aws/{row['node_type']}/{row['region']}/{row['market']}"
+    assert way["nodes"] == plan["workers"]["nodes"]
+    assert way["global_batch"] == plan["config"]["training"]["global_batch_size"]
+
+
+def test_what_no_account_can_get_is_neither_listed_nor_recommended(offers):
+    said = offers("--epochs=60")
+    reasons = " ".join(group["reason"] for group in said["choice"]["rejected"])
+    shown = {one["offer"].split("/")[1] for one in (*said["offers"], *said["choice"]["rows"])}
+    for gone in ("Standard_NC6s_v2", "Standard_ND40rs_v2", "v3-32"):
+        assert gone not in shown
+    assert "discontinued" in reasons
+    assert "existing quota" in reasons
+    assert any("48 offers" in note or "left out" in note for note in said["notes"])
+
+
+def test_eight_rows_within_120_columns_have_each_role_measured_and_modelled(cloudgan_here, offers):
+    rows = offers(*JOB)["choice"]["rows"]
+    assert len(rows) <= 8
+    roles = {(role, one["grade"]) for one in rows for role in one["best_for"]}
+    wanted = ("within limits", "cheapest", "fastest")
+    assert {(role, g) for role in wanted for g in ("measured", "modelled")} <= roles
+    assert ("safest", "measured") in roles
+    assert all(one["interruption"] == 0 for one in rows if "safest" in one["best_for"])
+    text = cloudgan_here("offers", *JOB).stdout
+    assert max(map(len, text.splitlines())) <= 120
+    first, second, *_ = text.splitlines()
+    assert first.startswith("cheapest for 60 epochs within")
+    assert second.startswith("plan: cloudgan plan --provider=")
+
+
+def test_equal_prices_in_several_regions_are_one_row(offers):
+    rows = offers(*JOB, "--accelerator=v100", "--provider=gcp")["choice"]["rows"]
+    assert any(len(one["regions"]) > 1 for one in rows)
+    places = [(one["offer"].split("/")[1], one["nodes"], one["usd"]) for one in rows]
+    assert len(set(places)) == len(places)
+
+
+def test_all_shows_every_configuration(cloudgan_here):
+    short, every = (
+        cloudgan_here("offers", *JOB, "--accelerator=v100", *more).stdout.count("\n")
+        for more in ((), ("--all",))
+    )
+    assert every > 2 * short
+
+
+def test_the_screens_of_the_page_are_what_the_command_prints():
+    from cli import write_golden
+
+    text = write_golden.OFFERS.read_text(encoding="utf-8")
+    assert write_golden.screens() == text, "if that is meant: make golden, and read the diff"
 
 
 def test_spot_options_have_a_break_even_and_a_checkpoint_interval(offers):
@@ -164,21 +229,32 @@ def test_with_frequent_preemptions_on_demand_wins(offers):
 def test_only_measured_accelerators_on_request(offers):
     said = offers("--measured", *JOB)
     names = {one["accelerator"] for one in said["offers"]}
-    assert names == {"V100", "TPU-v2", "TPU-v3"}
-    assert said["choice"]["chosen"]["grade"] != "not measured"
+    assert names == {"V100"}
+    assert "V100" in said["choice"]["chosen"]["basis"]
 
 
 def test_a_budget_without_deadline_selects_the_fastest_option(offers):
-    choice = offers("--epochs=60", "--budget-usd=20")["choice"]
-    within = [one["seconds"] for one in choice["pareto_front"] if one["usd"] <= 20]
+    choice = offers("--epochs=60", "--budget-usd=40", "--accelerator=v100")["choice"]
+    within = [one["seconds"] for one in choice["pareto_front"] if one["usd"] <= 40]
     assert choice["chosen"]["seconds"] == min(within)
 
 
-def test_an_infeasible_deadline_is_reported_with_the_nearest_option(offers):
-    choice = offers("--epochs=60", "--max-hours=0.01")["choice"]
+def test_where_nothing_fits_the_smallest_change_that_fits_is_named(offers, cloudgan_here):
+    flags = ("--epochs=60", "--max-hours=0.01")
+    choice = offers(*flags, exits=5)["choice"]
     assert choice["chosen"] is None
     assert "the fastest takes" in choice["why_none"]
     assert choice["pareto_front"]
+    text = cloudgan_here("offers", *flags, exits=5).stdout
+    assert f"smallest change that fits: {choice['changes'][0]}" in text
+    hours = choice["changes"][0].partition("--max-hours=")[2].rstrip(")")
+    assert offers("--epochs=60", f"--max-hours={hours}")["choice"]["chosen"]
+
+
+def test_spot_is_the_change_where_on_demand_costs_too_much(offers):
+    flags = ("--epochs=60", "--max-hours=2", "--budget-usd=40", "--accelerator=v100")
+    choice = offers(*flags, "--market=on_demand", exits=5)["choice"]
+    assert choice["changes"][0] == "--market=spot"
 
 
 def test_the_throughput_of_an_own_run_is_used(offers, run_on):
@@ -192,7 +268,7 @@ def test_the_throughput_of_an_own_run_is_used(offers, run_on):
 
 
 def test_a_cpu_run_of_another_network_gives_no_throughput_of_gpus(offers, run_on):
-    said = offers(f"--run={run_on('CPU', 'mini')}", "--epochs=2")
+    said = offers(f"--run={run_on('CPU', 'mini')}", "--epochs=2", exits=5)
     assert {one["usd_per_epoch_high"] for one in said["offers"]} == {None}
     assert all("network 'mini'" in one["why_unknown"] for one in said["offers"])
     assert said["choice"]["chosen"] is None
@@ -203,7 +279,7 @@ def test_a_cpu_run_of_another_network_gives_no_throughput_of_gpus(offers, run_on
 def test_a_cpu_run_of_the_papers_network_uses_the_papers_throughput(offers, run_on):
     said = offers(f"--run={run_on('CPU')}", "--accelerator=tpu-v3")
     one = next(o for o in said["offers"] if o["node_type"] == "v3-8")
-    assert one["epoch"]["seconds"] == pytest.approx(416.29 * 1000 / 124_987)
+    assert one["epoch"]["seconds"] == pytest.approx(416.29 * 1000 / 124_987, rel=0.05)
 
 
 @pytest.mark.parametrize(
@@ -220,6 +296,7 @@ def test_a_cpu_run_of_the_papers_network_uses_the_papers_throughput(offers, run_
         (("--epochs=6", "--restart-seconds=-1"), "--restart-seconds=-1: expected at least 0", 2),
         (("--run=nowhere",), "no run record", 2),
         (("--accelerator=TPU-v3", "--provider=aws"), "no current price matches aws TPU-v3", 5),
+        (("--provider=gcp", "--region=us-east-1"), "Did you mean 'us-east1'?", 5),
         (("--accelerator=h100", "--measured"), "measured: TPU-v2, TPU-v3, V100", 5),
     ],
 )
@@ -245,21 +322,20 @@ def test_the_table_of_offers_shows_unknown_values_and_counts_omitted_rows(offers
     found = OffersReport.model_validate(offers())
     table = found.table(most=3)
     assert len(table.rows) == 3
-    assert f"{len(found.offers) - 3} more are omitted" in table.caption
+    assert re.search(r" [1-9]\d+ more are omitted", table.caption)
     assert None in found.table(most=10_000).rows[-1]
 
 
 def test_for_a_job_the_terminal_shows_the_front_and_no_list_of_offers(offers, cloudgan_here):
     found = OffersReport.model_validate(offers(*JOB))
-    assert len(found.table(most=3).rows) == len(found.choice.pareto_front)
+    assert len(found.table().rows) == len(found.choice.rows)
     assert "Offers, one node each" not in cloudgan_here("offers", *JOB).stdout
 
 
 def test_the_summary_has_the_selected_option_and_its_assumptions(offers):
     said = "\n".join(offers_page.summary_lines(OffersReport.model_validate(offers(*JOB))))
-    assert "cheapest for 60 epochs within 120 min" in said or "within 2 h" in said
     assert "assumed for spot nodes" in said
-    assert "not ranked" in said
+    assert "batch: 96 showers per replica" in said
     assert "undated" in said
 
 
@@ -268,7 +344,7 @@ def test_the_page_holds_plot_tables_and_sources(offers):
 
     page = render(offers_page.offers_page(OffersReport.model_validate(offers(*JOB))))
     assert "Time against cost" in page
-    assert "gcp/v3-8/us-central1/spot" in page
+    assert "gcp/v5litepod-1/us-central1/spot" in page
     assert "throughput from: paper&#x27;s run on 128 x V100" in page
     assert "http://" not in page.replace("http://www.w3.org", "")
 
@@ -285,9 +361,9 @@ def test_a_report_file_has_all_options_of_the_plot(cloudgan_here, tmp_path):
 def test_an_unconfirmed_price_is_marked(offers):
     found = OffersReport.model_validate(offers("--accelerator=a100", "--provider=gcp"))
     assert "C" in {one.confidence for one in found.offers}
-    table = found.table(most=1000)
-    for one, row in zip(found.offers, table.rows, strict=True):
-        assert ("not confirmed" in row[-1]) == (one.confidence == "C")
+    for one in found.offers:
+        alone = found.model_copy(update={"offers": (one,)}).table().rows[0]
+        assert ("not confirmed" in alone[-1]) == (one.confidence == "C")
 
 
 def test_carbon_is_sorted_lowest_first_and_unknown_values_have_a_reason(offers, cloudgan_here):

@@ -81,7 +81,7 @@ def test_a_restricted_node_type_has_a_generally_available_replacement():
         assert not job.is_sold
         assert "is sold only to accounts with an existing quota, as gcp/v" in job.note
         assert job.offer.split("/")[1] in ("v5litepod-4", "v5litepod-8", "v6e-8")
-        assert job.grade == "not measured"
+        assert job.grade == "modelled"
 
 
 def test_each_row_has_prices_of_2021_and_of_today(jobs):

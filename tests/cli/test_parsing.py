@@ -10,6 +10,7 @@ import fire
 import pytest
 
 from cloudgan.cli.options.parsing import Program, command
+from cloudgan.cli.options.signature import CommandWords  # noqa: TC001  read at run time
 from cloudgan.cli.program import PROGRAM
 from cloudgan.core.errors import BudgetError, ConfigError
 from cloudgan.core.settings import child_environment
@@ -145,7 +146,6 @@ def test_a_wrong_command_line_is_refused_and_starts_nothing(program, ran, capsys
         ("deploy gcp --image=0x10", {"image": "0x10"}),
         ("deploy gcp --image=us,eu", {"image": "us,eu"}),
         ("deploy gcp --image=a=b", {"image": "a=b"}),
-        ("deploy gcp --image=", {"image": ""}),
         ("deploy gcp --image=-", {"image": "-"}),
         ("deploy gcp --image=--", {"image": "--"}),
         ("deploy gcp --image=None", {"image": "None"}),
@@ -329,7 +329,7 @@ def failing(error):
         (
             ModuleNotFoundError("no", name="tensorflow.python"),
             2,
-            "`pip install 'cloudgan[train]'`",
+            "`pip install '.[train]'`",
         ),
     ],
     ids=lambda value: type(value).__name__ if isinstance(value, BaseException) else "",
@@ -435,7 +435,7 @@ def test_an_optional_value_of_a_switch_follows_an_equals_sign(ran, line, meant):
 @pytest.mark.parametrize(
     ("line", "said"),
     [
-        ("validate --gate=", "--gate= has no value: --gate=TEXT, or --gate"),
+        ("validate --gate=", "--gate= is empty; give --gate=TEXT, or --gate without a value"),
         ("validate --gate --gate=mine.toml", "--gate was given twice"),
         ("validate --no-gate=mine.toml", "unknown flag"),
         ("validate --gte=mine.toml", "Did you mean '--gate'?"),
@@ -516,3 +516,28 @@ def test_the_help_page_fits_one_screen_and_groups_all_commands(program_page):
 
 def test_the_help_page_imports_no_framework_and_no_sdk(program_page):
     assert program_page.stderr.strip() == "[]"
+
+
+def test_the_words_after_two_hyphens_are_those_of_another_program(capsys):
+    seen = []
+
+    def exec_(name: str, command: CommandWords, *, worker: int = 0, json: bool = False) -> None:
+        """Runs a command."""
+        seen.append((name, command, worker, json))
+
+    made = Program("cloudgan", "x", "1", {"exec": exec_})
+    with pytest.raises(SystemExit) as ended:
+        made.run(
+            ["exec", "gan", "--worker=1", "--", "ls", "--json", "--help", "--traceback", "a b"]
+        )
+    assert ended.value.code == 0, capsys.readouterr()
+    assert seen == [("gan", ("ls", "--json", "--help", "--traceback", "a b"), 1, False)]
+    for words, message in (
+        (["exec", "gan", "ls"], "write -- before the command of `cloudgan exec`: -- ls"),
+        (["exec", "gan"], "needs -- COMMAND"),
+        (["exec", "gan", "--"], "needs -- COMMAND"),
+    ):
+        with pytest.raises(SystemExit) as ended:
+            made.run(words)
+        assert ended.value.code == 2
+        assert message in capsys.readouterr().err

@@ -119,7 +119,7 @@ def test_output_of_a_run_here_is_refused(refused):
         (["--store=pvc:"], "is not reachable from pods"),
         (["--store=gcs://lab/x"], "is not reachable from pods"),
         (["--store=pvc:results"], "give an --image that has cloudgan"),
-        (["--store="], "give --store=gs://"),
+        (["--store="], "--store= is empty"),
         (["--data=s3://lab/data"], "different clouds"),
         (["--data=pvc:data"], "volume claim"),
         (["--data=nowhere.h5"], "nowhere.h5"),

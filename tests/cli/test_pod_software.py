@@ -117,7 +117,7 @@ def test_deploy_records_the_digest_in_what_it_makes_and_in_its_files(
     cloudgan_here, user_folder, monkeypatch, docker_hub, tmp_path
 ):
     double = Cluster()
-    monkeypatch.setattr("cloudgan.api.deployment.open_backend", lambda place, say, **_: double)
+    monkeypatch.setattr("cloudgan.api.deploy_attempt.open_backend", lambda place, say, **_: double)
     bucket = FolderStore(tmp_path / "bucket")
     monkeypatch.setattr("cloudgan.launch.provisioning.run_results.open_store", lambda url: bucket)
     flags = (

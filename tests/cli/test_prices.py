@@ -67,4 +67,4 @@ def test_a_misspelt_word_gets_a_suggestion(cloudgan_here, words, told):
 @pytest.mark.skipif(find_spec("gpuhunt") is not None, reason="gpuhunt is installed")
 def test_verify_names_the_package_to_install(cloudgan_here):
     said = cloudgan_here("prices", "verify", "--json", exits=2)
-    assert "pip install 'cloudgan[verify]'" in json.loads(said.stdout)["error"]
+    assert "pip install '.[verify]'" in json.loads(said.stdout)["error"]

@@ -30,6 +30,7 @@ def test_output_may_be_a_flag_and_the_file_names_its_program(tmp_path, cloudgan_
     with h5py.File(tmp_path / "a.h5") as file:
         assert file.attrs["source"] == "cloudgan gflash (parametric)"
         assert file.attrs["cloudgan"] == __version__
+        assert file.attrs["particle"] == "electron"
 
 
 def test_progress_goes_to_standard_error_and_results_to_standard_output(tmp_path, run_cloudgan):
@@ -47,6 +48,8 @@ def test_progress_goes_to_standard_error_and_results_to_standard_output(tmp_path
         (["--energy=100:10"], "--energy"),
         (["--energy=ten"], "--energy"),
         (["--engine=geant5"], "gflash"),
+        (["--particle=photno"], "Did you mean 'photon'"),
+        (["--particle=photon"], "--particle=photon needs --engine=geant4"),
         (["--showrs=3"], "Did you mean '--showers'"),
     ],
 )

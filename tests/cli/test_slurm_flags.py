@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from cloudgan.api.launch_request import NOTHING_PROVISIONED, check_request
+from cloudgan.api.launch_request import NOTHING_PROVISIONED
+from cloudgan.api.request_checks import check_request
 from cloudgan.cli.main import main
 from cloudgan.cli.options.launch_flags import launch_flags
 from cloudgan.core.errors import ConfigError

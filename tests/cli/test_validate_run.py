@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import json
 import re
+import subprocess
+import sys
 
+import h5py
 import pytest
 
 pytest.importorskip("tensorflow")
@@ -23,16 +26,36 @@ def against(small_demo):
     return f"--against={small_demo.copy / 'showers.h5'}"
 
 
-def test_without_gate_a_failed_verdict_exits_with_0(small_demo, against, cloudgan_here):
-    done = cloudgan_here("validate", small_demo.copy, against, "--step=20")
+@pytest.fixture
+def mirrored(small_demo, tmp_path):
+    """The same showers, mirrored along y: their axis leans to the wrong side."""
+    with (
+        h5py.File(small_demo.copy / "showers.h5") as source,
+        h5py.File(tmp_path / "mirrored.h5", "w") as target,
+    ):
+        for name in source:
+            source.copy(name, target)
+        target["ECAL"][:] = source["ECAL"][:][:, :, ::-1]
+        for name, value in source.attrs.items():
+            target.attrs[name] = value
+    return f"--against={tmp_path / 'mirrored.h5'}"
+
+
+def test_without_gate_a_failed_verdict_exits_with_0(small_demo, mirrored, cloudgan_here):
+    done = cloudgan_here("validate", small_demo.copy, mirrored, "--step=20")
     assert done.stdout.startswith("fail: ")
     assert "generated: generator, step 20, 200 showers" in done.stdout
     assert "Failed checks, worst first:" in done.stdout
 
 
-def test_fewer_than_two_hundred_held_out_showers_are_refused(small_demo, cloudgan_here):
-    done = cloudgan_here("validate", small_demo.copy, exits=2)
+def test_fewer_than_two_hundred_held_out_showers_are_refused(small_demo):
+    """A new process, which imports TensorFlow: the messages of its libraries are not shown."""
+    command = [sys.executable, "-m", "cloudgan", "validate", str(small_demo.copy)]
+    done = subprocess.run(command, check=False, capture_output=True, text=True)
+    assert done.returncode == 2
     assert "40 generated showers; give at least 200" in done.stderr
+    assert "oneDNN" not in done.stderr
+    assert "absl" not in done.stderr
 
 
 def test_only_the_verdict_on_the_newest_checkpoint_is_written(small_demo, against, cloudgan_here):
@@ -50,9 +73,9 @@ def test_only_the_verdict_on_the_newest_checkpoint_is_written(small_demo, agains
 
 
 def test_with_gate_a_failed_verdict_exits_with_7_and_names_the_gates(
-    small_demo, against, cloudgan_here
+    small_demo, mirrored, cloudgan_here
 ):
-    done = cloudgan_here("validate", small_demo.copy, against, "--step=0", "--gate", exits=7)
+    done = cloudgan_here("validate", small_demo.copy, mirrored, "--step=0", "--gate", exits=7)
     assert "gates missed: " in done.stderr
     assert "Traceback" not in done.stderr
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from cloudgan.core.atomic_file import atomic_writer, write_atomic
+from cloudgan.core.atomic_file import atomic_folder, atomic_writer, write_atomic
 from cloudgan.core.errors import CloudganError, DataError
 
 # A limit on the size of files makes the kernel refuse the write, as a full disk does.
@@ -31,7 +31,10 @@ def test_a_failed_write_leaves_the_old_file_and_no_temporary_file(tmp_path):
     path = tmp_path / "file"
     write_atomic(path, b"old")
     done = subprocess.run(
-        [sys.executable, "-c", _FULL_DISK, str(path)], capture_output=True, text=True, check=True
+        [sys.executable, "-B", "-c", _FULL_DISK, str(path)],
+        capture_output=True,
+        text=True,
+        check=True,
     )
     assert done.stdout.startswith(f"1 {path}: cannot be written (File too large); free space")
     assert path.read_bytes() == b"old"
@@ -73,6 +76,20 @@ def test_a_block_that_raises_leaves_the_old_file_and_no_temporary_file(tmp_path)
         file.writelines([b"half", "no bytes"])
     assert path.read_bytes() == b"old"
     assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_folder_is_replaced_as_a_whole_or_not_at_all(tmp_path):
+    path = tmp_path / "new" / "set"
+    with atomic_folder(path) as beside:
+        (beside / "first").touch()
+        assert not path.exists()
+    with pytest.raises(DataError, match="cannot be written"), atomic_folder(path) as beside:
+        (beside / "missing" / "half").touch()
+    assert [each.name for each in path.iterdir()] == ["first"]
+    with atomic_folder(path) as beside:
+        (beside / "second").touch()
+    assert [each.name for each in path.iterdir()] == ["second"]
+    assert list(path.parent.iterdir()) == [path]
 
 
 def test_two_writers_of_one_file_do_not_mix(tmp_path):

@@ -30,7 +30,7 @@ def test_a_wrong_log_format_is_told_with_what_is_allowed(monkeypatch):
 
 
 def test_a_profile_of_aws_goes_before_keys_in_the_environment(monkeypatch, tmp_path):
-    boto3 = pytest.importorskip("boto3", reason="needs pip install 'cloudgan[aws]'")
+    boto3 = pytest.importorskip("boto3", reason="needs pip install '.[aws]'")
     (tmp_path / "credentials").write_text(
         "[lab]\naws_access_key_id = of-the-lab\naws_secret_access_key = x\n"
     )
@@ -70,6 +70,12 @@ def test_the_fast_convolutions_are_on_unless_the_user_says_no(monkeypatch):
     assert settings.variable("TF_ENABLE_ONEDNN_OPTS") == "0"
 
 
+def test_onnx_runtime_reports_nothing_to_its_maker(monkeypatch):
+    monkeypatch.delenv("ORT_DISABLE_TELEMETRY", raising=False)
+    settings.quiet_tensorflow()
+    assert settings.variable("ORT_DISABLE_TELEMETRY") == "1"
+
+
 def test_the_users_own_data_have_one_place(monkeypatch):
     monkeypatch.setenv("CLOUDGAN_DATA", "/a")
     assert str(settings.data_folder()) == "/a"
@@ -106,3 +112,32 @@ def test_the_planned_accelerators_are_a_number(monkeypatch, text):
     monkeypatch.setenv("CLOUDGAN_ACCELERATORS", text)
     with pytest.raises(ConfigError, match=r"CLOUDGAN_ACCELERATORS is .*must be the number"):
         settings.planned_accelerators()
+
+
+@pytest.mark.parametrize("home", ["relative", '{"cluster": {}}', "~", "./x"])
+def test_a_relative_home_is_refused_before_a_library_creates_it(monkeypatch, tmp_path, home):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HOME", home)
+    with pytest.raises(ConfigError, match=r"HOME is .*; set it to the absolute path"):
+        settings.home_folder()
+
+
+def test_an_empty_home_is_that_of_the_user_and_not_the_root(monkeypatch):
+    monkeypatch.delenv("HOME", raising=False)
+    unset = settings.home_folder()
+    monkeypatch.setenv("HOME", "")
+    assert settings.home_folder() == unset
+    assert settings.variable("HOME") is None
+
+
+def test_a_relative_data_folder_of_the_desktop_is_not_used(monkeypatch):
+    monkeypatch.delenv("CLOUDGAN_DATA", raising=False)
+    monkeypatch.setenv("HOME", "/c")
+    monkeypatch.setenv("XDG_DATA_HOME", "relative")
+    assert str(settings.data_folder()) == "/c/.local/share/cloudgan"
+
+
+def test_an_empty_variable_of_tensorflow_gets_the_default(monkeypatch):
+    monkeypatch.setenv("TF_ENABLE_ONEDNN_OPTS", "")
+    settings.quiet_tensorflow()
+    assert settings.variable("TF_ENABLE_ONEDNN_OPTS") == "1"

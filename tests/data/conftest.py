@@ -9,7 +9,7 @@ import h5py
 import numpy as np
 import pytest
 
-from cloudgan.data.record_checksums import masked_crc32c
+from cloudgan.data.record_checksums import frame_record
 from cloudgan.data.shards.manifest import Manifest, ShardInfo, read_manifest, write_manifest
 from cloudgan.data.shards.shower_record import encode_block
 from cloudgan.data.sources.hdf5 import Hdf5File
@@ -63,13 +63,6 @@ def make_hdf5(path: Path, count: int = 20, *, per_gev: float = 50, **changes: An
     return path
 
 
-def framed(record: bytes) -> bytes:
-    """A record of a TFRecord file: length, checksum, bytes, checksum."""
-    length = len(record).to_bytes(8, "little")
-    checksums = (masked_crc32c(part).to_bytes(4, "little") for part in (length, record))
-    return length + next(checksums) + record + next(checksums)
-
-
 def make_shards(folder: Path, *sources: Path, per_shard: int = 6) -> Path:
     """Writes a sharded set without TensorFlow."""
     folder.mkdir()
@@ -78,7 +71,7 @@ def make_shards(folder: Path, *sources: Path, per_shard: int = 6) -> Path:
         file = Hdf5File(source)
         infos.append(file.info)
         for block in file.raw_blocks(per_shard):
-            content = b"".join(map(framed, encode_block(block, file.info.columns)))
+            content = b"".join(map(frame_record, encode_block(block, file.info.columns)))
             name = f"showers-{len(shards):05d}.tfrecord"
             (folder / name).write_bytes(content)
             digest = hashlib.sha256(content).hexdigest()
@@ -107,7 +100,7 @@ def replace_record(folder: Path, number: int, record: int, change: Any) -> None:
         content[start : start + size] for start, size in zip(*record_extents(path), strict=True)
     ]
     records[record] = change(records[record])
-    path.write_bytes(b"".join(map(framed, records)))
+    path.write_bytes(b"".join(map(frame_record, records)))
     reseal(folder)
 
 

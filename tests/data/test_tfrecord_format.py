@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from cloudgan.core.errors import DataError
-from cloudgan.data.record_checksums import first_damaged, masked_crc32c
+from cloudgan.data.record_checksums import first_damaged, frame_record, masked_crc32c
 from cloudgan.data.tfrecord_format import (
     bytes_features,
     encode,
@@ -12,7 +12,6 @@ from cloudgan.data.tfrecord_format import (
     number_features,
     record_extents,
 )
-from data.conftest import framed
 
 
 def test_bytes_come_back_as_they_were():
@@ -62,9 +61,9 @@ def test_the_checksum_is_that_of_the_standard():
 
 def test_the_damaged_record_is_found_by_every_bit(tmp_path):
     records = [b"a" * 3, b"", b"c" * 5]
-    whole = b"".join(map(framed, records))
+    whole = b"".join(map(frame_record, records))
     assert first_damaged(whole) is None
-    ends = np.cumsum([len(framed(record)) for record in records])
+    ends = np.cumsum([len(frame_record(record)) for record in records])
     for bit in range(8 * len(whole)):
         content = bytearray(whole)
         content[bit // 8] ^= 1 << bit % 8
@@ -76,13 +75,13 @@ def test_the_damaged_record_is_found_by_every_bit(tmp_path):
 
 def test_a_wrong_length_is_blamed_on_its_record_and_not_on_a_later_one(tmp_path):
     path = tmp_path / "a.tfrecord"
-    content = bytearray(framed(b"one") + framed(b"two" * 40) + framed(b"three"))
-    content[len(framed(b"one"))] ^= 8
+    content = bytearray(frame_record(b"one") + frame_record(b"two" * 40) + frame_record(b"three"))
+    content[len(frame_record(b"one"))] ^= 8
     path.write_bytes(content)
     with pytest.raises(
         DataError, match="record 1: truncated or damaged: the checksum of its length"
     ):
         record_extents(path)
-    path.write_bytes(framed(b"one") + b"short")
+    path.write_bytes(frame_record(b"one") + b"short")
     with pytest.raises(DataError, match="record 1: truncated or damaged: it starts at byte 19"):
         record_extents(path)

@@ -69,7 +69,7 @@ def cluster(tmp_path, monkeypatch, s3_server):
     from cloudgan.launch.kubernetes.kubeconfig import connect
     from emulators.kubernetes import local_cluster, python_image
 
-    images = {"tensorflow/tensorflow:2.21.0": python_image()}
+    images = {name: python_image() for name in ("tensorflow/tensorflow:2.21.0", "lab/gan:1")}
     with local_cluster(nodes=2, images=images, root=tmp_path) as made:
         monkeypatch.setenv("KUBECONFIG", str(made.kubeconfig(tmp_path / "kubeconfig")))
         with connect(None) as client:

@@ -20,7 +20,7 @@ STORE = "gs://cloudgan-lab-us-central1"
 def google(tmp_path, monkeypatch):
     """A project in which nothing is prepared; this process is logged in to it."""
     # Its first import warns where grpc is not whole.
-    pytest.importorskip("google.cloud.storage", reason="needs pip install 'cloudgan[gcp]'")
+    pytest.importorskip("google.cloud.storage", reason="needs pip install '.[gcp]'")
     from emulators.gcp.key_file import write_key_file
     from emulators.gcp.project import project
     from emulators.kubernetes import local_cluster, python_image, with_gpus

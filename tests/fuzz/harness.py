@@ -27,6 +27,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cloudgan.cli.main import main
+from cloudgan.cli.options.parsing import before_command
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -37,6 +38,7 @@ DOCUMENTED = frozenset({0, 2, 3, 5, 6, 7})
 """Exit codes of a command that met bad input; 1 would be a fault of cloudgan."""
 MOST_LINES = 3
 SECONDS = 10.0
+"""Until a command counts as hanging, on a machine with a free core; see `_patience`."""
 MEMORY_BYTES = 3 << 30
 """A command may allocate this much more than the process has: a reader of /dev/zero must not fill the machine."""
 
@@ -204,7 +206,7 @@ class Workplace:
         cause = ""
         with _captured() as output:
             try:
-                with _limited(SECONDS), _without_signals(), warnings.catch_warnings():
+                with _limited(_patience()), _without_signals(), warnings.catch_warnings():
                     warnings.simplefilter("default")
                     main(words)
             except SystemExit as ended:
@@ -307,17 +309,18 @@ def _judge(case: Case, exit_code: int | None, said: tuple[str, str]) -> list[str
         problems.append(f"an error message of more than {MOST_LINES} lines")
     if exit_code and not stderr.strip():
         problems.append(f"exit code {exit_code} without a message")
-    if (
-        "--json" in case.words
-        and "--help" not in case.words
-        and "-h" not in case.words
-        and "logs" not in case.words
-    ):
+    words, _ = before_command(case.words)  # behind -- it is an argument
+    if "--json" in words and {"--help", "-h", "logs"}.isdisjoint(words):
         try:
             json.loads(stdout)
         except ValueError:
             problems.append(f"--json printed no JSON (exit code {exit_code})")
     return problems
+
+
+def _patience() -> float:
+    """Returns the seconds until a command counts as hanging: processes that wait for a core run slower."""
+    return SECONDS * max(1.0, os.getloadavg()[0] / (os.cpu_count() or 1))
 
 
 @contextlib.contextmanager

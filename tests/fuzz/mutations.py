@@ -6,7 +6,7 @@ import io
 import json
 import os
 import zipfile
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import h5py
 import numpy as np
@@ -197,8 +197,21 @@ DTYPES = (
 )
 
 
-def hdf5_change() -> st.SearchStrategy[tuple[str, Callable[[h5py.File], None]]]:
-    """One change of the structure of a file in the public layout, and its name."""
+class Hdf5Change(NamedTuple):
+    """One change of a file in the public layout.
+
+    Attributes:
+        subject: What it changes; two changes of one file have different subjects, because the first
+            may leave nothing that the second can change.
+    """
+
+    subject: str
+    name: str
+    apply: Callable[[h5py.File], None]
+
+
+def hdf5_change() -> st.SearchStrategy[Hdf5Change]:
+    """Changes of the structure, the values or the attributes of a file in the public layout."""
     name = st.sampled_from(("ECAL", "energy", "theta", "mtheta"))
     return st.one_of(
         st.builds(_drop, name),
@@ -225,16 +238,16 @@ def _values(dtype: str, shape: tuple[int, ...]) -> Any:
     return np.arange(count).reshape(shape).astype(dtype)
 
 
-def _drop(name: str) -> tuple[str, Callable[[h5py.File], None]]:
-    return f"without {name}", lambda file: file.__delitem__(name)
+def _drop(name: str) -> Hdf5Change:
+    return Hdf5Change(name, f"without {name}", lambda file: file.__delitem__(name))
 
 
-def _group(name: str) -> tuple[str, Callable[[h5py.File], None]]:
+def _group(name: str) -> Hdf5Change:
     def change(file: h5py.File) -> None:
         del file[name]
         file.create_group(name)["x"] = 1
 
-    return f"{name} is a group", change
+    return Hdf5Change(name, f"{name} is a group", change)
 
 
 def _create(file: h5py.File, name: str, dtype: str, shape: tuple[int, ...]) -> None:
@@ -249,61 +262,65 @@ def _create(file: h5py.File, name: str, dtype: str, shape: tuple[int, ...]) -> N
         file[name] = _values(dtype, shape)
 
 
-def _dtype(name: str, dtype: str) -> tuple[str, Callable[[h5py.File], None]]:
+def _dtype(name: str, dtype: str) -> Hdf5Change:
     def change(file: h5py.File) -> None:
         shape = file[name].shape
         del file[name]
         _create(file, name, dtype, shape)
 
-    return f"{name} as {dtype}", change
+    return Hdf5Change(name, f"{name} as {dtype}", change)
 
 
-def _reshape(name: str, shape: tuple[int, ...]) -> tuple[str, Callable[[h5py.File], None]]:
+def _reshape(name: str, shape: tuple[int, ...]) -> Hdf5Change:
     def change(file: h5py.File) -> None:
         del file[name]
         file[name] = np.ones(shape, np.float32)
 
-    return f"{name} has shape {shape}", change
+    return Hdf5Change(name, f"{name} has shape {shape}", change)
 
 
-def _fill(name: str, value: float) -> tuple[str, Callable[[h5py.File], None]]:
+def _fill(name: str, value: float) -> Hdf5Change:
     def change(file: h5py.File) -> None:
         file[name][...] = value
 
-    return f"{name} is {value}", change
+    return Hdf5Change(name, f"{name} is {value}", change)
 
 
-def _one(name: str, value: float) -> tuple[str, Callable[[h5py.File], None]]:
+def _one(name: str, value: float) -> Hdf5Change:
     def change(file: h5py.File) -> None:
         file[name][5] = value
 
-    return f"{name} of event 5 is {value}", change
+    return Hdf5Change(name, f"{name} of event 5 is {value}", change)
 
 
-def _attribute(name: str, key: str, value: Any) -> tuple[str, Callable[[h5py.File], None]]:
+def _attribute(name: str, key: str, value: Any) -> Hdf5Change:
     def change(file: h5py.File) -> None:
-        attributes = (file[name] if name else file).attrs
-        special = {"empty": h5py.Empty("f4"), "reference": file["ECAL"].ref, "long": "x" * 60000}
+        if name and not isinstance(file.get(name, getlink=True), h5py.HardLink):
+            return  # another change removed it, or made it a link
+        owner = file[name] if name else file
+        special = {"empty": h5py.Empty("f4"), "reference": file.ref, "long": "x" * 60000}
         given = special.get(value, value) if isinstance(value, str) else value
-        attributes[key] = float(given) if isinstance(given, int) and given > 2**62 else given
+        owner.attrs[key] = float(given) if isinstance(given, int) and given > 2**62 else given
 
-    return f"attribute {key:.30} of {name or 'file'} is {value!r:.40}", change
-
-
-def _extra(name: str, dtype: str) -> tuple[str, Callable[[h5py.File], None]]:
-    return f"extra {name:.30} as {dtype}", lambda file: _create(file, name, dtype, (8,))
+    label = f"attribute {key:.30} of {name or 'file'} is {value!r:.40}"
+    return Hdf5Change(f"attributes of {name}", label, change)
 
 
-def _link(name: str, kind: str) -> tuple[str, Callable[[h5py.File], None]]:
+def _extra(name: str, dtype: str) -> Hdf5Change:
+    label = f"extra {name:.30} as {dtype}"
+    return Hdf5Change("extra", label, lambda file: _create(file, name, dtype, (8,)))
+
+
+def _link(name: str, kind: str) -> Hdf5Change:
     def change(file: h5py.File) -> None:
         del file[name]
         links = {"soft": h5py.SoftLink("/missing"), "loop": h5py.SoftLink(f"/{name}")}
         file[name] = links.get(kind) or h5py.ExternalLink("/etc/passwd", "/x")
 
-    return f"{name} is a {kind} link", change
+    return Hdf5Change(name, f"{name} is a {kind} link", change)
 
 
-def _virtual(name: str) -> tuple[str, Callable[[h5py.File], None]]:
+def _virtual(name: str) -> Hdf5Change:
     def change(file: h5py.File) -> None:
         shape = file[name].shape
         del file[name]
@@ -311,7 +328,7 @@ def _virtual(name: str) -> tuple[str, Callable[[h5py.File], None]]:
         layout[...] = h5py.VirtualSource("missing.h5", "x", shape)
         file.create_virtual_dataset(name, layout, fillvalue=np.nan)
 
-    return f"{name} is a virtual dataset of a missing file", change
+    return Hdf5Change(name, f"{name} is a virtual dataset of a missing file", change)
 
 
 def changed_hdf5(content: bytes, change: Callable[[h5py.File], None]) -> bytes:

@@ -57,6 +57,11 @@ KUBECONFIG = {
     "contexts": [{"name": "lab", "context": {"cluster": "lab", "user": "me", "namespace": "gan"}}],
     "users": [{"name": "me", "user": {"token": "planted-token"}}],
 }
+OWN_PRICES = b"""date: 2026-11-20
+nodes:
+  - {offer: lab/cpu/room-1, usd_per_hour: 0.2}
+  - {offer: lab/dgx/room-1, accelerator: "A100-40GB:8", usd_per_hour: 6, market: spot}
+"""
 TIMINGS = b"n,seconds,nodes\n2,1784.42,1\n4,900.49,1\n8,456.62,1\n16,229.66,2\n32,117.56,4\n"
 GATES = b"""schema_version = 2
 [[gate]]
@@ -116,6 +121,7 @@ def make_project(folder: Path) -> Path:
     write_shards(folder / "shards", folder / "showers.h5")
     (folder / "run.yaml").write_text(yaml.safe_dump(RUN_YAML))
     (folder / "timings.csv").write_bytes(TIMINGS)
+    (folder / "own-prices.yaml").write_bytes(OWN_PRICES)
     (folder / "gates.toml").write_bytes(GATES)
     (folder / "bill.json").write_text(json.dumps(BILL) + "\n")
     (folder / "bill.csv").write_bytes(BILL_CSV)

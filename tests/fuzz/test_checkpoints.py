@@ -18,6 +18,7 @@ NAME = "runs/mine/checkpoints/step-000000004.npz"
 READERS = (
     ("generate", "runs/mine", "out.h5", "--showers=2"),
     ("validate", "runs/mine"),
+    ("export", "runs/mine", "out.export"),
     ("train", "--config=run.yaml", "--run=runs/mine"),
     ("train", "--config=run.yaml", "--run=runs/new", "--init-from=runs/mine"),
     ("bench", "generate", "--run=runs/mine"),
@@ -27,7 +28,7 @@ READERS = (
 def cases_of(made):
     return st.builds(
         lambda words_of, one: Case(
-            words_of, files={NAME: one[0]}, writes=("runs/*", "out.h5"), changes=one[1]
+            words_of, files={NAME: one[0]}, writes=("runs/*", "out.*"), changes=one[1]
         ),
         st.sampled_from(READERS),
         made,

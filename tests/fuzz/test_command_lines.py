@@ -29,6 +29,7 @@ VALID = {
     "convert": ("showers.h5", "out.h5"),
     "train": ("--config=run.yaml",),
     "generate": ("runs/mine", "out.h5"),
+    "export": ("runs/mine", "out"),
     "validate": ("--generated=showers.h5", "--reference=showers.h5"),
     "schema": ("run.yaml",),
     "plan": ("--config=run.yaml",),

@@ -68,6 +68,7 @@ def flags() -> Iterator[tuple[str, Case]]:
         "a glob that does not parse": "convert [ out.h5",
         "a misspelt command": "trian",
         "a misspelt flag": "plan --conifg=run.yaml",
+        "an argument that looks like a flag": "schema -- --json",
     }  # fmt: skip
     for name, line in lines.items():
         yield name, Case(tuple(line.split(" ")), writes=WRITES, exits=frozenset({2, 5, 6}))
@@ -137,6 +138,7 @@ def documents() -> Iterator[tuple[str, Case]]:
             "--gate=gates.toml",
         ),
         "timings.csv": ("cost", "--fit=timings.csv", "--predict=64"),
+        "own-prices.yaml": ("offers", "--price-file=own-prices.yaml"),
         "bill.json": ("cost", RUN, "--billing-export=bill.json"),
         f"{RUN}/verdict.json": ("cost", RUN),
         f"{RUN}/launch.json": ("cost", RUN),
@@ -282,6 +284,9 @@ def environment() -> Iterator[tuple[str, Case]]:
         host = {"STORAGE_EMULATOR_HOST": value}
         words = ("convert", "gs://bucket/showers", "out.h5")
         yield f"STORAGE_EMULATOR_HOST={value}", Case(words, environment=host, exits=frozenset({2}))
+    for words in (("check",), ("offers",), ("train", "--config=run.yaml", "--run=runs/new")):
+        for value in ('{"cluster": {}}', "relative", ""):
+            yield f"HOME={value} {words[0]}", Case(words, environment={"HOME": value})
     yield (
         "CLOUDGAN_LOG=xml",
         Case(("offers",), environment={"CLOUDGAN_LOG": "xml"}, exits=frozenset({2})),

@@ -49,6 +49,7 @@ def readers():
         "runs/mine/pods/state.json": launched,
         "kubeconfig": [("plan", "--config=run.yaml", "--provider=kubernetes", "--store=pvc:x")],
         "timings.csv": [("cost", "--fit=timings.csv", "--predict=64")],
+        "own-prices.yaml": [("offers", "--price-file=own-prices.yaml"), ("plan", "--config=run.yaml", "--price-file=own-prices.yaml")],
         "gates.toml": [("validate", "--generated=showers.h5", "--reference=showers.h5", "--gate=gates.toml")],
         "bill.json": [("cost", "runs/mine", "--billing-export=bill.json")],
         "bill.csv": [("cost", "runs/mine", "--billing-export=bill.csv")],

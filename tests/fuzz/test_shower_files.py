@@ -56,15 +56,12 @@ def test_changed_structure_of_an_hdf5_file_is_refused_or_harmless(holds, project
 
     def files(changes):
         content = valid
-        for _, change in changes:
-            content = changed_hdf5(content, change)
-        return {"showers.h5": content}, "; ".join(name for name, _ in changes)
+        for change in changes:
+            content = changed_hdf5(content, change.apply)
+        return {"showers.h5": content}, "; ".join(change.name for change in changes)
 
     changes = st.lists(
-        hdf5_change(),
-        min_size=1,
-        max_size=2,
-        unique_by=lambda one: one[0].split()[-1] if " is " not in one[0] else one[0].split()[0],
+        hdf5_change(), min_size=1, max_size=2, unique_by=lambda change: change.subject
     )
     holds(cases_of(HDF5_READERS, changes.map(files)), 40)
 

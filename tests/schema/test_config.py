@@ -130,3 +130,11 @@ def test_the_paper_preset_has_none_of_our_additions():
     assert paper.loss_weights["longitudinal"] == 0
     assert paper.ema_decay == 0
     assert paper.batch_norm_momentum == 0.99
+
+
+def test_a_fold_beyond_the_share_of_held_out_showers_is_refused():
+    with pytest.raises(ConfigError, match="makes 5 folds"):
+        parse_config({"data": {"held_out_fraction": 0.2, "fold": 5}}, "test")
+    usual = parse_config({"data": {"held_out_fraction": 0.2}}, "test")
+    assert "fold" not in usual.model_dump(mode="json")["data"]
+    assert parse_config({"data": {"fold": 3}}, "test").config_hash() != usual.config_hash()

@@ -146,6 +146,12 @@ def fee(date: str, note: str = "") -> FeeRow:
         ("2026-08-22", "", "2026-08-22, 91 days old", True),
         ("2026-11-22", "", "2026-11-22, dated in the future", True),
         ("unknown", "", "age unknown", True),
+        (
+            "2026-01-21",
+            "x; not before this date: y",
+            "2026-01-21 or later, at most 304 days old",
+            True,
+        ),
         ("unknown", "x; as of: about 2024; y", "age unknown (about 2024)", True),
     ],
 )

@@ -75,3 +75,31 @@ except ConfigError as error:
     after = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert "is being trained by process" in beside.stdout
     assert after.stdout == "locked\n"
+
+
+def fail_late(folder):
+    with folder.locked():
+        folder.config_file.touch()
+        raise OSError("late")
+
+
+def fail_early(folder):
+    with folder.locked():
+        raise OSError("early")
+
+
+def test_a_run_that_fails_before_it_wrote_a_file_leaves_no_folder(tmp_path):
+    (tmp_path / "runs").mkdir()
+    with pytest.raises(OSError, match="early"):
+        fail_early(RunFolder(tmp_path / "runs" / "group" / "mine"))
+    assert list(tmp_path.rglob("*")) == [tmp_path / "runs"]
+
+
+def test_a_run_that_wrote_a_file_or_had_a_folder_keeps_it(tmp_path):
+    for name, fail in (("new", fail_late), ("old", fail_early)):
+        folder = RunFolder(tmp_path / name)
+        if name == "old":
+            folder.create()
+        with pytest.raises(OSError, match=r"late|early"):
+            fail(folder)
+        assert folder.path.is_dir()

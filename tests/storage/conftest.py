@@ -40,7 +40,7 @@ class StoreServer(NamedTuple):
 # Not of the session: its keys would stay in the environment of other files.
 @pytest.fixture(scope="module")
 def s3() -> Iterator[StoreServer]:
-    boto3 = pytest.importorskip("boto3", reason="needs pip install 'cloudgan[aws]'")
+    boto3 = pytest.importorskip("boto3", reason="needs pip install '.[aws]'")
     pytest.importorskip("moto", reason="needs pip install 'moto[s3]'")
     pytest.importorskip("flask_cors", reason="needs pip install flask flask-cors")
     from moto.server import ThreadedMotoServer
@@ -74,9 +74,7 @@ def s3() -> Iterator[StoreServer]:
 
 @pytest.fixture(scope="session")
 def gcs() -> Iterator[StoreServer]:
-    storage = pytest.importorskip(
-        "google.cloud.storage", reason="needs pip install 'cloudgan[gcp]'"
-    )
+    storage = pytest.importorskip("google.cloud.storage", reason="needs pip install '.[gcp]'")
     from google.auth.credentials import AnonymousCredentials
 
     from cloudgan.storage.gcs import GcsStore
@@ -101,7 +99,7 @@ def gcs() -> Iterator[StoreServer]:
 
 @pytest.fixture(scope="session")
 def azure() -> Iterator[StoreServer]:
-    pytest.importorskip("azure.storage.blob", reason="needs pip install 'cloudgan[azure]'")
+    pytest.importorskip("azure.storage.blob", reason="needs pip install '.[azure]'")
     azurite = shutil.which("azurite-blob")
     if not azurite:
         pytest.skip("needs azurite-blob: make azurite")

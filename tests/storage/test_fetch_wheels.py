@@ -394,7 +394,7 @@ def test_on_google_cloud_the_token_is_requested_once_from_the_node(program, iden
 def test_a_service_account_key_is_exchanged_with_a_valid_signature(
     program, identity, monkeypatch, tmp_path
 ):
-    pytest.importorskip("cryptography", reason="needs pip install 'cloudgan[azure]'")
+    pytest.importorskip("cryptography", reason="needs pip install '.[azure]'")
     from cryptography.hazmat.primitives import hashes, serialization
     from cryptography.hazmat.primitives.asymmetric import padding, rsa
 
@@ -422,7 +422,7 @@ def test_a_service_account_key_is_exchanged_with_a_valid_signature(
 
 
 def test_an_s3_request_has_botocores_signature(program, monkeypatch):
-    auth = pytest.importorskip("botocore.auth", reason="needs pip install 'cloudgan[aws]'")
+    auth = pytest.importorskip("botocore.auth", reason="needs pip install '.[aws]'")
     from botocore.awsrequest import AWSRequest
     from botocore.credentials import Credentials
 

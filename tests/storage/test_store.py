@@ -81,7 +81,7 @@ def test_a_missing_sdk_is_reported_with_the_install_command(scheme: str) -> None
     )
     command = (sys.executable, "-c", program)
     output = subprocess.run(command, capture_output=True, text=True, check=True).stdout
-    assert f"pip install 'cloudgan[{extra}]'" in output
+    assert f"pip install '.[{extra}]'" in output
 
 
 def test_the_package_imports_no_sdk() -> None:

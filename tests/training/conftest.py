@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import socket
-import subprocess
-import sys
 import time
 from functools import partial
 from importlib.util import find_spec
@@ -15,6 +14,7 @@ import numpy as np
 import pytest
 
 from cloudgan.schema.run_folder import RunFolder
+from forking_server import ForkedProgram
 
 if find_spec("tensorflow"):
     from cloudgan.core import settings
@@ -47,17 +47,18 @@ def shards(tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def write_config(shards, plain_model):
-    """Writes a run.yaml for the smoke preset; keyword arguments are keys of `training`.
+    """Writes a run.yaml for the smoke preset; other keyword arguments are keys of `training`.
 
     A `plain` model has fewer parts, and starts sooner.
     """
 
-    def write(path, *, plain=False, checkpoint=None, **training):
+    def write(path, *, plain=False, checkpoint=None, parallel=None, **training):
         document = {
             "data": {"path": str(shards)},
             "model": plain_model if plain else {"preset": "smoke"},
             "training": {"validation_showers": 8} | training,
             "checkpoint": checkpoint or {},
+            "parallel": parallel or {},
         }
         path.write_text(json.dumps(document))  # JSON is YAML
         return path
@@ -97,27 +98,19 @@ def start():
 
     No process is left at the end of the test.
     """
-    started = []
 
     def begin(*arguments, until=None, **environment):
-        process = subprocess.Popen(
-            [sys.executable, "-m", "cloudgan", *map(str, arguments)],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            env=os.environ | {"CUDA_VISIBLE_DEVICES": "-1"} | environment,
-            stdin=subprocess.DEVNULL,
+        environment = os.environ | {"CUDA_VISIBLE_DEVICES": "-1"} | environment
+        words = [str(argument) for argument in arguments]
+        process = ends.enter_context(
+            contextlib.closing(ForkedProgram(words, environment, merged=True))
         )
-        started.append(process)
         if until:
             _wait(until, process)
         return process
 
-    yield begin
-    for process in started:
-        if process.poll() is None:
-            process.kill()
-            process.communicate()
+    with contextlib.ExitStack() as ends:
+        yield begin
 
 
 def _wait(until, process, seconds=240):

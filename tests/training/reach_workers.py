@@ -1,8 +1,8 @@
 """Trains with two workers and tries to reach them from another address of the machine.
 
-python reach_workers.py RUN ADDRESS COMMAND...: runs COMMAND until RUN has a checkpoint, and prints as
-JSON which ports its processes listen on, which of them ADDRESS and 127.0.0.1 reach, and the listening
-sockets that this network namespace shows.
+python reach_workers.py RUN ADDRESS COMMAND...: runs COMMAND until RUN has a checkpoint of step 2, and ends
+it with SIGTERM. Prints as JSON which ports its processes listened on, which of them ADDRESS and 127.0.0.1
+reached, the listening sockets that this network namespace showed, and the exit code.
 """
 
 import json
@@ -40,21 +40,18 @@ def reaches(address, port):
 run, address, *command = sys.argv[1:]
 process = subprocess.Popen(command, stdout=sys.stderr)
 try:
-    while not any(Path(run, "checkpoints").glob("step-*.npz")):
+    while not Path(run, "checkpoints", "step-000000002.npz").exists():
         assert process.poll() is None, "it ended early"
         time.sleep(0.05)
     children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
     ports = {port for child in children for _, port in listening(child)}
-    print(
-        json.dumps(
-            {
-                "workers": len(children),
-                "ports": sorted(ports),
-                "reached": [p for p in ports for a in (address, "127.0.0.1") if reaches(a, p)],
-                "shown": sorted(listening(os.getpid())),
-            }
-        )
-    )
+    found = {
+        "workers": len(children),
+        "ports": sorted(ports),
+        "reached": [p for p in ports for a in (address, "127.0.0.1") if reaches(a, p)],
+        "shown": sorted(listening(os.getpid())),
+    }
 finally:
     process.send_signal(signal.SIGTERM)
     process.wait(60)
+print(json.dumps(found | {"exit_code": process.returncode}))

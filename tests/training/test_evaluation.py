@@ -7,8 +7,8 @@ import pytest
 import tensorflow as tf
 
 from cloudgan.data.pipeline.preprocessing import Batch
+from cloudgan.schema.losses import PASSES, loss_columns
 from cloudgan.training import evaluation
-from cloudgan.training.step import COLUMNS, PASSES
 
 pytestmark = pytest.mark.tf
 
@@ -62,7 +62,7 @@ def test_traced_before_it_has_a_batch_the_test_step_is_not_traced_again(two_repl
 
     class Step:
         def evaluate(self, batch):
-            return tf.reduce_sum(batch["energy"]) * tf.ones((len(PASSES), len(COLUMNS)))
+            return tf.reduce_sum(batch["energy"]) * tf.ones((len(PASSES), len(loss_columns())))
 
     compiled = evaluation.compile_held_out_losses(two_replicas, Step())
     compiled.get_concrete_function(batches.element_spec)
@@ -75,7 +75,7 @@ def test_losses_are_means_over_batches_and_none_without_any():
     answers = iter([1.0, 3.0])
 
     def run(_batch):
-        return np.full((len(PASSES), len(COLUMNS)), next(answers))
+        return np.full((len(PASSES), len(loss_columns())), next(answers))
 
     table = evaluation.held_out_losses(run, [0, 1], 2)
     assert table["generator"]["total"] == 2.0

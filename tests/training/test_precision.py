@@ -10,11 +10,12 @@ import pytest
 import tensorflow as tf
 
 from cloudgan.models.networks import build_generator
+from cloudgan.schema.losses import loss_columns
 from cloudgan.schema.presets import LossWeights, find_preset
 from cloudgan.training.gan import LearningRates, build_gan
 from cloudgan.training.precision import LossScale, resolve_precision, with_loss_scaling
 from cloudgan.training.rng import Rng
-from cloudgan.training.step import COLUMNS, GanStep
+from cloudgan.training.step import GanStep
 from cloudgan.training.update import update
 
 pytestmark = pytest.mark.tf
@@ -196,7 +197,7 @@ def test_with_bfloat16_what_is_measured_summed_and_kept_has_four_bytes():
     image = batch_of(0)["image"]
     angle, total = gan.discriminator.get_layer("measure")(image)
     # The measured real showers have no convolution before them: two bytes would show.
-    found = losses[0, [COLUMNS.index("angle"), COLUMNS.index("ecal_sum")]]
+    found = losses[0, [loss_columns().index("angle"), loss_columns().index("ecal_sum")]]
     target = batch_of(0)["ecal"]
     wanted = np.mean(abs(1.5 - angle)), np.mean(100 * abs(target - total) / target)
     np.testing.assert_allclose(found, wanted, rtol=1e-5)

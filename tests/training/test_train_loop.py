@@ -14,7 +14,7 @@ from cloudgan.data.pipeline.epoch_sampler import EpochSampler
 from cloudgan.data.pipeline.input_pipeline import FLOATS
 from cloudgan.schema.config import TrainingConfig
 from cloudgan.schema.liveness import LivenessFile
-from cloudgan.training.step import COLUMNS, PASSES
+from cloudgan.schema.losses import PASSES, loss_columns
 from cloudgan.training.stopping import StopFlag, StopTraining
 from cloudgan.training.train_loop import (
     STOP_REASONS,
@@ -29,7 +29,7 @@ from cloudgan.training.train_loop import (
 pytestmark = pytest.mark.tf
 
 
-SHAPE = (len(PASSES), len(COLUMNS))
+SHAPE = (len(PASSES), len(loss_columns()))
 
 
 class Work:
@@ -188,7 +188,7 @@ class Count:
 
     def __call__(self, batch):
         self.traced.append(threading.current_thread().name)
-        return tf.fill((len(PASSES), len(COLUMNS)), tf.reduce_mean(batch["energy"]))
+        return tf.fill((len(PASSES), len(loss_columns())), tf.reduce_mean(batch["energy"]))
 
 
 def ones(strategy):

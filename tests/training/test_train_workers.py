@@ -69,14 +69,17 @@ def test_a_worker_that_joined_by_tf_config_stops_when_another_dies_and_names_it(
     assert f"worker 1 ({peers[1]}) stopped answering" in out
 
 
-@pytest.mark.skipif(not all(map(shutil.which, ("unshare", "ip"))), reason="no unshare or ip")
-def test_no_other_address_of_the_machine_reaches_local_workers(config_file, tmp_path):
+def test_workers_stop_together_on_sigterm_and_save_and_no_other_address_reached_them(
+    config_file, tmp_path
+):
     config = config_file(plain=True, global_batch_size=8, checkpoint={"every_steps": 2})
     run, address = tmp_path / "run", "10.0.0.1"
+    own_network = all(map(shutil.which, ("unshare", "ip")))
     setup = f'ip link set lo up && ip addr add {address}/32 dev lo && exec "$@"'
+    unshare = ("unshare", "--user", "--net", "--map-root-user", "sh", "-c", setup, "sh")
     done = subprocess.run(
         [
-            *("unshare", "--user", "--net", "--map-root-user", "sh", "-c", setup, "sh"),
+            *(unshare if own_network else ()),
             *(sys.executable, Path(__file__).with_name("reach_workers.py"), run, address),
             *(sys.executable, "-m", "cloudgan", "train", f"--config={config}", f"--run={run}"),
             *("--workers=2", "--max-steps=100000"),
@@ -87,20 +90,13 @@ def test_no_other_address_of_the_machine_reaches_local_workers(config_file, tmp_
         check=True,
     )
     found = json.loads(done.stdout)
-    assert (found["workers"], len(found["ports"])) == (2, 2)
-    assert found["reached"] == []
-    assert found["shown"] == []
-
-
-def test_workers_stop_together_on_sigterm_and_save(config_file, tmp_path, start):
-    config = config_file(plain=True, global_batch_size=8, checkpoint={"every_steps": 2})
-    run = tmp_path / "run"
-    started = ("train", f"--config={config}", f"--run={run}", "--workers=2", "--max-steps=100000")
-    process = start(*started, until=(RunFolder(run).checkpoints / "step-000000002.npz").exists)
-    process.send_signal(signal.SIGTERM)
-    out, _ = process.communicate(timeout=60)
-    assert process.returncode == 75, out
+    assert found["exit_code"] == 75
     last = record.read(RunFolder(run).record_file).lines[-1]
     assert isinstance(last, record.Stopped)
     assert last.reason == "terminated"
     assert (RunFolder(run).checkpoints / f"step-{last.step:09d}.npz").exists()
+    if not own_network:
+        pytest.skip("no unshare or ip; only the end of the workers was tested")
+    assert (found["workers"], len(found["ports"])) == (2, 2)
+    assert found["reached"] == []
+    assert found["shown"] == []

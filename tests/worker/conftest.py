@@ -83,10 +83,17 @@ def port_pairs(count):
 class Worker:
     """A worker in a thread, its log and its exit code."""
 
-    def __init__(self, pod, timeouts, command):
+    def __init__(self, pod, timeouts, command, smoke_step):
         self.lines, self.code, self.error = [], None, None
         self.stop = StopRequest()
-        self.agent = WorkerAgent(pod, timeouts, self.lines.append, stop=self.stop, command=command)
+        self.agent = WorkerAgent(
+            pod,
+            timeouts,
+            self.lines.append,
+            stop=self.stop,
+            command=command,
+            smoke_step=smoke_step,
+        )
         self.thread = threading.Thread(target=self._run, daemon=True)
         self.thread.start()
 
@@ -158,7 +165,14 @@ class Team:
     def start(self, index, **changes):
         """Starts a worker in a thread."""
         pod = read_pod_environment(self.environment(index, **changes).get)
-        worker = Worker(pod, self.timeouts, self.command)
+        smoke = (
+            sys.executable,
+            "-S",
+            str(HERE / "fake_smoke_step.py"),
+            str(self.orders),
+            str(index),
+        )
+        worker = Worker(pod, self.timeouts, self.command, smoke)
         self.threads.append(worker)
         return worker
 
@@ -203,6 +217,11 @@ class Team:
         """Returns TF_CONFIG and network namespace of each trainer of worker `index`."""
         paths = sorted((self.group / "seen").glob(f"{index}-*"))
         return [json.loads(path.read_text()) for path in paths if path.suffix == ""]
+
+    def smoke_steps(self, index):
+        """Returns the TF_CONFIG that each smoke step of worker `index` read."""
+        paths = sorted((self.group / "smoke").glob(f"{index}-*"))
+        return [json.loads(path.read_text()) for path in paths]
 
     def heartbeat(self):
         path = self.run / "heartbeat.json"

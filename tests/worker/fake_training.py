@@ -80,6 +80,7 @@ write(group / f"pid-{index}", str(os.getpid()))
 write(group / "began" / f"{index}-{time.time_ns()}", str(step))
 network = str(Path("/proc/self/ns/net").readlink()) if Path("/proc/self/ns/net").exists() else ""
 write(group / "seen" / f"{index}-{time.time_ns()}", json.dumps([task, network]))
+write(group / f"smoke-seconds-{index}", os.environ.get("CLOUDGAN_SMOKE_SECONDS", ""))
 wait_for_peers()
 if says := orders.get("says"):
     print(says, flush=True)

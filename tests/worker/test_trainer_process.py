@@ -37,7 +37,7 @@ def libtpu(tmp_path, monkeypatch):
 def test_the_trainer_on_a_new_tpu_gets_the_path_of_libtpu_in_its_pod(team, libtpu):
     made = team(1)
     pod = read_pod_environment(made.environment(0).get)
-    worker = Worker(pod, made.timeouts, (sys.executable, "-S", "-c", SHOW))
+    worker = Worker(pod, made.timeouts, (sys.executable, "-S", "-c", SHOW), ())
     assert worker.wait() == 0, worker.output
     assert f"library {libtpu}" in worker.output
 
@@ -70,7 +70,7 @@ def test_the_trainer_finds_the_libraries_of_the_wheels_that_its_pod_installed(
     made = team(1)
     pod = read_pod_environment(made.environment(0).get)
     show = "import os; print('path', os.environ.get('LD_LIBRARY_PATH'))"
-    worker = Worker(pod, made.timeouts, (sys.executable, "-S", "-c", show))
+    worker = Worker(pod, made.timeouts, (sys.executable, "-S", "-c", show), ())
     assert worker.wait() == 0, worker.output
     assert f"path {folder}:" in worker.output
     assert ":/own/lib\n" in worker.output

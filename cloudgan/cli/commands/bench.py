@@ -19,6 +19,7 @@ from cloudgan.cli.views.output import (
 from cloudgan.core import ranges
 from cloudgan.core.errors import ConfigError, Interrupted
 from cloudgan.core.hardware import this_machine
+from cloudgan.core.local_path import local_path
 from cloudgan.schema.config import ConvImplOption, Precision  # noqa: TC001  flags are read by them
 from cloudgan.schema.presets import find_preset, find_profile
 
@@ -91,7 +92,7 @@ def step(
 def _check_picture(roofline: str | None) -> None:
     if roofline is None:
         return
-    path = Path(roofline)
+    path = local_path(roofline, source="--roofline")
     if path.suffix.lower() != ".png" or path.is_dir() or not path.parent.is_dir():
         raise ConfigError(f"--roofline={roofline}: expected a .png file in an existing folder")
 
@@ -109,9 +110,9 @@ def _print_step(
             print_table(layer_table(result))
         print("\n".join(step_lines(result)))
     if report:
-        write_report_file(step_page(result), Path(report))
+        write_report_file(step_page(result), report)
     if roofline and not result.interrupted:
-        _draw(result, Path(roofline))
+        _draw(result, local_path(roofline))
     _raise_if(interrupted=result.interrupted, as_json=as_json)
 
 
@@ -235,7 +236,7 @@ def generate(
     *,
     preset: str | None = None,
     run: str | None = None,
-    batch: int = 64,
+    batch: int | None = None,
     threads: int = 1,
     rounds: int = 5,
     energy: str = "50",
@@ -243,15 +244,16 @@ def generate(
 ) -> None:
     """Measures the time per shower of a generator, of the parametric source and of Geant4.
 
-    All alternate on one core with one thread each, unless --threads sets more, for electrons of the
-    same energy. Untrained weights are as fast as trained ones. Geant4 is left out, with a note, if it is
-    not installed.
+    The generator runs in TensorFlow, as `generate` does, and as its ONNX export in ONNX Runtime. All
+    alternate on one core with one thread each, unless --threads sets more, for electrons of the same
+    energy. Untrained weights are as fast as trained ones. What is not installed is left out, with a
+    note; the speeds are then compared with a recorded time of Geant4.
 
     Args:
         preset: {presets}. Default: mini, or that of the run.
         run: Folder of a run, whose newest checkpoint is used.
-        batch: Showers that the generator computes at a time.
-        threads: Threads of TensorFlow; the simulations have one.
+        batch: Showers that the generators compute at a time. Default: as `generate`, by the preset.
+        threads: Threads of TensorFlow and ONNX Runtime; the simulations have one.
         rounds: Rounds of each source, of half a second or more.
         energy: Of the electrons in GeV, a value or a range; the time of Geant4 is proportional to it.
         json: Print the result as JSON.
@@ -275,14 +277,12 @@ def _print_generate(result: GenerateResult, *, as_json: bool) -> None:
         print_json({"machine": this_machine().describe()} | result.as_json())
     else:
         print_table(_generate_table(result))
-        for source in result.sources[1:]:
-            ratio = result.ratio(source)
-            print(
-                f"the generator is {ratio.describe()} times as fast as {source.name} (median, minimum to"
-                f" maximum, of {ratio.count} rounds)"
-            )
-        if result.left_out:
-            print(f"Geant4 is left out: {result.left_out}")
+        for name, reason in result.left_out.items():
+            print(f"{name} is left out: {reason}")
+        if result.is_recorded:
+            from cloudgan.bench.generate import RECORDED
+
+            print(f"Geant4's time is {RECORDED}")
     _raise_if(interrupted=result.interrupted, as_json=as_json)
 
 
@@ -293,9 +293,9 @@ def _generate_table(result: GenerateResult) -> Table:
 
     rows = tuple(
         (
-            *(one.name, one.seconds_per_shower.median, one.showers_per_second.median),
-            f"{one.showers_per_second.min:.4g} to {one.showers_per_second.max:.4g}",
-            *(one.showers_per_cpu_second.median, one.showers_per_round),
+            *(one.name, one.showers_per_second.median, result.times_geant4(one).describe()),
+            *(result.times_geant4(one, cpu=True).median, one.showers_per_cpu_second.median),
+            *(1000 * one.latency_seconds.median, 1000 * one.latency_cpu_seconds.median),
         )
         for one in result.sources
     )
@@ -305,15 +305,16 @@ def _generate_table(result: GenerateResult) -> Table:
     where = "sharing one core" if result.core is not None else f"{result.threads} threads"
     caption = (
         f"{result.preset}, {x}x{y}x{z} cells, electrons of {energy}, {where},"
-        f" {this_machine().describe()}."
+        f" {this_machine().describe()}. Medians (least to most) of"
+        f" {len(result.sources[0].rounds)} rounds in turns."
     )
     if any(one.name == GEANT4 for one in result.sources):
         caption += f" Geant4 simulates {PLANE_CELLS}x{PLANE_CELLS}x25 cells for any preset."
     columns = (
-        *("source", "s/shower", "showers/s", "min to max", "showers/CPU s"),
-        "showers per round",
+        *("source", "showers/s", "times Geant4", "by CPU time", "showers/CPU s"),
+        *("one shower, ms", "CPU ms"),
     )
-    return Table(columns, rows, caption, "lrrlrr")
+    return Table(columns, rows, caption, "lrlrrrr")
 
 
 def scaling(
@@ -406,5 +407,5 @@ def _print_scaling(result: ScalingResult, report: str | None, *, as_json: bool) 
     else:
         print_table(table)
     if report:
-        write_report_file(Page("Scaling", sections=(Section("Variants", (table,)),)), Path(report))
+        write_report_file(Page("Scaling", sections=(Section("Variants", (table,)),)), report)
     _raise_if(interrupted=result.interrupted, as_json=as_json)

@@ -26,6 +26,7 @@ def check(
     accelerator: str | None = None,
     nodes: int = 1,
     price_as: str | None = None,
+    reservation: str | None = None,
     json: bool = False,
     provisioning: ProvisioningRequest = NOTHING_PROVISIONED,
 ) -> None:
@@ -40,13 +41,19 @@ def check(
         accelerator: NAME or NAME:COUNT per node, such as v100:8.
         nodes: Number of nodes.
         price_as: Offer to check instead, such as gcp/n1-standard-8+1xV100/us-central1/spot.
+        reservation: Reservation to check, as its cloud names it; see docs/reservations.md.
         json: Print the result as JSON.
         provisioning: Account, region and market; from the shared flags.
     """
     from cloudgan.api.accounts import check_accounts
 
     found = check_accounts(
-        provider, accelerator=accelerator, nodes=nodes, offer=price_as, provisioning=provisioning
+        provider,
+        accelerator=accelerator,
+        nodes=nodes,
+        offer=price_as,
+        reservation=reservation,
+        provisioning=provisioning,
     )
     is_ready = any(one.is_ready for one in found)
     if json:

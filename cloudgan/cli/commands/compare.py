@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import glob
-from pathlib import Path
+import textwrap
 
 from cloudgan.api import compare as api
+from cloudgan.api.quality_comparison import cost_to_quality
 from cloudgan.cli.views.output import check_report, print_json, print_table, write_report_file
 from cloudgan.core.errors import ConfigError
 from cloudgan.schema.run_folder import RunFolder
+
+_COLUMNS = 120
 
 
 def compare(
     runs: str | None = None,
     *,
     paper: bool = False,
+    to_quality: bool = False,
+    until: str | None = None,
     price_as: str | None = None,
     report: str | None = None,
     json: bool = False,
@@ -24,19 +29,37 @@ def compare(
     Args:
         runs: Folders of runs: a comma list or a quoted glob, such as 'runs/*'.
         paper: Instead: the runs of arXiv:2111.04628, recomputed from their published times.
+        to_quality: Time and cost until the acceptance gates of `cloudgan validate` were first passed, with
+            the spread over seeds.
+        until: With --to-quality: instead of the gates, a condition on the validations of
+            `cloudgan train --validate-every`, such as "metric<0.15".
         price_as: Offer that prices runs on your own machine (see `cloudgan offers`).
         report: File to write as well: .html, .md or .csv.
         json: Print the result as JSON.
     """
     if bool(runs) == paper:
         raise ConfigError("nothing to compare: give folders of runs, such as 'runs/*', or --paper")
+    if to_quality and paper:
+        raise ConfigError("--to-quality needs your own runs: the paper's have no acceptance gates")
+    if until is not None and not to_quality:
+        raise ConfigError(f"--until={until} needs --to-quality")
     check_report(report)
     if paper:
         _compare_paper(report, as_json=json)
         return
+    if to_quality:
+        found = cost_to_quality(_folders(runs or ""), until=until, price_as=price_as)
+        if report:
+            write_report_file(found.page(), report)
+        if json:
+            print_json(found.as_json())
+            return
+        for table in found.tables():
+            print_table(table, width=_COLUMNS)
+        return
     result = api.compare(_folders(runs or ""), price_as=price_as)
     if report:
-        write_report_file(result.page(), Path(report))
+        write_report_file(result.page(), report)
     if json:
         print_json(result.as_json())
         return
@@ -48,14 +71,14 @@ def compare(
 def _compare_paper(report: str | None, *, as_json: bool) -> None:
     replayed = api.replay_paper()
     if report:
-        write_report_file(api.paper_page(replayed), Path(report))
+        write_report_file(api.paper_page(replayed), report)
     if as_json:
         print_json(replayed.model_dump(mode="json"))
         return
-    print(replayed.statement)
-    print(f"Basis: {replayed.basis}.")
-    print_table(api.paper_table(replayed))
-    print_table(api.findings_table(replayed))
+    for line in (replayed.statement, f"Basis: {replayed.basis}."):
+        print(textwrap.fill(line, _COLUMNS))
+    for table in (*api.paper_screens(replayed), api.findings_table(replayed)):
+        print_table(table)
 
 
 def _folders(named: str) -> list[str]:

@@ -24,7 +24,8 @@ def convert(
     Args:
         source: HDF5 (public 3DGAN layout), published TFRecord, or shards: path, glob, comma list, or
             bucket.
-        target: Folder or bucket (gs://, s3://, Azure Blob URL) for shards, or a file .h5 for HDF5.
+        target: Folder or bucket (gs://, s3://, Azure Blob URL) for shards, a file .h5 for HDF5, or a
+            file .parquet for a table of hits.
         to: tfrecord or hdf5; auto decides by the suffix of the target.
         records_per_shard: Showers per shard.
         overwrite: Replace an existing target when the new one is complete.

@@ -45,8 +45,5 @@ def demo(
         return
     print(result.ending())
     print_verdict(result.validation.assessment, result.validation.verdict)
-    missed = result.validation.run.not_learned if result.validation.run else ()
-    if missed:
-        print("Not learned, by the stricter gates of `cloudgan validate`:")
-    print("\n".join([*(f"  - {text}" for text in missed), *result.cost.lines()]))
+    print("\n".join(result.cost.lines()))
     print(f"{result.program_seconds:.0f} s in all; open {result.report}")

@@ -3,41 +3,49 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from cloudgan.api.deployment import DeployOptions, deploy_run
+from cloudgan.api.deploy_attempt import DeployOptions
+from cloudgan.api.deployment import deploy_run
 from cloudgan.api.launch_request import NOTHING_PROVISIONED, LaunchRequest
 from cloudgan.api.planning import make_launch_plan
 from cloudgan.api.pod_software import known_wheels
+from cloudgan.api.simulation_plan import simulated_data
+from cloudgan.api.sweep import deploy_sweep, make_sweep, parse_seeds, plan_sweep
 from cloudgan.api.targets import run_folder
 from cloudgan.cli.options.launch_flags import launch_flags, provisioning_flags
 from cloudgan.cli.options.shared_flags import with_flags
+from cloudgan.cli.options.simulation_flags import simulation_flags
 from cloudgan.cli.options.training_flags import training_flags
-from cloudgan.cli.views.confirmation import confirm, plan_question
-from cloudgan.cli.views.output import print_result, progress_bars
-from cloudgan.cli.views.plan_view import print_plan
-from cloudgan.core.errors import ConfirmationError
+from cloudgan.cli.views.confirmation import confirm, plan_question, sweep_question
+from cloudgan.cli.views.output import print_json, print_result, print_table, progress_bars
+from cloudgan.cli.views.plan_view import print_plan, print_sweep
+from cloudgan.core.errors import ConfigError, ConfirmationError
 from cloudgan.launch.clouds.planner import BUILT_IN_CLOUDS, Clouds, built_in_clouds
 
 if TYPE_CHECKING:
     from cloudgan.api.launch_request import ProvisioningRequest
+    from cloudgan.api.sweep import SweepPlan
     from cloudgan.schema.plan import Plan
 
 
 @with_flags(
     training=training_flags,
+    simulation=simulation_flags,
     launch=launch_flags,
     provisioning=provisioning_flags,
     clouds=built_in_clouds,
 )
 def deploy(
     *,
+    seeds: str | None = None,
     dry_run: bool = False,
     detach: bool = False,
     yes: bool = False,
     allow_stale_price: bool = False,
     json: bool = False,
     training: tuple[dict[str, Any], str | None] = ({}, None),
+    simulation: dict[str, Any] = {},  # noqa: B006  not changed
     launch: LaunchRequest = LaunchRequest(),  # noqa: B008  frozen
     provisioning: ProvisioningRequest = NOTHING_PROVISIONED,
     clouds: Clouds = BUILT_IN_CLOUDS,
@@ -51,7 +59,11 @@ def deploy(
     Ctrl-C leaves the run running: `cloudgan status`, `logs`, `cancel` and `down` work from any
     machine.
 
+    --seeds=1,2,3 makes one run per seed, NAME-seed-1 and so on, one after another; on a cloud on the same
+    nodes. --budget-usd and --max-hours hold for all of them. `status`, `cancel` and `down` take NAME.
+
     Args:
+        seeds: One run per seed, such as 1,2,3; each has an equal share of --budget-usd and --max-hours.
         dry_run: Show the plan and stop; same as `cloudgan plan`.
         detach: Return once the run is started.
         yes: Do not ask for confirmation.
@@ -59,23 +71,67 @@ def deploy(
             the cloud does not refresh.
         json: Print the result as JSON.
         training: What is trained; from the shared flags.
+        simulation: What is simulated; from the shared flags.
         launch: Where it is launched; from the shared flags.
         provisioning: Which nodes are created; from the shared flags.
         clouds: The available clouds.
     """
+    training = training[0] | simulation, training[1]
+    confirmation = _Confirmation(yes=yes, allow_stale_price=allow_stale_price, as_json=json)
+    if seeds is not None:
+        if detach:
+            raise ConfigError(
+                "--detach and --seeds: this machine starts each run when the one before has ended; omit"
+                " --detach, or deploy each --seed on its own"
+            )
+        sweep = make_sweep(parse_seeds(seeds, training), launch, provisioning, training)
+        if dry_run:
+            print_sweep(plan_sweep(sweep, clouds=clouds), as_json=json)
+            return
+        with progress_bars(as_json=json) as progress:
+            ended = deploy_sweep(
+                sweep, confirmation.approve_sweep, progress=progress, clouds=clouds
+            )
+        if json:
+            print_json(ended.as_json())
+        else:
+            print_table(ended.table())
+        return
     if dry_run:
         made = make_launch_plan(launch, provisioning, training, known_wheels, clouds=clouds)
         print_plan(made, as_json=json)
         return
+    with progress_bars(as_json=json) as progress:
+        options = DeployOptions(confirmation.approve, detach)
+        plan = deploy_run(
+            launch, provisioning, training, options, progress=progress, clouds=clouds
+        ).plan
+    print_result(_result(plan, detached=detach), as_json=json)
 
-    def approve(plan: Plan, price_warning: str) -> None:
-        if not json:
+
+class _Confirmation(NamedTuple):
+    """Shows a plan and asks whether to carry it out."""
+
+    yes: bool
+    allow_stale_price: bool
+    as_json: bool
+
+    def approve(self, plan: Plan, price_warning: str) -> None:
+        if not self.as_json:
             print_plan(plan)
             sys.stdout.flush()  # a plan that cannot be shown starts nothing
+        self._ask(plan, plan_question(plan, price_warning), price_warning)
+
+    def approve_sweep(self, found: SweepPlan, price_warning: str) -> None:
+        if not self.as_json:
+            print_sweep(found)
+            sys.stdout.flush()
+        self._ask(found.plan, sweep_question(found, price_warning), price_warning)
+
+    def _ask(self, plan: Plan, question: str, price_warning: str) -> None:
         if plan.target.provider == "local":
             return
-        question = plan_question(plan, price_warning)
-        if price_warning and yes and not allow_stale_price:
+        if price_warning and self.yes and not self.allow_stale_price:
             try:
                 confirm(question, yes=False)
             except ConfirmationError as error:
@@ -83,20 +139,24 @@ def deploy(
                     f"{error}. With such a price --yes needs --allow-stale-price"
                 ) from error
             return
-        confirm(question, yes=yes)
-
-    with progress_bars(as_json=json) as progress:
-        options = DeployOptions(approve, detach)
-        plan = deploy_run(
-            launch, provisioning, training, options, progress=progress, clouds=clouds
-        ).plan
-    print_result(_result(plan, detached=detach), as_json=json)
+        confirm(question, yes=self.yes)
 
 
 def _result(plan: Plan, *, detached: bool) -> dict[str, Any]:
     if detached:
         return {"run": plan.run, "state": "started", "next": f"cloudgan status {plan.run}"}
     folder = run_folder(plan)
+    if plan.config.task == "simulate":
+        data = simulated_data(plan)
+        return {
+            "run": plan.run,
+            "state": "finished",
+            "showers": plan.config.simulation.showers,
+            "data": data,
+            "next": f"cloudgan train --data={data}",
+            "cost": f"cloudgan cost {folder.path}",
+            "remove": f"cloudgan down {plan.run}",
+        }
     return {
         "run": plan.run,
         "state": "finished",

@@ -14,19 +14,23 @@ def generate(
     showers: int = 1000,
     energy: str | None = None,
     theta: str | None = None,
+    extrapolate: bool = False,
     step: str | None = None,
     seed: int = 0,
     overwrite: bool = False,
     json: bool = False,
 ) -> None:
-    """Generates showers with a trained run into HDF5 (ECAL in GeV*50).
+    """Generates showers with a trained run into HDF5 (ECAL in GeV*50), or their hits into Parquet.
+
+    Memory does not grow with the number of showers; an interrupted command leaves no file.
 
     Args:
         run: Folder of the run.
-        output: File to write, such as generated.h5.
+        output: File to write, such as generated.h5 or, for the hits, generated.parquet.
         showers: Number of showers.
         energy: Range of the primary energy in GeV, flat. Default: the trained range.
         theta: Range of the polar angle in degrees, flat. Default: the trained range.
+        extrapolate: Accept ranges beyond the trained one; the file states the trained range.
         step: Checkpoint: the number of its step (0 is untrained), or best, which needs
             --validate-every. Default: the newest.
         seed: The same seed gives the same showers.
@@ -40,6 +44,7 @@ def generate(
             showers=showers,
             energy_gev=parse_range("energy", energy) if energy else None,
             theta_deg=parse_range("theta", theta) if theta else None,
+            extrapolate=extrapolate,
             step=parse_step(step),
             seed=seed,
             overwrite=overwrite,

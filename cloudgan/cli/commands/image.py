@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 from cloudgan.api.image_builds import find_image, image_request, open_build
 from cloudgan.cli.views.confirmation import confirm
 from cloudgan.cli.views.output import print_json, print_result, progress_bars
 from cloudgan.core.atomic_file import write_atomic
 from cloudgan.core.clouds import CloudName  # noqa: TC001  fire reads a command's annotations
+from cloudgan.core.local_path import local_path
 from cloudgan.launch.clouds.image_builders import image_planner
 from cloudgan.launch.ops.image_build import ImageContext, image_context
 from cloudgan.schema.image_order import ImageBuildRequest, ImageKind  # noqa: TC001  read by fire
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 _COST = "unknown: the price catalog has neither build minutes nor registry storage"
 
@@ -50,7 +54,7 @@ def image(
     """
     files = image_context(kind)
     if output is not None:
-        _write_context(files, Path(output), kind, json=json)
+        _write_context(files, local_path(output, source="--output"), kind, json=json)
         return
     request = image_request(
         files,

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+import textwrap
 from typing import TYPE_CHECKING, Literal
 
 from cloudgan.cli.views.output import check_report, print_json, print_table, write_report_file
+from cloudgan.core.errors import PlanError
+from cloudgan.core.local_path import local_path
+from cloudgan.core.printable import printable
 from cloudgan.cost.estimation.spot import Preemption
 
 if TYPE_CHECKING:
     from cloudgan.api.offers import OffersReport
+
+MOST_ROWS = 8
+_WIDTH = 120
 
 
 def offers(
@@ -22,16 +28,20 @@ def offers(
     max_hours: float | None = None,
     budget_usd: float | None = None,
     run: str | None = None,
+    price_file: str | None = None,
     measured: bool = False,
     carbon: bool = False,
+    all: bool = False,  # noqa: A002  the flag
     losses_per_node_hour: float = Preemption().per_node_hour,
     restart_seconds: float = Preemption().restart_seconds,
     checkpoint_seconds: float = Preemption().checkpoint_seconds,
     json: bool = False,
     report: str | None = None,
 ) -> None:
-    """Lists offers by the cost of an epoch; with --epochs also the best options for a job.
+    """Recommends an offer: by the cost of an epoch, or with --epochs of a whole job, as `plan` does.
 
+    The verdict is first; at most eight rows follow: cheapest, fastest, best within the limits and
+    safest, measured and modelled. Exit code 5: nothing fits, and the smallest change that would.
     Throughput is that of measured runs: the paper's, or with --run your own. Without a measurement
     it is an interval between the limits of memory bandwidth and arithmetic, and its lower bound
     ranks.
@@ -45,8 +55,10 @@ def offers(
         max_hours: Deadline of the job.
         budget_usd: Maximum cost of the job.
         run: Folder of a run whose throughput and network are used, such as runs/NAME.
+        price_file: YAML file with the prices of your own nodes, which are listed too.
         measured: Only accelerators with a measured throughput of this network.
         carbon: Show the emissions of an epoch, the lowest first.
+        all: Show every offer, or the cheapest option of each configuration of a job.
         losses_per_node_hour: Assumed preemptions of a spot node per hour.
         restart_seconds: Time from a preemption until training continues.
         checkpoint_seconds: Time to save a checkpoint.
@@ -65,21 +77,31 @@ def offers(
         max_hours=max_hours,
         budget_usd=budget_usd,
         run=run,
+        price_file=local_path(price_file, source="--price-file") if price_file else None,
         measured=measured,
         preemption=Preemption(losses_per_node_hour, restart_seconds, checkpoint_seconds),
-        all_options=report is not None,
+        all_options=all or report is not None,
     )
-    _print(found, as_json=json, report=report, carbon=carbon)
-
-
-def _print(found: OffersReport, *, as_json: bool, report: str | None, carbon: bool) -> None:
-    from cloudgan.cli.views.offers_page import offers_page, summary_lines
-
     if report is not None:
-        write_report_file(offers_page(found), Path(report))
-    if as_json:
+        from cloudgan.cli.views.offers_page import offers_page
+
+        write_report_file(offers_page(found), report)
+    if json:
         print_json(found.model_dump(mode="json"))
-        return
-    print_table(found.carbon_table() if carbon else found.table())
+    else:
+        _print(found, carbon=carbon, everything=all)
+    if found.choice is not None and found.choice.chosen is None:
+        raise SystemExit(PlanError.exit_code)
+
+
+def _print(found: OffersReport, *, carbon: bool, everything: bool) -> None:
+    from cloudgan.cli.views.offers_page import summary_lines, verdict_lines
+
+    verdict, command = verdict_lines(found)
+    print(textwrap.fill(printable(verdict), _WIDTH))
+    print(printable(command))
+    most = len(found.offers) if everything else MOST_ROWS
+    table = found.carbon_table(most) if carbon else found.table(most)
+    print_table(table, width=_WIDTH, whole="nodes")
     for line in summary_lines(found):
-        print(line)
+        print(textwrap.fill(printable(line), _WIDTH, subsequent_indent="  "))

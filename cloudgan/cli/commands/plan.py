@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import yaml
@@ -10,12 +9,15 @@ import yaml
 from cloudgan.api.launch_request import NOTHING_PROVISIONED, LaunchRequest
 from cloudgan.api.planning import make_launch_plan
 from cloudgan.api.pod_software import known_wheels
+from cloudgan.api.sweep import make_sweep, parse_seeds, plan_sweep
 from cloudgan.cli.options.launch_flags import launch_flags, provisioning_flags
 from cloudgan.cli.options.shared_flags import with_flags
+from cloudgan.cli.options.simulation_flags import simulation_flags
 from cloudgan.cli.options.training_flags import training_flags
-from cloudgan.cli.views.plan_view import print_paper_plans, print_plan
+from cloudgan.cli.views.plan_view import print_paper_plans, print_plan, print_sweep
 from cloudgan.core.atomic_file import atomic_writer
 from cloudgan.core.errors import ConfigError
+from cloudgan.core.local_path import local_path
 from cloudgan.launch.clouds.planner import BUILT_IN_CLOUDS, Clouds, built_in_clouds
 from cloudgan.launch.kubernetes.manifests import (
     COMPONENT,
@@ -25,22 +27,27 @@ from cloudgan.launch.kubernetes.manifests import (
 )
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from cloudgan.api.launch_request import ProvisioningRequest
     from cloudgan.schema.plan import Plan
 
 
 @with_flags(
     training=training_flags,
+    simulation=simulation_flags,
     launch=launch_flags,
     provisioning=provisioning_flags,
     clouds=built_in_clouds,
 )
 def plan(
     *,
+    seeds: str | None = None,
     output: str | None = None,
     paper: bool = False,
     json: bool = False,
     training: tuple[dict[str, Any], str | None] = ({}, None),
+    simulation: dict[str, Any] = {},  # noqa: B006  not changed
     launch: LaunchRequest = LaunchRequest(),  # noqa: B008  frozen
     provisioning: ProvisioningRequest = NOTHING_PROVISIONED,
     clouds: Clouds = BUILT_IN_CLOUDS,
@@ -50,10 +57,12 @@ def plan(
     Runs offline, needs no login, and spends nothing.
 
     Args:
+        seeds: One run per seed instead, such as 1,2,3; see `cloudgan deploy`.
         output: Folder for the manifests, for `kubectl apply -f FOLDER`.
         paper: Show instead how the paper's own experiments can be run today, and their cost.
         json: Print the plan as JSON.
         training: What is trained; from the shared flags.
+        simulation: What is simulated; from the shared flags.
         launch: Where it is launched; from the shared flags.
         provisioning: Which nodes are created; from the shared flags.
         clouds: The available clouds.
@@ -61,12 +70,20 @@ def plan(
     if paper:
         print_paper_plans(clouds, as_json=json)
         return
+    training = training[0] | simulation, training[1]
+    if seeds is not None:
+        if output:
+            raise ConfigError("--output writes the manifests of one run: give --seed, not --seeds")
+        sweep = make_sweep(parse_seeds(seeds, training), launch, provisioning, training)
+        print_sweep(plan_sweep(sweep, clouds=clouds), as_json=json)
+        return
+    folder = local_path(output, source="--output") if output else None
     made = make_launch_plan(launch, provisioning, training, known_wheels, clouds=clouds)
-    if output:
-        _write_manifests(made, Path(output))
+    if folder:
+        _write_manifests(made, folder)
     print_plan(made, as_json=json)
-    if output and not json:
-        print(f"written to {output}")
+    if folder and not json:
+        print(f"written to {folder}")
 
 
 def _write_manifests(made: Plan, folder: Path) -> None:

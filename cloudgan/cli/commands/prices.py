@@ -9,10 +9,13 @@ from cloudgan.api import prices as api
 from cloudgan.cli.views.output import print_json, progress_bars
 from cloudgan.core.clock import utc_today
 from cloudgan.core.clouds import CloudName  # noqa: TC001  the type of a flag
-from cloudgan.core.errors import CloudganError
+from cloudgan.core.errors import CloudganError, ConfigError
+from cloudgan.core.local_path import local_path
 from cloudgan.schema.price_row import STALE_DAYS
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from cloudgan.schema.price_row import FeeRow, PriceRow
 
 
@@ -23,6 +26,7 @@ def prices(
     accelerator: str | None = None,
     region: str | None = None,
     market: Literal["on_demand", "spot"] | None = None,
+    output: str | None = None,
     json: bool = False,
 ) -> None:
     """Shows prices with their age, refreshes them from the clouds, or verifies them with gpuhunt.
@@ -38,11 +42,14 @@ def prices(
         accelerator: For show and verify: nodes with this accelerator, a name or a family such as a100.
         region: For show and verify: this region only.
         market: For show and verify: nodes on_demand or spot only.
+        output: For refresh: write a new nodes.csv of the package to this file as well.
         json: Print the result as JSON.
     """
     if action == "refresh":
-        _refresh(provider, as_json=json)
+        _refresh(provider, local_path(output, source="--output") if output else None, as_json=json)
         return
+    if output:
+        raise ConfigError(f"--output={output} is only valid with `cloudgan prices refresh`")
     rows = api.node_prices(provider=provider, accelerator=accelerator, region=region, market=market)
     if action == "verify":
         _verify(rows, provider, as_json=json)
@@ -81,10 +88,11 @@ def _show(rows: tuple[PriceRow, ...], fees: tuple[FeeRow, ...], *, as_json: bool
         )
 
 
-def _refresh(provider: str | None, *, as_json: bool) -> None:
+def _refresh(provider: str | None, output: Path | None, *, as_json: bool) -> None:
     with progress_bars(as_json=as_json) as progress:
         results = api.refresh_prices(provider=provider, progress=progress)
     folder = api.price_folder()
+    changed = api.write_prices(output) if output else None
     if as_json:
         sources = [
             {
@@ -96,10 +104,13 @@ def _refresh(provider: str | None, *, as_json: bool) -> None:
             }
             for result in results
         ]
-        print_json({"folder": str(folder), "sources": sources})
+        written = {"output": str(output), "changed": changed} if output else {}
+        print_json({"folder": str(folder), "sources": sources} | written)
     else:
         print("\n".join(line for result in results for line in api.refresh_lines(result)))
         print(f"written to {folder}")
+        if output:
+            print(f"{changed} prices differ from the package; written to {output}")
     if any(result.state == "failed" for result in results):
         sys.exit(CloudganError.exit_code)
 

@@ -9,7 +9,13 @@ from cloudgan.cli.views.output import print_json
 
 def schema(
     file: Literal[
-        "run.yaml", "plan.json", "launch.json", "record.jsonl", "cost.json", "heartbeat.json"
+        "run.yaml",
+        "plan.json",
+        "launch.json",
+        "record.jsonl",
+        "cost.json",
+        "heartbeat.json",
+        "leaderboard.json",
     ],
     *,
     json: bool = False,
@@ -28,6 +34,7 @@ def schema(
     from cloudgan.schema.heartbeat import Heartbeat
     from cloudgan.schema.launch import Launch
     from cloudgan.schema.plan import Plan
+    from cloudgan.schema.quality_row import QualityRow
     from cloudgan.schema.record import Line
 
     kinds: dict[str, Any] = {
@@ -37,5 +44,6 @@ def schema(
         "launch.json": Launch,
         "cost.json": CostReport,
         "heartbeat.json": Heartbeat,
+        "leaderboard.json": QualityRow,
     }
     print_json(TypeAdapter(kinds[file]).json_schema())

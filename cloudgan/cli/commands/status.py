@@ -5,10 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from cloudgan.api import runs
+from cloudgan.api.sweep import runs_of
 from cloudgan.api.targets import THIS_FOLDER
 from cloudgan.cli.options.launch_flags import run_flags
 from cloudgan.cli.options.shared_flags import with_flags
 from cloudgan.cli.views.output import print_json, progress_bars
+from cloudgan.core.errors import ConfigError
 from cloudgan.core.printable import printable
 
 if TYPE_CHECKING:
@@ -18,23 +20,36 @@ if TYPE_CHECKING:
 
 @with_flags(locator=run_flags)
 def status(
-    name: str | None = None, *, json: bool = False, locator: RunLocator = THIS_FOLDER
+    name: str | None = None,
+    *,
+    metrics: bool = False,
+    json: bool = False,
+    locator: RunLocator = THIS_FOLDER,
 ) -> None:
     """Prints the state of a run and its cost so far; without a name, of all runs of this folder.
 
     Args:
-        name: Name of the run.
+        name: Name of the run, or of a sweep of seeds.
+        metrics: Print cost, progress and state in Prometheus' text format instead.
         json: Print the result as JSON.
         locator: Where the run is; from the shared flags.
     """
-    with progress_bars(as_json=json) as progress:
+    if metrics and json:
+        raise ConfigError("--metrics or --json, not both: each is the whole output")
+    with progress_bars(as_json=json or metrics) as progress:
         if name is None:
             found = runs.list_runs(progress)
         else:
-            found = (runs.status(name, locator=locator, progress=progress),)
+            names = runs_of(name, locator)
+            found = tuple(runs.status(one, locator=locator, progress=progress) for one in names)
     if json:
         objects = [one.as_json() for one in found]
-        print_json({"runs": objects} if name is None else objects[0])
+        print_json(objects[0] if name is not None and len(objects) == 1 else {"runs": objects})
+        return
+    if metrics:
+        from cloudgan.cli.views.prometheus import exposition, run_metrics
+
+        print(exposition(run_metrics(found)), end="")
         return
     if not found:
         print("no run was launched from this folder; `cloudgan deploy` launches one")
@@ -52,7 +67,9 @@ def print_status(found: RunStatus) -> None:
         print(printable(f"  worker {worker.index}  {worker.phase}{node}{times}{why}"))
     heartbeat = found.heartbeat
     if heartbeat:
-        print(f"  epoch {heartbeat.epoch or 0} of {heartbeat.epochs}, {found.progress}")
+        trains = found.plan.config.task == "train"
+        epoch = f"epoch {heartbeat.epoch or 0} of {heartbeat.epochs}, " if trains else ""
+        print(f"  {epoch}{found.progress}")
         if heartbeat.damaged_checkpoints:
             steps = ", ".join(map(str, heartbeat.damaged_checkpoints))
             print(f"  damaged checkpoints, not used: step {steps}")

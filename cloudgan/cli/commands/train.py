@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import time
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
+from cloudgan.api.ranks import describe_ranks, layout_table, local_layout, stages_table
 from cloudgan.api.run_options import config_keys, resolve
 from cloudgan.api.train import describe_training, train_run, training_result
 from cloudgan.cli.options.shared_flags import with_flags
 from cloudgan.cli.options.training_flags import training_flags
-from cloudgan.cli.views.output import print_result, progress_bars
+from cloudgan.cli.views.output import print_json, print_result, print_table, progress_bars
+
+if TYPE_CHECKING:
+    from cloudgan.schema.config import RunConfig
 
 _BEGAN = time.perf_counter()
 
@@ -38,7 +42,8 @@ def train(
             showers or losses.
         allow_open_ports: Run several workers even where others can reach their ports, whose servers
             execute what they receive.
-        describe: Print the configuration and the parameter counts, and stop.
+        describe: Print the configuration and the parameter counts, or with --parallel the layout of
+            the ranks, and stop.
         json: Print the result as JSON.
         training: The shared training flags.
     """
@@ -52,8 +57,15 @@ def train(
         }
     )
     config, folder = resolve(shared | own, config=file, run=run)
+    if describe and config.parallel.has_ranks:
+        _print_layout(config, as_json=json)
+        return
     if describe:
-        print_result(describe_training(config), as_json=json)
+        found = describe_training(config)
+        stages = [] if json else found.pop("stages", [])
+        print_result(found, as_json=json)
+        if stages:
+            print_table(stages_table(stages))
         return
     with progress_bars(as_json=json) as progress:
         outcome = train_run(
@@ -66,3 +78,11 @@ def train(
         )
     if outcome:
         print_result(training_result(outcome, folder, config.training), as_json=json)
+
+
+def _print_layout(config: RunConfig, *, as_json: bool) -> None:
+    layout = local_layout(config)
+    if as_json:
+        print_json(describe_ranks(config, layout))
+    else:
+        print_table(layout_table(layout))

@@ -72,7 +72,7 @@ def validate(
         )
         if report:
             progress.start("drawing the report")
-            write_report_file(result.page(), Path(report))
+            write_report_file(result.page(), report)
     if json:
         print_json(result.as_json())
     else:

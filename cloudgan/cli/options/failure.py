@@ -19,6 +19,7 @@ from cloudgan.core.errors import (
     ConfigError,
     DiskFullError,
     OutputError,
+    install_command,
     shorten,
 )
 from cloudgan.core.printable import printable
@@ -33,6 +34,8 @@ _EXTRAS = {
     "h5py": "physics",
     "sklearn": "physics",
     "matplotlib": "physics",
+    "onnx": "export",
+    "onnxruntime": "export",
     "kubernetes": "kubernetes",
     **{package: cloud.extra for cloud in CLOUDS.values() for package in cloud.packages},
 }
@@ -71,7 +74,7 @@ def explain(error: BaseException) -> Failure:
         if package in _EXTRAS:
             return Failure(
                 f"this command needs the package {package!r}, which is not installed; run"
-                f" `pip install 'cloudgan[{_EXTRAS[package]}]'`",
+                f" {install_command(_EXTRAS[package])}",
                 2,
             )
     if isinstance(error, MemoryError):

@@ -34,23 +34,21 @@ def grouped_page(program: str, summary: str, groups: Mapping[str, Mapping[str, s
     Args:
         program: Its name.
         summary: What it does.
-        groups: Summary of each command (at most 28 characters) by group title.
+        groups: Summary of each command (at most 24 characters) by group title.
     """
-    lines = [f"{program}: {summary}", f"Usage: {program} COMMAND [FLAGS]"]
+    lines = [f"{program}: {summary}", f"Usage: {program} COMMAND [FLAGS], or {program} --version"]
     for title, commands in groups.items():
         lines.append(f"{title}:")
-        cells = [f"{name:<10}{text}" for name, text in commands.items()]
+        cells = [f"{name:<14}{text}" for name, text in commands.items()]
         half = (len(cells) + 1) // 2
         right = [*cells[half:], ""]
-        lines += [f"  {a:<39}{b}".rstrip() for a, b in zip(cells[:half], right, strict=False)]
+        lines += [f"  {a:<40}{b}".rstrip() for a, b in zip(cells[:half], right, strict=False)]
     return "\n".join([*lines, *_common_flags(program)])
 
 
 def _common_flags(program: str) -> list[str]:
     return [
-        f"`{program} COMMAND --help` lists the flags of a command. Flags of all commands:",
-        "  --json: results and errors as JSON; --traceback: show the origin of an error.",
-        f"`{program} --version` prints the version.",
+        f"`{program} COMMAND --help` lists its flags; all have --json and --traceback.",
     ]
 
 

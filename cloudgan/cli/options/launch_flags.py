@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Literal
 from cloudgan.api.launch_request import (
     AUTO,
     Fallback,
+    GpuImage,
     LaunchProvider,
     LaunchRequest,
     MarketChoice,
@@ -18,6 +19,7 @@ from cloudgan.core import ranges
 from cloudgan.core.clouds import CLOUDS, CloudName
 from cloudgan.core.durations import parse_duration
 from cloudgan.core.errors import ConfigError
+from cloudgan.core.local_path import local_path
 
 if TYPE_CHECKING:
     ProviderFlag = str
@@ -48,6 +50,7 @@ def launch_flags(
     image: str | None = None,
     secrets: str | None = None,
     price_as: str | None = None,
+    price_file: str | None = None,
     budget_usd: float | None = None,
     max_hours: float = 24.0,
     gang_timeout: str | None = None,
@@ -73,7 +76,7 @@ def launch_flags(
         account: Slurm account that is charged.
         qos: Quality of service in Slurm.
         constraint: Features of Slurm's nodes, such as a100&infiniband.
-        reservation: Slurm reservation.
+        reservation: Reservation whose nodes are used, as its cloud or Slurm names it; see docs/reservations.md.
         prologue: File of shell lines that each Slurm node runs before its worker, such as module
             load cuda.
         service_account: Kubernetes service account that grants bucket access.
@@ -84,8 +87,10 @@ def launch_flags(
         secrets: Kubernetes secrets whose keys become environment variables of the pods.
         price_as: Offer that gives the price of a node, such as
             gcp/n1-standard-8+1xV100/us-central1/spot.
+        price_file: YAML file with the prices of your own nodes, in USD per hour; its node with these
+            accelerators gives the price, or --price-as names one.
         budget_usd: Maximum cost of the run, all attempts together; on your own nodes it needs
-            --price-as.
+            --price-as or --price-file.
         max_hours: Deadline of the job.
         gang_timeout: Time until all workers must run, such as 40m. Default: 20m; on Slurm 7d.
         allow_open_ports: Start several workers even where other users can reach their ports. TensorFlow's
@@ -105,13 +110,17 @@ def launch_flags(
         context=context,
         namespace=namespace,
         queue=queue,
-        slurm=slurm_options(account, qos, constraint, reservation, prologue),
+        reservation=None if provider == "slurm" else reservation,
+        slurm=slurm_options(
+            account, qos, constraint, reservation if provider == "slurm" else None, prologue
+        ),
         service_account=service_account,
         node_selector=_labels(node_selector),
         store=store,
         image=image,
         secrets=tuple(filter(None, (secrets or "").split(","))),
         offer=price_as,
+        price_file=local_path(price_file, source="--price-file") if price_file else None,
         budget_usd=budget_usd,
         max_hours=max_hours,
         gang_timeout_seconds=seconds,
@@ -128,11 +137,13 @@ def provisioning_flags(
     zone: str | None = None,
     cluster: str | None = None,
     keep_cluster: bool = False,
+    keep_nodes: str | None = None,
     network: str | None = None,
     subnet: str | None = None,
     internal_ips: bool = False,
     market: MarketChoice = "auto",
     flex_start: bool = False,
+    gpu_image: GpuImage = "public",
     image_pull_secret: str | None = None,
     max_usd_per_hour: float | None = None,
     spot_wait: str = "20m",
@@ -150,11 +161,15 @@ def provisioning_flags(
         zone: Zone of all nodes. Default: one that has the node type.
         cluster: Existing cluster, which is never deleted. Default: cloudgan, created if missing.
         keep_cluster: Keep a created cluster for the next run; it bills by the hour.
+        keep_nodes: How long the nodes of a finished run wait for the next one, such as 30m; they bill.
+            A run with this flag uses nodes that wait: see docs/deploy.md.
         network: Google Cloud network of a created cluster and of TPU VMs. Default: default.
         subnet: Its subnet in the region of the run; needed if its subnets are not automatic.
         internal_ips: Nodes of Google Cloud without public addresses; the network needs Cloud NAT.
         market: spot, on_demand, or auto: spot where it is cheaper, its preemptions included.
         flex_start: Wait for Google's cheaper flex-start nodes.
+        gpu_image: mirror: copy the public image of GPU nodes once into the cloud's own registry, from which
+            the nodes pull it.
         image_pull_secret: Kubernetes secret for a private registry.
         max_usd_per_hour: Maximum price of all nodes together.
         spot_wait: Time that --market=auto waits for spot nodes before it takes on-demand nodes.
@@ -178,11 +193,13 @@ def provisioning_flags(
         zone=zone,
         cluster=cluster,
         keep_cluster=keep_cluster,
+        keep_nodes_seconds=parse_duration(keep_nodes, "--keep-nodes") if keep_nodes else 0.0,
         network=network,
         subnet=subnet,
         internal_ips=internal_ips,
         market=market,
         flex_start=flex_start,
+        gpu_image=gpu_image,
         pull_secret=image_pull_secret,
         max_usd_per_hour=max_usd_per_hour,
         spot_wait_seconds=parse_duration(spot_wait, "--spot-wait"),

@@ -59,8 +59,9 @@ class Program:
             starting: Called when all imports are done and the command line is valid, just before
                 the command runs.
         """
-        words = [word for word in argv if word != "--traceback"]
-        as_json = not {"--json", "--json=true"}.isdisjoint(words)
+        own, rest = before_command(argv)
+        words = [*(word for word in own if word != "--traceback"), *rest]
+        as_json = not {"--json", "--json=true"}.isdisjoint(own)
         try:
             log.configure(settings.log_format())
             self._run(words, starting)
@@ -83,7 +84,7 @@ class Program:
             print(f"{self.name} {self.version}")
         elif not words or words[0] in _HELP or words == ["help"]:
             print(self._page())
-        elif not _HELP.isdisjoint(words[1:]):
+        elif not _HELP.isdisjoint(before_command(words)[0][1:]):
             function = self._find(words[0])
             print(command_page(function, read_signature(function, f"{self.name} {words[0]}")))
         else:
@@ -96,6 +97,7 @@ class Program:
         return program_page(self.name, self.summary, lines)
 
     def _call(self, name: str, words: list[str], starting: Callable[[], None] | None) -> None:
+        settings.settle_home()
         function = self._find(name)
         signature = read_signature(function, f"{self.name} {name}")
         canonical = [f"--{key}={text}" for key, text in signature.read(words).items()]
@@ -144,6 +146,12 @@ def command(
     # Without this Fire guesses: 2.10 -> 2.1, us,eu -> a tuple.
     parse_as_text: Callable[..., Deferred] = fire.decorators.SetParseFn(str)(parse)
     return parse_as_text
+
+
+def before_command(words: Sequence[str]) -> tuple[list[str], list[str]]:
+    """Splits a command line at ``--``, behind which the flags are those of another program."""
+    end = list(words).index("--") if "--" in words else len(words)
+    return list(words[:end]), list(words[end:])
 
 
 def _silent(result: Any) -> None:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import inspect
 import math
 import re
+import shlex
 import types
 from collections import deque
 from dataclasses import dataclass
@@ -24,11 +25,19 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
 REQUIRED = inspect.Parameter.empty
+
+
+class CommandWords(tuple[str, ...]):
+    """Annotation of an argument that takes all words after ``--``."""
+
+    __slots__ = ()
+
+
 _NUMBER = re.compile(r"-(\d|\.\d|inf|nan)")
 _ANY_NUMBER = Range(-(2**53), 2**53)
 _WORDS = {"true": True, "yes": True, "on": True, "1": True}
 _WORDS |= {"false": False, "no": False, "off": False, "0": False}
-_PLACEHOLDERS = {str: "TEXT", int: "N", float: "X", bool: ""}
+_PLACEHOLDERS = {str: "TEXT", int: "N", float: "X", bool: "", CommandWords: ""}
 _SWITCH_OR_TEXT = {bool, str}
 
 
@@ -51,6 +60,8 @@ class Parameter:
     @property
     def shown(self) -> str:
         """Its name in help and messages: ``--global-batch`` or ``SOURCE``."""
+        if self.kind is CommandWords:
+            return f"-- {self.word.upper()}"
         if not self.is_flag:
             return self.word.upper().replace("-", "_")
         return f"-{self.word}" if len(self.word) == 1 else f"--{self.word}"
@@ -71,6 +82,8 @@ class Parameter:
         Raises:
             ConfigError: The text is not a value of this type.
         """
+        if not text.strip():
+            raise ConfigError(self._empty(text))
         if self.choices:
             if text not in self.choices:
                 raise UnknownNameError(f"value of {self.shown}", text, self.choices)
@@ -80,8 +93,6 @@ class Parameter:
         if self.kind is float:
             return self._number(text)
         if self.value_is_optional:
-            if not text:
-                raise ConfigError(f"{self.shown}= has no value: {self.shown}=TEXT, or {self.shown}")
             return _WORDS.get(text.lower(), text)
         if self.kind is bool:
             if text.lower() not in _WORDS:
@@ -90,6 +101,15 @@ class Parameter:
                 )
             return _WORDS[text.lower()]
         return text
+
+    def _empty(self, text: str) -> str:
+        """A variable of the shell that is not set is the usual reason, as in ``--region=$REGION``."""
+        if not self.is_flag:
+            return f"{self.shown} is {text!r}, which is empty; give a value"
+        bare = f", or {self.shown} without a value" if self.is_switch else ""
+        needed = "" if self.default is REQUIRED else ", or omit the flag"
+        value = self.placeholder or "true"
+        return f"{self.shown}={text} is empty; give {self.shown}={value}{bare}{needed}"
 
     @property
     def _range(self) -> Range:
@@ -136,6 +156,9 @@ class Signature:
             word = pending.popleft()
             if word == "--" and not only_arguments:
                 only_arguments = True
+                if pending and (command := self._command_words):
+                    found[command.name] = shlex.join(pending)
+                    break
                 continue
             if only_arguments or not _looks_like_flag(word):
                 parameter, text = self._argument(word, found), word
@@ -160,10 +183,21 @@ class Signature:
             ConfigError: A text is not a value of its parameter.
         """
         known = {parameter.name: parameter for parameter in self.parameters}
-        return {name: known[name].value(text) for name, text in texts.items()}
+        return {
+            name: CommandWords(shlex.split(text))
+            if known[name].kind is CommandWords
+            else known[name].value(text)
+            for name, text in texts.items()
+        }
+
+    @property
+    def _command_words(self) -> Parameter | None:
+        return next((p for p in self.arguments if p.kind is CommandWords), None)
 
     def _argument(self, word: str, found: Mapping[str, str]) -> Parameter:
         for parameter in self.arguments:
+            if parameter.kind is CommandWords:
+                raise ConfigError(f"write -- before the command of `{self.command}`: -- {word}")
             if parameter.name not in found:
                 return parameter
         name = word.partition("=")[0].replace("_", "-")

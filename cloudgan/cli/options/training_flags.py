@@ -28,6 +28,16 @@ def training_flags(
     validate_every: int | None = None,
     until: str | None = None,
     tensorboard: bool = False,
+    parallel: Literal["none", "downpour", "easgd", "gem"] | None = None,
+    ranks: int | None = None,
+    group: int | None = None,
+    masters: int | None = None,
+    sync_every: int | None = None,
+    elastic_force: float | None = None,
+    damping: Literal["staleness", "mean", "none"] | None = None,
+    synchronous: bool = False,
+    master_optimizer: Literal["sgd", "adam", "rmsprop", "adadelta"] | None = None,
+    stages: str | None = None,
 ) -> tuple[dict[str, Any], str | None]:
     """Returns the given options by their dotted keys in run.yaml, and the path of --config.
 
@@ -57,6 +67,18 @@ def training_flags(
             --validate-every each epoch is validated. Metrics: metric, response, profile_z, hits,
             angle, separation. An empty value (--until=) removes the criterion.
         tensorboard: Write TensorBoard summaries into the run's folder.
+        parallel: Update rule between masters and workers that train asynchronously, each a rank of
+            MPI. none: no masters.
+        ranks: Masters and workers together. Default: all of the MPI world that started this program,
+            or in `plan` one worker rank per accelerator, or per node without one.
+        group: Ranks of a worker, which train one batch together.
+        masters: Masters that serve workers; with several, rank 0 is above them.
+        sync_every: Steps of a worker between two exchanges with its master.
+        elastic_force: Of easgd, divided by the workers of a master; above 0 and below their number.
+        damping: Of downpour: weight of an update, 1/staleness, 1/workers or 1.
+        synchronous: Of downpour: the master applies the mean of one update per worker.
+        master_optimizer: Of downpour.
+        stages: Layers from which on a network is on the next device, such as conv3 or conv2,conv4.
     """
     options = dict(locals())
     del options["config"]

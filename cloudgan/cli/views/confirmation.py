@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from cloudgan.core.errors import ConfirmationError
 
 if TYPE_CHECKING:
+    from cloudgan.api.sweep import SweepPlan
     from cloudgan.schema.plan import Plan
 
 _UPLOAD_MENTIONED_GIB = 5.0
@@ -52,6 +53,18 @@ def plan_question(plan: Plan, price_warning: str = "") -> str:
     if others := plan.target.zones[1:]:
         upload += f" (zones after {plan.target.zone}, if it has none: {', '.join(others)})"
     return f"Create {nodes} in {plan.target.describe()}{upload} for {_total(plan)}?{warning}"
+
+
+def sweep_question(sweep: SweepPlan, price_warning: str = "") -> str:
+    """Returns the question before a sweep is carried out: that of its next run, and the cost of all."""
+    plan, count = sweep.plan, len(sweep.seeds)
+    usd = "" if sweep.usd is None else f" for up to {sweep.usd[1]:.2f} USD"
+    usd += f", plus an unknown cost of {', '.join(sweep.unknown)}" if sweep.unknown else ""
+    if plan.usd_per_hour is not None and plan.forecast.high_usd is None:
+        rate = plan.usd_per_hour + (plan.cost.fees_usd_per_hour if plan.cost else 0.0)
+        most = rate * plan.limits.deadline_seconds / 3600 * count
+        usd = f" for at most {most:.2f} USD until their deadlines"
+    return f"{count} runs, one after another{usd}. The first: {plan_question(plan, price_warning)}"
 
 
 def _total(plan: Plan) -> str:

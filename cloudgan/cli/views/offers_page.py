@@ -6,17 +6,22 @@ from typing import TYPE_CHECKING
 
 from cloudgan import __version__
 from cloudgan.api.offers import OFFERS_CAPTION, front_caption, price_age
+from cloudgan.core.clouds import CLOUDS
 from cloudgan.core.durations import format_duration
 from cloudgan.cost.accounting.carbon import COVERS
+from cloudgan.cost.estimation.measured_runs import PAPER_NETWORK
 from cloudgan.reports.page import Bullets, Page, Paragraph, Section
 from cloudgan.reports.plot_frame import Axis
 from cloudgan.reports.scatter import Point, PointSeries, Scatter
 from cloudgan.reports.table import Table
+from cloudgan.schema.config import TrainingConfig
+from cloudgan.schema.presets import PROFILES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from cloudgan.api.offers import JobChoice, JobOption, Offer, OffersReport
+    from cloudgan.api.offer_choice import JobChoice, JobOption
+    from cloudgan.api.offers import Offer, OffersReport
 
 _HEADS = (
     ("offer", "l"),
@@ -33,6 +38,7 @@ _HEADS = (
 _OPTION_HEADS = (
     ("offer", "l"),
     ("nodes", "r"),
+    ("global batch", "r"),
     ("hours, low", "r"),
     ("hours, high", "r"),
     ("USD, low", "r"),
@@ -44,13 +50,35 @@ _OPTION_HEADS = (
 _HOUR_SECONDS = 3600
 
 
+def verdict_lines(found: OffersReport) -> tuple[str, str]:
+    """Returns the verdict: what to take, and the command that plans it or the change that would fit."""
+    choice = found.choice
+    if choice is None:
+        best = found.offers[0]
+        cost = (
+            "unknown" if best.usd_per_epoch_high is None else f"{best.usd_per_epoch_high:.3g} USD"
+        )
+        return (
+            f"cheapest epoch of {len(found.offers)} offers: {best.offer}, at most {cost}",
+            "for a whole job: cloudgan offers --epochs=60 --max-hours=2",
+        )
+    if choice.chosen is None:
+        nothing, _, _ = choice.why_none.partition("; the smallest change")
+        changes = " or ".join(choice.changes) or "none; see `cloudgan offers` without --epochs"
+        return nothing, f"smallest change that fits: {changes}"
+    return decision(choice), f"plan: {plan_command(found, choice.chosen)}"
+
+
 def summary_lines(found: OffersReport) -> Iterator[str]:
-    """Yields the lines below the table: the selected option, assumptions and notes."""
-    if found.choice is not None:
-        yield decision(found.choice)
-        if found.choice.unknown:
-            yield f"not ranked, throughput unknown: {_unknown(found.choice)}"
-        yield _assumed(found.choice)
+    """Yields the lines below the table: evidence, assumptions and notes."""
+    choice = found.choice
+    if choice is not None:
+        if choice.chosen is not None:
+            yield f"time: {choice.chosen.grade}, {choice.chosen.basis}"
+            yield f"batch: {choice.chosen.learning}"
+        if choice.chosen is not None and choice.chosen.risk:
+            yield f"spot: {choice.chosen.risk}"
+        yield _assumed(choice)
     yield from found.notes
 
 
@@ -64,12 +92,30 @@ def decision(choice: JobChoice) -> str:
     )
     limits += [f"for at most {choice.budget_usd:.4g} USD"] if choice.budget_usd else []
     which = "fastest" if choice.budget_usd and not choice.deadline_seconds else "cheapest"
-    risk = f"; {option.risk}" if option.risk else ""
     return (
         f"{which} for {choice.epochs} epochs{' ' if limits else ''}{' and '.join(limits)}:"
-        f" {option.nodes} x {option.offer}, {option.usd:.4g} USD in {format_duration(option.seconds)} upper bound"
-        f" ({option.grade}: {option.basis}){risk}"
+        f" {option.nodes} x {option.offer}, {option.usd:.4g} USD in"
+        f" {format_duration(option.seconds)} at most ({option.grade})"
     )
+
+
+def plan_command(found: OffersReport, option: JobOption) -> str:
+    """Returns the command that plans an option."""
+    choice = found.choice
+    provider = option.offer.partition("/")[0]
+    if provider not in CLOUDS:
+        provider = "kubernetes"
+    words = [f"cloudgan plan --provider={provider} --price-as={option.offer}"]
+    words += [f"--nodes={option.nodes}", f"--global-batch={option.global_batch}"]
+    is_default = found.network == PAPER_NETWORK or found.network not in PROFILES
+    words += [] if is_default else [f"--preset={found.network}"]
+    if choice is not None:
+        words += [] if choice.epochs == TrainingConfig().epochs else [f"--epochs={choice.epochs}"]
+        if choice.deadline_seconds is not None:
+            words.append(f"--max-hours={choice.deadline_seconds / _HOUR_SECONDS:g}")
+        if choice.budget_usd is not None:
+            words.append(f"--budget-usd={choice.budget_usd:g}")
+    return " ".join(words)
 
 
 def offers_page(found: OffersReport) -> Page:
@@ -162,6 +208,7 @@ def _option_row(option: JobOption) -> tuple[str | float | None, ...]:
     return (
         option.offer,
         option.nodes,
+        option.global_batch,
         option.low_seconds / _HOUR_SECONDS,
         option.seconds / _HOUR_SECONDS,
         option.low_usd,
@@ -180,10 +227,6 @@ def _assumed(choice: JobChoice) -> str:
         f" {given['restart_seconds']:g} s to restart, {given['checkpoint_seconds']:g} s per checkpoint"
         " (--losses-per-node-hour, --restart-seconds, --checkpoint-seconds)"
     )
-
-
-def _unknown(choice: JobChoice) -> str:
-    return "; ".join(f"{one.offer} ({one.why})" for one in choice.unknown)
 
 
 def _texts(heads: tuple[tuple[str, str], ...]) -> tuple[str, ...]:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 from contextlib import contextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from cloudgan.cli.views.progress import ProgressBars
 from cloudgan.core.atomic_file import write_atomic
 from cloudgan.core.errors import ConfigError
+from cloudgan.core.local_path import local_path
 from cloudgan.core.printable import printable
 from cloudgan.core.progress import Silent
 from cloudgan.reports.table import Mark, cell_text, is_unknown
@@ -63,20 +63,23 @@ def progress_bars(*, as_json: bool) -> Iterator[Progress]:
         yield bars
 
 
-def print_table(table: Table, file: TextIO | None = None) -> None:
+def print_table(
+    table: Table, file: TextIO | None = None, width: int = _PIPE_WIDTH, whole: str | None = None
+) -> None:
     """Prints a table on standard output, or into `file`.
 
-    A terminal folds wide cells. In a pipe or a file each row stays on one line.
+    A terminal folds wide cells. In a pipe or a file each row stays on one line, unless it is wider than
+    `width`. Cells of the column `whole` are never folded.
     """
     from rich.console import Console
 
     console = Console(file=file, highlight=False, emoji=False)
     if not console.is_terminal:
-        console = Console(file=file, highlight=False, emoji=False, width=_PIPE_WIDTH)
-    console.print(rich_table(table), crop=False)
+        console = Console(file=file, highlight=False, emoji=False, width=width)
+    console.print(rich_table(table, whole), crop=False)
 
 
-def rich_table(table: Table) -> rich.table.Table:
+def rich_table(table: Table, whole: str | None = None) -> rich.table.Table:
     """Returns the table for rich; no cell is read as markup or as a control sequence."""
     from rich import box
     from rich.table import Table as RichTable
@@ -90,7 +93,10 @@ def rich_table(table: Table) -> rich.table.Table:
     )
     for side, column in zip(table.alignment(), table.columns, strict=True):
         drawn.add_column(
-            _plain(column), justify="right" if side == "r" else "left", overflow="fold"
+            _plain(column),
+            justify="right" if side == "r" else "left",
+            overflow="fold",
+            no_wrap=column == whole,
         )
     for row in table.rows:
         drawn.add_row(*map(_cell, row))
@@ -105,7 +111,7 @@ def check_report(report: str | None) -> None:
     """
     if report is None:
         return
-    path = Path(report)
+    path = local_path(report, source="--report")
     if path.suffix.lower() not in REPORT_SUFFIXES:
         raise ConfigError(f"--report={report}: a report file ends in {', '.join(REPORT_SUFFIXES)}")
     if path.is_dir():
@@ -114,14 +120,16 @@ def check_report(report: str | None) -> None:
         raise ConfigError(f"--report={report}: the folder {path.parent} does not exist; create it")
 
 
-def write_report_file(page: Page, path: Path) -> None:
+def write_report_file(page: Page, report: str) -> None:
     """Writes a page as HTML, as Markdown (text and tables) or as CSV (tables), by the suffix.
 
     Raises:
+        ConfigError: The path is a URL.
         DataError: The file cannot be written; its old content is unchanged.
     """
     from cloudgan.reports.page import page_csv, page_markdown, render
 
+    path = local_path(report, source="--report")
     renderers = {".html": render, ".md": page_markdown, ".csv": page_csv}
     write_atomic(path, renderers[path.suffix.lower()](page).encode(errors="replace"))
 

@@ -4,22 +4,24 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from cloudgan.api.launch_data import SIMULATED
 from cloudgan.cli.views.output import print_json, print_table
 from cloudgan.core.durations import format_duration
 from cloudgan.core.printable import printable
 from cloudgan.cost.prices.catalog import load_catalog
 from cloudgan.launch.planning.paper_experiments import EPOCHS, paper_jobs
+from cloudgan.parallel.layout import make_layout
 from cloudgan.reports.table import Table
 from cloudgan.schema.price_row import UNKNOWN_DATE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from cloudgan.api.sweep import SweepPlan
     from cloudgan.launch.clouds.planner import Clouds
     from cloudgan.launch.planning.paper_experiments import PaperJob
     from cloudgan.schema.plan import (
         Alternative,
-        Forecast,
         ForecastPart,
         JobCost,
         Limits,
@@ -52,21 +54,52 @@ def print_plan(plan: Plan, *, as_json: bool = False) -> None:
         print(printable(line))
 
 
+def print_sweep(sweep: SweepPlan, *, as_json: bool = False) -> None:
+    """Prints the plan of a sweep: that of its next run, and what all its runs cost."""
+    if as_json:
+        print_json(sweep.as_json())
+        return
+    for line in (*plan_lines(sweep.plan), *_sweep_lines(sweep)):
+        print(printable(line))
+
+
+def _sweep_lines(sweep: SweepPlan) -> Iterator[str]:
+    count, limits = len(sweep.seeds), sweep.plan.limits
+    nodes = ", on the nodes of the first" if sweep.shares_nodes else ""
+    yield f"sweep      {sweep.name}: {count} runs, one after another{nodes}: {', '.join(sweep.runs)}"
+    if sweep.usd is None:
+        usd = "unknown"
+    else:
+        low, high = (f"{usd:.2f}" for usd in sweep.usd)
+        usd = f"{low} USD" if low == high else f"{low} to {high} USD"
+        usd = f"at least {usd}" if sweep.unknown else usd
+    rest = f"; unknown: {', '.join(sweep.unknown)}" if sweep.unknown else ""
+    yield f"           all runs together: {usd}{rest}"
+    given = f"{limits.max_hours:.3g} h"
+    given += f" and {limits.budget_usd:.2f} USD" if limits.budget_usd else ""
+    yield f"           limits of each run: {given}"
+
+
 def plan_lines(plan: Plan) -> Iterator[str]:
     """Yields the plan, line by line."""
-    yield f"run        {plan.run} ({plan.config.model.preset}, {plan.config.training.epochs} epochs)"
+    yield f"run        {plan.run} ({plan.program}, {plan.work})"
     yield f"target     {plan.target.describe()}"
     if plan.node_pool is not None:
         yield f"nodes      {_node_pool(plan)}"
     if plan.target.server:
         yield f"           {plan.target.server}"
     yield f"workers    {_workers(plan)}"
+    if plan.config.parallel.has_ranks and plan.config.parallel.ranks:
+        layout = make_layout(plan.config.parallel.ranks, plan.config.parallel)
+        yield f"ranks      {plan.config.parallel.mode}, {layout.describe()}"
     if plan.workers.image:
         how = f", installs {_wheels(plan)}" if plan.wheels else ""
         yield f"image      {plan.workers.image}{how}{_digest(plan.workers.image, plan.warnings)}"
+    if plan.workers.mirror_of:
+        yield f"           {plan.workers.mirror_of} is copied into the registry of the cloud"
     yield f"store      {plan.store}"
     yield f"data       {_showers(plan.showers)}"
-    yield f"duration   {_duration(plan.forecast)}"
+    yield f"duration   {_duration(plan)}"
     yield f"cost       {_cost(plan)}"
     if plan.cost is not None:
         yield from _cost_lines(plan.cost)
@@ -105,7 +138,10 @@ def _node_pool(plan: Plan) -> str:
         return "none"
     market = pool.market.replace("_", " ")
     more = ", flex-start" if pool.flex_start else ""
+    more += f", reservation {pool.reservation}" if pool.reservation else ""
     more += ", keeps its cluster" if pool.keep_cluster else ""
+    more += f", waits {format_duration(pool.keep_seconds)} afterwards" if pool.keep_seconds else ""
+    more += f", of run {pool.reused.run}" if pool.reused else ""
     return f"{plan.workers.nodes} x {pool.node_type}, {market}{more}, node pool {pool.name}"
 
 
@@ -132,7 +168,10 @@ def _showers(showers: Showers) -> str:
     if showers.records is None:
         return showers.source
     about = "" if showers.gib_is_exact else "about "
-    text = f"{showers.records} showers, {about}{showers.gib:.3g} GiB as shards, of {showers.source}"
+    of = "" if showers.source == SIMULATED else "of "
+    text = (
+        f"{showers.records} showers, {about}{showers.gib:.3g} GiB as shards, {of}{showers.source}"
+    )
     if showers.upload_to is None:
         return text
     action = "converted and uploaded" if showers.convert else "uploaded"
@@ -141,15 +180,18 @@ def _showers(showers: Showers) -> str:
     return f"{text}; {action} once to {showers.upload_to} ({minutes} at 100 Mbit/s, {cost})"
 
 
-def _duration(forecast: Forecast) -> str:
+def _duration(plan: Plan) -> str:
+    forecast = plan.forecast
     if forecast.low_seconds is None or forecast.high_seconds is None:
         return f"unknown: {forecast.why_unknown}"
     band = _band(format_duration(forecast.low_seconds), format_duration(forecast.high_seconds))
-    return f"{band} for {forecast.epochs} epochs ({forecast.grade}: {forecast.basis})"
+    return f"{band} for {plan.work} ({forecast.grade}: {forecast.basis})"
 
 
 def _cost(plan: Plan) -> str:
     forecast, price = plan.forecast, plan.price
+    if plan.node_pool is not None and plan.node_pool.prepaid:
+        return "unknown: the nodes were paid in advance with their reservation"
     if price is None and plan.node_pool is not None:
         return "unknown: these nodes have no known price in this region"
     if price is None:
@@ -159,7 +201,12 @@ def _cost(plan: Plan) -> str:
         return f"unknown in total ({forecast.why_unknown}); {rate}"
     day = "an undated price" if price.date == UNKNOWN_DATE else f"price of {price.date}"
     of_nodes = " for the nodes while they train" if plan.node_pool else ""
-    return f"{_usd_band(forecast.low_usd, forecast.high_usd)} USD{of_nodes} ({rate}, {day})"
+    usd = f"{_usd_band(forecast.low_usd, forecast.high_usd)} USD{of_nodes} ({rate}, {day})"
+    if plan.config.task == "train":
+        return usd
+    thousands = plan.config.simulation.showers / 1000
+    each = _usd_band(forecast.low_usd / thousands, forecast.high_usd / thousands)
+    return f"{usd}; {each} USD per 1,000 showers"
 
 
 def _cost_lines(cost: JobCost) -> Iterator[str]:
@@ -182,6 +229,8 @@ def _cost_lines(cost: JobCost) -> Iterator[str]:
 def _choice_lines(choice: Selection) -> Iterator[str]:
     """Why this offer was selected, the next ones, and the rejected ones."""
     yield f"selected   {choice.reason}"
+    if choice.batch_reason:
+        yield f"batch      {choice.batch_reason}"
     if choice.market_reason:
         yield f"market     {choice.market_reason}"
     for number, one in enumerate(choice.alternatives, start=1):

@@ -60,9 +60,13 @@ class GridRow(SourcedRow):
 
 @dataclass(frozen=True)
 class CarbonEstimate:
-    """Grams of CO2 equivalent with the rows used; None and a reason if unknown."""
+    """Grams of CO2 equivalent with the rows used; None and a reason if unknown.
+
+    The energy `kwh` needs no row of the grid.
+    """
 
     grams: float | None
+    kwh: float | None
     why_unknown: str
     power: PowerRow | None
     grid: GridRow | None
@@ -104,10 +108,11 @@ def carbon_g_per_epoch(
         reasons.append(f"no source for the power of one {row.accelerator}")
     if grid is None:
         reasons.append(f"no source for the carbon intensity of {row.provider} {row.region}")
-    if seconds is None or power is None or grid is None:
-        return CarbonEstimate(None, "; ".join(reasons), power, grid)
+    if seconds is None or power is None:
+        return CarbonEstimate(None, None, "; ".join(reasons), power, grid)
     kwh = power.watts * row.accelerator_count * nodes * seconds / _JOULES_PER_KWH
-    return CarbonEstimate(kwh * grid.g_per_kwh, "", power, grid)
+    grams = kwh * grid.g_per_kwh if grid else None
+    return CarbonEstimate(grams, kwh, "; ".join(reasons), power, grid)
 
 
 @functools.cache

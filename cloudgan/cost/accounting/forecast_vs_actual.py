@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 PER_EPOCH = "seconds per epoch"
 ALL_EPOCHS = "seconds of all epochs"
 USD = "USD"
+_ROUNDING = 1e-9
+"""A forecast and a record add the same seconds in another order."""
 _IN_FORECAST = (FIRST, STEADY, VALIDATION, CHECKPOINTS)
 """Line items that a forecast includes."""
 
@@ -92,7 +94,7 @@ def _largest(items: Iterable[LineItem], over: float, high: float) -> str:
 def _band(value: float | None, low: float | None, high: float | None) -> str:
     if value is None or low is None or high is None:
         return ""
-    if low <= value <= high:
+    if low * (1 - _ROUNDING) <= value <= high * (1 + _ROUNDING):
         return "inside the band"
     edge, where = (high, "above") if value > high else (low, "below")
     return f"{abs(value / edge - 1):.0%} {where} the band" if edge else f"{where} the band"

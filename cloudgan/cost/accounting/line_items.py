@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from cloudgan.cost.accounting.billing_rules import all_nodes_up_at
-from cloudgan.cost.accounting.processes import INSTALL, NO_END, REPEATED
+from cloudgan.cost.accounting.processes import INSTALL, NO_END, REPEATED, SMOKE_STEP
 from cloudgan.schema.cost_report import LineItem
 from cloudgan.schema.price_row import FeeRow
 
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 PROVISIONING = "provisioning"
 STAGING = "node set-up and image pull"
 TAIL = "idle tail"
+WAITING = "waiting for the next run"
 ROUNDING = "billing minimum and rounding"
 NOT_ATTRIBUTED = "unattributed node time"
 COMPUTE = "compute"
@@ -203,6 +204,7 @@ def provisioned_items(
         attempt = launch.attempts[bill.number - 1]
         ran = None if ran_in is None or not processes else ran_in.get(bill.number, ())
         add_node_cost(items, bill, attempt, ran)
+        _add_waiting(items, bill, attempt)
     for bill in bills:
         add_fees(items, launch.attempts[bill.number - 1], fees)
     return items
@@ -217,7 +219,7 @@ def _add_own_machine(
         for name, seconds in process.activities().items():
             if seconds is None:
                 continue
-            of: Duration = "billed_seconds" if name == INSTALL else "program_seconds"
+            of: Duration = "billed_seconds" if name in (INSTALL, SMOKE_STEP) else "program_seconds"
             if row is None:
                 items.add_unknown(name, HOURLY_PRICE_UNKNOWN, of, seconds)
             else:
@@ -253,7 +255,8 @@ def add_node_cost(
         found = {REPEATED: bill.up_seconds}
     else:
         found = _attributed(bill, attempt, processes or ())
-    found[ROUNDING] = bill.billed_seconds - bill.up_seconds
+    found = {name: seconds * bill.paid_share for name, seconds in found.items()}
+    found[ROUNDING] = bill.billed_seconds - math.fsum(found.values())
     for name, node_seconds in found.items():
         items.add_node_time(
             name,
@@ -262,6 +265,23 @@ def add_node_cost(
             node_seconds=max(0.0, node_seconds),
             duration="billed_seconds",
         )
+
+
+def _add_waiting(items: LineItemBuilder, bill: AttemptBill, attempt: Attempt) -> None:
+    """Adds the nodes that this run kept for the next one, until that used them."""
+    if attempt.kept is None:
+        return
+    seconds = attempt.kept.seconds()
+    if bill.row is None:
+        items.add_unknown(WAITING, bill.why_unknown or "the price is unknown", seconds=seconds)
+        return
+    items.add_node_time(
+        WAITING,
+        bill.row,
+        seconds=seconds,
+        node_seconds=seconds * attempt.kept.nodes,
+        duration="billed_seconds",
+    )
 
 
 def processes_of_attempts(
@@ -358,6 +378,8 @@ def add_fees(items: LineItemBuilder, attempt: Attempt, fees: Fees) -> None:
 
 def _add_cluster(items: LineItemBuilder, attempt: Attempt, cluster: Cluster, fees: Fees) -> None:
     seconds = cluster.share_seconds()
+    if seconds is not None and attempt.kept:
+        seconds += attempt.kept.seconds()  # no other run used the cluster for this one
     if seconds is None:
         why = f"the uptime of cluster {cluster.name} or the runs that shared it were not recorded"
         items.add_unknown(CLUSTER, why)

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from cloudgan.schema.record import Process, RunRecord
 
 INSTALL = "wheel installation"
+SMOKE_STEP = "smoke step and wait for all workers"
 START_UP = "start-up and data staging"
 FIRST = "first epoch"
 STEADY = "steady epochs"
@@ -34,6 +35,7 @@ class ProcessTimes(NamedTuple):
         repeated: Training and validation in epochs that were lost and repeated.
         program: From its start to its end; None if it was killed.
         install: Wheel installation by the pod before the start; 0 for later processes of a pod.
+        smoke_step: Of the pod before the start; 0 for later processes of a pod.
     """
 
     start_up: float | None
@@ -44,6 +46,7 @@ class ProcessTimes(NamedTuple):
     repeated: float
     program: float | None
     install: float = 0.0
+    smoke_step: float = 0.0
 
     def activities(self) -> dict[str, float | None]:
         """Returns the seconds by activity; `OTHER` is None if the total is unknown.
@@ -59,6 +62,7 @@ class ProcessTimes(NamedTuple):
             REPEATED: self.repeated,
         }
         before: dict[str, float | None] = {INSTALL: self.install} if self.install else {}
+        before |= {SMOKE_STEP: self.smoke_step} if self.smoke_step else {}
         spent = math.fsum(seconds or 0.0 for seconds in known.values())
         if self.program is not None and spent > self.program * 1.01 + 1:
             return before | {INCONSISTENT: self.program}
@@ -91,6 +95,7 @@ def _times(process: Process, counted: set[int]) -> ProcessTimes:
         steady=math.fsum(epoch.train_seconds for epoch in kept if not epoch.first),
         validation=math.fsum(epoch.validation_seconds for epoch in kept),
         checkpoints=max(saves, in_epochs),
+        smoke_step=(process.started.smoke_seconds or 0.0) if process.started else 0.0,
         repeated=math.fsum(epoch.train_seconds + epoch.validation_seconds for epoch in lost),
         program=process.stopped.program_seconds if process.stopped else None,
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from cloudgan import __version__
-from cloudgan.cost.accounting.billing_rules import attempt_bills
+from cloudgan.cost.accounting.billing_rules import attempt_bills, free_nodes_notes
 from cloudgan.cost.accounting.line_items import (
     HOURLY_PRICE_UNKNOWN,
     own_machine_items,
@@ -24,6 +24,7 @@ from cloudgan.schema.cost_report import (
     UnitCost,
     UnitCosts,
 )
+from cloudgan.schema.record import PreemptionNotice
 from cloudgan.schema.record_warnings import record_warnings
 
 if TYPE_CHECKING:
@@ -84,7 +85,12 @@ def cost_report(
         context: Prices and runs to compare with.
     """
     context = context or ReportContext()
-    times, bills, processes = run_times(record), attempt_bills(launch), process_times(record)
+    notices = [line for line in record.lines if isinstance(line, PreemptionNotice)]
+    times, bills, processes = (
+        run_times(record),
+        attempt_bills(launch, notices),
+        process_times(record),
+    )
     if launch and bills:
         items = provisioned_items(processes, launch, bills, fees or Fees(()), row)
     else:
@@ -109,7 +115,7 @@ def cost_report(
         priced_offers=price_run(times, context.offers, today),
         offer_estimates=tuple(context.offer_estimates),
         published_runs=tuple(context.published_runs),
-        warnings=record_warnings(record),
+        warnings=(*record_warnings(record), *free_nodes_notes(bills)),
         recommendations=_recommendations(record, paid, context.spot_rows),
         provenance=_provenance(record, times, today),
     )

@@ -1,93 +1,185 @@
-"""Scaling model of an epoch: T(n) = A/n + C + B log2 n on n accelerators, with a 90 % band.
+"""Scaling of an epoch: measured runs in, a distribution of the time at another size out.
 
-A is parallel work, C fixed work per epoch (input start-up, last partial batch), B grows with the
-depth of a reduction tree; all are non-negative. The fit is written out in Python, so that a laptop
-without NumPy and SciPy predicts too; importing SciPy takes longer than all predictions of a command.
-
-For the band, two laws are fitted without constraints, A/n + C and A/n + B log2 n, each by relative
-least squares; the band is the union of their prediction intervals. Constrained fits have intervals
-that are far too narrow (in simulation they contain 39 to 91 % of new runs instead of 90 %).
+The model and its priors are in `scaling_posterior`: T = a [S (1 + b log2(n/n0)) + c] for S steps on n
+accelerators. This module prepares the runs (repeats, slow runs, steps, two regimes of hosts), limits
+the time by the rate at which showers can be read, and finds points that the model does not describe.
 """
 
 from __future__ import annotations
 
-import itertools
 import math
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
 from cloudgan.core.errors import ConfigError, DataError
+from cloudgan.cost.estimation.scaling_posterior import (
+    NOISE_MEDIAN,
+    NOISE_MEDIAN_WITHOUT_STEPS,
+    SLOW_FROM,
+    Feed,
+    Point,
+    Posterior,
+    Predictive,
+    SlowRuns,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from cloudgan.cost.estimation.timings import Timing
 
-    Vector = Sequence[float]
-
-MODEL = "T(n) = A/n + C + B log2 n, none below zero"
-UNSEEN_LIMITS = (
+MODEL: Final = "T = a [S (1 + b log2(n/n0)) + c], S steps per epoch"
+UNSEEN_LIMITS: Final = (
     "limits that do not bind at the measured sizes, such as the input rate (how fast data can be"
     " read), are not in the prediction"
 )
-MIN_SIZES = 3
+OTHER_LIMITS: Final = (
+    "limits that do not bind at the measured sizes, except the given input rate, are not in the"
+    " prediction"
+)
+MIN_SIZES: Final = 3
+COVERAGE: Final = 0.9
+MISFIT: Final = 0.06
+"""Relative error at a measured size from which the model does not describe the points: five times the
+prior's median noise."""
+FEED_SPREAD: Final = 0.06
+"""Relative spread of an input rate: the paper's runs without prefetching on 32, 64 and 128 GPUs read 796,
+845 and 902 showers per second."""
+_PAPER_STEPS = 1302.0
+"""Of the paper's epoch on one GPU (124,987 showers in batches of 96): the assumption without steps."""
+_LEAST_STEPS = 10.0
+_WAITS_FROM = 0.9
+"""Share of reading in the time of a run from which the run does not show the time of computing."""
+_STEPS_DIFFER = 0.05
 RegimeName = Literal["all sizes", "within one host", "across hosts"]
+
+
+class EpochSteps(NamedTuple):
+    """Showers of an epoch and batch per accelerator, which give the steps."""
+
+    showers: int
+    batch: int
+
+    def at(self, n: int) -> int:
+        """Returns the steps on `n` accelerators; the remainder is dropped.
+
+        Raises:
+            ConfigError: The showers do not fill one step.
+        """
+        steps = self.showers // (self.batch * n)
+        if steps < 1:
+            raise ConfigError(
+                f"{self.showers} showers do not fill one step of {n} accelerators with {self.batch}"
+                " each; reduce the batch or the size"
+            )
+        return steps
 
 
 @dataclass(frozen=True)
 class SizeTimings:
-    """All runs on one number of accelerators."""
+    """All runs on one number of accelerators.
+
+    Attributes:
+        seconds: Of the fastest run.
+        steps: Of that run; None: unknown.
+    """
 
     n: int
     seconds: float
     slowest_seconds: float
     runs: int
+    steps: int | None = None
 
 
-@dataclass(frozen=True)
-class ScalingCurve:
-    """T(n) in seconds."""
+class Misfit(NamedTuple):
+    """A measured size that the model does not describe, in seconds."""
 
-    a_seconds: float
-    c_seconds: float
-    b_seconds: float
+    n: int
+    seconds: float
+    fitted_seconds: float
 
-    def seconds(self, n: int) -> float:
-        """Returns T(n)."""
-        return self.a_seconds / n + self.rest_seconds(n)
-
-    def rest_seconds(self, n: int) -> float:
-        """Returns the part that does not shrink with n: C + B log2 n."""
-        return self.c_seconds + self.b_seconds * math.log2(n)
+    @property
+    def error(self) -> float:
+        """Absolute difference of the logarithms."""
+        return abs(math.log(self.seconds / self.fitted_seconds))
 
 
 @dataclass(frozen=True)
 class Prediction:
-    """Expected time at one size, and the 90 % band of a single run."""
+    """Time of one run at one size.
+
+    Attributes:
+        steps: Of the epoch; a fraction if the steps of the runs are unknown.
+        seconds: Median of healthy runs.
+        low_seconds: Of the 90 % interval of all runs, slow ones included.
+        high_seconds: Of the same interval.
+        healthy_low_seconds: Of the model's 90 % interval without slow runs: of the paper's larger
+            runs it held 19 of 30, of those within 4 % of the fastest of their size 16 of 20.
+        healthy_high_seconds: Of the same interval.
+        extrapolation: Position among the measured sizes, in words.
+        waits_for_input: Whether reading takes longer than computing.
+    """
 
     n: int
+    steps: float
     seconds: float
     low_seconds: float
     high_seconds: float
+    healthy_low_seconds: float
+    healthy_high_seconds: float
     extrapolation: str
+    waits_for_input: bool = False
+
+
+class _Steps(NamedTuple):
+    """Steps of any size: batches of an epoch over accelerators, whole ones if they are known.
+
+    The batches are between `least` and `most`.
+    """
+
+    least: float
+    most: float
+    known: bool
+
+    def at(self, n: int) -> float:
+        if self.least < self.most * (1 - _STEPS_DIFFER):
+            raise DataError(
+                f"the steps are not those of one epoch and batch: n times steps is from"
+                f" {self.least:g} to {self.most:g}; fit runs with the same batch per accelerator"
+            )
+        steps = math.sqrt(self.least * self.most) / n
+        if self.known and steps < 1:
+            raise ConfigError(
+                f"the {steps * n:.0f} batches of an epoch do not fill one step of {n} accelerators;"
+                " predict a smaller size"
+            )
+        return float(int(steps)) if self.known else steps
 
 
 @dataclass(frozen=True)
 class Regime:
-    """Sizes that share one curve."""
+    """Sizes that share one fit.
+
+    Attributes:
+        waiting: Sizes left out, because their runs wait for their input.
+        misfits: Sizes that the model does not describe; they widen all intervals.
+    """
 
     name: RegimeName
     sizes: tuple[SizeTimings, ...]
-    curve: ScalingCurve
-    band: Band
+    waiting: tuple[SizeTimings, ...]
+    posterior: Posterior
+    slow: SlowRuns
+    misfits: tuple[Misfit, ...]
+    steps: _Steps
 
-    def predict(self, n: int) -> Prediction:
-        """Predicts one size."""
-        point = self.curve.seconds(n)
-        low, high = self.band.at(n, point)
-        return Prediction(n, point, low, high, self._extrapolation(n))
+    def distribution(self, n: int, steps: float, feed: Feed | None = None) -> Predictive:
+        """Returns the distribution of the seconds of one run."""
+        misfit = max((one.error - MISFIT for one in self.misfits), default=0.0)
+        return Predictive(self.posterior.normals(n, steps, misfit), self.slow, feed)
 
-    def _extrapolation(self, n: int) -> str:
+    def extrapolation(self, n: int) -> str:
+        """Returns the position of `n` among the fitted sizes, in words."""
         smallest, largest = self.sizes[0].n, self.sizes[-1].n
         if n > largest:
             return f"extrapolated {n / largest:.3g}x"
@@ -104,279 +196,187 @@ class ScalingModel:
     Attributes:
         regimes: One or two.
         host_size: With two regimes, accelerators per host.
+        epoch: Showers and batch, if they are known.
+        feed: Showers per second that the input can supply, if known.
     """
 
     regimes: tuple[Regime, ...]
     host_size: int | None = None
+    epoch: EpochSteps | None = None
+    feed: float | None = None
+    _predictions: dict[tuple[int, float], Prediction] = field(default_factory=dict, compare=False)
 
     def regime(self, n: int) -> Regime:
         """Returns the regime of `n`."""
         fits_in_host = self.host_size is not None and n <= self.host_size
         return self.regimes[0 if fits_in_host else -1]
 
-    def predict(self, n: int) -> Prediction:
-        """Predicts one size.
+    def steps(self, n: int) -> float:
+        """Returns the steps of an epoch on `n` accelerators, inferred from the runs if need be.
 
         Raises:
-            ConfigError: `n` is less than 1.
+            ConfigError: The showers do not fill one step, or `n` is less than 1.
+            DataError: The runs have different epochs or batches per accelerator.
         """
         if n < 1:
             raise ConfigError(f"cannot predict {n} accelerators; expected 1 or more")
-        return self.regime(n).predict(n)
+        return self.epoch.at(n) if self.epoch else self.regime(n).steps.at(n)
+
+    def distribution(self, n: int, steps: float | None = None) -> Predictive:
+        """Returns the distribution of the seconds of one run.
+
+        Args:
+            n: Accelerators.
+            steps: Of the epoch; default: `steps`.
+
+        Raises:
+            ConfigError: As `steps`.
+            DataError: As `steps`.
+        """
+        found = self.steps(n) if steps is None else steps
+        return self.regime(n).distribution(n, found, self._reading(n, found))
+
+    def predict(self, n: int, steps: float | None = None) -> Prediction:
+        """Predicts one size, once; arguments and errors as for `distribution`."""
+        found = self.steps(n) if steps is None else steps
+        if (n, found) not in self._predictions:
+            self._predictions[n, found] = self._predict(n, found)
+        return self._predictions[n, found]
+
+    def _predict(self, n: int, steps: float) -> Prediction:
+        spread, tail = self.distribution(n, steps), (1 - COVERAGE) / 2
+        seconds = spread.quantile(0.5, healthy=True)
+        return Prediction(
+            n,
+            steps,
+            seconds,
+            min(seconds, spread.quantile(tail)),
+            max(seconds, spread.quantile(1 - tail)),
+            spread.quantile(tail, healthy=True),
+            spread.quantile(1 - tail, healthy=True),
+            self.regime(n).extrapolation(n),
+            spread.feed is not None and spread.feed.seconds > spread.computing_seconds(),
+        )
+
+    def showers(self, n: int, steps: float) -> float | None:
+        """Returns the showers that an epoch reads; None if showers and batch are unknown."""
+        return steps * n * self.epoch.batch if self.epoch else None
+
+    def _reading(self, n: int, steps: float) -> Feed | None:
+        showers = self.showers(n, steps)
+        if self.feed is None or showers is None:
+            return None
+        return Feed(showers / self.feed, FEED_SPREAD)
 
 
-def fit_scaling(timings: Sequence[Timing]) -> ScalingModel:
+def fit_scaling(
+    timings: Sequence[Timing], epoch: EpochSteps | None = None, feed: float | None = None
+) -> ScalingModel:
     """Fits the model to runs of at least three sizes.
 
-    The fastest run of each size is fitted; the ratio of slower runs widens the band upwards. With
-    three sizes within a host and three across hosts (`nodes`), each group has its own curve.
+    Runs that are at most 4 % slower than the fastest one of their size are healthy and fitted; the
+    others are slow runs. With three sizes within a host and three across hosts (`nodes`), each group
+    has its own fit.
+
+    Args:
+        timings: The runs. Without steps, and without `epoch`, the paper's number is assumed; it
+            sets the scale of c.
+        epoch: Showers of an epoch and batch per accelerator.
+        feed: Showers per second that the input can supply, which needs `epoch`. Runs that wait for
+            their input are left out of the fit.
 
     Raises:
-        DataError: There are fewer than three sizes, or similar sizes took times of different orders
-            of magnitude.
+        ConfigError: `feed` is given without `epoch`.
+        DataError: There are fewer than three sizes, or only some runs have steps.
     """
+    if feed is not None and epoch is None:
+        raise ConfigError("an input rate needs the showers of an epoch and the batch")
+    if epoch is not None:
+        timings = [one._replace(steps=one.steps or epoch.at(one.n)) for one in timings]
     within = [timing for timing in timings if timing.nodes == 1]
     across = [timing for timing in timings if timing.nodes is not None and timing.nodes > 1]
     have_nodes = len(within) + len(across) == len(timings)
-    if have_nodes and min(len(_sizes(within)), len(_sizes(across))) >= MIN_SIZES:
+    if have_nodes and min(len({one.n for one in group}) for group in (within, across)) >= MIN_SIZES:
         host_size = max(math.ceil(one.n / one.nodes) for one in timings if one.nodes)
-        regimes = (_regime("within one host", within), _regime("across hosts", across))
-        return ScalingModel(regimes, host_size)
-    return ScalingModel((_regime("all sizes", timings),))
+        regimes = (
+            _regime("within one host", within, epoch, feed),
+            _regime("across hosts", across, epoch, feed),
+        )
+        return ScalingModel(regimes, host_size, epoch, feed)
+    return ScalingModel((_regime("all sizes", timings, epoch, feed),), None, epoch, feed)
 
 
-def _regime(name: RegimeName, timings: Sequence[Timing]) -> Regime:
-    sizes = _sizes(timings)
+def _regime(
+    name: RegimeName, timings: Sequence[Timing], epoch: EpochSteps | None, feed: float | None
+) -> Regime:
+    every = _sizes(timings)
+    waiting = tuple(size for size in every if _waits(size, epoch, feed))
+    sizes = tuple(size for size in every if size not in waiting)
     if len(sizes) < MIN_SIZES:
         found = ", ".join(str(size.n) for size in sizes) or "none"
+        left_out = f"; {len(waiting)} that wait for input at this --feed do not count"
         raise DataError(
             f"a curve needs runs with at least {MIN_SIZES} different n; found {len(sizes)}"
-            f" (n = {found}); repeats of one n count once"
+            f" (n = {found}); repeats of one n count once{left_out if waiting else ''}"
         )
-    # Units that make the fit independent of the units of time and size.
-    second, unit = min(size.seconds for size in sizes), sizes[0].n
-    points = [(size.n / unit, size.seconds / second) for size in sizes]
-    columns = [
-        [1 / n / seconds for n, seconds in points],
-        [1 / seconds for _, seconds in points],
-        [math.log2(size.n) / point[1] for size, point in zip(sizes, points, strict=True)],
+    steps = _steps(timings)
+    fastest = {size.n: size.seconds for size in sizes}
+    runs = [one for one in timings if one.n in fastest]
+    healthy = [one for one in runs if one.seconds <= SLOW_FROM * fastest[one.n]]
+    repeats = {n: sum(one.n == n for one in healthy) for n in fastest}
+    points = [
+        # Repeats share nodes, days and the error of the form: together they count as one run.
+        Point(one.n, one.seconds, one.steps or steps.at(one.n), 1 / repeats[one.n])
+        for one in healthy
     ]
-    a, c, b = solve_robustly(columns, [1.0] * len(points))
-    return Regime(
-        name,
-        sizes,
-        ScalingCurve(a * unit * second, c * second, b * second),
-        fit_band(
-            [(size.n, size.seconds) for size in sizes],
-            max(size.slowest_seconds / size.seconds for size in sizes),
-        ),
-    )
+    posterior = Posterior(points, NOISE_MEDIAN if steps.known else NOISE_MEDIAN_WITHOUT_STEPS)
+    ratios = [one.seconds / fastest[one.n] for one in runs if one not in healthy]
+    # A run alone at its size may be slow: only repeats show that runs are healthy.
+    slow = SlowRuns.after(len(healthy) - len(sizes), sorted(ratios))
+    return Regime(name, sizes, waiting, posterior, slow, _misfits(posterior, sizes, steps), steps)
 
 
 def _sizes(timings: Sequence[Timing]) -> tuple[SizeTimings, ...]:
-    runs: dict[int, list[float]] = {}
+    runs: dict[int, list[Timing]] = {}
     for timing in timings:
-        runs.setdefault(timing.n, []).append(timing.seconds)
-    return tuple(
-        SizeTimings(n, min(seconds), max(seconds), len(seconds))
-        for n, seconds in sorted(runs.items())
+        runs.setdefault(timing.n, []).append(timing)
+    found = []
+    for n, its in sorted(runs.items()):
+        fastest = min(its, key=lambda one: one.seconds)
+        slowest = max(one.seconds for one in its)
+        found.append(SizeTimings(n, fastest.seconds, slowest, len(its), fastest.steps))
+    return tuple(found)
+
+
+def _waits(size: SizeTimings, epoch: EpochSteps | None, feed: float | None) -> bool:
+    if epoch is None or feed is None:
+        return False
+    reading = (size.steps or epoch.at(size.n)) * size.n * epoch.batch / feed
+    return reading >= _WAITS_FROM * size.seconds
+
+
+def _steps(timings: Sequence[Timing]) -> _Steps:
+    """Returns the steps of other sizes: batches per epoch that agree with all runs, if any do."""
+    counted = [(one.n, one.steps) for one in timings if one.steps is not None]
+    if not counted:
+        batches = max(_PAPER_STEPS, _LEAST_STEPS * max(one.n for one in timings))
+        return _Steps(batches, batches, known=False)
+    if len(counted) < len(timings):
+        raise DataError(
+            f"steps in {len(counted)} of {len(timings)} runs; give them for all runs or for none"
+        )
+    low = max(n * steps for n, steps in counted)
+    high = min(n * (steps + 1) for n, steps in counted)  # itself excluded
+    if low < high:  # the remainder that each run drops explains the differences
+        return _Steps((low + high) / 2, (low + high) / 2, known=True)
+    return _Steps(min(n * steps for n, steps in counted), low, known=True)
+
+
+def _misfits(
+    posterior: Posterior, sizes: Sequence[SizeTimings], steps: _Steps
+) -> tuple[Misfit, ...]:
+    found = (
+        Misfit(size.n, size.seconds, posterior.seconds(size.n, size.steps or steps.at(size.n)))
+        for size in sizes
     )
-
-
-COVERAGE = 0.9
-MIN_SPREAD = 0.005  # run-to-run spread, however well few points fit
-_PARAMETERS = 2
-
-
-class Interval(NamedTuple):
-    """From low to high, in seconds."""
-
-    low: float
-    high: float
-
-
-class _Law(NamedTuple):
-    """A fitted law: A/n + C or A/n + B log2 n."""
-
-    second: Callable[[float], float]
-    solved: LeastSquares
-    spread: float  # relative, of one run about the law
-
-    def interval(self, n: int, t: float) -> Interval:
-        row = (1 / n, self.second(n))
-        middle = math.fsum(x * c for x, c in zip(row, self.solved.coefficients, strict=True))
-        # A new run has the law's relative spread, plus the uncertainty of the law.
-        wide = t * self.spread * math.sqrt(middle**2 + self.solved.leverage(row))
-        return Interval(middle - wide, middle + wide)
-
-
-class Band(NamedTuple):
-    """The 90 % band of one regime.
-
-    Attributes:
-        laws: Both fits.
-        degrees: Degrees of freedom.
-        t: Quantile of Student's distribution.
-        slow_ratio: Largest ratio of slowest to fastest run of one size.
-    """
-
-    laws: tuple[_Law, ...]
-    degrees: int
-    t: float
-    slow_ratio: float
-
-    def at(self, n: int, point: float) -> Interval:
-        """Returns the band at `n`, extended to contain the predicted `point`."""
-        intervals = [law.interval(n, self.t) for law in self.laws]
-        low = max(0.0, min(interval.low for interval in intervals))
-        high = max(interval.high for interval in intervals)
-        return Interval(min(low, point), max(high, point) * self.slow_ratio)
-
-    @property
-    def spread(self) -> float:
-        """Relative spread of one run about the better law."""
-        return min(law.spread for law in self.laws)
-
-
-def fit_band(sizes: Sequence[tuple[int, float]], slow_ratio: float) -> Band:
-    """Fits both laws to the fastest seconds of at least three sizes.
-
-    Raises:
-        DataError: Similar sizes took times of different orders of magnitude.
-    """
-    laws = []
-    for second in (_one, math.log2):
-        columns = [[1 / n / seconds for n, seconds in sizes]]
-        columns.append([second(n) / seconds for n, seconds in sizes])
-        target = [1.0] * len(sizes)
-        solved = solve(columns, target)
-        if solved is None:
-            raise DataError("no curve fits: the sizes are too similar for times so different")
-        squares = math.fsum(r * r for r in residuals(columns, target, solved.coefficients))
-        spread = math.sqrt(squares / (len(sizes) - _PARAMETERS))
-        laws.append(_Law(second, solved, max(MIN_SPREAD, spread)))
-    degrees = len(sizes) - _PARAMETERS
-    return Band(tuple(laws), degrees, t_quantile(degrees, COVERAGE), slow_ratio)
-
-
-def _one(_: float) -> float:
-    return 1.0
-
-
-_DEPENDENT = 1e-12  # relative length of a column after projection
-_SOFT = 0.01  # larger residuals count linearly
-_ROUNDS = 2000
-_SETTLED = 1e-10
-
-
-class LeastSquares(NamedTuple):
-    """Coefficients, and the inverse of the triangle R of the columns' QR decomposition."""
-
-    coefficients: tuple[float, ...]
-    inverse: tuple[tuple[float, ...], ...]
-
-    def leverage(self, row: Vector) -> float:
-        """Returns x (X'X)^-1 x' of a row x."""
-        parts = (
-            math.fsum(x * r for x, r in zip(row, column, strict=True)) for column in self.inverse
-        )
-        return math.fsum(part * part for part in parts)
-
-
-def solve(columns: Sequence[Vector], target: Vector) -> LeastSquares | None:
-    """Returns least squares by modified Gram-Schmidt; None for linearly dependent columns."""
-    found: list[list[float]] = []  # orthonormal columns
-    mixed: list[list[float]] = []  # their coefficients in the given columns: columns of R^-1
-    for number, column in enumerate(columns):
-        rest, mix = list(column), [0.0] * len(columns)
-        mix[number] = 1.0
-        length = math.hypot(*rest)
-        for unit, its_mix in zip(found, mixed, strict=True):
-            share = _dot(unit, rest)
-            rest = [a - share * b for a, b in zip(rest, unit, strict=True)]
-            mix = [a - share * b for a, b in zip(mix, its_mix, strict=True)]
-        left = math.hypot(*rest)
-        if left <= _DEPENDENT * length:
-            return None
-        found.append([a / left for a in rest])
-        mixed.append([a / left for a in mix])
-    remainder, coefficients = list(target), [0.0] * len(columns)
-    for unit, its_mix in zip(found, mixed, strict=True):
-        share = _dot(unit, remainder)
-        remainder = [a - share * b for a, b in zip(remainder, unit, strict=True)]
-        coefficients = [a + share * b for a, b in zip(coefficients, its_mix, strict=True)]
-    return LeastSquares(tuple(coefficients), tuple(map(tuple, mixed)))
-
-
-def solve_non_negative(columns: Sequence[Vector], target: Vector) -> tuple[float, ...]:
-    """Returns non-negative least squares: the best unconstrained fit over all subsets of columns."""
-    best, least = (0.0,) * len(columns), math.inf
-    for size in range(1, len(columns) + 1):
-        for chosen in itertools.combinations(range(len(columns)), size):
-            solved = solve([columns[one] for one in chosen], target)
-            if solved is None or min(solved.coefficients) < 0:
-                continue
-            full = [0.0] * len(columns)
-            for one, value in zip(chosen, solved.coefficients, strict=True):
-                full[one] = value
-            squares = math.fsum(r * r for r in residuals(columns, target, full))
-            if squares < least:
-                best, least = tuple(full), squares
-    return best
-
-
-def solve_robustly(columns: Sequence[Vector], target: Vector) -> tuple[float, ...]:
-    """Minimizes the soft-L1 loss sum of 2 (sqrt(1 + (r/1 %)^2) - 1), coefficients non-negative.
-
-    The loss is convex; each round of reweighted least squares lowers it (Huber and Ronchetti,
-    Robust Statistics, doi 10.1002/9780470434697, 7.8).
-    """
-    now = solve_non_negative(columns, target)
-    for _ in range(_ROUNDS):
-        weights = [(1 + (r / _SOFT) ** 2) ** -0.25 for r in residuals(columns, target, now)]
-        last, now = (
-            now,
-            solve_non_negative(
-                [_times(column, weights) for column in columns], _times(target, weights)
-            ),
-        )
-        if all(abs(a - b) <= _SETTLED * max(now) for a, b in zip(now, last, strict=True)):
-            break
-    return now
-
-
-def residuals(columns: Sequence[Vector], target: Vector, coefficients: Vector) -> list[float]:
-    """Returns the target minus the linear combination of the columns."""
-    rows = zip(*columns, strict=True)
-    return [one - _dot(row, coefficients) for row, one in zip(rows, target, strict=True)]
-
-
-def t_quantile(degrees: int, inside: float = 0.9) -> float:
-    """Returns t such that Student's variable is between -t and t with probability `inside`.
-
-    For integer degrees of freedom the probability is a finite sum (Abramowitz and Stegun, Handbook
-    of Mathematical Functions, 26.7.3 and 26.7.4).
-    """
-    low, high = 0.0, math.pi / 2
-    for _ in range(60):
-        middle = (low + high) / 2
-        low, high = (middle, high) if _within(middle, degrees) < inside else (low, middle)
-    return math.sqrt(degrees) * math.tan(low)
-
-
-def _within(angle: float, degrees: int) -> float:
-    square, odd = math.cos(angle) ** 2, degrees % 2
-    term, total = (math.cos(angle) if odd else 1.0), 0.0
-    for power in range(1 + odd, degrees, 2):
-        total += term
-        term *= square * power / (power + 1)
-    total *= math.sin(angle)
-    return 2 / math.pi * (angle + total) if odd else total
-
-
-def _dot(left: Vector, right: Vector) -> float:
-    return math.fsum(a * b for a, b in zip(left, right, strict=True))
-
-
-def _times(left: Vector, right: Vector) -> list[float]:
-    return [a * b for a, b in zip(left, right, strict=True)]
+    return tuple(one for one in found if one.error > MISFIT)

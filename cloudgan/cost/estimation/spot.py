@@ -9,13 +9,18 @@ sqrt(2 delta M) (doi 10.1145/361147.361115) to first order; Daly's equation 37 i
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from cloudgan.schema.price_row import Market, PriceRow
 
 _HOUR_SECONDS = 3600
 _MOST_PER_HOUR = 3600.0
 _NEVER = 1e-9  # of a node per hour; once in a hundred thousand years
 PREEMPTIONS_PER_NODE_HOUR = 1 / 24
-"""Default assumption: a preemptible machine of Google runs 24 hours at most."""
+"""Assumption where nothing was measured. Spot VMs have no maximum runtime (only Google's older
+preemptible VMs end after 24 hours: https://docs.cloud.google.com/compute/docs/instances/create-use-preemptible,
+read 2026-11-22), and no cloud publishes the rate of a GPU type as an open list."""
 
 
 class Preemption(NamedTuple):
@@ -117,3 +122,48 @@ def describe_risk(work_seconds: float, preemption: Preemption, nodes: int) -> st
 
 def _minutes(seconds: float) -> str:
     return f"{seconds / 60:.0f} min" if seconds < 2 * _HOUR_SECONDS else f"{seconds / 3600:.1f} h"
+
+
+class MarketChoice(NamedTuple):
+    """A market and the reason for it."""
+
+    market: Market
+    reason: str
+
+
+def choose_market(
+    spot: PriceRow | None,
+    on_demand: PriceRow | None,
+    *,
+    work_seconds: float,
+    nodes: int,
+    preemption: Preemption,
+) -> MarketChoice:
+    """Returns the market on which a job costs less, preemptions included.
+
+    Args:
+        spot: Spot price; None: unknown or not accepted.
+        on_demand: On-demand price; None: unknown or not accepted. At least one is given.
+        work_seconds: Job duration without preemption; the time limit if unknown.
+        nodes: Of the job.
+        preemption: Assumed preemption of spot nodes.
+    """
+    if spot is None:
+        return MarketChoice("on_demand", "the spot price is unknown there")
+    if on_demand is None:
+        return MarketChoice("spot", "the on-demand price is unknown there")
+    ratio = spot.usd_per_hour / on_demand.usd_per_hour
+    most = break_even(work_seconds, ratio, preemption, nodes)
+    assumed = preemption.per_node_hour
+    price = f"spot costs {ratio:.0%} of on demand"
+    if most <= 0:
+        return MarketChoice("on_demand", f"{price}: more expensive even without preemption")
+    limit = f"cheaper below one preemption per node in {_hours(1 / most)}"
+    known = f"assumed, not measured: one in {_hours(1 / assumed)}" if assumed else ""
+    if most > assumed:
+        return MarketChoice("spot", f"{price}, {limit} ({known or 'assumed: never'})")
+    return MarketChoice("on_demand", f"{price}, only {limit} ({known})")
+
+
+def _hours(hours: float) -> str:
+    return f"{hours:.2g} h" if hours >= 1 else f"{hours * 60:.2g} min"

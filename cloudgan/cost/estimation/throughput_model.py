@@ -1,65 +1,40 @@
 """Throughput of a network on accelerators, from measured runs, and the price of an epoch.
 
-Three grades: measured at this size; curve through measured sizes; bounds from another accelerator
-by the ratio of peak performance (not measured). Without a run of the same network the time is unknown.
+Two grades: measured (this number of this accelerator, within the measured batches) and modelled (curve
+through measured sizes, batches beyond the measured ones, or bounds from another accelerator by the ratio
+of peak performance). Without a run of the same network the time is unknown.
 """
 
 from __future__ import annotations
 
 import math
-import statistics
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
 from cloudgan.core.errors import DataError
+from cloudgan.cost.estimation.measured_runs import CORES_PER_CHIP, MeasuredThroughput
 from cloudgan.cost.estimation.scaling import MIN_SIZES, fit_scaling
+from cloudgan.cost.estimation.step_time import constant_share, convert_step, fit_step_time
 from cloudgan.cost.estimation.timings import Timing
-from cloudgan.cost.paper.runs import headline_runs, paper_runs
-from cloudgan.cost.prices.accelerator_specs import (
-    load_accelerator_specs,
-    name_of_device,
-    speed_bounds,
-)
+from cloudgan.cost.prices.accelerator_specs import load_accelerator_specs, speed_bounds
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from cloudgan.cost.estimation.scaling import ScalingModel
+    from cloudgan.cost.estimation.step_time import ConvertedStep, StepTime
     from cloudgan.cost.prices.accelerator_specs import AcceleratorSpec
     from cloudgan.schema.price_row import PriceRow
-    from cloudgan.schema.record import RunRecord
 
-NOT_MEASURED: Final = "not measured"
-Grade = Literal["measured", "curve of measured runs", "not measured"]
-
-
-class MeasuredThroughput(NamedTuple):
-    """A run on known accelerators; times in seconds.
-
-    Attributes:
-        accelerator: Name in the price catalog.
-        accelerators: GPUs, or TPU chips.
-        showers: Per epoch, with those that a last batch drops, as in the paper.
-        epoch_seconds: Steady epoch, training only.
-        between_seconds: Validation, checkpoints and gaps per epoch.
-        first_more_seconds: Extra training time of the first epoch.
-        name: Display name of the run.
-    """
-
-    accelerator: str
-    accelerators: int
-    showers: int
-    epoch_seconds: float
-    between_seconds: float
-    first_more_seconds: float
-    name: str
+MODELLED: Final = "modelled"
+Grade = Literal["measured", "modelled"]
 
 
 class EpochEstimate(NamedTuple):
     """Estimated time of an epoch, in seconds.
 
     Attributes:
-        seconds: Expected; None if this accelerator was not measured.
+        seconds: Expected; None if only bounds are known.
         low_seconds: Lower bound.
         high_seconds: Upper bound, used for ranking.
         grade: Kind of evidence.
@@ -84,72 +59,170 @@ class EpochEstimate(NamedTuple):
 
 @dataclass(frozen=True)
 class _AcceleratorRuns:
-    """The runs on one accelerator."""
+    """The runs on one accelerator.
+
+    Attributes:
+        runs: Of any number of accelerators and batch.
+        line: Step time by batch on this accelerator; None: too few batches were measured.
+        reference: The batch that `scaling` describes.
+        scaling: Epoch time by number of accelerators; None: too few were measured.
+    """
 
     runs: tuple[MeasuredThroughput, ...]
-    showers: int
+    line: StepTime | None
+    reference: int
     scaling: ScalingModel | None
 
-    def time(self, n: int) -> EpochEstimate:
-        near = min(self.runs, key=lambda run: (abs(math.log(run.accelerators / n)), _epoch(run)))
-        scale = self.showers / near.showers
+    def epoch(self, n: int, batch: float, epoch: _Epoch) -> EpochEstimate:
+        """Estimates an epoch on `n` accelerators with `batch` showers per replica."""
+        near = min(self.runs, key=lambda run: _distance(run, n, batch))
+        scale = epoch.showers / near.showers
         extra = (near.between_seconds * scale, near.first_more_seconds)
         if near.accelerators == n:
-            seconds = near.epoch_seconds * scale
-            return EpochEstimate(seconds, seconds, seconds, "measured", near.name, *extra)
+            step = convert_step(near.step_seconds, near.batch, batch, self.line)
+            grade: Grade = "measured" if self._is_measured(batch) else MODELLED
+            basis = near.name + self._conversion(near.batch, batch)
+            return _estimate(step, epoch.steps(near.accelerator, n, batch), grade, basis, extra)
         if self.scaling is not None:
-            found = self.scaling.predict(n)
-            sizes = ", ".join(str(size.n) for size in self.scaling.regime(n).sizes)
-            basis = f"curve through {sizes} x {near.accelerator}, {found.extrapolation}"
-            times = (found.seconds, found.low_seconds, found.high_seconds)
-            return EpochEstimate(*times, "curve of measured runs", basis, *extra)
-        return EpochEstimate(None, *self._between(n), NOT_MEASURED, self._gains(), *extra)
+            return self._on_curve(near.accelerator, n, batch, epoch, extra)
+        low, high = self._between(n, batch, epoch)
+        return EpochEstimate(None, low, high, MODELLED, self._gains(batch), *extra)
 
-    def _between(self, n: int) -> tuple[float, float]:
-        """From each run to `n`: at best in proportion, at worst no gain; where all of them agree."""
+    def _on_curve(
+        self, name: str, n: int, batch: float, epoch: _Epoch, extra: tuple[float, float]
+    ) -> EpochEstimate:
+        assert self.scaling is not None  # noqa: S101  checked by the caller
+        there = epoch.steps(name, n, self.reference)
+        found = self.scaling.predict(n, there)
+        seconds = found.seconds / there
+        step = convert_step(seconds, self.reference, batch, self.line)
+        spread = (found.low_seconds / there - seconds, found.high_seconds / there - seconds)
+        step = step._replace(
+            low=max(step.low + spread[0], step.low * found.low_seconds / found.seconds),
+            high=step.high + spread[1],
+        )
+        sizes = ", ".join(str(size.n) for size in self.scaling.regime(n).sizes)
+        basis = f"curve through {sizes} x {name}, {found.extrapolation}"
+        basis += self._conversion(self.reference, batch)
+        return _estimate(step, epoch.steps(name, n, batch), MODELLED, basis, extra)
+
+    def _is_measured(self, batch: float) -> bool:
+        batches = [run.batch for run in self.runs]
+        return min(batches) <= batch <= max(batches)
+
+    def _conversion(self, measured: int, batch: float) -> str:
+        """How a time of one batch became that of another; empty for the same."""
+        if batch == measured:
+            return ""
+        of = "these runs" if self.line else "the paper's V100, assumed"
+        where = "" if self._is_measured(batch) else ", outside the measured batches"
+        return f", batch {measured} converted to {batch:g} by t0 + t1 * batch of {of}{where}"
+
+    def _between(self, n: int, batch: float, epoch: _Epoch) -> tuple[float, float]:
+        """Bounds from each run, where all of them agree.
+
+        More accelerators: between linear speed-up and none. Fewer: a step takes at most as long, and
+        is shorter at most by its constant part; an epoch takes at least as long. Efficiency falls with size (Amdahl, doi
+        10.1145/1465482.1465560): below the measured sizes, a doubling gains at least as much as one
+        between the smallest and the largest measured size.
+        """
         ends = []
         for run in self.runs:
-            same = run.epoch_seconds * self.showers / run.showers
-            ends.append(sorted((same, same * run.accelerators / n)))
+            step = convert_step(run.step_seconds, run.batch, batch, self.line)
+            steps = epoch.steps(run.accelerator, n, batch)
+            if n >= run.accelerators:
+                ends.append((step.low * steps, step.high * steps * n / run.accelerators))
+            else:
+                work = 1 - constant_share(step.low, batch, self.line)
+                there = epoch.steps(run.accelerator, run.accelerators, batch)
+                ends.append((step.low * max(work * steps, there), step.high * steps))
+        ends += self._gained(n, batch, epoch)
         low, high = sorted((max(low for low, _ in ends), min(high for _, high in ends)))
         return low, high
 
-    def _gains(self) -> str:
-        sizes = ", ".join(str(run.accelerators) for run in self.runs)
+    def _gained(self, n: int, batch: float, epoch: _Epoch) -> list[tuple[float, float]]:
+        """The bound by the gain of a doubling; none between or above the measured sizes."""
+        least, most = (pick(self.runs, key=lambda run: run.accelerators) for pick in (min, max))
+        if not n < least.accelerators < most.accelerators:
+            return []
+        slow, fast = (
+            convert_step(run.step_seconds, run.batch, batch, self.line).low
+            * epoch.steps(run.accelerator, run.accelerators, batch)
+            for run in (least, most)
+        )
+        doublings = math.log2(most.accelerators / least.accelerators)
+        gain = min(2.0, max(1.0, (slow / fast) ** (1 / doublings)))
+        return [(slow * gain ** math.log2(least.accelerators / n), math.inf)]
+
+    def _gains(self, batch: float) -> str:
+        sizes = ", ".join(dict.fromkeys(str(run.accelerators) for run in self.runs))
+        near = min(self.runs, key=lambda run: abs(math.log(run.batch / batch)))
         return (
             f"size not measured: between no speed-up and linear speed-up from {sizes} x"
-            f" {self.runs[0].accelerator}"
+            f" {self.runs[0].accelerator}{self._conversion(near.batch, batch)}"
         )
 
-    def fixed_share(self, n: int) -> float:
+    def fixed_share(self, there: EpochEstimate, steps: float, batch: float) -> float:
         """Returns the share of an epoch that faster accelerators may not shorten."""
-        if self.scaling is None:
-            return 0.0
-        curve = self.scaling.regime(n).curve
-        return curve.rest_seconds(n) / curve.seconds(n)
+        return constant_share(there.high_seconds / steps, batch, self.line)
+
+
+class _Epoch(NamedTuple):
+    """The epoch to estimate."""
+
+    showers: int
+    drops_last: bool
+
+    def steps(self, accelerator: str, n: int, batch: float) -> float:
+        """Returns the steps of an epoch, on average if the next epoch fills its last batch."""
+        steps = self.showers / (batch * n * CORES_PER_CHIP.get(accelerator, 1))
+        return max(1.0, math.floor(steps)) if self.drops_last else steps
+
+
+def _distance(run: MeasuredThroughput, n: int, batch: float) -> tuple[float, float, float]:
+    return (
+        abs(math.log(run.accelerators / n)),
+        abs(math.log(run.batch / batch)),
+        run.step_seconds,
+    )
+
+
+def _estimate(
+    step: ConvertedStep, steps: float, grade: Grade, basis: str, extra: tuple[float, float]
+) -> EpochEstimate:
+    seconds, low, high = (steps * each for each in step)
+    return EpochEstimate(seconds, low, high, grade, basis, *extra)
 
 
 @dataclass(frozen=True)
 class ThroughputModel:
-    """Epoch times of one network by accelerator and number of accelerators.
+    """Epoch times of one network by accelerator, number of accelerators and batch.
 
     Attributes:
         network: For example ``paper``; the model uses only runs of this network.
         showers: Showers of the epoch to estimate.
+        drops_last: Whether an epoch drops the showers that fill no batch, as the paper's did.
     """
 
     network: str
     showers: int
+    drops_last: bool
     _own: Mapping[str, _AcceleratorRuns]
     _peaks: Mapping[str, AcceleratorSpec]
-    _found: dict[tuple[str, int], EpochEstimate | None] = field(default_factory=dict)
+    _found: dict[tuple[str, int, float], EpochEstimate | None] = field(default_factory=dict)
 
-    def epoch(self, accelerator: str, n: int) -> EpochEstimate | None:
-        """Returns the time on `n` accelerators; None if unknown, see `why_unknown`."""
-        key = (accelerator, n)
+    def epoch(self, accelerator: str, n: int, batch: float) -> EpochEstimate | None:
+        """Returns the time on `n` accelerators with `batch` showers per replica and step.
+
+        Returns:
+            None if unknown, see `why_unknown`.
+        """
+        key = (accelerator, n, batch)
         if key not in self._found:
-            own = self._own.get(accelerator)
-            self._found[key] = own.time(n) if own else self._bounds(accelerator, n)
+            own, epoch = self._own.get(accelerator), _Epoch(self.showers, self.drops_last)
+            self._found[key] = (
+                own.epoch(n, batch, epoch) if own else self._bounds(accelerator, n, batch, epoch)
+            )
         return self._found[key]
 
     def why_unknown(self, accelerator: str) -> str:
@@ -163,7 +236,9 @@ class ThroughputModel:
         """All measured runs of the model."""
         return tuple(run for own in self._own.values() for run in own.runs)
 
-    def _bounds(self, accelerator: str, n: int) -> EpochEstimate | None:
+    def _bounds(
+        self, accelerator: str, n: int, batch: float, epoch: _Epoch
+    ) -> EpochEstimate | None:
         """Returns bounds from the measured accelerator that gives the narrowest ones.
 
         GPUs are compared with GPUs and TPUs with TPUs if possible: compilers reach different
@@ -175,11 +250,16 @@ class ThroughputModel:
             return None
         bases = [base for base in bases if _is_tpu(base) == _is_tpu(accelerator)] or bases
         ratios = {base: speed_bounds(self._peaks[base], peak) for base in bases}
-        nearest = min(bases, key=lambda base: ratios[base][1] / ratios[base][0])
-        return self._bound(nearest, ratios[nearest], n)
+        base = min(bases, key=lambda base: ratios[base][1] / ratios[base][0])
+        # The same showers on each chip: a chip of the base may have more replicas.
+        batch *= CORES_PER_CHIP.get(accelerator, 1) / CORES_PER_CHIP.get(base, 1)
+        return self._bound(base, ratios[base], n, batch, epoch)
 
-    def _bound(self, base: str, ratios: tuple[float, float], n: int) -> EpochEstimate:
-        there, fixed = self._own[base].time(n), self._own[base].fixed_share(n)
+    def _bound(
+        self, base: str, ratios: tuple[float, float], n: int, batch: float, epoch: _Epoch
+    ) -> EpochEstimate:
+        there = self._own[base].epoch(n, batch, epoch)
+        fixed = self._own[base].fixed_share(there, epoch.steps(base, n, batch), batch)
         slow, fast = ratios
         basis = (
             f"{slow:.3g} to {fast:.3g} times {base} by memory bandwidth and"
@@ -189,7 +269,7 @@ class ThroughputModel:
             None,
             there.low_seconds * min((1 - fixed) / fast + fixed, 1 / fast),
             there.high_seconds * max((1 - fixed) / slow + fixed, 1 / slow),
-            NOT_MEASURED,
+            MODELLED,
             basis,
             there.between_seconds,
             there.first_more_seconds,
@@ -201,35 +281,51 @@ def build_throughput_model(
     showers: int,
     runs: Iterable[MeasuredThroughput],
     accelerator_specs: Mapping[str, AcceleratorSpec] | None = None,
+    *,
+    drops_last: bool = False,
 ) -> ThroughputModel:
     """Returns the throughput model of one network.
 
     Args:
         network: Network of these runs.
-        showers: Showers of the epoch to estimate; times scale in proportion.
+        showers: Showers of the epoch to estimate.
         runs: Measured runs of this network.
         accelerator_specs: By accelerator; default: those of the package.
+        drops_last: Whether an epoch drops the showers that fill no batch.
     """
     by_accelerator: dict[str, list[MeasuredThroughput]] = {}
     for run in runs:
         by_accelerator.setdefault(run.accelerator, []).append(run)
-    own = {
-        name: _AcceleratorRuns(tuple(its), showers, _scaling(its, showers))
-        for name, its in by_accelerator.items()
-    }
     return ThroughputModel(
         network,
         showers,
-        own,
+        drops_last,
+        {name: _accelerator_runs(its) for name, its in by_accelerator.items()},
         load_accelerator_specs() if accelerator_specs is None else accelerator_specs,
     )
 
 
-def _scaling(runs: list[MeasuredThroughput], showers: int) -> ScalingModel | None:
+def _accelerator_runs(runs: list[MeasuredThroughput]) -> _AcceleratorRuns:
+    def of(**wanted: int) -> list[MeasuredThroughput]:
+        return [run for run in runs if run._asdict().items() >= wanted.items()]
+
     sizes = {run.accelerators for run in runs}
-    if len(sizes) < MIN_SIZES:
+    line = max(
+        (fit_step_time((run.batch, run.step_seconds) for run in of(accelerators=n)) for n in sizes),
+        key=lambda found: found is not None,
+    )
+    reference = max(
+        (run.batch for run in runs), key=lambda b: len({run.accelerators for run in of(batch=b)})
+    )
+    return _AcceleratorRuns(tuple(runs), line, reference, _scaling(of(batch=reference)))
+
+
+def _scaling(runs: list[MeasuredThroughput]) -> ScalingModel | None:
+    if len({run.accelerators for run in runs}) < MIN_SIZES:
         return None
-    timings = [Timing(run.accelerators, _epoch(run) * showers) for run in runs]
+    timings = [
+        Timing(run.accelerators, run.epoch_seconds, steps=max(1, round(run.steps))) for run in runs
+    ]
     try:
         return fit_scaling(timings)
     except DataError:
@@ -238,11 +334,6 @@ def _scaling(runs: list[MeasuredThroughput], showers: int) -> ScalingModel | Non
 
 def _is_tpu(accelerator: str) -> bool:
     return accelerator.startswith("TPU")
-
-
-def _epoch(run: MeasuredThroughput) -> float:
-    """Returns seconds per shower, to compare runs with different epochs."""
-    return run.epoch_seconds / run.showers
 
 
 NODE_COUNTS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32)
@@ -254,6 +345,7 @@ class PricedEpoch(NamedTuple):
     Attributes:
         row: Price of one node.
         nodes: Nodes needed.
+        batch: Showers per replica and step.
         epoch: Time of the epoch.
         usd: Expected cost; None also if only bounds are known.
         usd_low: Lower bound.
@@ -263,6 +355,7 @@ class PricedEpoch(NamedTuple):
 
     row: PriceRow
     nodes: int | None
+    batch: float
     epoch: EpochEstimate | None
     usd: float | None
     usd_low: float | None
@@ -275,16 +368,19 @@ def node_counts(row: PriceRow) -> tuple[int, ...]:
     return (1,) if row.accelerator.startswith("TPU") else NODE_COUNTS
 
 
-def price_epoch(row: PriceRow, nodes: int, throughput: ThroughputModel) -> PricedEpoch:
-    """Returns the cost of an epoch on a number of nodes."""
+def price_epoch(
+    row: PriceRow, nodes: int, throughput: ThroughputModel, batch: float
+) -> PricedEpoch:
+    """Returns the cost of an epoch on a number of nodes with `batch` showers per replica."""
     if row.accelerator_count == 0:
-        return _unknown(row, nodes, "the node has no accelerator, and no CPU was measured")
-    epoch = throughput.epoch(row.accelerator, nodes * row.accelerator_count)
+        return _unknown(row, nodes, batch, "the node has no accelerator, and no CPU was measured")
+    epoch = throughput.epoch(row.accelerator, nodes * row.accelerator_count, batch)
     if epoch is None:
-        return _unknown(row, nodes, throughput.why_unknown(row.accelerator))
+        return _unknown(row, nodes, batch, throughput.why_unknown(row.accelerator))
     return PricedEpoch(
         row,
         nodes,
+        batch,
         epoch,
         row.cost_usd(epoch.seconds, nodes),
         row.cost_usd(epoch.low_seconds, nodes),
@@ -293,101 +389,38 @@ def price_epoch(row: PriceRow, nodes: int, throughput: ThroughputModel) -> Price
 
 
 def price_epochs(
-    rows: Iterable[PriceRow], throughput: ThroughputModel, within_seconds: float | None = None
+    rows: Iterable[PriceRow],
+    throughput: ThroughputModel,
+    batch: float,
+    within_seconds: float | None = None,
 ) -> tuple[PricedEpoch, ...]:
     """Returns the cost of an epoch on each offer, in their order.
 
     Args:
         rows: Offers.
         throughput: Throughput model of the network.
+        batch: Showers per replica and step.
         within_seconds: Time limit of an epoch; each offer gets the fewest nodes whose upper bound
             meets it. None: one node.
     """
-    return tuple(_priced(row, throughput, within_seconds) for row in rows)
+    return tuple(_priced(row, throughput, batch, within_seconds) for row in rows)
 
 
 def _priced(
-    row: PriceRow, throughput: ThroughputModel, within_seconds: float | None
+    row: PriceRow, throughput: ThroughputModel, batch: float, within_seconds: float | None
 ) -> PricedEpoch:
-    last = price_epoch(row, 1, throughput)
+    last = price_epoch(row, 1, throughput, batch)
     if within_seconds is None:
         return last
     counts = node_counts(row)
     for nodes in counts:
-        last = price_epoch(row, nodes, throughput)
+        last = price_epoch(row, nodes, throughput, batch)
         if last.epoch is None or last.epoch.high_seconds <= within_seconds:
             return last
     most = f"{counts[-1]} of these nodes" if len(counts) > 1 else "this slice"
     why = f"{most} may need up to {last.epoch.high_seconds:.4g} s" if last.epoch else ""
-    return _unknown(row, None, f"{why}, more than {within_seconds:.4g} s")
+    return _unknown(row, None, batch, f"{why}, more than {within_seconds:.4g} s")
 
 
-def _unknown(row: PriceRow, nodes: int | None, why: str) -> PricedEpoch:
-    return PricedEpoch(row, nodes, None, None, None, None, why)
-
-
-PAPER_NETWORK = "paper"
-PAPER_SHOWERS = 124_987
-PAPER_BATCH = 96
-"""Per V100 in the paper's main runs; a TPU core had 128."""
-CORES_PER_CHIP = {"TPU-v2": 2, "TPU-v3": 2}
-"""Replicas per chip; other accelerators have one."""
-
-
-def paper_measurements() -> tuple[MeasuredThroughput, ...]:
-    """Returns the paper's fastest run with prefetching on each number of V100, TPU v2 and TPU v3.
-
-    Only V100 runs with 96 showers per replica: the batch size changes the throughput.
-    """
-    runs = [run for run in paper_runs() if run.batch_per_replica in (PAPER_BATCH, 128)]
-    return tuple(
-        MeasuredThroughput(
-            run.accelerator,
-            run.accelerators,
-            PAPER_SHOWERS,
-            run.steady_epoch_seconds,
-            run.wall_epoch_seconds - run.steady_epoch_seconds,
-            run.first_epoch_seconds - run.steady_epoch_seconds,
-            f"paper's run on {run.accelerators} x {run.accelerator}, {run.date}",
-        )
-        for run in headline_runs(runs)
-    )
-
-
-def runs_of_network(
-    name: str, record: RunRecord, network: str | None
-) -> tuple[tuple[MeasuredThroughput, ...], str]:
-    """Returns the measured runs of a run's network, and why the run itself is not one of them.
-
-    Args:
-        name: Name of the run.
-        record: Its record.
-        network: For example ``paper``, the network of the paper's runs; None: unknown.
-    """
-    own = measured_run(name, record)
-    paper = paper_measurements() if network == PAPER_NETWORK else ()
-    return (paper, own) if isinstance(own, str) else ((own, *paper), "")
-
-
-def measured_run(name: str, record: RunRecord) -> MeasuredThroughput | str:
-    """Returns a record as a measurement, or the reason why it cannot be used."""
-    started, epochs = record.started(), record.epochs()
-    steady = record.steady_epoch_seconds()
-    if started is None or steady is None:
-        return f"{name} has no complete epoch after the first"
-    accelerator = name_of_device(started.numerics.device, load_accelerator_specs())
-    if accelerator is None:
-        return f"{name} ran on {started.hardware.describe()}, which no cloud offers"
-    count = started.numerics.replicas
-    cores = CORES_PER_CHIP.get(accelerator, 1)
-    steady_epochs = [epoch for epoch in epochs if epoch.complete and not epoch.first]
-    first = record.first_epoch_seconds()
-    return MeasuredThroughput(
-        accelerator,
-        max(1, count // cores),
-        started.training_showers,
-        steady,
-        statistics.median(e.validation_seconds + e.checkpoint_seconds for e in steady_epochs),
-        max(0.0, (first or steady) - steady),
-        f"{name} on {count // cores or 1} x {accelerator}",
-    )
+def _unknown(row: PriceRow, nodes: int | None, batch: float, why: str) -> PricedEpoch:
+    return PricedEpoch(row, nodes, batch, None, None, None, None, why)

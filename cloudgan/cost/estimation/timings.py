@@ -1,4 +1,4 @@
-"""Timings of runs of different size: a CSV file with columns n, seconds and optionally nodes."""
+"""Timings of runs of different size: a CSV file with columns n, seconds and optionally nodes, steps."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 _NEEDED = ("n", "seconds")
+_OPTIONAL = ("nodes", "steps")
 MAX_SIZE = 10**9
 _MIN_SECONDS = 1e-6
 
@@ -26,11 +27,13 @@ class Timing(NamedTuple):
         n: Number of accelerators (or replicas).
         seconds: Time of one epoch, or of what is to be predicted.
         nodes: Number of machines; None: not given.
+        steps: Steps of the epoch; None: not given.
     """
 
     n: int
     seconds: float
     nodes: int | None = None
+    steps: int | None = None
 
 
 def read_timings(path: Path) -> tuple[Timing, ...]:
@@ -67,9 +70,9 @@ def _checked_heads(cells: list[str], where: str) -> list[str]:
         if name not in heads:
             raise DataError(
                 f"{where}: no column {name!r} among {', '.join(map(repr, cells))}."
-                f"{nearest(name, heads)} Expected: n,seconds and optionally nodes"
+                f"{nearest(name, heads)} Expected: n,seconds and optionally nodes,steps"
             )
-    doubled = sorted({name for name in (*_NEEDED, "nodes") if heads.count(name) > 1})
+    doubled = sorted({name for name in (*_NEEDED, *_OPTIONAL) if heads.count(name) > 1})
     if doubled:
         raise DataError(f"{where}: duplicate column {doubled[0]!r}")
     return heads
@@ -89,7 +92,8 @@ def _timing(row: dict[str, str], where: str) -> Timing:
     nodes = _count(row["nodes"], "nodes", where) if row.get("nodes") else None
     if nodes is not None and nodes > count:
         raise DataError(f"{where}: n is {count} on {nodes} nodes; expected at least one per node")
-    return Timing(count, seconds, nodes)
+    steps = _count(row["steps"], "steps", where) if row.get("steps") else None
+    return Timing(count, seconds, nodes, steps)
 
 
 def _count(text: str, name: str, where: str) -> int:

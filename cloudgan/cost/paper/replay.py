@@ -35,7 +35,7 @@ class _Document(BaseModel):
 
 
 class ScalingEfficiency(_Document):
-    """Efficiency of a run relative to the smallest run of its kind.
+    """Efficiency of a run relative to the smallest run of its kind, on fewer accelerators.
 
     Time and sample efficiency differ: a dropped remainder means that larger global batches see fewer
     showers. End to end includes tests and gaps.
@@ -70,7 +70,9 @@ class ReplayedRun(_Document):
     first_epoch_seconds: float = Field(gt=0)
     showers_per_second: float = Field(gt=0, description="in steady training")
     showers_per_second_per_accelerator: float = Field(gt=0)
-    scaling: ScalingEfficiency
+    scaling: ScalingEfficiency | None = Field(
+        description="null: no run of this kind and batch on fewer accelerators"
+    )
     usd_per_epoch: dict[str, float | None]
     usd_per_60_epochs: dict[str, float | None] = Field(
         description="60 epochs with first epoch, tests and gaps, as measured"
@@ -128,7 +130,7 @@ def _replayed(run: PaperRun, runs: Sequence[PaperRun], priced: PublishedRun) -> 
         **kept,
         showers_per_second=rate,
         showers_per_second_per_accelerator=rate / run.accelerators,
-        scaling=_scaling(run, _base(run, runs)),
+        scaling=_scaling(run, base) if (base := _base(run, runs)) else None,
         usd_per_epoch=priced.usd_per_epoch,
         usd_per_60_epochs={
             name: None if usd is None else usd / steady * job_epochs
@@ -138,15 +140,20 @@ def _replayed(run: PaperRun, runs: Sequence[PaperRun], priced: PublishedRun) -> 
     )
 
 
-def _base(run: PaperRun, runs: Sequence[PaperRun]) -> PaperRun:
-    """Returns the smallest run with the same accelerator, batch and options."""
-    alike = [
+def _base(run: PaperRun, runs: Sequence[PaperRun]) -> PaperRun | None:
+    """Returns the smallest run on fewer accelerators with the same kind, batch and options."""
+    smaller = [
         other
         for other in runs
         if (other.accelerator, other.batch_per_replica, other.options)
         == (run.accelerator, run.batch_per_replica, run.options)
+        and other.accelerators < run.accelerators
     ]
-    return min(alike, key=lambda other: (other.accelerators, other.steady_epoch_seconds))
+    return min(
+        smaller,
+        key=lambda other: (other.accelerators, other.steady_epoch_seconds),
+        default=None,
+    )
 
 
 def _scaling(run: PaperRun, base: PaperRun) -> ScalingEfficiency:

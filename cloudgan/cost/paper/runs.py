@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from importlib import resources
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -49,6 +50,11 @@ class PaperRun(BaseModel):
     first_epoch_seconds: float = Field(gt=0)
 
     @property
+    def step_seconds(self) -> float:
+        """Time of a steady step."""
+        return self.steady_epoch_seconds / self.steps_per_epoch
+
+    @property
     def name(self) -> str:
         """For example ``8 x V100 (2 x n1-standard-32+4xV100), batch 96, prefetch, 5 epochs``."""
         what = f"{self.accelerators} x {self.accelerator}"
@@ -72,6 +78,7 @@ PRICES = {
 }
 
 
+@functools.cache
 def paper_runs(path: Path | None = None) -> tuple[PaperRun, ...]:
     """Reads the paper's runs, in the order of the file.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from importlib import resources
 from typing import TYPE_CHECKING, Literal
@@ -31,6 +32,7 @@ class AcceleratorSpec(BaseModel):
     note: str = ""
 
 
+@functools.cache
 def load_accelerator_specs(path: Path | None = None) -> Mapping[str, AcceleratorSpec]:
     """Reads the specs by accelerator; without a path those of the package.
 

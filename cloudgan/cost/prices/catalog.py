@@ -7,6 +7,7 @@ data folder, whose rows take precedence.
 from __future__ import annotations
 
 import csv
+import functools
 import io
 from dataclasses import dataclass
 from importlib import resources
@@ -15,7 +16,7 @@ from typing import TYPE_CHECKING, Protocol, get_args
 from cloudgan.core import settings
 from cloudgan.core.atomic_file import atomic_writer
 from cloudgan.core.clouds import CLOUDS
-from cloudgan.core.errors import DataError, UnknownNameError
+from cloudgan.core.errors import DataError, UnknownNameError, nearest
 from cloudgan.cost.prices.table import read_table
 from cloudgan.schema.price_row import Kind, Market, PriceRow, Snapshot
 from cloudgan.storage.store import StoreError
@@ -84,6 +85,12 @@ class Catalog:
                 return row
         raise UnknownNameError("offer", row_id, self._offers())
 
+    def region_hint(self, provider: str | None, regions: Iterable[str | None]) -> str:
+        """Returns " Did you mean us-east1?" for a region in which a cloud has no price, or ""."""
+        known = {row.region for row in self.rows if provider in (None, row.provider)}
+        odd = (region for region in regions if region and region not in known)
+        return next((hint for region in odd if (hint := nearest(region, known))), "")
+
     def accelerators(self) -> tuple[str, ...]:
         """Returns every accelerator that has a price."""
         return tuple(sorted({row.accelerator for row in self.rows}))
@@ -115,16 +122,19 @@ def is_of(row: HasAccelerator, accelerator: str) -> bool:
     return have == name or have.startswith(f"{name}-")
 
 
-def load_catalog(path: Path | None = None) -> Catalog:
-    """Reads and validates a catalog; without a path those of package and user, merged.
+def load_catalog() -> Catalog:
+    """Reads and validates the prices of package and user, merged.
 
     Raises:
         DataError: A row is invalid or duplicated, or its on-demand price is not above the spot
             price; the message names file and line.
     """
-    if path is not None:
-        return shipped_catalog(path)
-    return merge(shipped_catalog(), _checked(read_refreshed(settings.data_folder() / "prices")))
+    return merge(_package(), checked(read_refreshed(settings.data_folder() / "prices")))
+
+
+@functools.cache
+def _package() -> Catalog:
+    return shipped_catalog()
 
 
 def shipped_catalog(path: Path | None = None) -> Catalog:
@@ -134,7 +144,7 @@ def shipped_catalog(path: Path | None = None) -> Catalog:
         DataError: See `load_catalog`.
     """
     place: Path | Traversable = path or resources.files("cloudgan.cost") / "prices" / "nodes.csv"
-    return _checked((f"{place}:{line}", row) for line, row in read_table(place, PriceRow))
+    return checked((f"{place}:{line}", row) for line, row in read_table(place, PriceRow))
 
 
 def merge(old: Catalog, fresh: Catalog) -> Catalog:
@@ -142,6 +152,8 @@ def merge(old: Catalog, fresh: Catalog) -> Catalog:
 
     An old price that contradicts the fresh price of its other market is dropped.
     """
+    if not fresh.rows:
+        return old
     found = {row.row_id: row for row in fresh.rows}
     kept = (
         row
@@ -151,13 +163,19 @@ def merge(old: Catalog, fresh: Catalog) -> Catalog:
     return Catalog((*kept, *fresh.rows))
 
 
-def _checked(placed: Iterable[tuple[str, PriceRow]]) -> Catalog:
+def checked(placed: Iterable[tuple[str, PriceRow]]) -> Catalog:
+    """Returns the catalog of rows and their places.
+
+    Raises:
+        DataError: A row is duplicated, a placeholder, or not cheaper on spot; names the places.
+    """
     places: dict[str, str] = {}
     rows: dict[str, PriceRow] = {}
     for place, row in placed:
         if row.row_id in places:
-            before = places[row.row_id].rpartition(":")[2]
-            raise DataError(f"{place}: duplicate row of {row.row_id}, see line {before}")
+            line = places[row.row_id].rpartition(":")[2].strip()
+            before = f"line {line}" if line.isdecimal() else line
+            raise DataError(f"{place}: duplicate row of {row.row_id}, see {before}")
         if _is_placeholder(row):
             raise DataError(f"{place}: {row.usd_per_hour} means unknown; remove the row")
         places[row.row_id], rows[row.row_id] = place, row
@@ -193,8 +211,8 @@ def implausible_pairs(
 
 
 def _other_market(row: PriceRow) -> str:
-    market: Market = "spot" if row.market == "on_demand" else "on_demand"
-    return row.model_copy(update={"market": market}).row_id
+    before, _, snapshot = row.row_id.rpartition(f"/{row.market}/")
+    return f"{before}/{'spot' if row.market == 'on_demand' else 'on_demand'}/{snapshot}"
 
 
 def _is_placeholder(row: PriceRow) -> bool:
@@ -244,14 +262,30 @@ def write_refreshed(folder: Path, provider: str, rows: Iterable[PriceRow]) -> Pa
     Raises:
         StoreError: The folder is not writable or the disk is full; the old file is unchanged.
     """
+    path = refreshed_file(folder, provider)
+    write_catalog(path, rows)
+    return path
+
+
+def write_catalog(path: Path, rows: Iterable[PriceRow]) -> None:
+    """Writes a file of prices atomically.
+
+    Raises:
+        StoreError: The folder is not writable or the disk is full; the old file is unchanged.
+    """
     text = io.StringIO(newline="")
     writer = csv.DictWriter(text, list(PriceRow.model_fields), lineterminator="\n")
     writer.writeheader()
     writer.writerows(row.model_dump() for row in rows)
-    path = refreshed_file(folder, provider)
     with atomic_writer(path, error_class=StoreError) as file:
         file.write(text.getvalue().encode("utf-8"))
-    return path
+
+
+def updated(old: Catalog, fresh: Catalog) -> Catalog:
+    """Returns `merge(old, fresh)` in the order of `old`, so that two files differ by prices only."""
+    rows = {row.row_id: row for row in merge(old, fresh).rows}
+    known = [rows.pop(row.row_id) for row in old.rows if row.row_id in rows]
+    return Catalog((*known, *rows.values()))
 
 
 def read_refreshed(folder: Path) -> Iterator[tuple[str, PriceRow]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass
 from importlib import resources
 from typing import TYPE_CHECKING
@@ -46,6 +47,7 @@ class Fees:
         return max(rows, key=lambda row: row.usd)
 
 
+@functools.cache
 def load_fees(path: Path | None = None) -> Fees:
     """Reads and validates the fees; without a path those of the package.
 

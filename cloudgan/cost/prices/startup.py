@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from importlib import resources
 from typing import TYPE_CHECKING
 
@@ -31,6 +32,7 @@ class StartupTime(SourcedRow):
         return f"published measurement, {self.source}, {self.date}"
 
 
+@functools.cache
 def load_startup_times(path: Path | None = None) -> tuple[StartupTime, ...]:
     """Reads the times; without a path those of the package.
 

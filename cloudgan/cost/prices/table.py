@@ -29,6 +29,7 @@ def read_table(path: Path | Traversable, model: type[Model]) -> Iterator[tuple[i
     """
     lines = io.StringIO(read_text(path), newline="")
     columns: list[str] = []
+    texts = {name for name, field in model.model_fields.items() if field.annotation is str}
     for line, cells in csv_rows(lines, str(path)):
         where = f"{path}:{line}"
         if not columns:
@@ -36,7 +37,11 @@ def read_table(path: Path | Traversable, model: type[Model]) -> Iterator[tuple[i
         elif len(cells) != len(columns):
             raise DataError(f"{where}: the number of cells differs from the number of columns")
         else:
-            yield line, _parsed(dict(zip(columns, cells, strict=True)), model, where)
+            row = {
+                name: cell if cell or name in texts else None
+                for name, cell in zip(columns, cells, strict=True)
+            }
+            yield line, validated(model, row, where)
     if not columns:
         raise DataError(f"{path}:1: expected the columns {', '.join(model.model_fields)}")
 
@@ -49,12 +54,3 @@ def _checked_columns(columns: list[str], model: type[Model], where: str) -> list
             f"{where}: expected the columns {', '.join(expected)}; differing: {show(odd)}"
         )
     return columns
-
-
-def _parsed(row: dict[str, str], model: type[Model], where: str) -> Model:
-    texts = {name for name, field in model.model_fields.items() if field.annotation is str}
-    return validated(
-        model,
-        {name: cell if cell or name in texts else None for name, cell in row.items()},
-        where,
-    )

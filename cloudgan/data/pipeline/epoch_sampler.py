@@ -26,6 +26,9 @@ CACHED_EPOCHS = 3
 class EpochSampler:
     """Maps steps and rows to showers.
 
+    Of `workers` that exchange weights, this one trains the global steps step * workers + `worker`: no
+    shower is read twice in an epoch. Arguments named `step` count this worker's own steps.
+
     With `carry` the last batch of an epoch is filled with the first showers of the next one; with
     `drop` the showers that fill no batch are omitted (others in each epoch), as published.
     """
@@ -37,7 +40,11 @@ class EpochSampler:
         global_batch_size: int,
         shards_per_group: int = 4,
         last_batch: LastBatch = "carry",
+        *,
+        worker: int = 0,
+        workers: int = 1,
     ) -> None:
+        self._worker, self.workers = worker, workers
         self.count = int(sum(counts))
         self.global_batch_size = global_batch_size
         self._seed = seed
@@ -56,6 +63,10 @@ class EpochSampler:
                 " batch, more showers, or last_batch: carry"
             )
 
+    def global_step(self, step: int) -> int:
+        """Returns the number, among those of all workers, of this worker's `step`."""
+        return step * self.workers + self._worker
+
     @property
     def samples_dropped_per_epoch(self) -> int:
         """Showers per epoch that are not used."""
@@ -72,23 +83,31 @@ class EpochSampler:
         """Showers of the next epoch that fill the last batch of `epoch`."""
         if self._drop:
             return 0
-        return self.steps_through(epoch) * self.global_batch_size - (epoch + 1) * self.count
+        return self._all_steps_through(epoch) * self.global_batch_size - (epoch + 1) * self.count
 
     def steps_through(self, epoch: int) -> int:
-        """Returns the number of steps until the end of `epoch` (from 0); 0 for epoch -1."""
+        """Returns this worker's steps until the end of `epoch` (from 0); 0 for epoch -1."""
+        return self.own_steps(self._all_steps_through(epoch))
+
+    def own_steps(self, steps: int) -> int:
+        """Returns how many of the first `steps` global steps are this worker's."""
+        return max(0, -(-(steps - self._worker) // self.workers))
+
+    def _all_steps_through(self, epoch: int) -> int:
         if self._drop:
             return (epoch + 1) * (self.count // self.global_batch_size)
         return -(-(epoch + 1) * self.count // self.global_batch_size)
 
     def epoch_of(self, step: int) -> int:
         """Returns the epoch of the first shower of `step`."""
+        step = self.global_step(step)
         if self._drop:
             return step // (self.count // self.global_batch_size)
         return step * self.global_batch_size // self.count
 
     def rows(self, step: int, first_row: int, count: int) -> NDArray[np.int64]:
         """Returns the showers, 0..N-1, in `count` rows of the global batch of `step`."""
-        epoch, start = self._position(step)
+        epoch, start = self._position(self.global_step(step))
         position = start + first_row
         found = []
         while count > 0:

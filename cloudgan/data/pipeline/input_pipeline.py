@@ -60,7 +60,7 @@ def input_pipeline(
         with clock.measured():
             showers = training_set.train_cells(order.rows(step, first_row, batch))
             image = buffers.dense(showers.image)[..., np.newaxis]
-        place = (np.array([step], np.int64), np.array([first_row], np.int64))
+        place = (np.array([order.global_step(step)], np.int64), np.array([first_row], np.int64))
         return (image, showers.energy, showers.angle, showers.ecal, *place)
 
     elements = tf.data.Dataset.counter().map(

@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 import numpy as np
 
 from cloudgan.core.atomic_file import atomic_writer, unfinished
+from cloudgan.core.documents import parse_json
 from cloudgan.core.errors import CloudganError, DataError
 from cloudgan.core.hardware import this_machine
 from cloudgan.core.progress import Progress, Silent
@@ -140,7 +141,7 @@ def open_preprocessed(path: Path, progress: Progress) -> PreprocessedShowers:
             if not np.array_equal(found, arrays["checks"]):
                 raise ValueError("a checksum is wrong")  # noqa: TRY301 - reported with the others
             return _prepared(arrays, shape)
-        except (ValueError, KeyError, TypeError) as error:
+        except (DataError, ValueError, KeyError, TypeError) as error:
             raise DataError(f"{path} is damaged: {error}") from error
 
 
@@ -159,7 +160,7 @@ def _read_head(head: bytes) -> tuple[tuple[int, int, int], dict[str, Extent]]:
     checksum, _, text = head.removesuffix(b"\n").partition(b" ")
     if checksum != b"%08x" % zlib.crc32(text):
         raise ValueError("the checksum of its head is wrong")
-    fields = json.loads(text)
+    fields = parse_json(text, "head")
     x, y, z = fields["shape"]
     return (x, y, z), fields["arrays"]
 

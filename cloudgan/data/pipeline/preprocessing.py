@@ -7,13 +7,13 @@ in scaled cells before the power.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import numpy as np
 
 from cloudgan.core.errors import DataError
 from cloudgan.data.showers import measured_angle
-from cloudgan.data.sources.raw_showers import energies_gev
+from cloudgan.data.sources.raw_showers import energies_gev, thetas_rad
 from cloudgan.data.sparse_showers import SparseCells, join
 
 if TYPE_CHECKING:
@@ -27,6 +27,9 @@ if TYPE_CHECKING:
 
 ENERGY_UNIT_GEV = 100.0
 """The networks get energy/100 (`Y = energy/100` in the authors' GetDataAngle)."""
+LEAST_CELL_GEV = 2e-6
+"""Smaller generated cells are set to zero: a ReLU network fills all cells, and the authors' analysis cuts at
+1e-4 in units of GeV*50."""
 MAX_ANGLE_BLOCK = 256
 
 
@@ -35,7 +38,7 @@ class Batch(NamedTuple):
 
     image: Floats  # (B, X, Y, Z)
     energy: Floats  # (B, 1), energy / 100 GeV
-    angle: Floats  # (B, 1), rad, as measured from the image
+    angle: Floats  # (B, 1), rad, see `Preprocessing.angle`
     ecal: Floats  # (B, 1), sum of the scaled cells
 
 
@@ -47,11 +50,13 @@ class Preprocessing:
         shape: Cells of the network's input in x, y and depth.
         scale: `image_scale` of the preset, 50 as published.
         power: `image_power` of the preset, 0.85 as published.
+        angle: Angle of a shower: measured on the image, or theta of the primary where it is known.
     """
 
     shape: tuple[int, int, int]
     scale: float = 50.0
     power: float = 0.85
+    angle: Literal["measured", "primary"] = "measured"
 
     def check(self, have: tuple[int, int, int], where: str) -> None:
         """Checks that showers are large enough.
@@ -67,16 +72,17 @@ class Preprocessing:
             )
 
     def prepare(self, showers: SparseShowers) -> PreprocessedShowers:
-        """Crops, scales and raises the non-zero cells; measures the angle of cropped images again."""
+        """Crops, scales and raises the non-zero cells; a measured angle is that of the cropped image."""
         cells = showers.cells.central(self.shape)
         scaled = cells.value * np.float32(self.scale)
-        mtheta = showers.columns.get("mtheta")
-        if mtheta is None or cells is not showers.cells:
-            mtheta = _measured(cells)
+        theta = thetas_rad(showers.columns) if self.angle == "primary" else None
+        angle = showers.columns.get("mtheta") if theta is None else theta
+        if angle is None or (theta is None and cells is not showers.cells):
+            angle = _measured(cells)
         return PreprocessedShowers(
             SparseCells(cells.cell, scaled ** np.float32(self.power), cells.first, self.shape),
             _column(energies_gev(showers.columns) / np.float32(ENERGY_UNIT_GEV)),
-            _column(mtheta),
+            _column(angle),
             _column(SparseCells(cells.cell, scaled, cells.first, self.shape).sums()),
         )
 

@@ -24,11 +24,12 @@ from cloudgan.data.summary import TrainingSummary, summarize
 from cloudgan.schema.held_out import held_out_every
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
     from pathlib import Path
 
     from numpy.typing import NDArray
 
+    from cloudgan.data.shards.manifest import SourceInfo
     from cloudgan.schema.config import DataConfig
     from cloudgan.schema.presets import Preset
 
@@ -51,10 +52,13 @@ class TrainingSet:
         kept: Where preprocessed images are stored.
     """
 
-    def __init__(self, reader: ShardReader, view: Preprocessing, every: int) -> None:
+    def __init__(
+        self, reader: ShardReader, view: Preprocessing, every: int, fold: int | None = None
+    ) -> None:
         self.view = view
         self._reader = reader
         self._every = every
+        self._fold = every - 1 if fold is None else fold
         self._columns = needed_columns(reader.column_names)
         self._preprocessed: PreprocessedShowers | None = (
             None  # of all showers, in the order of the shards
@@ -62,9 +66,16 @@ class TrainingSet:
         self._where = "Images are decoded on demand."
         self.kept: Kept = "none"
         sources = reader.manifest.sources
-        self._units = tuple(f"{source.name}: {source.ecal_decided}" for source in sources)
+        self._units = tuple(
+            line
+            for source in sources
+            for line in (f"{source.name}: {source.ecal_decided}", *source.describe_particle())
+        )
+        self._particle = _one_particle(sources, str(reader.folder))
         ends = np.concatenate(([0], np.cumsum(reader.counts)))
-        self.train_counts: tuple[int, ...] = tuple(np.diff(ends - ends // every).tolist())
+        self.train_counts: tuple[int, ...] = tuple(
+            np.diff(ends - (ends + every - 1 - self._fold) // every).tolist()
+        )
         self.count = sum(self.train_counts)
         self.held_out_count = reader.count - self.count
 
@@ -75,6 +86,7 @@ class TrainingSet:
         view: Preprocessing,
         *,
         held_out_fraction: float = 0.1,
+        fold: int | None = None,
         cache: Cache = "auto",
         progress: Progress | None = None,
     ) -> TrainingSet:
@@ -84,13 +96,15 @@ class TrainingSet:
             folder: Output of `convert`.
             view: The preprocessing.
             held_out_fraction: Fraction of held-out showers: one of every round(1 / fraction).
+            fold: Number of the first held-out shower. Default: the last of its group.
             cache: memory keeps the preprocessed images (sparse) in memory, disk in a file beside the
                 shards for later runs, none decodes on demand; auto uses memory for small sets and
                 if no file can be written, else disk. The numbers are equal.
             progress: Receives the verification and the preprocessing.
 
         Raises:
-            DataError: The shards are incomplete, damaged or too small; names file and record.
+            DataError: The shards are incomplete, damaged, too small or of several particles; names
+                file and record.
         """
         reader, progress = ShardReader(folder), progress or Silent()
         view.check(reader.shape, str(folder))
@@ -100,7 +114,9 @@ class TrainingSet:
             )
         reader.verify(progress)
         every = held_out_every(held_out_fraction, reader.count)
-        training_set = cls(reader, view, every)
+        if fold is not None and fold >= every:
+            raise DataError(f"{folder} has {reader.count} showers, too few for fold {fold}")
+        training_set = cls(reader, view, every, fold)
         training_set._fill(cache, progress)
         return training_set
 
@@ -108,7 +124,7 @@ class TrainingSet:
         """Returns sentences about unit, split and cache."""
         split = (
             f"{self.count} showers to train on, {self.held_out_count} held out: every"
-            f" {self._every}th, the first being number {self._every - 1}."
+            f" {self._every}th, the first being number {self._fold}."
         )
         return (*self._units, split, self._where)
 
@@ -119,7 +135,7 @@ class TrainingSet:
         rows = np.arange(0, self.count, stride)
         blocks = (rows[at : at + READ_BLOCK] for at in range(0, len(rows), READ_BLOCK))
         parts = (self._read(self._records(block)) for block in blocks)
-        return summarize(parts, self.view, self.count)
+        return summarize(parts, self.view, self.count, self._particle)
 
     def train_cells(self, rows: NDArray[np.int64]) -> PreprocessedShowers:
         """Returns the preprocessed training showers numbered `rows`, with sparse images.
@@ -143,7 +159,7 @@ class TrainingSet:
 
     def held_out_rows(self, rows: NDArray[np.int64]) -> Showers:
         """Returns the held-out showers numbered `rows` in GeV, not cropped."""
-        showers = self._read(rows * self._every + self._every - 1)
+        showers = self._read(rows * self._every + self._fold)
         ecal = np.asarray(showers.cells.dense(), np.float32)
         mtheta = showers.columns.get("mtheta")
         return Showers(
@@ -156,7 +172,7 @@ class TrainingSet:
     def held_out_batch(self, limit: int | None = None) -> Batch:
         """Returns the first `limit` held-out showers, preprocessed."""
         count = self.held_out_count if limit is None else min(limit, self.held_out_count)
-        return self._showers(np.arange(count) * self._every + self._every - 1).batch()
+        return self._showers(np.arange(count) * self._every + self._fold).batch()
 
     def _showers(self, records: NDArray[np.int64]) -> PreprocessedShowers:
         if self._preprocessed is not None:
@@ -165,7 +181,8 @@ class TrainingSet:
 
     def _records(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
         kept = self._every - 1
-        return rows // kept * self._every + rows % kept
+        within = rows % kept
+        return rows // kept * self._every + within + (within >= self._fold)
 
     def _read(self, records: NDArray[np.int64]) -> SparseShowers:
         return self._reader.read(records, self._columns)
@@ -208,6 +225,23 @@ class TrainingSet:
             progress.advance(len(records))
 
 
+def _one_particle(sources: Iterable[SourceInfo], folder: str) -> str | None:
+    """Primary particle of the sources; None: a source states none.
+
+    Raises:
+        DataError: The sources have different particles.
+    """
+    found = {source.particle: source.name for source in sources}
+    stated = sorted(name for name in found if name)
+    if len(stated) > 1:
+        files = ", ".join(f"{found[name]} ({name})" for name in stated)
+        raise DataError(
+            f"{folder} mixes primary particles: {files}. The networks have no input for the particle;"
+            " convert the showers of one particle and train on them"
+        )
+    return stated[0] if stated and None not in found else None
+
+
 def open_training_set(
     folder: Path | str,
     model: Preset,
@@ -223,8 +257,9 @@ def open_training_set(
     """
     return TrainingSet.open(
         folder,
-        Preprocessing(shape=model.image_shape, scale=model.image_scale, power=model.image_power),
+        Preprocessing(model.image_shape, model.image_scale, model.image_power, model.angle),
         held_out_fraction=data.held_out_fraction,
+        fold=data.fold,
         cache=cache or data.cache,
         progress=progress,
     )

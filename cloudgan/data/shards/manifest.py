@@ -21,6 +21,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 from cloudgan.core.atomic_file import atomic_writer
 from cloudgan.core.documents import explain, read_bytes
 from cloudgan.core.errors import CloudganError, DataError
+from cloudgan.schema.particle import PARTICLE_ATTRIBUTE
 
 if TYPE_CHECKING:
     import numpy as np
@@ -121,6 +122,16 @@ class SourceInfo(_Frozen):
     columns: tuple[ColumnInfo, ...]
     attributes: Attributes = {}
 
+    @property
+    def particle(self) -> str | None:
+        """Primary particle that the file states; None: it states none."""
+        found = self.attributes.get("", {}).get(PARTICLE_ATTRIBUTE)
+        return found if isinstance(found, str) else None
+
+    def describe_particle(self) -> tuple[str, ...]:
+        """Returns a sentence about the primary particle, if the file states one."""
+        return (f"Primary particle: {self.particle}.",) if self.particle else ()
+
     @model_validator(mode="after")
     def _can_be_read(self) -> Self:
         if math.prod(self.shape) > MAX_CELLS:
@@ -183,7 +194,8 @@ class _Document(Manifest):
     sha256: str = Field(description="of the other values")
 
 
-def _digest(manifest: Manifest) -> str:
+def manifest_digest(manifest: Manifest) -> str:
+    """Returns the SHA-256 of the values of a manifest, which its file ends with."""
     return hashlib.sha256(manifest.model_dump_json(exclude={"sha256"}).encode()).hexdigest()
 
 
@@ -195,8 +207,13 @@ def has_manifest(folder: Path | str) -> bool:
 def write_manifest(folder: Path, manifest: Manifest) -> None:
     """Writes `manifest.json` atomically."""
     with atomic_writer(folder / MANIFEST, error_class=CloudganError) as file:
-        fields = manifest.model_dump(mode="json") | {"sha256": _digest(manifest)}
-        file.write((json.dumps(fields, indent=1) + "\n").encode())
+        file.write(manifest_bytes(manifest))
+
+
+def manifest_bytes(manifest: Manifest) -> bytes:
+    """Returns the content of `manifest.json`."""
+    fields = manifest.model_dump(mode="json") | {"sha256": manifest_digest(manifest)}
+    return (json.dumps(fields, indent=1) + "\n").encode()
 
 
 def read_manifest(folder: Path) -> Manifest:
@@ -227,7 +244,7 @@ def parse_manifest(content: bytes, name: str) -> Manifest:
         raise DataError(
             f"{name} is not a manifest we know: {problem}. Run convert again."
         ) from error
-    if found.sha256 != _digest(found):
+    if found.sha256 != manifest_digest(found):
         raise DataError(
             f"{name} is damaged or was edited: the checksum at its end does not fit its values. Copy"
             " the whole set again or run convert again."

@@ -190,7 +190,7 @@ class ShardedFile:
             f"{self._reader.folder}: {self.info.records} showers of {cells} cells,"
             f" {LAYOUT} of {self.info.name} ({self.info.layout})."
         )
-        return headline, self.info.ecal_decided
+        return headline, self.info.ecal_decided, *self.info.describe_particle()
 
     def raw_blocks(self, size: int) -> Iterator[RawShowers]:
         """Yields all showers of the source in order, at most `size` at a time."""

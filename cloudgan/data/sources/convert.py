@@ -8,13 +8,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from cloudgan.core.atomic_file import temporary_path, unfinished, write_error
-from cloudgan.core.errors import ConfigError, DataError
+from cloudgan.core.atomic_file import atomic_folder, unfinished
+from cloudgan.core.errors import ConfigError, DataError, install_command
 from cloudgan.core.file_lock import locked_target
 from cloudgan.core.progress import Progress, Silent
 from cloudgan.data.pipeline.preprocessed_cache import FOLDER
 from cloudgan.data.shards.manifest import MANIFEST, SHARD_SUFFIX, read_manifest
 from cloudgan.data.sources.hdf5_writer import hdf5_writer, write_hdf5
+from cloudgan.data.sources.parquet_writer import PARQUET_SUFFIX, require_parquet, write_hits
 from cloudgan.data.sources.source import HDF5_SUFFIXES, ShowerSource, open_source
 
 if TYPE_CHECKING:
@@ -48,14 +49,14 @@ def convert(
     overwrite: bool = False,
     progress: Progress | None = None,
 ) -> Converted:
-    """Reads `source` and writes it to `target`, a folder of shards or an HDF5 file.
+    """Reads `source` and writes it to `target`, a folder of shards, an HDF5 file or a table of hits.
 
     HDF5 to shards and back is exact. Files that differ in unit or columns are written to one HDF5 file in
     GeV*50, with a note. A target is replaced only by a complete one.
 
     Args:
         source: Argument of `open_source`.
-        target: A folder for shards, a name ending in .h5 or .hdf5 for HDF5.
+        target: A folder for shards, a name ending in .h5 or .hdf5 for HDF5, in .parquet for hits.
         to: Layout of the target; auto decides by its suffix.
         records_per_shard: Showers per shard; each shard is of one source file.
         overwrite: Replace an existing target.
@@ -84,6 +85,9 @@ def convert(
             if is_locked:
                 _remove_unfinished(target)
             _write_shards(opened, target, records_per_shard, progress)
+    elif kind == "parquet":
+        names = ", ".join(file.path.name for file in opened.files)
+        write_hits(target, opened.blocks(BLOCK), attrs={"source": names}, progress=progress)
     else:
         _write_hdf5(opened, target, progress)
     return Converted(target, opened.count, notes)
@@ -105,20 +109,23 @@ def _identity(info: SourceInfo) -> tuple[str, int, int, int]:
     return str(Path(info.name).resolve()), info.bytes, info.modified_ns, info.records
 
 
-def target_layout(target: Path, to: TargetLayout) -> Literal["tfrecord", "hdf5"]:
+def target_layout(target: Path, to: TargetLayout) -> Literal["tfrecord", "hdf5", "parquet"]:
     """Returns the layout in which `convert` writes a target.
 
     Raises:
-        ConfigError: The suffix of the target names no layout.
+        ConfigError: The suffix of the target names no layout, or pyarrow is missing for hits.
     """
     if to != "auto":
         return to
+    if target.suffix == PARQUET_SUFFIX:
+        require_parquet(target)
+        return "parquet"
     if target.suffix in HDF5_SUFFIXES:
         return "hdf5"
     if target.suffix and not target.is_dir():
         raise ConfigError(
-            f"{target}: unknown target layout. Use a name ending in .h5 for HDF5, a name without suffix"
-            " for a folder of shards, or pass --to=tfrecord or --to=hdf5"
+            f"{target}: unknown target layout. Use a name ending in .h5 for HDF5 or .parquet for hits, a"
+            " name without suffix for a folder of shards, or pass --to=tfrecord or --to=hdf5"
         )
     return "tfrecord"
 
@@ -126,13 +133,13 @@ def target_layout(target: Path, to: TargetLayout) -> Literal["tfrecord", "hdf5"]
 def _refuse_existing(target: Path, kind: str, *, overwrite: bool) -> None:
     if not target.exists():
         return
-    if kind == "hdf5" and target.is_dir():
+    if kind != "tfrecord" and target.is_dir():
         raise ConfigError(f"{target} is a folder; name a file such as {target}/showers.h5")
     if kind == "tfrecord" and not target.is_dir():
         raise ConfigError(f"{target} is a file; shards need a folder")
     if kind == "tfrecord":
         _refuse_foreign(target)
-    if not overwrite and (kind == "hdf5" or (target / MANIFEST).exists()):
+    if not overwrite and (kind != "tfrecord" or (target / MANIFEST).exists()):
         raise ConfigError(f"{target} exists; pass --overwrite to replace it")
 
 
@@ -156,29 +163,16 @@ def _refuse_itself(source: ShowerSource, target: Path) -> None:
 
 def _write_shards(source: ShowerSource, target: Path, per_shard: int, progress: Progress) -> None:
     writer_module = _shard_writer()
-    beside = temporary_path(target)
-    try:
-        beside.mkdir()
-    except OSError as error:
-        raise write_error(target, error, ConfigError) from error
-    try:
-        with writer_module.ShardWriter(beside, per_shard) as writer:
-            for file in source.files:
-                writer.begin(file.info)
-                for block in file.raw_blocks(BLOCK):
-                    writer.append(block)
-                    progress.advance(len(block))
-            writer.finish()
-        if target.exists():
-            old = target.replace(temporary_path(target))
-            beside.replace(target)
-            shutil.rmtree(old)
-        else:
-            beside.replace(target)
-    except OSError as error:
-        raise write_error(target, error, ConfigError) from error
-    finally:
-        shutil.rmtree(beside, ignore_errors=True)
+    with (
+        atomic_folder(target, error_class=ConfigError) as beside,
+        writer_module.ShardWriter(beside, per_shard) as writer,
+    ):
+        for file in source.files:
+            writer.begin(file.info)
+            for block in file.raw_blocks(BLOCK):
+                writer.append(block)
+                progress.advance(len(block))
+        writer.finish()
 
 
 def _remove_unfinished(target: Path) -> None:
@@ -193,7 +187,7 @@ def _shard_writer() -> ModuleType:
         return importlib.import_module(WRITER)
     except ImportError as error:
         raise ConfigError(
-            "writing TFRecord shards needs TensorFlow; run: pip install 'cloudgan[train]'"
+            f"writing TFRecord shards needs TensorFlow; run {install_command('train')}"
         ) from error
 
 

@@ -91,6 +91,7 @@ class Hdf5File:
         lines = [
             f"{self.path}: {info.records} showers of {cells} cells, {info.layout}.",
             info.ecal_decided,
+            *info.describe_particle(),
         ]
         names = {column.name for column in info.columns}
         if "mtheta" not in names:

@@ -15,14 +15,19 @@ from cloudgan.core.errors import CloudganError, ConfigError
 from cloudgan.core.file_lock import locked_target
 from cloudgan.core.progress import Progress, Silent
 from cloudgan.data.shards.manifest import ArrayValue, Attribute, Attributes
-from cloudgan.data.sources.raw_showers import DECLARED, KNOWN_UNITS, Columns, RawShowers
+from cloudgan.data.sources.raw_showers import (
+    DECLARED,
+    KNOWN_UNITS,
+    WRITTEN_UNIT,
+    Columns,
+    RawShowers,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
     from cloudgan.data.showers import Showers
 
-WRITTEN_UNIT = "GeV*50"
 GENERATED = "cloudgan generator"
 """Beginning of the attribute `source` of files with showers of a generator."""
 CHUNK_EVENTS = 8
@@ -54,10 +59,15 @@ def write_hdf5(
     }
     with hdf5_writer(path, attributes) as writer:
         for block in blocks:
-            ecal = np.asarray(block.ecal_gev * np.float32(per_gev), np.float32)
-            writer.append(RawShowers(ecal, _columns(block, ecal)))
+            writer.append(public_layout(block))
             progress.advance(len(block))
     return writer.count
+
+
+def public_layout(showers: Showers) -> RawShowers:
+    """Returns showers in GeV*50 with the columns of the public layout."""
+    ecal = np.asarray(showers.ecal_gev * np.float32(KNOWN_UNITS[WRITTEN_UNIT]), np.float32)
+    return RawShowers(ecal, _columns(showers, ecal))
 
 
 def _columns(showers: Showers, ecal: np.ndarray[Any, Any]) -> Columns:

@@ -58,6 +58,8 @@ MAX_CELL = 1e9
 
 """Largest content of a cell, in any unit."""
 
+WRITTEN_UNIT = "GeV*50"
+"""Unit of ECAL in files of cloudgan, as in the public ones."""
 DECLARED = "cloudgan_ecal_per_gev"
 
 """Attribute of ECAL in files of cloudgan: showers of a poor generator would mislead the detection."""

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 from cloudgan.core.documents import open_regular
-from cloudgan.core.errors import DataError
+from cloudgan.core.errors import DataError, install_command
 from cloudgan.data.record_checksums import HEADER_BYTES
 from cloudgan.data.shards.manifest import MANIFEST, SHARD_SUFFIX
 from cloudgan.data.shards.reader import ShardReader
@@ -54,6 +54,11 @@ class ShowerSource:
     def shape(self) -> tuple[int, int, int]:
         """Cells of a shower in x, y and depth."""
         return self.files[0].info.shape
+
+    @property
+    def particles(self) -> frozenset[str]:
+        """Primary particles that the files state; empty: none states one."""
+        return frozenset(file.info.particle for file in self.files if file.info.particle)
 
     def describe(self) -> tuple[str, ...]:
         """Returns sentences about layouts and units."""
@@ -173,6 +178,6 @@ def _open_tfrecord(path: Path, features: set[str]) -> RawFile:
         reader = importlib.import_module(TFRECORD_READER)
     except ImportError as error:
         raise DataError(
-            f"{path} is a TFRecord file: reading it needs TensorFlow; run: pip install 'cloudgan[train]'"
+            f"{path} is a TFRecord file: reading it needs TensorFlow; run {install_command('train')}"
         ) from error
     return cast("RawFile", reader.open_tfrecord(path, features))

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
+    from cloudgan.launch.backends.remote_command import CommandStreams
     from cloudgan.schema.launch import Cluster, Node
     from cloudgan.schema.plan import Plan, Step
     from cloudgan.schema.run_state import LogLine, RunState
@@ -38,6 +39,11 @@ class JobBackend(Protocol):
 
     def log_sources(self, run: str) -> dict[str, Callable[[bool], Iterator[LogLine]]]:
         """Returns by worker name a function that yields log lines; the argument means follow."""
+
+    def execute(
+        self, run: str, worker: int, command: Sequence[str], streams: CommandStreams
+    ) -> int:
+        """Runs a command beside a running worker; returns its exit code."""
 
     def stop(self, run: str) -> None:
         """Terminates the job after a last checkpoint and waits for its end; keeps the plan."""

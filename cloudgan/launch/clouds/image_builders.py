@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal, Protocol, cast
+from typing import TYPE_CHECKING, Final, Literal, Protocol, cast
 
 from cloudgan.core import clouds
 
@@ -11,6 +11,19 @@ if TYPE_CHECKING:
 
     from cloudgan.schema.image_order import Build, ImageBuildRequest
     from cloudgan.schema.plan import Step, Target
+
+
+CHECK_CONTEXT: Final = (
+    "found=$(find . ! -type d | LC_ALL=C sort | while IFS= read -r file; do"
+    ' echo "${file#./} $(sha256sum < "$file" | cut -c 1-64)"; done | sha256sum | cut -c 1-64);'
+    ' if [ "$found" != "$CONTEXT_SHA256" ]; then'
+    ' echo "the build context has SHA-256 $found, not $CONTEXT_SHA256: another writer of the bucket'
+    ' replaced it; run cloudgan image again"; exit 1; fi'
+)
+"""Shell command of a builder, before the build: compares all files with `ImageContext.sha256`.
+
+A bucket may have other writers; the request of the build has none.
+"""
 
 
 class ImagePlanner(Protocol):
@@ -33,6 +46,9 @@ class ImageBuilder(Protocol):
     """
 
     account: str
+
+    def prepare_registry(self, order: ImageBuildRequest) -> Iterator[str]:
+        """Ensures the registry; yields what it created."""
 
     def prepare(self, order: ImageBuildRequest) -> Iterator[str]:
         """Ensures the registry and its prerequisites; yields what it created."""

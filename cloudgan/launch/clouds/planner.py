@@ -28,8 +28,11 @@ class NodePoolRequest:
         nodes: Number of nodes.
         flex_start: Whether the nodes may queue for a lower price.
         keep_cluster: Whether a created cluster stays after the run.
+        keep_seconds: How long the nodes wait for the next run.
+        served_runs: Number of runs that they may serve, each with the deadline of this one.
         has_own_image: Whether the user passed `--image`.
         internal_ips: Whether the nodes have no public addresses.
+        reservation: Reservation whose capacity the nodes use, as the cloud names it.
     """
 
     run: str
@@ -39,8 +42,32 @@ class NodePoolRequest:
     nodes: int
     flex_start: bool = False
     keep_cluster: bool = False
+    keep_seconds: float = 0.0
+    served_runs: int = 1
     has_own_image: bool = False
     internal_ips: bool = False
+    reservation: str | None = None
+
+
+def billed_by_reservation(reservation: str) -> str:
+    """Returns the note on the price of nodes in a reservation."""
+    return (
+        f"the nodes use reservation {reservation}: it is billed at about the on-demand price, less"
+        " committed-use discounts, for as long as it exists, also before and after this run"
+    )
+
+
+def unused_network(wanted: NodePoolRequest, name: str) -> str:
+    """Returns the note on nodes whose fast network is not used.
+
+    Args:
+        wanted: Several nodes.
+        name: Of the network.
+    """
+    return (
+        f"{wanted.nodes} x {wanted.node_type} exchange gradients over the ordinary network: cloudgan does"
+        f" not set up {name}, so they scale worse than measured elsewhere"
+    )
 
 
 class CloudPlanner(Protocol):
@@ -69,6 +96,9 @@ class CloudPlanner(Protocol):
 
         Order: bucket, desired state (in the store), cluster, pool, cluster add-ons for accelerators.
         """
+
+    def keep_steps(self, plan: Plan) -> tuple[Step, ...]:
+        """Returns the requests at the end of a run that keeps its nodes: they end without a launcher."""
 
     def setup_steps(self, target: Target) -> tuple[Step, ...]:
         """Returns the one-time steps of an account and region: bucket, identities, permissions.

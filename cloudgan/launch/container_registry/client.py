@@ -1,4 +1,4 @@
-"""Client of one container registry: the read-only part of the OCI distribution API.
+"""Client of one container registry: reads and writes by the OCI distribution API.
 
 https://github.com/opencontainers/distribution-spec/blob/v1.1.1/spec.md and, for tokens,
 https://distribution.github.io/distribution/spec/auth/token/ (both read 2026-11-21).
@@ -6,7 +6,6 @@ https://distribution.github.io/distribution/spec/auth/token/ (both read 2026-11-
 
 from __future__ import annotations
 
-import json
 import re
 import time
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -14,9 +13,14 @@ from urllib.parse import urlencode, urljoin, urlsplit
 
 from cloudgan.core import clouds, settings
 from cloudgan.core.documents import parse_json
-from cloudgan.core.errors import CloudganError, CredentialsError
+from cloudgan.core.errors import CloudganError, CredentialsError, DataError
 from cloudgan.launch.container_registry.login import DOCKER_HUB
-from cloudgan.launch.container_registry.transport import WebTransport, is_loopback, is_safe
+from cloudgan.launch.container_registry.transport import (
+    MOST_BYTES,
+    WebTransport,
+    is_loopback,
+    is_safe,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -171,17 +175,50 @@ class Registry:
 
         A HEAD request does not count against Docker Hub's pull limit.
         """
-        answer = self._get(f"{repository}/manifests/{reference}", "HEAD")
+        answer = self._request(f"{repository}/manifests/{reference}", "HEAD")
         digest: str | None = answer.headers.get("Docker-Content-Digest")
         return digest
 
     def manifest(self, repository: str, reference: str) -> bytes:
         """Returns a manifest's bytes, whose hash is the digest."""
-        return self._get(f"{repository}/manifests/{reference}").body
+        return self._request(f"{repository}/manifests/{reference}").body
 
-    def blob(self, repository: str, digest: str) -> bytes:
-        """Returns a small blob, such as an image's configuration."""
-        return self._get(f"{repository}/blobs/{digest}").body
+    def blob(self, repository: str, digest: str, most_bytes: int = MOST_BYTES) -> bytes:
+        """Returns a blob, such as an image's configuration; at most `most_bytes` of it."""
+        return self._request(f"{repository}/blobs/{digest}", most_bytes=most_bytes).body
+
+    def has_blob(self, repository: str, digest: str) -> bool:
+        """Whether the repository has a blob."""
+        return self._exists(f"{repository}/blobs/{digest}")
+
+    def has_manifest(self, repository: str, digest: str) -> bool:
+        """Whether the repository has a manifest, and so all its blobs."""
+        return self._exists(f"{repository}/manifests/{digest}")
+
+    def put_blob(self, repository: str, digest: str, content: bytes) -> None:
+        """Writes a blob in one piece."""
+        began = self._request(f"{repository}/blobs/uploads/", "POST", b"")
+        where = began.headers.get("Location")
+        if not where:
+            raise RegistryError(f"registry {self._host} names no place for an upload")
+        joint = "&" if "?" in where else "?"
+        path = f"{where}{joint}{urlencode({'digest': digest})}"
+        headers = {"Content-Type": "application/octet-stream"}
+        self._request(path, "PUT", content, headers, repository=repository)
+
+    def put_manifest(
+        self, repository: str, reference: str, content: bytes, media_type: str
+    ) -> None:
+        """Writes a manifest, whose blobs exist, under a tag or its digest."""
+        path = f"{repository}/manifests/{reference}"
+        self._request(path, "PUT", content, {"Content-Type": media_type})
+
+    def _exists(self, path: str) -> bool:
+        try:
+            self._request(path, "HEAD")
+        except MissingError:
+            return False
+        return True
 
     def tags(self, repository: str) -> tuple[str, ...]:
         """Returns the tags of a repository."""
@@ -190,22 +227,33 @@ class Registry:
         for _ in range(_MOST_PAGES):
             if path is None:
                 break
-            answer = self._get(path)
+            answer = self._request(path)
             found += self._json(answer).get("tags") or ()
             following = _NEXT.search(answer.headers.get("Link") or "")
             path = following[1] if following else None
         return tuple(found)
 
-    def _get(self, path: str, method: str = "GET") -> Answer:
+    def _request(
+        self,
+        path: str,
+        method: str = "GET",
+        body: bytes | None = None,
+        more_headers: dict[str, str] | None = None,
+        *,
+        repository: str | None = None,
+        most_bytes: int = MOST_BYTES,
+    ) -> Answer:
         url = urljoin(f"{self._address}/v2/", path)
         if urlsplit(url).netloc != urlsplit(self._address).netloc:
             raise RegistryError(f"registry {self._host} redirects to {urlsplit(url).netloc}")
-        headers = {"Accept": ", ".join(MANIFESTS)}
-        answer = self._send(method, url, headers | self._authorization())
+        headers = {"Accept": ", ".join(MANIFESTS)} | (more_headers or {})
+        answer = self._send(method, url, headers | self._authorization(), body, most_bytes)
         if answer.status == _UNKNOWN:
             challenge = parse_challenge(answer.headers)
-            if challenge and self._authenticate(challenge, path.partition("/manifests")[0]):
-                answer = self._send(method, url, headers | self._authorization())
+            repository = repository or path.partition("/manifests")[0].partition("/blobs")[0]
+            rights = "pull" if method in {"GET", "HEAD"} else "pull,push"
+            if challenge and self._authenticate(challenge, f"{repository}:{rights}"):
+                answer = self._send(method, url, headers | self._authorization(), body, most_bytes)
         if answer.status in _DENIED:
             raise CredentialsError(self._denied(answer))
         if answer.status == _MISSING:
@@ -217,7 +265,7 @@ class Registry:
     def _authorization(self) -> dict[str, str]:
         return {"Authorization": self._credential} if self._credential else {}
 
-    def _authenticate(self, challenge: Challenge, repository: str) -> bool:
+    def _authenticate(self, challenge: Challenge, rights: str) -> bool:
         """Gets the credential for a challenge; returns whether it is a new one."""
         if challenge.scheme == "basic":
             before, self._credential = (
@@ -229,7 +277,7 @@ class Registry:
             raise RegistryError(
                 f"registry {self._host} sends the login to {challenge.realm!r} without encryption"
             )
-        scope = challenge.scope or f"repository:{repository}:pull"
+        scope = challenge.scope or f"repository:{rights}"
         query = (
             {"service": challenge.service, "scope": scope}
             if challenge.service
@@ -257,11 +305,18 @@ class Registry:
         self._credential = f"Bearer {token}"
         return True
 
-    def _send(self, method: str, url: str, headers: dict[str, str]) -> Answer:
+    def _send(
+        self,
+        method: str,
+        url: str,
+        headers: dict[str, str],
+        body: bytes | None = None,
+        most_bytes: int = MOST_BYTES,
+    ) -> Answer:
         for attempt in range(1, _ATTEMPTS + 1):
             last = attempt == _ATTEMPTS
             try:
-                answer = self._transport.send(method, url, headers)
+                answer = self._transport.send(method, url, headers, body, most_bytes)
             except OSError as error:
                 if last:
                     reason = getattr(error, "reason", error)
@@ -303,7 +358,7 @@ def _wait_seconds(answer: Answer, attempt: int) -> float:
 def _reason(answer: Answer) -> str:
     """Returns the registry's error codes, such as TOOMANYREQUESTS; may be empty."""
     try:
-        errors = json.loads(answer.body)["errors"]
+        errors = parse_json(answer.body, "answer", any_text=True)["errors"]
         return ", ".join(str(one["code"]) for one in errors)
-    except (ValueError, LookupError, TypeError):
+    except (DataError, LookupError, TypeError):
         return ""

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 import urllib3
 
 from cloudgan.core.clock import monotonic_seconds
+from cloudgan.core.documents import MAX_BYTES, parse_json, translated
 from cloudgan.core.errors import CapacityError, CloudganError, ConfigError, CredentialsError
 
 if TYPE_CHECKING:
@@ -138,11 +139,12 @@ class ClusterApi:
         }
         with self._stream(path, query, seconds + 5) as lines:
             for line in lines:
-                event = json.loads(line)
-                if event["type"] == "ERROR":
-                    status = event["object"]
-                    raise map_error(int(status.get("code", 0)), json.dumps(status).encode(), path)
-                yield event["type"], event["object"]
+                event = parse_json(line, f"GET {path}", ApiError, any_text=True)
+                with translated("a watch event", f"GET {path}", ApiError):
+                    kind, found = str(event["type"]), dict(event["object"])
+                if kind == "ERROR":
+                    raise map_error(int(found.get("code", 0)), json.dumps(found).encode(), path)
+                yield kind, found
 
     def log(self, path: str, *, container: str, follow: bool) -> Iterator[str]:
         """Yields the lines of a pod's log with time stamps, until the end or a cut connection."""
@@ -152,6 +154,11 @@ class ClusterApi:
         with self._stream(path, query, None if follow else 60) as lines:
             for line in lines:
                 yield line.decode(errors="replace").rstrip("\n")
+
+    @property
+    def client(self) -> ApiClient:
+        """The authenticated client of the official library."""
+        return self._client
 
     def _json(
         self,
@@ -196,7 +203,13 @@ class ClusterApi:
             self._say("the cluster's API is reachable again")
         if status >= _REDIRECT:
             raise map_error(status, content, f"{method} {path}")
-        return json.loads(content) if content else {}
+        request = f"{method} {path}"
+        found = parse_json(content, request, ApiError, any_text=True) if content else {}
+        if not isinstance(found, dict):
+            raise ApiError(
+                f"{request}: the answer is not a JSON object; check the server's address"
+            )
+        return found
 
     def _once(
         self,
@@ -208,7 +221,7 @@ class ClusterApi:
         """Returns status, content and Retry-After in seconds; status 0: no response."""
         try:
             answer = self._send(method, path, query, body, _TIMEOUT_SECONDS)
-            content = answer.read() or b""
+            content = answer.response.read(MAX_BYTES + 1, decode_content=True) or b""
         except (urllib3.exceptions.HTTPError, OSError) as error:
             return 0, _reason(error).encode(), 0.0
         retry_after = answer.getheader("Retry-After") or ""
@@ -269,6 +282,8 @@ def _lines(response: Any) -> Iterator[bytes]:
         for chunk in response.stream(65536, decode_content=True):
             *whole, rest = (rest + chunk).split(b"\n")
             yield from whole
+            if len(rest) > MAX_BYTES:
+                raise ApiError(f"the API sent a line of more than {MAX_BYTES} bytes")
     except (urllib3.exceptions.HTTPError, OSError):
         return
     if rest:
@@ -342,8 +357,8 @@ def _forbidden(request: str, message: str) -> CloudganError:
 
 def _message(body: bytes) -> str:
     try:
-        found: Any = json.loads(body)
+        found = parse_json(body, "answer", ApiError, any_text=True)
         return " ".join(found["message"].split())
-    except (ValueError, KeyError, TypeError, AttributeError):
+    except (ApiError, KeyError, TypeError, AttributeError):
         text = " ".join(body.decode(errors="replace").split())
         return text[:200] or "no message"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from cloudgan.core.errors import NoProgress
+from cloudgan.core.errors import ConfigError, NoProgress
 from cloudgan.launch.kubernetes.manifests import TRAINER, trainer
 
 if TYPE_CHECKING:
@@ -101,4 +101,7 @@ def describe_exit_code(exit_code: int) -> tuple[str, Cause]:
     """Returns a description and the cause for an exit code that ends the run."""
     if exit_code == NoProgress.exit_code:
         return f"no newer checkpoint after three restarts (exit code {exit_code})", "no progress"
+    if exit_code == ConfigError.exit_code:
+        why = "its devices or its settings do not fit the plan"
+        return f"{why} (exit code {exit_code})", "program"
     return f"exited with code {exit_code}", "program"

@@ -160,7 +160,8 @@ def _worst(workers: Iterable[WorkerState]) -> tuple[str, Cause]:
     if not known:
         return "", ""
     worst = min(known, key=lambda one: (_BY_SEVERITY.index(one.cause), one.index))
-    return f"worker {worst.index}: {worst.reason}", worst.cause
+    where = f" on node {worst.node}" if worst.node and worst.cause == "program" else ""
+    return f"worker {worst.index}{where}: {worst.reason}", worst.cause
 
 
 def _since(pod: Object) -> dt.datetime | None:

@@ -13,7 +13,13 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validat
 
 from cloudgan.core import settings
 from cloudgan.core.documents import read_yaml, validated
-from cloudgan.core.errors import ConfigError, CredentialsError, UnknownNameError, shorten
+from cloudgan.core.errors import (
+    ConfigError,
+    CredentialsError,
+    UnknownNameError,
+    install_command,
+    shorten,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -228,7 +234,7 @@ def _library(name: str) -> Any:
         return importlib.import_module(name)
     except ImportError as error:
         raise ConfigError(
-            "the Kubernetes client is not installed; run: pip install 'cloudgan[kubernetes]'"
+            f"the Kubernetes client is not installed; run {install_command('kubernetes')}"
         ) from error
 
 

@@ -40,6 +40,8 @@ QUEUE_LABEL = "kueue.x-k8s.io/queue-name"
 GPU_NODE: Final[Mapping[str, str]] = {"cloudgan-accelerator": "nvidia"}
 """Labels of the nodes on which NVIDIA's device plugin runs; set when a GPU node pool is created."""
 
+KEEP: Final = "cloudgan-keep-nodes"
+"""Label of the pods that hold nodes for the next run."""
 COMPONENT: Final = "app.kubernetes.io/component"
 PORT_PROBE: Final = "port-probe"
 """Component of the objects that test whether the cluster enforces NetworkPolicy objects."""
@@ -73,11 +75,11 @@ def manifest_steps(plan: Plan, *, gang: bool = False) -> tuple[Step, ...]:
 def _port_probe_steps(plan: Plan) -> tuple[Step, ...]:
     """Returns the steps that test whether pods outside the run are kept from the workers' ports.
 
-    TensorFlow listens only if there are several workers. A cluster that cloudgan creates enforces
+    TensorFlow listens only if there are several trainers. A cluster that cloudgan creates enforces
     NetworkPolicy objects: its creation requests it.
     """
     workers = plan.workers
-    if workers.nodes == 1 or workers.allow_open_ports or plan.target.cluster == clouds.CLUSTER:
+    if not plan.has_peers or workers.allow_open_ports or plan.target.cluster == clouds.CLUSTER:
         return ()
     steps = [
         _step(_owned(body, plan, _probe_name(plan)))
@@ -127,6 +129,35 @@ def _port_probe_job(plan: Plan) -> dict[str, Any]:
     return body
 
 
+def hold_step(plan: Plan) -> Step:
+    """Returns the step that creates the Job which holds a run's nodes for the next run.
+
+    Its pods keep the cluster autoscaler from removing the nodes, until the deadline of the Job:
+    https://github.com/kubernetes/autoscaler/blob/master/cluster-autoscaler/FAQ.md, "What types of pods
+    can prevent CA from removing a node?" (read 2026-11-22).
+    """
+    assert plan.node_pool is not None  # noqa: S101  only created nodes are kept
+    body, workers = load_manifest("keep-nodes-job"), plan.workers
+    if workers.accelerators_per_node and workers.resource == GPU:
+        body = merge_overlay(body, load_manifest("overlays/accelerator"))
+    seconds = round(plan.node_pool.keep_seconds)
+    body["spec"] |= {
+        "activeDeadlineSeconds": seconds,
+        "completions": workers.nodes,
+        "parallelism": workers.nodes,
+    }
+    template = body["spec"]["template"]
+    template["metadata"]["labels"][KEEP] = plan.run
+    pod = template["spec"]
+    (term,) = pod["affinity"]["podAntiAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
+    term["labelSelector"]["matchLabels"] = {KEEP: plan.run}
+    (container,) = pod["containers"]
+    container["image"] = workers.image or PYTHON_IMAGE
+    container["command"] = ["sleep", str(seconds)]
+    _fill_placement(pod, plan)
+    return _step(_owned(body, plan, f"{plan.run}-keep"))
+
+
 def device_plugin_step() -> Step:
     """Returns the step that ensures NVIDIA's device plugin, for clouds that do not install it.
 
@@ -160,7 +191,7 @@ def manifests(plan: Plan, *, gang: bool = False) -> tuple[dict[str, Any], ...]:
         _owned(_network_policy(plan), plan),
         _owned(_service(plan), plan),
         _owned(job(plan, gang=gang), plan),
-        *((_owned(_secret(plan), plan),) if plan.workers.nodes > 1 else ()),
+        *((_owned(_secret(plan), plan),) if plan.has_peers else ()),
     )
 
 
@@ -182,7 +213,7 @@ def job(plan: Plan, *, gang: bool = False) -> dict[str, Any]:
         "queue": plan.target.queue is not None,
         "gang": gang,
         "cloud": plan.target.is_provisioned,
-        "secret": workers.nodes > 1,
+        "secret": plan.has_peers,
     }
     for name, applies in overlays.items():
         body = merge_overlay(body, load_manifest(f"overlays/{name}")) if applies else body
@@ -246,7 +277,7 @@ def _fill_pod(template: dict[str, Any], plan: Plan) -> None:
 def _fill_placement(pod: dict[str, Any], plan: Plan) -> None:
     """Sets on which nodes a pod may run, and the login for its image."""
     workers = plan.workers
-    selector = workers.node_selector | ({RUN: plan.run} if plan.node_pool else {})
+    selector = workers.node_selector | ({RUN: plan.node_run} if plan.node_pool else {})
     if selector:
         pod["nodeSelector"] = selector
     taints = [one.model_dump(exclude_none=True) for one in workers.tolerations]

@@ -16,6 +16,7 @@ from cloudgan.core.errors import CloudganError
 from cloudgan.core.labels import EXPIRES, OWNER, SPEC, checked_name, moment_of
 from cloudgan.launch.backends.kubernetes.backend import KubernetesBackend
 from cloudgan.launch.clouds.planner import cloud_planner
+from cloudgan.launch.provisioning.kept_nodes import is_used, kept_until, user_of
 from cloudgan.launch.provisioning.run_registry import DesiredState, RunRegistry
 from cloudgan.schema.config import RunConfig
 from cloudgan.schema.plan import (
@@ -85,7 +86,11 @@ class OrphanDetector:
     def classify(self, resources: Iterable[Resource]) -> list[tuple[Resource, ResourceStatus]]:
         """Returns each resource with its status."""
         resources = tuple(resources)
-        own = {resource.name: self._of_run(resource) for resource in resources if resource.run}
+        own = {
+            resource.name: self._of_kept_nodes(resource) or self._of_run(resource)
+            for resource in resources
+            if resource.run
+        }
         for resource in resources:
             if resource.run is None and resource.shared == _CLUSTER:
                 users = [one.name for one in resources if one.parent == resource.name and one.run]
@@ -124,6 +129,23 @@ class OrphanDetector:
                 "expected", f"run {view.run} is being started by {view.desired_state.lease_owner}"
             )
         return ResourceStatus("orphaned", _over(view.desired_state, view.reason))
+
+    def _of_kept_nodes(self, resource: Resource) -> ResourceStatus | None:
+        """Status of nodes that another run uses, or that wait for one; None: neither."""
+        known = [view.desired_state for view in self.runs.values() if view.desired_state]
+        last = user_of(resource, known)
+        if last is None:
+            return None
+        until, user = kept_until(last), self.runs[last.plan.run]
+        if user.run != resource.run and (user.is_alive or is_used(last)):
+            return ResourceStatus("expected", f"run {user.run} uses it")
+        if until is None or until <= self.now:
+            return None
+        return ResourceStatus(
+            "expected",
+            f"it waits for the next run until {until:%Y-%m-%d %H:%M} UTC (--keep-nodes of run"
+            f" {user.run})",
+        )
 
     def _of_unregistered_run(self, resource: Resource) -> ResourceStatus:
         why = "its run is in no known store"

@@ -24,6 +24,7 @@ STAGING = "staging of wheels and data"
 CLUSTER = "cluster"
 SYSTEM_NODE = "system node"
 DATA = "data transfer"
+WAITING = "waiting for the next run"
 TO_ANOTHER_REGION = "to another region"
 _HOUR_SECONDS = 3600
 _CLUSTER_FEES = (
@@ -129,6 +130,39 @@ def job_cost(
     cost = _total(parts, startup)
     worst = sum(part.worst_usd for part in parts)
     return Priced(cost, None if seconds is None else cost.known_usd + worst)
+
+
+def with_waiting(cost: JobCost, row: PriceRow, nodes: int, seconds: float) -> JobCost:
+    """Returns the cost with nodes that wait for another run afterwards; 0 s: the same cost.
+
+    The next run may come at once or never: the lower bound is 0.
+    """
+    if not seconds:
+        return cost
+    rate = row.hourly_usd(nodes) + cost.fees_usd_per_hour
+    part = ForecastPart(name=WAITING, low_usd=0.0, usd=rate * seconds / _HOUR_SECONDS)
+    usd = part.usd or 0.0
+    changes = {"known_usd": cost.known_usd + usd, "once_usd": cost.once_usd + usd}
+    return cost.model_copy(update=changes | {"parts": (*cost.parts, part)})
+
+
+def without_startup(cost: JobCost) -> JobCost:
+    """Returns the cost on nodes that are ready."""
+    zero = {"low_usd": 0.0, "usd": 0.0, "why_unknown": ""}
+    started = next((part for part in cost.parts if part.name == STARTUP), None)
+    if started is None:
+        return cost
+    parts = [one.model_copy(update=zero) if one is started else one for one in cost.parts]
+    return cost.model_copy(
+        update={
+            "parts": tuple(parts),
+            "known_low_usd": cost.known_low_usd - (started.low_usd or 0.0),
+            "known_usd": cost.known_usd - (started.usd or 0.0),
+            "unknown": tuple(name for name in cost.unknown if name != STARTUP),
+            "startup_low_seconds": 0.0,
+            "startup_seconds": 0.0,
+        }
+    )
 
 
 def _spent(

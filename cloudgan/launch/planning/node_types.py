@@ -104,14 +104,6 @@ DISCONTINUED = (
         _ON_AZURE,
         f"{_MICROSOFT}/ncv3-nc6s-nc12s-nc24s-retirement.md, of 2024-03-19",
     ),
-    Discontinued(
-        "azure",
-        r"Standard_NC\d+r?s_v2",
-        "Azure's NCv2 (P100)",
-        None,
-        "--accelerator=t4 there, or P100 as n1 of Google Cloud",
-        "known to this project, date not found; read 2026-11-21",
-    ),
 )
 
 GKE_TPU_NODES = (

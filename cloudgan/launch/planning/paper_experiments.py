@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from cloudgan.cost.estimation.candidates import PricedJob
-from cloudgan.cost.estimation.throughput_model import (
-    PAPER_BATCH,
+from cloudgan.cost.estimation.candidates import BatchRule, PricedJob
+from cloudgan.cost.estimation.measured_runs import (
     PAPER_NETWORK,
     PAPER_SHOWERS,
-    build_throughput_model,
     paper_measurements,
 )
+from cloudgan.cost.estimation.step_time import PAPER_BATCH
+from cloudgan.cost.estimation.throughput_model import build_throughput_model
 from cloudgan.cost.paper.replay import replay
 from cloudgan.cost.paper.runs import headline_runs, paper_runs
 from cloudgan.cost.prices.fees import load_fees
@@ -86,7 +86,9 @@ class _Finder(NamedTuple):
     known: ThroughputModel
     beside: JobContext
 
-    def best(self, rows: Iterable[PriceRow], nodes: int) -> tuple[RankedOption | None, str]:
+    def best(
+        self, rows: Iterable[PriceRow], nodes: int, global_batch: int
+    ) -> tuple[RankedOption | None, str]:
         """Returns the best option, or the reason why there is none."""
 
         def node_pool(row: PriceRow, count: int) -> NodePool:
@@ -95,7 +97,7 @@ class _Finder(NamedTuple):
 
         rows = tuple(rows)
         constraints = OfferConstraints(
-            PricedJob(EPOCHS),
+            PricedJob(EPOCHS, batches=BatchRule(global_batch=global_batch)),
             nodes,
             allowed_accelerators=frozenset(row.accelerator for row in rows),
         )
@@ -108,20 +110,20 @@ class _Finder(NamedTuple):
 
 def _job_on_google(run: PaperRun, then: ReplayedRun | None, finder: _Finder) -> PaperJob:
     is_tpu = run.accelerator.startswith("TPU")
-    option, why = finder.best(
-        finder.catalog.find(provider="gcp", node_type=run.node_type), run.nodes
-    )
+    batch = run.batch_per_replica * run.replicas
+    rows = finder.catalog.find(provider="gcp", node_type=run.node_type)
+    option, why = finder.best(rows, run.nodes, batch)
     notes = [GKE_TPU_NODES] if is_tpu else []
     if option is None:
         notes.append(f"not available: {why}")
         same = [row for row in finder.catalog.find() if row.accelerator == run.accelerator]
-        option, _ = finder.best(same, 1)
+        option, _ = finder.best(same, 1, batch)
     elif option.node_pool.replacement:
         old = f"{option.row.offer} for at least {option.priced.cost.known_usd:.2f} USD"
         notes.append(f"{run.node_type} is sold only to accounts with an existing quota, as {old}")
         why = "sold to few"
         rows = finder.catalog.find(provider="gcp", node_type=option.node_pool.replacement)
-        option, _ = finder.best(rows, 1)
+        option, _ = finder.best(rows, 1, batch)
     return PaperJob(
         experiment=f"{run.accelerators} {run.accelerator}"
         + (f" ({run.node_type})" if is_tpu else ""),
@@ -129,7 +131,7 @@ def _job_on_google(run: PaperRun, then: ReplayedRun | None, finder: _Finder) -> 
         is_sold=not why,
         note="; ".join(notes),
         paper_usd=then.usd_per_60_epochs["preemptible_2021"] if then else None,
-        **_now(option, run.batch_per_replica * run.replicas),
+        **_now(option, batch),
     )
 
 
@@ -139,7 +141,9 @@ def _job_on_azure(node_type: str, finder: _Finder) -> PaperJob:
     rows = [
         row for row in finder.catalog.find(accelerator="V100") if row.accelerator_count == count
     ]
-    option, why = finder.best([row for row in rows if row.accelerator == "V100"], 1)
+    option, why = finder.best(
+        [row for row in rows if row.accelerator == "V100"], 1, PAPER_BATCH * count
+    )
     link = "with InfiniBand" if "rs" in node_type else "without InfiniBand"
     return PaperJob(
         experiment=f"{count} V100, {link}",

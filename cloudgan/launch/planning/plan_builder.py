@@ -7,8 +7,9 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, NamedTuple
 
-from cloudgan.core.errors import BudgetError, ConfigError
+from cloudgan.core.errors import BudgetError, ConfigError, PlanError
 from cloudgan.core.labels import as_value, expiry, spec_digits
+from cloudgan.cost.estimation.measured_runs import CORES_PER_CHIP
 from cloudgan.launch.clouds.planner import BUILT_IN_CLOUDS, NodePoolRequest
 from cloudgan.launch.kubernetes.manifests import manifest_steps
 from cloudgan.launch.provisioning.nodes import wait_step
@@ -34,6 +35,8 @@ if TYPE_CHECKING:
     from cloudgan.schema.price_row import PriceRow
 
 
+_HOUR_SECONDS = 3600
+_BUDGET_FLAG = "--budget-usd"
 _KEPT_HOURS = 7 * 24
 """Hours after its deadline until a run's resources expire."""
 
@@ -62,6 +65,7 @@ class PlanRequest:
         selection: Reason for the offer.
         run_spec_hash: Specification hash of the run to resume; None: computed.
         notes: Warnings found earlier.
+        forecast: Of a task other than the training; None: from the throughput of the training.
     """
 
     config: RunConfig
@@ -83,6 +87,7 @@ class PlanRequest:
     selection: Selection | None = None
     run_spec_hash: str | None = None
     notes: tuple[str, ...] = ()
+    forecast: Forecast | None = None
 
 
 def make_plan(
@@ -102,9 +107,9 @@ def make_plan(
     Raises:
         BudgetError: The budget is spent or below the lower cost estimate.
         ConfigError: A budget without a price.
+        PlanError: The time limit is below the lower estimate of the duration.
     """
-    price, workers, training = request.price, request.workers, request.config.training
-    whole = training.ends_with_its_epochs
+    price, workers = request.price, request.workers
     end = deadline(
         max_hours=request.max_hours,
         budget_usd=request.budget_usd,
@@ -138,10 +143,12 @@ def make_plan(
         price=price,
         cost=request.cost,
         selection=request.selection,
-        forecast=forecast(training.epochs, workers, throughput, price, whole=whole),
+        forecast=request.forecast or forecast(request.config, workers, throughput, price),
         config=request.config,
     )
     _check_budget(plan, request.spent_usd)
+    if request.run_spec_hash is None:  # else earlier attempts have done a part
+        _check_deadline(plan)
     plan = plan.model_copy(update={"warnings": (*_warnings(plan), *request.notes)})
     return plan.model_copy(update={"steps": requests(plan)})
 
@@ -212,25 +219,44 @@ def _check_budget(plan: Plan, spent_usd: float) -> None:
         low = plan.cost.known_low_usd
     if budget is not None and low is not None and low > budget - spent_usd:
         raise BudgetError(
-            f"{plan.forecast.epochs} epochs cost at least {low:.2f} USD ({plan.forecast.basis}), more"
-            f" than the remaining {budget - spent_usd:.2f} USD; reduce --epochs, change the nodes or"
+            f"{plan.work} cost at least {low:.2f} USD ({plan.forecast.basis}), more"
+            f" than the remaining {budget - spent_usd:.2f} USD; {_less(plan)}, change the nodes or"
             " increase --budget-usd"
         )
+
+
+def _check_deadline(plan: Plan) -> None:
+    """Refuses a plan whose deadline ends the run before its last epoch, by its own forecast."""
+    end, low = plan.limits.deadline_seconds, plan.forecast.low_seconds
+    if low is None or low <= end:
+        return
+    hours = math.ceil(10 * low / _HOUR_SECONDS) / 10
+    sentence = (
+        f"{plan.work} take at least {hours:g} h"
+        f" ({plan.forecast.basis}), and {plan.limits.deadline_reason} ends the run after"
+        f" {end / _HOUR_SECONDS:.3g} h"
+    )
+    if plan.limits.deadline_reason.startswith(_BUDGET_FLAG):
+        raise BudgetError(f"{sentence}; increase it, {_less(plan)} or change the nodes")
+    fewer = (
+        "--max-steps to train less, fewer --epochs"
+        if plan.config.task == "train"
+        else "fewer --showers"
+    )
+    raise PlanError(f"{sentence}; give --max-hours={hours:g} or more, {fewer}, or more nodes")
+
+
+def _less(plan: Plan) -> str:
+    return "reduce --epochs" if plan.config.task == "train" else "reduce --showers"
 
 
 def _warnings(plan: Plan) -> list[str]:
     found, ahead = [], plan.forecast
     end = plan.limits.deadline_seconds
-    if ahead.low_seconds is not None and ahead.low_seconds > end:
-        found.append(
-            f"the deadline of {end / 3600:.3g} h ({plan.limits.deadline_reason}) ends the run before"
-            f" its last epoch: {ahead.epochs} epochs take at least {ahead.low_seconds / 3600:.3g} h."
-            " Checkpoints are kept"
-        )
-    elif ahead.high_seconds is not None and ahead.high_seconds > end:
+    if ahead.high_seconds is not None and ahead.high_seconds > end:
         found.append(
             f"the deadline of {end / 3600:.3g} h ({plan.limits.deadline_reason}) may end the run"
-            f" early: {ahead.epochs} epochs take up to {ahead.high_seconds / 3600:.3g} h"
+            f" early: {plan.work} take up to {ahead.high_seconds / 3600:.3g} h"
         )
     if plan.showers.records is None:
         found.append("the number of showers is unknown, so there is no forecast")
@@ -241,12 +267,12 @@ def _warnings(plan: Plan) -> list[str]:
             f"--budget-usd does not count {', '.join(plan.cost.unpriced)}, whose price is unknown in"
             f" {plan.target.region}: the run costs at least what the forecast states"
         )
-    if len(plan.wheels) == 1:
+    if plan.lacks_wheels:
         found.append(
             "the wheels of cloudgan's dependencies are not cached: `deploy` downloads them"
         )
     batch = plan.config.training.batch_per_replica
-    if plan.workers.nodes > 1 and batch is None and not plan.config.training.global_batch_size:
+    if plan.has_peers and batch is None and not plan.config.training.global_batch_size:
         found.append(
             "each worker uses the preset's batch, so the global batch grows with --nodes; give"
             " --global-batch to fix it"
@@ -309,31 +335,33 @@ def deadline(
         )
     if left >= allowed.seconds:
         return allowed
-    return Deadline(math.floor(left), f"--budget-usd={budget_usd:g}")
+    return Deadline(math.floor(left), f"{_BUDGET_FLAG}={budget_usd:g}")
 
 
 def forecast(
-    epochs: int,
+    config: RunConfig,
     workers: Workers,
     throughput: ThroughputModel,
     price: PriceRow | None,
-    *,
-    whole: bool = True,
 ) -> Forecast:
     """Returns the forecast of time and cost; an unknown forecast has a reason.
 
     Args:
-        epochs: Of the job.
+        config: Of the run: its epochs and its batch.
         workers: Nodes and their accelerators.
         throughput: Of the network, from measured runs.
         price: Of one node; None: unknown.
-        whole: Whether training ends with its last epoch.
+
+    Raises:
+        ConfigError: The replicas do not divide the global batch.
     """
+    epochs = config.training.epochs
     name = price.accelerator if price else workers.accelerator
     count = workers.accelerators_per_node * workers.nodes
     if not name or not count:
         return Forecast(epochs=epochs, why_unknown="no measured run on this hardware")
-    epoch = throughput.epoch(name, count)
+    replicas = count * CORES_PER_CHIP.get(name, 1)
+    epoch = throughput.epoch(name, count, config.global_batch(replicas) / replicas)
     if epoch is None:
         return Forecast(epochs=epochs, why_unknown=throughput.why_unknown(name))
     known = Forecast(
@@ -345,7 +373,7 @@ def forecast(
         basis=epoch.basis,
         why_unknown="--max-steps, --max-seconds or --until ends the training",
     )
-    if not whole:
+    if not config.training.ends_with_its_epochs:
         return known
     low, high = epoch.job_seconds(epochs)
     total = {

@@ -6,23 +6,23 @@ import math
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NamedTuple
 
-from cloudgan.core.errors import PlanError
-from cloudgan.cost.estimation.candidates import Candidate, PricedJob, candidates, cheapest_within
-from cloudgan.cost.estimation.spot import break_even
-from cloudgan.cost.estimation.throughput_model import CORES_PER_CHIP, node_counts
+from cloudgan.core.errors import BudgetError, PlanError
+from cloudgan.cost.estimation.candidates import PricedJob, candidates, cheapest_within
+from cloudgan.cost.estimation.measured_runs import learning_evidence, replicas
+from cloudgan.cost.estimation.spot import choose_market
+from cloudgan.cost.estimation.throughput_model import node_counts
 from cloudgan.launch.planning.job_cost import Priced, job_cost
 from cloudgan.launch.planning.node_types import discontinued
 from cloudgan.schema.plan import Alternative, RejectedOffers, Selection
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping
 
-    from cloudgan.cost.estimation.spot import Preemption
+    from cloudgan.cost.estimation.candidates import Candidate
     from cloudgan.cost.estimation.throughput_model import ThroughputModel
     from cloudgan.launch.planning.job_cost import JobContext
-    from cloudgan.launch.planning.node_types import NodeType
     from cloudgan.schema.plan import NodePool
-    from cloudgan.schema.price_row import Market, PriceRow
+    from cloudgan.schema.price_row import PriceRow
 
 
 UNMEASURED = (
@@ -33,6 +33,10 @@ RESTRICTED = (
     "sold only to accounts with an existing quota: give its accelerator with --accelerator if your"
     " account has one"
 )
+TOO_SLOW = "cannot finish within the limits of time and cost on this number of nodes"
+SEVERAL_HOSTS = (
+    "`deploy` refuses a slice of several VMs; name it with --accelerator to see its price"
+)
 OTHER_MARKET = "the other market costs less there, preemptions included"
 
 
@@ -42,25 +46,25 @@ class OfferConstraints:
 
     Attributes:
         job: Work to do.
-        nodes: Number of nodes; None: the cheapest number within the limits.
-        global_batch: Must be divisible by the replicas if `nodes` is None.
+        nodes: Number of nodes; None: the cheapest number, with its batch, within the limits.
         max_seconds: Limit of the job if `nodes` is None.
         max_usd: Limit of the job if `nodes` is None.
         max_usd_per_hour: Limit of all nodes together.
         allowed_accelerators: Accepted without a measured throughput or with restricted sale.
         allow_unmeasured: Whether to accept every accelerator without a measured throughput.
+        must_finish: Whether offers are rejected that cannot meet the limits on `nodes` nodes.
         apply_break_even: Whether to accept spot only below its break-even preemption rate.
         excluded: Reason by offer.
     """
 
     job: PricedJob
     nodes: int | None = 1
-    global_batch: int | None = None
     max_seconds: float = math.inf
     max_usd: float | None = None
     max_usd_per_hour: float | None = None
     allowed_accelerators: frozenset[str] = frozenset()
     allow_unmeasured: bool = False
+    must_finish: bool = False
     apply_break_even: bool = True
     excluded: Mapping[str, str] | None = None
 
@@ -89,6 +93,24 @@ class RankedOption:
     def usd_per_hour(self) -> float:
         """USD per hour of all nodes."""
         return self.row.hourly_usd(self.nodes)
+
+    @property
+    def seconds(self) -> float:
+        """Upper bound of the training time; infinite if unknown."""
+        return self.candidate.seconds if self.candidate else math.inf
+
+    @property
+    def usd(self) -> float:
+        """Upper bound of the cost of the whole job; infinite if unknown."""
+        found = self.priced.worst_case_usd
+        return math.inf if found is None else found
+
+    @property
+    def global_batch(self) -> int | None:
+        """Showers per step of all replicas; None: the throughput is unknown."""
+        if self.candidate is None:
+            return None
+        return round(self.candidate.batch * replicas(self.row, self.nodes))
 
     @property
     def sort_key(self) -> tuple[bool, float, float, str]:
@@ -128,6 +150,25 @@ def rank(
         node_pool_of: Returns the node pool of an offer; raises PlanError if the cloud, or
             TensorFlow on it, does not support it.
     """
+    found = usable_options(rows, throughput, constraints, context, node_pool_of)
+    options, rejected = list(found.options), list(found.rejected)
+    if constraints.apply_break_even:
+        options = _on_one_market(options, constraints, rejected)
+    if constraints.nodes is None:
+        options = _within(options, constraints, rejected)
+    elif constraints.must_finish:
+        options = _able_to_finish(options, constraints, rejected)
+    return Ranking(tuple(sorted(options, key=lambda option: option.sort_key)), tuple(rejected))
+
+
+def usable_options(
+    rows: Iterable[PriceRow],
+    throughput: ThroughputModel,
+    constraints: OfferConstraints,
+    context: JobContext,
+    node_pool_of: Callable[[PriceRow, int], NodePool],
+) -> Ranking:
+    """Returns every usable offer on every number of nodes, unordered; the arguments are those of `rank`."""
     options: list[RankedOption] = []
     rejected: list[RejectedOffer] = []
     for row in rows:
@@ -139,11 +180,30 @@ def rank(
             options += _ways(row, throughput, constraints, context, node_pool_of)
         except PlanError as error:
             rejected.append(RejectedOffer(row.offer, str(error)))
-    if constraints.apply_break_even:
-        options = _on_one_market(options, constraints, rejected)
-    if constraints.nodes is None:
-        options = _within(options, constraints, rejected)
-    return Ranking(tuple(sorted(options, key=lambda option: option.sort_key)), tuple(rejected))
+    return Ranking(tuple(options), tuple(rejected))
+
+
+def why_not_sold(
+    row: PriceRow,
+    allowed_accelerators: frozenset[str],
+    node_pool_of: Callable[[PriceRow, int], NodePool],
+) -> str:
+    """Returns why an account cannot get this node type; empty: it can.
+
+    Args:
+        row: Offer.
+        allowed_accelerators: With restricted sale, and accepted.
+        node_pool_of: As in `rank`.
+    """
+    gone = discontinued(row.provider, row.node_type)
+    if gone:
+        return gone.message
+    try:
+        pool = node_pool_of(row, 1)
+    except PlanError as error:
+        return str(error)
+    is_restricted = pool.replacement and row.accelerator not in allowed_accelerators
+    return RESTRICTED if is_restricted else ""
 
 
 def _why_not(row: PriceRow, throughput: ThroughputModel, constraints: OfferConstraints) -> str:
@@ -167,9 +227,11 @@ def _ways(
     node_pool_of: Callable[[PriceRow, int], NodePool],
 ) -> list[RankedOption]:
     counts = _counts(row, constraints)
-    known = {one.nodes: one for one in candidates([row], throughput, constraints.job, counts).known}
+    wanted = None if constraints.nodes is None else counts
+    job = constraints.job
+    known = {one.nodes: one for one in candidates([row], throughput, job, wanted).known}
     if not known and constraints.nodes is None:
-        raise PlanError(f"its throughput is unknown ({throughput.why_unknown(row.accelerator)})")
+        raise PlanError(_why_no_batch(row, throughput, job))
     found = []
     for nodes in [count for count in counts if not known or count in known]:
         rate = row.hourly_usd(nodes)
@@ -183,6 +245,8 @@ def _ways(
         candidate, node_pool = known.get(nodes), node_pool_of(row, nodes)
         if node_pool.replacement and row.accelerator not in constraints.allowed_accelerators:
             raise PlanError(RESTRICTED)
+        if node_pool.hosts > 1 and constraints.nodes is None:
+            raise PlanError(SEVERAL_HOSTS)
         seconds = (candidate.low_seconds, candidate.seconds) if candidate else None
         on_cluster = node_pool.engine == "cluster"
         priced = job_cost(row, nodes, seconds, context, on_cluster=on_cluster, fees=node_pool.fees)
@@ -190,33 +254,34 @@ def _ways(
     return found
 
 
-def _counts(row: PriceRow, constraints: OfferConstraints) -> Sequence[int]:
+def _counts(row: PriceRow, constraints: OfferConstraints) -> tuple[int, ...]:
     """Returns the numbers of nodes to consider.
 
     Raises:
         PlanError: None is possible.
     """
     possible = node_counts(row)
-    if constraints.nodes is not None:
-        if len(possible) == 1 and constraints.nodes not in possible:
-            raise PlanError(
-                f"a TPU slice is one node, but --nodes={constraints.nodes}; give a larger slice or"
-                " --nodes=1"
-            )
-        return (constraints.nodes,)
-    batch = constraints.global_batch
-    kept = [n for n in possible if batch is None or batch % replicas(row, n) == 0]
-    if not kept:
+    if constraints.nodes is None:
+        return possible
+    if len(possible) == 1 and constraints.nodes not in possible:
         raise PlanError(
-            f"its {replicas(row, possible[0])} replicas cannot share a global batch of {batch}; give"
-            " another --global-batch"
+            f"a TPU slice is one node, but --nodes={constraints.nodes}; give a larger slice or"
+            " --nodes=1"
         )
-    return kept
+    return (constraints.nodes,)
 
 
-def replicas(node: NodeType, nodes: int) -> int:
-    """Returns the number of replicas on `nodes` nodes."""
-    return nodes * max(1, node.accelerator_count) * CORES_PER_CHIP.get(node.accelerator, 1)
+def _why_no_batch(row: PriceRow, throughput: ThroughputModel, job: PricedJob) -> str:
+    """Why no number of nodes is possible: the speed is unknown, or no batch suits the replicas."""
+    rule, count = job.batches, replicas(row, 1)
+    if any(rule.choices(row, nodes, throughput, fixed=False) for nodes in node_counts(row)):
+        return f"its throughput is unknown ({throughput.why_unknown(row.accelerator)})"
+    if rule.global_batch is None:
+        return f"no batch fits {count} replicas of {row.accelerator_memory_gib} GiB; give --batch"
+    return (
+        f"its {count} replicas cannot share a global batch of {rule.global_batch} that fits their"
+        " memory; give another --global-batch"
+    )
 
 
 def _on_one_market(
@@ -261,87 +326,42 @@ def _within(
     """Keeps the cheapest number of nodes of each offer within the limits.
 
     Raises:
-        PlanError: No offer is certain to meet the limits.
+        BudgetError: No offer is certain to meet the budget.
+        PlanError: No offer is certain to meet the deadline.
     """
     offers: dict[str, list[RankedOption]] = {}
     for option in options:
         offers.setdefault(option.row.offer, []).append(option)
+    limits = (constraints.max_seconds, constraints.max_usd)
     kept = []
     for offer, its in offers.items():
         try:
-            best = cheapest_within(
-                [_whole(option) for option in its], constraints.max_seconds, constraints.max_usd
-            )
-        except PlanError as error:
+            kept.append(cheapest_within(its, *limits))
+        except (BudgetError, PlanError) as error:
             rejected.append(RejectedOffer(offer, str(error)))
-            continue
-        kept.append(next(option for option in its if option.nodes == best.nodes))
     if options and not kept:  # raises with the closest offer
-        cheapest_within(
-            [_whole(option) for option in options], constraints.max_seconds, constraints.max_usd
-        )
+        cheapest_within(options, *limits)
     return kept
 
 
-def _whole(option: RankedOption) -> Candidate:
-    """Returns the candidate with the cost of the whole job."""
-    one = option.candidate
-    assert one is not None  # noqa: S101  only known throughputs remain
-    return Candidate(
-        one.row,
-        one.nodes,
-        one.epoch,
-        one.work_seconds,
-        one.seconds,
-        one.low_seconds,
-        option.priced.worst_case_usd or 0.0,
-        option.priced.cost.known_low_usd,
-    )
-
-
-class MarketChoice(NamedTuple):
-    """A market and the reason for it."""
-
-    market: Market
-    reason: str
-
-
-def choose_market(
-    spot: PriceRow | None,
-    on_demand: PriceRow | None,
-    *,
-    work_seconds: float,
-    nodes: int,
-    preemption: Preemption,
-) -> MarketChoice:
-    """Returns the market on which a job costs less, preemptions included.
-
-    Args:
-        spot: Spot price; None: unknown or not accepted.
-        on_demand: On-demand price; None: unknown or not accepted. At least one is given.
-        work_seconds: Job duration without preemption; the time limit if unknown.
-        nodes: Of the job.
-        preemption: Assumed preemption of spot nodes.
-    """
-    if spot is None:
-        return MarketChoice("on_demand", "the spot price is unknown there")
-    if on_demand is None:
-        return MarketChoice("spot", "the on-demand price is unknown there")
-    ratio = spot.usd_per_hour / on_demand.usd_per_hour
-    most = break_even(work_seconds, ratio, preemption, nodes)
-    assumed = preemption.per_node_hour
-    price = f"spot costs {ratio:.0%} of on demand"
-    if most <= 0:
-        return MarketChoice("on_demand", f"{price}: more expensive even without preemption")
-    limit = f"cheaper below one preemption per node in {_hours(1 / most)}"
-    known = f"assumed, not measured: one in {_hours(1 / assumed)}" if assumed else ""
-    if most > assumed:
-        return MarketChoice("spot", f"{price}, {limit} ({known or 'assumed: never'})")
-    return MarketChoice("on_demand", f"{price}, only {limit} ({known})")
-
-
-def _hours(hours: float) -> str:
-    return f"{hours:.2g} h" if hours >= 1 else f"{hours * 60:.2g} min"
+def _able_to_finish(
+    options: list[RankedOption], constraints: OfferConstraints, rejected: list[RejectedOffer]
+) -> list[RankedOption]:
+    """Keeps the options whose lower bounds meet the limits; all if none does."""
+    most_usd = math.inf if constraints.max_usd is None else constraints.max_usd
+    able = [
+        option
+        for option in options
+        if option.candidate is None
+        or (
+            option.candidate.epoch.job_seconds(constraints.job.epochs)[0] <= constraints.max_seconds
+            and option.priced.cost.known_low_usd <= most_usd
+        )
+    ]
+    if not able:
+        return options
+    rejected += [RejectedOffer(one.row.offer, TOO_SLOW) for one in options if one not in able]
+    return able
 
 
 _MOST_ALTERNATIVES = 5
@@ -372,12 +392,15 @@ def best_option(ranking: Ranking, request: str) -> RankedOption:
     raise PlanError(f"no offer of {request} is usable: {'; '.join(reasons) or 'there is none'}")
 
 
-def selection_of(ranking: Ranking, request: str, epochs: int, market_why: str = "") -> Selection:
+def selection_of(
+    ranking: Ranking, request: str, network: str, epochs: int, market_why: str = ""
+) -> Selection:
     """Returns the selection of the first option, with reasons and alternatives.
 
     Args:
         ranking: Of the request.
         request: In words.
+        network: Of the job.
         epochs: Of the job.
         market_why: Reason for the market if the break-even rule does not apply.
     """
@@ -395,8 +418,21 @@ def selection_of(ranking: Ranking, request: str, epochs: int, market_why: str = 
     return Selection(
         reason=why if others else f"{among} that is usable",
         market_reason=best.market_reason or market_why,
+        batch_reason=batch_reason(best, network),
         alternatives=tuple(map(_alternative, others[:_MOST_ALTERNATIVES])),
         rejected_offers=group_rejected(ranking.rejected),
+    )
+
+
+def batch_reason(option: RankedOption, network: str) -> str:
+    """Returns the batches of an option and the evidence on learning; empty: its speed is unknown."""
+    if option.candidate is None or option.global_batch is None:
+        return ""
+    count = replicas(option.row, option.nodes)
+    return (
+        f"{option.candidate.batch:g} showers per replica and step, {option.global_batch} of"
+        f" {count} {'replica' if count == 1 else 'replicas'};"
+        f" {learning_evidence(network, option.global_batch)}"
     )
 
 
@@ -418,6 +454,7 @@ def _alternative(option: RankedOption) -> Alternative:
     return Alternative(
         offer=option.row.offer,
         nodes=option.nodes,
+        global_batch=option.global_batch,
         known_usd=option.priced.cost.known_usd if option.candidate else None,
         unknown=option.priced.cost.unknown,
         seconds=option.candidate.seconds if option.candidate else None,

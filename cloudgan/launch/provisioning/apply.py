@@ -123,8 +123,13 @@ def _create_missing(
 
 
 def _may_have_nodes(plan: Plan, begun: list[Step]) -> bool:
-    """Whether a resource of the cloud was ensured after the desired state of the run was written."""
+    """Whether a resource of the cloud was ensured after the desired state of the run was written.
+
+    Or nodes that waited: with the desired state they are those of the run.
+    """
     steps = list(plan.steps)
+    if plan.node_pool and plan.node_pool.reused and any(step.at == "store" for step in begun):
+        return True
     first = next((number for number, step in enumerate(steps) if step.at == "store"), len(steps))
     billed = [step for step in steps[first:] if step.at == "cloud"]
     return any(step in billed for step in begun)
@@ -202,14 +207,20 @@ def deprovision(
     state = "stopped" if state == "absent" else state
     with suppress(CloudganError):  # deletion does not depend on the record
         launch_log.record_end(f"{state}: {why}" if why else state)
+    keeps = state == "finished" and bool(plan.node_pool and plan.node_pool.keep_seconds)
     for what in record_deprovision(
-        backend, plan, launch_log, lambda: backend.deprovision(plan.run, state)
+        backend, plan, launch_log, lambda: backend.deprovision(plan.run, state), keeps=keeps
     ):
         say(f"deleted: {what}")
 
 
 def record_deprovision(
-    backend: JobBackend, plan: Plan, launch_log: LaunchLog, delete: Callable[[], Iterable[str]]
+    backend: JobBackend,
+    plan: Plan,
+    launch_log: LaunchLog,
+    delete: Callable[[], Iterable[str]],
+    *,
+    keeps: bool = False,
 ) -> Iterator[str]:
     """Records usage while `delete` deletes the resources; yields each name when it is deleted.
 
@@ -220,9 +231,11 @@ def record_deprovision(
         plan: Of the run.
         launch_log: Records the times.
         delete: Deletes the resources and yields their names.
+        keeps: Whether the nodes wait for another run unless `delete` yields their pool.
     """
     if launch_log.is_complete():  # deprovisioned before: verify only
         yield from delete()
+        launch_log.record_kept_end(utc_moment())
         return
     cluster = None
     with suppress(CloudganError):  # deletion does not depend on the record
@@ -233,10 +246,13 @@ def record_deprovision(
     for what in delete():
         name = what.split()[-1].rpartition("/")[2]
         if name == pool:
+            keeps = False
             launch_log.record_nodes_terminated()
         if cluster and cluster.created_at and name == cluster.name:
             launch_log.record_usage(cluster=cluster.model_copy(update={"deleted_at": utc_moment()}))
         yield what
+    if keeps:
+        launch_log.record_kept()
     launch_log.record_nodes_terminated()
     launch_log.record_storage()
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from cloudgan.core.clock import parse_time_or_none
+from cloudgan.launch.provisioning.kept_nodes import kept_until
 from cloudgan.schema.launch import Cluster
 
 if TYPE_CHECKING:
@@ -41,9 +42,17 @@ def cluster_usage(
     if found is None:
         return Cluster(name=plan.target.cluster)
     up = parse_time_or_none(found.created_at)
-    own, everybody = 0.0, 0.0
+    own, everybody, histories = 0.0, 0.0, tuple(histories)
+    taken = {
+        pool.reused.previous: pool.reused.since
+        for history in histories
+        if history and (pool := history[-1].plan.node_pool) and pool.reused
+    }
     for history in histories:
         seconds = used_seconds(history, plan, up, now)
+        if history and _is_same(history[-1].plan, plan) and (until := kept_until(history[-1])):
+            ends = min(until, taken.get(history[-1].plan.run, now), now)
+            seconds += max(0.0, (ends - history[-1].created_at).total_seconds())
         everybody += seconds
         own += seconds if history and history[-1].plan.run == plan.run else 0.0
     system = [

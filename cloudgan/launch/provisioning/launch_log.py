@@ -15,7 +15,7 @@ from cloudgan.launch.provisioning.nodes import (
     terminate_nodes,
 )
 from cloudgan.schema import launch
-from cloudgan.schema.launch import Attempt, Launch, Node, SentRequest
+from cloudgan.schema.launch import Attempt, KeptNodes, Launch, Node, SentRequest
 from cloudgan.schema.run_document import read_launch
 
 if TYPE_CHECKING:
@@ -111,6 +111,25 @@ class LaunchLog:
         if attempts != known.attempts:
             self._write(known.model_copy(update={"attempts": attempts}))
 
+    def record_kept(self) -> None:
+        """Records that the running nodes wait for another run from now on."""
+        known, pool = self.read(), self._plan.node_pool
+        if not known.attempts or pool is None:
+            return
+        now = utc_moment()
+        up = [n for n in known.attempts[-1].nodes if n.started_at and not n.terminated_at]
+        if up:
+            until = now + timedelta(seconds=pool.keep_seconds)
+            self.record_usage(kept=KeptNodes(nodes=len(up), since=now, until=until))
+
+    def record_kept_end(self, when: datetime) -> None:
+        """Records that kept nodes are used by another run or deleted; the first end is kept."""
+        known = self.read()
+        kept = known.attempts[-1].kept if known.attempts else None
+        if kept and not kept.ended_at:
+            ended = min(when, kept.until)
+            self.record_usage(kept=kept.model_copy(update={"ended_at": max(ended, kept.since)}))
+
     def is_complete(self) -> bool:
         """Whether the usage record is final: the run ended and its nodes are terminated."""
         attempts = self.read().attempts
@@ -193,6 +212,8 @@ def spent_usd(known: Launch | None, now_seconds: float | None = None) -> float:
             _seconds(node.started_at, node.terminated_at, now_seconds) for node in attempt.nodes
         )
         seconds = max(ran * (attempt.node_count or 1), were_up)
+        if attempt.kept:
+            seconds += attempt.kept.seconds() * attempt.kept.nodes
         total += attempt.price_rows[0].cost_usd(seconds)
     return total
 

@@ -30,7 +30,7 @@ def wait_step(plan: Plan) -> Step:
     return Step(
         ensure=f"{workers.nodes} {'node' if workers.nodes == 1 else 'nodes'} ready{what}",
         method="WAIT",
-        path=f"{_NODES}?labelSelector={RUN}={plan.run}",
+        path=f"{_NODES}?labelSelector={RUN}={plan.node_run}",
         at="cluster",
     )
 
@@ -54,7 +54,7 @@ def wait_for_nodes(
     """
     began, reported = monotonic_seconds(), ""
     while True:
-        found = api.list(_NODES, f"{RUN}={plan.run}")["items"]
+        found = api.list(_NODES, f"{RUN}={plan.node_run}")["items"]
         ready = [one for one in found if _is_ready(one)]
         able = [one for one in ready if _allocatable(one, plan)]
         if len(able) >= plan.workers.nodes:

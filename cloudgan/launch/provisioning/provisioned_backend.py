@@ -14,11 +14,20 @@ from cloudgan.core.clock import monotonic_seconds, utc_moment
 from cloudgan.core.errors import CloudganError, CredentialsError, LaunchError
 from cloudgan.core.labels import OWNER, SPEC
 from cloudgan.launch.backends.kubernetes.backend import KubernetesBackend
+from cloudgan.launch.backends.kubernetes.permissions import REVIEW, check_rights
+from cloudgan.launch.clouds.planner import cloud_planner
 from cloudgan.launch.provisioning.cluster_usage import (
     cluster_usage,
     is_in_cluster,
     is_own_cluster,
     uses_cluster_of,
+)
+from cloudgan.launch.provisioning.kept_nodes import (
+    is_pool_of,
+    is_used,
+    kept_until,
+    on_kept_nodes,
+    since_reuse,
 )
 from cloudgan.launch.provisioning.nodes import list_nodes, wait_for_nodes
 from cloudgan.launch.provisioning.provisioner import Destroyer, Provisioner
@@ -28,9 +37,10 @@ from cloudgan.schema.run_state import RunState
 from cloudgan.storage.store import StoreError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
     from cloudgan.launch.backends.job_backend import JobBackend
+    from cloudgan.launch.backends.remote_command import CommandStreams
     from cloudgan.launch.clouds.client import CloudClient
     from cloudgan.launch.kubernetes.api import ClusterApi
     from cloudgan.launch.provisioning.run_registry import RunRegistry
@@ -60,6 +70,11 @@ _PHASES: Final[dict[str, Phase]] = {
 }
 
 
+def keep_steps(plan: Plan) -> tuple[Step, ...]:
+    """Returns the requests by which the nodes of a plan's cloud wait for the next run."""
+    return cloud_planner(plan.target.provider).keep_steps(plan)
+
+
 class ProvisionedBackend:
     """Provisioned runs of one cloud account and one store.
 
@@ -68,6 +83,7 @@ class ProvisionedBackend:
         run_registry: Of the store.
         inner: Opens the backend of a plan's job; None: its cluster does not exist.
         all_steps: Returns the steps of a resolved plan.
+        keep_steps: Returns the requests by which the nodes of a finished run wait for the next.
         say: Progress callback.
         poll_seconds: Poll interval.
     """
@@ -79,11 +95,13 @@ class ProvisionedBackend:
         *,
         inner: Callable[[Plan], JobBackend | None],
         all_steps: Callable[[Plan], tuple[Step, ...]],
+        keep_steps: Callable[[Plan], tuple[Step, ...]] = keep_steps,
         say: Callable[[str], None] = lambda _: None,
         poll_seconds: float = _POLL_SECONDS,
     ) -> None:
         self._cloud, self._registry, self._inner = cloud, run_registry, inner
         self._all_steps, self._say, self._poll_seconds = all_steps, say, poll_seconds
+        self._keep_steps = keep_steps
         self._provisioner = Provisioner(cloud, say, poll_seconds, became_ready=self._note_ready)
         self._destroyer = Destroyer(cloud, say, poll_seconds)
         self._opened: dict[str, JobBackend] = {}
@@ -111,6 +129,13 @@ class ProvisionedBackend:
         """Returns the steps of a resolved plan."""
         return self._all_steps(plan)
 
+    def on_kept_nodes(self, plan: Plan) -> Plan:
+        """Returns the plan on nodes that an earlier run kept; the same plan if none wait."""
+        if plan.node_pool is None or plan.node_pool.served_runs == 1:
+            return plan
+        histories = [self._registry.history(name) for name in self._registry.list_runs()]
+        return on_kept_nodes(plan, self._cloud.list_resources(), histories, utc_moment())
+
     def desired_state(self, run: str) -> Plan | None:
         """Returns the plan of an open run; None if there is none."""
         found = self._registry.read(run)
@@ -123,9 +148,12 @@ class ProvisionedBackend:
         if step.at == "cloud":
             self._refuse_removed(plan)
             return self._provisioner.ensure(step, plan)
-        if step.method == "WAIT":
+        if step.method in ("WAIT", REVIEW):
             api = self._cluster_api(plan)
-            if api is not None:
+            if api is not None and step.method == REVIEW:
+                until, poll = self._new_until, self._poll_seconds
+                check_rights(api, plan, new_until=until, poll_seconds=poll)
+            elif api is not None:
                 wait_for_nodes(api, plan, self._say, self._poll_seconds)
             return False
         return self._of(plan).ensure(step, plan)
@@ -167,6 +195,20 @@ class ProvisionedBackend:
         inner = self._reached(found.plan) if found and found.state != "finished" else None
         return inner.log_sources(run) if inner else {}
 
+    def execute(
+        self, run: str, worker: int, command: Sequence[str], streams: CommandStreams
+    ) -> int:
+        """Runs a command beside a worker; returns its exit code.
+
+        Raises:
+            LaunchError: The cluster of the run does not exist.
+        """
+        found = self._registry.read(run)
+        inner = self._reached(found.plan) if found else None
+        if inner is None:
+            raise LaunchError(f"run {run} has no cluster; see `cloudgan status {run}`")
+        return inner.execute(run, worker, command, streams)
+
     def stop(self, run: str) -> None:
         """Stops the job, which saves a checkpoint, and deletes the nodes; the run stays registered."""
         for _ in self._release(run, "stopped", close=False):
@@ -191,11 +233,13 @@ class ProvisionedBackend:
         if found and not is_in_cluster(found.plan):
             inner = self._reached(found.plan)
             return inner.nodes(run) if inner else ()
-        if found is None or found.plan.node_pool is None:
-            return ()
+        if found is None or found.plan.node_pool is None or kept_until(found):
+            return ()  # kept nodes are recorded as such, and may be another run's by now
         if run not in self._apis and (opened := self._cluster_api(found.plan)):
             self._apis[run] = opened
-        return list_nodes(self._apis[run], run) if run in self._apis else ()
+        if run not in self._apis:
+            return ()
+        return since_reuse(list_nodes(self._apis[run], found.plan.node_run), found.plan)
 
     def cluster(self, run: str) -> Cluster | None:
         """Returns the cluster of a run and the run's share of its usage."""
@@ -218,8 +262,11 @@ class ProvisionedBackend:
     def _release(self, run: str, state: str, *, close: bool) -> Iterator[str]:
         try:
             found = self._registry.read(run)
+            is_over = found is None or found.state == state
             if found and found.is_open and found.state != state:
                 found = self._registry.write(found.plan, state, force=True)  # type: ignore[arg-type]
+            if found and not close and self._keep(found, is_kept=is_over):
+                return
         except StoreError as error:
             if run not in self._began:
                 raise
@@ -253,6 +300,28 @@ class ProvisionedBackend:
         if close and found and found.is_open:
             self._registry.write(found.plan, "removed", force=True)
 
+    def _keep(self, found: DesiredState, *, is_kept: bool) -> bool:
+        """Lets the nodes of a finished run wait for the next one; returns whether they do."""
+        until, plan = kept_until(found), found.plan
+        if until is None or until <= utc_moment():
+            return False
+        if is_kept:
+            return True
+        try:
+            for step in self._keep_steps(plan):
+                if step.at == "cloud":
+                    self._cloud.create(step)
+                else:
+                    self._of(plan).ensure(step, plan)
+        except CloudganError as error:
+            self._say(f"the nodes cannot wait for the next run: {error}. They are deleted")
+            return False
+        self._say(
+            f"the nodes wait for the next run with --keep-nodes until {until:%H:%M} UTC, and end then;"
+            f" `cloudgan down {plan.run}` deletes them, and the cluster, which bills until then"
+        )
+        return True
+
     def _end_job(self, found: DesiredState | None, state: str, *, close: bool) -> Iterator[str]:
         inner = self._reached(found.plan) if found else None
         if inner is None or found is None:
@@ -282,7 +351,26 @@ class ProvisionedBackend:
                 self._say(f"kept: {resource.kind} {resource.name} is of a run {run} of {owner}")
             else:
                 own.append(resource)
-        return tuple(own)
+        reused = found.plan.node_pool.reused if found and found.plan.node_pool else None
+        if found and reused:
+            others = self._cloud.list_resources(reused.run)
+            own += [one for one in others if is_pool_of(one, found)]
+        return tuple(one for one in own if not self._is_used(one, run))
+
+    def _is_used(self, resource: Resource, run: str) -> bool:
+        """Whether another run uses a node pool, which has the labels of its first run."""
+        if resource.node_type is None:
+            return False
+        try:
+            others = [self._registry.read(name) for name in self._others(run)]
+        except CloudganError:
+            return False  # without its store, the labels decide
+        user = next(
+            (one for one in others if one and is_used(one) and is_pool_of(resource, one)), None
+        )
+        if user is not None:
+            self._say(f"kept: {resource.kind} {resource.name} is used by run {user.plan.run}")
+        return user is not None
 
     def _unused(
         self, run: str, found: DesiredState | None, parents: set[str]
@@ -347,6 +435,7 @@ class ProvisionedBackend:
             and found.is_open
             and found.plan.spec_hash == plan.spec_hash
             and found.plan.target.zone == plan.target.zone
+            and found.plan.node_run == plan.node_run
             and found.state == "starting"
         ):
             return False
@@ -378,4 +467,7 @@ def _state_without_job(found: DesiredState, nodes: tuple[Node, ...] | None) -> R
     """The state of a run without a job, from its desired state."""
     is_over = found.state in ("finished", "failed", "stopped", "removed")
     ended = found.created_at.isoformat() if is_over else None
-    return RunState(_PHASES[found.state], ended_at=ended, nodes=nodes)
+    until = kept_until(found)
+    waits = until is not None and until > utc_moment()
+    why = f"its nodes wait for the next run until {until:%H:%M} UTC" if waits else ""
+    return RunState(_PHASES[found.state], ended_at=ended, nodes=nodes, reason=why)

@@ -154,6 +154,8 @@ def wait_until_gone(
 def _refuse_foreign(found: Resource, plan: Plan | None) -> None:
     if SHARED in found.labels:
         return
+    if plan and plan.node_run != plan.run and found.labels.get(RUN) == plan.node_run:
+        return  # nodes that an earlier run kept for this one
     if plan and found.labels.get(RUN) == plan.run:
         spec = found.labels.get(SPEC)
         if spec and spec != plan.spec_hash:

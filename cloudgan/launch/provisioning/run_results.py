@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from cloudgan.core.atomic_file import write_atomic
 from cloudgan.core.documents import parse_model
 from cloudgan.core.errors import CloudganError, ResourcesLeftError
-from cloudgan.launch.kubernetes.manifests import CLAIM
+from cloudgan.launch.kubernetes.manifests import CLAIM, run_yaml
 from cloudgan.launch.provisioning.run_registry import RunRegistry
 from cloudgan.schema import heartbeat as heartbeats
 from cloudgan.schema import launch
@@ -155,11 +155,9 @@ class RunResults:
             ForeignDocumentError: The folder is that of another run, or a symbolic link leads out of
                 the local folder.
         """
-        self.is_own()
         came = []
-        try:
-            record = self.store.read(self._name("record.jsonl"))
-        except ObjectMissingError:
+        record = self.read_record()
+        if record is None:
             return []
         if not folder.record_file.exists() or folder.record_file.read_bytes() != record:
             folder.path.mkdir(parents=True, exist_ok=True)
@@ -174,6 +172,19 @@ class RunResults:
                 self.store.get(name, path)
                 came.append(f"checkpoints/{path.name}")
         return came
+
+    def read_record(self) -> bytes | None:
+        """Returns the content of record.jsonl; None: nothing was trained yet.
+
+        Raises:
+            ForeignDocumentError: The folder is that of another run.
+            StoreError: The store failed.
+        """
+        self.is_own()
+        try:
+            return self.store.read(self._name("record.jsonl"))
+        except ObjectMissingError:
+            return None
 
     def log_lines(self) -> Iterator[LogLine]:
         """Yields the stored log lines, worker by worker."""
@@ -225,6 +236,14 @@ class RunResults:
 
     def _name(self, name: str) -> str:
         return f"runs/{self.run}/{name}"
+
+    def are_of_finished(self, plan: Plan) -> bool:
+        """Whether the run of this plan finished; an earlier run with its name does not count."""
+        heartbeat, known = self.heartbeat(), self.plan()
+        if not heartbeat or heartbeat.exit_code != 0 or not known:
+            return False
+        is_same = known.spec_hash == plan.spec_hash
+        return is_same and heartbeat.config_hash == heartbeats.config_hash(run_yaml(known).encode())
 
 
 def transfer_checkpoints(

@@ -11,6 +11,7 @@ import sys
 import tempfile
 import zipfile
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import cloudgan
 from cloudgan.core import assets, settings
@@ -18,6 +19,9 @@ from cloudgan.core.atomic_file import write_atomic
 from cloudgan.core.errors import ConfigError, DataError
 from cloudgan.launch.kubernetes.manifests import wheel_list
 from cloudgan.schema.plan import Wheel
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 _NAME = "cloudgan"
 _FROM_INSTALLATION = ("entry_points.txt", "licenses/LICENSE")
@@ -155,7 +159,7 @@ def dependency_wheels(
             found = tuple(describe_wheel(path.replace(folder / path.name)) for path in paths)
     except OSError as error:
         raise DataError(f"{folder}: cannot be written ({error.strerror})") from error
-    write_atomic(list_file, wheel_list(found).encode())
+    _list(list_file, found)
     return found
 
 
@@ -169,13 +173,40 @@ def merge_locks(first: str, second: str) -> str:
 
 
 def _kept(list_file: Path, allowed: set[str]) -> tuple[Wheel, ...]:
-    """The cached wheels if they are complete and match the lock."""
+    """The cached wheels if they are complete and match the lock.
+
+    A file that changed since it was listed is read again: its hash is of gigabytes, its identity is not.
+    """
+    found, is_current = [], True
     try:
-        lines = [line.split() for line in list_file.read_text(encoding="utf-8").splitlines()]
-        found = tuple(describe_wheel(list_file.parent / name) for name, _, _ in lines)
+        for line in list_file.read_text(encoding="utf-8").splitlines():
+            name, sha256, size, *identity = line.split()
+            path = list_file.parent / name
+            is_listed = identity == [_identity(path)]
+            is_current &= is_listed
+            listed = Wheel(file_name=name, sha256=sha256, bytes=int(size))
+            found.append(listed if is_listed else describe_wheel(path))
     except (OSError, ValueError):
         return ()
-    return found if all(wheel.sha256 in allowed for wheel in found) else ()
+    if not all(wheel.sha256 in allowed for wheel in found):
+        return ()
+    if not is_current:
+        _list(list_file, found)
+    return tuple(found)
+
+
+def _identity(path: Path) -> str:
+    """Changes whenever the content of a file does."""
+    known = path.stat()
+    return f"{known.st_ino}-{known.st_size}-{known.st_mtime_ns}-{known.st_ctime_ns}"
+
+
+def _list(list_file: Path, wheels: Iterable[Wheel]) -> None:
+    lines = (
+        f"{wheel_list((wheel,)).rstrip()} {_identity(list_file.parent / wheel.file_name)}\n"
+        for wheel in wheels
+    )
+    write_atomic(list_file, "".join(lines).encode())
 
 
 def _download(lock_text: str, python: str, platform: str, folder: Path) -> None:

@@ -18,6 +18,7 @@ from cloudgan.simulation.geant4.library import load
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from cloudgan.schema.particle import Particle
     from cloudgan.simulation.detector import Material
     from cloudgan.simulation.geant4.events import Primary
     from cloudgan.simulation.geant4.tables import Tables
@@ -142,15 +143,22 @@ _COMMANDS = (
 
 
 class Engine:
-    """Simulates electrons in the calorimeter; Geant4 allows one per process."""
+    """Simulates showers in the calorimeter; Geant4 allows one engine per process."""
 
-    def __init__(self, tables: Tables, cut_mm: float, detector: Detector = CLIC_ECAL) -> None:
+    def __init__(
+        self,
+        tables: Tables,
+        cut_mm: float,
+        detector: Detector = CLIC_ECAL,
+        particle: Particle = "electron",
+    ) -> None:
         """Builds detector and physics, which takes about a second.
 
         Args:
             tables: Geant4 data tables.
             cut_mm: Range cut.
             detector: Stack, and window of the image.
+            particle: Primary particle.
 
         Raises:
             ConfigError: Geant4 cannot be loaded; the message names the missing library.
@@ -171,10 +179,10 @@ class Engine:
         self._manager.Initialize()
         # G4ParticleGun fails before the particle table exists.
         self._gun = geant4.G4ParticleGun(1)
-        self._gun.SetParticleDefinition(geant4.G4Electron.Electron())
+        self._gun.SetParticleDefinition(_definition(geant4, particle))
 
     def simulate(self, primary: Primary) -> EventCells:
-        """Simulates one electron and returns the cells of its image."""
+        """Simulates one shower and returns the cells of its image."""
         self._primary = primary
         self._manager.BeamOn(1)
         shape = (PLANE_CELLS, PLANE_CELLS, self._detector.layers)
@@ -203,6 +211,12 @@ class Engine:
         energy = np.fromiter((hit[1] for hit in hits), np.float64, len(hits)) / geant4.GeV
         order = np.argsort(place)
         self._cells = EventCells(place[order], energy[order].astype(np.float32))
+
+
+def _definition(geant4: Any, particle: Particle) -> Any:
+    if particle == "photon":
+        return geant4.G4Gamma.Gamma()
+    return geant4.G4Positron.Positron() if particle == "positron" else geant4.G4Electron.Electron()
 
 
 def _physics(geant4: Any) -> Any:

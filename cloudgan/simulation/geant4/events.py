@@ -13,13 +13,17 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
 
-from cloudgan.core.errors import ConfigError
+from cloudgan.core.documents import parse_json
+from cloudgan.core.errors import ConfigError, DataError
 from cloudgan.data.showers import CELL_MM
+from cloudgan.schema.particle import PARTICLE_ATTRIBUTE
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from numpy.typing import NDArray
+
+    from cloudgan.schema.particle import Particle
 
 
 ENERGIES_GEV = (1.0, 1000.0)
@@ -43,12 +47,14 @@ class PrimaryRequest:
         energy_gev: Range of the primary energy, flat.
         theta_deg: Range of the polar angle, flat.
         cut_mm: Range cut: secondaries with a shorter range are not tracked.
+        particle: Primary particle. Energies, angles and seeds are the same for all.
     """
 
     seed: int
     energy_gev: tuple[float, float]
     theta_deg: tuple[float, float]
     cut_mm: float = DEFAULT_CUT_MM
+    particle: Particle = "electron"
 
     def __post_init__(self) -> None:
         """Validates the values.
@@ -69,17 +75,18 @@ class PrimaryRequest:
             "energy_gev": list(self.energy_gev),
             "theta_deg": list(self.theta_deg),
             "cut_mm": self.cut_mm,
+            PARTICLE_ATTRIBUTE: self.particle,
         }
 
     @classmethod
     def from_json(cls, found: Mapping[str, Any]) -> Self:
         """Reads the output of `as_json`."""
         (least, most), (low, high) = found["energy_gev"], found["theta_deg"]
-        return cls(found["seed"], (least, most), (low, high), found["cut_mm"])
+        return cls(found["seed"], (least, most), (low, high), found["cut_mm"], found["particle"])
 
 
 class Primary(NamedTuple):
-    """One electron at the face of the detector.
+    """One primary particle at the face of the detector.
 
     Attributes:
         number: Event number.
@@ -121,7 +128,7 @@ def stream(request: PrimaryRequest, index: int) -> Stream:
 
 
 def primary(request: PrimaryRequest, number: int) -> Primary:
-    """Returns the electron of event `number`."""
+    """Returns the primary of event `number`."""
     index, row = divmod(number, STREAM_PRIMARIES)
     energy, theta, x_mm, y_mm, seeds = (column[row].tolist() for column in stream(request, index))
     return Primary(number, energy, theta, x_mm, y_mm, tuple(seeds))
@@ -226,11 +233,11 @@ def from_line(line: str | bytes) -> Event:
         ValueError: The line is no event, or incomplete.
     """
     try:
-        found = json.loads(line)
+        found = parse_json(line, "event")
         flat_index = np.frombuffer(base64.b64decode(found["flat_index"]), _INDEX)
         energy = np.frombuffer(base64.b64decode(found["energy_gev"]), _ENERGY)
         number = int(found["number"])
-    except (KeyError, TypeError, ValueError) as error:
+    except (DataError, KeyError, TypeError, ValueError) as error:
         raise ValueError(f"invalid event: {error}") from error
     if len(flat_index) != len(energy):
         raise ValueError(f"invalid event: {len(flat_index)} cells and {len(energy)} energies")

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from cloudgan.core import settings
-from cloudgan.core.errors import ConfigError
+from cloudgan.core.errors import ConfigError, install_command
 from cloudgan.simulation.detector import ATOMIC_NUMBERS
 from cloudgan.simulation.geant4.cross_sections import Photoelectric
 
@@ -73,7 +73,8 @@ def missing_library(loader_error: str) -> str:
     """Returns the error message for an error of the dynamic loader."""
     found = re.match(r"(lib[^:\s]+): cannot open shared object file", loader_error)
     if found is None:
-        return f"Geant4 cannot be loaded ({loader_error}); `pip install --force-reinstall 'cloudgan[geant4]'`"
+        how = install_command("geant4", "--force-reinstall ")
+        return f"Geant4 cannot be loaded ({loader_error}); run {how}"
     library = found[1]
     package = _DEBIAN.get(library)
     remedy = f"the package {package}" if package else "the package that provides it"

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from cloudgan.core.clock import monotonic_seconds
 from cloudgan.core.errors import ConfigError, Interrupted
 from cloudgan.core.hardware import this_machine
-from cloudgan.data.sources.hdf5_writer import write_hdf5
+from cloudgan.data.sources.parquet_writer import write_showers
 from cloudgan.simulation.detector import CLIC_ECAL
 from cloudgan.simulation.geant4.engine import PHYSICS
 from cloudgan.simulation.geant4.events import primary
@@ -95,8 +95,8 @@ def produce(
         seconds = monotonic_seconds() - began
         progress.start("writing", events, "showers")
         blocks = unfinished.showers(primaries, (*CLIC_ECAL.cells, CLIC_ECAL.layers))
-        attributes = dict(attrs) | _provenance(primaries, installation)
-        written = write_hdf5(request.output, blocks, attrs=attributes, progress=progress)
+        attributes = dict(attrs) | provenance(primaries, installation)
+        written = write_showers(request.output, blocks, attrs=attributes, progress=progress)
         unfinished.remove()
     return SimulationResult(written, resumed, seconds, installation)
 
@@ -136,7 +136,8 @@ def _identity(primaries: PrimaryRequest, installation: Installation) -> dict[str
     } | primaries.as_json()
 
 
-def _provenance(primaries: PrimaryRequest, installation: Installation) -> dict[str, Any]:
+def provenance(primaries: PrimaryRequest, installation: Installation) -> dict[str, Any]:
+    """Returns the attributes of showers: all that determines them, and the detector in words."""
     source = f"Geant4 {installation.geant4} (geant4-pybind {installation.package}), {PHYSICS}"
     return _identity(primaries, installation) | {
         "source": source,

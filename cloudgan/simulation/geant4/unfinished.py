@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Self
 
 import numpy as np
 
-from cloudgan.core.errors import CloudganError, ConfigError
+from cloudgan.core.documents import parse_json
+from cloudgan.core.errors import CloudganError, ConfigError, DataError
 from cloudgan.data.showers import Showers, measured_angle
 from cloudgan.data.sparse_showers import SparseCells
 from cloudgan.simulation.geant4.events import Event, from_line, primary, to_line
@@ -121,7 +122,7 @@ class PartialOutput:
         """Yields all showers in the order of their numbers, in blocks."""
         for first in range(0, len(self._offsets), BLOCK):
             events = [self._read(int(offset)) for offset in self._offsets[first : first + BLOCK]]
-            yield _dense(events, request, shape)
+            yield dense_showers(events, request, shape)
 
     def remove(self) -> None:
         """Removes the folder after the output is complete."""
@@ -171,13 +172,16 @@ class PartialOutput:
 def _identity(line: bytes) -> dict[str, Any] | None:
     """Parses the first line; None if it is incomplete."""
     try:
-        found = json.loads(line)
-    except ValueError:
+        found = parse_json(line, "identity")
+    except DataError:
         return None
     return found if isinstance(found, dict) and line.endswith(b"\n") else None
 
 
-def _dense(events: list[Event], request: PrimaryRequest, shape: tuple[int, int, int]) -> Showers:
+def dense_showers(
+    events: list[Event], request: PrimaryRequest, shape: tuple[int, int, int]
+) -> Showers:
+    """Returns events as dense images with the energies and angles of their primaries."""
     sizes = [len(event.cells.flat_index) for event in events]
     cells = SparseCells(
         np.concatenate([event.cells.flat_index for event in events]),

@@ -22,6 +22,7 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Self, TextIO
 
+from cloudgan.core.documents import parse_json
 from cloudgan.core.errors import CloudganError, ConfigError
 from cloudgan.core.settings import child_environment
 from cloudgan.simulation.geant4.engine import Engine
@@ -100,7 +101,7 @@ class WorkerProcess:
         """Waits for one line, a JSON object; raises the errors of `read`."""
         while not (lines := self.read()):
             pass
-        found: dict[str, Any] = json.loads(lines[0])
+        found: dict[str, Any] = parse_json(lines[0], "answer of Geant4")
         return found
 
     def read(self) -> list[str]:
@@ -117,7 +118,7 @@ class WorkerProcess:
         lines = [line.decode("ascii") for line in whole]
         for line in lines:
             if line.startswith('{"error"'):
-                raise _reported_error(json.loads(line))
+                raise _reported_error(parse_json(line, "answer of Geant4"))
         return lines
 
     def _exit_error(self) -> CloudganError:
@@ -239,7 +240,7 @@ def main() -> None:
     answers = os.fdopen(os.dup(sys.stdout.fileno()), "w", encoding="ascii")
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
     try:
-        for line in _answers(json.loads(sys.stdin.readline())):
+        for line in _answers(parse_json(sys.stdin.readline(), "task")):
             answers.write(line + "\n")
             answers.flush()
     except CloudganError as error:
@@ -270,7 +271,8 @@ def _answers(first: dict[str, Any]) -> Iterator[str]:
         yield json.dumps(_prepare(Path(first["folder"]), first["data"]))
         return
     request = PrimaryRequest.from_json(first["request"])
-    engine = Engine(Tables.from_json(first["tables"]), request.cut_mm)
+    tables = Tables.from_json(first["tables"])
+    engine = Engine(tables, request.cut_mm, particle=request.particle)
     for line in sys.stdin:
         number = int(line)
         yield to_line(Event(number, engine.simulate(primary(request, number))))

@@ -172,11 +172,6 @@ def load_gates(path: Path | None = None) -> Gates:
     return _read(path or _PACKAGE / "gates.toml")
 
 
-def demo_gates() -> Gates:
-    """Returns the gates for a few minutes of training on a laptop."""
-    return _read(_PACKAGE / "demo.toml")
-
-
 def apply_gates(assessment: Assessment, gates: Gates | None = None) -> Verdict:
     """Grades an assessment by `gates`. Default: the gates of the package.
 
@@ -272,26 +267,3 @@ def _severity(check: Check) -> float:
     if ideal == RATIO:
         return abs(math.log(max(value, _SMALLEST_RATIO))) / math.log1p(check.acceptable + 1e-12)
     return abs(value - ideal) / (check.acceptable + 1e-12)
-
-
-_REMAINING = "profile_z_remaining"
-
-
-def with_remaining_error(trained: Assessment, untrained: Assessment) -> Assessment:
-    """Returns `trained` plus one measure: the share of the untrained profile's error that remains.
-
-    Uses the core of the longitudinal profile, which an untrained network gets wrong at any output scale.
-    The measure has no baseline: with few showers, zero improvement must still fail.
-    """
-    after, before = (_core(each) for each in (trained, untrained))
-    value = error = None
-    if after.value is not None and before.value:
-        value = after.value / before.value
-        parts = [m.error / m.value for m in (after, before) if m.error and m.value]
-        error = value * math.hypot(*parts)
-    remaining = Measure(name=_REMAINING, value=value, error=error, ideal=IDEALS[_REMAINING])
-    return trained.model_copy(update={"measures": (*trained.measures, remaining)})
-
-
-def _core(assessment: Assessment) -> Measure:
-    return next(m for m in assessment.all("profile_z") if m.where == "core")

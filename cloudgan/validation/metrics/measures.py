@@ -35,7 +35,6 @@ IDEALS: Mapping[str, float] = {
     "profile_x": DISTANCE,
     "profile_y": DISTANCE,
     "profile_z": DISTANCE,
-    "profile_z_remaining": DISTANCE,
     "moment_1": RATIO,
     "moment_2": RATIO,
     "centre": DISTANCE,
@@ -73,7 +72,6 @@ IDEALS: Mapping[str, float] = {
   per energy bin and per bin of requested angle.
 - profile_x, _y, _z: mean of |ratio - 1| of the mean profile, both of sum 1, over the bins with more
   than 0.1 % of the reference's energy; "core": more than 1 %; "worst bin": the largest.
-  profile_z_remaining: that of the core over the same network's before training.
 - moment_1, moment_2: means of the authors' moments per axis; centre: difference of the mean
   barycentre, in cells; lateral_rms: mean rms around the barycentre.
 - tail: share of the energy outside the central 9 x 9 columns; first_layers, last_layers: in the

@@ -95,7 +95,7 @@ def test_every_region_of_the_catalogue_has_a_grid(shipped: Catalog) -> None:
 def test_only_known_accelerators_have_a_power_and_the_rest_are_these(shipped: Catalog) -> None:
     known, sold = set(load_carbon_factors().power), set(shipped.accelerators())
     assert known <= sold
-    assert sold - known == {"A10", "A10(1/6)", "A10G", "TPU-v5e", "TPU-v5p", "TPU-v6e"}
+    assert sold - known == {"A10", "A10(1/6)", "A10G", "B300", "TPU-v5e", "TPU-v5p", "TPU-v6e"}
 
 
 def test_no_fact_is_of_the_wrong_size() -> None:

@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 from cloudgan.cost.accounting.run_cost import ReportContext, cost_report
 from cloudgan.cost.prices.catalog import load_catalog
 from cloudgan.cost.prices.fees import Fees
-from cloudgan.schema.launch import Attempt, Cluster, Launch, Node, local_attempt
+from cloudgan.schema.launch import Attempt, Cluster, KeptNodes, Launch, Node, local_attempt
 from cloudgan.schema.price_row import FeeRow
 from cloudgan.schema.provenance import InstalledWheels
-from cloudgan.schema.record import RunRecord
+from cloudgan.schema.record import PreemptionNotice, RunRecord
 from tests.cost.conftest import epoch, resumed, started, stopped
 
 if TYPE_CHECKING:
@@ -123,6 +123,34 @@ def test_line_items_cover_the_whole_time(record: RunRecord) -> None:
     assert found.basis.startswith("not measured on this node")
 
 
+def test_nodes_of_a_price_file_cost_their_price_by_the_second(record: RunRecord) -> None:
+    row = ROW.model_copy(update={"provider": "lambda", "usd_per_hour": 3.6, "region": "us-south-1"})
+    found = report(record, provisioned((0, 100.5), (0, 100.5), row=row))
+    nodes = [part for part in found.line_items if part.price_row == row.row_id]
+    assert math.fsum(part.usd or 0 for part in nodes) == pytest.approx(2 * 101 * 0.001)
+    assert found.billed_attempts[0].rule == "the price file: by the second"
+
+
+def test_a_spot_node_that_aws_takes_in_its_first_hour_is_in_no_line_item(
+    lines: tuple[Line, ...],
+) -> None:
+    row = load_catalog().row("aws/p3.2xlarge/us-east-1/spot")
+    notice = PreemptionNotice(
+        time=after(580).isoformat(), step=40, worker=1, cloud="aws", seconds=120
+    )
+    attempt = provisioned((0, 1200), (0, 600), row=row)
+    paid = report(RunRecord(lines=lines), attempt)
+    found = report(RunRecord(lines=(*lines, notice)), attempt)
+    assert math.fsum(seconds(paid).values()) == pytest.approx(1800)
+    assert math.fsum(seconds(found).values()) == pytest.approx(1200)
+    assert found.billed_attempts[0].billed_node_seconds == 1200
+    assert found.billed_attempts[0].up_node_seconds == 1800
+    said = [text for text in found.warnings if "cost nothing" in text]
+    assert said == [
+        "1 of 2 nodes of attempt 1 cost nothing: the cloud took them back within 60 min"
+    ]
+
+
 WHEELS = InstalledWheels(
     time="2026-11-21T11:59:50Z", wheels=30, bytes=10**8, fetch_seconds=4, install_seconds=16
 )
@@ -160,6 +188,20 @@ def test_a_process_that_is_started_again_finds_its_pods_wheels_there(
     (part,) = (one for one in found.line_items if one.name == "wheel installation")
     assert (part.seconds, part.duration) == (20, "billed_seconds")
     assert seconds(found)["other program time"] == 3 + 1, "it is no time of the program"
+
+
+def test_the_smoke_step_of_a_pod_is_an_activity_before_its_first_process(
+    lines: tuple[Line, ...],
+) -> None:
+    timed = RunRecord(
+        lines=tuple(
+            line.model_copy(update={"smoke_seconds": 12.0}) if line.kind == "started" else line
+            for line in lines
+        )
+    )
+    name = "smoke step and wait for all workers"
+    (part,) = (one for one in report(timed, row=ROW).line_items if one.name == name)
+    assert (part.seconds, part.duration) == (12, "billed_seconds")
 
 
 def test_what_a_run_here_cannot_know_is_named(record: RunRecord) -> None:
@@ -487,3 +529,33 @@ def test_line_items_add_up_and_doubled_prices_double_the_total(
     for part in cheap.line_items:
         assert (part.usd is None) == (part.name in cheap.totals.unknown)
         assert (part.usd is None) == bool(part.why_unknown)
+
+
+@pytest.mark.parametrize(("ended", "waited"), [(None, 1800), (300, 200), (9000, 1800)])
+def test_nodes_that_wait_for_the_next_run_are_a_line_item_of_this_one(
+    record: RunRecord, ended: float | None, waited: float
+) -> None:
+    kept = KeptNodes(
+        nodes=2,
+        since=after(100),
+        until=after(1900),
+        ended_at=None if ended is None else after(ended),
+    )
+    cluster = Cluster(
+        name="cloudgan",
+        control_plane="GKE standard",
+        system_nodes=0,
+        created_at=after(0),
+        deleted_at=after(100),
+        own_run_seconds=100,
+        all_runs_seconds=100,
+    )
+    without = report(record, provisioned((0, 100), (0, 100), cluster=cluster))
+    found = report(record, provisioned((0, 100), (0, 100), cluster=cluster, kept=kept))
+    items = {item.name: item for item in found.line_items}
+    waiting = items["waiting for the next run"]
+    assert (waiting.seconds, waiting.node_seconds) == (waited, 2 * waited)
+    assert waiting.usd == pytest.approx(ROW.cost_usd(2 * waited))
+    assert items["cluster"].seconds == 100 + waited, "no other run used it"
+    fee = 0.1 * waited / 3600
+    assert found.totals.known_usd == pytest.approx(without.totals.known_usd + waiting.usd + fee)

@@ -2,32 +2,37 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from cloudgan.core.errors import PlanError
+from cloudgan.core.errors import BudgetError, PlanError
 from cloudgan.cost.estimation.candidates import (
+    BatchRule,
     PricedJob,
     candidates,
     cheapest_per_configuration,
     cheapest_within,
     pareto_front,
     preemption_risk,
+    smallest_changes,
     spot_break_even,
 )
-from cloudgan.cost.estimation.spot import Preemption
-from cloudgan.cost.estimation.throughput_model import (
+from cloudgan.cost.estimation.measured_runs import (
     PAPER_NETWORK,
     PAPER_SHOWERS,
-    build_throughput_model,
     paper_measurements,
 )
+from cloudgan.cost.estimation.spot import Preemption
+from cloudgan.cost.estimation.throughput_model import build_throughput_model
 from cloudgan.cost.prices.catalog import load_catalog
 
 SLOW_MACHINES = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
-JOB = PricedJob(60)
-KNOWN = build_throughput_model(PAPER_NETWORK, PAPER_SHOWERS, paper_measurements())
+BATCH = BatchRule(per_replica=96)
+JOB = PricedJob(60, batches=BATCH)
+KNOWN = build_throughput_model(PAPER_NETWORK, PAPER_SHOWERS, paper_measurements(), drops_last=True)
 ROWS = load_catalog().find()
 V100 = next(row for row in ROWS if row.node_type == "n1-standard-64+8xV100")
 PRICED = candidates(ROWS, KNOWN, JOB)
@@ -40,19 +45,21 @@ def v100(usd_per_hour, market="on_demand"):
 def test_a_job_is_its_first_epoch_all_epochs_and_what_lies_between():
     (found,) = candidates([v100(20)], KNOWN, JOB, counts=[4]).known
     seconds = (240.90 - 115.02) + 60 * 120.0
-    assert found.seconds == found.low_seconds == pytest.approx(seconds)
+    assert (found.low_seconds, found.seconds) == pytest.approx((seconds, seconds))
     assert found.usd == pytest.approx(seconds / 3600 * 4 * 20)
 
 
 def test_spot_pays_for_what_it_repeats():
     calm, often = (
-        candidates([v100(20, "spot")], KNOWN, PricedJob(60, Preemption(rate)), counts=[4]).known[0]
+        candidates(
+            [v100(20, "spot")], KNOWN, PricedJob(60, Preemption(rate), BATCH), counts=[4]
+        ).known[0]
         for rate in (0.0, 0.5)
     )
     assert calm.seconds == calm.work_seconds
     assert often.seconds > 1.1 * calm.seconds
     assert often.usd == pytest.approx(often.seconds / 3600 * 4 * 20)
-    assert preemption_risk(often, PricedJob(60, Preemption(0.5)))
+    assert preemption_risk(often, PricedJob(60, Preemption(0.5), BATCH))
 
 
 def test_on_demand_has_no_risk_of_being_taken():
@@ -134,10 +141,27 @@ def test_without_limits_the_cheapest():
     assert cheapest_within(PRICED.known).usd == min(one.usd for one in PRICED.known)
 
 
-@pytest.mark.parametrize("limits", [(60, None), (None, 0.1), (7200, 1)])
-def test_unreachable_limits_name_the_nearest_candidates(limits):
-    with pytest.raises(PlanError, match=r"no offer is certain .*the fastest takes.*the cheapest"):
+@pytest.mark.parametrize(
+    ("limits", "error"),
+    [((60, None), PlanError), ((None, 0.1), BudgetError), ((7200, 1), BudgetError)],
+)
+def test_unreachable_limits_name_the_nearest_candidates(limits, error):
+    with pytest.raises(error, match=r"no offer is certain .*the fastest takes.*the cheapest"):
         cheapest_within(PRICED.known, *limits)
+
+
+@pytest.mark.parametrize("limits", [(3600, 3.0), (1800, None), (None, 0.5), (3000, 8.0)])
+def test_the_smallest_change_fits_and_a_smaller_one_does_not(limits):
+    hours, usd = (limits[0] or 1e9) / 3600, limits[1] or 1e9
+    first = smallest_changes(PRICED.known, hours * 3600, usd)[0]
+    given = dict(re.findall(r"--(max-hours|budget-usd)=([\d.]+)", first))
+    new_hours, new_usd = float(given.get("max-hours", hours)), float(given.get("budget-usd", usd))
+    assert cheapest_within(PRICED.known, new_hours * 3600, new_usd)
+    less = 0.98 * (new_hours if "max-hours" in given else new_usd)
+    smaller = (less * 3600, usd) if "max-hours" in given else (hours * 3600, less)
+    if len(given) == 1:
+        with pytest.raises((PlanError, BudgetError)):
+            cheapest_within(PRICED.known, *smaller)
 
 
 def test_only_unknown_offers_are_an_error():

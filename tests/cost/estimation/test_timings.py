@@ -27,6 +27,13 @@ def test_nodes_are_optional_also_in_single_rows(read):
     assert read("n,seconds,nodes\n8,10,1\n16,6,\n") == (Timing(8, 10.0, 1), Timing(16, 6.0))
 
 
+def test_steps_are_optional_and_whole(read):
+    text = "n,seconds,steps\n8,10,162\n16,6,\n"
+    assert read(text) == (Timing(8, 10.0, None, 162), Timing(16, 6.0))
+    with pytest.raises(DataError, match=r"runs\.csv:2: steps is '1\.5'; expected an integer"):
+        read("n,seconds,steps\n8,10,1.5\n")
+
+
 @pytest.mark.parametrize("text", ["0", "-3", "nan", "inf", "", "1e999", "fast"])
 def test_seconds_that_no_run_takes_are_refused(read, text):
     with pytest.raises(DataError, match=r"runs\.csv:3: seconds is .*expected a finite number"):

@@ -44,7 +44,7 @@ def test_an_epoch_costs_the_amount_of_2021(replayed, wanted, on_demand, preempti
 
 @pytest.mark.parametrize(
     ("accelerators", "speed_up", "time", "samples"),
-    [(2, 1, 1, 1), (8, 3.91, 0.977, 0.975), (64, 30.1, 0.940, 0.926)],
+    [(8, 3.91, 0.977, 0.975), (64, 30.1, 0.940, 0.926)],
 )
 def test_speed_up_and_both_efficiencies_are_those_of_the_run_times(
     replayed, accelerators, speed_up, time, samples
@@ -53,6 +53,16 @@ def test_speed_up_and_both_efficiencies_are_those_of_the_run_times(
     assert run.scaling.speed_up == pytest.approx(speed_up, rel=2e-3)
     assert run.scaling.time_efficiency == pytest.approx(time, abs=1e-3)
     assert run.scaling.sample_efficiency == pytest.approx(samples, abs=2e-3)
+
+
+def test_a_run_without_a_smaller_one_of_its_kind_has_no_speed_up(replayed):
+    without = {
+        (run.accelerators, run.accelerator, run.batch_per_replica)
+        for run in replayed.runs
+        if run.scaling is None
+    }
+    alone = {(32, "V100", batch) for batch in (16, 32, 48, 64, 80)}
+    assert without == alone | {(2, "V100", 96), (4, "TPU-v2", 128), (4, "TPU-v3", 128)}
 
 
 def test_end_to_end_efficiency_is_less_than_that_of_training_alone(replayed):

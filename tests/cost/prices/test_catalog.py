@@ -62,7 +62,7 @@ def written(path: Path, *rows: dict[str, str]) -> Path:
 
 
 def test_an_empty_cell_is_unknown_and_a_note_may_be_empty(tmp_path: Path) -> None:
-    (row,) = load_catalog(written(tmp_path / "p.csv", {})).rows
+    (row,) = shipped_catalog(written(tmp_path / "p.csv", {})).rows
     assert row.vcpu is None
     assert row.memory_gib is None
     assert row.note == ""
@@ -90,22 +90,22 @@ def test_an_invalid_row_is_reported_with_file_and_line(
 ) -> None:
     path = written(tmp_path / "p.csv", {}, wrong)
     with pytest.raises(DataError, match=rf"{re.escape(str(path))}:3: .*{message}"):
-        load_catalog(path)
+        shipped_catalog(path)
 
 
 @pytest.mark.parametrize("spot", ["10.8", "11"])
 def test_on_demand_must_cost_more_than_spot(tmp_path: Path, spot: str) -> None:
     path = written(tmp_path / "p.csv", {}, {"market": "spot", "usd_per_hour": spot})
     with pytest.raises(DataError, match=r"p\.csv:2: .*10\.8 USD/h on demand"):
-        load_catalog(path)
+        shipped_catalog(path)
 
 
 def test_on_demand_close_to_spot_is_suspect(tmp_path: Path) -> None:
     close = {"market": "spot", "usd_per_hour": "8"}
-    ((listed, spot),) = implausible_pairs(load_catalog(written(tmp_path / "p.csv", {}, close)))
+    ((listed, spot),) = implausible_pairs(shipped_catalog(written(tmp_path / "p.csv", {}, close)))
     assert (listed.usd_per_hour, spot.usd_per_hour) == (10.8, 8)
     far = {"market": "spot", "usd_per_hour": "7"}
-    assert implausible_pairs(load_catalog(written(tmp_path / "p.csv", {}, far))) == ()
+    assert implausible_pairs(shipped_catalog(written(tmp_path / "p.csv", {}, far))) == ()
 
 
 @pytest.mark.parametrize(
@@ -114,12 +114,12 @@ def test_on_demand_close_to_spot_is_suspect(tmp_path: Path) -> None:
 def test_a_file_that_is_no_catalogue_is_refused(tmp_path: Path, text: str) -> None:
     (tmp_path / "p.csv").write_text(text)
     with pytest.raises(DataError, match=r"p\.csv:[12]: "):
-        load_catalog(tmp_path / "p.csv")
+        shipped_catalog(tmp_path / "p.csv")
 
 
 def test_a_missing_catalog_is_reported(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="cannot be read"):
-        load_catalog(tmp_path / "none.csv")
+        shipped_catalog(tmp_path / "none.csv")
 
 
 def test_rows_are_found_cheapest_first(shipped: Catalog) -> None:
@@ -177,7 +177,7 @@ def test_an_offer_is_found_by_its_short_or_whole_name(shipped: Catalog) -> None:
 
 
 def test_the_shipped_rows_are_all_there(shipped: Catalog) -> None:
-    assert len(shipped.rows) == 437
+    assert len(shipped.rows) == 433
     assert {row.provider for row in shipped.rows} == {"gcp", "aws", "azure"}
 
 

@@ -26,6 +26,30 @@ def test_every_row_has_a_source(shipped: Catalog) -> None:
         assert row.confidence != "C" or row.note, row.row_id
 
 
+def test_at_least_nine_of_ten_current_prices_have_a_date_and_a_source_on_the_web(
+    shipped: Catalog,
+) -> None:
+    current = [row for row in shipped.rows if row.snapshot == "current"]
+    assert all(row.source.startswith("https://") for row in shipped.rows)
+    dated = [row for row in current if row.date != "unknown"]
+    assert len(dated) >= 0.9 * len(current)
+    exact = [row for row in dated if not row.has_earliest_date]
+    assert len(exact) >= 53, "more than the known readings are only bounded"
+    assert all(
+        "is in use since" in row.note or "new in" in row.note for row in set(dated) - set(exact)
+    )
+
+
+def test_prices_that_other_lists_have_wrong_are_right(shipped: Catalog) -> None:
+    prices = {row.offer: row.usd_per_hour for row in shipped.find()}
+    assert prices["gcp/a2-highgpu-1g/europe-west4/on_demand"] == pytest.approx(3.748, abs=1e-3)
+    assert prices["gcp/a3-highgpu-8g/us-central1/spot"] == pytest.approx(8 * 6.571)
+    assert prices["gcp/a3-ultragpu-8g/us-central1/spot"] == pytest.approx(50.09, abs=0.01)
+    assert prices["azure/Standard_NC48ads_A100_v4/eastus/on_demand"] == 9.554
+    retired = {"Standard_NC6s_v2", "Standard_NC24rs_v2"}
+    assert not retired & {row.node_type for row in shipped.find()}, "retired on 2023-08-31"
+
+
 def test_every_price_has_accelerators_that_fit_its_name(shipped: Catalog) -> None:
     for row in shipped.rows:
         assert row.accelerator_count > 0, row.row_id
@@ -102,7 +126,7 @@ def test_no_list_price_is_a_dws_price(shipped: Catalog) -> None:
             assert row.usd_per_hour / row.accelerator_count > 1.5 * dws, row.row_id
 
 
-@pytest.mark.parametrize("node", ["a3-highgpu-1g", "a3-highgpu-4g"])
+@pytest.mark.parametrize("node", ["a3-highgpu-1g", "a3-highgpu-4g", "a3-ultragpu-8g"])
 def test_what_google_sells_on_spot_only_has_no_list_price(shipped: Catalog, node: str) -> None:
     assert shipped.find(node_type=node, market="spot")
     assert shipped.find(node_type=node, market="on_demand") == ()

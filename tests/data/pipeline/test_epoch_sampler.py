@@ -32,6 +32,30 @@ def test_carry_gives_every_shower_once_per_epoch_of_the_stream(counts, batch, se
         assert sorted(part) == list(range(total))
 
 
+@pytest.mark.parametrize(("counts", "batch"), CASES)
+@pytest.mark.parametrize("last_batch", ["carry", "drop"])
+def test_workers_share_the_global_steps_of_every_epoch(counts, batch, last_batch):
+    if last_batch == "drop" and sum(counts) < batch:
+        pytest.skip("no batch")
+    alone = EpochSampler(counts, 3, batch, last_batch=last_batch)
+    own = [
+        EpochSampler(counts, 3, batch, last_batch=last_batch, worker=k, workers=3) for k in range(3)
+    ]
+    for epoch in range(4):
+        steps = [
+            worker.global_step(step)
+            for worker in own
+            for step in range(worker.steps_through(epoch - 1), worker.steps_through(epoch))
+        ]
+        assert sorted(steps) == list(
+            range(alone.steps_through(epoch - 1), alone.steps_through(epoch))
+        )
+        for step in steps:
+            worker, number = own[step % 3], step // 3
+            assert worker.epoch_of(number) == alone.epoch_of(step)
+            np.testing.assert_array_equal(worker.rows(number, 0, batch), alone.rows(step, 0, batch))
+
+
 @pytest.mark.parametrize(("counts", "batch"), [case for case in CASES if sum(case[0]) >= case[1]])
 def test_drop_gives_no_shower_twice_and_leaves_out_the_rest(counts, batch):
     order = EpochSampler(counts, 1, batch, last_batch="drop")

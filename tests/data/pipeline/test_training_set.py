@@ -1,11 +1,13 @@
 from __future__ import annotations
 
+import h5py
 import numpy as np
 import pytest
 
 from cloudgan.core.errors import DataError
 from cloudgan.data.pipeline.preprocessing import Preprocessing
 from cloudgan.data.pipeline.training_set import TrainingSet
+from cloudgan.data.shards.manifest import read_manifest
 from cloudgan.data.showers import central, measured_angle
 from cloudgan.data.sources.hdf5 import Hdf5File
 
@@ -122,3 +124,64 @@ def test_one_flipped_bit_is_found_before_the_first_step(shards, cache):
     path.write_bytes(content)
     with pytest.raises(DataError, match=r"showers-00001\.tfrecord, record \d: damaged"):
         TrainingSet.open(shards, MINI, cache=cache)
+
+
+@pytest.fixture
+def of_particle(tmp_path, write_hdf5_file):
+    def write(name, particle):
+        path = write_hdf5_file(tmp_path / name)
+        with h5py.File(path, "a") as file:
+            file.attrs["particle"] = particle
+        return path
+
+    return write
+
+
+def test_the_particle_of_the_file_reaches_notes_and_summary(tmp_path, of_particle, write_shards):
+    folder = write_shards(tmp_path / "set", of_particle("a.h5", "photon"))
+    data = TrainingSet.open(folder, MINI)
+    assert "Primary particle: photon." in data.describe()
+    assert data.summary.particle == "photon"
+    assert read_manifest(folder).sources[0].particle == "photon"
+
+
+def test_a_file_without_a_particle_has_none(shards):
+    data = TrainingSet.open(shards, MINI)
+    assert data.summary.particle is None
+    assert not any("Primary particle" in line for line in data.describe())
+
+
+def test_showers_of_two_particles_are_refused(tmp_path, of_particle, write_shards):
+    sources = of_particle("a.h5", "photon"), of_particle("b.h5", "electron")
+    folder = write_shards(tmp_path / "set", *sources)
+    with pytest.raises(DataError, match=r"mixes primary particles: .*b.h5 \(electron\), .*photon"):
+        TrainingSet.open(folder, MINI)
+
+
+def test_the_folds_hold_out_each_shower_once_and_train_on_the_others(shards, whole):
+    held = []
+    for fold in range(4):
+        data = TrainingSet.open(shards, FULL, held_out_fraction=0.25, fold=fold)
+        is_held = np.arange(20) % 4 == fold
+        energy = data.train_rows(np.arange(data.count)).energy[:, 0]
+        np.testing.assert_allclose(energy, whole.energy_gev[~is_held] / 100)
+        np.testing.assert_array_equal(data.held_out().energy_gev, whole.energy_gev[is_held])
+        assert sum(data.train_counts) == data.count == 15
+        held += data.held_out().energy_gev.tolist()
+    assert sorted(held) == sorted(whole.energy_gev.tolist())
+    usual = TrainingSet.open(shards, FULL, held_out_fraction=0.25)
+    np.testing.assert_array_equal(
+        usual.held_out().energy_gev, whole.energy_gev[np.arange(20) % 4 == 3]
+    )
+
+
+@pytest.mark.parametrize("fold", [0, 2])
+def test_an_incomplete_last_group_belongs_to_the_folds_that_it_reaches(shards, whole, fold):
+    data = TrainingSet.open(shards, FULL, held_out_fraction=1 / 3, fold=fold)
+    is_held = np.arange(20) % 3 == fold
+    assert data.held_out_count == is_held.sum()
+    assert data.train_counts == tuple(
+        int((~is_held[start : start + 6]).sum()) for start in range(0, 20, 6)
+    )
+    energy = data.train_rows(np.arange(data.count)).energy[:, 0]
+    np.testing.assert_allclose(energy, whole.energy_gev[~is_held] / 100)

@@ -351,7 +351,7 @@ except CloudganError as error:
 def test_hdf5_does_not_crash_the_process_after_a_full_disk(tmp_path):
     for most in (700, 5000, 30_000):
         done = subprocess.run(
-            [sys.executable, "-c", _WRITE, str(tmp_path / "a.h5"), str(most)],
+            [sys.executable, "-B", "-c", _WRITE, str(tmp_path / "a.h5"), str(most)],
             capture_output=True,
             text=True,
             check=False,

@@ -102,6 +102,8 @@ def _eks(call: Call, state: State) -> Found:
         yield name, f"{root}:{part}", {"resource_tags": there}
     else:
         yield name, own, here
+    if name == "CreateNodegroup":
+        yield from _launch(call, state)
     role = asked.get("roleArn") or asked.get("nodeRole")
     for service in _PASSED_TO.get(name, ()) if role else ():
         yield "iam:PassRole", role, {"iam:passedtoservice": service}
@@ -162,11 +164,47 @@ def _ec2(call: Call, state: State) -> Found:
         name = call.asked["VolumeId"]
         tags = [one["Tags"] for one in network.volumes if one["VolumeId"] == name]
         resource = f"{root}:volume/{name}"
+    elif call.operation == "CreateLaunchTemplate":
+        resource = f"{root}:launch-template/lt-new"
+        sent = _tags_sent(call)
+        yield call.operation, resource, {"request_tags": dict(sent)}
+        action = {"ec2:createaction": call.operation, "request_tags": dict(sent)}
+        yield "CreateTags", resource, action
+        return
+    elif call.operation == "DeleteLaunchTemplate":
+        name = call.asked["LaunchTemplateName"]
+        tags = [network.templates[name]["Tags"]] if name in network.templates else []
+        resource = f"{root}:launch-template/lt-{name}"
     else:
         yield call.operation, "*", {}
         return
     there = {one["Key"]: one["Value"] for many in tags for one in many}
     yield call.operation, resource, {"resource_tags": there}
+
+
+def _tags_sent(call: Call) -> dict[str, str]:
+    listed = [tag for one in call.asked.get("TagSpecifications", ()) for tag in one["Tags"]]
+    return {one["Key"]: one["Value"] for one in listed}
+
+
+def _launch(call: Call, state: State) -> Found:
+    """Returns what EKS tries for the caller of CreateNodegroup with a launch template: RunInstances.
+
+    Without it EKS answers "You are not authorized to launch instances with this launch template"
+    (https://github.com/aws-samples/terraform-eks-code/issues/13, read 2026-11-22).
+    """
+    name = (call.asked.get("launchTemplate") or {}).get("name")
+    template = state.networks[call.region].templates.get(name)
+    if template is None:
+        return
+    root = f"arn:aws:ec2:{call.region}:{ACCOUNT}"
+    own = f"{root}:launch-template/lt-{name}"
+    tags = {one["Key"]: one["Value"] for one in template["Tags"]}
+    yield "ec2:RunInstances", own, {"resource_tags": tags}
+    image = f"arn:aws:ec2:{call.region}::image/ami-1"
+    parts = ("instance", "network-interface", "security-group", "subnet", "volume")
+    for resource in (image, *(f"{root}:{part}/*" for part in parts)):
+        yield "ec2:RunInstances", resource, {"ec2:launchtemplate": own}
 
 
 def _iam(call: Call) -> Found:

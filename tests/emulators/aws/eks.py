@@ -97,18 +97,51 @@ class Eks:
         sizes = asked["scalingConfig"]
         if not sizes["minSize"] <= sizes["desiredSize"] <= sizes["maxSize"] or not sizes["maxSize"]:
             raise Refusal("InvalidParameterException", "desired capacity is out of its limits")
+        node_type, reservation = self._instances(region, asked)
         group = Group(
             f"eks-{name}-{secrets.token_hex(8)}",
             region,
-            asked["instanceTypes"][0],
+            node_type,
             asked["capacityType"] == "SPOT",
             asked["labels"] | {"eks.amazonaws.com/nodegroup": name},
             sizes["maxSize"],
             sizes["minSize"],
+            reservation=reservation,
         )
         pool = plane.pools[name] = Pool(asked, group, pending=self._state.pending)
         self._scaling.resize(group, sizes["desiredSize"])
         return {"nodegroup": _pool(pool)}
+
+    def _instances(self, region: str, asked: Body) -> tuple[str, str]:
+        """Returns the instance type of a node group, and its reservation.
+
+        With a launch template, EKS refuses a disk size, and an instance type in both places
+        (https://github.com/terraform-aws-modules/terraform-aws-eks/issues/1386; botocore's description of
+        CreateNodegroup). A Capacity Block needs a launch template with its market type
+        (https://docs.aws.amazon.com/eks/latest/userguide/capacity-blocks-mng.html, all read 2026-11-22).
+        """
+        is_block = asked.get("capacityType") == "CAPACITY_BLOCK"
+        if "launchTemplate" not in asked:
+            if is_block:
+                raise Refusal("InvalidParameterException", "CAPACITY_BLOCK needs a launch template")
+            return asked["instanceTypes"][0], ""
+        named = asked["launchTemplate"]["name"]
+        template = self._state.networks[region].templates.get(named)
+        if template is None:
+            raise Refusal("InvalidRequestException", f"Launch template {named} was not found")
+        data = template["LaunchTemplateData"]
+        if "diskSize" in asked:
+            raise Refusal("InvalidParameterException", "Disk size must be in the launch template")
+        if "instanceTypes" in asked:
+            text = "Cannot specify instance types in launch template and API Request"
+            raise Refusal("InvalidRequestException", text)
+        market = data.get("InstanceMarketOptions", {}).get("MarketType")
+        if is_block != (market == "capacity-block"):
+            raise Refusal("InvalidParameterException", "capacity type and market type disagree")
+        target = data.get("CapacityReservationSpecification", {}).get(
+            "CapacityReservationTarget", {}
+        )
+        return data["InstanceType"], target.get("CapacityReservationId", "")
 
     def DescribeNodegroup(self, region: str, asked: Body) -> Body:  # noqa: N802
         plane, pool = self._pool(region, asked)
@@ -295,8 +328,10 @@ def _turn(thing: Any) -> bool:
 
 
 def _pool(pool: Pool) -> Body:
-    keys = ("clusterName", "nodegroupName", "scalingConfig", "instanceTypes", "capacityType")
-    shown = {key: pool.body[key] for key in (*keys, "tags", "labels", "subnets", "amiType")}
+    keys = ("clusterName", "nodegroupName", "scalingConfig", "capacityType")
+    # As in AWS' reference: instance types only without a launch template.
+    shown = {key: pool.body[key] for key in ("instanceTypes",) if key in pool.body}
+    shown |= {key: pool.body[key] for key in (*keys, "tags", "labels", "subnets", "amiType")}
     shown |= {"status": pool.status, "createdAt": pool.made, "health": {"issues": pool.issues}}
     return shown | {"resources": {"autoScalingGroups": [{"name": pool.group.name}]}}
 

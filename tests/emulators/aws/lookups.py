@@ -55,6 +55,47 @@ class Ec2:
         ]
         return {"SpotPriceHistory": outcome}
 
+    def DescribeCapacityReservations(self, region: str, asked: Body) -> Body:  # noqa: N802
+        there = self._state.networks[region].reservations
+        names = asked["CapacityReservationIds"]
+        if missing := [one for one in names if one not in there]:
+            text = f"The capacity reservation '{missing[0]}' does not exist"
+            raise Refusal("InvalidCapacityReservationId.NotFound", text)
+        return {"CapacityReservations": [there[one] for one in names]}
+
+    def CreateLaunchTemplate(self, region: str, asked: Body) -> Body:  # noqa: N802
+        name, there = asked["LaunchTemplateName"], self._state.networks[region].templates
+        if name in there:
+            text = "Launch template name already in use."
+            raise Refusal("InvalidLaunchTemplateName.AlreadyExistsException", text)
+        tags = [tag for one in asked.get("TagSpecifications", ()) for tag in one["Tags"]]
+        there[name] = {
+            "LaunchTemplateName": name,
+            "LaunchTemplateData": asked["LaunchTemplateData"],
+            "CreateTime": now(),
+            "Tags": tags,
+        }
+        return {"LaunchTemplate": _shown(there[name])}
+
+    def DescribeLaunchTemplates(self, region: str, asked: Body) -> Body:  # noqa: N802
+        there = self._state.networks[region].templates
+        names = asked.get("LaunchTemplateNames", list(there))
+        if missing := [one for one in names if one not in there]:
+            text = (
+                f"The specified launch template, with template name {missing[0]}, does not exist."
+            )
+            raise Refusal("InvalidLaunchTemplateName.NotFoundException", text)
+        keys = {value for one in asked.get("Filters", ()) for value in one["Values"]}
+        found = [_shown(there[one]) for one in names]
+        fitting = [one for one in found if keys <= {tag["Key"] for tag in one["Tags"]}]
+        return {"LaunchTemplates": fitting}
+
+    def DeleteLaunchTemplate(self, region: str, asked: Body) -> Body:  # noqa: N802
+        name, there = asked["LaunchTemplateName"], self._state.networks[region].templates
+        if name not in there:
+            raise Refusal("InvalidLaunchTemplateName.NotFoundException", f"no template {name}")
+        return {"LaunchTemplate": _shown(there.pop(name))}
+
     def DescribeNetworkInterfaces(self, region: str, asked: Body) -> Body:  # noqa: N802
         cards = self._state.networks[region].cards
         return {
@@ -129,6 +170,10 @@ class Ec2:
             raise Refusal("InvalidGroup.NotFound")
         network.security_groups = kept
         return {}
+
+
+def _shown(template: Body) -> Body:
+    return {key: value for key, value in template.items() if key != "LaunchTemplateData"}
 
 
 _IDENTITY_FILTERS = {

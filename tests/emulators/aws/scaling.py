@@ -28,7 +28,7 @@ class Scaling:
     def resize(self, group: Group, desired: int) -> None:
         """Makes or removes machines, unless there are none to be had."""
         group.desired = desired
-        why = self._state.sold_out.get(group.node_type)
+        why = self._state.sold_out.get(group.node_type) or self._unreserved(group, desired)
         while len(group.machines) < desired:
             if why:
                 self._note(group, "Failed", why)
@@ -39,6 +39,16 @@ class Scaling:
             self.joins(name, group)
         while len(group.machines) > desired:
             self.leaves(group.machines.pop())
+
+    def _unreserved(self, group: Group, desired: int) -> str:
+        """Why a reservation does not serve a group; the code is EC2's, the words are made up."""
+        if not group.reservation:
+            return ""
+        found = self._state.networks[group.region].reservations.get(group.reservation, {})
+        fits = found.get("InstanceType") == group.node_type and found.get("State") == "active"
+        if fits and found["AvailableInstanceCount"] >= desired:
+            return ""
+        return f"ReservationCapacityExceeded: {group.reservation} has no free {group.node_type}."
 
     def pass_time(self, seconds: float) -> None:
         """Does what is planned until then, as if that time were over."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import datetime as dt
+import functools
 import io
 import re
 import threading
@@ -17,7 +18,7 @@ from moto.moto_server.werkzeug_app import (
     MotoRequestHandler,
     create_backend_app,
 )
-from werkzeug.serving import make_server
+from werkzeug.serving import BaseWSGIServer, make_server
 from werkzeug.wrappers import Request, Response
 
 from emulators.aws.authorizations import authorizations
@@ -79,9 +80,9 @@ class Amazon:
         consistent (https://docs.aws.amazon.com/eks/latest/userguide/access-entries.html, both read
         2026-11-22).
         """
+        self._sessions = 0
         self._scaling = Scaling(self.state)
         self._eks = Eks(self.state, self._scaling)
-        self._moto = DomainDispatcherApplication(create_backend_app)
         self._answers = {
             "autoscaling": self._scaling,
             "ec2": Ec2(self.state),
@@ -90,46 +91,38 @@ class Amazon:
         }
         self._builds = ImageBuilds()
         self._simulator = Simulator(self.state, lambda: self.grants)
-        self._server = make_server("127.0.0.1", 0, self._app, True, request_handler=_Quiet)
-        self._server.amazon = self  # type: ignore[attr-defined]
-        self._thread = threading.Thread(
-            target=self._server.serve_forever, args=(0.02,), daemon=True
-        )
 
     def start(self) -> None:
-        self._thread.start()
+        _port().amazon = self  # type: ignore[attr-defined]
         self.reset()
 
     def reset(self) -> None:
         """Forgets all that exists."""
         self.state.planes.clear()
+        for network in self.state.networks.values():
+            network.templates.clear()
+            network.reservations.clear()
         self.policies.clear()
         self.faults.calls.clear()
         self.authorized.clear()
         moto_api_backend.reset()
 
     def stop(self) -> None:
-        self._server.shutdown()
-        self._thread.join()
-        self._server.server_close()
+        """The port stays, and refuses requests until the next account."""
+        _port().amazon = None  # type: ignore[attr-defined]
 
     @property
     def url(self) -> str:
-        return f"http://127.0.0.1:{self._server.server_port}"
+        return f"http://127.0.0.1:{_port().server_port}"
 
     @property
     def operations(self) -> list[str]:
         return [operation for _, _, operation in self.faults.calls]
 
-    def session(self, **login: Any) -> Any:
-        """A session whose every client speaks to this server."""
-        import boto3
-        import botocore.session
-
-        inner = botocore.session.Session()
-        inner.register_component("data_loader", LOADER)
-        how = LOGIN | {"region_name": "us-east-1", "botocore_session": inner} | login
-        return _Session(boto3.Session(**how), self.url)
+    def session(self) -> Any:
+        """A session whose every client speaks to this server; no other of this account has them."""
+        self._sessions += 1
+        return _session(self._sessions)
 
     def fault(self, operation: str, code: str, **how: Any) -> None:
         self.faults.planned.append(Fault(operation, code, **how))
@@ -160,7 +153,7 @@ class Amazon:
     ) -> None:
         self._scaling.joins, self._scaling.leaves = joins, leaves
 
-    def _app(self, environ: dict[str, Any], start_response: Any) -> Any:
+    def app(self, environ: dict[str, Any], start_response: Any) -> Any:
         request = Request(environ)
         body = request.get_data(cache=True)
         service, _ = scope(request.headers)
@@ -236,7 +229,43 @@ class Amazon:
     def _to_moto(self, request: Request) -> Response:
         environ = dict(request.environ)
         environ["wsgi.input"] = io.BytesIO(request.get_data(cache=True))
-        return Response.from_app(self._moto, environ, buffered=True)
+        return Response.from_app(_moto(), environ, buffered=True)
+
+
+@functools.cache
+def _moto() -> DomainDispatcherApplication:
+    """moto keeps its state in modules; the applications that read it are built once."""
+    return DomainDispatcherApplication(create_backend_app)
+
+
+@functools.cache
+def _port() -> BaseWSGIServer:
+    """The one server of this process; one account at a time is behind it."""
+
+    def app(environ: dict[str, Any], start_response: Any) -> Any:
+        if server.amazon is None:  # type: ignore[attr-defined]
+            return Response(status=503)(environ, start_response)
+        return server.amazon.app(environ, start_response)  # type: ignore[attr-defined]
+
+    server = make_server("127.0.0.1", 0, app, True, request_handler=_Quiet)
+    server.amazon = None  # type: ignore[attr-defined]
+    threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
+    return server
+
+
+@functools.cache
+def _session(number: int) -> _Session:
+    """The `number`-th session of an account, which the next account has again.
+
+    To make a client takes 20 to 200 ms of processor time.
+    """
+    import boto3
+    import botocore.session
+
+    inner = botocore.session.Session()
+    inner.register_component("data_loader", LOADER)
+    session = boto3.Session(**LOGIN, region_name="us-east-1", botocore_session=inner)
+    return _Session(session, f"http://127.0.0.1:{_port().server_port}")
 
 
 class _Session:
@@ -244,13 +273,13 @@ class _Session:
 
     def __init__(self, session: Any, url: str) -> None:
         self._session, self._url = session, url
-        self._clients: dict[tuple[str, str | None], Any] = {}
+        self._clients: dict[tuple[str, str | None, str], Any] = {}
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._session, name)
 
     def client(self, service: str, region_name: str | None = None, **keywords: Any) -> Any:
-        which = service, region_name
+        which = service, region_name, str(getattr(keywords.get("config"), "retries", None))
         if which not in self._clients:
             keywords |= {"region_name": region_name, "endpoint_url": self._url}
             self._clients[which] = self._session.client(service, **keywords)

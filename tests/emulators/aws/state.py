@@ -33,6 +33,7 @@ class Group:
     machines: list[str] = field(default_factory=list)
     activities: list[Body] = field(default_factory=list)
     planned: dict[str, Body] = field(default_factory=dict)
+    reservation: str = ""
 
 
 @dataclass
@@ -73,6 +74,9 @@ class Network:
     instances: list[Body] = field(default_factory=list)
     """Those that no scaling group has; `Ec2` adds those of scaling groups."""
     volumes: list[Body] = field(default_factory=list)
+    templates: dict[str, Body] = field(default_factory=dict)
+    """Launch templates by name."""
+    reservations: dict[str, Body] = field(default_factory=dict)
 
 
 @dataclass
@@ -98,12 +102,30 @@ class State:
     def groups(self) -> list[Group]:
         return [pool.group for plane in self.planes.values() for pool in plane.pools.values()]
 
+    def reserve(self, name: str, node_type: str, count: int, zone: str, **how: Any) -> Body:
+        """Reserves capacity; returns the reservation."""
+        made = {
+            "CapacityReservationId": name,
+            "InstanceType": node_type,
+            "InstancePlatform": "Linux/UNIX",
+            "AvailabilityZone": zone,
+            "TotalInstanceCount": count,
+            "AvailableInstanceCount": count,
+            "State": "active",
+            "ReservationType": "default",
+            "InstanceMatchCriteria": "targeted",
+        }
+        self.networks[zone[:-1]].reservations[name] = made | how
+        return self.networks[zone[:-1]].reservations[name]
+
     def left(self) -> list[str]:
         """All that bills by the hour, and what would keep it alive."""
         found = []
         for (region, name), plane in self.planes.items():
             found.append(f"cluster {region}/{name}")
             found += [f"node group {region}/{name}/{pool}" for pool in plane.pools]
+        for region, network in self.networks.items():
+            found += [f"launch template {region}/{name}" for name in network.templates]
         return found + [one for group in self.groups() for one in group.machines]
 
 

@@ -32,6 +32,8 @@ class Aks:
         self._numbers = itertools.count(1)
         self.made = 0
         self.has_entra = False
+        self.rules: list[dict[str, Any]] | None = None
+        """What its users may do in clusters; None: everything."""
         """Whether users log in by Entra; else what AKS gives them is enough."""
 
     def make(self, address: str) -> dict[str, Any]:
@@ -83,7 +85,8 @@ class Aks:
         cluster = self.clusters[address.lower()]
         authority = base64.b64encode(cluster.ca.read_bytes()).decode()
         there = {"server": cluster.url, "certificate-authority-data": authority}
-        user = {"exec": {"command": "kubelogin"}} if self.has_entra else {"token": cluster.token()}
+        token = {"token": cluster.token(self.rules)}
+        user = {"exec": {"command": "kubelogin"}} if self.has_entra else token
         config = {
             "apiVersion": "v1",
             "kind": "Config",

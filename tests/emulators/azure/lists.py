@@ -60,14 +60,20 @@ class Lists:
             "/resourcegroups": lambda: self._tagged(query, groups=True),
             "/resources": lambda: self._tagged(query, groups=False),
         }
-        if low in plain:
-            return plain[low]()
         if low.endswith("/providers/microsoft.authorization/permissions"):
             return self._permissions(path.rpartition("/providers/")[0])
         if low.startswith("/providers/microsoft.compute/locations/") and low.endswith("/usages"):
             return self._usages()
+        if low.endswith("/capacityreservations"):
+            plain[low] = lambda: self._reserved(path)
+        if low in plain:
+            return plain[low]()
         inside = re.fullmatch(r"/resourcegroups/([^/]+)/resources", low)
         return self._inside(f"{root}/resourcegroups/{inside[1]}/") if inside else None
+
+    def _reserved(self, path: str) -> list[dict[str, Any]]:
+        there = f"{path.lower()}/"
+        return [one.body for key, one in self.arm.resources.items() if key.startswith(there)]
 
     def _permissions(self, scope: str) -> list[dict[str, Any]]:
         """The roles of the login on a scope, with those that it inherits."""

@@ -30,6 +30,7 @@ class ComputeEngine:
         global_quotas: In all regions together.
         left: Machines and disks, by table and address.
         networks: Subnets by network; those of `default` are automatic.
+        reservations: By zone.
     """
 
     def __init__(self, server: GoogleServer, engine: KubernetesEngine) -> None:
@@ -39,8 +40,12 @@ class ComputeEngine:
         self.global_quotas = {"GPUS_ALL_REGIONS": 8.0}
         self.networks = {"default": ("us-central1/default", "europe-west4/default")}
         self.left: dict[str, dict[str, Object]] = {"instances": {}, "disks": {}}
+        self.reservations: dict[str, list[Object]] = {}
         for table in self.left:
             server.add(self._routes(table))
+        listed = Route(self._list_reservations, ("compute.reservations.list",))
+        server.add({"compute.reservations.aggregatedList": listed})
+        engine.refuse_reservation = self._refuse_reservation
         server.add({"compute.networks.get": Route(self._network, ("compute.networks.get",))})
         group = ("compute.instanceGroupManagers.get",)
         server.add(
@@ -88,6 +93,56 @@ class ComputeEngine:
         region = zone.rpartition("-")[0]
         if (subnet or name != "default") and f"{region}/{subnet}" not in self.networks[name]:
             raise Refusal(400, f'Subnetwork "{subnet}" does not exist in {region}.')
+
+    def reserve(self, name: str, machine: str, count: int, zone: str, **properties: Any) -> Object:
+        """Reserves machines; returns the reservation."""
+        kind = {"machineType": machine} | properties
+        reserved = {"count": str(count), "inUseCount": "0", "instanceProperties": kind}
+        return self._reserve(name, zone, specificReservation=reserved)
+
+    def reserve_tpus(self, name: str, family: str, chips: int, zone: str) -> Object:
+        """Reserves chips of a family, such as VM_FAMILY_CLOUD_TPU_LITE_POD_SLICE_CT5LP."""
+        reserved = [{"accelerator": {"acceleratorCount": chips}}]
+        return self._reserve(
+            name, zone, aggregateReservation={"vmFamily": family, "reservedResources": reserved}
+        )
+
+    def _reserve(self, name: str, zone: str, **what: Any) -> Object:
+        made = {"name": name, "zone": zone, "status": "READY", "specificReservationRequired": True}
+        self.reservations.setdefault(zone, []).append(made | what)
+        return self.reservations[zone][-1]
+
+    def _list_reservations(self, call: Call) -> Object:
+        name = call.query["filter"].removeprefix("name=")
+        items: Object = {f"zones/{zone}": {} for zone in ZONES}
+        for zone, there in self.reservations.items():
+            if named := [one for one in there if one["name"] == name]:
+                items[f"zones/{zone}"] = {"reservations": named}
+        return {"items": items}
+
+    def _refuse_reservation(self, pool: Object) -> None:
+        """Refuses what a reservation cannot serve: another zone or machine, or too many nodes.
+
+        Such machines do not start
+        (https://docs.cloud.google.com/compute/docs/instances/reservations-consume, read 2026-11-22, which
+        also excludes spot machines); the words are made up.
+        """
+        config = pool["config"]
+        affinity = config.get("reservationAffinity", {})
+        if affinity.get("consumeReservationType") != "SPECIFIC_RESERVATION":
+            return
+        if config.get("spot") or config.get("flexStart"):
+            raise Refusal(400, "Spot and flex-start VMs cannot consume a reservation.")
+        if affinity.get("key") != "compute.googleapis.com/reservation-name":
+            raise Refusal(400, "reservation_affinity.key must name a reservation.")
+        (zone,), (name,) = pool["locations"], affinity["values"]
+        for one in self.reservations.get(zone, ()):
+            specific = one.get("specificReservation", {})
+            kind = specific.get("instanceProperties", {}).get("machineType")
+            enough = int(specific.get("count", 0)) >= pool["initialNodeCount"]
+            if one["name"] == name.rpartition("/")[2] and kind == config["machineType"] and enough:
+                return
+        raise Refusal(400, f"The reservation {name} in {zone} does not match the node pool.")
 
     def leave(self, table: str, name: str, zone: str = "us-central1-a", **body: Any) -> Object:
         """Puts a machine or a disk there, as a pool that is gone may have left it."""

@@ -24,6 +24,9 @@ class Identity:
         accounts: E-mail addresses of its service accounts.
         policies: By what they are of: an e-mail address, or ``project``.
         apis_off: Hosts of disabled APIs.
+        enabling_ticks: How long the operation takes that enables APIs.
+        enabling_error: Why that operation fails; empty: it succeeds.
+        settling_ticks: How long APIs that were enabled still refuse requests.
         lacking: Permissions that the login has not, when it asks what it has.
         has_pool: Whether the project has an identity pool for its clusters.
     """
@@ -33,6 +36,11 @@ class Identity:
         self.accounts: dict[str, int] = {}
         self.policies: dict[str, Object] = {"project": {"etag": "BwY=", "bindings": []}}
         self.apis_off: set[str] = set()
+        self.enabling_ticks, self.settling_ticks = 0, 0
+        self.enabling_error = ""
+        self._settling: set[str] = set()
+        self._operations: dict[str, Object] = {}
+        server.refuses = lambda host: host in self.apis_off | self._settling
         self.lacking: set[str] = set()
         self.has_pool: Callable[[], bool] = lambda: False
         server.add(_of_accounts(self) | _of_project(self))
@@ -102,8 +110,41 @@ class Identity:
         }
 
     def enable(self, call: Call) -> Object:
-        self.apis_off -= set(call.body["serviceIds"])
-        return {"name": "operations/acf.1", "done": True}
+        """The operation runs for a while, and an enabled API refuses requests for a while longer.
+
+        https://github.com/hashicorp/terraform-provider-google/issues/2129 and, for the refusal of a
+        second request, https://github.com/terraform-google-modules/terraform-google-project-factory/issues/461
+        (read 2026-11-22).
+        """
+        if any(not one.get("done") for one in self._operations.values()):
+            raise Refusal(
+                400,
+                "Another activation or deactivation is in progress for the following service(s):"
+                f" {', '.join(call.body['serviceIds'])} and project lab.",
+                "FAILED_PRECONDITION",
+            )
+        name = f"operations/acf.{len(self._operations) + 1}"
+        self._operations[name] = {"name": name}
+        self._server.later(
+            self.enabling_ticks, lambda: self._enabled(name, set(call.body["serviceIds"]))
+        )
+        return dict(self._operations[name])
+
+    def operation(self, call: Call) -> Object:
+        name = f"operations/{call.path['operationsId']}"
+        if name not in self._operations:
+            raise Refusal(404, f"Operation {name} not found.")
+        return self._operations[name]
+
+    def _enabled(self, name: str, hosts: set[str]) -> None:
+        if self.enabling_error:
+            error = {"code": 9, "message": self.enabling_error}
+            self._operations[name] = {"name": name, "done": True, "error": error}
+            return
+        self._settling |= hosts & self.apis_off
+        self.apis_off -= hosts
+        self._server.later(self.settling_ticks, lambda: self._settling.difference_update(hosts))
+        self._operations[name] = {"name": name, "done": True, "response": {}}
 
     def _of(self, call: Call) -> str:
         email = call.path.get("serviceAccountsId")
@@ -144,6 +185,7 @@ def _of_project(identity: Identity) -> dict[str, Route]:
         f"{projects}.setIamPolicy": Route(identity.set_policy, (f"{rights}.setIamPolicy",)),
         f"{projects}.testIamPermissions": Route(identity.granted),
         "serviceusage.services.batchGet": Route(identity.services, ("serviceusage.services.get",)),
+        "serviceusage.operations.get": Route(identity.operation, ("serviceusage.operations.get",)),
         "serviceusage.services.batchEnable": Route(
             identity.enable, ("serviceusage.services.enable",)
         ),

@@ -75,6 +75,7 @@ class KubernetesEngine:
         self.accounts: set[str] | None = None
         self.clusters: dict[tuple[str, str], Kept] = {}
         self.operations: dict[str, Object] = {}
+        self.refuse_reservation: Callable[[Object], None] = lambda pool: None
         self.refuse_network: Callable[[Object, str], None] = lambda asked, zone: None
         self.nodes_come: Callable[[Object], None] = lambda pool: None
         self.nodes_go: Callable[[Object], None] = lambda pool: None
@@ -230,6 +231,8 @@ class KubernetesEngine:
         _check_accelerators(config)
         if pool.get("placementPolicy", {}).get("tpuTopology") and pool["initialNodeCount"] == 1:
             raise Refusal(400, "TPU topology must not be set for a single-host node pool.")
+        if "reservationAffinity" in config:
+            self.refuse_reservation(pool)
         if config.get("spot") and config.get("flexStart"):
             raise Refusal(400, "flex_start is not supported with spot.")
         if config.get("flexStart") and pool.get("initialNodeCount"):

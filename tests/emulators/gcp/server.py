@@ -70,6 +70,7 @@ class GoogleServer:
         skew: How far the clock of the server is ahead of ours.
         tokens: The rights of those who may come in, or the bindings of their roles; None: all.
         issued: The token that a key file is exchanged for.
+        refuses: Whether an API, named by its host, answers SERVICE_DISABLED.
     """
 
     def __init__(
@@ -82,6 +83,7 @@ class GoogleServer:
         self.skew = dt.timedelta()
         self.tokens: dict[str, frozenset[str] | tuple[Binding, ...] | None] = {TOKEN: None}
         self.issued = TOKEN
+        self.refuses: Callable[[str], bool] = lambda _: False
         self.seen: list[Seen] = []
         self.troubles: list[str] = []
         """Answers of ours that break Google's contract: a test of the stand-in must see none."""
@@ -188,6 +190,7 @@ class GoogleServer:
         fault = self._faults.meet(found.method.id)
         if fault and not fault.acts:
             self._faults.strike(fault)
+        self._refuse_disabled(found.api.host)
         self._check_rights(token, route, found.api.host, path, body)
         api, method = found.api, found.method
         if wrong := [*api.wrong_query(method, query), *api.wrong_request(method, body)]:
@@ -201,6 +204,17 @@ class GoogleServer:
         if fault:
             self._faults.strike(fault)
         return answer
+
+    def _refuse_disabled(self, host: str) -> None:
+        """https://github.com/hashicorp/terraform-provider-google/issues/8214 (read 2026-11-22)."""
+        if self.refuses(host):
+            raise Refusal(
+                403,
+                f"{host} has not been used in project 123456789 before or it is disabled. If you"
+                " enabled this API recently, wait a few minutes for the action to propagate to our"
+                " systems and retry.",
+                reason="SERVICE_DISABLED",
+            )
 
     def _check_rights(
         self, token: str, route: Route | None, host: str, path: str, body: Any

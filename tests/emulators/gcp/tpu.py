@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any
 
 from emulators.gcp.refusal import Refusal
@@ -77,6 +78,14 @@ class Tpus:
             # (googlecloudsdk/command_lib/compute/tpus/queued_resources/util.py, read 2026-11-22).
             raise Refusal(400, "The tier belongs in the queued resource, not in its node.")
         self.refuse_network(spec["node"]["networkConfig"], call.path["locationsId"])
+        reservation = call.body.get("reservationName")
+        if reservation is not None and not re.fullmatch(
+            rf"projects/[^/]+/locations/{call.path['locationsId']}/reservations/[^/]+", reservation
+        ):
+            # The format of the discovery document; the words are made up.
+            raise Refusal(400, f"Invalid reservation name {reservation}.")
+        if reservation is not None and "spot" in call.body:
+            raise Refusal(400, "A Spot request cannot use a reservation.")
         moment = self.server.moment()
         self.resources[name] = call.body | {"name": name, "createTime": moment}
         self._made[name] = self.server.ticks

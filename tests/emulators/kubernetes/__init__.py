@@ -31,8 +31,8 @@ What it does NOT prove:
   registers a GPU; in one made by `with_gpus` a worker expects none, whatever its manifest says;
 - exact texts: the messages that programs read are copied from the real ones, others only resemble;
 - unknown fields are refused unless a request asks for `fieldValidation=Ignore` or `Warn`; the real
-  default only warns. `exec` probes, hooks, ephemeral containers and the exec and port-forward
-  requests do not exist;
+  default only warns. `exec` probes, hooks, ephemeral containers and port-forward requests do not
+  exist; exec requests are served over WebSocket only, with commands of this machine;
 - speed: back-offs and the delays of node loss are fractions of a second, by parameter.
 """
 

@@ -138,9 +138,14 @@ class Cluster(Controls):
         """
         return self._rights.token(rules, seconds, user)
 
-    def trust(self, authenticator: Callable[[str], str | None]) -> None:
-        """Lets a cloud tell whose its tokens are; who it knows may do everything."""
+    def trust(
+        self,
+        authenticator: Callable[[str], str | None],
+        rules: Sequence[Object] | None = None,
+    ) -> None:
+        """Lets a cloud tell whose its tokens are; who it knows may do what `rules` allow, or all."""
         self._rights.authenticator = authenticator
+        self._rights.cloud_rules = None if rules is None else tuple(rules)
 
     def kubeconfig(self, path: Path, token: str | None = None, namespace: str = "default") -> Path:
         """Writes a kubeconfig with one context, `test`."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-SUBRESOURCES = {"pods": ("binding", "eviction", "log")}
+SUBRESOURCES = {"pods": ("binding", "eviction", "exec", "log")}
 RBAC = "rbac.authorization.k8s.io"
 
 

@@ -41,6 +41,8 @@ class Rights:
         self._store = store
         self._known: dict[str, Identity] = {}
         self.authenticator: Callable[[str], str | None] = lambda _: None
+        self.cloud_rules: tuple[dict[str, Any], ...] | None = None
+        """What the users of a cloud may do; None: everything."""
         """Knows the tokens of a cloud: returns whose one is, as a webhook of a real cluster does."""
 
     def token(
@@ -63,7 +65,7 @@ class Rights:
         kind, _, token = (header or "").partition(" ")
         identity = self._known.get(token) if kind == "Bearer" else None
         if identity is None and kind == "Bearer" and (user := self.authenticator(token)):
-            identity = Identity(user, None, None)
+            identity = Identity(user, self.cloud_rules, None)
         if identity is None or (identity.ends is not None and time.monotonic() > identity.ends):
             raise Refusal(401, "Unauthorized")
         return identity

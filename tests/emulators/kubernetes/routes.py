@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from emulators.kubernetes import discovery
 from emulators.kubernetes.api import Options
+from emulators.kubernetes.pod_exec import ExecSession, handshake
 from emulators.kubernetes.resources import SUBRESOURCES
 from emulators.kubernetes.rights import Question, answer_review
 from emulators.kubernetes.status_errors import Refusal, no_such_path
@@ -38,6 +39,8 @@ class Answer(NamedTuple):
     code: int = 200
     headers: Mapping[str, str] = MappingProxyType({})
     stream: Iterator[bytes] | None = None
+    upgrade: ExecSession | None = None
+    """Serves the connection after the answer 101."""
 
 
 class HttpRequest(NamedTuple):
@@ -50,6 +53,9 @@ class HttpRequest(NamedTuple):
     kind: str
     """Its content type."""
     agent: str
+    words: Mapping[str, list[str]]
+    """Its query with all values of each name."""
+    headers: Mapping[str, str]
 
 
 class Asked(NamedTuple):
@@ -63,6 +69,8 @@ class Asked(NamedTuple):
     body: Any
     kind: str
     options: Options
+    words: Mapping[str, list[str]]
+    headers: Mapping[str, str]
 
 
 class Routes:
@@ -111,9 +119,17 @@ class Routes:
             raise no_such_path()
         namespace, name = found["namespace"] or "", found["name"] or ""
         options = Options(query, request.agent)
-        asked = Asked(resource, namespace, name, part, query, body, request.kind, options)
+        asked = Asked(
+            *(resource, namespace, name, part, query, body, request.kind, options),
+            request.words,
+            request.headers,
+        )
         verb = self._verb(method, asked)
         self._require(identity, verb, asked)
+        if asked.part == "exec":
+            # Both since 1.35: GET is `get`, and the registry requires `create` for every method
+            # (feature gate AuthorizePodWebsocketUpgradeCreatePermission, kubernetes/pull/134577).
+            self._require(identity, "create", asked)
         if verb == "patch" and "apply" in request.kind and not self._exists(asked):
             self._require(identity, "create", asked)
         return self._acts[verb](asked)
@@ -163,6 +179,9 @@ class Routes:
         return Answer(stream=events)
 
     def _get(self, asked: Asked) -> Answer:
+        if asked.part == "exec":
+            session = ExecSession(self.store, asked.namespace, asked.name, asked.words)
+            return Answer(code=101, headers=handshake(asked.headers), upgrade=session)
         if asked.part == "log":
             lines = self._logs.read(asked.namespace, asked.name, asked.query)
             return Answer(stream=lines, headers={"Content-Type": "text/plain"})

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from emulators.kubernetes.faults import Faults
+    from emulators.kubernetes.pod_exec import ExecSession
     from emulators.kubernetes.routes import Answer, Routes
 
 RESET = struct.pack("ii", 1, 0)  # closing sends RST: what a client sees when a server dies
@@ -152,11 +153,15 @@ class _Handler(BaseHTTPRequestHandler):
         identity = self._routes.rights.who(self.headers.get("Authorization"))
         self._user = identity.user
         address = urlsplit(self.path)
-        query = {name: values[-1] for name, values in parse_qs(address.query).items()}
+        words = parse_qs(address.query)
+        query = {name: values[-1] for name, values in words.items()}
         kind = self.headers.get("Content-Type") or "application/json"
         agent = (self.headers.get("User-Agent") or "unknown").partition("/")[0]
         decoded = _decoded(body, kind)
-        request = HttpRequest(self.command, address.path, query, decoded, kind, agent)
+        headers = {name.lower(): value for name, value in self.headers.items()}
+        request = HttpRequest(
+            self.command, address.path, query, decoded, kind, agent, words, headers
+        )
         answer = self._routes.ask(identity, request)
         if fault:
             self._faults.strike(fault)
@@ -172,7 +177,9 @@ class _Handler(BaseHTTPRequestHandler):
             self._write(refusal.code, json.dumps(refusal.body).encode(), **headers)
 
     def _send(self, answer: Answer) -> None:
-        if answer.stream is not None:
+        if answer.upgrade is not None:
+            self._upgrade(answer, answer.upgrade)
+        elif answer.stream is not None:
             self._stream(answer)
         elif isinstance(answer.body, str):
             self._write(answer.code, answer.body.encode(), kind="text/plain", **answer.headers)
@@ -190,6 +197,16 @@ class _Handler(BaseHTTPRequestHandler):
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
         self.wfile.write(body)
+
+    def _upgrade(self, answer: Answer, session: ExecSession) -> None:
+        self._note(answer.code)
+        self.send_response(answer.code)
+        for name, value in answer.headers.items():
+            self.send_header(name, value)
+        self.end_headers()
+        self.close_connection = True
+        self.wfile.flush()
+        session.run(self.connection)
 
     def _stream(self, answer: Answer) -> None:
         chunks: Iterator[bytes] = answer.stream  # type: ignore[assignment]

@@ -87,6 +87,11 @@ def test_a_missing_namespace_is_not_a_configuration_error():
     assert found.status == 404
 
 
+def answer(status, content):
+    response = SimpleNamespace(read=lambda amount, **_: content[:amount])
+    return SimpleNamespace(status=status, response=response, getheader=lambda _: None)
+
+
 class AnswersInTurn:
     """A client of the official library whose requests get these statuses; 0: no such host."""
 
@@ -103,7 +108,7 @@ class AnswersInTurn:
         if not status:
             raise OSError("no such host")
         body = json.dumps({"message": {403: "forbidden", 401: "Unauthorized"}.get(status, "")})
-        return SimpleNamespace(status=status, read=body.encode, getheader=lambda _: None)
+        return answer(status, body.encode())
 
 
 @pytest.fixture
@@ -151,9 +156,7 @@ def test_a_cluster_that_existed_before_is_not_waited_for(clock, status, kind, mo
 
 def test_an_exceeded_quota_of_a_new_cluster_is_no_denied_login(clock):
     client = AnswersInTurn(403)
-    client.call_api = lambda *_, **__: SimpleNamespace(
-        status=403, read=lambda: b'{"message": "exceeded quota: gpus"}', getheader=lambda _: None
-    )
+    client.call_api = lambda *_, **__: answer(403, b'{"message": "exceeded quota: gpus"}')
     found = ClusterApi(client)
     found.expect_new_cluster(300)
     with pytest.raises(CapacityError):

@@ -45,4 +45,5 @@ def test_the_pod_failure_policy_decides_about_restarts(body):
 
 def test_no_progress_has_its_own_cause():
     assert describe_exit_code(76)[1] == "no progress"
-    assert describe_exit_code(2) == ("exited with code 2", "program")
+    assert describe_exit_code(1) == ("exited with code 1", "program")
+    assert describe_exit_code(2)[0].endswith("do not fit the plan (exit code 2)")

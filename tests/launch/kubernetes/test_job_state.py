@@ -125,7 +125,7 @@ def test_out_of_memory_differs_from_other_kills():
     [
         (0, "", ""),
         (1, "program", "exited with code 1"),
-        (2, "program", "exited with code 2"),
+        (2, "program", "its devices or its settings do not fit the plan (exit code 2)"),
         (75, "", "exited with code 75"),
         (143, "", "exited with code 143"),
         (76, "no progress", "no newer checkpoint after three restarts (exit code 76)"),
@@ -209,7 +209,7 @@ def test_a_failed_job_has_its_most_severe_workers_cause(code):
     body = job(condition("Failed", "PodFailurePolicy", said))
     state = run_state(body, [pod(0, "Failed", **ended(143)), pod(1, "Failed", **ended(code))], NOW)
     assert state.cause == {1: "program", 76: "no progress"}[code]
-    assert state.reason.startswith("worker 1: ")
+    assert state.reason.startswith("worker 1 on node node-1: " if code == 1 else "worker 1: ")
 
 
 def test_a_failed_job_without_pods_has_the_controllers_message():

@@ -151,8 +151,11 @@ class RulesDouble:
         return NodePool(
             node_type=wanted.node_type,
             market=wanted.market,
+            reservation=wanted.reservation,
             name=wanted.run,
             keep_cluster=wanted.keep_cluster,
+            keep_seconds=wanted.keep_seconds,
+            served_runs=wanted.served_runs,
         )
 
     def workers(self, workers: Workers, node_pool: NodePool) -> Workers:

@@ -89,7 +89,7 @@ def main():
             beat(run, step)
         # The chief ends after its record is written, which needs its peer: a busy machine starts it late.
         over = peer_started and step > STEPS if index == 0 else (run / "over").exists()
-        if name.endswith("-train") and over:
+        if "-train" in name and over:
             break
     (run / "over").touch()
 
@@ -110,7 +110,7 @@ def beat(run, step):
         step=step,
         epoch=0,
         epochs=1,
-        exit_code=0 if step > STEPS and run.name.endswith("-train") else None,
+        exit_code=0 if step > STEPS and "-train" in run.name else None,
     )
     whole(run / "heartbeat.json", found.model_dump_json())
     lines = [line.model_dump_json() + "\n" for line in lines_of(generation)]

@@ -53,3 +53,19 @@ def test_what_the_environment_says_is_not_asked_again(monkeypatch):
     for name in SET[:2]:
         monkeypatch.setenv(name, "true")
     assert not disable_unless_reachable(("192.0.2.1", 80))
+
+
+@pytest.mark.parametrize("said", ["", "1", "yes", "True"])
+def test_a_disabled_probe_is_disabled_for_each_sdk_however_it_was_written(monkeypatch, said):
+    for name in SET[:2]:
+        monkeypatch.setenv(name, said or "true")
+    monkeypatch.setenv(SET[2], said)
+    assert not disable_unless_reachable(("192.0.2.1", 80))
+    assert all(os.environ[name] == "true" for name in SET)
+    assert not settings.may_ask_metadata_server()
+
+
+def test_an_explicit_no_of_the_user_is_kept(monkeypatch):
+    monkeypatch.setenv(SET[1], "false")
+    settings.disable_metadata_servers()
+    assert [os.environ[name] for name in SET] == ["true", "false", "true"]

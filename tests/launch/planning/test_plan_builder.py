@@ -8,9 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cloudgan.core.errors import BudgetError, ConfigError
-from cloudgan.cost.estimation.throughput_model import MeasuredThroughput, build_throughput_model
+from cloudgan.core.errors import BudgetError, ConfigError, PlanError
+from cloudgan.cost.estimation.measured_runs import MeasuredThroughput
+from cloudgan.cost.estimation.throughput_model import build_throughput_model
 from cloudgan.launch.planning.plan_builder import deadline, forecast, make_plan, spec_hash
+from cloudgan.schema.config import RunConfig, TrainingConfig
 from cloudgan.schema.plan import Workers
 from cloudgan.schema.price_row import PriceRow
 
@@ -33,7 +35,9 @@ PRICE = PriceRow(
 )
 GPUS = {"accelerator": "V100", "accelerators_per_node": 8}
 KNOWN = build_throughput_model(
-    "paper", 1000, (MeasuredThroughput("V100", 8, 1000, 100.0, 0.0, 0.0, "the lab's run"),)
+    "paper",
+    1000,
+    (MeasuredThroughput("V100", 8, 1000, 100.0, 0.0, 0.0, "the lab's run", 64, 1000 / 512),),
 )
 SECRETS = {
     "AWS_SECRET_ACCESS_KEY": "planted-aws-secret",
@@ -143,7 +147,6 @@ def test_a_run_that_ends_before_its_epochs_needs_no_budget_for_them(plan_of, lim
 @pytest.mark.parametrize(
     ("nodes", "hours", "told"),
     [
-        (1, 1.0, "ends the run before its last epoch: 60 epochs take at least 1.67 h"),
         (2, 1.0, "may end the run early: 60 epochs take up to 1.67 h"),
         (1, 2.0, None),
     ],
@@ -155,6 +158,18 @@ def test_a_deadline_before_the_last_epoch_is_warned_of(plan_of, nodes, hours, to
     found = [text for text in plan.warnings if "deadline" in text]
     assert len(found) == (told is not None)
     assert told is None or told in found[0]
+
+
+def test_a_deadline_before_the_last_epoch_by_the_own_forecast_is_refused(plan_of):
+    asked = {"known": KNOWN, "workers": GPUS, "training": {"epochs": 60}}
+    with pytest.raises(
+        PlanError, match=r"60 epochs take at least 1\.7 h .*--max-hours=1\.7 or more"
+    ):
+        plan_of(**asked, max_hours=1.0)
+    with pytest.raises(BudgetError, match=r"--budget-usd=60\.5 ends the run after 1\..* h"):
+        plan_of(**asked, price=PRICE, max_hours=10.0, budget_usd=60.5)
+    resumed = plan_of(**asked, max_hours=1.0, run_spec_hash="0" * 12)
+    assert any("may end the run early" in text for text in resumed.warnings)
 
 
 def test_unknown_showers_and_a_growing_batch_are_warned_of(plan_of):
@@ -236,7 +251,7 @@ def test_a_deadline_never_costs_more_than_is_left(budget, rate, spent, hours):
     assert spent + (found.seconds + 120) * rate <= budget * (1 + 1e-9)
 
 
-RUN = MeasuredThroughput("V100", 8, 1000, 100.0, 10.0, 50.0, "the lab's run")
+RUN = MeasuredThroughput("V100", 8, 1000, 100.0, 10.0, 50.0, "the lab's run", 64, 1000 / 512)
 RUN_MODEL = build_throughput_model("paper", 1000, (RUN,))
 NOTHING = build_throughput_model("paper", 1000, ())
 EIGHT_V100_PRICE = PriceRow(
@@ -258,6 +273,10 @@ EIGHT_V100_PRICE = PriceRow(
 )
 
 
+def job(epochs, **training):
+    return RunConfig(training=TrainingConfig(epochs=epochs, **training))
+
+
 def workers(nodes=1, accelerator="V100", count=8):
     return Workers(
         nodes=nodes, accelerator=accelerator, accelerators_per_node=count, cpus=8, memory_gib=30
@@ -265,7 +284,7 @@ def workers(nodes=1, accelerator="V100", count=8):
 
 
 def test_a_measured_number_of_accelerators_has_no_band():
-    found = forecast(10, workers(), RUN_MODEL, EIGHT_V100_PRICE)
+    found = forecast(job(10), workers(), RUN_MODEL, EIGHT_V100_PRICE)
     seconds = 50 + 10 * 10 + 10 * 100
     assert (found.epoch_seconds, found.low_seconds, found.high_seconds) == (100, seconds, seconds)
     assert found.low_usd == found.high_usd == pytest.approx(seconds * 0.01)
@@ -273,7 +292,7 @@ def test_a_measured_number_of_accelerators_has_no_band():
 
 
 def test_a_number_that_was_not_measured_has_a_band_and_no_figure():
-    found = forecast(10, workers(nodes=2), RUN_MODEL, EIGHT_V100_PRICE)
+    found = forecast(job(10), workers(nodes=2), RUN_MODEL, EIGHT_V100_PRICE)
     assert found.epoch_seconds is None
     assert found.low_epoch_seconds == 50
     assert found.high_epoch_seconds == 100
@@ -282,7 +301,7 @@ def test_a_number_that_was_not_measured_has_a_band_and_no_figure():
 
 
 def test_without_a_price_time_is_known_and_money_is_not():
-    found = forecast(10, workers(), RUN_MODEL, None)
+    found = forecast(job(10), workers(), RUN_MODEL, None)
     assert found.low_seconds is not None
     assert found.low_usd is None
     assert found.high_usd is None
@@ -298,13 +317,13 @@ def test_without_a_price_time_is_known_and_money_is_not():
     ],
 )
 def test_unknown_stays_unknown_and_says_why(asked, known, why):
-    found = forecast(10, asked, known, None)
+    found = forecast(job(10), asked, known, None)
     assert found.low_seconds is found.high_seconds is found.low_usd is None
     assert why in found.why_unknown
 
 
 def test_a_run_that_ends_before_its_epochs_is_not_foretold_by_them():
-    found = forecast(10, workers(), RUN_MODEL, EIGHT_V100_PRICE, whole=False)
+    found = forecast(job(10, max_steps=5), workers(), RUN_MODEL, EIGHT_V100_PRICE)
     assert found.epoch_seconds == 100
     assert found.low_seconds is found.high_seconds is found.low_usd is found.high_usd is None
     assert "--max-steps, --max-seconds or --until" in found.why_unknown

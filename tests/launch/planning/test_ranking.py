@@ -6,15 +6,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cloudgan.core.errors import PlanError
-from cloudgan.cost.estimation.candidates import PricedJob
-from cloudgan.cost.estimation.spot import Preemption, expected_seconds
-from cloudgan.cost.estimation.throughput_model import (
+from cloudgan.core.errors import BudgetError, PlanError
+from cloudgan.cost.estimation.candidates import BatchRule, PricedJob
+from cloudgan.cost.estimation.measured_runs import (
     PAPER_NETWORK,
     PAPER_SHOWERS,
-    build_throughput_model,
     paper_measurements,
+    replicas,
 )
+from cloudgan.cost.estimation.spot import Preemption, choose_market, expected_seconds
+from cloudgan.cost.estimation.throughput_model import build_throughput_model
 from cloudgan.cost.prices.catalog import load_catalog
 from cloudgan.cost.prices.fees import load_fees
 from cloudgan.cost.prices.startup import load_startup_times
@@ -24,11 +25,9 @@ from cloudgan.launch.planning.ranking import (
     UNMEASURED,
     OfferConstraints,
     best_option,
-    choose_market,
     group_rejected,
     prefer_offer,
     rank,
-    replicas,
     selection_of,
 )
 from cloudgan.schema.plan import NodePool
@@ -44,8 +43,9 @@ def serve(row, nodes):
     return NodePool(node_type=row.node_type, market=row.market, name="x", engine=engine)
 
 
-def ranked(rows=ROWS, known=PAPER, rental_of=serve, **wish):
-    return rank(rows, known, OfferConstraints(PricedJob(60), **wish), BESIDE, rental_of)
+def ranked(rows=ROWS, known=PAPER, rental_of=serve, batches=None, **wish):
+    job = PricedJob(60, batches=batches or BatchRule())
+    return rank(rows, known, OfferConstraints(job, **wish), BESIDE, rental_of)
 
 
 def v100():
@@ -130,14 +130,46 @@ def test_what_a_cloud_refuses_is_passed_over_with_its_sentence():
 
 
 def test_with_free_nodes_each_offer_has_its_cheapest_number_within_the_limits():
-    found = ranked(nodes=None, max_seconds=5 * 3600.0, global_batch=768)
+    shared = BatchRule(global_batch=768)
+    found = ranked(nodes=None, max_seconds=5 * 3600.0, batches=shared)
     assert found.options
     for way in found.options:
         assert way.candidate.seconds <= 5 * 3600
         assert 768 % replicas(way.row, way.nodes) == 0
+        assert way.global_batch == 768
     assert any("within 5 h" in one.reason for one in found.rejected)
     with pytest.raises(PlanError, match=r"no offer is certain to finish the job within 0\.0"):
         ranked(nodes=None, max_seconds=60.0)
+
+
+def test_free_nodes_choose_the_batch_too_and_say_what_is_known_of_learning_with_it():
+    big = BatchRule(replica_bytes=lambda batch: batch * 2**30 / 9, most_global=12_288)
+    found = ranked(v100(), nodes=None, max_seconds=7200.0, batches=big)
+    for way in found.options:
+        assert way.candidate.batch * replicas(way.row, way.nodes) == way.global_batch <= 12_288
+        assert 48 <= way.candidate.batch <= 128, "16 GiB hold 144, and fewer are much slower"
+    told = selection_of(found, "V100", "paper", 60).batch_reason
+    assert f"{found.options[0].global_batch} of" in told
+    assert "without figures by batch" in told
+    assert "nothing is known" in selection_of(found, "V100", "mini", 60).batch_reason
+
+
+def test_a_small_memory_excludes_large_batches():
+    small = BatchRule(replica_bytes=lambda batch: batch * 2**30)
+    batches = {way.candidate.batch for way in ranked(v100(), nodes=None, batches=small).options}
+    assert batches == {16}
+
+
+def test_a_requested_batch_is_kept_on_every_number_of_nodes():
+    found = ranked(v100(), nodes=None, batches=BatchRule(per_replica=32))
+    assert {way.candidate.batch for way in found.options} == {32}
+
+
+def test_a_budget_that_no_offer_in_time_meets_is_over_budget_and_names_the_smallest_change():
+    with pytest.raises(BudgetError, match=r"smallest change that fits: \+.* USD budget"):
+        ranked(v100(), nodes=None, max_seconds=7200.0, max_usd=5.0)
+    with pytest.raises(PlanError, match=r"smallest change that fits: \+.* h deadline"):
+        ranked(v100(), nodes=None, max_seconds=600.0, max_usd=500.0)
 
 
 def test_more_than_allowed_per_hour_is_passed_over():
@@ -165,7 +197,7 @@ def test_unknown_speed_comes_last_and_there_the_cheapest_hour_first():
 
 def test_a_choice_tells_the_best_the_next_and_the_reasons():
     found = ranked()
-    told = selection_of(found, "anything", 60)
+    told = selection_of(found, "anything", "paper", 60)
     assert "lowest worst-case cost of 60 epochs" in told.reason
     assert [one.offer for one in told.alternatives] == [way.row.offer for way in found.options[1:6]]
     counts = [group.count for group in told.rejected_offers]

@@ -13,7 +13,8 @@ from pathlib import Path
 import yaml
 
 from cloudgan.core import assets
-from cloudgan.cost.estimation.throughput_model import MeasuredThroughput, build_throughput_model
+from cloudgan.cost.estimation.measured_runs import MeasuredThroughput
+from cloudgan.cost.estimation.throughput_model import build_throughput_model
 from cloudgan.launch.kubernetes.manifests import manifest_steps
 from cloudgan.launch.planning.plan_builder import PlanRequest, make_plan
 from cloudgan.schema.config import parse_config
@@ -47,7 +48,9 @@ EIGHT_V100 = PriceRow(
     snapshot="current",
 )
 # An epoch of the paper on 8 GPUs, as a run could have measured it.
-RUN = MeasuredThroughput("V100", 8, 124_987, 300.0, 20.0, 60.0, "a run on 8 x V100")
+RUN = MeasuredThroughput(
+    "V100", 8, 124_987, 300.0, 20.0, 60.0, "a run on 8 x V100", 64, 124_987 / 512
+)
 EIGHT = {"accelerator": "V100", "accelerators_per_node": 8, "cpus": 64, "memory_gib": 128}
 
 

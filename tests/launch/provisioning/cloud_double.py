@@ -282,7 +282,9 @@ class RunOfNodes:
         return getattr(self._inner, name)
 
     def state(self, run: str) -> RunState:
-        pools = [one for one in self._cloud.there.values() if one.run == run and one.kind == POOL]
+        labelled = (run, self._plan.node_run)
+        there = self._cloud.there.values()
+        pools = [one for one in there if one.run in labelled and one.kind == POOL]
         if not any(pool.state in ("ready", "creating") for pool in pools):
             return RunState("absent")
         return self._inner.state(run) if self._inner.states else RunState("finished")
@@ -334,7 +336,10 @@ class RulesDouble:
             name=derived_name(wanted.run, wanted.spec_hash, 40),
             engine=self._engine or ("tpu_vm" if wanted.node_type[:1] == "v" else "cluster"),
             flex_start=wanted.flex_start,
+            reservation=wanted.reservation,
             keep_cluster=wanted.keep_cluster,
+            keep_seconds=wanted.keep_seconds,
+            served_runs=wanted.served_runs,
         )
 
     def workers(self, workers: Workers, node_pool: NodePool) -> Workers:

@@ -10,6 +10,8 @@ from cloudgan.launch.planning.plan_builder import deadline
 from cloudgan.launch.provisioning import launch_log as ledgers
 from cloudgan.launch.provisioning.launch_log import LaunchLog, spent_usd
 from cloudgan.launch.provisioning.run_results import RunResults
+from cloudgan.schema.launch import Node
+from cloudgan.schema.plan import NodePool
 from cloudgan.schema.price_row import PriceRow
 from cloudgan.schema.run_folder import RunFolder
 from cloudgan.schema.run_state import RunState
@@ -246,3 +248,19 @@ def test_an_attempt_that_was_refused_before_anything_was_asked_for_is_noted(ledg
     ended = [(one.end_reason, one.requests) for one in ledger.read().attempts]
     assert ended == [("0 of 8 V100 in the quota", ()), ("no zone has V100", ())]
     assert spent_usd(ledger.read()) == 0
+
+
+def test_waiting_nodes_are_recorded_until_another_run_uses_them(ledger_of, priced, now):
+    pool = NodePool(node_type="n1", market="spot", name="gan-1", keep_seconds=1800)
+    plan = priced.model_copy(update={"node_pool": pool})
+    ledger = begun(ledger_of(plan), plan)
+    ledger.record_nodes([Node(name=name, started_at=NOON) for name in ("a", "b")])
+    now[0] = NOON + dt.timedelta(hours=1)
+    ledger.record_kept()
+    ledger.record_nodes_terminated()
+    last = ledger.read().attempts[-1]
+    assert (last.kept.nodes, last.kept.seconds()) == (2, 1800)
+    assert spent_usd(ledger.read()) == pytest.approx(2 * 1.5 * 1.5), "an hour and the waiting"
+    ledger.record_kept_end(NOON + dt.timedelta(minutes=70))
+    ledger.record_kept_end(NOON + dt.timedelta(minutes=75))
+    assert ledger.read().attempts[-1].kept.seconds() == 600, "the first end counts"

@@ -10,7 +10,7 @@ from cloudgan.core.errors import CapacityError
 from cloudgan.core.labels import RUN
 from cloudgan.launch.provisioning.nodes import list_nodes, wait_for_nodes, wait_step
 
-pytest.importorskip("kubernetes", reason="needs pip install 'cloudgan[kubernetes]'")
+pytest.importorskip("kubernetes", reason="needs pip install '.[kubernetes]'")
 
 from cloudgan.launch.kubernetes.api import ClusterApi
 from cloudgan.launch.kubernetes.kubeconfig import connect_by_token

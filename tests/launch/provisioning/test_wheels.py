@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import importlib.metadata
+import os
 import re
 import subprocess
 import sys
@@ -16,6 +17,7 @@ import cloudgan
 from cloudgan.core import assets
 from cloudgan.core.errors import ConfigError, DataError
 from cloudgan.launch.kubernetes.manifests import wheel_list
+from cloudgan.launch.provisioning import wheels
 from cloudgan.launch.provisioning.wheels import (
     dependency_wheels,
     describe_wheel,
@@ -144,6 +146,52 @@ def test_a_kept_wheel_that_was_changed_is_fetched_again(index, tmp_path):
     (kept / pure.file_name).write_bytes(b"something else")
     assert dependency_wheels(lock, folder=kept) == (pure,)
     assert describe_wheel(kept / pure.file_name) == pure
+
+
+@pytest.fixture
+def read(monkeypatch):
+    """Names of the wheels that were hashed."""
+    names = []
+    monkeypatch.setattr(
+        wheels, "describe_wheel", lambda path: names.append(path.name) or describe_wheel(path)
+    )
+    return names
+
+
+def test_a_kept_wheel_is_hashed_once_and_again_when_its_file_changed(index, tmp_path, read):
+    pure = index("pure", "py3-none-any")
+    lock, kept = lock_of("pure", pure), tmp_path / "kept"
+    dependency_wheels(lock, folder=kept)
+    read.clear()
+    assert dependency_wheels(lock, folder=kept, fetch=False) == (pure,)
+    assert read == []
+    (kept / pure.file_name).touch()
+    assert dependency_wheels(lock, folder=kept, fetch=False) == (pure,)
+    assert dependency_wheels(lock, folder=kept, fetch=False) == (pure,)
+    assert read == [pure.file_name]
+
+
+def test_a_changed_wheel_of_the_same_size_and_time_is_found(index, tmp_path):
+    pure = index("pure", "py3-none-any")
+    lock, kept = lock_of("pure", pure), tmp_path / "kept"
+    dependency_wheels(lock, folder=kept)
+    path = kept / pure.file_name
+    before = path.stat()
+    path.write_bytes(bytes(before.st_size))
+    os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+    assert dependency_wheels(lock, folder=kept, fetch=False) == ()
+
+
+def test_a_list_of_an_earlier_version_is_read_and_completed(index, tmp_path, read):
+    pure = index("pure", "py3-none-any")
+    lock, kept = lock_of("pure", pure), tmp_path / "kept"
+    dependency_wheels(lock, folder=kept)
+    (list_file,) = kept.glob("*.txt")
+    list_file.write_text(wheel_list((pure,)))
+    read.clear()
+    for _ in range(2):
+        assert dependency_wheels(lock, folder=kept, fetch=False) == (pure,)
+    assert read == [pure.file_name]
 
 
 def test_content_that_the_lock_does_not_name_is_refused(index, tmp_path):

@@ -36,7 +36,7 @@ def test_an_unlisted_library_is_named():
 def test_other_loader_errors_are_shown():
     said = library.missing_library("undefined symbol: _ZTI8QWidget")
     assert "undefined symbol: _ZTI8QWidget" in said
-    assert "cloudgan[geant4]" in said
+    assert "'.[geant4]'" in said
 
 
 def test_a_missing_package_is_detected_without_importing_it(monkeypatch):
@@ -56,5 +56,5 @@ def test_the_command_line_names_the_extra_of_a_missing_package(
 ):
     monkeypatch.setattr("cloudgan.simulation.geant4.library.find_spec", lambda _: None)
     done = cloudgan_here("simulate", tmp_path / "a.h5", "--engine=geant4", exits=2)
-    assert "pip install 'cloudgan[geant4]'" in done.stderr
+    assert "pip install '.[geant4]'" in done.stderr
     assert list(tmp_path.iterdir()) == []

@@ -147,7 +147,7 @@ def test_a_folder_that_cannot_be_created_is_an_error(tmp_path):
 
 
 def test_a_full_disk_keeps_finished_showers(output):
-    """A file size limit simulates a full disk."""
+    """A file size limit simulates a full disk; -B: Python would cut the modules that it compiles."""
 
     def limited():
         resource.setrlimit(resource.RLIMIT_FSIZE, (500, 500))
@@ -161,7 +161,7 @@ from simulation.geant4.test_unfinished import keep
 keep(Path({str(output)!r}), range(10))
 """
     done = subprocess.run(
-        [sys.executable, "-c", program], preexec_fn=limited, capture_output=True, text=True
+        [sys.executable, "-B", "-c", program], preexec_fn=limited, capture_output=True, text=True
     )
     assert "showers are kept there. Free disk space and rerun the command" in done.stderr
     missing = keep(output, [])

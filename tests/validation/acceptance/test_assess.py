@@ -38,7 +38,7 @@ def test_every_measure_has_an_ideal_and_keeps_the_order_of_the_list(same_source)
     places = [order.index(measure.name) for measure in same_source.measures]
     assert places == sorted(places)
     missing = set(IDEALS) - {measure.name for measure in same_source.measures}
-    assert missing == {"auc", "jsd", "profile_z_remaining"}
+    assert missing == {"auc", "jsd"}
 
 
 def test_the_same_showers_have_no_distance_at_all(measured):

@@ -9,9 +9,7 @@ from cloudgan.validation.acceptance.assessment import Assessment, Measure, Sampl
 from cloudgan.validation.acceptance.gates import (
     Verdict,
     apply_gates,
-    demo_gates,
     load_gates,
-    with_remaining_error,
 )
 from cloudgan.validation.metrics.measures import IDEALS
 
@@ -165,17 +163,6 @@ def test_the_default_gates_cover_each_required_measure():
     assert requested >= {"auc", "metric"}
 
 
-def test_the_gates_of_a_demo_are_the_published_acceptance():
-    requested = {(gate.measure, gate.where): gate.acceptable for gate in demo_gates().gate}
-    assert requested == {
-        ("response", "* GeV"): 0.08,
-        ("profile_z", "core"): 0.12,
-        ("profile_z_remaining", "*"): 0.12 / 0.5,
-        ("hits", "0.3 MeV"): 0.20,
-        ("angle_slope", "*"): 0.5,
-    }
-
-
 def test_a_verdict_survives_json(gates):
     verdict = apply_gates(hits(1.7), gates())
     assert Verdict.model_validate_json(verdict.model_dump_json()) == verdict
@@ -202,37 +189,3 @@ def test_a_file_with_a_mistake_is_explained(gates, was, becomes, said):
 def test_a_missing_file_is_named(tmp_path):
     with pytest.raises(ConfigError, match=r"missing\.toml: cannot be read"):
         load_gates(tmp_path / "missing.toml")
-
-
-def core_only(value, **more):
-    return assessment(Measure(name="profile_z", where="core", value=value, **more))
-
-
-def remaining(trained, untrained):
-    return with_remaining_error(core_only(trained), core_only(untrained)).all(
-        "profile_z_remaining"
-    )[0]
-
-
-def test_remaining_error_is_a_share_of_the_error_before_training():
-    assert remaining(0.06, 0.6).value == pytest.approx(0.1)
-    measure = with_remaining_error(core_only(0.06, error=0.006), core_only(0.6, error=0.06))
-    assert measure.all("profile_z_remaining")[0].error == pytest.approx(0.1 * 0.1 * 2**0.5)
-
-
-@pytest.mark.parametrize(
-    ("trained", "untrained", "passes"), [(0.06, 0.6, True), (0.11, 0.3, False)]
-)
-def test_a_network_that_was_nearly_as_good_before_training_did_not_learn(
-    trained, untrained, passes
-):
-    verdict = apply_gates(
-        with_remaining_error(core_only(trained), core_only(untrained)), demo_gates()
-    )
-    assert verdict.passed is passes
-    assert any("hardly learned" in text for text in verdict.failures) is not passes
-
-
-def test_remaining_error_is_unknown_without_an_error_before_training():
-    assert remaining(0.06, 0.0).value is None
-    assert remaining(None, 0.6).value is None

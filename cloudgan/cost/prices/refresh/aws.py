@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urljoin
 
 from cloudgan.core import settings
-from cloudgan.core.errors import CloudganError, CredentialsError, DataError
+from cloudgan.core.errors import CloudganError, CredentialsError, DataError, install_command
 from cloudgan.cost.prices.refresh.quote import HOUR, PriceFeed, Quote, parse_price
 from cloudgan.cost.prices.refresh.web import without_query
 
@@ -122,9 +122,7 @@ def ec2_client(region: str) -> Any:
 
         from cloudgan.storage.aws_configuration import checked_configuration  # noqa: PLC0415
     except ModuleNotFoundError as error:
-        raise CredentialsError(
-            "needs boto3; install it with `pip install 'cloudgan[aws]'`"
-        ) from error
+        raise CredentialsError(f"needs boto3; run {install_command('aws')}") from error
     config = botocore.config.Config(
         connect_timeout=5, read_timeout=30, retries={"mode": "standard", "total_max_attempts": 4}
     )

@@ -5,14 +5,16 @@ gpuhunt: https://github.com/dstackai/gpuhunt
 
 from __future__ import annotations
 
+import contextlib
 import importlib
+import logging
 import math
 import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from cloudgan.core import settings
-from cloudgan.core.errors import CloudganError, ConfigError
+from cloudgan.core.errors import CloudganError, ConfigError, install_command, shorten
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -21,7 +23,10 @@ if TYPE_CHECKING:
 
 TOLERANCE = 0.05
 _SUMS_TPU_SPOT = frozenset({"TPU-v2", "TPU-v3", "TPU-v4"})
-_WITH_LOCAL_DISKS = ("a2-ultragpu", "a3-")
+_LOCAL_GIB_PER_GPU = {"a2-ultragpu": 375, "a3-highgpu": 750, "a3-megagpu": 750, "a3-ultragpu": 1500}
+"""https://docs.cloud.google.com/compute/docs/gpus (read 2026-11-22)"""
+_MOST_USD_PER_LOCAL_GIB_HOUR = 0.12 / 730
+"""A local disk is 0.08 USD per GiB and month in us-central1, and at most half as much again elsewhere."""
 
 
 class ReferencePrice(NamedTuple):
@@ -87,21 +92,28 @@ def verify(
         elif abs(usd - row.usd_per_hour) <= tolerance * row.usd_per_hour:
             agreed += 1
         else:
-            found.append(Disagreement(row, usd, _remark(row)))
+            found.append(Disagreement(row, usd, _remark(row, usd)))
     found.sort(key=lambda one: (-abs(one.difference), one.row.row_id))
     return Verification(agreed, tuple(found), unknown)
 
 
-def _remark(row: PriceRow) -> str:
-    """Returns the known reason of a difference, or ""."""
-    if row.accelerator in _SUMS_TPU_SPOT and row.market == "spot":
+def _remark(row: PriceRow, usd: float) -> str:
+    """Returns the known reason of a difference of this size, or ""."""
+    times = usd / row.usd_per_hour / row.accelerator_count if row.accelerator_count else 0.0
+    if (
+        row.accelerator in _SUMS_TPU_SPOT
+        and row.market == "spot"
+        and math.isclose(times, 1, rel_tol=0.5)
+    ):
         return "gpuhunt multiplies spot prices of TPU v2 to v4 by chips although they are per slice"
-    if row.provider == "gcp" and row.node_type.startswith(_WITH_LOCAL_DISKS):
+    family = row.node_type.rpartition("-")[0]
+    gib = _LOCAL_GIB_PER_GPU.get(family, 0) * row.accelerator_count
+    if 0 < usd - row.usd_per_hour <= gib * _MOST_USD_PER_LOCAL_GIB_HOUR:
         return "gpuhunt includes local disks, cloudgan does not"
     return ""
 
 
-_HOW = "prices verify requires gpuhunt; run `pip install 'cloudgan[verify]'`"
+_HOW = f"prices verify requires gpuhunt; run {install_command('verify')}"
 
 
 def gpuhunt_prices(providers: Iterable[str]) -> tuple[ReferencePrice, ...]:
@@ -115,18 +127,40 @@ def gpuhunt_prices(providers: Iterable[str]) -> tuple[ReferencePrice, ...]:
         gpuhunt: Any = importlib.import_module("gpuhunt")
     except ModuleNotFoundError as error:
         raise ConfigError(_HOW) from error
-    try:
-        catalog = gpuhunt.Catalog(auto_reload=False)
-        if not settings.variable("GPUHUNT_CATALOG_DIR"):
-            catalog.load()
-        items = catalog.query(provider=list(providers))
-    except Exception as error:
-        raise CloudganError(
-            f"gpuhunt returned no prices ({error}); check the network connection"
-        ) from error
+    with _captured_log() as reasons:
+        try:
+            catalog = gpuhunt.Catalog(auto_reload=False)
+            if not settings.variable("GPUHUNT_CATALOG_DIR"):
+                catalog.load()
+            items = catalog.query(provider=list(providers))
+        except Exception as error:  # noqa: BLE001  of any library that gpuhunt uses
+            reasons.append(str(error))
+            items = []
     if not items:
-        raise CloudganError("gpuhunt returned no prices; check the network connection")
+        why = f" ({shorten(reasons[0])})" if reasons and reasons[0] else ""
+        raise CloudganError(f"gpuhunt returned no prices{why}; check the network connection")
     return tuple(_seconds(items))
+
+
+@contextlib.contextmanager
+def _captured_log() -> Iterator[list[str]]:
+    """Keeps the warnings of gpuhunt, which logs a traceback for each catalog that it cannot read."""
+    reasons: list[str] = []
+
+    class Handler(logging.Handler):
+        def emit(self, line: logging.LogRecord) -> None:
+            if line.levelno >= logging.WARNING:
+                error = line.exc_info[1] if line.exc_info else None
+                reasons.append(" ".join(str(error or line.getMessage()).split()))
+
+    logger, handler = logging.getLogger("gpuhunt"), Handler()
+    propagate, logger.propagate = logger.propagate, False
+    logger.addHandler(handler)
+    try:
+        yield reasons
+    finally:
+        logger.removeHandler(handler)
+        logger.propagate = propagate
 
 
 def _seconds(items: Iterable[Any]) -> Iterator[ReferencePrice]:

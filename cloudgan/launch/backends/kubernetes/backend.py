@@ -23,6 +23,7 @@ from cloudgan.launch.backends.kubernetes.permissions import (
     check_cluster,
     check_permissions,
 )
+from cloudgan.launch.backends.kubernetes.pod_exec import execute
 from cloudgan.launch.backends.kubernetes.port_probe import wait_for_port_probe
 from cloudgan.launch.kubernetes.api import AlreadyExistsError, ApiError, GoneError
 from cloudgan.launch.kubernetes.job_state import INDEX, run_state
@@ -40,8 +41,9 @@ from cloudgan.schema.run_document import RunSource
 from cloudgan.schema.run_state import LogLine, RunState
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
+    from cloudgan.launch.backends.remote_command import CommandStreams
     from cloudgan.launch.kubernetes.api import ClusterApi
     from cloudgan.schema.plan import Step
 
@@ -211,6 +213,22 @@ class KubernetesBackend(PreexistingNodes):
             for pod in listed
             if (pod.get("status") or {}).get("phase") in ("Running", "Succeeded", "Failed")
         }
+
+    def execute(
+        self, run: str, worker: int, command: Sequence[str], streams: CommandStreams
+    ) -> int:
+        """Runs a command in the container of a worker.
+
+        Raises:
+            CloudganError: The worker has no running pod, or the command cannot be run.
+        """
+        for pod in self._api.list(self._pods, f"{RUN}={run}")["items"]:
+            index = (pod["metadata"].get("annotations") or {}).get(INDEX)
+            phase = (pod.get("status") or {}).get("phase")
+            if index == str(worker) and phase == "Running":
+                path = f"{self._pods}/{pod['metadata']['name']}"
+                return execute(self._api.client, path, TRAINER, command, streams)
+        raise LaunchError(f"worker {worker} of run {run} has no running pod")
 
     def stop(self, run: str) -> None:
         """Deletes a run's Job and waits for the deletion of its pods; keeps the plan."""

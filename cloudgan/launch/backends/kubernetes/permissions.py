@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+import re
+import time
+from typing import TYPE_CHECKING, Any, Final
 
-from cloudgan.core import assets
+from cloudgan.core import assets, clouds
+from cloudgan.core.clock import monotonic_seconds
 from cloudgan.core.documents import parse_yaml
 from cloudgan.core.errors import ConfigError, CredentialsError, PlanError
 from cloudgan.launch.kubernetes.manifests import CLAIM
+from cloudgan.schema.plan import Step
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from cloudgan.launch.kubernetes.api import ClusterApi
-    from cloudgan.schema.plan import Plan
+    from cloudgan.schema.plan import Plan, Target
 
 GPU = "nvidia.com/gpu"
 GANG_GROUP = "scheduling.k8s.io/v1beta1"
@@ -33,6 +37,93 @@ def check_permissions(api: ClusterApi, namespace: str) -> None:
             f"missing permissions in namespace {namespace}: {', '.join(missing)}. Ask an"
             " administrator to apply deploy/kubernetes/role.yaml, or use another --namespace"
         )
+
+
+REVIEW: Final = "REVIEW"
+"""Method of the step that checks the rights of the login in a cluster."""
+_RESOURCE: Final = re.compile(
+    r"/apis?/(?:(?P<group>[^/]+)/)?v1(?:/namespaces/(?P<namespace>[^/]+))?/(?P<resource>\w+)"
+)
+_SHARED: Final = ("daemonsets", "namespaces", "serviceaccounts")
+"""Objects that all runs share: a login that may not create them can use existing ones."""
+_READ: Final = (("list", "pods", ""), ("get", "pods", "log"), ("list", "events", ""))
+
+
+def review_step(target: Target) -> Step:
+    """Returns the step that checks the rights in a cluster before nodes are created in it.
+
+    Any login may ask for its own rights (ClusterRole system:basic-user,
+    https://kubernetes.io/docs/reference/access-authn-authz/rbac/#discovery-roles). On GKE, the launcher's
+    role also has container.selfSubjectAccessReviews.create, as others demand of roles for GKE
+    (https://goteleport.com/docs/enroll-resources/auto-discovery/kubernetes/google-cloud/, read 2026-11-22).
+    """
+    return Step(
+        ensure=f"this login may run jobs in cluster {target.cluster}", method=REVIEW, path=_REVIEWS
+    )
+
+
+def check_rights(
+    api: ClusterApi, plan: Plan, *, new_until: float = 0.0, poll_seconds: float = 5.0
+) -> None:
+    """Checks the rights that a run needs in the cluster of a cloud.
+
+    Args:
+        api: Of the cluster.
+        plan: Of the run; its steps at the cluster are the objects to create.
+        new_until: Until when a cluster that was just created may deny rights, by `monotonic_seconds`.
+        poll_seconds: Interval between two checks meanwhile.
+
+    Raises:
+        CredentialsError: The cluster rejects the login, or a right is missing.
+    """
+    target = plan.target
+    how = clouds.find(target.provider).cluster_access
+    grant = f"Its creator, or an administrator, grants access: {how} (docs/{target.provider}.md)"
+    missing = list(_rights_of_run(plan))
+    try:
+        while missing := [one for one in missing if not _is_granted(api, *one)]:
+            if monotonic_seconds() >= new_until:
+                break
+            time.sleep(poll_seconds)
+    except CredentialsError as error:
+        raise CredentialsError(f"cluster {target.cluster}: {error}. {grant}") from error
+    if missing:
+        raise CredentialsError(
+            f"this login may not {', '.join(_named(spec) for spec, _ in missing)} in cluster"
+            f" {target.cluster}. {grant}"
+        )
+
+
+def _rights_of_run(plan: Plan) -> Iterator[tuple[dict[str, Any], str]]:
+    """Yields each right with the address of a shared object whose existence suffices."""
+    for step in plan.steps:
+        found = _RESOURCE.match(step.path) if step.at == "cluster" else None
+        if step.method != "POST" or found is None:
+            continue
+        spec = {"group": "", "namespace": ""} | {k: v for k, v in found.groupdict().items() if v}
+        is_shared = spec["resource"] in _SHARED
+        yield spec | {"verb": "create"}, str(step.find) if is_shared else ""
+        if not is_shared and spec["resource"] != "secrets":  # deleted with the Job
+            yield spec | {"verb": "delete"}, ""
+    for verb, resource, part in _READ:
+        place = {"group": "", "namespace": plan.target.namespace, "resource": resource}
+        yield place | {"verb": verb} | ({"subresource": part} if part else {}), ""
+    yield {"group": "", "namespace": "", "verb": "list", "resource": "nodes"}, ""
+
+
+def _is_granted(api: ClusterApi, spec: dict[str, Any], shared: str) -> bool:
+    if _is_allowed(api, spec):
+        return True
+    try:
+        return bool(shared) and api.get(shared) is not None
+    except CredentialsError:
+        return False
+
+
+def _named(spec: dict[str, Any]) -> str:
+    resource = "/".join(filter(None, (spec["resource"], spec.get("subresource"))))
+    place = f" in namespace {spec['namespace']}" if spec["namespace"] else ""
+    return f"{spec['verb']} {resource}{place}"
 
 
 def check_cluster(api: ClusterApi, plan: Plan) -> tuple[str, ...]:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from pathlib import Path
 
+from cloudgan.core.documents import parse_json, read_bytes
 from cloudgan.launch.backends.local.backend import JOB_FILE, PLAN_FILE
 from cloudgan.launch.backends.local.state_file import StateFile
 from cloudgan.launch.backends.local.supervisor import LocalJob, Supervisor
@@ -16,9 +16,10 @@ def main(folder: Path) -> None:
     """Supervises the workers of the run in `folder` until they end."""
     state = StateFile(folder)
     with state.lock():
-        body = json.loads((folder / JOB_FILE).read_text(encoding="utf-8"))
-        workers = plans.read(folder / PLAN_FILE).workers
-        Supervisor(LocalJob(body, folder, workers.allow_open_ports), state).run()
+        body = parse_json(read_bytes(folder / JOB_FILE), JOB_FILE)
+        plan = plans.read(folder / PLAN_FILE)
+        shares_network = plan.workers.allow_open_ports or not plan.has_peers
+        Supervisor(LocalJob(body, folder, shares_network), state).run()
 
 
 if __name__ == "__main__":

@@ -16,26 +16,29 @@ from typing import TYPE_CHECKING, Any
 
 from cloudgan.core.atomic_file import write_if_changed
 from cloudgan.core.clock import monotonic_seconds
-from cloudgan.core.errors import ConfigError, LaunchError
+from cloudgan.core.errors import ConfigError, LaunchError, install_command
 from cloudgan.core.loopback_network import LoopbackNetwork
 from cloudgan.core.settings import child_environment
 from cloudgan.core.tail import tail_lines
 from cloudgan.launch.backends.job_backend import PreexistingNodes
 from cloudgan.launch.backends.local.state_file import StateFile
 from cloudgan.launch.backends.local.supervisor import (
+    LocalJob,
     kill_session,
     names_folder,
     process_start_time,
 )
+from cloudgan.launch.backends.remote_command import run_process
 from cloudgan.launch.kubernetes.manifests import PLAN_PLACEHOLDER, job, run_yaml
 from cloudgan.schema.plan import Step
 from cloudgan.schema.run_document import ForeignDocumentError, check_inside, read_plan
 from cloudgan.schema.run_state import LogLine, RunState, WorkerState
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
+    from cloudgan.launch.backends.remote_command import CommandStreams
     from cloudgan.schema.plan import Plan
 
 
@@ -53,15 +56,18 @@ class LocalBackend(PreexistingNodes):
         self._runs = runs
 
     def check(self, plan: Plan) -> tuple[str, ...]:
-        """Checks that this machine can train.
+        """Checks that this machine can train, or simulate.
 
         Raises:
-            ConfigError: TensorFlow is not installed, or several workers cannot be isolated.
+            ConfigError: TensorFlow or Geant4 is not installed, or several workers cannot be isolated.
         """
+        if plan.config.task == "simulate":
+            _require_geant4()
+            return ()
         if find_spec("tensorflow") is None:
             raise ConfigError(
-                "--provider=local trains on this machine, but TensorFlow is not installed; run: pip"
-                " install 'cloudgan[train]'"
+                "--provider=local trains on this machine, but TensorFlow is not installed; run"
+                f" {install_command('train')}"
             )
         workers = plan.workers
         if workers.nodes > 1 and not workers.allow_open_ports:
@@ -149,6 +155,18 @@ class LocalBackend(PreexistingNodes):
             path.stem: self._source(run, int(path.stem.rpartition("-")[2]), path)
             for path in sorted(folder.glob("worker-*.log"))
         }
+
+    def execute(
+        self, run: str, worker: int, command: Sequence[str], streams: CommandStreams
+    ) -> int:
+        """Runs a command in the folder of a worker, with its variables except CLOUDGAN_PEERS."""
+        plan = self.desired_state(run)
+        if plan is None:
+            raise LaunchError(f"run {run} has no workers here")
+        workers = LocalJob(job(plan), (self._runs / run).resolve())
+        own: dict[str, str | None] = {**workers.environment_of(worker, ""), "CLOUDGAN_PEERS": None}
+        environment = child_environment(**own)
+        return run_process(command, streams, environment=environment, folder=workers.work(worker))
 
     def stop(self, run: str) -> None:
         """Stops the supervisor and the workers, which save a checkpoint first.
@@ -244,6 +262,14 @@ class LocalBackend(PreexistingNodes):
                 yield LogLine(index, "", line)
 
         return lines
+
+
+def _require_geant4() -> None:
+    if find_spec("geant4_pybind") is None:
+        raise ConfigError(
+            "--provider=local simulates on this machine, but Geant4 is not installed; run"
+            f" {install_command('geant4')}"
+        )
 
 
 def _reap(pid: int | None) -> None:

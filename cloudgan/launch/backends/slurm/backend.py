@@ -14,8 +14,10 @@ from cloudgan.core.clock import monotonic_seconds
 from cloudgan.core.errors import LaunchError, PlanError
 from cloudgan.core.labels import RUN
 from cloudgan.core.run_secret import write_secret
+from cloudgan.core.settings import child_environment
 from cloudgan.core.tail import tail_lines
 from cloudgan.launch.backends.job_backend import PreexistingNodes
+from cloudgan.launch.backends.remote_command import run_process
 from cloudgan.launch.backends.slurm.client import JobQueue, SlurmCommands, SlurmError
 from cloudgan.launch.backends.slurm.job_state import JobFiles, run_state
 from cloudgan.launch.backends.slurm.partitions import (
@@ -40,8 +42,9 @@ from cloudgan.schema.run_document import RunSource, check_inside, read_plan
 from cloudgan.schema.run_state import LogLine, RunState
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
+    from cloudgan.launch.backends.remote_command import CommandStreams
     from cloudgan.schema.plan import Plan, Step
 
 _POLL_SECONDS: Final = 2.0
@@ -149,6 +152,22 @@ class SlurmBackend(PreexistingNodes):
         found = self._job_files(plan).logs() if plan else {}
         return {path.stem: self._source(run, rank, path) for rank, path in found.items()}
 
+    def execute(
+        self, run: str, worker: int, command: Sequence[str], streams: CommandStreams
+    ) -> int:
+        """Runs a command as a step of the job on the node of a worker.
+
+        `--overlap` shares the resources with the worker
+        (https://slurm.schedmd.com/srun.html#OPT_overlap, read 2026-11-22).
+        """
+        job, state = self._jobs.of(run), self.state(run)
+        node = next((one.node for one in state.workers if one.index == worker), "")
+        if job is None or not node:
+            raise LaunchError(f"worker {worker} of run {run} has no node")
+        step = ["srun", "--overlap", f"--jobid={job.id}", "--nodes=1", "--ntasks=1"]
+        step += [f"--nodelist={node}", *(("--pty",) if streams.terminal else ()), *command]
+        return run_process(step, streams, environment=child_environment())
+
     def stop(self, run: str) -> None:
         """Cancels the job after its workers have saved a checkpoint, and waits for its end.
 
@@ -197,7 +216,7 @@ class SlurmBackend(PreexistingNodes):
             return False
         files = JobFiles(folder / JOB_FOLDER)
         files.clear()
-        if plan.workers.nodes > 1:
+        if plan.has_peers:
             write_secret(files.folder / KEY / KEY_FILE)
         try:
             output = self._commands.run("sbatch", "--parsable", str(folder / SCRIPT_FILE))

@@ -139,7 +139,7 @@ def _options(plan: Plan, folder: Path, gres: str | None) -> Iterator[str]:
 
 def needs_exclusive_nodes(plan: Plan) -> bool:
     """Whether other users must not run processes on the nodes: TensorFlow's servers trust them."""
-    return plan.workers.nodes > 1 and not plan.workers.allow_open_ports
+    return plan.has_peers and not plan.workers.allow_open_ports
 
 
 def _values(plan: Plan, body: JobSpec, folder: Path) -> Iterator[str]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from cloudgan.core.clock import monotonic_seconds, utc_moment
 from cloudgan.core.documents import parse_model
-from cloudgan.core.errors import CloudganError, LaunchError
+from cloudgan.core.errors import CloudganError, ConfigError, LaunchError
 from cloudgan.launch.backends.tpu_vm.client import queued_resource
 from cloudgan.launch.backends.tpu_vm.requests import DEADLINE, KIND, STOP_FILE, full_name, steps
 from cloudgan.launch.backends.tpu_vm.state import (
@@ -24,8 +24,9 @@ from cloudgan.schema.run_state import LogLine
 from cloudgan.storage.run_logs import list_run_logs, read_run_log
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
+    from cloudgan.launch.backends.remote_command import CommandStreams
     from cloudgan.launch.backends.tpu_vm.client import TpuVmClient
     from cloudgan.schema.plan import Plan, Step
     from cloudgan.schema.run_state import RunState
@@ -108,6 +109,21 @@ class TpuVmBackend:
     def log_sources(self, run: str) -> dict[str, Callable[[bool], Iterator[LogLine]]]:
         """Returns iterators over the worker's uploaded log lines; True follows them."""
         return {"worker-0": lambda follow: self._lines(run, follow=follow)}
+
+    def execute(
+        self, run: str, worker: int, command: Sequence[str], streams: CommandStreams
+    ) -> int:
+        """Refuses: a TPU VM is reached by SSH only, for which cloudgan creates no keys and no firewall rule.
+
+        Raises:
+            ConfigError: Always.
+        """
+        del worker, command, streams
+        raise ConfigError(
+            f"run {run} is on a TPU VM, which accepts commands by SSH only, and cloudgan opens no SSH"
+            f" access; `cloudgan logs {run}` has its output. With your own access: gcloud compute tpus"
+            f" tpu-vm ssh {self._name} --zone={self._plan.target.zone}"
+        )
 
     def stop(self, run: str) -> None:
         """Requests a checkpoint by a stop file in the store, then deletes the TPU.

@@ -17,6 +17,7 @@ from cloudgan.launch.clouds.gcp.error_mapping import (
     cause,
 )
 from cloudgan.launch.clouds.gcp.preflight import account_finding
+from cloudgan.launch.clouds.gcp.reservations import reserved_zone
 from cloudgan.schema.plan import ZONES
 from cloudgan.schema.resource import Finding, Resource
 
@@ -67,7 +68,9 @@ class TpuVmClient:
             raise PlanError(notes(SLICES[plan.node_pool.node_type])[-1])
         zone = plan.target.zone
         zones = [str(zone)]
-        if zone in (None, ZONE):
+        if plan.node_pool.reservation:
+            zones = [reserved_zone(self._api, self._project, plan)]
+        elif zone in (None, ZONE):
             zones = self._zones(plan.target.region or "", plan.node_pool.node_type)
             held = {one.region for one in self.list_resources(plan.run)}
             zones.sort(key=lambda one: (one not in held, one))

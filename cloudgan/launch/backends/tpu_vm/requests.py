@@ -17,8 +17,9 @@ from cloudgan.core import assets
 from cloudgan.core.errors import PlanError
 from cloudgan.core.labels import derived_name
 from cloudgan.launch.backends.tpu_vm.slices import environment, notes, slice_of
-from cloudgan.launch.clouds.gcp import network
+from cloudgan.launch.clouds.gcp import network, reservations
 from cloudgan.launch.clouds.gcp.addresses import TPU, TPU_ACCOUNT, account_email
+from cloudgan.launch.clouds.planner import billed_by_reservation
 from cloudgan.launch.kubernetes.job_spec import JobSpec
 from cloudgan.launch.kubernetes.manifests import (
     PYTHON_IMAGE,
@@ -67,14 +68,21 @@ def node_pool(wanted: NodePoolRequest) -> NodePool:
     return NodePool(
         node_type=found.name,
         market=wanted.market,
+        reservation=wanted.reservation,
         name=derived_name(wanted.run, wanted.spec_hash, _LONGEST_NAME),
         engine=ENGINE,
         runtime=found.runtime,
         hosts=found.hosts,
         fees=() if wanted.internal_ips else (address,),
         replacement=found.instead,
-        notes=notes(found),
+        notes=(*notes(found), *_reserved(wanted)),
     )
+
+
+def _reserved(wanted: NodePoolRequest) -> Iterator[str]:
+    if wanted.reservation:
+        reservations.parse(wanted.reservation)
+        yield billed_by_reservation(wanted.reservation)
 
 
 def workers(workers: Workers, node_pool: NodePool) -> Workers:
@@ -126,7 +134,13 @@ def body(plan: Plan) -> dict[str, Any]:
     }
     wait = f"{plan.limits.gang_timeout_seconds:.0f}s"
     spec = {"parent": _parent(plan), "nodeId": pool.name, "node": node}
-    found = {"tpu": {"nodeSpec": [spec]}, "queueingPolicy": {"validUntilDuration": wait}}
+    found: dict[str, Any] = {
+        "tpu": {"nodeSpec": [spec]},
+        "queueingPolicy": {"validUntilDuration": wait},
+    }
+    if pool.reservation:
+        project, zone = plan.target.account or "", plan.target.zone or ""
+        found["reservationName"] = reservations.tpu_name(pool.reservation, project, zone)
     # The tier is a field of the queued resource only, as gcloud's --spot sets it; on demand is the default.
     return found | {"spot": {}} if pool.market == "spot" else found
 

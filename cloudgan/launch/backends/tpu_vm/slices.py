@@ -78,6 +78,7 @@ SLICES: Final[dict[str, Slice]] = {
         Slice("v5litepod-1", 1, 1),
         Slice("v5litepod-4", 4, 1),
         Slice("v5litepod-8", 8, 1),
+        Slice("v5litepod-16", 16, 4),
         Slice("v5p-8", 4, 1),
         Slice("v6e-1", 1, 1),
         Slice("v6e-4", 4, 1),
@@ -132,6 +133,13 @@ def slice_of(node_type: str) -> Slice:
     )
 
 
+def _one_host(wanted: Slice) -> str:
+    """Returns the largest slice of a generation with one host; of v4, its successor's."""
+    generation = "v5p" if wanted.name.startswith("v4-") else wanted.name.partition("-")[0]
+    same = [one for one in SLICES.values() if one.name.startswith(f"{generation}-")]
+    return max((one for one in same if one.hosts == 1), key=lambda one: one.chips).name
+
+
 def notes(wanted: Slice) -> tuple[str, ...]:
     """Returns the caveats of a slice."""
     found = []
@@ -142,9 +150,9 @@ def notes(wanted: Slice) -> tuple[str, ...]:
         )
     if wanted.hosts > 1:
         found.append(
-            f"{wanted.name} has {wanted.hosts} VMs, and cloudgan's input pipeline feeds only its own:"
-            f" `plan` prices this slice, but `deploy` refuses it. Choose"
-            f" {wanted.instead or 'v5p-8'}"
+            f"{wanted.name} has {wanted.hosts} VMs, which TensorFlow's last releases for TPUs cannot connect"
+            f" (tensorflow issue 93618), and cloudgan has no JAX engine yet: `plan` prices this slice, but"
+            f" `deploy` refuses it. Choose one VM, the nearest: {wanted.instead or _one_host(wanted)}"
         )
     if wanted.name.startswith("v6e"):
         found.append(

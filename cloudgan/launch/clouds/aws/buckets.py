@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
+from cloudgan.core.documents import parse_json
 from cloudgan.core.errors import ConfigError, CredentialsError, LaunchError
 from cloudgan.launch.clouds.aws.error_mapping import RefusedError
 from cloudgan.launch.clouds.aws.naming import PREFIX
@@ -89,7 +89,9 @@ class Buckets:
         region = step.path.partition("/")[2]
         if step.method == "PutBucketPolicy":
             found = self._request(region, "GetBucketPolicy", body["Bucket"])
-            return found is not None and json.loads(found["Policy"]) == json.loads(body["Policy"])
+            policies = (found or {}).get("Policy", "null"), body["Policy"]
+            has, wanted = (parse_json(text, "bucket policy", LaunchError) for text in policies)
+            return bool(has == wanted)
         found = self._request(region, "GetPublicAccessBlock", body["Bucket"])
         wanted = body["PublicAccessBlockConfiguration"]
         return found is not None and found["PublicAccessBlockConfiguration"] == wanted

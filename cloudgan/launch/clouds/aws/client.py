@@ -30,6 +30,7 @@ from cloudgan.launch.clouds.aws.network import (
 from cloudgan.launch.clouds.aws.node_groups import NodeGroups
 from cloudgan.launch.clouds.aws.planner import POD_AGENT, cluster_name
 from cloudgan.launch.clouds.aws.preflight import findings
+from cloudgan.launch.clouds.aws.reservations import LaunchTemplates
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -48,6 +49,7 @@ _OPERATIONS: Final = {
     "CreateAddon": AddOns.kind,
     "CreateBucket": Buckets.kind,
     "CreateCluster": Clusters.kind,
+    "CreateLaunchTemplate": LaunchTemplates.kind,
     "CreateNodegroup": NodeGroups.kind,
     "CreatePodIdentityAssociation": PodIdentities.kind,
     "CreatePolicy": Boundaries.kind,
@@ -81,6 +83,7 @@ class AwsClient:
         self._account = Account(session, attempts=attempts)
         self._region, self._say = region or _DEFAULT_REGION, say
         self._clusters, self._pools = Clusters(self._account), NodeGroups(self._account)
+        self._templates = LaunchTemplates(self._account)
         self._add_ons = AddOns(self._account, self._clusters)
         self._identities = PodIdentities(self._account)
         self._roles, self._boundaries = IamRoles(self._account), Boundaries(self._account)
@@ -192,6 +195,7 @@ class AwsClient:
             self._add_ons,
             self._identities,
             self._pools,
+            self._templates,
             self._roles,
             self._boundaries,
             self._buckets,
@@ -229,6 +233,7 @@ class AwsClient:
                 yield self._add_ons.refresh(f"{name}/{POD_AGENT}")
                 account = f"{naming.NAMESPACE}/{naming.SERVICE_ACCOUNT}"
                 yield self._identities.refresh(f"{name}/{account}")
+        yield from self._templates.list_resources(region, RUN)
         for handler in self._orphans:
             yield from handler.list_resources(region, set(names))
         for leftover in self._leftovers:

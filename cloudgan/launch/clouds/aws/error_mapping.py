@@ -49,7 +49,12 @@ _QUOTA: Final = (
     "reached your quota",
     "vCPU limit",
 )
-_CAPACITY: Final = ("InsufficientInstanceCapacity", "UnfulfillableCapacity", "InsufficientCapacity")
+_CAPACITY: Final = (
+    "InsufficientInstanceCapacity",
+    "UnfulfillableCapacity",
+    "InsufficientCapacity",
+    "ReservationCapacityExceeded",
+)
 _CAPACITY_WORDS: Final = ("do not have sufficient", "no Spot capacity", "not available in your")
 _IMAGES: Final = frozenset({"codebuild", "ecr", "logs"})
 _SKEW_SECONDS: Final = 240

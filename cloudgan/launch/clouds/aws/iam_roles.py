@@ -12,6 +12,7 @@ import json
 from typing import TYPE_CHECKING, Any, Final
 
 from cloudgan.core import assets
+from cloudgan.core.documents import parse_json
 from cloudgan.core.errors import ConfigError
 from cloudgan.launch.clouds.aws.naming import (
     BOUNDARY,
@@ -92,7 +93,7 @@ def boundary_arn(account: str, role: str) -> str:
 
 def boundary_policy() -> str:
     """Returns the document of the boundary of all other roles."""
-    return json.dumps(json.loads(assets.read_text(_BOUNDARY_FILE)))
+    return json.dumps(parse_json(assets.read_text(_BOUNDARY_FILE), _BOUNDARY_FILE))
 
 
 def inline_policy(account: str, role: str) -> tuple[str, str] | None:
@@ -206,7 +207,7 @@ class IamRoles:
         if step.method == "AttachRolePolicy":
             return body["PolicyArn"] in self._attached(role)
         found = self._request("GetRolePolicy", role, PolicyName=body["PolicyName"])
-        wanted = json.loads(body["PolicyDocument"])
+        wanted = parse_json(body["PolicyDocument"], "role policy")
         return found is not None and found["PolicyDocument"] == wanted
 
     def _attached(self, role: str) -> list[str]:
@@ -261,7 +262,7 @@ class Boundaries(PlannedHandler):
         )
         document = version and version["PolicyVersion"]["Document"]
         assert isinstance(body, dict)  # noqa: S101  planner.py writes it
-        if document != json.loads(str(body["PolicyDocument"])):
+        if document != parse_json(str(body["PolicyDocument"]), _BOUNDARY_FILE):
             raise ConfigError(
                 f"IAM policy {arn} differs from {_BOUNDARY_FILE}; an administrator makes this file"
                 " its default version (console: IAM, Policies), then run `cloudgan setup"

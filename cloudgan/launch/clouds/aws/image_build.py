@@ -84,6 +84,12 @@ class AwsImageBuilder:
         login = aws.request("sts", target.region or "us-east-1", "GetCallerIdentity")
         return cls(aws, login["Account"])
 
+    def prepare_registry(self, order: ImageBuildRequest) -> Iterator[str]:
+        """Ensures the repository."""
+        step = repository_step(order)
+        if self._send_unless_exists(step):
+            yield step.ensure
+
     def prepare(self, order: ImageBuildRequest) -> Iterator[str]:
         """Ensures the repository, and the builder with its log group.
 
@@ -95,7 +101,8 @@ class AwsImageBuilder:
                 f"IAM role {IMAGE_ROLE} does not exist; an administrator runs once: cloudgan setup"
                 f" --provider=aws --region={order.target.region}"
             )
-        for step in (repository_step(order), *builder_steps(order)):
+        yield from self.prepare_registry(order)
+        for step in builder_steps(order):
             if self._send_unless_exists(step):
                 yield step.ensure
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from cloudgan.core.labels import SHARED
 from cloudgan.launch.clouds.aws.naming import IMAGE_LOG, IMAGE_ROLE, REPOSITORY, role_arn
+from cloudgan.launch.clouds.image_builders import CHECK_CONTEXT
 from cloudgan.schema.plan import Step
 
 if TYPE_CHECKING:
@@ -33,6 +34,7 @@ _BUILDSPEC: Final = {
         "build": {
             "commands": [
                 "set -eo pipefail",
+                CHECK_CONTEXT,
                 f"aws ecr get-login-password | {_LOGIN}",
                 'docker build --file deploy/Dockerfile --build-arg "KIND=$KIND" --tag "$IMAGE" .',
                 'docker push "$IMAGE"',
@@ -121,10 +123,12 @@ def build_step(order: ImageBuildRequest) -> Step:
     variables: list[JsonValue] = [
         {"name": "IMAGE", "value": name},
         {"name": "KIND", "value": order.kind},
+        {"name": "CONTEXT_SHA256", "value": order.context_hash},
     ]
     body: dict[str, JsonValue] = {
         "projectName": PROJECT,
         "sourceLocationOverride": f"{_bucket(order)}/{order.object_name('zip')}",
+        "buildspecOverride": json.dumps(_BUILDSPEC, indent=2),  # of a project made earlier, too
         "environmentVariablesOverride": variables,
     }
     return _step(order, "codebuild", "StartBuild", f"image {name}", body)

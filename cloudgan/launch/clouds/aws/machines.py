@@ -50,7 +50,7 @@ class Machine(NamedTuple):
         memory_gib: Main memory.
         on_demand: On-demand quota.
         spot: Spot quota.
-        is_blackwell: Whether its GPUs need a newer CUDA than TensorFlow's public image has.
+        needs_own_image: Why the wheels of TensorFlow do not run on it; empty if they do.
     """
 
     name: str
@@ -61,12 +61,31 @@ class Machine(NamedTuple):
     memory_gib: int
     on_demand: Quota
     spot: Quota
-    is_blackwell: bool = False
+    needs_own_image: str = ""
 
     def quota(self, market: Market) -> Quota:
         """Returns the quota of a market."""
         return self.spot if market == "spot" else self.on_demand
 
+    @property
+    def has_efa(self) -> bool:
+        """Whether its GPUs have a network of their own: EFA with GPUDirect RDMA, from P4d on."""
+        return self.name.startswith(("p4", "p5", "p6")) and self.gpus > 1
+
+    @property
+    def image_type(self) -> str:
+        """AMI type of EKS for its processor."""
+        return f"AL2023_{'ARM_64' if self.needs_own_image is _GRACE else 'x86_64'}_NVIDIA"
+
+
+_BLACKWELL: Final = (
+    "TensorFlow's wheels do not support Blackwell GPUs; pass an --image built for them, or"
+    " --accelerator=h200:8"
+)
+_GRACE: Final = (
+    "its processors are Arm, for which TensorFlow has no wheels with GPUs; pass an --image built for"
+    " Arm and Blackwell, or --accelerator=h200:8"
+)
 
 MACHINES: Final = {
     one.name: one
@@ -82,6 +101,14 @@ MACHINES: Final = {
         Machine("g6.2xlarge", "L4", 1, 24, 8, 32, _G, _G_SPOT),
         Machine("g6.12xlarge", "L4", 4, 24, 48, 192, _G, _G_SPOT),
         Machine("g6.48xlarge", "L4", 8, 24, 192, 768, _G, _G_SPOT),
+        Machine("g6e.xlarge", "L40S", 1, 48, 4, 32, _G, _G_SPOT),
+        Machine("g6e.2xlarge", "L40S", 1, 48, 8, 64, _G, _G_SPOT),
+        Machine("g6e.4xlarge", "L40S", 1, 48, 16, 128, _G, _G_SPOT),
+        Machine("g6e.8xlarge", "L40S", 1, 48, 32, 256, _G, _G_SPOT),
+        Machine("g6e.16xlarge", "L40S", 1, 48, 64, 512, _G, _G_SPOT),
+        Machine("g6e.12xlarge", "L40S", 4, 48, 48, 384, _G, _G_SPOT),
+        Machine("g6e.24xlarge", "L40S", 4, 48, 96, 768, _G, _G_SPOT),
+        Machine("g6e.48xlarge", "L40S", 8, 48, 192, 1536, _G, _G_SPOT),
         Machine("p3.2xlarge", "V100", 1, 16, 8, 61, _P, _P4_SPOT),
         Machine("p3.8xlarge", "V100", 4, 16, 32, 244, _P, _P4_SPOT),
         Machine("p3.16xlarge", "V100", 8, 16, 64, 488, _P, _P4_SPOT),
@@ -90,8 +117,11 @@ MACHINES: Final = {
         Machine("p4de.24xlarge", "A100-80GB", 8, 80, 96, 1152, _P, _P4_SPOT),
         Machine("p5.4xlarge", "H100", 1, 80, 16, 256, _P, _P5_SPOT),
         Machine("p5.48xlarge", "H100", 8, 80, 192, 2048, _P, _P5_SPOT),
+        Machine("p5e.48xlarge", "H200", 8, 141, 192, 2048, _P, _P5_SPOT),
         Machine("p5en.48xlarge", "H200", 8, 141, 192, 2048, _P, _P5_SPOT),
-        Machine("p6-b200.48xlarge", "B200", 8, 179, 192, 2048, _P, _P6_SPOT, is_blackwell=True),
+        Machine("p6-b200.48xlarge", "B200", 8, 179, 192, 2048, _P, _P6_SPOT, _BLACKWELL),
+        Machine("p6-b300.48xlarge", "B300", 8, 268, 192, 4096, _P, _P6_SPOT, _BLACKWELL),
+        Machine("p6e-gb200.36xlarge", "GB200", 4, 185, 144, 960, _P, _P6_SPOT, _GRACE),
     )
 }
 

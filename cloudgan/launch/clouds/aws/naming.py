@@ -16,6 +16,8 @@ IMAGE_ROLE: Final = f"{PREFIX}image"
 ROLES: Final = (CLUSTER_ROLE, NODE_ROLE, POD_ROLE, IMAGE_ROLE)
 BOUNDARY: Final = f"{PREFIX}boundary"
 """Customer managed policy that limits all roles of `setup` but that of the control plane."""
+NODE_TYPE: Final = f"{PREFIX}node-type"
+"""Tag of node groups whose launch template has the instance type."""
 REPOSITORY: Final = "cloudgan"
 IMAGE_LOG: Final = "/cloudgan/image"
 """Repository and log group of `cloudgan image`."""

@@ -14,6 +14,7 @@ from cloudgan.core.errors import PlanError
 from cloudgan.core.labels import SHARED
 from cloudgan.launch.clouds.aws import naming
 from cloudgan.launch.clouds.aws.planner import cluster_name
+from cloudgan.launch.clouds.aws.reservations import reserved_zone
 from cloudgan.launch.clouds.aws.resource_handler import (
     ORPHAN_RANK,
     UnplannedHandler,
@@ -57,6 +58,13 @@ def select_network(account: Account, clusters: Clusters, plan: Plan) -> Mapping[
     )
     zones = _zones_with(account, region, plan.node_pool.node_type)
     wanted = None if plan.target.zone in (None, naming.ZONE) else plan.target.zone
+    if plan.node_pool.reservation:
+        zone = reserved_zone(account, plan)
+        if wanted not in (None, zone):
+            raise PlanError(
+                f"reservation {plan.node_pool.reservation} is in {zone}: give --zone={zone}, or omit --zone"
+            )
+        wanted = zone
     fitting = [
         one
         for one in subnets

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from cloudgan.core.clock import utc_moment
 from cloudgan.core.errors import LaunchError
+from cloudgan.launch.clouds.aws import naming
 from cloudgan.launch.clouds.aws.clusters import issues
 from cloudgan.launch.clouds.aws.error_mapping import cause_of
 from cloudgan.launch.clouds.aws.resource_handler import POOL_RANK, request_if_exists, send
@@ -166,7 +167,9 @@ def _node_group(name: str, found: Mapping[str, Any]) -> Resource:
         cause=cause_of(why),
         deletion_order=POOL_RANK,
         created_at=created.isoformat() if created else None,
-        node_type=next(iter(found.get("instanceTypes") or ()), None),
+        node_type=next(
+            iter(found.get("instanceTypes") or ()), found.get("tags", {}).get(naming.NODE_TYPE)
+        ),
         market="spot" if found.get("capacityType") == "SPOT" else "on_demand",
         parent=name.rpartition("/")[0],
     )

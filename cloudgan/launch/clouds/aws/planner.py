@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any, Final
 from cloudgan.core.clouds import CLUSTER
 from cloudgan.core.errors import PlanError
 from cloudgan.core.labels import RUN, SHARED, derived_name
-from cloudgan.launch.clouds.aws import naming
+from cloudgan.launch.backends.kubernetes.permissions import review_step
+from cloudgan.launch.clouds.aws import naming, reservations
 from cloudgan.launch.clouds.aws.iam_roles import (
     MANAGED,
     boundary_arn,
@@ -23,7 +24,7 @@ from cloudgan.launch.clouds.aws.iam_roles import (
     trust,
 )
 from cloudgan.launch.clouds.aws.machines import machine
-from cloudgan.launch.clouds.planner import desired_state_step
+from cloudgan.launch.clouds.planner import desired_state_step, unused_network
 from cloudgan.launch.kubernetes.manifests import GPU_NODE, device_plugin_step
 from cloudgan.schema.plan import (
     NODE_ADDRESSES,
@@ -60,8 +61,12 @@ _RESERVE_SECONDS: Final = 900
 
 
 def target(account: str | None, region: str, zone: str | None, cluster: str | None) -> Target:
-    """Returns a target in AWS."""
-    return Target(
+    """Returns a target in AWS.
+
+    Raises:
+        ConfigError: A name cannot be one.
+    """
+    return Target.of_flags(
         provider="aws",
         account=account or naming.ACCOUNT,
         region=region,
@@ -88,20 +93,24 @@ def node_pool(wanted: NodePoolRequest) -> NodePool:
         raise PlanError(
             "--flex-start is only valid with --provider=gcp; on AWS, --market=spot is cheaper"
         )
-    if found.is_blackwell and not wanted.has_own_image:
-        raise PlanError(
-            f"{found.name} has {found.gpu} GPUs, which TensorFlow's public image does not support; pass an"
-            " --image built for Blackwell, or --accelerator=h200:8"
-        )
+    if found.needs_own_image and not wanted.has_own_image:
+        raise PlanError(f"{found.name} ({found.gpu}): {found.needs_own_image}")
+    notes = (unused_network(wanted, "EFA"),) if wanted.nodes > 1 and found.has_efa else ()
+    reservation = reservations.parse(wanted.reservation) if wanted.reservation else None
     return NodePool(
         node_type=found.name,
         market=wanted.market,
+        reservation=wanted.reservation,
+        prepaid=reservation is not None and reservation.is_block,
         name=derived_name(wanted.run, wanted.spec_hash, naming.LONGEST_POOL),
         keep_cluster=wanted.keep_cluster,
+        keep_seconds=wanted.keep_seconds,
+        served_runs=wanted.served_runs,
         fees=(
             PoolFee(name=NODE_DISKS, kind="disk", product=_DISK, quantity=_DISK_GIB),
             PoolFee(name=NODE_ADDRESSES, kind="public_ip", product="public IPv4"),
         ),
+        notes=(*notes, reservation.note) if reservation else notes,
     )
 
 
@@ -125,7 +134,9 @@ def steps(plan: Plan) -> tuple[Step, ...]:
     return (
         *(_bucket_steps(plan.target) if own_bucket else ()),
         desired_state_step(plan),
+        *_template(plan),  # free, so that a refusal costs nothing
         _cluster(plan.target),
+        review_step(plan.target),
         _network_plugin(plan.target),
         _pod_agent(plan.target),
         _identity(plan.target),
@@ -134,6 +145,12 @@ def steps(plan: Plan) -> tuple[Step, ...]:
         _end_of_pool(plan),
         _full_pool(plan),
     )
+
+
+def keep_steps(plan: Plan) -> tuple[Step, ...]:
+    """Returns the request that moves the scheduled end of the nodes to that of their waiting."""
+    assert plan.node_pool is not None  # noqa: S101  a plan of a cloud has one
+    return (_scheduled_end(plan, plan.node_pool.keep_seconds),)
 
 
 def setup_steps(target: Target) -> tuple[Step, ...]:
@@ -278,27 +295,49 @@ def _empty_pool(plan: Plan) -> Step:
     """Returns the step for the empty node group: one zone, no taint since EKS' pods need a node."""
     assert plan.node_pool is not None  # noqa: S101  a plan of a cloud has one
     pool = plan.node_pool
+    labels = plan.labels().as_dict()
     gpus = dict(GPU_NODE) if plan.workers.accelerators_per_node else {}
-    body = {
+    body: dict[str, Any] = {
         "clusterName": plan.target.cluster,
         "nodegroupName": pool.name,
         "scalingConfig": {"minSize": 0, "maxSize": plan.workers.nodes, "desiredSize": 0},
-        "diskSize": _DISK_GIB,
         "subnets": [plan.target.details["subnet"]],
-        "instanceTypes": [pool.node_type],
-        "amiType": "AL2023_x86_64_NVIDIA",
+        "amiType": machine(pool.node_type).image_type,
         "capacityType": "SPOT" if pool.market == "spot" else "ON_DEMAND",
         "nodeRole": naming.role_arn(str(plan.target.account), naming.NODE_ROLE),
         "labels": {RUN: plan.run} | gpus,
-        "tags": plan.labels().as_dict(),
     }
+    if pool.reservation:
+        body["launchTemplate"] = {"name": reservations.template_name(plan), "version": "1"}
+        body["tags"] = labels | {
+            naming.NODE_TYPE: pool.node_type
+        }  # EKS does not show the type then
+    else:
+        body |= {"diskSize": _DISK_GIB, "instanceTypes": [pool.node_type], "tags": labels}
+    if pool.prepaid:
+        body["capacityType"] = "CAPACITY_BLOCK"
     ensure = f"EKS node group {pool.name}, empty"
     return _eks(ensure, "CreateNodegroup", plan.target, pool_name(plan), body)
+
+
+def _template(plan: Plan) -> tuple[Step, ...]:
+    assert plan.node_pool is not None  # noqa: S101  a plan of a cloud has one
+    if not plan.node_pool.reservation:
+        return ()
+    region, name = str(plan.target.region), reservations.template_name(plan)
+    body = reservations.template_body(plan, _DISK_GIB)
+    where = naming.endpoint("ec2", region)
+    ensure = f"launch template for {plan.node_pool.reservation}"
+    return (_step(ensure, "CreateLaunchTemplate", where, f"{region}/{name}", body),)
 
 
 def _end_of_pool(plan: Plan) -> Step:
     """Returns the step that makes AWS remove the nodes after the job's deadline."""
     seconds = 2 * plan.limits.gang_timeout_seconds + plan.limits.deadline_seconds + _RESERVE_SECONDS
+    return _scheduled_end(plan, seconds)
+
+
+def _scheduled_end(plan: Plan, seconds: float) -> Step:
     body = {
         "AutoScalingGroupName": naming.GROUP_OF_POOL,
         "ScheduledActionName": DEADLINE,

@@ -6,6 +6,7 @@ import json
 from typing import TYPE_CHECKING, Any, Final
 
 from cloudgan.core import assets
+from cloudgan.core.documents import parse_json
 from cloudgan.core.errors import CloudganError, CredentialsError, PlanError
 from cloudgan.launch.clouds.aws import naming
 from cloudgan.launch.clouds.aws.clusters import is_managed
@@ -102,6 +103,9 @@ def _quota(account: Account, plan: Plan) -> Finding:
     """Checks the EC2 quota, which counts the vCPUs of all instances of a family."""
     assert plan.node_pool is not None  # noqa: S101  the caller checked
     node, region = machine(plan.node_pool.node_type), str(plan.target.region)
+    if plan.node_pool.reservation:
+        name = f"reservation {plan.node_pool.reservation}"
+        return Finding(name, "ok", f"it is in {plan.target.zone} and has enough free instances")
     quota = node.quota(plan.node_pool.market)
     subject = f"quota {quota.name} in {region}"
     needed = node.vcpus * plan.workers.nodes
@@ -129,7 +133,7 @@ def _quota(account: Account, plan: Plan) -> Finding:
 
 def statements() -> list[dict[str, Any]]:
     """Returns the statements of the launcher's policy."""
-    found: list[dict[str, Any]] = json.loads(assets.read_text(POLICY))["Statement"]
+    found: list[dict[str, Any]] = parse_json(assets.read_text(POLICY), POLICY)["Statement"]
     return found
 
 

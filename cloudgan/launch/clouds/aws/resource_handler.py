@@ -19,13 +19,20 @@ CLUSTER_RANK, BUCKET_RANK, BUILDER_RANK, IMAGE_RANK = 58, 60, 62, 65
 ROLE_RANK, BOUNDARY_RANK = 70, 75
 
 _EXISTS: Final = frozenset(
-    {"ResourceInUseException", "BucketAlreadyOwnedByYou", "EntityAlreadyExists"}
+    {
+        "BucketAlreadyOwnedByYou",
+        "EntityAlreadyExists",
+        "InvalidLaunchTemplateName.AlreadyExistsException",
+        "ResourceInUseException",
+    }
 )
 GONE: Final = frozenset(
     {
         "404",
+        "InvalidCapacityReservationId.NotFound",
         "InvalidGroup.NotFound",
         "InvalidInstanceID.NotFound",
+        "InvalidLaunchTemplateName.NotFoundException",
         "InvalidNetworkInterfaceID.NotFound",
         "InvalidVolume.NotFound",
         "NoSuchBucket",

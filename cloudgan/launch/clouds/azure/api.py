@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import json
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote, urlencode, urlsplit
 
@@ -15,6 +14,7 @@ from azure.mgmt.core import ARMPipelineClient
 from azure.mgmt.core.policies import ARMChallengeAuthenticationPolicy
 
 from cloudgan import __version__
+from cloudgan.core.documents import parse_json
 from cloudgan.core.errors import ConfigError, CredentialsError, LaunchError, UnknownNameError
 from cloudgan.core.settings import variable
 from cloudgan.launch.clouds.azure import ids
@@ -111,7 +111,7 @@ class ArmApi:
         except AzureError as error:
             first = str(error).partition("\n")[0]
             raise LaunchError(f"{operation}: Azure did not answer ({first})") from error
-        found = _json(answer)
+        found = _json(answer, operation)
         if answer.status_code >= _FAILED:
             raise map_error(answer.status_code, found, operation)
         if method == "PUT":
@@ -138,7 +138,8 @@ class ArmApi:
         """
         _, payload, *_ = self.token(_SCOPE).split(".")
         padded = payload + "=" * (-len(payload) % 4)
-        found: Mapping[str, Any] = json.loads(base64.urlsafe_b64decode(padded))
+        content = base64.urlsafe_b64decode(padded)
+        found: Mapping[str, Any] = parse_json(content, "token of this login", CredentialsError)
         return found
 
     def token(self, scope: str) -> str:
@@ -154,10 +155,18 @@ class ArmApi:
         return token
 
 
-def _json(answer: Any) -> Any:
+def _json(answer: Any, operation: str) -> Any:
+    """Returns the answer; None: empty, or an error in another format, such as that of a proxy.
+
+    Raises:
+        LaunchError: The request succeeded, but its answer is not JSON or beyond the limits.
+    """
     try:
-        return answer.json()
-    except ValueError:
+        text = answer.text()
+        return parse_json(text, operation, LaunchError, any_text=True) if text else None
+    except LaunchError:
+        if answer.status_code < _FAILED:
+            raise
         return None
 
 

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any, Final
 from azure.identity import DefaultAzureCredential
 
 from cloudgan.core import settings
-from cloudgan.core.documents import parse_yaml
+from cloudgan.core.documents import parse_json, parse_yaml
 from cloudgan.core.errors import ConfigError, LaunchError
-from cloudgan.launch.clouds.azure import ids, preflight, resources
+from cloudgan.launch.clouds.azure import ids, preflight, reservations, resources
 from cloudgan.launch.clouds.azure.api import ArmApi, find_subscription, login_name
 from cloudgan.launch.clouds.azure.error_mapping import (
     BusyError,
@@ -99,6 +99,8 @@ class AzureClient:
         target = self._filled(plan.target)
         region = target.region or ""
         request = None if target.zone == ids.ZONE else target.zone
+        if plan.node_pool.reservation:
+            request = reservations.reserved_zone(self._api, plan, target)
         zones = preflight.zones(
             self._api, target.account or "", region, plan.node_pool.node_type, request
         )
@@ -284,7 +286,7 @@ class AzureClient:
             kind = "ServicePrincipal" if claims.get("idtyp") == "app" else "User"
             text = text.replace(ids.USER_PRINCIPAL, str(claims["oid"]))
             text = text.replace(ids.USER_KIND, kind)
-        return json.loads(text)
+        return parse_json(text, step.ensure)
 
     def _refuse_full_group(self, resource: Resource) -> None:
         """Raises if a resource group is not empty: deleting it would delete its contents."""

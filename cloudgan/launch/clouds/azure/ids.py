@@ -37,6 +37,7 @@ _GROUPS = "resourcegroups"
 VERSIONS: Final = {
     _GROUPS: "2021-04-01",
     "microsoft.authorization/roleassignments": "2022-04-01",
+    "microsoft.compute/capacityreservationgroups": "2024-07-01",
     "microsoft.compute/virtualmachinescalesets": "2024-07-01",
     "microsoft.containerservice/managedclusters": "2026-08-01",
     "microsoft.containerservice/managedclusters/agentpools": "2026-08-01",

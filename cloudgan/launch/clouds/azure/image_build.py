@@ -144,6 +144,10 @@ class AzureImageBuilder:
         return cls(api, str(find_subscription(api, target.account)["subscriptionId"]))
 
     def prepare(self, order: ImageBuildRequest) -> Iterator[str]:
+        """Ensures the resource group and the registry; ACR Tasks needs no more."""
+        yield from self.prepare_registry(order)
+
+    def prepare_registry(self, order: ImageBuildRequest) -> Iterator[str]:
         """Ensures the resource group and the registry."""
         for step in registry_steps(order):
             if self._api.get(step.find or "") is None:

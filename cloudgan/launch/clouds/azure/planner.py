@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from cloudgan.core.clouds import CLUSTER
 from cloudgan.core.errors import ConfigError, PlanError
 from cloudgan.core.labels import derived_name
-from cloudgan.launch.clouds.azure import ids
+from cloudgan.launch.clouds.azure import ids, reservations
 from cloudgan.launch.clouds.azure.requests import (
     DISK_GIB,
     NAMESPACE,
@@ -20,14 +20,15 @@ from cloudgan.launch.clouds.azure.requests import (
     store_steps,
 )
 from cloudgan.launch.clouds.azure.sizes import size_of
-from cloudgan.launch.clouds.planner import desired_state_step
+from cloudgan.launch.clouds.planner import billed_by_reservation, desired_state_step
+from cloudgan.launch.kubernetes.manifests import hold_step
 from cloudgan.schema.plan import NODE_DISKS, NodePool, PoolFee, Step, Target, Toleration
 
 if TYPE_CHECKING:
     from cloudgan.launch.clouds.planner import NodePoolRequest
     from cloudgan.schema.plan import Plan, Workers
 
-__all__ = ["node_pool", "setup_steps", "steps", "store_url", "target", "workers"]
+__all__ = ["keep_steps", "node_pool", "setup_steps", "steps", "store_url", "target", "workers"]
 
 _GUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
 _LONGEST_POOL = 12
@@ -57,7 +58,7 @@ def target(account: str | None, region: str, zone: str | None, cluster: str | No
     """Returns a target; `account` is a subscription id, `cluster` a name or GROUP/NAME.
 
     Raises:
-        ConfigError: Invalid zone or subscription.
+        ConfigError: Invalid zone, subscription or other name.
     """
     if account and account != ids.SUBSCRIPTION and not _GUID.fullmatch(account):
         raise ConfigError(
@@ -66,7 +67,7 @@ def target(account: str | None, region: str, zone: str | None, cluster: str | No
         )
     if zone and zone not in _ZONES:
         raise ConfigError(f"--zone={zone} is not valid; zones of Azure: {', '.join(_ZONES)}")
-    return Target(
+    return Target.of_flags(
         provider="azure",
         namespace=NAMESPACE,
         service_account=SERVICE_ACCOUNT,
@@ -89,13 +90,19 @@ def node_pool(wanted: NodePoolRequest) -> NodePool:
         raise PlanError(
             "--flex-start is only valid with --provider=gcp; on Azure use --market=spot"
         )
+    if wanted.reservation:
+        reservations.check_name(wanted.reservation)
     return NodePool(
         node_type=wanted.node_type,
         market=wanted.market,
+        reservation=wanted.reservation,
         name=derived_name(wanted.run, wanted.spec_hash, _LONGEST_POOL, hyphens=False),
         keep_cluster=wanted.keep_cluster,
+        keep_seconds=wanted.keep_seconds,
+        served_runs=wanted.served_runs,
         identity={"azure.workload.identity/client-id": ids.CLIENT},
         fees=_FEES,
+        notes=(billed_by_reservation(wanted.reservation),) if wanted.reservation else (),
     )
 
 
@@ -126,3 +133,8 @@ def steps(plan: Plan) -> tuple[Step, ...]:
         desired_state_step(plan),
         *cluster_steps(plan),
     )
+
+
+def keep_steps(plan: Plan) -> tuple[Step, ...]:
+    """Returns the Job that holds the nodes; after its deadline the autoscaler removes them."""
+    return (hold_step(plan),)

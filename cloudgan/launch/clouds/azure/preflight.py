@@ -6,11 +6,11 @@ group, and writes the credential of one identity only (docs/azure.md).
 
 from __future__ import annotations
 
-import json
 import re
 from typing import TYPE_CHECKING, Any, Final
 
 from cloudgan.core import assets
+from cloudgan.core.documents import parse_json
 from cloudgan.core.errors import PlanError
 from cloudgan.launch.clouds.azure import ids
 from cloudgan.launch.clouds.azure.requests import SYSTEM_NODE
@@ -89,7 +89,7 @@ def services(api: ArmApi, subscription: str) -> Iterator[Finding]:
 
 def actions(role: str = ROLE) -> tuple[str, ...]:
     """Returns the permissions of a role."""
-    found = json.loads(assets.read_text(role))
+    found = parse_json(assets.read_text(role), role)
     return tuple(found["Actions"])
 
 
@@ -119,6 +119,10 @@ def quotas(api: ArmApi, subscription: str, plan: Plan, *, has_cluster: bool) -> 
     """Yields a finding for each quota that a plan needs."""
     assert plan.node_pool is not None  # noqa: S101  provisioned plans only
     size, region = size_of(plan.node_pool.node_type), plan.target.region or ""
+    if plan.node_pool.reservation:
+        name = f"reservation {plan.node_pool.reservation}"
+        yield Finding(name, "ok", "it has enough free machines, which count in the quotas already")
+        return
     needed = size.vcpus * plan.workers.nodes
     system = 0 if has_cluster else SYSTEM_VCPUS
     if plan.node_pool.market == "spot":

@@ -5,13 +5,13 @@ https://github.com/Azure/acr/blob/main/docs/AAD-OAuth.md (read 2026-11-21).
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode
 
 from azure.core.exceptions import ClientAuthenticationError
 from azure.identity import DefaultAzureCredential
 
+from cloudgan.core.documents import parse_json
 from cloudgan.core.errors import CredentialsError
 from cloudgan.launch.container_registry.client import address_of
 from cloudgan.launch.container_registry.login import RegistryLogin
@@ -51,8 +51,9 @@ def registry_login(
     url = f"{address_of(host)}/oauth2/exchange"
     try:
         answer = (transport or WebTransport()).send("POST", url, _FORM, form.encode())
-        refresh_token = json.loads(answer.body)["refresh_token"] if answer.status == _OK else None
-    except (OSError, ValueError, LookupError) as error:
+        found = parse_json(answer.body, url, CredentialsError) if answer.status == _OK else {}
+        refresh_token = found["refresh_token"] if answer.status == _OK else None
+    except (OSError, LookupError, TypeError) as error:
         raise CredentialsError(f"registry {host} does not exchange the token ({error})") from error
     if refresh_token is None:
         raise CredentialsError(

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from cloudgan.core.labels import EXPIRES, RUN, SHARED
-from cloudgan.launch.clouds.azure import ids
+from cloudgan.launch.backends.kubernetes.permissions import review_step
+from cloudgan.launch.clouds.azure import ids, reservations
 from cloudgan.launch.kubernetes.manifests import GPU_NODE, device_plugin_step
 from cloudgan.schema.plan import Step
 
@@ -35,6 +36,7 @@ def cluster_steps(plan: Plan) -> tuple[Step, ...]:
             ids.cluster_id(target),
             cluster_body(target),
         ),
+        review_step(target),
         put(
             f"federated credential of {target.cluster} for {ids.IDENTITY}",
             credential,
@@ -120,6 +122,9 @@ def pool_body(plan: Plan) -> dict[str, Any]:
     }
     if plan.target.zone:  # a region may have none
         properties["availabilityZones"] = [plan.target.zone]
+    if plan.node_pool.reservation:
+        group = reservations.group_id(plan.target, plan.node_pool.reservation)
+        properties["capacityReservationGroupID"] = group
     if plan.node_pool.market == "spot":
         properties |= {
             "scaleSetPriority": "Spot",

@@ -33,7 +33,9 @@ _T4, _A100, _H100 = (
 _A10 = "StandardNVADSA10v5Family"
 
 # Sizes: the price list (cost/prices/nodes.csv). Families: skypilot-org/skypilot,
-# sky/catalog/data_fetchers/fetch_azure.py, read 2026-11-21; compared case-insensitively.
+# sky/catalog/data_fetchers/fetch_azure.py, read 2026-11-21; compared case-insensitively. ND H200 v5:
+# https://learn.microsoft.com/azure/virtual-machines/sizes/gpu-accelerated/nd-h200-v5-series; its family: public
+# quota tables of 2026 (read 2026-11-22).
 SIZES: Final = {
     "Standard_NC4as_T4_v3": Size("T4", 1, 4, 28, _T4),
     "Standard_NC64as_T4_v3": Size("T4", 4, 64, 440, _T4),
@@ -45,6 +47,7 @@ SIZES: Final = {
     "Standard_ND96asr_v4": Size("A100-40GB", 8, 96, 900, "StandardNDASv4_A100Family"),
     "Standard_ND96amsr_A100_v4": Size("A100-80GB", 8, 96, 1900, "StandardNDAMSv4_A100Family"),
     "Standard_ND96isr_H100_v5": Size("H100", 8, 96, 1900, "StandardNDSH100v5Family"),
+    "Standard_ND96isr_H200_v5": Size("H200", 8, 96, 1850, "standardNDISRH200V5Family"),
     "Standard_NV6ads_A10_v5": Size("A10(1/6)", 1, 6, 55, _A10),
     "Standard_NV36ads_A10_v5": Size("A10", 1, 36, 440, _A10),
 }
@@ -77,12 +80,14 @@ _RETIRED: Final = {
     "Standard_NC6s_v2": ("P100", _NCV2, _ONE_T4),
     "Standard_NC24rs_v2": ("P100", _NCV2, "--accelerator=T4:4"),
 }
+_ARM = "has Arm processors, for which TensorFlow has no wheels with GPUs"
 _UNCERTAIN: Final = {
+    "Standard_ND128isr_NDR_GB200_v6": ("GB200", _ARM, "--accelerator=H200:8"),
     "Standard_ND40rs_v2": (
         "V100-32GB",
         "is as old as those retired on 2025-09-30; its availability is unconfirmed",
         "--accelerator=A100-40GB:8",
-    )
+    ),
 }
 
 

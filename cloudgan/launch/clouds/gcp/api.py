@@ -13,22 +13,26 @@ import requests
 from google.auth import exceptions as login
 
 from cloudgan.core.clock import monotonic_seconds
-from cloudgan.core.errors import CredentialsError
+from cloudgan.core.errors import CredentialsError, LaunchError
 from cloudgan.launch.clouds.gcp.error_mapping import (
     AbsentError,
     Answer,
     error_of,
+    host_of,
     parse_answer,
     sentence,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
 _OK: Final = 300
 _TIMEOUT_SECONDS: Final = (5, 60)
 _FIRST_PAUSE_SECONDS: Final = 0.5
 _LONGEST_PAUSE_SECONDS: Final = 16.0
+_ENABLED_SECONDS: Final = 300.0
+"""How long an enabled API may still answer SERVICE_DISABLED: "If you enabled this API recently, wait a
+few minutes" (https://github.com/hashicorp/terraform-provider-google/issues/8214, read 2026-11-22)."""
 LOG_IN: Final = (
     "type: gcloud auth application-default login, or set GOOGLE_APPLICATION_CREDENTIALS to a key"
     " file, or run where a service account is attached"
@@ -55,6 +59,12 @@ class GoogleApi:
     ) -> None:
         self._session, self._endpoint = session, endpoint
         self._patience, self._pause = patience_seconds, pause_seconds
+        self._enabled_until: dict[str, float] = {}
+
+    def expect_enabled(self, hosts: Iterable[str]) -> None:
+        """Retries SERVICE_DISABLED for 5 minutes: these APIs are enabled, but not yet everywhere."""
+        until = monotonic_seconds() + _ENABLED_SECONDS
+        self._enabled_until = dict.fromkeys(hosts, until) | self._enabled_until
 
     def find(self, url: str, **query: str) -> dict[str, Any] | None:
         """Returns the resource at a URL; None if absent."""
@@ -107,9 +117,15 @@ class GoogleApi:
         while True:
             answer = self._once(method, url, body, query)
             if 0 < answer.status < _OK:
-                found: dict[str, Any] = answer.body
-                return found
-            if not answer.is_transient or monotonic_seconds() >= deadline:
+                if not isinstance(answer.body, dict):
+                    raise LaunchError(
+                        f"{what or f'{method} {url}'}: the answer is not a JSON object within the"
+                        f" limits ({answer.message}); a proxy may have sent it"
+                    )
+                return answer.body
+            now = monotonic_seconds()
+            is_settling = answer.is_disabled_api and now < self._enabled_until.get(host_of(url), 0)
+            if not is_settling and (not answer.is_transient or now >= deadline):
                 raise error_of(what or f"{method} {url}", url, answer)
             time.sleep(min(max(answer.wait_seconds, pause), _LONGEST_PAUSE_SECONDS))
             pause *= 2

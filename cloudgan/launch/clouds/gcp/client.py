@@ -17,6 +17,7 @@ from cloudgan.launch.clouds.gcp.kubernetes_engine import KubernetesEngine, Orpha
 from cloudgan.launch.clouds.gcp.login import Login
 from cloudgan.launch.clouds.gcp.machines import machine, select_zones, zones_of
 from cloudgan.launch.clouds.gcp.preflight import access_findings, quota_findings
+from cloudgan.launch.clouds.gcp.reservations import reserved_zone
 from cloudgan.launch.kubernetes.api import ClusterApi
 from cloudgan.launch.kubernetes.kubeconfig import connect_by_token
 from cloudgan.schema.plan import ZONES
@@ -93,6 +94,8 @@ class GcpClient:
         wanted = target.zone if target.zone != ZONE else None
         kind, region = machine(plan.node_pool.node_type), target.region or ""
         offered = zones_of(self._api, self._project, kind)
+        if plan.node_pool.reservation:
+            wanted = reserved_zone(self._api, self._project, plan)
         zones = select_zones(kind, region, wanted, offered, {one["location"] for one in named})
         zone = zones[0]
         found |= {ZONE: zone, ZONES: " ".join(zones)}

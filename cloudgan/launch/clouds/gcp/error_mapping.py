@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import json
 import re
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from cloudgan.core.documents import parse_json
 from cloudgan.core.errors import (
     CapacityError,
     CloudganError,
     CredentialsError,
+    DataError,
     LaunchError,
     StockOutError,
 )
@@ -27,7 +28,11 @@ _CAPACITY = re.compile(
     r"|insufficient capacity",
     re.IGNORECASE,
 )
-_BUSY = re.compile(r"please wait and try again|incompatible operation|is currently", re.IGNORECASE)
+_BUSY = re.compile(
+    r"please wait and try again|incompatible operation|is currently"
+    r"|another activation or deactivation is in progress",
+    re.IGNORECASE,
+)
 
 
 class BusyError(LaunchError):
@@ -71,17 +76,25 @@ class Answer(NamedTuple):
         is_rate = self.status == _FORBIDDEN and bool(_RATES.search(f"{self.reason} {self.message}"))
         return self.status in (0, _TOO_MANY) or self.status >= _SERVER or is_rate
 
+    @property
+    def is_disabled_api(self) -> bool:
+        """Whether the API is not enabled in the project, or was enabled minutes ago."""
+        return self.status == _FORBIDDEN and self.reason in (
+            "SERVICE_DISABLED",
+            "accessNotConfigured",
+        )
+
 
 def parse_answer(status: int, content: bytes, retry_after: str | None) -> Answer:
     """Parses a response and its error, if any."""
     try:
-        body = json.loads(content) if content else {}
-    except ValueError:
-        body = {}
+        body = parse_json(content, "Google's answer", any_text=True) if content else {}
+    except DataError:
+        body = None
     error = body.get("error") if isinstance(body, dict) else None
     found: dict[str, Any] = error if isinstance(error, dict) else {}
     reasons = [one.get("reason", "") for one in found.get("details", ()) if isinstance(one, dict)]
-    reasons += [one.get("reason", "") for one in found.get("errors", ())]
+    reasons += [one.get("reason", "") for one in found.get("errors", ()) if isinstance(one, dict)]
     text = found.get("message") or content[:200].decode(errors="replace")
     wait = float(retry_after) if retry_after and retry_after.isdecimal() else 0.0
     return Answer(status, sentence(text), next(filter(None, reasons), ""), body, wait)
@@ -116,7 +129,7 @@ def error_of(request: str, url: str, answer: Answer) -> CloudganError:
             " login, then rerun the command"
         )
     if status == _FORBIDDEN:
-        return _forbidden(request, url, message, answer.reason)
+        return _forbidden(request, url, message, answer)
     if kind := {NOT_FOUND: AbsentError, CONFLICT: TakenError}.get(status):
         return kind(f"{request}: {message}")
     if status == _INVALID and _BUSY.search(message):
@@ -137,9 +150,14 @@ def _no_machines(request: str, message: str, kind: ResourceCause) -> CapacityErr
     )
 
 
-def _forbidden(request: str, url: str, message: str, reason: str) -> CloudganError:
-    host = url.partition("://")[2].partition("/")[0]
-    if reason in ("SERVICE_DISABLED", "accessNotConfigured"):
+def host_of(url: str) -> str:
+    """Returns the host of a URL, which is the name of its API."""
+    return url.partition("://")[2].partition("/")[0]
+
+
+def _forbidden(request: str, url: str, message: str, answer: Answer) -> CloudganError:
+    host = host_of(url)
+    if answer.is_disabled_api:
         return DisabledApiError(
             f"{host} is not enabled in this project; type: cloudgan setup --provider=gcp, or:"
             f" gcloud services enable {host}"

@@ -13,7 +13,7 @@ from cloudgan.core.clock import monotonic_seconds
 from cloudgan.core.errors import LaunchError
 from cloudgan.core.labels import SHARED
 from cloudgan.launch.clouds.gcp.addresses import ACCOUNTS, IAM, PROJECTS, SERVICES, account_email
-from cloudgan.launch.clouds.gcp.error_mapping import TakenError
+from cloudgan.launch.clouds.gcp.error_mapping import BusyError, TakenError, sentence
 from cloudgan.schema.resource import Resource
 
 if TYPE_CHECKING:
@@ -32,6 +32,7 @@ class Identities:
         api: Google's APIs.
         project: Project ID.
         known_seconds: Limit for a new account's propagation to other APIs.
+        enabling_seconds: Limit for the operation that enables APIs.
         poll_seconds: Interval between two attempts meanwhile.
     """
 
@@ -43,10 +44,12 @@ class Identities:
         project: str,
         *,
         known_seconds: float = 120.0,
+        enabling_seconds: float = 600.0,
         poll_seconds: float = 3.0,
     ) -> None:
         self._api, self._project = api, project
         self._known_seconds, self._poll_seconds = known_seconds, poll_seconds
+        self._enabling_seconds = enabling_seconds
 
     def find(self, step: Step) -> Resource | None:
         """Returns a step's account, bindings or APIs, if all of them exist."""
@@ -64,6 +67,9 @@ class Identities:
         """Enables APIs, creates an account, or adds bindings to the existing policy."""
         wanted = _bindings(step)
         began = monotonic_seconds()
+        if step.path.endswith(":batchEnable"):
+            self._enable(step)
+            return
         if not wanted:
             with suppress(TakenError):
                 self._api.send(step.method, step.path, step.body, what=step.ensure)
@@ -110,6 +116,38 @@ class Identities:
         states = api_states(self._api, self._project, body["serviceIds"])
         return _shared(API_KIND, step.ensure) if all(states.values()) else None
 
+    def _enable(self, step: Step) -> None:
+        """Enables APIs and follows the operation, which may take minutes.
+
+        https://github.com/hashicorp/terraform-provider-google/issues/2129 (read 2026-11-22); a second
+        request meanwhile is refused: "Another activation or deactivation is in progress"
+        (https://github.com/terraform-google-modules/terraform-google-project-factory/issues/461).
+        """
+        body: Any = step.body
+        operation: dict[str, Any] = {}
+        deadline = monotonic_seconds() + self._enabling_seconds
+        while not operation.get("done"):
+            try:
+                if operation:
+                    operation = self._api.send("GET", f"{SERVICES}/{operation['name']}")
+                else:
+                    operation = self._api.send(step.method, step.path, body, what=step.ensure)
+            except BusyError:
+                operation = {}
+            if not operation.get("done"):
+                if monotonic_seconds() > deadline:
+                    raise LaunchError(
+                        f"{step.ensure}: not enabled within {self._enabling_seconds:.0f} s; rerun"
+                        " cloudgan setup --provider=gcp"
+                    )
+                time.sleep(self._poll_seconds)
+        if error := operation.get("error"):
+            raise LaunchError(
+                f"{step.ensure}: {sentence(error.get('message', ''))}. Check the project's billing"
+                " account and policies, then rerun cloudgan setup --provider=gcp"
+            )
+        self._api.expect_enabled(body["serviceIds"])
+
     def _policy(self, url: str) -> dict[str, Any]:
         method = "GET" if url.endswith("/iam") else "POST"
         return self._api.send(method, url)
@@ -144,7 +182,9 @@ def api_states(api: GoogleApi, project: str, names: list[str] | tuple[str, ...])
     paths = [f"projects/{project}/services/{name}" for name in names]
     found = api.send("GET", url, query={"names": paths})  # type: ignore[dict-item]
     states = {one["name"].rpartition("/")[2]: one.get("state") for one in found["services"]}
-    return {name: states.get(name) == "ENABLED" for name in names}
+    enabled = {name: states.get(name) == "ENABLED" for name in names}
+    api.expect_enabled(name for name, is_on in enabled.items() if is_on)
+    return enabled
 
 
 def _bindings(step: Step) -> list[dict[str, Any]]:

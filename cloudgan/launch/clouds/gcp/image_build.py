@@ -61,6 +61,10 @@ class GcpImageBuilder:
         return cls(login.api(), login.project_for(target.account))
 
     def prepare(self, order: ImageBuildRequest) -> Iterator[str]:
+        """Ensures the repository; Cloud Build needs no more."""
+        yield from self.prepare_registry(order)
+
+    def prepare_registry(self, order: ImageBuildRequest) -> Iterator[str]:
         """Ensures the repository."""
         step = repository_step(order)
         if self._api.find(step.find or "") is not None:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from cloudgan.core.labels import SHARED
 from cloudgan.launch.clouds.gcp.addresses import BUILDS, REGISTRY
+from cloudgan.launch.clouds.image_builders import CHECK_CONTEXT
 from cloudgan.schema.plan import Step
 
 if TYPE_CHECKING:
@@ -52,6 +53,7 @@ def build_step(order: ImageBuildRequest) -> Step:
     """Returns the request that builds the context in the store."""
     bucket = order.store.removeprefix("gs://").partition("/")[0]
     name = image_name(order)
+    check = CHECK_CONTEXT.replace("$", "$$")  # one $ is a substitution of Cloud Build
     arguments = ["build", "--file=deploy/Dockerfile", f"--build-arg=KIND={order.kind}"]
     return Step(
         ensure=f"image {name}",
@@ -60,7 +62,15 @@ def build_step(order: ImageBuildRequest) -> Step:
         at="cloud",
         body={
             "source": {"storageSource": {"bucket": bucket, "object": order.object_name("tar.gz")}},
-            "steps": [{"name": _BUILDER, "args": [*arguments, f"--tag={name}", "."]}],
+            "steps": [
+                {
+                    "name": _BUILDER,
+                    "entrypoint": "bash",
+                    "args": ["-c", check],
+                    "env": [f"CONTEXT_SHA256={order.context_hash}"],
+                },
+                {"name": _BUILDER, "args": [*arguments, f"--tag={name}", "."]},
+            ],
             "images": [name],
             "timeout": f"{_SECONDS}s",
             "logsBucket": f"gs://{bucket}/{LOGS}",

@@ -3,8 +3,8 @@
 GPUs per machine, and single-host TPUs with node labels and topologies: AI-Hypercomputer/xpk,
 src/xpk/core/system_characteristics.py, and the table of TPU types for Saxml on GKE in
 GoogleCloudPlatform/applied-ai-engineering-samples (both read 2026-11-21). GPU counts: the price table.
-a3-ultragpu-8g and a4-highgpu-8g are not on demand: xpk's docs, whose table of capacity types says "A3 Mega
-only" for on demand (read 2026-11-22). Disk types, and which a3-highgpu are on demand: from memory.
+Of the newest, only a3-megagpu-8g is on demand: xpk's docs, whose table of capacity types says "A3 Mega
+only" there (read 2026-11-22). Disk types, and which a3-highgpu are on demand: from memory.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class AcceleratorKind(NamedTuple):
         name: Name in Google's APIs; for TPUs, the value of the node label.
         quota: Metric of the regional quota, such as NVIDIA_V100_GPUS; empty if counted by `family`.
         family: Family in the quota of GPUs per family, such as NVIDIA_H100.
-        needs_own_image: Why TensorFlow's public image does not run on it; empty if it does.
+        needs_own_image: Why TensorFlow's wheels do not run on it; empty if they do.
     """
 
     name: str
@@ -65,14 +65,23 @@ class Machine(NamedTuple):
     is_on_demand: bool = True
 
     @property
+    def has_unused_network(self) -> bool:
+        """Whether its GPUs have a network of their own (GPUDirect), which node pools of cloudgan lack."""
+        return self.machine_type.startswith(("a3-mega", "a3-ultra", "a4"))
+
+    @property
     def is_attached(self) -> bool:
         """Whether the GPUs are attached to a machine type without GPUs."""
         return "+" in self.node_type
 
 
 _BLACKWELL = (
-    "TensorFlow's public image does not support Blackwell GPUs; pass --image=REF of a build that"
-    " does, or choose h200:8"
+    "TensorFlow's wheels do not support Blackwell GPUs; pass --image=REF of a build that does, or"
+    " choose h200:8"
+)
+_GRACE = (
+    "its processors are Arm, for which TensorFlow has no wheels with GPUs; pass --image=REF of a build"
+    " for Arm and Blackwell GPUs, or choose h200:8"
 )
 GPUS = {
     "T4": AcceleratorKind("nvidia-tesla-t4", "NVIDIA_T4_GPUS"),
@@ -84,7 +93,9 @@ GPUS = {
     "H100": AcceleratorKind("nvidia-h100-80gb", family="NVIDIA_H100"),
     "H200": AcceleratorKind("nvidia-h200-141gb", family="NVIDIA_H200"),
     "B200": AcceleratorKind("nvidia-b200", family="NVIDIA_B200", needs_own_image=_BLACKWELL),
+    "GB200": AcceleratorKind("nvidia-gb200", family="NVIDIA_GB200", needs_own_image=_GRACE),
 }
+_H100_MEGA = AcceleratorKind("nvidia-h100-mega-80gb", family="NVIDIA_H100_MEGA")
 _V5E, _V6E = AcceleratorKind("tpu-v5-lite-podslice"), AcceleratorKind("tpu-v6e-slice")
 _N1 = re.compile(r"(n1-(?:standard|highmem)-\d+)\+(\d)x(T4|P100|V100)")
 
@@ -99,8 +110,10 @@ def _table() -> dict[str, Machine]:
             _of(f"a3-highgpu-{n}g", "H100", n)._replace(is_on_demand=n == _WHOLE)
             for n in (1, 2, 4, 8)
         ),
+        Machine("a3-megagpu-8g", "a3-megagpu-8g", _H100_MEGA, 8),
         _of("a3-ultragpu-8g", "H200", 8)._replace(disk_type=HYPERDISK, is_on_demand=False),
         _of("a4-highgpu-8g", "B200", 8)._replace(disk_type=HYPERDISK, is_on_demand=False),
+        _of("a4x-highgpu-4g", "GB200", 4)._replace(disk_type=HYPERDISK, is_on_demand=False),
         *(_tpu(f"v5litepod-{n}", f"ct5lp-hightpu-{n}t", _V5E, PD) for n in _CHIPS),
         *(_tpu(f"v6e-{n}", f"ct6e-standard-{n}t", _V6E, HYPERDISK) for n in _CHIPS),
     ]

@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Any
 from cloudgan.core.clouds import CLUSTER
 from cloudgan.core.errors import ConfigError, PlanError
 from cloudgan.core.labels import RUN, SHARED, derived_name
+from cloudgan.launch.backends.kubernetes.permissions import review_step
 from cloudgan.launch.backends.tpu_vm import requests as tpu_requests
 from cloudgan.launch.backends.tpu_vm import slices as tpu_slices
-from cloudgan.launch.clouds.gcp import network
+from cloudgan.launch.clouds.gcp import network, reservations
 from cloudgan.launch.clouds.gcp.addresses import (
     CLUSTER_LOCATION,
     LOCATION,
@@ -31,6 +32,8 @@ from cloudgan.launch.clouds.gcp.prerequisites import (
     setup_steps,
     store_url,
 )
+from cloudgan.launch.clouds.planner import billed_by_reservation, unused_network
+from cloudgan.launch.kubernetes.manifests import hold_step
 from cloudgan.schema.plan import (
     NODE_ADDRESSES,
     NODE_DISKS,
@@ -61,18 +64,24 @@ _LONGEST_FLEX_SECONDS = 7 * 24 * 3600
 _SCOPES = ("https://www.googleapis.com/auth/cloud-platform",)
 
 
+_NOT_ATOMIC = (
+    "flex-start nodes start one by one: the first ones bill while the others queue, at most for"
+    " --gang-timeout"
+)
+
+
 def target(account: str | None, region: str, zone: str | None, cluster: str | None) -> Target:
     """Returns a target: one zone of a region.
 
     Raises:
-        ConfigError: The zone is in another region.
+        ConfigError: The zone is in another region, or a name cannot be one.
     """
     if zone and not zone.startswith(f"{region}-"):
         raise ConfigError(
             f"--zone={zone} is not in {region}, the region of this offer; pass --region="
             f"{zone.rpartition('-')[0]}, or omit --zone"
         )
-    return Target(
+    return Target.of_flags(
         provider="gcp",
         account=account or PROJECT,
         region=region,
@@ -93,6 +102,10 @@ def node_pool(wanted: NodePoolRequest) -> NodePool:
         PlanError: Google Cloud, or TensorFlow on it, cannot serve the request.
     """
     if _is_tpu_vm(wanted):
+        if wanted.keep_seconds:
+            raise PlanError(
+                f"{wanted.node_type}: a Cloud TPU VM is deleted with its run; omit --keep-nodes"
+            )
         return tpu_requests.node_pool(wanted)
     found = machine(wanted.node_type)
     if found.kind.needs_own_image and not wanted.has_own_image:
@@ -102,10 +115,12 @@ def node_pool(wanted: NodePoolRequest) -> NodePool:
             f"{wanted.nodes} nodes of {wanted.node_type}: TensorFlow trains on one TPU slice, not"
             " on several; pass --nodes=1 and a larger slice"
         )
-    if not found.is_on_demand and wanted.market != "spot" and not wanted.flex_start:
+    if wanted.reservation:
+        reservations.parse(wanted.reservation)
+    elif not found.is_on_demand and wanted.market != "spot" and not wanted.flex_start:
         raise PlanError(
             f"{wanted.node_type} is sold as spot or flex-start only; pass --market=spot or"
-            " --flex-start, or choose --accelerator=h100:8, which is sold on demand"
+            " --flex-start, or --reservation=NAME of your own, or choose --accelerator=h100:8, which is sold on demand"
         )
     if wanted.flex_start and wanted.market == "spot":
         raise PlanError(
@@ -116,11 +131,25 @@ def node_pool(wanted: NodePoolRequest) -> NodePool:
         market=wanted.market,
         name=derived_name(wanted.run, wanted.spec_hash, _LONGEST_POOL),
         flex_start=wanted.flex_start,
+        reservation=wanted.reservation,
         keep_cluster=wanted.keep_cluster,
+        keep_seconds=wanted.keep_seconds,
+        served_runs=wanted.served_runs,
         identity={"iam.gke.io/gcp-service-account": account_email(TRAINER_ACCOUNT, PROJECT)},
         fees=_fees(found, internal_ips=wanted.internal_ips),
-        notes=(network.NO_ADDRESSES,) if wanted.internal_ips else (),
+        notes=_notes(wanted, found),
     )
+
+
+def _notes(wanted: NodePoolRequest, found: Machine) -> tuple[str, ...]:
+    notes: tuple[str, ...] = (network.NO_ADDRESSES,) if wanted.internal_ips else ()
+    if wanted.reservation:
+        notes += (billed_by_reservation(wanted.reservation),)
+    if wanted.flex_start and wanted.nodes > 1:
+        notes += (_NOT_ATOMIC,)
+    if wanted.nodes > 1 and found.has_unused_network:
+        return (*notes, unused_network(wanted, "GPUDirect"))
+    return notes
 
 
 def _fees(found: Machine, *, internal_ips: bool) -> tuple[PoolFee, ...]:
@@ -174,7 +203,13 @@ def steps(plan: Plan) -> tuple[Step, ...]:
     if plan.node_pool.engine == "tpu_vm":
         return (*before, *tpu_requests.steps(plan))
     identity = pod_identity_step(plan.target)
-    return (*before, _cluster_step(plan), identity, _pool_step(plan, plan.node_pool))
+    cluster = (_cluster_step(plan), review_step(plan.target))
+    return (*before, *cluster, identity, _pool_step(plan, plan.node_pool))
+
+
+def keep_steps(plan: Plan) -> tuple[Step, ...]:
+    """Returns the Job that holds the nodes; after its deadline the autoscaler removes them."""
+    return (hold_step(plan),)
 
 
 def _is_tpu_vm(wanted: NodePoolRequest) -> bool:
@@ -269,6 +304,8 @@ def pool_body(plan: Plan, node_pool: NodePool) -> dict[str, Any]:
             "shutdownGracePeriodSeconds": SPOT_GRACE_SECONDS,
             "shutdownGracePeriodCriticalPodsSeconds": SYSTEM_GRACE_SECONDS,
         }
+    if node_pool.reservation:
+        config["reservationAffinity"] = reservations.affinity(node_pool.reservation)
     body: dict[str, Any] = {
         "name": node_pool.name,
         "initialNodeCount": nodes,
@@ -317,9 +354,13 @@ def _accelerator(found: Machine) -> dict[str, Any]:
 
 
 def _life_seconds(plan: Plan, node_pool: NodePool) -> int:
-    """Returns a node's maximum lifetime: gang timeout, job deadline and a margin."""
+    """Returns a node's maximum lifetime: gang timeout, job deadline and a margin.
+
+    Nodes that wait for a next run live for its deadline too.
+    """
     limits = plan.limits
-    wanted = int(limits.deadline_seconds + limits.gang_timeout_seconds + _SPARE_SECONDS)
+    jobs = (limits.deadline_seconds + node_pool.keep_seconds) * node_pool.served_runs
+    wanted = int(jobs + limits.gang_timeout_seconds + _SPARE_SECONDS)
     if node_pool.flex_start and wanted > _LONGEST_FLEX_SECONDS:
         hours = (_LONGEST_FLEX_SECONDS - limits.gang_timeout_seconds - _SPARE_SECONDS) // 3600
         raise PlanError(
@@ -330,4 +371,4 @@ def _life_seconds(plan: Plan, node_pool: NodePool) -> int:
     return min(wanted, _LONGEST_SECONDS)
 
 
-__all__ = ["node_pool", "setup_steps", "steps", "store_url", "target", "workers"]
+__all__ = ["keep_steps", "node_pool", "setup_steps", "steps", "store_url", "target", "workers"]

@@ -142,6 +142,10 @@ def quota_findings(api: GoogleApi, project: str, plan: Plan) -> Iterator[Finding
     assert plan.node_pool is not None  # noqa: S101
     found = machine(plan.node_pool.node_type)
     region, needed = plan.target.region or "", found.accelerators * plan.workers.nodes
+    if plan.node_pool.reservation:
+        name = f"reservation {plan.node_pool.reservation}"
+        yield Finding(name, "ok", f"it is in {plan.target.zone} and has enough free capacity")
+        return
     is_spot = plan.node_pool.market == "spot" or plan.node_pool.flex_start
     if found.resource == TPU:
         name = f"TPU chips of {found.machine_type}" + (" (preemptible)" if is_spot else "")

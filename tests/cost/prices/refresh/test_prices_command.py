@@ -76,12 +76,26 @@ def test_sources_are_refreshed_independently(command) -> None:
     assert (azure["source"], azure["state"], azure["rows"]) == ("azure", "refreshed", 1)
     (refused,) = azure["rejected"]
     assert refused["offer"] == f"azure/{AZURE_NODE}/eastus/spot"
-    assert (gcp["source"], gcp["state"], gcp["rows"]) == ("gcp", "refreshed", 3)
+    assert (gcp["source"], gcp["state"], gcp["rows"]) == ("gcp", "refreshed", 4)
     new = load_catalog()
     assert new.row(f"azure/{AZURE_NODE}/eastus/on_demand").usd_per_hour == 3.5
     assert new.row("gcp/v5litepod-8/us-central1/on_demand").usd_per_hour == 10.4
     old = shipped_catalog().row(f"azure/{AZURE_NODE}/eastus/spot")
     assert new.row(f"azure/{AZURE_NODE}/eastus/spot") == old
+
+
+def test_output_is_the_shipped_file_with_only_the_refreshed_prices_changed(
+    command, tmp_path: Path
+) -> None:
+    file = tmp_path / "nodes.csv"
+    command("refresh", "--provider=gcp", f"--output={file}", CLOUDGAN_GCP_API_KEY=KEY)
+    old, new = shipped_catalog().rows, shipped_catalog(file).rows
+    assert [row.row_id for row in new[: len(old)]] == [row.row_id for row in old]
+    changed = {row.offer for row in set(new) - set(old)}
+    assert changed == {f"gcp/v5litepod-{chips}/us-central1/on_demand" for chips in (1, 4, 8, 16)}
+    refused = command("show", f"--output={file}")
+    assert refused.returncode == 2
+    assert "only valid with `cloudgan prices refresh`" in refused.stderr
 
 
 def test_a_missing_key_skips_only_its_source(command, tmp_path: Path) -> None:

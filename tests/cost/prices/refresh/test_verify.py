@@ -79,6 +79,19 @@ def test_a_known_fault_of_the_second_source_is_remarked() -> None:
     assert "multiplies" in one.remark
     (other,) = verify([ROW], [second(9)]).disagreements
     assert other.remark == ""
+    (far,) = verify([row], [wrong._replace(usd_per_hour=40 * row.usd_per_hour)]).disagreements
+    assert far.remark == "", "the fault explains a factor of about the number of chips only"
+
+
+@pytest.mark.parametrize(("factor", "is_explained"), [(1.055, True), (1.96, False), (0.94, False)])
+def test_local_disks_explain_a_difference_of_their_size_only(
+    factor: float, is_explained: bool
+) -> None:
+    row = shipped_catalog().row("gcp/a2-ultragpu-1g/us-central1/spot")
+    row = row.model_copy(update={"usd_per_hour": 1.0})
+    other = ReferencePrice("gcp", "a2-ultragpu-1g", "us-central1", "spot", factor)
+    (one,) = verify([row], [other]).disagreements
+    assert ("local disks" in one.remark) == is_explained
 
 
 HEAD = "instance_name,location,price,cpu,memory,gpu_count,gpu_name,gpu_memory,spot,disk_size"
@@ -118,7 +131,7 @@ def test_without_its_catalogue_there_is_no_second_source(
 
 @needs_gpuhunt
 def test_its_catalogues_are_downloaded(
-    lists: Lists, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    lists: Lists, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     packed = io.BytesIO()
     with zipfile.ZipFile(packed, "w") as file:
@@ -134,11 +147,12 @@ def test_its_catalogues_are_downloaded(
     (one,) = gpuhunt_prices(["aws"])
     assert one == ReferencePrice("aws", "p3.2xlarge", "us-east-1", "on_demand", 3.06)
     lists.answer = lambda _: lists.says(status=503)
-    with pytest.raises(CloudganError, match="gpuhunt returned no prices"):
+    with pytest.raises(CloudganError, match=r"gpuhunt returned no prices \(HTTP Error 503[^\n]*$"):
         gpuhunt_prices(["aws"])
+    assert capfd.readouterr().err == "", "no traceback of gpuhunt"
 
 
 @pytest.mark.skipif(find_spec("gpuhunt") is not None, reason="gpuhunt is installed")
 def test_without_gpuhunt_the_message_names_the_command() -> None:
-    with pytest.raises(ConfigError, match=r"pip install 'cloudgan\[verify\]'"):
+    with pytest.raises(ConfigError, match=r"pip install '\.\[verify\]'"):
         gpuhunt_prices(["aws"])

@@ -242,7 +242,9 @@ def test_a_user_error_fails_the_run_at_once(lab, begin, follow):
     lab.end_worker("gan", 1, "2")
     state = follow(lab, plan)
     assert (state.phase, state.cause) == ("failed", "program")
-    with pytest.raises(CloudganError, match=r"worker 1: exited with code 2.*cloudgan logs gan"):
+    with pytest.raises(
+        CloudganError, match=r"worker 1 on node .*: its devices .*exit code 2.*cloudgan logs gan"
+    ):
         raise_for_outcome(state, plan, None)
 
 

@@ -184,7 +184,9 @@ def test_a_machine_without_tensorflow_is_refused_before_the_start(backend, local
     monkeypatch.setattr(module, lambda _: object())
     assert backend.check(local_plan("exit 0")) == ()
     monkeypatch.setattr(module, lambda _: None)
-    with pytest.raises(ConfigError, match=r"TensorFlow is not installed.*cloudgan\[train\]"):
+    with pytest.raises(
+        ConfigError, match=r"TensorFlow is not installed.*pip install '\.\[train\]'"
+    ):
         backend.check(local_plan("exit 0"))
 
 

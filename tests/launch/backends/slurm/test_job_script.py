@@ -100,10 +100,13 @@ def job(make_plan, tmp_path):
 
         def tell_the_tasks(self, marker):
             deadline = time.monotonic() + 60
-            while len(list(self.calls.glob(f"{marker}*"))) < 2:
+            tasks = self.calls / "tasks"  # srun writes it after it started them
+            while len(list(self.calls.glob(f"{marker}*"))) < 2 or not (
+                tasks.exists() and tasks.read_text()
+            ):
                 assert time.monotonic() < deadline
                 time.sleep(0.01)
-            for pid in (self.calls / "tasks").read_text().split():
+            for pid in tasks.read_text().split():
                 os.killpg(int(pid), signal.SIGTERM)
 
     return Job()

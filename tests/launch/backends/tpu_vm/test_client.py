@@ -143,7 +143,7 @@ def test_the_zone_offers_the_slice(cloud):
 
 
 def test_a_multi_host_slice_is_refused_before_any_creation(google, cloud):
-    with pytest.raises(PlanError, match=r"v3-32 has 4 VMs, .* Choose v6e-8"):
+    with pytest.raises(PlanError, match=r"v3-32 has 4 VMs, .* the nearest: v6e-8"):
         cloud.resolve_placeholders(planned("v3-32"))
     assert google.server.seen == []
 

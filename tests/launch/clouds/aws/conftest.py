@@ -7,7 +7,7 @@ import itertools
 
 import pytest
 
-from launch.clouds.aws.lab import IMAGE, Lab
+from launch.clouds.aws.lab import IMAGE, RESERVATION, Lab
 
 
 @pytest.fixture
@@ -46,6 +46,7 @@ def fresh_lab(aws, tmp_path):
         folder = tmp_path / str(next(numbers))
         lab = Lab(aws, folder, session=session)
         lab.setup()
+        aws.state.reserve(RESERVATION, "g4dn.xlarge", 2, "us-east-1b")
         with local_cluster(nodes=0, images=images, root=folder) as cluster:
             lab.cluster = cluster
             aws.tie(cluster)

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 IMAGE = "registry.example/cloudgan@sha256:" + "1" * 64
 NOW = dt.datetime(2026, 11, 21, 12, tzinfo=dt.UTC)
 POLL_SECONDS = 0.01
+RESERVATION = "cr-0123456789abcdef0"
 T4 = "aws/g4dn.xlarge/us-east-1/on_demand"
 
 
@@ -43,7 +44,8 @@ def planned(
 ) -> Plan:
     """Returns a plan of the command line, with placeholders."""
     row = load_catalog().row(offer)
-    asked = {"account": None, "zone": None, "cluster": None, "keep_cluster": False} | (rent or {})
+    asked = dict.fromkeys(("account", "zone", "cluster", "reservation")) | {"keep_cluster": False}
+    asked |= rent or {}
     where = target(asked["account"], row.region, asked["zone"], asked["cluster"])
     workers = {"nodes": nodes, "cpus": 1, "memory_gib": 1, "image": IMAGE}
     wanted = NodePoolRequest(
@@ -53,6 +55,7 @@ def planned(
         market=row.market,
         nodes=nodes,
         keep_cluster=asked["keep_cluster"],
+        reservation=asked["reservation"],
         has_own_image=True,
     )
     values = {

@@ -72,6 +72,20 @@ def test_a_new_cluster_may_refuse_connections_and_the_login_of_its_creator_at_fi
     removed(whole_lab, plan)
 
 
+def test_a_cluster_of_another_user_is_refused_before_nodes_are_created(whole_lab, monkeypatch):
+    """EKS knows the creator of a cluster only: another principal gets 401."""
+    monkeypatch.setattr(
+        "cloudgan.launch.provisioning.provisioned_backend._NEW_CLUSTER_SECONDS", 0.1
+    )
+    whole_lab.create_cluster("cloudgan-theirs")
+    whole_lab.cluster.trust(lambda _: None)
+    with pytest.raises(CredentialsError, match="cloudgan-theirs: the cluster rejects") as refused:
+        whole_lab.deploy(planned(rent={"cluster": "cloudgan-theirs"}))
+    assert "aws eks create-access-entry" in str(refused.value)
+    assert "CreateNodegroup" not in whole_lab.aws.operations
+    assert whole_lab.left() == ["cluster us-east-1/cloudgan-theirs"]
+
+
 def test_nodes_end_after_the_jobs_deadline(whole_lab):
     plan = whole_lab.deploy(planned(nodes=2, max_hours=3.0))
     whole_lab.aws.pass_time(3 * 3600)

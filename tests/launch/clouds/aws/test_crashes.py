@@ -5,9 +5,14 @@ from __future__ import annotations
 import pytest
 
 from crashing import AT_EACH, DIED, moments, run_killed
-from launch.clouds.aws.lab import Lab, planned
+from launch.clouds.aws.lab import RESERVATION, Lab, planned
 
 CLIENTS = (("sts", "us-east-1"), ("ec2", "us-east-1"), ("eks", "us-east-1"), ("s3", "us-east-1"))
+
+
+def reserved():
+    """A plan with all resources of an on-demand plan, and a launch template."""
+    return planned(rent={"reservation": RESERVATION})
 
 
 @pytest.fixture
@@ -18,7 +23,7 @@ def deployed(aws, tmp_path):
         session.client(service, region)
 
     def program(lab):
-        return lambda: Lab(lab.aws, lab.folder, lab.cluster, session=session).deploy(planned())
+        return lambda: Lab(lab.aws, lab.folder, lab.cluster, session=session).deploy(reserved())
 
     return program
 
@@ -72,6 +77,6 @@ def all_that_is_there_is_seen(lab, where):
 
 def after_down(lab):
     cloud = lab.cloud()
-    provider = lab.provider(cloud, lab.resolved(planned(), cloud))
+    provider = lab.provider(cloud, lab.resolved(reserved(), cloud))
     list(provider.destroy("gan"))
     return len(lab.left())

@@ -129,7 +129,11 @@ def test_the_shown_requests_are_those_sent(build, aws):
     sent = [one for one in aws.asked if one[0] in {method for method, _ in shown}]
     assert sent == shown
     (variables,) = (b["environmentVariablesOverride"] for m, b in shown if m == "StartBuild")
-    assert {one["name"]: one["value"] for one in variables} == {"IMAGE": NAME, "KIND": "gpu"}
+    assert {one["name"]: one["value"] for one in variables} == {
+        "IMAGE": NAME,
+        "KIND": "gpu",
+        "CONTEXT_SHA256": ORDER.context_hash,
+    }
 
 
 def test_requests_match_the_service_models(aws):

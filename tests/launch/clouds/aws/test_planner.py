@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from cloudgan.core.errors import PlanError
 from cloudgan.core.labels import RUN, SHARED
 from cloudgan.launch.clouds.aws import planner
+from cloudgan.launch.clouds.aws.machines import machine
 from cloudgan.launch.clouds.aws.naming import ROLES
 from cloudgan.launch.clouds.planner import NodePoolRequest, cloud_planner
 from cloudgan.launch.kubernetes.manifests import GPU_NODE
@@ -139,6 +140,19 @@ def test_blackwell_requires_the_users_image():
     with pytest.raises(PlanError, match="--image"):
         planner.node_pool(wanted("p6-b200.48xlarge"))
     assert planner.node_pool(wanted("p6-b200.48xlarge", has_own_image=True)).market == "on_demand"
+
+
+def test_arm_nodes_require_the_users_image_and_get_an_image_of_eks_for_arm():
+    with pytest.raises(PlanError, match="Arm"):
+        planner.node_pool(wanted("p6e-gb200.36xlarge"))
+    assert machine("p6e-gb200.36xlarge").image_type == "AL2023_ARM_64_NVIDIA"
+    assert machine("g6e.xlarge").image_type == "AL2023_x86_64_NVIDIA"
+
+
+def test_several_nodes_whose_fast_network_is_not_used_say_so():
+    assert "EFA" in planner.node_pool(wanted("p5.48xlarge", nodes=2)).notes[0]
+    assert not planner.node_pool(wanted("p5.48xlarge")).notes
+    assert not planner.node_pool(wanted("g6e.48xlarge", nodes=2)).notes
 
 
 def test_flex_start_is_refused():

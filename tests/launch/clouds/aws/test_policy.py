@@ -15,7 +15,7 @@ from cloudgan.launch.clouds.aws.iam_roles import MANAGED, boundary_arn, inline_p
 from cloudgan.launch.clouds.aws.naming import BOUNDARY, CLUSTER_ROLE, IMAGE_ROLE, POD_ROLE, ROLES
 from cloudgan.launch.clouds.aws.planner import setup_steps, target
 from emulators.aws.iam_policies import is_allowed
-from launch.clouds.aws.lab import NOW, built, planned
+from launch.clouds.aws.lab import NOW, RESERVATION, built, planned
 from launch.clouds.aws.test_client import left_node, left_volume
 from launch.clouds.aws.used_permissions import ACCOUNT, FOLDER, ask, document, unused
 
@@ -61,6 +61,10 @@ def launched(lab):
     network.instances, network.volumes = [left_node("i-1")], [left_volume("vol-1", "available")]
     provider = lab.provider(cloud, plan)
     list(provider.destroy("gan"))
+    aws.grants = [document("policy.json"), document("reservation-policy.json")]
+    lab.deploy(planned(rent={"reservation": RESERVATION}))
+    list(provider.destroy("gan"))
+    aws.grants = aws.grants[:1]
     for kind in ("network interface", "security group", "EC2 instance", "EBS volume"):
         for resource in [one for one in cloud.list_resources() if one.kind == kind]:
             cloud.delete(resource)
@@ -78,7 +82,19 @@ def card(name, status):
 
 
 def test_a_launcher_uses_exactly_the_permissions_of_its_policy(whole_lab):
-    assert unused("policy.json", launched(whole_lab)) == set()
+    asked = launched(whole_lab)
+    assert unused("policy.json", asked) == set()
+    assert unused("reservation-policy.json", asked) == set()
+
+
+def test_instances_are_only_started_by_launch_templates_of_runs():
+    granted = [document("policy.json"), document("reservation-policy.json")]
+    template = "launch-template/lt-1"
+    assert is_allowed(granted, ask("ec2:RunInstances", template, tags={"cloudgan-run": "gan"}))
+    assert not is_allowed(granted, ask("ec2:RunInstances", template))
+    assert not is_allowed(granted, ask("ec2:RunInstances", "instance/*"))
+    assert not is_allowed(granted, ask("ec2:CreateTags", "launch-template/lt-1"))
+    assert not is_allowed(granted, ask("ec2:DeleteLaunchTemplate", "launch-template/lt-1"))
 
 
 def shared_parts(lab):

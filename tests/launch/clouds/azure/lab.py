@@ -82,7 +82,8 @@ def plan_for(
 ) -> Plan:
     """Returns the plan of an offer, as the command line would make it."""
     row = load_catalog().row(offer)
-    place = requests.target(account, row.region, asked.pop("zone", None), None)
+    cluster, reservation = asked.pop("cluster", None), asked.pop("reservation", None)
+    place = requests.target(account, row.region, asked.pop("zone", None), cluster)
     workers = {
         "nodes": nodes,
         "accelerator": row.accelerator,
@@ -91,7 +92,7 @@ def plan_for(
         "memory_gib": 16,
         "image": IMAGE,
     }
-    wanted = NodePoolRequest(name, "", row.node_type, row.market, nodes)
+    wanted = NodePoolRequest(name, "", row.node_type, row.market, nodes, reservation=reservation)
     return plan_of(
         rent=wanted,
         name=name,

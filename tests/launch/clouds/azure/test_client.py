@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import pytest
+
+from cloudgan.core.errors import CredentialsError
 from cloudgan.launch.provisioning.apply import apply
 from cloudgan.launch.provisioning.launch_log import LaunchLog
 from cloudgan.schema.run_folder import RunFolder
+
+NEW_CLUSTER = "cloudgan.launch.provisioning.provisioned_backend._NEW_CLUSTER_SECONDS"
 
 
 def deploy(lab, **changes):
@@ -25,10 +30,21 @@ def test_a_run_is_made_found_and_removed_and_what_all_runs_share_stays(lab):
     assert {one.run for one in cloud.list_resources("gan")} == {"gan"}
     assert cloud.list_resources("another") == ()
     provider = lab.provider()
-    assert provider.state("gan").phase in ("waiting", "running")
+    assert provider.state("gan").phase in ("waiting", "starting", "running")
     assert len(provider.nodes("gan")) == 2
     assert list(provider.destroy("gan"))
     left = lab.cloud().list_resources()
     assert {one.shared for one in left} == {"bucket", "identity", "group"}
     assert lab.azure.aks.clusters == {}
     assert list(lab.provider().destroy("gan")) == [], "twice is fine"
+
+
+def test_without_rights_in_the_cluster_no_pool_is_created_and_nothing_is_left(lab, monkeypatch):
+    monkeypatch.setattr(NEW_CLUSTER, 0.1)
+    lab.azure.aks.rules = []
+    with pytest.raises(CredentialsError, match=r"create namespaces.*cloudgan launcher"):
+        deploy(lab)
+    assert lab.azure.aks.clusters == {}
+    asked = [step.path for step in lab.plan().steps if "/agentPools/" in step.path]
+    assert asked
+    assert not [one for one in lab.azure.arm.held() if "agentpools" in one.lower()]

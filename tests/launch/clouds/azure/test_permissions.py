@@ -39,6 +39,10 @@ SETUP = [Assignment(role("reader-role"), ROOT), Assignment(role("setup-role"), G
 IMAGE = [Assignment(role("image-role"), GROUP)]
 
 
+SHARED = f"{ROOT}/resourceGroups/lab/providers/Microsoft.ContainerService/managedClusters/shared"
+SMALL = {"properties": {"agentPoolProfiles": []}}
+
+
 def launched(lab):
     """Runs deploy, check, status, doctor and down with the roles of a launcher, after `setup`."""
     azure = lab.azure
@@ -86,6 +90,9 @@ def test_a_launcher_uses_exactly_the_permissions_of_its_roles(lab):
     lab.azure.arm.put(scale_set, {"location": REGION, "tags": {"cloudgan-run": "gan"}})
     (left,) = lab.cloud().list_resources("gan")
     assert lab.cloud().refresh(left)
+    lab.azure.arm.reserve("lab/week", "Standard_NC4as_T4_v3", 1)
+    lab.azure.arm.put(SHARED, {"location": REGION, "identity": {"type": "UserAssigned"}} | SMALL)
+    lab.plan(cluster="lab/shared", reservation="lab/week")
     with pytest.raises(CredentialsError, match="deleted with its cluster, or by an owner"):
         lab.cloud().delete(left)
     assert unused(LAUNCHER, lab.azure.arm.calls) == set()

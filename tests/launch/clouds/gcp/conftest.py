@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-pytest.importorskip("google.auth", reason="needs pip install 'cloudgan[gcp]'")
+pytest.importorskip("google.auth", reason="needs pip install '.[gcp]'")
 pytest.importorskip("googleapiclient", reason="its discovery documents check what is sent")
 
 from cloudgan.launch.provisioning.provisioner import Provisioner

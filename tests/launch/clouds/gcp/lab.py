@@ -40,6 +40,7 @@ def gcp_plan(
     region: str = "us-central1",
     own_image: bool = True,
     flex_start: bool = False,
+    reservation: str | None = None,
     keep_cluster: bool = False,
     project: str | None = None,
     zone: str | None = None,
@@ -71,6 +72,7 @@ def gcp_plan(
         market=market,  # type: ignore[arg-type]
         nodes=nodes,
         flex_start=flex_start,
+        reservation=reservation,
         keep_cluster=keep_cluster,
         has_own_image=own_image,
         internal_ips=bool(details and INTERNAL_IPS in details),

@@ -295,10 +295,11 @@ def findings(cloud, plan):
 
 
 def test_check_reports_all_that_is_missing_and_creates_nothing(google, cloud):
+    plan = known(cloud, gcp_plan(nodes=9))
     google.identity.apis_off = {"container.googleapis.com"}
     google.identity.lacking = {"container.clusters.create", "iam.serviceAccounts.actAs"}
     google.identity.accounts.pop("cloudgan-trainer@lab.iam.gserviceaccount.com")
-    found = findings(cloud, known(cloud, gcp_plan(nodes=9)))
+    found = findings(cloud, plan)
     missing = {subject: one.message for subject, one in found.items() if one.status == "missing"}
     assert "gcloud services enable container.googleapis.com" in missing.pop("APIs")
     assert "container.clusters.create" in missing.pop("permissions")

@@ -8,6 +8,7 @@ import shutil
 
 import pytest
 
+from cloudgan.core.errors import CredentialsError
 from cloudgan.launch.backends.kubernetes.backend import KubernetesBackend
 from cloudgan.launch.kubernetes.api import ClusterApi
 from cloudgan.launch.kubernetes.kubeconfig import connect_by_token
@@ -24,6 +25,7 @@ from emulators.kubernetes import Image, local_cluster
 from launch.clouds.gcp.kubernetes_nodes import join
 from launch.clouds.gcp.lab import OWN_IMAGE, POLL_SECONDS, cloud_of, gcp_plan, known
 
+NEW_CLUSTER = "cloudgan.launch.provisioning.provisioned_backend._NEW_CLUSTER_SECONDS"
 KINDS = ("pods", "jobs", "services", "configmaps", "networkpolicies")
 
 
@@ -46,6 +48,7 @@ class Lab:
         self.google, self.cluster, self.folder = google, cluster, folder
         self.token = cluster.token()
         google.server.tokens[self.token] = None
+        google.compute.reserve("week", "g2-standard-4", 1, "us-central1-b")
         join(google, cluster)
 
     def provider(self):
@@ -66,7 +69,7 @@ class Lab:
 
     def deploy(self):
         cloud = cloud_of(self.google, self.token)
-        plan = known(cloud, gcp_plan())
+        plan = known(cloud, gcp_plan(reservation="week"))
         ledger = LaunchLog(RunFolder(self.folder / "runs" / plan.run), plan)
         assert apply(plan, self.provider(), ledger, lambda _: None)
 
@@ -135,3 +138,23 @@ def test_resources_of_a_deploy_killed_at_any_call_are_found_and_deleted(lab_of, 
             f"\ngcp: {len(whole.calls)} calls, {len(crashes)} crashes, {found} leftovers found,"
             f" {left} left after down"
         )
+
+
+def test_without_rights_in_the_cluster_no_nodes_are_created_and_nothing_is_left(
+    lab_of, cluster, monkeypatch
+):
+    monkeypatch.setattr(NEW_CLUSTER, 0.1)
+    reader = {"apiGroups": ["", "batch"], "resources": ["*"], "verbs": ["get", "list"]}
+    with lab_of() as lab:
+        lab.token = cluster.token([reader])
+        lab.google.server.tokens[lab.token] = None
+        with pytest.raises(CredentialsError) as refused:
+            lab.deploy()
+        why = str(refused.value)
+        assert "may not create namespaces, create serviceaccounts in namespace cloudgan" in why
+        assert "create jobs in namespace cloudgan, delete jobs in namespace cloudgan" in why
+        assert "deploy/gcp/resources.yaml" in why
+        assert "list pods" not in why, "it may"
+        asked = lab.google.server.methods()
+        assert not [one for one in asked if one.endswith("nodePools.create")]
+        assert (lab.google.left(), lab.in_cluster()) == ([], [])

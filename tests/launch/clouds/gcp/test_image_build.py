@@ -10,11 +10,15 @@ import yaml
 pytest.importorskip("googleapiclient", reason="needs google-api-python-client")
 requests = pytest.importorskip("requests")
 
+from cloudgan.api.pod_software import mirror_image, pin_image
 from cloudgan.core import assets
 from cloudgan.core.errors import CredentialsError, LaunchError
+from cloudgan.core.progress import Silent
 from cloudgan.launch.clouds.gcp import image_requests
 from cloudgan.launch.clouds.gcp.api import GoogleApi
 from cloudgan.launch.clouds.gcp.image_build import GcpImageBuilder
+from cloudgan.launch.container_registry.client import Registry
+from cloudgan.launch.kubernetes.manifests import manifest_steps
 from cloudgan.launch.ops.image_build import build_image
 from cloudgan.schema.image_order import ImageBuildRequest
 from cloudgan.schema.plan import Target
@@ -23,6 +27,7 @@ from emulators.gcp import GoogleServer, Route, serving
 from emulators.gcp.artifact_registry import ArtifactRegistry
 from emulators.gcp.discovery import api
 from emulators.gcp.server import TOKEN
+from emulators.registry import local_registry
 
 ORDER = ImageBuildRequest(
     Target(provider="gcp", account="lab", region="europe-west4"),
@@ -131,7 +136,7 @@ def test_an_image_is_built_from_the_bucket_into_a_repository_created_once(build,
     assert source["bucket"] == "cloudgan-lab-europe-west4"
     assert bucket.read(source["object"]) == b"packed"
     assert sent["images"] == [NAME]
-    assert "--build-arg=KIND=gpu" in sent["steps"][0]["args"]
+    assert "--build-arg=KIND=gpu" in sent["steps"][1]["args"]
     google.statuses = ["SUCCESS"]
     build()
     assert google.server.methods().count(f"{REPOSITORIES}.create") == 1
@@ -175,3 +180,40 @@ def test_the_requests_hold_no_secret():
     assert "secret" not in json.dumps(
         [s.model_dump(mode="json") for s in image_requests.steps(ORDER)]
     )
+
+
+def test_the_public_image_is_copied_into_the_repository_and_the_manifest_names_the_copy(
+    google, registry, plan_of, monkeypatch
+):
+    registry.put_index("library/python", "3.11-slim", "linux/arm64", "linux/amd64")
+    session = requests.Session()
+    session.trust_env = False
+    session.headers["Authorization"] = f"Bearer {TOKEN}"
+    client = GoogleApi(session, endpoint=google.server.url, pause_seconds=0.01)
+    builder = GcpImageBuilder(client, "lab", pause_seconds=0.01)
+    monkeypatch.setattr("cloudgan.api.pod_software.open_image_builder", lambda target: builder)
+    workers = {"image": "python:3.11-slim", "mirror_of": "python:3.11-slim"}
+    target = {"provider": "gcp", "account": "lab", "region": "europe-west4"}
+    plan = plan_of(workers=workers, target=target)
+    with local_registry() as own:
+        addresses = {"docker.io": registry.url, "europe-west4-docker.pkg.dev": own.url}
+
+        def open_one(host):
+            return Registry(host, address=addresses[host])
+
+        pinned = pin_image(plan, None, print, open_one)
+        copy = "europe-west4-docker.pkg.dev/lab/cloudgan/trainer:python-3.11-slim"
+        name, _, digest = pinned.workers.image.partition("@")
+        assert (name, pinned.workers.mirror_of) == (copy, f"python:3.11-slim@{digest}")
+        assert own.asked == [], "nothing is written before the user has confirmed"
+        mirror_image(pinned, Silent(), open_one)
+        found, manifest = own.manifest("lab/cloudgan/trainer", "python-3.11-slim")
+        assert found == digest
+        assert own.missing_parts("lab/cloudgan/trainer", manifest) == []
+        assert len(google.registry.repositories) == 1
+        job = manifest_steps(pinned)[-1].body["spec"]["template"]["spec"]
+        images = {one["image"] for one in (*job["containers"], *job["initContainers"])}
+        assert images == {f"{copy}@{digest}"}
+        registry.put_index("library/python", "3.11-slim", "linux/amd64", "linux/s390x")
+        resumed = pin_image(plan, pinned, print, open_one)
+        assert resumed.workers == pinned.workers, "a resumed run keeps its image"

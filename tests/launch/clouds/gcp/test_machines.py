@@ -11,7 +11,7 @@ from cloudgan.launch.clouds.gcp.planner import pool_body
 from launch.clouds.gcp.lab import gcp_plan
 
 ROWS = [row for row in shipped_catalog().rows if row.provider == "gcp"]
-TPU_VMS = ("v2-", "v3-", "v4-", "v5p-")
+TPU_VMS = ("v2-", "v3-", "v4-", "v5p-", "v5litepod-16")
 SOLD = sorted({row.node_type for row in ROWS if not row.node_type.startswith(TPU_VMS)})
 
 

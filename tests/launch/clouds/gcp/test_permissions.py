@@ -28,7 +28,7 @@ from launch.clouds.gcp.kubernetes_nodes import join
 from launch.clouds.gcp.lab import OWN_IMAGE, POLL_SECONDS, cloud_of, gcp_plan, known
 from storage.servers import gcs_server
 
-storage = pytest.importorskip("google.cloud.storage", reason="needs pip install 'cloudgan[gcp]'")
+storage = pytest.importorskip("google.cloud.storage", reason="needs pip install '.[gcp]'")
 PLACE = Target(provider="gcp", account="lab", region="us-central1", zone="us-central1-a")
 BUCKET = "cloudgan-lab-us-central1"
 CLUSTER = Resource(
@@ -40,6 +40,7 @@ OBJECT = Resource(
 CAMEL = {
     "configmaps": "configMaps",
     "networkpolicies": "networkPolicies",
+    "selfsubjectaccessreviews": "selfSubjectAccessReviews",
     "serviceaccounts": "serviceAccounts",
 }
 """IAM's names of Kubernetes kinds, from custom roles in public repositories."""
@@ -126,6 +127,7 @@ def test_a_launcher_uses_exactly_the_permissions_of_its_policy(google, cluster, 
     join(google, cluster)
     ours = {"labels": {RUN: "gan"}}
     kind = {"machineType": "zones/z/g2-standard-4"}
+    google.compute.reserve("week", "g2-standard-4", 1, "us-central1-b")
     google.compute.leave("instances", "gke-cloudgan-1", **kind, **ours)
     google.compute.leave("disks", "gke-cloudgan-1", **ours)
 
@@ -148,6 +150,7 @@ def test_a_launcher_uses_exactly_the_permissions_of_its_policy(google, cluster, 
         options = {"inner": inner, "all_steps": all_steps, "poll_seconds": POLL_SECONDS}
         provider = ProvisionedBackend(cloud, RunRegistry(store, "a test"), **options)
         cloud.resolve_placeholders(gcp_plan("n1-standard-8+1xV100"))
+        cloud.resolve_placeholders(gcp_plan(reservation="week"))
         plan = known(cloud, gcp_plan(nodes=2))
         provider.check(plan)
         apply(plan, provider, LaunchLog(RunFolder(tmp_path / "runs" / "gan"), plan), lambda _: None)
@@ -195,6 +198,7 @@ def requests_to(google):
 def test_setup_and_teardown_use_exactly_the_permissions_of_their_policy(google, cloud):
     google.identity.accounts.clear()
     google.identity.apis_off = {"container.googleapis.com"}
+    google.identity.enabling_ticks = 2
     google.server.tokens["admin"] = (bound("setup"),)
     cloud = cloud_of(google, token="admin")  # noqa: S106
     maker = Provisioner(cloud, lambda _: None, POLL_SECONDS)

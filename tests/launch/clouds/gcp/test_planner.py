@@ -33,11 +33,11 @@ def test_the_planner_needs_no_sdk():
 
 def test_bucket_and_desired_state_precede_billed_resources_and_a_wait_follows():
     plan = gcp_plan(nodes=2)
-    kinds = [step.ensure.partition(" ")[0] for step in plan.steps[:6]]
+    kinds = [step.ensure.partition(" ")[0] for step in plan.steps[:7]]
     identity = "roles/iam.workloadIdentityUser"
-    assert kinds == ["bucket", "desired", "cluster", identity, "pool", "2"]
-    places = ["cloud", "store", "cloud", "cloud", "cloud", "cluster"]
-    assert [step.at for step in plan.steps[:6]] == places
+    assert kinds == ["bucket", "desired", "cluster", "this", identity, "pool", "2"]
+    places = ["cloud", "store", "cloud", "cluster", "cloud", "cloud", "cluster"]
+    assert [step.at for step in plan.steps[:7]] == places
     assert plan.steps[1].path == f"{plan.store}/runs/gan/desired-state/"
 
 
@@ -163,7 +163,7 @@ def test_an_existing_cluster_may_be_in_any_zone_of_the_region():
         ({"node_type": "a4-highgpu-8g", "own_image": False}, "Blackwell"),
         ({"node_type": "v6e-8", "nodes": 2}, "one TPU slice"),
         ({"node_type": "a3-highgpu-1g"}, "spot or flex-start only"),
-        ({"node_type": "a3-ultragpu-8g"}, "--market=spot or --flex-start, or choose --acc"),
+        ({"node_type": "a3-ultragpu-8g"}, "--market=spot or --flex-start, or --reservation=NAME"),
         ({"node_type": "a4-highgpu-8g"}, "spot or flex-start only"),
         ({"market": "spot", "flex_start": True}, "never spot"),
         ({"flex_start": True, "max_hours": 200}, "end after 7 days"),
@@ -179,6 +179,20 @@ def test_an_unsupported_request_is_refused_with_an_alternative(asked, why):
 
 def test_a_blackwell_gpu_is_accepted_with_the_users_image():
     assert gcp_plan("a4-highgpu-8g", market="spot").workers.accelerators_per_node == 8
+
+
+def test_a3_mega_is_sold_on_demand_and_several_say_that_gpudirect_is_not_used():
+    assert (
+        pool_of(gcp_plan("a3-megagpu-8g"))["config"]["accelerators"][0]["acceleratorType"]
+        == "nvidia-h100-mega-80gb"
+    )
+    assert "GPUDirect" in gcp_plan("a3-megagpu-8g", nodes=2).node_pool.notes[0]
+    assert not gcp_plan("a3-highgpu-8g", nodes=2).node_pool.notes
+
+
+def test_several_flex_start_nodes_say_that_the_first_ones_bill_while_others_queue():
+    assert "one by one" in gcp_plan(flex_start=True, nodes=2).node_pool.notes[0]
+    assert not gcp_plan(flex_start=True).node_pool.notes
 
 
 def test_a_zone_of_another_region_is_refused():

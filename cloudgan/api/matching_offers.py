@@ -1,0 +1,235 @@
+"""Matches a launch request with the offers of the price catalog."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from cloudgan.api.launch_request import CHEAPEST
+from cloudgan.core.clouds import CLOUDS, choices
+from cloudgan.core.errors import ConfigError, PlanError, UnknownNameError
+from cloudgan.cost.prices.catalog import is_of
+from cloudgan.launch.backends.tpu_vm.slices import unsupported_reason
+from cloudgan.launch.planning.node_types import UnpricedNode
+from cloudgan.schema.plan import Selection
+
+if TYPE_CHECKING:
+    from cloudgan.api.launch_request import AttemptHistory, LaunchRequest, ProvisioningRequest
+    from cloudgan.cost.prices.catalog import Catalog
+    from cloudgan.schema.plan import Plan
+    from cloudgan.schema.price_row import PriceRow
+
+
+class MatchingOffers(NamedTuple):
+    """Offers that match a request.
+
+    Attributes:
+        rows: Their prices, in both markets if the request leaves the market open.
+        description: The request in words.
+        named: Accelerators that the request names; they need no measured throughput.
+    """
+
+    rows: tuple[PriceRow, ...]
+    description: str
+    named: frozenset[str]
+
+
+def find_offers(
+    request: LaunchRequest,
+    provisioning: ProvisioningRequest,
+    history: AttemptHistory,
+    catalog: Catalog,
+    data_cloud: str | None,
+) -> MatchingOffers:
+    """Returns the offers that match a request.
+
+    Args:
+        request: The launch request.
+        provisioning: The provisioning request.
+        history: Earlier attempts.
+        catalog: The price catalog.
+        data_cloud: Cloud that has the data; None: this machine.
+
+    Raises:
+        ConfigError: A name is unknown.
+        PlanError: No price matches.
+    """
+    first = history.first
+    if request.offer and first is None:
+        row = catalog.row(request.offer)
+        _check_offer(row, request)
+        return MatchingOffers((row,), row.offer, frozenset({row.accelerator}))
+    if first is not None and provisioning.fallback != "any":
+        return _same_accelerators(first, request, provisioning, catalog, data_cloud)
+    description = _describe(request, provisioning)
+    rows = _of_accelerator(request, provisioning, catalog) if first is None else catalog.find()
+    rows = tuple(row for row in rows if _matches(row, request, provisioning, data_cloud))
+    if not rows:
+        name = request.accelerator_name or "NAME"
+        cloud = None if request.provider == CHEAPEST else request.provider
+        hint = catalog.region_hint(cloud, provisioning.regions)
+        raise PlanError(
+            f"no price is known for {description}.{hint} `cloudgan offers --accelerator={name}` lists"
+            " known prices, `cloudgan prices refresh` fetches current ones, and"
+            " --allow-unknown-price with a node type (--accelerator=TYPE) and one --region"
+            " provisions it without a price"
+        )
+    named = _named_accelerators(rows, request) if first is None else frozenset()
+    return MatchingOffers(rows, description, named)
+
+
+def _named_accelerators(rows: tuple[PriceRow, ...], request: LaunchRequest) -> frozenset[str]:
+    """The accelerator that --accelerator names, else all of its family or node type."""
+    if request.accelerator_name is None:
+        return frozenset()
+    found = frozenset(row.accelerator for row in rows)
+    name = request.accelerator_name.casefold()
+    return frozenset(each for each in found if each.casefold() == name) or found
+
+
+def _check_offer(row: PriceRow, request: LaunchRequest) -> None:
+    """Refuses --price-as if --provider or --accelerator contradict it."""
+    if request.provider not in (CHEAPEST, row.provider):
+        raise ConfigError(
+            f"--price-as={row.offer} is in {row.provider}, and --provider={request.provider} was"
+            " given; they must agree"
+        )
+    name, count = request.accelerator_name, request.accelerator_count
+    if name is None or name.casefold() == row.node_type.casefold():
+        return
+    if not is_of(row, name) or (request.has_accelerator_count and count != row.accelerator_count):
+        raise ConfigError(
+            f"--price-as={row.offer} has {row.accelerator_count} x {row.accelerator}, and"
+            f" --accelerator={name}:{count} was given; they must agree"
+        )
+
+
+def _same_accelerators(
+    first: Plan,
+    request: LaunchRequest,
+    provisioning: ProvisioningRequest,
+    catalog: Catalog,
+    data_cloud: str | None,
+) -> MatchingOffers:
+    """Offers with the first attempt's accelerators; without fallback only its node type and region."""
+    price = first.price
+    if price is None:
+        raise PlanError("cannot fall back: the node type of the first attempt has no price")
+    rows = [
+        row
+        for row in catalog.find()
+        if (row.accelerator, row.accelerator_count) == (price.accelerator, price.accelerator_count)
+        and _matches(row, request, provisioning, data_cloud)
+    ]
+    if provisioning.fallback == "none":
+        location = (price.provider, price.node_type, price.region)
+        rows = [row for row in rows if (row.provider, row.node_type, row.region) == location]
+    description = f"{price.accelerator}:{price.accelerator_count}"
+    if not rows:
+        raise PlanError(f"no other offer with {description} matches the request")
+    return MatchingOffers(tuple(rows), description, frozenset({price.accelerator}))
+
+
+def _of_accelerator(
+    request: LaunchRequest, provisioning: ProvisioningRequest, catalog: Catalog
+) -> tuple[PriceRow, ...]:
+    name, count = request.accelerator_name, request.accelerator_count
+    if name is None:
+        return tuple(row for row in catalog.find() if row.accelerator_count > 0)
+    if why := unsupported_reason(name):
+        raise PlanError(why)
+    of_type = [row for row in catalog.find() if row.node_type.casefold() == name.casefold()]
+    if of_type:
+        if request.has_accelerator_count and of_type[0].accelerator_count != count:
+            raise ConfigError(
+                f"--accelerator={name}:{count}: a {of_type[0].node_type} has"
+                f" {of_type[0].accelerator_count} x {of_type[0].accelerator}; omit the count"
+            )
+        return tuple(of_type)
+    try:
+        rows = catalog.find(accelerator=name)
+    except UnknownNameError as error:
+        if provisioning.allow_unknown_price:
+            return ()
+        raise ConfigError(
+            f"{error} A node type, such as v3-8 or p3.2xlarge, is valid too"
+        ) from error
+    if request.has_accelerator_count:
+        return tuple(row for row in rows if row.accelerator_count == count)
+    return rows if request.nodes is None else _smallest(rows)
+
+
+def _smallest(rows: tuple[PriceRow, ...]) -> tuple[PriceRow, ...]:
+    """Nodes with the fewest accelerators that each cloud sells: the default without a count."""
+    least: dict[str, int] = {}
+    for row in rows:
+        count = row.accelerator_count
+        least[row.provider] = min(least.get(row.provider, count), count)
+    return tuple(row for row in rows if row.accelerator_count == least[row.provider])
+
+
+def _matches(
+    row: PriceRow,
+    request: LaunchRequest,
+    provisioning: ProvisioningRequest,
+    data_cloud: str | None,
+) -> bool:
+    provider = data_cloud if request.provider == CHEAPEST and data_cloud else request.provider
+    return (
+        provider in (CHEAPEST, row.provider)
+        and row.provider in CLOUDS
+        and (not provisioning.regions or row.region in provisioning.regions)
+        and provisioning.fixed_market in (None, row.market)
+    )
+
+
+def _describe(request: LaunchRequest, provisioning: ProvisioningRequest) -> str:
+    cloud = "any cloud" if request.provider == CHEAPEST else request.provider
+    market = {"spot": " spot", "on_demand": " on demand"}.get(provisioning.market, "")
+    regions = f" in {' or '.join(provisioning.regions)}" if provisioning.regions else ""
+    return f"{request.accelerator or 'any measured accelerator'} on {cloud}{market}{regions}"
+
+
+def unpriced_node(
+    request: LaunchRequest, provisioning: ProvisioningRequest, catalog: Catalog
+) -> UnpricedNode:
+    """Returns the requested node type, with the resources it has in other regions.
+
+    Raises:
+        ConfigError: The request does not name one type, cloud and region, or has a price limit.
+    """
+    name = request.accelerator_name
+    if request.provider == CHEAPEST or name is None or len(provisioning.regions) != 1:
+        raise ConfigError(
+            "--allow-unknown-price provisions one node type in one region of one cloud: give"
+            f" --provider={choices()}, --accelerator=TYPE and --region"
+        )
+    if request.budget_usd is not None or provisioning.max_usd_per_hour is not None:
+        raise ConfigError(
+            "--budget-usd and --max-usd-per-hour need a price, and this node type has none: omit"
+            " them and limit the run by --max-hours"
+        )
+    accelerators = {known.casefold() for known in catalog.accelerators()}
+    if name.casefold() in accelerators or any(
+        a.startswith(f"{name.casefold()}-") for a in accelerators
+    ):
+        raise ConfigError(
+            f"--accelerator={name} is an accelerator; with --allow-unknown-price give a node type,"
+            " such as a2-highgpu-1g or p3.2xlarge"
+        )
+    market = provisioning.fixed_market or "on_demand"
+    region = provisioning.regions[0]
+    for row in catalog.find(provider=request.provider):
+        if row.node_type.casefold() == name.casefold():
+            kind = (row.accelerator, row.accelerator_count, row.vcpu, row.memory_gib)
+            return UnpricedNode(row.provider, row.node_type, *kind, region, market)
+    return UnpricedNode(request.provider, name, name, 1, None, None, region, market)
+
+
+def unpriced_choice(node: UnpricedNode, provisioning: ProvisioningRequest) -> Selection:
+    """Returns the reason for a node type without a price."""
+    return Selection(
+        reason=f"--allow-unknown-price: the price of {node.node_type} in {node.region} is unknown",
+        market_reason="as requested"
+        if provisioning.fixed_market
+        else "on demand: without a price the benefit of spot is unknown",
+    )

@@ -1,0 +1,298 @@
+"""The best offers for a job: at most eight rows, by the filter and the ranking of `plan`."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from cloudgan.core.clouds import CLOUDS
+from cloudgan.core.errors import BudgetError, PlanError
+from cloudgan.cost.estimation.candidates import (
+    cheapest_per_configuration,
+    cheapest_within,
+    pareto_front,
+    preemption_risk,
+    smallest_changes,
+    spot_break_even,
+)
+from cloudgan.cost.estimation.spot import checkpoint_interval
+from cloudgan.cost.prices.fees import load_fees
+from cloudgan.cost.prices.startup import load_startup_times
+from cloudgan.launch.clouds.planner import BUILT_IN_CLOUDS, NodePoolRequest
+from cloudgan.launch.planning.job_cost import JobContext
+from cloudgan.launch.planning.ranking import (
+    OfferConstraints,
+    Ranking,
+    batch_reason,
+    group_rejected,
+    usable_options,
+)
+from cloudgan.schema.plan import NodePool, RejectedOffers
+
+if TYPE_CHECKING:
+    import datetime as dt
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    from cloudgan.cost.estimation.candidates import PricedJob
+    from cloudgan.cost.estimation.throughput_model import ThroughputModel
+    from cloudgan.launch.planning.ranking import RankedOption
+    from cloudgan.schema.price_row import PriceRow
+
+_MOST_ROWS = 8
+_HOUR_SECONDS = 3600
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class JobOption(_Part):
+    """An offer, a number of nodes and a batch for a job; seconds and usd are upper bounds."""
+
+    best_for: tuple[str, ...] = Field(
+        default=(),
+        description="chosen (by plan), within limits, cheapest, fastest, safest (on demand)",
+    )
+    offer: str
+    regions: tuple[str, ...] = Field(description="with this node type at this price")
+    nodes: int
+    accelerators: int
+    batch: float = Field(description="showers per replica and step")
+    global_batch: int
+    learning: str = Field(description="batches in words, and the evidence on learning")
+    low_seconds: float
+    seconds: float = Field(description="of the training, preemptions included")
+    low_usd: float = Field(description="known cost of the whole job")
+    usd: float = Field(description="of the whole job; unknown parts at their highest")
+    grade: str = Field(description="measured or modelled")
+    basis: str
+    age_days: int | None = Field(description="of the price; None: undated")
+    is_age_bound: bool = Field(description="whether the price may be younger: its date is a bound")
+    risk: str = Field(description="of preemptions; empty on demand")
+    interruption: float = Field(description="chance of at least one preemption; 0 on demand")
+    break_even_losses_per_node_hour: float | None = Field(
+        description="preemption rate up to which spot is cheaper; None: on demand, or unknown"
+    )
+    checkpoint_every_seconds: float | None = Field(description="optimal interval on spot nodes")
+
+
+class JobChoice(_Part):
+    """The best options for a job of a number of epochs."""
+
+    epochs: int
+    deadline_seconds: float | None
+    budget_usd: float | None
+    assumed: dict[str, float] = Field(description="preemptions of spot nodes, not measured")
+    considered: int = Field(description="offers times numbers of nodes")
+    chosen: JobOption | None = Field(
+        description="what `plan` chooses; if nothing that was measured fits, the best modelled one"
+    )
+    why_none: str
+    changes: tuple[str, ...] = Field(description="changes that would fit, the smallest first")
+    rows: tuple[JobOption, ...] = Field(description="at most eight: the best measured and modelled")
+    pareto_front: tuple[JobOption, ...] = Field(
+        description="no other option is both faster and cheaper"
+    )
+    options: tuple[JobOption, ...] = Field(
+        description="the cheapest per accelerator, number of nodes and market; with --all or --report"
+    )
+    rejected: tuple[RejectedOffers, ...] = Field(description="as `plan` rejects them")
+
+
+class OfferSearch:
+    """Options of a job, filtered and ranked as `plan` does.
+
+    Args:
+        speeds: Throughput of the network.
+        job: Work to do.
+        named: Accelerators that the request names.
+        limits: Seconds and USD; None: no limit.
+        today: Day for the age of prices.
+    """
+
+    def __init__(
+        self,
+        speeds: ThroughputModel,
+        job: PricedJob,
+        named: frozenset[str],
+        limits: tuple[float | None, float | None],
+        today: dt.date,
+    ) -> None:
+        self._speeds, self._job, self._named, self._today = speeds, job, named, today
+        self._limits = limits
+        self._constraints = OfferConstraints(
+            job,
+            nodes=None,
+            max_seconds=math.inf if limits[0] is None else limits[0],
+            max_usd=limits[1],
+            allowed_accelerators=named,
+            allow_unmeasured=True,
+        )
+
+    def find(self, rows: Iterable[PriceRow]) -> Ranking:
+        """Returns the usable options on both markets, and the rejected offers."""
+        context = JobContext(load_fees(), load_startup_times())
+        return usable_options(rows, self._speeds, self._constraints, context, node_pool)
+
+    def choose(
+        self,
+        found: Ranking,
+        on_demand: Mapping[str, float],
+        other_market: Sequence[PriceRow] = (),
+        *,
+        all_options: bool = False,
+    ) -> JobChoice:
+        """Returns the best options.
+
+        Args:
+            found: See `find`.
+            on_demand: On-demand prices by offer, for the break-even of spot.
+            other_market: Spot offers that the request excludes: the smallest change, if they fit.
+            all_options: Include the cheapest option of each configuration.
+        """
+        options, why, chosen = found.options, "", self._chosen(found.options)
+        changes: tuple[str, ...] = ()
+        if chosen is None:
+            why, changes = self._why_none(options, other_market)
+        shown = _Shown(options, self._job, on_demand, self._today, self._speeds.network)
+        rows = self._rows(options, chosen)
+        return JobChoice(
+            epochs=self._job.epochs,
+            deadline_seconds=self._limits[0],
+            budget_usd=self._limits[1],
+            assumed=self._job.preemption._asdict(),
+            considered=len(options),
+            chosen=shown.option(chosen) if chosen else None,
+            why_none=why,
+            changes=changes,
+            rows=tuple(shown.option(one, tuple(roles)) for one, roles in rows[:_MOST_ROWS]),
+            pareto_front=tuple(map(shown.option, pareto_front(options))),
+            options=tuple(map(shown.option, cheapest_per_configuration(options)))
+            if all_options
+            else (),
+            rejected=group_rejected(found.rejected),
+        )
+
+    def _chosen(self, options: Sequence[RankedOption]) -> RankedOption | None:
+        """The best option that `plan` accepts without further flags, else the best of all."""
+        measured = {run.accelerator for run in self._speeds.measured} | self._named
+        known = [one for one in options if one.row.accelerator in measured]
+        return self._within(known) or self._within(options)
+
+    def _within(self, options: Sequence[RankedOption]) -> RankedOption | None:
+        try:
+            return cheapest_within(options, *self._limits)
+        except (BudgetError, PlanError):
+            return None
+
+    def _why_none(
+        self, options: Sequence[RankedOption], other_market: Sequence[PriceRow]
+    ) -> tuple[str, tuple[str, ...]]:
+        try:
+            cheapest_within(options, *self._limits)
+        except (BudgetError, PlanError) as error:
+            limits = [math.inf if limit is None else limit for limit in self._limits]
+            changes = smallest_changes(options, *limits)
+            if other_market and self._within(self.find(other_market).options):
+                changes = ("--market=spot", *changes)
+            return str(error), changes
+        return "", ()
+
+    def _rows(
+        self, options: Sequence[RankedOption], chosen: RankedOption | None
+    ) -> list[tuple[RankedOption, list[str]]]:
+        """The options to show, with what each is best for; the chosen one is among them."""
+        rows = [] if chosen is None else [(chosen, ["chosen"])]
+        for grade in ("measured", "modelled"):
+            graded = [o for o in options if o.candidate and o.candidate.epoch.grade == grade]
+            for role, one in self._roles(graded):
+                known = next((roles for other, roles in rows if other is one), None)
+                if known is None:
+                    rows.append((one, [role]))
+                else:
+                    known.append(role)
+        return rows
+
+    def _roles(self, options: Sequence[RankedOption]) -> Iterator[tuple[str, RankedOption]]:
+        if not options:
+            return
+        fitting = self._within(options)
+        if fitting and any(limit is not None for limit in self._limits):
+            yield "within limits", fitting
+        yield "cheapest", min(options, key=lambda one: (one.usd, one.seconds))
+        yield "fastest", min(options, key=lambda one: (one.seconds, one.usd))
+        kept = [one for one in options if one.row.market == "on_demand"]
+        if kept:
+            yield "safest", self._within(kept) or min(kept, key=lambda one: (one.usd, one.seconds))
+
+
+def node_pool(row: PriceRow, nodes: int) -> NodePool:
+    """Returns the nodes of an offer; nodes of a price file need no request.
+
+    Raises:
+        PlanError: The cloud, or TensorFlow on it, does not support the node type.
+    """
+    if row.provider not in CLOUDS:
+        return NodePool(node_type=row.node_type, market=row.market, name="own", engine="cluster")
+    wanted = NodePoolRequest("offers", "", row.node_type, row.market, nodes)
+    return BUILT_IN_CLOUDS.planner(row.provider).node_pool(wanted)
+
+
+class _Shown:
+    """Turns ranked options into values of the report."""
+
+    def __init__(
+        self,
+        options: Sequence[RankedOption],
+        job: PricedJob,
+        on_demand: Mapping[str, float],
+        today: dt.date,
+        network: str,
+    ) -> None:
+        self._job, self._on_demand, self._today, self._network = job, on_demand, today, network
+        self._regions: dict[tuple[object, ...], list[str]] = {}
+        for one in options:
+            regions = self._regions.setdefault(_place(one), [])
+            if one.row.region not in regions:
+                regions.append(one.row.region)
+
+    def option(self, one: RankedOption, roles: tuple[str, ...] = ()) -> JobOption:
+        candidate, row = one.candidate, one.row
+        assert candidate is not None  # noqa: S101  only known throughputs are options
+        full = self._on_demand.get(row.model_copy(update={"market": "on_demand"}).offer)
+        is_spot = row.market == "spot"
+        interval = checkpoint_interval(self._job.preemption, one.nodes) if is_spot else math.inf
+        mean = self._job.preemption.mean_seconds(one.nodes) if is_spot else math.inf
+        others = [name for name in self._regions[_place(one)] if name != row.region]
+        return JobOption(
+            best_for=roles,
+            offer=row.offer,
+            regions=(row.region, *sorted(others)),
+            nodes=one.nodes,
+            accelerators=one.nodes * row.accelerator_count,
+            batch=candidate.batch,
+            global_batch=one.global_batch or 0,
+            learning=batch_reason(one, self._network),
+            low_seconds=candidate.low_seconds,
+            seconds=candidate.seconds,
+            low_usd=one.priced.cost.known_low_usd,
+            usd=one.usd,
+            grade=candidate.epoch.grade,
+            basis=candidate.epoch.basis,
+            age_days=row.age_days(self._today),
+            is_age_bound=row.has_earliest_date,
+            risk=preemption_risk(candidate, self._job),
+            interruption=-math.expm1(-candidate.work_seconds / mean),
+            break_even_losses_per_node_hour=(
+                spot_break_even(candidate, full, self._job) if is_spot and full else None
+            ),
+            checkpoint_every_seconds=interval if math.isfinite(interval) else None,
+        )
+
+
+def _place(one: RankedOption) -> tuple[object, ...]:
+    """What makes options of several regions the same row."""
+    row = one.row
+    return row.provider, row.node_type, row.market, row.usd_per_hour, one.nodes, one.global_batch

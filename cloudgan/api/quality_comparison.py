@@ -1,0 +1,306 @@
+"""Compares what runs needed to meet a goal of quality: `cloudgan compare --to-quality`."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from dataclasses import dataclass
+from pathlib import PurePath
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from cloudgan.api.cost import read_launch, read_verdict
+from cloudgan.api.run import open_run
+from cloudgan.core.clock import utc_today
+from cloudgan.cost.accounting.quality_cost import cost_until, end_of_step
+from cloudgan.cost.prices.catalog import load_catalog
+from cloudgan.cost.prices.fees import load_fees
+from cloudgan.reports.page import Page, Section
+from cloudgan.reports.table import Table
+from cloudgan.schema.quality_row import QualityRow, RunToQuality, Spread
+from cloudgan.schema.stop_criterion import parse_stop_criterion
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from cloudgan.api.run import Run
+    from cloudgan.schema.config import RunConfig
+    from cloudgan.schema.launch import Launch
+    from cloudgan.schema.price_row import PriceRow
+    from cloudgan.schema.quality_row import Outcome
+    from cloudgan.schema.record import RunRecord, Stopped, Validated
+    from cloudgan.schema.stop_criterion import StopCriterion
+
+GATES = "acceptance gates"
+_ROW_HEADS = ("configuration", "machine", "seeds", "met", "train s", "wall s", "USD")
+_RUN_HEADS = ("run", "seed", "goal", "step", "train s", "wall s", "USD", "detail")
+
+
+@dataclass(frozen=True)
+class QualityComparison:
+    """Rows of runs that differ in their seeds only.
+
+    Attributes:
+        goal: What the runs had to meet.
+        rows: One for each configuration and machine.
+    """
+
+    goal: str
+    rows: tuple[QualityRow, ...]
+
+    def as_json(self) -> dict[str, Any]:
+        """Returns the rows, each as the leaderboard takes it."""
+        return {"goal": self.goal, "rows": [row.model_dump(mode="json") for row in self.rows]}
+
+    def tables(self) -> tuple[Table, Table]:
+        """Returns a row per configuration, and a row per run."""
+        return (
+            Table(
+                _ROW_HEADS,
+                tuple(
+                    (
+                        f"{row.networks or 'unknown'} {row.configuration}"
+                        + (f" gates {row.gates}" if row.gates else ""),
+                        _machine(row),
+                        len({run.seed for run in row.runs}),
+                        _met(row),
+                        _spread(row.train_seconds),
+                        _spread(row.program_seconds),
+                        _spread(row.usd, at_least=any(run.usd_unknown for run in row.runs)),
+                    )
+                    for row in self.rows
+                ),
+                f"Until {self.goal} first met: median (lowest to highest) over the judged runs; a run that"
+                " never met it counts as infinite." + self._price_note(),
+            ),
+            Table(
+                _RUN_HEADS,
+                tuple(
+                    (
+                        run.run,
+                        run.seed,
+                        run.outcome,
+                        *(
+                            (run.step, run.train_seconds, run.program_seconds, _usd(run))
+                            if run.outcome == "met"
+                            else ("",) * 4
+                        ),
+                        "; ".join(filter(None, (run.detail, run.why_unknown))),
+                    )
+                    for row in self.rows
+                    for run in row.runs
+                ),
+                "Runs. wall: all processes from start to the goal, without waiting for nodes.",
+            ),
+        )
+
+    def _price_note(self) -> str:
+        offers = {row.priced_as for row in self.rows if row.priced_as and not row.billed}
+        return "".join(
+            f" USD: this machine's time at the price of {offer}, not measured there."
+            for offer in sorted(offers)
+        )
+
+    def page(self) -> Page:
+        """Returns the tables as a page."""
+        return Page("Time and cost to quality", sections=(Section(self.goal, self.tables()),))
+
+
+class _Judged(NamedTuple):
+    """A run, its outcome, and what must be equal for runs of one row."""
+
+    run: RunToQuality
+    record: RunRecord
+    networks: str | None
+    configuration: str
+    gates: str
+    priced_as: str | None
+    billed: bool
+
+    def key(self) -> tuple[str, ...]:
+        """Returns what determines time and cost, without the seed."""
+        started = self.record.started()
+        where = (
+            (started.hardware.model_dump_json(), started.numerics.model_dump_json())
+            if started
+            else ()
+        )
+        return (self.configuration, self.priced_as or "", str(self.billed), *where)
+
+
+def cost_to_quality(
+    runs: Sequence[Run | str | Path], *, until: str | None = None, price_as: str | None = None
+) -> QualityComparison:
+    """Returns time and cost of runs until they first met a goal, over seeds.
+
+    Args:
+        runs: Runs, or their folders.
+        until: A stop criterion, such as ``metric<0.15``, on the validations of the record. Default: the
+            acceptance gates, which verdict.json judges for one checkpoint.
+        price_as: Offer that prices runs on your own machine; see `cost`.
+
+    Raises:
+        ConfigError: `until` is not a stop criterion.
+        DataError: A folder holds no record, or a file is damaged.
+        UnknownNameError: No offer or metric has this name.
+    """
+    criterion = parse_stop_criterion(until) if until is not None else None
+    row = load_catalog().row(price_as) if price_as else None
+    groups: dict[tuple[str, ...], list[_Judged]] = {}
+    for run in runs:
+        judged = _judge(open_run(run), criterion, row)
+        groups.setdefault(judged.key(), []).append(judged)
+    goal = str(criterion) if criterion else GATES
+    rows = []
+    for group in groups.values():
+        digests = sorted({judged.gates for judged in group} - {""}) or [""]
+        for digest in digests:
+            # A run without a verdict stays in a row, with its outcome.
+            allowed = {digest, ""} if digest == digests[0] else {digest}
+            rows.append(_row(goal, digest, [one for one in group if one.gates in allowed]))
+    return QualityComparison(goal, tuple(rows))
+
+
+def _judge(run: Run, criterion: StopCriterion | None, row: PriceRow | None) -> _Judged:
+    record, config, launch = run.record, run.folder.read_config(), read_launch(run.folder)
+    name, gates = run.folder.path.resolve().name, ""
+    line: Validated | Stopped | None
+    if criterion:
+        outcome, detail, step, line = _by_validations(record, criterion)
+    else:
+        gates, outcome, detail, step, line = _by_verdict(run, record)
+    found = RunToQuality(
+        run=name,
+        seed=config.training.seed if config else None,
+        outcome=outcome,
+        detail=detail,
+        step=step,
+    )
+    if line:
+        cost = cost_until(record, line, utc_today(), row=row, launch=launch, fees=load_fees())
+        found = found.model_copy(update=cost._asdict())
+    elif outcome == "met":
+        why = f"the record has no time at which step {step} was complete"
+        found = found.model_copy(update={"why_unknown": why})
+    return _Judged(
+        found,
+        record,
+        config.model.networks if config else None,
+        _digest(config, name) if config else f"of {name}, which has no run.yaml",
+        gates,
+        *_offer(launch, row),
+    )
+
+
+def _by_validations(
+    record: RunRecord, criterion: StopCriterion
+) -> tuple[Outcome, str, int | None, Validated | None]:
+    """Returns outcome, detail, step and line by the validations of the record."""
+    found = record.validations()
+    if not found:
+        return "not judged", "no epoch was validated; see train --validate-every", None, None
+    line = next((each for each in found if criterion.holds(each.metrics)), None)
+    if line:
+        value = line.metrics[criterion.name]
+        return "met", f"{criterion.name} {value:.4g} after epoch {line.epoch + 1}", line.step, line
+    best = math.nan
+    for each in found:
+        value = each.metrics.get(criterion.name, math.nan)
+        best = value if criterion.is_better(value, best) else best
+    shown = "unknown" if math.isnan(best) else f"{best:.4g}"
+    ended = "" if record.stopped() else ", and the record has no end"
+    detail = f"best {criterion.name} {shown} until step {found[-1].step}"
+    return "never met", detail + ended, None, None
+
+
+def _by_verdict(
+    run: Run, record: RunRecord
+) -> tuple[str, Outcome, str, int | None, Validated | Stopped | None]:
+    """Returns digest of the gates, outcome, detail, step and line by verdict.json."""
+    verdict = read_verdict(run.folder)
+    if verdict is None:
+        return "", "not judged", "no verdict.json; run `cloudgan validate`", None, None
+    where = "an unknown step" if verdict.step is None else f"step {verdict.step}"
+    detail = f"the gates judged {where} only"
+    if not verdict.passed:
+        return verdict.gates, "never met", detail, None, None
+    line = None if verdict.step is None else end_of_step(record, verdict.step)
+    return verdict.gates, "met", detail, verdict.step, line
+
+
+def _offer(launch: Launch | None, row: PriceRow | None) -> tuple[str | None, bool]:
+    """Returns the offer of the last billed attempt and True, else that of `row` and False."""
+    billed = [one for one in (launch.attempts if launch else ()) if one.is_billed]
+    if not billed:
+        return (row.offer if row else None), False
+    last = billed[-1]
+    return f"{last.provider}/{last.node_type}/{last.region}/{last.market}", True
+
+
+def _digest(config: RunConfig, run: str) -> str:
+    """Returns sixteen hexadecimal digits of the configuration without what differs between seeds."""
+    keys = config.model_dump(mode="json", exclude={"name": True, "checkpoint": {"url"}})
+    del keys["training"]["seed"]
+    path = PurePath(config.data.path)
+    if path.parent.name == run:  # a demo simulates into its own folder
+        keys["data"]["path"] = f"RUN/{path.name}"
+    return hashlib.sha256(json.dumps(keys, sort_keys=True).encode()).hexdigest()[:16]
+
+
+def _row(goal: str, digest: str, group: Sequence[_Judged]) -> QualityRow:
+    first, started = group[0], group[0].record.started()
+    numerics = started.numerics if started else None
+    judged = [one.run for one in group if one.run.outcome != "not judged"]
+
+    def spread(name: str) -> Spread:
+        return Spread.of(
+            math.inf if run.outcome == "never met" else getattr(run, name) for run in judged
+        )
+
+    return QualityRow(
+        goal=goal,
+        gates=digest,
+        configuration=first.configuration,
+        networks=first.networks,
+        training_showers=started.training_showers if started else None,
+        machine=started.hardware.describe() if started else "unknown",
+        replicas=numerics.replicas if numerics else None,
+        global_batch_size=numerics.global_batch_size if numerics else None,
+        priced_as=first.priced_as,
+        billed=first.billed,
+        cloudgan=started.versions.get("cloudgan") if started else None,
+        runs=tuple(one.run for one in group),
+        train_seconds=spread("train_seconds"),
+        program_seconds=spread("program_seconds"),
+        usd=spread("usd"),
+    )
+
+
+def _machine(row: QualityRow) -> str:
+    replicas = row.replicas or 1
+    batch = row.global_batch_size // replicas if row.global_batch_size else "unknown"
+    return f"{replicas} x batch {batch}, {row.machine}"
+
+
+def _met(row: QualityRow) -> str:
+    judged = len(row.runs) - row.count("not judged")
+    rest = f", {row.count('not judged')} not judged" if row.count("not judged") else ""
+    return f"{row.count('met')} of {judged}{rest}"
+
+
+def _spread(found: Spread, *, at_least: bool = False) -> str:
+    if found.why in {"unknown", "not judged"}:
+        return found.why
+    low, median, high = (
+        "never" if value is None else f"{value:.4g}"
+        for value in (found.low, found.median, found.high)
+    )
+    text = f"{median} ({low} to {high})"
+    return f"at least {text}" if at_least and found.median is not None else text
+
+
+def _usd(run: RunToQuality) -> str:
+    if run.usd is None:
+        return "unknown"
+    return f"{'at least ' if run.usd_unknown else ''}{run.usd:.4g}"

@@ -1,0 +1,184 @@
+"""Which values of a launch request apply to its provider, checked before anything is planned."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import asdict, replace
+from typing import TYPE_CHECKING
+
+from cloudgan.api.launch_request import AUTO, CHEAPEST, NOTHING_PROVISIONED
+from cloudgan.core.clouds import CLOUDS
+from cloudgan.core.errors import ConfigError
+from cloudgan.launch.kubernetes.manifests import CLAIM
+from cloudgan.schema.plan import SlurmOptions
+
+if TYPE_CHECKING:
+    from cloudgan.api.launch_request import LaunchRequest, ProvisioningRequest
+
+_CLOUD_FLAGS = f"--provider={', '.join(CLOUDS)} or {CHEAPEST}"
+_FLAG_NAMES = {
+    "account": "project or --subscription",
+    "regions": "region",
+    "keep_nodes_seconds": "keep-nodes",
+    "spot_wait_seconds": "spot-wait",
+    "pull_secret": "image-pull-secret",
+}
+
+
+def check_request(launch: LaunchRequest, provisioning: ProvisioningRequest) -> None:
+    """Checks that all values of a request apply to its provider.
+
+    Raises:
+        ConfigError: A value does not apply; names it and the flag to give.
+    """
+    address, query, _ = (launch.store or "").partition("?")
+    if query or "@" in address:
+        raise ConfigError(
+            f"--store={address.rpartition('@')[2]}... contains credentials, and a plan is not"
+            " secret: omit them, and give them by --secrets or in the environment"
+        )
+    if launch.provider != "slurm" and launch.slurm != SlurmOptions():
+        names = launch.slurm.model_dump(exclude_defaults=True)
+        raise ConfigError(
+            f"{' and '.join(f'--{name}' for name in names)}: only valid with --provider=slurm, and"
+            f" --provider={launch.provider} was given"
+        )
+    if launch.is_provisioned:
+        _check_cloud(launch, provisioning)
+        if launch.reservation:
+            _check_reservation(launch, provisioning)
+        return
+    if launch.reservation:
+        raise ConfigError(
+            f"--reservation: only valid with --provider={', '.join(CLOUDS)} or slurm, and"
+            f" --provider={launch.provider} was given"
+        )
+    _check_nothing_provisioned(launch, provisioning)
+    if launch.provider == "kubernetes":
+        _check_cluster(launch)
+        return
+    only_on_clusters = {
+        "--context": launch.context,
+        "--namespace": launch.namespace,
+        "--image": launch.image,
+        "--service-account": launch.service_account,
+        "--node-selector": launch.node_selector,
+        "--secrets": launch.secrets,
+        "--image-pull-secret": provisioning.pull_secret,
+    }
+    given = [name for name, value in only_on_clusters.items() if value]
+    if given:
+        raise ConfigError(
+            f"{' and '.join(given)}: only valid with --provider=kubernetes, and"
+            f" --provider={launch.provider} was given"
+        )
+    if launch.provider == "local" and (launch.queue or (launch.store or "").startswith(CLAIM)):
+        raise ConfigError(
+            "--queue and --store=pvc: are not valid with --provider=local; omit them, or give"
+            " --provider=kubernetes"
+        )
+
+
+def _check_nothing_provisioned(launch: LaunchRequest, provisioning: ProvisioningRequest) -> None:
+    if launch.nodes is None:
+        raise ConfigError(
+            f"--nodes={AUTO} is only valid with {_CLOUD_FLAGS}; give the number of nodes"
+        )
+    # A price limit and a pull secret are valid for any node and any pod.
+    rest = replace(provisioning, max_usd_per_hour=None, pull_secret=None)
+    if rest != NOTHING_PROVISIONED:
+        given = [
+            f"--{_FLAG_NAMES.get(key, key.replace('_', '-'))}"
+            for key, value in asdict(rest).items()
+            if value != getattr(NOTHING_PROVISIONED, key)
+        ]
+        raise ConfigError(
+            f"{' and '.join(given)}: only valid with {_CLOUD_FLAGS}, and"
+            f" --provider={launch.provider} was given"
+        )
+
+
+def _check_cloud(launch: LaunchRequest, provisioning: ProvisioningRequest) -> None:
+    given = {
+        "--context": launch.context,
+        "--namespace": launch.namespace,
+        "--queue": launch.queue,
+        "--price-file": launch.price_file,
+    }
+    names = [name for name, value in given.items() if value]
+    if names:
+        raise ConfigError(
+            f"{' and '.join(names)}: only valid for an existing cluster, such as --provider=kubernetes, and"
+            f" --provider={launch.provider} was given"
+        )
+    if launch.provider != "gcp" and provisioning.network_details:
+        raise ConfigError(
+            "--network, --subnet and --internal-ips are only valid with --provider=gcp, and"
+            f" --provider={launch.provider} was given"
+        )
+    if launch.provider == CHEAPEST:
+        if launch.store:
+            raise ConfigError(
+                "--store is in one cloud, and --provider=cheapest can select any; name the store's"
+                " cloud as --provider, or omit --store to use the account's own bucket"
+            )
+        if provisioning.account or provisioning.zone or provisioning.profile:
+            raise ConfigError(
+                "--project, --subscription, --profile and --zone belong to one cloud: name it as"
+                " --provider"
+            )
+    if launch.image and provisioning.gpu_image == "mirror":
+        raise ConfigError("--gpu-image=mirror copies the public image: give it, or --image")
+    if launch.nodes is None and provisioning.allow_unknown_price:
+        raise ConfigError(
+            f"--nodes={AUTO} compares costs; with --allow-unknown-price give the number of nodes"
+        )
+
+
+def _check_reservation(launch: LaunchRequest, provisioning: ProvisioningRequest) -> None:
+    """Refuses flags that would start other nodes than those of the reservation."""
+    if launch.provider == CHEAPEST or launch.accelerator is None:
+        raise ConfigError(
+            "--reservation is of one node type in one cloud: give --provider and --accelerator, such as"
+            " --accelerator=a3-highgpu-8g"
+        )
+    if len(provisioning.restricted_to_zone(launch.provider).regions) != 1:
+        raise ConfigError("--reservation is in one region: give --region or --zone")
+    if provisioning.keep_nodes_seconds:
+        raise ConfigError(
+            "--keep-nodes and --reservation: waiting nodes occupy the reservation that the next run asks"
+            " for; omit --keep-nodes, since the reservation keeps the capacity"
+        )
+    others = {
+        "--market=spot": provisioning.market == "spot",
+        "--flex-start": provisioning.flex_start,
+        f"--fallback={provisioning.fallback}": provisioning.fallback != "none",
+    }
+    if given := [flag for flag, is_given in others.items() if is_given]:
+        raise ConfigError(
+            f"{' and '.join(given)} would start nodes outside of --reservation={launch.reservation}; give"
+            " only one of them"
+        )
+
+
+def _check_cluster(launch: LaunchRequest) -> None:
+    if launch.accelerator and launch.accelerator.casefold().startswith("tpu"):
+        raise ConfigError(
+            f"--accelerator={launch.accelerator_name}: --provider=kubernetes supports NVIDIA GPUs"
+            " only, such as --accelerator=v100:8"
+        )
+    if not launch.store:
+        raise ConfigError(
+            "--provider=kubernetes needs a store for checkpoints, logs and data: give"
+            " --store=gs://BUCKET/prefix, s3://, an Azure blob URL, or pvc:CLAIM"
+        )
+    if not re.match(r"(pvc:|gs://|s3://|https://).", launch.store):
+        raise ConfigError(
+            f"--store={launch.store} is not reachable from pods: give gs://BUCKET/prefix, s3://, an"
+            " Azure blob URL, or pvc:CLAIM"
+        )
+    if launch.store.startswith(CLAIM) and not launch.image:
+        raise ConfigError(
+            f"--store={launch.store}: only pods can write to a claim, so wheels cannot be uploaded;"
+            " give an --image that has cloudgan (built from deploy/Dockerfile)"
+        )

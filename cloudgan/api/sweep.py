@@ -1,0 +1,415 @@
+"""Sweeps of seeds: the same plan once per seed, one run after another on the same nodes.
+
+Each seed is a run of its own, NAME-seed-SEED. On a cloud the nodes of a run wait for the next one, as
+with --keep-nodes, and the last run deletes them.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from cloudgan.api.deploy_attempt import DeployOptions
+from cloudgan.api.deployment import deploy_run
+from cloudgan.api.plan_inputs import run_config
+from cloudgan.api.planning import make_launch_plan
+from cloudgan.api.pod_software import known_wheels
+from cloudgan.api.simulation_plan import is_simulation
+from cloudgan.api.sweep_result import SweepResult, seed_result
+from cloudgan.api.targets import RUNS, THIS_FOLDER, open_backend
+from cloudgan.core import ranges
+from cloudgan.core.errors import (
+    CloudganError,
+    ConfigError,
+    ConfirmationError,
+    Interrupted,
+    PlanError,
+    shorten,
+)
+from cloudgan.core.labels import checked_name
+from cloudgan.core.progress import Silent
+from cloudgan.launch.clouds.planner import BUILT_IN_CLOUDS
+from cloudgan.launch.planning.job_cost import without_startup
+from cloudgan.schema import plan as plans
+from cloudgan.schema.plan import Workers
+from cloudgan.schema.run_folder import RunFolder
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from cloudgan.api.deployment import DeployResult
+    from cloudgan.api.launch_request import LaunchRequest, ProvisioningRequest
+    from cloudgan.api.plan_inputs import Training
+    from cloudgan.api.targets import RunLocator
+    from cloudgan.core.progress import Progress
+    from cloudgan.launch.clouds.planner import Clouds
+    from cloudgan.schema.plan import Plan
+
+_SEED, _BATCH, _GLOBAL_BATCH = (
+    "training.seed",
+    "training.batch_per_replica",
+    "training.global_batch_size",
+)
+_WAIT_SECONDS = 600.0
+"""How long nodes wait for the next seed: it is planned and started within about a minute."""
+_PART = "-seed-"
+
+
+def _run_name(sweep: str, seed: int) -> str:
+    return f"{sweep}{_PART}{seed}"
+
+
+def parse_seeds(text: str, training: Training) -> tuple[int, ...]:
+    """Returns the seeds of --seeds.
+
+    Args:
+        text: Such as ``1,2,3``.
+        training: The requested training, which must have no --seed.
+
+    Raises:
+        ConfigError: A seed is no whole number from 0 to 2**31 - 1, or is given twice; or --seed is given.
+    """
+    if training[0].get(_SEED) is not None:
+        raise ConfigError(
+            f"--seed={training[0][_SEED]} and --seeds={shorten(text)} exclude each other: give one of them"
+        )
+    seeds = [ranges.parse_whole("--seeds", part, ranges.FLAGS["seed"]) for part in text.split(",")]
+    repeated = sorted({seed for seed in seeds if seeds.count(seed) > 1})
+    if repeated:
+        raise ConfigError(
+            f"--seeds={shorten(text)} has {', '.join(map(str, repeated))} more than once: each seed is a"
+            " run of its own; give different whole numbers, such as --seeds=1,2,3"
+        )
+    return tuple(seeds)
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """A request for several seeds.
+
+    Attributes:
+        name: Name of the sweep; its runs are NAME-seed-SEED.
+        seeds: The seeds, in the order of their runs.
+        request: Where the runs are launched.
+        provisioning: Which nodes are created; that of the last run.
+        training: The requested training, without a seed.
+    """
+
+    name: str
+    seeds: tuple[int, ...]
+    request: LaunchRequest
+    provisioning: ProvisioningRequest
+    training: Training
+
+    def run_name(self, seed: int) -> str:
+        """Returns the name of a seed's run."""
+        return _run_name(self.name, seed)
+
+    def folder(self, seed: int) -> RunFolder:
+        """Returns the folder of a seed's run on this machine."""
+        return RunFolder(RUNS / self.run_name(seed))
+
+
+class SeedRequest(NamedTuple):
+    """The request for one seed of a sweep, as `deploy_run` takes it."""
+
+    request: LaunchRequest
+    provisioning: ProvisioningRequest
+    training: Training
+
+
+class SweepPlan(NamedTuple):
+    """Plan of a sweep: that of its next run, and the cost of all runs that are left.
+
+    Attributes:
+        name: Name of the sweep.
+        seeds: Seeds that are left, the first one's run is planned.
+        plan: Plan of that run; the others differ in name, seed and limits.
+        shares_nodes: Whether one run after another uses the same created nodes.
+    """
+
+    name: str
+    seeds: tuple[int, ...]
+    plan: Plan
+    shares_nodes: bool
+
+    @property
+    def runs(self) -> tuple[str, ...]:
+        """Names of the runs."""
+        return tuple(_run_name(self.name, seed) for seed in self.seeds)
+
+    @property
+    def usd(self) -> tuple[float, float] | None:
+        """Lowest and highest known cost of all runs; None: unknown. Only the first starts nodes."""
+        rest, cost = len(self.seeds) - 1, self.plan.cost
+        if cost is None:
+            low, high = self.plan.forecast.low_usd, self.plan.forecast.high_usd
+            return None if low is None or high is None else (low * (rest + 1), high * (rest + 1))
+        later = without_startup(cost) if self.shares_nodes else cost
+        return (
+            cost.known_low_usd + rest * later.known_low_usd,
+            cost.known_usd + rest * later.known_usd,
+        )
+
+    @property
+    def unknown(self) -> tuple[str, ...]:
+        """Parts of the cost that are unknown."""
+        return self.plan.cost.unknown if self.plan.cost else ()
+
+    def as_json(self) -> dict[str, Any]:
+        """Returns the sweep and the plan of its first run."""
+        low, high = self.usd or (None, None)
+        return {
+            "sweep": self.name,
+            "seeds": list(self.seeds),
+            "runs": list(self.runs),
+            "shares_nodes": self.shares_nodes,
+            "low_usd": low,
+            "high_usd": high,
+            "unknown": list(self.unknown),
+            "plan": self.plan.model_dump(mode="json"),
+        }
+
+
+def make_sweep(
+    seeds: tuple[int, ...],
+    request: LaunchRequest,
+    provisioning: ProvisioningRequest,
+    training: Training,
+) -> Sweep:
+    """Returns the sweep of a request; its name is --name, or that of a run without --seeds.
+
+    Raises:
+        ConfigError: A name is too long, the runs simulate, or the configuration is not valid.
+    """
+    if is_simulation(training):
+        raise ConfigError(
+            "--seeds compares trainings; a simulation has one --seed, and --showers=N makes it larger"
+        )
+    draft = Workers(nodes=request.nodes or 1, cpus=1, memory_gib=1)
+    name = request.name or run_config(None, training, draft).name
+    for seed in seeds:
+        checked_name(_run_name(name, seed))
+    return Sweep(name, seeds, request, provisioning, training)
+
+
+def plan_sweep(sweep: Sweep, *, clouds: Clouds = BUILT_IN_CLOUDS) -> SweepPlan:
+    """Returns the plan of a sweep; sends no request.
+
+    Raises:
+        ConfigError: A value is not valid.
+        PlanError: No offer matches the request.
+        BudgetError: The budget is too small for all seeds.
+    """
+    return _Deployment(sweep, clouds).plan()
+
+
+def deploy_sweep(
+    sweep: Sweep,
+    approve: Callable[[SweepPlan, str], None],
+    *,
+    progress: Progress,
+    clouds: Clouds = BUILT_IN_CLOUDS,
+) -> SweepResult:
+    """Runs all seeds, one after another, and returns their cost and quality; resumes a sweep.
+
+    Args:
+        sweep: The sweep.
+        approve: Called with the plan and a price warning ("": none) before the first run starts, and
+            again if a later run would need other nodes; raises ConfirmationError to stop.
+        progress: Receives what happens.
+        clouds: The available clouds.
+
+    Raises:
+        CloudganError: As `deploy_run`; the nodes of the sweep are deleted.
+        Interrupted: Ctrl-C; the run continues, and the seeds after it are not started.
+    """
+    return _Deployment(sweep, clouds, progress, approve).run()
+
+
+class _Deployment:
+    """One `plan` or `deploy` of a sweep.
+
+    Attributes:
+        previous: Plan of the last run that ended; None: none yet.
+    """
+
+    def __init__(
+        self,
+        sweep: Sweep,
+        clouds: Clouds,
+        progress: Progress | None = None,
+        approve: Callable[[SweepPlan, str], None] | None = None,
+    ) -> None:
+        self._sweep, self._clouds, self._approve = sweep, clouds, approve
+        self._progress = progress or Silent()
+        self._approved: Plan | None = None
+        self._waiting: list[Plan] = []
+        """Plans whose nodes or cluster may wait for a run of this sweep."""
+        self._shares_nodes = (
+            sweep.request.is_provisioned
+            and len(sweep.seeds) > 1
+            and not (sweep.provisioning.flex_start or sweep.request.reservation)
+        )
+        self.previous: Plan | None = None
+
+    def plan(self) -> SweepPlan:
+        """Returns the plan of the sweep from its first seed on; decides whether its runs share nodes."""
+        try:
+            found = self._plan_first()
+        except PlanError:
+            if not self._shares_nodes:
+                raise
+            self._shares_nodes = False  # such as Cloud TPU VMs, which end with their run
+            found = self._plan_first()
+        return SweepPlan(self._sweep.name, self._sweep.seeds, found, self._shares_nodes)
+
+    def _plan_first(self) -> Plan:
+        request, provisioning, training = self._request(0)
+        return make_launch_plan(request, provisioning, training, known_wheels, clouds=self._clouds)
+
+    def run(self) -> SweepResult:
+        """Runs all seeds."""
+        sweep = self._sweep
+        self.plan()
+        done = []
+        for number, seed in enumerate(sweep.seeds):
+            self._say(
+                f"seed {seed}, {number + 1} of {len(sweep.seeds)}: run {sweep.run_name(seed)}"
+            )
+            rest = sweep.seeds[number + 1 :]
+            try:
+                result = self._deploy(number)
+            except Interrupted as error:
+                raise Interrupted(f"{error}.{_not_started(rest)}") from error
+            except KeyboardInterrupt as error:
+                raise Interrupted(
+                    f"sweep {sweep.name} is interrupted; `cloudgan down {sweep.name}` deletes what waits"
+                    f" for its next run.{_not_started(rest)}"
+                ) from error
+            except CloudganError as error:
+                self._end_waiting()
+                if rest and not isinstance(error, ConfirmationError):
+                    self._say(_not_started(rest).strip())
+                raise
+            self._note(result, keeps=bool(rest))
+            done.append(seed_result(seed, sweep.folder(seed), sweep.request))
+        self._end_waiting()
+        return SweepResult(sweep.name, tuple(done))
+
+    def _deploy(self, number: int) -> DeployResult:
+        sweep = self._sweep
+
+        def approve(plan: Plan, price_warning: str) -> None:
+            if self._approved and _is_as_approved(plan, self._approved):
+                return
+            if self._approve:
+                left = sweep.seeds[number:]
+                found = SweepPlan(sweep.name, left, plan, self._shares_nodes)
+                self._approve(found, price_warning)
+            self._approved = plan
+
+        one, previous = self._request(number), self.previous
+        return deploy_run(
+            one.request,
+            one.provisioning,
+            one.training,
+            DeployOptions(approve),
+            progress=self._progress,
+            clouds=self._clouds,
+            preferred_offer=previous.price.offer if previous and previous.price else None,
+        )
+
+    def _request(self, number: int) -> SeedRequest:
+        """Returns the request of a seed: its share of the limits, on the nodes of the run before."""
+        sweep, previous = self._sweep, self.previous
+        seed, left = sweep.seeds[number], len(sweep.seeds) - number
+        request, provisioning = sweep.request, sweep.provisioning
+        # Equal shares: the nodes live for as many of the first run's deadlines as there are seeds.
+        request = replace(
+            request,
+            name=sweep.run_name(seed),
+            max_hours=request.max_hours / len(sweep.seeds),
+            budget_usd=request.budget_usd and request.budget_usd / len(sweep.seeds),
+        )
+        given: dict[str, Any] = sweep.training[0] | {_SEED: seed}
+        if self._shares_nodes:
+            keep = provisioning.keep_nodes_seconds
+            if left > 1:
+                keep = max(keep, _WAIT_SECONDS)
+            provisioning = replace(
+                provisioning, keep_nodes_seconds=keep, served_runs=len(sweep.seeds)
+            )
+        if previous is not None and previous.target.is_provisioned:
+            request = replace(request, nodes=previous.workers.nodes)
+            if (batch := previous.config.training.global_batch_size) is not None:
+                given |= {_GLOBAL_BATCH: batch, _BATCH: None}
+            if self._shares_nodes and previous.target.zone:
+                provisioning = replace(provisioning, zone=previous.target.zone)
+        return SeedRequest(request, provisioning, (given, sweep.training[1]))
+
+    def _note(self, result: DeployResult, *, keeps: bool) -> None:
+        """Remembers the plan of a run that ended, and whose nodes wait now."""
+        plan = self.previous = result.plan
+        reused = plan.node_pool.reused if plan.node_pool else None
+        self._waiting = [one for one in self._waiting if not reused or one.run != reused.previous]
+        if self._shares_nodes and keeps and result.state is not None:
+            self._waiting.append(plan)
+
+    def _end_waiting(self) -> None:
+        """Deletes what waits for a run of this sweep that does not come."""
+        for plan in self._waiting:
+            try:
+                backend = open_backend(
+                    plan.target, self._say, store=plan.store, clouds=self._clouds
+                )
+                for deleted in backend.destroy(plan.run):
+                    self._say(f"deleted: {deleted}")
+            except CloudganError as error:
+                self._say(f"{error}; run `cloudgan down {plan.run}`")
+        self._waiting = []
+
+    def _say(self, line: str) -> None:
+        self._progress.say(line)
+
+
+def _not_started(seeds: tuple[int, ...]) -> str:
+    if not seeds:
+        return ""
+    names = ", ".join(map(str, seeds))
+    return f" Not started: seed {names}; rerun the command to continue the sweep"
+
+
+def _is_as_approved(plan: Plan, approved: Plan) -> bool:
+    """Whether a run needs no other nodes than the run that the user approved."""
+    one, two = plan.usd_per_hour, approved.usd_per_hour
+    return (
+        plan.target.provider == approved.target.provider
+        and plan.workers.nodes <= approved.workers.nodes
+        and (one == two or (one or math.inf) <= (two or 0.0))
+    )
+
+
+def runs_of(name: str, locator: RunLocator = THIS_FOLDER) -> tuple[str, ...]:
+    """Returns the runs that a name means: the run, or all runs of a sweep in their order.
+
+    Args:
+        name: Name of a run, or of a sweep of this folder.
+        locator: Where the run is; elsewhere than in this folder a name is that of a run.
+    """
+    if locator != THIS_FOLDER:
+        return (name,)
+    found = list(RUNS.glob(f"*{_PART}*/{plans.FILE_NAME}"))
+    known = [_seed_of(path, name) for path in found]
+    seeds = sorted(seed for seed in known if seed is not None)
+    if (RUNS / name / plans.FILE_NAME).exists() or not seeds:
+        return (name,)
+    return tuple(_run_name(name, seed) for seed in seeds)
+
+
+def _seed_of(plan_file: Path, name: str) -> int | None:
+    start, part, seed = plan_file.parent.name.rpartition(_PART)
+    is_seed = start == name and bool(part) and seed.isascii() and seed.isdigit()
+    return int(seed) if is_seed else None

@@ -1,0 +1,187 @@
+"""Result of a sweep of seeds: cost and quality of each run, their mean and spread."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from cloudgan.api.cost import price
+from cloudgan.core.errors import DataError
+from cloudgan.reports.table import Number, Table
+from cloudgan.schema import record
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from cloudgan.api.launch_request import LaunchRequest
+    from cloudgan.reports.table import Cell
+    from cloudgan.schema.record import RunRecord
+    from cloudgan.schema.run_folder import RunFolder
+
+_FIRST_HEADS = ("run", "seed", "epochs", "train s", "USD")
+
+
+class SeedResult(NamedTuple):
+    """The run of one seed.
+
+    Attributes:
+        run: Name of the run.
+        seed: Its seed.
+        epochs: Completed epochs.
+        train_seconds: Training time of all its processes; None: unknown.
+        usd: Its known cost; None: no price is known.
+        unknown_usd: Line items with unknown cost.
+        metrics: Quality by metric, of the best validation, or of the last one if none is the best.
+    """
+
+    run: str
+    seed: int
+    epochs: int | None
+    train_seconds: float | None
+    usd: float | None
+    unknown_usd: tuple[str, ...]
+    metrics: Mapping[str, float]
+
+
+def seed_result(seed: int, folder: RunFolder, request: LaunchRequest) -> SeedResult:
+    """Returns cost and quality of a run that ended; unknown without its record on this machine.
+
+    Args:
+        seed: Of the run.
+        folder: Of the run on this machine.
+        request: Whose offer or price file prices a run on your own nodes.
+    """
+    name = folder.path.name
+    try:
+        found = record.read(folder.record_file)
+        report = price(folder, offer=request.offer, price_file=request.price_file).report
+    except DataError:
+        return SeedResult(name, seed, None, None, None, (), {})
+    stopped = found.stopped()
+    has_price = any(item.usd is not None for item in report.line_items)
+    return SeedResult(
+        run=name,
+        seed=seed,
+        epochs=len(found.epochs()),
+        train_seconds=stopped.train_seconds if stopped else None,
+        usd=report.totals.known_usd if has_price else None,
+        unknown_usd=report.totals.unknown if has_price else (),
+        metrics=_metrics(found),
+    )
+
+
+def _metrics(found: RunRecord) -> Mapping[str, float]:
+    validations = found.validations()
+    best = next((one for one in reversed(validations) if one.best), None)
+    chosen = best or (validations[-1] if validations else None)
+    return dict(chosen.metrics) if chosen else {}
+
+
+@dataclass(frozen=True)
+class SweepResult:
+    """Runs of a sweep; a notebook shows their table.
+
+    Attributes:
+        name: Name of the sweep.
+        runs: One run per seed.
+    """
+
+    name: str
+    runs: tuple[SeedResult, ...]
+
+    @property
+    def usd(self) -> float | None:
+        """Known cost of all runs; None: no price is known."""
+        known = [run.usd for run in self.runs if run.usd is not None]
+        return sum(known) if known else None
+
+    @property
+    def metrics(self) -> tuple[str, ...]:
+        """Names of the metrics that a run has."""
+        return tuple(dict.fromkeys(name for run in self.runs for name in run.metrics))
+
+    def mean(self, metric: str) -> float | None:
+        """Mean of a metric over the seeds; None: not finite for a run, or missing."""
+        values = self._values(metric)
+        return statistics.fmean(values) if values else None
+
+    def spread(self, metric: str) -> float | None:
+        """Standard deviation of a metric over the seeds (n - 1); None for fewer than two runs."""
+        values = self._values(metric)
+        return statistics.stdev(values) if len(values) > 1 else None
+
+    def _values(self, metric: str) -> list[float]:
+        values = [run.metrics.get(metric, math.nan) for run in self.runs]
+        return values if all(map(math.isfinite, values)) else []
+
+    def as_json(self) -> dict[str, Any]:
+        """Returns the runs, mean and spread of the metrics, and the cost of all runs."""
+        finite = {
+            run.run: {
+                name: value if math.isfinite(value) else None for name, value in run.metrics.items()
+            }
+            for run in self.runs
+        }
+        return {
+            "sweep": self.name,
+            "state": "finished",
+            "runs": [run._asdict() | {"metrics": finite[run.run]} for run in self.runs],
+            "mean": {name: self.mean(name) for name in self.metrics},
+            "spread": {name: self.spread(name) for name in self.metrics},
+            "usd": self.usd,
+            "compare": f"cloudgan compare 'runs/{self.name}-seed-*'",
+            "remove": f"cloudgan down {self.name}",
+        }
+
+    def table(self) -> Table:
+        """Returns a row per seed, and one of all."""
+        rows: list[tuple[Cell, ...]] = [
+            (
+                run.run,
+                run.seed,
+                run.epochs,
+                run.train_seconds,
+                _usd(run.usd, run.unknown_usd),
+                *(run.metrics.get(name) for name in self.metrics),
+            )
+            for run in self.runs
+        ]
+        unknown = tuple(dict.fromkeys(name for run in self.runs for name in run.unknown_usd))
+        seconds = [run.train_seconds for run in self.runs if run.train_seconds is not None]
+        is_timed = len(seconds) == len(self.runs)
+        total: tuple[Cell, ...] = (
+            "all",
+            "",
+            "",
+            sum(seconds) if is_timed else None,
+            _usd(self.usd, unknown or (() if self._all_priced() else ("a run",))),
+            *(self._mean_cell(name) for name in self.metrics),
+        )
+        note = (
+            "Metrics of the best validation; all: mean and standard deviation over the seeds."
+            if self.metrics
+            else "No run was validated: --validate-every=1 adds the quality of each seed."
+        )
+        return Table((*_FIRST_HEADS, *self.metrics), (*rows, total), note)
+
+    def _all_priced(self) -> bool:
+        return all(run.usd is not None for run in self.runs)
+
+    def _mean_cell(self, metric: str) -> Cell:
+        mean, spread = self.mean(metric), self.spread(metric)
+        if mean is None:
+            return None
+        return Number(mean, f"{mean:.4g}" if spread is None else f"{mean:.4g} ± {spread:.2g}")
+
+    def _repr_html_(self) -> str:
+        from cloudgan.reports.table import table_html
+
+        return table_html(self.table())
+
+
+def _usd(usd: float | None, unknown: tuple[str, ...]) -> Cell:
+    if usd is None:
+        return None
+    return Number(usd, f"at least {usd:.4g}" if unknown else f"{usd:.4g}")

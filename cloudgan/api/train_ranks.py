@@ -1,0 +1,417 @@
+"""Trains a run with several ranks: starts them on this machine, or acts as one of an MPI world."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import sys
+import threading
+import traceback
+from contextlib import nullcontext
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from cloudgan.api.ranks import local_layout
+from cloudgan.api.tensorflow_import import import_tensorflow
+from cloudgan.core import settings
+from cloudgan.core.atomic_file import write_atomic
+from cloudgan.core.errors import CloudganError, ConfigError, Interrupted, TryAgain
+from cloudgan.core.progress import Silent
+from cloudgan.parallel import communication
+from cloudgan.parallel.layout import make_layout
+from cloudgan.parallel.local_ranks import (
+    Failure,
+    LocalRanks,
+    processes_file,
+    write_end,
+    write_failure,
+)
+from cloudgan.training.cluster import read_cluster, share_gpus
+from cloudgan.training.environment_checks import prepare_environment
+from cloudgan.training.stopping import EXIT_CODES
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from cloudgan.core.progress import Progress
+    from cloudgan.parallel.communication import Communicator
+    from cloudgan.parallel.layout import Layout, Role
+    from cloudgan.schema.config import RunConfig
+    from cloudgan.schema.run_folder import RunFolder
+    from cloudgan.training.checkpoint import Checkpoint
+    from cloudgan.training.outcome import Outcome
+
+
+def has_ranks(config: RunConfig) -> bool:
+    """Whether masters and workers train the run.
+
+    Raises:
+        ConfigError: This process is a rank of an MPI world, and the run has none; or a tree of masters,
+            which is not built.
+    """
+    if settings.is_mpi_rank() and not config.parallel.has_ranks:
+        raise ConfigError(
+            "this process is a rank of an MPI world (mpiexec or srun), but the run has no --parallel:"
+            " each rank would train the same run; give --parallel=easgd, downpour or gem, or start"
+            " cloudgan without mpiexec"
+        )
+    if config.parallel.masters > 1:
+        raise ConfigError(
+            f"--masters={config.parallel.masters}: a tree of masters is planned and predicted"
+            " (`cloudgan bench parallel`), but training with one is not built; use --masters=1"
+        )
+    return config.parallel.has_ranks
+
+
+def start_ranks(
+    config: RunConfig,
+    folder: RunFolder,
+    progress: Progress,
+    *,
+    quiet: bool,
+    isolated: bool,
+) -> Outcome:
+    """Runs the ranks of a run on this machine until they end.
+
+    Raises:
+        CloudganError: They failed, or were stopped.
+    """
+    command = ("train", f"--run={folder.path}")
+    ranks = LocalRanks(
+        command, config.parallel.ranks or 0, folder, progress, quiet=quiet, isolated=isolated
+    )
+    return ranks.run()
+
+
+def train_rank(
+    config: RunConfig,
+    folder: RunFolder,
+    progress: Progress,
+    *,
+    shards: Callable[[RunConfig], Path],
+    prepare: Callable[[RunConfig], Any],
+    start_time: float,
+) -> Outcome | None:
+    """Trains as one rank of an MPI world, until all ranks have ended.
+
+    A failure ends this process at once, with the exit code of the error: the process manager then ends
+    the other ranks.
+
+    Args:
+        config: Of the run.
+        folder: Of the run.
+        progress: Shown by rank 0.
+        shards: Returns the folder of shards; called by the last rank.
+        prepare: Checks and writes the run's folder; a context manager, entered by rank 0.
+        start_time: `time.perf_counter()` at the start of the program.
+
+    Returns:
+        How the run ended; None except on rank 0. Under a supervisor rank 0 leaves it in a file, and ends.
+
+    Raises:
+        Interrupted: Ctrl-C; all ranks have saved.
+        TryAgain: SIGTERM; all ranks have saved.
+    """
+    rank = 0
+    try:
+        world = communication.world()
+        rank = world.rank
+        communication.end_with_parent(TryAgain.exit_code)
+        config = _of_world(config, world)
+        if settings.is_supervised():
+            _follow_supervisor(world, folder)
+        with prepare(config) if rank == 0 else nullcontext():
+            found = str(shards(config)) if rank == world.size - 1 else None
+            outcome = _play_role(
+                world,
+                config,
+                folder,
+                Path(world.gather(found)[-1]),
+                progress=progress,
+                start_time=start_time,
+            )
+        world.gather(None)
+        communication.finalize()
+    except CloudganError as error:
+        _fail(folder, rank, error.exit_code, str(error))
+    except Exception as error:  # noqa: BLE001  every failure must end the world
+        traceback.print_exc()
+        code = TryAgain.exit_code if communication.is_lost_message(error) else 1
+        _fail(folder, rank, code, f"{type(error).__name__}: {error}")
+    if outcome and settings.is_supervised():
+        write_end(folder, outcome)
+        sys.exit(EXIT_CODES.get(outcome.reason, 0))
+    if outcome and outcome.reason == "interrupted":
+        raise Interrupted(f"stopped after step {outcome.step}; rerun the command to resume")
+    if outcome and outcome.reason == "terminated":
+        raise TryAgain(f"stopped after step {outcome.step}; rerun the command to resume")
+    return outcome
+
+
+def _fail(folder: RunFolder, rank: int, code: int, message: str) -> None:
+    """Leaves why this rank fails for its supervisor, and ends."""
+    if settings.is_supervised():
+        write_failure(folder, Failure(rank=rank, exit_code=code, message=message))
+    sys.stderr.write(f"cloudgan: rank {rank}: {message}\n")
+    communication.leave(code)
+
+
+def _of_world(config: RunConfig, world: Communicator) -> RunConfig:
+    """Returns the configuration with the size of the world.
+
+    Raises:
+        ConfigError: The world has another size than `--ranks`.
+    """
+    local_layout(config, world.size)
+    parallel = config.parallel.model_copy(update={"ranks": world.size})
+    return config.model_copy(update={"parallel": parallel})
+
+
+def _follow_supervisor(world: Communicator, folder: RunFolder) -> None:
+    """Leaves the process IDs for signals; writes what a worker prints to its log; ends with the parent."""
+    pids = world.gather(os.getpid())
+    if world.rank == 0:
+        write_atomic(processes_file(folder), json.dumps(pids).encode())
+
+        def wait() -> None:
+            sys.stdin.read()  # mpiexec passes its standard input on to rank 0
+            os._exit(TryAgain.exit_code)
+
+        threading.Thread(target=wait, name="supervisor", daemon=True).start()
+        return
+    folder.logs.mkdir(parents=True, exist_ok=True)
+    log = os.open(
+        folder.logs / f"rank-{world.rank:03d}.log", os.O_WRONLY | os.O_CREAT | os.O_APPEND
+    )
+    for descriptor in (1, 2):
+        os.dup2(log, descriptor)
+
+
+@dataclass(frozen=True)
+class _Rank:
+    """What each role needs; `ranks_here` train on this machine."""
+
+    world: Communicator
+    layout: Layout
+    config: RunConfig
+    folder: RunFolder
+    shards: Path
+    start_time: float
+    ranks_here: int
+
+    @property
+    def role(self) -> Role:
+        """Role of this rank."""
+        return self.layout.roles[self.world.rank]
+
+
+def _play_role(
+    world: Communicator,
+    config: RunConfig,
+    folder: RunFolder,
+    shards: Path,
+    *,
+    progress: Progress,
+    start_time: float,
+) -> Outcome | None:
+    layout = make_layout(world.size, config.parallel)
+    role = layout.roles[world.rank]
+    group = world.split(layout.master_ranks + (role.worker or 0) if not role.is_master else 0)
+    resumed, steps = _agree_on_point(world, config, folder, layout)
+    here = _share_devices(world, is_training=not role.is_master)
+    rank = _Rank(world, layout, config, folder, shards, start_time, here)
+    if role.is_master:
+        return _master(rank, progress, resumed)
+    _worker(rank, group, steps)
+    return None
+
+
+def _agree_on_point(
+    world: Communicator, config: RunConfig, folder: RunFolder, layout: Layout
+) -> tuple[Any, Sequence[int] | None]:
+    """Returns the point from which all ranks resume (on rank 0), and the steps of the workers there."""
+    from cloudgan.parallel.centre import find_point, rank_folder
+
+    role = layout.roles[world.rank]
+    own = rank_folder(folder, world.rank).saved_steps() if role.kind == "leader" else []
+    found = world.gather(own)
+    leaders = [layout.group_of(worker)[0] for worker in range(layout.workers)]
+    point = find_point(config, folder, [found[r] for r in leaders]) if world.rank == 0 else None
+    steps = world.gather(list(point[0].state.worker_steps) if point else None)[0]
+    return point, steps
+
+
+def _share_devices(world: Communicator, *, is_training: bool) -> int:
+    """Gives each training rank of a machine its own accelerators, and masters none.
+
+    Returns:
+        Training ranks on this machine.
+
+    Raises:
+        ConfigError: The ranks of a machine do not divide its GPUs.
+    """
+    found = world.gather([socket.gethostname(), is_training])
+    here = [
+        rank for rank, (host, trains) in enumerate(found) if trains and host == found[world.rank][0]
+    ]
+    if is_training:
+        settings.set_for_tensorflow(share_gpus(len(here))[here.index(world.rank)])
+    else:
+        settings.set_for_tensorflow({"CUDA_VISIBLE_DEVICES": "-1"})
+    return len(here)
+
+
+def _master(rank: _Rank, progress: Progress, resumed: Any) -> Outcome:
+    from cloudgan.parallel.master import Master
+    from cloudgan.parallel.validator import Validator
+    from cloudgan.training.stopping import StopFlag
+
+    training = rank.config.training
+    validator = None
+    if training.validates_every:
+        prepare = partial(_measurer, rank.config, rank.shards)
+        validator = Validator(prepare, training, start_time=rank.start_time)
+    with StopFlag() as flag:
+        master = Master(
+            rank.world,
+            rank.layout,
+            rank.config,
+            rank.folder,
+            flag=flag,
+            progress=progress,
+            start_time=rank.start_time,
+            resumed=resumed,
+            validator=validator,
+        )
+        return master.run()
+
+
+def _measurer(
+    config: RunConfig, shards: Path
+) -> Callable[[Sequence[Any]], tuple[dict[str, float], int]]:
+    """Returns the function that measures the quality of a generator on the held-out showers."""
+    import_tensorflow()
+    from cloudgan.data.pipeline.training_set import open_training_set
+    from cloudgan.training.quality_evaluator import HeldOutMetrics
+    from cloudgan.validation.acceptance.assess import quick_metrics
+
+    showers = open_training_set(shards, config.model, config.data, progress=Silent())
+    held_out = HeldOutMetrics(
+        config.model, showers, seed=config.training.seed, measure=quick_metrics
+    )
+
+    def measure(weights: Sequence[Any]) -> tuple[dict[str, float], int]:
+        found = held_out.compute(weights, Silent(), cancelled=lambda: False)
+        return dict(found or {}), len(held_out)
+
+    return measure
+
+
+def worker_config(config: RunConfig, worker: int, workers: int) -> RunConfig:
+    """Returns the configuration of one worker's part of a run.
+
+    It trains its share of the steps; the master validates, saves the run and decides when workers save.
+
+    Raises:
+        ConfigError: There are fewer steps than workers.
+    """
+    training, checkpoint = config.training, config.checkpoint
+    limit = training.max_steps
+    if limit is not None and limit < workers:
+        raise ConfigError(
+            f"--max-steps={limit} are fewer than the {workers} workers, which train one step at least;"
+            f" give --max-steps={workers} or more"
+        )
+    own = None if limit is None else -(-(limit - worker) // workers)
+    # Of a run with limits the workers' epochs end later than the run.
+    update = {"max_steps": own, "validate_every": 0, "until": "", "validation_showers": 0}
+    update |= {"tensorboard": False, "max_seconds": None}
+    url = f"{checkpoint.url.rstrip('/')}/ranks/{worker:03d}" if checkpoint.url else ""
+    saving = {"keep": 3, "every_steps": None, "every_seconds": 1e9, "url": url}
+    return config.model_copy(
+        update={
+            "training": training.model_copy(update=update),
+            "checkpoint": checkpoint.model_copy(update=saving),
+        }
+    )
+
+
+def _worker(rank: _Rank, group: Communicator, steps: Sequence[int] | None) -> None:
+    """Trains one rank's part of the run, after the own step in `steps` if it resumes."""
+    from cloudgan.parallel.centre import rank_folder
+    from cloudgan.parallel.place import Place
+    from cloudgan.schema.run_folder import checkpoint_name
+
+    layout = rank.layout
+    place = Place(rank.world, group, layout, rank.role)
+    own = rank_folder(rank.folder, place.leader)
+    own.create()
+    config = worker_config(rank.config, place.number, layout.workers)
+    saved: Checkpoint | None = None
+    rule_state: dict[str, Any] = {}
+    if steps is not None:
+        saved, rule_state = _saved_worker(own.checkpoints / checkpoint_name(steps[place.number]))
+    if place.is_leader:
+        _remove_later(own, steps[place.number] if steps else -1)
+    options = prepare_environment(config, saved.state.numerics if saved else None, Silent())
+    _join_group(group)
+    import_tensorflow()
+    from cloudgan.parallel.gan_exchange import gan_exchange
+    from cloudgan.training.context import WorkerAmong, make_context
+    from cloudgan.training.run import train
+    from cloudgan.training.stopping import StopFlag
+    from cloudgan.training.strategy import translate_lost_workers
+
+    cluster = read_cluster(settings.tf_config())
+    with StopFlag() as flag, translate_lost_workers(cluster):
+        context = make_context(
+            config,
+            own,
+            rank.shards,
+            cluster=cluster,
+            workers_here=rank.ranks_here,
+            options=options,
+            progress=Silent(),
+            among=WorkerAmong(place.number, layout.workers, saved),
+        )
+        flag.install_handlers()
+        join = partial(gan_exchange, place, rule_state=rule_state)
+        train(context, flag, Silent(), start_time=rank.start_time, join=join)
+
+
+def _saved_worker(path: Path) -> tuple[Checkpoint, dict[str, Any]]:
+    """Reads a worker's checkpoint; returns it without the arrays of the update rule, and those."""
+    from cloudgan.parallel.place import PREFIX
+    from cloudgan.training.checkpoint import read_checkpoint
+
+    found = read_checkpoint(path)
+    rule = {n.removeprefix(PREFIX): a for n, a in found.arrays.items() if n.startswith(PREFIX)}
+    arrays = {name: a for name, a in found.arrays.items() if not name.startswith(PREFIX)}
+    return replace(found, arrays=arrays), rule
+
+
+def _remove_later(folder: RunFolder, step: int) -> None:
+    """Removes checkpoints of a worker after the point from which all resume."""
+    from cloudgan.schema.run_folder import checkpoint_name
+
+    for saved in folder.saved_steps():
+        if saved > step:
+            (folder.checkpoints / checkpoint_name(saved)).unlink(missing_ok=True)
+
+
+def _join_group(group: Communicator) -> None:
+    """Sets TF_CONFIG of a group of several ranks, from the addresses of its ranks."""
+    if group.size == 1:
+        settings.set_for_tensorflow({"TF_CONFIG": ""})
+        return
+    with socket.socket() as free:
+        free.bind(("", 0))
+        port = free.getsockname()[1]
+    hosts = group.gather(socket.gethostname())
+    host = "127.0.0.1" if len(set(hosts)) == 1 else socket.getfqdn()
+    peers = group.gather(f"{host}:{port}")
+    task = {"cluster": {"worker": peers}, "task": {"type": "worker", "index": group.rank}}
+    settings.set_for_tensorflow({"TF_CONFIG": json.dumps(task)})

@@ -1,0 +1,369 @@
+"""Worlds whose workers sleep instead of training: measures exchange and master, whatever the cores.
+
+`run_world` starts the ranks with MPICH's process manager. Each runs the master or the exchange of a
+training run, without TensorFlow; rank 0 writes what was measured as JSON. A rank ends by `os._exit` if
+it fails, as a training rank does.
+"""
+
+from __future__ import annotations
+
+import io
+import subprocess
+import sys
+import time
+from contextlib import closing
+from pathlib import Path
+from statistics import mean
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from pydantic import BaseModel, ConfigDict
+
+from cloudgan.core.atomic_file import write_atomic
+from cloudgan.core.clock import utc_now
+from cloudgan.core.documents import read_json, write_json
+from cloudgan.core.errors import CloudganError, ConfigError
+from cloudgan.core.hardware import this_machine
+from cloudgan.core.loopback_network import IsolationError, LoopbackNetwork
+from cloudgan.core.memory import peak_memory_bytes
+from cloudgan.core.progress import Silent
+from cloudgan.core.settings import child_environment
+from cloudgan.data.summary import TrainingSummary
+from cloudgan.parallel import communication
+from cloudgan.parallel.exchange import Networks, WorkerExchange
+from cloudgan.parallel.flat_weights import FlatLayout
+from cloudgan.parallel.layout import make_layout
+from cloudgan.parallel.local_ranks import find_mpiexec
+from cloudgan.parallel.master import Master
+from cloudgan.parallel.place import Place
+from cloudgan.parallel.update_rules import make_rule
+from cloudgan.parallel.validator import Validator
+from cloudgan.schema import record
+from cloudgan.schema.config import RunConfig
+from cloudgan.schema.losses import PASSES, loss_columns
+from cloudgan.schema.record import Numerics, Started
+from cloudgan.schema.run_folder import RunFolder, checkpoint_name
+from cloudgan.schema.stop_criterion import METRIC
+from cloudgan.training.stopping import StopFlag, StopTraining
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from cloudgan.parallel.communication import Communicator
+    from cloudgan.parallel.layout import Layout
+    from cloudgan.parallel.update_rules import Floats
+    from cloudgan.training.stopping import Reason
+
+_NAME = "generator/000/kernel"
+_BATCH = 8
+_LIMIT_SECONDS = 120.0
+
+
+class SleepRequest(BaseModel):
+    """What one world does.
+
+    Attributes:
+        folder: Of its run; new.
+        config: Ranks, rule, exchange interval, checkpoint interval and limit of steps; with
+            `validate_every` the quality metric of a centre is its first weight.
+        values: Float32 values of the weights.
+        sleep_seconds: Of one step.
+        showers: Of an epoch; by default no epoch ends.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    folder: Path
+    config: RunConfig
+    values: int
+    sleep_seconds: float
+    showers: int = 10**9
+
+
+class MeasuredWorld(BaseModel):
+    """What one world measured.
+
+    Attributes:
+        workers: Number of workers.
+        steps: Of all workers.
+        updates: Applied by the master.
+        steps_per_second: Of all workers.
+        step_seconds: Mean of a step; a busy machine wakes a process late.
+        exchange_seconds: Mean of an exchange, as the worker sees it.
+        service_seconds: Mean of the master, per update.
+        service_cpu_seconds: The CPU seconds in it.
+        waiting_cpu_share: CPU seconds of the master per second in which it waits.
+        peak_memory_bytes: Of the master.
+        staleness: Mean number of updates between fetch and update.
+        centre: First value of the weights at the end.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    workers: int
+    steps: int
+    updates: int
+    steps_per_second: float
+    step_seconds: float
+    exchange_seconds: float
+    service_seconds: float
+    service_cpu_seconds: float
+    waiting_cpu_share: float
+    peak_memory_bytes: int | None
+    staleness: float
+    centre: float
+
+    @property
+    def speedup(self) -> float:
+        """Steps per second of all workers, over those of one that only sleeps."""
+        return self.steps_per_second * self.step_seconds
+
+
+def run_world(request: SleepRequest) -> MeasuredWorld:
+    """Runs one world; its request and result are beside and in the folder of its run.
+
+    Raises:
+        ConfigError: mpiexec or mpi4py is not installed, or the kernel does not isolate their ports.
+        CloudganError: The world failed.
+    """
+    communication.check_library()
+    ranks, steps = request.config.parallel.ranks or 0, request.config.training.max_steps or 0
+    path = request.folder.parent / "request.json"
+    write_json(path, request)
+    command = [
+        *(str(find_mpiexec()), "-launcher", "fork", "-n", str(ranks)),
+        *(sys.executable, "-m", "cloudgan.bench.sleeping_ranks", str(path)),
+    ]
+    limit = _LIMIT_SECONDS + steps * request.sleep_seconds
+    try:
+        with closing(_network()) as network:
+            done = subprocess.run(  # noqa: S603
+                network.command(command),
+                pass_fds=network.descriptors,
+                env=child_environment(TF_CONFIG=None),
+                capture_output=True,
+                text=True,
+                timeout=limit,
+                check=False,
+            )
+    except subprocess.TimeoutExpired as error:
+        raise CloudganError(f"{ranks} ranks did not end within {limit:.0f} s") from error
+    if done.returncode:
+        last = (done.stderr.strip().splitlines() or ["no message"])[-1]
+        raise CloudganError(f"{ranks} ranks ended with {done.returncode}: {last}")
+    return read_json(_result_file(request.folder), MeasuredWorld)
+
+
+def _network() -> LoopbackNetwork:
+    try:
+        return LoopbackNetwork.create()
+    except IsolationError as error:
+        raise ConfigError(
+            "--workers starts ranks with mpiexec, which listens on all addresses of this machine and"
+            f" cannot be isolated here: {error}. Omit --workers"
+        ) from error
+
+
+class _SleepingLoop:
+    """Steps that sleep, and add 1 to every weight."""
+
+    def __init__(self, weights: Floats, checkpoints: Path) -> None:
+        self.step, self.train_seconds, self.epoch_seconds = 0, 0.0, 0.0
+        self.loss_sums = np.zeros((len(PASSES), len(loss_columns())))
+        self._weights, self._checkpoints = weights, checkpoints
+
+    def advance(self, seconds: float) -> None:
+        """Runs one step."""
+        began = time.perf_counter()
+        time.sleep(seconds)
+        self._weights += 1
+        self.step += 1
+        self.train_seconds += time.perf_counter() - began
+        self.epoch_seconds = self.train_seconds
+
+    def save(self) -> None:
+        """Writes a file of this step, as a worker's checkpoint."""
+        self._checkpoints.mkdir(parents=True, exist_ok=True)
+        write_atomic(self._checkpoints / checkpoint_name(self.step), b"")
+
+
+def main(path: Path) -> None:
+    """Runs this process' rank of the request in a file."""
+    request = read_json(path, SleepRequest)
+    world = communication.world()
+    communication.end_with_parent(1)
+    try:
+        _run(world, request)
+        world.gather(None)
+        communication.finalize()
+    except CloudganError as error:
+        sys.stderr.write(f"rank {world.rank}: {error}\n")
+        communication.leave(error.exit_code)
+
+
+def _result_file(folder: Path) -> Path:
+    return folder / "measured.json"
+
+
+def _run(world: Communicator, request: SleepRequest) -> None:
+    layout = make_layout(world.size, request.config.parallel)
+    role = layout.roles[world.rank]
+    group = world.split(role.worker + 1 if role.worker is not None else 0)
+    if role.is_master:
+        _serve(world, layout, request)
+        return
+    place = Place(world, group, layout, role)
+    world.gather(_sleep(place, request))
+
+
+def _serve(world: Communicator, layout: Layout, request: SleepRequest) -> None:
+    folder, training = RunFolder(request.folder), request.config.training
+    folder.create()
+    began = time.perf_counter()
+    validator = None
+    if training.validates_every:
+        validator = Validator(lambda: _first_weight, training, start_time=began)
+    with StopFlag() as flag:
+        master = Master(
+            world,
+            layout,
+            request.config,
+            folder,
+            flag=flag,
+            progress=Silent(),
+            start_time=began,
+            resumed=None,
+            validator=validator,
+        )
+        outcome = master.run()
+    workers = [found for found in world.gather(None) if found is not None]
+    lines = record.read(folder.record_file).lines
+    own = [line for line in lines if line.kind == "exchanged" and line.worker is None]
+    stale = [int(value) * count for line in own for value, count in line.staleness.items()]
+    with np.load(outcome.checkpoint, allow_pickle=False) as archive:
+        centre = float(archive[_NAME][0])
+    write_json(
+        _result_file(request.folder),
+        MeasuredWorld(
+            workers=layout.workers,
+            steps=outcome.step,
+            updates=master.updates,
+            steps_per_second=sum(each["steps"] / each["seconds"] for each in workers),
+            step_seconds=mean(each["step"] for each in workers),
+            exchange_seconds=mean(each["exchange"] for each in workers),
+            service_seconds=sum(line.seconds["update"] for line in own) / master.updates,
+            service_cpu_seconds=master.service_cpu / master.updates,
+            waiting_cpu_share=master.waiting_cpu / sum(line.seconds["wait"] for line in own),
+            peak_memory_bytes=peak_memory_bytes(),
+            staleness=sum(stale) / master.updates,
+            centre=centre,
+        ),
+    )
+
+
+def _first_weight(weights: Sequence[Any]) -> tuple[dict[str, float], int]:
+    return {METRIC: float(weights[0][0])}, 1
+
+
+def _sleep(place: Place, request: SleepRequest) -> dict[str, float]:
+    """Runs a worker's steps; returns their number and seconds, and the mean of a step and exchange."""
+    parallel, limit = request.config.parallel, request.config.training.max_steps or 1
+    weights = np.zeros(request.values, np.float32)
+    flat = FlatLayout((_NAME,), ((request.values,),), 1)
+
+    def read(into: Floats) -> None:
+        into[:] = weights
+
+    def write(found: Floats) -> None:
+        weights[:] = found
+
+    rule = make_rule(parallel, workers=place.layout.workers, trainable=flat.size, learning_rate=1.0)
+    networks = Networks(
+        flat.size,
+        read,
+        write,
+        None,
+        lambda: _joining(flat, request.showers),
+        lambda: _arrays(weights),
+    )
+    exchange = WorkerExchange(place, networks, rule, every=parallel.sync_every, is_new=True)
+    loop = _SleepingLoop(weights, request.folder / "ranks" / f"{place.leader:03d}" / "checkpoints")
+    exchange.begin(0)
+    reason: Reason = "max_steps"
+    own = -(-(limit - place.number) // place.layout.workers)
+    began = time.perf_counter()
+    try:
+        while loop.step < own:
+            loop.advance(request.sleep_seconds)
+            exchange.after_block(loop)
+    except StopTraining as stop:
+        reason = stop.reason
+    elapsed = time.perf_counter() - began
+    exchange.before_last_save(loop)
+    loop.save()
+    exchange.leave(loop.step, reason)
+    return {
+        "steps": loop.step,
+        "seconds": elapsed,
+        "step": loop.train_seconds / loop.step,
+        "exchange": (elapsed - loop.train_seconds) / max(1, loop.step // parallel.sync_every),
+    }
+
+
+def _joining(flat: FlatLayout, showers: int) -> dict[str, Any]:
+    numerics = Numerics(
+        processor=this_machine().processor,
+        device="CPU",
+        threads=1,
+        replicas=1,
+        workers=1,
+        global_batch_size=_BATCH,
+        precision="float32",
+        math_library="none",
+        tensorflow="none",
+        keras="none",
+    )
+    started = Started(
+        time=utc_now(),
+        step=0,
+        config_hash="",
+        training_showers=showers,
+        held_out_showers=0,
+        hardware=this_machine(),
+        numerics=numerics,
+        versions={},
+        git_commit=None,
+        strategy="sleep",
+        loop="custom",
+        learning_rate=1.0,
+        notes=(),
+        startup_seconds=0.0,
+    )
+    summary = TrainingSummary(
+        count=showers,
+        sampled=0,
+        energy_range_gev=(0, 1),
+        theta_range_rad=None,
+        mtheta_range_rad=(0, 1),
+        layer_fraction=(),
+        mean_image_sum_per_unit=1,
+        contained_fraction=1,
+        angle_fit=None,
+    )
+    return {
+        "flat": flat.as_json(),
+        "started": started.model_dump_json(),
+        "summary": summary.model_dump_json(),
+        "recalibrates": False,
+    }
+
+
+def _arrays(weights: Floats) -> Any:
+    content = io.BytesIO()
+    arrays: dict[str, Any] = {_NAME: weights}
+    np.savez(content, **arrays)
+    return np.frombuffer(content.getvalue(), np.uint8)
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))

@@ -1,0 +1,66 @@
+"""`cloudgan search`: hyper-parameters on this machine."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from cloudgan.api.search import read_search, run_search
+from cloudgan.cli.options.shared_flags import with_flags
+from cloudgan.cli.options.training_flags import training_flags
+from cloudgan.cli.views.output import print_json, print_table, progress_bars
+
+_COLUMNS = 120
+
+
+@with_flags(training=training_flags)
+def search(
+    space: str,
+    *,
+    run: str | None = None,
+    trials: int | None = None,
+    blocks: int | None = None,
+    sampler: Literal["gp", "evolution", "tpe", "nsgaii", "random", "grid"] | None = None,
+    objective: str | None = None,
+    direction: Literal["minimize", "maximize"] | None = None,
+    prune: Literal["none", "median", "halving"] | None = None,
+    show: bool = False,
+    json: bool = False,
+    training: tuple[dict[str, Any], str | None] = ({}, None),
+) -> None:
+    """Searches hyper-parameters on this machine; each trial is an ordinary run.
+
+    Args:
+        space: YAML file with ranges or choices by key of run.yaml, or the folder of a search to continue.
+        run: Folder of a new search. Default: runs/search.
+        trials: How many. Default: 25.
+        blocks: Trials at the same time, each with its share of the cores or GPUs. Default: 1.
+        sampler: gp (Gaussian process, expected improvement), evolution, tpe, nsgaii, random, or grid.
+            Default: gp.
+        objective: Validation number that ranks the trials, as in --until. Default: metric.
+        direction: Whether a small or a large objective is good. Default: minimize.
+        prune: Stop trials early whose validations are below the median of the others, or by successive
+            halving. Default: none.
+        show: Print the trials of a search folder, and start nothing.
+        json: Print the result as JSON.
+        training: The shared training flags; all trials share these values.
+    """
+    keys, config = training
+    if show:
+        found = read_search(space)
+    else:
+        settings = {
+            "trials": trials,
+            "blocks": blocks,
+            "sampler": sampler,
+            "objective": objective,
+            "direction": direction,
+            "prune": prune,
+        }
+        with progress_bars(as_json=json) as progress:
+            found = run_search(
+                space, keys, config=config, run=run, settings=settings, progress=progress
+            )
+    if json:
+        print_json(found.as_json())
+    else:
+        print_table(found.table(), width=_COLUMNS)

@@ -1,0 +1,333 @@
+"""Posterior of the scaling model on a grid, and the distribution of the time that it predicts.
+
+An epoch of S steps on n accelerators, with n0 the smallest measured number, takes
+
+    T(n, S) = a [S (1 + b log2(n / n0)) + c]
+
+- a: seconds per step on n0; its prior is uniform in log a, and it is integrated analytically.
+- b: growth of the step per doubling of n, as a gradient reduction over a tree has it. Prior: half of
+  Student's t with 3 degrees of freedom, scale 0.01: most of a reduction hides behind the backward
+  pass, and the heavy tail lets measurements show ten times as much.
+- c: work per epoch that does not shrink, in steps: input start-up, the latency of the last step. Prior:
+  half of Student's t with 3 degrees of freedom, scale 3 steps.
+- Healthy runs of one size differ by a lognormal factor. Prior of its standard deviation: lognormal,
+  median 0.012; 0.02 if the steps are unknown, because a dropped last batch then acts like noise.
+- The form is uncertain where it was not measured: `FORM_ERROR` per doubling beyond the measured sizes,
+  and `FORM_SHARE` of the growth b, because a ring, a tree and latency grow differently.
+- Some runs are slow throughout, for example on a slow network: see `SlowRuns`.
+
+The medians were set with the runs of arXiv:2111.04628 on Google Cloud (doi
+10.1051/epjconf/202125102073); half-t priors after Gelman, Bayesian Analysis 1 (2006) 515, doi
+10.1214/06-BA117A. A grid needs neither sampling nor NumPy: the same points give the same interval.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+GROWTH_SCALE = 0.01
+FIXED_SCALE = 3.0
+NOISE_MEDIAN = 0.012
+NOISE_MEDIAN_WITHOUT_STEPS = 0.02
+NOISE_LOG_SD = 0.5
+FORM_ERROR = 0.0175
+FORM_SHARE = 0.3
+_LEAST_FACTOR = 0.3  # of a step on fewer accelerators than were measured
+
+_NODES = 15  # per axis
+_TEMPERATURES = (64.0, 8.0, 2.0, 1.0)
+"""Of the posterior, by round: the grid closes in on it."""
+_OUTSIDE = math.exp(-3)  # of the maximum: lower nodes are outside the next round's grid
+_NOISE_SDS = tuple(-2 + 0.65 * step for step in range(9))
+_MOST_GROWTH = 10.0
+_MOST_FIXED = 30.0  # times the steps of the smallest size
+_BINS = 16
+_NEGLIGIBLE = 1e-4
+_SMALL_PART = 1e-3
+"""Of the distribution: it is left out, and the other parts share its weight."""
+_HALVINGS = 18
+_ROOT_HALF = math.sqrt(0.5)
+_MOST_FORM = 1.0
+"""Of the error of the form: above, a prediction says nothing, and far below no logarithm overflows."""
+
+
+class Point(NamedTuple):
+    """A measured epoch: accelerators, seconds, steps, and its weight in the fit."""
+
+    n: int
+    seconds: float
+    steps: float
+    weight: float = 1.0
+
+
+SLOW_FROM = 1.04
+"""Ratio to the fastest run of the same size from which a run counts as slow."""
+_SLOW_MEAN = 0.12
+_SLOW_PRIOR = (1.0, 9.0)
+_FACTORS, _FACTORS_COUNT_AS = 6, 3.0
+
+
+@dataclass(frozen=True)
+class SlowRuns:
+    """Runs that are slower throughout than others of the same size.
+
+    The prior of their share is Beta(1, 9), that of the factor 1.04 plus an exponential of mean 0.12;
+    the prior factors count as three observed ones.
+
+    Attributes:
+        share: Expected share of all runs.
+        factors: Logarithm of the time over that of a healthy run, and weight; the weights sum to 1.
+    """
+
+    share: float
+    factors: tuple[tuple[float, float], ...]
+
+    @classmethod
+    def after(cls, healthy: int, ratios: Sequence[float]) -> SlowRuns:
+        """Returns the slow runs, given the number of healthy repeats and the ratios of slow runs."""
+        slow, others = _SLOW_PRIOR
+        total = _FACTORS_COUNT_AS + len(ratios)
+        tails = ((one + 0.5) / _FACTORS for one in range(_FACTORS))
+        prior = [SLOW_FROM - _SLOW_MEAN * math.log(tail) for tail in tails]
+        weights = [_FACTORS_COUNT_AS / _FACTORS / total] * _FACTORS + [1 / total] * len(ratios)
+        return cls(
+            (slow + len(ratios)) / (slow + others + healthy + len(ratios)),
+            tuple(zip(map(math.log, (*prior, *ratios)), weights, strict=True)),
+        )
+
+
+class Normal(NamedTuple):
+    """A part of the distribution of log seconds."""
+
+    weight: float
+    mean: float
+    sd: float
+
+
+def _below(x: float, parts: Iterable[Normal]) -> float:
+    """Returns the weight of the parts below `x`."""
+    erfc = math.erfc
+    return sum([w * erfc((mean - x) * _ROOT_HALF / sd) for w, mean, sd in parts]) / 2
+
+
+class Feed(NamedTuple):
+    """Time to read the showers of an epoch: median in seconds, and relative standard deviation."""
+
+    seconds: float
+    spread: float
+
+    def normal(self) -> Normal:
+        """Returns the distribution of the logarithm of the time."""
+        return Normal(1.0, math.log(self.seconds), self.spread)
+
+
+@dataclass(frozen=True)
+class Predictive:
+    """Distribution of the seconds of one run; with a feed the longer of computing and reading."""
+
+    normals: tuple[Normal, ...]
+    slow: SlowRuns
+    feed: Feed | None = None
+
+    def quantile(self, probability: float, *, healthy: bool = False) -> float:
+        """Returns the seconds that a run stays below with a probability.
+
+        Args:
+            probability: Above 0 and below 1.
+            healthy: Only runs that are not slow.
+        """
+        parts = self.normals if self.feed is None else (*self.normals, self.feed.normal())
+        low = min(part.mean - 9 * part.sd for part in parts)
+        high = max(part.mean + 9 * part.sd for part in parts)
+        high += 0 if healthy else max(factor for factor, _ in self.slow.factors)
+        below = self._healthy if healthy else self._any
+        for _ in range(_HALVINGS):
+            middle = (low + high) / 2
+            low, high = (middle, high) if below(middle) < probability else (low, middle)
+        return math.exp((low + high) / 2)
+
+    def computing_seconds(self) -> float:
+        """Returns the mean time of computing in a healthy run (geometric)."""
+        return math.exp(math.fsum(part.weight * part.mean for part in self.normals))
+
+    def _healthy(self, x: float) -> float:
+        computed = _below(x, self.normals)
+        return computed if self.feed is None else computed * _below(x, (self.feed.normal(),))
+
+    def _any(self, x: float) -> float:
+        slow = math.fsum(weight * self._healthy(x - by) for by, weight in self.slow.factors)
+        return (1 - self.slow.share) * self._healthy(x) + self.slow.share * slow
+
+
+class _Node(NamedTuple):
+    """Growth b, fixed steps c, mean of log a, and the weight with each noise."""
+
+    growth: float
+    fixed: float
+    log_step: float
+    weights: tuple[float, ...]
+
+
+class _Axis(NamedTuple):
+    """Midpoints of equal cells in log(1 + x / scale), from `low` to `high`."""
+
+    scale: float
+    low: float
+    high: float
+
+    def values(self) -> list[tuple[float, float]]:
+        """Returns x and the prior mass of its cell, up to a factor."""
+        found = []
+        for one in range(_NODES):
+            at = self.low + (one + 0.5) * (self.high - self.low) / _NODES
+            ratio = math.expm1(at)
+            # Student's t with 3 degrees of freedom, times the width of the cell in x.
+            found.append((self.scale * ratio, (1 + ratio**2 / 3) ** -2 * math.exp(at)))
+        return found
+
+    def around(self, kept: Iterable[float]) -> _Axis:
+        """Returns the axis from one cell below the least to one above the greatest value."""
+        places = [math.log1p(one / self.scale) for one in kept]
+        cell = (self.high - self.low) / _NODES
+        low, high = min(places) - 1.5 * cell, max(places) + 1.5 * cell
+        return _Axis(self.scale, max(self.low, low), min(self.high, high))
+
+
+class Posterior:
+    """Posterior of a, b, c and the noise.
+
+    Args:
+        points: Measured epochs with positive seconds, steps and weights; their order has no effect.
+        noise_median: Median of the prior of the noise.
+
+    Attributes:
+        smallest: n0.
+        largest: Largest measured size.
+        step_seconds: Posterior mean of a (geometric).
+        growth: Posterior mean of b.
+        fixed_steps: Posterior mean of c.
+        noise: Posterior mean of the relative noise of healthy runs.
+    """
+
+    def __init__(self, points: Iterable[Point], noise_median: float = NOISE_MEDIAN) -> None:
+        self._points = sorted(points)
+        self.smallest, self.largest = self._points[0].n, self._points[-1].n
+        self._noises = [noise_median * math.exp(NOISE_LOG_SD * z) for z in _NOISE_SDS]
+        self._weight = math.fsum(point.weight for point in self._points)
+        most_fixed = _MOST_FIXED * self._points[0].steps / FIXED_SCALE
+        growths = _Axis(GROWTH_SCALE, 0.0, math.log1p(_MOST_GROWTH / GROWTH_SCALE))
+        fixed = _Axis(FIXED_SCALE, 0.0, math.log1p(most_fixed))
+        for temperature in _TEMPERATURES:
+            nodes = self._nodes(growths, fixed, temperature)
+            kept = [node for node in nodes if sum(node.weights) > _OUTSIDE]
+            growths = growths.around(node.growth for node in kept)
+            fixed = fixed.around(node.fixed for node in kept)
+        total = math.fsum(math.fsum(node.weights) for node in nodes)
+        self._grid = [
+            node._replace(weights=tuple(one / total for one in node.weights))
+            for node in nodes
+            if sum(node.weights) > _NEGLIGIBLE
+        ]
+        shares = [(math.fsum(node.weights), node) for node in self._grid]
+        self.step_seconds = math.exp(math.fsum(share * node.log_step for share, node in shares))
+        self.growth = math.fsum(share * node.growth for share, node in shares)
+        self.fixed_steps = math.fsum(share * node.fixed for share, node in shares)
+        self.noise = math.fsum(
+            math.fsum(map(operator.mul, node.weights, self._noises)) for node in self._grid
+        )
+
+    def normals(self, n: int, steps: float, misfit: float = 0.0) -> tuple[Normal, ...]:
+        """Returns the distribution of the logarithm of the seconds of a healthy run.
+
+        Args:
+            n: Accelerators.
+            steps: Steps of the epoch.
+            misfit: Relative error of the model at the measured sizes that noise does not explain;
+                added to its other errors.
+        """
+        beyond = max(0.0, math.log2(n / self.largest), math.log2(self.smallest / n))
+        form = math.hypot(FORM_ERROR, FORM_SHARE * self.growth) * beyond
+        form = min(_MOST_FORM, math.hypot(form, misfit * (1 + beyond)))
+        means = [
+            node.log_step + math.log(self._steps(node.growth, node.fixed, n, steps))
+            for node in self._grid
+        ]
+        low, width = min(means), max(max(means) - min(means), _NEGLIGIBLE) / _BINS
+        sums = [[0.0] * (1 + len(self._noises)) for _ in range(_BINS + 1)]
+        for node, mean in zip(self._grid, means, strict=True):
+            row = sums[int((mean - low) / width)]
+            for place, weight in enumerate(node.weights):
+                row[place] += weight
+            row[-1] += mean * sum(node.weights)
+        parts = [
+            Normal(weight, row[-1] / total, math.hypot(noise * self._run_and_step, form))
+            for row in sums
+            if (total := math.fsum(row[:-1])) > _SMALL_PART
+            for weight, noise in zip(row, self._noises, strict=False)
+            if weight > _SMALL_PART
+        ]
+        kept = math.fsum(part.weight for part in parts)
+        return tuple(part._replace(weight=part.weight / kept) for part in parts)
+
+    def seconds(self, n: int, steps: float) -> float:
+        """Returns the posterior mean of the time of a healthy run (geometric)."""
+        normals = self.normals(n, steps)
+        return math.exp(math.fsum(one.weight * one.mean for one in normals))
+
+    @property
+    def _run_and_step(self) -> float:
+        """Noise of a new run and of a, over the noise of a run."""
+        return math.sqrt(1 + 1 / self._weight)
+
+    def _steps(self, growth: float, fixed: float, n: int, steps: float) -> float:
+        """Returns the time of an epoch in steps of the smallest size."""
+        factor = 1 + growth * math.log2(n / self.smallest)
+        return steps * max(_LEAST_FACTOR, factor) + fixed
+
+    def _nodes(self, growths: _Axis, fixed: _Axis, temperature: float) -> list[_Node]:
+        """Returns all nodes; the greatest sum of weights is 1."""
+        found = []
+        for growth, growth_mass in growths.values():
+            for steps, steps_mass in fixed.values():
+                mass = math.log(growth_mass * steps_mass)
+                found.append(self._node(growth, steps, mass, temperature))
+        top = max(max(node.weights) for node in found)
+        found = [
+            node._replace(weights=tuple(math.exp(one - top) for one in node.weights))
+            for node in found
+        ]
+        largest = max(sum(node.weights) for node in found)
+        return [
+            node._replace(weights=tuple(one / largest for one in node.weights)) for node in found
+        ]
+
+    def _node(self, growth: float, fixed: float, log_mass: float, temperature: float) -> _Node:
+        """Returns a node whose weights are logarithms."""
+        rest = [
+            math.log(point.seconds / self._steps(growth, fixed, point.n, point.steps))
+            for point in self._points
+        ]
+        weights = [point.weight for point in self._points]
+        log_step = math.fsum(map(operator.mul, weights, rest)) / self._weight
+        squares = math.fsum(w * (one - log_step) ** 2 for w, one in zip(weights, rest, strict=True))
+        return _Node(
+            growth,
+            fixed,
+            log_step,
+            tuple(
+                (
+                    log_mass
+                    - z**2 / 2
+                    - squares / noise**2 / 2
+                    - (self._weight - 1) * math.log(noise)
+                )
+                / temperature
+                for z, noise in zip(_NOISE_SDS, self._noises, strict=True)
+            ),
+        )

@@ -1,0 +1,228 @@
+"""The centre: the weights that a master keeps, their average, and the points at which all ranks save.
+
+A point is complete when every worker has saved; then the centre is written as the run's ordinary
+checkpoint, with the steps of each worker, so that a run resumes where all ranks can.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from cloudgan.core.errors import DataError
+from cloudgan.schema.run_folder import RunFolder
+from cloudgan.training.checkpoint import Checkpoints, State, read_checkpoint, run_checkpoints
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+
+    from cloudgan.data.summary import TrainingSummary
+    from cloudgan.parallel.flat_weights import FlatLayout
+    from cloudgan.parallel.update_rules import Floats, UpdateRule
+    from cloudgan.schema.config import RunConfig
+    from cloudgan.schema.record import Numerics
+    from cloudgan.training.checkpoint import BestCheckpoint, Checkpoint
+
+_AVERAGED = "ema_generator/"
+_KEPT = 3
+"""Checkpoints of a rank: of the complete point, of the one that is not yet complete, and the last."""
+
+
+def rank_folder(folder: RunFolder, rank: int) -> RunFolder:
+    """Returns the folder of what only one rank knows: its record and its checkpoints."""
+    return RunFolder(folder.path / "ranks" / f"{rank:03d}")
+
+
+class Centre:
+    """Weights of a master, and their exponential average for presets with an averaged generator.
+
+    Attributes:
+        weights: One flat buffer.
+        average: Of the weights; None without averaging.
+        clock: Updates applied so far by this process.
+    """
+
+    def __init__(
+        self, flat: FlatLayout, weights: Floats, average: Floats | None, *, decay: float
+    ) -> None:
+        self._flat, self.weights, self._decay = flat, weights, decay
+        self.average = average
+        self._trainable = flat.trainable_size
+        self._scratch = np.empty(self._trainable if decay else 0, np.float32)
+        self.clock = 0
+
+    def move(self, rule: UpdateRule, sent: Floats, staleness: int, steps: int) -> None:
+        """Applies what a worker sent after `steps` steps."""
+        rule.at_master(self.weights, sent, staleness)
+        self.clock += not rule.pending
+        if self.average is None:
+            return
+        k = self._trainable
+        np.subtract(self.weights[:k], self.average[:k], out=self._scratch)
+        self._scratch *= np.float32(1 - self._decay**steps)
+        self.average[:k] += self._scratch
+        self.average[k:] = self.weights[k:]  # statistics are averages already
+
+
+@dataclass
+class Point:
+    """The centre at one moment, until all workers have saved.
+
+    Attributes:
+        step: Steps of all workers together.
+        weights: Of the centre.
+        average: Of the centre; None without averaging.
+        rule: Arrays of the master's update rule.
+        epoch: Epoch to validate with this point; None: none.
+        worker_steps: Own steps of the workers that have saved, by number.
+        inference: Arrays of the averaged generator with fitted statistics, in Keras order; None until
+            the first worker has sent them.
+    """
+
+    step: int
+    weights: Floats
+    average: Floats | None
+    rule: dict[str, Floats]
+    epoch: int | None = None
+    worker_steps: dict[int, int] = field(default_factory=dict)
+    asked: set[int] = field(default_factory=set)
+    inference: Floats | None = None
+
+    @classmethod
+    def of(cls, centre: Centre, rule: UpdateRule, step: int, epoch: int | None) -> Point:
+        """Copies the present centre."""
+        average = None if centre.average is None else centre.average.copy()
+        state = {name: array.copy() for name, array in rule.state().items()}
+        return cls(step, centre.weights.copy(), average, state, epoch)
+
+
+class PointFiles:
+    """Writes complete points: the run's checkpoint, and the arrays of the update rule."""
+
+    def __init__(
+        self,
+        config: RunConfig,
+        folder: RunFolder,
+        flat: FlatLayout,
+        template: Mapping[str, Any],
+        *,
+        numerics: Numerics,
+        summary: TrainingSummary,
+    ) -> None:
+        """Prepares the files.
+
+        Args:
+            config: Of the run.
+            folder: Of the run.
+            flat: Order of the centre's arrays.
+            template: All arrays of a checkpoint; those of the optimizers are written as they are,
+                because each worker has its own.
+            numerics: Of the first worker.
+            summary: Of the training set.
+        """
+        self._config, self._flat, self._template = config, flat, template
+        self._numerics, self._summary = numerics, summary
+        self._centre = run_checkpoints(config, folder, None)
+        self._own = Checkpoints(rank_folder(folder, 0).checkpoints, keep=_KEPT, may_rename=True)
+        self._averaged = sorted(name for name in template if name.startswith(_AVERAGED))
+
+    @property
+    def copy_problem(self) -> str | None:
+        """Why the newest checkpoint is not in the bucket."""
+        return self._centre.copy_problem
+
+    def path_of(self, step: int) -> Path:
+        """Returns the path of the centre's checkpoint of `step`."""
+        return self._centre.path_of(step)
+
+    def inference_weights(self, point: Point) -> list[Any]:
+        """Returns the weights that generate showers, in Keras order."""
+        if not self._averaged or point.average is None:
+            return list(self._flat.generator(point.weights))
+        if point.inference is None:
+            return list(self._flat.generator(point.average))
+        found, start = [], 0
+        for name in self._averaged:
+            shape = self._template[name].shape
+            end = start + int(np.prod(shape))
+            found.append(point.inference[start:end].reshape(shape))
+            start = end
+        return found
+
+    def save(
+        self,
+        point: Point,
+        *,
+        train_seconds: float,
+        best: BestCheckpoint | None,
+        validated_step: int,
+    ) -> tuple[Path, int]:
+        """Writes a complete point; returns path and size of the run's checkpoint.
+
+        Raises:
+            CloudganError: Weights are not finite, or a file could not be written.
+        """
+        state = State(
+            step=point.step,
+            train_seconds=train_seconds,
+            config_hash=self._config.config_hash(),
+            config=self._config,
+            numerics=self._numerics,
+            summary=self._summary,
+            best=best,
+            validated_step=validated_step,
+            worker_steps=tuple(steps for _, steps in sorted(point.worker_steps.items())),
+        )
+        self._own.save(state, {**point.rule, **_average_arrays(point)})
+        arrays = {**self._template, **self._flat.views(point.weights)}
+        if self._averaged:
+            arrays |= zip(self._averaged, self.inference_weights(point), strict=True)
+        return self._centre.save(state, arrays)
+
+
+def _average_arrays(point: Point) -> dict[str, Floats]:
+    return {} if point.average is None else {AVERAGE: point.average}
+
+
+AVERAGE = "average"
+"""Name of the centre's average, without fitted statistics, among the arrays of the update rule."""
+
+
+def find_point(
+    config: RunConfig, folder: RunFolder, worker_steps: Sequence[Sequence[int]]
+) -> tuple[Checkpoint, dict[str, Floats]] | None:
+    """Returns the newest checkpoint of the centre that every worker saved, with the rule's arrays.
+
+    Args:
+        config: Of the run.
+        folder: Of the run.
+        worker_steps: Steps of the checkpoints that each worker has.
+
+    Returns:
+        None for a new run.
+
+    Raises:
+        DataError: There are checkpoints, and none that every rank has.
+    """
+    centre = run_checkpoints(config, folder, None)
+    below: int | None = None
+    while True:
+        found, _ = centre.newest(below=below)
+        if found is None and below is not None:
+            raise DataError(
+                f"{folder.checkpoints}: no checkpoint has its part in every folder below"
+                f" {folder.path / 'ranks'}; restore them, or start again with another --run"
+            )
+        if found is None:
+            return None
+        own = rank_folder(folder, 0).checkpoints / found.path.name
+        steps = found.state.worker_steps
+        is_whole = len(steps) == len(worker_steps) and all(
+            step in have for step, have in zip(steps, worker_steps, strict=True)
+        )
+        if is_whole and own.exists():
+            return found, dict(read_checkpoint(own).arrays)
+        below = found.state.step

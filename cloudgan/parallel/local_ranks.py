@@ -1,0 +1,289 @@
+"""Ranks on this machine: starts them with MPICH's process manager, restarts them, and ends them.
+
+Hydra (`mpiexec` of the wheel `mpich`) starts the ranks and passes SIGINT and SIGTERM on to each. When
+one rank fails or is killed it kills the others, and its own exit code is then that of any of them: the
+failing rank therefore writes its exit code and message to a file, which this module reads.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from pydantic import BaseModel, ConfigDict
+
+from cloudgan.core.documents import parse_json, read_bytes, read_json, write_json
+from cloudgan.core.errors import (
+    CloudganError,
+    ConfigError,
+    Interrupted,
+    NoProgress,
+    TryAgain,
+    install_command,
+)
+from cloudgan.core.loopback_network import LoopbackNetwork
+from cloudgan.core.settings import child_environment
+from cloudgan.training.checkpoint import BestCheckpoint
+from cloudgan.training.outcome import Outcome
+from cloudgan.training.stopping import Reason
+
+if TYPE_CHECKING:
+    from types import FrameType
+
+    from cloudgan.core.progress import Progress
+    from cloudgan.schema.run_folder import RunFolder
+
+MOST_RESTARTS = 3
+"""Without a newer checkpoint, as for the workers of a launched run."""
+
+_GRACE_SECONDS = 60.0
+_POLL_SECONDS = 0.1
+
+
+class Failure(BaseModel):
+    """Why a rank failed; the first one writes it."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    rank: int
+    exit_code: int
+    message: str
+
+
+class RunEnd(BaseModel):
+    """How the run ended; rank 0 writes it, because Hydra prints into the standard output of the ranks."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    reason: Reason
+    step: int
+    epoch: int
+    train_seconds: float
+    checkpoint: Path
+    best: BestCheckpoint | None
+
+    def outcome(self) -> Outcome:
+        """Returns it as the outcome of a training."""
+        return Outcome(
+            self.reason,
+            self.step,
+            self.epoch,
+            self.train_seconds,
+            self.checkpoint,
+            best=self.best,
+        )
+
+
+def end_file(folder: RunFolder) -> Path:
+    """Returns the file in which rank 0 leaves how the run ended."""
+    return folder.path / "ranks" / "end.json"
+
+
+def write_end(folder: RunFolder, outcome: Outcome) -> None:
+    """Writes how the run ended."""
+    end = RunEnd(
+        reason=outcome.reason,
+        step=outcome.step,
+        epoch=outcome.epoch,
+        train_seconds=outcome.train_seconds,
+        checkpoint=outcome.checkpoint,
+        best=outcome.best,
+    )
+    write_json(end_file(folder), end)
+
+
+def failure_file(folder: RunFolder) -> Path:
+    """Returns the file in which a failing rank leaves its exit code."""
+    return folder.path / "ranks" / "failure.json"
+
+
+def processes_file(folder: RunFolder) -> Path:
+    """Returns the file with the process IDs of the ranks of this machine."""
+    return folder.path / "ranks" / "processes.json"
+
+
+def write_failure(folder: RunFolder, failure: Failure) -> None:
+    """Writes why a rank failed, unless another one was first."""
+    path = failure_file(folder)
+    if not path.exists():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_json(path, failure)
+
+
+class _Ended(NamedTuple):
+    code: int
+    failure: Failure | None
+
+
+class LocalRanks:
+    """The ranks of one run on this machine.
+
+    They share a network namespace, as other worker processes do: TensorFlow's servers and Hydra listen
+    on all addresses.
+    """
+
+    def __init__(
+        self,
+        command: tuple[str, ...],
+        ranks: int,
+        folder: RunFolder,
+        progress: Progress,
+        *,
+        quiet: bool = False,
+        isolated: bool = True,
+    ) -> None:
+        """Prepares `ranks` processes of `python -m cloudgan COMMAND`.
+
+        Args:
+            command: Arguments of each.
+            ranks: Number of processes.
+            folder: Of the run.
+            progress: Shows restarts.
+            quiet: Their output goes to a log only.
+            isolated: Whether their ports are out of reach of all other processes.
+
+        Raises:
+            ConfigError: mpiexec is not installed.
+        """
+        self._command, self._ranks, self._folder = command, ranks, folder
+        self._progress, self._quiet, self._isolated = progress, quiet, isolated
+        self._mpiexec = find_mpiexec()
+        self._requested_signal: int | None = None
+
+    def run(self) -> Outcome:
+        """Runs all ranks until they end; starts them again after one is lost or exits with 75.
+
+        Returns:
+            How the run ended.
+
+        Raises:
+            CloudganError: A rank failed; with its message and exit code.
+            NoProgress: Ranks were lost three times without a newer checkpoint.
+            Interrupted: Ctrl-C; all saved.
+            TryAgain: SIGTERM; all saved.
+        """
+        network = LoopbackNetwork.create() if self._isolated else None
+        before = {n: signal.signal(n, self._ask) for n in (signal.SIGINT, signal.SIGTERM)}
+        try:
+            return self._run(network)
+        finally:
+            if network:
+                network.close()
+            for number, handler in before.items():
+                signal.signal(number, handler)
+
+    def _run(self, network: LoopbackNetwork | None) -> Outcome:
+        restarts, newest = 0, self._newest()
+        while True:
+            ended = self._world(network)
+            if self._requested_signal == signal.SIGINT:
+                raise Interrupted("stopped; rerun the command to resume from the last checkpoint")
+            if self._requested_signal == signal.SIGTERM:
+                raise TryAgain("stopped; rerun the command to resume from the last checkpoint")
+            if ended.code == 0:
+                return read_json(end_file(self._folder), RunEnd).outcome()
+            said = _describe(ended, self._folder)
+            if ended.failure and ended.failure.exit_code != TryAgain.exit_code:
+                raise _error(ended.failure)  # it would fail again
+            now = self._newest()
+            restarts = restarts + 1 if now == newest else 1
+            newest = now
+            if restarts > MOST_RESTARTS:
+                raise NoProgress(
+                    f"{said}; {MOST_RESTARTS} restarts brought no newer checkpoint. The last one is"
+                    f" of step {max(0, now)}"
+                )
+            self._progress.say(f"{said}; all ranks start again after step {max(0, now)}")
+
+    def _world(self, network: LoopbackNetwork | None) -> _Ended:
+        """Runs one world to its end."""
+        failure_file(self._folder).unlink(missing_ok=True)
+        processes_file(self._folder).unlink(missing_ok=True)
+        self._folder.logs.mkdir(parents=True, exist_ok=True)
+        command = [
+            *(str(self._mpiexec), "-launcher", "fork", "-n", str(self._ranks)),
+            *(sys.executable, "-m", "cloudgan", *self._command),
+        ]
+        if network:
+            command = network.command(command)
+        with (self._folder.logs / "ranks.log").open("ab") as log:
+            process = subprocess.Popen(  # noqa: S603
+                command,
+                pass_fds=network.descriptors if network else (),
+                env=child_environment(TF_CONFIG=None, CLOUDGAN_SUPERVISED="1"),
+                stdin=subprocess.PIPE,
+                stdout=log,
+                stderr=log if self._quiet else None,
+                start_new_session=True,
+            )
+            try:
+                self._follow(process)
+            finally:
+                process.kill()
+                process.wait()
+                if process.stdin:
+                    process.stdin.close()
+        path = failure_file(self._folder)
+        failure = read_json(path, Failure) if path.exists() else None
+        return _Ended(process.returncode, failure)
+
+    def _follow(self, process: subprocess.Popen[bytes]) -> None:
+        passed_on, deadline = None, float("inf")
+        while process.poll() is None and time.monotonic() < deadline:
+            if self._requested_signal != passed_on:
+                passed_on = self._requested_signal
+                self._signal_ranks(passed_on or signal.SIGTERM)
+                deadline = time.monotonic() + _GRACE_SECONDS
+            time.sleep(_POLL_SECONDS)
+
+    def _signal_ranks(self, number: int) -> None:
+        """Signals each rank: Hydra would, too, but prints about it into the result."""
+        path = processes_file(self._folder)
+        content = read_bytes(path) if path.exists() else b"[]"
+        for pid in parse_json(content, str(path)):
+            with suppress(ProcessLookupError):
+                os.kill(int(pid), number)
+
+    def _ask(self, number: int, frame: FrameType | None) -> None:
+        del frame
+        self._requested_signal = number
+
+    def _newest(self) -> int:
+        found = self._folder.saved_steps()
+        return found[-1] if found else -1
+
+
+def find_mpiexec() -> Path:
+    """Returns mpiexec, first that beside this interpreter.
+
+    Raises:
+        ConfigError: There is none.
+    """
+    beside = Path(sys.executable).parent / "mpiexec"
+    found = str(beside) if beside.exists() else shutil.which("mpiexec")
+    if not found:
+        raise ConfigError(
+            f"--parallel starts its ranks with mpiexec, which is not installed; run"
+            f" {install_command('mpi')}, or start the ranks yourself: mpiexec -n 5 cloudgan train ..."
+        )
+    return Path(found)
+
+
+def _describe(ended: _Ended, folder: RunFolder) -> str:
+    log = folder.logs / "ranks.log"
+    if ended.failure:
+        return f"rank {ended.failure.rank} failed: {ended.failure.message}"
+    return f"a rank was killed, perhaps for lack of memory; its log is {log}"
+
+
+def _error(failure: Failure) -> CloudganError:
+    error = CloudganError(failure.message)
+    error.exit_code = failure.exit_code
+    return error

@@ -1,0 +1,233 @@
+"""The run's record and progress, written by the master from what the workers report."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from dataclasses import asdict, dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from cloudgan.core.clock import utc_now
+from cloudgan.core.memory import peak_memory_bytes
+from cloudgan.parallel.messages import Seconds
+from cloudgan.schema import record
+from cloudgan.schema.losses import PASSES, loss_columns, loss_table
+
+if TYPE_CHECKING:
+    from cloudgan.core.progress import Progress
+    from cloudgan.data.pipeline.epoch_sampler import EpochSampler
+    from cloudgan.parallel.messages import Update
+    from cloudgan.schema.config import RunConfig
+    from cloudgan.schema.record import Started
+    from cloudgan.schema.run_folder import RunFolder
+    from cloudgan.training.checkpoint import Checkpoint
+    from cloudgan.training.stopping import Reason
+
+
+@dataclass
+class RankTotals:
+    """What one rank has done since it joined, and until the last epoch's end."""
+
+    rank: int
+    worker: int | None
+    updates: int = 0
+    seconds: Seconds = field(default_factory=Seconds)
+    staleness: Counter[int] = field(default_factory=Counter)
+    before: Seconds = field(default_factory=Seconds)
+
+    def line(self, step: int, epoch: int) -> record.Exchanged:
+        """Returns the epoch's line, and begins the next epoch."""
+        spent = self.seconds.minus(self.before)
+        line = record.Exchanged(
+            time=utc_now(),
+            step=step,
+            epoch=epoch,
+            rank=self.rank,
+            worker=self.worker,
+            updates=self.updates,
+            seconds=asdict(spent),
+            staleness={str(number): count for number, count in sorted(self.staleness.items())},
+        )
+        self.updates, self.staleness = 0, Counter()
+        self.before = Seconds(**asdict(self.seconds))
+        return line
+
+
+class MasterRecord:
+    """Counts steps and epochs of all workers, and writes the record of the run.
+
+    Attributes:
+        step: Steps of all workers together.
+        epoch: Epoch in training, from 0.
+        master: Totals of the master.
+    """
+
+    def __init__(
+        self,
+        config: RunConfig,
+        folder: RunFolder,
+        sampler: EpochSampler,
+        progress: Progress,
+        *,
+        saved: Checkpoint | None,
+        start_time: float,
+    ) -> None:
+        self._config, self._folder, self._sampler = config, folder, sampler
+        self._progress, self._start_time = progress, start_time
+        self.step = saved.state.step if saved else 0
+        self._earlier_seconds = saved.state.train_seconds if saved else 0.0
+        self._began = time.perf_counter()
+        self.epoch = sampler.epoch_of(self.step)
+        self.master = RankTotals(0, None)
+        self._workers: dict[int, RankTotals] = {}
+        self._losses: dict[int, np.ndarray] = {}
+        self._epoch_losses = np.zeros((len(PASSES), len(loss_columns())))
+        self._trace: dict[int, tuple[float, int]] = {}
+        self._is_first = True
+        self._begin_epoch()
+
+    @property
+    def train_seconds(self) -> float:
+        """Seconds of training of all processes so far, by the master's clock."""
+        return self._earlier_seconds + time.perf_counter() - self._began
+
+    def write(self, line: record.Line) -> None:
+        """Appends a line to the run's record."""
+        record.append(self._folder.record_file, line)
+
+    def start(self, started: Started, saved: Checkpoint | None) -> None:
+        """Records the start of this world, as the first worker described it."""
+        update = {
+            "time": utc_now(),
+            "step": self.step,
+            "strategy": self._config.parallel.mode,
+            "startup_seconds": time.perf_counter() - self._start_time,
+        }
+        self.write(started.model_copy(update=update))
+        if saved:
+            self.write(
+                record.Resumed(
+                    time=utc_now(),
+                    step=saved.state.step,
+                    path=str(saved.path),
+                    reproducibility_changes=("the order in which workers are answered",),
+                )
+            )
+            self._progress.say(f"resumes after step {self.step} ({saved.path})")
+        self._began = self._epoch_began = time.perf_counter()
+        self.show_epoch()
+
+    def show_epoch(self) -> None:
+        """Shows the progress of the epoch in training."""
+        training = self._config.training
+        of = "" if training.max_steps or training.max_seconds else f"/{training.epochs}"
+        left = max(0, self._sampler.steps_through(self.epoch) - self.step)
+        showers = left * self._sampler.global_batch_size
+        self._progress.start(f"epoch {self.epoch + 1}{of}", showers, "showers")
+
+    def update(
+        self, worker: int, rank: int, update: Update, steps: int, staleness: int | None
+    ) -> None:
+        """Counts an update of a worker."""
+        totals = self._workers.setdefault(worker, RankTotals(rank, worker))
+        totals.updates += 1
+        totals.seconds = update.seconds
+        self.master.updates += 1
+        if staleness is not None:
+            totals.staleness[staleness] += 1
+            self.master.staleness[staleness] += 1
+        losses = update.losses.reshape(self._epoch_losses.shape)
+        moved = losses - self._losses.get(worker, 0.0)
+        self._epoch_losses += moved
+        self._losses[worker] = losses
+        self._trace.setdefault(worker, (update.trace_seconds, update.trace_steps))
+        self.step += steps
+        if steps:
+            total = moved[PASSES.index("generator"), loss_columns().index("total")] / steps
+            showers = steps * self._sampler.global_batch_size
+            self._progress.advance(showers, f"step {self.step}, generator loss {total:.2f}")
+
+    @property
+    def is_epoch_over(self) -> bool:
+        """Whether all steps of the epoch in training are done."""
+        return self.step >= self._sampler.steps_through(self.epoch)
+
+    def finish_epoch(self) -> None:
+        """Writes the lines of the epoch; begins the next one."""
+        steps = self.step - self._epoch_step
+        if not steps:
+            return
+        seconds = time.perf_counter() - self._epoch_began
+        ended = self.is_epoch_over
+        batch = self._sampler.global_batch_size
+        traces = list(self._trace.values()) if self._is_first else []
+        trace_seconds = min(seconds, max((each for each, _ in traces), default=0.0))
+        timed = steps - sum(count for _, count in traces)
+        rate = timed * batch / (seconds - trace_seconds) if seconds > trace_seconds else 0.0
+        self.write(
+            record.Epoch(
+                time=utc_now(),
+                step=self.step,
+                epoch=self.epoch,
+                first=self._is_first,
+                complete=ended and self._is_whole,
+                steps=steps,
+                samples=steps * batch,
+                carried_samples=self._sampler.samples_carried(self.epoch) if ended else 0,
+                dropped_samples=self._sampler.samples_dropped_per_epoch if ended else 0,
+                train_seconds=seconds,
+                trace_seconds=trace_seconds,
+                validation_seconds=0.0,
+                checkpoint_seconds=self._checkpoint_seconds,
+                samples_per_second=max(0.0, rate),
+                losses=loss_table(self._epoch_losses / steps),
+                held_out_losses=None,
+            )
+        )
+        for totals in (self.master, *(self._workers[n] for n in sorted(self._workers))):
+            self.write(totals.line(self.step, self.epoch))
+        self.epoch = self._sampler.epoch_of(self.step)
+        self._is_first = False
+        self._begin_epoch()
+
+    def checkpointed(
+        self, path: str, seconds: float, size: int, *, step: int, problem: str | None
+    ) -> None:
+        """Records a checkpoint of the centre."""
+        self._checkpoint_seconds += seconds
+        if problem:
+            self._progress.say(
+                f"checkpoint saved locally but not copied: {problem}; retried with the next one"
+            )
+        copied = None if not self._config.checkpoint.url else problem is None
+        self.write(
+            record.Checkpointed(
+                time=utc_now(), step=step, path=path, seconds=seconds, bytes=size, copied=copied
+            )
+        )
+
+    def stop(self, reason: Reason, message: str = "") -> None:
+        """Records the end of this world."""
+        if message and reason != "failed":
+            self._progress.say(message)
+        self.write(
+            record.Stopped(
+                time=utc_now(),
+                step=self.step,
+                reason=reason,
+                program_seconds=time.perf_counter() - self._start_time,
+                train_seconds=self.train_seconds,
+                message=message,
+                peak_memory_bytes=peak_memory_bytes(),
+            )
+        )
+
+    def _begin_epoch(self) -> None:
+        before = self._sampler.steps_through(self.epoch - 1) if self.epoch else 0
+        self._epoch_step, self._epoch_began = self.step, time.perf_counter()
+        # Updates of several steps may pass an epoch's end by some.
+        self._is_whole = self.step - before < self._sampler.most_steps_per_epoch / 2
+        self._epoch_losses = np.zeros((len(PASSES), len(loss_columns())))
+        self._checkpoint_seconds = 0.0

@@ -1,0 +1,32 @@
+"""What all lines of a run record have in common, and the types of their numbers."""
+
+from __future__ import annotations
+
+import math
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+
+from cloudgan.core.ranges import MAX_SECONDS, MAX_STEP
+
+Seconds = Annotated[float, Field(ge=0, le=MAX_SECONDS, allow_inf_nan=False)]
+Rate = Annotated[float, Field(ge=0, le=1e15, allow_inf_nan=False)]
+Count = Annotated[int, Field(ge=0, lt=2**63)]
+
+
+def _null_is_nan(value: object) -> object:
+    return math.nan if value is None else value  # earlier records hold null
+
+
+Loss = Annotated[float, BeforeValidator(_null_is_nan)]
+
+
+class RecordLine(BaseModel):
+    """Common fields of all lines of `record.jsonl`."""
+
+    # A held-out loss may be NaN; null would be the same as a missing loss.
+    model_config = ConfigDict(frozen=True, extra="forbid", ser_json_inf_nan="strings")
+
+    schema_version: Literal[1] = 1
+    time: str = Field(description="UTC, ISO 8601")
+    step: int = Field(ge=0, le=MAX_STEP, description="completed steps of the run")

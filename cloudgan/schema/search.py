@@ -1,0 +1,212 @@
+"""`SearchConfig`, the schema of search.json: the space of a hyper-parameter search, and how it is searched."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any, Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from cloudgan.core.documents import explain, read_yaml
+from cloudgan.core.errors import ConfigError, nearest, show
+from cloudgan.core.ranges import MAX_PROCESSES
+from cloudgan.schema.config import RunConfig, parse_config
+from cloudgan.schema.stop_criterion import METRIC, METRICS
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+SamplerName = Literal["gp", "evolution", "tpe", "nsgaii", "random", "grid"]
+Pruning = Literal["none", "median", "halving"]
+Value = bool | int | float | str
+Point = dict[str, Value]
+"""Values by dotted key of run.yaml."""
+_SECTIONS = ("model", "training")
+_FIXED = {"model.preset", "model.networks", "training.seed", "training.workers"}
+
+
+class Dimension(BaseModel):
+    """The values of one key: a range, or choices."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+    low: int | float | None = None
+    high: int | float | None = None
+    log: bool = Field(False, description="equal steps are equal factors")
+    integer: bool | None = Field(None, description="default: low and high are both integers")
+    choices: tuple[Value, ...] | None = Field(None, min_length=2, max_length=100)
+
+    @model_validator(mode="after")
+    def _range_or_choices(self) -> Self:
+        bounds = (self.low, self.high)
+        if self.choices is not None:
+            if bounds != (None, None) or self.log or self.integer is not None:
+                raise ValueError("give choices, or low and high")
+            if len(set(map(repr, self.choices))) < len(self.choices):
+                raise ValueError("a choice is repeated")
+            return self
+        if self.low is None or self.high is None:
+            raise ValueError("give low and high, or choices")
+        if self.low >= self.high:
+            raise ValueError(f"low {self.low:g} is not below high {self.high:g}; exchange them")
+        if self.log and self.low <= 0:
+            raise ValueError(f"log needs a low above 0, and low is {self.low:g}")
+        if self.is_integer and not all(
+            float(bound).is_integer() for bound in (self.low, self.high)
+        ):
+            raise ValueError("integer needs a low and a high without fraction")
+        return self
+
+    @property
+    def is_integer(self) -> bool:
+        """Whether only integers are in the range."""
+        if self.integer is not None:
+            return self.integer
+        return isinstance(self.low, int) and isinstance(self.high, int)
+
+    def decode(self, unit: float) -> Value:
+        """Returns the value at a position from 0 to 1."""
+        unit = min(max(unit, 0.0), 1.0)
+        if self.choices is not None:
+            return self.choices[min(int(unit * len(self.choices)), len(self.choices) - 1)]
+        low, high = self._bounds()
+        # An integer owns the interval of half a step around it.
+        first, last = (low - 0.5, high + 0.5) if self.is_integer else (low, high)
+        if self.log:
+            first = max(first, low / 2)
+            found = first * math.exp(unit * math.log(last / first))
+        else:
+            found = first + unit * (last - first)
+        if self.is_integer:
+            return int(min(max(round(found), low), high))
+        return min(max(found, low), high)
+
+    def encode(self, value: Value) -> float:
+        """Returns the position of a value, from 0 to 1; of a choice the centre of its interval."""
+        if self.choices is not None:
+            return (self.choices.index(value) + 0.5) / len(self.choices)
+        low, high = self._bounds()
+        first, last = (low - 0.5, high + 0.5) if self.is_integer else (low, high)
+        number = float(value)
+        if self.log:
+            first = max(first, low / 2)
+            return math.log(number / first) / math.log(last / first)
+        return (number - first) / (last - first)
+
+    def _bounds(self) -> tuple[float, float]:
+        assert self.low is not None  # noqa: S101 -- the validator
+        assert self.high is not None  # noqa: S101
+        return float(self.low), float(self.high)
+
+
+class SearchConfig(BaseModel):
+    """A search: the run that all trials share, the space, and how it is searched."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+    schema_version: Literal[1] = 1
+    base: RunConfig = Field(description="run.yaml of every trial, before its point is applied")
+    space: dict[str, Dimension] = Field(
+        min_length=1, max_length=50, description="by dotted key of run.yaml"
+    )
+    sampler: SamplerName = "gp"
+    trials: int = Field(25, ge=1, le=10_000)
+    blocks: int = Field(1, ge=1, le=MAX_PROCESSES, description="trials at the same time")
+    objective: str = Field(METRIC, description="validation number; median of the last three")
+    direction: Literal["minimize", "maximize"] = "minimize"
+    prune: Pruning = "none"
+
+    @model_validator(mode="after")
+    def _known_objective(self) -> Self:
+        if self.objective not in METRICS:
+            raise ValueError(f"objective {show(self.objective)} is none of {', '.join(METRICS)}")
+        return self
+
+    def run_config(self, point: Mapping[str, Value], name: str) -> RunConfig:
+        """Returns the configuration of a trial.
+
+        Args:
+            point: Values of the space.
+            name: Of the trial's run.
+
+        Raises:
+            ConfigError: A value is not valid in run.yaml.
+        """
+        document: dict[str, Any] = self.base.model_dump(mode="json") | {"name": name}
+        for dotted, value in point.items():
+            part = document
+            *path, last = dotted.split(".")
+            for key in path:
+                part[key] = dict(part[key])
+                part = part[key]
+            part[last] = value
+        return parse_config(document, "the space of the search")
+
+    def check(self) -> None:
+        """Checks that every key exists and that both ends of every range are valid.
+
+        Raises:
+            ConfigError: Names the key, and the nearest one that exists.
+        """
+        known = sorted(_keys(self.base))
+        for dotted, dimension in self.space.items():
+            if dotted not in known:
+                raise ConfigError(
+                    f"{show(dotted)} in the space is no key of model or training in run.yaml that a"
+                    f" search can change.{nearest(dotted, known)}"
+                )
+            ends = dimension.choices or (dimension.decode(0), dimension.decode(1))
+            for value in ends:
+                try:
+                    self.run_config({dotted: value}, "trial")
+                except ConfigError as error:
+                    raise ConfigError(f"space, {dotted} = {show(value)}: {error}") from error
+
+
+def parse_search(given: Mapping[str, Any]) -> SearchConfig:
+    """Returns a search from its parts.
+
+    Raises:
+        ConfigError: A part is not valid; names it.
+    """
+    try:
+        return SearchConfig.model_validate(given)
+    except ValidationError as error:
+        problem = explain(error.errors()[0]).removeprefix("the document: ")
+        raise ConfigError(f"the search is not valid: {problem}") from error
+
+
+def read_space(path: Path) -> dict[str, Dimension]:
+    """Reads the space of a search from a YAML file: a range or choices by dotted key of run.yaml.
+
+    Raises:
+        ConfigError: The file is missing, or a range is not valid; names the key.
+    """
+    document = read_yaml(path)
+    space = document.get("space", document)
+    if not isinstance(space, dict) or not space:
+        raise ConfigError(
+            f"{path}: expected keys of run.yaml with ranges, such as"
+            " `model.learning_rate: {low: 1.0e-4, high: 1.0e-2, log: true}`"
+        )
+    found = {}
+    for key, given in space.items():
+        try:
+            found[str(key)] = Dimension.model_validate(given)
+        except ValidationError as error:
+            problem = explain(error.errors()[0]).removeprefix("the document: ")
+            raise ConfigError(f"{path}: {show(str(key))}: {problem}") from error
+    return found
+
+
+def _keys(base: RunConfig) -> set[str]:
+    document = base.model_dump(mode="json")
+    found = set()
+    for section in _SECTIONS:
+        for key, value in document[section].items():
+            if isinstance(value, dict):
+                found |= {f"{section}.{key}.{inner}" for inner in value}
+            elif not isinstance(value, list):
+                found.add(f"{section}.{key}")
+    return found - _FIXED

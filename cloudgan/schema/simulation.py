@@ -1,0 +1,62 @@
+"""The `simulation` section of run.yaml: the showers that the workers of a run simulate."""
+
+from __future__ import annotations
+
+from typing import Annotated, Final, Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from cloudgan.core.ranges import MAX_SHOWERS
+from cloudgan.schema.particle import Particle
+
+Task = Literal["train", "simulate"]
+"""Program of the workers of a run."""
+
+SHARD_INFO: Final = "shard-info"
+"""Folder of a run in its store with a JSON document per finished shard."""
+SHOWERS: Final = "showers"
+"""Folder of a run in its store with the simulated shards and their manifest."""
+
+_Gev = Annotated[float, Field(ge=1, le=1000)]
+_Degrees = Annotated[float, Field(ge=45, le=135)]
+
+
+class SimulationConfig(BaseModel):
+    """Showers of Geant4, flat in energy and angle; with the seed of the run they determine the data set."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+    engine: Literal["geant4"] = "geant4"
+    showers: int = Field(1000, ge=1, le=MAX_SHOWERS)
+    energy_gev: tuple[_Gev, _Gev] = Field((10.0, 100.0), description="range of the primary energy")
+    theta_deg: tuple[_Degrees, _Degrees] = Field((60.0, 120.0), description="range of the angle")
+    particle: Particle = "electron"
+    cut_mm: float = Field(0.7, ge=0.01, le=10, description="range cut of Geant4")
+    showers_per_shard: int = Field(
+        256, ge=1, le=10**6, description="showers of a file, which a killed worker may lose"
+    )
+
+    @model_validator(mode="after")
+    def _lower_bounds_first(self) -> Self:
+        for name, (low, high) in (("energy_gev", self.energy_gev), ("theta_deg", self.theta_deg)):
+            if low > high:
+                raise ValueError(f"{name} is {low:g} to {high:g}; give the lower bound first")
+        return self
+
+    @property
+    def shards(self) -> int:
+        """Number of shards."""
+        return -(-self.showers // self.showers_per_shard)
+
+    def events(self, shard: int) -> range:
+        """Returns the numbers of the showers of a shard."""
+        first = shard * self.showers_per_shard
+        return range(first, min(first + self.showers_per_shard, self.showers))
+
+    def shards_of(self, worker: int, workers: int) -> range:
+        """Returns the shards of a worker: every n-th, so that a stopped run has the first ones of all."""
+        return range(worker, self.shards, workers)
+
+    def finished(self, shards: int) -> int:
+        """Returns the showers of a number of finished shards, at most all."""
+        return min(shards * self.showers_per_shard, self.showers)

@@ -1,0 +1,113 @@
+"""Blocks: shares of this machine, each of which trains one run after another.
+
+A run is an ordinary `cloudgan train` in a process of its own, so a crash or a lack of memory costs one
+run. Each watches its standard input and saves and stops when the process that started it dies.
+"""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from cloudgan.core.errors import ConfigError
+from cloudgan.core.hardware import this_machine
+from cloudgan.core.settings import child_environment
+from cloudgan.training.cluster import share_gpus
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+_GRACE_SECONDS = 60.0
+LOG = "block.log"
+PROGRAM = (sys.executable, "-m", "cloudgan", "train", "--json")
+
+
+@dataclass
+class Block:
+    """One share of this machine.
+
+    Attributes:
+        index: From 0.
+        variables: Environment of its processes: the GPUs that they may use.
+        program: Trains the run whose folder its last argument names.
+    """
+
+    index: int
+    variables: dict[str, str]
+    program: tuple[str, ...] = PROGRAM
+    _process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def is_free(self) -> bool:
+        """Whether no run is trained."""
+        return self._process is None
+
+    def start(self, run: Path) -> None:
+        """Trains the run in the folder `run`, which holds its run.yaml."""
+        run.mkdir(parents=True, exist_ok=True)
+        with (run / LOG).open("ab") as log:
+            self._process = subprocess.Popen(  # noqa: S603
+                [*self.program, f"--run={run}"],
+                env=child_environment(TF_CONFIG=None, CLOUDGAN_SUPERVISED="1", **self.variables),
+                stdin=subprocess.PIPE,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,  # Ctrl-C reaches it once, through this process
+            )
+
+    def ended(self) -> int | None:
+        """Returns the exit code of the process and frees the block; None while it runs."""
+        if self._process is None:
+            return None
+        code = self._process.poll()
+        if code is None:
+            return None
+        if self._process.stdin:
+            self._process.stdin.close()
+        self._process = None
+        return code
+
+    def request_stop(self) -> None:
+        """Asks the run to save a checkpoint and to stop."""
+        if self._process and self._process.poll() is None:
+            self._process.send_signal(signal.SIGINT)
+
+    def stop(self) -> None:
+        """Stops the run: SIGINT, then SIGKILL after the grace period."""
+        self.request_stop()
+        deadline = time.monotonic() + _GRACE_SECONDS
+        while self.ended() is None and self._process:
+            if time.monotonic() > deadline:
+                self._process.kill()
+            time.sleep(0.05)
+
+
+def make_blocks(count: int) -> list[Block]:
+    """Divides this machine into blocks.
+
+    Raises:
+        ConfigError: There are more blocks than devices, or they do not divide the GPUs.
+    """
+    cores = this_machine().cores
+    shares = share_gpus(count)
+    if not any(shares) and count > cores:
+        raise ConfigError(f"--blocks={count}: this machine has {cores} cores; give at most {cores}")
+    return [Block(index, shares[index]) for index in range(count)]
+
+
+def threads_per_block(blocks: int) -> int:
+    """Returns the threads of each block's process."""
+    return max(1, this_machine().cores // blocks)
+
+
+def stop_all(blocks: Sequence[Block]) -> None:
+    """Asks all runs to stop at the same time, and waits for them."""
+    for block in blocks:
+        block.request_stop()
+    for block in blocks:
+        block.stop()

@@ -1,0 +1,297 @@
+"""Samplers of a search: two of our own, and those of Optuna.
+
+`gp` models the objective with a Gaussian process and asks where the expected improvement is largest
+(Jones, Schonlau and Welch 1998, doi:10.1023/A:1008306431147); points that still run count with the
+model's mean (Ginsbourger, Le Riche and Carraro 2010, doi:10.1007/978-3-642-10701-6_6). Optuna's own
+needs PyTorch. `evolution` is the rule of NNLO (Vlimant et al. 2020,
+doi:10.1051/epjconf/202024506018): a fraction of the fittest, random linear interpolation between two of
+them, mutation in a small volume. Both are functions of (seed, number of the trial, history), so a
+resumed search asks the same points.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+import warnings
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+import optuna
+from optuna.trial import TrialState
+from scipy.optimize import minimize
+from scipy.stats import norm, qmc
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.gaussian_process import GaussianProcessRegressor
+from sklearn.gaussian_process.kernels import ConstantKernel, Matern, WhiteKernel
+from threadpoolctl import threadpool_limits
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from numpy.typing import NDArray
+    from optuna import Study
+    from optuna.distributions import BaseDistribution
+    from optuna.trial import FrozenTrial
+
+    from cloudgan.schema.search import Dimension, SamplerName
+
+    Floats = NDArray[np.float64]
+
+_FIRST_POINTS = 5  # a Gaussian process through fewer has nothing to model
+_CANDIDATES, _NEAR_BEST = 512, 64
+_NEAR = 0.02
+_POPULATION, _ELITE_FRACTION = 12, 0.25
+_MUTATION_RATE, _MUTATION_SCALE = 0.5, 0.1
+
+
+class Rule(Protocol):
+    """Chooses the next point in the unit cube."""
+
+    def __call__(self, history: History, rng: np.random.Generator, number: int) -> Floats:
+        """Returns a point of shape (d,), each from 0 to 1."""
+
+
+@dataclass(frozen=True)
+class History:
+    """What a rule knows.
+
+    Attributes:
+        points: Of finished trials, (n, d), in the unit cube.
+        values: Their objectives, (n,), to be minimized.
+        running: Points of trials without a value yet, (m, d).
+        columns: Distance features of a point: one per range, one per choice.
+    """
+
+    points: Floats
+    values: Floats
+    running: Floats
+    columns: Columns
+
+
+@dataclass(frozen=True)
+class Columns:
+    """How points are compared: choices have no order, so each gets a column of its own."""
+
+    choices: tuple[int, ...]
+    """Number of choices of each dimension; 0: a range."""
+
+    def features(self, points: Floats) -> Floats:
+        """Returns the features, (n, number of ranges + number of choices), of points (n, d)."""
+        parts = []
+        for index, count in enumerate(self.choices):
+            column = points[:, index]
+            if count:
+                chosen = np.minimum((column * count).astype(int), count - 1)
+                parts.append(np.eye(count)[chosen])
+            else:
+                parts.append(column[:, None])
+        return np.concatenate(parts, axis=1)
+
+
+def propose_by_gp(history: History, rng: np.random.Generator, number: int) -> Floats:
+    """Returns the point of the largest expected improvement; the first five are random."""
+    size = len(history.columns.choices)
+    if number < _FIRST_POINTS or len(history.values) < _FIRST_POINTS:
+        return rng.random(size)
+    improvement = _expected_improvement(history, int(rng.integers(2**31)))
+    at_best = history.points[int(np.argmin(history.values))]
+    candidates = np.concatenate(
+        [
+            qmc.Sobol(size, seed=int(rng.integers(2**31))).random(_CANDIDATES),
+            np.clip(at_best + _NEAR * rng.standard_normal((_NEAR_BEST, size)), 0, 1),
+        ]
+    )
+    start = candidates[int(np.argmax(improvement(candidates)))]
+    found = minimize(
+        lambda point: -math.log(float(improvement(point[None])[0]) + 1e-30),
+        start,
+        bounds=[(0.0, 1.0)] * size,
+        method="L-BFGS-B",
+        options={"maxiter": 20},
+    )
+    best: Floats = np.clip(found.x, 0, 1)
+    before, after = improvement(np.stack([start, best]))
+    return best if after > before else start
+
+
+def _expected_improvement(history: History, seed: int) -> Callable[[Floats], Floats]:
+    """Fits the model and returns the expected improvement at points of shape (n, d)."""
+    features = history.columns.features
+    inputs = features(history.points)
+    spread = float(history.values.std())
+    targets = (history.values - history.values.mean()) / (spread or 1.0)
+    best = float(targets.min())
+    scale = Matern(np.full(inputs.shape[1], 0.5), (0.05, 5), nu=2.5)
+    kernel = ConstantKernel(1.0, (0.05, 20)) * scale + WhiteKernel(1e-6, (1e-8, 1))
+    model = GaussianProcessRegressor(kernel, n_restarts_optimizer=2, random_state=seed)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)  # a length at its bound is expected
+        model.fit(inputs, targets)
+        if len(history.running):
+            waiting = features(history.running)
+            targets = np.append(targets, model.predict(waiting))
+            inputs = np.concatenate([inputs, waiting])
+            model = GaussianProcessRegressor(model.kernel_, optimizer=None).fit(inputs, targets)
+
+    def improvement(points: Floats) -> Floats:
+        mean, deviation = model.predict(features(points), return_std=True)
+        deviation = np.maximum(deviation, 1e-9)
+        scaled = (best - mean) / deviation
+        return np.asarray((best - mean) * norm.cdf(scaled) + deviation * norm.pdf(scaled))
+
+    return improvement
+
+
+def propose_by_evolution(history: History, rng: np.random.Generator, number: int) -> Floats:
+    """Returns a child of two of the fittest; the first generation is random."""
+    size = len(history.columns.choices)
+    if number < _POPULATION or len(history.values) < _POPULATION // 2:
+        return rng.random(size)
+    fittest = np.argsort(history.values)[: max(2, round(_ELITE_FRACTION * _POPULATION))]
+    one, other = history.points[rng.choice(fittest, 2, replace=False)]
+    child = one + rng.random(size) * (other - one)
+    mutates = rng.random(size) < _MUTATION_RATE
+    # The volume shrinks with the generations, else the search never settles.
+    scale = _MUTATION_SCALE / (number // _POPULATION)
+    moved: Floats = np.clip(child + mutates * scale * rng.standard_normal(size), 0, 1)
+    return moved
+
+
+class RuleSampler(optuna.samplers.BaseSampler):
+    """An Optuna sampler that asks a `Rule`."""
+
+    def __init__(self, rule: Rule, space: Mapping[str, Dimension], seed: int) -> None:
+        """Prepares the sampler.
+
+        Args:
+            rule: Chooses a point in the unit cube.
+            space: Dimensions by dotted key.
+            seed: Of the search.
+        """
+        self._rule, self._space, self._seed = rule, space, seed
+
+    def infer_relative_search_space(
+        self, study: Study, trial: FrozenTrial
+    ) -> dict[str, BaseDistribution]:
+        """Returns the whole space: all values of a point are chosen together."""
+        del study, trial
+        return distributions(self._space)
+
+    def sample_relative(
+        self, study: Study, trial: FrozenTrial, search_space: dict[str, BaseDistribution]
+    ) -> dict[str, Any]:
+        """Returns the values of the next point."""
+        del search_space
+        rng = np.random.default_rng((self._seed, trial.number))
+        with threadpool_limits(1):  # small matrices; the cores belong to the trials
+            point = self._rule(self._history(study, trial), rng, trial.number)
+        return {
+            key: dimension.decode(float(unit))
+            for (key, dimension), unit in zip(self._space.items(), point, strict=True)
+        }
+
+    def sample_independent(
+        self,
+        study: Study,
+        trial: FrozenTrial,
+        param_name: str,
+        param_distribution: BaseDistribution,
+    ) -> Any:
+        """Refuses: every key of the space is chosen by `sample_relative`."""
+        del study, trial, param_distribution
+        raise AssertionError(f"{param_name} is not in the space")
+
+    def _history(self, study: Study, asking: FrozenTrial) -> History:
+        sign = 1.0 if study.direction == optuna.study.StudyDirection.MINIMIZE else -1.0
+        points, values, running, failed = [], [], [], []
+        for trial in study.get_trials(deepcopy=False):
+            if trial.number == asking.number or set(trial.params) != set(self._space):
+                continue
+            point = [self._space[key].encode(trial.params[key]) for key in self._space]
+            value = _value_of(trial)
+            if trial.state == TrialState.FAIL:
+                failed.append(point)
+            elif value is None:
+                running.append(point)
+            else:
+                points.append(point)
+                values.append(sign * value)
+        if values:  # a point that failed counts as the worst, so that it is not asked again
+            points += failed
+            values += [max(values)] * len(failed)
+        size = len(self._space)
+        return History(
+            np.asarray(points, dtype=np.float64).reshape(-1, size),
+            np.asarray(values, dtype=np.float64),
+            np.asarray(running, dtype=np.float64).reshape(-1, size),
+            Columns(tuple(len(one.choices or ()) for one in self._space.values())),
+        )
+
+
+def _value_of(trial: FrozenTrial) -> float | None:
+    """The objective; of a pruned trial its last validation."""
+    if trial.state == TrialState.COMPLETE:
+        return trial.value
+    if trial.state == TrialState.PRUNED and trial.intermediate_values:
+        return trial.intermediate_values[max(trial.intermediate_values)]
+    return None
+
+
+def distributions(space: Mapping[str, Dimension]) -> dict[str, BaseDistribution]:
+    """Returns the space as Optuna stores it."""
+    return {key: _distribution(dimension) for key, dimension in space.items()}
+
+
+def _distribution(dimension: Dimension) -> BaseDistribution:
+    if dimension.choices is not None:
+        return optuna.distributions.CategoricalDistribution(dimension.choices)
+    low, high = dimension.decode(0), dimension.decode(1)
+    if dimension.is_integer:
+        return optuna.distributions.IntDistribution(int(low), int(high), log=dimension.log)
+    return optuna.distributions.FloatDistribution(float(low), float(high), log=dimension.log)
+
+
+def make_sampler(
+    name: SamplerName, space: Mapping[str, Dimension], *, seed: int, number: int, trials: int
+) -> optuna.samplers.BaseSampler:
+    """Returns the sampler that asks one trial.
+
+    Args:
+        name: Of the sampler.
+        space: Dimensions by dotted key.
+        seed: Of the search.
+        number: Of the trial; Optuna's samplers draw from (seed, number).
+        trials: Of the whole search; the size of the grid.
+    """
+    rules: dict[str, Rule] = {"gp": propose_by_gp, "evolution": propose_by_evolution}
+    if name in rules:
+        return RuleSampler(rules[name], space, seed)
+    if name == "grid":
+        points = grid(space, trials)
+        return RuleSampler(lambda _, __, asked: points[asked % len(points)], space, seed)
+    drawn = int(np.random.default_rng((seed, number)).integers(2**31))
+    if name == "tpe":
+        return optuna.samplers.TPESampler(seed=drawn)
+    if name == "nsgaii":
+        return optuna.samplers.NSGAIISampler(seed=drawn, population_size=_POPULATION)
+    return optuna.samplers.RandomSampler(seed=drawn)
+
+
+def grid(space: Mapping[str, Dimension], trials: int) -> Floats:
+    """Returns a full grid of at most `trials` points, (n, d), or the smallest that has two of each range.
+
+    Optuna's own ends a study by a call that only `Study.optimize` allows.
+    """
+    ranges = [one for one in space.values() if one.choices is None]
+    choices = math.prod(len(one.choices) for one in space.values() if one.choices)
+    each = max(2, math.floor((trials / choices) ** (1 / len(ranges)) + 1e-9)) if ranges else 0
+    axes = []
+    for one in space.values():
+        if one.choices is not None:
+            axes.append([(index + 0.5) / len(one.choices) for index in range(len(one.choices))])
+        else:
+            values = dict.fromkeys(one.decode(step / (each - 1)) for step in range(each))
+            axes.append([one.encode(value) for value in values])
+    return np.array(list(itertools.product(*axes)))

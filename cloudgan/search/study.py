@@ -1,0 +1,189 @@
+"""The study of a search: its history in Optuna's journal, the next question, and the result.
+
+The journal (`journal.log`, Optuna's JournalStorage) is the only state: optuna-dashboard opens it, and a
+coordinator that was killed continues from it.
+"""
+
+from __future__ import annotations
+
+import logging
+import warnings
+from typing import TYPE_CHECKING
+
+import optuna
+from optuna.exceptions import ExperimentalWarning
+from optuna.storages import JournalStorage
+from optuna.storages.journal import JournalFileBackend
+from optuna.trial import TrialState
+
+from cloudgan.core.documents import read_json, write_json
+from cloudgan.core.errors import ConfigError, DataError
+from cloudgan.schema.search import SearchConfig
+from cloudgan.search.samplers import distributions, grid, make_sampler
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from optuna.trial import FrozenTrial
+
+REASON = "reason"
+"""Attribute of a failed trial."""
+_NAME = "cloudgan"
+_ATTEMPTS = "attempts"
+_FEWEST_TO_COMPARE = 4
+
+
+class SearchFolder:
+    """Paths of the files of a search."""
+
+    def __init__(self, path: Path) -> None:
+        """Names the files in the folder `path`."""
+        self.path = path
+        self.config_file = path / "search.json"
+        self.journal_file = path / "journal.log"
+        self.shards = path / "data"
+
+    def trial(self, number: int) -> Path:
+        """Returns the folder of a trial, which is that of an ordinary run."""
+        return self.path / "trials" / f"{number:04d}"
+
+    def read_config(self) -> SearchConfig | None:
+        """Returns the search in the folder; None: there is none."""
+        if not self.config_file.exists():
+            return None
+        return read_json(self.config_file, SearchConfig)
+
+    def write_config(self, config: SearchConfig) -> None:
+        """Writes search.json.
+
+        Raises:
+            ConfigError: The folder holds another search; names what differs.
+        """
+        before = self.read_config()
+        if before:
+            changes = _differences(before, config)
+            if changes:
+                raise ConfigError(
+                    f"{self.path} holds another search: {', '.join(changes)} changed; give another"
+                    f" --run, or continue it with `cloudgan search {self.path}`"
+                )
+        self.path.mkdir(parents=True, exist_ok=True)
+        write_json(self.config_file, config)
+
+
+def _differences(before: SearchConfig, now: SearchConfig) -> list[str]:
+    """What may not change: not the number of trials or of blocks."""
+    found = [
+        name
+        for name in ("sampler", "objective", "direction", "prune")
+        if getattr(before, name) != getattr(now, name)
+    ]
+    if before.base != now.base:
+        found.append("the run that all trials share")
+    keys = {**before.space, **now.space}
+    changed = [key for key in keys if before.space.get(key) != now.space.get(key)]
+    return found + [f"the space of {key}" for key in changed]
+
+
+class SearchStudy:
+    """The history of a search."""
+
+    def __init__(self, folder: SearchFolder, config: SearchConfig) -> None:
+        """Opens the study, or creates it.
+
+        Raises:
+            DataError: The journal is damaged.
+        """
+        optuna.logging.set_verbosity(logging.ERROR)
+        self._config = config
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", ExperimentalWarning)
+                self._storage = JournalStorage(JournalFileBackend(str(folder.journal_file)))
+                self._study = optuna.create_study(
+                    storage=self._storage,
+                    study_name=_NAME,
+                    direction=config.direction,
+                    load_if_exists=True,
+                    pruner=_pruner(config),
+                )
+        except (ValueError, KeyError, AssertionError) as error:
+            raise DataError(
+                f"{folder.journal_file} is damaged ({error}); move it away, the finished runs in"
+                f" {folder.path / 'trials'} stay"
+            ) from error
+
+    @property
+    def size(self) -> int:
+        """Number of trials that the search has; a grid has its own."""
+        if self._config.sampler == "grid":
+            return len(grid(self._config.space, self._config.trials))
+        return self._config.trials
+
+    def trials(self) -> list[FrozenTrial]:
+        """Returns all trials by number."""
+        return self._study.get_trials(deepcopy=False)
+
+    def unfinished(self) -> list[FrozenTrial]:
+        """Returns the trials that a coordinator asked and did not finish."""
+        return [trial for trial in self.trials() if not trial.state.is_finished()]
+
+    def ask(self) -> FrozenTrial | None:
+        """Returns a new trial with its point; None: the search has asked all of its trials."""
+        number = len(self.trials())
+        if number >= self.size:
+            return None
+        self._study.sampler = make_sampler(
+            self._config.sampler,
+            self._config.space,
+            seed=self._config.base.training.seed,
+            number=number,
+            trials=self._config.trials,
+        )
+        asked = self._study.ask(distributions(self._config.space))
+        return self.trials()[asked.number]
+
+    def report(self, number: int, epoch: int, value: float) -> bool:
+        """Records a validation of a running trial; returns whether the trial is to be pruned."""
+        trial = self.trials()[number]
+        if epoch in trial.intermediate_values:
+            return False
+        self._storage.set_trial_intermediate_value(trial._trial_id, epoch, value)
+        return self._study.pruner.prune(self._study, self.trials()[number])
+
+    def complete(self, number: int, value: float) -> None:
+        """Ends a trial with its objective."""
+        self._study.tell(number, value)
+
+    def prune(self, number: int) -> None:
+        """Ends a trial that was stopped early."""
+        self._study.tell(number, state=TrialState.PRUNED)
+
+    def fail(self, number: int, reason: str) -> None:
+        """Ends a trial without an objective; its point is not asked again."""
+        self._storage.set_trial_user_attr(self.trials()[number]._trial_id, REASON, reason)
+        self._study.tell(number, state=TrialState.FAIL)
+
+    def count_attempt(self, number: int) -> None:
+        """Counts the start of a process for a trial."""
+        trial = self.trials()[number]
+        self._storage.set_trial_user_attr(trial._trial_id, _ATTEMPTS, attempts(trial) + 1)
+
+    def best(self) -> FrozenTrial | None:
+        """Returns the finished trial with the best objective; None without any."""
+        if not any(trial.state == TrialState.COMPLETE for trial in self.trials()):
+            return None
+        return self._study.best_trial
+
+
+def attempts(trial: FrozenTrial) -> int:
+    """Returns how many processes were started for a trial."""
+    return int(trial.user_attrs.get(_ATTEMPTS, 0))
+
+
+def _pruner(config: SearchConfig) -> optuna.pruners.BasePruner:
+    if config.prune == "median":
+        return optuna.pruners.MedianPruner(n_startup_trials=_FEWEST_TO_COMPARE)
+    if config.prune == "halving":
+        return optuna.pruners.SuccessiveHalvingPruner()
+    return optuna.pruners.NopPruner()

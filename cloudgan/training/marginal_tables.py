@@ -1,0 +1,321 @@
+"""Measures the tables of `cloudgan.models.cell_marginals` on training showers."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from scipy.interpolate import RegularGridInterpolator
+from scipy.ndimage import gaussian_filter
+from scipy.special import ndtr, ndtri
+
+from cloudgan.data.pipeline.preprocessing import ENERGY_UNIT_GEV, LEAST_CELL_GEV
+from cloudgan.models.shower_frame import (
+    ENERGY_KNOTS,
+    QUANTILES,
+    REACH,
+    STAGES,
+    Conditions,
+    bin_number,
+    knot_position,
+    layer_terms,
+    stage_position,
+    table_shape,
+)
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from cloudgan.data.pipeline.training_set import TrainingSet
+    from cloudgan.schema.presets import Preset
+
+    Floats = NDArray[np.float64]
+    Integers = NDArray[np.int64]
+
+MOST_SHOWERS = 10_000
+"""Training showers that are measured, spread over the whole set; more change nothing that can be seen."""
+_BLOCK = 512
+_KNOT_SHARES = (0.01, 0.99)
+_SMOOTHING = ((2.0, 6.0), (1.0, 3.0), (0.7, 1.5), (0.0, 0.5))
+"""Standard deviations in layers and bins, wide to narrow: each estimate is the prior of the next."""
+_PRIOR_HITS, _PRIOR_SPREADS = 2.0, 4.0
+"""Weight of the wider estimate, in showers: a spread needs more of them than a mean."""
+_LEAST_SHARE, _LEAST_SPREAD = 1e-5, 1.005
+_DEPTH_ROUNDS = 30
+_LEAST_SLOPE = 0.01
+"""Showers of a single angle say nothing about places along the axis, which are then zero."""
+_THRESHOLDS = np.linspace(-4.5, 4.5, 91)
+_EXPONENTS = np.exp(np.linspace(np.log(0.3), np.log(8.0), 80))
+_TINY = 1e-12
+
+
+class _Hits(NamedTuple):
+    """Cells with energy, one entry each: shower, cell along x, y and depth, energy in GeV."""
+
+    shower: Integers
+    x: Integers
+    y: Integers
+    layer: Integers
+    gev: Floats
+
+
+class _Showers(NamedTuple):
+    """Showers of a measurement: hits; energy in GeV and cotangent of the angle (N,); layers in GeV (N, Z)."""
+
+    hits: _Hits
+    energy: Floats
+    cotangent: Floats
+    layers: Floats
+
+    @property
+    def conditions(self) -> Conditions:
+        return Conditions(np.log(self.energy)[:, None], self.cotangent[:, None])
+
+
+def measure_marginals(preset: Preset, showers: TrainingSet) -> dict[str, NDArray[np.float32]]:
+    """Returns the tables of training showers, by the names of `TableShape.weights`.
+
+    Every worker of a run measures the same showers in the same order, and so gets the same bits.
+    """
+    measured = _read(preset, showers)
+    layers = _layer_tables(measured)
+    place = _Place(preset.image_shape, measured)
+    cells = _cell_tables(place, measured)
+    limits = [
+        edge(values)
+        for values in (np.log(measured.energy), measured.cotangent)
+        for edge in (np.min, np.max)
+    ]
+    tables = layers | cells | {"offsets": place.offsets, "depth": place.depth, "limits": limits}
+    return {name: np.asarray(table, np.float32) for name, table in tables.items()}
+
+
+def _read(preset: Preset, showers: TrainingSet) -> _Showers:
+    rows = np.arange(0, showers.count, max(1, -(-showers.count // MOST_SHOWERS)))
+    _, y, depth = preset.image_shape
+    parts: list[_Hits] = []
+    energy, angle = [], []
+    for first in range(0, len(rows), _BLOCK):
+        block = showers.train_cells(rows[first : first + _BLOCK])
+        image = block.image
+        gev = image.value.astype(np.float64) ** (1 / preset.image_power) / preset.image_scale
+        is_hit = gev >= LEAST_CELL_GEV
+        number = image.row[is_hit] + first
+        cell = image.cell[is_hit].astype(np.int64)
+        parts.append(
+            _Hits(number, cell // (y * depth), cell // depth % y, cell % depth, gev[is_hit])
+        )
+        energy.append(block.energy[:, 0].astype(np.float64) * ENERGY_UNIT_GEV)
+        angle.append(block.angle[:, 0].astype(np.float64))
+    hits = _Hits(*(np.concatenate(each) for each in zip(*parts, strict=True)))
+    count = len(rows)
+    layers = np.bincount(hits.shower * depth + hits.layer, hits.gev, count * depth).astype(
+        np.float64
+    )
+    return _Showers(
+        hits,
+        np.concatenate(energy),
+        1 / np.tan(np.concatenate(angle)),
+        layers.reshape(count, depth),
+    )
+
+
+def _layer_tables(showers: _Showers) -> dict[str, Floats]:
+    """Mean, spread, quantiles and correlations of the roots: energy shares of the layers and their sum."""
+    energies = np.concatenate([showers.layers, showers.layers.sum(1, keepdims=True)], 1)
+    root = np.sqrt(energies / showers.energy[:, None])
+    terms = layer_terms(showers.conditions, np)
+    mean, *_ = np.linalg.lstsq(terms, root, rcond=None)
+    deviation = root - terms @ mean
+    floor = 1e-3 * np.sqrt(np.mean(deviation**2)) + _TINY
+    spread, *_ = np.linalg.lstsq(terms, np.log(np.abs(deviation) + floor), rcond=None)
+    relative = deviation / np.exp(terms @ spread)
+    count = len(relative)
+    ranks = np.argsort(np.argsort(relative, axis=0), axis=0)
+    normal = ndtri((ranks + 0.5) / count)
+    correlation = normal.T @ normal / count
+    scale = np.sqrt(np.maximum(np.diag(correlation), _TINY))
+    correlation = correlation / scale / scale[:, None]
+    # Fewer showers than layers leave directions without any spread.
+    size = len(correlation)
+    shrink = size / (size + count)
+    correlation = (1 - shrink) * correlation + shrink * np.eye(size)
+    return {
+        "layer_mean": mean,
+        "layer_spread": spread,
+        "layer_quantiles": _quantiles(relative),
+        "layer_factor": np.linalg.cholesky(correlation),
+    }
+
+
+def _quantiles(values: Floats) -> Floats:
+    """Values (N, K) at the nodes of a quantile function, (K, `QUANTILES`)."""
+    shares = ndtr(np.linspace(-REACH, REACH, QUANTILES))
+    return np.quantile(values, shares, axis=0).T
+
+
+class _Place:
+    """Where the cells of a shower lie relative to its axis, and between which energy knots its layers."""
+
+    def __init__(self, image: tuple[int, int, int], showers: _Showers) -> None:
+        self.shape = table_shape(image)
+        self.image = image
+        hits, layers, count = showers.hits, showers.layers, len(showers.energy)
+        total = np.maximum(layers.sum(1), _TINY)
+        centres = [
+            np.bincount(hits.shower, hits.gev * (where - (size - 1) / 2), count) / total
+            for where, size in ((hits.x, image[0]), (hits.y, image[1]))
+        ]
+        self.centre = np.stack(centres, 1)
+        self.offsets = _quantiles(self.centre)
+        self.depth = self._depth(showers)
+        mean = layers @ self.depth / total
+        axis = showers.cotangent[:, None] * (self.depth - mean[:, None]) + self.centre[:, 1:]
+        rows, columns = self.shape.bins
+        y, x = (np.arange(size) - (size - 1) / 2 for size in (image[1], image[0]))
+        self.row = np.minimum(_bins(y[None, :, None] - axis[:, None, :]), rows - 1)
+        self.column = np.minimum(_bins(x[None, :] - self.centre[:, :1]), columns - 1)
+        shares = np.linspace(*_KNOT_SHARES, ENERGY_KNOTS)
+        log_layers = np.log(np.maximum(layers, 1e-6))
+        # Knots must increase, also for a layer that no shower reaches.
+        self.stage = stage_position(layers, np).astype(np.int64)
+        known = [log_layers[self.stage == stage] for stage in range(STAGES)]
+        filled = [np.quantile(values if values.size else log_layers, shares) for values in known]
+        self.knots = np.stack(filled) + 1e-3 * np.arange(ENERGY_KNOTS)
+        self.knot, self.position = self._between(log_layers)
+
+    def _depth(self, showers: _Showers) -> Floats:
+        """Place of each layer along the axis, in cells: the least squares of the layers' centres."""
+        hits, layers = showers.hits, showers.layers
+        count, depth = layers.shape
+        moment = np.bincount(
+            hits.shower * depth + hits.layer,
+            hits.gev * (hits.y - (self.image[1] - 1) / 2),
+            count * depth,
+        )
+        centre = moment.reshape(count, depth) / np.maximum(layers, _TINY)
+        shift = np.where(layers > 0, centre - self.centre[:, 1:], 0.0)
+        weight = layers / np.maximum(layers.sum(1, keepdims=True), _TINY)
+        slope = showers.cotangent[:, None]
+        found = np.arange(depth, dtype=np.float64)
+        norm = (weight * (slope**2 + _LEAST_SLOPE**2)).sum(0) + _TINY
+        for _ in range(_DEPTH_ROUNDS):
+            mean = (weight * found).sum(1, keepdims=True)
+            found = (weight * slope * (shift + slope * mean)).sum(0) / norm
+        return found - found[0]
+
+    def _between(self, log_layers: Floats) -> tuple[Integers, Floats]:
+        """Lower knot and position between two knots of each layer, (N, Z)."""
+        knot, position = knot_position(log_layers, self.knots[self.stage], np)
+        return knot.astype(np.int64), position
+
+    def of_hits(self, hits: _Hits) -> tuple[Integers, Floats]:
+        """Row of each hit in the table at its lower knot, and its position between the knots."""
+        rows, columns = self.shape.bins
+        at = (hits.shower, hits.layer)
+        row = self.row[hits.shower, hits.y, hits.layer]
+        column = self.column[hits.shower, hits.x]
+        first = self.stage[at] * ENERGY_KNOTS + self.knot[at]
+        return (first * rows + row) * columns + column, self.position[at]
+
+    def cells(self) -> Floats:
+        """Number of cells, hit or not, in each row of the table, in its shape."""
+        rows, columns = self.shape.bins
+        counts = np.zeros((STAGES, ENERGY_KNOTS, rows, columns))
+        in_column = _counts(self.column, columns)
+        for layer in range(self.image[2]):
+            in_row = _counts(self.row[:, :, layer], rows)
+            first = self.stage[:, layer] * ENERGY_KNOTS + self.knot[:, layer]
+            for step, weight in ((0, 1 - self.position[:, layer]), (1, self.position[:, layer])):
+                for place in np.unique(first + step):
+                    those = first + step == place
+                    counts.reshape(-1, rows, columns)[place] += (
+                        in_row[those] * weight[those, None]
+                    ).T @ in_column[those]
+        return counts
+
+
+def _bins(distances: Floats) -> Integers:
+    """Bins of signed distances from the axis, in cells; any shape."""
+    numbers = bin_number(np.abs(distances), np)
+    return np.asarray(np.floor(numbers), np.int64)
+
+
+def _counts(bins: Integers, size: int) -> Floats:
+    """Number of entries of (N, K) in each bin, (N, `size`)."""
+    number = np.arange(len(bins))[:, None] * size + bins
+    counts = np.bincount(number.ravel(), minlength=len(bins) * size).reshape(-1, size)
+    return counts.astype(np.float64)
+
+
+def _cell_tables(place: _Place, showers: _Showers) -> dict[str, Floats]:
+    """Threshold, scale and exponent of the cells in each row of the table."""
+    rows, position = place.of_hits(showers.hits)
+    step = int(np.prod(place.shape.bins))
+    shape = (STAGES, ENERGY_KNOTS, *place.shape.bins)
+
+    def sums(values: Floats) -> Floats:
+        low = np.bincount(rows, values * (1 - position), int(np.prod(shape)))
+        high = np.bincount(rows + step, values * position, int(np.prod(shape)))
+        return np.asarray((low + high).reshape(shape), np.float64)
+
+    gev = showers.hits.gev
+    cells, hits = place.cells(), sums(np.ones_like(gev))
+    share = _smoothed(hits, cells, _PRIOR_HITS)
+    mean = _smoothed(sums(gev), hits, _PRIOR_HITS)
+    # The spread about the mean of each shower's own layer energy: that of a knot's whole range is wider.
+    log_mean = np.log(mean).ravel()
+    own = np.exp(log_mean[rows] * (1 - position) + log_mean[rows + step] * position)
+    ratio = gev / own
+    first = _smoothed(sums(ratio), hits, _PRIOR_SPREADS)
+    second = _smoothed(sums(ratio**2), hits, _PRIOR_SPREADS)
+    threshold = ndtri(np.clip(share, _LEAST_SHARE, 1 - _LEAST_SHARE))
+    exponent, moment = _exponents(threshold, np.maximum(second / first**2, _LEAST_SPREAD))
+    log_scale = np.log(mean * first) - np.log(moment)
+    cells_table = np.stack([threshold, log_scale, exponent], -1).reshape(-1, 3)
+    return {"cells": cells_table, "knots": place.knots}
+
+
+def _smoothed(above: Floats, below: Floats, prior: float) -> Floats:
+    """Returns `above / below`; where there are few entries, that of their surroundings counts."""
+    axes = (0, 2, 3)
+    value = np.broadcast_to(
+        above.sum(axes, keepdims=True) / np.maximum(below.sum(axes, keepdims=True), _TINY),
+        above.shape,
+    )
+    value = np.maximum(value, _TINY)
+    for in_layers, in_bins in _SMOOTHING:
+        widths = (in_layers, 0.0, in_bins, in_bins)
+        entries = np.prod([max(1.0, 2 * np.sqrt(np.pi) * width) for width in widths])
+        numerator, denominator = (
+            gaussian_filter(each, widths) * entries for each in (above, below)
+        )
+        value = (numerator + prior * value) / (denominator + prior)
+    return value
+
+
+def _exponents(threshold: Floats, spread: Floats) -> tuple[Floats, Floats]:
+    """Exponent k of each cell, and the mean of ``(h + b)**k`` for a normal h above -b.
+
+    Args:
+        threshold: b.
+        spread: Mean square of a hit over its squared mean.
+    """
+    levels = (np.arange(400) + 0.5) / 400
+    moments = np.empty((len(_THRESHOLDS), len(_EXPONENTS)))
+    ratios = np.empty_like(moments)
+    for number, b in enumerate(_THRESHOLDS):
+        excess = np.maximum(ndtri(1 - levels * ndtr(b)) + b, _TINY)
+        powers = excess ** _EXPONENTS[:, None]
+        moments[number] = powers.mean(1)
+        ratios[number] = (powers**2).mean(1) / moments[number] ** 2
+    nearest = np.rint((np.clip(threshold, _THRESHOLDS[0], _THRESHOLDS[-1]) - _THRESHOLDS[0]) / 0.1)
+    found = np.empty_like(spread)
+    for number in range(len(_THRESHOLDS)):
+        chosen = nearest == number
+        found[chosen] = np.interp(spread[chosen], ratios[number], _EXPONENTS)
+    moment = RegularGridInterpolator((_THRESHOLDS, np.log(_EXPONENTS)), np.log(moments))
+    places: Any = np.stack(
+        [np.clip(threshold, _THRESHOLDS[0], _THRESHOLDS[-1]), np.log(found)], axis=-1
+    )
+    return found, np.exp(moment(places))

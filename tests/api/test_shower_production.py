@@ -1,0 +1,78 @@
+"""The program of a simulating worker, without Geant4: what marks a shard, and the manifest of all."""
+
+from __future__ import annotations
+
+import hashlib
+import threading
+
+import pytest
+
+from cloudgan.api.shower_production import FinishedShard, finish, finished_shards
+from cloudgan.core.errors import DataError
+from cloudgan.data.shards.manifest import ColumnInfo, ShardInfo, SourceInfo, parse_manifest
+from cloudgan.schema.liveness import LivenessFile
+from cloudgan.schema.simulation import SimulationConfig
+from cloudgan.storage.folder import FolderStore
+
+SIMULATION = SimulationConfig(showers=5, showers_per_shard=2)
+
+
+def put(store, number, decided="ECAL is GeV*50."):
+    content = b"shower" * len(SIMULATION.events(number))
+    name = f"showers-{number:05d}.tfrecord"
+    shard = ShardInfo(
+        name=name,
+        records=len(SIMULATION.events(number)),
+        bytes=len(content),
+        sha256=hashlib.sha256(content).hexdigest(),
+        source=0,
+    )
+    source = SourceInfo(
+        name="Geant4 electrons, seed 0",
+        layout="simulated shards",
+        bytes=0,
+        modified_ns=0,
+        records=5,
+        shape=(51, 51, 25),
+        ecal_per_gev=50,
+        ecal_decided=decided,
+        columns=(ColumnInfo(name="energy", dtype="<f4"),),
+    )
+    document = FinishedShard(shard=shard, source=source, core_seconds=number)
+    store.put(f"showers/{name}", content)
+    store.put(f"shard-info/{number:05d}.json", document.model_dump_json().encode())
+
+
+@pytest.fixture
+def store(tmp_path):
+    return FolderStore(tmp_path / "run")
+
+
+def test_a_shard_without_its_document_is_not_finished(store):
+    put(store, 0)
+    store.put("showers/showers-00001.tfrecord", b"half")
+    assert finished_shards(store) == {0}
+
+
+def test_the_manifest_is_written_when_the_last_shard_of_another_worker_is_there(store, monkeypatch):
+    monkeypatch.setattr("cloudgan.api.shower_production._POLL_SECONDS", 0.01)
+    put(store, 2)
+    put(store, 0)
+    waiting = threading.Thread(target=finish, args=(SIMULATION, store, LivenessFile(None)))
+    waiting.start()
+    waiting.join(0.1)
+    assert waiting.is_alive()
+    assert "showers/manifest.json" not in store.list()
+    put(store, 1)
+    waiting.join(10)
+    found = parse_manifest(store.read("showers/manifest.json"), "manifest")
+    assert [shard.records for shard in found.shards] == [2, 2, 1]
+    assert found.records == 5
+
+
+def test_shards_of_different_versions_are_refused(store):
+    for number in range(3):
+        put(store, number, decided=f"version {number % 2}")
+    with pytest.raises(DataError, match="simulated with different versions"):
+        finish(SIMULATION, store, LivenessFile(None))
+    assert "showers/manifest.json" not in store.list()

@@ -1,0 +1,69 @@
+"""Price of simulated showers, by the times in launch.json."""
+
+from __future__ import annotations
+
+import pytest
+
+from cloudgan.api.simulation_cost import is_simulation, simulation_cost
+from cloudgan.core.errors import DataError
+from cloudgan.cost.prices.price_file import read_price_file
+from cloudgan.schema import launch
+from cloudgan.schema.config import RunConfig
+from cloudgan.schema.run_folder import RunFolder
+from cloudgan.schema.simulation import SimulationConfig
+
+TIMES = {
+    "program_started_at": "2026-11-22T10:00:00Z",
+    "program_ended_at": "2026-11-22T10:30:00Z",
+}
+
+
+@pytest.fixture
+def own_prices(tmp_path):
+    path = tmp_path / "own.yaml"
+    path.write_text("{date: 2026-11-20, nodes: [{offer: lab/cpu/room, usd_per_hour: 3}]}")
+    return path
+
+
+@pytest.fixture
+def run(tmp_path):
+    def make(**attempt):
+        folder = RunFolder(tmp_path / "run")
+        simulation = SimulationConfig(showers=5000)
+        folder.write_config(RunConfig(name="run", task="simulate", simulation=simulation))
+        given = {"provider": "kubernetes", "node_type": "cpu", "node_count": 4} | attempt
+        attempts = (launch.Attempt.model_validate(given),)
+        launch.write(
+            folder.launch_file, launch.Launch(run="run", config_hash="0", attempts=attempts)
+        )
+        return folder
+
+    return make
+
+
+def test_all_nodes_are_paid_for_their_whole_time(run, own_prices):
+    rows = tuple(row.model_dump() for row in read_price_file(own_prices).rows)
+    found = simulation_cost(run(**TIMES, price_rows=rows))
+    assert (found.showers, found.node_seconds) == (5000, 7200)
+    assert found.usd == pytest.approx(6)
+    assert found.usd_per_1000_showers == pytest.approx(1.2)
+    assert "1.2 USD per 1,000 showers" in list(found.lines())
+
+
+def test_an_offer_prices_nodes_without_a_price(run, own_prices):
+    folder = run(**TIMES)
+    assert simulation_cost(folder).usd is None
+    assert "--price-as=OFFER" in list(simulation_cost(folder).lines())[1]
+    priced = simulation_cost(folder, offer="lab/cpu/room/on_demand", price_file=own_prices)
+    assert priced.usd_per_1000_showers == pytest.approx(1.2)
+
+
+def test_the_workers_of_a_local_run_share_one_machine(run):
+    assert simulation_cost(run(provider="local", **TIMES)).node_seconds == 1800
+
+
+def test_a_run_that_has_not_ended_has_no_cost(run):
+    folder = run(program_started_at=TIMES["program_started_at"])
+    assert is_simulation(folder)
+    with pytest.raises(DataError, match="no attempt that ended"):
+        simulation_cost(folder)

@@ -1,0 +1,66 @@
+"""What a run with ranks refuses before anything starts, and the part of each worker."""
+
+from __future__ import annotations
+
+import pytest
+
+from cloudgan.api.launch_data import check_startable
+from cloudgan.api.train_ranks import has_ranks, worker_config
+from cloudgan.core.errors import ConfigError
+from cloudgan.parallel.master import LEAST_SILENCE_SECONDS, _Worker
+from cloudgan.schema.config import RunConfig
+
+
+def config(parallel=None, **training):
+    return RunConfig.model_validate(
+        {
+            "data": {"path": "showers"},
+            "model": {"preset": "smoke"},
+            "training": training,
+            "parallel": parallel or {"mode": "easgd", "ranks": 4},
+        }
+    )
+
+
+def test_a_rank_of_an_mpi_world_without_a_mode_is_refused(monkeypatch):
+    assert not has_ranks(RunConfig())
+    monkeypatch.setenv("PMI_RANK", "1")
+    assert has_ranks(config())
+    with pytest.raises(ConfigError, match=r"rank of an MPI world .* give --parallel=easgd"):
+        has_ranks(RunConfig())
+
+
+def test_what_is_not_built_is_refused_with_what_to_run_instead():
+    with pytest.raises(ConfigError, match=r"--masters=2: .* is not built; use --masters=1"):
+        has_ranks(config({"mode": "easgd", "ranks": 7, "masters": 2}))
+    with pytest.raises(ConfigError, match=r"nothing was started\. Run `cloudgan train`"):
+        check_startable(config())
+    check_startable(RunConfig.model_validate({"data": {"path": "showers"}}))
+
+
+def test_workers_share_the_steps_of_a_run_exactly():
+    run = config(max_steps=20, until="metric<1", tensorboard=True)
+    parts = [worker_config(run, worker, 3) for worker in range(3)]
+    assert [part.training.max_steps for part in parts] == [7, 7, 6]
+    # The master validates and decides when all save; the same mathematics resumes their checkpoints.
+    for part in parts:
+        assert not part.training.validates_every
+        assert not part.training.tensorboard
+        assert part.checkpoint.every_steps is None
+        assert part.config_hash() == run.config_hash()
+
+
+def test_fewer_steps_than_workers_are_refused():
+    with pytest.raises(ConfigError, match="--max-steps=2 are fewer than the 3 workers"):
+        worker_config(config(max_steps=2), 0, 3)
+
+
+def test_a_worker_is_frozen_after_twenty_of_its_longest_intervals():
+    worker = _Worker(rank=1, number=0, heard_at=100.0, updates=1)
+    assert not worker.is_silent(100.0 + 20 * LEAST_SILENCE_SECONDS)  # it traces
+    worker.updates, worker.longest = 5, 1.0
+    assert not worker.is_silent(100.0 + LEAST_SILENCE_SECONDS - 1)
+    assert worker.is_silent(100.0 + LEAST_SILENCE_SECONDS + 1)
+    worker.longest = 10.0
+    assert not worker.is_silent(100.0 + 199)
+    assert worker.is_silent(100.0 + 201)

@@ -1,0 +1,82 @@
+"""Rights in the cluster of a cloud, which are checked before nodes are created."""
+
+from __future__ import annotations
+
+import pytest
+
+from cloudgan.core.clock import monotonic_seconds
+from cloudgan.core.errors import CredentialsError
+from cloudgan.launch.backends.kubernetes.permissions import check_rights, review_step
+from cloudgan.launch.kubernetes.manifests import manifest_steps
+from cloudgan.schema.plan import NodePool
+
+
+class Reviews:
+    """Answers reviews; a right is granted from its nth review on."""
+
+    def __init__(self, granted_from=1, exists=()):
+        self.granted_from, self.exists = granted_from, exists
+        self.asked = {}
+
+    def create(self, path, body):
+        assert path == "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
+        spec = body["spec"]["resourceAttributes"]
+        name = " ".join((spec["verb"], spec["resource"], spec.get("subresource", ""))).strip()
+        self.asked[name] = self.asked.get(name, 0) + 1
+        return {"status": {"allowed": self.asked[name] >= self.granted_from}}
+
+    def get(self, path):
+        return {} if path in self.exists else None
+
+
+@pytest.fixture
+def plan(plan_of):
+    place = {"provider": "aws", "account": "1", "region": "us-east-1", "zone": "us-east-1a"}
+    place |= {"cluster": "physics", "context": None, "server": None}
+    pool = NodePool(node_type="g4dn.xlarge", market="spot", name="gan-1")
+    return plan_of(
+        target=place | {"namespace": "cloudgan", "service_account": "cloudgan"},
+        node_pool=pool,
+        requests=lambda plan: (review_step(plan.target), *manifest_steps(plan)),
+    )
+
+
+def test_each_object_of_the_plan_is_asked_for_and_what_the_launcher_reads(plan):
+    reviews = Reviews()
+    check_rights(reviews, plan)
+    objects = {step.path.rpartition("/")[2] for step in plan.steps if step.method == "POST"}
+    created = {name.split()[1] for name in reviews.asked if name.startswith("create ")}
+    assert created == objects >= {"jobs", "configmaps", "services", "networkpolicies"}
+    assert {"list pods", "get pods log", "list nodes", "delete jobs"} <= set(reviews.asked)
+
+
+def test_missing_rights_are_named_with_the_command_that_grants_them(plan):
+    with pytest.raises(CredentialsError) as refused:
+        check_rights(Reviews(granted_from=99), plan)
+    why = str(refused.value)
+    assert "create jobs in namespace cloudgan" in why
+    assert "get pods/log in namespace cloudgan" in why
+    assert "list nodes in cluster physics" in why
+    assert "aws eks create-access-entry" in why
+
+
+def test_objects_that_all_runs_share_may_exist_instead(plan):
+    shared = ("Namespace", "ServiceAccount")
+    there = [step.find for step in plan.steps if step.ensure.startswith(shared)]
+
+    class Denied(Reviews):
+        def create(self, path, body):
+            spec = body["spec"]["resourceAttributes"]
+            return {
+                "status": {"allowed": spec["resource"] not in ("namespaces", "serviceaccounts")}
+            }
+
+    check_rights(Denied(exists=there), plan)
+    with pytest.raises(CredentialsError, match="may not create namespaces, create serviceacc"):
+        check_rights(Denied(), plan)
+
+
+def test_a_cluster_that_was_just_created_may_grant_rights_late(plan):
+    reviews = Reviews(granted_from=3)
+    check_rights(reviews, plan, new_until=monotonic_seconds() + 60, poll_seconds=0.0)
+    assert set(reviews.asked.values()) == {3}

@@ -1,0 +1,115 @@
+"""Enabling of APIs: the operation takes minutes, and what it enabled refuses requests for some more."""
+
+from __future__ import annotations
+
+import pytest
+from google.oauth2.credentials import Credentials
+
+from cloudgan.core.errors import CredentialsError, LaunchError
+from cloudgan.launch.clouds.gcp.addresses import SERVICES
+from cloudgan.launch.clouds.gcp.client import GcpClient
+from cloudgan.launch.clouds.gcp.login import Login
+from cloudgan.launch.clouds.gcp.planner import setup_steps
+from cloudgan.launch.provisioning.provisioner import Provisioner
+from cloudgan.schema.plan import Target
+from emulators.gcp.server import TOKEN
+from launch.clouds.gcp.lab import api_of, gcp_plan
+
+PLACE = Target(provider="gcp", account="lab", region="us-central1", zone="us-central1-a")
+
+
+class Clock:
+    """Stands for the module `time`: whoever sleeps sees the time pass at once."""
+
+    def __init__(self):
+        self.now = 0.0
+
+    def monotonic(self):
+        return self.now
+
+    def sleep(self, seconds):
+        self.now += seconds
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    clock = Clock()
+    monkeypatch.setattr("cloudgan.core.clock.time", clock)
+    monkeypatch.setattr("time.sleep", clock.sleep)
+    return clock
+
+
+def apis_step():
+    return setup_steps(PLACE)[0]
+
+
+def slow_cloud(google):
+    """A client with the product's intervals."""
+    return GcpClient(Login(Credentials(token=TOKEN), "lab"), api_of(google), "lab")
+
+
+def test_enabling_of_apis_is_followed_for_ten_minutes(google, clock):
+    google.identity.apis_off = {"container.googleapis.com", "tpu.googleapis.com"}
+    google.identity.enabling_ticks = 110
+    cloud = slow_cloud(google)
+    assert Provisioner(cloud, lambda _: None).ensure(apis_step(), None)
+    assert 500 < clock.now < 600
+    assert not google.identity.apis_off
+
+
+def test_enabling_that_does_not_end_is_reported_after_ten_minutes(google, clock):
+    google.identity.apis_off = {"container.googleapis.com"}
+    google.identity.enabling_ticks = 10_000
+    with pytest.raises(LaunchError, match="not enabled within 600 s; rerun cloudgan setup"):
+        Provisioner(slow_cloud(google), lambda _: None).ensure(apis_step(), None)
+    assert 600 < clock.now < 620
+
+
+def test_enabling_that_fails_is_reported_with_its_reason(google, clock):
+    google.identity.apis_off = {"container.googleapis.com"}
+    google.identity.enabling_ticks = 3
+    google.identity.enabling_error = "Billing account for project 'lab' is not found."
+    with pytest.raises(
+        LaunchError, match=r"Billing account for project 'lab' is not found\. Check"
+    ):
+        Provisioner(slow_cloud(google), lambda _: None).ensure(apis_step(), None)
+    assert clock.now < 60
+
+
+def test_enabling_waits_for_that_of_another_client(google, clock):
+    google.identity.apis_off = {"container.googleapis.com"}
+    google.identity.enabling_ticks = 6
+    body = apis_step().body
+    path = f"{SERVICES}/projects/lab/services:batchEnable"
+    api_of(google).send("POST", path, body)
+    Provisioner(slow_cloud(google), lambda _: None).ensure(apis_step(), None)
+    refused = [one for one in google.server.seen if one.status == 400]
+    assert refused
+    assert not google.identity.apis_off
+
+
+def test_an_api_that_was_just_enabled_may_refuse_requests_for_five_minutes(google, clock):
+    google.identity.apis_off = {"container.googleapis.com"}
+    google.identity.settling_ticks = 25
+    cloud = slow_cloud(google)
+    Provisioner(cloud, lambda _: None).ensure(apis_step(), None)
+    assert cloud.list_resources() is not None
+    assert [one.status for one in google.server.seen].count(403) > 5
+    assert 100 < clock.now < 300
+
+
+def test_an_api_that_refuses_for_longer_is_reported_as_disabled(google, clock):
+    google.identity.apis_off = {"container.googleapis.com"}
+    google.identity.settling_ticks = 1000
+    cloud = slow_cloud(google)
+    Provisioner(cloud, lambda _: None).ensure(apis_step(), None)
+    with pytest.raises(CredentialsError, match=r"container\.googleapis\.com is not enabled"):
+        cloud.list_resources()
+    assert 300 <= clock.now < 330
+
+
+def test_a_disabled_api_is_reported_at_once(google, clock):
+    google.identity.apis_off = {"container.googleapis.com"}
+    with pytest.raises(CredentialsError, match="cloudgan setup --provider=gcp"):
+        slow_cloud(google).resolve_placeholders(gcp_plan())
+    assert clock.now == 0

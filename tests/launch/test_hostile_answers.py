@@ -1,0 +1,126 @@
+"""Answers of services that are too deep, too large or of another kind end in one error, not in a traceback."""
+
+from __future__ import annotations
+
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from types import SimpleNamespace
+
+import pytest
+
+from cloudgan.core import documents
+from cloudgan.core.errors import CloudganError
+from cloudgan.launch.container_registry.client import Registry
+from cloudgan.launch.kubernetes.api import ClusterApi
+from cloudgan.worker.preemption import open_metadata
+
+DEEP = b'{"a":' * 3000 + b"1" + b"}" * 3000
+ANSWERS = {
+    "deep": DEEP,
+    "deep list": b"[" * 100_000,
+    "digits": b'{"a": ' + b"9" * 5000 + b"}",
+    "too large": b'{"a": "' + b"x" * 5000 + b'"}',
+    "of another kind": b"[1]",
+    "no JSON": b"<html>",
+}
+
+
+@pytest.fixture
+def service(monkeypatch):
+    """The URL of a server whose every answer is `content`."""
+    monkeypatch.setattr(documents, "MAX_BYTES", 4096)
+    state = SimpleNamespace(content=b"", status=200, url="")
+
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def answer(self):
+            self.rfile.read(int(self.headers.get("Content-Length") or 0))
+            self.send_response(state.status)
+            self.send_header("Content-Length", str(len(state.content)))
+            self.send_header("Content-Type", "application/json")
+            self.end_headers()
+            self.wfile.write(state.content)
+
+        do_GET = answer  # noqa: N815  the name that http.server calls
+
+        def log_message(self, *words):
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    server.daemon_threads = True
+    threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}).start()
+    state.url = f"http://127.0.0.1:{server.server_address[1]}"
+    yield state
+    server.shutdown()
+    server.server_close()
+
+
+def kubernetes(url):
+    pytest.importorskip("kubernetes")
+    from cloudgan.launch.kubernetes.kubeconfig import connect_by_token
+
+    with connect_by_token(url, None, lambda: "token") as client:
+        yield lambda: ClusterApi(client, patience_seconds=0).get("/api/v1/nodes")
+        yield lambda: list(ClusterApi(client, patience_seconds=0).watch("/x", "", "1", seconds=1))
+
+
+def google(url):
+    requests = pytest.importorskip("requests")
+    pytest.importorskip("google.auth")
+    from cloudgan.launch.clouds.gcp.api import GoogleApi
+
+    with requests.Session() as session:
+        api = GoogleApi(session, endpoint=url, patience_seconds=0)
+        yield lambda: api.send("GET", "https://container.googleapis.com/v1/x")
+
+
+def azure(url):
+    transports = pytest.importorskip("azure.core.pipeline.transport")
+    from azure.core.credentials import AccessToken
+
+    from cloudgan.launch.clouds.azure.api import ArmApi
+
+    class Plain(transports.RequestsTransport):
+        """Azure's pipeline sends a token by TLS only."""
+
+        def send(self, request, **options):
+            request.url = request.url.replace("https:", "http:")
+            return super().send(request, **options)
+
+    token = AccessToken("t", 2**31)
+    login = SimpleNamespace(get_token=lambda *_, **__: token)
+    with Plain() as transport:
+        here = url.replace("http:", "https:")
+        api = ArmApi(login, base_url=here, transport=transport, attempts=1)
+        yield lambda: api.get("/subscriptions/x?api-version=1")
+
+
+def registry(url):
+    yield lambda: Registry("example.org", address=url, sleep=lambda _: None).tags("x")
+
+
+def metadata(url):
+    for cloud in ("aws", "azure"):
+        yield open_metadata(cloud, url).read_notice
+
+
+@pytest.mark.parametrize("client", [kubernetes, google, azure, registry, metadata])
+def test_an_answer_beyond_the_limits_is_one_error(service, client):
+    kinds = (CloudganError, ValueError) if client is metadata else CloudganError
+    for name, service.content in ANSWERS.items():
+        for call in client(service.url):
+            if client in {azure, registry} and name == "of another kind":
+                continue  # no resource, and no tag
+            with pytest.raises(kinds) as caught:
+                call()
+            assert len(str(caught.value)) < 600, name
+
+
+@pytest.mark.parametrize("client", [kubernetes, google, azure, registry, metadata])
+@pytest.mark.parametrize("name", ["deep", "deep list"])
+def test_an_error_with_a_deep_body_is_the_error_of_its_status(service, client, name):
+    service.content, service.status = ANSWERS[name], 400
+    for call in client(service.url):
+        with pytest.raises((CloudganError, ValueError), match=r"400|\[\[|returned"):
+            call()

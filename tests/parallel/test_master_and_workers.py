@@ -1,0 +1,109 @@
+"""A master and workers as real ranks, without TensorFlow: each step sleeps and adds 1 to every weight."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+
+from cloudgan.bench.sleeping_ranks import MeasuredWorld, SleepRequest, run_world
+from cloudgan.core.documents import read_json
+from cloudgan.parallel.centre import find_point
+from cloudgan.schema import record
+from cloudgan.schema.config import RunConfig
+from cloudgan.schema.run_folder import RunFolder
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+_VALUES = 1000
+
+
+def request(folder: Path, *, workers: int, steps: int, **options: Any) -> SleepRequest:
+    """A request; its options are of the section `parallel`, except those that are named here."""
+    showers, training = options.pop("showers", 10**9), options.pop("training", {})
+    checkpoint = {"every_steps": options.pop("every_steps", 4), "keep": 2}
+    config = RunConfig.model_validate(
+        {
+            "model": {"preset": "smoke"},
+            "training": {"max_steps": steps} | training,
+            "checkpoint": checkpoint,
+            "parallel": {"ranks": workers + 1} | options,
+        }
+    )
+    return SleepRequest(
+        folder=folder / "run", config=config, values=_VALUES, sleep_seconds=0.01, showers=showers
+    )
+
+
+def world(folder: Path, **options: Any) -> MeasuredWorld:
+    return run_world(request(folder, **options))
+
+
+def test_the_centre_of_downpour_has_the_steps_of_all_workers_and_a_point_that_all_saved(tmp_path):
+    found = world(tmp_path, workers=3, steps=19, mode="downpour", damping="none", sync_every=2)
+    # 19 steps of 3 workers are 7, 6 and 6: each sends the steps since its last exchange, undamped.
+    assert found.steps == 19
+    assert found.centre == 19.0
+    assert found.updates == 4 + 3 + 3
+    folder = RunFolder(tmp_path / "run")
+    run = record.read(folder.record_file)
+    assert run.stopped().reason == "max_steps"
+    exchanged = [line for line in run.lines if line.kind == "exchanged"]
+    by_worker = {line.worker: line for line in exchanged}
+    assert {number: line.updates for number, line in by_worker.items()} == {
+        None: 10,
+        0: 4,
+        1: 3,
+        2: 3,
+    }
+    assert sum(by_worker[None].staleness.values()) == 10
+    assert by_worker[1].seconds["train"] > 0.05  # six steps of 10 ms
+    # Checkpoints are written when all workers have saved theirs.
+    points = [line.step for line in run.lines if line.kind == "checkpointed"]
+    assert points[0] == 0
+    assert points[-1] == 19
+    saved, _ = find_point(read_config(tmp_path), folder, [[0, 7], [0, 6], [0, 6]])
+    assert saved.state.worker_steps == (7, 6, 6)
+    earlier = find_point(read_config(tmp_path), folder, [[0], [0, 6], [0]])
+    assert earlier[0].state.step == 0  # the first worker lost its last checkpoint
+
+
+def test_a_synchronous_master_adds_the_mean_of_all_workers_once_per_round(tmp_path):
+    found = world(
+        tmp_path, workers=3, steps=12, mode="downpour", synchronous=True, master_optimizer="sgd"
+    )
+    assert found.centre == 4.0  # four rounds, each by the mean of three ones
+
+
+@pytest.mark.parametrize("mode", ["easgd", "gem"])
+def test_workers_and_centre_move_together(tmp_path, mode):
+    found = world(tmp_path, workers=2, steps=12, mode=mode)
+    assert np.isfinite(found.centre)
+    assert found.centre > 1
+    assert found.updates == 12
+
+
+def test_an_epoch_that_ends_while_a_checkpoint_is_open_is_validated_afterwards(tmp_path):
+    # Two epochs of 6 steps; a checkpoint opens with the step before the end of each of them.
+    world(
+        tmp_path,
+        workers=1,
+        steps=12,
+        mode="downpour",
+        showers=48,
+        every_steps=5,
+        training={"validate_every": 1},
+    )
+    run = record.read(RunFolder(tmp_path / "run").record_file)
+    found = {line.epoch: line for line in run.lines if line.kind == "validated"}
+    assert sorted(found) == [0, 1]
+    assert [found[0].step, found[1].step] == [6, 12]
+    assert found[1].metrics == {"metric": 12.0}
+    points = [line.step for line in run.lines if line.kind == "checkpointed"]
+    assert points == [0, 5, 6, 11, 12]
+
+
+def read_config(folder: Path) -> RunConfig:
+    return read_json(folder / "request.json", SleepRequest).config

@@ -1,0 +1,85 @@
+"""The space of a search, and its borders."""
+
+from __future__ import annotations
+
+import pytest
+from pydantic import ValidationError
+
+from cloudgan.core.errors import ConfigError
+from cloudgan.schema.config import parse_config
+from cloudgan.schema.search import Dimension, SearchConfig, read_space
+
+
+def search_of(space, **asked):
+    base = parse_config({"model": {"preset": "smoke"}}, "test")
+    return SearchConfig.model_validate({"base": base, "space": space} | asked)
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"low": 2.0, "high": 1.0}, "exchange them"),
+        ({"low": 0, "high": 1.0, "log": True}, "low above 0"),
+        ({"low": 1.0}, "give low and high"),
+        ({"choices": [1, 2], "low": 0.0}, "choices, or low and high"),
+        ({"choices": [1, 1]}, "repeated"),
+        ({"low": 0.5, "high": 4, "integer": True}, "without fraction"),
+        ({"low": 0.5, "high": 4, "steps": 3}, "Extra inputs"),
+    ],
+)
+def test_a_range_that_holds_nothing_is_refused(given, said, tmp_path):
+    with pytest.raises(ValidationError, match=said):
+        Dimension.model_validate(given)
+    path = tmp_path / "space.yaml"
+    path.write_text(f"model.learning_rate: {given}".replace("True", "true"))
+    with pytest.raises(ConfigError, match=r"model.learning_rate"):
+        read_space(path)
+
+
+@pytest.mark.parametrize(
+    "dimension",
+    [
+        Dimension(low=1e-4, high=1e-1, log=True),
+        Dimension(low=-3.0, high=5.0),
+        Dimension(low=1, high=64, log=True),
+        Dimension(low=2, high=9),
+        Dimension(choices=("a", "b", 3)),
+    ],
+)
+def test_a_value_keeps_its_position(dimension):
+    for step in range(21):
+        value = dimension.decode(step / 20)
+        again = dimension.decode(dimension.encode(value))
+        assert again == pytest.approx(value) if isinstance(value, float) else again == value
+
+
+def test_integers_have_equal_shares_of_the_range():
+    dimension = Dimension(low=1, high=4)
+    found = [dimension.decode((step + 0.5) / 400) for step in range(400)]
+    assert {value: found.count(value) for value in set(found)} == dict.fromkeys(range(1, 5), 100)
+
+
+def test_an_unknown_key_names_the_nearest():
+    search = search_of({"model.learnin_rate": Dimension(low=1e-4, high=1e-2)})
+    with pytest.raises(ConfigError, match=r"Did you mean 'model.learning_rate'"):
+        search.check()
+
+
+def test_an_end_of_a_range_that_run_yaml_refuses_is_refused_before_any_trial():
+    search = search_of({"model.dropout": Dimension(low=0.1, high=1.5)})
+    with pytest.raises(ConfigError, match=r"model.dropout = 1.5"):
+        search.check()
+
+
+def test_a_point_sets_keys_inside_sections_of_the_model():
+    search = search_of({"model.loss_weights.shape": Dimension(low=0.0, high=9.0)})
+    search.check()
+    config = search.run_config({"model.loss_weights.shape": 4.0}, "0001")
+    assert config.model.loss_weights["shape"] == 4.0
+    assert config.name == "0001"
+    assert config.model.loss_weights["energy"] == search.base.model.loss_weights["energy"]
+
+
+def test_an_unknown_objective_is_refused():
+    with pytest.raises(ValidationError, match="metric, response"):
+        search_of({"model.dropout": Dimension(low=0.1, high=0.5)}, objective="mertic")

@@ -1,0 +1,112 @@
+"""The coordinator with real processes and records; the program that they run needs no TensorFlow."""
+
+from __future__ import annotations
+
+import math
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from optuna.trial import TrialState
+
+from cloudgan.core.errors import CloudganError, ConfigError
+from cloudgan.core.hardware import this_machine
+from cloudgan.core.progress import Silent
+from cloudgan.schema.config import parse_config
+from cloudgan.schema.run_folder import RunFolder
+from cloudgan.schema.search import Dimension, SearchConfig
+from cloudgan.search.blocks import LOG, Block
+from cloudgan.search.coordinator import Coordinator
+from cloudgan.search.study import SearchFolder, SearchStudy
+
+PROGRAM = (sys.executable, str(Path(__file__).with_name("trainer_program.py")))
+SPACE = {"model.learning_rate": Dimension(low=1e-5, high=1e-1, log=True)}
+
+
+def config_of(**asked):
+    base = parse_config({"model": {"preset": "smoke"}, "training": {"seed": 3}}, "test")
+    return SearchConfig.model_validate(
+        {"base": base, "space": SPACE, "sampler": "random", "trials": 4} | asked
+    )
+
+
+def searched(path, *, blocks=1, behaviour="", **asked):
+    folder, config = SearchFolder(path), config_of(**asked)
+    folder.write_config(config)
+    study = SearchStudy(folder, config)
+    devices = [Block(index, {"BEHAVIOUR": behaviour}, PROGRAM) for index in range(blocks)]
+    Coordinator(folder, config, study, devices, Silent()).run()
+    return SearchStudy(folder, config)
+
+
+def points(study):
+    return [trial.params["model.learning_rate"] for trial in study.trials()]
+
+
+def test_the_objective_is_the_median_of_the_last_three_validations(tmp_path):
+    study = searched(tmp_path / "s", trials=2, blocks=2)
+    for trial in study.trials():
+        rate = trial.params["model.learning_rate"]
+        assert trial.value == pytest.approx(math.log10(rate / 1e-3) ** 2 + 1 / 9)
+    assert study.best().value == min(trial.value for trial in study.trials())
+
+
+def test_two_blocks_share_the_threads_of_the_machine(tmp_path):
+    searched(tmp_path / "s", trials=2, blocks=2)
+    threads = max(1, this_machine().cores // 2)
+    for number in range(2):
+        config = RunFolder(SearchFolder(tmp_path / "s").trial(number)).read_config()
+        assert config.training.threads == threads
+
+
+def test_a_process_that_was_killed_costs_its_block_nothing_but_a_restart(tmp_path):
+    study = searched(tmp_path / "s", trials=1, behaviour="dies once")
+    (trial,) = study.trials()
+    assert trial.state == TrialState.COMPLETE
+    assert "began at epoch 5" in (SearchFolder(tmp_path / "s").trial(0) / LOG).read_text()
+
+
+def test_five_trials_that_fail_in_a_row_end_the_search(tmp_path):
+    with pytest.raises(CloudganError, match=r"last 5 trials failed.*the showers are damaged"):
+        searched(tmp_path / "s", trials=9, behaviour="fails")
+    study = SearchStudy(SearchFolder(tmp_path / "s"), config_of(trials=9))
+    assert [trial.state for trial in study.trials()] == [TrialState.FAIL] * 5
+
+
+def test_trials_worse_than_the_median_are_pruned_and_keep_their_run(tmp_path):
+    study = searched(tmp_path / "s", trials=10, prune="median", behaviour="waits", blocks=2)
+    pruned = [trial for trial in study.trials() if trial.state == TrialState.PRUNED]
+    assert pruned
+    assert all(len(trial.intermediate_values) < 10 for trial in pruned)
+
+
+def test_a_killed_coordinator_continues_with_the_points_of_an_undisturbed_search(tmp_path):
+    undisturbed = points(searched(tmp_path / "one", sampler="gp", trials=7))
+    program = (
+        "import sys; sys.path.insert(0, sys.argv[1]); from test_coordinator import *;"
+        "searched(Path(sys.argv[2]), sampler='gp', trials=7, behaviour='waits')"
+    )
+    here = str(Path(__file__).parent)
+    process = subprocess.Popen([sys.executable, "-c", program, here, str(tmp_path / "two")])
+    deadline = time.monotonic() + 60
+    while not (SearchFolder(tmp_path / "two").trial(2) / "epoch").exists():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    time.sleep(2)  # the orphan of this program does not watch its standard input, as `train` does
+    study = searched(tmp_path / "two", sampler="gp", trials=7)
+    assert points(study) == undisturbed
+    assert [trial.state for trial in study.trials()] == [TrialState.COMPLETE] * 7
+
+
+def test_another_space_in_the_folder_of_a_search_is_refused(tmp_path):
+    folder = SearchFolder(tmp_path / "s")
+    folder.write_config(config_of())
+    wider = {"model.learning_rate": Dimension(low=1e-6, high=1e-1, log=True)}
+    with pytest.raises(ConfigError, match=r"the space of model.learning_rate changed"):
+        folder.write_config(config_of(space=wider))
+    folder.write_config(config_of(trials=8, blocks=2))

@@ -1,0 +1,52 @@
+"""Stands for `cloudgan train --run=FOLDER` in tests of the coordinator: no TensorFlow, real records.
+
+It validates ten times; the metric is a function of the learning rate in run.yaml. It saves its epoch, so
+that a second process continues. The environment variable BEHAVIOUR makes it fail, die once, or wait.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import signal
+import sys
+import time
+from pathlib import Path
+
+from cloudgan.schema import record
+from cloudgan.schema.run_folder import RunFolder
+
+EPOCHS = 10
+
+
+def main(run):
+    folder = RunFolder(run)
+    config = folder.read_config()
+    rate = config.model.learning_rate
+    behaviour = os.environ.get("BEHAVIOUR", "")
+    if behaviour == "fails":
+        print("cloudgan: the showers are damaged", flush=True)
+        sys.exit(1)
+    state = folder.path / "epoch"
+    first = int(state.read_text()) if state.exists() else 0
+    stopped = []
+    signal.signal(signal.SIGINT, lambda *_: stopped.append(1))
+    for epoch in range(first, EPOCHS):
+        if behaviour == "dies once" and epoch == 5 and first == 0:
+            os.kill(os.getpid(), signal.SIGKILL)
+        if behaviour == "waits":
+            time.sleep(0.1)
+        value = math.log10(rate / 1e-3) ** 2 + 1 / (epoch + 1)
+        line = record.Validated(
+            time="2026-11-22T00:00:00Z", step=10 * (epoch + 1), epoch=epoch, showers=200,
+            metrics={"metric": value}, seconds=0.1, ranked_by="metric", best=True, program_seconds=1.0,
+        )  # fmt: skip
+        record.append(folder.record_file, line)
+        state.write_text(str(epoch + 1))
+        if stopped:
+            sys.exit(130)
+    print(f"process {os.getpid()} began at epoch {first}")
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[-1].removeprefix("--run=")))

@@ -1,0 +1,177 @@
+"""Tables of cell marginals, and the showers that they make before any training."""
+
+from __future__ import annotations
+
+import keras
+import numpy as np
+import pytest
+
+from cloudgan.data.pipeline.preprocessing import LEAST_CELL_GEV, Preprocessing
+from cloudgan.data.pipeline.training_set import TrainingSet
+from cloudgan.data.sources.convert import convert
+from cloudgan.data.sources.hdf5_writer import write_hdf5
+from cloudgan.models.cell_marginals import MarginalOutput
+from cloudgan.models.shower_frame import table_shape
+from cloudgan.schema.presets import find_preset
+from cloudgan.simulation.gflash import simulate
+from cloudgan.training.marginal_tables import measure_marginals
+
+pytestmark = pytest.mark.tf
+
+PRESET = find_preset("smoke").model_copy(update={"cell_marginals": True, "angle": "primary"})
+X, Y, DEPTH = PRESET.image_shape
+VIEW = Preprocessing(PRESET.image_shape, angle="primary")
+
+
+@pytest.fixture(scope="module")
+def showers(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("marginals")
+    write_hdf5(folder / "showers.h5", simulate(800, seed=5, cells=(X, Y)))
+    convert(str(folder / "showers.h5"), folder / "shards")
+    return TrainingSet.open(folder / "shards", VIEW, held_out_fraction=0.5, cache="memory")
+
+
+@pytest.fixture(scope="module")
+def tables(showers):
+    return measure_marginals(PRESET, showers)
+
+
+@pytest.fixture(scope="module")
+def output(tables):
+    keras.config.set_dtype_policy("float32")
+    layer = MarginalOutput(PRESET)
+    layer.build(None)
+    layer.set_tables(tables)
+    return layer
+
+
+def generated(output, energy, angle, *, seed=0, of_cells=None, of_layers=None):
+    """Cells in GeV, (N, X, Y, Z), of energies over 100 GeV and angles (N, 1)."""
+    count = len(energy)
+    normals = np.random.default_rng(seed).standard_normal(
+        (count, table_shape((X, Y, DEPTH)).normals)
+    )
+    image = output(
+        [
+            np.zeros((count, X, Y, DEPTH, 1), np.float32) if of_cells is None else of_cells,
+            np.zeros((count, DEPTH + 1), np.float32) if of_layers is None else of_layers,
+            np.concatenate([energy, angle], 1).astype(np.float32),
+            normals.astype(np.float32),
+        ]
+    )
+    return (
+        np.asarray(image)[..., 0].astype(np.float64) ** (1 / PRESET.image_power)
+        / PRESET.image_scale
+    )
+
+
+@pytest.fixture(scope="module")
+def both(showers, output):
+    """Held-out Monte Carlo, and as many generated showers with its energies and angles."""
+    real = showers.held_out_batch()
+    cells = real.image.astype(np.float64) ** (1 / PRESET.image_power) / PRESET.image_scale
+    return cells, generated(output, real.energy, real.angle), real
+
+
+def test_an_untrained_generator_has_the_mean_energy_of_every_layer_of_unseen_showers(both):
+    theirs, ours, _ = both
+    real, made = (cells.sum((1, 2)).mean(0) for cells in (theirs, ours))
+    error = theirs.sum((1, 2)).std(0) / np.sqrt(len(theirs))
+    assert (np.abs(made - real) < 5 * error + 0.02 * real).all()
+
+
+def test_it_has_the_occupancy_and_the_energy_of_the_cells_about_the_axis(both):
+    theirs, ours, _ = both
+    real, made = ((cells >= LEAST_CELL_GEV).mean(0) for cells in (theirs, ours))
+    assert np.abs(made - real).mean() < 0.02
+    assert made.sum() == pytest.approx(real.sum(), rel=0.05)
+    for cells in (theirs, ours):
+        assert cells[:, 4, 4].mean() > 5 * cells[:, 0, 4].mean(), "a core"
+    assert ours[:, 4, 4].mean() == pytest.approx(theirs[:, 4, 4].mean(), rel=0.1)
+
+
+def test_the_sum_has_the_spread_of_the_monte_carlo(both):
+    theirs, ours, real = both
+    spreads = [(cells.sum((1, 2, 3)) / real.energy[:, 0]).std() for cells in (theirs, ours)]
+    assert spreads[1] == pytest.approx(spreads[0], rel=0.25)
+
+
+def test_layers_vary_together_as_in_the_monte_carlo(both):
+    theirs, ours, real = both
+    found = [np.corrcoef((cells.sum((1, 2)) / real.energy)[:, 6:16].T) for cells in (theirs, ours)]
+    assert np.abs(found[1] - found[0]).mean() < 0.1
+    assert found[1][0, -1] < 0 < found[1][0, 1], "a late shower has little in front"
+
+
+def test_the_axis_follows_the_angle(output):
+    energy = np.full((300, 1), 0.5)
+    slopes = []
+    for degrees in (70.0, 90.0, 110.0):
+        cells = generated(output, energy, np.full((300, 1), np.deg2rad(degrees)))
+        place = (cells.sum(1) * np.arange(Y)[:, None]).sum(1) / np.maximum(cells.sum((1, 2)), 1e-12)
+        slopes.append(np.polyfit(np.arange(6, 16), place[:, 6:16].mean(0), 1)[0])
+    assert slopes[0] > 0.1
+    assert slopes[2] < -0.1
+    assert abs(slopes[1]) < 0.05
+
+
+def test_equal_energies_give_different_showers(output):
+    cells = generated(output, np.full((50, 1), 0.5), np.full((50, 1), np.pi / 2))
+    assert len(np.unique((cells >= LEAST_CELL_GEV).sum((1, 2, 3)))) > 20
+
+
+def test_energies_beyond_the_training_showers_scale_on(output):
+    energy = np.array([[1.0], [4.0]] * 100)
+    cells = generated(output, energy, np.full((200, 1), np.pi / 2))
+    sums = cells.sum((1, 2, 3))
+    assert np.isfinite(cells).all()
+    assert sums[1::2].mean() / sums[::2].mean() == pytest.approx(4.0, rel=0.05)
+
+
+def test_no_training_shower_is_reproduced(showers, output):
+    """The closest training shower is as far from a generated one as from an unseen one."""
+    training = showers.train_rows(np.arange(showers.count))
+    unseen = showers.held_out_batch(100)
+    made = generated(output, unseen.energy, unseen.angle) * PRESET.image_scale
+    made = made**PRESET.image_power
+
+    def nearest(images):
+        flat = training.image.reshape(showers.count, -1)
+        return np.array([np.abs(flat - image.ravel()).sum(1).min() for image in images])
+
+    assert np.median(nearest(made)) > 0.8 * np.median(nearest(unseen.image))
+
+
+def test_corrections_of_cells_and_layers_have_gradients(output):
+    import tensorflow as tf
+
+    given = tf.constant([[0.5, 1.6]] * 4, tf.float32)
+    normals = tf.random.stateless_normal((4, table_shape((X, Y, DEPTH)).normals), (1, 2))
+    of_cells = tf.Variable(tf.zeros((4, X, Y, DEPTH, 1)))
+    of_layers = tf.Variable(tf.zeros((4, DEPTH + 1)))
+    with tf.GradientTape() as tape:
+        image = output([of_cells, of_layers, given, normals])
+        total = tf.reduce_sum(image**2)
+    slopes = [slope.numpy() for slope in tape.gradient(total, [of_cells, of_layers])]
+    assert all(np.isfinite(slope).all() for slope in slopes)
+    assert (slopes[0] != 0).any()
+    assert (slopes[1] != 0).all(1).all() or (slopes[1] != 0).mean() > 0.5
+
+
+def test_the_same_showers_give_the_same_bits(showers, tables):
+    again = measure_marginals(PRESET, showers)
+    assert all(np.array_equal(again[name], tables[name]) for name in tables)
+
+
+def test_showers_of_one_angle_have_an_axis_at_right_angles(showers):
+    class OneAngle:
+        count = showers.count
+
+        def train_cells(self, rows):
+            block = showers.train_cells(rows)
+            block.angle[:] = np.pi / 2
+            return block
+
+    found = measure_marginals(PRESET, OneAngle())
+    assert all(np.isfinite(table).all() for table in found.values())
+    np.testing.assert_allclose(found["depth"], 0, atol=1e-3)

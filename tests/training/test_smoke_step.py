@@ -1,0 +1,62 @@
+"""The computation of the smoke step, in this process and in two that share a strategy."""
+
+from __future__ import annotations
+
+import io
+import json
+import socket
+import subprocess
+import sys
+
+import pytest
+
+from cloudgan.core import settings
+from cloudgan.training import smoke_step
+
+pytestmark = pytest.mark.tf
+
+
+def test_fewer_devices_than_planned_end_it_before_it_waits_for_others(monkeypatch, capsys):
+    monkeypatch.setenv("CLOUDGAN_ACCELERATORS", "1")
+    monkeypatch.setattr(sys, "stdin", None)  # reading it would fail
+    assert smoke_step.main() == 2
+    error = capsys.readouterr().err
+    assert error.startswith("cloudgan: the plan has 1 accelerators for this worker")
+
+
+def test_a_lost_agent_ends_it(monkeypatch):
+    monkeypatch.setattr(sys, "stdin", io.StringIO())
+    assert smoke_step.main() == 75
+
+
+@pytest.mark.parametrize("wrong", [0.0, float("nan")])
+def test_a_wrong_result_is_refused(wrong):
+    with pytest.raises(smoke_step.CloudganError, match="instead of 8"):
+        smoke_step._compare([8.0, wrong], 8.0, "the sum is wrong")
+
+
+def test_two_workers_compute_and_sum_as_expected():
+    sockets = [socket.socket() for _ in range(2)]
+    for one in sockets:
+        one.bind(("127.0.0.1", 0))
+    workers = [f"127.0.0.1:{one.getsockname()[1]}" for one in sockets]
+    for one in sockets:
+        one.close()
+    processes = [
+        subprocess.Popen(
+            [sys.executable, "-m", "cloudgan.training.smoke_step"],
+            env=settings.child_environment(),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+        for _ in workers
+    ]
+    for index, process in enumerate(processes):
+        task = {"type": "worker", "index": index}
+        process.stdin.write(json.dumps({"cluster": {"worker": workers}, "task": task}) + "\n")
+        process.stdin.flush()
+    output = [process.communicate(timeout=120)[0] for process in processes]
+    assert [process.returncode for process in processes] == [0, 0], output
+    assert all("smoke step: 2 x CPU computed and summed as expected" in text for text in output)

@@ -1,0 +1,106 @@
+"""Runs with ranks, by the real processes of `cloudgan train`."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from cloudgan.schema import record
+from cloudgan.schema.run_folder import RunFolder
+
+pytestmark = pytest.mark.tf
+
+
+def arrays_of(path):
+    with np.load(path) as archive:
+        return {name: archive[name] for name in archive.files if name != "meta.json"}
+
+
+def processes(run):
+    return json.loads((run / "ranks" / "processes.json").read_text())
+
+
+def steps(run):
+    return RunFolder(run).checkpoints.exists() and sorted(
+        int(path.stem[5:]) for path in RunFolder(run).checkpoints.glob("step-*.npz")
+    )
+
+
+def wait_for_a_later_checkpoint(run, process, seconds=180):
+    before, deadline = steps(run)[-1], time.monotonic() + seconds
+    while steps(run)[-1] <= before:
+        assert process.poll() is None, process.communicate()[0]
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+def test_one_group_that_no_centre_attracts_trains_as_two_workers_do_bit_for_bit(
+    config_file, tmp_path, start
+):
+    parallel = {"mode": "easgd", "ranks": 3, "group": 2, "sync_every": 2, "elastic_force": 0}
+    ranks, workers = tmp_path / "ranks", tmp_path / "workers"
+    config = config_file(global_batch_size=8, max_steps=6, parallel=parallel)
+    process = start("train", f"--config={config}", f"--run={ranks}", "--json")
+    out, _ = process.communicate(timeout=300)
+    assert process.returncode == 0, out
+    assert json.loads(out[out.index("{") :])["ended"] == "max_steps"
+    plain = config_file(global_batch_size=8, max_steps=6)
+    process = start(
+        "train", f"--config={plain}", f"--run={workers}", "--workers=2", "--strategy=multiworker"
+    )
+    out, _ = process.communicate(timeout=300)
+    assert process.returncode == 0, out
+    name = "step-000000006.npz"
+    own = arrays_of(ranks / "ranks" / "001" / "checkpoints" / name)
+    expected = arrays_of(RunFolder(workers).checkpoints / name)
+    assert set(own) == set(expected)
+    for key, array in expected.items():
+        np.testing.assert_array_equal(own[key], array, err_msg=key)
+    # The centre stayed where the run began, and is a checkpoint with all arrays.
+    centre = arrays_of(RunFolder(ranks).checkpoints / name)
+    begin = arrays_of(RunFolder(workers).checkpoints / "step-000000000.npz")
+    assert set(centre) == set(expected)
+    kernels = [key for key in begin if key.startswith(("generator/", "discriminator/"))]
+    for key in kernels:
+        np.testing.assert_array_equal(centre[key], begin[key], err_msg=key)
+
+
+def test_all_ranks_start_again_after_one_is_killed_and_ctrl_c_saves(config_file, tmp_path, start):
+    run = tmp_path / "run"
+    parallel = {"mode": "downpour", "ranks": 3, "sync_every": 2}
+    config = config_file(
+        plain=True, global_batch_size=4, checkpoint={"every_steps": 10}, parallel=parallel
+    )
+    process = start(
+        "train",
+        f"--config={config}",
+        f"--run={run}",
+        "--max-steps=1000000",
+        "--epochs=100000",
+        until=lambda: steps(run) and steps(run)[-1] > 0,
+    )
+    for victim in (2, 0):  # a worker, then the master
+        before = processes(run)
+        os.kill(before[victim], signal.SIGKILL)
+        wait_for_a_later_checkpoint(run, process)
+        assert not set(before) & set(processes(run))
+        assert not any(Path(f"/proc/{pid}").exists() for pid in before)
+    process.send_signal(signal.SIGINT)
+    out, _ = process.communicate(timeout=120)
+    assert process.returncode == 130, out
+    assert "a rank was killed" in out
+    found = record.read(RunFolder(run).record_file)
+    assert found.stopped().reason == "interrupted"
+    assert found.stopped().step == steps(run)[-1]
+    resumed = [line for line in found.lines if line.kind == "resumed"]
+    assert len(resumed) == 2
+    saved = [line.step for line in found.lines if line.kind == "checkpointed"]
+    assert all(line.step in saved for line in resumed)
+    seen = {line.worker for line in found.lines if line.kind == "exchanged"}
+    assert seen == {None, 0, 1}

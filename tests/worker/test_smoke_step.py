@@ -1,0 +1,104 @@
+"""The smoke step of a worker: before the data are staged, with all workers, and what its failure does."""
+
+from __future__ import annotations
+
+import socket
+
+import pytest
+
+from cloudgan.worker.pod_environment import read_pod_environment
+from cloudgan.worker.rendezvous import MemberState, Rendezvous
+
+PLANNED = {"CLOUDGAN_ACCELERATORS": "1"}
+
+
+def start(team, world=2):
+    return [team.start(index, **PLANNED) for index in range(world)]
+
+
+@pytest.mark.parametrize("world", [1, 2])
+def test_the_smoke_step_comes_before_the_data_and_the_training_follows_it(team, world):
+    some = team(world)
+    workers = start(some, world)
+    assert [worker.wait() for worker in workers] == [0] * world
+    for index, worker in enumerate(workers):
+        (smoke,) = some.smoke_steps(index)
+        assert (smoke["task"]["index"] if smoke else None) == (index if world > 1 else None)
+        assert worker.output.index("devices found") < worker.output.index("generation 2: training")
+    assert some.began(0) == [0], "the smoke step is no training"
+
+
+def test_a_worker_with_missing_devices_ends_with_2_and_stages_nothing(team):
+    one = team(2, orders={"smoke": {"1": {"devices": 2}}})
+    (one.root / "showers").rmdir()  # staging would fail with another code
+    chief, other = start(one)
+    assert other.wait() == 2
+    assert f"worker 1 on {socket.gethostname()}: worker 1 sees no device" in other.output
+    assert "generation" not in chief.output + other.output
+    chief.stop.request()
+    assert chief.wait() == 75
+    assert one.began(0) == []
+
+
+def test_a_wrong_result_ends_the_run_before_the_training(team):
+    one = team(1, orders={"smoke": {"0": {"step": 1}}})
+    (worker,) = start(one, 1)
+    assert worker.wait() == 1
+    assert one.heartbeat().message.startswith("worker 0 on ")
+    assert one.heartbeat().message.endswith(": worker 0 computes wrong results")
+    assert one.began(0) == []
+
+
+def test_a_device_that_does_not_respond_is_named_and_the_process_is_killed(team):
+    one = team(1, orders={"smoke": {"0": {"hang": 60}}}, smoke_seconds=0.3)
+    (worker,) = start(one, 1)
+    assert worker.wait() == 1
+    assert ": the smoke step did not end within 0 s" in one.heartbeat().message
+
+
+def test_smoke_steps_that_are_cut_short_again_and_again_end_the_run(team):
+    one = team(1, orders={"smoke": {"0": {"step": 75}}}, max_restarts=1)
+    (worker,) = start(one, 1)
+    assert worker.wait() == 76
+    assert len(one.smoke_steps(0)) == 2
+
+
+def test_the_first_trainer_of_a_pod_records_the_seconds(team):
+    one = team(1)
+    (worker,) = start(one, 1)
+    assert worker.wait() == 0
+    assert float((one.group / "smoke-seconds-0").read_text()) > 0
+
+
+def test_a_replaced_worker_has_a_smoke_step_with_all_others():
+    rendezvous = Rendezvous(2)
+    for index in range(2):
+        rendezvous.join(index, MemberState(f"pod-{index}", "gathering", 0, 0.0))
+    assert (rendezvous.begin(1.0), rendezvous.smoke) == (1, True)
+    staging = MemberState("pod-0", "staging", 1, 1.0)
+    rendezvous.join(0, staging)
+    checking = MemberState("pod-1", "checking", 1, 1.0)
+    assert not rendezvous.join(1, checking).restart, "the other was faster"
+    for index in range(2):
+        rendezvous.join(index, MemberState(f"pod-{index}", "waiting", 1, 1.0))
+    assert (rendezvous.begin(2.0), rendezvous.smoke) == (2, False)
+    rendezvous.join(0, MemberState("pod-0", "training", 2, 2.0))
+    rendezvous.join(1, MemberState("other-pod", "gathering", 0, 2.0))
+    assert rendezvous.join(0, MemberState("pod-0", "training", 2, 2.0)).restart
+    rendezvous.join(0, MemberState("pod-0", "waiting", 2, 2.0))
+    assert (rendezvous.begin(3.0), rendezvous.smoke) == (3, True)
+    assert rendezvous.join(0, MemberState("pod-0", "waiting", 2, 3.0)).smoke
+
+
+@pytest.mark.parametrize(
+    ("accelerators", "peers", "expected"),
+    [
+        ("0", "127.0.0.1:1,127.0.0.1:3", False),
+        ("1", "127.0.0.1:1,127.0.0.1:3", True),
+        ("0", "gan-{index}.gan:2222", True),
+    ],
+)
+def test_only_accelerators_and_several_machines_need_one(team, accelerators, peers, expected):
+    changes = {"CLOUDGAN_ACCELERATORS": accelerators, "CLOUDGAN_PEERS": peers}
+    pod = read_pod_environment(team(2).environment(0, **changes).get)
+    assert pod.smoke_step is expected
