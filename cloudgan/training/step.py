@@ -7,7 +7,7 @@ replica divided by the *global* batch, because Keras sums gradients over the rep
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, TypedDict
+from typing import TYPE_CHECKING, Any, TypedDict, TypeVar
 
 import tensorflow as tf
 
@@ -19,12 +19,16 @@ from cloudgan.training.rng import Call
 from cloudgan.training.update import all_reduce_tensors, update
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     import keras
     import numpy as np
 
     from cloudgan.schema.presets import Preset
     from cloudgan.training.gan import Gan
     from cloudgan.training.rng import Rng
+
+Result = TypeVar("Result")
 
 
 class Batch(TypedDict):
@@ -124,12 +128,11 @@ class GanStep:
     ) -> tf.Tensor:
         with self._rng.at(batch["step"][0], batch["first_row"][0], call):
             labels = self._flipped(label, batch)
-            with tf.GradientTape() as tape:
-                outputs = self._gan.discriminator(image, training=True)
-                row, total = self._losses(batch, labels, outputs)
-                total = self._gan.discriminator_optimizer.scale_loss(total)
-        self._apply(tape, total, self._gan.discriminator, self._gan.discriminator_optimizer)
-        return row
+
+            def losses() -> tuple[tf.Tensor, tf.Tensor]:
+                return self._losses(batch, labels, self._gan.discriminator(image, training=True))
+
+            return descend(self._gan.discriminator, self._gan.discriminator_optimizer, losses)
 
     def _update_generator(
         self, batch: Batch, call: int, features: tuple[tf.Tensor, tf.Tensor]
@@ -143,7 +146,8 @@ class GanStep:
         """
         with self._rng.at(batch["step"][0], batch["first_row"][0], call):
             latent = self._latent(batch)
-            with tf.GradientTape() as tape:
+
+            def losses() -> tuple[tuple[tf.Tensor, tf.Tensor], tf.Tensor]:
                 fake = self._gan.generator(latent, training=True)
                 outputs = self._gan.discriminator(fake, training=True)
                 ones = tf.ones_like(batch["energy"])
@@ -151,9 +155,9 @@ class GanStep:
                 row, total = self._losses(
                     batch, ones, outputs, image=fake, features=(features[0], own, features[1])
                 )
-                total = self._gan.generator_optimizer.scale_loss(total)
-        self._apply(tape, total, self._gan.generator, self._gan.generator_optimizer)
-        return row, own
+                return (row, own), total
+
+            return descend(self._gan.generator, self._gan.generator_optimizer, losses)
 
     def _losses(
         self, batch: Batch, labels: tf.Tensor, outputs: list[tf.Tensor], **generated: Any
@@ -255,12 +259,29 @@ class GanStep:
             else:
                 ema_generator.assign(weight)
 
-    @staticmethod
-    def _apply(
-        tape: tf.GradientTape, loss: tf.Tensor, model: keras.Model, optimizer: keras.Optimizer
-    ) -> None:
-        weights = model.trainable_variables
-        update(optimizer, weights, tape.gradient(loss, [weight.value for weight in weights]))
+
+def descend(
+    learner: keras.Model,
+    optimizer: keras.Optimizer,
+    losses: Callable[[], tuple[Result, tf.Tensor]],
+) -> Result:
+    """Updates a network once, in replica context.
+
+    Args:
+        learner: Network whose trainable weights are updated.
+        optimizer: Built with them.
+        losses: Returns any result, and this replica's share of the loss; it calls the learner and its
+            adversary.
+
+    Returns:
+        The result of `losses`.
+    """
+    with tf.GradientTape() as tape:
+        result, loss = losses()
+        loss = optimizer.scale_loss(loss)
+    weights = learner.trainable_variables
+    update(optimizer, weights, tape.gradient(loss, [weight.value for weight in weights]))
+    return result
 
 
 def latent_of(preset: Preset, rng: Rng, energy: tf.Tensor, angle: tf.Tensor) -> tf.Tensor:

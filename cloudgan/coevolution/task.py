@@ -1,0 +1,120 @@
+"""What a grid of cells trains: the interface between the evolution and a task. Imports no TensorFlow.
+
+A task brings data, networks and a measure of quality. The rest of the package knows no task.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from cloudgan.coevolution.individual import Individual, StateLayout
+
+    Floats = NDArray[np.float32]
+
+Kind = Literal["generator", "discriminator"]
+KINDS: tuple[Kind, Kind] = ("generator", "discriminator")
+
+
+class Draw(NamedTuple):
+    """Position of random numbers: every array that a task draws is a function of it.
+
+    Attributes:
+        seed: Of the run.
+        cell: Number of the cell, row by row.
+        iteration: Of the cell, from 0.
+        purpose: Of the numbers, see `cloudgan.coevolution.evolution.Purpose`.
+    """
+
+    seed: int
+    cell: int
+    iteration: int
+    purpose: int
+
+
+@dataclass(frozen=True)
+class Quality:
+    """Quality of samples.
+
+    Attributes:
+        score: What the mixture weights minimise.
+        details: Other figures by name, such as the classes covered.
+    """
+
+    score: float
+    details: Mapping[str, float] = field(default_factory=dict)
+
+
+class Pair(Protocol):
+    """A generator and a discriminator with their optimisers, traced once per process.
+
+    Individuals are loaded into it, trained, and read back.
+    """
+
+    def layout(self, kind: Kind) -> StateLayout:
+        """Returns names and shapes of the arrays of an individual."""
+
+    def initial(self, kind: Kind, seed: int) -> Floats:
+        """Returns the state of a new individual: weights drawn from `seed`, empty optimiser slots."""
+
+    def load(self, individual: Individual) -> None:
+        """Sets the network of the individual's kind: state, learning rate and loss."""
+
+    def read(self, kind: Kind) -> Floats:
+        """Returns a copy of the state of the loaded individual."""
+
+    def train(
+        self, draw: Draw, numbers: Sequence[int], *, generator: bool, discriminator_every: int
+    ) -> None:
+        """Trains the loaded individuals on batches, in order.
+
+        For each batch the generator is updated, then every `discriminator_every`-th batch the
+        discriminator, each against the other as it is at that moment.
+
+        Args:
+            draw: Position of what the batches draw.
+            numbers: Of the batches within the iteration, from 0.
+            generator: Whether the generator is updated.
+            discriminator_every: Batches whose number is a multiple update the discriminator; 0: none.
+        """
+
+    def fitness(
+        self,
+        draw: Draw,
+        generators: Sequence[Individual],
+        discriminators: Sequence[Individual],
+        samples: int,
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Returns the losses of all generators against all discriminators, on held samples.
+
+        Returns:
+            Losses of the generators, (G, D), and of the discriminators, (D, G); lower is better.
+        """
+
+    def generate(self, draw: Draw, generator: Individual, samples: int) -> Any:
+        """Returns samples (N, ...). Sample n belongs to condition n of the task."""
+
+
+class Task(Protocol):
+    """Data, networks and quality of what the cells train.
+
+    Attributes:
+        name: Of the task.
+    """
+
+    name: str
+
+    def make_pair(self) -> Pair:
+        """Builds the networks of this process; imports TensorFlow."""
+
+    def quality(self, samples: Any) -> Quality:
+        """Measures samples (N, ...) of `Pair.generate` against held-out data."""
+
+    def pictures(self, samples: Any) -> NDArray[np.float32]:
+        """Returns at most 16 samples as images (N, height, width) from 0 to 1, for the page."""

@@ -1,0 +1,1 @@
+"""What the cells train: digits, a ring of Gaussians with known answer, and showers."""
