@@ -15,6 +15,7 @@ import tensorflow as tf
 
 from cloudgan.coevolution.individual import StateLayout
 from cloudgan.coevolution.task import KINDS, Draw, Kind
+from cloudgan.models.losses import binary_crossentropy
 from cloudgan.schema.coevolution import ADVERSARIAL_LOSSES
 
 if TYPE_CHECKING:
@@ -40,17 +41,25 @@ class Network:
         model: Of either kind.
         optimizer: Built, with a learning rate that is a variable.
         inference_weights: Weights of the averaged model that generates; empty without one.
+        constants: Weights that are measured on the data, the same in all individuals of a run, such as
+            tables; they are no part of an individual's state.
     """
 
     model: keras.Model
     optimizer: keras.Optimizer
     inference_weights: tuple[keras.Variable, ...] = ()
+    constants: tuple[keras.Variable, ...] = ()
+
+    def weights(self) -> list[keras.Variable]:
+        """Returns the weights of an individual: of the model, then of its average."""
+        fixed = {id(each) for each in self.constants}
+        every = (*self.model.weights, *self.inference_weights)
+        return [each for each in every if id(each) not in fixed]
 
     def variables(self) -> list[keras.Variable]:
         """Returns the variables of an individual; its learning rate is kept beside them."""
         rate = self.optimizer.learning_rate
-        slots = [v for v in self.optimizer.variables if v is not rate]
-        return [*self.model.weights, *self.inference_weights, *slots]
+        return [*self.weights(), *(v for v in self.optimizer.variables if v is not rate)]
 
 
 class KerasPair(ABC):
@@ -182,10 +191,8 @@ class KerasPair(ABC):
         return {name: tf.constant(array) for name, array in arrays.items()}
 
     def _load_weights(self, individual: Individual) -> None:
-        network, layout = self._networks[individual.kind], self._layouts[individual.kind]
-        views = layout.weight_arrays(individual.state)
-        variables = [*network.model.weights, *network.inference_weights]
-        for variable, view in zip(variables, views, strict=True):
+        views = self._layouts[individual.kind].weight_arrays(individual.state)
+        for variable, view in zip(self._variables[individual.kind], views, strict=False):
             _assign(variable, view)
 
     def _train_batches(
@@ -219,8 +226,10 @@ class KerasPair(ABC):
         )[0]
 
 
-def adversarial_loss(loss: tf.Tensor, real: float, probability: tf.Tensor) -> tf.Tensor:
-    """Returns the loss of outputs of a discriminator that should be `real`, per sample.
+def adversarial_loss(
+    loss: tf.Tensor, label: Any, probability: tf.Tensor, *, of_generator: bool
+) -> tf.Tensor:
+    """Returns the loss of outputs of a discriminator, in the shape of `probability`.
 
     The losses are those of Mustangs (Toutouh, Hemberg and O'Reilly 2019, doi:10.1145/3321707.3321860):
     binary cross-entropy; least squares; and the heuristic ``-log(p) / 2`` of a generator, for which
@@ -228,14 +237,13 @@ def adversarial_loss(loss: tf.Tensor, real: float, probability: tf.Tensor) -> tf
 
     Args:
         loss: Number of the loss in `ADVERSARIAL_LOSSES`, int32.
-        real: 1 or 0, what the outputs should be.
+        label: What the outputs should be, 1 for real and 0 for fake; a tensor if some are flipped.
         probability: Outputs, from 0 to 1.
+        of_generator: Whether the generator learns from it.
     """
-    p = tf.clip_by_value(probability, 1e-7, 1 - 1e-7)
-    cross_entropy = -tf.math.log(p if real else 1 - p)
-    heuristic = cross_entropy / 2 if real else cross_entropy
-    squares = (p - real) ** 2
-    return tf.stack([cross_entropy, squares, heuristic])[loss]
+    cross_entropy = binary_crossentropy(label, probability)
+    heuristic = cross_entropy / 2 if of_generator else cross_entropy
+    return tf.stack([cross_entropy, (probability - label) ** 2, heuristic])[loss]
 
 
 def _layout(network: Network, kind: Kind) -> StateLayout:
@@ -243,7 +251,7 @@ def _layout(network: Network, kind: Kind) -> StateLayout:
     return StateLayout(
         tuple(f"{kind}/{number:03d}/{v.name}" for number, v in enumerate(variables)),
         tuple(tuple(v.shape) for v in variables),
-        len(network.model.weights) + len(network.inference_weights),
+        len(network.weights()),
     )
 
 
