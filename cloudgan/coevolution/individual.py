@@ -94,12 +94,12 @@ class Individual:
         return replace(self, state=self.state.copy(), name=name, parent=self.name)
 
     def header(self) -> dict[str, Any]:
-        """Returns everything but the state, as JSON."""
+        """Returns everything but the state, as JSON; an infinite fitness is null."""
         return {
             "kind": self.kind,
             "rate": self.rate,
             "loss": self.loss,
-            "fitness": self.fitness,
+            "fitness": self.fitness if np.isfinite(self.fitness) else None,
             "name": self.name,
             "parent": self.parent,
         }
@@ -117,9 +117,13 @@ class Individual:
                 state=state,
                 rate=float(header["rate"]),
                 loss=header["loss"],
-                fitness=float(header["fitness"]),
+                fitness=_number(header["fitness"]),
                 name=str(header["name"]),
                 parent=str(header["parent"]),
             )
         except (KeyError, TypeError, ValueError) as error:
             raise DataError(f"the header of an individual is not valid: {error}") from error
+
+
+def _number(value: float | None) -> float:
+    return float("inf") if value is None else float(value)

@@ -74,7 +74,7 @@ class KerasPair(ABC):
         self._batch_size = batch_size
         self._variables = {kind: net.variables() for kind, net in self._networks.items()}
         self._layouts = {kind: _layout(self._networks[kind], kind) for kind in KINDS}
-        self._loss = {kind: 0 for kind in KINDS}
+        self._loss = dict.fromkeys(KINDS, 0)
         self._train = tf.function(self._train_batches, autograph=False)
         self._fake = tf.function(self.fake, autograph=False)
         self._judge = tf.function(self.judge, autograph=False)

@@ -49,18 +49,24 @@ class CoevolutionConfig(BaseModel):
         None, description="showers, or the folder of MNIST files; default: scikit-learn's digits"
     )
     engine: Engine = Field(
-        "one", description="one: all cells in one process; ranks: one MPI rank per cell and a master"
+        "one",
+        description="one: all cells in one process; ranks: one MPI rank per cell and a master",
     )
     asynchronous: bool = Field(
-        False, description="of ranks: a cell takes the newest that its neighbours sent, and never waits"
+        False,
+        description="of ranks: a cell takes the newest that its neighbours sent, and never waits",
     )
     neighbourhood: Neighbourhood = "von_neumann"
     schedule: tuple[Change, ...] = Field((), description="changes of the neighbourhood, in order")
     iterations: int = Field(20, ge=1, le=MAX_EPOCHS)
     batches: int = Field(50, ge=1, le=MAX_STEP, description="of a cell per iteration")
     batch_size: int = Field(100, ge=1, le=MAX_BATCH)
-    population: int = Field(1, ge=1, le=100, description="generators, and discriminators, of a cell")
-    tournament: int = Field(2, ge=1, le=10_000, description="individuals that compete to be trained")
+    population: int = Field(
+        1, ge=1, le=100, description="generators, and discriminators, of a cell"
+    )
+    tournament: int = Field(
+        2, ge=1, le=10_000, description="individuals that compete to be trained"
+    )
     replacements: int = Field(1, ge=1, le=100, description="of a population per iteration, at most")
     fitness: Aggregate = Field("worst", description="over the adversaries of the neighbourhood")
     fitness_samples: int = Field(200, ge=1, le=MAX_BATCH)
@@ -80,7 +86,9 @@ class CoevolutionConfig(BaseModel):
     )
     score_samples: int = Field(1000, ge=1, le=MAX_BATCH, description="of the mixture's quality")
     data_share: float = Field(1.0, gt=0, le=1, description="of the training data that a cell sees")
-    save_every: int = Field(5, ge=1, le=MAX_EPOCHS, description="iterations between two saved states")
+    save_every: int = Field(
+        5, ge=1, le=MAX_EPOCHS, description="iterations between two saved states"
+    )
     silence_seconds: float = Field(
         30.0, ge=1, le=1e6, description="of ranks: without a sign of life a rank counts as lost"
     )

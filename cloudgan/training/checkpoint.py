@@ -13,7 +13,6 @@ from __future__ import annotations
 import io
 import math
 import secrets
-import zipfile
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
@@ -23,7 +22,6 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from cloudgan.core.atomic_file import write_atomic
 from cloudgan.core.clock import utc_now
-from cloudgan.core.documents import read_bytes
 from cloudgan.core.errors import CloudganError, DataError
 from cloudgan.data.summary import TrainingSummary
 from cloudgan.schema import record
@@ -32,6 +30,7 @@ from cloudgan.schema.record import Numerics
 from cloudgan.schema.record_line import Loss
 from cloudgan.schema.run_folder import RunFolder, checkpoint_name, checkpoint_steps
 from cloudgan.storage.store import ObjectMissingError, StoreError, open_store
+from cloudgan.training.array_archive import read_arrays
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -70,8 +69,6 @@ class BestCheckpoint(BaseModel):
 
 
 _META = "meta.json"
-_MAX_BYTES = 2**33
-"""More than a hundred times the checkpoint of the largest preset."""
 
 
 class State(BaseModel):
@@ -306,7 +303,7 @@ def read_checkpoint(path: Path) -> Checkpoint:
     Raises:
         DataError: Not a checkpoint of this version, or damaged.
     """
-    arrays = _read_arrays(path, read_bytes(path, limit=_MAX_BYTES))
+    arrays = read_arrays(path)
     meta = arrays.pop(_META, None)
     if meta is None or meta.dtype != np.uint8:
         raise DataError(f"{path}: not a cloudgan checkpoint: it has no {_META}")
@@ -320,24 +317,6 @@ def read_checkpoint(path: Path) -> Checkpoint:
     if checkpoint_steps([path.name]) not in ([], [state.step]):
         raise DataError(f"{path}: damaged (it holds step {state.step})")
     return Checkpoint(path, state, arrays)
-
-
-def _read_arrays(path: Path, raw: bytes) -> dict[str, NDArray[Any]]:
-    """Reads all arrays of an archive; each has a checksum that zipfile compares."""
-    try:
-        with zipfile.ZipFile(io.BytesIO(raw)) as file:
-            is_plain = all(each.compress_type == zipfile.ZIP_STORED for each in file.infolist())
-        with np.load(io.BytesIO(raw), allow_pickle=False) as archive:
-            arrays = {name: archive[name] for name in archive.files if is_plain}
-    except Exception as error:
-        # zipfile, zlib and NumPy raise errors of a dozen classes for a damaged file.
-        reason = " ".join(f"{type(error).__name__}: {error}".split())
-        if "pickle" in reason:  # NumPy recommends to load it as a program
-            reason = "an array does not hold numbers"
-        raise DataError(f"{path}: damaged ({reason})") from error
-    if not is_plain or not all(isinstance(each, np.ndarray) for each in arrays.values()):
-        raise DataError(f"{path}: damaged (an entry is compressed, or is not an array)")
-    return arrays
 
 
 def restore(checkpoint: Checkpoint, variables: Mapping[str, Any]) -> None:

@@ -1,0 +1,327 @@
+"""A cell: its populations, its mixture, and one iteration of its evolution.
+
+An iteration has four routines, named as in arXiv:2004.04633: *gather* takes the neighbours'
+individuals (the engine does it), *update_genomes* selects before the training and replaces after it,
+*mutate* moves learning rates and draws losses, *train* runs the batches.
+"""
+
+from __future__ import annotations
+
+import time
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from cloudgan.coevolution.evolution import (
+    Purpose,
+    aggregate,
+    mutate,
+    random_numbers,
+    replace_worst,
+    tournament,
+)
+from cloudgan.coevolution.individual import Individual
+from cloudgan.coevolution.mixture import Mixture, evolve_weights
+from cloudgan.coevolution.task import KINDS, Draw, Kind
+from cloudgan.schema.cell_line import ROUTINES, CellLine
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from cloudgan.coevolution.grid import Grid
+    from cloudgan.coevolution.task import Pair, Quality, Task
+    from cloudgan.schema.coevolution import CoevolutionConfig
+
+_PICTURED_SAMPLES = 16
+
+
+@dataclass(frozen=True)
+class Population:
+    """The individuals of a cell, the fittest first.
+
+    Attributes:
+        generators: At least one.
+        discriminators: As many.
+    """
+
+    generators: tuple[Individual, ...]
+    discriminators: tuple[Individual, ...]
+
+    def of(self, kind: Kind) -> tuple[Individual, ...]:
+        """Returns the individuals of a kind."""
+        return self.generators if kind == "generator" else self.discriminators
+
+    @property
+    def is_finite(self) -> bool:
+        """Whether all values of all individuals are finite."""
+        return all(one.is_finite for kind in KINDS for one in self.of(kind))
+
+
+@dataclass(frozen=True)
+class CellState:
+    """Everything that a cell needs to continue; random numbers are functions of the iteration.
+
+    Attributes:
+        iteration: Iterations done.
+        population: Of the cell.
+        mixture: Of the cell and its neighbours.
+        score: Of the mixture; infinite before the first iteration.
+    """
+
+    iteration: int
+    population: Population
+    mixture: Mixture
+    score: float = float("inf")
+
+
+@dataclass(frozen=True)
+class _Judged:
+    """A sub-population with its fitness, own individuals first."""
+
+    generators: list[Individual]
+    discriminators: list[Individual]
+
+    def of(self, kind: Kind) -> list[Individual]:
+        return self.generators if kind == "generator" else self.discriminators
+
+
+class Cell:
+    """A cell of the grid; `pair` and `task` may be shared with other cells of the process."""
+
+    def __init__(
+        self,
+        number: int,
+        config: CoevolutionConfig,
+        grid: Grid,
+        *,
+        task: Task,
+        pair: Pair,
+        state: CellState | None = None,
+    ) -> None:
+        """Prepares a cell: with new networks, or with those of a saved state."""
+        self.number, self._config, self._grid = number, config, grid
+        self._task, self._pair = task, pair
+        self.state = state or self._first_state()
+        self.samples: Any = None
+        """Samples of the mixture of the last iteration, for pictures."""
+
+    def neighbours(self) -> tuple[int, ...]:
+        """Returns the cells whose individuals the next iteration needs."""
+        kind = self._config.neighbourhood_at(self.state.iteration)
+        return self._grid.neighbours(self.number, kind)
+
+    def iterate(
+        self,
+        gathered: Mapping[int, Population],
+        *,
+        gather_seconds: float = 0.0,
+        ages: Mapping[int, int] | None = None,
+    ) -> CellLine:
+        """Runs one iteration with the neighbours' individuals.
+
+        Args:
+            gathered: By cell; those of `neighbours`.
+            gather_seconds: What the engine took to get them.
+            ages: Asynchronous runs: iterations by which they are behind.
+
+        Returns:
+            The line of the record.
+        """
+        seconds = dict.fromkeys(ROUTINES, 0.0) | {"gather": gather_seconds}
+        own = self.state.population
+        around = [gathered[number] for number in self.neighbours()]
+        with _timed(seconds, "update_genomes"):
+            judged = self._judge(
+                [one for cell in (own, *around) for one in cell.generators],
+                [one for cell in (own, *around) for one in cell.discriminators],
+            )
+            random = self._random(Purpose.TOURNAMENT)
+            selected = {kind: self._select(kind, judged.of(kind), random) for kind in KINDS}
+        with _timed(seconds, "mutate"):
+            random = self._random(Purpose.MUTATION)
+            learners = {
+                kind: [mutate(one, self._config, random) for one in selected[kind]]
+                for kind in KINDS
+            }
+        with _timed(seconds, "train"):
+            trained = Population(*map(tuple, self._train(learners)))
+        diverged = not trained.is_finite
+        taken_from = None
+        with _timed(seconds, "update_genomes"):
+            if diverged:
+                taken_from, population = self._best_neighbour(judged, own)
+                entered = 0
+            else:
+                population, entered = self._replace(judged, trained)
+            mixture, quality = self._evolve_mixture(population, gathered)
+        self.state = CellState(self.state.iteration + 1, population, mixture, quality.score)
+        best = population.generators[0]
+        return CellLine(
+            iteration=self.state.iteration,
+            generator_fitness=best.fitness,
+            discriminator_fitness=population.discriminators[0].fitness,
+            rates=tuple(one.rate for kind in KINDS for one in learners[kind]),
+            losses=tuple(one.loss for one in learners["generator"]),
+            selected=tuple(one.parent for kind in KINDS for one in selected[kind]),
+            entered=entered,
+            best=(best.name, best.parent),
+            members=dict(zip(mixture.members, mixture.weights, strict=True)),
+            score=quality.score,
+            details=dict(quality.details),
+            diverged=diverged,
+            taken_from=taken_from,
+            ages=dict(ages or {}),
+            seconds={name: round(value, 6) for name, value in seconds.items()},
+        )
+
+    def _first_state(self) -> CellState:
+        kind = self._config.neighbourhood_at(0)
+        members = (self.number, *self._grid.neighbours(self.number, kind))
+        return CellState(
+            0,
+            Population(*(self._first_individuals(kind) for kind in KINDS)),
+            Mixture.uniform(members),
+        )
+
+    def _first_individuals(self, kind: Kind) -> tuple[Individual, ...]:
+        random = random_numbers(Draw(self._config.seed, self.number, 0, Purpose.INITIAL))
+        seeds = random.integers(2**31, size=(len(KINDS), self._config.population))
+        return tuple(
+            Individual(
+                kind,
+                self._pair.initial(kind, int(seed)),
+                self._config.learning_rate,
+                "bce",
+                float("inf"),
+                f"{self._grid.name(self.number)}/0/{kind[0]}{number}",
+            )
+            for number, seed in enumerate(seeds[KINDS.index(kind)])
+        )
+
+    def _judge(
+        self, generators: Sequence[Individual], discriminators: Sequence[Individual]
+    ) -> _Judged:
+        """Returns the individuals with their fitness against each other."""
+        losses = self._pair.fitness(
+            self._draw(Purpose.FITNESS), generators, discriminators, self._config.fitness_samples
+        )
+        found = []
+        for individuals, matrix in zip((generators, discriminators), losses, strict=True):
+            values = aggregate(matrix, self._config.fitness)
+            pairs = zip(individuals, values, strict=True)
+            found.append([replace(one, fitness=float(value)) for one, value in pairs])
+        return _Judged(*found)
+
+    def _select(
+        self, kind: Kind, judged: Sequence[Individual], random: np.random.Generator
+    ) -> list[Individual]:
+        fitness = np.array([one.fitness for one in judged])
+        config, iteration = self._config, self.state.iteration + 1
+        winners = tournament(fitness, config.tournament, config.population, random)
+        place = self._grid.name(self.number)
+        return [
+            judged[winner].child(f"{place}/{iteration}/{kind[0]}{number}")
+            for number, winner in enumerate(winners)
+        ]
+
+    def _train(self, learners: Mapping[Kind, Sequence[Individual]]) -> list[list[Individual]]:
+        """Trains all learners, each batch against one adversary drawn from the others."""
+        draw, batches = self._draw(Purpose.BATCHES), range(self._config.batches)
+        every = self._config.discriminator_every
+        current = {kind: list(learners[kind]) for kind in KINDS}
+        if (
+            self._config.population == 1
+        ):  # the adversary is always the same: one call for all batches
+            for kind in KINDS:
+                self._pair.load(current[kind][0])
+            self._pair.train(draw, batches, generator=True, discriminator_every=every)
+            return [[replace(current[kind][0], state=self._pair.read(kind))] for kind in KINDS]
+        random = self._random(Purpose.ADVERSARY)
+        for batch in batches:
+            self._train_against(current, "generator", draw, batch, random)
+            if batch % every == 0:
+                self._train_against(current, "discriminator", draw, batch, random)
+        return [current[kind] for kind in KINDS]
+
+    def _train_against(
+        self,
+        current: dict[Kind, list[Individual]],
+        kind: Kind,
+        draw: Draw,
+        batch: int,
+        random: np.random.Generator,
+    ) -> None:
+        other: Kind = "discriminator" if kind == "generator" else "generator"
+        self._pair.load(current[other][int(random.integers(len(current[other])))])
+        for number, learner in enumerate(current[kind]):
+            self._pair.load(learner)
+            generator = kind == "generator"
+            self._pair.train(
+                draw, (batch,), generator=generator, discriminator_every=0 if generator else 1
+            )
+            current[kind][number] = replace(learner, state=self._pair.read(kind))
+
+    def _replace(self, judged: _Judged, trained: Population) -> tuple[Population, int]:
+        """Lets the trained individuals enter where they are better, against the same adversaries."""
+        new = _Judged(
+            self._judge(trained.generators, judged.discriminators).generators,
+            self._judge(judged.generators, trained.discriminators).discriminators,
+        )
+        own, most = slice(self._config.population), self._config.replacements
+        generators, first = replace_worst(judged.generators[own], new.generators, most)
+        discriminators, second = replace_worst(judged.discriminators[own], new.discriminators, most)
+        return Population(generators, discriminators), first + second
+
+    def _best_neighbour(self, judged: _Judged, own: Population) -> tuple[int | None, Population]:
+        """Returns the neighbour with the fittest generator, and copies of its individuals."""
+        count = self._config.population
+        neighbours = self.neighbours()
+        values = [
+            min(one.fitness for one in judged.generators[first : first + count])
+            for first in range(count, len(judged.generators), count)
+        ]
+        if not values or not np.isfinite(min(values)):
+            return None, own
+        best = int(np.argmin(values))
+        chosen = slice(count * (best + 1), count * (best + 2))
+        return neighbours[best], Population(
+            *(tuple(sorted(judged.of(kind)[chosen], key=lambda one: one.fitness)) for kind in KINDS)
+        )
+
+    def _evolve_mixture(
+        self, population: Population, gathered: Mapping[int, Population]
+    ) -> tuple[Mixture, Quality]:
+        mixture = self.state.mixture.with_members((self.number, *self.neighbours()))
+        draw, count = self._draw(Purpose.SCORE), self._config.score_samples
+        generators = {self.number: population.generators[0]} | {
+            number: gathered[number].generators[0] for number in mixture.members[1:]
+        }
+        pools = {
+            number: self._pair.generate(draw._replace(cell=number), generator, count)
+            for number, generator in generators.items()
+        }
+        found, quality = evolve_weights(
+            mixture,
+            pools,
+            self._task.quality,
+            sigma=self._config.mixture_sigma,
+            mutation=self._random(Purpose.MIXTURE),
+            sampling=lambda: random_numbers(draw),
+        )
+        self.samples = found.samples(pools, random_numbers(draw))[:_PICTURED_SAMPLES]
+        return found, quality
+
+    def _draw(self, purpose: int) -> Draw:
+        return Draw(self._config.seed, self.number, self.state.iteration, purpose)
+
+    def _random(self, purpose: Purpose) -> np.random.Generator:
+        return random_numbers(self._draw(purpose))
+
+
+@contextmanager
+def _timed(seconds: dict[str, float], routine: str) -> Iterator[None]:
+    began = time.perf_counter()
+    yield
+    seconds[routine] += time.perf_counter() - began

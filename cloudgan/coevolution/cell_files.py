@@ -1,0 +1,193 @@
+"""The files of a grid's run: its configuration, and the state and record of each cell.
+
+A cell saves its state after some iterations and keeps the two newest: when a process dies while others
+have saved, all cells continue from the newest iteration that every cell has. States are NumPy archives
+without pickles, with one JSON text.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from cloudgan.coevolution.cell import CellState, Population
+from cloudgan.coevolution.individual import Individual
+from cloudgan.coevolution.mixture import Mixture
+from cloudgan.coevolution.task import KINDS
+from cloudgan.core.atomic_file import write_atomic
+from cloudgan.core.documents import parse_json, read_json, write_json
+from cloudgan.core.errors import ConfigError, DataError
+from cloudgan.schema.cell_line import CellLine, read_lines
+from cloudgan.schema.coevolution import CoevolutionConfig
+from cloudgan.schema.run_folder import RunFolder
+from cloudgan.training.array_archive import as_archive, read_arrays
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from cloudgan.coevolution.grid import Grid
+    from cloudgan.coevolution.individual import StateLayout
+    from cloudgan.coevolution.task import Kind
+
+_STATE = re.compile(r"state-(\d{9})\.npz")
+_KEPT = 2
+_META = "meta.json"
+
+
+class GridFolder:
+    """Paths of a grid's run, and what is read from and written to them."""
+
+    def __init__(self, path: Path, grid: Grid | None = None) -> None:
+        """Names the files of the run in the folder `path`; the grid is that of its configuration."""
+        self.run = RunFolder(path)
+        self.path = self.run.path
+        self.config_file = self.path / "coevolution.json"
+        self.result_file = self.path / "mixture.npz"
+        self._grid = grid
+
+    def read_config(self) -> CoevolutionConfig | None:
+        """Returns the configuration; None: the folder holds no grid.
+
+        Raises:
+            DataError: The file is damaged.
+        """
+        if not self.config_file.exists():
+            return None
+        return read_json(self.config_file, CoevolutionConfig)
+
+    def write_config(self, config: CoevolutionConfig) -> None:
+        """Writes the configuration.
+
+        Raises:
+            ConfigError: The folder holds another grid.
+        """
+        there = self.read_config()
+        if there is not None:
+            changed = _differences(there, config)
+            if changed:
+                raise ConfigError(
+                    f"{self.path} holds a grid with other values of {', '.join(changed)}; repeat its"
+                    " values to continue it, or choose another --run"
+                )
+        self.run.create()
+        write_json(self.config_file, config)
+
+    def cell(self, number: int) -> CellFiles:
+        """Returns the files of a cell."""
+        assert self._grid  # noqa: S101 -- given wherever cells are read
+        return CellFiles(self.path / "cells" / self._grid.name(number))
+
+    def newest_common(self) -> int:
+        """Returns the newest iteration that all cells have saved; 0 if there is none."""
+        assert self._grid  # noqa: S101
+        saved = [set(self.cell(number).saved()) for number in range(self._grid.cells)]
+        return max(set.intersection(*saved), default=0)
+
+
+class CellFiles:
+    """State and record of one cell."""
+
+    def __init__(self, path: Path) -> None:
+        """Names the files in the folder `path`."""
+        self.path = path
+        self.record_file = path / "record.jsonl"
+
+    def saved(self) -> list[int]:
+        """Returns the iterations of saved states, in ascending order."""
+        if not self.path.is_dir():
+            return []
+        found = (_STATE.fullmatch(file.name) for file in self.path.iterdir())
+        return sorted(int(name[1]) for name in found if name)
+
+    def save(self, state: CellState) -> None:
+        """Writes the state of an iteration, and deletes all but the two newest."""
+        self.path.mkdir(parents=True, exist_ok=True)
+        arrays, headers = {}, {}
+        for kind in KINDS:
+            individuals = state.population.of(kind)
+            headers[kind] = [one.header() for one in individuals]
+            arrays |= {f"{kind}-{n}": one.state for n, one in enumerate(individuals)}
+        meta = {
+            "iteration": state.iteration,
+            "members": state.mixture.members,
+            "weights": state.mixture.weights,
+            "score": state.score if np.isfinite(state.score) else None,
+            **headers,
+        }
+        arrays[_META] = np.frombuffer(json.dumps(meta).encode(), np.uint8)
+        write_atomic(self._state_file(state.iteration), as_archive(arrays))
+        for iteration in self.saved()[:-_KEPT]:
+            self._state_file(iteration).unlink(missing_ok=True)
+
+    def read(self, iteration: int, layouts: Mapping[Kind, StateLayout]) -> CellState:
+        """Reads the state of an iteration.
+
+        Args:
+            iteration: One of `saved`.
+            layouts: Of the networks of this run.
+
+        Raises:
+            DataError: The file is damaged, or that of other networks.
+        """
+        path = self._state_file(iteration)
+        arrays = read_arrays(path)
+        try:
+            meta = parse_json(arrays[_META].tobytes(), str(path))
+            population = Population(
+                *(
+                    tuple(
+                        Individual.from_header(header, arrays[f"{kind}-{n}"])
+                        for n, header in enumerate(meta[kind])
+                    )
+                    for kind in KINDS
+                )
+            )
+            mixture = Mixture(tuple(map(int, meta["members"])), tuple(map(float, meta["weights"])))
+            score = float("inf") if meta["score"] is None else float(meta["score"])
+            state = CellState(int(meta["iteration"]), population, mixture, score)
+        except (KeyError, TypeError, ValueError) as error:
+            raise DataError(f"{path}: not the state of a cell ({error})") from error
+        for kind in KINDS:
+            for one in population.of(kind):
+                expected = layouts[kind].size
+                if one.state.dtype != np.float32 or one.state.shape != (expected,):
+                    raise DataError(
+                        f"{path}: a {kind} has {one.state.size} values, and the networks of this run"
+                        f" have {expected}; choose another --run"
+                    )
+        return state
+
+    def lines(self) -> tuple[CellLine, ...]:
+        """Returns the record of the cell.
+
+        Raises:
+            DataError: A line is not valid.
+        """
+        return read_lines(self.record_file)
+
+    def append(self, line: CellLine) -> None:
+        """Appends a line to the record."""
+        self.path.mkdir(parents=True, exist_ok=True)
+        with self.record_file.open("a", encoding="utf-8") as record:
+            record.write(line.model_dump_json() + "\n")
+
+    def keep_lines(self, iterations: int) -> None:
+        """Deletes the lines after an iteration, before the cell continues from there."""
+        if self.record_file.exists():
+            kept = [line for line in self.lines() if line.iteration <= iterations]
+            text = "".join(line.model_dump_json() + "\n" for line in kept)
+            write_atomic(self.record_file, text.encode())
+
+    def _state_file(self, iteration: int) -> Path:
+        return self.path / f"state-{iteration:09d}.npz"
+
+
+def _differences(there: CoevolutionConfig, here: CoevolutionConfig) -> list[str]:
+    """Returns the keys that change what a run computes; more iterations continue a run."""
+    free = {"iterations", "engine", "threads", "save_every", "silence_seconds"}
+    one, other = there.model_dump(), here.model_dump()
+    return [key for key in one if key not in free and one[key] != other[key]]

@@ -1,0 +1,179 @@
+"""Eight Gaussians on a ring: a task whose answer is known, in seconds.
+
+The distribution is that of Metz et al. 2017 (arXiv:1611.02163, section 3.1) and of Lipizzaner's toy
+problems: eight modes at radius 2 with a standard deviation of 0.02.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from cloudgan.coevolution.evolution import random_numbers
+from cloudgan.coevolution.keras_pair import KerasPair, Network, adversarial_loss
+from cloudgan.coevolution.task import Draw, Quality
+from cloudgan.training.step import descend
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from cloudgan.coevolution.keras_pair import Batch
+    from cloudgan.coevolution.task import Kind
+    from cloudgan.schema.coevolution import CoevolutionConfig
+
+MODES = 8
+RADIUS, SIGMA = 2.0, 0.02
+_NEAR = 3.0
+"""A sample within this many standard deviations of a mode is good (arXiv:1611.02163)."""
+_LEAST_SHARE = 0.25 / MODES
+"""A mode with fewer of the good samples than a quarter of its share is lost."""
+_LATENT, _HIDDEN = 32, 64
+_PICTURE_PIXELS = 64
+
+
+class Ring:
+    """Task of the ring."""
+
+    name = "ring"
+
+    def __init__(self, config: CoevolutionConfig) -> None:
+        """Uses the batch size of the run."""
+        self._config = config
+
+    def make_pair(self) -> RingPair:
+        """Builds the networks."""
+        return RingPair(self._config.batch_size)
+
+    def quality(self, samples: NDArray[np.float32]) -> Quality:
+        """Measures samples (N, 2): mean distance to the nearest mode, and how evenly modes are covered.
+
+        The score is the total variation between the shares of the modes among the good samples and
+        uniform shares, plus the share of samples that are not good: 0 is perfect, 2 the worst.
+        """
+        distances = np.linalg.norm(samples[:, None] - centres()[None], axis=2)
+        nearest, distance = distances.argmin(1), distances.min(1)
+        good = distance < _NEAR * SIGMA
+        counts = np.bincount(nearest[good], minlength=MODES)
+        shares = counts / max(1, counts.sum())
+        variation = float(np.abs(shares - 1 / MODES).sum() / 2) if counts.any() else 1.0
+        bad = 1.0 - float(good.mean())
+        return Quality(
+            variation + bad,
+            {
+                "modes": float((shares >= _LEAST_SHARE).sum()),
+                "good": 1.0 - bad,
+                "total_variation": variation,
+                "mean_distance": float(distance.mean()),
+            },
+        )
+
+    def pictures(self, samples: NDArray[np.float32]) -> NDArray[np.float32]:
+        """Returns one image (1, height, width) of the density of samples."""
+        edge = 1.25 * RADIUS
+        density, _, _ = np.histogram2d(
+            samples[:, 1],
+            samples[:, 0],
+            bins=_PICTURE_PIXELS,
+            range=((-edge, edge), (-edge, edge)),
+        )
+        return np.minimum(density, 1.0)[None].astype(np.float32)
+
+
+def centres() -> NDArray[np.float64]:
+    """Returns the modes, (8, 2)."""
+    angles = 2 * np.pi * np.arange(MODES) / MODES
+    return RADIUS * np.stack([np.cos(angles), np.sin(angles)], 1)
+
+
+class RingPair(KerasPair):
+    """Two networks of two hidden layers."""
+
+    def __init__(self, batch_size: int) -> None:
+        """Builds the networks."""
+        self._generator = _network(_LATENT, 2, None)
+        self._discriminator = _network(2, 1, "sigmoid")
+        self._optimizers = [keras.optimizers.Adam(1e-3, beta_1=0.5) for _ in range(2)]
+        pairs = zip((self._generator, self._discriminator), self._optimizers, strict=True)
+        networks = []
+        for model, optimizer in pairs:
+            optimizer.build(model.trainable_variables)
+            networks.append(Network(model, optimizer))
+        super().__init__(*networks, batch_size=batch_size)
+
+    def batches(self, draw: Draw, numbers: Sequence[int]) -> dict[str, NDArray[Any]]:
+        """Returns points of the ring and noise."""
+        parts = [self._points(random_numbers(draw, number), self._batch_size) for number in numbers]
+        return {name: np.stack([part[name] for part in parts]) for name in parts[0]}
+
+    def held_batch(self, draw: Draw, samples: int) -> dict[str, NDArray[Any]]:
+        """Returns other points of the ring and noise."""
+        return self._points(random_numbers(draw), samples)
+
+    def update_generator(self, batch: Batch, loss: tf.Tensor) -> None:
+        """Updates the generator on the noise of a batch."""
+
+        def losses() -> tuple[None, tf.Tensor]:
+            fake = self._generator(batch["noise"], training=True)
+            outputs = self._discriminator(fake, training=True)
+            return None, tf.reduce_mean(adversarial_loss(loss, 1.0, outputs))
+
+        descend(self._generator, self._optimizers[0], losses)
+
+    def update_discriminator(self, batch: Batch, loss: tf.Tensor) -> None:
+        """Updates the discriminator on the points and on as many generated ones."""
+        fake = self._generator(batch["noise"], training=True)
+
+        def losses() -> tuple[None, tf.Tensor]:
+            on_real = adversarial_loss(loss, 1.0, self._discriminator(batch["real"], training=True))
+            on_fake = adversarial_loss(loss, 0.0, self._discriminator(fake, training=True))
+            return None, tf.reduce_mean(on_real) + tf.reduce_mean(on_fake)
+
+        descend(self._discriminator, self._optimizers[1], losses)
+
+    def fake(self, batch: Batch) -> tf.Tensor:
+        """Returns generated points."""
+        return self._generator(batch["noise"], training=False)
+
+    def judge(self, batch: Batch, fake: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        """Returns the cross-entropies of generator and discriminator."""
+        cross_entropy = tf.zeros((), tf.int32)
+        on_fake = self._discriminator(fake, training=False)
+        on_real = self._discriminator(batch["real"], training=False)
+        of_generator = tf.reduce_mean(adversarial_loss(cross_entropy, 1.0, on_fake))
+        of_discriminator = tf.reduce_mean(
+            adversarial_loss(cross_entropy, 1.0, on_real)
+            + adversarial_loss(cross_entropy, 0.0, on_fake)
+        )
+        return of_generator, of_discriminator
+
+    def new_weights(self, kind: Kind, seed: int) -> Sequence[NDArray[Any]]:
+        """Returns Glorot's uniform kernels (Glorot and Bengio 2010) and zero biases."""
+        random = np.random.Generator(np.random.Philox(seed))
+        model = self._generator if kind == "generator" else self._discriminator
+        return [_first(tuple(weight.shape), random) for weight in model.weights]
+
+    @staticmethod
+    def _points(random: np.random.Generator, count: int) -> dict[str, NDArray[Any]]:
+        modes = centres()[random.integers(MODES, size=count)]
+        return {
+            "real": (modes + SIGMA * random.standard_normal((count, 2))).astype(np.float32),
+            "noise": random.standard_normal((count, _LATENT), dtype=np.float32),
+        }
+
+
+def _network(inputs: int, outputs: int, activation: str | None) -> keras.Model:
+    layers = [keras.Input((inputs,))]
+    layers += [keras.layers.Dense(_HIDDEN, activation="tanh") for _ in range(2)]
+    return keras.Sequential([*layers, keras.layers.Dense(outputs, activation=activation)])
+
+
+def _first(shape: tuple[int, ...], random: np.random.Generator) -> NDArray[np.float32]:
+    if len(shape) == 1:
+        return np.zeros(shape, np.float32)
+    limit = np.sqrt(6 / sum(shape))
+    return random.uniform(-limit, limit, shape).astype(np.float32)

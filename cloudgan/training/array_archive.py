@@ -1,0 +1,51 @@
+"""NumPy archives of named arrays: read wholly, with their checksums, and without pickles."""
+
+from __future__ import annotations
+
+import io
+import zipfile
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from cloudgan.core.documents import read_bytes
+from cloudgan.core.errors import DataError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from numpy.typing import NDArray
+
+_MAX_BYTES = 2**33
+"""More than a hundred times the checkpoint of the largest preset."""
+
+
+def as_archive(arrays: Mapping[str, NDArray[Any]]) -> bytes:
+    """Returns the archive of arrays."""
+    content = io.BytesIO()
+    np.savez(content, allow_pickle=False, **arrays)
+    return content.getvalue()
+
+
+def read_arrays(path: Path) -> dict[str, NDArray[Any]]:
+    """Reads all arrays of an archive; each has a checksum that zipfile compares.
+
+    Raises:
+        DataError: The file is missing or damaged, or an entry is compressed or no array of numbers.
+    """
+    raw = read_bytes(path, limit=_MAX_BYTES)
+    try:
+        with zipfile.ZipFile(io.BytesIO(raw)) as file:
+            is_plain = all(each.compress_type == zipfile.ZIP_STORED for each in file.infolist())
+        with np.load(io.BytesIO(raw), allow_pickle=False) as archive:
+            arrays = {name: archive[name] for name in archive.files if is_plain}
+    except Exception as error:
+        # zipfile, zlib and NumPy raise errors of a dozen classes for a damaged file.
+        reason = " ".join(f"{type(error).__name__}: {error}".split())
+        if "pickle" in reason:  # NumPy recommends to load it as a program
+            reason = "an array does not hold numbers"
+        raise DataError(f"{path}: damaged ({reason})") from error
+    if not is_plain or not all(isinstance(each, np.ndarray) for each in arrays.values()):
+        raise DataError(f"{path}: damaged (an entry is compressed, or is not an array)")
+    return arrays
