@@ -10,7 +10,7 @@ from __future__ import annotations
 import time
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -24,17 +24,18 @@ from cloudgan.coevolution.evolution import (
 )
 from cloudgan.coevolution.individual import Individual
 from cloudgan.coevolution.mixture import Mixture, evolve_weights
+from cloudgan.coevolution.pictures import is_pictured
 from cloudgan.coevolution.task import KINDS, Draw, Kind
 from cloudgan.schema.cell_line import ROUTINES, CellLine
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
+    from numpy.typing import NDArray
+
     from cloudgan.coevolution.grid import Grid
     from cloudgan.coevolution.task import Pair, Quality, Task
     from cloudgan.schema.coevolution import CoevolutionConfig
-
-_PICTURED_SAMPLES = 16
 
 
 @dataclass(frozen=True)
@@ -104,8 +105,8 @@ class Cell:
         self.number, self._config, self._grid = number, config, grid
         self._task, self._pair = task, pair
         self.state = state or self._first_state()
-        self.samples: Any = None
-        """Samples of the mixture of the last iteration, for pictures."""
+        self.pictures: NDArray[np.float32] | None = None
+        """Images of samples of the mixture, after an iteration whose pictures are kept."""
 
     def neighbours(self) -> tuple[int, ...]:
         """Returns the cells whose individuals the next iteration needs."""
@@ -310,7 +311,9 @@ class Cell:
             mutation=self._random(Purpose.MIXTURE),
             sampling=lambda: random_numbers(draw),
         )
-        self.samples = found.samples(pools, random_numbers(draw))[:_PICTURED_SAMPLES]
+        self.pictures = None
+        if is_pictured(self.state.iteration + 1, self._config.iterations):
+            self.pictures = self._task.pictures(found.samples(pools, random_numbers(draw)))
         return found, quality
 
     def _draw(self, purpose: int) -> Draw:
