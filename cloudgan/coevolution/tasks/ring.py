@@ -120,7 +120,7 @@ class RingPair(KerasPair):
         def losses() -> tuple[None, tf.Tensor]:
             fake = self._generator(batch["noise"], training=True)
             outputs = self._discriminator(fake, training=True)
-            return None, tf.reduce_mean(adversarial_loss(loss, 1.0, outputs))
+            return None, tf.reduce_mean(adversarial_loss(loss, 1.0, outputs, of_generator=True))
 
         descend(self._generator, self._optimizers[0], losses)
 
@@ -129,9 +129,14 @@ class RingPair(KerasPair):
         fake = self._generator(batch["noise"], training=True)
 
         def losses() -> tuple[None, tf.Tensor]:
-            on_real = adversarial_loss(loss, 1.0, self._discriminator(batch["real"], training=True))
-            on_fake = adversarial_loss(loss, 0.0, self._discriminator(fake, training=True))
-            return None, tf.reduce_mean(on_real) + tf.reduce_mean(on_fake)
+            outputs = (
+                self._discriminator(points, training=True) for points in (batch["real"], fake)
+            )
+            each = [
+                tf.reduce_mean(adversarial_loss(loss, label, output, of_generator=False))
+                for label, output in zip((1.0, 0.0), outputs, strict=True)
+            ]
+            return None, tf.add_n(each)
 
         descend(self._discriminator, self._optimizers[1], losses)
 
@@ -144,10 +149,12 @@ class RingPair(KerasPair):
         cross_entropy = tf.zeros((), tf.int32)
         on_fake = self._discriminator(fake, training=False)
         on_real = self._discriminator(batch["real"], training=False)
-        of_generator = tf.reduce_mean(adversarial_loss(cross_entropy, 1.0, on_fake))
+        of_generator = tf.reduce_mean(
+            adversarial_loss(cross_entropy, 1.0, on_fake, of_generator=True)
+        )
         of_discriminator = tf.reduce_mean(
-            adversarial_loss(cross_entropy, 1.0, on_real)
-            + adversarial_loss(cross_entropy, 0.0, on_fake)
+            adversarial_loss(cross_entropy, 1.0, on_real, of_generator=False)
+            + adversarial_loss(cross_entropy, 0.0, on_fake, of_generator=False)
         )
         return of_generator, of_discriminator
 
