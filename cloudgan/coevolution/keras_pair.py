@@ -75,7 +75,7 @@ class KerasPair(ABC):
         self._variables = {kind: net.variables() for kind, net in self._networks.items()}
         self._layouts = {kind: _layout(self._networks[kind], kind) for kind in KINDS}
         self._loss = dict.fromkeys(KINDS, 0)
-        self._train = tf.function(self._train_batches, autograph=False)
+        self._train: Any = None
         self._fake = tf.function(self.fake, autograph=False)
         self._judge = tf.function(self.judge, autograph=False)
 
@@ -145,6 +145,7 @@ class KerasPair(ABC):
         while first < len(numbers):
             chosen = numbers[first : first + count]
             arrays = self.batches(draw, chosen)
+            self._train = self._train or self._traced(arrays)
             every = discriminator_every
             discriminator = [every > 0 and number % every == 0 for number in chosen]
             self._train(
@@ -194,6 +195,22 @@ class KerasPair(ABC):
         views = self._layouts[individual.kind].weight_arrays(individual.state)
         for variable, view in zip(self._variables[individual.kind], views, strict=False):
             _assign(variable, view)
+
+    def _traced(self, arrays: Mapping[str, NDArray[Any]]) -> Any:
+        """Returns the function that trains on any number of batches.
+
+        Without a signature each new number would be traced, which takes about a second.
+        """
+        flags, number = tf.TensorSpec((None,), tf.bool), tf.TensorSpec((), tf.int32)
+        batches = {
+            name: tf.TensorSpec((None, *array.shape[1:]), array.dtype)
+            for name, array in arrays.items()
+        }
+        return tf.function(
+            self._train_batches,
+            autograph=False,
+            input_signature=(batches, flags, flags, number, number),
+        )
 
     def _train_batches(
         self,

@@ -1,0 +1,186 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from cloudgan.coevolution.individual import Individual
+from cloudgan.coevolution.task import Draw
+from cloudgan.schema.coevolution import CoevolutionConfig
+
+pytestmark = pytest.mark.tf
+
+DRAW = Draw(seed=7, cell=2, iteration=3, purpose=1)
+CONFIG = CoevolutionConfig(batches=5, batch_size=32)
+
+
+@pytest.fixture(scope="module")
+def make_pair(small_digits):
+    from cloudgan.coevolution.tasks.digit_pair import DigitPair
+
+    return lambda **changes: DigitPair(small_digits, CONFIG.model_copy(update=changes))
+
+
+@pytest.fixture(scope="module")
+def pair(make_pair):
+    return make_pair()
+
+
+def individual(pair, kind, seed=11, loss="bce", **changes):
+    state = changes.pop("state", None)
+    state = pair.initial(kind, seed) if state is None else state
+    return Individual(kind=kind, state=state, rate=1e-3, loss=loss, fitness=0.0, name="2/3/0")
+
+
+def trained(pair, *, calls=((0, 1, 2, 3, 4),), generator=True, discriminator_every=2, **changes):
+    """States of both networks after batches, in one or more calls."""
+    for kind in ("generator", "discriminator"):
+        pair.load(individual(pair, kind, **changes))
+    for numbers in calls:
+        pair.train(DRAW, numbers, generator=generator, discriminator_every=discriminator_every)
+    return pair.read("generator"), pair.read("discriminator")
+
+
+@pytest.fixture(scope="module")
+def states(pair):
+    return trained(pair)
+
+
+def rows_of(small_digits, images):
+    """Numbers of training digits, by their pixels."""
+    known = {row.tobytes(): number for number, row in enumerate(small_digits.training.images)}
+    return [known[row.tobytes()] for row in images.reshape(-1, images.shape[-1])]
+
+
+def test_the_same_draw_has_the_same_batches_whatever_is_asked_with_it(pair):
+    together = pair.batches(DRAW, (0, 1, 2))
+    assert together["image"].shape == (3, 32, 64)
+    assert together["noise"].shape == (3, 32, 64)
+    for number in range(3):
+        alone = pair.batches(DRAW, (number,))
+        for name, array in alone.items():
+            np.testing.assert_array_equal(array[0], together[name][number])
+
+
+@pytest.mark.parametrize("place", ["seed", "cell", "iteration", "purpose"])
+def test_every_part_of_a_draw_changes_its_batches(pair, place):
+    other = DRAW._replace(**{place: getattr(DRAW, place) + 1})
+    for name, array in pair.batches(DRAW, (0,)).items():
+        assert not np.array_equal(array, pair.batches(other, (0,))[name])
+
+
+def test_a_cell_sees_each_training_digit_once_per_epoch_across_its_iterations(pair, small_digits):
+    digits = small_digits.training.images[:, None]
+    total = len(digits)
+    seen = [
+        pair.batches(DRAW._replace(iteration=iteration), range(5))["image"]
+        for iteration in range(total // (5 * 32) + 1)
+    ]
+    seen = np.concatenate(seen).reshape(-1, digits.shape[-1])
+    first, second = (sorted(map(bytes, part)) for part in (seen[:total], digits[:, 0]))
+    assert first == second
+    assert len(seen) > total, "the next epoch has begun"
+
+
+def test_a_cell_sees_its_share_of_the_digits_and_another_cell_its_own(make_pair, small_digits):
+    pair = make_pair(data_share=0.1)
+    draws = [DRAW._replace(iteration=n) for n in range(4)]
+    own = [rows_of(small_digits, pair.batches(each, range(5))["image"]) for each in draws]
+    expected = {row for rows in own for row in rows}
+    assert len(expected) == pytest.approx(135, abs=2)
+    other = pair.batches(DRAW._replace(cell=3), range(20))["image"]
+    assert len(set(rows_of(small_digits, other)) & expected) < 40
+
+
+def test_held_batches_repeat_no_digit_before_all_have_come(pair, small_digits):
+    held = small_digits.held_out.images
+    found = pair.held_batch(DRAW, 500)
+    assert found["noise"].shape == (500, 64)
+    assert sorted(map(bytes, found["image"][:449])) == sorted(map(bytes, held))
+
+
+def test_a_pair_returns_the_state_that_was_loaded(pair, states):
+    for kind, state in zip(("generator", "discriminator"), states, strict=True):
+        pair.load(individual(pair, kind, state=state))
+        np.testing.assert_array_equal(pair.read(kind), state)
+
+
+def test_two_pairs_trained_with_equal_draws_have_equal_bits(make_pair, states):
+    for found, expected in zip(trained(make_pair()), states, strict=True):
+        np.testing.assert_array_equal(found, expected)
+
+
+def test_training_in_one_call_equals_a_call_per_batch(pair, states):
+    calls = ((0,), (1, 2), (3,), (4,))
+    for found, expected in zip(trained(pair, calls=calls), states, strict=True):
+        np.testing.assert_array_equal(found, expected)
+
+
+def test_only_the_networks_that_are_asked_for_are_trained(pair, states):
+    first = [pair.initial(kind, 11) for kind in ("generator", "discriminator")]
+    for state, before in zip(states, first, strict=True):
+        assert not np.array_equal(state, before)
+    alone = trained(pair, generator=False)
+    np.testing.assert_array_equal(alone[0], first[0])
+    alone = trained(pair, discriminator_every=0)
+    np.testing.assert_array_equal(alone[1], first[1])
+
+
+def test_each_loss_trains_both_networks_in_its_own_way(pair, states):
+    squares = trained(pair, loss="least_squares")
+    for found, bce in zip(squares, states, strict=True):
+        assert not np.array_equal(found, bce)
+    heuristic = trained(pair, loss="heuristic", discriminator_every=0)
+    assert not np.array_equal(heuristic[0], trained(pair, discriminator_every=0)[0])
+    heuristic = trained(pair, loss="heuristic", generator=False)
+    np.testing.assert_array_equal(heuristic[1], trained(pair, generator=False)[1])
+
+
+def forward(weights, values, last):
+    for number in range(0, len(weights), 2):
+        values = values @ weights[number].astype(float) + weights[number + 1]
+        if number < len(weights) - 2:
+            values = np.where(values > 0, values, 0.2 * values)
+    return last(values)
+
+
+def test_losses_are_the_cross_entropies_of_the_networks_by_hand(pair, states):
+    generators = [individual(pair, "generator", seed) for seed in (1, 2)]
+    discriminators = [individual(pair, "discriminator", state=states[1])]
+    found = pair.fitness(DRAW, generators, discriminators, 100)
+    assert (found[0].shape, found[1].shape) == ((2, 1), (1, 2))
+    held = pair.held_batch(DRAW, 100)
+
+    def judged(values):
+        weights = pair.layout("discriminator").weight_arrays(states[1])
+        return forward(weights, values, lambda x: 1 / (1 + np.exp(-x)))
+
+    real = judged(held["image"] / 127.5 - 1)
+    for number, each in enumerate(generators):
+        weights = pair.layout("generator").weight_arrays(each.state)
+        fake = forward(weights, held["noise"], np.tanh)
+        np.testing.assert_allclose(pair.generate(DRAW, each, 100), fake, atol=1e-5)
+        p = judged(fake)
+        assert found[0][number, 0] == pytest.approx(-np.log(p).mean(), rel=1e-4)
+        expected = -np.log(real).mean() - np.log(1 - p).mean()
+        assert found[1][0, number] == pytest.approx(expected, rel=1e-4)
+
+
+def test_training_a_discriminator_lowers_its_loss(pair, states):
+    generator = individual(pair, "generator")
+    before = individual(pair, "discriminator")
+    _, state = trained(pair, calls=[range(20)], generator=False, discriminator_every=1)
+    after = individual(pair, "discriminator", state=state)
+    _, losses = pair.fitness(DRAW, [generator], [before, after], 200)
+    assert losses[1, 0] < losses[0, 0] / 2
+
+
+def test_first_weights_depend_on_seed_and_kind_and_have_the_glorot_spread(pair):
+    layout = pair.layout("generator")
+    one, two = (layout.weight_arrays(pair.initial("generator", seed)) for seed in (1, 2))
+    assert not np.array_equal(one[0], two[0])
+    np.testing.assert_array_equal(one[0], layout.weight_arrays(pair.initial("generator", 1))[0])
+    assert one[0].std() == pytest.approx((2 / sum(one[0].shape)) ** 0.5, rel=0.05)
+    assert not one[1].any()
+    other = pair.layout("discriminator").weight_arrays(pair.initial("discriminator", 1))
+    assert other[0].shape == one[0].shape
+    assert not np.array_equal(other[0], one[0])
