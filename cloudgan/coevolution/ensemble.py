@@ -1,0 +1,169 @@
+"""Choice of an ensemble among the generators of all cells, after the run. Pure NumPy.
+
+An ensemble has equal shares of its generators. The evolution of a mixture sees one neighbourhood; the
+choice sees all cells. The two genetic choices follow Toutouh, Hemberg and O'Reilly 2020
+(doi:10.1145/3377930.3390229): one of ensembles of a fixed size, one of any size up to a bound.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from cloudgan.coevolution.evolution import Purpose, random_numbers
+from cloudgan.coevolution.mixture import Mixture
+from cloudgan.coevolution.task import Draw
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from cloudgan.coevolution.individual import Individual
+    from cloudgan.coevolution.task import Pair, Quality
+
+    Members = tuple[int, ...]
+
+_POPULATION = 20
+_GENERATIONS = 30
+_TOURNAMENT = 2
+
+
+@dataclass(frozen=True)
+class Ensemble:
+    """Generators that give equal shares of the samples.
+
+    Attributes:
+        members: Cells of the generators, in the order of their choice or ascending.
+        quality: Of samples of the ensemble.
+        scored: Ensembles that were measured to find it.
+    """
+
+    members: Members
+    quality: Quality
+    scored: int
+
+
+def make_pools(
+    pair: Pair, generators: Mapping[int, Individual], samples: int, seed: int
+) -> dict[int, Any]:
+    """Returns samples (N, ...) of each generator.
+
+    Args:
+        pair: Networks.
+        generators: By cell.
+        samples: N.
+        seed: Of the run.
+    """
+    return {
+        cell: pair.generate(Draw(seed, cell, 0, Purpose.RESULT), generator, samples)
+        for cell, generator in generators.items()
+    }
+
+
+class EnsembleSearch:
+    """Ensembles of pools of samples; each is measured once."""
+
+    def __init__(
+        self, pools: Mapping[int, Any], quality: Callable[[Any], Quality], *, seed: int
+    ) -> None:
+        """Measures nothing yet.
+
+        Args:
+            pools: Samples (N, ...) of each generator, by cell; not empty.
+            quality: Of samples; its score is minimised.
+            seed: Of the order of samples, and of the genetic choice.
+        """
+        self._pools, self._measure, self._seed = pools, quality, seed
+        self._known: dict[Members, Quality] = {}
+
+    def greedy(self, size: int | None = None) -> Ensemble:
+        """Adds the generator that improves the score most, until none does.
+
+        Args:
+            size: Largest number of generators; None: no bound.
+        """
+        chosen: Members = ()
+        best = float("inf")
+        for _ in range(self._most(size)):
+            left = [cell for cell in self._pools if cell not in chosen]
+            scores = [self._score((*chosen, cell)) for cell in left]
+            if chosen and not min(scores) < best:
+                break
+            best = min(scores)
+            chosen = (*chosen, left[int(np.argmin(scores))])
+        return self._ensemble(chosen)
+
+    def genetic(self, size: int | None = None) -> Ensemble:
+        """Evolves a population of ensembles by tournament, crossover and mutation; keeps the best.
+
+        Args:
+            size: Number of generators of each ensemble; None: any number.
+        """
+        random = random_numbers(Draw(self._seed, 0, 0, Purpose.RESULT), 1)
+        cells = np.array(list(self._pools))
+        fixed = None if size is None else self._most(size)
+        population = [_new(cells, fixed, random) for _ in range(_POPULATION)]
+        population.sort(key=self._score)
+        for _ in range(_GENERATIONS):
+            children = [
+                _child(self._parents(population, random), cells, fixed, random)
+                for _ in range(_POPULATION)
+            ]
+            together = dict.fromkeys((*population, *children))
+            population = sorted(together, key=self._score)[:_POPULATION]
+        return self._ensemble(population[0])
+
+    def _most(self, size: int | None) -> int:
+        return len(self._pools) if size is None else min(size, len(self._pools))
+
+    def _parents(
+        self, population: Sequence[Members], random: np.random.Generator
+    ) -> tuple[Members, Members]:
+        """Returns two winners of tournaments; the population is in the order of the score."""
+        drawn = random.integers(len(population), size=(2, _TOURNAMENT)).min(1)
+        return population[int(drawn[0])], population[int(drawn[1])]
+
+    def _score(self, members: Members) -> float:
+        return self._quality(members).score
+
+    def _quality(self, members: Members) -> Quality:
+        key = tuple(sorted(members))
+        if key not in self._known:
+            order = random_numbers(Draw(self._seed, 0, 0, Purpose.RESULT), 0)
+            samples = Mixture.uniform(key).samples(self._pools, order)
+            self._known[key] = self._measure(samples)
+        return self._known[key]
+
+    def _ensemble(self, members: Members) -> Ensemble:
+        return Ensemble(members, self._quality(members), len(self._known))
+
+
+def _new(cells: np.ndarray, size: int | None, random: np.random.Generator) -> Members:
+    count = int(random.integers(1, len(cells) + 1)) if size is None else size
+    return _members(random.choice(cells, count, replace=False))
+
+
+def _child(
+    parents: tuple[Members, Members],
+    cells: np.ndarray,
+    size: int | None,
+    random: np.random.Generator,
+) -> Members:
+    """Returns an ensemble with members of both parents, and one membership changed."""
+    shared = np.intersect1d(*parents)
+    either = np.setxor1d(*parents)
+    if size is None:
+        genes = set(shared) | set(either[random.random(len(either)) < 0.5])  # noqa: PLR2004
+        genes ^= {random.choice(cells)}
+        return _members(genes) if genes else parents[0]
+    drawn = random.choice(either, size - len(shared), replace=False)
+    genes = np.concatenate([shared, drawn])
+    others = np.setdiff1d(cells, genes)
+    if len(others):
+        genes[random.integers(len(genes))] = random.choice(others)
+    return _members(genes)
+
+
+def _members(cells: Any) -> Members:
+    return tuple(sorted(int(cell) for cell in cells))
