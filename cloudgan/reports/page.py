@@ -1,4 +1,4 @@
-"""Self-contained HTML pages, without external libraries, fonts or images; Markdown and CSV too.
+"""Self-contained HTML pages, without external libraries, fonts or image files; Markdown and CSV too.
 
 A page is a value: sections of paragraphs, tables, graphics, plots and key figures. Text is escaped;
 graphics are SVG from `cloudgan.reports.drawing`. Pages with plots or interactive tables contain one
@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING
 from uuid import uuid4
 
 from cloudgan.core.atomic_file import write_atomic
+from cloudgan.reports.pictures import Pictures
 from cloudgan.reports.scatter import BandPlot, Scatter
 from cloudgan.reports.stacked_bars import StackedBars
 from cloudgan.reports.table import (
@@ -70,7 +71,7 @@ class Graphic:
 
 
 Plot = Scatter | BandPlot | StackedBars
-Block = Paragraph | Bullets | KeyFigures | Table | Graphic | Plot
+Block = Paragraph | Bullets | KeyFigures | Table | Graphic | Pictures | Plot
 
 
 @dataclass(frozen=True)
@@ -108,7 +109,7 @@ def render(page: Page) -> str:
     script = _part("page.js") if _acts(page) else ""
     return (
         f'<!DOCTYPE html>\n<html lang="{escape(page.language)}">\n<head>\n<meta charset="utf-8">\n'
-        f'<meta http-equiv="Content-Security-Policy" content="{_policy(script)}">\n'
+        f'<meta http-equiv="Content-Security-Policy" content="{_policy(page, script)}">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
         '<meta name="color-scheme" content="light dark">\n'
         f"<title>{escape(page.title)}</title>\n<style>\n{_part('page.css')}</style>\n</head>\n"
@@ -142,24 +143,29 @@ def _section(section: Section, key: str) -> str:
 
 def _acts(page: Page) -> bool:
     """Returns whether the page needs the script."""
-    blocks = [block for section in page.sections for block in section.blocks]
     return any(
         block.interactive if isinstance(block, Table) else isinstance(block, Plot)
-        for block in blocks
+        for block in _blocks(page)
     )
+
+
+def _blocks(page: Page) -> list[Block]:
+    return [block for section in page.sections for block in section.blocks]
 
 
 def _part(name: str) -> str:
     return resources.files("cloudgan.reports").joinpath(name).read_text(encoding="utf-8")
 
 
-def _policy(script: str) -> str:
+def _policy(page: Page, script: str) -> str:
     """Returns a policy that blocks all requests and all scripts except `script`."""
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     runs = f"'sha256-{digest}'" if script else "'none'"
+    images = any(isinstance(block, Pictures) for block in _blocks(page))
     return (
-        f"default-src 'none'; script-src {runs}; style-src 'unsafe-inline'; base-uri 'none';"
-        " form-action 'none'"
+        f"default-src 'none'; script-src {runs}; style-src 'unsafe-inline';"
+        + " img-src data:;" * images
+        + " base-uri 'none'; form-action 'none'"
     )
 
 
@@ -176,6 +182,8 @@ def _block(block: Block, name: str) -> str:
             return f'<figure><div class="wide">{svg}</div>{note}</figure>'
         case Table():
             return table_html(block)
+        case Pictures():
+            return block.html()
         case Scatter() | BandPlot() | StackedBars():
             return block.html(name)
 
