@@ -17,7 +17,6 @@ from cloudgan.api.validation_page import figure_sections, measures_section, verd
 from cloudgan.core import ranges
 from cloudgan.core.errors import ConfigError, DataError
 from cloudgan.core.progress import Silent
-from cloudgan.reports import drawing
 from cloudgan.reports.page import (
     Bullets,
     Graphic,
@@ -242,6 +241,8 @@ def _value(assessment: Assessment, name: str, where: str) -> float | None:
 
 
 def _losses(run: RunRecord) -> Section:
+    from cloudgan.reports import drawing
+
     epochs = run.epochs()
     steps = [float(epoch.step) for epoch in epochs]
     terms: dict[str, list[float | None]] = {
@@ -264,6 +265,8 @@ def _losses(run: RunRecord) -> Section:
 
 def quality_sections(run: RunRecord) -> tuple[Section, ...]:
     """Returns the quality metrics over the epochs; nothing if no epoch was validated."""
+    from cloudgan.reports import drawing
+
     found = run.validations()
     if not found:
         return ()
@@ -289,6 +292,8 @@ def quality_sections(run: RunRecord) -> tuple[Section, ...]:
 
 
 def _speed(run: RunRecord, started: Started) -> Section:
+    from cloudgan.reports import drawing
+
     epochs = run.epochs()
     chart = drawing.Chart("throughput", "Throughput", "epoch", "showers per second", from_zero=True)
     rates: list[float | None] = [epoch.samples_per_second or None for epoch in epochs]

@@ -15,7 +15,6 @@ from cloudgan.api.targets import RUNS, THIS_FOLDER, find_run
 from cloudgan.core.errors import CloudganError, ConfigError
 from cloudgan.core.progress import Silent
 from cloudgan.core.settings import child_environment
-from cloudgan.data.event_file import event_file, scalar_events
 from cloudgan.launch.provisioning.run_results import RunResults
 from cloudgan.schema import plan as plans
 from cloudgan.schema.record import read_if_whole
@@ -65,6 +64,8 @@ class EventFeed:
 
     def refresh(self) -> int:
         """Returns the number of new events; a store that fails is reported and tried again."""
+        from cloudgan.data.event_file import event_file, scalar_events
+
         try:
             content = self._read()
         except CloudganError as error:

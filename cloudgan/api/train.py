@@ -10,11 +10,10 @@ from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from cloudgan.api.ranks import check_mpi, local_layout
+from cloudgan.api.ranks import check_mpi, has_ranks, local_layout
 from cloudgan.api.run import Run
 from cloudgan.api.run_options import config_keys, resolve
 from cloudgan.api.tensorflow_import import import_tensorflow, require_tensorflow
-from cloudgan.api.train_ranks import has_ranks, start_ranks, train_rank
 from cloudgan.api.training_showers import as_shards, count_showers, find_showers
 from cloudgan.core import ranges, settings
 from cloudgan.core.errors import ConfigError, Interrupted, TryAgain
@@ -181,6 +180,7 @@ def _train_with_ranks(
     allow_open_ports: bool,
 ) -> Outcome | None:
     """Acts as a rank of an MPI world, or starts one on this machine."""
+    from cloudgan.api.train_ranks import start_ranks, train_rank
 
     def shards(config: RunConfig) -> Path:
         return as_shards(find_showers(config, folder, may_convert=True), folder, Silent())

@@ -14,6 +14,7 @@ _GROUPS = {
         "generate": "showers of a trained run",
         "validate": "compare with Monte Carlo",
         "export": "ONNX, Keras, SavedModel",
+        "evolve": "a grid of competing GANs",
         "search": "hyper-parameters",
         "crossvalidate": "folds on this machine",
         "bench": "measure this machine",

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import re
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -28,6 +28,8 @@ from cloudgan.training.array_archive import as_archive, read_arrays
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
+
+    from numpy.typing import NDArray
 
     from cloudgan.coevolution.grid import Grid
     from cloudgan.coevolution.individual import StateLayout
@@ -106,7 +108,8 @@ class CellFiles:
     def save(self, state: CellState) -> None:
         """Writes the state of an iteration, and deletes all but the two newest."""
         self.path.mkdir(parents=True, exist_ok=True)
-        arrays, headers = {}, {}
+        arrays: dict[str, NDArray[Any]] = {}
+        headers: dict[str, Any] = {}
         for kind in KINDS:
             individuals = state.population.of(kind)
             headers[kind] = [one.header() for one in individuals]

@@ -60,9 +60,9 @@ def aggregate(losses: Numbers, how: Aggregate) -> Numbers:
     Lower is better. A loss that is not finite counts as infinite: such an individual is never selected.
     """
     finite = np.where(np.isfinite(losses), losses, np.inf)
-    function = {"worst": np.max, "mean": np.mean, "best": np.min}[how]
-    fitness: Numbers = function(finite, axis=1)
-    return fitness
+    if how == "mean":
+        return finite.mean(1)
+    return finite.max(1) if how == "worst" else finite.min(1)
 
 
 def tournament(fitness: Numbers, size: int, count: int, random: np.random.Generator) -> list[int]:

@@ -43,7 +43,7 @@ class StateLayout:
     @property
     def size(self) -> int:
         """Values in the buffer."""
-        return self._slices[-1].stop
+        return int(self._slices[-1].stop)
 
     def views(self, state: Floats) -> list[Floats]:
         """Returns the arrays of a buffer, without copies."""

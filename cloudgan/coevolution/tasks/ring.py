@@ -127,18 +127,11 @@ class RingPair(KerasPair):
     def update_discriminator(self, batch: Batch, loss: tf.Tensor) -> None:
         """Updates the discriminator on the points and on as many generated ones."""
         fake = self._generator(batch["noise"], training=True)
-
-        def losses() -> tuple[None, tf.Tensor]:
-            outputs = (
-                self._discriminator(points, training=True) for points in (batch["real"], fake)
-            )
-            each = [
-                tf.reduce_mean(adversarial_loss(loss, label, output, of_generator=False))
-                for label, output in zip((1.0, 0.0), outputs, strict=True)
-            ]
-            return None, tf.add_n(each)
-
-        descend(self._discriminator, self._optimizers[1], losses)
+        descend(
+            self._discriminator,
+            self._optimizers[1],
+            lambda: (None, self._discriminator_loss(batch["real"], fake, loss, training=True)),
+        )
 
     def fake(self, batch: Batch) -> tf.Tensor:
         """Returns generated points."""
@@ -146,17 +139,21 @@ class RingPair(KerasPair):
 
     def judge(self, batch: Batch, fake: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         """Returns the cross-entropies of generator and discriminator."""
-        cross_entropy = tf.zeros((), tf.int32)
+        bce = tf.zeros((), tf.int32)
         on_fake = self._discriminator(fake, training=False)
-        on_real = self._discriminator(batch["real"], training=False)
-        of_generator = tf.reduce_mean(
-            adversarial_loss(cross_entropy, 1.0, on_fake, of_generator=True)
-        )
-        of_discriminator = tf.reduce_mean(
-            adversarial_loss(cross_entropy, 1.0, on_real, of_generator=False)
-            + adversarial_loss(cross_entropy, 0.0, on_fake, of_generator=False)
-        )
-        return of_generator, of_discriminator
+        of_generator = tf.reduce_mean(adversarial_loss(bce, 1.0, on_fake, of_generator=True))
+        return of_generator, self._discriminator_loss(batch["real"], fake, bce, training=False)
+
+    def _discriminator_loss(
+        self, real: tf.Tensor, fake: tf.Tensor, loss: tf.Tensor, *, training: bool
+    ) -> tf.Tensor:
+        found = [
+            adversarial_loss(
+                loss, label, self._discriminator(points, training=training), of_generator=False
+            )
+            for label, points in ((1.0, real), (0.0, fake))
+        ]
+        return tf.reduce_mean(found[0]) + tf.reduce_mean(found[1])
 
     def new_weights(self, kind: Kind, seed: int) -> Sequence[NDArray[Any]]:
         """Returns Glorot's uniform kernels (Glorot and Bengio 2010) and zero biases."""

@@ -1,0 +1,286 @@
+"""Trains a grid of cells: the use case of `cloudgan evolve`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from pydantic import ValidationError
+
+from cloudgan.api.run_options import resolve
+from cloudgan.api.tensorflow_import import import_tensorflow, require_tensorflow
+from cloudgan.coevolution.grid import Grid, check_grid
+from cloudgan.core import settings
+from cloudgan.core.documents import explain
+from cloudgan.core.errors import ConfigError, DataError, Interrupted, TryAgain
+from cloudgan.core.file_lock import locked_target
+from cloudgan.core.local_path import local_path
+from cloudgan.reports.page import Section, fragment
+from cloudgan.reports.table import Table
+from cloudgan.schema.cell_line import ROUTINES
+from cloudgan.schema.coevolution import CoevolutionConfig
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from cloudgan.coevolution.cell import Cell
+    from cloudgan.coevolution.cell_files import GridFolder
+    from cloudgan.coevolution.task import Task
+    from cloudgan.core.progress import Progress
+    from cloudgan.schema.cell_line import CellLine
+    from cloudgan.training.stopping import StopFlag
+
+DEFAULT_RUN = "runs/grid"
+
+
+@dataclass(frozen=True)
+class Evolution:
+    """A grid of cells and what each has recorded; a notebook shows it as a table.
+
+    Attributes:
+        path: Folder of the run; ``cells/ROW-COLUMN`` in it has the record and the states of a cell.
+        config: Grid, task and rules.
+        lines: Of each cell, by iteration.
+    """
+
+    path: Path
+    config: CoevolutionConfig
+    lines: tuple[tuple[CellLine, ...], ...]
+
+    @property
+    def grid(self) -> Grid:
+        """The grid."""
+        return Grid(self.config.rows, self.config.columns)
+
+    @property
+    def iteration(self) -> int:
+        """Iterations that all cells have done."""
+        return min((lines[-1].iteration if lines else 0) for lines in self.lines)
+
+    @property
+    def best_cell(self) -> int | None:
+        """The cell whose mixture has the lowest score after the last common iteration; None before it."""
+        if not self.iteration:
+            return None
+        scores = [lines[self.iteration - 1].score for lines in self.lines]
+        return scores.index(min(scores))
+
+    def as_json(self) -> dict[str, Any]:
+        """Returns all figures of the last iteration of each cell."""
+        best = self.best_cell
+        return {
+            "run": str(self.path),
+            "task": self.config.task,
+            "grid": f"{self.config.rows}x{self.config.columns}",
+            "iterations": self.iteration,
+            "best_cell": None if best is None else self.grid.name(best),
+            "seconds": self.seconds(),
+            "cells": {
+                self.grid.name(number): lines[-1].model_dump(mode="json") if lines else None
+                for number, lines in enumerate(self.lines)
+            },
+        }
+
+    def seconds(self) -> dict[str, float]:
+        """Returns the seconds of all cells by routine."""
+        return {
+            name: round(sum(line.seconds[name] for lines in self.lines for line in lines), 3)
+            for name in ROUTINES
+        }
+
+    def table(self) -> Table:
+        """Returns a row per cell."""
+        details = [name for lines in self.lines if lines for name in lines[-1].details]
+        names = list(dict.fromkeys(details))
+        rows = tuple(
+            (
+                self.grid.name(number),
+                line.score,
+                *(line.details.get(name) for name in names),
+                line.generator_fitness,
+                line.discriminator_fitness,
+                line.rates[0],
+                ", ".join(line.losses),
+                line.iteration,
+            )
+            for number, lines in enumerate(self.lines)
+            for line in lines[-1:]
+        )
+        note = "Score of each cell's mixture, lower is better; fitness is a loss, lower is better."
+        best = self.best_cell
+        if best is not None:
+            note += f" The best cell is {self.grid.name(best)}; the run is in {self.path}."
+        head = ("cell", "score", *(name.replace("_", " ") for name in names))
+        return Table((*head, "generator", "discriminator", "rate", "loss", "iteration"), rows, note)
+
+    def _repr_html_(self) -> str:
+        return fragment((Section(f"Grid {self.path.name}", (self.table(),)),))
+
+
+def evolve(
+    options: Mapping[str, Any],
+    *,
+    run: str | None,
+    preset: str | None = None,
+    progress: Progress,
+) -> Evolution:
+    """Trains a grid of cells, or continues the run in the folder.
+
+    Args:
+        options: Keys of `CoevolutionConfig`; None is not set, and then has the value of the folder's
+            run, or the default.
+        run: Folder of the run. Default: runs/grid.
+        preset: Task showers: networks, see `cloudgan train --help`. Default: mini.
+        progress: Receives the iterations.
+
+    Raises:
+        ConfigError: An option is not valid, or the folder holds another run.
+        DataError: The data are missing or damaged.
+        Interrupted: Ctrl-C, after all cells were saved; the same call continues.
+        TryAgain: SIGTERM, after all cells were saved.
+        CloudganError: The losses of all cells became NaN.
+    """
+    from cloudgan.coevolution.cell_files import GridFolder
+
+    folder = GridFolder(local_path(run or DEFAULT_RUN))
+    config = _resolved(folder, options)
+    grid = check_grid(config)
+    folder = GridFolder(folder.path, grid)
+    if settings.has_tpu():
+        raise ConfigError("cells run on CPUs and GPUs; on a TPU use `cloudgan train`")
+    if config.engine == "ranks":
+        raise ConfigError("--engine=ranks is not built yet; use --engine=one")
+    require_tensorflow()
+    folder.run.refuse_foreign()
+    with locked_target(folder.config_file):
+        _write(folder, config, preset)
+        _run_here(folder, config, grid, progress)
+    return read_evolution(folder.path)
+
+
+def read_evolution(path: Path | str) -> Evolution:
+    """Reads the run of a grid; nothing is started.
+
+    Raises:
+        DataError: The folder holds no grid, or a record is damaged.
+    """
+    from cloudgan.coevolution.cell_files import GridFolder
+
+    folder = GridFolder(local_path(path))
+    config = folder.read_config()
+    if config is None:
+        raise DataError(
+            f"{path}: no coevolution.json; start a run with `cloudgan evolve --run={path}`"
+        )
+    grid = Grid(config.rows, config.columns)
+    folder = GridFolder(folder.path, grid)
+    lines = tuple(folder.cell(number).lines() for number in range(grid.cells))
+    return Evolution(folder.path, config, lines)
+
+
+def _resolved(folder: GridFolder, options: Mapping[str, Any]) -> CoevolutionConfig:
+    there = folder.read_config()
+    given = {key: value for key, value in options.items() if value is not None}
+    before = there.model_dump() if there else {}
+    try:
+        return CoevolutionConfig.model_validate(before | given)
+    except ValidationError as error:
+        problem = explain(error.errors()[0]).removeprefix("the document: ")
+        raise ConfigError(f"the grid is not valid: {problem}") from error
+
+
+def _write(folder: GridFolder, config: CoevolutionConfig, preset: str | None) -> None:
+    """Writes the configuration of the grid, and for showers an ordinary run.yaml."""
+    if config.task != "showers":
+        if preset is not None:
+            raise ConfigError(f"--preset is an option of --task=showers, not of {config.task}")
+    else:
+        if not config.data:
+            raise ConfigError("--task=showers needs --data=FILE, such as --data=showers.h5")
+        keys = {
+            "data.path": config.data,
+            "model.preset": preset,
+            "training.seed": config.seed,
+        }
+        default = None if preset or folder.run.config_file.exists() else "mini"
+        run_config, _ = resolve(
+            keys | ({"model.preset": default} if default else {}),
+            config=None,
+            run=str(folder.path),
+        )
+        folder.run.check(run_config)
+        folder.run.write_config(run_config)
+    folder.write_config(config)
+
+
+def _run_here(
+    folder: GridFolder, config: CoevolutionConfig, grid: Grid, progress: Progress
+) -> None:
+    """Runs all cells in this process, from the newest iteration that all have saved."""
+    from cloudgan.coevolution.one_process import OneProcess
+    from cloudgan.coevolution.task import KINDS
+    from cloudgan.training.stopping import StopFlag
+
+    progress.start("importing TensorFlow")
+    task = make_task(config, folder)
+    pair = task.make_pair()
+    start = folder.newest_common()
+    states = None
+    if start:
+        layouts = {kind: pair.layout(kind) for kind in KINDS}
+        states = [folder.cell(number).read(start, layouts) for number in range(grid.cells)]
+    for number in range(grid.cells):
+        folder.cell(number).keep_lines(start)
+    engine = OneProcess(config, grid, task, pair, states)
+    progress.start("iterations", config.iterations, "iterations")
+    progress.advance(start)
+    with StopFlag() as flag:
+        flag.stepped = True
+
+        def after(lines: Mapping[Cell, CellLine]) -> None:
+            _record(folder, config, lines)
+            best = min(line.score for line in lines.values())
+            progress.advance(1, f"best score {best:.4g}")
+            _stop_if(flag, folder, engine.cells)
+
+        engine.run(after)
+
+
+def make_task(config: CoevolutionConfig, folder: GridFolder) -> Task:
+    """Returns the task of a run; imports TensorFlow.
+
+    Raises:
+        DataError: The data are missing or damaged.
+    """
+    import_tensorflow()
+    if config.threads:
+        import tensorflow as tf
+
+        tf.config.threading.set_intra_op_parallelism_threads(config.threads)
+    from cloudgan.coevolution.tasks.ring import Ring
+
+    if config.task == "ring":
+        return Ring(config)
+    del folder
+    raise ConfigError(f"--task={config.task} is not built yet; use --task=ring")
+
+
+def _record(folder: GridFolder, config: CoevolutionConfig, lines: Mapping[Cell, CellLine]) -> None:
+    for cell, line in lines.items():
+        files = folder.cell(cell.number)
+        files.append(line)
+        if line.iteration % config.save_every == 0 or line.iteration == config.iterations:
+            files.save(cell.state)
+
+
+def _stop_if(flag: StopFlag, folder: GridFolder, cells: tuple[Cell, ...]) -> None:
+    if flag.reason is None:
+        return
+    for cell in cells:
+        folder.cell(cell.number).save(cell.state)
+    message = (
+        f"stopped after iteration {cells[0].state.iteration}; `cloudgan evolve --run={folder.path}`"
+        " continues"
+    )
+    raise (Interrupted if flag.reason == "interrupted" else TryAgain)(message)
