@@ -61,8 +61,8 @@ def aggregate(losses: Numbers, how: Aggregate) -> Numbers:
     """
     finite = np.where(np.isfinite(losses), losses, np.inf)
     if how == "mean":
-        return finite.mean(1)
-    return finite.max(1) if how == "worst" else finite.min(1)
+        return np.asarray(finite.mean(1))
+    return np.asarray(finite.max(1) if how == "worst" else finite.min(1))
 
 
 def tournament(fitness: Numbers, size: int, count: int, random: np.random.Generator) -> list[int]:

@@ -24,7 +24,10 @@ if TYPE_CHECKING:
 
 _NAMELESS = ("", "..")
 _OF_A_RUN = frozenset(
-    (".lock", "run.yaml", "record.jsonl", "launch.json", "plan.json", "checkpoints")
+    (
+        *(".lock", "run.yaml", "record.jsonl", "launch.json", "plan.json", "checkpoints"),
+        "coevolution.json",
+    )
 )
 _CHECKPOINT = re.compile(r"step-(\d{9})\.npz")
 

@@ -1,0 +1,130 @@
+"""Fitness, selection, mutation and replacement against values computed by hand."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from cloudgan.coevolution.evolution import (
+    Purpose,
+    aggregate,
+    mutate,
+    random_numbers,
+    replace_worst,
+    tournament,
+)
+from cloudgan.coevolution.individual import Individual
+from cloudgan.coevolution.task import Draw
+from cloudgan.schema.coevolution import CoevolutionConfig
+
+LOSSES = np.array([[1.0, 4.0, 1.0], [2.0, 3.0, 2.5], [0.1, np.nan, 0.2]])
+
+
+def individual(name="0-0/0/g0", *, kind="generator", fitness=1.0, rate=1e-3):
+    return Individual(kind, np.zeros(3, np.float32), rate, "bce", fitness, name)
+
+
+def names(population):
+    return [one.name for one in population]
+
+
+@pytest.mark.parametrize(
+    ("how", "expected"),
+    [("worst", [4.0, 3.0, np.inf]), ("best", [1.0, 2.0, 0.1]), ("mean", [2.0, 2.5, np.inf])],
+)
+def test_fitness_is_the_worst_mean_or_best_loss_and_no_loss_is_not_a_number(how, expected):
+    assert aggregate(LOSSES, how) == pytest.approx(expected)
+
+
+def test_a_tournament_of_everyone_is_won_by_the_fittest():
+    random = random_numbers(Draw(1, 0, 0, Purpose.TOURNAMENT))
+    assert tournament(np.array([3.0, 1.0, 2.0]), 3, 4, random) == [1, 1, 1, 1]
+
+
+def test_a_tournament_of_one_selects_all_alike():
+    random = random_numbers(Draw(1, 0, 0, Purpose.TOURNAMENT))
+    winners = tournament(np.array([3.0, 1.0, 2.0]), 1, 3000, random)
+    assert np.bincount(winners) == pytest.approx(1000, abs=120)
+
+
+def test_a_tournament_of_two_of_three_selects_the_best_in_two_of_three_cases_and_the_worst_never():
+    random = random_numbers(Draw(1, 0, 0, Purpose.TOURNAMENT))
+    winners = np.bincount(tournament(np.array([3.0, 1.0, 2.0]), 2, 3000, random), minlength=3)
+    assert winners[0] == 0
+    assert winners[1] == pytest.approx(2000, abs=120)
+
+
+def test_the_rate_moves_by_a_gaussian_with_the_given_probability():
+    config = CoevolutionConfig(rate_probability=0.5, rate_sigma=1e-4)
+    random = random_numbers(Draw(1, 0, 0, Purpose.MUTATION))
+    moved = [mutate(individual(), config, random).rate - 1e-3 for _ in range(4000)]
+    changed = [step for step in moved if step]
+    assert len(changed) == pytest.approx(2000, abs=150)
+    assert np.mean(changed) == pytest.approx(0, abs=1e-5)
+    assert np.std(changed) == pytest.approx(1e-4, rel=0.06)
+
+
+def test_a_rate_stays_above_zero():
+    config = CoevolutionConfig(rate_probability=1.0, rate_sigma=1.0)
+    random = random_numbers(Draw(1, 0, 0, Purpose.MUTATION))
+    assert min(mutate(individual(), config, random).rate for _ in range(50)) > 0
+
+
+def test_losses_are_drawn_and_a_discriminator_has_cross_entropy_for_the_heuristic():
+    config = CoevolutionConfig(losses=("bce", "least_squares", "heuristic"))
+    random = random_numbers(Draw(1, 0, 0, Purpose.MUTATION))
+    drawn = [mutate(individual(), config, random).loss for _ in range(60)]
+    assert set(drawn) == {"bce", "least_squares", "heuristic"}
+    critic = individual(kind="discriminator")
+    assert {mutate(critic, config, random).loss for _ in range(60)} == {"bce", "least_squares"}
+
+
+def test_a_new_individual_replaces_the_worst_only_if_it_is_better():
+    old = [individual("a", fitness=1.0), individual("b", fitness=3.0)]
+    better, worse = individual("c", fitness=2.0), individual("d", fitness=4.0)
+    assert names(replace_worst(old, [better], 1)[0]) == ["a", "c"]
+    assert replace_worst(old, [worse], 1)[1] == 0
+    assert names(replace_worst(old, [worse], 1)[0]) == ["a", "b"]
+
+
+def test_equal_fitness_does_not_replace():
+    old = [individual("a", fitness=1.0)]
+    assert replace_worst(old, [individual("b", fitness=1.0)], 1)[1] == 0
+
+
+def test_the_best_new_ones_replace_the_worst_old_ones_up_to_the_limit():
+    old = [individual(name, fitness=f) for name, f in (("a", 1.0), ("b", 3.0), ("c", 5.0))]
+    new = [individual(name, fitness=f) for name, f in (("x", 0.5), ("y", 2.0), ("z", 4.0))]
+    population, entered = replace_worst(old, new, 2)
+    assert (names(population), entered) == (["x", "a", "y"], 2)
+    population, entered = replace_worst(old, new, 3)  # z is no better than a
+    assert (names(population), entered) == (["x", "a", "y"], 2)
+
+
+def test_one_that_is_not_finite_never_enters():
+    old = [individual("a", fitness=1.0)]
+    assert replace_worst(old, [individual("b", fitness=float("inf"))], 1)[1] == 0
+
+
+def test_random_numbers_differ_by_seed_cell_iteration_purpose_and_batch_and_repeat():
+    draws = [Draw(*numbers) for numbers in np.ndindex(2, 3, 3, 3)]
+    first = [random_numbers(draw).integers(2**62) for draw in draws]
+    assert len(set(first)) == len(draws)
+    assert first == [random_numbers(draw).integers(2**62) for draw in draws]
+    batches = {random_numbers(draws[0], batch).integers(2**62) for batch in range(9)}
+    assert len(batches | set(first)) == 9 + len(draws)
+
+
+def test_a_child_names_its_parent_and_owns_its_state():
+    parent = individual("0-1/3/g0")
+    child = parent.child("1-1/4/g0")
+    child.state[0] = 7
+    assert (child.name, child.parent, parent.state[0]) == ("1-1/4/g0", "0-1/3/g0", 0)
+
+
+def test_the_header_of_an_individual_restores_it_also_without_a_fitness():
+    for fitness in (0.25, float("inf")):
+        one = replace(individual(), fitness=fitness, parent="1-0/2/g0")
+        assert Individual.from_header(one.header(), one.state) == one

@@ -1,0 +1,90 @@
+"""Neighbours on the torus, against lists written by hand."""
+
+from __future__ import annotations
+
+import pytest
+
+from cloudgan.coevolution.grid import Grid, check_grid
+from cloudgan.core.errors import ConfigError
+from cloudgan.schema.coevolution import CoevolutionConfig
+
+# Cells row by row; of each cell west, north, east, south, each once.
+VON_NEUMANN = {
+    (2, 2): [(1, 2), (0, 3), (3, 0), (2, 1)],
+    (2, 3): [(2, 3, 1), (0, 4, 2), (1, 5, 0), (5, 0, 4), (3, 1, 5), (4, 2, 3)],
+    (3, 3): [
+        *((2, 6, 1, 3), (0, 7, 2, 4), (1, 8, 0, 5)),
+        *((5, 0, 4, 6), (3, 1, 5, 7), (4, 2, 3, 8)),
+        *((8, 3, 7, 0), (6, 4, 8, 1), (7, 5, 6, 2)),
+    ],
+    (3, 4): [
+        *((3, 8, 1, 4), (0, 9, 2, 5), (1, 10, 3, 6), (2, 11, 0, 7)),
+        *((7, 0, 5, 8), (4, 1, 6, 9), (5, 2, 7, 10), (6, 3, 4, 11)),
+        *((11, 4, 9, 0), (8, 5, 10, 1), (9, 6, 11, 2), (10, 7, 8, 3)),
+    ],
+    (4, 4): [
+        *((3, 12, 1, 4), (0, 13, 2, 5), (1, 14, 3, 6), (2, 15, 0, 7)),
+        *((7, 0, 5, 8), (4, 1, 6, 9), (5, 2, 7, 10), (6, 3, 4, 11)),
+        *((11, 4, 9, 12), (8, 5, 10, 13), (9, 6, 11, 14), (10, 7, 8, 15)),
+        *((15, 8, 13, 0), (12, 9, 14, 1), (13, 10, 15, 2), (14, 11, 12, 3)),
+    ],
+    (5, 5): [
+        *((4, 20, 1, 5), (0, 21, 2, 6), (1, 22, 3, 7), (2, 23, 4, 8), (3, 24, 0, 9)),
+        *((9, 0, 6, 10), (5, 1, 7, 11), (6, 2, 8, 12), (7, 3, 9, 13), (8, 4, 5, 14)),
+        *((14, 5, 11, 15), (10, 6, 12, 16), (11, 7, 13, 17), (12, 8, 14, 18), (13, 9, 10, 19)),
+        *((19, 10, 16, 20), (15, 11, 17, 21), (16, 12, 18, 22), (17, 13, 19, 23), (18, 14, 15, 24)),
+        *((24, 15, 21, 0), (20, 16, 22, 1), (21, 17, 23, 2), (22, 18, 24, 3), (23, 19, 20, 4)),
+    ],
+}
+
+
+@pytest.mark.parametrize("size", VON_NEUMANN, ids=str)
+def test_each_cell_has_its_neighbours_in_the_west_north_east_and_south(size):
+    grid = Grid(*size)
+    found = [grid.neighbours(cell, "von_neumann") for cell in range(grid.cells)]
+    assert found == VON_NEUMANN[size]
+
+
+def test_the_eight_cells_around_are_moores_neighbours():
+    grid = Grid(4, 5)
+    assert set(grid.neighbours(6, "moore")) == {0, 1, 2, 5, 7, 10, 11, 12}
+    assert set(grid.neighbours(0, "moore")) == {1, 4, 5, 6, 9, 15, 16, 19}
+    assert len(grid.neighbours(0, "moore")) == 8
+
+
+def test_a_ring_joins_each_cell_with_the_one_before_and_after_row_by_row():
+    assert Grid(2, 3).neighbours(0, "ring") == (5, 1)
+    assert Grid(2, 3).neighbours(3, "ring") == (2, 4)
+
+
+def test_all_and_none_are_neighbourhoods():
+    assert Grid(2, 3).neighbours(4, "all") == (0, 1, 2, 3, 5)
+    assert Grid(2, 3).neighbours(4, "none") == ()
+
+
+@pytest.mark.parametrize("neighbourhood", ["von_neumann", "moore", "ring", "all"])
+@pytest.mark.parametrize("size", [(1, 2), (1, 5), (2, 2), (2, 3), (3, 4)])
+def test_a_cell_is_read_by_the_cells_that_have_it_as_a_neighbour(size, neighbourhood):
+    grid = Grid(*size)
+    for cell in range(grid.cells):
+        around = grid.neighbours(cell, neighbourhood)
+        assert cell not in around
+        assert len(set(around)) == len(around)
+        for other in around:
+            assert cell in grid.readers(other, neighbourhood)
+
+
+def test_one_cell_with_a_neighbourhood_is_refused():
+    with pytest.raises(ConfigError, match="--neighbourhood=none"):
+        check_grid(CoevolutionConfig(rows=1, columns=1))
+    config = CoevolutionConfig(rows=1, columns=1, neighbourhood="none", tournament=1)
+    assert check_grid(config).cells == 1
+
+
+def test_a_tournament_larger_than_the_smallest_scheduled_sub_population_is_refused():
+    config = CoevolutionConfig(
+        rows=3, columns=3, neighbourhood="moore", tournament=9, schedule=((4, "ring"),)
+    )
+    with pytest.raises(ConfigError, match=r"3 individuals .* 2 neighbours \(ring\)"):
+        check_grid(config)
+    assert check_grid(config.model_copy(update={"schedule": ()})).cells == 9

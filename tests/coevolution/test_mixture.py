@@ -1,0 +1,101 @@
+"""Mixture weights: exact proportions, mutation, and the (1+1) evolution strategy."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from cloudgan.coevolution.evolution import Purpose, random_numbers
+from cloudgan.coevolution.mixture import Mixture, assign, evolve_weights
+from cloudgan.coevolution.task import Draw, Quality
+
+
+def random(iteration=0, purpose=Purpose.MIXTURE):
+    return random_numbers(Draw(1, 0, iteration, purpose))
+
+
+def test_members_get_samples_in_exact_proportion_and_in_a_permuted_order():
+    chosen = assign(np.array([0.5, 0.3, 0.2]), 1000, random())
+    assert np.bincount(chosen).tolist() == [500, 300, 200]
+    assert not (np.diff(chosen) >= 0).all()
+
+
+def test_rounded_numbers_add_up_by_the_largest_remainder():
+    assert np.bincount(assign(np.array([0.45, 0.35, 0.2]), 3, random())).tolist() == [1, 1, 1]
+    assert np.bincount(assign(np.array([0.7, 0.2, 0.1]), 4, random()), minlength=3).tolist() == [
+        *(3, 1, 0)
+    ]
+
+
+@pytest.mark.parametrize("count", [1, 2, 7, 1000])
+def test_every_sample_has_a_member(count):
+    weights = random().random(5)
+    assert len(assign(weights, count, random())) == count
+
+
+def test_a_mutated_mixture_is_normalised_and_not_negative():
+    mixture = Mixture((0, 1, 2), (0.98, 0.01, 0.01))
+    for iteration in range(50):
+        mutated = mixture.mutated(0.1, random(iteration))
+        assert min(mutated.weights) >= 0
+        assert sum(mutated.weights) == pytest.approx(1)
+    assert mutated.weights != mixture.weights
+
+
+def test_a_mixture_that_lost_all_weight_is_uniform():
+    assert Mixture((0, 1), (1.0, 0.0)).mutated(0.0, random()).weights == (1.0, 0.0)
+    mutations = [Mixture((0, 1), (0.5, 0.5)).mutated(1e6, random(n)).weights for n in range(40)]
+    assert (0.5, 0.5) in mutations  # both fell below zero
+    assert all(sum(weights) == pytest.approx(1) for weights in mutations)
+
+
+def test_new_neighbours_get_the_mean_weight_and_common_ones_keep_their_ratio():
+    mixture = Mixture((0, 1, 2), (0.6, 0.2, 0.2)).with_members((0, 2, 5))
+    assert mixture.members == (0, 2, 5)
+    assert mixture.weights == pytest.approx((0.5, 1 / 6, 1 / 3))
+
+
+def test_sample_n_of_a_mixture_is_sample_n_of_a_member():
+    pools = {4: np.arange(10), 7: np.arange(10) + 100}
+    found = Mixture((4, 7), (0.5, 0.5)).samples(pools, random())
+    assert (found % 100).tolist() == list(range(10))
+    assert (found >= 100).sum() == 5
+
+
+def distance_from_half(samples):
+    return Quality(abs(float(samples.mean()) - 0.5))
+
+
+def test_the_strategy_keeps_the_better_mixture_and_finds_the_best_shares():
+    pools = {0: np.zeros(1000), 1: np.ones(1000)}
+    mixture, scores = Mixture((0, 1), (0.95, 0.05)), []
+    for iteration in range(200):
+        mixture, quality = evolve_weights(
+            mixture,
+            pools,
+            distance_from_half,
+            sigma=0.05,
+            mutation=random(iteration),
+            sampling=lambda: random(0, Purpose.SCORE),
+        )
+        scores.append(quality.score)
+    assert scores == sorted(scores, reverse=True)
+    assert mixture.weights == pytest.approx((0.5, 0.5), abs=0.02)
+
+
+def test_one_member_needs_no_strategy():
+    calls = []
+
+    def quality(samples):
+        calls.append(len(samples))
+        return Quality(1.0)
+
+    evolve_weights(
+        Mixture.uniform((3,)),
+        {3: np.zeros(8)},
+        quality,
+        sigma=0.1,
+        mutation=random(),
+        sampling=random,
+    )
+    assert calls == [8]
