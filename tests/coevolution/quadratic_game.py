@@ -1,0 +1,75 @@
+"""A task in NumPy for tests of the evolution: points that move towards their adversary, with noise.
+
+A network is three weights and one counter. Training moves a generator towards the discriminator and the
+discriminator towards the target 1; its loss makes a learner with a rate above 1 become NaN.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from cloudgan.coevolution.evolution import random_numbers
+from cloudgan.coevolution.individual import StateLayout
+from cloudgan.coevolution.task import Quality
+
+LAYOUT = StateLayout(("weights", "iteration"), ((3,), ()), 1)
+
+
+class QuadraticGame:
+    name = "game"
+
+    def make_pair(self):
+        return QuadraticPair()
+
+    def quality(self, samples):
+        return Quality(float(np.abs(samples - 1).mean()), {"mean": float(samples.mean())})
+
+    def pictures(self, samples):
+        return samples[None].astype(np.float32)
+
+
+class QuadraticPair:
+    def __init__(self):
+        self._loaded = {}
+        self.calls = []
+
+    def layout(self, kind):
+        return LAYOUT
+
+    def initial(self, kind, seed):
+        state = np.zeros(4, np.float32)
+        state[:3] = np.random.default_rng(seed).normal(size=3)
+        return state
+
+    def load(self, individual):
+        self._loaded[individual.kind] = (individual.state.copy(), individual.rate)
+
+    def read(self, kind):
+        return self._loaded[kind][0].copy()
+
+    def train(self, draw, numbers, *, generator, discriminator_every):
+        self.calls.append((draw, tuple(numbers), generator, discriminator_every))
+        for number in numbers:
+            noise = random_numbers(draw, number).normal(size=(2, 3)) * 0.01
+            if generator:
+                self._step("generator", self._loaded["discriminator"][0][:3] + noise[0])
+            if discriminator_every and number % discriminator_every == 0:
+                self._step("discriminator", 1 + noise[1])
+
+    def _step(self, kind, target):
+        state, rate = self._loaded[kind]
+        state[:3] += np.float32(100 * rate) * (target - state[:3]).astype(np.float32)
+        state[3] += 1
+        if rate > 1:
+            state[0] = np.nan
+
+    def fitness(self, draw, generators, discriminators, samples):
+        noise = random_numbers(draw).normal(size=samples).mean() * 0.01
+        g = np.array([one.state[:3] for one in generators], float)
+        d = np.array([one.state[:3] for one in discriminators], float)
+        apart = np.abs(g[:, None] - d[None]).mean(2) + noise
+        return apart, np.abs(d - 1).mean(1)[:, None] + 0 * apart.T
+
+    def generate(self, draw, generator, samples):
+        noise = random_numbers(draw).normal(size=(samples, 1)) * 0.01
+        return (generator.state[:3].mean() + noise).astype(np.float32)

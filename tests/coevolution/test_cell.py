@@ -1,0 +1,207 @@
+"""The evolution of cells, with a game in NumPy."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from coevolution.quadratic_game import LAYOUT, QuadraticGame, QuadraticPair
+
+from cloudgan.coevolution.cell_files import GridFolder
+from cloudgan.coevolution.grid import Grid, check_grid
+from cloudgan.coevolution.one_process import OneProcess
+from cloudgan.coevolution.task import KINDS
+from cloudgan.core.errors import CloudganError, DataError
+from cloudgan.schema.coevolution import CoevolutionConfig
+
+LAYOUTS = dict.fromkeys(KINDS, LAYOUT)
+
+
+def config(**values):
+    given = {"iterations": 6, "batches": 4, "score_samples": 40, "fitness_samples": 20}
+    return CoevolutionConfig.model_validate(given | values)
+
+
+def grid_of(settings, states=None):
+    return OneProcess(settings, check_grid(settings), QuadraticGame(), QuadraticPair(), states)
+
+
+def evolved(settings, states=None):
+    """Runs a grid; returns its cells and all lines."""
+    engine, lines = grid_of(settings, states), []
+    engine.run(lambda found: lines.append(tuple(found.values())))
+    return engine, lines
+
+
+def bits(engine):
+    return [
+        [one.state.tobytes() for kind in KINDS for one in cell.state.population.of(kind)]
+        + [cell.state.mixture, cell.state.score]
+        for cell in engine.cells
+    ]
+
+
+def test_all_cells_begin_with_networks_of_their_own():
+    first = bits(grid_of(config(rows=3, columns=3, population=2, replacements=2)))
+    states = [state for cell in first for state in cell[:4]]
+    assert len(set(states)) == 9 * 4
+
+
+def test_a_seed_repeats_a_run_and_another_one_changes_it():
+    assert bits(evolved(config())[0]) == bits(evolved(config())[0])
+    assert bits(evolved(config())[0]) != bits(evolved(config(seed=2))[0])
+
+
+def test_the_grid_learns_and_the_elite_never_gets_worse_against_the_target():
+    engine, lines = evolved(config(iterations=25))
+    scores = [min(line.score for line in each) for each in lines]
+    assert scores[-1] < 0.1 < scores[0]
+    assert all(cell.state.population.is_finite for cell in engine.cells)
+
+
+def test_individuals_travel_through_the_grid():
+    _, lines = evolved(config(rows=3, columns=3, iterations=8))
+    home = {cell: Grid(3, 3).name(cell) for cell in range(9)}
+    origins = {
+        (cell, parent.partition("/")[0])
+        for each in lines
+        for cell, line in enumerate(each)
+        for parent in line.selected
+    }
+    assert any(origin != home[cell] for cell, origin in origins)
+    grid = Grid(3, 3)
+    for cell, origin in origins:
+        around = {home[other] for other in grid.neighbours(cell, "von_neumann")}
+        assert origin in around | {home[cell]}
+
+
+def test_without_neighbours_cells_do_not_influence_each_other():
+    alone = config(neighbourhood="none", tournament=1)
+    wide = config(neighbourhood="none", tournament=1, rows=2, columns=3)
+    assert bits(evolved(alone)[0])[:2] == bits(evolved(wide)[0])[:2]
+
+
+@pytest.mark.parametrize("population", [1, 2])
+def test_a_run_that_was_saved_and_continued_has_the_bits_of_one_that_was_not(tmp_path, population):
+    whole = config(
+        rows=2,
+        columns=3,
+        iterations=10,
+        schedule=((5, "moore"),),
+        population=population,
+        losses=("bce", "least_squares", "heuristic"),
+    )
+    expected, lines = evolved(whole)
+    assert any(len(each[0].members) > 4 for each in lines[5:])
+    first, _ = evolved(whole.model_copy(update={"iterations": 7}))
+    folder = GridFolder(tmp_path, check_grid(whole))
+    for cell in first.cells:
+        folder.cell(cell.number).save(cell.state)
+    assert folder.newest_common() == 7
+    states = [folder.cell(number).read(7, LAYOUTS) for number in range(6)]
+    assert bits(evolved(whole, states)[0]) == bits(expected)
+
+
+def test_a_cell_whose_networks_became_nan_takes_those_of_its_best_neighbour():
+    settings = config(iterations=2, mixture_sigma=0.0, rate_probability=0.0)
+    engine = grid_of(settings)
+    cell = engine.cells[0]
+    ill = tuple(replace(one, rate=5.0) for one in cell.state.population.generators)
+    cell.state = replace(cell.state, population=replace(cell.state.population, generators=ill))
+    gathered = {n: engine.cells[n].state.population for n in cell.neighbours()}
+    lines = []
+    while not lines or not lines[-1].diverged:  # until the ill generator is selected
+        cell.state = replace(cell.state, iteration=cell.state.iteration + 1)
+        before = cell.state
+        lines.append(cell.iterate(gathered))
+        if not lines[-1].diverged:
+            cell.state = before
+    line = lines[-1]
+    assert line.taken_from in cell.neighbours()
+    taken = gathered[line.taken_from]
+    assert (cell.state.population.generators[0].state == taken.generators[0].state).all()
+    assert cell.state.population.is_finite
+    assert math.isfinite(line.score)
+
+
+def test_a_run_fails_if_all_cells_become_nan():
+    with pytest.raises(CloudganError, match="smaller --learning-rate") as caught:
+        evolved(config(learning_rate=2.0))
+    assert caught.value.exit_code == 1
+
+
+def test_each_batch_updates_the_generators_and_every_kth_the_discriminators():
+    for population in (1, 2):
+        settings = config(
+            population=population, discriminator_every=3, iterations=1, batches=7, rate_sigma=0.0
+        )
+        engine, _ = evolved(settings)
+        counts = {
+            kind: {
+                float(one.state[3])
+                for cell in engine.cells
+                for one in cell.state.population.of(kind)
+            }
+            for kind in KINDS
+        }
+        assert counts["generator"] <= {0.0, 7.0}
+        assert counts["discriminator"] <= {0.0, 3.0}
+        assert max(max(found) for found in counts.values()) == 7.0
+
+
+def test_two_saved_states_are_kept_and_the_newest_common_one_is_found(tmp_path):
+    settings = config(iterations=4)
+    folder, engine = GridFolder(tmp_path, check_grid(settings)), grid_of(settings)
+
+    def save(lines):
+        for cell in lines:
+            if cell.number != 3 or cell.state.iteration < 4:
+                folder.cell(cell.number).save(cell.state)
+
+    engine.run(save)
+    assert folder.cell(0).saved() == [3, 4]
+    assert folder.cell(3).saved() == [2, 3]
+    assert folder.newest_common() == 3
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda path: path.write_bytes(path.read_bytes()[:-30]),
+        lambda path: path.write_bytes(b"PK\x03\x04" + bytes(100)),
+        lambda path: path.write_bytes(path.read_bytes().replace(b'"members"', b'"numbers"')),
+        lambda path: np.savez(path, weights=np.zeros(3)),
+    ],
+    ids=["cut off", "no archive", "changed", "other archive"],
+)
+def test_a_damaged_state_is_refused_with_its_name(tmp_path, damage):
+    settings = config(iterations=1)
+    files = GridFolder(tmp_path, check_grid(settings)).cell(0)
+    files.save(evolved(settings)[0].cells[0].state)
+    path = tmp_path / "cells" / "0-0" / "state-000000001.npz"
+    damage(path)
+    with pytest.raises(DataError, match="state-000000001"):
+        files.read(1, LAYOUTS)
+
+
+def test_a_state_of_other_networks_is_refused(tmp_path):
+    settings = config(iterations=1)
+    files = GridFolder(tmp_path, check_grid(settings)).cell(0)
+    files.save(evolved(settings)[0].cells[0].state)
+    other = replace(LAYOUT, shapes=((5,), ()))
+    with pytest.raises(DataError, match="4 values, and the networks of this run have 6"):
+        files.read(1, dict.fromkeys(KINDS, other))
+
+
+def test_lines_after_the_iteration_that_is_continued_are_deleted(tmp_path):
+    settings = config(iterations=4)
+    files = GridFolder(tmp_path, check_grid(settings)).cell(0)
+    _, lines = evolved(settings)
+    for each in lines:
+        files.append(each[0])
+    with files.record_file.open("a") as record:
+        record.write('{"iteration": 5, "gener')  # the process died here
+    files.keep_lines(3)
+    assert files.lines() == tuple(each[0] for each in lines[:3])
