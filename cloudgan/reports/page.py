@@ -182,9 +182,7 @@ def _block(block: Block, name: str) -> str:
             return f'<figure><div class="wide">{svg}</div>{note}</figure>'
         case Table():
             return table_html(block)
-        case Pictures():
-            return block.html()
-        case Scatter() | BandPlot() | StackedBars():
+        case Pictures() | Scatter() | BandPlot() | StackedBars():
             return block.html(name)
 
 

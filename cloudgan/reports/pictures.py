@@ -35,20 +35,22 @@ class Pictures:
     rows: tuple[tuple[str, tuple[Image | None, ...]], ...]
     caption: str = ""
 
-    def html(self) -> str:
-        """Returns the table; images have a text for screen readers."""
-        heads = "".join(f'<th scope="col" class="l">{escape(name)}</th>' for name in self.columns)
+    def html(self, name: str) -> str:
+        """Returns the table; `name` is unique in the page. Images have a text for screen readers."""
+        heads = "".join(
+            f'<th scope="col" class="l">{escape(column)}</th>' for column in self.columns
+        )
         body = "\n".join(
-            f'<tr><th scope="row" class="l">{escape(name)}</th>'
+            f'<tr><th scope="row" class="l">{escape(row)}</th>'
             + "".join(
-                f'<td class="l">{_cell(image, f"{name}, {column}")}</td>'
+                f'<td class="l">{_cell(image, f"{row}, {column}")}</td>'
                 for image, column in zip(images, self.columns, strict=True)
             )
             + "</tr>"
-            for name, images in self.rows
+            for row, images in self.rows
         )
         return (
-            '<div class="wide" role="region" tabindex="0"'
+            f'<div class="wide" id="{name}" role="region" tabindex="0"'
             f' aria-label="{escape(self.caption)}"><table class="pictures">'
             f"<caption><span>{escape(self.caption)}</span></caption>\n"
             f"<thead><tr><td></td>{heads}</tr></thead>\n<tbody>\n{body}\n</tbody></table></div>"
