@@ -223,7 +223,7 @@ def _run_here(
     from cloudgan.training.stopping import StopFlag
 
     progress.start("importing TensorFlow")
-    task = make_task(config, folder)
+    task = make_task(config, folder, progress)
     pair = task.make_pair()
     start = folder.newest_common()
     states = None
@@ -247,7 +247,7 @@ def _run_here(
         engine.run(after)
 
 
-def make_task(config: CoevolutionConfig, folder: GridFolder) -> Task:
+def make_task(config: CoevolutionConfig, folder: GridFolder, progress: Progress) -> Task:
     """Returns the task of a run; imports TensorFlow.
 
     Raises:
@@ -258,12 +258,16 @@ def make_task(config: CoevolutionConfig, folder: GridFolder) -> Task:
         import tensorflow as tf
 
         tf.config.threading.set_intra_op_parallelism_threads(config.threads)
-    from cloudgan.coevolution.tasks.ring import Ring
-
     if config.task == "ring":
+        from cloudgan.coevolution.tasks.ring import Ring
+
         return Ring(config)
+    if config.task == "digits":
+        from cloudgan.coevolution.tasks.digits import Digits
+
+        return Digits(config, progress)
     del folder
-    raise ConfigError(f"--task={config.task} is not built yet; use --task=ring")
+    raise ConfigError("--task=showers is not built yet; use --task=digits or ring")
 
 
 def _record(folder: GridFolder, config: CoevolutionConfig, lines: Mapping[Cell, CellLine]) -> None:

@@ -7,7 +7,6 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from coevolution.quadratic_game import LAYOUT, QuadraticGame, QuadraticPair
 
 from cloudgan.coevolution.cell_files import GridFolder
 from cloudgan.coevolution.grid import Grid, check_grid
@@ -15,6 +14,7 @@ from cloudgan.coevolution.one_process import OneProcess
 from cloudgan.coevolution.task import KINDS
 from cloudgan.core.errors import CloudganError, DataError
 from cloudgan.schema.coevolution import CoevolutionConfig
+from coevolution.quadratic_game import LAYOUT, QuadraticGame, QuadraticPair
 
 LAYOUTS = dict.fromkeys(KINDS, LAYOUT)
 
