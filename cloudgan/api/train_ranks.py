@@ -3,46 +3,40 @@
 from __future__ import annotations
 
 import json
-import os
 import socket
 import sys
-import threading
-import traceback
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from pydantic import BaseModel, ConfigDict
+
 from cloudgan.api.ranks import local_layout
 from cloudgan.api.tensorflow_import import import_tensorflow
 from cloudgan.core import settings
-from cloudgan.core.atomic_file import write_atomic
-from cloudgan.core.errors import CloudganError, ConfigError, Interrupted, TryAgain
+from cloudgan.core.documents import read_json, write_json
+from cloudgan.core.errors import ConfigError, Interrupted, TryAgain
 from cloudgan.core.progress import Silent
-from cloudgan.parallel import communication
 from cloudgan.parallel.layout import make_layout
-from cloudgan.parallel.local_ranks import (
-    Failure,
-    LocalRanks,
-    processes_file,
-    write_end,
-    write_failure,
-)
+from cloudgan.parallel.local_ranks import LocalRanks
+from cloudgan.parallel.rank_process import joined_world
+from cloudgan.training.checkpoint import BestCheckpoint
 from cloudgan.training.cluster import read_cluster, share_gpus
 from cloudgan.training.environment_checks import prepare_environment
-from cloudgan.training.stopping import EXIT_CODES
+from cloudgan.training.outcome import Outcome
+from cloudgan.training.stopping import EXIT_CODES, Reason
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from cloudgan.core.progress import Progress
-    from cloudgan.parallel.communication import Communicator
+    from cloudgan.parallel.communicator import Communicator
     from cloudgan.parallel.layout import Layout, Role
     from cloudgan.schema.config import RunConfig
     from cloudgan.schema.run_folder import RunFolder
     from cloudgan.training.checkpoint import Checkpoint
-    from cloudgan.training.outcome import Outcome
 
 
 def start_ranks(
@@ -59,10 +53,49 @@ def start_ranks(
         CloudganError: They failed, or were stopped.
     """
     command = ("train", f"--run={folder.path}")
-    ranks = LocalRanks(
-        command, config.parallel.ranks or 0, folder, progress, quiet=quiet, isolated=isolated
-    )
-    return ranks.run()
+    LocalRanks(
+        command,
+        config.parallel.ranks or 0,
+        folder,
+        progress,
+        newest=lambda: max(folder.saved_steps(), default=-1),
+        quiet=quiet,
+        isolated=isolated,
+    ).run()
+    return read_json(_end_file(folder), _RunEnd).outcome()
+
+
+class _RunEnd(BaseModel):
+    """How the run ended; rank 0 writes it, because Hydra prints into the standard output of the ranks."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    reason: Reason
+    step: int
+    epoch: int
+    train_seconds: float
+    checkpoint: Path
+    best: BestCheckpoint | None
+
+    @classmethod
+    def of(cls, outcome: Outcome) -> _RunEnd:
+        """Returns what is left of an outcome."""
+        return cls(**{name: getattr(outcome, name) for name in cls.model_fields})
+
+    def outcome(self) -> Outcome:
+        """Returns it as the outcome of a training."""
+        return Outcome(
+            self.reason,
+            self.step,
+            self.epoch,
+            self.train_seconds,
+            self.checkpoint,
+            best=self.best,
+        )
+
+
+def _end_file(folder: RunFolder) -> Path:
+    return folder.path / "ranks" / "end.json"
 
 
 def train_rank(
@@ -94,16 +127,11 @@ def train_rank(
         Interrupted: Ctrl-C; all ranks have saved.
         TryAgain: SIGTERM; all ranks have saved.
     """
-    rank = 0
-    try:
-        world = communication.world()
-        rank = world.rank
-        communication.end_with_parent(TryAgain.exit_code)
+    outcome: Outcome | None
+    with joined_world(folder) as world:
         config = _of_world(config, world)
-        if settings.is_supervised():
-            _follow_supervisor(world, folder)
-        with prepare(config) if rank == 0 else nullcontext():
-            found = str(shards(config)) if rank == world.size - 1 else None
+        with prepare(config) if world.rank == 0 else nullcontext():
+            found = str(shards(config)) if world.rank == world.size - 1 else None
             outcome = _play_role(
                 world,
                 config,
@@ -112,30 +140,14 @@ def train_rank(
                 progress=progress,
                 start_time=start_time,
             )
-        world.gather(None)
-        communication.finalize()
-    except CloudganError as error:
-        _fail(folder, rank, error.exit_code, str(error))
-    except Exception as error:  # noqa: BLE001  every failure must end the world
-        traceback.print_exc()
-        code = TryAgain.exit_code if communication.is_lost_message(error) else 1
-        _fail(folder, rank, code, f"{type(error).__name__}: {error}")
     if outcome and settings.is_supervised():
-        write_end(folder, outcome)
+        write_json(_end_file(folder), _RunEnd.of(outcome))
         sys.exit(EXIT_CODES.get(outcome.reason, 0))
     if outcome and outcome.reason == "interrupted":
         raise Interrupted(f"stopped after step {outcome.step}; rerun the command to resume")
     if outcome and outcome.reason == "terminated":
         raise TryAgain(f"stopped after step {outcome.step}; rerun the command to resume")
     return outcome
-
-
-def _fail(folder: RunFolder, rank: int, code: int, message: str) -> None:
-    """Leaves why this rank fails for its supervisor, and ends."""
-    if settings.is_supervised():
-        write_failure(folder, Failure(rank=rank, exit_code=code, message=message))
-    sys.stderr.write(f"cloudgan: rank {rank}: {message}\n")
-    communication.leave(code)
 
 
 def _of_world(config: RunConfig, world: Communicator) -> RunConfig:
@@ -147,26 +159,6 @@ def _of_world(config: RunConfig, world: Communicator) -> RunConfig:
     local_layout(config, world.size)
     parallel = config.parallel.model_copy(update={"ranks": world.size})
     return config.model_copy(update={"parallel": parallel})
-
-
-def _follow_supervisor(world: Communicator, folder: RunFolder) -> None:
-    """Leaves the process IDs for signals; writes what a worker prints to its log; ends with the parent."""
-    pids = world.gather(os.getpid())
-    if world.rank == 0:
-        write_atomic(processes_file(folder), json.dumps(pids).encode())
-
-        def wait() -> None:
-            sys.stdin.read()  # mpiexec passes its standard input on to rank 0
-            os._exit(TryAgain.exit_code)
-
-        threading.Thread(target=wait, name="supervisor", daemon=True).start()
-        return
-    folder.logs.mkdir(parents=True, exist_ok=True)
-    log = os.open(
-        folder.logs / f"rank-{world.rank:03d}.log", os.O_WRONLY | os.O_CREAT | os.O_APPEND
-    )
-    for descriptor in (1, 2):
-        os.dup2(log, descriptor)
 
 
 @dataclass(frozen=True)

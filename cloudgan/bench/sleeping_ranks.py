@@ -49,7 +49,7 @@ from cloudgan.training.stopping import StopFlag, StopTraining
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from cloudgan.parallel.communication import Communicator
+    from cloudgan.parallel.communicator import Communicator
     from cloudgan.parallel.layout import Layout
     from cloudgan.parallel.update_rules import Floats
     from cloudgan.training.stopping import Reason

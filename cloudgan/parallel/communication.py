@@ -1,7 +1,4 @@
-"""Messages between the ranks of one MPI world; the only importer of mpi4py.
-
-Every wait polls and sleeps in between: a blocked MPI call uses a whole core. A wait that lasts longer
-than its limit ends with `TryAgain`, because a rank that froze or died sends nothing.
+"""Ranks of an MPI world; the only importer of mpi4py.
 
 The ranks are started by MPICH's process manager Hydra (`mpiexec` of the wheel `mpich`), by another
 `mpiexec`, or by `srun`. A failing rank must not finalize MPI, which waits for all others: it ends by
@@ -10,227 +7,35 @@ The ranks are started by MPICH's process manager Hydra (`mpiexec` of the wheel `
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 import threading
 import time
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, Protocol
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
 from cloudgan.core import settings
 from cloudgan.core.documents import parse_json
 from cloudgan.core.errors import ConfigError, TryAgain, install_command
+from cloudgan.parallel.communicator import (
+    ANYONE,
+    Alone,
+    Communicator,
+    Message,
+    Torus,
+    as_bytes,
+    grid,
+    poll_until,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from numpy.typing import NDArray
 
-ANYONE = -1
-"""As source: a message from any rank."""
-
-_FIRST_PAUSE, _LONGEST_PAUSE, _GROWTH = 5e-5, 2e-3, 1.4
-"""Seconds; a master that waits at the longest pause uses about a hundredth of a core."""
 _LIFELINE_SECONDS = 0.25
-
-
-class Message(NamedTuple):
-    """A message that waits to be received.
-
-    Attributes:
-        source: Rank that sent it.
-        tag: Its kind.
-        bytes: Its size.
-    """
-
-    source: int
-    tag: int
-    bytes: int
-
-
-class Communicator(Protocol):
-    """A set of ranks, numbered from 0, that exchange messages.
-
-    Attributes:
-        rank: Number of this process.
-        size: Number of ranks.
-    """
-
-    rank: int
-    size: int
-
-    def split(self, color: int) -> Communicator:
-        """Returns the ranks that gave the same `color`, in their order; all ranks call it."""
-
-    def torus(self, rows: int, columns: int) -> Torus:
-        """Returns the ranks as a grid whose edges are joined; all ranks call it.
-
-        Raises:
-            ConfigError: The grid has another number of places than there are ranks.
-        """
-
-    def send(self, buffer: NDArray[Any], to: int, tag: int) -> None:
-        """Sends an array and waits until it may be changed."""
-
-    def poll(self, source: int = ANYONE, tag: int = ANYONE) -> Message | None:
-        """Returns the next message that waits; None if there is none."""
-
-    def wait(
-        self,
-        source: int = ANYONE,
-        tag: int = ANYONE,
-        *,
-        seconds: float | None = None,
-        meanwhile: Callable[[], None] | None = None,
-    ) -> Message:
-        """Waits for a message, without receiving it.
-
-        Args:
-            source: Rank that sends it.
-            tag: Its kind.
-            seconds: Limit; None: none.
-            meanwhile: Called between two looks; may raise.
-
-        Raises:
-            TryAgain: No message came in time.
-        """
-
-    def receive(self, into: NDArray[Any], source: int, tag: int) -> None:
-        """Receives a message that has arrived or will arrive into an array of its size."""
-
-    def send_json(self, value: Any, to: int, tag: int) -> None:
-        """Sends a small value as JSON."""
-
-    def receive_json(self, message: Message) -> Any:
-        """Receives a message of `send_json` for which `wait` or `poll` returned."""
-
-    def broadcast(self, buffer: NDArray[Any], root: int = 0) -> None:
-        """Copies the array of `root` to all ranks; all ranks call it."""
-
-    def gather(self, value: Any) -> list[Any]:
-        """Returns the values of all ranks, by rank, to all of them; small JSON values."""
-
-    def agree(self, value: Any, what: str) -> None:
-        """Checks that all ranks have the same value; all ranks call it.
-
-        Raises:
-            TryAgain: They differ.
-        """
-
-
-@dataclass(frozen=True)
-class Torus:
-    """Ranks on a grid whose edges are joined.
-
-    Attributes:
-        ranks: Of the grid, row by row.
-        rows: Of the grid.
-        columns: Of the grid.
-    """
-
-    ranks: Communicator
-    rows: int
-    columns: int
-
-    @property
-    def place(self) -> tuple[int, int]:
-        """Row and column of this rank."""
-        row, column = divmod(self.ranks.rank, self.columns)
-        return row, column
-
-    def at(self, row: int, column: int) -> int:
-        """Returns the rank at a place; rows and columns beyond an edge continue at the other one."""
-        return (row % self.rows) * self.columns + column % self.columns
-
-
-def grid(ranks: Communicator, rows: int, columns: int) -> Torus:
-    """Returns `ranks` as a torus.
-
-    Raises:
-        ConfigError: The grid has another number of places.
-    """
-    if rows * columns != ranks.size:
-        raise ConfigError(
-            f"a grid of {rows} x {columns} needs {rows * columns} ranks, but there are {ranks.size}"
-        )
-    return Torus(ranks, rows, columns)
-
-
-class Alone:
-    """The only rank of a world without MPI; what it sends to itself waits in order."""
-
-    rank = 0
-    size = 1
-
-    def __init__(self) -> None:
-        self._waiting: list[tuple[int, bytes]] = []
-
-    def split(self, color: int) -> Alone:
-        """Returns a world of this process."""
-        del color
-        return Alone()
-
-    def torus(self, rows: int, columns: int) -> Torus:
-        """Returns the grid of one place."""
-        return grid(self, rows, columns)
-
-    def send(self, buffer: NDArray[Any], to: int, tag: int) -> None:
-        """Keeps a copy of the array."""
-        _check_rank(to, self.size)
-        self._waiting.append((tag, buffer.tobytes()))
-
-    def poll(self, source: int = ANYONE, tag: int = ANYONE) -> Message | None:
-        """Returns the next message that waits; None if there is none."""
-        del source
-        for found, content in self._waiting:
-            if tag in (ANYONE, found):
-                return Message(0, found, len(content))
-        return None
-
-    def wait(
-        self,
-        source: int = ANYONE,
-        tag: int = ANYONE,
-        *,
-        seconds: float | None = None,
-        meanwhile: Callable[[], None] | None = None,
-    ) -> Message:
-        """Waits for a message, without receiving it."""
-        return _wait_for(lambda: self.poll(source, tag), seconds, meanwhile, "this rank")
-
-    def receive(self, into: NDArray[Any], source: int, tag: int) -> None:
-        """Receives the first message of a kind."""
-        content = self._take(source, tag)
-        into[...] = np.frombuffer(content, into.dtype).reshape(into.shape)
-
-    def send_json(self, value: Any, to: int, tag: int) -> None:
-        """Sends a small value as JSON."""
-        self.send(_as_bytes(value), to, tag)
-
-    def receive_json(self, message: Message) -> Any:
-        """Receives a message of `send_json`."""
-        return parse_json(self._take(message.source, message.tag), "a message of this rank")
-
-    def broadcast(self, buffer: NDArray[Any], root: int = 0) -> None:
-        """Does nothing: this rank has the array."""
-        del buffer
-        _check_rank(root, self.size)
-
-    def gather(self, value: Any) -> list[Any]:
-        """Returns the value of this rank."""
-        return [value]
-
-    def agree(self, value: Any, what: str) -> None:
-        """Does nothing: one rank agrees."""
-
-    def _take(self, source: int, tag: int) -> bytes:
-        _check_rank(source, self.size)
-        number = next(n for n, (found, _) in enumerate(self._waiting) if found == tag)
-        return self._waiting.pop(number)[1]
 
 
 class Mpi:
@@ -253,7 +58,17 @@ class Mpi:
 
     def send(self, buffer: NDArray[Any], to: int, tag: int) -> None:
         """Sends an array and waits until it may be changed."""
-        self._finish(self._comm.Isend(buffer, to, tag))
+        poll_until(self.start_send(buffer, to, tag))
+
+    def start_send(self, buffer: NDArray[Any], to: int, tag: int) -> Callable[[], bool]:
+        """Starts to send an array; returns the function that says whether it may be changed."""
+        is_done: Callable[[], bool] = self._comm.Isend(buffer, to, tag).Test
+        return is_done
+
+    def start_receive(self, into: NDArray[Any], source: int, tag: int) -> Callable[[], bool]:
+        """Starts to receive into an array; returns the function that says whether it has arrived."""
+        is_done: Callable[[], bool] = self._comm.Irecv(into, source, tag).Test
+        return is_done
 
     def poll(self, source: int = ANYONE, tag: int = ANYONE) -> Message | None:
         """Returns the next message that waits; None if there is none."""
@@ -278,15 +93,15 @@ class Mpi:
     ) -> Message:
         """Waits for a message, without receiving it."""
         name = "any rank" if source == ANYONE else f"rank {source}"
-        return _wait_for(lambda: self.poll(source, tag), seconds, meanwhile, name)
+        return poll_until(lambda: self.poll(source, tag), meanwhile, seconds=seconds, name=name)
 
     def receive(self, into: NDArray[Any], source: int, tag: int) -> None:
         """Receives a message that has arrived or will arrive into an array of its size."""
-        self._finish(self._comm.Irecv(into, source, tag))
+        poll_until(self.start_receive(into, source, tag))
 
     def send_json(self, value: Any, to: int, tag: int) -> None:
         """Sends a small value as JSON."""
-        self.send(_as_bytes(value), to, tag)
+        self.send(as_bytes(value), to, tag)
 
     def receive_json(self, message: Message) -> Any:
         """Receives a message of `send_json` for which `wait` or `poll` returned."""
@@ -296,16 +111,17 @@ class Mpi:
 
     def broadcast(self, buffer: NDArray[Any], root: int = 0) -> None:
         """Copies the array of `root` to all ranks; all ranks call it."""
-        self._finish(self._comm.Ibcast(buffer, root))
+        poll_until(self._comm.Ibcast(buffer, root).Test)
 
-    def gather(self, value: Any) -> list[Any]:
+    def gather(self, value: Any, *, meanwhile: Callable[[], None] | None = None) -> list[Any]:
         """Returns the values of all ranks, by rank, to all of them; small JSON values."""
-        own = _as_bytes(value)
+        own = as_bytes(value)
         sizes = np.empty(self.size, np.int64)
-        self._finish(self._comm.Iallgather(np.array([own.size], np.int64), sizes))
+        size = np.array([own.size], np.int64)
+        poll_until(self._comm.Iallgather(size, sizes).Test, meanwhile)
         everything = np.empty(int(sizes.sum()), np.uint8)
         counts = [int(size) for size in sizes]
-        self._finish(self._comm.Iallgatherv(own, [everything, counts]))
+        poll_until(self._comm.Iallgatherv(own, [everything, counts]).Test, meanwhile)
         ends = np.cumsum(sizes)
         return [
             parse_json(everything[end - size : end].tobytes(), "a message of a rank")
@@ -318,13 +134,6 @@ class Mpi:
         if any(other != found[0] for other in found):
             listed = ", ".join(f"rank {rank}: {other}" for rank, other in enumerate(found))
             raise TryAgain(f"the ranks differ in {what} ({listed}); start all of them again")
-
-    @staticmethod
-    def _finish(request: Any) -> None:
-        pause = _FIRST_PAUSE
-        while not request.Test():
-            time.sleep(pause)
-            pause = min(pause * _GROWTH, _LONGEST_PAUSE)
 
 
 def is_world() -> bool:
@@ -420,33 +229,3 @@ def _library() -> Any:
             " MPICH, or load the MPI module of your site"
         ) from error
     return MPI
-
-
-def _wait_for(
-    look: Callable[[], Message | None],
-    seconds: float | None,
-    meanwhile: Callable[[], None] | None,
-    name: str,
-) -> Message:
-    deadline = None if seconds is None else time.monotonic() + seconds
-    pause = _FIRST_PAUSE
-    while (found := look()) is None:
-        if meanwhile:
-            meanwhile()
-        if deadline is not None and time.monotonic() > deadline:
-            raise TryAgain(
-                f"{name} has sent nothing for {seconds:.0f} s, so this rank stops; start all ranks"
-                " again to resume from the last checkpoint"
-            )
-        time.sleep(pause)
-        pause = min(pause * _GROWTH, _LONGEST_PAUSE)
-    return found
-
-
-def _as_bytes(value: Any) -> NDArray[np.uint8]:
-    return np.frombuffer(json.dumps(value).encode(), np.uint8)
-
-
-def _check_rank(rank: int, size: int) -> None:
-    if not 0 <= rank < size:
-        raise ConfigError(f"rank {rank} is not one of {size}")

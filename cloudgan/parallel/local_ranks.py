@@ -17,9 +17,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from pydantic import BaseModel, ConfigDict
-
-from cloudgan.core.documents import parse_json, read_bytes, read_json, write_json
+from cloudgan.core.documents import parse_json, read_bytes, read_json
 from cloudgan.core.errors import (
     CloudganError,
     ConfigError,
@@ -30,11 +28,10 @@ from cloudgan.core.errors import (
 )
 from cloudgan.core.loopback_network import LoopbackNetwork
 from cloudgan.core.settings import child_environment
-from cloudgan.training.checkpoint import BestCheckpoint
-from cloudgan.training.outcome import Outcome
-from cloudgan.training.stopping import Reason
+from cloudgan.parallel.rank_process import Failure, failure_file, processes_file
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from types import FrameType
 
     from cloudgan.core.progress import Progress
@@ -45,76 +42,6 @@ MOST_RESTARTS = 3
 
 _GRACE_SECONDS = 60.0
 _POLL_SECONDS = 0.1
-
-
-class Failure(BaseModel):
-    """Why a rank failed; the first one writes it."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    rank: int
-    exit_code: int
-    message: str
-
-
-class RunEnd(BaseModel):
-    """How the run ended; rank 0 writes it, because Hydra prints into the standard output of the ranks."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    reason: Reason
-    step: int
-    epoch: int
-    train_seconds: float
-    checkpoint: Path
-    best: BestCheckpoint | None
-
-    def outcome(self) -> Outcome:
-        """Returns it as the outcome of a training."""
-        return Outcome(
-            self.reason,
-            self.step,
-            self.epoch,
-            self.train_seconds,
-            self.checkpoint,
-            best=self.best,
-        )
-
-
-def end_file(folder: RunFolder) -> Path:
-    """Returns the file in which rank 0 leaves how the run ended."""
-    return folder.path / "ranks" / "end.json"
-
-
-def write_end(folder: RunFolder, outcome: Outcome) -> None:
-    """Writes how the run ended."""
-    end = RunEnd(
-        reason=outcome.reason,
-        step=outcome.step,
-        epoch=outcome.epoch,
-        train_seconds=outcome.train_seconds,
-        checkpoint=outcome.checkpoint,
-        best=outcome.best,
-    )
-    write_json(end_file(folder), end)
-
-
-def failure_file(folder: RunFolder) -> Path:
-    """Returns the file in which a failing rank leaves its exit code."""
-    return folder.path / "ranks" / "failure.json"
-
-
-def processes_file(folder: RunFolder) -> Path:
-    """Returns the file with the process IDs of the ranks of this machine."""
-    return folder.path / "ranks" / "processes.json"
-
-
-def write_failure(folder: RunFolder, failure: Failure) -> None:
-    """Writes why a rank failed, unless another one was first."""
-    path = failure_file(folder)
-    if not path.exists():
-        path.parent.mkdir(parents=True, exist_ok=True)
-        write_json(path, failure)
 
 
 class _Ended(NamedTuple):
@@ -136,6 +63,8 @@ class LocalRanks:
         folder: RunFolder,
         progress: Progress,
         *,
+        newest: Callable[[], int],
+        unit: str = "step",
         quiet: bool = False,
         isolated: bool = True,
     ) -> None:
@@ -146,6 +75,8 @@ class LocalRanks:
             ranks: Number of processes.
             folder: Of the run.
             progress: Shows restarts.
+            newest: Returns the number of the newest point from which all ranks resume.
+            unit: What it counts.
             quiet: Their output goes to a log only.
             isolated: Whether their ports are out of reach of all other processes.
 
@@ -155,13 +86,11 @@ class LocalRanks:
         self._command, self._ranks, self._folder = command, ranks, folder
         self._progress, self._quiet, self._isolated = progress, quiet, isolated
         self._mpiexec = find_mpiexec()
+        self._newest, self._unit = newest, unit
         self._requested_signal: int | None = None
 
-    def run(self) -> Outcome:
+    def run(self) -> None:
         """Runs all ranks until they end; starts them again after one is lost or exits with 75.
-
-        Returns:
-            How the run ended.
 
         Raises:
             CloudganError: A rank failed; with its message and exit code.
@@ -172,14 +101,14 @@ class LocalRanks:
         network = LoopbackNetwork.create() if self._isolated else None
         before = {n: signal.signal(n, self._ask) for n in (signal.SIGINT, signal.SIGTERM)}
         try:
-            return self._run(network)
+            self._run(network)
         finally:
             if network:
                 network.close()
             for number, handler in before.items():
                 signal.signal(number, handler)
 
-    def _run(self, network: LoopbackNetwork | None) -> Outcome:
+    def _run(self, network: LoopbackNetwork | None) -> None:
         restarts, newest = 0, self._newest()
         while True:
             ended = self._world(network)
@@ -188,7 +117,7 @@ class LocalRanks:
             if self._requested_signal == signal.SIGTERM:
                 raise TryAgain("stopped; rerun the command to resume from the last checkpoint")
             if ended.code == 0:
-                return read_json(end_file(self._folder), RunEnd).outcome()
+                return
             said = _describe(ended, self._folder)
             if ended.failure and ended.failure.exit_code != TryAgain.exit_code:
                 raise _error(ended.failure)  # it would fail again
@@ -198,9 +127,9 @@ class LocalRanks:
             if restarts > MOST_RESTARTS:
                 raise NoProgress(
                     f"{said}; {MOST_RESTARTS} restarts brought no newer checkpoint. The last one is"
-                    f" of step {max(0, now)}"
+                    f" of {self._unit} {max(0, now)}"
                 )
-            self._progress.say(f"{said}; all ranks start again after step {max(0, now)}")
+            self._progress.say(f"{said}; all ranks start again after {self._unit} {max(0, now)}")
 
     def _world(self, network: LoopbackNetwork | None) -> _Ended:
         """Runs one world to its end."""
@@ -254,10 +183,6 @@ class LocalRanks:
     def _ask(self, number: int, frame: FrameType | None) -> None:
         del frame
         self._requested_signal = number
-
-    def _newest(self) -> int:
-        found = self._folder.saved_steps()
-        return found[-1] if found else -1
 
 
 def find_mpiexec() -> Path:

@@ -13,7 +13,7 @@ from cloudgan.core.errors import CloudganError, TryAgain
 from cloudgan.data.pipeline.epoch_sampler import EpochSampler
 from cloudgan.data.summary import TrainingSummary
 from cloudgan.parallel.centre import AVERAGE, Centre, Point, PointFiles
-from cloudgan.parallel.communication import ANYONE
+from cloudgan.parallel.communicator import ANYONE
 from cloudgan.parallel.flat_weights import FlatLayout
 from cloudgan.parallel.master_record import MasterRecord
 from cloudgan.parallel.messages import Answer, Tag, Update, Wanted
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from cloudgan.core.progress import Progress
-    from cloudgan.parallel.communication import Communicator, Message
+    from cloudgan.parallel.communicator import Communicator, Message
     from cloudgan.parallel.layout import Layout
     from cloudgan.parallel.update_rules import Floats
     from cloudgan.parallel.validator import Validator

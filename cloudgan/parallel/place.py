@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from cloudgan.parallel.communication import Communicator
+    from cloudgan.parallel.communicator import Communicator
     from cloudgan.parallel.layout import Layout, Role
 
 PREFIX = "exchange/"

@@ -10,6 +10,7 @@ import numpy as np
 
 from cloudgan.core.errors import CloudganError
 from cloudgan.parallel import communication
+from cloudgan.parallel.communicator import exchange
 
 task, folder = sys.argv[1], Path(sys.argv[2])
 ranks = communication.world()
@@ -20,6 +21,15 @@ if task == "fail" and ranks.rank == 1:
     communication.leave(76)
 if task != "talk":
     time.sleep(60)
+others = [other for other in range(ranks.size) if other != ranks.rank]
+own = np.full(1_000_000, float(ranks.rank), np.float32)  # too large to be sent before it is awaited
+arrived = {other: np.empty_like(own) for other in others}
+looks = []
+if ranks.rank == 2:
+    time.sleep(0.2)  # all others wait for it
+exchange(ranks, dict.fromkeys(others, own), arrived, 7, meanwhile=lambda: looks.append(1))
+found["exchanged"] = {other: float(array.sum()) for other, array in arrived.items()}
+found["looked"] = len(looks) > 0
 values = np.full(100_000, float(ranks.rank), np.float32)
 if ranks.rank:
     ranks.send(values, 0, 5)

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from cloudgan.core.errors import ConfigError, TryAgain
-from cloudgan.parallel.communication import Alone
+from cloudgan.parallel.communicator import Alone, exchange
 from cloudgan.parallel.local_ranks import find_mpiexec
 
 PROGRAM = Path(__file__).with_name("communication_program.py")
@@ -62,6 +62,8 @@ def test_four_ranks_send_split_gather_agree_and_form_a_torus(tmp_path):
     found = [json.loads((tmp_path / f"found-{rank}.json").read_text()) for rank in range(4)]
     for rank, one in enumerate(found):
         assert one["gathered"] == [[other, "x" * other] for other in range(4)]
+        assert one["exchanged"] == {str(other): other * 1e6 for other in range(4) if other != rank}
+        assert one["looked"] or rank == 2
         assert one["half"] == [rank // 2, 2, float(rank % 2)]  # the first of each half is 0 and 1
         assert one["place"] == list(divmod(rank, 2))
         assert one["left"] == rank // 2 * 2 + (rank + 1) % 2
@@ -105,6 +107,14 @@ def test_a_process_alone_is_a_world_of_one_rank():
     into = np.empty(3)
     alone.receive(into, alone.wait().source, 1)
     assert into.tolist() == [0, 1, 2]
+    arrived = alone.start_receive(into, 0, 3)
+    assert not arrived()
+    exchange(alone, {0: np.full(3, 7.0)}, {0: into}, 4)
+    assert into.tolist() == [7, 7, 7]
+    assert alone.start_send(np.arange(3.0), 0, 3)()
+    assert arrived()
+    assert into.tolist() == [0, 1, 2]
+    assert arrived()
     assert alone.poll() is None
     assert alone.torus(1, 1).at(-1, 5) == 0
     alone.agree(1, "a number")

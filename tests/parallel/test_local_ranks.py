@@ -8,7 +8,8 @@ import pytest
 
 from cloudgan.core.errors import CloudganError, NoProgress
 from cloudgan.core.progress import Silent
-from cloudgan.parallel.local_ranks import LocalRanks, failure_file
+from cloudgan.parallel.local_ranks import LocalRanks
+from cloudgan.parallel.rank_process import failure_file
 from cloudgan.schema.config import RunConfig
 from cloudgan.schema.run_folder import RunFolder
 
@@ -29,7 +30,8 @@ def test_a_rank_that_fails_for_a_lasting_reason_ends_the_run_with_its_message(tm
     )
     folder.write_config(config)
     (folder.logs / "rank-001.log").mkdir(parents=True)  # rank 1 cannot write its log
-    ranks = LocalRanks(("train", f"--run={folder.path}"), 2, folder, Silent(), quiet=True)
+    command = ("train", f"--run={folder.path}")
+    ranks = LocalRanks(command, 2, folder, Silent(), newest=lambda: 0, quiet=True)
     with pytest.raises(CloudganError, match=r"IsADirectoryError: .*rank-001\.log") as caught:
         ranks.run()
     assert not isinstance(caught.value, NoProgress)

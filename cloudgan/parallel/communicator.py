@@ -1,0 +1,324 @@
+"""What ranks can do: send, receive, wait and agree; and a process without MPI as a world of one rank.
+
+Every wait polls and sleeps in between: a blocked MPI call uses a whole core. A wait that lasts longer
+than its limit ends with `TryAgain`, because a rank that froze or died sends nothing.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
+
+import numpy as np
+
+from cloudgan.core.documents import parse_json
+from cloudgan.core.errors import ConfigError, TryAgain
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from numpy.typing import NDArray
+
+ANYONE = -1
+"""As source: a message from any rank."""
+
+_FIRST_PAUSE, _LONGEST_PAUSE, _GROWTH = 5e-5, 2e-3, 1.4
+"""Seconds; a master that waits at the longest pause uses about a hundredth of a core."""
+_Found = TypeVar("_Found")
+
+
+class Message(NamedTuple):
+    """A message that waits to be received.
+
+    Attributes:
+        source: Rank that sent it.
+        tag: Its kind.
+        bytes: Its size.
+    """
+
+    source: int
+    tag: int
+    bytes: int
+
+
+class Communicator(Protocol):
+    """A set of ranks, numbered from 0, that exchange messages.
+
+    Attributes:
+        rank: Number of this process.
+        size: Number of ranks.
+    """
+
+    rank: int
+    size: int
+
+    def split(self, color: int) -> Communicator:
+        """Returns the ranks that gave the same `color`, in their order; all ranks call it."""
+
+    def torus(self, rows: int, columns: int) -> Torus:
+        """Returns the ranks as a grid whose edges are joined; all ranks call it.
+
+        Raises:
+            ConfigError: The grid has another number of places than there are ranks.
+        """
+
+    def send(self, buffer: NDArray[Any], to: int, tag: int) -> None:
+        """Sends an array and waits until it may be changed."""
+
+    def start_send(self, buffer: NDArray[Any], to: int, tag: int) -> Callable[[], bool]:
+        """Starts to send an array; returns the function that says whether it may be changed."""
+
+    def start_receive(self, into: NDArray[Any], source: int, tag: int) -> Callable[[], bool]:
+        """Starts to receive into an array; returns the function that says whether it has arrived."""
+
+    def poll(self, source: int = ANYONE, tag: int = ANYONE) -> Message | None:
+        """Returns the next message that waits; None if there is none."""
+
+    def wait(
+        self,
+        source: int = ANYONE,
+        tag: int = ANYONE,
+        *,
+        seconds: float | None = None,
+        meanwhile: Callable[[], None] | None = None,
+    ) -> Message:
+        """Waits for a message, without receiving it.
+
+        Args:
+            source: Rank that sends it.
+            tag: Its kind.
+            seconds: Limit; None: none.
+            meanwhile: Called between two looks; may raise.
+
+        Raises:
+            TryAgain: No message came in time.
+        """
+
+    def receive(self, into: NDArray[Any], source: int, tag: int) -> None:
+        """Receives a message that has arrived or will arrive into an array of its size."""
+
+    def send_json(self, value: Any, to: int, tag: int) -> None:
+        """Sends a small value as JSON."""
+
+    def receive_json(self, message: Message) -> Any:
+        """Receives a message of `send_json` for which `wait` or `poll` returned."""
+
+    def broadcast(self, buffer: NDArray[Any], root: int = 0) -> None:
+        """Copies the array of `root` to all ranks; all ranks call it."""
+
+    def gather(self, value: Any, *, meanwhile: Callable[[], None] | None = None) -> list[Any]:
+        """Returns the values of all ranks, by rank, to all of them; small JSON values.
+
+        Args:
+            value: Of this rank.
+            meanwhile: Called between two looks; may raise.
+        """
+
+    def agree(self, value: Any, what: str) -> None:
+        """Checks that all ranks have the same value; all ranks call it.
+
+        Raises:
+            TryAgain: They differ.
+        """
+
+
+@dataclass(frozen=True)
+class Torus:
+    """Ranks on a grid whose edges are joined.
+
+    Attributes:
+        ranks: Of the grid, row by row.
+        rows: Of the grid.
+        columns: Of the grid.
+    """
+
+    ranks: Communicator
+    rows: int
+    columns: int
+
+    @property
+    def place(self) -> tuple[int, int]:
+        """Row and column of this rank."""
+        row, column = divmod(self.ranks.rank, self.columns)
+        return row, column
+
+    def at(self, row: int, column: int) -> int:
+        """Returns the rank at a place; rows and columns beyond an edge continue at the other one."""
+        return (row % self.rows) * self.columns + column % self.columns
+
+
+def grid(ranks: Communicator, rows: int, columns: int) -> Torus:
+    """Returns `ranks` as a torus.
+
+    Raises:
+        ConfigError: The grid has another number of places.
+    """
+    if rows * columns != ranks.size:
+        raise ConfigError(
+            f"a grid of {rows} x {columns} needs {rows * columns} ranks, but there are {ranks.size}"
+        )
+    return Torus(ranks, rows, columns)
+
+
+class Alone:
+    """The only rank of a world without MPI; what it sends to itself waits in order."""
+
+    rank = 0
+    size = 1
+
+    def __init__(self) -> None:
+        self._waiting: list[tuple[int, bytes]] = []
+
+    def split(self, color: int) -> Alone:
+        """Returns a world of this process."""
+        del color
+        return Alone()
+
+    def torus(self, rows: int, columns: int) -> Torus:
+        """Returns the grid of one place."""
+        return grid(self, rows, columns)
+
+    def send(self, buffer: NDArray[Any], to: int, tag: int) -> None:
+        """Keeps a copy of the array."""
+        _check_rank(to, self.size)
+        self._waiting.append((tag, buffer.tobytes()))
+
+    def start_send(self, buffer: NDArray[Any], to: int, tag: int) -> Callable[[], bool]:
+        """Keeps a copy of the array, which may be changed at once."""
+        self.send(buffer, to, tag)
+        return lambda: True
+
+    def start_receive(self, into: NDArray[Any], source: int, tag: int) -> Callable[[], bool]:
+        """Returns the function that receives the message once it was sent."""
+        arrived = False
+
+        def look() -> bool:
+            nonlocal arrived
+            if not arrived and self.poll(source, tag):
+                self.receive(into, source, tag)
+                arrived = True
+            return arrived
+
+        return look
+
+    def poll(self, source: int = ANYONE, tag: int = ANYONE) -> Message | None:
+        """Returns the next message that waits; None if there is none."""
+        del source
+        for found, content in self._waiting:
+            if tag in (ANYONE, found):
+                return Message(0, found, len(content))
+        return None
+
+    def wait(
+        self,
+        source: int = ANYONE,
+        tag: int = ANYONE,
+        *,
+        seconds: float | None = None,
+        meanwhile: Callable[[], None] | None = None,
+    ) -> Message:
+        """Waits for a message, without receiving it."""
+        return poll_until(
+            lambda: self.poll(source, tag), meanwhile, seconds=seconds, name="this rank"
+        )
+
+    def receive(self, into: NDArray[Any], source: int, tag: int) -> None:
+        """Receives the first message of a kind."""
+        content = self._take(source, tag)
+        into[...] = np.frombuffer(content, into.dtype).reshape(into.shape)
+
+    def send_json(self, value: Any, to: int, tag: int) -> None:
+        """Sends a small value as JSON."""
+        self.send(as_bytes(value), to, tag)
+
+    def receive_json(self, message: Message) -> Any:
+        """Receives a message of `send_json`."""
+        return parse_json(self._take(message.source, message.tag), "a message of this rank")
+
+    def broadcast(self, buffer: NDArray[Any], root: int = 0) -> None:
+        """Does nothing: this rank has the array."""
+        del buffer
+        _check_rank(root, self.size)
+
+    def gather(self, value: Any, *, meanwhile: Callable[[], None] | None = None) -> list[Any]:
+        """Returns the value of this rank."""
+        del meanwhile
+        return [value]
+
+    def agree(self, value: Any, what: str) -> None:
+        """Does nothing: one rank agrees."""
+
+    def _take(self, source: int, tag: int) -> bytes:
+        _check_rank(source, self.size)
+        number = next(n for n, (found, _) in enumerate(self._waiting) if found == tag)
+        return self._waiting.pop(number)[1]
+
+
+def exchange(
+    ranks: Communicator,
+    outgoing: Mapping[int, NDArray[Any]],
+    incoming: Mapping[int, NDArray[Any]],
+    tag: int,
+    *,
+    meanwhile: Callable[[], None] | None = None,
+) -> None:
+    """Sends and receives arrays at the same time, and waits until all of them have arrived.
+
+    No order of the ranks can block another one: everything is posted before the first wait.
+
+    Args:
+        ranks: Of the exchange; each calls this with the arrays that the others expect.
+        outgoing: By receiving rank; one array may be sent to several.
+        incoming: By sending rank; arrays of the right size.
+        tag: Kind of the messages.
+        meanwhile: Called between two looks; may raise.
+    """
+    pending = [ranks.start_receive(into, source, tag) for source, into in incoming.items()]
+    pending += [ranks.start_send(buffer, to, tag) for to, buffer in outgoing.items()]
+    for is_done in pending:
+        poll_until(is_done, meanwhile)
+
+
+def poll_until(
+    look: Callable[[], _Found | None],
+    meanwhile: Callable[[], None] | None = None,
+    *,
+    seconds: float | None = None,
+    name: str = "a rank",
+) -> _Found:
+    """Returns the first true value of `look`; sleeps between two calls.
+
+    Args:
+        look: Returns a false value until something has happened.
+        meanwhile: Called between two looks; may raise.
+        seconds: Limit; None: none.
+        name: Of what is waited for.
+
+    Raises:
+        TryAgain: The limit has passed.
+    """
+    deadline = None if seconds is None else time.monotonic() + seconds
+    pause = _FIRST_PAUSE
+    while not (found := look()):
+        if meanwhile:
+            meanwhile()
+        if deadline is not None and time.monotonic() > deadline:
+            raise TryAgain(
+                f"{name} has sent nothing for {seconds:.0f} s, so this rank stops; start all ranks"
+                " again to resume from the last checkpoint"
+            )
+        time.sleep(pause)
+        pause = min(pause * _GROWTH, _LONGEST_PAUSE)
+    return found
+
+
+def as_bytes(value: Any) -> NDArray[np.uint8]:
+    """Returns a small value as JSON that can be sent."""
+    return np.frombuffer(json.dumps(value).encode(), np.uint8)
+
+
+def _check_rank(rank: int, size: int) -> None:
+    if not 0 <= rank < size:
+        raise ConfigError(f"rank {rank} is not one of {size}")

@@ -1,0 +1,107 @@
+"""The process of one rank: joins its world, serves its supervisor, and ends the world when it fails."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import threading
+import traceback
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, NoReturn
+
+from pydantic import BaseModel, ConfigDict
+
+from cloudgan.core import settings
+from cloudgan.core.atomic_file import write_atomic
+from cloudgan.core.documents import write_json
+from cloudgan.core.errors import CloudganError, TryAgain
+from cloudgan.parallel import communication
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from cloudgan.parallel.communicator import Communicator
+    from cloudgan.schema.run_folder import RunFolder
+
+
+class Failure(BaseModel):
+    """Why a rank failed; the first one writes it."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    rank: int
+    exit_code: int
+    message: str
+
+
+def failure_file(folder: RunFolder) -> Path:
+    """Returns the file in which a failing rank leaves its exit code."""
+    return folder.path / "ranks" / "failure.json"
+
+
+def processes_file(folder: RunFolder) -> Path:
+    """Returns the file with the process IDs of the ranks of this machine."""
+    return folder.path / "ranks" / "processes.json"
+
+
+def write_failure(folder: RunFolder, failure: Failure) -> None:
+    """Writes why a rank failed, unless another one was first."""
+    path = failure_file(folder)
+    if not path.exists():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_json(path, failure)
+
+
+@contextmanager
+def joined_world(folder: RunFolder) -> Iterator[Communicator]:
+    """Joins the MPI world of this process, and leaves it in order after the block.
+
+    A failure in the block ends this process at once, with the exit code of the error: the process
+    manager then ends the other ranks.
+    """
+    rank = 0
+    try:
+        world = communication.world()
+        rank = world.rank
+        communication.end_with_parent(TryAgain.exit_code)
+        if settings.is_supervised():
+            _follow_supervisor(world, folder)
+        yield world
+        world.gather(None)
+        communication.finalize()
+    except CloudganError as error:
+        fail(folder, rank, error.exit_code, str(error))
+    except Exception as error:  # noqa: BLE001  every failure must end the world
+        traceback.print_exc()
+        code = TryAgain.exit_code if communication.is_lost_message(error) else 1
+        fail(folder, rank, code, f"{type(error).__name__}: {error}")
+
+
+def fail(folder: RunFolder, rank: int, code: int, message: str) -> NoReturn:
+    """Leaves why this rank fails for its supervisor, and ends."""
+    if settings.is_supervised():
+        write_failure(folder, Failure(rank=rank, exit_code=code, message=message))
+    sys.stderr.write(f"cloudgan: rank {rank}: {message}\n")
+    communication.leave(code)
+
+
+def _follow_supervisor(world: Communicator, folder: RunFolder) -> None:
+    """Leaves the process IDs for signals; writes what a worker prints to its log; ends with the parent."""
+    pids = world.gather(os.getpid())
+    if world.rank == 0:
+        write_atomic(processes_file(folder), json.dumps(pids).encode())
+
+        def wait() -> None:
+            sys.stdin.read()  # mpiexec passes its standard input on to rank 0
+            os._exit(TryAgain.exit_code)
+
+        threading.Thread(target=wait, name="supervisor", daemon=True).start()
+        return
+    folder.logs.mkdir(parents=True, exist_ok=True)
+    log = os.open(
+        folder.logs / f"rank-{world.rank:03d}.log", os.O_WRONLY | os.O_CREAT | os.O_APPEND
+    )
+    for descriptor in (1, 2):
+        os.dup2(log, descriptor)
