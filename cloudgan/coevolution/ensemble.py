@@ -158,11 +158,11 @@ def _child(
         genes ^= {random.choice(cells)}
         return _members(genes) if genes else parents[0]
     drawn = random.choice(either, size - len(shared), replace=False)
-    genes = np.concatenate([shared, drawn])
-    others = np.setdiff1d(cells, genes)
+    kept = np.concatenate([shared, drawn])
+    others = np.setdiff1d(cells, kept)
     if len(others):
-        genes[random.integers(len(genes))] = random.choice(others)
-    return _members(genes)
+        kept[random.integers(len(kept))] = random.choice(others)
+    return _members(kept)
 
 
 def _members(cells: Any) -> Members:

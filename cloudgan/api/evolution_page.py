@@ -1,0 +1,318 @@
+"""The page evolution.html of a grid: samples over time, mixture, ancestry, quality, cells and seconds."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from cloudgan.coevolution.ancestry import ancestry
+from cloudgan.coevolution.cell_files import GridFolder
+from cloudgan.coevolution.pictures import pictured, read_pictures
+from cloudgan.coevolution.routine_times import routine_times
+from cloudgan.reports.drawing import Chart, lines
+from cloudgan.reports.page import Graphic, KeyFigures, Page, Paragraph, Section, write
+from cloudgan.reports.pictures import Pictures
+from cloudgan.reports.plot_frame import Axis
+from cloudgan.reports.stacked_bars import Bar, StackedBars
+from cloudgan.reports.table import Table
+from cloudgan.schema.cell_line import ROUTINES
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+    from pathlib import Path
+
+    from numpy.typing import NDArray
+
+    from cloudgan.api.evolve import Evolution
+    from cloudgan.coevolution.ancestry import Ancestor
+    from cloudgan.coevolution.routine_times import RoutineTimes
+    from cloudgan.coevolution.task import Quality
+    from cloudgan.reports.page import Block
+    from cloudgan.schema.cell_line import CellLine
+
+PAGE_NAME = "evolution.html"
+_MOST_CELLS = 16
+"""More cells are shown by their best, median and worst; pictures are those of the best ones."""
+_MOST_PICTURED = 8
+_GAP, _GAP_GREY = 1, 128
+_SCORE = "score"
+
+
+def write_evolution_page(found: Evolution, comparison: Mapping[str, Quality]) -> Path:
+    """Writes the page of a grid into its folder and returns its path.
+
+    Args:
+        found: The run, with at least one iteration of all cells.
+        comparison: Quality of the mixture and of what it is compared with, by name; may be empty.
+
+    Raises:
+        DataError: Pictures of a cell are damaged, or the page cannot be written.
+    """
+    path = found.path / PAGE_NAME
+    write(evolution_page(found, comparison), path)
+    return path
+
+
+def evolution_page(found: Evolution, comparison: Mapping[str, Quality]) -> Page:
+    """Returns the page of a grid; arguments and errors are those of `write_evolution_page`."""
+    config = found.config
+    records = {found.grid.name(number): record for number, record in enumerate(found.lines)}
+    times = routine_times(records)
+    sections = [
+        Section("Result", (_figures(found, times), *_comparison(comparison))),
+        Section("Samples of each cell", tuple(_samples(found))),
+        Section("Quality", tuple(_quality_charts(found))),
+        Section("Ancestry of the winner", tuple(_ancestry(found, records))),
+        Section("Cells", (_cells(found),)),
+        Section("Seconds by routine", tuple(_seconds(times, found))),
+    ]
+    return Page(
+        f"Evolution of {config.rows}x{config.columns} cells",
+        f"Task {config.task}, {found.iteration} iterations of {config.batches} batches of"
+        f" {config.batch_size}, neighbourhood {config.neighbourhood.replace('_', ' ')}, engine"
+        f" {config.engine}. {_winner(found)}",
+        tuple(section for section in sections if section.blocks),
+        f"Written by cloudgan from {found.path.name}. The page loads nothing from the network.",
+    )
+
+
+def _winner(found: Evolution) -> str:
+    best = found.best_cell
+    assert best is not None  # noqa: S101 -- the caller has at least one iteration
+    score = found.lines[best][found.iteration - 1].score
+    return f"The best cell is {found.grid.name(best)}; the score of its mixture is {score:.4g}."
+
+
+def _figures(found: Evolution, times: RoutineTimes) -> KeyFigures:
+    line = _last(found)[found.best_cell or 0]
+    details = ((f"{value:.4g}", name.replace("_", " "), "") for name, value in line.details.items())
+    return KeyFigures(
+        (
+            (f"{line.score:.4g}", "score of the best mixture", "lower is better"),
+            *details,
+            (f"{times.overall:,.1f} s", "per cell", f"{times.evolution_share:.0%} evolution"),
+        )
+    )
+
+
+def _comparison(comparison: Mapping[str, Quality]) -> Iterator[Block]:
+    if not comparison:
+        return
+    names = list(dict.fromkeys(name for one in comparison.values() for name in one.details))
+    rows = tuple(
+        (what, float(one.score), *(one.details.get(name) for name in names))
+        for what, one in comparison.items()
+    )
+    yield Table(
+        ("samples of", "score", *(name.replace("_", " ") for name in names)),
+        rows,
+        f"Mixture, best cell and uniform mixture on equal numbers of new samples; {_ONE_SEED}",
+        "l" + "r" * (len(names) + 1),
+    )
+
+
+_ONE_SEED = "one run is no proof that one of them is better."
+
+
+def _samples(found: Evolution) -> Iterator[Block]:
+    files = GridFolder(found.path, found.grid)
+    cells = sorted(range(found.grid.cells), key=lambda number: _score(_last(found)[number]))
+    shown = sorted(cells[:_MOST_CELLS])
+    kept = {number: pictured(files.cell(number)) for number in shown}
+    iterations = sorted(set().union(*kept.values()))[-_MOST_PICTURED:]
+    if not iterations:
+        return
+    rows = tuple(
+        (
+            f"cell {found.grid.name(number)}",
+            tuple(
+                _mosaic(read_pictures(files.cell(number), iteration))
+                if iteration in kept[number]
+                else None
+                for iteration in iterations
+            ),
+        )
+        for number in shown
+    )
+    which = "" if len(shown) == len(cells) else f", the {len(shown)} cells with the best score"
+    yield Pictures(
+        tuple(f"iteration {number}" for number in iterations),
+        rows,
+        f"Samples of each cell's mixture{which}.",
+    )
+
+
+def _mosaic(images: NDArray[np.uint8]) -> NDArray[np.uint8]:
+    """Joins images (N, height, width) to a square with grey lines between them."""
+    count, height, width = images.shape
+    columns = math.ceil(math.sqrt(count))
+    shape = (-(-count // columns) * (height + _GAP) - _GAP, columns * (width + _GAP) - _GAP)
+    found = np.full(shape, _GAP_GREY, np.uint8)
+    for number, image in enumerate(images):
+        top, left = (number // columns) * (height + _GAP), (number % columns) * (width + _GAP)
+        found[top : top + height, left : left + width] = image
+    return found
+
+
+def _quality_charts(found: Evolution) -> Iterator[Block]:
+    yield _chart(found, _SCORE, "score of the mixture")
+    for name in _last(found)[0].details:
+        yield _chart(found, name, name.replace("_", " "))
+
+
+def _chart(found: Evolution, name: str, label: str) -> Graphic:
+    """Draws the score or a detail of each cell against the iteration."""
+    count = found.iteration
+    series: dict[str, Sequence[float | None]] = {
+        f"cell {found.grid.name(number)}": [
+            _finite(line.score if name == _SCORE else line.details.get(name))
+            for line in record[:count]
+        ]
+        for number, record in enumerate(found.lines)
+    }
+    if len(series) > _MOST_CELLS:
+        series = _summary(series)
+    chart = Chart(f"chart-{name.replace('_', '-')}", f"{label} of each cell", "iteration", label)
+    return Graphic(lines(chart, range(1, count + 1), series))
+
+
+def _summary(
+    series: Mapping[str, Sequence[float | None]],
+) -> dict[str, Sequence[float | None]]:
+    """Returns the lowest, median and highest value of each iteration."""
+    columns = [
+        sorted(one for one in column if one is not None)
+        for column in zip(*series.values(), strict=True)
+    ]
+    return {
+        "lowest cell": [column[0] if column else None for column in columns],
+        "median": [statistics.median(column) if column else None for column in columns],
+        "highest cell": [column[-1] if column else None for column in columns],
+    }
+
+
+def _ancestry(found: Evolution, records: Mapping[str, Sequence[CellLine]]) -> Iterator[Block]:
+    winner = found.best_cell or 0
+    name = found.lines[winner][found.iteration - 1].best[0]
+    chain = ancestry(name, records)
+    if not chain:
+        yield Paragraph(f"The best generator of cell {found.grid.name(winner)} was never trained.")
+        return
+    stays = _stays(chain)
+    moves = len(stays) - 1
+    yield Paragraph(
+        f"{name}, the best generator of cell {found.grid.name(winner)}, was trained"
+        f" {len(chain)} times and moved {moves} {'time' if moves == 1 else 'times'} from a cell to its"
+        f" neighbour. It descends from {chain[-1].parent}."
+    )
+    rows = tuple(
+        (
+            stay[-1].cell,
+            f"{stay[-1].iteration} to {stay[0].iteration}"
+            if len(stay) > 1
+            else f"{stay[0].iteration}",
+            len(stay),
+            ", ".join(sorted({one.loss for one in stay})),
+            stay[0].rate,
+        )
+        for stay in stays
+    )
+    heads = ("trained in cell", "iterations", "times", "losses", "last learning rate")
+    yield Table(heads, rows, "From the newest ancestor to the oldest.", "lrrlr")
+
+
+def _stays(chain: Sequence[Ancestor]) -> list[list[Ancestor]]:
+    """Returns the ancestors in groups that one cell trained without interruption."""
+    found: list[list[Ancestor]] = []
+    for ancestor in chain:
+        if found and found[-1][0].cell == ancestor.cell:
+            found[-1].append(ancestor)
+        else:
+            found.append([ancestor])
+    return found
+
+
+def _cells(found: Evolution) -> Table:
+    rows = tuple(
+        (
+            found.grid.name(number),
+            _finite(line.score),
+            _finite(line.generator_fitness),
+            _finite(line.discriminator_fitness),
+            line.rates[0],
+            line.losses[0],
+            sum(one.entered for one in record),
+            sum(one.diverged for one in record),
+            ", ".join(
+                f"{found.grid.name(cell)}: {weight:.2f}" for cell, weight in line.members.items()
+            ),
+        )
+        for number, (record, line) in enumerate(zip(found.lines, _last(found), strict=True))
+    )
+    heads = (
+        *("cell", "score", "generator", "discriminator", "learning rate", "loss"),
+        *("entered", "diverged", "weights of the mixture"),
+    )
+    caption = (
+        "After the last iteration. Generator and discriminator: fitness of the best one, a loss."
+        " Entered: trained individuals that replaced a worse one, of"
+        f" {2 * found.config.population * found.iteration:,} trained. Diverged: iterations after which"
+        " the cell took its best neighbour's networks."
+    )
+    return Table(heads, rows, caption, "lrrrrlrrl", interactive=True)
+
+
+def _seconds(times: RoutineTimes, found: Evolution) -> Iterator[Block]:
+    names = ("gather", "train", "update_genomes", "mutate")
+    total = sum(times.per_iteration.values())
+    rows = [
+        (name, times.mean(name), times.mean(name) / times.overall if times.overall else 0.0)
+        for name in names
+    ]
+    table = [
+        (name, seconds, f"{share:.1%}", 1e3 * times.per_iteration[name])
+        for name, seconds, share in rows
+    ]
+    yield Table(
+        ("routine", "seconds of a cell", "share", "median ms per iteration"),
+        (*table, ("overall", times.overall, "100.0%", 1e3 * total)),
+        "Routines as in arXiv:2004.04633, table IV; mean over the cells. The first iteration, which"
+        " traces the networks, is in the seconds but not in the median.",
+        "lrrr",
+    )
+    if len(times.totals) <= _MOST_CELLS:
+        yield StackedBars(
+            "Seconds by cell and routine",
+            Axis("seconds"),
+            ROUTINES,
+            tuple(
+                Bar(f"cell {name}", tuple(cell[routine] for routine in ROUTINES))
+                for name, cell in times.totals.items()
+            ),
+        )
+    yield Paragraph(_idle_text(times, found))
+
+
+def _idle_text(times: RoutineTimes, found: Evolution) -> str:
+    if found.config.engine == "one":
+        return "No cell waits: all cells share one process and take turns."
+    idle = times.waiting()
+    if not idle:
+        return "No rank is idle: none spends more than a tenth of its time in gather."
+    named = ", ".join(f"cell {name} {share:.0%}" for name, share in idle.items())
+    return f"Idle ranks, by the share of their time in gather, where they wait: {named}."
+
+
+def _last(found: Evolution) -> list[CellLine]:
+    return [record[found.iteration - 1] for record in found.lines]
+
+
+def _score(line: CellLine) -> float:
+    return line.score if math.isfinite(line.score) else math.inf
+
+
+def _finite(value: float | None) -> float | None:
+    return value if value is not None and math.isfinite(value) else None
