@@ -13,7 +13,7 @@ from cloudgan.coevolution.cell_files import GridFolder
 from cloudgan.coevolution.pictures import pictured, read_pictures
 from cloudgan.coevolution.routine_times import routine_times
 from cloudgan.reports.drawing import Chart, lines
-from cloudgan.reports.page import Graphic, KeyFigures, Page, Paragraph, Section, write
+from cloudgan.reports.page import Graphic, KeyFigures, Page, Paragraph, Section
 from cloudgan.reports.pictures import Pictures
 from cloudgan.reports.plot_frame import Axis
 from cloudgan.reports.stacked_bars import Bar, StackedBars
@@ -22,18 +22,15 @@ from cloudgan.schema.cell_line import ROUTINES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
-    from pathlib import Path
 
     from numpy.typing import NDArray
 
     from cloudgan.api.evolve import Evolution
     from cloudgan.coevolution.ancestry import Ancestor
     from cloudgan.coevolution.routine_times import RoutineTimes
-    from cloudgan.coevolution.task import Quality
     from cloudgan.reports.page import Block
     from cloudgan.schema.cell_line import CellLine
 
-PAGE_NAME = "evolution.html"
 _MOST_CELLS = 16
 """More cells are shown by their best, median and worst; pictures are those of the best ones."""
 _MOST_PICTURED = 8
@@ -41,28 +38,21 @@ _GAP, _GAP_GREY = 1, 128
 _SCORE = "score"
 
 
-def write_evolution_page(found: Evolution, comparison: Mapping[str, Quality]) -> Path:
-    """Writes the page of a grid into its folder and returns its path.
+def evolution_page(found: Evolution) -> Page:
+    """Returns the page of a grid.
 
     Args:
         found: The run, with at least one iteration of all cells.
-        comparison: Quality of the mixture and of what it is compared with, by name; may be empty.
 
     Raises:
-        DataError: Pictures of a cell are damaged, or the page cannot be written.
+        DataError: Pictures of a cell are damaged.
     """
-    path = found.path / PAGE_NAME
-    write(evolution_page(found, comparison), path)
-    return path
-
-
-def evolution_page(found: Evolution, comparison: Mapping[str, Quality]) -> Page:
-    """Returns the page of a grid; arguments and errors are those of `write_evolution_page`."""
     config = found.config
     records = {found.grid.name(number): record for number, record in enumerate(found.lines)}
     times = routine_times(records)
+    compared = comparison_table(found)
     sections = [
-        Section("Result", (_figures(found, times), *_comparison(comparison))),
+        Section("Result", (_figures(found, times), *([compared] if compared else []))),
         Section("Samples of each cell", tuple(_samples(found))),
         Section("Quality", tuple(_quality_charts(found))),
         Section("Ancestry of the winner", tuple(_ancestry(found, records))),
@@ -98,23 +88,33 @@ def _figures(found: Evolution, times: RoutineTimes) -> KeyFigures:
     )
 
 
-def _comparison(comparison: Mapping[str, Quality]) -> Iterator[Block]:
-    if not comparison:
-        return
-    names = list(dict.fromkeys(name for one in comparison.values() for name in one.details))
+def comparison_table(found: Evolution) -> Table | None:
+    """Returns the mixture beside its best member, equal weights and the ensemble; None: not measured."""
+    quality = found.quality
+    if quality is None:
+        return None
+    named = {
+        "mixture, evolved weights": quality.mixture,
+        f"best cell alone ({found.grid.name(quality.best_generator_cell)})": quality.best_generator,
+        "uniform mixture": quality.uniform,
+    }
+    chosen = quality.ensemble
+    if chosen:
+        cells = ", ".join(found.grid.name(cell) for cell in chosen.cells)
+        named[f"{chosen.method} ensemble ({cells})"] = chosen.quality
+    details = list(dict.fromkeys(name for one in named.values() for name in one.details))
     rows = tuple(
-        (what, float(one.score), *(one.details.get(name) for name in names))
-        for what, one in comparison.items()
+        (what, one.score, *(one.details.get(name) for name in details))
+        for what, one in named.items()
     )
-    yield Table(
-        ("samples of", "score", *(name.replace("_", " ") for name in names)),
-        rows,
-        f"Mixture, best cell and uniform mixture on equal numbers of new samples; {_ONE_SEED}",
-        "l" + "r" * (len(names) + 1),
+    note = (
+        f"Neighbourhood of cell {found.grid.name(quality.cell)} after iteration {quality.iteration},"
+        f" {quality.samples:,} new samples each. One run does not show that one of them is better."
     )
-
-
-_ONE_SEED = "one run is no proof that one of them is better."
+    if chosen:
+        note += f" The ensemble has the best score of {chosen.scored} on these samples, which flatters it."
+    heads = ("samples of", "score", *(name.replace("_", " ") for name in details))
+    return Table(heads, rows, note, "l" + "r" * (len(details) + 1))
 
 
 def _samples(found: Evolution) -> Iterator[Block]:

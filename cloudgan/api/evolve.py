@@ -10,14 +10,14 @@ from pydantic import ValidationError
 from cloudgan.api.run_options import resolve
 from cloudgan.api.tensorflow_import import import_tensorflow, require_tensorflow
 from cloudgan.coevolution.grid import Grid, check_grid
-from cloudgan.core import settings
-from cloudgan.core.documents import explain
+from cloudgan.coevolution.routine_times import routine_times
+from cloudgan.core import ranges, settings
+from cloudgan.core.documents import explain, write_json
 from cloudgan.core.errors import ConfigError, DataError, Interrupted, TryAgain
 from cloudgan.core.file_lock import locked_target
 from cloudgan.core.local_path import local_path
 from cloudgan.reports.page import Section, fragment
 from cloudgan.reports.table import Table
-from cloudgan.schema.cell_line import ROUTINES
 from cloudgan.schema.coevolution import CoevolutionConfig
 
 if TYPE_CHECKING:
@@ -26,9 +26,11 @@ if TYPE_CHECKING:
 
     from cloudgan.coevolution.cell import Cell
     from cloudgan.coevolution.cell_files import GridFolder
-    from cloudgan.coevolution.task import Task
+    from cloudgan.coevolution.routine_times import RoutineTimes
+    from cloudgan.coevolution.task import Pair, Task
     from cloudgan.core.progress import Progress
     from cloudgan.schema.cell_line import CellLine
+    from cloudgan.schema.mixture_quality import EnsembleMethod, MixtureQuality
     from cloudgan.training.stopping import StopFlag
 
 DEFAULT_RUN = "runs/grid"
@@ -42,11 +44,13 @@ class Evolution:
         path: Folder of the run; ``cells/ROW-COLUMN`` in it has the record and the states of a cell.
         config: Grid, task and rules.
         lines: Of each cell, by iteration.
+        quality: Of the best mixture, and of what it is compared with; None before the end of the run.
     """
 
     path: Path
     config: CoevolutionConfig
     lines: tuple[tuple[CellLine, ...], ...]
+    quality: MixtureQuality | None = None
 
     @property
     def grid(self) -> Grid:
@@ -75,19 +79,20 @@ class Evolution:
             "grid": f"{self.config.rows}x{self.config.columns}",
             "iterations": self.iteration,
             "best_cell": None if best is None else self.grid.name(best),
-            "seconds": self.seconds(),
+            "seconds": None if self.times is None else self.times.as_json(),
+            "quality": None if self.quality is None else self.quality.model_dump(mode="json"),
             "cells": {
                 self.grid.name(number): lines[-1].model_dump(mode="json") if lines else None
                 for number, lines in enumerate(self.lines)
             },
         }
 
-    def seconds(self) -> dict[str, float]:
-        """Returns the seconds of all cells by routine."""
-        return {
-            name: round(sum(line.seconds[name] for lines in self.lines for line in lines), 3)
-            for name in ROUTINES
-        }
+    @property
+    def times(self) -> RoutineTimes | None:
+        """Seconds by cell and routine; None before the first iteration."""
+        if not any(self.lines):
+            return None
+        return routine_times({self.grid.name(n): lines for n, lines in enumerate(self.lines)})
 
     def table(self) -> Table:
         """Returns a row per cell."""
@@ -110,7 +115,7 @@ class Evolution:
         note = "Score of each cell's mixture, lower is better; fitness is a loss, lower is better."
         best = self.best_cell
         if best is not None:
-            note += f" The best cell is {self.grid.name(best)}; the run is in {self.path}."
+            note += f" The best cell is {self.grid.name(best)}; the run, with its page, is in {self.path}."
         head = ("cell", "score", *(name.replace("_", " ") for name in names))
         return Table((*head, "generator", "discriminator", "rate", "loss", "iteration"), rows, note)
 
@@ -123,15 +128,19 @@ def evolve(
     *,
     run: str | None,
     preset: str | None = None,
+    ensemble: EnsembleMethod | None = None,
+    size: int | None = None,
     progress: Progress,
 ) -> Evolution:
-    """Trains a grid of cells, or continues the run in the folder.
+    """Trains a grid of cells, or continues the run in the folder, and writes its page.
 
     Args:
         options: Keys of `CoevolutionConfig`; None is not set, and then has the value of the folder's
             run, or the default.
         run: Folder of the run. Default: runs/grid.
         preset: Task showers: networks, see `cloudgan train --help`. Default: mini.
+        ensemble: After the run, how an ensemble is chosen among the generators of all cells.
+        size: Of the ensemble: of greedy at most, of genetic exactly. Default: any.
         progress: Receives the iterations.
 
     Raises:
@@ -141,8 +150,13 @@ def evolve(
         TryAgain: SIGTERM, after all cells were saved.
         CloudganError: The losses of all cells became NaN.
     """
+    from cloudgan.api.evolution_page import evolution_page
     from cloudgan.coevolution.cell_files import GridFolder
+    from cloudgan.reports.page import write as write_page
 
+    ranges.check(size=size)
+    if size is not None and ensemble is None:
+        raise ConfigError("--size is an option of --ensemble=greedy or --ensemble=genetic")
     folder = GridFolder(local_path(run or DEFAULT_RUN))
     config = _resolved(folder, options)
     grid = check_grid(config)
@@ -155,8 +169,12 @@ def evolve(
     folder.run.refuse_foreign()
     with locked_target(folder.config_file):
         _write(folder, config, preset)
-        _run_here(folder, config, grid, progress)
-    return read_evolution(folder.path)
+        task, pair = _run_here(folder, config, grid, progress)
+        progress.start("measuring the mixture")
+        _measure(folder, config, task, pair, ensemble=ensemble, size=size)
+        found = read_evolution(folder.path)
+        write_page(evolution_page(found), folder.page_file)
+    return found
 
 
 def read_evolution(path: Path | str) -> Evolution:
@@ -176,7 +194,7 @@ def read_evolution(path: Path | str) -> Evolution:
     grid = Grid(config.rows, config.columns)
     folder = GridFolder(folder.path, grid)
     lines = tuple(folder.cell(number).lines() for number in range(grid.cells))
-    return Evolution(folder.path, config, lines)
+    return Evolution(folder.path, config, lines, folder.read_quality())
 
 
 def _resolved(folder: GridFolder, options: Mapping[str, Any]) -> CoevolutionConfig:
@@ -216,7 +234,7 @@ def _write(folder: GridFolder, config: CoevolutionConfig, preset: str | None) ->
 
 def _run_here(
     folder: GridFolder, config: CoevolutionConfig, grid: Grid, progress: Progress
-) -> None:
+) -> tuple[Task, Pair]:
     """Runs all cells in this process, from the newest iteration that all have saved."""
     from cloudgan.coevolution.one_process import OneProcess
     from cloudgan.coevolution.task import KINDS
@@ -245,6 +263,30 @@ def _run_here(
             _stop_if(flag, folder, engine.cells)
 
         engine.run(after)
+    return task, pair
+
+
+def _measure(
+    folder: GridFolder,
+    config: CoevolutionConfig,
+    task: Task,
+    pair: Pair,
+    *,
+    ensemble: EnsembleMethod | None,
+    size: int | None,
+) -> None:
+    """Writes the quality of the mixture, unless it is there and no ensemble is requested."""
+    from cloudgan.coevolution.comparison import compare
+    from cloudgan.coevolution.task import KINDS
+
+    there, iteration = folder.read_quality(), folder.newest_common()
+    if there is not None and there.iteration == iteration and ensemble is None:
+        return
+    layouts = {kind: pair.layout(kind) for kind in KINDS}
+    cells = range(config.cells)
+    states = [folder.cell(number).read(iteration, layouts) for number in cells]
+    quality = compare(config, states, task=task, pair=pair, ensemble=ensemble, size=size)
+    write_json(folder.quality_file, quality)
 
 
 def make_task(config: CoevolutionConfig, folder: GridFolder, progress: Progress) -> Task:
@@ -271,9 +313,12 @@ def make_task(config: CoevolutionConfig, folder: GridFolder, progress: Progress)
 
 
 def _record(folder: GridFolder, config: CoevolutionConfig, lines: Mapping[Cell, CellLine]) -> None:
+    from cloudgan.coevolution.pictures import keep_pictures
+
     for cell, line in lines.items():
         files = folder.cell(cell.number)
         files.append(line)
+        keep_pictures(files, cell, config.iterations)
         if line.iteration % config.save_every == 0 or line.iteration == config.iterations:
             files.save(cell.state)
 

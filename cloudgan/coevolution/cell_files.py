@@ -22,6 +22,7 @@ from cloudgan.core.documents import parse_json, read_json, write_json
 from cloudgan.core.errors import ConfigError, DataError
 from cloudgan.schema.cell_line import CellLine, read_lines
 from cloudgan.schema.coevolution import CoevolutionConfig
+from cloudgan.schema.mixture_quality import MixtureQuality
 from cloudgan.schema.run_folder import RunFolder
 from cloudgan.training.array_archive import as_archive, read_arrays
 
@@ -49,6 +50,8 @@ class GridFolder:
         self.path = self.run.path
         self.config_file = self.path / "coevolution.json"
         self.result_file = self.path / "mixture.npz"
+        self.quality_file = self.path / "mixture_quality.json"
+        self.page_file = self.path / "evolution.html"
         self._grid = grid
 
     def read_config(self) -> CoevolutionConfig | None:
@@ -77,6 +80,16 @@ class GridFolder:
                 )
         self.run.create()
         write_json(self.config_file, config)
+
+    def read_quality(self) -> MixtureQuality | None:
+        """Returns the quality of the mixture; None: it was not measured.
+
+        Raises:
+            DataError: The file is damaged.
+        """
+        if not self.quality_file.exists():
+            return None
+        return read_json(self.quality_file, MixtureQuality)
 
     def cell(self, number: int) -> CellFiles:
         """Returns the files of a cell."""

@@ -143,6 +143,7 @@ FLAGS: Final = {
     "service_seconds": _SECONDS,
     "showers": Range(1, MAX_SHOWERS),
     "silence_seconds": Range(1, MAX_SECONDS),
+    "size": Range(1, 1024),
     "stall_seconds": _SECONDS,
     "step_seconds": _SECONDS,
     "step_showers_per_second": Range(0, 1e12, above=True),

@@ -16,6 +16,7 @@ from matplotlib import rc_context
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
 
 from cloudgan.reports.plot_frame import COLOURS, GREY
 
@@ -167,6 +168,8 @@ def lines(chart: Chart, x: Sequence[float], series: Mapping[str, Sequence[float 
                 linestyle=("-", "--", ":")[number // len(COLOURS) % 3],
                 marker="o" if len(x) <= 12 else "",  # noqa: PLR2004 (more would touch)
             )
+        if all(isinstance(value, int) for value in x) and not chart.log_x:
+            axes.xaxis.set_major_locator(MaxNLocator(integer=True))
         _finish(axes, chart, legend=len(series) > 1)
         return drawing.svg(chart.name, chart.title)
 

@@ -42,6 +42,8 @@ def evolve(
     silence_seconds: float | None = None,
     threads: int | None = None,
     seed: int | None = None,
+    ensemble: Literal["greedy", "genetic"] | None = None,
+    size: int | None = None,
     json: bool = False,
 ) -> None:
     """Trains a grid of cells: generators and discriminators compete, mutate and form mixtures.
@@ -76,6 +78,8 @@ def evolve(
         silence_seconds: Engine ranks: a rank without a sign of life counts as lost. Default: 30.
         threads: Of TensorFlow, per process. Default: the cores.
         seed: Of all random numbers. Default: 1.
+        ensemble: After the run, choose among the generators of all cells: greedy or genetic.
+        size: Generators of the ensemble; of greedy at most. Default: as many as are best.
         json: Print the result as JSON.
     """
     rows, columns = parse_grid(grid) if grid else (None, None)
@@ -110,8 +114,15 @@ def evolve(
         "seed": seed,
     }
     with progress_bars(as_json=json) as progress:
-        found = run_evolution(options, run=run, preset=preset, progress=progress)
+        found = run_evolution(
+            options, run=run, preset=preset, ensemble=ensemble, size=size, progress=progress
+        )
     if json:
         print_json(found.as_json())
     else:
+        from cloudgan.api.evolution_page import comparison_table
+
         print_table(found.table(), width=_COLUMNS)
+        compared = comparison_table(found)
+        if compared:
+            print_table(compared, width=_COLUMNS)

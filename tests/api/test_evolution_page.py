@@ -1,0 +1,110 @@
+"""The page of a grid, from a run of a game in NumPy."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from cloudgan.api.evolution_page import comparison_table, evolution_page
+from cloudgan.api.evolve import read_evolution
+from cloudgan.coevolution.cell_files import GridFolder
+from cloudgan.coevolution.comparison import compare
+from cloudgan.coevolution.grid import check_grid
+from cloudgan.coevolution.one_process import OneProcess
+from cloudgan.coevolution.pictures import keep_pictures
+from cloudgan.core.documents import write_json
+from cloudgan.reports.page import page_markdown, render
+from cloudgan.schema.coevolution import CoevolutionConfig
+from coevolution.quadratic_game import QuadraticGame, QuadraticPair
+
+
+class Pictured(QuadraticGame):
+    def pictures(self, samples):
+        return samples[:36].reshape(1, 6, 6)
+
+
+def run_grid(path, **values):
+    asked = {"task": "ring", "iterations": 6, "batches": 4, "score_samples": 40}
+    config = CoevolutionConfig.model_validate(asked | values)
+    grid, task, pair = check_grid(config), Pictured(), QuadraticPair()
+    folder = GridFolder(path, grid)
+    folder.write_config(config)
+    engine = OneProcess(config, grid, task, pair)
+
+    def after(lines):
+        for cell, line in lines.items():
+            folder.cell(cell.number).append(line)
+            keep_pictures(folder.cell(cell.number), cell, config.iterations)
+
+    engine.run(after)
+    states = [cell.state for cell in engine.cells]
+    quality = compare(config, states, task=task, pair=pair, ensemble="greedy")
+    write_json(folder.quality_file, quality)
+    return read_evolution(path)
+
+
+@pytest.fixture(scope="module")
+def found(tmp_path_factory):
+    return run_grid(tmp_path_factory.mktemp("grid"), rows=2, columns=2)
+
+
+@pytest.fixture(scope="module")
+def html(found):
+    return render(evolution_page(found))
+
+
+def test_the_samples_of_each_cell_are_shown_over_the_iterations(html):
+    shown = re.findall(r'<img src="data:image/png;base64,[^"]+" width="\d+" alt="([^"]+)"', html)
+    assert len(shown) == 4 * 4
+    assert shown[:4] == [f"cell 0-0, iteration {number}" for number in (1, 2, 5, 6)]
+    assert not re.search(r'(src|href)="(?!data:|#)', html), "the page loads nothing"
+
+
+def test_the_mixture_stands_beside_best_cell_uniform_weights_and_the_ensemble(found):
+    table = comparison_table(found)
+    names = [row[0] for row in table.rows]
+    assert names[0] == "mixture, evolved weights"
+    assert names[1].startswith("best cell alone (")
+    assert names[2] == "uniform mixture"
+    assert names[3].startswith("greedy ensemble (")
+    assert table.columns == ("samples of", "score", "mean")
+    assert table.rows[0][1] == found.quality.mixture.score
+
+
+def test_score_and_details_have_a_chart_with_a_line_per_cell(html):
+    for name in ("score of the mixture", "mean"):
+        (drawn,) = re.findall(
+            rf'<svg [^>]*aria-label="{name} of each cell">.*?</svg>', html, re.DOTALL
+        )
+        assert all(f"cell {cell}" in drawn for cell in ("0-0", "0-1", "1-0", "1-1"))
+
+
+def test_the_page_has_cells_ancestry_and_seconds_by_routine(found):
+    text = page_markdown(evolution_page(found))
+    winner = found.grid.name(found.best_cell)
+    assert f"the best generator of cell {winner}" in text
+    assert re.search(r"It descends from \d-\d/0/g0\.", text)
+    for routine in ("gather", "train", "update_genomes", "mutate", "overall"):
+        assert f"| {routine} " in text
+    assert "No cell waits: all cells share one process" in text
+
+
+def test_ranks_that_wait_in_gather_are_named(found):
+    waits = found.lines[1][0].model_copy(update={"seconds": {"gather": 9.0, "train": 1.0}})
+    works = found.lines[0][0].model_copy(update={"seconds": {"gather": 0.1, "train": 9.9}})
+    lines = tuple((waits if number == 1 else works,) for number in range(4))
+    ranks = type(found)(
+        found.path, found.config.model_copy(update={"engine": "ranks"}), lines, found.quality
+    )
+    assert "Idle ranks, by the share of their time in gather, where they wait: cell 0-1 90%." in (
+        page_markdown(evolution_page(ranks))
+    )
+
+
+def test_a_grid_of_many_cells_is_summed_up(tmp_path):
+    found = run_grid(tmp_path, rows=5, columns=4, iterations=2)
+    html = render(evolution_page(found))
+    assert "highest cell" in html
+    assert "the 16 cells with the best score" in html
+    assert html.count("<img ") == 16 * 2
