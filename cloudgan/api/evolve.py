@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
 
+from cloudgan.api.evolve_ranks import check_can_start, run_as_rank, start_cells
 from cloudgan.api.run_options import resolve
 from cloudgan.api.tensorflow_import import import_tensorflow, require_tensorflow
 from cloudgan.coevolution.grid import Grid, check_grid
@@ -16,12 +19,13 @@ from cloudgan.core.documents import explain, write_json
 from cloudgan.core.errors import ConfigError, DataError, Interrupted, TryAgain
 from cloudgan.core.file_lock import locked_target
 from cloudgan.core.local_path import local_path
+from cloudgan.core.progress import Silent
 from cloudgan.reports.page import Section, fragment
 from cloudgan.reports.table import Table
 from cloudgan.schema.coevolution import CoevolutionConfig
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
     from pathlib import Path
 
     from cloudgan.coevolution.cell import Cell
@@ -163,15 +167,28 @@ def evolve(
     folder = GridFolder(folder.path, grid)
     if settings.has_tpu():
         raise ConfigError("cells run on CPUs and GPUs; on a TPU use `cloudgan train`")
-    if config.engine == "ranks":
-        raise ConfigError("--engine=ranks is not built yet; use --engine=one")
+    check_can_start(config)
     require_tensorflow()
-    folder.run.refuse_foreign()
-    with locked_target(folder.config_file):
-        _write(folder, config, preset)
-        task, pair = _run_here(folder, config, grid, progress)
+
+    @contextmanager
+    def prepared() -> Iterator[None]:
+        folder.run.refuse_foreign()
+        with locked_target(folder.config_file):
+            _write(folder, config, preset)
+            yield
+
+    is_rank = settings.is_mpi_rank()
+    if is_rank:
+        load = partial(make_task, folder=folder, progress=Silent())
+        run_as_rank(config, folder, progress, prepare=prepared, make_task=load)
+    with prepared():
+        trained = None
+        if config.engine == "one":
+            trained = _run_here(folder, config, grid, progress)
+        elif not is_rank:
+            start_cells(config, folder, progress)
         progress.start("measuring the mixture")
-        _measure(folder, config, task, pair, ensemble=ensemble, size=size)
+        _measure(folder, config, trained, ensemble=ensemble, size=size)
         found = read_evolution(folder.path)
         write_page(evolution_page(found), folder.page_file)
     return found
@@ -236,6 +253,7 @@ def _run_here(
     folder: GridFolder, config: CoevolutionConfig, grid: Grid, progress: Progress
 ) -> tuple[Task, Pair]:
     """Runs all cells in this process, from the newest iteration that all have saved."""
+    from cloudgan.coevolution.cell_record import record_iteration
     from cloudgan.coevolution.one_process import OneProcess
     from cloudgan.coevolution.task import KINDS
     from cloudgan.training.stopping import StopFlag
@@ -249,7 +267,7 @@ def _run_here(
         layouts = {kind: pair.layout(kind) for kind in KINDS}
         states = [folder.cell(number).read(start, layouts) for number in range(grid.cells)]
     for number in range(grid.cells):
-        folder.cell(number).keep_lines(start)
+        folder.cell(number).rewind(start)
     engine = OneProcess(config, grid, task, pair, states)
     progress.start("iterations", config.iterations, "iterations")
     progress.advance(start)
@@ -257,7 +275,8 @@ def _run_here(
         flag.stepped = True
 
         def after(lines: Mapping[Cell, CellLine]) -> None:
-            _record(folder, config, lines)
+            for cell, line in lines.items():
+                record_iteration(folder.cell(cell.number), cell, line, config)
             best = min(line.score for line in lines.values())
             progress.advance(1, f"best score {best:.4g}")
             _stop_if(flag, folder, engine.cells)
@@ -269,19 +288,30 @@ def _run_here(
 def _measure(
     folder: GridFolder,
     config: CoevolutionConfig,
-    task: Task,
-    pair: Pair,
+    trained: tuple[Task, Pair] | None,
     *,
     ensemble: EnsembleMethod | None,
     size: int | None,
 ) -> None:
-    """Writes the quality of the mixture, unless it is there and no ensemble is requested."""
+    """Writes the quality of the mixture, unless it is there and no ensemble is requested.
+
+    Args:
+        folder: Of the run.
+        config: Of the run.
+        trained: Task and networks of this process; None: it has trained no cell.
+        ensemble: How an ensemble is chosen.
+        size: Of the ensemble.
+    """
     from cloudgan.coevolution.comparison import compare
     from cloudgan.coevolution.task import KINDS
 
     there, iteration = folder.read_quality(), folder.newest_common()
     if there is not None and there.iteration == iteration and ensemble is None:
         return
+    if trained is None:
+        task = make_task(config, folder, Silent())
+        trained = task, task.make_pair()
+    task, pair = trained
     layouts = {kind: pair.layout(kind) for kind in KINDS}
     cells = range(config.cells)
     states = [folder.cell(number).read(iteration, layouts) for number in cells]
@@ -310,17 +340,6 @@ def make_task(config: CoevolutionConfig, folder: GridFolder, progress: Progress)
         return Digits(config, progress)
     del folder
     raise ConfigError("--task=showers is not built yet; use --task=digits or ring")
-
-
-def _record(folder: GridFolder, config: CoevolutionConfig, lines: Mapping[Cell, CellLine]) -> None:
-    from cloudgan.coevolution.pictures import keep_pictures
-
-    for cell, line in lines.items():
-        files = folder.cell(cell.number)
-        files.append(line)
-        keep_pictures(files, cell, config.iterations)
-        if line.iteration % config.save_every == 0 or line.iteration == config.iterations:
-            files.save(cell.state)
 
 
 def _stop_if(flag: StopFlag, folder: GridFolder, cells: tuple[Cell, ...]) -> None:

@@ -73,15 +73,15 @@ def local_layout(config: RunConfig, world: int | None = None) -> Layout:
     return layout
 
 
-def check_mpi() -> None:
-    """Checks that mpi4py is installed.
+def check_mpi(option: str = "--parallel") -> None:
+    """Checks that mpi4py, which an option needs, is installed.
 
     Raises:
         ConfigError: It is not.
     """
     if find_spec("mpi4py") is None:
         raise ConfigError(
-            f"--parallel needs mpi4py, which is not installed; run {install_command('mpi')}"
+            f"{option} needs mpi4py, which is not installed; run {install_command('mpi')}"
         )
 
 

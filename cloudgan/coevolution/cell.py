@@ -287,8 +287,12 @@ class Cell:
             return None, own
         best = int(np.argmin(values))
         chosen = slice(count * (best + 1), count * (best + 2))
+        copies = (
+            [replace(one, state=one.state.copy()) for one in judged.of(kind)[chosen]]
+            for kind in KINDS
+        )
         return neighbours[best], Population(
-            *(tuple(sorted(judged.of(kind)[chosen], key=lambda one: one.fitness)) for kind in KINDS)
+            *(tuple(sorted(each, key=lambda one: one.fitness)) for each in copies)
         )
 
     def _evolve_mixture(

@@ -52,6 +52,7 @@ class GridFolder:
         self.result_file = self.path / "mixture.npz"
         self.quality_file = self.path / "mixture_quality.json"
         self.page_file = self.path / "evolution.html"
+        self.status_file = self.path / "status.json"
         self._grid = grid
 
     def read_config(self) -> CoevolutionConfig | None:
@@ -191,8 +192,14 @@ class CellFiles:
         with self.record_file.open("a", encoding="utf-8") as record:
             record.write(line.model_dump_json() + "\n")
 
-    def keep_lines(self, iterations: int) -> None:
-        """Deletes the lines after an iteration, before the cell continues from there."""
+    def rewind(self, iterations: int) -> None:
+        """Deletes lines and states after an iteration, before the cell continues from there.
+
+        A later state would count as one of the two newest, in place of one that all cells have.
+        """
+        for iteration in self.saved():
+            if iteration > iterations:
+                self._state_file(iteration).unlink(missing_ok=True)
         if self.record_file.exists():
             kept = [line for line in self.lines() if line.iteration <= iterations]
             text = "".join(line.model_dump_json() + "\n" for line in kept)

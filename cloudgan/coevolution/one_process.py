@@ -69,18 +69,22 @@ class OneProcess:
                 cell: cell.iterate(around, gather_seconds=seconds)
                 for cell, around in zip(self.cells, gathered, strict=True)
             }
-            check_any_converges(tuple(lines.values()))
+            check_any_converges([line.diverged for line in lines.values()], self.iteration)
             after(lines)
 
 
-def check_any_converges(lines: Sequence[CellLine]) -> None:
+def check_any_converges(diverged: Sequence[bool], iteration: int) -> None:
     """Checks that at least one cell trained without NaN.
 
+    Args:
+        diverged: Of each cell, whether it became NaN.
+        iteration: In which they did.
+
     Raises:
-        CloudganError: None did.
+        CloudganError: All did.
     """
-    if all(line.diverged for line in lines):
+    if all(diverged):
         raise CloudganError(
-            f"the losses of all cells became NaN or infinite in iteration {lines[0].iteration}; the saved"
-            " states are older. Start a new run with a smaller --learning-rate"
+            f"the losses of all cells became NaN or infinite in iteration {iteration}; the saved states"
+            " are older. Start a new run with a smaller --learning-rate"
         )

@@ -111,9 +111,18 @@ def in_gib(size_bytes: float) -> str:
 
 def peak_memory_bytes(root: Path = Path("/")) -> int | None:
     """Returns the peak resident memory of this process; None: unknown on this system."""
+    return _of_process("VmHWM:", root)
+
+
+def resident_memory_bytes(root: Path = Path("/")) -> int | None:
+    """Returns the resident memory of this process; None: unknown on this system."""
+    return _of_process("VmRSS:", root)
+
+
+def _of_process(name: str, root: Path) -> int | None:
     try:
         text = (root / "proc/self/status").read_text(encoding="ascii", errors="replace")
     except OSError:
         return None
-    kibibytes = (line.split()[1] for line in text.splitlines() if line.startswith("VmHWM:"))
+    kibibytes = (line.split()[1] for line in text.splitlines() if line.startswith(name))
     return next((int(number) << 10 for number in kibibytes), None)

@@ -179,7 +179,7 @@ def check_library() -> None:
         import mpi4py  # noqa: F401, PLC0415
     except ImportError as error:
         raise ConfigError(
-            "--parallel needs mpi4py, which is not installed; run"
+            "ranks need mpi4py, which is not installed; run"
             f" {install_command('mpi')}, or install mpi4py beside the MPI of your site"
         ) from error
 

@@ -195,8 +195,8 @@ def find_mpiexec() -> Path:
     found = str(beside) if beside.exists() else shutil.which("mpiexec")
     if not found:
         raise ConfigError(
-            f"--parallel starts its ranks with mpiexec, which is not installed; run"
-            f" {install_command('mpi')}, or start the ranks yourself: mpiexec -n 5 cloudgan train ..."
+            f"mpiexec, which starts the ranks, is not installed; run {install_command('mpi')}, or start"
+            " the ranks yourself with that of your site: mpiexec -n 5 cloudgan ..."
         )
     return Path(found)
 

@@ -203,5 +203,5 @@ def test_lines_after_the_iteration_that_is_continued_are_deleted(tmp_path):
         files.append(each[0])
     with files.record_file.open("a") as record:
         record.write('{"iteration": 5, "gener')  # the process died here
-    files.keep_lines(3)
+    files.rewind(3)
     assert files.lines() == tuple(each[0] for each in lines[:3])

@@ -1,0 +1,122 @@
+"""The cells of a grid as MPI ranks: starts them on this machine, or acts as one of them."""
+
+from __future__ import annotations
+
+import sys
+from contextlib import nullcontext
+from typing import TYPE_CHECKING
+
+from cloudgan.api.ranks import check_mpi
+from cloudgan.coevolution.grid import check_grid
+from cloudgan.core import settings
+from cloudgan.core.errors import ConfigError, Interrupted, TryAgain
+from cloudgan.core.loopback_network import LoopbackNetwork
+from cloudgan.core.progress import Silent
+from cloudgan.parallel.local_ranks import LocalRanks
+from cloudgan.parallel.rank_process import fail, joined_world
+from cloudgan.schema.coevolution import CoevolutionConfig
+from cloudgan.training.stopping import EXIT_CODES
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from contextlib import AbstractContextManager
+
+    from cloudgan.coevolution.cell_files import GridFolder
+    from cloudgan.coevolution.task import Task
+    from cloudgan.core.progress import Progress
+
+
+def check_can_start(config: CoevolutionConfig) -> None:
+    """Checks what the engine `ranks` needs on this machine, before anything is written.
+
+    Raises:
+        ConfigError: mpi4py is not installed, the ports of the ranks cannot be isolated, or this process
+            is a rank of an MPI world, and all cells shall run in one process.
+    """
+    if config.engine != "ranks":
+        if settings.is_mpi_rank():
+            raise ConfigError(
+                "this process is a rank of an MPI world (mpiexec or srun), but --engine=one trains all"
+                " cells in one process: each rank would train the same grid; give --engine=ranks, or"
+                " start cloudgan without mpiexec"
+            )
+        return
+    check_mpi("--engine=ranks")
+    if not settings.is_mpi_rank():
+        LoopbackNetwork.check("one process instead: --engine=one")
+
+
+def start_cells(config: CoevolutionConfig, folder: GridFolder, progress: Progress) -> None:
+    """Runs a master and one rank per cell on this machine until they end.
+
+    They start again, from the newest iteration that all cells have saved, when one is lost.
+
+    Raises:
+        CloudganError: They failed, or were stopped.
+    """
+    cells = [folder.cell(number) for number in range(config.cells)]
+
+    def newest() -> int:
+        if config.asynchronous:
+            return min(max(each.saved(), default=0) for each in cells)
+        return folder.newest_common()
+
+    LocalRanks(
+        ("evolve", f"--run={folder.path}"),
+        config.cells + 1,
+        folder.run,
+        progress,
+        newest=newest,
+        unit="iteration",
+        quiet=isinstance(progress, Silent),
+    ).run()
+
+
+def run_as_rank(
+    config: CoevolutionConfig,
+    folder: GridFolder,
+    progress: Progress,
+    *,
+    prepare: Callable[[], AbstractContextManager[object]],
+    make_task: Callable[[CoevolutionConfig], Task],
+) -> None:
+    """Acts as one rank of an MPI world, until all have ended; returns on the master only.
+
+    A failure ends this process at once, with the exit code of the error: the process manager then ends
+    the other ranks. Under a supervisor, the master's process ends, too.
+
+    Args:
+        config: As this rank was asked for; that of the master counts.
+        folder: Of the run.
+        progress: Shown by the master.
+        prepare: Checks and writes the run's folder; entered by the master without a supervisor.
+        make_task: Builds the task of a cell.
+
+    Raises:
+        Interrupted: Ctrl-C; all cells have saved.
+        TryAgain: SIGTERM; all cells have saved.
+    """
+    from cloudgan.coevolution.rank_engine import GridRun, RunEnd, run_rank
+
+    end: RunEnd | None = None
+    with joined_world(folder.run) as world:
+        sent = world.gather(config.model_dump(mode="json") if world.rank == 0 else None)[0]
+        config = CoevolutionConfig.model_validate(sent)
+        run = GridRun(
+            config,
+            check_grid(config),
+            folder,
+            make_task,
+            failed=lambda error: fail(folder.run, world.rank, error.exit_code, str(error)),
+        )
+        is_first = world.rank == 0 and not settings.is_supervised()
+        with prepare() if is_first else nullcontext():
+            world.gather(None)  # the folder is written
+            end = run_rank(world, run, progress)
+    if end is None:
+        sys.exit(0)
+    if settings.is_supervised():
+        sys.exit(EXIT_CODES.get(end.reason, 0))
+    if end.reason in EXIT_CODES:
+        message = f"stopped after iteration {end.iteration}; rerun the command to continue"
+        raise (Interrupted if end.reason == "interrupted" else TryAgain)(message)
