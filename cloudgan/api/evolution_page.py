@@ -108,8 +108,9 @@ def comparison_table(found: Evolution) -> Table | None:
         for what, one in named.items()
     )
     note = (
-        f"Neighbourhood of cell {found.grid.name(quality.cell)} after iteration {quality.iteration},"
-        f" {quality.samples:,} new samples each. One run does not show that one of them is better."
+        f"Neighbourhood of cell {found.grid.name(quality.cell)}, generators of iteration"
+        f" {quality.iteration}, {quality.samples:,} new samples each (the record has the score with the"
+        " neighbours of the iteration before). One run does not show that one of them is better."
     )
     if chosen:
         note += f" The ensemble has the best score of {chosen.scored} on these samples, which flatters it."

@@ -67,7 +67,10 @@ _BENCH = Program(
             "scaling": "scaling",
         }.items()
     }
-    | {"parallel": "cloudgan.cli.commands.bench_parallel:parallel"},
+    | {
+        "cells": "cloudgan.cli.commands.bench_cells:cells",
+        "parallel": "cloudgan.cli.commands.bench_parallel:parallel",
+    },
 )
 
 PROGRAM = Program(

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 _SIGNATURE = b"\x89PNG\r\n\x1a\n"
 _GREY_8_BIT = bytes([8, 0, 0, 0, 0])
-_LEAST_PIXELS, _MOST_PIXELS = 72, 160
+_LEAST_PIXELS, _MOST_PIXELS = 112, 160
 """Width of an image on the screen, in CSS pixels."""
 
 
