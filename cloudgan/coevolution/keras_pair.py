@@ -274,7 +274,9 @@ def _layout(network: Network, kind: Kind) -> StateLayout:
 
 def _assign(variable: keras.Variable, array: NDArray[np.float32]) -> None:
     target = variable.value
-    target.assign(array.astype(target.dtype.as_numpy_dtype, copy=False))
+    value = tf.constant(array.astype(target.dtype.as_numpy_dtype, copy=False))
+    # `assign` of the variable takes 0.2 ms, this one 0.07 ms, and a cell calls it 500 times per iteration.
+    tf.raw_ops.AssignVariableOp(resource=target.handle, value=value)
 
 
 def _done(result: None) -> tf.Tensor:

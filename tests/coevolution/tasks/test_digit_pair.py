@@ -115,6 +115,17 @@ def test_training_in_one_call_equals_a_call_per_batch(pair, states):
         np.testing.assert_array_equal(found, expected)
 
 
+def test_training_leaves_the_loaded_individual_as_it_was(pair):
+    raw = np.zeros(pair.layout("generator").size * 4 + 64, np.uint8)
+    start = -raw.ctypes.data % 64  # TensorFlow uses memory at such an address without a copy
+    state = raw[start : start + raw.size - 64].view(np.float32)
+    state[:] = pair.initial("generator", 3)
+    pair.load(individual(pair, "generator", state=state))
+    pair.load(individual(pair, "discriminator"))
+    pair.train(DRAW, (0, 1), generator=True, discriminator_every=1)
+    np.testing.assert_array_equal(state, pair.initial("generator", 3))
+
+
 def test_only_the_networks_that_are_asked_for_are_trained(pair, states):
     first = [pair.initial(kind, 11) for kind in ("generator", "discriminator")]
     for state, before in zip(states, first, strict=True):
