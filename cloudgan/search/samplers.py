@@ -20,11 +20,6 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 import optuna
 from optuna.trial import TrialState
-from scipy.optimize import minimize
-from scipy.stats import norm, qmc
-from sklearn.exceptions import ConvergenceWarning
-from sklearn.gaussian_process import GaussianProcessRegressor
-from sklearn.gaussian_process.kernels import ConstantKernel, Matern, WhiteKernel
 from threadpoolctl import threadpool_limits
 
 if TYPE_CHECKING:
@@ -92,6 +87,9 @@ class Columns:
 
 def propose_by_gp(history: History, rng: np.random.Generator, number: int) -> Floats:
     """Returns the point of the largest expected improvement; the first five are random."""
+    from scipy.optimize import minimize  # noqa: PLC0415  SciPy takes a second to import
+    from scipy.stats import qmc  # noqa: PLC0415
+
     size = len(history.columns.choices)
     if number < _FIRST_POINTS or len(history.values) < _FIRST_POINTS:
         return rng.random(size)
@@ -118,13 +116,18 @@ def propose_by_gp(history: History, rng: np.random.Generator, number: int) -> Fl
 
 def _expected_improvement(history: History, seed: int) -> Callable[[Floats], Floats]:
     """Fits the model and returns the expected improvement at points of shape (n, d)."""
+    from scipy.stats import norm  # noqa: PLC0415
+    from sklearn.exceptions import ConvergenceWarning  # noqa: PLC0415
+    from sklearn.gaussian_process import GaussianProcessRegressor, kernels  # noqa: PLC0415
+
     features = history.columns.features
     inputs = features(history.points)
     spread = float(history.values.std())
     targets = (history.values - history.values.mean()) / (spread or 1.0)
     best = float(targets.min())
-    scale = Matern(np.full(inputs.shape[1], 0.5), (0.05, 5), nu=2.5)
-    kernel = ConstantKernel(1.0, (0.05, 20)) * scale + WhiteKernel(1e-6, (1e-8, 1))
+    scale = kernels.Matern(np.full(inputs.shape[1], 0.5), (0.05, 5), nu=2.5)
+    noise = kernels.WhiteKernel(1e-6, (1e-8, 1))
+    kernel = kernels.ConstantKernel(1.0, (0.05, 20)) * scale + noise
     model = GaussianProcessRegressor(kernel, n_restarts_optimizer=2, random_state=seed)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # a length at its bound is expected
