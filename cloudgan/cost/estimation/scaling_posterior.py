@@ -199,6 +199,11 @@ class _Axis(NamedTuple):
         return _Axis(self.scale, max(self.low, low), min(self.high, high))
 
 
+def _steps(growth: float, fixed: float, doublings: float, steps: float) -> float:
+    """Returns the time of an epoch in steps of the smallest size."""
+    return steps * max(_LEAST_FACTOR, 1 + growth * doublings) + fixed
+
+
 class Posterior:
     """Posterior of a, b, c and the noise.
 
@@ -220,6 +225,13 @@ class Posterior:
         self.smallest, self.largest = self._points[0].n, self._points[-1].n
         self._noises = [noise_median * math.exp(NOISE_LOG_SD * z) for z in _NOISE_SDS]
         self._weight = math.fsum(point.weight for point in self._points)
+        self._weights = [point.weight for point in self._points]
+        self._doublings = [math.log2(point.n / self.smallest) for point in self._points]
+        # Of the logarithm of a node's weight, by noise: the prior, and what divides the squares.
+        self._by_noise = [
+            (z**2 / 2, noise**2, (self._weight - 1) * math.log(noise))
+            for z, noise in zip(_NOISE_SDS, self._noises, strict=True)
+        ]
         most_fixed = _MOST_FIXED * self._points[0].steps / FIXED_SCALE
         growths = _Axis(GROWTH_SCALE, 0.0, math.log1p(_MOST_GROWTH / GROWTH_SCALE))
         fixed = _Axis(FIXED_SCALE, 0.0, math.log1p(most_fixed))
@@ -254,8 +266,9 @@ class Posterior:
         beyond = max(0.0, math.log2(n / self.largest), math.log2(self.smallest / n))
         form = math.hypot(FORM_ERROR, FORM_SHARE * self.growth) * beyond
         form = min(_MOST_FORM, math.hypot(form, misfit * (1 + beyond)))
+        doublings = math.log2(n / self.smallest)
         means = [
-            node.log_step + math.log(self._steps(node.growth, node.fixed, n, steps))
+            node.log_step + math.log(_steps(node.growth, node.fixed, doublings, steps))
             for node in self._grid
         ]
         low, width = min(means), max(max(means) - min(means), _NEGLIGIBLE) / _BINS
@@ -285,11 +298,6 @@ class Posterior:
         """Noise of a new run and of a, over the noise of a run."""
         return math.sqrt(1 + 1 / self._weight)
 
-    def _steps(self, growth: float, fixed: float, n: int, steps: float) -> float:
-        """Returns the time of an epoch in steps of the smallest size."""
-        factor = 1 + growth * math.log2(n / self.smallest)
-        return steps * max(_LEAST_FACTOR, factor) + fixed
-
     def _nodes(self, growths: _Axis, fixed: _Axis, temperature: float) -> list[_Node]:
         """Returns all nodes; the greatest sum of weights is 1."""
         found = []
@@ -298,36 +306,25 @@ class Posterior:
                 mass = math.log(growth_mass * steps_mass)
                 found.append(self._node(growth, steps, mass, temperature))
         top = max(max(node.weights) for node in found)
-        found = [
-            node._replace(weights=tuple(math.exp(one - top) for one in node.weights))
-            for node in found
-        ]
-        largest = max(sum(node.weights) for node in found)
+        weights = [[math.exp(one - top) for one in node.weights] for node in found]
+        largest = max(map(sum, weights))
         return [
-            node._replace(weights=tuple(one / largest for one in node.weights)) for node in found
+            _Node(growth, steps, log_step, tuple([one / largest for one in ones]))
+            for (growth, steps, log_step, _), ones in zip(found, weights, strict=True)
         ]
 
     def _node(self, growth: float, fixed: float, log_mass: float, temperature: float) -> _Node:
         """Returns a node whose weights are logarithms."""
         rest = [
-            math.log(point.seconds / self._steps(growth, fixed, point.n, point.steps))
-            for point in self._points
+            math.log(seconds / _steps(growth, fixed, doublings, steps))
+            for (_, seconds, steps, _), doublings in zip(self._points, self._doublings, strict=True)
         ]
-        weights = [point.weight for point in self._points]
-        log_step = math.fsum(map(operator.mul, weights, rest)) / self._weight
-        squares = math.fsum(w * (one - log_step) ** 2 for w, one in zip(weights, rest, strict=True))
-        return _Node(
-            growth,
-            fixed,
-            log_step,
-            tuple(
-                (
-                    log_mass
-                    - z**2 / 2
-                    - squares / noise**2 / 2
-                    - (self._weight - 1) * math.log(noise)
-                )
-                / temperature
-                for z, noise in zip(_NOISE_SDS, self._noises, strict=True)
-            ),
+        log_step = math.fsum(map(operator.mul, self._weights, rest)) / self._weight
+        squares = math.fsum(
+            [w * (x - log_step) ** 2 for w, x in zip(self._weights, rest, strict=True)]
         )
+        weights = [
+            (log_mass - prior - squares / variance / 2 - scale) / temperature
+            for prior, variance, scale in self._by_noise
+        ]
+        return _Node(growth, fixed, log_step, tuple(weights))

@@ -7,6 +7,7 @@ of peak performance). Without a run of the same network the time is unknown.
 
 from __future__ import annotations
 
+import functools
 import math
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple
@@ -300,12 +301,15 @@ def build_throughput_model(
         network,
         showers,
         drops_last,
-        {name: _accelerator_runs(its) for name, its in by_accelerator.items()},
+        {name: _accelerator_runs(tuple(its)) for name, its in by_accelerator.items()},
         load_accelerator_specs() if accelerator_specs is None else accelerator_specs,
     )
 
 
-def _accelerator_runs(runs: list[MeasuredThroughput]) -> _AcceleratorRuns:
+@functools.lru_cache(maxsize=32)
+def _accelerator_runs(runs: tuple[MeasuredThroughput, ...]) -> _AcceleratorRuns:
+    """Returns the model of one accelerator; plans of one deployment need the same one again."""
+
     def of(**wanted: int) -> list[MeasuredThroughput]:
         return [run for run in runs if run._asdict().items() >= wanted.items()]
 
@@ -317,7 +321,7 @@ def _accelerator_runs(runs: list[MeasuredThroughput]) -> _AcceleratorRuns:
     reference = max(
         (run.batch for run in runs), key=lambda b: len({run.accelerators for run in of(batch=b)})
     )
-    return _AcceleratorRuns(tuple(runs), line, reference, _scaling(of(batch=reference)))
+    return _AcceleratorRuns(runs, line, reference, _scaling(of(batch=reference)))
 
 
 def _scaling(runs: list[MeasuredThroughput]) -> ScalingModel | None:
