@@ -35,6 +35,7 @@ MAX_BYTES = 2**26
 MAX_DEPTH = 64
 MAX_DIGITS = 300
 """Digits of a whole number; a longer one is not a float, and Python prints at most 4300 digits."""
+_TOO_LARGE = 10**MAX_DIGITS
 _MAX_NODES = 200_000
 _MAX_LINE = 2**24
 _MAX_CELL = 2**20
@@ -364,23 +365,26 @@ def _checked(document: Any, *, any_text: bool = False) -> Any:
 
 
 def _check_scalar(value: object, path: tuple[object, ...]) -> None:
-    place = shorten(".".join(map(str, path))) or "the document"
     if isinstance(value, str):
         _check_text(value, path)
     elif isinstance(value, float) and not math.isfinite(value):
-        raise ValueError(f"{place} is {value}, expected a finite number")
-    elif isinstance(value, int) and abs(value) >= 10**MAX_DIGITS:
-        raise ValueError(f"{place} has more than {MAX_DIGITS} digits")
+        raise ValueError(f"{_place(path)} is {value}, expected a finite number")
+    elif isinstance(value, int) and abs(value) >= _TOO_LARGE:
+        raise ValueError(f"{_place(path)} has more than {MAX_DIGITS} digits")
     elif isinstance(value, bytes | tuple | set):
-        raise ValueError(f"{place} is of the type {type(value).__name__}, expected a plain value")
+        kind = type(value).__name__
+        raise ValueError(f"{_place(path)} is of the type {kind}, expected a plain value")
 
 
 def _check_text(text: str, path: tuple[object, ...]) -> None:
-    place = shorten(".".join(map(str, path))) or "the document"
     if "\0" in text:
-        raise ValueError(f"{place} has a NUL character")
+        raise ValueError(f"{_place(path)} has a NUL character")
     if not text.isascii() and any("\ud800" <= letter <= "\udfff" for letter in text):
-        raise ValueError(f"{place} has half of a surrogate pair, which is not a character")
+        raise ValueError(f"{_place(path)} has half of a surrogate pair, which is not a character")
+
+
+def _place(path: tuple[object, ...]) -> str:
+    return shorten(".".join(map(str, path))) or "the document"
 
 
 class _YamlLoader(yaml.SafeLoader):  # type: ignore[misc]  # PyYAML has no types
