@@ -235,7 +235,10 @@ class Amazon:
 @functools.cache
 def _moto() -> DomainDispatcherApplication:
     """moto keeps its state in modules; the applications that read it are built once."""
-    return DomainDispatcherApplication(create_backend_app)
+    made = DomainDispatcherApplication(create_backend_app)
+    # It lists the folder of its modules for each request.
+    made.get_backend_for_host = functools.cache(made.get_backend_for_host)  # type: ignore[method-assign]
+    return made
 
 
 @functools.cache

@@ -64,7 +64,7 @@ def decoded(method: str, path: str, query: str, headers: Headers, body: bytes) -
     elif "Action" in values:
         name, parameters = values["Action"], {}
     else:
-        name, parameters = _operation(known, method, path, query, headers)
+        name, parameters = _operation(service, method, path, query, headers)
     operation = known.operation_model(name)
     if protocol == "rest-xml":  # S3, whose requests moto reads itself
         return Call(service, region, name, {}, headers)
@@ -122,32 +122,48 @@ def _response(written: dict[str, Any]) -> Response:
     return Response(written["body"], written["status_code"], written["headers"])
 
 
-def _operation(
-    known: Any, method: str, path: str, query: str, headers: Headers
-) -> tuple[str, dict[str, str]]:
-    best: tuple[int, str, dict[str, str]] | None = None
+class _Route(NamedTuple):
+    """How the requests of an operation look: its path, and what it needs in query and headers."""
+
+    operation: str
+    method: str
+    path: re.Pattern[str]
+    flags: tuple[re.Pattern[str], ...]
+    lines: list[str]
+    rank: int
+
+
+@cache
+def _routes(service: str) -> list[_Route]:
+    """Returns the routes of a service, the more special ones first."""
+    known, found = model(service), []
     for name in known.operation_names:
-        http = known.operation_model(name).http
-        uri, _, wanted = http["requestUri"].partition("?")
-        if http["method"] != method:
-            continue
+        operation = known.operation_model(name)
+        uri, _, wanted = operation.http["requestUri"].partition("?")
         pattern = PLACE.sub(
             lambda one: f"(?P<{one[1]}>{'.+' if one[2] else '[^/]+'})", re.escape(uri)
         )
-        found = re.fullmatch(pattern + "/?", path)
-        if not found:
-            continue
-        flags, lines = _required(known.operation_model(name).input_shape)
+        flags, lines = _required(operation.input_shape)
         flags += [one for one in wanted.split("&") if one and not one.startswith("x-id")]
-        if all(re.search(rf"(^|&){re.escape(one)}(=|&|$)", query) for one in flags) and all(
-            one in headers for one in lines
+        rank = len(uri) + 10 * len(flags) + 10 * len(lines)
+        marks = tuple(re.compile(rf"(^|&){re.escape(one)}(=|&|$)") for one in flags)
+        path = re.compile(pattern + "/?")
+        found.append(_Route(name, operation.http["method"], path, marks, lines, rank))
+    return sorted(found, key=lambda one: -one.rank)
+
+
+def _operation(
+    service: str, method: str, path: str, query: str, headers: Headers
+) -> tuple[str, dict[str, str]]:
+    for route in _routes(service):
+        if (
+            route.method == method
+            and (found := route.path.fullmatch(path))
+            and all(flag.search(query) for flag in route.flags)
+            and all(one in headers for one in route.lines)
         ):
-            rank = len(uri) + 10 * len(flags) + 10 * len(lines)
-            if best is None or rank > best[0]:
-                groups = {key: unquote(value) for key, value in found.groupdict().items()}
-                best = rank, name, groups
-    assert best is not None, f"no operation for {method} {path}"
-    return best[1], best[2]
+            return route.operation, {k: unquote(v) for k, v in found.groupdict().items()}
+    raise AssertionError(f"no operation for {method} {path}")
 
 
 def _required(shape: Any) -> tuple[list[str], list[str]]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from typing import TYPE_CHECKING, Any
 
 from emulators.kubernetes import defaults, rules
@@ -11,7 +10,7 @@ from emulators.kubernetes.patches import json_patch, merge, strategic
 from emulators.kubernetes.quantities import is_over
 from emulators.kubernetes.resources import BUILT_IN, Resource, custom
 from emulators.kubernetes.status_errors import Refusal, conflict, forbidden, no_such_path
-from emulators.kubernetes.store import KINDS, now, set_condition, suffix
+from emulators.kubernetes.store import KINDS, copied, now, set_condition, suffix
 
 if TYPE_CHECKING:
     from emulators.kubernetes.admission import Admission
@@ -51,7 +50,7 @@ class Api:
             if not own.get("name") and own.get("generateName"):
                 own["name"] = own["generateName"] + suffix()
             self._schemas.check(resource, found, options.field_validation)
-            sent = copy.deepcopy(found)
+            sent = copied(found)
             defaults.fill(resource, found)
             rules.check(resource, found)
             self._admission.admit(resource, found)
@@ -96,7 +95,7 @@ class Api:
     ) -> Object:
         if not isinstance(body, dict):
             raise Refusal(400, "the body of the request is no object")
-        found = copy.deepcopy(body)
+        found = copied(body)
         own = found.setdefault("metadata", {})
         for field, expected in (("kind", resource.kind), ("apiVersion", resource.api_version)):
             if found.setdefault(field, expected) != expected:
@@ -157,7 +156,7 @@ class Api:
     def _change(
         self, resource: Resource, old: Object, new: Object, options: Options, part: str
     ) -> Object:
-        new = copy.deepcopy(new)  # patches share with the old object what they don't touch
+        new = copied(new)  # patches share with the old object what they don't touch
         own, name = new["metadata"], old["metadata"]["name"]
         revision = own.get("resourceVersion") or old["metadata"]["resourceVersion"]
         if revision != old["metadata"]["resourceVersion"]:
@@ -166,7 +165,7 @@ class Api:
             why = f"Precondition failed: UID in precondition: {own['uid']}"
             raise conflict(resource, name, why)
         if part == "status":
-            new = copy.deepcopy(old) | {"status": new.get("status") or {}}
+            new = copied(old) | {"status": new.get("status") or {}}
         else:
             if resource.status and "status" in old:
                 new["status"] = old["status"]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import time
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -19,7 +18,7 @@ from emulators.kubernetes.job_pods import (
 )
 from emulators.kubernetes.quantities import is_over
 from emulators.kubernetes.status_errors import Refusal
-from emulators.kubernetes.store import condition, now, owned_by, set_condition
+from emulators.kubernetes.store import condition, copied, now, owned_by, set_condition
 
 if TYPE_CHECKING:
     from emulators.kubernetes.api import Api
@@ -76,7 +75,7 @@ class JobController(Controller):
                 self._release(pod)
             self._expire(job)
             return
-        before = copy.deepcopy(job)
+        before = copied(job)
         new = [
             pod
             for pod in pods

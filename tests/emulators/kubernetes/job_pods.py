@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import copy
 from dataclasses import dataclass
 from typing import Any
 
 from emulators.kubernetes.selection import at
-from emulators.kubernetes.store import suffix
+from emulators.kubernetes.store import copied, suffix
 
 Object = dict[str, Any]
 INDEX = "batch.kubernetes.io/job-completion-index"
@@ -25,7 +24,7 @@ class Verdict:
 
 def new_pod(job: Object, index: int | None) -> Object:
     """Returns a pod of a job as the real controller makes it."""
-    own, template = job["metadata"], copy.deepcopy(job["spec"]["template"])
+    own, template = job["metadata"], copied(job["spec"]["template"])
     meta = template.setdefault("metadata", {})
     meta["namespace"] = own["namespace"]
     meta["finalizers"] = [TRACKING]

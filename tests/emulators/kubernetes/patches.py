@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import copy
 from typing import Any
 
 from emulators.kubernetes.status_errors import Refusal
+from emulators.kubernetes.store import copied
 
 MERGE_KEYS = {
     "containers": ("name",),
@@ -36,7 +36,7 @@ def merge_key(field: str, *lists: list[Any]) -> str | None:
 def merge(old: Any, patch: Any) -> Any:
     """Returns `old` with a merge patch applied."""
     if not isinstance(patch, dict):
-        return copy.deepcopy(patch)
+        return copied(patch)
     merged = dict(old) if isinstance(old, dict) else {}
     for name, value in patch.items():
         if value is None:
@@ -69,8 +69,8 @@ def strategic(old: Any, patch: Any, field: str = "") -> Any:
         real = [one for one in patch if not (isinstance(one, dict) and set(one) == {"$patch"})]
         if len(real) == len(patch) and (key := merge_key(field, old, patch)):
             return _merged_by(key, old, patch)
-        return copy.deepcopy(real)
-    return copy.deepcopy(patch)
+        return copied(real)
+    return copied(patch)
 
 
 def _merged_by(key: str, old: list[Any], patch: list[Any]) -> list[Any]:
@@ -85,7 +85,7 @@ def _merged_by(key: str, old: list[Any], patch: list[Any]) -> list[Any]:
 
 def json_patch(old: Any, operations: list[dict[str, Any]]) -> Any:
     """Returns `old` with JSON patch operations applied, all or none."""
-    new = {"": copy.deepcopy(old)}
+    new = {"": copied(old)}
     for operation in operations:
         try:
             _operate(new, operation)
@@ -99,12 +99,12 @@ def _operate(root: Any, operation: dict[str, Any]) -> None:
     name = operation["op"]
     if name in {"move", "copy"}:
         parent, last = _pointer(root, operation["from"])
-        value = copy.deepcopy(parent[last])
+        value = copied(parent[last])
         if name == "move":
             del parent[last]
         name = "add"
     else:
-        value = copy.deepcopy(operation.get("value"))
+        value = copied(operation.get("value"))
     parent, last = _pointer(root, operation["path"], adds=name == "add")
     if name == "test":
         if parent[last] != value:

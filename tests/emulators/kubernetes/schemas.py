@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import json
 from functools import cache
 from importlib.resources import files
@@ -13,6 +12,7 @@ from referencing import Registry
 from referencing import Resource as Document
 
 from emulators.kubernetes.status_errors import Refusal, invalid
+from emulators.kubernetes.store import copied
 
 if TYPE_CHECKING:
     from emulators.kubernetes.resources import Resource
@@ -45,7 +45,7 @@ class Schemas:
 
     def learn(self, resource: Resource, structural: dict[str, Any]) -> None:
         """Takes the schema of a custom kind from its definition."""
-        schema = _closed(copy.deepcopy(structural))
+        schema = _closed(copied(structural))
         schema.setdefault("properties", {}).update(apiVersion={}, kind={}, metadata={})
         self._custom[resource] = Draft202012Validator(schema)
 

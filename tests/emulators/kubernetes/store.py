@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import datetime as dt
 import secrets
 import threading
@@ -35,6 +34,14 @@ def now() -> str:
 
 def suffix() -> str:
     return "".join(secrets.choice(ALPHABET) for _ in range(5))
+
+
+def copied(value: Any) -> Any:
+    """Copies parsed JSON; `copy.deepcopy` takes six times as long."""
+    kind = type(value)
+    if kind is dict:
+        return {name: copied(one) for name, one in value.items()}
+    return [copied(one) for one in value] if kind is list else value
 
 
 def key_of(resource: Resource, namespace: str | None, name: str) -> Key:
@@ -77,7 +84,7 @@ class Store:
     def find(self, resource: Resource | str, namespace: str | None, name: str) -> Object | None:
         resource = KINDS[resource] if isinstance(resource, str) else resource
         with self.changed:
-            return copy.deepcopy(self._objects.get(key_of(resource, namespace, name)))
+            return copied(self._objects.get(key_of(resource, namespace, name)))
 
     def get(self, resource: Resource | str, namespace: str | None, name: str) -> Object:
         resource = KINDS[resource] if isinstance(resource, str) else resource
@@ -95,13 +102,13 @@ class Store:
                 for key in self._objects
                 if key[:2] == resource.collection and namespace in {None, key[2]}
             )
-            return [copy.deepcopy(self._objects[key]) for key in keys]
+            return [copied(self._objects[key]) for key in keys]
 
     def everything(self) -> list[tuple[Resource, Object]]:
         """Returns all objects with their kinds."""
         with self.changed:
             kinds = {one.collection: one for one in self.resources}
-            return [(kinds[key[:2]], copy.deepcopy(one)) for key, one in self._objects.items()]
+            return [(kinds[key[:2]], copied(one)) for key, one in self._objects.items()]
 
     def insert(self, resource: Resource | str, found: Object) -> Object:
         """Keeps a new object: gives it a name, uid and revision."""
@@ -137,7 +144,7 @@ class Store:
             if not own.get("finalizers"):
                 own.pop("finalizers", None)
             if found == old:
-                return copy.deepcopy(found)
+                return copied(found)
             if "deletionTimestamp" in own and not own.get("finalizers") and _may_go(resource, own):
                 return self.remove(resource, found)
             if found.get("spec") != old.get("spec") and "generation" in own:
@@ -168,7 +175,7 @@ class Store:
             old = self._objects.pop(key, None)
             if old is None:
                 raise not_found(resource, own["name"])
-            return self._tell(resource, old, None, copy.deepcopy(found))
+            return self._tell(resource, old, None, copied(found))
 
     def compact(self) -> None:
         """Drops the history: older watches and lists get 410."""
@@ -177,9 +184,9 @@ class Store:
             self.changed.notify_all()
 
     def _keep(self, resource: Resource, key: Key, old: Object | None, new: Object) -> Object:
-        kept = copy.deepcopy(new)
+        kept = copied(new)
         self._objects[key] = kept
-        return copy.deepcopy(self._tell(resource, old, kept, kept))
+        return copied(self._tell(resource, old, kept, kept))
 
     def _tell(
         self, resource: Resource, old: Object | None, new: Object | None, outcome: Object
@@ -188,8 +195,8 @@ class Store:
         outcome["metadata"]["resourceVersion"] = str(self.revision)
         if new is None:
             old = outcome
-        kept = copy.deepcopy(new) if new else None
-        self.changes.append(Change(self.revision, resource.collection, copy.deepcopy(old), kept))
+        kept = copied(new) if new else None
+        self.changes.append(Change(self.revision, resource.collection, copied(old), kept))
         self.changed.notify_all()
         return outcome
 
