@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import datetime as dt
 import fcntl
+import gc
 import importlib.metadata
 import ipaddress
 import json
@@ -69,6 +70,19 @@ def pytest_cmdline_main(config: pytest.Config) -> Any:
         return (yield)
     with forking_server():
         return (yield)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Any:
+    """Half a million objects live from here to the end: garbage is looked for among the later ones."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        if not HAS_TENSORFLOW:  # few objects of Keras, which refer to each other, hold much memory
+            gc.set_threshold(20_000, 20, 20)
+        gc.enable()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
