@@ -302,9 +302,9 @@ def _idle_text(times: RoutineTimes, found: Evolution) -> str:
         return "No cell waits: all cells share one process and take turns."
     idle = times.waiting()
     if not idle:
-        return "No rank is idle: none spends more than a tenth of its time in gather."
+        return "No rank is idle: none waits for the others for more than a tenth of its time."
     named = ", ".join(f"cell {name} {share:.0%}" for name, share in idle.items())
-    return f"Idle ranks, by the share of their time in gather, where they wait: {named}."
+    return f"Idle ranks, by the share of their time in which they wait for the others: {named}."
 
 
 def _last(found: Evolution) -> list[CellLine]:

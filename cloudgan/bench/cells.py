@@ -242,7 +242,8 @@ def summarize(engine: Engine, records: Sequence[Sequence[CellLine]]) -> EngineRu
         cells = [line.seconds for line in row]
         totals = [sum(seconds.values()) for seconds in cells]
         iterations.append(sum(totals) if engine == "one" else max(totals))
-        slowest.append(max(t - s["gather"] for t, s in zip(totals, cells, strict=True)))
+        apart = [s["gather"] + s.get("wait", 0.0) for s in cells]
+        slowest.append(max(t - other for t, other in zip(totals, apart, strict=True)))
         exchange.append(min(seconds["gather"] for seconds in cells))
         for name, values in routines.items():
             spent = [seconds[name] for seconds in cells]

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from cloudgan.schema.cell_line import CellLine
 
 _IDLE_SHARE = 0.1
-"""A cell that gathers for more than this share of its time waits for its neighbours."""
+"""A cell that waits for the others for more than this share of its time is idle."""
 
 
 @dataclass(frozen=True)
@@ -25,10 +25,12 @@ class RoutineTimes:
         totals: Seconds by cell name and routine, over all iterations.
         per_iteration: Median seconds of an iteration by routine, over cells and iterations; without the
             first iteration of a cell, which traces, if there are more.
+        waits: Seconds by cell name in which a cell of the engine `ranks` waited for the others.
     """
 
     totals: Mapping[str, Mapping[str, float]]
     per_iteration: Mapping[str, float]
+    waits: Mapping[str, float]
 
     def mean(self, routine: str) -> float:
         """Returns the total seconds of a routine, as mean over the cells."""
@@ -46,12 +48,9 @@ class RoutineTimes:
         return 1 - self.per_iteration["train"] / overall if overall else 0.0
 
     def waiting(self) -> dict[str, float]:
-        """Returns the share of gathering in the time of each idle cell, the largest first."""
-        shares = {
-            name: cell["gather"] / sum(cell.values())
-            for name, cell in self.totals.items()
-            if sum(cell.values())
-        }
+        """Returns the share of waiting in the time of each idle cell, the largest first."""
+        whole = {name: sum(cell.values()) + self.waits[name] for name, cell in self.totals.items()}
+        shares = {name: self.waits[name] / seconds for name, seconds in whole.items() if seconds}
         idle = [name for name in shares if shares[name] > _IDLE_SHARE]
         return {name: shares[name] for name in sorted(idle, key=lambda name: -shares[name])}
 
@@ -81,4 +80,8 @@ def routine_times(records: Mapping[str, Sequence[CellLine]]) -> RoutineTimes:
     median = {
         name: statistics.median(line.seconds.get(name, 0.0) for line in steady) for name in ROUTINES
     }
-    return RoutineTimes(totals, median)
+    waits = {
+        cell: sum(line.seconds.get("wait", 0.0) for line in record)
+        for cell, record in known.items()
+    }
+    return RoutineTimes(totals, median, waits)

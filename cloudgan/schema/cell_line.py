@@ -36,7 +36,7 @@ class CellLine(BaseModel):
         taken_from: Cell of those networks.
         ages: Asynchronous runs: iterations by which each neighbour's networks were behind (negative:
             ahead).
-        seconds: By routine.
+        seconds: By routine; of cells that are ranks in step also `wait`, for the slowest of them.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", ser_json_inf_nan="strings")

@@ -90,16 +90,18 @@ def test_the_page_has_cells_ancestry_and_seconds_by_routine(found):
     assert "No cell waits: all cells share one process" in text
 
 
-def test_ranks_that_wait_in_gather_are_named(found):
-    waits = found.lines[1][0].model_copy(update={"seconds": {"gather": 9.0, "train": 1.0}})
+def test_ranks_that_wait_for_others_are_named(found):
+    waits = found.lines[1][0].model_copy(update={"seconds": {"wait": 9.0, "train": 1.0}})
     works = found.lines[0][0].model_copy(update={"seconds": {"gather": 0.1, "train": 9.9}})
     lines = tuple((waits if number == 1 else works,) for number in range(4))
     ranks = type(found)(
         found.path, found.config.model_copy(update={"engine": "ranks"}), lines, found.quality
     )
-    assert "Idle ranks, by the share of their time in gather, where they wait: cell 0-1 90%." in (
-        page_markdown(evolution_page(ranks))
+    text = page_markdown(evolution_page(ranks))
+    named = (
+        "Idle ranks, by the share of their time in which they wait for the others: cell 0-1 90%."
     )
+    assert named in text
 
 
 def test_a_grid_of_many_cells_is_summed_up(tmp_path):

@@ -195,7 +195,7 @@ def test_a_state_of_other_networks_is_refused(tmp_path):
         files.read(1, dict.fromkeys(KINDS, other))
 
 
-def test_lines_after_the_iteration_that_is_continued_are_deleted(tmp_path):
+def test_lines_and_states_after_the_iteration_that_is_continued_are_deleted(tmp_path):
     settings = config(iterations=4)
     files = GridFolder(tmp_path, check_grid(settings)).cell(0)
     _, lines = evolved(settings)
@@ -203,5 +203,9 @@ def test_lines_after_the_iteration_that_is_continued_are_deleted(tmp_path):
         files.append(each[0])
     with files.record_file.open("a") as record:
         record.write('{"iteration": 5, "gener')  # the process died here
+    state = evolved(settings)[0].cells[0].state
+    for iteration in (3, 4):
+        files.save(replace(state, iteration=iteration))
     files.rewind(3)
+    assert files.saved() == [3]
     assert files.lines() == tuple(each[0] for each in lines[:3])
