@@ -237,6 +237,7 @@ def _stays(chain: Sequence[Ancestor]) -> list[list[Ancestor]]:
 
 
 def _cells(found: Evolution) -> Table:
+    late = found.config.asynchronous
     rows = tuple(
         (
             found.grid.name(number),
@@ -247,6 +248,7 @@ def _cells(found: Evolution) -> Table:
             line.losses[0],
             sum(one.entered for one in record),
             sum(one.diverged for one in record),
+            *((_mean_age(record),) if late else ()),
             ", ".join(
                 f"{found.grid.name(cell)}: {weight:.2f}" for cell, weight in line.members.items()
             ),
@@ -255,7 +257,7 @@ def _cells(found: Evolution) -> Table:
     )
     heads = (
         *("cell", "score", "generator", "discriminator", "learning rate", "loss"),
-        *("entered", "diverged", "weights of the mixture"),
+        *("entered", "diverged", *(("age",) if late else ()), "weights of the mixture"),
     )
     caption = (
         "After the last iteration. Generator and discriminator: fitness of the best one, a loss."
@@ -263,7 +265,14 @@ def _cells(found: Evolution) -> Table:
         f" {2 * found.config.population * found.iteration:,} trained. Diverged: iterations after which"
         " the cell took its best neighbour's networks."
     )
-    return Table(heads, rows, caption, "lrrrrlrrl", interactive=True)
+    if late:
+        caption += " Age: iterations by which the neighbours' networks were behind, on average."
+    return Table(heads, rows, caption, "lrrrrlrr" + "r" * late + "l", interactive=True)
+
+
+def _mean_age(record: Sequence[CellLine]) -> float | None:
+    ages = [age for line in record for age in line.ages.values()]
+    return statistics.fmean(ages) if ages else None
 
 
 def _seconds(times: RoutineTimes, found: Evolution) -> Iterator[Block]:

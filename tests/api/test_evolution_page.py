@@ -104,6 +104,16 @@ def test_ranks_that_wait_for_others_are_named(found):
     assert named in text
 
 
+def test_an_asynchronous_grid_shows_the_age_of_what_its_cells_used(found):
+    aged = [line.model_copy(update={"ages": {1: 3, 2: 0}}) for line in found.lines[0]]
+    config = found.config.model_copy(update={"engine": "ranks", "asynchronous": True})
+    late = type(found)(found.path, config, (tuple(aged), *found.lines[1:]), found.quality)
+    (cells,) = [one for one in evolution_page(late).sections if one.title == "Cells"]
+    table = cells.blocks[0]
+    column = table.columns.index("age")
+    assert [row[column] for row in table.rows] == [1.5, None, None, None]
+
+
 def test_a_grid_of_many_cells_is_summed_up(tmp_path):
     found = run_grid(tmp_path, rows=5, columns=4, iterations=2)
     html = render(evolution_page(found))
