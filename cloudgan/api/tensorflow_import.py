@@ -17,8 +17,9 @@ if TYPE_CHECKING:
     from typing import IO
 
 
-_UNUSED = ("matplotlib", "scipy.sparse", "sklearn")
-"""Keras imports them, where they are installed, for parts that cloudgan does not use: over one second."""
+_UNUSED = ("googleapiclient", "matplotlib", "scipy.sparse", "sklearn")
+"""TensorFlow and Keras import them, where they are installed, for parts that cloudgan does not use: over
+one second."""
 
 
 def import_tensorflow() -> None:
