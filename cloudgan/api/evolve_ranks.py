@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from cloudgan.api.ranks import check_mpi
 from cloudgan.coevolution.grid import check_grid
+from cloudgan.coevolution.placement import check_ranks
 from cloudgan.core import settings
 from cloudgan.core.errors import ConfigError, Interrupted, TryAgain
 from cloudgan.core.loopback_network import LoopbackNetwork
@@ -109,6 +110,7 @@ def run_as_rank(
             make_task,
             failed=lambda error: fail(folder.run, world.rank, error.exit_code, str(error)),
         )
+        check_ranks(world.size, config.cells)
         is_first = world.rank == 0 and not settings.is_supervised()
         with prepare() if is_first else nullcontext():
             world.gather(None)  # the folder is written

@@ -76,6 +76,20 @@ class Placement:
         return tuple(found)
 
 
+def check_ranks(ranks: int, cells: int) -> None:
+    """Checks that a world has a rank for each cell and one for the master.
+
+    Raises:
+        ConfigError: It has fewer.
+    """
+    if ranks < cells + 1:
+        raise ConfigError(
+            f"the grid has {cells} cells, which need {cells + 1} ranks with the master, and the MPI"
+            f" world has {ranks}; start `mpiexec -n {cells + 1} cloudgan evolve ...`, or give a"
+            " smaller --grid"
+        )
+
+
 def place_cells(hosts: Sequence[str], machines: Sequence[Hardware], cells: int) -> Placement:
     """Gives each cell a rank, so that all machines have about as many cells per core.
 
@@ -89,12 +103,7 @@ def place_cells(hosts: Sequence[str], machines: Sequence[Hardware], cells: int) 
     Raises:
         ConfigError: There are fewer ranks than cells and the master.
     """
-    if len(hosts) < cells + 1:
-        raise ConfigError(
-            f"the grid has {cells} cells, which need {cells + 1} ranks with the master, and the MPI"
-            f" world has {len(hosts)}; start `mpiexec -n {cells + 1} cloudgan evolve ...`, or give a"
-            " smaller --grid"
-        )
+    check_ranks(len(hosts), cells)
     free: dict[str, list[int]] = {}
     for rank, host in list(enumerate(hosts))[1:]:
         free.setdefault(host, []).append(rank)
