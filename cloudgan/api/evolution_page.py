@@ -18,7 +18,7 @@ from cloudgan.reports.pictures import Pictures
 from cloudgan.reports.plot_frame import Axis
 from cloudgan.reports.stacked_bars import Bar, StackedBars
 from cloudgan.reports.table import Table
-from cloudgan.schema.cell_line import ROUTINES
+from cloudgan.schema.cell_line import WAIT
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -276,19 +276,18 @@ def _mean_age(record: Sequence[CellLine]) -> float | None:
 
 
 def _seconds(times: RoutineTimes, found: Evolution) -> Iterator[Block]:
+    whole = times.overall or 1.0
     names = ("gather", "train", "update_genomes", "mutate")
-    total = sum(times.per_iteration.values())
-    rows = [
-        (name, times.mean(name), times.mean(name) / times.overall if times.overall else 0.0)
+    rows: list[tuple[str, float, str, float | str]] = [
+        (name, times.mean(name), f"{times.mean(name) / whole:.1%}", 1e3 * times.per_iteration[name])
         for name in names
     ]
-    table = [
-        (name, seconds, f"{share:.1%}", 1e3 * times.per_iteration[name])
-        for name, seconds, share in rows
-    ]
+    if times.mean_wait:
+        rows.append((WAIT, times.mean_wait, f"{times.mean_wait / whole:.1%}", ""))
+    rows.append(("overall", times.overall, "100.0%", ""))
     yield Table(
         ("routine", "seconds of a cell", "share", "median ms per iteration"),
-        (*table, ("overall", times.overall, "100.0%", 1e3 * total)),
+        tuple(rows),
         "Routines as in arXiv:2004.04633, table IV; mean over the cells. The first iteration, which"
         " traces the networks, is in the seconds but not in the median.",
         "lrrr",
@@ -297,9 +296,9 @@ def _seconds(times: RoutineTimes, found: Evolution) -> Iterator[Block]:
         yield StackedBars(
             "Seconds by cell and routine",
             Axis("seconds"),
-            ROUTINES,
+            (*names, WAIT),
             tuple(
-                Bar(f"cell {name}", tuple(cell[routine] for routine in ROUTINES))
+                Bar(f"cell {name}", (*(cell[routine] for routine in names), times.waits[name]))
                 for name, cell in times.totals.items()
             ),
         )

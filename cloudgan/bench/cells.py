@@ -21,7 +21,7 @@ from cloudgan.bench.scaling import run_program
 from cloudgan.coevolution.cell_files import GridFolder
 from cloudgan.core.errors import CloudganError
 from cloudgan.core.hardware import this_machine
-from cloudgan.schema.cell_line import ROUTINES
+from cloudgan.schema.cell_line import ROUTINES, WAIT
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -59,9 +59,10 @@ class EngineRun:
 
     Attributes:
         iteration: Of an iteration of the whole grid.
-        slowest: Of its slowest cell, without gather.
-        exchange: Gather of the cell that waits least.
-        routines: By routine: of all cells for `one`, of a cell (mean) for `ranks`.
+        slowest: Of its slowest cell, without gather and wait.
+        exchange: Least gather of a cell.
+        routines: By routine, and `wait` for the slowest cell: of all cells for `one`, of a cell (mean)
+            for `ranks`.
     """
 
     iteration: float
@@ -237,16 +238,16 @@ def summarize(engine: Engine, records: Sequence[Sequence[CellLine]]) -> EngineRu
         raise CloudganError("the first iteration was the only one; give --iterations=2 or more")
     rows = list(zip(*steady, strict=True))
     iterations, slowest, exchange = [], [], []
-    routines: dict[str, list[float]] = {name: [] for name in ROUTINES}
+    routines: dict[str, list[float]] = {name: [] for name in (*ROUTINES, WAIT)}
     for row in rows:
         cells = [line.seconds for line in row]
         totals = [sum(seconds.values()) for seconds in cells]
         iterations.append(sum(totals) if engine == "one" else max(totals))
-        apart = [s["gather"] + s.get("wait", 0.0) for s in cells]
+        apart = [s["gather"] + s.get(WAIT, 0.0) for s in cells]
         slowest.append(max(t - other for t, other in zip(totals, apart, strict=True)))
         exchange.append(min(seconds["gather"] for seconds in cells))
         for name, values in routines.items():
-            spent = [seconds[name] for seconds in cells]
+            spent = [seconds.get(name, 0.0) for seconds in cells]
             values.append(sum(spent) if engine == "one" else statistics.fmean(spent))
     return EngineRun(
         statistics.median(iterations),
@@ -278,6 +279,7 @@ def speed_json(speed: GridSpeed) -> dict[str, Any]:
 
 
 def mean_routines(runs: Sequence[EngineRun]) -> dict[str, float]:
-    """Returns the mean over runs by routine, and overall."""
-    means = {name: statistics.fmean(run.routines[name] for run in runs) for name in ROUTINES}
+    """Returns the mean over runs by routine, of the wait, and overall."""
+    names = (*ROUTINES, WAIT)
+    means = {name: statistics.fmean(run.routines[name] for run in runs) for name in names}
     return means | {"overall": sum(means.values())}

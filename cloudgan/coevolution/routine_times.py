@@ -6,7 +6,7 @@ import statistics
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from cloudgan.schema.cell_line import ROUTINES
+from cloudgan.schema.cell_line import ROUTINES, WAIT
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -38,8 +38,13 @@ class RoutineTimes:
 
     @property
     def overall(self) -> float:
-        """Total seconds of all routines, as mean over the cells."""
-        return sum(map(self.mean, ROUTINES))
+        """Total seconds of all routines and of waiting, as mean over the cells."""
+        return sum(map(self.mean, ROUTINES)) + self.mean_wait
+
+    @property
+    def mean_wait(self) -> float:
+        """Total seconds of waiting, as mean over the cells."""
+        return statistics.fmean(self.waits.values())
 
     @property
     def evolution_share(self) -> float:
@@ -58,7 +63,8 @@ class RoutineTimes:
         """Returns all figures."""
         return {
             "cells": {name: dict(cell) for name, cell in self.totals.items()},
-            "mean": {name: self.mean(name) for name in ROUTINES} | {"overall": self.overall},
+            "mean": {name: self.mean(name) for name in ROUTINES}
+            | {WAIT: self.mean_wait, "overall": self.overall},
             "per_iteration": dict(self.per_iteration),
             "evolution_share": self.evolution_share,
             "waiting": self.waiting(),
@@ -81,7 +87,6 @@ def routine_times(records: Mapping[str, Sequence[CellLine]]) -> RoutineTimes:
         name: statistics.median(line.seconds.get(name, 0.0) for line in steady) for name in ROUTINES
     }
     waits = {
-        cell: sum(line.seconds.get("wait", 0.0) for line in record)
-        for cell, record in known.items()
+        cell: sum(line.seconds.get(WAIT, 0.0) for line in record) for cell, record in known.items()
     }
     return RoutineTimes(totals, median, waits)

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
 ROUTINES = ("gather", "update_genomes", "mutate", "train")
 """Routines of an iteration, named as in arXiv:2004.04633, table IV."""
+WAIT = "wait"
+"""Key of the seconds in which a rank waits for the slowest cell."""
 
 
 class CellLine(BaseModel):

@@ -46,7 +46,7 @@ RECORDS = [record(0.3, 1.0), record(0.1, 1.4)]
 
 
 def run(iteration, slowest=1.0, exchange=0.0):
-    routines = {"gather": exchange, "update_genomes": 0.2, "mutate": 0.1, "train": 0.7}
+    routines = {"gather": exchange, "update_genomes": 0.2, "mutate": 0.1, "train": 0.7, "wait": 0.5}
     return EngineRun(iteration, slowest, exchange, routines)
 
 
@@ -97,7 +97,7 @@ def test_measured_rows_have_a_spread_and_predicted_ones_are_marked(result):
 
 def test_the_seconds_by_routine_stand_beside_the_published_profile(result):
     rows = {row[0]: row for row in routine_table(result.grids[0]).rows}
-    assert list(rows) == ["gather", "train", "update_genomes", "mutate", "overall"]
+    assert list(rows) == ["gather", "train", "update_genomes", "mutate", "wait", "overall"]
     assert rows["overall"][-3:] == ("509.6", "97.9", "5.21")
     assert rows["train"][1:4] == ("0.7", "0.7", "1")
 
