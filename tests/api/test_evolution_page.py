@@ -6,6 +6,7 @@ import re
 
 import pytest
 
+from cloudgan.api import evolve as evolve_module
 from cloudgan.api.evolution_page import comparison_table, evolution_page
 from cloudgan.api.evolve import read_evolution
 from cloudgan.coevolution.cell_files import GridFolder
@@ -14,6 +15,8 @@ from cloudgan.coevolution.grid import check_grid
 from cloudgan.coevolution.one_process import OneProcess
 from cloudgan.coevolution.pictures import keep_pictures
 from cloudgan.core.documents import write_json
+from cloudgan.core.errors import ConfigError
+from cloudgan.core.progress import Silent
 from cloudgan.reports.page import page_markdown, render
 from cloudgan.schema.coevolution import CoevolutionConfig
 from coevolution.quadratic_game import QuadraticGame, QuadraticPair
@@ -120,3 +123,33 @@ def test_a_grid_of_many_cells_is_summed_up(tmp_path):
     assert "highest cell" in html
     assert "the 16 cells with the best score" in html
     assert html.count("<img ") == 16 * 2
+
+
+@pytest.fixture
+def game(monkeypatch):
+    """`evolve` with a game in NumPy in place of its tasks, which need TensorFlow."""
+    monkeypatch.setattr(evolve_module, "require_tensorflow", lambda: None)
+    monkeypatch.setattr(evolve_module, "make_task", lambda *_args, **_more: Pictured())
+
+
+def evolve_again(path, **options):
+    asked = {"task": "ring", "iterations": 3, "batches": 4, "score_samples": 40}
+    return evolve_module.evolve(asked, run=str(path), progress=Silent(), **options)
+
+
+def test_a_finished_run_chooses_an_ensemble_and_trains_nothing(tmp_path, game):
+    path = tmp_path / "grid"
+    first = evolve_again(path)
+    assert (path / "evolution.html").exists()
+    assert first.quality.ensemble is None
+    second = evolve_again(path, ensemble="genetic", size=2)
+    assert second.lines == first.lines
+    assert len(second.quality.ensemble.cells) == 2
+    assert second.quality.mixture == first.quality.mixture
+    assert "genetic ensemble" in (path / "evolution.html").read_text()
+    assert evolve_again(path).quality == second.quality, "the ensemble is kept"
+
+
+def test_a_size_without_an_ensemble_is_refused(tmp_path):
+    with pytest.raises(ConfigError, match="--size is an option of --ensemble"):
+        evolve_again(tmp_path / "grid", size=3)
