@@ -1,4 +1,4 @@
-"""Runs `python -m cloudgan` in processes forked from one that has imported TensorFlow already.
+"""Runs `python -m cloudgan`, or a program of the tests, in processes forked from one that has imported TensorFlow already.
 
 The import takes half of the processor time of a short training run. A forked process has its own
 arguments, environment, folder, files, TensorFlow runtime and exit; only the imported modules are shared.
@@ -43,8 +43,11 @@ def forking_server():
 class ForkedProgram:
     """A process of the server, with the part of `subprocess.Popen` that tests use."""
 
-    def __init__(self, arguments, environment, *, merged=False):
-        """Starts `python -m cloudgan` in this environment and folder; may write all to one file."""
+    def __init__(self, arguments, environment, *, merged=False, program=None):
+        """Starts `python -m cloudgan`, or the file `program`, in this environment and folder.
+
+        It writes all to one file if `merged`.
+        """
         self.returncode = None
         with contextlib.ExitStack() as files:
             self._output = files.enter_context(tempfile.TemporaryFile())
@@ -55,6 +58,7 @@ class ForkedProgram:
         files = [self._output.fileno(), self._errors.fileno()]
         socket.send_fds(self._server, [b"!"], files)
         request = {"arguments": arguments, "environment": environment, "folder": str(Path.cwd())}
+        request["program"] = program
         self._server.sendall(json.dumps(request).encode() + b"\n")
         self._replies = self._server.makefile()
         self.pid = json.loads(self._replies.readline())
@@ -165,7 +169,10 @@ def _become(asked, files):
     os.environ.update(asked["environment"])
     sys.path[0] = asked["folder"]
     sys.argv = ["cloudgan", *asked["arguments"]]
-    runpy.run_module("cloudgan", run_name="__main__", alter_sys=True)
+    if asked["program"]:
+        runpy.run_path(asked["program"], run_name="__main__")
+    else:
+        runpy.run_module("cloudgan", run_name="__main__", alter_sys=True)
 
 
 if __name__ == "__main__":

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
-import subprocess
-import sys
 
 import numpy as np
 import pytest
 import tensorflow as tf
 
 from cloudgan.training.rng import Call, Rng
+from forking_server import ForkedProgram
 from training import draws_program
 
 pytestmark = pytest.mark.tf
@@ -66,17 +66,14 @@ def test_draws_have_the_frequencies_that_were_asked_for():
 
 
 def worker(cluster):
-    return subprocess.Popen(
-        [sys.executable, draws_program.__file__],
-        stdout=subprocess.PIPE,
-        text=True,
-        env=os.environ | {"CUDA_VISIBLE_DEVICES": "-1", "TF_CONFIG": json.dumps(cluster)},
-    )
+    environment = os.environ | {"CUDA_VISIBLE_DEVICES": "-1", "TF_CONFIG": json.dumps(cluster)}
+    return ForkedProgram([], environment, program=draws_program.__file__)
 
 
 def finished(process):
-    out, _ = process.communicate(timeout=120)
-    assert process.returncode == 0
+    with contextlib.closing(process):
+        out, err = process.communicate(timeout=120)
+    assert process.returncode == 0, err
     return json.loads(next(line for line in out.splitlines() if line.startswith("{")))
 
 
