@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import contextlib
 import os
 import re
 import subprocess
@@ -10,6 +11,8 @@ import sys
 from pathlib import Path
 
 import pytest
+
+from forking_server import ForkedProgram
 
 pytest.importorskip("tensorflow")
 pytestmark = pytest.mark.tf
@@ -73,13 +76,17 @@ def test_the_ten_cells_run_in_order_print_nothing_and_display_their_values(tmp_p
 
 
 def test_a_process_whose_tensorflow_has_other_threads_is_refused_with_the_next_step(tmp_path):
-    program = (
+    program = tmp_path / "program.py"
+    program.write_text(
         "import tensorflow as tf; tf.config.threading.set_intra_op_parallelism_threads(3)\n"
         "tf.constant(1.0) + 1; import cloudgan as cg\n"
         "cg.simulate('s.h5', showers=64, seed=1)\n"
         "cg.train(data='s.h5', preset='smoke', max_steps=1)"
     )
-    command = [sys.executable, "-c", program]
-    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path)
-    assert "ConfigError: TensorFlow already runs in this process" in done.stderr
-    assert "restart" in done.stderr
+    with (
+        contextlib.chdir(tmp_path),
+        contextlib.closing(ForkedProgram([], dict(os.environ), program=str(program))) as process,
+    ):
+        _, said = process.communicate(timeout=120)
+    assert "ConfigError: TensorFlow already runs in this process" in said
+    assert "restart" in said
