@@ -59,6 +59,8 @@ def test_the_same_draw_has_the_same_batches_whatever_is_asked_with_it(pair):
         alone = pair.batches(DRAW, (number,))
         for name, array in alone.items():
             np.testing.assert_array_equal(array[0], together[name][number])
+    for array in together.values():
+        assert not np.array_equal(array[0], array[1])
 
 
 @pytest.mark.parametrize("place", ["seed", "cell", "iteration", "purpose"])
@@ -79,6 +81,7 @@ def test_a_cell_sees_each_training_digit_once_per_epoch_across_its_iterations(pa
     first, second = (sorted(map(bytes, part)) for part in (seen[:total], digits[:, 0]))
     assert first == second
     assert len(seen) > total, "the next epoch has begun"
+    assert not np.array_equal(seen[total:], seen[: len(seen) - total]), "in another order"
 
 
 def test_a_cell_sees_its_share_of_the_digits_and_another_cell_its_own(make_pair, small_digits):
@@ -113,6 +116,22 @@ def test_training_in_one_call_equals_a_call_per_batch(pair, states):
     calls = ((0,), (1, 2), (3,), (4,))
     for found, expected in zip(trained(pair, calls=calls), states, strict=True):
         np.testing.assert_array_equal(found, expected)
+
+
+def test_the_optimiser_is_adam_with_a_first_decay_of_one_half(pair):
+    for kind, state in zip(
+        ("generator", "discriminator"), trained(pair, calls=[(0,)]), strict=True
+    ):
+        layout = pair.layout(kind)
+        arrays = dict(zip(layout.names, layout.views(state), strict=True))
+        moment, velocity = (
+            np.concatenate([array.ravel() for name, array in arrays.items() if mark in name])
+            for mark in ("momentum", "velocity")
+        )
+        large = velocity > 1e-9
+        assert large.any()
+        # After one update they are (1 - 0.5) g and (1 - 0.999) g^2.
+        np.testing.assert_allclose(moment[large] ** 2 / velocity[large], 0.25 / 0.001, rtol=1e-3)
 
 
 def test_training_leaves_the_loaded_individual_as_it_was(pair):
