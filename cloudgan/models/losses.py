@@ -46,6 +46,8 @@ class LossInputs:
         features: Shape features (B, F) of real showers, of generated ones with the same conditions,
             and of others with the same conditions; None without a shape term.
         feature_scale: Spread of each feature at given conditions, (F,).
+        adversarial: Maps label and first output to the loss of real against fake per shower; None:
+            the binary cross-entropy.
     """
 
     preset: Preset
@@ -61,6 +63,7 @@ class LossInputs:
     layer_target: Any = None
     features: tuple[Any, Any, Any] | None = None
     feature_scale: Any = None
+    adversarial: Callable[[Any, Any], Any] | None = None
 
     def share(self, values: Any) -> Any:
         """Returns this replica's share of the mean of values per shower over the global batch."""
@@ -93,8 +96,9 @@ def loss_function(name: str) -> Callable[[LossInputs], Any]:
 
 
 def real_fake(inputs: LossInputs) -> Any:
-    """Binary cross-entropy of real against fake."""
-    return inputs.share(binary_crossentropy(inputs.label, inputs.outputs[0]))
+    """Adversarial loss of real against fake."""
+    loss = inputs.adversarial or binary_crossentropy
+    return inputs.share(loss(inputs.label, inputs.outputs[0]))
 
 
 def energy(inputs: LossInputs) -> Any:

@@ -64,6 +64,19 @@ class BatchNormRecalibrator:
             constant.assign(constant.numpy() * (self._mean_sum / found) ** power)
 
 
+def recalibrator_of_training_set(
+    preset: Preset, rng: Rng, showers: TrainingSet
+) -> BatchNormRecalibrator | None:
+    """Returns the recalibrator, for presets with an output constant or an averaged generator.
+
+    Its training showers are spread over the whole set.
+    """
+    if not (preset.calibrated_output or preset.ema_decay):
+        return None
+    rows = np.arange(0, showers.count, max(1, -(-showers.count // SHOWERS)))
+    return BatchNormRecalibrator(preset, rng, showers.train_rows(rows))
+
+
 _LEAST_SHARE = 1e-3  # of the median: a ring outside the image never varies
 _CHUNK = 64
 

@@ -26,8 +26,10 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from cloudgan.data.summary import TrainingSummary
+    from cloudgan.schema.config import RunConfig
     from cloudgan.schema.presets import Preset
-    from cloudgan.training.checkpoint import Checkpoint, State
+    from cloudgan.training.checkpoint import Checkpoint
 
     Floats = NDArray[np.float32]
 
@@ -53,6 +55,13 @@ class Conditions:
 
     def __len__(self) -> int:
         return len(self.energy_gev)
+
+    def take(self, rows: NDArray[np.intp]) -> Conditions:
+        """Returns the conditions of `rows`."""
+        theta = self.theta_rad
+        return Conditions(
+            self.energy_gev[rows], self.angle_rad[rows], None if theta is None else theta[rows]
+        )
 
     @classmethod
     def of(cls, showers: Showers, preset: Preset) -> Conditions:
@@ -145,19 +154,28 @@ class ShowerGenerator:
         return ecal
 
 
-class TrainedGenerator(ShowerGenerator):
-    """The generator of a checkpoint: the averaged one if the preset has it."""
+class RunGenerator(ShowerGenerator):
+    """The generator of a run, which knows the showers it was trained on.
 
-    def __init__(self, checkpoint: Checkpoint, *, block: int | None = None) -> None:
-        """Builds the network of a checkpoint.
+    Attributes:
+        config: Of the run.
+        summary: Of its training showers.
+        step: Steps of its training; of a grid: iterations.
+        name: Which generator of the run it is, such as ``step 120``.
+    """
 
-        Raises:
-            DataError: Its weights do not fit the preset, or are not finite.
-        """
-        self.state: State = checkpoint.state
-        super().__init__(self.state.config.model, block=block)
-        part = "ema_generator" if self.preset.ema_decay else "generator"
-        restore_part(checkpoint, part, self.network.weights)
+    def __init__(
+        self,
+        config: RunConfig,
+        summary: TrainingSummary,
+        *,
+        step: int,
+        name: str,
+        block: int | None = None,
+    ) -> None:
+        """Builds the network with its initial weights."""
+        self.config, self.summary, self.step, self.name = config, summary, step, name
+        super().__init__(config.model, block=block)
 
     def conditions(
         self, energy_gev: Floats, theta_rad: Floats, *, extrapolate: bool = False
@@ -172,7 +190,7 @@ class TrainedGenerator(ShowerGenerator):
         Raises:
             ConfigError: Outside the range of the training showers.
         """
-        summary = self.state.summary
+        summary = self.summary
         if not extrapolate:
             trained = summary.theta_range_rad or summary.mtheta_range_rad
             degrees = tuple(np.rad2deg(trained))
@@ -182,6 +200,23 @@ class TrainedGenerator(ShowerGenerator):
         if fit is None or summary.theta_range_rad is None:
             return Conditions(energy_gev, theta_rad.astype(np.float32))
         return Conditions(energy_gev, fit.mtheta_rad(theta_rad), theta_rad)
+
+
+class TrainedGenerator(RunGenerator):
+    """The generator of a checkpoint: the averaged one if the preset has it."""
+
+    def __init__(self, checkpoint: Checkpoint, *, block: int | None = None) -> None:
+        """Builds the network of a checkpoint.
+
+        Raises:
+            DataError: Its weights do not fit the preset, or are not finite.
+        """
+        state = checkpoint.state
+        super().__init__(
+            state.config, state.summary, step=state.step, name=f"step {state.step}", block=block
+        )
+        part = "ema_generator" if self.preset.ema_decay else "generator"
+        restore_part(checkpoint, part, self.network.weights)
 
 
 def _check_range(

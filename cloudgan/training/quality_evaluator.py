@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import time
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -43,6 +44,47 @@ SHOWERS = 500
 _BLOCK = 25  # small, so that validation fits into memory beside the training
 
 
+class HeldOutReference:
+    """A fixed choice of held-out showers, with which generated ones of the same conditions are compared."""
+
+    def __init__(self, preset: Preset, showers: TrainingSet, *, seed: int, most: int) -> None:
+        """Chooses at most `most` held-out showers by `seed`; they are read on first use."""
+        self._preset, self._showers, self._seed = preset, showers, seed
+        self._count = min(most, showers.held_out_count)
+
+    def __len__(self) -> int:
+        return self._count
+
+    @cached_property
+    def measured(self) -> tuple[Conditions, Observables]:
+        """Conditions and observables of the showers; they are read and measured once.
+
+        Raises:
+            DataError: A held-out shower has an invalid energy.
+        """
+        rows = np.random.default_rng(self._seed).permutation(self._showers.held_out_count)
+        chosen = np.sort(rows[: len(self)])
+        showers = _seen(self._showers.held_out_rows(chosen), self._preset.image_shape)
+        conditions = Conditions.of(showers, self._preset)
+        requested = _requested(conditions)
+        return conditions, observe(showers, "held-back showers", requested_rad=requested)
+
+    def observe(self, generated: Showers, first: int) -> Observables:
+        """Measures generated showers, the first of which has the condition `first`; they may repeat.
+
+        Raises:
+            DataError: A generated shower has an invalid energy.
+        """
+        asked = _requested(self.measured[0])
+        numbers = np.arange(first, first + len(generated))
+        return observe(
+            generated,
+            "generated showers",
+            requested_rad=asked[numbers % len(asked)],
+            numbers=numbers,
+        )
+
+
 class HeldOutMetrics:
     """Metrics of a generator, always with the same held-out conditions and noise."""
 
@@ -58,13 +100,11 @@ class HeldOutMetrics:
             measure: Returns the metrics of generated showers against the reference.
         """
         self._generator = ShowerGenerator(preset, block=_BLOCK)
-        self._preset, self._shape = preset, preset.image_shape
         self._seed, self._measure = seed, measure
-        self._showers = showers
-        self._reference: tuple[Conditions, Observables] | None = None
+        self._reference = HeldOutReference(preset, showers, seed=seed, most=SHOWERS)
 
     def __len__(self) -> int:
-        return min(SHOWERS, self._showers.held_out_count)
+        return len(self._reference)
 
     def prepare(self) -> tuple[Conditions, Observables]:
         """Reads and measures the reference on the first call.
@@ -72,16 +112,7 @@ class HeldOutMetrics:
         Raises:
             DataError: A held-out shower has an invalid energy.
         """
-        if self._reference is None:
-            count = self._showers.held_out_count
-            rows = np.random.default_rng(self._seed).permutation(count)[: len(self)]
-            showers = _seen(self._showers.held_out_rows(np.sort(rows)), self._shape)
-            conditions = Conditions.of(showers, self._preset)
-            self._reference = (
-                conditions,
-                observe(showers, "held-back showers", requested_rad=_requested(conditions)),
-            )
-        return self._reference
+        return self._reference.measured
 
     def compute(
         self, weights: Sequence[Any], progress: Progress, *, cancelled: Callable[[], bool]
@@ -99,14 +130,11 @@ class HeldOutMetrics:
         conditions, reference = self.prepare()
         progress.start("validating", len(self), "showers")
         self._generator.set_weights(weights)
-        asked, parts, done = _requested(conditions), [], 0
+        parts, done = [], 0
         for block in self._generator.showers(conditions, seed=self._seed):
             if cancelled():
                 return None
-            numbers = np.arange(done, done + len(block))
-            parts.append(
-                observe(block, "generated showers", requested_rad=asked[numbers], numbers=numbers)
-            )
+            parts.append(self._reference.observe(block, done))
             done += len(block)
             progress.advance(len(block))
         generated = join_observables(parts)

@@ -15,7 +15,11 @@ from cloudgan.core.errors import CloudganError, DataError
 from cloudgan.data.pipeline.image_buffers import ReadingTime
 from cloudgan.data.pipeline.input_pipeline import input_pipeline, reader_error
 from cloudgan.schema.liveness import LivenessFile
-from cloudgan.training.calibration import SHOWERS, BatchNormRecalibrator, scale_of_training_set
+from cloudgan.training.calibration import (
+    BatchNormRecalibrator,
+    recalibrator_of_training_set,
+    scale_of_training_set,
+)
 from cloudgan.training.checkpoint import restore, resume_point
 from cloudgan.training.evaluation import (
     compile_held_out_losses,
@@ -196,16 +200,8 @@ def _begin(
 
 
 def _recalibrator(context: TrainingContext, rng: Rng) -> BatchNormRecalibrator | None:
-    """Returns the recalibrator, for presets with an output constant or an averaged generator.
-
-    Its training showers are spread over the whole set.
-    """
-    if not (context.config.model.calibrated_output or context.config.model.ema_decay):
-        return None
     keras.config.set_dtype_policy(POLICIES[context.numerics.precision])
-    count = context.training_set.count
-    rows = np.arange(0, count, max(1, -(-count // SHOWERS)))
-    return BatchNormRecalibrator(context.config.model, rng, context.training_set.train_rows(rows))
+    return recalibrator_of_training_set(context.config.model, rng, context.training_set)
 
 
 def _held_out(context: TrainingContext) -> HeldOutMetrics | None:

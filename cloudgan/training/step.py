@@ -7,6 +7,7 @@ replica divided by the *global* batch, because Keras sums gradients over the rep
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypedDict, TypeVar
 
 import tensorflow as tf
@@ -19,8 +20,6 @@ from cloudgan.training.rng import Call
 from cloudgan.training.update import all_reduce_tensors, update
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     import keras
     import numpy as np
 
@@ -29,6 +28,8 @@ if TYPE_CHECKING:
     from cloudgan.training.rng import Rng
 
 Result = TypeVar("Result")
+Adversarial = Callable[[Any, Any], Any]
+"""Maps labels and outputs of a discriminator, (B, 1) each, to losses, (B, 1)."""
 
 
 class Batch(TypedDict):
@@ -79,33 +80,66 @@ class GanStep:
             generator's row is the mean of its updates.
         """
         batch = self._in_own_precision(batch)
+        fake = self.fake(batch)
+        real, faked = self.train_discriminator(batch, fake)
+        generator = self.train_generator(batch, fake)
+        self._share_statistics()
+        self.update_ema_generator()
+        return tf.stack([real, faked, generator])
+
+    def fake(self, batch: Batch) -> tf.Tensor:
+        """Returns showers (B, X, Y, Z, 1) of the trained generator, in inference mode."""
         with self._rng.at(batch["step"][0], batch["first_row"][0], Call.FAKE):
-            fake = self._gan.generator(self._latent(batch), training=False)
-        real = self._update_discriminator(batch, batch["image"], label=1.0, call=Call.REAL)
-        faked = self._update_discriminator(batch, fake, label=0.0, call=Call.FAKE)
+            return self._gan.generator(self._latent(batch), training=False)
+
+    def train_discriminator(
+        self, batch: Batch, fake: tf.Tensor, adversarial: Adversarial = losses.binary_crossentropy
+    ) -> tuple[tf.Tensor, tf.Tensor]:
+        """Updates the discriminator on real, then on fake showers; returns a row of losses of each."""
+        real = self._update_discriminator(
+            batch, batch["image"], adversarial, label=1.0, call=Call.REAL
+        )
+        faked = self._update_discriminator(batch, fake, adversarial, label=0.0, call=Call.FAKE)
+        return real, faked
+
+    def train_generator(
+        self, batch: Batch, fake: tf.Tensor, adversarial: Adversarial = losses.binary_crossentropy
+    ) -> tf.Tensor:
+        """Updates the generator as often as the preset says, but not its average.
+
+        Args:
+            batch: Real showers.
+            fake: Generated for the same conditions; read with a shape loss only.
+            adversarial: Loss of real against fake, see `LossInputs`.
+
+        Returns:
+            Mean row of losses of the updates.
+        """
         updates = self._preset.generator_updates
         features = self._features(batch["image"], batch), self._features(fake, batch)
-        generator = []
+        rows = []
         for number in range(updates):
-            row, own = self._update_generator(batch, Call.GENERATOR + number, features)
-            generator.append(row)
+            row, own = self._update_generator(batch, Call.GENERATOR + number, features, adversarial)
+            rows.append(row)
             features = features[0], own
-        self._share_statistics()
-        self._update_ema_generator()
-        return tf.stack([real, faked, tf.add_n(generator) / updates])
+        return tf.add_n(rows) / updates
 
     def evaluate(self, batch: Batch) -> tf.Tensor:
         """Returns the losses on held-out showers: inference mode, no flips, no update; rows as a step's."""
         batch = self._in_own_precision(batch)
+        return self.judge(batch, *self.sample(batch))
+
+    def sample(self, batch: Batch) -> tuple[tf.Tensor, tf.Tensor]:
+        """Returns showers of the generator for inference, and the shape features of others."""
         with self._rng.at(batch["step"][0], batch["first_row"][0], Call.TEST):
             fake = self._gan.inference_generator(self._latent(batch), training=False)
-            on_real = self._gan.discriminator(batch["image"], training=False)
-            on_fake = self._gan.discriminator(fake, training=False)
-        features = (
-            self._features(batch["image"], batch),
-            self._features(fake, batch),
-            self._other_features(batch),
-        )
+        return fake, self._other_features(batch)
+
+    def judge(self, batch: Batch, fake: tf.Tensor, other: tf.Tensor) -> tf.Tensor:
+        """Returns the losses of showers that `sample` returned, with the discriminator as it is."""
+        on_real = self._gan.discriminator(batch["image"], training=False)
+        on_fake = self._gan.discriminator(fake, training=False)
+        features = (self._features(batch["image"], batch), self._features(fake, batch), other)
         ones = tf.ones_like(batch["energy"])
         rows = [
             self._losses(batch, ones, on_real),
@@ -124,18 +158,23 @@ class GanStep:
         return batch | {name: tf.cast(batch[name], self.loss_dtype) for name in names}  # type: ignore[return-value, literal-required]
 
     def _update_discriminator(
-        self, batch: Batch, image: tf.Tensor, *, label: float, call: int
+        self, batch: Batch, image: tf.Tensor, adversarial: Adversarial, *, label: float, call: int
     ) -> tf.Tensor:
         with self._rng.at(batch["step"][0], batch["first_row"][0], call):
             labels = self._flipped(label, batch)
 
             def losses() -> tuple[tf.Tensor, tf.Tensor]:
-                return self._losses(batch, labels, self._gan.discriminator(image, training=True))
+                outputs = self._gan.discriminator(image, training=True)
+                return self._losses(batch, labels, outputs, adversarial=adversarial)
 
             return descend(self._gan.discriminator, self._gan.discriminator_optimizer, losses)
 
     def _update_generator(
-        self, batch: Batch, call: int, features: tuple[tf.Tensor, tf.Tensor]
+        self,
+        batch: Batch,
+        call: int,
+        features: tuple[tf.Tensor, tf.Tensor],
+        adversarial: Adversarial,
     ) -> tuple[tf.Tensor, tf.Tensor]:
         """Updates the generator; returns the losses and the shape features of its showers.
 
@@ -143,6 +182,7 @@ class GanStep:
             batch: Real showers.
             call: Position of the random numbers.
             features: Shape features of real showers, and of others generated for the same conditions.
+            adversarial: Loss of real against fake.
         """
         with self._rng.at(batch["step"][0], batch["first_row"][0], call):
             latent = self._latent(batch)
@@ -153,14 +193,19 @@ class GanStep:
                 ones = tf.ones_like(batch["energy"])
                 own = self._features(fake, batch)
                 row, total = self._losses(
-                    batch, ones, outputs, image=fake, features=(features[0], own, features[1])
+                    batch,
+                    ones,
+                    outputs,
+                    image=fake,
+                    features=(features[0], own, features[1]),
+                    adversarial=adversarial,
                 )
                 return (row, own), total
 
             return descend(self._gan.generator, self._gan.generator_optimizer, losses)
 
     def _losses(
-        self, batch: Batch, labels: tf.Tensor, outputs: list[tf.Tensor], **generated: Any
+        self, batch: Batch, labels: tf.Tensor, outputs: list[tf.Tensor], **more: Any
     ) -> tuple[tf.Tensor, tf.Tensor]:
         """Returns one row of `loss_columns()`, and the total to differentiate.
 
@@ -168,7 +213,7 @@ class GanStep:
             batch: Targets.
             labels: Of real against fake.
             outputs: Of the discriminator.
-            generated: `image` and `features` of `LossInputs`, in the generator's pass.
+            more: `image` and `features` of `LossInputs`, in the generator's pass, and `adversarial`.
         """
         context = tf.distribute.get_replica_context()
         values, total = losses.weighted_losses(
@@ -184,7 +229,7 @@ class GanStep:
                 replicas=context.num_replicas_in_sync,
                 layer_target=self._layer_target,
                 feature_scale=self._shape_scale,
-                **generated,
+                **more,
             )
         )
         return tf.stack([*values, total]), total
@@ -243,7 +288,7 @@ class GanStep:
         ):
             weight.assign(mean)
 
-    def _update_ema_generator(self) -> None:
+    def update_ema_generator(self) -> None:
         """Updates the moving average of the generator.
 
         Only trained weights are averaged. Batch norm statistics are averages already: averaged again

@@ -101,7 +101,7 @@ def test_a_few_of_many_are_taken_from_all_over_by_the_seed(showers, weights, mon
     one, other = (held_out(showers, [], seed=seed) for seed in (1, 2))
     for each in (one, one, other):
         numbers(each, weights)
-    (rows,), (others,) = one._showers.read, other._showers.read
+    (rows,), (others,) = (each._reference._showers.read for each in (one, other))
     assert len(rows) == len(set(rows)) == len(one) == 20
     assert max(rows) >= 40, "not only the first of the file"
     assert set(rows) != set(others)

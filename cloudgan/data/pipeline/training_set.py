@@ -172,7 +172,11 @@ class TrainingSet:
     def held_out_batch(self, limit: int | None = None) -> Batch:
         """Returns the first `limit` held-out showers, preprocessed."""
         count = self.held_out_count if limit is None else min(limit, self.held_out_count)
-        return self._showers(np.arange(count) * self._every + self._fold).batch()
+        return self.held_out_rows_batch(np.arange(count))
+
+    def held_out_rows_batch(self, rows: NDArray[np.int64]) -> Batch:
+        """Returns the held-out showers numbered `rows`, preprocessed."""
+        return self._showers(rows * self._every + self._fold).batch()
 
     def _showers(self, records: NDArray[np.int64]) -> PreprocessedShowers:
         if self._preprocessed is not None:
