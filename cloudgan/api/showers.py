@@ -11,6 +11,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from cloudgan import __version__
+from cloudgan.api.grid_samples import (
+    grid_generator,
+    has_other_samples,
+    is_grid,
+    refuse_shower_options,
+    write_samples,
+)
 from cloudgan.api.run import open_run
 from cloudgan.api.tensorflow_import import import_tensorflow, require_tensorflow
 from cloudgan.core import ranges, settings
@@ -30,7 +37,7 @@ if TYPE_CHECKING:
     from cloudgan.reports.table import Cell
     from cloudgan.schema.particle import Particle
     from cloudgan.schema.run_folder import RunFolder
-    from cloudgan.training.inference import Conditions, TrainedGenerator
+    from cloudgan.training.inference import Conditions, RunGenerator
 
 Range = tuple[float, float]
 
@@ -51,15 +58,17 @@ class ShowerFile:
         path: As it was given.
         showers: Number of showers in it.
         facts: How it was produced, by name.
+        content: What the file holds: showers, or samples of another task.
     """
 
     path: str
     showers: int
     facts: dict[str, Any] = field(default_factory=dict)
+    content: str = "showers"
 
     def _repr_html_(self) -> str:
         facts = ((name.replace("_", " "), str(value)) for name, value in self.facts.items())
-        rows: tuple[tuple[Cell, ...], ...] = (("showers", self.showers), *facts)
+        rows: tuple[tuple[Cell, ...], ...] = ((self.content, self.showers), *facts)
         return fragment((Section(self.path, (Table(("figure", "value"), rows, "", "lr"),)),))
 
 
@@ -193,13 +202,15 @@ def generate(
     theta_deg: Range | None = None,
     extrapolate: bool = False,
     step: Step = None,
+    cell: str | None = None,
     seed: int = 0,
     overwrite: bool = False,
     progress: Progress | None = None,
 ) -> ShowerFile:
     """Generates showers with a trained run into HDF5 (ECAL in GeV*50), or their hits into Parquet.
 
-    Memory does not grow with the number of showers. A run that is interrupted leaves no file.
+    Memory does not grow with the number of showers. A run that is interrupted leaves no file. A grid of
+    cells that trained another task gives an archive of NumPy (.npz) with the array ``samples``.
 
     Args:
         run: A run, or its folder.
@@ -209,6 +220,8 @@ def generate(
         theta_deg: Range of the polar angle in degrees, flat. Default: the trained range.
         extrapolate: Accept ranges beyond the trained one; the file states the trained range.
         step: Checkpoint: the number of its step (0 is untrained) or "best". Default: the newest.
+        cell: Of a grid: "mixture" of the best cell and its neighbours, "best" cell, or "ROW,COLUMN".
+            Default: the mixture.
         seed: The same seed gives the same showers.
         overwrite: Replace an existing file.
         progress: Receives each task and its progress.
@@ -219,9 +232,22 @@ def generate(
     """
     path = local_path(output)
     ranges.check(showers=showers, seed=seed)
+    folder, progress = open_run(run).folder, progress or Silent()
+    if has_other_samples(folder):
+        options = {
+            "energy": energy_gev,
+            "theta": theta_deg,
+            "extrapolate": extrapolate,
+            "step": step,
+        }
+        refuse_shower_options(folder, options)
+        refuse_existing(path, overwrite=overwrite)
+        count = write_samples(
+            folder, path, cell=cell, samples=showers, seed=seed, progress=progress
+        )
+        return ShowerFile(str(path), count, {"cell": cell or "mixture"}, content="samples")
     _refuse_output(path, overwrite=overwrite)
-    progress = progress or Silent()
-    generator = load_generator(open_run(run).folder, step, progress)
+    generator = load_generator(folder, step, progress, cell=cell)
     from cloudgan.data.sources.hdf5_writer import GENERATED
     from cloudgan.data.sources.parquet_writer import write_showers
 
@@ -234,9 +260,9 @@ def generate(
     progress.start("generating", showers, "showers")
     began = time.perf_counter()
     blocks = generator.streamed(conditions, seed=seed, progress=progress)
-    source = f"{GENERATED}, step {generator.state.step}"
+    source = f"{GENERATED}, {generator.name}"
     attrs = {"source": source, "seed": seed} | program_attributes()
-    if known := generator.state.summary.particle:
+    if known := generator.summary.particle:
         attrs[PARTICLE_ATTRIBUTE] = known
     if extrapolate:
         (low, high), (left, right) = _trained_or(generator, None, None)
@@ -244,19 +270,30 @@ def generate(
     written = write_showers(path, blocks, attrs=attrs)
     seconds = time.perf_counter() - began
     facts = {
-        "step": generator.state.step,
+        "step": generator.step,
+        **({"cell": cell or "mixture"} if is_grid(folder) else {}),
         "cells": list(generator.preset.image_shape),
         "milliseconds_per_shower": round(1000 * seconds / written, 3),
     }
     return ShowerFile(str(path), written, facts)
 
 
-def load_generator(folder: RunFolder, step: Step, progress: Progress) -> TrainedGenerator:
-    """Loads the generator of a checkpoint of a run.
+def load_generator(
+    folder: RunFolder, step: Step, progress: Progress, *, cell: str | None = None
+) -> RunGenerator:
+    """Loads the generator of a checkpoint of a run, or of a grid of cells.
 
     Raises:
+        ConfigError: A cell of an ordinary run, a cell that does not exist, or a step of a grid.
         DataError: The run has no such checkpoint, or its weights are not finite.
     """
+    if is_grid(folder):
+        return grid_generator(folder, step, cell or "mixture")
+    if cell is not None:
+        raise ConfigError(
+            f"--cell={cell}: {folder.path} is no grid of `cloudgan evolve`; omit --cell, or choose a"
+            " checkpoint with --step"
+        )
     import_tensorflow()
     from cloudgan.training.checkpoint_choice import find_checkpoint
     from cloudgan.training.inference import TrainedGenerator
@@ -265,16 +302,16 @@ def load_generator(folder: RunFolder, step: Step, progress: Progress) -> Trained
 
 
 def _trained_or(
-    generator: TrainedGenerator, energy_gev: Range | None, theta_deg: Range | None
+    generator: RunGenerator, energy_gev: Range | None, theta_deg: Range | None
 ) -> tuple[Range, Range]:
     """Returns the given ranges, or the trained ones."""
-    summary = generator.state.summary
+    summary = generator.summary
     low, high = summary.theta_range_rad or summary.mtheta_range_rad
     trained = math.degrees(low), math.degrees(high)
     return energy_gev or summary.energy_range_gev, theta_deg or trained
 
 
-def _refuse_untrained(generator: TrainedGenerator, spans: tuple[Range, Range]) -> None:
+def _refuse_untrained(generator: RunGenerator, spans: tuple[Range, Range]) -> None:
     """Refuses ranges beyond the trained ones.
 
     Raises:
@@ -287,7 +324,7 @@ def _refuse_untrained(generator: TrainedGenerator, spans: tuple[Range, Range]) -
 
 
 def _flat_conditions(
-    generator: TrainedGenerator, count: int, spans: tuple[Range, Range], seed: int
+    generator: RunGenerator, count: int, spans: tuple[Range, Range], seed: int
 ) -> Iterator[Conditions]:
     """Draws energies and angles in blocks: a function of the seed and of the shower's number."""
     import numpy as np

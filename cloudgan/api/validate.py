@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from cloudgan.reports.page import Block, Page
     from cloudgan.reports.table import Table
     from cloudgan.schema.run_folder import RunFolder
-    from cloudgan.training.inference import TrainedGenerator
+    from cloudgan.training.inference import RunGenerator
     from cloudgan.validation.acceptance.assessment import Assessment
     from cloudgan.validation.acceptance.gates import Gates, Verdict
     from cloudgan.validation.figures.samples import Samples
@@ -260,23 +260,23 @@ def validate_run(
     measured = observe(reference, name, requested_rad=requested)
     trained = _generated(generator, reference, progress)
     untrained = _generated(load_generator(folder, UNTRAINED_STEP, progress), reference, progress)
-    at = generator.state.step
+    at = generator.name
     before = assess(
         untrained, measured, seed=seed, names=SampleNames("untrained generator", name), min_showers=min_showers,
         classify=False,
     )  # fmt: skip
     after = assess(
-        trained, measured, seed=seed, names=SampleNames(f"generator, step {at}", name), min_showers=min_showers,
+        trained, measured, seed=seed, names=SampleNames(f"generator, {at}", name), min_showers=min_showers,
         classify=classify, progress=progress,
     )  # fmt: skip
     overlap = overlap_region(trained, measured, min_showers=min_showers, seed=seed)
     return Validation(
-        title=f"{folder.path.name}, step {at}, against {name}",
+        title=f"{folder.path.name}, {at}, against {name}",
         reference_name=name,
         samples=Samples(overlap, after.generated.name, name, untrained, seed),
         assessment=after,
         verdict=apply_gates(after, gates),
-        run=RunFacts(folder, at, before),
+        run=RunFacts(folder, generator.step, before),
     )
 
 
@@ -330,24 +330,24 @@ def validate_files(
     )
 
 
-def _generated(generator: TrainedGenerator, reference: Showers, progress: Progress) -> Observables:
+def _generated(generator: RunGenerator, reference: Showers, progress: Progress) -> Observables:
     from cloudgan.training.inference import Conditions
     from cloudgan.validation.observables.observables import observe_blocks
 
     conditions = Conditions.of(reference, generator.preset)
     blocks = generator.showers(conditions, seed=_SEED, progress=progress)
-    name = f"generated showers, step {generator.state.step}"
+    name = f"generated showers, {generator.name}"
     return observe_blocks(blocks, name, requested_rad=conditions.angle_rad)
 
 
 def _reference(
-    folder: RunFolder, generator: TrainedGenerator, against: str | None, limit: int
+    folder: RunFolder, generator: RunGenerator, against: str | None, limit: int
 ) -> tuple[str, Showers]:
     """Returns held-out showers, or those of a file, cut to the shape of the generator."""
     from cloudgan.data.showers import Showers, central, measured_angle
 
     shape = generator.preset.image_shape
-    particle = generator.state.summary.particle
+    particle = generator.summary.particle
     name, showers = (
         (Path(against).name, _first_showers(against, limit, folder, particle))
         if against
@@ -366,11 +366,11 @@ def _reference(
     return name, Showers(ecal, showers.energy_gev, showers.theta_rad, measured_angle(ecal))
 
 
-def _held_out(folder: RunFolder, generator: TrainedGenerator, limit: int) -> Showers:
+def _held_out(folder: RunFolder, generator: RunGenerator, limit: int) -> Showers:
     from cloudgan.data.pipeline.training_set import open_training_set
     from cloudgan.data.shards.manifest import has_manifest
 
-    config = generator.state.config
+    config = generator.config
     named = Path(config.data.path)
     shards = named if has_manifest(named) else folder.shards
     return open_training_set(shards, config.model, config.data, cache="none").held_out(limit)

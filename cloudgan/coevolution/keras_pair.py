@@ -15,6 +15,7 @@ import tensorflow as tf
 
 from cloudgan.coevolution.individual import StateLayout
 from cloudgan.coevolution.task import KINDS, Draw, Kind
+from cloudgan.core.errors import DataError
 from cloudgan.models.losses import binary_crossentropy
 from cloudgan.schema.coevolution import ADVERSARIAL_LOSSES
 
@@ -96,11 +97,14 @@ class KerasPair(ABC):
         """Updates the discriminator; `loss` is the number of its adversarial loss."""
 
     @abstractmethod
-    def fake(self, batch: Batch) -> tf.Tensor:
-        """Returns what the generator makes of a batch, in inference mode."""
+    def fake(self, batch: Batch) -> Any:
+        """Returns what the generator makes of a batch, in inference mode: what `judge` reads.
+
+        `generate` expects one tensor of samples; a task with more overrides it.
+        """
 
     @abstractmethod
-    def judge(self, batch: Batch, fake: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+    def judge(self, batch: Batch, fake: Any) -> tuple[tf.Tensor, tf.Tensor]:
         """Returns the losses of generator and discriminator, scalars, by which all are compared."""
 
     @abstractmethod
@@ -181,9 +185,31 @@ class KerasPair(ABC):
                 of_discriminators[column, row] = pair[1]
         return of_generators, of_discriminators
 
+    def generator_weights(self, generator: Individual) -> dict[str, NDArray[np.float32]]:
+        """Returns the weights that generate, with constants, by name; see `Pair.generator_weights`."""
+        self._load_weights(generator)
+        network = self._networks["generator"]
+        return by_name(network.inference_weights or network.model.weights)
+
     def generate(self, draw: Draw, generator: Individual, samples: int) -> NDArray[np.float32]:
         """Returns samples (N, ...) of a generator; see `Pair.generate`."""
         self._load_weights(generator)
+        found: NDArray[np.float32] = self._fake(self._held(draw, samples)).numpy()
+        return found
+
+    def generate_with(
+        self, draw: Draw, weights: Mapping[str, NDArray[np.float32]], samples: int
+    ) -> NDArray[np.float32]:
+        """Returns samples (N, ...) of weights; see `Pair.generate_with`."""
+        network = self._networks["generator"]
+        variables = network.inference_weights or network.model.weights
+        known = {name: array.shape for name, array in by_name(variables).items()}
+        if known != {name: array.shape for name, array in weights.items()}:
+            raise DataError(
+                "the weights of the grid do not match the networks of this version of cloudgan"
+            )
+        for variable, name in zip(variables, known, strict=True):
+            _assign(variable, weights[name])
         found: NDArray[np.float32] = self._fake(self._held(draw, samples)).numpy()
         return found
 
@@ -261,6 +287,14 @@ def adversarial_loss(
     cross_entropy = binary_crossentropy(label, probability)
     heuristic = cross_entropy / 2 if of_generator else cross_entropy
     return tf.stack([cross_entropy, (probability - label) ** 2, heuristic])[loss]
+
+
+def by_name(weights: Sequence[keras.Variable]) -> dict[str, NDArray[np.float32]]:
+    """Returns weights by names that sort in their order."""
+    return {
+        f"{number:03d}/{weight.name}": np.asarray(weight.value, np.float32)
+        for number, weight in enumerate(weights)
+    }
 
 
 def _layout(network: Network, kind: Kind) -> StateLayout:

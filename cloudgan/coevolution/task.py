@@ -97,8 +97,18 @@ class Pair(Protocol):
             Losses of the generators, (G, D), and of the discriminators, (D, G); lower is better.
         """
 
+    def generator_weights(self, generator: Individual) -> dict[str, Floats]:
+        """Returns all weights that generate, by names that sort in their order."""
+
     def generate(self, draw: Draw, generator: Individual, samples: int) -> Any:
         """Returns samples (N, ...). Sample n belongs to condition n of the task."""
+
+    def generate_with(self, draw: Draw, weights: Mapping[str, Floats], samples: int) -> Any:
+        """Returns samples (N, ...) of weights that `generator_weights` returned.
+
+        Raises:
+            DataError: They are not those of this network.
+        """
 
 
 class Task(Protocol):
@@ -112,6 +122,9 @@ class Task(Protocol):
 
     def make_pair(self) -> Pair:
         """Builds the networks of this process; imports TensorFlow."""
+
+    def facts(self) -> dict[str, Any]:
+        """Returns what is needed beside the weights to generate without the data, as JSON."""
 
     def quality(self, samples: Any) -> Quality:
         """Measures samples (N, ...) of `Pair.generate` against held-out data."""

@@ -16,13 +16,15 @@ def generate(
     theta: str | None = None,
     extrapolate: bool = False,
     step: str | None = None,
+    cell: str | None = None,
     seed: int = 0,
     overwrite: bool = False,
     json: bool = False,
 ) -> None:
     """Generates showers with a trained run into HDF5 (ECAL in GeV*50), or their hits into Parquet.
 
-    Memory does not grow with the number of showers; an interrupted command leaves no file.
+    Memory does not grow with the number of showers; an interrupted command leaves no file. A grid that
+    trained digits or a ring gives samples in a NumPy archive (.npz).
 
     Args:
         run: Folder of the run.
@@ -33,6 +35,8 @@ def generate(
         extrapolate: Accept ranges beyond the trained one; the file states the trained range.
         step: Checkpoint: the number of its step (0 is untrained), or best, which needs
             --validate-every. Default: the newest.
+        cell: Of a grid (`cloudgan evolve`): mixture of the best cell and its neighbours, best (its
+            own generator), or ROW,COLUMN. Default: mixture.
         seed: The same seed gives the same showers.
         overwrite: Replace an existing file.
         json: Print the result as JSON.
@@ -46,8 +50,9 @@ def generate(
             theta_deg=parse_range("theta", theta) if theta else None,
             extrapolate=extrapolate,
             step=parse_step(step),
+            cell=cell,
             seed=seed,
             overwrite=overwrite,
             progress=progress,
         )
-    print_result({"file": file.path, "showers": file.showers} | file.facts, as_json=json)
+    print_result({"file": file.path, file.content: file.showers} | file.facts, as_json=json)

@@ -1,1 +1,45 @@
 """What the cells train: digits, a ring of Gaussians with known answer, and showers."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from cloudgan.coevolution.task import Task
+    from cloudgan.core.progress import Progress
+    from cloudgan.schema.coevolution import CoevolutionConfig
+    from cloudgan.schema.config import RunConfig
+
+
+def find_task(
+    config: CoevolutionConfig,
+    run_config: RunConfig | None = None,
+    folder: Path | None = None,
+    progress: Progress | None = None,
+) -> Task:
+    """Returns the task of a grid; imports its module only.
+
+    Args:
+        config: Of the grid.
+        run_config: Of showers: their run.yaml.
+        folder: Of showers: shards from `cloudgan convert`.
+        progress: Receives the preparation of the data.
+
+    Raises:
+        DataError: The data are missing or damaged.
+    """
+    if config.task == "ring":
+        from cloudgan.coevolution.tasks.ring import Ring  # noqa: PLC0415
+
+        return Ring(config)
+    if config.task == "digits":
+        from cloudgan.coevolution.tasks.digits import Digits  # noqa: PLC0415
+
+        return Digits(config, progress)
+    from cloudgan.coevolution.tasks.showers import Showers  # noqa: PLC0415
+
+    if run_config is None or folder is None:
+        raise ValueError("the task showers needs a run.yaml and a folder of shards")
+    return Showers(config, run_config, folder, progress)

@@ -6,7 +6,7 @@ With MNIST the networks are Lipizzaner's: dense layers 64-256-256-784 and 784-25
 from __future__ import annotations
 
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -53,6 +53,10 @@ class Digits:
         from cloudgan.coevolution.tasks.digit_pair import DigitPair  # noqa: PLC0415
 
         return DigitPair(self._data, self._config)
+
+    def facts(self) -> dict[str, Any]:
+        """Returns nothing: the weights suffice."""
+        return {}
 
     def quality(self, samples: NDArray[np.float32]) -> Quality:
         """Measures samples (N, pixels) against the held-out digits.

@@ -49,6 +49,10 @@ class Ring:
         """Builds the networks."""
         return RingPair(self._config.batch_size)
 
+    def facts(self) -> dict[str, Any]:
+        """Returns nothing: the weights suffice."""
+        return {}
+
     def quality(self, samples: NDArray[np.float32]) -> Quality:
         """Measures samples (N, 2): mean distance to the nearest mode, and how evenly modes are covered.
 

@@ -1,0 +1,135 @@
+"""What a grid of cells generates: showers as an ordinary run, or samples of another task."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from cloudgan.api.run import Run
+from cloudgan.api.tensorflow_import import import_tensorflow
+from cloudgan.core.atomic_file import write_atomic
+from cloudgan.core.errors import ConfigError, DataError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from cloudgan.api.run import Step
+    from cloudgan.coevolution.cell_files import GridFolder
+    from cloudgan.core.progress import Progress
+    from cloudgan.schema.coevolution import CoevolutionConfig
+    from cloudgan.schema.run_folder import RunFolder
+    from cloudgan.training.inference import RunGenerator
+
+_ARCHIVE = ".npz"
+
+
+def is_grid(folder: RunFolder) -> bool:
+    """Whether the folder is that of a grid of `cloudgan evolve`."""
+    return (folder.path / "coevolution.json").exists()
+
+
+def has_other_samples(folder: RunFolder) -> bool:
+    """Whether the folder is that of a grid with another task than showers.
+
+    Raises:
+        DataError: Its coevolution.json is damaged.
+    """
+    return is_grid(folder) and _config(folder)[1].task != "showers"
+
+
+def grid_generator(folder: RunFolder, step: Step, cell: str) -> RunGenerator:
+    """Loads the generators of a grid of showers.
+
+    Args:
+        folder: Of the grid.
+        step: 0: the network before its training. Default: the result.
+        cell: See `cloudgan.coevolution.result_file.GridResult.choose`.
+
+    Raises:
+        ConfigError: No such cell, or another step.
+        DataError: The grid has no result, it is damaged, or the task is not showers.
+    """
+    from cloudgan.coevolution.result_file import read_result
+
+    files, config = _config(folder)
+    if config.task != "showers":
+        raise DataError(
+            f"{folder.path} is a grid with the task {config.task}, not showers; `cloudgan generate`"
+            f" writes its samples to a file {_ARCHIVE}"
+        )
+    if step not in (None, 0):
+        raise ConfigError(
+            f"--step={step}: {folder.path} is a grid, which keeps no checkpoints of steps; use --cell="
+            "mixture, best or ROW,COLUMN, or --step=0 for the untrained network"
+        )
+    result = read_result(files.result_file)
+    result.choose(cell)
+    run = Run(folder.path).config
+    import_tensorflow()
+    from cloudgan.coevolution.grid_generator import GridGenerator
+
+    return GridGenerator(result, cell, run, files.result_file, untrained=step == 0)
+
+
+def refuse_shower_options(folder: RunFolder, options: Mapping[str, Any]) -> None:
+    """Refuses options of showers for a grid with another task.
+
+    Raises:
+        ConfigError: One is set.
+    """
+    given = [f"--{name}" for name, value in options.items() if value not in (None, False)]
+    if given:
+        raise ConfigError(
+            f"{', '.join(given)}: {folder.path} trained {_config(folder)[1].task}, not showers; omit"
+            " these flags"
+        )
+
+
+def write_samples(
+    folder: RunFolder, path: Path, *, cell: str | None, samples: int, seed: int, progress: Progress
+) -> int:
+    """Writes samples of a grid with another task than showers: an archive with the array ``samples``.
+
+    Returns:
+        Their number.
+
+    Raises:
+        ConfigError: Another suffix, or no such cell.
+        DataError: The grid has no result, or it is damaged.
+    """
+    if path.suffix != _ARCHIVE:
+        raise ConfigError(
+            f"{path}: the samples of this grid are written to a NumPy archive; give a name ending in"
+            f" {_ARCHIVE}"
+        )
+    from cloudgan.coevolution.result_file import read_result
+
+    files, config = _config(folder)
+    result = read_result(files.result_file)
+    mixture = result.choose(cell or "mixture")
+    import_tensorflow()
+    from cloudgan.coevolution.evolution import Purpose, random_numbers
+    from cloudgan.coevolution.task import Draw
+    from cloudgan.coevolution.tasks import find_task
+    from cloudgan.training.array_archive import as_archive
+
+    pair = find_task(config).make_pair()
+    progress.start("generating", samples * len(mixture.members), "samples")
+    pools = {}
+    for member in mixture.members:
+        draw = Draw(seed, member, result.iteration, Purpose.RESULT)
+        pools[member] = pair.generate_with(draw, result.generators[member], samples)
+        progress.advance(samples)
+    order = random_numbers(Draw(seed, 0, result.iteration, Purpose.RESULT), 1)
+    write_atomic(path, as_archive({"samples": mixture.samples(pools, order)}))
+    return samples
+
+
+def _config(folder: RunFolder) -> tuple[GridFolder, CoevolutionConfig]:
+    from cloudgan.coevolution.cell_files import GridFolder
+
+    files = GridFolder(folder.path)
+    config = files.read_config()
+    if config is None:
+        raise DataError(f"{files.config_file} is missing; run `cloudgan evolve`")
+    return files, config

@@ -1,0 +1,218 @@
+"""mixture.npz: what a grid has learned, for `generate` and `validate`. No TensorFlow here.
+
+A NumPy archive without pickles: the weights of the best generator of each cell, and one JSON text.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from cloudgan.coevolution.grid import Grid
+from cloudgan.coevolution.individual import Individual
+from cloudgan.coevolution.mixture import Mixture
+from cloudgan.core.atomic_file import write_atomic
+from cloudgan.core.documents import parse_model
+from cloudgan.core.errors import ConfigError, DataError, show
+from cloudgan.schema.coevolution import MAX_CELLS, TaskName
+from cloudgan.training.array_archive import as_archive, read_arrays
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+
+    from numpy.typing import NDArray
+
+    from cloudgan.coevolution.cell import CellState
+    from cloudgan.coevolution.task import Pair, Task
+    from cloudgan.schema.coevolution import CoevolutionConfig
+
+    Weights = Mapping[str, NDArray[np.float32]]
+
+_META = "meta.json"
+_UNTRAINED = "untrained"
+_SUM_TOLERANCE = 1e-6
+
+
+class _Document(BaseModel):
+    """The JSON text of the file; the lists have one entry per cell, row by row."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+    schema_version: Literal[1] = 1
+    task: TaskName
+    rows: int = Field(ge=1, le=MAX_CELLS)
+    columns: int = Field(ge=1, le=MAX_CELLS)
+    iteration: int = Field(ge=0)
+    members: tuple[tuple[int, ...], ...]
+    weights: tuple[tuple[float, ...], ...]
+    scores: tuple[float | None, ...]
+    facts: dict[str, Any]
+
+    @model_validator(mode="after")
+    def _consistent(self) -> _Document:
+        cells = self.rows * self.columns
+        if not len(self.members) == len(self.weights) == len(self.scores) == cells:
+            raise ValueError(f"a grid of {cells} cells needs as many mixtures and scores")
+        for members, weights in zip(self.members, self.weights, strict=True):
+            known = set(range(cells)).issuperset(members)
+            if not members or len(members) != len(weights) or not known:
+                raise ValueError("a mixture names cells that do not exist, or lacks weights")
+            if min(weights) < 0 or abs(sum(weights) - 1) > _SUM_TOLERANCE:
+                raise ValueError("the weights of a mixture are not shares with sum 1")
+        return self
+
+
+@dataclass(frozen=True)
+class GridResult:
+    """The result of a grid; sequences have one entry per cell, row by row.
+
+    Attributes:
+        task: Name of the task.
+        grid: Its size.
+        iteration: Iterations done.
+        generators: Weights of each cell's best generator, as `Pair.generator_weights` returns them.
+        untrained: Weights of a generator before its training.
+        mixtures: Of each cell and its neighbours.
+        scores: Of the mixtures, lower is better; infinite: not measured.
+        facts: What the task needs beside the weights to generate, as JSON.
+    """
+
+    task: TaskName
+    grid: Grid
+    iteration: int
+    generators: tuple[Weights, ...]
+    untrained: Weights
+    mixtures: tuple[Mixture, ...]
+    scores: tuple[float, ...]
+    facts: Mapping[str, Any]
+
+    @classmethod
+    def of(
+        cls, config: CoevolutionConfig, task: Task, pair: Pair, states: Sequence[CellState]
+    ) -> GridResult:
+        """Returns the result of the states of all cells, row by row."""
+        first = pair.initial("generator", config.seed)
+        untrained = Individual("generator", first, config.learning_rate, "bce", math.inf, "")
+        return cls(
+            config.task,
+            Grid(config.rows, config.columns),
+            min(state.iteration for state in states),
+            tuple(pair.generator_weights(state.population.generators[0]) for state in states),
+            pair.generator_weights(untrained),
+            tuple(state.mixture for state in states),
+            tuple(state.score for state in states),
+            task.facts(),
+        )
+
+    @property
+    def best(self) -> int:
+        """Number of the cell whose mixture has the lowest score."""
+        return int(np.argmin(self.scores))
+
+    def choose(self, cell: str) -> Mixture:
+        """Returns what a name of `cells` stands for: generators and their shares.
+
+        Args:
+            cell: ``mixture``: that of the best cell; ``best``: the generator of the best cell;
+                ``ROW,COLUMN``: the generator of a cell, counted from 0.
+
+        Raises:
+            ConfigError: No such cell.
+        """
+        if cell == "mixture":
+            return self.mixtures[self.best]
+        if cell == "best":
+            return Mixture.uniform((self.best,))
+        grid = self.grid
+        places = {
+            f"{row},{column}": (row, column)
+            for row in range(grid.rows)
+            for column in range(grid.columns)
+        }
+        if cell in places:
+            return Mixture.uniform((grid.cell(*places[cell]),))
+        raise ConfigError(
+            f"--cell={show(cell)} is no cell of a grid of {grid.rows} x {grid.columns}; valid are"
+            f" mixture, best, and ROW,COLUMN from 0,0 to {grid.rows - 1},{grid.columns - 1}"
+        )
+
+
+def write_result(path: Path, result: GridResult) -> None:
+    """Writes a result atomically.
+
+    Raises:
+        CloudganError: It could not be written; an earlier one is unchanged.
+    """
+    document = _Document(
+        task=result.task,
+        rows=result.grid.rows,
+        columns=result.grid.columns,
+        iteration=result.iteration,
+        members=tuple(mixture.members for mixture in result.mixtures),
+        weights=tuple(mixture.weights for mixture in result.mixtures),
+        scores=tuple(score if math.isfinite(score) else None for score in result.scores),
+        facts=dict(result.facts),
+    )
+    parts = {result.grid.name(number): one for number, one in enumerate(result.generators)}
+    arrays: dict[str, NDArray[Any]] = {
+        f"{part}/{name}": array
+        for part, weights in (*parts.items(), (_UNTRAINED, result.untrained))
+        for name, array in weights.items()
+    }
+    arrays[_META] = np.frombuffer(json.dumps(document.model_dump()).encode(), np.uint8)
+    write_atomic(path, as_archive(arrays))
+
+
+def read_result(path: Path) -> GridResult:
+    """Reads a result with all checks; weights are finite and alike in all cells.
+
+    Raises:
+        DataError: The file is missing, damaged, or not a result.
+    """
+    if not path.exists():
+        raise DataError(
+            f"{path.parent} has no {path.name}: the grid has not finished; run `cloudgan evolve"
+            f" --run={path.parent}` to continue it"
+        )
+    arrays = read_arrays(path)
+    meta = arrays.pop(_META, None)
+    if meta is None or meta.dtype != np.uint8:
+        raise DataError(f"{path}: not the result of a grid: it has no {_META}")
+    document = parse_model(meta.tobytes(), _Document, str(path))
+    grid = Grid(document.rows, document.columns)
+    parts = [*map(grid.name, range(grid.cells)), _UNTRAINED]
+    found: dict[str, dict[str, NDArray[Any]]] = {part: {} for part in parts}
+    for name in sorted(arrays):
+        part, _, rest = name.partition("/")
+        if part not in found:
+            raise DataError(f"{path}: damaged ({show(name)} belongs to no cell)")
+        found[part][rest] = arrays[name]
+    shapes = {name: array.shape for name, array in found[_UNTRAINED].items()}
+    for part, weights in found.items():
+        _check(path, part, weights, shapes)
+    return GridResult(
+        document.task,
+        grid,
+        document.iteration,
+        tuple(found[part] for part in parts[:-1]),
+        found[_UNTRAINED],
+        tuple(map(Mixture, document.members, document.weights)),
+        tuple(math.inf if score is None else score for score in document.scores),
+        document.facts,
+    )
+
+
+def _check(path: Path, part: str, weights: Weights, shapes: Mapping[str, tuple[int, ...]]) -> None:
+    if not weights or {name: array.shape for name, array in weights.items()} != shapes:
+        raise DataError(f"{path}: damaged (the weights of {part} differ in names or shapes)")
+    for name, array in weights.items():
+        if array.dtype != np.float32 or not np.isfinite(array).all():
+            raise DataError(
+                f"{path}: damaged ({part}/{name} has values that are not finite float32)"
+            )

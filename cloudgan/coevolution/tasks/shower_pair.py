@@ -1,0 +1,208 @@
+"""The networks of the showers, and the ordinary training step's updates of single individuals."""
+
+from __future__ import annotations
+
+import random
+import zlib
+from functools import partial
+from typing import TYPE_CHECKING, Any, cast
+
+import numpy as np
+import tensorflow as tf
+
+from cloudgan.coevolution.keras_pair import KerasPair, Network, adversarial_loss
+from cloudgan.coevolution.tasks.shower_batches import position
+from cloudgan.models.cell_marginals import MarginalOutput
+from cloudgan.models.convolutions import choose_conv_impl
+from cloudgan.models.layers import KerasMasks
+from cloudgan.models.networks import build_discriminator, build_generator
+from cloudgan.training.calibration import recalibrator_of_training_set, scale_of_training_set
+from cloudgan.training.gan import LearningRates, build_gan
+from cloudgan.training.inference import ShowerGenerator
+from cloudgan.training.rng import Rng
+from cloudgan.training.step import GanStep
+from cloudgan.training.strategy import device_kind
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    import keras
+    from numpy.typing import NDArray
+
+    from cloudgan.coevolution.individual import Individual
+    from cloudgan.coevolution.task import Draw, Kind
+    from cloudgan.coevolution.tasks.shower_batches import ShowerBatches
+    from cloudgan.data.pipeline.training_set import TrainingSet
+    from cloudgan.schema.coevolution import CoevolutionConfig
+    from cloudgan.schema.config import RunConfig
+    from cloudgan.training import step as training
+    from cloudgan.training.inference import Conditions
+
+_NOISE_SEEDS = 2**32
+"""Seeds that `Rng` distinguishes."""
+_RECALIBRATED = 4096
+"""Generators whose recalibrated constants are kept, some numbers each."""
+
+
+class ShowerPair(KerasPair):
+    """Generator and discriminator of a preset; individuals keep the generator's average beside it.
+
+    As in an ordinary run, the average is recalibrated before it generates, and is not for the losses.
+    """
+
+    def __init__(
+        self,
+        config: CoevolutionConfig,
+        run: RunConfig,
+        showers: TrainingSet,
+        batches: ShowerBatches,
+        conditions: Callable[[int], Conditions],
+    ) -> None:
+        """Builds and calibrates the networks.
+
+        Args:
+            config: The grid.
+            run: Preset and seed.
+            showers: Tables and constants are measured on their training part.
+            batches: Source of the batches.
+            conditions: Returns the conditions of a number of samples.
+        """
+        self._preset, self._shower_batches, self._conditions = run.model, batches, conditions
+        rng = Rng(run.training.seed)
+        self._gan = gan = build_gan(
+            run.model,
+            rng,
+            seed=run.training.seed,
+            precision=run.training.precision,
+            synchronized=False,
+            learning_rates=LearningRates(config.learning_rate, config.learning_rate),
+            conv_impl=choose_conv_impl(run, device_kind()),
+        )
+        self._tables = _table_numbers(gan.generator)
+        if run.model.cell_marginals:
+            # Imports scipy.interpolate: an eighth of the Python time of a short training run.
+            from cloudgan.training.marginal_tables import measure_marginals  # noqa: PLC0415
+
+            gan.set_marginals(measure_marginals(run.model, showers))
+        self._measured = [
+            number
+            for number, weight in enumerate(gan.generator.weights)
+            if not weight.trainable and number not in self._tables
+        ]
+        self._recalibrated: dict[int, dict[int, NDArray[np.float32]]] = {}
+        self._recalibrator = recalibrator_of_training_set(run.model, rng, showers)
+        self._step_of = partial(
+            GanStep,
+            gan,
+            run.model,
+            rng,
+            layer_target=np.array(showers.summary.layer_fraction),
+            shape_scale=scale_of_training_set(run.model, showers),
+        )
+        self._step = self._step_of(global_batch_size=config.batch_size)
+        self._images = ShowerGenerator(run.model)
+        average = gan.ema_generator.weights if gan.ema_generator else []
+        generator = Network(
+            gan.generator,
+            gan.generator_optimizer,
+            tuple(average),
+            tuple(w[n] for w in (gan.generator.weights, average) if w for n in self._tables),
+        )
+        discriminator = Network(gan.discriminator, gan.discriminator_optimizer)
+        super().__init__(generator, discriminator, batch_size=config.batch_size)
+
+    def batches(self, draw: Draw, numbers: Sequence[int]) -> dict[str, NDArray[Any]]:
+        """Returns training showers, each array (batches, batch size, ...)."""
+        return self._shower_batches.training(draw, numbers)
+
+    def held_batch(self, draw: Draw, samples: int) -> dict[str, NDArray[Any]]:
+        """Returns held-out showers, (samples, ...)."""
+        return self._shower_batches.held(draw, samples)
+
+    def update_generator(self, batch: dict[str, tf.Tensor], loss: tf.Tensor) -> None:
+        """Updates the generator as a training step does, then its average."""
+        showers = cast("training.Batch", batch)
+        # Only a shape loss compares with showers of the generator before its update.
+        has_shape = self._preset.loss_weights["shape"]
+        fake = self._step.fake(showers) if has_shape else batch["image"]
+        self._step.train_generator(
+            showers, fake, partial(adversarial_loss, loss, of_generator=True)
+        )
+        self._step.update_ema_generator()
+
+    def update_discriminator(self, batch: dict[str, tf.Tensor], loss: tf.Tensor) -> None:
+        """Updates the discriminator on real, then on fake showers."""
+        showers = cast("training.Batch", batch)
+        self._step.train_discriminator(
+            showers,
+            self._step.fake(showers),
+            partial(adversarial_loss, loss, of_generator=False),
+        )
+
+    def fake(self, batch: dict[str, tf.Tensor]) -> tuple[tf.Tensor, tf.Tensor]:
+        """Returns showers (B, X, Y, Z, 1), and the shape features of others with the same conditions."""
+        return self._step.sample(cast("training.Batch", batch))
+
+    def judge(
+        self, batch: dict[str, tf.Tensor], fake: tuple[tf.Tensor, tf.Tensor]
+    ) -> tuple[tf.Tensor, tf.Tensor]:
+        """Returns the total losses of both, as an ordinary run computes them on held-out showers."""
+        step = self._step_of(global_batch_size=batch["energy"].shape[0])
+        real, faked, generator = tf.unstack(step.judge(cast("training.Batch", batch), *fake)[:, -1])
+        return generator, real + faked
+
+    def new_weights(self, kind: Kind, seed: int) -> Sequence[NDArray[Any]]:
+        """Returns the first weights of a network; the generator's with those of its average."""
+        seeds = random.Random(seed)
+        if kind == "discriminator":
+            network = build_discriminator(self._preset, KerasMasks(0), seeds=seeds)
+            return list(network.get_weights())
+        weights = build_generator(self._preset, seeds=seeds).get_weights()
+        for number in self._tables:
+            weights[number] = self._gan.generator.weights[number].numpy()
+        if self._recalibrator:
+            weights = self._recalibrator.recalibrate(weights)
+        own = self._without_tables(weights)
+        return [*own, *own] if self._gan.ema_generator else own
+
+    def generate(self, draw: Draw, generator: Individual, samples: int) -> NDArray[np.float32]:
+        """Returns showers (N, X, Y, Z) in GeV; shower n has the n-th condition, see `Showers`."""
+        self._images.set_weights(self._inference_weights(generator))
+        blocks = self._images.showers(self._conditions(samples), seed=position(draw) % _NOISE_SEEDS)
+        return np.concatenate([block.ecal_gev for block in blocks])
+
+    def generator_weights(self, generator: Individual) -> dict[str, NDArray[np.float32]]:
+        """Returns the weights of the recalibrated average with its tables, by name."""
+        weights = self._inference_weights(generator)
+        return dict(zip(super().generator_weights(generator), weights, strict=True))
+
+    def _inference_weights(self, generator: Individual) -> list[NDArray[np.float32]]:
+        """Returns what an ordinary run saves and validates, in Keras order."""
+        self._load_weights(generator)
+        weights: list[NDArray[np.float32]] = self._gan.inference_generator.get_weights()
+        if not (self._gan.ema_generator and self._recalibrator):
+            return weights
+        # Several cells of a process generate with one individual.
+        key = zlib.crc32(generator.state.data)
+        if key not in self._recalibrated:
+            found = self._recalibrator.recalibrate(weights)
+            if len(self._recalibrated) == _RECALIBRATED:
+                del self._recalibrated[next(iter(self._recalibrated))]
+            self._recalibrated[key] = {number: found[number] for number in self._measured}
+        for number, values in self._recalibrated[key].items():
+            weights[number] = values
+        return weights
+
+    def _without_tables(self, weights: Sequence[NDArray[Any]]) -> list[NDArray[Any]]:
+        return [weight for number, weight in enumerate(weights) if number not in self._tables]
+
+
+def _table_numbers(generator: keras.Model) -> frozenset[int]:
+    """Returns the numbers, in Keras order, of the weights that are measured on showers."""
+    tables = {
+        id(weight)
+        for layer in generator.layers
+        if isinstance(layer, MarginalOutput)
+        for weight in layer.weights
+    }
+    return frozenset(n for n, weight in enumerate(generator.weights) if id(weight) in tables)

@@ -1,0 +1,140 @@
+"""The task `showers`: calorimeter showers with the networks, losses and data of `cloudgan train`.
+
+Sample n has condition n: the energy and angle of a held-out shower, of which as many are chosen as there
+are samples, or all of them in turns.
+"""
+
+from __future__ import annotations
+
+import math
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from cloudgan.coevolution.task import Quality
+from cloudgan.coevolution.tasks.shower_batches import ShowerBatches
+from cloudgan.core.errors import ConfigError, DataError
+from cloudgan.data.pipeline.training_set import open_training_set
+from cloudgan.data.showers import Showers as ShowerArrays
+from cloudgan.data.showers import measured_angle
+from cloudgan.validation.acceptance.assess import quick_metrics
+from cloudgan.validation.observables.observables import join_observables
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from numpy.typing import NDArray
+
+    from cloudgan.coevolution.task import Pair
+    from cloudgan.core.progress import Progress
+    from cloudgan.data.pipeline.training_set import TrainingSet
+    from cloudgan.schema.coevolution import CoevolutionConfig
+    from cloudgan.schema.config import RunConfig
+    from cloudgan.training.inference import Conditions
+    from cloudgan.training.quality_evaluator import HeldOutReference
+
+_BLOCK = 100
+_PICTURES = 16
+_FAINT_GEV = 1e-3
+"""Energy of a column of cells that a picture shows as dark grey."""
+
+
+class Showers:
+    """Showers of one training set, shared by all cells of a process.
+
+    Attributes:
+        showers: Training and held-out showers.
+    """
+
+    name = "showers"
+
+    def __init__(
+        self,
+        config: CoevolutionConfig,
+        run_config: RunConfig,
+        folder: Path,
+        progress: Progress | None = None,
+    ) -> None:
+        """Opens the showers; imports no TensorFlow.
+
+        Args:
+            config: The grid; its batch size counts.
+            run_config: Preset, data options and seed.
+            folder: Of shards from `cloudgan convert`.
+            progress: Receives the preparation of the data.
+
+        Raises:
+            ConfigError: Another precision than float32.
+            DataError: The shards are damaged, or do not fit the preset.
+        """
+        precision = run_config.training.precision
+        if precision != "float32":
+            raise ConfigError(
+                f"cells train in float32, but training.precision of run.yaml is {precision!r}; omit it"
+            )
+        self._config, self._run = config, run_config
+        self.showers: TrainingSet = open_training_set(
+            folder, run_config.model, run_config.data, progress=progress
+        )
+        self._reference = lru_cache(1)(self._reference_of)
+
+    def make_pair(self) -> Pair:
+        """Builds the networks of this process, with tables measured on the training showers."""
+        from cloudgan.coevolution.tasks.shower_pair import ShowerPair  # noqa: PLC0415
+
+        per_group = self._run.data.shards_per_group
+        batches = ShowerBatches(self.showers, self._config, per_group)
+        return ShowerPair(self._config, self._run, self.showers, batches, self.conditions)
+
+    def conditions(self, samples: int) -> Conditions:
+        """Returns the conditions of a number of samples.
+
+        Raises:
+            DataError: A held-out shower has an invalid energy.
+        """
+        known = self._reference(samples).measured[0]
+        return known.take(np.arange(samples) % len(known))
+
+    def facts(self) -> dict[str, Any]:
+        """Returns the summary of the training showers: ranges, and the fit of the angle."""
+        return {"summary": self.showers.summary.model_dump(mode="json")}
+
+    def quality(self, samples: NDArray[np.float32]) -> Quality:
+        """Measures showers (N, X, Y, Z) in GeV with the metric of a validation.
+
+        With as many samples as a validation has, the reference and conditions are those of a validation.
+
+        Returns:
+            The score is `metric`, infinite for showers that cannot be measured; details are the other
+            metrics of a validation.
+        """
+        reference, conditions = self._reference(len(samples)), self.conditions(len(samples))
+        parts = []
+        try:
+            for first in range(0, len(samples), _BLOCK):
+                ecal = samples[first : first + _BLOCK]
+                rows = slice(first, first + len(ecal))
+                theta = None if conditions.theta_rad is None else conditions.theta_rad[rows]
+                block = ShowerArrays(ecal, conditions.energy_gev[rows], theta, measured_angle(ecal))
+                parts.append(reference.observe(block, first))
+        except DataError:
+            return Quality(math.inf)
+        metrics = quick_metrics(join_observables(parts), reference.measured[1])
+        score = metrics.pop("metric", math.inf)
+        return Quality(score, metrics)
+
+    def pictures(self, samples: NDArray[np.float32]) -> NDArray[np.float32]:
+        """Returns at most 16 showers from the side, (N, Y, Z), on a logarithmic scale from 0 to 1.
+
+        What is not a number is 0.
+        """
+        side = np.nan_to_num(samples[:_PICTURES], posinf=0).sum(1)
+        found: NDArray[Any] = np.log1p(side / _FAINT_GEV)
+        return (found / max(float(found.max(initial=0.0)), 1.0)).astype(np.float32)
+
+    def _reference_of(self, samples: int) -> HeldOutReference:
+        from cloudgan.training.quality_evaluator import HeldOutReference  # noqa: PLC0415
+
+        seed = self._run.training.seed
+        return HeldOutReference(self._run.model, self.showers, seed=seed, most=samples)
