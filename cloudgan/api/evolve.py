@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING, Any
 from pydantic import ValidationError
 
 from cloudgan.api.evolve_ranks import check_can_start, run_as_rank, start_cells
+from cloudgan.api.run import Run
 from cloudgan.api.run_options import resolve
 from cloudgan.api.tensorflow_import import import_tensorflow, require_tensorflow
+from cloudgan.api.training_showers import as_shards, find_showers
 from cloudgan.coevolution.grid import Grid, check_grid
 from cloudgan.coevolution.routine_times import routine_times
 from cloudgan.core import ranges, settings
@@ -175,6 +177,8 @@ def evolve(
         folder.run.refuse_foreign()
         with locked_target(folder.config_file):
             _write(folder, config, preset)
+            if config.task == "showers":
+                _shards(folder, progress)  # before the ranks read them
             yield
 
     is_rank = settings.is_mpi_rank()
@@ -293,7 +297,7 @@ def _measure(
     ensemble: EnsembleMethod | None,
     size: int | None,
 ) -> None:
-    """Writes the quality of the mixture, unless it is there and no ensemble is requested.
+    """Writes the result and the quality of its mixture, unless it is there and no ensemble is requested.
 
     Args:
         folder: Of the run.
@@ -303,10 +307,12 @@ def _measure(
         size: Of the ensemble.
     """
     from cloudgan.coevolution.comparison import compare
+    from cloudgan.coevolution.result_file import GridResult, write_result
     from cloudgan.coevolution.task import KINDS
 
     there, iteration = folder.read_quality(), folder.newest_common()
-    if there is not None and there.iteration == iteration and ensemble is None:
+    is_current = there is not None and there.iteration == iteration
+    if is_current and folder.result_file.exists() and ensemble is None:
         return
     if trained is None:
         task = make_task(config, folder, Silent())
@@ -316,6 +322,7 @@ def _measure(
     cells = range(config.cells)
     states = [folder.cell(number).read(iteration, layouts) for number in cells]
     quality = compare(config, states, task=task, pair=pair, ensemble=ensemble, size=size)
+    write_result(folder.result_file, GridResult.of(config, task, pair, states))
     write_json(folder.quality_file, quality)
 
 
@@ -330,16 +337,17 @@ def make_task(config: CoevolutionConfig, folder: GridFolder, progress: Progress)
         import tensorflow as tf
 
         tf.config.threading.set_intra_op_parallelism_threads(config.threads)
-    if config.task == "ring":
-        from cloudgan.coevolution.tasks.ring import Ring
+    from cloudgan.coevolution.tasks import find_task
 
-        return Ring(config)
-    if config.task == "digits":
-        from cloudgan.coevolution.tasks.digits import Digits
+    if config.task != "showers":
+        return find_task(config, progress=progress)
+    return find_task(config, Run(folder.path).config, _shards(folder, progress), progress)
 
-        return Digits(config, progress)
-    del folder
-    raise ConfigError("--task=showers is not built yet; use --task=digits or ring")
+
+def _shards(folder: GridFolder, progress: Progress) -> Path:
+    """Returns the folder of shards of the run's showers; converts them first if necessary."""
+    showers = find_showers(Run(folder.path).config, folder.run, may_convert=True)
+    return as_shards(showers, folder.run, progress)
 
 
 def _stop_if(flag: StopFlag, folder: GridFolder, cells: tuple[Cell, ...]) -> None:
