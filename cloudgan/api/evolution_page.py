@@ -34,6 +34,8 @@ if TYPE_CHECKING:
 _MOST_CELLS = 16
 """More cells are shown by their best, median and worst; pictures are those of the best ones."""
 _MOST_PICTURED = 8
+_MOST_POINTS = 500
+_MOST_STAYS = 50
 _GAP, _GAP_GREY = 1, 128
 _SCORE = "score"
 
@@ -166,18 +168,18 @@ def _quality_charts(found: Evolution) -> Iterator[Block]:
 
 def _chart(found: Evolution, name: str, label: str) -> Graphic:
     """Draws the score or a detail of each cell against the iteration."""
-    count = found.iteration
+    shown = range(0, found.iteration, -(-found.iteration // _MOST_POINTS))
     series: dict[str, Sequence[float | None]] = {
         f"cell {found.grid.name(number)}": [
-            _finite(line.score if name == _SCORE else line.details.get(name))
-            for line in record[:count]
+            _finite(record[at].score if name == _SCORE else record[at].details.get(name))
+            for at in shown
         ]
         for number, record in enumerate(found.lines)
     }
     if len(series) > _MOST_CELLS:
         series = _summary(series)
     chart = Chart(f"chart-{name.replace('_', '-')}", f"{label} of each cell", "iteration", label)
-    return Graphic(lines(chart, range(1, count + 1), series))
+    return Graphic(lines(chart, [at + 1 for at in shown], series))
 
 
 def _summary(
@@ -219,10 +221,12 @@ def _ancestry(found: Evolution, records: Mapping[str, Sequence[CellLine]]) -> It
             ", ".join(sorted({one.loss for one in stay})),
             stay[0].rate,
         )
-        for stay in stays
+        for stay in stays[:_MOST_STAYS]
     )
     heads = ("trained in cell", "iterations", "times", "losses", "last learning rate")
-    yield Table(heads, rows, "From the newest ancestor to the oldest.", "lrrlr")
+    caption = "From the newest ancestor to the oldest"
+    caption += f", the first {len(rows)} of {len(stays)} cells." if len(rows) < len(stays) else "."
+    yield Table(heads, rows, caption, "lrrlr")
 
 
 def _stays(chain: Sequence[Ancestor]) -> list[list[Ancestor]]:

@@ -125,6 +125,16 @@ def test_a_grid_of_many_cells_is_summed_up(tmp_path):
     assert html.count("<img ") == 16 * 2
 
 
+def test_the_page_of_a_long_run_is_bounded(found):
+    record = [
+        line.model_copy(update={"iteration": number + 1, "score": float(number % 7)})
+        for number, line in enumerate(found.lines[0][:1] * 3000)
+    ]
+    config = found.config.model_copy(update={"iterations": 3000})
+    long = type(found)(found.path, config, (tuple(record),) * 4, found.quality)
+    assert len(render(evolution_page(long))) < 1.2 * len(render(evolution_page(found)))
+
+
 @pytest.fixture
 def game(monkeypatch):
     """`evolve` with a game in NumPy in place of its tasks, which need TensorFlow."""
