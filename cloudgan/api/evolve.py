@@ -322,7 +322,8 @@ def _measure(
     cells = range(config.cells)
     states = [folder.cell(number).read(iteration, layouts) for number in cells]
     quality = compare(config, states, task=task, pair=pair, ensemble=ensemble, size=size)
-    write_result(folder.result_file, GridResult.of(config, task, pair, states))
+    chosen = quality.ensemble.cells if quality.ensemble else ()
+    write_result(folder.result_file, GridResult.of(config, task, pair, states, chosen))
     write_json(folder.quality_file, quality)
 
 

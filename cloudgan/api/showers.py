@@ -220,8 +220,8 @@ def generate(
         theta_deg: Range of the polar angle in degrees, flat. Default: the trained range.
         extrapolate: Accept ranges beyond the trained one; the file states the trained range.
         step: Checkpoint: the number of its step (0 is untrained) or "best". Default: the newest.
-        cell: Of a grid: "mixture" of the best cell and its neighbours, "best" cell, or "ROW,COLUMN".
-            Default: the mixture.
+        cell: Of a grid: "mixture" of the best cell and its neighbours, "best" cell, "ensemble" of all
+            cells, or "ROW,COLUMN". Default: the mixture.
         seed: The same seed gives the same showers.
         overwrite: Replace an existing file.
         progress: Receives each task and its progress.

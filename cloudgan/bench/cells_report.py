@@ -45,6 +45,9 @@ _WHY = (
     " cores bounds the speed-up."
 )
 
+_TOLERANCE = 1.1
+"""A speed-up above the number of cores by more than this factor is none of this program."""
+
 
 def speed_table(result: CellsResult) -> Table:
     """Returns a row per grid that was measured, and a predicted row per grid."""
@@ -108,16 +111,27 @@ def routine_table(speed: GridSpeed) -> Table:
 
 
 def explanation(result: CellsResult) -> str:
-    """Returns why the published speed-ups are not to be expected."""
+    """Returns why the published speed-ups are not to be expected, and what disturbed the measurement."""
     measured = [speed for speed in result.grids if speed.ranks]
     crowded = [speed.name for speed in measured if speed.grid.cells > result.cores]
-    more = (
-        f" {', '.join(crowded)} was measured with more ranks than the {result.cores} cores, which bound"
-        " its speed-up."
-        if crowded
-        else ""
-    )
-    return _WHY + more
+    impossible = [
+        speed.name
+        for speed in measured
+        if speed.speedup and speed.speedup.median > _TOLERANCE * result.cores
+    ]
+    more = [_WHY]
+    if crowded:
+        more.append(
+            f"{', '.join(crowded)} was measured with more ranks than the {result.cores} cores, which"
+            " bound its speed-up."
+        )
+    if impossible:
+        more.append(
+            f"The measured speed-up of {', '.join(impossible)} exceeds the {result.cores} cores: other"
+            " programs used them, and several ranks get a larger share of a busy machine than one"
+            " process. Measure again when it is idle."
+        )
+    return " ".join(more)
 
 
 def tables(result: CellsResult) -> list[Table]:

@@ -53,6 +53,7 @@ class _Document(BaseModel):
     weights: tuple[tuple[float, ...], ...]
     scores: tuple[float | None, ...]
     facts: dict[str, Any]
+    ensemble: tuple[int, ...] = ()
 
     @model_validator(mode="after")
     def _consistent(self) -> _Document:
@@ -65,6 +66,8 @@ class _Document(BaseModel):
                 raise ValueError("a mixture names cells that do not exist, or lacks weights")
             if min(weights) < 0 or abs(sum(weights) - 1) > _SUM_TOLERANCE:
                 raise ValueError("the weights of a mixture are not shares with sum 1")
+        if not set(range(cells)).issuperset(self.ensemble):
+            raise ValueError("the ensemble names cells that do not exist")
         return self
 
 
@@ -81,6 +84,7 @@ class GridResult:
         mixtures: Of each cell and its neighbours.
         scores: Of the mixtures, lower is better; infinite: not measured.
         facts: What the task needs beside the weights to generate, as JSON.
+        ensemble: Cells whose generators were chosen among all; empty: no choice was made.
     """
 
     task: TaskName
@@ -91,12 +95,18 @@ class GridResult:
     mixtures: tuple[Mixture, ...]
     scores: tuple[float, ...]
     facts: Mapping[str, Any]
+    ensemble: tuple[int, ...] = ()
 
     @classmethod
     def of(
-        cls, config: CoevolutionConfig, task: Task, pair: Pair, states: Sequence[CellState]
+        cls,
+        config: CoevolutionConfig,
+        task: Task,
+        pair: Pair,
+        states: Sequence[CellState],
+        ensemble: tuple[int, ...] = (),
     ) -> GridResult:
-        """Returns the result of the states of all cells, row by row."""
+        """Returns the result of the states of all cells, row by row, and the cells of an ensemble."""
         first = pair.initial("generator", config.seed)
         untrained = Individual("generator", first, config.learning_rate, "bce", math.inf, "")
         return cls(
@@ -108,6 +118,7 @@ class GridResult:
             tuple(state.mixture for state in states),
             tuple(state.score for state in states),
             task.facts(),
+            ensemble,
         )
 
     @property
@@ -120,11 +131,19 @@ class GridResult:
 
         Args:
             cell: ``mixture``: that of the best cell; ``best``: the generator of the best cell;
-                ``ROW,COLUMN``: the generator of a cell, counted from 0.
+                ``ensemble``: the generators that were chosen among all; ``ROW,COLUMN``: the generator
+                of a cell, counted from 0.
 
         Raises:
-            ConfigError: No such cell.
+            ConfigError: No such cell, or no ensemble was chosen.
         """
+        if cell == "ensemble":
+            if not self.ensemble:
+                raise ConfigError(
+                    "--cell=ensemble: none was chosen; run `cloudgan evolve --run=FOLDER"
+                    " --ensemble=greedy` first"
+                )
+            return Mixture.uniform(self.ensemble)
         if cell == "mixture":
             return self.mixtures[self.best]
         if cell == "best":
@@ -139,7 +158,7 @@ class GridResult:
             return Mixture.uniform((grid.cell(*places[cell]),))
         raise ConfigError(
             f"--cell={show(cell)} is no cell of a grid of {grid.rows} x {grid.columns}; valid are"
-            f" mixture, best, and ROW,COLUMN from 0,0 to {grid.rows - 1},{grid.columns - 1}"
+            f" mixture, best, ensemble, and ROW,COLUMN from 0,0 to {grid.rows - 1},{grid.columns - 1}"
         )
 
 
@@ -158,6 +177,7 @@ def write_result(path: Path, result: GridResult) -> None:
         weights=tuple(mixture.weights for mixture in result.mixtures),
         scores=tuple(score if math.isfinite(score) else None for score in result.scores),
         facts=dict(result.facts),
+        ensemble=result.ensemble,
     )
     parts = {result.grid.name(number): one for number, one in enumerate(result.generators)}
     arrays: dict[str, NDArray[Any]] = {
@@ -205,6 +225,7 @@ def read_result(path: Path) -> GridResult:
         tuple(map(Mixture, document.members, document.weights)),
         tuple(math.inf if score is None else score for score in document.scores),
         document.facts,
+        document.ensemble,
     )
 
 

@@ -14,6 +14,7 @@ from cloudgan.coevolution.comparison import compare
 from cloudgan.coevolution.grid import check_grid
 from cloudgan.coevolution.one_process import OneProcess
 from cloudgan.coevolution.pictures import keep_pictures
+from cloudgan.coevolution.result_file import read_result
 from cloudgan.core.documents import write_json
 from cloudgan.core.errors import ConfigError
 from cloudgan.core.progress import Silent
@@ -156,6 +157,8 @@ def test_a_finished_run_chooses_an_ensemble_and_trains_nothing(tmp_path, game):
     assert second.lines == first.lines
     assert len(second.quality.ensemble.cells) == 2
     assert second.quality.mixture == first.quality.mixture
+    result = read_result(path / "mixture.npz")
+    assert result.choose("ensemble").members == second.quality.ensemble.cells
     assert "genetic ensemble" in (path / "evolution.html").read_text()
     assert evolve_again(path).quality == second.quality, "the ensemble is kept"
 

@@ -114,7 +114,7 @@ def test_a_single_cell_generates_what_its_weights_would_in_an_ordinary_run(grid,
 def test_what_a_grid_does_not_have_is_refused_with_what_is_valid(grid, tmp_path):
     out = tmp_path / "out.h5"
     with pytest.raises(
-        ConfigError, match="valid are mixture, best, and ROW,COLUMN from 0,0 to 0,1"
+        ConfigError, match="valid are mixture, best, ensemble, and ROW,COLUMN from 0,0 to 0,1"
     ):
         generate(grid, out, cell="1,0")
     with pytest.raises(ConfigError, match="--cell=mixture"):

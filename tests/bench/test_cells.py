@@ -110,3 +110,10 @@ def test_json_and_page_have_the_figures_and_say_what_bounds_the_speed_up(result)
     assert "2x2 was measured with more ranks than the 2 cores" in explanation(result)
     assert explanation(result) in render(cells_page(result))
     assert "predicted" in page_csv(cells_page(result))
+
+
+def test_a_speed_up_above_the_cores_is_ascribed_to_other_load(result):
+    assert "exceeds" not in explanation(result)
+    crowded = GridSpeed(FOUR, [run(4.0)], [run(1.0)], 1.0)
+    busy = CellsResult(Workload(), 2, (crowded,), interrupted=False)
+    assert "The measured speed-up of 2x2 exceeds the 2 cores" in explanation(busy)

@@ -27,6 +27,9 @@ class QuadraticGame:
     def pictures(self, samples):
         return samples[None].astype(np.float32)
 
+    def facts(self):
+        return {}
+
 
 class QuadraticPair:
     def __init__(self):
@@ -40,6 +43,9 @@ class QuadraticPair:
         state = np.zeros(4, np.float32)
         state[:3] = np.random.default_rng(seed).normal(size=3)
         return state
+
+    def generator_weights(self, generator):
+        return {"weights": generator.state[:3]}
 
     def load(self, individual):
         self._loaded[individual.kind] = (individual.state.copy(), individual.rate)

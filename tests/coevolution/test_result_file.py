@@ -31,6 +31,7 @@ RESULT = GridResult(
     tuple(Mixture((n, (n + 1) % 6), (0.25, 0.75)) for n in range(6)),
     (3.0, 2.0, float("inf"), 1.5, 4.0, 5.0),
     {"summary": {"count": 3}},
+    (4, 0),
 )
 
 
@@ -58,13 +59,21 @@ def test_the_best_cell_has_the_lowest_score_and_its_mixture_is_the_result():
     assert RESULT.choose("mixture") == RESULT.mixtures[3]
     assert RESULT.choose("best") == Mixture((3,), (1.0,))
     assert RESULT.choose("1,2") == Mixture((5,), (1.0,))
+    assert RESULT.choose("ensemble") == Mixture((4, 0), (0.5, 0.5))
+
+
+def test_an_ensemble_that_was_not_chosen_is_refused_with_the_command_that_chooses_one():
+    with pytest.raises(ConfigError, match="cloudgan evolve --run=FOLDER --ensemble=greedy"):
+        replace(RESULT, ensemble=()).choose("ensemble")
 
 
 @pytest.mark.parametrize(
     "cell", ["2,0", "0,3", "-1,0", "1", "", "Best", "1,2,3", "0, 1", "9" * 5000]
 )
 def test_a_cell_that_does_not_exist_is_refused_with_the_valid_ones(cell):
-    with pytest.raises(ConfigError, match=r"mixture, best, and ROW,COLUMN from 0,0 to 1,2"):
+    with pytest.raises(
+        ConfigError, match=r"mixture, best, ensemble, and ROW,COLUMN from 0,0 to 1,2"
+    ):
         RESULT.choose(cell)
 
 
@@ -103,6 +112,7 @@ DAMAGE = {
     "no text": lambda arrays: arrays.pop("meta.json"),
     "a text of numbers": lambda arrays: arrays.update({"meta.json": np.zeros(5)}),
     "an unknown member": document(members=[[0, 6]] * 6),
+    "an ensemble of unknown cells": document(ensemble=[6]),
     "no members": document(members=[[]] * 6, weights=[[]] * 6),
     "weights of sum 2": document(weights=[[1.0, 1.0]] * 6),
     "a negative weight": document(weights=[[-1.0, 2.0]] * 6),

@@ -36,7 +36,7 @@ def generate(
         step: Checkpoint: the number of its step (0 is untrained), or best, which needs
             --validate-every. Default: the newest.
         cell: Of a grid (`cloudgan evolve`): mixture of the best cell and its neighbours, best (its
-            own generator), or ROW,COLUMN. Default: mixture.
+            own generator), ensemble (chosen by `evolve --ensemble`), or ROW,COLUMN. Default: mixture.
         seed: The same seed gives the same showers.
         overwrite: Replace an existing file.
         json: Print the result as JSON.
