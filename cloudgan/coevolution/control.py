@@ -12,6 +12,7 @@ from pydantic import BaseModel, ConfigDict
 from cloudgan.core.documents import validated
 from cloudgan.core.errors import CloudganError, TryAgain
 from cloudgan.core.memory import resident_memory_bytes
+from cloudgan.parallel.communicator import as_bytes, poll_until
 from cloudgan.schema.grid_status import CellState
 
 if TYPE_CHECKING:
@@ -86,6 +87,26 @@ def longest_silence(state: CellState, silence_seconds: float) -> float:
     return max(silence_seconds, _START_SECONDS) if state == "inactive" else silence_seconds
 
 
+class Outbox:
+    """Sends small values without waiting: a rank that froze takes none."""
+
+    def __init__(self, world: Communicator) -> None:
+        """Sends to ranks of `world`."""
+        self._world = world
+        self._pending: list[Callable[[], bool]] = []
+
+    def send(self, value: BaseModel, to: int, tag: Tag) -> None:
+        """Starts to send a value as JSON."""
+        content = as_bytes(value.model_dump(mode="json"))
+        self._pending = [is_done for is_done in self._pending if not is_done()]
+        self._pending.append(self._world.start_send(content, to, tag))
+
+    def finish(self) -> None:
+        """Waits until all values have been taken."""
+        for is_done in self._pending:
+            poll_until(is_done)
+
+
 class SilenceClock:
     """Seconds in which this process itself could listen.
 
@@ -128,6 +149,7 @@ class Control:
             failed: Called in the thread with the error if the master is lost; ends the process.
         """
         self._world, self._flag, self._failed = world, flag, failed
+        self._outbox = Outbox(world)
         self._silence_seconds = silence_seconds
         self._interval = sign_interval(silence_seconds)
         self.sign = Sign()
@@ -166,12 +188,13 @@ class Control:
                 )
             time.sleep(_LOOK_SECONDS)
         self._send(self.sign.model_copy(update={"is_last": True}))
+        self._outbox.finish()
 
     def _send(self, sign: Sign) -> None:
         reason = self._flag.reason
         stop = reason if reason in ("interrupted", "terminated") else None
         whole = sign.model_copy(update={"memory_bytes": resident_memory_bytes(), "stop": stop})
-        self._world.send_json(whole.model_dump(mode="json"), _MASTER, Tag.SIGN)
+        self._outbox.send(whole, _MASTER, Tag.SIGN)
 
     def _receive(self) -> bool:
         """Receives the requests that have arrived; returns whether there were some."""

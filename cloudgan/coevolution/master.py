@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from cloudgan.coevolution.control import (
+    Outbox,
     Request,
     Sign,
     SilenceClock,
@@ -66,6 +67,7 @@ class GridMaster:
             progress: Shows the iterations that all cells have done.
         """
         self._world, self._placement, self._config = world, placement, config
+        self._outbox = Outbox(world)
         self._grid, self._folder, self._flag, self._progress = grid, folder, flag, progress
         self._nodes = placement.nodes(grid, config.threads)
         self._ranks = {rank: _Follower(Sign()) for rank in range(1, world.size)}
@@ -117,6 +119,7 @@ class GridMaster:
             self._receive()
             self._check()
             time.sleep(_LOOK_SECONDS)
+        self._outbox.finish()
 
     def write(self, state: GridState, best: int | None = None) -> None:
         """Writes status.json."""
@@ -187,4 +190,4 @@ class GridMaster:
 
     def _request(self, request: Request) -> None:
         for rank in self._ranks:
-            self._world.send_json(request.model_dump(mode="json"), rank, Tag.REQUEST)
+            self._outbox.send(request, rank, Tag.REQUEST)
