@@ -158,6 +158,7 @@ def evolve(
     """
     from cloudgan.api.evolution_page import evolution_page
     from cloudgan.coevolution.cell_files import GridFolder
+    from cloudgan.coevolution.tasks.digit_images import read_digits
     from cloudgan.reports.page import write as write_page
 
     ranges.check(size=size)
@@ -171,6 +172,8 @@ def evolve(
         raise ConfigError("cells run on CPUs and GPUs; on a TPU use `cloudgan train`")
     check_can_start(config)
     require_tensorflow()
+    if config.task == "digits":
+        read_digits(config.data)  # damaged files are refused before a folder holds the run
 
     @contextmanager
     def prepared() -> Iterator[None]:
