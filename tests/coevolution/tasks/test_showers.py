@@ -114,6 +114,7 @@ def test_the_average_follows_the_generator_and_takes_its_statistics(pair, after)
 def test_batches_are_a_function_of_the_draw_and_the_number(pair):
     together = pair.batches(DRAW, (0, 1, 2))
     assert together["image"].shape == (3, 8, 9, 9, 25, 1)
+    assert len(np.unique(together["step"])) == 3
     for number in range(3):
         for name, array in pair.batches(DRAW, (number,)).items():
             np.testing.assert_array_equal(array[0], together[name][number])
