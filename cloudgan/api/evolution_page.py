@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 _MOST_CELLS = 16
 """More cells are shown by their best, median and worst; pictures are those of the best ones."""
 _MOST_PICTURED = 8
+_MOST_FIGURES = 4
 _MOST_POINTS = 500
 _MOST_STAYS = 50
 _GAP, _GAP_GREY = 1, 128
@@ -80,7 +81,8 @@ def _winner(found: Evolution) -> str:
 
 def _figures(found: Evolution, times: RoutineTimes) -> KeyFigures:
     line = _last(found)[found.best_cell or 0]
-    details = ((f"{value:.4g}", name.replace("_", " "), "") for name, value in line.details.items())
+    shown = list(line.details.items())[:_MOST_FIGURES]
+    details = ((f"{value:.4g}", name.replace("_", " "), "") for name, value in shown)
     return KeyFigures(
         (
             (f"{line.score:.4g}", "score of the best mixture", "lower is better"),
@@ -115,7 +117,7 @@ def comparison_table(found: Evolution) -> Table | None:
         " neighbours of the iteration before). One run does not show that one of them is better."
     )
     if chosen:
-        note += f" The ensemble has the best score of {chosen.scored} on these samples, which flatters it."
+        note += f" The ensemble has the best score of {chosen.scored} on these samples: its score is too good."
     heads = ("samples of", "score", *(name.replace("_", " ") for name in details))
     return Table(heads, rows, note, "l" + "r" * (len(details) + 1))
 

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
 _SIGNATURE = b"\x89PNG\r\n\x1a\n"
 _GREY_8_BIT = bytes([8, 0, 0, 0, 0])
-_LEAST_PIXELS, _MOST_PIXELS = 112, 160
-"""Width of an image on the screen, in CSS pixels."""
+_SCALE, _LEAST_PIXELS, _MOST_PIXELS = 2, 112, 224
+"""Enlargement of an image, and the bounds of its width on the screen in CSS pixels."""
 
 
 @dataclass(frozen=True)
@@ -78,6 +78,6 @@ def png(image: Image) -> bytes:
 def _cell(image: Image | None, text: str) -> str:
     if image is None:
         return ""
-    width = min(max(image.shape[1], _LEAST_PIXELS), _MOST_PIXELS)
+    width = min(max(_SCALE * image.shape[1], _LEAST_PIXELS), _MOST_PIXELS)
     data = base64.b64encode(png(image)).decode()
     return f'<img src="data:image/png;base64,{data}" width="{width}" alt="{escape(text)}">'
