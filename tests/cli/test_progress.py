@@ -99,3 +99,13 @@ def test_in_ci_there_are_no_bars(monkeypatch):
     with ProgressBars(stream) as bars:
         bars.start("training", 10, "steps")
     assert "\x1b" not in stream.getvalue()
+
+
+def test_a_process_that_ends_with_code_0_has_done_its_task(clock):
+    for code, end in ((0, "done"), (75, "stopped")):
+        stream = io.StringIO()
+        with pytest.raises(SystemExit), ProgressBars(stream, now=clock) as bars:
+            bars.start("iterations", 8, "iterations")
+            bars.advance(8)
+            raise SystemExit(code)
+        assert stream.getvalue().splitlines()[-1].startswith(f"iterations: {end}, 8 iterations")

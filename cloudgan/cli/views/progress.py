@@ -51,7 +51,8 @@ class ProgressBars:
         trace: TracebackType | None,
     ) -> None:
         """Restores the terminal, also after Ctrl-C."""
-        self._shown.stop(failed=error is not None)
+        is_exit = isinstance(error, SystemExit) and not error.code  # of the master of ranks
+        self._shown.stop(failed=error is not None and not is_exit)
 
     def start(self, task: str, total: float | None = None, unit: str = "") -> None:
         """Starts `task` and ends the previous one; `total` is None if it is unknown."""
