@@ -101,11 +101,16 @@ def test_in_ci_there_are_no_bars(monkeypatch):
     assert "\x1b" not in stream.getvalue()
 
 
-def test_a_process_that_ends_with_code_0_has_done_its_task(clock):
-    for code, end in ((0, "done"), (75, "stopped")):
-        stream = io.StringIO()
-        with pytest.raises(SystemExit), ProgressBars(stream, now=clock) as bars:
+@pytest.mark.parametrize(("code", "end"), [(0, "done"), (75, "stopped")])
+def test_a_process_that_ends_with_code_0_has_done_its_task(clock, code, end):
+    stream = io.StringIO()
+
+    def work():
+        with ProgressBars(stream, now=clock) as bars:
             bars.start("iterations", 8, "iterations")
             bars.advance(8)
             raise SystemExit(code)
-        assert stream.getvalue().splitlines()[-1].startswith(f"iterations: {end}, 8 iterations")
+
+    with pytest.raises(SystemExit):
+        work()
+    assert stream.getvalue().splitlines()[-1].startswith(f"iterations: {end}, 8 iterations")
