@@ -157,7 +157,6 @@ def test_asynchronous_cells_use_the_newest_that_arrived_and_record_its_age(tmp_p
     assert set(ages[0][0]) == {1, 2}
     assert max(age[0] for age in ages[1]) > 5  # the slow cell is behind when the fast one ends
     assert min(age[1] for age in ages[0]) < -5  # and sees the fast one far ahead
-    assert all(abs(age[3]) <= 5 for age in ages[1])
     found = status(folder)
     assert found.nodes[0].ranks == 6
     assert [cell.rank for cell in found.cells] == [1, 2, 3, 4]
@@ -165,7 +164,7 @@ def test_asynchronous_cells_use_the_newest_that_arrived_and_record_its_age(tmp_p
 
 @pytest.mark.parametrize("victim", [0, 2])
 def test_a_frozen_rank_counts_as_lost_and_the_world_ends_to_be_started_again(tmp_path, victim):
-    folder, _ = grid_folder(tmp_path / "run", iterations=10_000, silence_seconds=2)
+    folder, _ = grid_folder(tmp_path / "run", iterations=10_000, silence_seconds=3)
     with started(folder, (0.05,) * 4) as process:
         wait_for(
             lambda: (
@@ -189,7 +188,11 @@ def test_a_frozen_rank_counts_as_lost_and_the_world_ends_to_be_started_again(tmp
 @pytest.mark.parametrize("asynchronous", [False, True])
 def test_the_run_fails_when_all_cells_become_nan(tmp_path, asynchronous):
     folder, _ = grid_folder(
-        tmp_path / "run", iterations=10_000, learning_rate=2.0, asynchronous=asynchronous
+        tmp_path / "run",
+        iterations=10_000,
+        learning_rate=2.0,
+        asynchronous=asynchronous,
+        silence_seconds=4,  # also the interval of the signs by which the master sees it
     )
     with started(folder) as process:
         code, said = ended(process)
