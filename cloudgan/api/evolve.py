@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
 
-from cloudgan.api.evolve_ranks import check_can_start, run_as_rank, start_cells
 from cloudgan.api.run import Run
 from cloudgan.api.run_options import resolve
 from cloudgan.api.tensorflow_import import import_tensorflow, require_tensorflow
@@ -157,6 +156,7 @@ def evolve(
         CloudganError: The losses of all cells became NaN.
     """
     from cloudgan.api.evolution_page import evolution_page
+    from cloudgan.api.evolve_ranks import check_can_start, run_as_rank, start_cells
     from cloudgan.coevolution.cell_files import GridFolder
     from cloudgan.coevolution.tasks.digit_images import read_digits
     from cloudgan.reports.page import write as write_page

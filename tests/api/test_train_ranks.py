@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from cloudgan.api.launch_data import check_startable
-from cloudgan.api.train_ranks import has_ranks, worker_config
+from cloudgan.api.ranks import has_ranks
+from cloudgan.api.train_ranks import worker_config
 from cloudgan.core.errors import ConfigError
 from cloudgan.parallel.master import LEAST_SILENCE_SECONDS, _Worker
 from cloudgan.schema.config import RunConfig

@@ -44,6 +44,7 @@ def cells(
         report: File to write as well: .html, .md or .csv.
         json: Print the result as JSON.
     """
+    from cloudgan.api.tensorflow_import import require_tensorflow
     from cloudgan.bench.cells import Workload, is_measured, measure_cells
     from cloudgan.bench.cells_report import cells_json, cells_page, explanation, tables
     from cloudgan.coevolution.grid import Grid
@@ -58,6 +59,7 @@ def cells(
         raise ConfigError(
             f"--iterations={iterations}: expected at least 2, as the first one traces"
         )
+    require_tensorflow()
     work = Workload(task, iterations, batches, batch)
     with progress_bars(as_json=json) as progress:
         result = measure_cells(asked, work, rounds=rounds, progress=progress)
