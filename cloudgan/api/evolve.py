@@ -17,13 +17,14 @@ from cloudgan.coevolution.grid import Grid, check_grid
 from cloudgan.coevolution.routine_times import routine_times
 from cloudgan.core import ranges, settings
 from cloudgan.core.documents import explain, write_json
-from cloudgan.core.errors import ConfigError, DataError, Interrupted, TryAgain
+from cloudgan.core.errors import ConfigError, DataError
 from cloudgan.core.file_lock import locked_target
 from cloudgan.core.local_path import local_path
 from cloudgan.core.progress import Silent
 from cloudgan.reports.page import Section, fragment
 from cloudgan.reports.table import Table
 from cloudgan.schema.coevolution import CoevolutionConfig
+from cloudgan.training.stopping import raise_if_stopped
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -359,8 +360,8 @@ def _stop_if(flag: StopFlag, folder: GridFolder, cells: tuple[Cell, ...]) -> Non
         return
     for cell in cells:
         folder.cell(cell.number).save(cell.state)
-    message = (
+    raise_if_stopped(
+        flag.reason,
         f"stopped after iteration {cells[0].state.iteration}; `cloudgan evolve --run={folder.path}`"
-        " continues"
+        " continues",
     )
-    raise (Interrupted if flag.reason == "interrupted" else TryAgain)(message)

@@ -10,13 +10,13 @@ from cloudgan.api.ranks import check_mpi
 from cloudgan.coevolution.grid import check_grid
 from cloudgan.coevolution.placement import check_ranks
 from cloudgan.core import settings
-from cloudgan.core.errors import ConfigError, Interrupted, TryAgain
+from cloudgan.core.errors import ConfigError
 from cloudgan.core.loopback_network import LoopbackNetwork
 from cloudgan.core.progress import Silent
 from cloudgan.parallel.local_ranks import LocalRanks
 from cloudgan.parallel.rank_process import fail, joined_world
 from cloudgan.schema.coevolution import CoevolutionConfig
-from cloudgan.training.stopping import EXIT_CODES
+from cloudgan.training.stopping import EXIT_CODES, raise_if_stopped
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -119,6 +119,6 @@ def run_as_rank(
         sys.exit(0)
     if settings.is_supervised():
         sys.exit(EXIT_CODES.get(end.reason, 0))
-    if end.reason in EXIT_CODES:
-        message = f"stopped after iteration {end.iteration}; rerun the command to continue"
-        raise (Interrupted if end.reason == "interrupted" else TryAgain)(message)
+    raise_if_stopped(
+        end.reason, f"stopped after iteration {end.iteration}; rerun the command to continue"
+    )

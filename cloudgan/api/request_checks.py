@@ -10,9 +10,10 @@ from cloudgan.api.launch_request import AUTO, CHEAPEST, NOTHING_PROVISIONED
 from cloudgan.core.clouds import CLOUDS
 from cloudgan.core.errors import ConfigError
 from cloudgan.launch.kubernetes.manifests import CLAIM
-from cloudgan.schema.plan import SlurmOptions
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from cloudgan.api.launch_request import LaunchRequest, ProvisioningRequest
 
 _CLOUD_FLAGS = f"--provider={', '.join(CLOUDS)} or {CHEAPEST}"
@@ -37,22 +38,16 @@ def check_request(launch: LaunchRequest, provisioning: ProvisioningRequest) -> N
             f"--store={address.rpartition('@')[2]}... contains credentials, and a plan is not"
             " secret: omit them, and give them by --secrets or in the environment"
         )
-    if launch.provider != "slurm" and launch.slurm != SlurmOptions():
+    if launch.provider != "slurm":
         names = launch.slurm.model_dump(exclude_defaults=True)
-        raise ConfigError(
-            f"{' and '.join(f'--{name}' for name in names)}: only valid with --provider=slurm, and"
-            f" --provider={launch.provider} was given"
-        )
+        _refuse((f"--{name}" for name in names), "--provider=slurm", launch.provider)
     if launch.is_provisioned:
         _check_cloud(launch, provisioning)
         if launch.reservation:
             _check_reservation(launch, provisioning)
         return
     if launch.reservation:
-        raise ConfigError(
-            f"--reservation: only valid with --provider={', '.join(CLOUDS)} or slurm, and"
-            f" --provider={launch.provider} was given"
-        )
+        _refuse(["--reservation"], f"--provider={', '.join(CLOUDS)} or slurm", launch.provider)
     _check_nothing_provisioned(launch, provisioning)
     if launch.provider == "kubernetes":
         _check_cluster(launch)
@@ -66,17 +61,19 @@ def check_request(launch: LaunchRequest, provisioning: ProvisioningRequest) -> N
         "--secrets": launch.secrets,
         "--image-pull-secret": provisioning.pull_secret,
     }
-    given = [name for name, value in only_on_clusters.items() if value]
-    if given:
-        raise ConfigError(
-            f"{' and '.join(given)}: only valid with --provider=kubernetes, and"
-            f" --provider={launch.provider} was given"
-        )
+    given = (name for name, value in only_on_clusters.items() if value)
+    _refuse(given, "--provider=kubernetes", launch.provider)
     if launch.provider == "local" and (launch.queue or (launch.store or "").startswith(CLAIM)):
         raise ConfigError(
             "--queue and --store=pvc: are not valid with --provider=local; omit them, or give"
             " --provider=kubernetes"
         )
+
+
+def _refuse(given: Iterable[str], valid: str, provider: str) -> None:
+    """Raises ConfigError if any flag is given."""
+    if names := " and ".join(given):
+        raise ConfigError(f"{names}: only valid with {valid}, and --provider={provider} was given")
 
 
 def _check_nothing_provisioned(launch: LaunchRequest, provisioning: ProvisioningRequest) -> None:
@@ -86,16 +83,12 @@ def _check_nothing_provisioned(launch: LaunchRequest, provisioning: Provisioning
         )
     # A price limit and a pull secret are valid for any node and any pod.
     rest = replace(provisioning, max_usd_per_hour=None, pull_secret=None)
-    if rest != NOTHING_PROVISIONED:
-        given = [
-            f"--{_FLAG_NAMES.get(key, key.replace('_', '-'))}"
-            for key, value in asdict(rest).items()
-            if value != getattr(NOTHING_PROVISIONED, key)
-        ]
-        raise ConfigError(
-            f"{' and '.join(given)}: only valid with {_CLOUD_FLAGS}, and"
-            f" --provider={launch.provider} was given"
-        )
+    given = (
+        f"--{_FLAG_NAMES.get(key, key.replace('_', '-'))}"
+        for key, value in asdict(rest).items()
+        if value != getattr(NOTHING_PROVISIONED, key)
+    )
+    _refuse(given, _CLOUD_FLAGS, launch.provider)
 
 
 def _check_cloud(launch: LaunchRequest, provisioning: ProvisioningRequest) -> None:
@@ -105,17 +98,10 @@ def _check_cloud(launch: LaunchRequest, provisioning: ProvisioningRequest) -> No
         "--queue": launch.queue,
         "--price-file": launch.price_file,
     }
-    names = [name for name, value in given.items() if value]
-    if names:
-        raise ConfigError(
-            f"{' and '.join(names)}: only valid for an existing cluster, such as --provider=kubernetes, and"
-            f" --provider={launch.provider} was given"
-        )
+    names = (name for name, value in given.items() if value)
+    _refuse(names, "an existing cluster, such as --provider=kubernetes", launch.provider)
     if launch.provider != "gcp" and provisioning.network_details:
-        raise ConfigError(
-            "--network, --subnet and --internal-ips are only valid with --provider=gcp, and"
-            f" --provider={launch.provider} was given"
-        )
+        _refuse(["--network, --subnet, --internal-ips"], "--provider=gcp", launch.provider)
     if launch.provider == CHEAPEST:
         if launch.store:
             raise ConfigError(

@@ -16,7 +16,7 @@ from cloudgan.api.run_options import config_keys, resolve
 from cloudgan.api.tensorflow_import import import_tensorflow, require_tensorflow
 from cloudgan.api.training_showers import as_shards, count_showers, find_showers
 from cloudgan.core import ranges, settings
-from cloudgan.core.errors import ConfigError, Interrupted, TryAgain
+from cloudgan.core.errors import ConfigError, TryAgain
 from cloudgan.core.hardware import this_machine
 from cloudgan.core.loopback_network import LoopbackNetwork
 from cloudgan.core.progress import Silent
@@ -339,7 +339,7 @@ def _train_here(
     import_tensorflow()
     from cloudgan.training.context import make_context
     from cloudgan.training.run import train as run_training
-    from cloudgan.training.stopping import StopFlag
+    from cloudgan.training.stopping import StopFlag, raise_if_stopped
     from cloudgan.training.strategy import translate_lost_workers
 
     cluster = read_cluster(settings.tf_config())
@@ -357,10 +357,9 @@ def _train_here(
         )
         flag.install_handlers()
         outcome = run_training(context, flag, progress, start_time=began_seconds)
-    if outcome.reason == "interrupted":
-        raise Interrupted(f"stopped after step {outcome.step}; rerun the command to resume")
-    if outcome.reason == "terminated":
-        raise TryAgain(f"stopped after step {outcome.step}; rerun the command to resume")
+    raise_if_stopped(
+        outcome.reason, f"stopped after step {outcome.step}; rerun the command to resume"
+    )
     return outcome
 
 

@@ -17,7 +17,7 @@ from cloudgan.api.ranks import local_layout
 from cloudgan.api.tensorflow_import import import_tensorflow
 from cloudgan.core import settings
 from cloudgan.core.documents import read_json, write_json
-from cloudgan.core.errors import ConfigError, Interrupted, TryAgain
+from cloudgan.core.errors import ConfigError
 from cloudgan.core.progress import Silent
 from cloudgan.parallel.layout import make_layout
 from cloudgan.parallel.local_ranks import LocalRanks
@@ -26,7 +26,7 @@ from cloudgan.training.checkpoint import BestCheckpoint
 from cloudgan.training.cluster import read_cluster, share_gpus
 from cloudgan.training.environment_checks import prepare_environment
 from cloudgan.training.outcome import Outcome
-from cloudgan.training.stopping import EXIT_CODES, Reason
+from cloudgan.training.stopping import EXIT_CODES, Reason, raise_if_stopped
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -143,10 +143,10 @@ def train_rank(
     if outcome and settings.is_supervised():
         write_json(_end_file(folder), _RunEnd.of(outcome))
         sys.exit(EXIT_CODES.get(outcome.reason, 0))
-    if outcome and outcome.reason == "interrupted":
-        raise Interrupted(f"stopped after step {outcome.step}; rerun the command to resume")
-    if outcome and outcome.reason == "terminated":
-        raise TryAgain(f"stopped after step {outcome.step}; rerun the command to resume")
+    if outcome:
+        raise_if_stopped(
+            outcome.reason, f"stopped after step {outcome.step}; rerun the command to resume"
+        )
     return outcome
 
 

@@ -7,7 +7,6 @@ it fails, as a training rank does.
 
 from __future__ import annotations
 
-import io
 import subprocess
 import sys
 import time
@@ -44,6 +43,7 @@ from cloudgan.schema.losses import PASSES, loss_columns
 from cloudgan.schema.record import Numerics, Started
 from cloudgan.schema.run_folder import RunFolder, checkpoint_name
 from cloudgan.schema.stop_criterion import METRIC
+from cloudgan.training.array_archive import as_archive
 from cloudgan.training.stopping import StopFlag, StopTraining
 
 if TYPE_CHECKING:
@@ -359,10 +359,7 @@ def _joining(flat: FlatLayout, showers: int) -> dict[str, Any]:
 
 
 def _arrays(weights: Floats) -> Any:
-    content = io.BytesIO()
-    arrays: dict[str, Any] = {_NAME: weights}
-    np.savez(content, **arrays)
-    return np.frombuffer(content.getvalue(), np.uint8)
+    return np.frombuffer(as_archive({_NAME: weights}), np.uint8)
 
 
 if __name__ == "__main__":

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -10,6 +9,7 @@ import numpy as np
 from cloudgan.parallel.exchange import Networks, WorkerExchange
 from cloudgan.parallel.flat_weights import FlatLayout, same_order
 from cloudgan.parallel.update_rules import make_rule
+from cloudgan.training.array_archive import as_archive
 from cloudgan.training.gan import scaled_learning_rate
 from cloudgan.training.run_recorder import start_line
 
@@ -110,7 +110,5 @@ class _Connected:
         }
 
     def arrays(self) -> NDArray[np.uint8]:
-        content = io.BytesIO()
         arrays = {name: v.numpy() for name, v in self._gan.variables().items()}
-        np.savez(content, **arrays)
-        return np.frombuffer(content.getvalue(), np.uint8)
+        return np.frombuffer(as_archive(arrays), np.uint8)

@@ -28,13 +28,17 @@ def as_archive(arrays: Mapping[str, NDArray[Any]]) -> bytes:
     return content.getvalue()
 
 
-def read_arrays(path: Path) -> dict[str, NDArray[Any]]:
+def read_arrays(path: Path, limit: int = _MAX_BYTES) -> dict[str, NDArray[Any]]:
     """Reads all arrays of an archive; each has a checksum that zipfile compares.
 
+    Args:
+        path: The archive.
+        limit: Of its size in bytes.
+
     Raises:
-        DataError: The file is missing or damaged, or an entry is compressed or no array of numbers.
+        DataError: The file is missing, too large or damaged, or an entry is compressed or no array of numbers.
     """
-    raw = read_bytes(path, limit=_MAX_BYTES)
+    raw = read_bytes(path, limit=limit)
     try:
         with zipfile.ZipFile(io.BytesIO(raw)) as file:
             is_plain = all(each.compress_type == zipfile.ZIP_STORED for each in file.infolist())

@@ -10,7 +10,6 @@ it is used; a damaged one is renamed, and the one before is used.
 
 from __future__ import annotations
 
-import io
 import math
 import secrets
 from contextlib import suppress
@@ -30,7 +29,7 @@ from cloudgan.schema.record import Numerics
 from cloudgan.schema.record_line import Loss
 from cloudgan.schema.run_folder import RunFolder, checkpoint_name, checkpoint_steps
 from cloudgan.storage.store import ObjectMissingError, StoreError, open_store
-from cloudgan.training.array_archive import read_arrays
+from cloudgan.training.array_archive import as_archive, read_arrays
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -154,14 +153,12 @@ class Checkpoints:
                 f"checkpoint of step {state.step} not saved: {problem}; the last checkpoint is older."
                 " Rerun with a smaller model.learning_rate"
             )
-        buffer = io.BytesIO()
         meta = np.frombuffer(state.model_dump_json().encode(), np.uint8)
-        everything: dict[str, Any] = {**arrays, _META: meta}
-        np.savez(buffer, **everything)
+        content = as_archive({**arrays, _META: meta})
         path = self.path_of(state.step)
         self._folder.mkdir(parents=True, exist_ok=True)
         try:
-            write_atomic(path, buffer.getvalue())
+            write_atomic(path, content)
         except DataError as error:
             last = self.steps()[-1:]
             kept = f"{self.path_of(last[0])} is complete" if last else "none yet"
@@ -172,7 +169,7 @@ class Checkpoints:
         best = state.best.step if state.best else None
         self._copy_out(path, best)
         self._prune(best)
-        return path, buffer.getbuffer().nbytes
+        return path, len(content)
 
     def _copy_out(self, path: Path, best: int | None) -> None:
         """Copies to the bucket; a failure does not stop the run, because the local file is complete.

@@ -12,6 +12,8 @@ import socket
 import threading
 from typing import TYPE_CHECKING, Literal, Self, TextIO, get_args
 
+from cloudgan.core.errors import CloudganError, Interrupted, TryAgain
+
 if TYPE_CHECKING:
     from types import FrameType
 
@@ -19,9 +21,21 @@ Reason = Literal[
     "finished", "reached", "max_steps", "max_seconds", "interrupted", "terminated", "failed"
 ]
 REASONS: tuple[Reason, ...] = get_args(Reason)
-EXIT_CODES: dict[Reason, int] = {"interrupted": 130, "terminated": 75}
+_ERRORS: dict[Reason, type[CloudganError]] = {"interrupted": Interrupted, "terminated": TryAgain}
+EXIT_CODES: dict[Reason, int] = {reason: error.exit_code for reason, error in _ERRORS.items()}
 
 _BY_SIGNAL: dict[int, Reason] = {signal.SIGINT: "interrupted", signal.SIGTERM: "terminated"}
+
+
+def raise_if_stopped(reason: Reason | None, message: str) -> None:
+    """Raises the error of the signal that ended a run, if one did.
+
+    Raises:
+        Interrupted: Ctrl-C.
+        TryAgain: SIGTERM.
+    """
+    if reason in _ERRORS:
+        raise _ERRORS[reason](message)
 
 
 class StopTraining(Exception):

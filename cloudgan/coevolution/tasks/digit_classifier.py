@@ -7,11 +7,9 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-import io
 import time
-import zipfile
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import keras
 import numpy as np
@@ -21,10 +19,10 @@ from keras import layers
 from cloudgan.coevolution.tasks.digit_images import scaled
 from cloudgan.coevolution.tasks.idx_file import CLASSES
 from cloudgan.core.atomic_file import write_atomic
-from cloudgan.core.documents import read_bytes
 from cloudgan.core.errors import DataError
 from cloudgan.core.file_lock import HeldError, take
 from cloudgan.core.settings import data_folder
+from cloudgan.training.array_archive import as_archive, read_arrays
 from cloudgan.training.step import descend
 
 if TYPE_CHECKING:
@@ -120,8 +118,9 @@ def trained_classifier(digits: LabelledImages, side: int, progress: Progress) ->
             if is_mine and not _restore(classifier, path):
                 progress.say("trains the classifier that measures digits, once for this data")
                 classifier.train(digits)
+                weights = {str(n): array for n, array in enumerate(classifier.weights)}
                 with contextlib.suppress(DataError):
-                    write_atomic(path, _packed(classifier.weights))
+                    write_atomic(path, as_archive(weights))
             if is_mine:
                 break
     return classifier
@@ -156,22 +155,13 @@ def _key(digits: LabelledImages) -> str:
     return found.hexdigest()
 
 
-def _packed(arrays: Sequence[Floats]) -> bytes:
-    file = io.BytesIO()
-    np.savez(file, *arrays)
-    return file.getvalue()
-
-
 def _restore(classifier: DigitClassifier, path: Path) -> bool:
-    """Whether the classifier got the weights of a file; zipfile compares a checksum of each array."""
+    """Whether the classifier got the weights of a file."""
     if not path.exists():
         return False
     try:
-        content = io.BytesIO(read_bytes(path, limit=_MAX_FILE))
-        with np.load(content, allow_pickle=False) as archive:
-            arrays: list[Any] = [archive[f"arr_{n}"] for n in range(len(archive.files))]
-        classifier.weights = arrays
-    except (DataError, ValueError, LookupError, OSError, EOFError, zipfile.BadZipFile):
+        classifier.weights = list(read_arrays(path, limit=_MAX_FILE).values())
+    except (DataError, ValueError):
         return False
     return True
 
