@@ -164,6 +164,7 @@ def ending(reason: Reason, step: int) -> str:
         "max_steps": "at the maximum number of steps",
         "max_seconds": "at the time limit",
         "finished": "at the last epoch",
+        "plateau": "without further improvement",
     }
     return f"Training ended after {step} steps, {why.get(reason, reason)}."
 

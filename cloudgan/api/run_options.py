@@ -34,6 +34,8 @@ class TrainingOptions(TypedDict, total=False):
     checkpoint_every_steps: int | None
     validate_every: int | None
     until: str | None
+    patience: int | None
+    smooth: int | None
     tensorboard: bool
     parallel: Literal["none", "downpour", "easgd", "gem"] | None
     ranks: int | None

@@ -191,28 +191,36 @@ def _play_role(
     layout = make_layout(world.size, config.parallel)
     role = layout.roles[world.rank]
     group = world.split(layout.master_ranks + (role.worker or 0) if not role.is_master else 0)
-    resumed, steps = _agree_on_point(world, config, folder, layout)
+    resumed, steps, has_ended = _agree_on_point(world, config, folder, layout)
     here = _share_devices(world, is_training=not role.is_master)
     rank = _Rank(world, layout, config, folder, shards, start_time, here)
     if role.is_master:
         return _master(rank, progress, resumed)
-    _worker(rank, group, steps)
+    _worker(rank, group, steps, has_ended=has_ended)
     return None
 
 
 def _agree_on_point(
     world: Communicator, config: RunConfig, folder: RunFolder, layout: Layout
-) -> tuple[Any, Sequence[int] | None]:
-    """Returns the point from which all ranks resume (on rank 0), and the steps of the workers there."""
+) -> tuple[Any, Sequence[int] | None, bool]:
+    """Returns where all ranks resume.
+
+    Returns:
+        The point (on rank 0), the steps of the workers there, and whether its validations end the run.
+    """
     from cloudgan.parallel.centre import find_point, rank_folder
+    from cloudgan.training.quality_history import QualityHistory
 
     role = layout.roles[world.rank]
     own = rank_folder(folder, world.rank).saved_steps() if role.kind == "leader" else []
     found = world.gather(own)
     leaders = [layout.group_of(worker)[0] for worker in range(layout.workers)]
     point = find_point(config, folder, [found[r] for r in leaders]) if world.rank == 0 else None
-    steps = world.gather(list(point[0].state.worker_steps) if point else None)[0]
-    return point, steps
+    state = point[0].state if point else None
+    steps = list(state.worker_steps) if state else None
+    stop = QualityHistory(config.training, state).stop
+    steps, has_ended = world.gather([steps, stop is not None])[0]
+    return point, steps, has_ended
 
 
 def _share_devices(world: Communicator, *, is_training: bool) -> int:
@@ -244,7 +252,7 @@ def _master(rank: _Rank, progress: Progress, resumed: Any) -> Outcome:
     validator = None
     if training.validates_every:
         prepare = partial(_measurer, rank.config, rank.shards)
-        validator = Validator(prepare, training, start_time=rank.start_time)
+        validator = Validator(prepare, start_time=rank.start_time)
     with StopFlag() as flag:
         master = Master(
             rank.world,
@@ -299,7 +307,7 @@ def worker_config(config: RunConfig, worker: int, workers: int) -> RunConfig:
     own = None if limit is None else -(-(limit - worker) // workers)
     # Of a run with limits the workers' epochs end later than the run.
     update = {"max_steps": own, "validate_every": 0, "until": "", "validation_showers": 0}
-    update |= {"tensorboard": False, "max_seconds": None}
+    update |= {"tensorboard": False, "max_seconds": None, "patience": None, "smooth": None}
     url = f"{checkpoint.url.rstrip('/')}/ranks/{worker:03d}" if checkpoint.url else ""
     saving = {"keep": 3, "every_steps": None, "every_seconds": 1e9, "url": url}
     return config.model_copy(
@@ -310,7 +318,9 @@ def worker_config(config: RunConfig, worker: int, workers: int) -> RunConfig:
     )
 
 
-def _worker(rank: _Rank, group: Communicator, steps: Sequence[int] | None) -> None:
+def _worker(
+    rank: _Rank, group: Communicator, steps: Sequence[int] | None, *, has_ended: bool
+) -> None:
     """Trains one rank's part of the run, after the own step in `steps` if it resumes."""
     from cloudgan.parallel.centre import rank_folder
     from cloudgan.parallel.place import Place
@@ -321,6 +331,9 @@ def _worker(rank: _Rank, group: Communicator, steps: Sequence[int] | None) -> No
     own = rank_folder(rank.folder, place.leader)
     own.create()
     config = worker_config(rank.config, place.number, layout.workers)
+    if steps is not None and has_ended:
+        ended = {"max_steps": max(1, steps[place.number])}
+        config = config.model_copy(update={"training": config.training.model_copy(update=ended)})
     saved: Checkpoint | None = None
     rule_state: dict[str, Any] = {}
     if steps is not None:

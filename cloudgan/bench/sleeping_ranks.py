@@ -222,7 +222,7 @@ def _serve(world: Communicator, layout: Layout, request: SleepRequest) -> None:
     began = time.perf_counter()
     validator = None
     if training.validates_every:
-        validator = Validator(lambda: _first_weight, training, start_time=began)
+        validator = Validator(lambda: _first_weight, start_time=began)
     with StopFlag() as flag:
         master = Master(
             world,

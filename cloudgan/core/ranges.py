@@ -27,6 +27,9 @@ MAX_LOCAL_PROCESSES: Final = 1024
 """Worker processes of one machine, at most one per core: no node of the price catalog has as many
 cores, and each process takes a port and about a gigabyte."""
 MAX_BATCH: Final = 2**24
+MAX_PATIENCE: Final = 1000
+MAX_SMOOTH: Final = 100
+"""A checkpoint keeps the metrics of so many validations."""
 MAX_CORES: Final = 10_000
 MAX_GIB: Final = 100_000
 MAX_GEV: Final = 1e6
@@ -125,6 +128,7 @@ FLAGS: Final = {
     "message_seconds": Range(0, MAX_SECONDS),
     "mixture_sigma": Range(0, 1),
     "nodes": _PROCESSES,
+    "patience": Range(1, MAX_PATIENCE),
     "population": Range(1, 100),
     "port": Range(0, 65_535),
     "ranks": _PROCESSES,
@@ -144,6 +148,7 @@ FLAGS: Final = {
     "showers": Range(1, MAX_SHOWERS),
     "silence_seconds": Range(1, MAX_SECONDS),
     "size": Range(1, 1024),
+    "smooth": Range(1, MAX_SMOOTH),
     "stall_seconds": _SECONDS,
     "step_seconds": _SECONDS,
     "step_showers_per_second": Range(0, 1e12, above=True),

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from cloudgan.parallel.update_rules import Floats, UpdateRule
     from cloudgan.schema.config import RunConfig
     from cloudgan.schema.record import Numerics
-    from cloudgan.training.checkpoint import BestCheckpoint, Checkpoint
+    from cloudgan.training.checkpoint import Checkpoint
 
 _AVERAGED = "ema_generator/"
 _KEPT = 3
@@ -157,10 +157,14 @@ class PointFiles:
         point: Point,
         *,
         train_seconds: float,
-        best: BestCheckpoint | None,
-        validated_step: int,
+        quality: Mapping[str, Any],
     ) -> tuple[Path, int]:
         """Writes a complete point; returns path and size of the run's checkpoint.
+
+        Args:
+            point: Complete.
+            train_seconds: Of the run so far.
+            quality: `QualityHistory.state`.
 
         Raises:
             CloudganError: Weights are not finite, or a file could not be written.
@@ -172,8 +176,7 @@ class PointFiles:
             config=self._config,
             numerics=self._numerics,
             summary=self._summary,
-            best=best,
-            validated_step=validated_step,
+            **quality,
             worker_steps=tuple(steps for _, steps in sorted(point.worker_steps.items())),
         )
         self._own.save(state, {**point.rule, **_average_arrays(point)})

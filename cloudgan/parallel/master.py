@@ -20,6 +20,7 @@ from cloudgan.parallel.messages import Answer, Tag, Update, Wanted
 from cloudgan.parallel.update_rules import make_rule
 from cloudgan.schema.record import Started
 from cloudgan.training.outcome import Outcome
+from cloudgan.training.quality_history import QualityHistory
 from cloudgan.training.stopping import EXIT_CODES, REASONS
 
 if TYPE_CHECKING:
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
     from cloudgan.parallel.communicator import Communicator, Message
     from cloudgan.parallel.layout import Layout
     from cloudgan.parallel.update_rules import Floats
-    from cloudgan.parallel.validator import Validator
+    from cloudgan.parallel.validator import Measured, Validator
     from cloudgan.schema.config import RunConfig
     from cloudgan.schema.run_folder import RunFolder
     from cloudgan.training.checkpoint import Checkpoint
@@ -87,7 +88,6 @@ class Master:
         updates: Received from all workers.
         waiting_cpu: CPU seconds while it waited for messages.
         service_cpu: CPU seconds of what it did with them.
-        best: Validated checkpoint with the best rank.
     """
 
     def __init__(
@@ -127,15 +127,14 @@ class Master:
         self._held: list[_Worker] = []
         self._point: Point | None = None
         self._due: int | None = None
-        self._stop: Reason | None = None
         self._looked_at = 0.0
         self._saved_at = time.perf_counter()
         saved = resumed[0].state if resumed else None
         self._saved_step = saved.step if saved else -1
         self.updates = 0
         self.waiting_cpu = self.service_cpu = 0.0
-        self.best = saved.best if saved else None
-        self._validated_step = saved.validated_step if saved else 0
+        self._quality = QualityHistory(config.training, saved)
+        self._stop: Reason | None = self._quality.stop
         self._received = np.empty(0, np.float32)
 
     def run(self) -> Outcome:
@@ -162,7 +161,7 @@ class Master:
             self._record.epoch,
             self._record.train_seconds,
             self._files.path_of(self._record.step),
-            self.best,
+            self._quality.best,
         )
 
     def _start(self) -> None:
@@ -407,24 +406,24 @@ class Master:
             self._send(worker, Answer(Wanted.RECALIBRATE))
             self._world.send(point.average, worker.rank, Tag.CENTRE)
 
-    def _validated(self, found: Any) -> None:
-        line = found.line(self.best, self._config.training)
+    def _validated(self, found: Measured) -> None:
+        line = self._quality.add(
+            found.checkpoint,
+            showers=found.showers,
+            seconds=found.seconds,
+            program_seconds=found.program_seconds,
+        )
         self._record.master.seconds.validate += line.seconds
         self._record.write(line)
-        self._validated_step = line.step
-        if line.best:
-            self.best = found.checkpoint
-        self._progress.say(found.describe(self.best, self._config.training))
-        if line.reached:
-            self._stop = self._stop or "reached"
+        self._progress.say(self._quality.describe(line))
+        self._stop = self._stop or self._quality.stop
 
     def _save(self, point: Point) -> None:
         began = time.perf_counter()
         path, size = self._files.save(
             point,
             train_seconds=self._record.train_seconds,
-            best=self.best,
-            validated_step=self._validated_step,
+            quality=self._quality.state(),
         )
         seconds = time.perf_counter() - began
         problem = self._files.copy_problem
@@ -485,4 +484,4 @@ class Master:
         return "max_steps" if limit and self._record.step >= limit else "finished"
 
     def _quality_message(self) -> str:
-        return self._validator.stop_message(self.best) if self._validator else ""
+        return self._quality.stop_message() if self._validator else ""

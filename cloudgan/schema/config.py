@@ -22,11 +22,14 @@ from cloudgan.core.errors import ConfigError, nearest, shorten
 from cloudgan.core.ranges import (
     MAX_BATCH,
     MAX_EPOCHS,
+    MAX_PATIENCE,
     MAX_PROCESSES,
     MAX_SECONDS,
     MAX_SEED,
+    MAX_SMOOTH,
     MAX_STEP,
 )
+from cloudgan.schema.early_stop import EarlyStop
 from cloudgan.schema.parallel import ParallelConfig
 from cloudgan.schema.presets import Preset, find_preset, find_profile
 from cloudgan.schema.simulation import SimulationConfig, Task
@@ -154,7 +157,28 @@ class TrainingConfig(_Part):
         description="validate every N epochs and keep the best checkpoint; 0: never, or 1 with until",
     )
     until: str = Field("", description="stop criterion such as metric<0.15; empty: none")
+    patience: int | None = Field(
+        None,
+        ge=1,
+        le=MAX_PATIENCE,
+        description="stop after this many validations without an improvement; default: never",
+    )
+    smooth: int | None = Field(
+        None,
+        ge=1,
+        le=MAX_SMOOTH,
+        description="numbers whose median patience compares; default: 1",
+    )
     tensorboard: bool = False
+
+    @model_serializer(mode="wrap")
+    def _without_an_unused_early_stop(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Omits unset keys, so that the documents of other runs stay as they are."""
+        found: dict[str, Any] = dump(self)
+        for key in ("patience", "smooth"):
+            if getattr(self, key) is None:
+                found.pop(key, None)
+        return found
 
     @property
     def validates_every(self) -> int:
@@ -164,12 +188,38 @@ class TrainingConfig(_Part):
     @property
     def ends_with_its_epochs(self) -> bool:
         """Whether no limit or stop criterion can end the training before its last epoch."""
-        return self.max_steps is None and self.max_seconds is None and not self.until
+        limits = (self.max_steps, self.max_seconds, self.patience)
+        return limits == (None, None, None) and not self.until
 
     @property
     def ranking(self) -> StopCriterion:
         """Metric and direction that rank generators."""
         return parse_stop_criterion(self.until) if self.until else DEFAULT_RANKING
+
+    @property
+    def early_stop(self) -> EarlyStop | None:
+        """When to stop without an improvement; None: never."""
+        return EarlyStop(self.patience, self.smooth or 1) if self.patience else None
+
+    @model_validator(mode="after")
+    def _early_stop_has_validations(self) -> Self:
+        early = self.early_stop
+        if early is None:
+            if self.smooth is not None:
+                raise ValueError(f"smooth is {self.smooth} without patience; give both")
+            return self
+        if not self.validates_every:
+            raise ValueError(
+                f"patience is {self.patience}, but no epoch is validated; give --validate-every=1"
+            )
+        validations = self.epochs // self.validates_every
+        if early.first_stop > validations:
+            raise ValueError(
+                f"patience {early.patience} with smooth {early.smooth} needs {early.first_stop}"
+                f" validations, and {self.epochs} epochs validated every {self.validates_every} have"
+                f" {validations}; use more epochs or less patience"
+            )
+        return self
 
     @model_validator(mode="after")
     def _validates_some_epoch(self) -> Self:
@@ -320,7 +370,7 @@ class RunConfig(_Part):
             "training": {
                 *("loop", "strategy", "workers", "replicas", "threads", "epochs", "max_steps"),
                 *("max_seconds", "steps_per_loop", "validation_showers", "tensorboard"),
-                *("conv_impl", "validate_every", "until"),
+                *("conv_impl", "validate_every", "until", "patience", "smooth"),
             },
             "data": {"cache"},
             "parallel": {"stages"} if self.parallel.has_ranks else True,

@@ -128,6 +128,11 @@ class Validated(RecordLine):
     best: bool = Field(description="best validation so far: its checkpoint is kept")
     until: str = Field("", description="stop criterion; empty: none")
     reached: bool = Field(False, description="the stop criterion is met")
+    smoothed: Loss | None = Field(
+        None,
+        description="median that the early stop compares; None: no early stop, or too few numbers",
+    )
+    plateau: bool = Field(False, description="training ends: no improvement for the whole patience")
     program_seconds: Seconds = Field(description="of this process until now")
 
 
@@ -164,7 +169,14 @@ class Stopped(RecordLine):
 
     kind: Literal["stopped"] = "stopped"
     reason: Literal[
-        "finished", "reached", "max_steps", "max_seconds", "interrupted", "terminated", "failed"
+        "finished",
+        "reached",
+        "plateau",
+        "max_steps",
+        "max_seconds",
+        "interrupted",
+        "terminated",
+        "failed",
     ]
     program_seconds: Seconds
     train_seconds: Seconds = Field(description="training time of all processes of the run so far")

@@ -84,6 +84,9 @@ class State(BaseModel):
     summary: TrainingSummary
     best: BestCheckpoint | None = None
     validated_step: int = Field(0, ge=0)
+    recent: tuple[dict[str, Loss], ...] = Field(
+        (), description="metrics of the newest validations, oldest first, that an early stop needs"
+    )
     worker_steps: tuple[int, ...] = Field(
         (), description="of workers that exchange weights: own steps of each at this checkpoint"
     )

@@ -19,6 +19,7 @@ from cloudgan.schema.record import DEFAULT_INSTRUCTIONS, Numerics
 from cloudgan.training.checkpoint import Checkpoint, Checkpoints, resume_point, run_checkpoints
 from cloudgan.training.environment_checks import XLA_FLAG, XLA_VARIABLE
 from cloudgan.training.precision import resolve_precision, with_precision
+from cloudgan.training.quality_history import QualityHistory
 from cloudgan.training.strategy import (
     agree_on_checkpoint,
     choose_strategy,
@@ -71,17 +72,15 @@ class TrainingContext:
     @property
     def last_step(self) -> int:
         """Step at which training ends, unless it is stopped earlier."""
-        if self.is_reached:
+        if self.quality_history().stop:
             return self.first_step
         training = self.config.training
         end = self.sampler.steps_through(training.epochs - 1)
         return min(end, training.max_steps or end)
 
-    @property
-    def is_reached(self) -> bool:
-        """Whether the best checkpoint already meets the stop criterion."""
-        training, best = self.config.training, self.saved.state.best if self.saved else None
-        return bool(training.until and best and training.ranking.holds(best.metrics))
+    def quality_history(self) -> QualityHistory:
+        """Returns what the validations of earlier processes showed."""
+        return QualityHistory(self.config.training, self.saved.state if self.saved else None)
 
     @property
     def local_replicas(self) -> int:

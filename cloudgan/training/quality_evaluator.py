@@ -1,7 +1,6 @@
-"""Quality of the generator after every N-th epoch: metrics, best checkpoint, stop criterion.
+"""Quality of the generator after every N-th epoch: which epochs are validated, and their metrics.
 
-Only the chief generates. The next checkpoint stores the result, so that a resumed run continues with
-it, and an epoch that was saved but not validated is validated on resume.
+Only the chief generates. An epoch that was saved but not validated is validated on resume.
 """
 
 from __future__ import annotations
@@ -13,10 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from cloudgan.core.clock import utc_now
 from cloudgan.core.errors import DataError
 from cloudgan.data.showers import Showers, central, measured_angle
-from cloudgan.schema.record import Validated
 from cloudgan.schema.stop_criterion import METRICS
 from cloudgan.training.checkpoint import BestCheckpoint
 from cloudgan.training.inference import Conditions, ShowerGenerator
@@ -34,7 +31,7 @@ if TYPE_CHECKING:
 
     Floats = npt.NDArray[np.float32]
     Measure = Callable[[Observables, Observables], Mapping[str, float]]
-    from cloudgan.schema.stop_criterion import StopCriterion
+    from cloudgan.schema.record import Validated
     from cloudgan.training.context import TrainingContext
     from cloudgan.training.stopping import StopFlag
 
@@ -156,12 +153,10 @@ def _seen(showers: Showers, shape: tuple[int, int, int]) -> Showers:
 
 
 class QualityEvaluator:
-    """Schedules validations, ranks their checkpoints, and applies the stop criterion.
+    """Schedules validations and measures; requests a stop of all workers if the run should end.
 
     Attributes:
-        best: Best validated checkpoint; None before the first validation.
-        validated_step: Step of the last validation; 0: none.
-        reached: Whether the last validation of this process met the stop criterion.
+        history: What all validations of the run showed.
     """
 
     def __init__(
@@ -174,19 +169,14 @@ class QualityEvaluator:
         start_time: float,
     ) -> None:
         """Continues from the checkpoint of `context`; `held_out` is None except on the chief."""
-        training = context.config.training
-        self._sampler, self._every = context.sampler, training.validates_every
-        self._until, self._ranking = training.until, training.ranking
+        self._sampler, self._every = context.sampler, context.config.training.validates_every
+        self.history = context.quality_history()
         self._held_out, self._flag, self._progress = held_out, flag, progress
         self._start_time = start_time
-        saved = context.saved.state if context.saved else None
-        self.best: BestCheckpoint | None = saved.best if saved else None
-        self.validated_step = saved.validated_step if saved else 0
-        self.reached = False
 
     def is_due(self, step: int) -> bool:
         """Whether an N-th epoch ended with `step` and is not validated yet."""
-        if not self._every or step <= self.validated_step:
+        if not self._every or step <= self.history.validated_step:
             return False
         epoch = self._sampler.epoch_of(step - 1)
         return step == self._sampler.steps_through(epoch) and (epoch + 1) % self._every == 0
@@ -194,7 +184,7 @@ class QualityEvaluator:
     def evaluate(self, step: int, weights: Callable[[], Sequence[Any]]) -> Validated | None:
         """Validates the generator after `step`; None except on the chief, and when cancelled.
 
-        Requests a stop of all workers if the stop criterion is met.
+        Requests a stop of all workers if the history says that training should end.
 
         Args:
             step: Last step of an epoch.
@@ -207,49 +197,20 @@ class QualityEvaluator:
         if metrics is None:
             return None
         found = BestCheckpoint(step=step, epoch=self._sampler.epoch_of(step - 1), metrics=metrics)
-        is_best = found.is_better_than(self.best, self._ranking)
-        self.best = found if is_best else self.best
-        self.validated_step = step
-        self.reached = bool(self._until) and self._ranking.holds(metrics)
-        if self.reached:
-            self._flag.request("reached")
         now = time.perf_counter()
-        return Validated(
-            time=utc_now(),
-            step=step,
-            epoch=found.epoch,
+        line = self.history.add(
+            found,
             showers=len(self._held_out),
-            metrics=metrics,
             seconds=now - began,
-            ranked_by=self._ranking.name,
-            best=is_best,
-            until=self._until,
-            reached=self.reached,
             program_seconds=now - self._start_time,
         )
-
-    def describe(self, found: Validated) -> str:
-        """Returns a validation as one line."""
-        rest = [
-            f"{name} {value:.3g}"
-            for name, value in found.metrics.items()
-            if name != found.ranked_by
-        ]
-        best = "best so far" if found.best else f"best {_best_text(self.best, self._ranking)}"
-        first = f"{found.ranked_by} {found.metrics.get(found.ranked_by, math.nan):.4g} ({best})"
-        return f"epoch {found.epoch + 1}: {', '.join([first, *rest])}; {found.seconds:.1f} s"
+        if self.history.stop:
+            self._flag.request(self.history.stop)
+        return line
 
     def stop_message(self) -> str:
-        """Returns how close the run came to its stop criterion; empty without one or off the chief."""
-        if not self._until or self._held_out is None:
-            return ""
-        holds = self.best is not None and self._ranking.holds(self.best.metrics)
-        return f"{self._ranking} {'reached' if holds else 'not reached'}: {self._best_so_far()}"
-
-    def _best_so_far(self) -> str:
-        if self.best is None:
-            return "no epoch was validated"
-        return f"the best is {_best_text(self.best, self._ranking)} (step {self.best.step})"
+        """Returns why the run ended by its quality, or how close it came; empty off the chief."""
+        return "" if self._held_out is None else self.history.stop_message()
 
     def _measure(self, held_out: HeldOutMetrics, weights: Sequence[Any]) -> dict[str, float] | None:
         held_out.prepare()
@@ -262,8 +223,3 @@ class QualityEvaluator:
     def _is_stopping(self) -> bool:
         """Whether a signal stops this process; its successor then validates instead."""
         return self._flag.reason in {"interrupted", "terminated"}
-
-
-def _best_text(best: BestCheckpoint | None, ranking: StopCriterion) -> str:
-    """Such as ``0.143 after epoch 12``."""
-    return f"{best.value(ranking):.4g} after epoch {best.epoch + 1}" if best else "unknown"

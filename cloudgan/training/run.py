@@ -327,15 +327,14 @@ def _end(
     context: TrainingContext, train_loop: TrainLoop, recorder: RunRecorder, reason: Reason
 ) -> Outcome:
     """Saves a checkpoint and records the end."""
-    if recorder.evaluator.reached or context.is_reached:
-        reason = "reached"
+    reason = recorder.evaluator.history.stop or reason
     train_loop.end_exchanges()
     recorder.save_state(train_loop)
     recorder.record_stop(
         train_loop, reason, "" if reason in EXIT_CODES else recorder.evaluator.stop_message()
     )
     path = context.checkpoints.path_of(train_loop.step)
-    best = recorder.evaluator.best
+    best = recorder.evaluator.history.best
     return Outcome(
         reason, train_loop.step, train_loop.epoch, train_loop.train_seconds, path, best=best
     )

@@ -133,8 +133,7 @@ class RunRecorder:
             config=self._context.config,
             numerics=self._context.numerics,
             summary=self._context.training_set.summary,
-            best=self.evaluator.best,
-            validated_step=self.evaluator.validated_step,
+            **self.evaluator.history.state(),
         )
         began = time.perf_counter()
         path, size = self._context.checkpoints.save(state, self._arrays(step))
@@ -222,7 +221,7 @@ class RunRecorder:
         if validated is None:
             return
         self.write(validated)
-        self._progress.say(self.evaluator.describe(validated))
+        self._progress.say(self.evaluator.history.describe(validated))
         if validated.best or train_loop.step == self._saved_step:
             self.save(train_loop.step, train_loop.train_seconds)
 

@@ -18,7 +18,14 @@ if TYPE_CHECKING:
     from types import FrameType
 
 Reason = Literal[
-    "finished", "reached", "max_steps", "max_seconds", "interrupted", "terminated", "failed"
+    "finished",
+    "reached",
+    "plateau",
+    "max_steps",
+    "max_seconds",
+    "interrupted",
+    "terminated",
+    "failed",
 ]
 REASONS: tuple[Reason, ...] = get_args(Reason)
 _ERRORS: dict[Reason, type[CloudganError]] = {"interrupted": Interrupted, "terminated": TryAgain}

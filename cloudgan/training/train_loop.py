@@ -30,7 +30,13 @@ if TYPE_CHECKING:
     from cloudgan.training.step import GanStep
     from cloudgan.training.stopping import Reason, StopFlag
 
-STOP_REASONS: tuple[Reason, ...] = ("interrupted", "terminated", "max_seconds", "reached")
+STOP_REASONS: tuple[Reason, ...] = (
+    "interrupted",
+    "terminated",
+    "max_seconds",
+    "reached",
+    "plateau",
+)
 """Reasons for which a worker may stop all workers, in order of precedence."""
 
 

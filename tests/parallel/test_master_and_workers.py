@@ -105,5 +105,16 @@ def test_an_epoch_that_ends_while_a_checkpoint_is_open_is_validated_afterwards(t
     assert points == [0, 5, 6, 11, 12]
 
 
+def test_the_master_ends_the_run_when_the_centre_no_longer_improves(tmp_path):
+    # The metric of a centre is its first weight, which grows with each step.
+    training = {"validate_every": 1, "patience": 1}
+    world(tmp_path, workers=1, steps=10**4, mode="downpour", showers=48, training=training)
+    run = record.read(RunFolder(tmp_path / "run").record_file)
+    found = [(line.epoch, line.plateau) for line in run.lines if line.kind == "validated"]
+    assert found[:2] == [(0, False), (1, True)]
+    assert run.stopped().reason == "plateau"
+    assert "no improvement of metric in 1 validations" in run.stopped().message
+
+
 def read_config(folder: Path) -> RunConfig:
     return read_json(folder / "request.json", SleepRequest).config

@@ -78,6 +78,7 @@ def test_a_global_batch_that_replicas_do_not_divide_is_refused_with_ones_that_fi
         ({"training": {"conv_impl": "published"}}, True),
         ({"training": {"validate_every": 2}}, True),
         ({"training": {"until": "metric<1"}}, True),
+        ({"training": {"validate_every": 1, "patience": 4, "smooth": 3}}, True),
         ({"checkpoint": {"keep": 9}}, True),
         ({"name": "other"}, True),
         ({"training": {"seed": 9}}, False),
@@ -110,6 +111,29 @@ def test_until_validates_every_epoch_unless_told_otherwise_and_ranks(training, e
 def test_what_would_never_be_validated_is_refused():
     with pytest.raises(ConfigError, match="use at most 60"):
         parse_config({"training": {"validate_every": 61}}, "x")
+
+
+@pytest.mark.parametrize(
+    ("training", "said"),
+    [
+        ({"patience": 4}, "patience is 4, but no epoch is validated; give --validate-every=1"),
+        ({"validate_every": 1, "smooth": 3}, "smooth is 3 without patience"),
+        (
+            {"validate_every": 10, "patience": 4, "smooth": 3},
+            "needs 7 validations, and 60 epochs validated every 10 have 6",
+        ),
+    ],
+)
+def test_an_early_stop_that_could_never_happen_is_refused(training, said):
+    with pytest.raises(ConfigError, match=said):
+        parse_config({"training": training}, "x")
+
+
+def test_an_early_stop_needs_validations_of_any_kind_and_is_in_no_other_document():
+    found = parse_config({"training": {"until": "hits>0.9", "patience": 4}}, "x").training
+    assert found.early_stop == (4, 1)
+    assert not found.ends_with_its_epochs
+    assert "patience" not in RunConfig().model_dump()["training"]
 
 
 def test_a_condition_that_is_none_is_refused_as_it_is_read():

@@ -1,4 +1,4 @@
-"""Validation of the generator: metrics, best checkpoint, stop criterion."""
+"""Validation of the generator: which epochs, and their metrics."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from cloudgan.schema.presets import find_preset
 from cloudgan.schema.stop_criterion import METRICS
 from cloudgan.simulation.gflash import simulate
 from cloudgan.training import quality_evaluator as judging
-from cloudgan.training.checkpoint import BestCheckpoint
 from cloudgan.training.inference import Conditions, ShowerGenerator
 from cloudgan.training.quality_evaluator import HeldOutMetrics, QualityEvaluator
+from cloudgan.training.quality_history import QualityHistory
 from cloudgan.training.stopping import StopFlag
 from cloudgan.validation.acceptance.assess import quick_metrics
 from cloudgan.validation.observables.observables import observe
@@ -156,14 +156,14 @@ class RecordedProgress(Silent):
         self.lines.append(line)
 
 
-def evaluator(held_out, *, flag=None, saved=None, progress=None, **training):
+def evaluator(held_out, *, flag=None, progress=None, **training):
     training = {"validate_every": 1, "epochs": 9} | training
     context = SimpleNamespace(
         config=SimpleNamespace(training=TrainingConfig(**training)),
+        quality_history=lambda: QualityHistory(TrainingConfig(**training), None),
         sampler=EpochSampler(
             (10, 11), 1, 2
         ),  # the last batch is carried: 11, 10, 11 ... steps an epoch
-        saved=saved and SimpleNamespace(state=saved),
     )
     return QualityEvaluator(
         context, held_out, flag or StopFlag(), progress or Silent(), start_time=0.0
@@ -187,49 +187,19 @@ def test_without_being_asked_for_it_is_never_due():
     assert not any(one.is_due(step) for step in range(50))
 
 
-def test_the_smallest_metric_is_the_best_and_later_ones_say_which_that_was():
-    one = evaluator(FakeMetrics(0.3, 0.2, 0.25))
-    found = [evaluate(one, step) for step in (11, 21, 32)]
-    assert [each.best for each in found] == [True, True, False]
-    assert (one.best.step, one.best.epoch, one.validated_step) == (21, 1, 32)
-    assert [each.epoch for each in found] == [0, 1, 2]
-    progress = one.describe(found[2])
-    assert progress.startswith("epoch 3: metric 0.25 (best 0.2 after epoch 2), hits 0.5;")
-
-
-def test_it_goes_on_from_what_the_checkpoint_knows():
-    best = BestCheckpoint(step=11, epoch=0, metrics={"metric": 0.2, "hits": 0.4})
-    one = evaluator(FakeMetrics(0.25), saved=SimpleNamespace(best=best, validated_step=21))
-    assert not one.is_due(21)
-    assert not evaluate(one, 32).best
-    assert one.best == best
-
-
-def test_the_number_that_was_asked_for_ranks_and_older_ones_by_it_too():
-    best = BestCheckpoint(step=11, epoch=0, metrics={"metric": 0.1, "hits": 0.4})
-    saved = SimpleNamespace(best=best, validated_step=11)
-    one = evaluator(FakeMetrics(0.9), saved=saved, until="hits>0.8")
-    found = evaluate(one, 21)
-    assert found.best
-    assert (found.ranked_by, found.until, found.reached) == ("hits", "hits>0.8", False)
-
-
-def test_what_was_asked_for_asks_all_to_stop_when_it_holds():
+@pytest.mark.parametrize(
+    ("training", "reason"), [({"until": "metric<0.15"}, "reached"), ({"patience": 1}, "plateau")]
+)
+def test_all_workers_are_asked_to_stop_when_the_run_should_end(training, reason):
     flag = StopFlag()
-    one = evaluator(FakeMetrics(0.3, 0.1), flag=flag, until="metric<0.15")
+    numbers = (0.3, 0.1) if reason == "reached" else (0.3, 0.4)
+    one = evaluator(FakeMetrics(*numbers), flag=flag, **training)
     assert not evaluate(one, 11).reached
-    assert (flag.reason, one.reached) == (None, False)
-    assert evaluate(one, 21).reached
-    assert (flag.reason, one.reached) == ("reached", True)
-    assert one.stop_message() == "metric<0.15 reached: the best is 0.1 after epoch 2 (step 21)"
-
-
-def test_what_was_not_reached_says_how_far_it_came():
-    one = evaluator(FakeMetrics(0.3), until="metric<0.15")
-    assert one.stop_message() == "metric<0.15 not reached: no epoch was validated"
-    evaluate(one, 11)
-    assert one.stop_message() == "metric<0.15 not reached: the best is 0.3 after epoch 1 (step 11)"
-    assert evaluator(FakeMetrics()).stop_message() == ""
+    assert (flag.reason, one.history.stop) == (None, None)
+    found = evaluate(one, 21)
+    assert {"reached": found.reached, "plateau": found.plateau}[reason]
+    assert (flag.reason, one.history.stop) == (reason, reason)
+    assert "the best is" in one.stop_message()
 
 
 @pytest.mark.parametrize(("reason", "looks"), [("terminated", False), ("max_seconds", True)])
@@ -239,7 +209,7 @@ def test_who_loses_the_machine_looks_later_and_whose_time_is_over_looks_now(reas
     held_out.meanwhile = lambda: flag.request(reason)
     assert (evaluate(one, 11) is not None) == looks
     assert one.is_due(11) != looks
-    assert (one.best is not None) == looks
+    assert (one.history.best is not None) == looks
 
 
 def test_a_generator_that_cannot_be_measured_is_told_and_never_the_best():
@@ -248,7 +218,7 @@ def test_a_generator_that_cannot_be_measured_is_told_and_never_the_best():
     )
     found = evaluate(one, 11)
     assert math.isnan(found.metrics["metric"])
-    assert (found.best, one.best, one.is_due(11)) == (False, None, False)
+    assert (found.best, one.history.best, one.is_due(11)) == (False, None, False)
     assert progress.lines == ["validation failed for this generator: a cell of nan GeV"]
 
 

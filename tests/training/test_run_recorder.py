@@ -11,8 +11,9 @@ from cloudgan.data.pipeline.epoch_sampler import EpochSampler
 from cloudgan.data.pipeline.image_buffers import ReadingTime
 from cloudgan.data.summary import TrainingSummary
 from cloudgan.schema import record
-from cloudgan.schema.config import parse_config
+from cloudgan.schema.config import TrainingConfig, parse_config
 from cloudgan.schema.run_folder import RunFolder
+from cloudgan.training.quality_history import QualityHistory
 from cloudgan.training.run_recorder import RunRecorder
 
 pytestmark = pytest.mark.tf
@@ -40,7 +41,8 @@ def recorder(tmp_path):
         checkpoints=Checkpoints(),
     )
     gan = SimpleNamespace(variables=dict, ema_generator=None)
-    evaluator = SimpleNamespace(best=None, validated_step=0, is_due=lambda _: False)
+    history = QualityHistory(TrainingConfig(), None)
+    evaluator = SimpleNamespace(history=history, is_due=lambda _: False)
     return RunRecorder(
         context, gan, None, Silent(), ReadingTime(), evaluator=evaluator, start_time=0.0
     )

@@ -136,6 +136,24 @@ def test_killed_as_it_looked_a_run_of_workers_ends_where_the_unbroken_one_was_go
     assert (said["ended"], said["step"]) == ("reached", 4)
 
 
+def test_a_run_that_does_not_improve_ends_early_and_stays_ended(unbroken, tmp_path, run_cloudgan):
+    before, after = (found["hits"] for _, found in validations(unbroken[0])[:2])
+    never = "hits>9" if after < before else "hits<-9"  # by which the second epoch is worse
+    run = shutil.copytree(unbroken[0], tmp_path / "early")
+    checkpoints = RunFolder(run).checkpoints
+    for step in (4, 6):
+        (checkpoints / f"step-{step:09d}.npz").unlink()
+    forget_to_look(checkpoints / "step-000000002.npz")
+    flags = (f"--until={never}", "--patience=1", "--json")
+    for _ in range(2):
+        done = run_cloudgan("train", f"--run={run}", *flags)
+        said = json.loads(done.stdout)
+        assert (said["ended"], said["step"]) == ("plateau", 4)
+    last = [line for line in lines_of(run) if line.kind == "validated"][-1]
+    assert (last.step, last.plateau, last.smoothed) == (4, True, last.metrics["hits"])
+    assert "no improvement of hits in 1 validations" in lines_of(run)[-1].message
+
+
 @pytest.mark.parametrize(
     ("flags", "said"),
     [
@@ -143,6 +161,8 @@ def test_killed_as_it_looked_a_run_of_workers_ends_where_the_unbroken_one_was_go
         (["--until=metric<1"], "--until needs at least 200"),
         (["--until=metrik<1"], "Did you mean 'metric'"),
         (["--validate-every=-1"], "--validate-every"),
+        (["--patience=2"], "give --validate-every=1"),
+        (["--patience=0"], "--patience"),
     ],
 )
 def test_what_cannot_be_validated_is_refused_before_anything_starts(

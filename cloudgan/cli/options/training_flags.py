@@ -27,6 +27,8 @@ def training_flags(
     checkpoint_every_steps: int | None = None,
     validate_every: int | None = None,
     until: str | None = None,
+    patience: int | None = None,
+    smooth: int | None = None,
     tensorboard: bool = False,
     parallel: Literal["none", "downpour", "easgd", "gem"] | None = None,
     ranks: int | None = None,
@@ -66,6 +68,8 @@ def training_flags(
         until: Stop when a quality metric meets a limit, such as "metric<0.15"; without
             --validate-every each epoch is validated. Metrics: metric, response, profile_z, hits,
             angle, separation. An empty value (--until=) removes the criterion.
+        patience: Stop when the metric of --until, or metric, has not improved in this many validations.
+        smooth: Compare the median of the last N validations instead of single ones; with --patience.
         tensorboard: Write TensorBoard summaries into the run's folder.
         parallel: Update rule between masters and workers that train asynchronously, each a rank of
             MPI. none: no masters.
