@@ -24,19 +24,13 @@ def has_ranks(config: RunConfig) -> bool:
     """Whether masters and workers train the run.
 
     Raises:
-        ConfigError: This process is a rank of an MPI world, and the run has none; or a tree of masters,
-            which is not built.
+        ConfigError: This process is a rank of an MPI world, and the run has none.
     """
     if settings.is_mpi_rank() and not config.parallel.has_ranks:
         raise ConfigError(
             "this process is a rank of an MPI world (mpiexec or srun), but the run has no --parallel:"
             " each rank would train the same run; give --parallel=easgd, downpour or gem, or start"
             " cloudgan without mpiexec"
-        )
-    if config.parallel.masters > 1:
-        raise ConfigError(
-            f"--masters={config.parallel.masters}: a tree of masters is planned and predicted"
-            " (`cloudgan bench parallel`), but training with one is not built; use --masters=1"
         )
     return config.parallel.has_ranks
 

@@ -42,6 +42,7 @@ class TrainingOptions(TypedDict, total=False):
     group: int | None
     masters: int | None
     sync_every: int | None
+    master_sync_every: int | None
     elastic_force: float | None
     damping: Literal["staleness", "mean", "none"] | None
     synchronous: bool
@@ -70,8 +71,8 @@ _KEYS = {
     **{
         name: f"parallel.{name}"
         for name in (
-            *("ranks", "group", "masters", "sync_every", "elastic_force", "damping"),
-            *("synchronous", "master_optimizer", "stages"),
+            *("ranks", "group", "masters", "sync_every", "master_sync_every"),
+            *("elastic_force", "damping", "synchronous", "master_optimizer", "stages"),
         )
     },
 }

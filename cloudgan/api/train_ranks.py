@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from cloudgan.core.progress import Progress
+    from cloudgan.parallel.centre import ResumedSteps
     from cloudgan.parallel.communicator import Communicator
     from cloudgan.parallel.layout import Layout, Role
     from cloudgan.schema.config import RunConfig
@@ -194,33 +195,35 @@ def _play_role(
     resumed, steps, has_ended = _agree_on_point(world, config, folder, layout)
     here = _share_devices(world, is_training=not role.is_master)
     rank = _Rank(world, layout, config, folder, shards, start_time, here)
-    if role.is_master:
+    if not role.is_master:
+        _worker(rank, group, steps.workers if steps else None, has_ended=has_ended)
+    elif role.parent is not None:
+        _lower_master(rank, steps)
+    else:
         return _master(rank, progress, resumed)
-    _worker(rank, group, steps, has_ended=has_ended)
     return None
 
 
 def _agree_on_point(
     world: Communicator, config: RunConfig, folder: RunFolder, layout: Layout
-) -> tuple[Any, Sequence[int] | None, bool]:
+) -> tuple[Any, ResumedSteps | None, bool]:
     """Returns where all ranks resume.
 
     Returns:
-        The point (on rank 0), the steps of the workers there, and whether its validations end the run.
+        The point (on rank 0), the steps of the others there, and whether its validations end the run.
     """
-    from cloudgan.parallel.centre import find_point, rank_folder
+    from cloudgan.parallel.centre import ResumedSteps, find_point, rank_folder
     from cloudgan.training.quality_history import QualityHistory
 
-    role = layout.roles[world.rank]
-    own = rank_folder(folder, world.rank).saved_steps() if role.kind == "leader" else []
-    found = world.gather(own)
-    leaders = [layout.group_of(worker)[0] for worker in range(layout.workers)]
-    point = find_point(config, folder, [found[r] for r in leaders]) if world.rank == 0 else None
+    found = world.gather(rank_folder(folder, world.rank).saved_steps())
+    workers = [found[layout.group_of(worker)[0]] for worker in range(layout.workers)]
+    masters = [found[rank] for rank in layout.masters if rank]
+    point = find_point(config, folder, workers, masters) if world.rank == 0 else None
     state = point[0].state if point else None
-    steps = list(state.worker_steps) if state else None
+    steps = [state.worker_steps, state.master_steps] if state else None
     stop = QualityHistory(config.training, state).stop
     steps, has_ended = world.gather([steps, stop is not None])[0]
-    return point, steps, has_ended
+    return point, ResumedSteps(*steps) if steps else None, has_ended
 
 
 def _share_devices(world: Communicator, *, is_training: bool) -> int:
@@ -266,6 +269,16 @@ def _master(rank: _Rank, progress: Progress, resumed: Any) -> Outcome:
             validator=validator,
         )
         return master.run()
+
+
+def _lower_master(rank: _Rank, steps: ResumedSteps | None) -> None:
+    from cloudgan.parallel.lower_master import LowerMaster
+    from cloudgan.training.stopping import StopFlag
+
+    with StopFlag() as flag:
+        LowerMaster(
+            rank.world, rank.layout, rank.config, rank.folder, flag=flag, resumed=steps
+        ).run()
 
 
 def _measurer(

@@ -33,6 +33,7 @@ from cloudgan.parallel.exchange import Networks, WorkerExchange
 from cloudgan.parallel.flat_weights import FlatLayout
 from cloudgan.parallel.layout import make_layout
 from cloudgan.parallel.local_ranks import find_mpiexec
+from cloudgan.parallel.lower_master import LowerMaster
 from cloudgan.parallel.master import Master
 from cloudgan.parallel.place import Place
 from cloudgan.parallel.update_rules import make_rule
@@ -86,7 +87,7 @@ class MeasuredWorld(BaseModel):
     Attributes:
         workers: Number of workers.
         steps: Of all workers.
-        updates: Applied by the master.
+        updates: Applied by rank 0.
         steps_per_second: Of all workers.
         step_seconds: Mean of a step; a busy machine wakes a process late.
         exchange_seconds: Mean of an exchange, as the worker sees it.
@@ -209,6 +210,9 @@ def _run(world: Communicator, request: SleepRequest) -> None:
     layout = make_layout(world.size, request.config.parallel)
     role = layout.roles[world.rank]
     group = world.split(role.worker + 1 if role.worker is not None else 0)
+    if role.is_master and role.parent is not None:
+        _serve_below(world, layout, request)
+        return
     if role.is_master:
         _serve(world, layout, request)
         return
@@ -238,7 +242,7 @@ def _serve(world: Communicator, layout: Layout, request: SleepRequest) -> None:
         outcome = master.run()
     workers = [found for found in world.gather(None) if found is not None]
     lines = record.read(folder.record_file).lines
-    own = [line for line in lines if line.kind == "exchanged" and line.worker is None]
+    own = [line for line in lines if line.kind == "exchanged" and line.rank == 0]
     stale = [int(value) * count for line in own for value, count in line.staleness.items()]
     with np.load(outcome.checkpoint, allow_pickle=False) as archive:
         centre = float(archive[_NAME][0])
@@ -261,6 +265,13 @@ def _serve(world: Communicator, layout: Layout, request: SleepRequest) -> None:
     )
 
 
+def _serve_below(world: Communicator, layout: Layout, request: SleepRequest) -> None:
+    folder = RunFolder(request.folder)
+    with StopFlag() as flag:
+        LowerMaster(world, layout, request.config, folder, flag=flag, resumed=None).run()
+    world.gather(None)
+
+
 def _first_weight(weights: Sequence[Any]) -> tuple[dict[str, float], int]:
     return {METRIC: float(weights[0][0])}, 1
 
@@ -277,7 +288,8 @@ def _sleep(place: Place, request: SleepRequest) -> dict[str, float]:
     def write(found: Floats) -> None:
         weights[:] = found
 
-    rule = make_rule(parallel, workers=place.layout.workers, trainable=flat.size, learning_rate=1.0)
+    served = len(place.layout.children(place.master))
+    rule = make_rule(parallel, workers=served, trainable=flat.size, learning_rate=1.0)
     networks = Networks(
         flat.size,
         read,

@@ -16,10 +16,11 @@ from cloudgan.schema.run_folder import RunFolder
 from cloudgan.training.checkpoint import Checkpoints, State, read_checkpoint, run_checkpoints
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
     from pathlib import Path
 
     from cloudgan.data.summary import TrainingSummary
+    from cloudgan.parallel.child import Child
     from cloudgan.parallel.flat_weights import FlatLayout
     from cloudgan.parallel.update_rules import Floats, UpdateRule
     from cloudgan.schema.config import RunConfig
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     from cloudgan.training.checkpoint import Checkpoint
 
 _AVERAGED = "ema_generator/"
-_KEPT = 3
+KEPT = 3
 """Checkpoints of a rank: of the complete point, of the one that is not yet complete, and the last."""
 
 
@@ -77,7 +78,11 @@ class Point:
         average: Of the centre; None without averaging.
         rule: Arrays of the master's update rule.
         epoch: Epoch to validate with this point; None: none.
+        recalibrates: Whether the first worker fits statistics of the average.
+        asked: Ranks that were asked to save.
+        saved: Ranks that have saved.
         worker_steps: Own steps of the workers that have saved, by number.
+        master_steps: Steps of the masters below that have saved, by rank.
         inference: Arrays of the averaged generator with fitted statistics, in Keras order; None until
             the first worker has sent them.
     """
@@ -87,8 +92,11 @@ class Point:
     average: Floats | None
     rule: dict[str, Floats]
     epoch: int | None = None
-    worker_steps: dict[int, int] = field(default_factory=dict)
+    recalibrates: bool = False
     asked: set[int] = field(default_factory=set)
+    saved: set[int] = field(default_factory=set)
+    worker_steps: dict[int, int] = field(default_factory=dict)
+    master_steps: dict[int, int] = field(default_factory=dict)
     inference: Floats | None = None
 
     @classmethod
@@ -97,6 +105,32 @@ class Point:
         average = None if centre.average is None else centre.average.copy()
         state = {name: array.copy() for name, array in rule.state().items()}
         return cls(step, centre.weights.copy(), average, state, epoch)
+
+    def save(self, child: Child, steps: Iterable[float]) -> None:
+        """Notes that a child has saved.
+
+        Args:
+            child: A worker, or a master.
+            steps: Of the worker; or of the master, then of each of its workers.
+        """
+        found = [int(step) for step in steps]
+        if len(found) > len(child.workers):
+            self.master_steps[child.rank] = found.pop(0)
+        self.worker_steps |= zip(child.workers, found, strict=True)
+        self.saved.add(child.rank)
+
+
+@dataclass(frozen=True)
+class ResumedSteps:
+    """The point from which all ranks resume.
+
+    Attributes:
+        workers: Own steps of each worker, by number.
+        masters: Steps of each master below rank 0, in order of rank.
+    """
+
+    workers: Sequence[int]
+    masters: Sequence[int]
 
 
 class PointFiles:
@@ -126,7 +160,7 @@ class PointFiles:
         self._config, self._flat, self._template = config, flat, template
         self._numerics, self._summary = numerics, summary
         self._centre = run_checkpoints(config, folder, None)
-        self._own = Checkpoints(rank_folder(folder, 0).checkpoints, keep=_KEPT, may_rename=True)
+        self._own = Checkpoints(rank_folder(folder, 0).checkpoints, keep=KEPT, may_rename=True)
         self._averaged = sorted(name for name in template if name.startswith(_AVERAGED))
 
     @property
@@ -178,6 +212,7 @@ class PointFiles:
             summary=self._summary,
             **quality,
             worker_steps=tuple(steps for _, steps in sorted(point.worker_steps.items())),
+            master_steps=tuple(steps for _, steps in sorted(point.master_steps.items())),
         )
         self._own.save(state, {**point.rule, **_average_arrays(point)})
         arrays = {**self._template, **self._flat.views(point.weights)}
@@ -195,14 +230,18 @@ AVERAGE = "average"
 
 
 def find_point(
-    config: RunConfig, folder: RunFolder, worker_steps: Sequence[Sequence[int]]
+    config: RunConfig,
+    folder: RunFolder,
+    worker_steps: Sequence[Sequence[int]],
+    master_steps: Sequence[Sequence[int]] = (),
 ) -> tuple[Checkpoint, dict[str, Floats]] | None:
-    """Returns the newest checkpoint of the centre that every worker saved, with the rule's arrays.
+    """Returns the newest checkpoint of the centre that every rank saved, with the rule's arrays.
 
     Args:
         config: Of the run.
         folder: Of the run.
         worker_steps: Steps of the checkpoints that each worker has.
+        master_steps: Steps of those that each master below rank 0 has.
 
     Returns:
         None for a new run.
@@ -222,9 +261,11 @@ def find_point(
         if found is None:
             return None
         own = rank_folder(folder, 0).checkpoints / found.path.name
-        steps = found.state.worker_steps
-        is_whole = len(steps) == len(worker_steps) and all(
-            step in have for step, have in zip(steps, worker_steps, strict=True)
+        # A master begins from the run's centre and saves no step 0.
+        have = [*worker_steps, *({0, *steps} for steps in master_steps)]
+        steps = (*found.state.worker_steps, *found.state.master_steps)
+        is_whole = len(steps) == len(have) and all(
+            step in there for step, there in zip(steps, have, strict=True)
         )
         if is_whole and own.exists():
             return found, dict(read_checkpoint(own).arrays)

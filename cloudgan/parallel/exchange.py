@@ -9,12 +9,15 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from cloudgan.parallel.messages import Answer, Seconds, Tag, Update, Wanted
+from cloudgan.parallel.master_link import MasterLink
+from cloudgan.parallel.messages import Answer, Tag, Update, Wanted
 from cloudgan.parallel.place import PREFIX
+from cloudgan.parallel.profile import Profile
 from cloudgan.training.stopping import REASONS, StopTraining
 
 if TYPE_CHECKING:
@@ -25,9 +28,6 @@ if TYPE_CHECKING:
     from cloudgan.parallel.place import Place
     from cloudgan.parallel.update_rules import Floats, UpdateRule
     from cloudgan.training.stopping import Reason
-
-MASTER_SILENCE_SECONDS = 300.0
-"""A master answers within milliseconds, while it validates too."""
 
 
 class Loop(Protocol):
@@ -92,25 +92,25 @@ class WorkerExchange:
         """
         self._place, self._networks, self._rule = place, networks, rule
         self._every, self._is_new, self._trained_before = every, is_new, trained_before
-        size = networks.size
-        self._own, self._centre = np.empty(size, np.float32), np.empty(size, np.float32)
-        self._average = np.empty(size if networks.recalibrate else 0, np.float32)
-        self._seconds = Seconds()
+        self._profile = Profile()
+        self._link = MasterLink(place.world, place.master, rule, networks.size, self._profile)
+        self._own = np.empty(networks.size, np.float32)
         self._trace = (0.0, 0)
         self._exchanged_step = -1
 
     def begin(self, step: int) -> None:
         """Joins the master; a new run starts from the centre."""
+        centre = self._link.fetched
         if self._place.is_leader:
             self._join(step)
-            self._receive_centre()
+            self._link.receive_centre()
         if self._is_new:
-            self._place.group.broadcast(self._centre)
-            self._networks.write(self._centre)
-            self._rule.begin(self._centre)
+            self._place.group.broadcast(centre)
+            self._networks.write(centre)
+            self._rule.begin(centre)
         else:
             self._networks.read(self._own)
-            self._centre[:] = self._own
+            centre[:] = self._own
         self._exchanged_step = step
 
     def steps_until(self, step: int) -> int:
@@ -132,10 +132,9 @@ class WorkerExchange:
     def leave(self, step: int, reason: Reason) -> None:
         """Confirms the end, and serves the master until all workers have ended."""
         if self._place.is_leader:
-            world, master = self._place.world, self._place.master
-            world.send(np.array([step, REASONS.index(reason)], np.float64), master, Tag.DONE)
-            while not (answer := self._receive_answer(None)).wanted & Wanted.END:
-                self._receive_average(answer)
+            done = np.array([REASONS.index(reason), step], np.float64)
+            self._place.world.send(done, self._place.master, Tag.DONE)
+            while not (answer := self._link.receive_answer()).wanted & Wanted.END:
                 self._obey(answer, lambda: None, step)
         self._place.group.gather(None)
 
@@ -145,7 +144,7 @@ class WorkerExchange:
 
     def _join(self, step: int) -> None:
         place = self._place
-        more = self._networks.joining() if place.number == 0 else {}
+        more = self._networks.joining() if place.is_first_of_master else {}
         place.world.send_json({"step": step, **more}, place.master, Tag.JOIN)
         if place.number == 0 and self._is_new:
             place.world.send(self._networks.arrays(), place.master, Tag.ARRAYS)
@@ -153,43 +152,23 @@ class WorkerExchange:
     def _exchange(self, loop: Loop, *, is_last: bool = False) -> None:
         began = time.perf_counter()
         self._exchanged_step = loop.step
-        self._seconds.train = loop.train_seconds - self._trained_before
+        self._profile.seconds.train = loop.train_seconds - self._trained_before
         self._networks.read(self._own)
         answer = np.zeros(Answer.SIZE)
         if self._place.is_leader:
-            answer = self._exchange_with_master(loop, began).as_array()
+            found = self._link.exchange(self._own, partial(self._send_header, loop), began)
+            answer = found.as_array()
         now = time.perf_counter()
         self._place.group.broadcast(answer)
         self._place.group.broadcast(self._own)
         self._networks.write(self._own)
-        self._seconds.update += time.perf_counter() - now
+        self._profile.spent("update", now, time.perf_counter())
         self._obey(Answer.from_array(answer), loop.save, loop.step, is_last=is_last)
 
-    def _exchange_with_master(self, loop: Loop, began: float) -> Answer:
-        """Sends and receives; afterwards the weights to continue with are in `_own`."""
-        world, master, rule = self._place.world, self._place.master, self._rule
-        if rule.fetches_first:
-            world.send(np.zeros(1), master, Tag.FETCH)
-            answer = self._receive_answer(MASTER_SILENCE_SECONDS)
-            self._receive_centre()
-            self._receive_average(answer)
-        sent = rule.to_send(self._own, self._centre)
-        update = Update(loop.step, self._seconds, *self._trace, loop.loss_sums.astype(np.float64))
-        now = time.perf_counter()
-        self._seconds.gather += now - began
-        world.send(update.as_array(), master, Tag.UPDATE)
-        world.send(sent, master, Tag.WEIGHTS)
-        if not rule.fetches_first:
-            answer = self._receive_answer(MASTER_SILENCE_SECONDS)
-            self._receive_centre()
-            self._receive_average(answer)
-        received = time.perf_counter()
-        self._seconds.wait += received - now
-        rule.at_worker(self._own, self._centre)
-        if not rule.fetches_first:
-            self._centre[:] = self._own
-        self._seconds.update += time.perf_counter() - received
-        return answer
+    def _send_header(self, loop: Loop) -> None:
+        losses = loop.loss_sums.astype(np.float64)
+        update = Update(loop.step, self._profile.seconds, *self._trace, losses)
+        self._place.world.send(update.as_array(), self._place.master, Tag.UPDATE)
 
     def _obey(self, answer: Answer, save: Any, step: int, *, is_last: bool = False) -> None:
         """Does what the master wants: a checkpoint, weights for inference, the end.
@@ -204,20 +183,6 @@ class WorkerExchange:
                 world.send(np.array([step], np.float64), master, Tag.SAVED)
         if wanted & Wanted.RECALIBRATE and self._place.is_leader:
             assert self._networks.recalibrate  # noqa: S101  the worker said so when it joined
-            world.send(self._networks.recalibrate(self._average), master, Tag.RECALIBRATED)
+            world.send(self._networks.recalibrate(self._link.average), master, Tag.RECALIBRATED)
         if wanted & Wanted.STOP and not is_last:
             raise StopTraining(REASONS[answer.reason])
-
-    def _receive_answer(self, seconds: float | None) -> Answer:
-        values = np.empty(Answer.SIZE)
-        self._place.world.wait(self._place.master, Tag.ANSWER, seconds=seconds)
-        self._place.world.receive(values, self._place.master, Tag.ANSWER)
-        return Answer.from_array(values)
-
-    def _receive_centre(self) -> None:
-        self._place.world.receive(self._centre, self._place.master, Tag.CENTRE)
-
-    def _receive_average(self, answer: Answer) -> None:
-        """Receives the average at once: the master waits until it can send it."""
-        if answer.wanted & Wanted.RECALIBRATE:
-            self._place.world.receive(self._average, self._place.master, Tag.CENTRE)

@@ -84,6 +84,14 @@ class Layout:
         """Returns the ranks that exchange with a master: leaders of workers, or masters."""
         return tuple(role.rank for role in self.roles if role.parent == rank)
 
+    def workers_below(self, rank: int) -> tuple[int, ...]:
+        """Returns the numbers of the workers whose weights reach a rank: of a worker, its own."""
+        role = self.roles[rank]
+        if role.worker is not None:
+            return (role.worker,)
+        below = (self.workers_below(child) for child in self.children(rank))
+        return tuple(number for numbers in below for number in numbers)
+
     def group_of(self, worker: int) -> tuple[int, ...]:
         """Returns the ranks of a worker; the first is its leader."""
         first = self.master_ranks + worker * self.group
@@ -135,9 +143,9 @@ def make_layout(size: int, parallel: ParallelConfig) -> Layout:
     masters, group = parallel.masters, parallel.group
     top = masters > 1
     master_ranks = masters + top
-    workers, rest = divmod(size - master_ranks, group)
-    if rest or workers < masters:
+    if not _fits(size, masters, group):
         raise ConfigError(_does_not_fit(size, parallel))
+    workers = (size - master_ranks) // group
     roles = [Role(0, "top master")] if top else []
     roles += [Role(top + m, "master", 0 if top else None) for m in range(masters)]
     for worker in range(workers):
@@ -161,6 +169,11 @@ def size_for(workers: int, parallel: ParallelConfig) -> int:
     return smallest_size(parallel) + (workers - parallel.masters) * parallel.group
 
 
+def _fits(size: int, masters: int, group: int) -> bool:
+    workers, rest = divmod(size - masters - (masters > 1), group)
+    return not rest and workers >= masters
+
+
 def _does_not_fit(size: int, parallel: ParallelConfig) -> str:
     smallest, group = smallest_size(parallel), parallel.group
     below = size - (size - smallest) % group
@@ -172,9 +185,13 @@ def _does_not_fit(size: int, parallel: ParallelConfig) -> str:
     parts.append(f"workers of {each}")
     if parallel.masters > 1:
         parts[-1] += f", at least {parallel.masters}"
+    use = [f"--ranks={each}" for each in near]
+    others = [masters for masters in range(1, size) if _fits(size, masters, group)]
+    if others:
+        use.append(f"--masters={min(others, key=lambda each: abs(each - parallel.masters))}")
     return (
         f"--ranks={size} fits no layout of {', '.join(parts[:-1])} and {parts[-1]}; use"
-        f" {' or '.join(f'--ranks={each}' for each in near)}, or see one with --describe"
+        f" {' or '.join(use)}, or see one with --describe"
     )
 
 

@@ -11,14 +11,16 @@ import numpy as np
 
 from cloudgan.core.clock import utc_now
 from cloudgan.core.memory import peak_memory_bytes
-from cloudgan.parallel.messages import Seconds
+from cloudgan.parallel.profile import Seconds
 from cloudgan.schema import record
+from cloudgan.schema.exchange_line import Exchanged
 from cloudgan.schema.losses import PASSES, loss_columns, loss_table
 
 if TYPE_CHECKING:
     from cloudgan.core.progress import Progress
     from cloudgan.data.pipeline.epoch_sampler import EpochSampler
-    from cloudgan.parallel.messages import Update
+    from cloudgan.parallel.layout import Layout
+    from cloudgan.parallel.messages import Report, Update
     from cloudgan.schema.config import RunConfig
     from cloudgan.schema.record import Started
     from cloudgan.schema.run_folder import RunFolder
@@ -32,25 +34,26 @@ class RankTotals:
 
     rank: int
     worker: int | None
-    updates: int = 0
+    master: int | None
     seconds: Seconds = field(default_factory=Seconds)
     staleness: Counter[int] = field(default_factory=Counter)
     before: Seconds = field(default_factory=Seconds)
 
-    def line(self, step: int, epoch: int) -> record.Exchanged:
+    def line(self, step: int, epoch: int) -> Exchanged:
         """Returns the epoch's line, and begins the next epoch."""
         spent = self.seconds.minus(self.before)
-        line = record.Exchanged(
+        line = Exchanged(
             time=utc_now(),
             step=step,
             epoch=epoch,
             rank=self.rank,
             worker=self.worker,
-            updates=self.updates,
+            master=self.master,
+            updates=self.staleness.total(),
             seconds=asdict(spent),
             staleness={str(number): count for number, count in sorted(self.staleness.items())},
         )
-        self.updates, self.staleness = 0, Counter()
+        self.staleness = Counter()
         self.before = Seconds(**asdict(self.seconds))
         return line
 
@@ -61,13 +64,14 @@ class MasterRecord:
     Attributes:
         step: Steps of all workers together.
         epoch: Epoch in training, from 0.
-        master: Totals of the master.
+        master: Totals of rank 0.
     """
 
     def __init__(
         self,
         config: RunConfig,
         folder: RunFolder,
+        layout: Layout,
         sampler: EpochSampler,
         progress: Progress,
         *,
@@ -80,7 +84,9 @@ class MasterRecord:
         self._earlier_seconds = saved.state.train_seconds if saved else 0.0
         self._began = time.perf_counter()
         self.epoch = sampler.epoch_of(self.step)
-        self.master = RankTotals(0, None)
+        self.master = RankTotals(0, None, None)
+        self._layout = layout
+        self._masters: dict[int, RankTotals] = {}
         self._workers: dict[int, RankTotals] = {}
         self._losses: dict[int, np.ndarray] = {}
         self._epoch_losses = np.zeros((len(PASSES), len(loss_columns())))
@@ -127,17 +133,25 @@ class MasterRecord:
         showers = left * self._sampler.global_batch_size
         self._progress.start(f"epoch {self.epoch + 1}{of}", showers, "showers")
 
-    def update(
-        self, worker: int, rank: int, update: Update, steps: int, staleness: int | None
-    ) -> None:
-        """Counts an update of a worker."""
-        totals = self._workers.setdefault(worker, RankTotals(rank, worker))
-        totals.updates += 1
+    def report(self, rank: int, report: Report) -> None:
+        """Counts what a master below rank 0 has done; its workers are counted by `update`."""
+        totals = self._masters.setdefault(rank, RankTotals(rank, None, 0))
+        totals.seconds = report.seconds
+        totals.staleness += report.staleness
+
+    def update(self, worker: int, update: Update, steps: int, staleness: Counter[int]) -> None:
+        """Counts updates of a worker.
+
+        Args:
+            worker: Its number.
+            update: The last one.
+            steps: Since the last update that was counted.
+            staleness: Of all updates since then.
+        """
+        leader = self._layout.roles[self._layout.group_of(worker)[0]]
+        totals = self._workers.setdefault(worker, RankTotals(leader.rank, worker, leader.parent))
         totals.seconds = update.seconds
-        self.master.updates += 1
-        if staleness is not None:
-            totals.staleness[staleness] += 1
-            self.master.staleness[staleness] += 1
+        totals.staleness += staleness
         losses = update.losses.reshape(self._epoch_losses.shape)
         moved = losses - self._losses.get(worker, 0.0)
         self._epoch_losses += moved
@@ -186,7 +200,8 @@ class MasterRecord:
                 held_out_losses=None,
             )
         )
-        for totals in (self.master, *(self._workers[n] for n in sorted(self._workers))):
+        below = (self._masters, self._workers)
+        for totals in (self.master, *(each[n] for each in below for n in sorted(each))):
             self.write(totals.line(self.step, self.epoch))
         self.epoch = self._sampler.epoch_of(self.step)
         self._is_first = False

@@ -6,17 +6,25 @@ fetches first, with a `FETCH` before. The master answers with an `Answer`, then 
 answer ends the worker. A worker confirms a saved checkpoint with `Tag.SAVED`, and its end with
 `Tag.DONE`; weights for inference return with `Tag.RECALIBRATED`. All numbers are float64: steps are
 exact up to 2^53.
+
+A master below rank 0 sends it the same messages, with a `Report` (JSON) about its workers in place of
+the `Update`. With `SAVED` and `DONE` it sends its own steps, then those of each of its workers.
 """
 
 from __future__ import annotations
 
-from dataclasses import astuple, dataclass, fields
+from collections import Counter
+from dataclasses import asdict, astuple, dataclass, field
 from enum import IntEnum, IntFlag
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
+from cloudgan.parallel.profile import ROUTINES, Seconds
+
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from numpy.typing import NDArray
 
 Header = np.dtype(np.float64)
@@ -35,6 +43,7 @@ class Tag(IntEnum):
     SAVED = 8
     RECALIBRATED = 9
     DONE = 10
+    REPORT = 11
 
 
 class Wanted(IntFlag):
@@ -45,33 +54,6 @@ class Wanted(IntFlag):
     RECALIBRATE = 2
     STOP = 4
     END = 8
-
-
-@dataclass
-class Seconds:
-    """Seconds of a rank by routine, since it joined.
-
-    Attributes:
-        train: Steps of the worker; of a master none.
-        gather: Weights copied from the device, and what is sent computed from them.
-        update: Weights moved by the rule, and copied to the device.
-        wait: For an answer; of a master for messages.
-        validate: Quality metrics of a master.
-    """
-
-    train: float = 0.0
-    gather: float = 0.0
-    update: float = 0.0
-    wait: float = 0.0
-    validate: float = 0.0
-
-    def minus(self, before: Seconds) -> Seconds:
-        """Returns the seconds since `before`."""
-        pairs = zip(astuple(self), astuple(before), strict=True)
-        return Seconds(*(max(0.0, now - then) for now, then in pairs))
-
-
-ROUTINES = tuple(field.name for field in fields(Seconds))
 
 
 @dataclass
@@ -109,6 +91,56 @@ class Update:
             int(rest[count + 1]),
             values[count + 3 :],
         )
+
+
+@dataclass
+class WorkerReport:
+    """What one worker has sent since the last report.
+
+    Attributes:
+        update: The last one.
+        staleness: Of all of them: number of updates by the others that came between fetch and update.
+    """
+
+    update: Update
+    staleness: Counter[int] = field(default_factory=Counter)
+
+
+@dataclass
+class Report:
+    """What a master sends rank 0 about its workers.
+
+    Attributes:
+        seconds: Of the master, since it joined.
+        workers: By number; those that have sent something since the last report.
+    """
+
+    seconds: Seconds
+    workers: dict[int, WorkerReport] = field(default_factory=dict)
+
+    @property
+    def staleness(self) -> Counter[int]:
+        """Updates of all workers by their staleness."""
+        return sum((each.staleness for each in self.workers.values()), Counter())
+
+    def as_json(self) -> dict[str, Any]:
+        """Returns the report as a JSON value."""
+        return {
+            "seconds": asdict(self.seconds),
+            "workers": [
+                [number, each.update.as_array().tolist(), list(each.staleness.items())]
+                for number, each in self.workers.items()
+            ],
+        }
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> Self:
+        """Returns the report of `as_json`."""
+        workers = {
+            number: WorkerReport(Update.from_array(np.array(numbers)), Counter(dict(staleness)))
+            for number, numbers, staleness in value["workers"]
+        }
+        return cls(Seconds(**value["seconds"]), workers)
 
 
 @dataclass(frozen=True)

@@ -48,3 +48,8 @@ class Place:
     def master(self) -> int:
         """Rank of the master of this worker."""
         return self.layout.roles[self.leader].parent or 0
+
+    @property
+    def is_first_of_master(self) -> bool:
+        """Whether this rank describes the run to its master when it joins."""
+        return self.layout.children(self.master)[0] == self.role.rank

@@ -349,6 +349,29 @@ def make_rule(
     )
 
 
+def make_rule_of_masters(
+    parallel: ParallelConfig, *, workers: int, trainable: int, learning_rate: float
+) -> UpdateRule:
+    """Makes the rule between masters and rank 0 above them: that of their workers.
+
+    Under Downpour rank 0 adds how far a master moved, because the optimizer of that master has
+    applied the gradients.
+
+    Args:
+        parallel: Mode and its options.
+        workers: Masters that exchange with rank 0.
+        trainable: Leading entries of the flat buffer that are trainable; statistics follow.
+        learning_rate: Of the workers' optimizer.
+    """
+    plain = {"sends": "weights", "master_optimizer": "sgd", "master_learning_rate": None}
+    return make_rule(
+        parallel.model_copy(update=plain),
+        workers=workers,
+        trainable=trainable,
+        learning_rate=learning_rate,
+    )
+
+
 class _Buffer:
     """An array that is allocated as zeros at its first use."""
 

@@ -373,7 +373,7 @@ class RunConfig(_Part):
                 *("conv_impl", "validate_every", "until", "patience", "smooth"),
             },
             "data": {"cache"},
-            "parallel": {"stages"} if self.parallel.has_ranks else True,
+            "parallel": self.parallel.without_effect() if self.parallel.has_ranks else True,
         }
         keys = self.model_dump(mode="json", exclude=outside)
         weights = keys["model"]["loss_weights"]

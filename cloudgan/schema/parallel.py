@@ -40,6 +40,9 @@ class ParallelConfig(BaseModel):
         description="masters that serve workers; above 1, one more rank, 0, is above them",
     )
     sync_every: int = Field(1, ge=1, le=10**6, description="steps of a worker between exchanges")
+    master_sync_every: int = Field(
+        8, ge=1, le=10**6, description="updates of a master between its exchanges with rank 0"
+    )
     elastic_force: float = Field(
         0.9,
         ge=0,
@@ -87,6 +90,10 @@ class ParallelConfig(BaseModel):
         """Whether masters and workers exchange weights."""
         return self.mode != "none"
 
+    def without_effect(self) -> set[str]:
+        """Returns the keys that change no result of this run with ranks."""
+        return {"stages"} if self.masters > 1 else {"stages", "master_sync_every"}
+
     @model_validator(mode="after")
     def _options_of_the_mode(self) -> Self:
         for name, modes in _OPTIONS.items():
@@ -96,12 +103,18 @@ class ParallelConfig(BaseModel):
                     f"{name} is an option of mode {' or '.join(modes)}, but mode is {self.mode!r};"
                     f" give --parallel={modes[0]}, or omit {name}"
                 )
+        every = self.master_sync_every
+        if self.masters == 1 and every != type(self).model_fields["master_sync_every"].default:
+            raise ValueError(
+                f"master_sync_every is {every}, but one master exchanges with no other; give"
+                " --masters=2 or more, or omit it"
+            )
         return self
 
 
 _EVERY_MODE = ("downpour", "easgd", "gem")
 _OPTIONS = {
-    **dict.fromkeys(("ranks", "group", "masters", "sync_every"), _EVERY_MODE),
+    **dict.fromkeys(("ranks", "group", "masters", "sync_every", "master_sync_every"), _EVERY_MODE),
     "elastic_force": ("easgd",),
     **dict.fromkeys(
         ("sends", "damping", "synchronous", "master_optimizer", "master_learning_rate"),

@@ -16,6 +16,7 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 from cloudgan.core.documents import read_bytes
 from cloudgan.core.errors import DataError
 from cloudgan.core.hardware import Hardware
+from cloudgan.schema.exchange_line import Exchanged
 from cloudgan.schema.provenance import InstalledWheels
 from cloudgan.schema.record_line import Count, Loss, Rate, RecordLine, Seconds
 
@@ -190,23 +191,6 @@ class Stopped(RecordLine):
         allow_inf_nan=False,
         description="energy that all GPUs of the chief's machine used since the start line, by NVML;"
         " None: unknown",
-    )
-
-
-class Exchanged(RecordLine):
-    """What one rank did in an epoch of asynchronous training; the first epoch includes tracing."""
-
-    kind: Literal["exchanged"] = "exchanged"
-    epoch: int = Field(ge=0, description="of the run")
-    rank: int = Field(ge=0, description="of a master, or the leader of a worker")
-    worker: int | None = Field(None, ge=0, description="None: a master")
-    updates: Count = Field(description="sent by the worker, or applied by the master")
-    seconds: dict[str, Seconds] = Field(
-        description="by routine: train, gather (weights from the device), update (the rule and weights"
-        " to the device), wait (for the other side), validate"
-    )
-    staleness: dict[str, Count] = Field(
-        description="updates by the number of others applied since the worker fetched the centre"
     )
 
 

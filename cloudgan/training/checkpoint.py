@@ -90,6 +90,9 @@ class State(BaseModel):
     worker_steps: tuple[int, ...] = Field(
         (), description="of workers that exchange weights: own steps of each at this checkpoint"
     )
+    master_steps: tuple[int, ...] = Field(
+        (), description="of masters below rank 0: steps of the workers of each at this checkpoint"
+    )
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from cloudgan.api.launch_data import check_startable
 from cloudgan.api.ranks import has_ranks
 from cloudgan.api.train_ranks import worker_config
 from cloudgan.core.errors import ConfigError
-from cloudgan.parallel.master import LEAST_SILENCE_SECONDS, _Worker
+from cloudgan.parallel.child import LEAST_SILENCE_SECONDS, Child
 from cloudgan.schema.config import RunConfig
 
 
@@ -32,8 +32,6 @@ def test_a_rank_of_an_mpi_world_without_a_mode_is_refused(monkeypatch):
 
 
 def test_what_is_not_built_is_refused_with_what_to_run_instead():
-    with pytest.raises(ConfigError, match=r"--masters=2: .* is not built; use --masters=1"):
-        has_ranks(config({"mode": "easgd", "ranks": 7, "masters": 2}))
     with pytest.raises(ConfigError, match=r"nothing was started\. Run `cloudgan train`"):
         check_startable(config())
     check_startable(RunConfig.model_validate({"data": {"path": "showers"}}))
@@ -57,7 +55,7 @@ def test_fewer_steps_than_workers_are_refused():
 
 
 def test_a_worker_is_frozen_after_twenty_of_its_longest_intervals():
-    worker = _Worker(rank=1, number=0, heard_at=100.0, updates=1)
+    worker = Child(rank=1, workers=(0,), heard_at=100.0, updates=1)
     assert not worker.is_silent(100.0 + 20 * LEAST_SILENCE_SECONDS)  # it traces
     worker.updates, worker.longest = 5, 1.0
     assert not worker.is_silent(100.0 + LEAST_SILENCE_SECONDS - 1)

@@ -37,6 +37,8 @@ def test_describe_prints_the_layout_and_starts_nothing(here):
     ("flags", "expected"),
     [
         (("--parallel=gem", "--ranks=6", "--group=2"), "use --ranks=5 or --ranks=7"),
+        (("--parallel=gem", "--ranks=4", "--masters=2"), "use --ranks=5 or --masters=1"),
+        (("--parallel=gem", "--ranks=3", "--master-sync-every=2"), "give --masters=2 or more"),
         (("--parallel=gem",), "give --ranks=3, or start"),
         (("--parallel=easgd", "--ranks=3", "--elastic-force=2"), "outside of (0, 2)"),
         (("--parallel=easgd", "--ranks=3", "--elastic-force=0"), "outside of (0, 2)"),

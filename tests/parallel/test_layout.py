@@ -35,6 +35,9 @@ def test_with_several_masters_rank_0_is_above_them_and_workers_are_divided_evenl
     assert layout.children(0) == layout.masters == (1, 2)
     assert layout.children(1) == (3, 4, 5)
     assert layout.children(2) == (6, 7)
+    assert [layout.workers_below(rank) for rank in (0, 1, 2, 6)] == [
+        *((0, 1, 2, 3, 4), (0, 1, 2), (3, 4), (3,)),
+    ]
     assert layout.roles[1].parent == 0
     assert layout.as_json()["roles"][1]["serves"] == [3, 4, 5]
 
@@ -48,6 +51,8 @@ def test_each_rank_has_one_role_and_each_leader_one_master(group, masters):
         try:
             layout = make_layout(size, parallel)
         except ConfigError as error:
+            for fitting in re.findall(r"--masters=(\d+)", str(error)):
+                assert make_layout(size, easgd(group=group, masters=int(fitting))).size == size
             near = {int(number) for number in re.findall(r"--ranks=(\d+)", str(error))} - {size}
             assert near
             assert all(make_layout(each, parallel).size == each for each in near)
@@ -71,6 +76,8 @@ def test_a_size_that_does_not_fit_names_the_nearest_that_do():
         make_layout(6, easgd(group=2))
     with pytest.raises(ConfigError, match=r"--ranks=1 fits .*use --ranks=2,"):
         make_layout(1, easgd())
+    with pytest.raises(ConfigError, match=r"--ranks=8 fits .*--ranks=9 or --masters=3,"):
+        make_layout(8, easgd(masters=4))
 
 
 @pytest.mark.parametrize("force", [2.0, 5.0, 0.0])

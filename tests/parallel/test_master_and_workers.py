@@ -9,7 +9,7 @@ import pytest
 
 from cloudgan.bench.sleeping_ranks import MeasuredWorld, SleepRequest, run_world
 from cloudgan.core.documents import read_json
-from cloudgan.parallel.centre import find_point
+from cloudgan.parallel.centre import find_point, rank_folder
 from cloudgan.schema import record
 from cloudgan.schema.config import RunConfig
 from cloudgan.schema.run_folder import RunFolder
@@ -29,12 +29,16 @@ def request(folder: Path, *, workers: int, steps: int, **options: Any) -> SleepR
             "model": {"preset": "smoke"},
             "training": {"max_steps": steps} | training,
             "checkpoint": checkpoint,
-            "parallel": {"ranks": workers + 1} | options,
+            "parallel": {"ranks": _ranks(workers, **options)} | options,
         }
     )
     return SleepRequest(
         folder=folder / "run", config=config, values=_VALUES, sleep_seconds=0.01, showers=showers
     )
+
+
+def _ranks(workers: int, *, masters: int = 1, **_: Any) -> int:
+    return workers + masters + (masters > 1)
 
 
 def world(folder: Path, **options: Any) -> MeasuredWorld:
@@ -78,11 +82,49 @@ def test_a_synchronous_master_adds_the_mean_of_all_workers_once_per_round(tmp_pa
 
 
 @pytest.mark.parametrize("mode", ["easgd", "gem"])
-def test_workers_and_centre_move_together(tmp_path, mode):
-    found = world(tmp_path, workers=2, steps=12, mode=mode)
+def test_workers_masters_and_centre_move_together(tmp_path, mode):
+    found = world(tmp_path, workers=2, masters=2, steps=12, mode=mode, master_sync_every=3)
     assert np.isfinite(found.centre)
     assert found.centre > 1
-    assert found.updates == 12
+    assert (found.steps, found.updates) == (12, 4)
+
+
+def test_a_tree_of_masters_adds_the_steps_of_all_workers_and_each_rank_saves_its_part(tmp_path):
+    options = {"mode": "downpour", "damping": "none", "master_sync_every": 2}
+    found = world(tmp_path, workers=3, masters=2, steps=18, **options)
+    # Workers 0 and 1 have master 1, worker 2 has master 2; each trains six steps.
+    assert (found.steps, found.centre) == (18, 18.0)
+    assert found.updates == 6 + 3  # exchanges of the masters with rank 0, after two updates each
+    folder = RunFolder(tmp_path / "run")
+    run = record.read(folder.record_file)
+    lines = [line for line in run.lines if line.kind == "exchanged"]
+    assert [(line.rank, line.worker, line.master, line.updates) for line in lines] == [
+        (0, None, None, 9),
+        (1, None, 0, 12),
+        (2, None, 0, 6),
+        (3, 0, 1, 6),
+        (4, 1, 1, 6),
+        (5, 2, 2, 6),
+    ]
+    assert all(sum(line.staleness.values()) == line.updates for line in lines)
+    assert lines[2].staleness == {"0": 6}  # its only worker
+    assert lines[4].seconds["train"] > 0.05
+    assert lines[1].seconds["train"] == 0
+    all_have = {"worker_steps": [[0, 6]] * 3, "master_steps": [[12], [6]]}
+    point, _ = find_point(read_config(tmp_path), folder, **all_have)
+    assert point.state.step == folder.saved_steps()[-1] == 18
+    assert (point.state.worker_steps, point.state.master_steps) == ((6, 6, 6), (12, 6))
+    assert [rank_folder(folder, rank).saved_steps()[-1] for rank in (1, 2)] == [12, 6]
+    lost = all_have | {"master_steps": [[12], []]}
+    point, _ = find_point(read_config(tmp_path), folder, **lost)
+    assert point.state.step == 0  # masters save none: they begin from the run's
+
+
+def test_a_synchronous_tree_adds_the_mean_of_all_workers_once_per_round(tmp_path):
+    options = {"mode": "downpour", "synchronous": True, "master_sync_every": 1}
+    found = world(tmp_path, workers=2, masters=2, steps=6, **options)
+    assert found.centre == 3.0  # three rounds, each by the mean of two ones
+    assert found.updates == 6
 
 
 def test_an_epoch_that_ends_while_a_checkpoint_is_open_is_validated_afterwards(tmp_path):

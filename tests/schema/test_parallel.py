@@ -66,3 +66,10 @@ def test_ranks_need_the_custom_loop_and_set_the_strategy_themselves(training, ex
 def test_stages_are_of_one_replica(training, parallel, expected):
     with pytest.raises(ConfigError, match=expected):
         config(training=training, parallel={"stages": ["conv1"]} | parallel)
+
+
+def test_the_interval_between_masters_and_rank_0_is_of_a_tree_only():
+    tree = {"mode": "easgd", "ranks": 7, "masters": 2}
+    often = config(parallel=tree | {"master_sync_every": 2})
+    assert often.config_hash() != config(parallel=tree).config_hash()
+    assert "master_sync_every" not in config(parallel={"mode": "easgd"}).mathematics()["parallel"]

@@ -12,7 +12,8 @@ import numpy as np
 import pytest
 
 from cloudgan.schema import record
-from cloudgan.schema.run_folder import RunFolder
+from cloudgan.schema.run_folder import RunFolder, checkpoint_name
+from cloudgan.training.checkpoint import read_checkpoint
 
 pytestmark = pytest.mark.tf
 
@@ -71,9 +72,15 @@ def test_one_group_that_no_centre_attracts_trains_as_two_workers_do_bit_for_bit(
         np.testing.assert_array_equal(centre[key], begin[key], err_msg=key)
 
 
-def test_all_ranks_start_again_after_one_is_killed_and_ctrl_c_saves(config_file, tmp_path, start):
+def test_a_tree_starts_again_after_a_rank_is_killed_and_ctrl_c_saves(config_file, tmp_path, start):
     run = tmp_path / "run"
-    parallel = {"mode": "downpour", "ranks": 3, "sync_every": 2}
+    parallel = {
+        "mode": "downpour",
+        "ranks": 5,
+        "masters": 2,
+        "sync_every": 2,
+        "master_sync_every": 2,
+    }
     config = config_file(
         plain=True, global_batch_size=4, checkpoint={"every_steps": 10}, parallel=parallel
     )
@@ -85,7 +92,7 @@ def test_all_ranks_start_again_after_one_is_killed_and_ctrl_c_saves(config_file,
         "--epochs=100000",
         until=lambda: steps(run) and steps(run)[-1] > 0,
     )
-    for victim in (2, 0):  # a worker, then the master
+    for victim in (4, 1):  # a worker, then a master below rank 0
         before = processes(run)
         os.kill(before[victim], signal.SIGKILL)
         wait_for_a_later_checkpoint(run, process)
@@ -104,3 +111,5 @@ def test_all_ranks_start_again_after_one_is_killed_and_ctrl_c_saves(config_file,
     assert all(line.step in saved for line in resumed)
     seen = {line.worker for line in found.lines if line.kind == "exchanged"}
     assert seen == {None, 0, 1}
+    newest = read_checkpoint(RunFolder(run).checkpoints / checkpoint_name(steps(run)[-1])).state
+    assert len(newest.master_steps) == len(newest.worker_steps) == 2

@@ -35,6 +35,7 @@ def training_flags(
     group: int | None = None,
     masters: int | None = None,
     sync_every: int | None = None,
+    master_sync_every: int | None = None,
     elastic_force: float | None = None,
     damping: Literal["staleness", "mean", "none"] | None = None,
     synchronous: bool = False,
@@ -78,6 +79,7 @@ def training_flags(
         group: Ranks of a worker, which train one batch together.
         masters: Masters that serve workers; with several, rank 0 is above them.
         sync_every: Steps of a worker between two exchanges with its master.
+        master_sync_every: Updates of a master between two exchanges with rank 0 above it. Default: 8.
         elastic_force: Of easgd, divided by the workers of a master; above 0 and below their number.
         damping: Of downpour: weight of an update, 1/staleness, 1/workers or 1.
         synchronous: Of downpour: the master applies the mean of one update per worker.
