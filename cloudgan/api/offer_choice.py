@@ -72,6 +72,10 @@ class JobOption(_Part):
     is_age_bound: bool = Field(description="whether the price may be younger: its date is a bound")
     risk: str = Field(description="of preemptions; empty on demand")
     interruption: float = Field(description="chance of at least one preemption; 0 on demand")
+    losses_per_node_hour: float = Field(description="preemptions; 0 on demand")
+    losses_basis: str = Field(
+        description="public traces, given, or assumed, not measured; empty on demand"
+    )
     break_even_losses_per_node_hour: float | None = Field(
         description="preemption rate up to which spot is cheaper; None: on demand, or unknown"
     )
@@ -84,7 +88,9 @@ class JobChoice(_Part):
     epochs: int
     deadline_seconds: float | None
     budget_usd: float | None
-    assumed: dict[str, float] = Field(description="preemptions of spot nodes, not measured")
+    assumed: dict[str, float | None] = Field(
+        description="of spot nodes, not measured; per_node_hour None: by cloud and accelerator, see rows"
+    )
     considered: int = Field(description="offers times numbers of nodes")
     chosen: JobOption | None = Field(
         description="what `plan` chooses; if nothing that was measured fits, the best modelled one"
@@ -263,8 +269,9 @@ class _Shown:
         assert candidate is not None  # noqa: S101  only known throughputs are options
         full = self._on_demand.get(row.model_copy(update={"market": "on_demand"}).offer)
         is_spot = row.market == "spot"
-        interval = checkpoint_interval(self._job.preemption, one.nodes) if is_spot else math.inf
-        mean = self._job.preemption.mean_seconds(one.nodes) if is_spot else math.inf
+        preemption = self._job.preemption.of_node(row)
+        interval = checkpoint_interval(preemption, one.nodes) if is_spot else math.inf
+        mean = preemption.mean_seconds(one.nodes) if is_spot else math.inf
         others = [name for name in self._regions[_place(one)] if name != row.region]
         return JobOption(
             best_for=roles,
@@ -285,6 +292,8 @@ class _Shown:
             is_age_bound=row.has_earliest_date,
             risk=preemption_risk(candidate, self._job),
             interruption=-math.expm1(-candidate.work_seconds / mean),
+            losses_per_node_hour=preemption.rate if is_spot else 0.0,
+            losses_basis=self._job.preemption.basis(row) if is_spot else "",
             break_even_losses_per_node_hour=(
                 spot_break_even(candidate, full, self._job) if is_spot and full else None
             ),

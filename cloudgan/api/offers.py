@@ -20,7 +20,7 @@ from cloudgan.cost.estimation.measured_runs import (
     paper_measurements,
     runs_of_network,
 )
-from cloudgan.cost.estimation.spot import Preemption
+from cloudgan.cost.estimation.spot import ASSUMED, Preemption
 from cloudgan.cost.estimation.throughput_model import build_throughput_model
 from cloudgan.cost.prices.price_file import catalog_with
 from cloudgan.launch.planning.ranking import RejectedOffer, group_rejected, why_not_sold
@@ -167,7 +167,7 @@ def offers(
         run: Folder of a run whose throughput and network are used.
         price_file: File with the prices of your own nodes, which are listed too.
         measured: Only accelerators with a measured throughput of this network.
-        preemption: Assumed preemptions of spot nodes.
+        preemption: Of spot nodes; without a rate, that of public traces or else an assumed one.
         all_options: Include the cheapest option of each configuration.
 
     Offers that no account can get are left out, and the choice is that of `plan`.
@@ -393,7 +393,7 @@ def _options_table(choice: JobChoice, options: tuple[JobOption, ...]) -> Table:
             f"{one.seconds / _HOUR_SECONDS:.3g}",
             f"{one.usd:.4g}",
             _days(one, "d"),
-            f"{one.interruption:.0%}",
+            f"{'~' if one.losses_basis == ASSUMED else ''}{one.interruption:.0%}",
         )
         for one in sorted(options, key=lambda one: 0 if one.best_for else one.usd)
     )
@@ -401,7 +401,7 @@ def _options_table(choice: JobChoice, options: tuple[JobOption, ...]) -> Table:
     caption = (
         f"{choice.epochs} epochs; hours and USD at most, of {choice.considered} options. batch: showers"
         " per replica; global: of all replicas;\nprice: its age (≤: at most); taken: chance that the cloud"
-        " takes a node."
+        " takes a node (~: assumed rate)."
     )
     return Table(heads, rows, caption, "lllrrrrrr")
 

@@ -145,7 +145,34 @@ def test_the_chosen_option_meets_the_deadline_and_says_what_may_happen(offers):
     assert way["global_batch"] == way["batch"] * way["accelerators"]
     assert f"{way['global_batch']} of" in way["learning"]
     assert choice["considered"] > 1000
-    assert choice["assumed"]["per_node_hour"] == pytest.approx(1 / 24)
+    assert choice["assumed"]["per_node_hour"] is None
+
+
+def test_the_rate_of_interruptions_is_that_of_public_traces_and_else_marked_as_assumed(
+    offers, cloudgan_here
+):
+    found = offers(*JOB)
+    rows = {one["offer"]: one for one in found["choice"]["rows"]}
+    traced = [one for name, one in rows.items() if name.startswith("aws/p3") and "/spot" in name]
+    assumed = [
+        one for name, one in rows.items() if name.startswith(("gcp", "azure")) and "/spot" in name
+    ]
+    assert traced
+    assert assumed
+    for one in traced:
+        assert one["losses_per_node_hour"] == pytest.approx(0.137, abs=0.002)
+        assert "public traces of V100" in one["losses_basis"]
+        assert "public traces of V100" in one["risk"]
+    for one in assumed:
+        assert one["losses_per_node_hour"] == pytest.approx(1 / 24)
+        assert one["losses_basis"] == "assumed, not measured"
+    shown = OffersReport.model_validate(found).table().rows
+    assert {row[-1][0] == "~" for row in shown if "azure" in row[2] and "spot" in row[2]} == {True}
+    assert not any(row[-1].startswith("~") for row in shown if row[2].startswith("aws"))
+    given = offers(*JOB, "--losses-per-node-hour=0.5")["choice"]
+    assert given["assumed"]["per_node_hour"] == 0.5
+    spot = [one for one in given["rows"] if one["losses_basis"]]
+    assert {(one["losses_per_node_hour"], one["losses_basis"]) for one in spot} == {(0.5, "given")}
 
 
 def test_plan_and_offers_choose_the_same_nodes_and_batch(offers, cloudgan_here):
@@ -209,10 +236,11 @@ def test_the_screens_of_the_page_are_what_the_command_prints():
 def test_spot_options_have_a_break_even_and_a_checkpoint_interval(offers):
     front = offers(*JOB)["choice"]["pareto_front"]
     spot = [one for one in front if one["offer"].endswith("/spot")]
-    assert spot
+    breaks_even = [one["break_even_losses_per_node_hour"] for one in spot]
+    assert all(losses is None or losses > 0 for losses in breaks_even)
+    assert any(breaks_even)
     for one in spot:
         assert "the chance of no preemption" in one["risk"]
-        assert one["break_even_losses_per_node_hour"] > 0
         assert one["checkpoint_every_seconds"] > 60
     for one in front:
         if one not in spot:
@@ -334,7 +362,8 @@ def test_for_a_job_the_terminal_shows_the_front_and_no_list_of_offers(offers, cl
 
 def test_the_summary_has_the_selected_option_and_its_assumptions(offers):
     said = "\n".join(offers_page.summary_lines(OffersReport.model_validate(offers(*JOB))))
-    assert "assumed for spot nodes" in said
+    assert "preemptions per hour and node: 0.14 (public traces of V100" in said
+    assert "assumed, not measured: 600 s to restart" in said
     assert "batch: 96 showers per replica" in said
     assert "undated" in said
 

@@ -32,7 +32,7 @@ def offers(
     measured: bool = False,
     carbon: bool = False,
     all: bool = False,  # noqa: A002  the flag
-    losses_per_node_hour: float = Preemption().per_node_hour,
+    losses_per_node_hour: float | None = None,
     restart_seconds: float = Preemption().restart_seconds,
     checkpoint_seconds: float = Preemption().checkpoint_seconds,
     json: bool = False,
@@ -59,7 +59,8 @@ def offers(
         measured: Only accelerators with a measured throughput of this network.
         carbon: Show the emissions of an epoch, the lowest first.
         all: Show every offer, or the cheapest option of each configuration of a job.
-        losses_per_node_hour: Assumed preemptions of a spot node per hour.
+        losses_per_node_hour: Preemptions of a spot node per hour. Default: of public traces of its
+            cloud and accelerator, else 1/24.
         restart_seconds: Time from a preemption until training continues.
         checkpoint_seconds: Time to save a checkpoint.
         json: Print the result as JSON.

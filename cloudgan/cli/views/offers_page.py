@@ -221,9 +221,12 @@ def _option_row(option: JobOption) -> tuple[str | float | None, ...]:
 
 def _assumed(choice: JobChoice) -> str:
     given = choice.assumed
+    found = {one.losses_basis: one.losses_per_node_hour for one in choice.rows if one.losses_basis}
+    rates = "; ".join(
+        f"{rate:.2g} ({basis})" for basis, rate in sorted(found.items(), reverse=True)
+    )
     return (
-        "assumed for spot nodes, not measured:"
-        f" {given['per_node_hour']:.3g} preemptions per hour and node,"
+        f"spot nodes: {f'preemptions per hour and node: {rates}; ' if rates else ''}assumed, not measured:"
         f" {given['restart_seconds']:g} s to restart, {given['checkpoint_seconds']:g} s per checkpoint"
         " (--losses-per-node-hour, --restart-seconds, --checkpoint-seconds)"
     )

@@ -6,7 +6,6 @@ import statistics
 from typing import TYPE_CHECKING, NamedTuple
 
 from cloudgan.cost.estimation.spot import (
-    PREEMPTIONS_PER_NODE_HOUR,
     Preemption,
     break_even,
     checkpoint_interval,
@@ -82,7 +81,7 @@ def recommendations(
     row: PriceRow | None,
     other_market: PriceRow | None = None,
     nodes: int = 1,
-    lost_per_node_hour: float = PREEMPTIONS_PER_NODE_HOUR,
+    lost_per_node_hour: float | None = None,
     traffic: Traffic | None = None,
 ) -> tuple[Recommendation, ...]:
     """Returns what would have saved money, from the run's own record.
@@ -92,7 +91,7 @@ def recommendations(
         row: Node type it ran on or is priced as; None: no saving in USD.
         other_market: Spot row of the same node type and region.
         nodes: Number of nodes.
-        lost_per_node_hour: Preemptions per spot node and hour; assumed, not measured.
+        lost_per_node_hour: Preemptions per spot node and hour; None: of public traces, else assumed.
         traffic: Regions of data and nodes.
     """
     run = _Run(record, record.epochs(), row, nodes)
@@ -182,7 +181,7 @@ def _epochs_until(share: float, startup_seconds: float, epoch_seconds: float) ->
     return int(startup_seconds * (1 - share) / share / epoch_seconds) + 1
 
 
-def _checkpoint_too_often(run: _Run, lost_per_node_hour: float) -> Recommendation | None:
+def _checkpoint_too_often(run: _Run, lost_per_node_hour: float | None) -> Recommendation | None:
     one, steady = _checkpoint_seconds(run.record), run.record.steady_epoch_seconds()
     trained = sum(epoch.train_seconds for epoch in run.epochs)
     saving = sum(epoch.checkpoint_seconds for epoch in run.epochs)
@@ -190,7 +189,9 @@ def _checkpoint_too_often(run: _Run, lost_per_node_hour: float) -> Recommendatio
         return None
     if saving < CHECKPOINT_SHARE * (trained + saving):
         return None
-    best = checkpoint_interval(Preemption(lost_per_node_hour, 0.0, one), run.nodes)
+    preemption = Preemption(lost_per_node_hour, 0.0, one)
+    preemption = preemption.of_node(run.row) if run.row else preemption
+    best = checkpoint_interval(preemption, run.nodes)
     best = min(best, trained)  # without preemptions: one per run
     saved = steady * (saving / trained - one / best)
     if saved <= 0:
@@ -198,7 +199,7 @@ def _checkpoint_too_often(run: _Run, lost_per_node_hour: float) -> Recommendatio
     return run.recommend(
         "checkpoints are too frequent",
         f"checkpoints took {saving / (trained + saving):.0%} of the time, {one:.3g} s each; at"
-        f" {lost_per_node_hour:.2g} preemptions per node and hour, every {best:.0f} s is optimal",
+        f" {preemption.rate:.2g} preemptions per node and hour, every {best:.0f} s is optimal",
         f"checkpoint.every_seconds: {best:.0f} in run.yaml",
         saved,
     )
@@ -209,7 +210,9 @@ def _checkpoint_seconds(record: RunRecord) -> float | None:
     return statistics.median(seconds) if seconds else None
 
 
-def _spot(run: _Run, spot: PriceRow | None, lost_per_node_hour: float) -> Recommendation | None:
+def _spot(
+    run: _Run, spot: PriceRow | None, lost_per_node_hour: float | None
+) -> Recommendation | None:
     starts, one, work = _startup_seconds(run), _checkpoint_seconds(run.record), _work_seconds(run)
     row = run.row
     if row is None or spot is None or not _are_markets_of_one_node(row, spot):
@@ -217,7 +220,8 @@ def _spot(run: _Run, spot: PriceRow | None, lost_per_node_hour: float) -> Recomm
     if starts is None or one is None or not work:
         return None
     restart = NEW_NODE_SECONDS + statistics.median(starts)
-    preemption = Preemption(lost_per_node_hour, restart, one)
+    given = Preemption(lost_per_node_hour, restart, one)
+    preemption = given.of_node(spot)
     ratio = spot.usd_per_hour / row.usd_per_hour
     share = 1 - ratio * expected_seconds(work, preemption, run.nodes) / work
     if share < SPOT_SAVING:
@@ -228,7 +232,7 @@ def _spot(run: _Run, spot: PriceRow | None, lost_per_node_hour: float) -> Recomm
         title="spot nodes would cost less",
         evidence=f"{spot.usd_per_hour:.4g} instead of {row.usd_per_hour:.4g} USD per hour costs"
         f" {share:.0%} less, repeated work included, if {per_node} is preempted"
-        f" {lost_per_node_hour:.2g} times an hour (assumed); break-even at {most:.2g}",
+        f" {preemption.rate:.2g} times an hour ({given.basis(spot)}); break-even at {most:.2g}",
         saves_usd=share * row.cost_usd(work, run.nodes),
         action="nodes of `cloudgan offers --market=spot`",
     )

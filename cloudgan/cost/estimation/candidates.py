@@ -87,7 +87,7 @@ class BatchRule:
 
 
 class PricedJob(NamedTuple):
-    """Epochs to train, the assumed preemption of spot nodes, and the possible batches."""
+    """Epochs to train, the preemption of spot nodes, and the possible batches."""
 
     epochs: int
     preemption: Preemption = Preemption()
@@ -287,11 +287,10 @@ def spot_break_even(spot: Candidate, on_demand_usd_per_hour: float, job: PricedJ
 
 def preemption_risk(one: Candidate, job: PricedJob) -> str:
     """Returns the preemption risk in words; empty for on-demand nodes."""
-    return (
-        describe_risk(one.work_seconds, job.preemption, one.nodes)
-        if one.row.market == "spot"
-        else ""
-    )
+    if one.row.market != "spot":
+        return ""
+    risk = describe_risk(one.work_seconds, job.preemption.of_node(one.row), one.nodes)
+    return f"{risk} ({job.preemption.basis(one.row)})"
 
 
 def _candidate(
@@ -300,8 +299,9 @@ def _candidate(
     low, work = epoch.job_seconds(job.epochs)
     seconds = work
     if row.market == "spot":
-        seconds = expected_seconds(work, job.preemption, nodes)
-        low = expected_seconds(low, job.preemption, nodes)
+        preemption = job.preemption.of_node(row)
+        seconds = expected_seconds(work, preemption, nodes)
+        low = expected_seconds(low, preemption, nodes)
     return Candidate(
         row,
         nodes,

@@ -172,7 +172,7 @@ def test_only_unknown_offers_are_an_error():
 def test_a_spot_node_breaks_even_where_losses_eat_up_the_discount():
     (spot,) = candidates([v100(5, "spot")], KNOWN, JOB, counts=[4]).known
     rate = spot_break_even(spot, 20, JOB)
-    assert rate > JOB.preemption.per_node_hour
+    assert rate > JOB.preemption.rate
     at = PricedJob(60, JOB.preemption._replace(per_node_hour=rate))
     (same,) = candidates([v100(5, "spot")], KNOWN, at, counts=[4]).known
     (demand,) = candidates([v100(20)], KNOWN, at, counts=[4]).known

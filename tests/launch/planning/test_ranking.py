@@ -244,6 +244,21 @@ def test_cheap_spot_pays_and_says_up_to_which_losses():
     assert "assumed, not measured: one in 24 h" in found.reason
 
 
+def test_the_choice_of_the_market_uses_public_traces_where_there_are_some():
+    here, there = (
+        choose_market(
+            PRICE.model_copy(update={"usd_per_hour": 8, "market": "spot", "provider": provider}),
+            PRICE.model_copy(update={"usd_per_hour": 10, "market": "on_demand"}),
+            work_seconds=DAY,
+            nodes=16,
+            preemption=Preemption(checkpoint_seconds=1, restart_seconds=600),
+        )
+        for provider in ("gcp", "aws")
+    )
+    assert (here.market, there.market) == ("spot", "on_demand")
+    assert "public traces of" in there.reason
+
+
 def test_spot_that_is_hardly_cheaper_does_not_pay_for_many_nodes():
     found = choose(9.9, 10, nodes=16)
     assert found.market == "on_demand"
