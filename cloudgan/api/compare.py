@@ -12,7 +12,7 @@ from cloudgan.cost.estimation.measured_runs import PAPER_SHOWERS
 from cloudgan.cost.estimation.scaling import EpochSteps, fit_scaling
 from cloudgan.cost.estimation.step_time import PAPER_BATCH
 from cloudgan.cost.estimation.timings import Timing
-from cloudgan.cost.paper.replay import PREFETCH, Replay, replay
+from cloudgan.cost.paper.replay import Replay, replay, scaling_runs
 from cloudgan.cost.prices.catalog import load_catalog
 from cloudgan.reports.page import Bullets, Page, Paragraph, Section, fragment
 from cloudgan.reports.plot_frame import Axis
@@ -306,14 +306,7 @@ def _tooltip(run: ReplayedRun) -> str:
 
 
 def _scaling_plot(replayed: Replay) -> BandPlot:
-    runs = [
-        run
-        for run in replayed.runs
-        if run.accelerator == "V100"
-        and run.options == PREFETCH
-        and run.batch_per_replica == PAPER_BATCH
-        and run.workers == run.nodes
-    ]
+    runs = scaling_runs(replayed)
     fitted = fit_scaling(
         [
             Timing(run.accelerators, run.steady_epoch_seconds)

@@ -13,8 +13,10 @@ from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
 from cloudgan.core.errors import ConfigError, DataError
 from cloudgan.cost.estimation.scaling_posterior import (
+    FIXED_SCALE,
     NOISE_MEDIAN,
     NOISE_MEDIAN_WITHOUT_STEPS,
+    PROGRAM_SHARE,
     SLOW_FROM,
     Feed,
     Point,
@@ -270,7 +272,11 @@ class ScalingModel:
 
 
 def fit_scaling(
-    timings: Sequence[Timing], epoch: EpochSteps | None = None, feed: float | None = None
+    timings: Sequence[Timing],
+    epoch: EpochSteps | None = None,
+    feed: float | None = None,
+    *,
+    of_programs: bool = False,
 ) -> ScalingModel:
     """Fits the model to runs of at least three sizes.
 
@@ -284,6 +290,7 @@ def fit_scaling(
         epoch: Showers of an epoch and batch per accelerator.
         feed: Showers per second that the input can supply, which needs `epoch`. Runs that wait for
             their input are left out of the fit.
+        of_programs: The times include start-up, validation and checkpoints, which do not shrink.
 
     Raises:
         ConfigError: `feed` is given without `epoch`.
@@ -299,15 +306,21 @@ def fit_scaling(
     if have_nodes and min(len({one.n for one in group}) for group in (within, across)) >= MIN_SIZES:
         host_size = max(math.ceil(one.n / one.nodes) for one in timings if one.nodes)
         regimes = (
-            _regime("within one host", within, epoch, feed),
-            _regime("across hosts", across, epoch, feed),
+            _regime("within one host", within, epoch, feed, of_programs=of_programs),
+            _regime("across hosts", across, epoch, feed, of_programs=of_programs),
         )
         return ScalingModel(regimes, host_size, epoch, feed)
-    return ScalingModel((_regime("all sizes", timings, epoch, feed),), None, epoch, feed)
+    every = _regime("all sizes", timings, epoch, feed, of_programs=of_programs)
+    return ScalingModel((every,), None, epoch, feed)
 
 
 def _regime(
-    name: RegimeName, timings: Sequence[Timing], epoch: EpochSteps | None, feed: float | None
+    name: RegimeName,
+    timings: Sequence[Timing],
+    epoch: EpochSteps | None,
+    feed: float | None,
+    *,
+    of_programs: bool,
 ) -> Regime:
     every = _sizes(timings)
     waiting = tuple(size for size in every if _waits(size, epoch, feed))
@@ -329,7 +342,9 @@ def _regime(
         Point(one.n, one.seconds, one.steps or steps.at(one.n), 1 / repeats[one.n])
         for one in healthy
     ]
-    posterior = Posterior(points, NOISE_MEDIAN if steps.known else NOISE_MEDIAN_WITHOUT_STEPS)
+    fixed_scale = PROGRAM_SHARE * min(points).steps if of_programs else FIXED_SCALE
+    noise_median = NOISE_MEDIAN if steps.known else NOISE_MEDIAN_WITHOUT_STEPS
+    posterior = Posterior(points, noise_median, fixed_scale)
     ratios = [one.seconds / fastest[one.n] for one in runs if one not in healthy]
     # A run alone at its size may be slow: only repeats show that runs are healthy.
     slow = SlowRuns.after(len(healthy) - len(sizes), sorted(ratios))

@@ -9,7 +9,8 @@ An epoch of S steps on n accelerators, with n0 the smallest measured number, tak
   Student's t with 3 degrees of freedom, scale 0.01: most of a reduction hides behind the backward
   pass, and the heavy tail lets measurements show ten times as much.
 - c: work per epoch that does not shrink, in steps: input start-up, the latency of the last step. Prior:
-  half of Student's t with 3 degrees of freedom, scale 3 steps.
+  half of Student's t with 3 degrees of freedom, scale 3 steps. Of whole programs, with start-up and
+  validation: scale `PROGRAM_SHARE` of the steps on n0.
 - Healthy runs of one size differ by a lognormal factor. Prior of its standard deviation: lognormal,
   median 0.012; 0.02 if the steps are unknown, because a dropped last batch then acts like noise.
 - The form is uncertain where it was not measured: `FORM_ERROR` per doubling beyond the measured sizes,
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
 
 GROWTH_SCALE = 0.01
 FIXED_SCALE = 3.0
+PROGRAM_SHARE = 0.1
 NOISE_MEDIAN = 0.012
 NOISE_MEDIAN_WITHOUT_STEPS = 0.02
 NOISE_LOG_SD = 0.5
@@ -210,6 +212,7 @@ class Posterior:
     Args:
         points: Measured epochs with positive seconds, steps and weights; their order has no effect.
         noise_median: Median of the prior of the noise.
+        fixed_scale: Scale of the prior of c, in steps.
 
     Attributes:
         smallest: n0.
@@ -220,7 +223,12 @@ class Posterior:
         noise: Posterior mean of the relative noise of healthy runs.
     """
 
-    def __init__(self, points: Iterable[Point], noise_median: float = NOISE_MEDIAN) -> None:
+    def __init__(
+        self,
+        points: Iterable[Point],
+        noise_median: float = NOISE_MEDIAN,
+        fixed_scale: float = FIXED_SCALE,
+    ) -> None:
         self._points = sorted(points)
         self.smallest, self.largest = self._points[0].n, self._points[-1].n
         self._noises = [noise_median * math.exp(NOISE_LOG_SD * z) for z in _NOISE_SDS]
@@ -232,9 +240,9 @@ class Posterior:
             (z**2 / 2, noise**2, (self._weight - 1) * math.log(noise))
             for z, noise in zip(_NOISE_SDS, self._noises, strict=True)
         ]
-        most_fixed = _MOST_FIXED * self._points[0].steps / FIXED_SCALE
+        most_fixed = _MOST_FIXED * self._points[0].steps / fixed_scale
         growths = _Axis(GROWTH_SCALE, 0.0, math.log1p(_MOST_GROWTH / GROWTH_SCALE))
-        fixed = _Axis(FIXED_SCALE, 0.0, math.log1p(most_fixed))
+        fixed = _Axis(fixed_scale, 0.0, math.log1p(most_fixed))
         for temperature in _TEMPERATURES:
             nodes = self._nodes(growths, fixed, temperature)
             kept = [node for node in nodes if sum(node.weights) > _OUTSIDE]
@@ -287,6 +295,26 @@ class Posterior:
         ]
         kept = math.fsum(part.weight for part in parts)
         return tuple(part._replace(weight=part.weight / kept) for part in parts)
+
+    def fixed_steps_quantile(self, probability: float) -> float:
+        """Returns the value that c stays below with a probability, in steps of the smallest size.
+
+        Between the nodes of the grid it is interpolated; beyond them it is the outermost node.
+        """
+        masses: dict[float, float] = {}
+        for node in self._grid:
+            masses[node.fixed] = masses.get(node.fixed, 0.0) + math.fsum(node.weights)
+        total, below = math.fsum(masses.values()), 0.0
+        earlier: tuple[float, float] | None = None
+        for fixed, mass in sorted(masses.items()):
+            middle = (below + mass / 2) / total
+            if middle >= probability:
+                if earlier is None:
+                    return fixed
+                start, at = earlier
+                return start + (fixed - start) * (probability - at) / (middle - at)
+            earlier, below = (fixed, middle), below + mass
+        return max(masses)
 
     def seconds(self, n: int, steps: float) -> float:
         """Returns the posterior mean of the time of a healthy run (geometric)."""

@@ -118,6 +118,14 @@ def replay(catalog: Catalog, runs: Iterable[PaperRun] | None = None) -> Replay:
     )
 
 
+def scaling_runs(replayed: Replay) -> tuple[ReplayedRun, ...]:
+    """Returns the runs on V100 with prefetching, batch 96 and a worker per node, by size."""
+    runs = _of(replayed.runs, accelerator="V100", options=PREFETCH, batch_per_replica=_PAPER_BATCH)
+    return tuple(
+        sorted((run for run in runs if run.workers == run.nodes), key=lambda run: run.accelerators)
+    )
+
+
 def _replayed(run: PaperRun, runs: Sequence[PaperRun], priced: PublishedRun) -> ReplayedRun:
     kept = {
         name: getattr(run, name) for name in type(run).model_fields if name != "steps_per_epoch"

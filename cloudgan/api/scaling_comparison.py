@@ -1,0 +1,268 @@
+"""Compares runs that differ in their number of workers only: the use case of `cloudgan compare --scaling`."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from cloudgan.api.cost import price
+from cloudgan.api.run import open_run
+from cloudgan.core.errors import ConfigError, DataError
+from cloudgan.cost.accounting.processes import NO_END, process_times
+from cloudgan.cost.estimation.run_scaling import ScalingCurve, ScalingRun, scaling_curves
+from cloudgan.cost.paper.power8 import Power8, replay_power8
+from cloudgan.cost.paper.replay import replay, scaling_runs
+from cloudgan.cost.prices.catalog import load_catalog
+from cloudgan.schema.config import differences
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from cloudgan.api.run import Run
+    from cloudgan.schema.config import RunConfig
+    from cloudgan.schema.record import RunRecord, Started
+
+_OF_THE_SIZE: dict[str, Any] = {
+    "training": {
+        *("strategy", "workers", "replicas", "threads", "batch_per_replica", "global_batch_size"),
+        *("seed", "tensorboard"),
+    },
+    "parallel": {"ranks", "group", "masters"},
+    "data": {"path", "cache"},
+    "checkpoint": {"url"},
+    "name": True,
+    "schema_version": True,
+}
+"""Keys of run.yaml in which runs of one curve may differ."""
+
+
+class PublishedScaling(BaseModel):
+    """A published or computed size of other programs; efficiencies are over `base_n`."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    source: str
+    n: int = Field(ge=1)
+    base_n: int = Field(ge=1)
+    training_efficiency: float
+    end_to_end_efficiency: float
+    kind: str
+
+    def speed_up(self, efficiency: float) -> float:
+        """Returns the speed-up over the smallest size."""
+        return efficiency * self.n / self.base_n
+
+
+class ScalingComparison(BaseModel):
+    """Curves of runs, beside published ones.
+
+    Without runs there are published curves only.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    networks: str = Field(description="of the runs; empty: no runs")
+    runs: tuple[ScalingRun, ...]
+    curves: tuple[ScalingCurve, ...]
+    published: tuple[PublishedScaling, ...]
+    power8: Power8
+    notes: tuple[str, ...] = ()
+
+    def as_json(self) -> dict[str, Any]:
+        """Returns all figures."""
+        return self.model_dump(mode="json")
+
+
+def published_scaling() -> ScalingComparison:
+    """Returns the published curves of POWER8 and of arXiv:2111.04628."""
+    known = replay_power8()
+    return ScalingComparison(
+        networks="", runs=(), curves=(), published=(*_power8(known), *_cloud_paper()), power8=known
+    )
+
+
+def compare_scaling(
+    runs: Sequence[Run | str | Path], *, price_as: str | None = None
+) -> ScalingComparison:
+    """Compares the speed of runs with different numbers of workers.
+
+    Args:
+        runs: Runs, or their folders.
+        price_as: Offer that prices runs on your own machine; see `cost`.
+
+    Raises:
+        ConfigError: The runs have different networks, devices or other keys that change the work, one
+            has no run to compare with, or all have one number of workers.
+        DataError: A folder holds no record or no run.yaml.
+        UnknownNameError: No offer has this name.
+    """
+    opened = [open_run(run) for run in runs]
+    names = [run.folder.path.resolve().name for run in opened]
+    records = [run.record for run in opened]
+    configs = [run.config for run in opened]
+    starts = [_started(name, found) for name, found in zip(names, records, strict=True)]
+    _check_alike(names, configs, starts)
+    summaries = tuple(
+        _scaling_run(run, record, started, price_as)
+        for run, record, started in zip(opened, records, starts, strict=True)
+    )
+    return published_scaling().model_copy(
+        update={
+            "networks": configs[0].model.networks,
+            "runs": tuple(sorted(summaries, key=lambda run: (run.n, run.devices, run.run))),
+            "curves": scaling_curves(summaries),
+            "notes": tuple(_notes(summaries, starts, price_as)),
+        }
+    )
+
+
+def _started(name: str, record: RunRecord) -> Started:
+    started = record.started()
+    if started is None:
+        raise DataError(f"{name}: its record has no start, which states replicas and batch")
+    return started
+
+
+def _check_alike(
+    names: Sequence[str], configs: Sequence[RunConfig], starts: Sequence[Started]
+) -> None:
+    """Checks that the runs differ in their number of workers and batch only.
+
+    Raises:
+        ConfigError: They differ in more; names the keys.
+    """
+    networks = {config.model.networks: name for name, config in zip(names, configs, strict=True)}
+    if len(networks) > 1:
+        listed = ", ".join(f"{network} ({name})" for network, name in networks.items())
+        raise ConfigError(
+            f"--scaling compares runs of one network, but these have {listed}; select the runs of one"
+        )
+    first = next((n for n, config in enumerate(configs) if config.parallel.has_ranks), 0)
+    for name, config, started in zip(names, configs, starts, strict=True):
+        both = (configs[first], config)
+        found = differences(_work(configs[first], both), _work(config, both))
+        for what, ours, theirs in (
+            ("training showers", starts[first].training_showers, started.training_showers),
+            ("device", starts[first].numerics.device, started.numerics.device),
+        ):
+            found += [f"{what}: {ours!r}, {theirs!r}"] if ours != theirs else []
+        if found:
+            raise ConfigError(
+                f"{names[first]} and {name} differ in more than their number of workers:"
+                f" {'; '.join(found)}. Select runs that train the same, or train them again"
+            )
+
+
+def _work(config: RunConfig, compared: Sequence[RunConfig]) -> dict[str, Any]:
+    """Returns the keys that must be equal; a run without masters fits those with them."""
+    keys = config.model_dump(mode="json", exclude=_OF_THE_SIZE)
+    if not all(one.parallel.has_ranks for one in compared):
+        keys.pop("parallel", None)
+    return keys
+
+
+def _scaling_run(run: Run, record: RunRecord, started: Started, price_as: str | None) -> ScalingRun:
+    numerics, epochs = started.numerics, record.epochs()
+    # Asynchronous workers are sets of replicas with a batch each; a plain run is one.
+    sets = len({
+        line.worker for line in record.lines
+        if line.kind == "exchanged" and line.worker is not None
+    }) or 1  # fmt: skip
+    processes = sets * numerics.workers
+    is_cpu = numerics.device == "CPU"
+    showers = sum(epoch.samples for epoch in epochs)
+    training = record.samples_per_second()
+    seconds = record.program_seconds() if record.every_process_ended() else None
+    why = [] if training else ["no epoch has a step after the first call"]
+    why += [] if seconds else [NO_END]
+    best = next((each for each in reversed(record.validations()) if each.best), None)
+    value = best.metrics.get(best.ranked_by, math.nan) if best else math.nan
+    report = price(run.folder, offer=price_as).report
+    return ScalingRun(
+        run=report.run,
+        n=sets * numerics.replicas,
+        devices=processes * numerics.threads if is_cpu else sets * numerics.replicas,
+        global_batch_size=sets * numerics.global_batch_size,
+        showers=showers,
+        training_rate=training,
+        end_to_end_rate=showers / seconds if seconds else None,
+        why_unknown=", ".join(why),
+        seconds=_activities(record),
+        quality_name=best.ranked_by if best else "",
+        quality=None if math.isnan(value) else value,
+        usd=report.totals.known_usd
+        if any(item.usd is not None for item in report.line_items)
+        else None,
+        usd_unknown=report.totals.unknown,
+    )
+
+
+def _activities(record: RunRecord) -> dict[str, float | None]:
+    """Returns the seconds by activity over all processes; None if one of them is unknown."""
+    found: dict[str, float | None] = {}
+    for process in process_times(record):
+        for name, seconds in process.activities().items():
+            before = found.get(name, 0.0)
+            found[name] = None if before is None or seconds is None else before + seconds
+    return found
+
+
+def _notes(
+    runs: Sequence[ScalingRun], starts: Sequence[Started], price_as: str | None
+) -> list[str]:
+    machines = sorted({started.hardware.describe() for started in starts})
+    notes = [
+        f"{run.run} used {run.devices} threads, and its first machine has {started.hardware.cores} cores:"
+        " if that was its only machine, its efficiency is over cores that it did not have"
+        for run, started in zip(runs, starts, strict=True)
+        if started.numerics.device == "CPU" and run.devices > started.hardware.cores
+    ]
+    if len(machines) > 1:
+        notes.append(f"the runs were on different machines: {'; '.join(machines)}")
+    if price_as:
+        notes.append(
+            f"runs that no cloud billed cost their program time on one node {price_as}, for every n"
+        )
+    return notes
+
+
+def _power8(known: Power8) -> tuple[PublishedScaling, ...]:
+    source = f"POWER8, {known.gpus} x P100"
+    return (
+        PublishedScaling(
+            source=source,
+            n=known.gpus,
+            base_n=1,
+            training_efficiency=known.training_efficiency,
+            end_to_end_efficiency=known.efficiency,
+            kind="published",
+        ),
+        PublishedScaling(
+            source=source,
+            n=known.gpus,
+            base_n=1,
+            training_efficiency=known.training_efficiency,
+            end_to_end_efficiency=known.shared_efficiency,
+            kind="computed: shared validation",
+        ),
+    )
+
+
+def _cloud_paper() -> tuple[PublishedScaling, ...]:
+    """Returns the runs of arXiv:2111.04628 on V100; end to end is an epoch with its test, per shower."""
+    runs = scaling_runs(replay(load_catalog()))
+    least = min(run.accelerators for run in runs)
+    return tuple(
+        PublishedScaling(
+            source=f"arXiv:2111.04628, {run.nodes} x {run.accelerators // run.nodes} V100",
+            n=run.accelerators,
+            base_n=least,
+            training_efficiency=run.scaling.sample_efficiency if run.scaling else 1.0,
+            end_to_end_efficiency=run.scaling.end_to_end_sample_efficiency if run.scaling else 1.0,
+            kind="published",
+        )
+        for run in runs
+    )
