@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-    from cloudgan.api.search import Search
+    from cloudgan.api.search_result import Search
     from cloudgan.core.progress import Progress
 
 DEFAULT_RUN = "runs/crossvalidation"

@@ -4,20 +4,18 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from cloudgan.api.run import Run
 from cloudgan.api.run_options import resolve
+from cloudgan.api.search_result import Search, Trial
 from cloudgan.api.training_showers import count_showers, find_showers
 from cloudgan.core import ranges
 from cloudgan.core.errors import ConfigError, DataError, install_command
 from cloudgan.core.file_lock import locked_target
 from cloudgan.core.local_path import local_path
-from cloudgan.reports.page import Section, fragment
-from cloudgan.reports.table import Table
+from cloudgan.cost.prices.price_file import catalog_with
 from cloudgan.schema.held_out import check_can_validate
 from cloudgan.schema.record import read_if_whole
 from cloudgan.schema.run_folder import RunFolder
@@ -26,95 +24,12 @@ from cloudgan.schema.search import SearchConfig, parse_search, read_space
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from optuna.trial import FrozenTrial
+
     from cloudgan.core.progress import Progress
-    from cloudgan.schema.search import Point
     from cloudgan.search.study import SearchFolder, SearchStudy
 
 DEFAULT_RUN = "runs/search"
-
-
-@dataclass(frozen=True)
-class Trial:
-    """One trial of a search.
-
-    Attributes:
-        number: From 0.
-        state: complete, pruned, failed or running.
-        value: Its objective; None without one.
-        point: Values by key of run.yaml.
-        seconds: Program time of all its processes; None: no process recorded any.
-        run: Its folder, an ordinary run.
-        reason: Why it failed.
-    """
-
-    number: int
-    state: str
-    value: float | None
-    point: Point
-    seconds: float | None
-    run: Path
-    reason: str = ""
-
-
-@dataclass(frozen=True)
-class Search:
-    """A search and its trials; a notebook shows them as a table.
-
-    Attributes:
-        path: Folder of the search; ``trials/NNNN`` in it are ordinary runs.
-        objective: Validation number that ranks the trials.
-        trials: By number.
-        best_trial: The complete trial with the best objective; None without any.
-    """
-
-    path: Path
-    objective: str
-    trials: tuple[Trial, ...]
-    best_trial: Trial | None
-
-    @property
-    def best(self) -> Run | None:
-        """The run of the best trial."""
-        return Run(self.best_trial.run) if self.best_trial else None
-
-    def seconds_by_state(self) -> dict[str, float]:
-        """Returns the program time of the trials that are complete, pruned, failed and running."""
-        found: dict[str, float] = {}
-        for trial in self.trials:
-            found[trial.state] = found.get(trial.state, 0.0) + (trial.seconds or 0.0)
-        return found
-
-    def as_json(self) -> dict[str, Any]:
-        """Returns all figures."""
-        return {
-            "search": str(self.path),
-            "objective": self.objective,
-            "best": self.best_trial.number if self.best_trial else None,
-            "seconds_by_state": {k: round(v, 1) for k, v in self.seconds_by_state().items()},
-            "trials": [vars(trial) | {"run": str(trial.run)} for trial in self.trials],
-        }
-
-    def table(self) -> Table:
-        """Returns a row per trial."""
-        keys = list(self.trials[0].point) if self.trials else []
-        names = [key.rpartition(".")[2].replace("_", " ") for key in keys]
-        rows = tuple(
-            (
-                trial.number,
-                trial.state,
-                trial.value,
-                *(trial.point[key] for key in keys),
-                trial.seconds,
-            )
-            for trial in self.trials
-        )
-        note = f"Trials by number; {self.objective} is the median of the last three validations."
-        if self.best_trial:
-            note += f" The best is {self.best_trial.run}."
-        return Table(("trial", "state", self.objective, *names, "seconds"), rows, note)
-
-    def _repr_html_(self) -> str:
-        return fragment((Section(f"Search {self.path.name}", (self.table(),)),))
 
 
 def run_search(
@@ -133,8 +48,9 @@ def run_search(
         keys: Options of `train` by their dotted keys; None is not set.
         config: A run.yaml that all trials share; options override its keys.
         run: Folder of a new search. Default: runs/search.
-        settings: ``trials``, ``blocks``, ``sampler``, ``objective``, ``direction`` and ``prune``; None is
-            not set, and a search that continues takes the first two only.
+        settings: ``trials``, ``blocks``, ``sampler``, ``objective``, ``direction``, ``prune``, ``second``,
+            ``price_as`` and ``price_file``; None is not set, and a search that continues takes the first
+            two only.
         progress: Receives a line for each finished trial.
 
     Raises:
@@ -149,7 +65,8 @@ def run_search(
         found = _continued(given, keys, config, run, chosen)
         return start_search(given, found, progress)
     base, folder = resolve(keys, config=config, run=run or DEFAULT_RUN, fresh=True)
-    found = parse_search({"base": base, "space": read_space(given), **chosen})
+    price = _price(chosen.pop("price_as", None), chosen.pop("price_file", None))
+    found = parse_search({"base": base, "space": read_space(given), **chosen, **price})
     found.check()
     return start_search(folder.path, found, progress)
 
@@ -244,6 +161,17 @@ def _continued(
     return found.model_copy(update=dict(chosen))
 
 
+def _price(offer: str | None, price_file: str | None) -> dict[str, Any]:
+    """Returns the price of this machine as keys of a search; empty without an offer."""
+    if offer is None:
+        if price_file is None:
+            return {}
+        raise ConfigError(f"--price-file={price_file} needs --price-as=OFFER, one of its nodes")
+    own = local_path(price_file, source="--price-file") if price_file else None
+    row = catalog_with(own).row(offer)
+    return {"usd_per_hour": row.usd_per_hour, "priced_as": offer}
+
+
 def _convert(config: SearchConfig, folder: SearchFolder, progress: Progress) -> None:
     """Converts the showers once for all trials, in a process of its own: it imports TensorFlow."""
     named = config.base.data.path
@@ -257,23 +185,32 @@ def _convert(config: SearchConfig, folder: SearchFolder, progress: Progress) -> 
 
 
 def _result(folder: SearchFolder, config: SearchConfig, study: SearchStudy) -> Search:
+    trials = tuple(_trial(folder, one) for one in study.trials())
+    best = study.best()
+    return Search(
+        folder.path,
+        config.objective,
+        trials,
+        trials[best.number] if best else None,
+        second=config.second,
+        front=tuple(trials[one.number] for one in study.front()),
+    )
+
+
+def _trial(folder: SearchFolder, one: FrozenTrial) -> Trial:
+    from cloudgan.search.objectives import spent_seconds
     from cloudgan.search.study import REASON
 
-    trials = tuple(
-        Trial(
-            number=one.number,
-            state={"COMPLETE": "complete", "PRUNED": "pruned", "FAIL": "failed"}.get(
-                one.state.name, "running"
-            ),
-            value=one.value if one.state.name == "COMPLETE" else None,
-            point=dict(one.params),
-            seconds=read_if_whole(
-                RunFolder(folder.trial(one.number)).record_file
-            ).program_seconds(),
-            run=folder.trial(one.number),
-            reason=str(one.user_attrs.get(REASON, "")),
-        )
-        for one in study.trials()
+    names = {"COMPLETE": "complete", "PRUNED": "pruned", "FAIL": "failed"}
+    values: list[float] = one.values or []
+    run = folder.trial(one.number)
+    return Trial(
+        number=one.number,
+        state=names.get(one.state.name, "running"),
+        value=values[0] if values else None,
+        point=dict(one.params),
+        seconds=spent_seconds(read_if_whole(RunFolder(run).record_file)),
+        run=run,
+        reason=str(one.user_attrs.get(REASON, "")),
+        second=values[1] if len(values) > 1 else None,
     )
-    best = study.best()
-    return Search(folder.path, config.objective, trials, trials[best.number] if best else None)

@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 
 SamplerName = Literal["gp", "evolution", "tpe", "nsgaii", "random", "grid"]
 Pruning = Literal["none", "median", "halving"]
+Second = Literal["seconds", "usd"]
+Direction = Literal["minimize", "maximize"]
+_OF_TWO_OBJECTIVES = ("nsgaii", "random")
 Value = bool | int | float | str
 Point = dict[str, Value]
 """Values by dotted key of run.yaml."""
@@ -114,14 +117,48 @@ class SearchConfig(BaseModel):
     trials: int = Field(25, ge=1, le=10_000)
     blocks: int = Field(1, ge=1, le=MAX_PROCESSES, description="trials at the same time")
     objective: str = Field(METRIC, description="validation number; median of the last three")
-    direction: Literal["minimize", "maximize"] = "minimize"
+    direction: Direction = "minimize"
     prune: Pruning = "none"
+    second: Second | None = Field(None, description="second objective, minimized; default: none")
+    usd_per_hour: float | None = Field(None, gt=0, description="of this machine")
+    priced_as: str = Field("", description="offer whose price that is")
 
     @model_validator(mode="after")
     def _known_objective(self) -> Self:
         if self.objective not in METRICS:
             raise ValueError(f"objective {show(self.objective)} is none of {', '.join(METRICS)}")
         return self
+
+    @model_validator(mode="after")
+    def _two_objectives_fit(self) -> Self:
+        if self.second is None:
+            return self
+        if self.sampler not in _OF_TWO_OBJECTIVES:
+            raise ConfigError(
+                f"--second={self.second} makes two objectives, and the sampler {self.sampler} has"
+                f" one; give --sampler={' or --sampler='.join(_OF_TWO_OBJECTIVES)}"
+            )
+        if self.prune != "none":
+            raise ConfigError(
+                f"--prune={self.prune} compares one objective, and --second={self.second} adds one;"
+                " omit one of them"
+            )
+        if self.second == "usd" and self.usd_per_hour is None:
+            raise ConfigError(
+                "--second=usd needs the price of this machine: give --price-as=OFFER, such as one of"
+                " `cloudgan offers --all`, or --price-file with your own"
+            )
+        return self
+
+    @property
+    def objectives(self) -> tuple[str, ...]:
+        """Names of one or two objectives."""
+        return (self.objective, self.second) if self.second else (self.objective,)
+
+    @property
+    def directions(self) -> tuple[Direction, ...]:
+        """Of the objectives."""
+        return (self.direction, "minimize") if self.second else (self.direction,)
 
     def run_config(self, point: Mapping[str, Value], name: str) -> RunConfig:
         """Returns the configuration of a trial.

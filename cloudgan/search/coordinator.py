@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 import signal
-import statistics
 import time
 from typing import TYPE_CHECKING
 
@@ -19,6 +18,7 @@ from cloudgan.core.tail import tail_lines
 from cloudgan.schema.record import read_if_whole
 from cloudgan.schema.run_folder import RunFolder
 from cloudgan.search.blocks import LOG, stop_all, threads_per_block
+from cloudgan.search.objectives import second_objective, validation_median
 from cloudgan.search.study import attempts
 
 if TYPE_CHECKING:
@@ -29,13 +29,12 @@ if TYPE_CHECKING:
 
     from cloudgan.core.progress import Progress
     from cloudgan.schema.config import RunConfig
-    from cloudgan.schema.record import Validated
+    from cloudgan.schema.record import RunRecord
     from cloudgan.schema.search import SearchConfig
     from cloudgan.search.blocks import Block
     from cloudgan.search.study import SearchFolder, SearchStudy
 
 _POLL_SECONDS = 0.2
-_LAST_VALIDATIONS = 3
 _MOST_ATTEMPTS = 3
 _MOST_FAILURES = 5
 _BAD_INPUT, _NO_PROGRESS = 2, 76
@@ -138,15 +137,15 @@ class Coordinator:
     def _report(self, block: Block, number: int) -> None:
         if self._config.prune == "none" or number in self._pruned:
             return
-        for each in self._validations(number):
+        for each in self._record(number).validations():
             value = each.metrics.get(self._config.objective, math.nan)
             if math.isfinite(value) and self._study.report(number, each.epoch, value):
                 self._pruned.add(number)
                 block.request_stop()
                 return
 
-    def _validations(self, number: int) -> tuple[Validated, ...]:
-        return read_if_whole(RunFolder(self._folder.trial(number)).record_file).validations()
+    def _record(self, number: int) -> RunRecord:
+        return read_if_whole(RunFolder(self._folder.trial(number)).record_file)
 
     def _end(self, number: int, code: int) -> None:
         if number in self._pruned:
@@ -154,12 +153,7 @@ class Coordinator:
             self._say(number, "pruned")
             return
         if code == 0:
-            value = self._objective(number)
-            if value is None:
-                self._fail(number, f"no finite {self._config.objective} was measured")
-            else:
-                self._study.complete(number, value)
-                self._say(number, f"{self._config.objective} {value:.4g}")
+            self._complete(number)
             return
         if code < 0 or code not in {1, _BAD_INPUT, _NO_PROGRESS}:  # killed, or asked to try again
             trial = self._study.trials()[number]
@@ -168,13 +162,20 @@ class Coordinator:
                 return
         self._fail(number, _last_error(self._folder, number, code))
 
-    def _objective(self, number: int) -> float | None:
-        values = [
-            each.metrics.get(self._config.objective, math.nan)
-            for each in self._validations(number)[-_LAST_VALIDATIONS:]
-        ]
-        finite = [value for value in values if math.isfinite(value)]
-        return statistics.median(finite) if finite and len(finite) == len(values) else None
+    def _complete(self, number: int) -> None:
+        """Ends a trial with its objectives; one without a number failed."""
+        run, names = self._record(number), self._config.objectives
+        found = [validation_median(run, self._config.objective)]
+        if self._config.second:
+            found.append(second_objective(self._config, run))
+        values = [value for value in found if value is not None]
+        if len(values) < len(names):
+            missing = names[found.index(None)]
+            self._fail(number, f"no finite {missing} was measured")
+            return
+        self._study.complete(number, values)
+        pairs = zip(names, values, strict=True)
+        self._say(number, ", ".join(f"{name} {value:.4g}" for name, value in pairs))
 
     def _fail(self, number: int, reason: str) -> None:
         self._study.fail(number, reason)

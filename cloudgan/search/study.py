@@ -22,6 +22,7 @@ from cloudgan.schema.search import SearchConfig
 from cloudgan.search.samplers import distributions, grid, make_sampler
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
     from optuna.trial import FrozenTrial
@@ -75,7 +76,7 @@ def _differences(before: SearchConfig, now: SearchConfig) -> list[str]:
     """What may not change: not the number of trials or of blocks."""
     found = [
         name
-        for name in ("sampler", "objective", "direction", "prune")
+        for name in ("sampler", "objective", "direction", "prune", "second", "usd_per_hour")
         if getattr(before, name) != getattr(now, name)
     ]
     if before.base != now.base:
@@ -103,7 +104,7 @@ class SearchStudy:
                 self._study = optuna.create_study(
                     storage=self._storage,
                     study_name=_NAME,
-                    direction=config.direction,
+                    directions=config.directions,
                     load_if_exists=True,
                     pruner=_pruner(config),
                 )
@@ -151,9 +152,9 @@ class SearchStudy:
         self._storage.set_trial_intermediate_value(trial._trial_id, epoch, value)
         return self._study.pruner.prune(self._study, self.trials()[number])
 
-    def complete(self, number: int, value: float) -> None:
-        """Ends a trial with its objective."""
-        self._study.tell(number, value)
+    def complete(self, number: int, values: Sequence[float]) -> None:
+        """Ends a trial with its objectives."""
+        self._study.tell(number, values)
 
     def prune(self, number: int) -> None:
         """Ends a trial that was stopped early."""
@@ -170,10 +171,18 @@ class SearchStudy:
         self._storage.set_trial_user_attr(trial._trial_id, _ATTEMPTS, attempts(trial) + 1)
 
     def best(self) -> FrozenTrial | None:
-        """Returns the finished trial with the best objective; None without any."""
-        if not any(trial.state == TrialState.COMPLETE for trial in self.trials()):
-            return None
-        return self._study.best_trial
+        """Returns the finished trial with the best first objective; None without any."""
+        found = [trial for trial in self.trials() if trial.state == TrialState.COMPLETE]
+        sign = 1 if self._config.direction == "minimize" else -1
+        return min(found, key=lambda trial: sign * trial.values[0], default=None)
+
+    def front(self) -> list[FrozenTrial]:
+        """Returns the finished trials that no other beats in both objectives, by the second one.
+
+        Empty with one objective.
+        """
+        found = self._study.best_trials if self._config.second else []
+        return sorted(found, key=lambda trial: trial.values[1])
 
 
 def attempts(trial: FrozenTrial) -> int:

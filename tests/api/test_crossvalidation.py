@@ -9,7 +9,7 @@ import pytest
 pytest.importorskip("optuna")
 
 from cloudgan.api.crossvalidation import FOLD, SEED, summarize
-from cloudgan.api.search import Search, Trial
+from cloudgan.api.search_result import Search, Trial
 
 
 def search_of(values):

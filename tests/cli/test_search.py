@@ -57,7 +57,7 @@ def test_the_trials_of_a_search_are_shown_and_other_settings_refused(space, clou
     folder.write_config(config)
     study = SearchStudy(folder, config)
     for value in (0.4, 0.2):
-        study.complete(study.ask().number, value)
+        study.complete(study.ask().number, [value])
     study.fail(study.ask().number, "no memory")
     said = json.loads(cloudgan_here("search", folder.path, "--show", "--json").stdout)
     assert said["best"] == 1
@@ -87,3 +87,44 @@ def test_missing_showers_are_refused_and_leave_no_folder(space, cloudgan_here, c
     done = cloudgan_here(*command.split(), "--data=x.h5", exits=2)
     assert "x.h5 does not exist" in done.stderr
     assert list(space.parent.iterdir()) == [space]
+
+
+@pytest.mark.parametrize(
+    ("flags", "said"),
+    [
+        (["--second=usd"], "has one; give --sampler=nsgaii or --sampler=random"),
+        (["--second=usd", "--sampler=random"], "needs the price of this machine"),
+        (["--second=seconds", "--sampler=random", "--prune=median"], "compares one objective"),
+        (["--second=usd", "--sampler=random", "--price-as=gcp/n1"], "unknown offer"),
+        (["--price-file=prices.yaml"], "needs --price-as"),
+    ],
+)
+def test_a_second_objective_that_cannot_be_had_is_refused(space, cloudgan_here, flags, said):
+    done = cloudgan_here("search", space, "--data=x.h5", *flags, exits=2)
+    assert said in done.stderr
+    assert list(space.parent.iterdir()) == [space]
+
+
+def test_the_front_of_two_objectives_is_in_the_table_the_json_and_the_page(space, cloudgan_here):
+    from cloudgan.schema.config import parse_config
+    from cloudgan.schema.search import SearchConfig, read_space
+    from cloudgan.search.study import SearchFolder, SearchStudy
+
+    base = parse_config({"model": {"preset": "smoke"}}, "test")
+    asked = {"sampler": "nsgaii", "second": "usd", "usd_per_hour": 2.0, "trials": 4}
+    config = SearchConfig(base=base, space=read_space(space), **asked)
+    folder = SearchFolder(space.parent / "found")
+    folder.write_config(config)
+    study = SearchStudy(folder, config)
+    for values in ((0.4, 1.0), (0.2, 3.0), (0.3, 2.5), (0.3, 4.0)):
+        study.complete(study.ask().number, values)
+    said = json.loads(cloudgan_here("search", folder.path, "--show", "--json").stdout)
+    assert (said["best"], said["second"], said["front"]) == (1, "usd", [0, 2, 1])
+    assert [trial["second"] for trial in said["trials"]] == [1.0, 3.0, 2.5, 4.0]
+    report = space.parent / "report.html"
+    shown = cloudgan_here("search", folder.path, "--show", f"--report={report}").stdout
+    assert "no other trial is better in metric and in usd" in " ".join(shown.split())
+    page = report.read_text()
+    assert page.index("Pareto front") < page.index("Trials by number")
+    assert "metric against usd" in page
+    assert "other trials" in page

@@ -34,7 +34,7 @@ def config_of(**asked):
 
 
 def searched(path, *, blocks=1, behaviour="", **asked):
-    folder, config = SearchFolder(path), config_of(**asked)
+    folder, config = SearchFolder(path), config_of(blocks=blocks, **asked)
     folder.write_config(config)
     study = SearchStudy(folder, config)
     devices = [Block(index, {"BEHAVIOUR": behaviour}, PROGRAM) for index in range(blocks)]
@@ -101,6 +101,17 @@ def test_a_killed_coordinator_continues_with_the_points_of_an_undisturbed_search
     study = searched(tmp_path / "two", sampler="gp", trials=7)
     assert points(study) == undisturbed
     assert [trial.state for trial in study.trials()] == [TrialState.COMPLETE] * 7
+
+
+@pytest.mark.parametrize("sampler", ["nsgaii", "random"])
+def test_two_objectives_have_a_front_and_a_price_of_the_share_of_the_machine(tmp_path, sampler):
+    price = {"second": "usd", "usd_per_hour": 7.2}
+    study = searched(tmp_path / "s", sampler=sampler, trials=5, blocks=2, **price)
+    # The records give one second to each trial, on half of a machine of 7.2 USD per hour.
+    assert [trial.values[1] for trial in study.trials()] == [pytest.approx(0.001)] * 5
+    best = min(study.trials(), key=lambda trial: trial.values[0])
+    assert [trial.number for trial in study.front()] == [best.number]
+    assert study.best().number == best.number
 
 
 def test_another_space_in_the_folder_of_a_search_is_refused(tmp_path):

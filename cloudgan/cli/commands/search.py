@@ -7,7 +7,13 @@ from typing import Any, Literal
 from cloudgan.api.search import read_search, run_search
 from cloudgan.cli.options.shared_flags import with_flags
 from cloudgan.cli.options.training_flags import training_flags
-from cloudgan.cli.views.output import print_json, print_table, progress_bars
+from cloudgan.cli.views.output import (
+    check_report,
+    print_json,
+    print_table,
+    progress_bars,
+    write_report_file,
+)
 
 _COLUMNS = 120
 
@@ -23,7 +29,11 @@ def search(
     objective: str | None = None,
     direction: Literal["minimize", "maximize"] | None = None,
     prune: Literal["none", "median", "halving"] | None = None,
+    second: Literal["seconds", "usd"] | None = None,
+    price_as: str | None = None,
+    price_file: str | None = None,
     show: bool = False,
+    report: str | None = None,
     json: bool = False,
     training: tuple[dict[str, Any], str | None] = ({}, None),
 ) -> None:
@@ -40,10 +50,17 @@ def search(
         direction: Whether a small or a large objective is good. Default: minimize.
         prune: Stop trials early whose validations are below the median of the others, or by successive
             halving. Default: none.
+        second: Second objective, the program time or the price of a trial; prints the Pareto front. The
+            sampler is nsgaii or random.
+        price_as: Offer whose price this machine has, for --second=usd: cloud/node/region/market, such as
+            gcp/n1-standard-8+1xV100/us-central1/spot.
+        price_file: YAML file with the prices of your own nodes; --price-as names one of them.
         show: Print the trials of a search folder, and start nothing.
+        report: File to write as well: .html, .md or .csv.
         json: Print the result as JSON.
         training: The shared training flags; all trials share these values.
     """
+    check_report(report)
     keys, config = training
     if show:
         found = read_search(space)
@@ -55,12 +72,18 @@ def search(
             "objective": objective,
             "direction": direction,
             "prune": prune,
+            "second": second,
+            "price_as": price_as,
+            "price_file": price_file,
         }
         with progress_bars(as_json=json) as progress:
             found = run_search(
                 space, keys, config=config, run=run, settings=settings, progress=progress
             )
+    if report:
+        write_report_file(found.page(), report)
     if json:
         print_json(found.as_json())
-    else:
-        print_table(found.table(), width=_COLUMNS)
+        return
+    for table in found.tables():
+        print_table(table, width=_COLUMNS)

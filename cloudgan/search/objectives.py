@@ -1,0 +1,66 @@
+"""What a trial is ranked by, from its record: a validation number, and its time or price."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from typing import TYPE_CHECKING
+
+from cloudgan.schema.record import Epoch, Started, Validated
+
+if TYPE_CHECKING:
+    from cloudgan.schema.record import Process, RunRecord
+    from cloudgan.schema.search import SearchConfig
+
+_LAST_VALIDATIONS = 3
+_HOUR_SECONDS = 3600.0
+
+
+def validation_median(run: RunRecord, name: str) -> float | None:
+    """Returns the median of the last three numbers; None: there are none, or one is not finite."""
+    values = [each.metrics.get(name, math.nan) for each in run.validations()[-_LAST_VALIDATIONS:]]
+    if not values or not all(map(math.isfinite, values)):
+        return None
+    return statistics.median(values)
+
+
+def spent_seconds(run: RunRecord) -> float | None:
+    """Returns the program time of all processes; None: no line has a time.
+
+    A process that was killed recorded no end: its time until its last line is counted.
+    """
+    found = [_seconds_of(process) for process in run.processes()]
+    return sum(found) if any(found) else None
+
+
+def _seconds_of(process: Process) -> float:
+    if process.stopped:
+        return process.stopped.program_seconds
+    validated = [each.program_seconds for each in process.lines if isinstance(each, Validated)]
+    startup = [each.startup_seconds for each in process.lines if isinstance(each, Started)]
+    epochs = [
+        each.train_seconds + each.validation_seconds + each.checkpoint_seconds
+        for each in process.lines
+        if isinstance(each, Epoch)
+    ]
+    return max([sum(startup) + sum(epochs), *validated])
+
+
+def second_objective(config: SearchConfig, run: RunRecord) -> float | None:
+    """Returns seconds or USD of a trial, on its share of the machine; None: no time was recorded.
+
+    Args:
+        config: With a second objective.
+        run: Record of the trial.
+    """
+    seconds = spent_seconds(run)
+    if seconds is None or config.second == "seconds":
+        return seconds
+    return trial_usd(config, seconds)
+
+
+def trial_usd(config: SearchConfig, seconds: float) -> float | None:
+    """Returns the price of a block for `seconds`; None: the machine has no price."""
+    if config.usd_per_hour is None:
+        return None
+    return seconds / _HOUR_SECONDS * config.usd_per_hour / config.blocks
