@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
 import random
-import zlib
 from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
@@ -89,7 +89,7 @@ class ShowerPair(KerasPair):
             for number, weight in enumerate(gan.generator.weights)
             if not weight.trainable and number not in self._tables
         ]
-        self._recalibrated: dict[int, dict[int, NDArray[np.float32]]] = {}
+        self._recalibrated: dict[bytes, dict[int, NDArray[np.float32]]] = {}
         self._recalibrator = recalibrator_of_training_set(run.model, rng, showers)
         self._step_of = partial(
             GanStep,
@@ -183,7 +183,7 @@ class ShowerPair(KerasPair):
         if not (self._gan.ema_generator and self._recalibrator):
             return weights
         # Several cells of a process generate with one individual.
-        key = zlib.crc32(generator.state.data)
+        key = hashlib.sha256(generator.state.data).digest()
         if key not in self._recalibrated:
             found = self._recalibrator.recalibrate(weights)
             if len(self._recalibrated) == _RECALIBRATED:

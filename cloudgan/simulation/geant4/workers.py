@@ -61,7 +61,7 @@ class WorkerProcess:
         """Starts the process in a session of its own, so that Ctrl-C does not reach it."""
         self._log = tempfile.TemporaryFile()
         self._process = subprocess.Popen(  # noqa: S603
-            (sys.executable, "-m", PROGRAM),
+            (sys.executable, "-m", PROGRAM, str(os.getpid())),
             env=child_environment(),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
@@ -236,7 +236,7 @@ _DIE_WITH_PARENT = 1  # PR_SET_PDEATHSIG of Linux' prctl
 
 def main() -> None:
     """Answers until standard input ends."""
-    end_with_parent()
+    end_with_parent(int(sys.argv[1]))
     answers = os.fdopen(os.dup(sys.stdout.fileno()), "w", encoding="ascii")
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
     try:
@@ -257,13 +257,15 @@ def _send_error(answers: TextIO, failure: dict[str, Any]) -> None:
     answers.flush()
 
 
-def end_with_parent() -> None:
+def end_with_parent(parent: int) -> None:
     """Ends this process with its parent, in the middle of a shower; Linux only.
 
     On other systems it ends after the shower, when the answer has no reader.
     """
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_DIE_WITH_PARENT, signal.SIGKILL)
+        if os.getppid() != parent:  # it ended before the call
+            os._exit(0)
 
 
 def _answers(first: dict[str, Any]) -> Iterator[str]:

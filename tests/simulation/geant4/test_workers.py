@@ -71,7 +71,7 @@ import json, sys
 from cloudgan.simulation.geant4.workers import WorkerPool
 from cloudgan.simulation.geant4.events import PrimaryRequest
 from cloudgan.simulation.geant4.tables import Tables
-requested = PrimaryRequest(1, (1000.0, 1000.0), (90.0, 90.0))
+requested = PrimaryRequest(1, (1000.0, 1000.0), (90.0, 90.0), cut_mm=0.01)
 with WorkerPool(requested, Tables.from_json(json.loads(sys.argv[1])), 1) as pool:
     print(*pool.process_ids, flush=True)
     list(pool.events([0]))
@@ -107,15 +107,16 @@ def test_exit_kills_a_worker_in_the_middle_of_a_shower(installation):
     assert all(map(is_gone, numbers))
 
 
-def test_a_worker_dies_with_its_parent_in_the_middle_of_a_shower(installation):
+@pytest.mark.parametrize("seconds", [0, 1.5], ids=["at its start", "in the middle of a shower"])
+def test_a_worker_dies_with_its_parent(installation, seconds):
     words = [sys.executable, "-c", PARENT, json.dumps(installation.tables.as_json())]
     parent = subprocess.Popen(words, stdout=subprocess.PIPE, text=True)
     (worker,) = map(int, parent.stdout.readline().split())
-    time.sleep(1.5)  # it has begun a shower of ten seconds
+    time.sleep(seconds)  # a shower takes more than a minute
     parent.kill()
     parent.wait()
     parent.stdout.close()
-    assert is_gone(worker, seconds=3)
+    assert is_gone(worker, seconds=30)
 
 
 def test_a_cloudgan_error_in_a_worker_keeps_its_type(tmp_path, installation):
