@@ -70,6 +70,7 @@ class JobOption(_Part):
     basis: str
     age_days: int | None = Field(description="of the price; None: undated")
     is_age_bound: bool = Field(description="whether the price may be younger: its date is a bound")
+    price_range: str = Field(description="of the spot price of a node; empty: one reading is known")
     risk: str = Field(description="of preemptions; empty on demand")
     interruption: float = Field(description="chance of at least one preemption; 0 on demand")
     losses_per_node_hour: float = Field(description="preemptions; 0 on demand")
@@ -290,6 +291,7 @@ class _Shown:
             basis=candidate.epoch.basis,
             age_days=row.age_days(self._today),
             is_age_bound=row.has_earliest_date,
+            price_range=row.range_text,
             risk=preemption_risk(candidate, self._job),
             interruption=-math.expm1(-candidate.work_seconds / mean),
             losses_per_node_hour=preemption.rate if is_spot else 0.0,

@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from cloudgan.schema.price_row import Market, PriceRow
 
 _HOUR_SECONDS = 3600
+_MOST_RANGES = 3
 MOST_ROWS = 8
 OFFERS_CAPTION = "Offers, one node each, by the upper bound of the cost of an epoch."
 
@@ -72,6 +73,7 @@ class Offer(_Part):
     accelerator: str
     accelerator_count: int
     usd_per_hour: float = Field(description="of the whole node")
+    price_range: str = Field(description="of the spot price; empty: one reading is known")
     batch: float = Field(description="showers per replica and step")
     usd_per_accelerator_hour: float | None = Field(description="None: no accelerator")
     source: str
@@ -289,6 +291,9 @@ def _report(
             f"of {len(found)} prices, {undated} are undated and {old} are or may be older than"
             f" {STALE_DAYS} days; `cloudgan prices refresh` fetches current ones"
         )
+    ranged = [f"{one.offer} {one.price_range}" for one in found if " to " in one.price_range]
+    if ranged and choice is None:
+        notes.append(f"spot prices move: {'; '.join(ranged[:_MOST_RANGES])}")
     notes.append(
         "USD include start-up, cluster, disks and lost spot nodes; hours are those of the training"
         if choice
@@ -318,6 +323,7 @@ def _offer(priced: PricedEpoch, today: dt.date) -> Offer:
         accelerator=row.accelerator,
         accelerator_count=count,
         usd_per_hour=row.usd_per_hour,
+        price_range=row.range_text,
         batch=priced.batch,
         usd_per_accelerator_hour=row.usd_per_hour / count if count else None,
         source=row.source,

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import datetime as dt
-from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, overload
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, Self, overload
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
 from cloudgan.core.ranges import MAX_USD
 
@@ -99,6 +99,31 @@ class PriceRow(SourcedRow):
     snapshot: Snapshot
     kind: Kind = "node"
     note: str = ""
+    low_usd_per_hour: Positive | None = Field(
+        default=None, description="lowest reading since range_since; None: there is one reading"
+    )
+    high_usd_per_hour: Positive | None = Field(default=None, description="highest reading")
+    range_since: Date | None = Field(default=None, description="first reading of the range")
+
+    @model_validator(mode="after")
+    def _is_within_its_range(self) -> Self:
+        low, high = self.low_usd_per_hour, self.high_usd_per_hour
+        given = (low, high, self.range_since)
+        if given == (None, None, None):
+            return self
+        if low is None or high is None or self.range_since in (None, UNKNOWN_DATE):
+            raise ValueError("give low_usd_per_hour, high_usd_per_hour and range_since, or none")
+        if not low <= self.usd_per_hour <= high:
+            raise ValueError(f"{self.usd_per_hour} USD/h is not between {low} and {high}")
+        return self
+
+    @property
+    def range_text(self) -> str:
+        """For example ``1.29 to 2.192 USD/h since 2026-05-17``; empty if there is one reading."""
+        if self.low_usd_per_hour is None:
+            return ""
+        low, high = f"{self.low_usd_per_hour:.4g}", f"{self.high_usd_per_hour:.4g}"
+        return f"{low if low == high else f'{low} to {high}'} USD/h since {self.range_since}"
 
     @property
     def offer(self) -> str:

@@ -387,6 +387,16 @@ def test_a_report_file_has_all_options_of_the_plot(cloudgan_here, tmp_path):
     assert "Time against cost" in file.read_text(encoding="utf-8")
 
 
+def test_a_spot_price_that_was_read_twice_is_shown_with_its_range(offers, cloudgan_here):
+    node = ("--accelerator=h100-nvl", "--provider=azure", "--market=spot")
+    moved = "azure/Standard_NC40ads_H100_v5/eastus/spot 1.29 to 2.192 USD/h since 2026-05-17"
+    assert f"spot prices move: {moved}" in offers(*node)["notes"]
+    (row,) = OffersReport.model_validate(offers(*node, "--epochs=1")).choice.rows[:1]
+    assert row.price_range == "1.29 to 2.192 USD/h since 2026-05-17"
+    said = cloudgan_here("offers", *node, "--epochs=1").stdout
+    assert "price of a node: 1.29 to 2.192 USD/h since 2026-05-17" in said
+
+
 def test_an_unconfirmed_price_is_marked(offers):
     found = OffersReport.model_validate(offers("--accelerator=a100", "--provider=gcp"))
     assert "C" in {one.confidence for one in found.offers}

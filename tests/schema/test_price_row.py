@@ -166,3 +166,26 @@ def test_the_age_is_described_and_old_or_undated_rows_are_stale(
 def test_every_shipped_row_has_a_description_of_its_age() -> None:
     for row in (*load_catalog().rows, *load_fees().rows):
         assert row.age_text(TODAY) != "age unknown", row.row_id
+
+
+RANGE = {"low_usd_per_hour": 0.2, "high_usd_per_hour": 0.4, "range_since": "2026-10-02"}
+
+
+def test_a_spot_price_may_have_the_range_of_its_readings() -> None:
+    row = PriceRow.model_validate(ROW | RANGE)
+    assert row.range_text == "0.2 to 0.4 USD/h since 2026-10-02"
+    assert PriceRow.model_validate(ROW).range_text == ""
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        ({"high_usd_per_hour": None}, "or none"),
+        ({"range_since": "unknown"}, "or none"),
+        ({"low_usd_per_hour": 0.3}, "0.28 USD/h is not between 0.3 and 0.4"),
+        ({"high_usd_per_hour": 0.25}, "0.28 USD/h is not between 0.2 and 0.25"),
+    ],
+)
+def test_a_range_holds_its_price_and_has_a_day(wrong: dict[str, object], said: str) -> None:
+    with pytest.raises(ValidationError, match=said):
+        PriceRow.model_validate(ROW | RANGE | wrong)

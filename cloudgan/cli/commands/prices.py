@@ -72,7 +72,7 @@ def _show(rows: tuple[PriceRow, ...], fees: tuple[FeeRow, ...], *, as_json: bool
         print(
             f"{row.provider:<6}{row.node_type:<28}{nodes:<16}{row.region:<14}"
             f"{row.market.replace('_', ' '):<10}{row.usd_per_hour:>10.4f} USD/h  {row.confidence}"
-            f"  {row.age_text(today)}"
+            f"  {row.age_text(today)}{f'; {row.range_text}' if row.range_text else ''}"
         )
     if fees:
         print("storage, egress and clusters:")

@@ -76,6 +76,8 @@ def summary_lines(found: OffersReport) -> Iterator[str]:
         if choice.chosen is not None:
             yield f"time: {choice.chosen.grade}, {choice.chosen.basis}"
             yield f"batch: {choice.chosen.learning}"
+            if choice.chosen.price_range:
+                yield f"price of a node: {choice.chosen.price_range}; USD are those of its last day"
         if choice.chosen is not None and choice.chosen.risk:
             yield f"spot: {choice.chosen.risk}"
         yield _assumed(choice)

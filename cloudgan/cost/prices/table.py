@@ -21,6 +21,8 @@ Model = TypeVar("Model", bound=BaseModel)
 def read_table(path: Path | Traversable, model: type[Model]) -> Iterator[tuple[int, Model]]:
     """Reads a CSV file whose columns are the fields of `model`; an empty cell is None.
 
+    Columns of fields with a default may be absent.
+
     Yields:
         The last line number of each row, from 1, and the row.
 
@@ -47,10 +49,11 @@ def read_table(path: Path | Traversable, model: type[Model]) -> Iterator[tuple[i
 
 
 def _checked_columns(columns: list[str], model: type[Model], where: str) -> list[str]:
-    expected = list(model.model_fields)
-    if sorted(columns) != sorted(expected):
-        odd = sorted(set(columns) ^ set(expected)) or columns
+    required = {name for name, field in model.model_fields.items() if field.is_required()}
+    odd = (set(columns) - set(model.model_fields)) | (required - set(columns))
+    if odd or len(set(columns)) < len(columns):
         raise DataError(
-            f"{where}: expected the columns {', '.join(expected)}; differing: {show(odd)}"
+            f"{where}: expected the columns {', '.join(model.model_fields)}; differing:"
+            f" {show(sorted(odd) or columns)}"
         )
     return columns

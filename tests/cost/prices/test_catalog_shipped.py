@@ -32,11 +32,22 @@ def test_at_least_nine_of_ten_current_prices_have_a_date_and_a_source_on_the_web
     current = [row for row in shipped.rows if row.snapshot == "current"]
     assert all(row.source.startswith("https://") for row in shipped.rows)
     dated = [row for row in current if row.date != "unknown"]
-    assert len(dated) >= 0.9 * len(current)
+    assert len(dated) == len(current)
+    assert sum(row.date != "unknown" for row in shipped.rows) >= 0.9 * len(shipped.rows)
     exact = [row for row in dated if not row.has_earliest_date]
     assert len(exact) >= 53, "more than the known readings are only bounded"
     assert all(
         "is in use since" in row.note or "new in" in row.note for row in set(dated) - set(exact)
+    )
+
+
+def test_spot_prices_that_were_read_twice_have_a_range(shipped: Catalog) -> None:
+    ranged = {row.offer: row for row in shipped.rows if row.range_text}
+    assert len(ranged) == 6
+    assert {row.market for row in ranged.values()} == {"spot"}
+    assert (
+        ranged["azure/Standard_NC40ads_H100_v5/eastus/spot"].range_text
+        == "1.29 to 2.192 USD/h since 2026-05-17"
     )
 
 

@@ -6,20 +6,22 @@ Source: https://docs.aws.amazon.com/awsaccountbilling/latest/aboutv2/using-the-a
 from __future__ import annotations
 
 import csv
+import datetime as dt
 import io
 import itertools
+import math
 import re
 import tempfile
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urljoin
 
 from cloudgan.core import settings
 from cloudgan.core.errors import CloudganError, CredentialsError, DataError, install_command
-from cloudgan.cost.prices.refresh.quote import HOUR, PriceFeed, Quote, parse_price
+from cloudgan.cost.prices.refresh.quote import HOUR, PriceFeed, Quote, Readings, parse_price
 from cloudgan.cost.prices.refresh.web import without_query
 
 if TYPE_CHECKING:
-    import datetime as dt
     from collections.abc import Callable, Iterator
 
     from cloudgan.core.progress import Progress
@@ -47,6 +49,8 @@ _HOW = (
 _DENIED = {"AuthFailure", "UnauthorizedOperation", "InvalidClientTokenId", "ExpiredToken"}
 _LINUX = "Linux/UNIX"
 SPOT_SOURCE = "AWS spot price history, cheapest zone"
+_RANGE = dt.timedelta(days=30)
+"""AWS keeps 90 days; a third of the pages suffices for a range."""
 
 
 def aws_quotes(
@@ -141,6 +145,8 @@ def aws_spot_quotes(
 ) -> Iterator[Quote]:
     """Yields the cheapest current spot price of each node in each region, without local zones.
 
+    Each has the range of the last 30 days in its zone.
+
     Args:
         request: Nodes and regions.
         now: Time of the prices.
@@ -153,14 +159,12 @@ def aws_spot_quotes(
     """
     progress.start("querying AWS spot prices", len(request.regions), "regions")
     for region in request.regions:
-        newest: dict[tuple[str, str], dict[str, Any]] = {}
+        found: dict[tuple[str, str], list[dict[str, Any]]] = {}
         for entry in _history(client_for(region), list(request.nodes), now):
             zone, node_type = str(entry.get("AvailabilityZone")), str(entry.get("InstanceType"))
             if node_type in request.nodes and re.fullmatch(rf"{region}[a-z]", zone):
-                before = newest.get((node_type, zone))
-                if before is None or entry["Timestamp"] > before["Timestamp"]:
-                    newest[node_type, zone] = entry
-        yield from _cheapest(newest, request, region)
+                found.setdefault((node_type, zone), []).append(entry)
+        yield from _cheapest(found, request, region, now)
         progress.advance()
 
 
@@ -170,7 +174,10 @@ def _history(client: Any, node_types: list[str], now: dt.datetime) -> Iterator[d
 
     try:
         pages = client.get_paginator("describe_spot_price_history").paginate(
-            InstanceTypes=node_types, ProductDescriptions=[_LINUX], StartTime=now, EndTime=now
+            InstanceTypes=node_types,
+            ProductDescriptions=[_LINUX],
+            StartTime=now - _RANGE,
+            EndTime=now,
         )
         for page in pages:
             yield from page["SpotPriceHistory"]
@@ -188,15 +195,26 @@ def _history(client: Any, node_types: list[str], now: dt.datetime) -> Iterator[d
 
 
 def _cheapest(
-    newest: dict[tuple[str, str], dict[str, Any]], request: RefreshRequest, region: str
+    found: dict[tuple[str, str], list[dict[str, Any]]],
+    request: RefreshRequest,
+    region: str,
+    now: dt.datetime,
 ) -> Iterator[Quote]:
     for node_type, node in request.nodes.items():
-        zones = [entry for (name, _), entry in newest.items() if name == node_type]
-        if zones:
-            best = min(zones, key=lambda entry: parse_price(entry.get("SpotPrice")))
-            date = best["Timestamp"].date().isoformat()
-            usd = parse_price(best.get("SpotPrice"))
-            yield Quote(node, region, "spot", usd, "USD", SPOT_SOURCE, date)
+        zones = [entries for (name, _), entries in found.items() if name == node_type]
+        if not zones:
+            continue
+        newest, entries = min(
+            ((max(entries, key=itemgetter("Timestamp")), entries) for entries in zones),
+            key=lambda zone: parse_price(zone[0].get("SpotPrice")),
+        )
+        prices = [parse_price(entry.get("SpotPrice")) for entry in entries]
+        prices = [usd for usd in prices if math.isfinite(usd) and usd > 0]
+        since = max(min(entry["Timestamp"] for entry in entries), now - _RANGE).date().isoformat()
+        readings = Readings(min(prices), max(prices), since) if len(prices) > 1 else None
+        date = newest["Timestamp"].date().isoformat()
+        usd = parse_price(newest.get("SpotPrice"))
+        yield Quote(node, region, "spot", usd, "USD", SPOT_SOURCE, date, readings=readings)
 
 
 def price_feeds(

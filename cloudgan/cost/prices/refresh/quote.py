@@ -20,6 +20,14 @@ _DECIMALS = 6
 _FLOOR = 0.1  # of the on-demand price: what AWS reports for spot without capacity
 
 
+class Readings(NamedTuple):
+    """Lowest and highest price in USD per hour since a day."""
+
+    low: float
+    high: float
+    since: str
+
+
 class Quote(NamedTuple):
     """One price as a cloud reports it."""
 
@@ -32,6 +40,8 @@ class Quote(NamedTuple):
     source: str
     date: str
     unit: str = HOUR
+    readings: Readings | None = None
+    """Of a spot price; None: there is one reading."""
 
     @property
     def name(self) -> str:
@@ -121,6 +131,7 @@ def _wrong_pairs(found: dict[str, Quote]) -> dict[str, str]:
 
 
 def _row(quote: Quote) -> PriceRow:
+    low, high, since = quote.readings or (None, None, None)
     return quote.node.model_copy(
         update={
             "region": quote.region,
@@ -131,6 +142,9 @@ def _row(quote: Quote) -> PriceRow:
             "confidence": "A" if quote.node.unit_sold == "node" else "B",
             "snapshot": "current",
             "note": "",
+            "low_usd_per_hour": low and round(low, _DECIMALS),
+            "high_usd_per_hour": high and round(high, _DECIMALS),
+            "range_since": since,
         }
     )
 

@@ -244,8 +244,23 @@ def test_the_cheapest_zone_of_the_newest_prices_is_taken_over_all_pages(
     assert first["Action"] == "DescribeSpotPriceHistory"
     assert {first["InstanceType.1"], first["InstanceType.2"]} == set(NODES)
     assert first["ProductDescription.1"] == "Linux/UNIX"
-    assert first["StartTime"].startswith("2026-11-21T12:00:00")
+    assert first["StartTime"].startswith("2026-10-22T12:00:00")
+    assert first["EndTime"].startswith("2026-11-21T12:00:00")
     assert second["NextToken"] == "more"
+
+
+def test_a_spot_price_has_the_range_of_its_zone(ec2: None, lists: Lists) -> None:
+    dear = [item("0.9"), item("0.2", hour=3)]  # another zone, cheaper once
+    cheap = [
+        item(usd, "us-east-1b", hour=hour) for usd, hour in (("0.7", 1), ("nan", 2), ("0.4", 5))
+    ]
+    lists.in_turn(lists.says(page(*dear, *cheap, item("3.2", node=NODES[1]))))
+    rows, _ = read_aws_spot()
+    found = {row.node_type: row for row in rows}
+    first = found[NODES[0]]
+    assert (first.usd_per_hour, first.low_usd_per_hour, first.high_usd_per_hour) == (0.4, 0.4, 0.7)
+    assert first.range_text == "0.4 to 0.7 USD/h since 2026-11-20"
+    assert found[NODES[1]].range_text == ""
 
 
 def test_a_local_zone_and_other_nodes_are_not_of_the_region(ec2: None, lists: Lists) -> None:
