@@ -48,6 +48,7 @@ class TrainingOptions(TypedDict, total=False):
     synchronous: bool
     master_optimizer: Literal["sgd", "adam", "rmsprop", "adadelta"] | None
     stages: str | None
+    trace: bool
 
 
 class LocalOptions(TrainingOptions, total=False):
@@ -73,6 +74,7 @@ _KEYS = {
         for name in (
             *("ranks", "group", "masters", "sync_every", "master_sync_every"),
             *("elastic_force", "damping", "synchronous", "master_optimizer", "stages"),
+            "trace",
         )
     },
 }

@@ -21,7 +21,9 @@ from cloudgan.core.errors import ConfigError
 from cloudgan.core.progress import Silent
 from cloudgan.parallel.layout import make_layout
 from cloudgan.parallel.local_ranks import LocalRanks
+from cloudgan.parallel.profile import Profile
 from cloudgan.parallel.rank_process import joined_world
+from cloudgan.parallel.trace import new_spans, write_trace
 from cloudgan.training.checkpoint import BestCheckpoint
 from cloudgan.training.cluster import read_cluster, share_gpus
 from cloudgan.training.environment_checks import prepare_environment
@@ -173,6 +175,7 @@ class _Rank:
     shards: Path
     start_time: float
     ranks_here: int
+    profile: Profile
 
     @property
     def role(self) -> Role:
@@ -194,14 +197,18 @@ def _play_role(
     group = world.split(layout.master_ranks + (role.worker or 0) if not role.is_master else 0)
     resumed, steps, has_ended = _agree_on_point(world, config, folder, layout)
     here = _share_devices(world, is_training=not role.is_master)
-    rank = _Rank(world, layout, config, folder, shards, start_time, here)
+    spans = new_spans(world.size) if config.parallel.trace else None
+    rank = _Rank(world, layout, config, folder, shards, start_time, here, Profile(spans))
+    outcome = None
     if not role.is_master:
         _worker(rank, group, steps.workers if steps else None, has_ended=has_ended)
     elif role.parent is not None:
         _lower_master(rank, steps)
     else:
-        return _master(rank, progress, resumed)
-    return None
+        outcome = _master(rank, progress, resumed)
+    if spans:
+        write_trace(world, layout, folder.trace_file, spans)
+    return outcome
 
 
 def _agree_on_point(
@@ -263,6 +270,7 @@ def _master(rank: _Rank, progress: Progress, resumed: Any) -> Outcome:
             rank.config,
             rank.folder,
             flag=flag,
+            profile=rank.profile,
             progress=progress,
             start_time=rank.start_time,
             resumed=resumed,
@@ -277,7 +285,13 @@ def _lower_master(rank: _Rank, steps: ResumedSteps | None) -> None:
 
     with StopFlag() as flag:
         LowerMaster(
-            rank.world, rank.layout, rank.config, rank.folder, flag=flag, resumed=steps
+            rank.world,
+            rank.layout,
+            rank.config,
+            rank.folder,
+            flag=flag,
+            profile=rank.profile,
+            resumed=steps,
         ).run()
 
 
@@ -375,7 +389,7 @@ def _worker(
             among=WorkerAmong(place.number, layout.workers, saved),
         )
         flag.install_handlers()
-        join = partial(gan_exchange, place, rule_state=rule_state)
+        join = partial(gan_exchange, place, rule_state=rule_state, profile=rank.profile)
         train(context, flag, Silent(), start_time=rank.start_time, join=join)
 
 

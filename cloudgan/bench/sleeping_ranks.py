@@ -36,6 +36,8 @@ from cloudgan.parallel.local_ranks import find_mpiexec
 from cloudgan.parallel.lower_master import LowerMaster
 from cloudgan.parallel.master import Master
 from cloudgan.parallel.place import Place
+from cloudgan.parallel.profile import Profile
+from cloudgan.parallel.trace import new_spans, write_trace
 from cloudgan.parallel.update_rules import make_rule
 from cloudgan.parallel.validator import Validator
 from cloudgan.schema import record
@@ -210,17 +212,20 @@ def _run(world: Communicator, request: SleepRequest) -> None:
     layout = make_layout(world.size, request.config.parallel)
     role = layout.roles[world.rank]
     group = world.split(role.worker + 1 if role.worker is not None else 0)
+    spans = new_spans(world.size) if request.config.parallel.trace else None
+    profile = Profile(spans)
     if role.is_master and role.parent is not None:
-        _serve_below(world, layout, request)
-        return
-    if role.is_master:
-        _serve(world, layout, request)
-        return
-    place = Place(world, group, layout, role)
-    world.gather(_sleep(place, request))
+        _serve_below(world, layout, request, profile)
+    elif role.is_master:
+        _serve(world, layout, request, profile)
+    else:
+        place = Place(world, group, layout, role)
+        world.gather(_sleep(place, request, profile))
+    if spans:
+        write_trace(world, layout, RunFolder(request.folder).trace_file, spans)
 
 
-def _serve(world: Communicator, layout: Layout, request: SleepRequest) -> None:
+def _serve(world: Communicator, layout: Layout, request: SleepRequest, profile: Profile) -> None:
     folder, training = RunFolder(request.folder), request.config.training
     folder.create()
     began = time.perf_counter()
@@ -234,6 +239,7 @@ def _serve(world: Communicator, layout: Layout, request: SleepRequest) -> None:
             request.config,
             folder,
             flag=flag,
+            profile=profile,
             progress=Silent(),
             start_time=began,
             resumed=None,
@@ -265,10 +271,14 @@ def _serve(world: Communicator, layout: Layout, request: SleepRequest) -> None:
     )
 
 
-def _serve_below(world: Communicator, layout: Layout, request: SleepRequest) -> None:
+def _serve_below(
+    world: Communicator, layout: Layout, request: SleepRequest, profile: Profile
+) -> None:
     folder = RunFolder(request.folder)
     with StopFlag() as flag:
-        LowerMaster(world, layout, request.config, folder, flag=flag, resumed=None).run()
+        LowerMaster(
+            world, layout, request.config, folder, flag=flag, profile=profile, resumed=None
+        ).run()
     world.gather(None)
 
 
@@ -276,7 +286,7 @@ def _first_weight(weights: Sequence[Any]) -> tuple[dict[str, float], int]:
     return {METRIC: float(weights[0][0])}, 1
 
 
-def _sleep(place: Place, request: SleepRequest) -> dict[str, float]:
+def _sleep(place: Place, request: SleepRequest, profile: Profile) -> dict[str, float]:
     """Runs a worker's steps; returns their number and seconds, and the mean of a step and exchange."""
     parallel, limit = request.config.parallel, request.config.training.max_steps or 1
     weights = np.zeros(request.values, np.float32)
@@ -298,7 +308,9 @@ def _sleep(place: Place, request: SleepRequest) -> dict[str, float]:
         lambda: _joining(flat, request.showers),
         lambda: _arrays(weights),
     )
-    exchange = WorkerExchange(place, networks, rule, every=parallel.sync_every, is_new=True)
+    exchange = WorkerExchange(
+        place, networks, rule, profile, every=parallel.sync_every, is_new=True
+    )
     loop = _SleepingLoop(weights, request.folder / "ranks" / f"{place.leader:03d}" / "checkpoints")
     exchange.begin(0)
     reason: Reason = "max_steps"

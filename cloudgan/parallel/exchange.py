@@ -17,7 +17,6 @@ import numpy as np
 from cloudgan.parallel.master_link import MasterLink
 from cloudgan.parallel.messages import Answer, Tag, Update, Wanted
 from cloudgan.parallel.place import PREFIX
-from cloudgan.parallel.profile import Profile
 from cloudgan.training.stopping import REASONS, StopTraining
 
 if TYPE_CHECKING:
@@ -26,6 +25,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from cloudgan.parallel.place import Place
+    from cloudgan.parallel.profile import Profile
     from cloudgan.parallel.update_rules import Floats, UpdateRule
     from cloudgan.training.stopping import Reason
 
@@ -75,6 +75,7 @@ class WorkerExchange:
         place: Place,
         networks: Networks,
         rule: UpdateRule,
+        profile: Profile,
         *,
         every: int,
         is_new: bool,
@@ -86,14 +87,15 @@ class WorkerExchange:
             place: Of this rank.
             networks: Their weights.
             rule: Of the worker; restored, unless `is_new`.
+            profile: Of this rank.
             every: Steps between exchanges.
             is_new: Whether the run begins with its first step.
             trained_before: Seconds of training of earlier processes of this worker.
         """
         self._place, self._networks, self._rule = place, networks, rule
         self._every, self._is_new, self._trained_before = every, is_new, trained_before
-        self._profile = Profile()
-        self._link = MasterLink(place.world, place.master, rule, networks.size, self._profile)
+        self._profile, self._trains_since = profile, 0.0
+        self._link = MasterLink(place.world, place.master, rule, networks.size, profile)
         self._own = np.empty(networks.size, np.float32)
         self._trace = (0.0, 0)
         self._exchanged_step = -1
@@ -112,6 +114,7 @@ class WorkerExchange:
             self._networks.read(self._own)
             centre[:] = self._own
         self._exchanged_step = step
+        self._trains_since = time.perf_counter()
 
     def steps_until(self, step: int) -> int:
         """Returns the steps to the next multiple of `sync_every`."""
@@ -153,6 +156,7 @@ class WorkerExchange:
         began = time.perf_counter()
         self._exchanged_step = loop.step
         self._profile.seconds.train = loop.train_seconds - self._trained_before
+        self._profile.show("train", self._trains_since, began)
         self._networks.read(self._own)
         answer = np.zeros(Answer.SIZE)
         if self._place.is_leader:
@@ -160,10 +164,19 @@ class WorkerExchange:
             answer = found.as_array()
         now = time.perf_counter()
         self._place.group.broadcast(answer)
+        if not self._place.is_leader:  # it has waited for its leader's exchange
+            now = self._waited(now)
         self._place.group.broadcast(self._own)
         self._networks.write(self._own)
         self._profile.spent("update", now, time.perf_counter())
         self._obey(Answer.from_array(answer), loop.save, loop.step, is_last=is_last)
+        self._trains_since = time.perf_counter()
+
+    def _waited(self, since: float) -> float:
+        """Counts a wait; returns its end."""
+        now = time.perf_counter()
+        self._profile.spent("wait", since, now)
+        return now
 
     def _send_header(self, loop: Loop) -> None:
         losses = loop.loss_sums.astype(np.float64)
@@ -177,6 +190,7 @@ class WorkerExchange:
             StopTraining: The run ends.
         """
         world, master, wanted = self._place.world, self._place.master, answer.wanted
+        began = time.perf_counter()
         if wanted & Wanted.SAVE:
             save()
             if self._place.is_leader:
@@ -184,5 +198,7 @@ class WorkerExchange:
         if wanted & Wanted.RECALIBRATE and self._place.is_leader:
             assert self._networks.recalibrate  # noqa: S101  the worker said so when it joined
             world.send(self._networks.recalibrate(self._link.average), master, Tag.RECALIBRATED)
+        if wanted & (Wanted.SAVE | Wanted.RECALIBRATE):
+            self._profile.spent("save", began, time.perf_counter())
         if wanted & Wanted.STOP and not is_last:
             raise StopTraining(REASONS[answer.reason])

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from cloudgan.parallel.place import Place
+    from cloudgan.parallel.profile import Profile
     from cloudgan.parallel.update_rules import Floats
     from cloudgan.training.calibration import BatchNormRecalibrator
     from cloudgan.training.context import TrainingContext
@@ -32,6 +33,7 @@ def gan_exchange(
     recalibrator: BatchNormRecalibrator | None,
     *,
     rule_state: Mapping[str, Floats],
+    profile: Profile,
 ) -> WorkerExchange:
     """Returns the exchange of one rank's training run.
 
@@ -41,6 +43,7 @@ def gan_exchange(
         gan: Networks whose weights are exchanged.
         recalibrator: Fits the statistics of an averaged generator; None: not needed.
         rule_state: Arrays of the update rule in the worker's checkpoint; empty for a new run.
+        profile: Of this rank.
 
     Raises:
         ConfigError: The weights are not float32.
@@ -67,6 +70,7 @@ def gan_exchange(
         place,
         networks,
         rule,
+        profile,
         every=parallel.sync_every,
         is_new=saved is None,
         trained_before=saved.state.train_seconds if saved else 0.0,

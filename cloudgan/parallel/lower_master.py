@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from cloudgan.parallel.communicator import Communicator
     from cloudgan.parallel.layout import Layout
     from cloudgan.parallel.messages import Update
+    from cloudgan.parallel.profile import Profile
     from cloudgan.schema.config import RunConfig
     from cloudgan.schema.run_folder import RunFolder
     from cloudgan.training.stopping import StopFlag
@@ -47,16 +48,19 @@ class LowerMaster(Serving):
         folder: RunFolder,
         *,
         flag: StopFlag,
+        profile: Profile,
         resumed: ResumedSteps | None,
     ) -> None:
         """Prepares the master; `resumed` is None for a new run."""
-        super().__init__(world, layout, flag, worker_steps=resumed.workers if resumed else None)
+        super().__init__(
+            world, layout, flag, profile, worker_steps=resumed.workers if resumed else None
+        )
         self._config, self._resumed = config, resumed
         self._step = resumed.masters[layout.masters.index(world.rank)] if resumed else 0
         self._top = layout.roles[world.rank].parent or 0
         self._is_first = layout.children(self._top)[0] == world.rank
         self._own = Checkpoints(rank_folder(folder, world.rank).checkpoints, keep=KEPT)
-        self._report = Report(self.profile.seconds)
+        self._report = Report(self._profile.seconds)
         self._exchanged_clock = 0
 
     def run(self) -> None:
@@ -89,7 +93,7 @@ class LowerMaster(Serving):
         parallel, masters = self._config.parallel, len(self._layout.masters)
         self._rule = make_rule(parallel, workers=len(self._children), **make)
         self._rule_to_top = make_rule_of_masters(parallel, workers=masters, **make)
-        self._link = MasterLink(self._world, self._top, self._rule_to_top, flat.size, self.profile)
+        self._link = MasterLink(self._world, self._top, self._rule_to_top, flat.size, self._profile)
         self._link.receive_centre()
         self._centre = Centre(flat, self._link.fetched.copy(), None, decay=0.0)
         self._received = np.empty(flat.size, np.float32)
@@ -182,7 +186,9 @@ class LowerMaster(Serving):
             numerics=self._numerics,
             summary=self._summary,
         )
+        began = time.perf_counter()
         self._own.save(state, {_CENTRE: point.weights, **point.rule})
+        self._profile.spent("save", began, time.perf_counter())
 
     def _end(self) -> None:
         """Exchanges what came since the last exchange, saves, and waits for the other masters."""

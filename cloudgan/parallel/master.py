@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from cloudgan.parallel.communicator import Communicator, Message
     from cloudgan.parallel.layout import Layout
     from cloudgan.parallel.messages import Update
+    from cloudgan.parallel.profile import Profile
     from cloudgan.parallel.update_rules import Floats
     from cloudgan.parallel.validator import Measured, Validator
     from cloudgan.schema.config import RunConfig
@@ -49,6 +50,7 @@ class Master(Serving):
         folder: RunFolder,
         *,
         flag: StopFlag,
+        profile: Profile,
         progress: Progress,
         start_time: float,
         resumed: tuple[Checkpoint, dict[str, Floats]] | None,
@@ -62,13 +64,16 @@ class Master(Serving):
             config: Of the run.
             folder: Of the run.
             flag: Stop requests.
+            profile: Of this rank.
             progress: Shows the progress of all workers together.
             start_time: `time.perf_counter()` at the start of the program.
             resumed: The point from which all ranks resume, and the arrays of the rule; None: a new run.
             validator: Validates the centre after epochs; None: never.
         """
         saved = resumed[0].state if resumed else None
-        super().__init__(world, layout, flag, worker_steps=saved.worker_steps if saved else None)
+        super().__init__(
+            world, layout, flag, profile, worker_steps=saved.worker_steps if saved else None
+        )
         self._config, self._folder = config, folder
         self._progress, self._start_time = progress, start_time
         self._resumed, self._validator = resumed, validator
@@ -147,7 +152,7 @@ class Master(Serving):
             saved=saved,
             start_time=self._start_time,
         )
-        self._record.master.seconds = self.profile.seconds
+        self._record.master.seconds = self._profile.seconds
         self._record.start(started, saved)
         if not self._resumed:
             point = Point.of(self._centre, self._rule, 0, None)
@@ -252,7 +257,8 @@ class Master(Serving):
             seconds=found.seconds,
             program_seconds=found.program_seconds,
         )
-        self.profile.seconds.validate += line.seconds
+        ended = self._start_time + line.program_seconds
+        self._profile.spent("validate", ended - line.seconds, ended, is_beside=True)
         self._record.write(line)
         self._progress.say(self._quality.describe(line))
         self._stop = self._stop or self._quality.stop
@@ -264,6 +270,7 @@ class Master(Serving):
             train_seconds=self._record.train_seconds,
             quality=self._quality.state(),
         )
+        self._profile.spent("save", began, time.perf_counter())
         seconds = time.perf_counter() - began
         problem = self._files.copy_problem
         self._record.checkpointed(str(path), seconds, size, step=point.step, problem=problem)

@@ -44,6 +44,7 @@ class Tag(IntEnum):
     RECALIBRATED = 9
     DONE = 10
     REPORT = 11
+    TRACE = 12
 
 
 class Wanted(IntFlag):

@@ -16,7 +16,6 @@ from cloudgan.core.errors import CloudganError, TryAgain
 from cloudgan.parallel.child import Child
 from cloudgan.parallel.communicator import ANYONE
 from cloudgan.parallel.messages import Answer, Tag, Update, Wanted
-from cloudgan.parallel.profile import Profile
 from cloudgan.training.stopping import EXIT_CODES, REASONS
 
 if TYPE_CHECKING:
@@ -25,6 +24,7 @@ if TYPE_CHECKING:
     from cloudgan.parallel.centre import Centre, Point
     from cloudgan.parallel.communicator import Communicator, Message
     from cloudgan.parallel.layout import Layout
+    from cloudgan.parallel.profile import Profile
     from cloudgan.parallel.update_rules import Floats, UpdateRule
     from cloudgan.training.stopping import Reason, StopFlag
 
@@ -50,6 +50,7 @@ class Serving(ABC):
         world: Communicator,
         layout: Layout,
         flag: StopFlag,
+        profile: Profile,
         *,
         worker_steps: Sequence[int] | None,
     ) -> None:
@@ -64,7 +65,7 @@ class Serving(ABC):
         self._point: Point | None = None
         self._stop: Reason | None = None
         self._looked_at = 0.0
-        self.profile = Profile()
+        self._profile = profile
         self.updates = 0
         self.waiting_cpu = self.service_cpu = 0.0
 
@@ -109,7 +110,7 @@ class Serving(ABC):
 
     def _serve(self) -> None:
         """Answers until all children have ended."""
-        spent = self.profile.spent
+        spent = self._profile.spent
         while any(not child.is_done for child in self._children.values()):
             began, cpu = time.perf_counter(), time.thread_time()
             message = self._world.wait(meanwhile=self._look)

@@ -22,7 +22,7 @@ class Exchanged(RecordLine):
     updates: Count = Field(description="sent by the worker, or applied by the master")
     seconds: dict[str, Seconds] = Field(
         description="by routine: train, gather (weights from the device), update (the rule and weights"
-        " to the device), wait (for the other side), validate"
+        " to the device), wait (for the other side), validate (beside the others), save"
     )
     staleness: dict[str, Count] = Field(
         description="updates by the number of others applied since the worker fetched the centre"

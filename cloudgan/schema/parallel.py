@@ -77,6 +77,8 @@ class ParallelConfig(BaseModel):
         (), description="layers from which on a network is on the next device, such as conv3"
     )
 
+    trace: bool = Field(False, description="write trace.json: what all ranks did when")
+
     @field_validator("stages", mode="before")
     @classmethod
     def _split(cls, given: Any) -> Any:
@@ -92,7 +94,8 @@ class ParallelConfig(BaseModel):
 
     def without_effect(self) -> set[str]:
         """Returns the keys that change no result of this run with ranks."""
-        return {"stages"} if self.masters > 1 else {"stages", "master_sync_every"}
+        found = {"stages", "trace"}
+        return found if self.masters > 1 else found | {"master_sync_every"}
 
     @model_validator(mode="after")
     def _options_of_the_mode(self) -> Self:
@@ -114,7 +117,8 @@ class ParallelConfig(BaseModel):
 
 _EVERY_MODE = ("downpour", "easgd", "gem")
 _OPTIONS = {
-    **dict.fromkeys(("ranks", "group", "masters", "sync_every", "master_sync_every"), _EVERY_MODE),
+    **dict.fromkeys(("ranks", "group", "masters", "sync_every"), _EVERY_MODE),
+    **dict.fromkeys(("master_sync_every", "trace"), _EVERY_MODE),
     "elastic_force": ("easgd",),
     **dict.fromkeys(
         ("sends", "damping", "synchronous", "master_optimizer", "master_learning_rate"),

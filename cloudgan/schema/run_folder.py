@@ -62,6 +62,7 @@ class RunFolder:
         self.launch_file = self.path / "launch.json"
         self.cost_file = self.path / "cost.json"
         self.verdict_file = self.path / "verdict.json"
+        self.trace_file = self.path / "trace.json"
         self.summary_file = self.path / "data_summary.json"
         self.shards = self.path / "data"
         self.checkpoints = self.path / "checkpoints"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -90,7 +92,7 @@ def test_workers_masters_and_centre_move_together(tmp_path, mode):
 
 
 def test_a_tree_of_masters_adds_the_steps_of_all_workers_and_each_rank_saves_its_part(tmp_path):
-    options = {"mode": "downpour", "damping": "none", "master_sync_every": 2}
+    options = {"mode": "downpour", "damping": "none", "master_sync_every": 2, "trace": True}
     found = world(tmp_path, workers=3, masters=2, steps=18, **options)
     # Workers 0 and 1 have master 1, worker 2 has master 2; each trains six steps.
     assert (found.steps, found.centre) == (18, 18.0)
@@ -110,6 +112,13 @@ def test_a_tree_of_masters_adds_the_steps_of_all_workers_and_each_rank_saves_its
     assert lines[2].staleness == {"0": 6}  # its only worker
     assert lines[4].seconds["train"] > 0.05
     assert lines[1].seconds["train"] == 0
+    events = json.loads(folder.trace_file.read_bytes())["traceEvents"]
+    spans = Counter((event["pid"] - 1, event["name"]) for event in events if event["ph"] == "X")
+    assert [spans[rank, "train"] for rank in range(6)] == [0, 0, 0, 6, 6, 6]
+    assert [spans[rank, "gather"] for rank in range(6)] == [0, 6, 3, 6, 6, 6]
+    assert all(spans[rank, routine] for rank in range(6) for routine in ("update", "wait", "save"))
+    trained = [event["dur"] for event in events if event["name"] == "train"]
+    assert min(trained) >= 10_000  # microseconds of a step that sleeps 10 ms
     all_have = {"worker_steps": [[0, 6]] * 3, "master_steps": [[12], [6]]}
     point, _ = find_point(read_config(tmp_path), folder, **all_have)
     assert point.state.step == folder.saved_steps()[-1] == 18

@@ -41,6 +41,7 @@ def training_flags(
     synchronous: bool = False,
     master_optimizer: Literal["sgd", "adam", "rmsprop", "adadelta"] | None = None,
     stages: str | None = None,
+    trace: bool = False,
 ) -> tuple[dict[str, Any], str | None]:
     """Returns the given options by their dotted keys in run.yaml, and the path of --config.
 
@@ -85,6 +86,8 @@ def training_flags(
         synchronous: Of downpour: the master applies the mean of one update per worker.
         master_optimizer: Of downpour.
         stages: Layers from which on a network is on the next device, such as conv3 or conv2,conv4.
+        trace: With --parallel, write trace.json into the run's folder: what all ranks did when, for
+            https://ui.perfetto.dev.
     """
     options = dict(locals())
     del options["config"]

@@ -1,0 +1,158 @@
+"""What all ranks did when, as a trace that Perfetto and Chrome open.
+
+The file is the JSON object form of the Trace Event Format: complete events (`X`) in microseconds, and
+metadata events (`M`) that name processes and threads; each rank is a process. Source:
+https://docs.google.com/document/d/1CvAClvFfyA5R-PhYUmn5OOQtYMH4h6I0nSsKchNAySU
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections import deque
+from typing import TYPE_CHECKING, Any
+
+from cloudgan.core.atomic_file import write_atomic
+from cloudgan.core.clock import utc_moment
+from cloudgan.parallel.messages import Tag
+from cloudgan.parallel.profile import ROUTINES
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+
+    from cloudgan.parallel.communicator import Communicator
+    from cloudgan.parallel.layout import Layout, Role
+
+MOST_SPANS = 100_000
+"""Of all ranks: about 10 MB."""
+
+_FEWEST_SPANS = 100
+_SILENCE_SECONDS = 300.0
+_MICRO = 1e6
+
+
+class Spans:
+    """Spans of one rank.
+
+    Attributes:
+        left_out: Number of spans that were not kept.
+    """
+
+    def __init__(self, most: int, origin: float) -> None:
+        """Prepares spans.
+
+        Args:
+            most: Number that is kept: the first and the last half.
+            origin: Seconds since 1970 at 0 of `time.perf_counter`.
+        """
+        self._origin = origin
+        self._half = max(1, most // 2)
+        self._first: list[tuple[int, float, float, int]] = []
+        self._last: deque[tuple[int, float, float, int]] = deque(maxlen=self._half)
+        self.left_out = 0
+
+    def add(self, routine: str, began: float, ended: float, *, is_beside: bool) -> None:
+        """Keeps a span; times are of `time.perf_counter`.
+
+        Args:
+            routine: What the rank did.
+            began: When it began.
+            ended: When it ended.
+            is_beside: Whether another thread did it.
+        """
+        span = (ROUTINES.index(routine), began, ended, int(is_beside))
+        if len(self._first) < self._half:
+            self._first.append(span)
+            return
+        self.left_out += len(self._last) == self._half
+        self._last.append(span)
+
+    def as_json(self) -> dict[str, Any]:
+        """Returns the spans in microseconds since 1970."""
+        spans = [
+            (routine, self._micro(began), self._micro(ended), thread)
+            for routine, began, ended, thread in (*self._first, *self._last)
+        ]
+        return {"spans": spans, "left_out": self.left_out}
+
+    def _micro(self, seconds: float) -> int:
+        return round((seconds + self._origin) * _MICRO)
+
+
+def new_spans(size: int) -> Spans:
+    """Returns the spans of one of `size` ranks."""
+    origin = utc_moment().timestamp() - time.perf_counter()
+    return Spans(max(_FEWEST_SPANS, MOST_SPANS // size), origin)
+
+
+def write_trace(world: Communicator, layout: Layout, path: Path, spans: Spans) -> None:
+    """Writes the spans of all ranks to a file; all ranks call it, and rank 0 writes.
+
+    Raises:
+        TryAgain: A rank is silent.
+        DataError: The file cannot be written.
+    """
+    if world.rank:
+        world.send_json(spans.as_json(), 0, Tag.TRACE)
+        return
+    found = [spans.as_json()]
+    for rank in range(1, world.size):
+        message = world.wait(rank, Tag.TRACE, seconds=_SILENCE_SECONDS)
+        found.append(world.receive_json(message))
+    write_atomic(path, json.dumps(trace_events(layout, found)).encode())
+
+
+def trace_events(layout: Layout, found: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Returns the trace of all ranks.
+
+    Args:
+        layout: Of the ranks.
+        found: `Spans.as_json` of each.
+    """
+    origin = min((span[1] for each in found for span in each["spans"]), default=0)
+    events: list[dict[str, Any]] = []
+    for role, each in zip(layout.roles, found, strict=True):
+        events += _names(role, {thread for *_, thread in each["spans"]})
+        events += (
+            {
+                "name": ROUTINES[routine],
+                "cat": "master" if role.is_master else "worker",
+                "ph": "X",
+                "ts": began - origin,
+                "dur": ended - began,
+                **_place(role.rank, thread),
+            }
+            for routine, began, ended, thread in sorted(each["spans"], key=lambda span: span[1])
+        )
+    left_out = {str(rank): each["left_out"] for rank, each in enumerate(found) if each["left_out"]}
+    return {
+        "traceEvents": events,
+        "displayTimeUnit": "ms",
+        "otherData": {"layout": layout.describe(), "spans_left_out_by_rank": left_out},
+    }
+
+
+def _place(rank: int, thread: int) -> dict[str, int]:
+    """Returns process and thread; 0 is the idle process of Perfetto."""
+    return {"pid": rank + 1, "tid": 2 * rank + thread + 1}
+
+
+def _names(role: Role, threads: set[int]) -> list[dict[str, Any]]:
+    kind = role.kind if role.worker is None else f"worker {role.worker}"
+    member = f", member {role.member}" if role.member else ""
+    labels = {"process_name": {"name": f"rank {role.rank}: {kind}{member}"}}
+    rows = [
+        {"name": name, "ph": "M", "args": args, **_place(role.rank, 0)}
+        for name, args in (labels | {"process_sort_index": {"sort_index": role.rank}}).items()
+    ]
+    rows += (
+        {
+            "name": "thread_name",
+            "ph": "M",
+            "args": {"name": "validation" if thread else "rank"},
+            **_place(role.rank, thread),
+        }
+        for thread in sorted(threads)
+    )
+    return rows
