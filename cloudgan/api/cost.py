@@ -155,7 +155,7 @@ def price(
     row = catalog.row(offer) if offer else None
     estimates = _offer_estimates(folder, run, catalog, today)
     measured = [m for m in priced_paper_runs(catalog) if m.name.startswith(_PAPER_RUNS)]
-    known, verdict = read_launch(folder), read_verdict(folder)
+    known, verdict, config = read_launch(folder), read_verdict(folder), folder.read_config()
     report = make_report(
         folder.path.resolve().name,
         run,
@@ -164,6 +164,7 @@ def price(
         launch=known,
         fees=load_fees(),
         accepted=verdict.passed if verdict else None,
+        group=config.parallel.group if config else 1,
         context=ReportContext(
             () if estimates else offers_for_demo(catalog),
             estimates,

@@ -54,6 +54,8 @@ def age(days: int | None) -> str:
 def tables(report: CostReport, most_offers: int) -> Iterator[Table]:
     """Yields all tables of the report that have rows."""
     yield items_table(report)
+    if report.shares:
+        yield shares_table(report)
     yield unit_costs_table(report)
     if report.rows:
         yield rows_table(report)
@@ -83,6 +85,12 @@ def items_table(report: CostReport) -> Table:
         "lrrlrl",
         interactive=True,
     )
+
+
+def shares_table(report: CostReport) -> Table:
+    """Returns a row per part of the cost, by what ranks or cells did."""
+    rows = tuple((part.name, part.node_seconds, part.usd) for part in report.shares)
+    return Table(("part", "node seconds", "USD"), rows, "The same cost by what was done", "lrr")
 
 
 def unit_costs_table(report: CostReport) -> Table:
@@ -144,9 +152,10 @@ def cost_page(report: CostReport, own_cost: str) -> Page:
     known = [part for part in report.line_items if part.usd is not None]
     plots = (_stacked(report, known),) if known else ()
     offers = offers_table(report)
+    shares = (shares_table(report),) if report.shares else ()
     prices = (rows_table(report),) if report.rows else ()
     sections = [
-        Section("Cost items", (*plots, items_table(report), *prices)),
+        Section("Cost items", (*plots, items_table(report), *shares, *prices)),
         Section("Per unit of work", (unit_costs_table(report),)),
     ]
     comparisons = comparison_tables(report)

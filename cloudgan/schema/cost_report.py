@@ -133,6 +133,18 @@ class BilledAttempt(BaseModel):
     why_unknown: str | None = None
 
 
+class Share(BaseModel):
+    """A part of the cost by what ranks or cells did; the parts add up to the line items."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    name: Text
+    node_seconds: float | None = Field(
+        ge=0, allow_inf_nan=False, description="None: not sold by time"
+    )
+    usd: float | None = Field(ge=0, allow_inf_nan=False, description="None: unknown")
+
+
 class OfferEstimate(BaseModel):
     """Estimated epoch on an offer, from measured runs; `usd_per_epoch` is None for bounds."""
 
@@ -210,6 +222,9 @@ class CostReport(BaseModel):
     durations: Durations
     line_items: tuple[LineItem, ...]
     totals: Totals
+    shares: tuple[Share, ...] = Field(
+        default=(), description="of masters and workers, or of cells; empty for other runs"
+    )
     unit_costs: UnitCosts
     billed_attempts: tuple[BilledAttempt, ...] = Field(
         default=(), description="one for each attempt on provisioned nodes"
@@ -242,6 +257,9 @@ class CostReport(BaseModel):
             total.known_usd, self.totals.known_usd, rel_tol=1e-9, abs_tol=1e-12
         ):
             raise ValueError(f"totals are {self.totals}, but the line items add up to {total}")
+        parts = [share.usd for share in self.shares if share.usd is not None]
+        if parts and not math.isclose(math.fsum(parts), total.known_usd, rel_tol=1e-9):
+            raise ValueError(f"the shares add up to {math.fsum(parts)}, the line items to {total}")
         known = {row.row_id for row in self.rows}
         for item in self.line_items:
             if item.price_row is not None and item.price_row not in known:

@@ -12,6 +12,7 @@ from cloudgan.cost.accounting.line_items import (
     provisioned_items,
 )
 from cloudgan.cost.accounting.processes import process_times
+from cloudgan.cost.accounting.rank_shares import rank_shares
 from cloudgan.cost.accounting.recommendations import recommendations
 from cloudgan.cost.estimation.estimate import NOT_MEASURED_THERE, price_run, run_times
 from cloudgan.cost.prices.fees import Fees
@@ -70,6 +71,7 @@ def cost_report(
     launch: Launch | None = None,
     fees: Fees | None = None,
     accepted: bool | None = None,
+    group: int = 1,
     context: ReportContext | None = None,
 ) -> CostReport:
     """Returns the cost of a run by line item, and estimates on other offers.
@@ -82,6 +84,7 @@ def cost_report(
         launch: Attempts; those on provisioned nodes use their own price rows.
         fees: Fees besides nodes; None: unknown.
         accepted: Verdict of the validation; None: not validated.
+        group: Ranks of a worker, in a run with masters and workers.
         context: Prices and runs to compare with.
     """
     context = context or ReportContext()
@@ -109,6 +112,7 @@ def cost_report(
         ),
         line_items=line_items,
         totals=totals,
+        shares=rank_shares(record, line_items, group=group),
         unit_costs=_unit_costs(times, paid, totals, accepted, any_known),
         billed_attempts=tuple(map(_billed, bills)),
         rows=items.rows(),
