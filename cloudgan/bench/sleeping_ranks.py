@@ -1,16 +1,13 @@
 """Worlds whose workers sleep instead of training: measures exchange and master, whatever the cores.
 
-`run_world` starts the ranks with MPICH's process manager. Each runs the master or the exchange of a
-training run, without TensorFlow; rank 0 writes what was measured as JSON. A rank ends by `os._exit` if
-it fails, as a training rank does.
+Each rank runs the master or the exchange of a training run, without TensorFlow; rank 0 writes what was
+measured as JSON.
 """
 
 from __future__ import annotations
 
-import subprocess
 import sys
 import time
-from contextlib import closing
 from pathlib import Path
 from statistics import mean
 from typing import TYPE_CHECKING, Any
@@ -18,21 +15,17 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from pydantic import BaseModel, ConfigDict
 
+from cloudgan.bench.rank_world import as_rank, run_ranks
 from cloudgan.core.atomic_file import write_atomic
 from cloudgan.core.clock import utc_now
 from cloudgan.core.documents import read_json, write_json
-from cloudgan.core.errors import CloudganError, ConfigError
 from cloudgan.core.hardware import this_machine
-from cloudgan.core.loopback_network import IsolationError, LoopbackNetwork
 from cloudgan.core.memory import peak_memory_bytes
 from cloudgan.core.progress import Silent
-from cloudgan.core.settings import child_environment
 from cloudgan.data.summary import TrainingSummary
-from cloudgan.parallel import communication
 from cloudgan.parallel.exchange import Networks, WorkerExchange
 from cloudgan.parallel.flat_weights import FlatLayout
 from cloudgan.parallel.layout import make_layout
-from cloudgan.parallel.local_ranks import find_mpiexec
 from cloudgan.parallel.lower_master import LowerMaster
 from cloudgan.parallel.master import Master
 from cloudgan.parallel.place import Place
@@ -129,42 +122,12 @@ def run_world(request: SleepRequest) -> MeasuredWorld:
         ConfigError: mpiexec or mpi4py is not installed, or the kernel does not isolate their ports.
         CloudganError: The world failed.
     """
-    communication.check_library()
     ranks, steps = request.config.parallel.ranks or 0, request.config.training.max_steps or 0
     path = request.folder.parent / "request.json"
     write_json(path, request)
-    command = [
-        *(str(find_mpiexec()), "-launcher", "fork", "-n", str(ranks)),
-        *(sys.executable, "-m", "cloudgan.bench.sleeping_ranks", str(path)),
-    ]
     limit = _LIMIT_SECONDS + steps * request.sleep_seconds
-    try:
-        with closing(_network()) as network:
-            done = subprocess.run(  # noqa: S603
-                network.command(command),
-                pass_fds=network.descriptors,
-                env=child_environment(TF_CONFIG=None),
-                capture_output=True,
-                text=True,
-                timeout=limit,
-                check=False,
-            )
-    except subprocess.TimeoutExpired as error:
-        raise CloudganError(f"{ranks} ranks did not end within {limit:.0f} s") from error
-    if done.returncode:
-        last = (done.stderr.strip().splitlines() or ["no message"])[-1]
-        raise CloudganError(f"{ranks} ranks ended with {done.returncode}: {last}")
+    run_ranks("cloudgan.bench.sleeping_ranks", path, ranks, limit=limit, remedy="Omit --workers")
     return read_json(_result_file(request.folder), MeasuredWorld)
-
-
-def _network() -> LoopbackNetwork:
-    try:
-        return LoopbackNetwork.create()
-    except IsolationError as error:
-        raise ConfigError(
-            "--workers starts ranks with mpiexec, which listens on all addresses of this machine and"
-            f" cannot be isolated here: {error}. Omit --workers"
-        ) from error
 
 
 class _SleepingLoop:
@@ -193,15 +156,7 @@ class _SleepingLoop:
 def main(path: Path) -> None:
     """Runs this process' rank of the request in a file."""
     request = read_json(path, SleepRequest)
-    world = communication.world()
-    communication.end_with_parent(1)
-    try:
-        _run(world, request)
-        world.gather(None)
-        communication.finalize()
-    except CloudganError as error:
-        sys.stderr.write(f"rank {world.rank}: {error}\n")
-        communication.leave(error.exit_code)
+    as_rank(lambda world: _run(world, request))
 
 
 def _result_file(folder: Path) -> Path:

@@ -68,6 +68,7 @@ _BENCH = Program(
         }.items()
     }
     | {
+        "bandwidth": "cloudgan.cli.commands.bench_bandwidth:bandwidth",
         "cells": "cloudgan.cli.commands.bench_cells:cells",
         "parallel": "cloudgan.cli.commands.bench_parallel:parallel",
     },

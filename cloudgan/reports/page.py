@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING
 from uuid import uuid4
 
 from cloudgan.core.atomic_file import write_atomic
+from cloudgan.reports.heat_map import HeatMap
 from cloudgan.reports.pictures import Pictures
 from cloudgan.reports.scatter import BandPlot, Scatter
 from cloudgan.reports.stacked_bars import StackedBars
@@ -70,7 +71,7 @@ class Graphic:
     caption: str = ""
 
 
-Plot = Scatter | BandPlot | StackedBars
+Plot = Scatter | BandPlot | StackedBars | HeatMap
 Block = Paragraph | Bullets | KeyFigures | Table | Graphic | Pictures | Plot
 
 
@@ -182,7 +183,7 @@ def _block(block: Block, name: str) -> str:
             return f'<figure><div class="wide">{svg}</div>{note}</figure>'
         case Table():
             return table_html(block)
-        case Pictures() | Scatter() | BandPlot() | StackedBars():
+        case Pictures() | Scatter() | BandPlot() | StackedBars() | HeatMap():
             return block.html(name)
 
 
