@@ -1,4 +1,4 @@
-"""A whole run, made once by the real program, that the commands' tests look at."""
+"""A whole run of the real program, made once for the tests of all commands."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class SmallDemo(NamedTuple):
-    """What `cloudgan demo` left behind; only tests/cli/test_demo.py may change `run`."""
+    """The folder that `cloudgan demo` wrote; only tests/cli/test_demo.py may change `run`."""
 
     run: Path
     said: dict[str, Any]
@@ -46,7 +46,7 @@ def cloud(monkeypatch, tmp_path):
 
 @pytest.fixture
 def user_folder(tmp_path, monkeypatch):
-    """The folder in which somebody types, with a kubeconfig beside and wheels that are known."""
+    """The user's current folder, with a kubeconfig beside it and fixed names of wheels."""
     folder = tmp_path / "user"
     folder.mkdir()
     monkeypatch.chdir(folder)
@@ -69,7 +69,7 @@ def user_folder(tmp_path, monkeypatch):
 
 @pytest.fixture
 def desk(user_folder, tmp_path, capsys, monkeypatch):
-    """Somebody who rents nodes of clouds in memory; no wheel is fetched or uploaded."""
+    """A user who rents nodes of clouds in memory; no wheel is downloaded or uploaded."""
     monkeypatch.setattr("cloudgan.api.deploy_attempt.upload_wheels", lambda plan, progress: None)
     few_showers(user_folder / "showers")
     return Desk(user_folder, tmp_path / "buckets", capsys)

@@ -1,4 +1,4 @@
-"""What tests of rented runs share: the real commands on clouds in memory, and a few showers."""
+"""Shared parts of the tests of provisioned runs: the real commands on clouds in memory, and a few showers."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ RUN = "gan"
 
 @dataclass
 class Desk:
-    """Somebody who types, and the clouds that answer.
+    """A user's folder, and clouds in memory that answer the commands.
 
     Attributes:
         folder: In which commands are typed.
         buckets: In which all clouds have their buckets.
         doubles: The clouds by name.
-        rules: Rules that are others than the doubles' own.
+        rules: Planners that differ from those of the doubles.
     """
 
     folder: Path
@@ -53,7 +53,7 @@ class Desk:
             self.doubles[name] = CloudDouble(name, self.buckets)
 
     def type(self, verb: str, *flags: str, exits: int = 0) -> tuple[str, str]:
-        """Runs a command; returns what it printed, and what it said aside."""
+        """Runs a command; returns its standard output and standard error."""
         known = clouds(*self.doubles.values(), rules=self.rules)
         commands = {
             "deploy": with_values(deploy, clouds=known),
@@ -70,13 +70,13 @@ class Desk:
         return json.loads(self.type("plan", *flags, "--json")[0])
 
     def deploy(self, *flags: str, exits: int = 0) -> str:
-        """Deploys the run of this desk; returns what was said aside, its lines in one."""
+        """Deploys the run; returns its standard error as one line."""
         data = f"--data={self.folder / 'showers'}"
         given = (data, f"--name={RUN}", "--yes", "--allow-stale-price", *flags)
         return " ".join(self.type("deploy", *given, exits=exits)[1].split())
 
     def attempts(self) -> tuple[Attempt, ...]:
-        """Returns the attempts that launch.json tells of."""
+        """Returns the attempts in launch.json."""
         return launch.read(self.folder / "runs" / RUN / "launch.json").attempts
 
     def bill(self) -> int:
@@ -85,7 +85,7 @@ class Desk:
 
 
 def few_showers(folder: Path) -> None:
-    """Writes what looks like a folder of shards from `cloudgan convert`."""
+    """Writes a folder of shards as `cloudgan convert` does."""
     folder.mkdir()
     content = b"showers"
     (folder / "part-0.tfrecord").write_bytes(content)

@@ -52,7 +52,7 @@ def test_plan_times_and_record_are_imported(cloudgan_here, elsewhere, user_folde
     assert (here / "record.jsonl").read_bytes() == b"{}\n"
     assert (here / "checkpoints" / "step-1.npz").read_bytes() == b"weights"
     status = json.loads(cloudgan_here("status", "gan", "--json").stdout)
-    assert status["phase"] == "waiting", "and nobody has to say any more where it is"
+    assert status["phase"] == "waiting", "later commands need no flags for the place of the run"
 
 
 def test_a_second_adoption_changes_nothing(cloudgan_here, elsewhere, user_folder):

@@ -27,7 +27,7 @@ KUBECONFIG = {
 
 @pytest.fixture
 def refused(cloudgan_here, tmp_path, monkeypatch):
-    """Runs a command in an empty folder; returns its sentence, and looks that nothing was written."""
+    """Runs a command in an empty folder; returns its sentence, and checks that it wrote nothing."""
     monkeypatch.chdir(tmp_path)
 
     def run(*arguments):
@@ -372,14 +372,14 @@ def test_invalid_settings_of_aws_are_named(refused, tmp_path, monkeypatch, varia
 
 
 @pytest.mark.parametrize(
-    ("variable", "value"), [("CLOUDGAN_DATA", "~nobody-here/x"), ("CLOUDGAN_DATA", LONG)]
+    ("variable", "value"), [("CLOUDGAN_DATA", "~no-such-user/x"), ("CLOUDGAN_DATA", LONG)]
 )
 def test_a_data_folder_that_cannot_be_is_refused(refused, monkeypatch, variable, value):
     monkeypatch.setenv(variable, value)
     refused("prices", "show")
 
 
-@pytest.mark.parametrize("store", ["file://other-host/x", "file:", "nope://x", "~nobody-here/x"])
+@pytest.mark.parametrize("store", ["file://other-host/x", "file:", "nope://x", "~no-such-user/x"])
 def test_a_store_that_is_no_folder_or_bucket_is_refused(refused, store):
     refused("convert", store if "://" in store else f"file://{store}", "out")
 

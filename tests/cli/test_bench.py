@@ -1,4 +1,4 @@
-"""What is misspelt costs nothing; TensorFlow stays asleep in all of it."""
+"""Misspelt flags of `bench` are refused before any measurement; no test imports TensorFlow."""
 
 from __future__ import annotations
 

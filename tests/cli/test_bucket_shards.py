@@ -1,4 +1,4 @@
-"""Showers in a bucket, for `convert` and `train`; the server is moto, reached by boto3's own ways."""
+"""Showers in a bucket, for `convert` and `train`; the server is moto, at the endpoint of boto3's settings."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`cloudgan check`: one table for all clouds, and nothing made."""
+"""`cloudgan check`: one table for all clouds, and no resource created."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ QUOTA = Finding(
 
 @pytest.fixture
 def clouds(monkeypatch, tmp_path):
-    """All three."""
+    """The doubles of all three clouds."""
     return {name: installed(monkeypatch, tmp_path, name) for name in ("aws", "azure", "gcp")}
 
 
 def test_without_any_login_each_cloud_has_one_helpful_line(cloudgan_here, clouds, monkeypatch):
     for cloud in clouds.values():
-        cloud.nobody = True
+        cloud.has_no_login = True
     monkeypatch.setitem(sys.modules, "cloudgan.launch.clouds.aws.client", None)  # no SDK
     said = cloudgan_here("check", exits=2)
     lines = [line for line in said.stdout.splitlines() if "missing" in line]
@@ -35,7 +35,7 @@ def test_without_any_login_each_cloud_has_one_helpful_line(cloudgan_here, clouds
 
 
 def test_one_ready_cloud_is_enough_unless_another_is_named(cloudgan_here, clouds):
-    clouds["aws"].nobody = clouds["azure"].nobody = True
+    clouds["aws"].has_no_login = clouds["azure"].has_no_login = True
     found = json.loads(cloudgan_here("check", "--json").stdout)
     assert found["ready"]
     assert [name for name, one in found["clouds"].items() if one["ready"]] == ["gcp"]
@@ -53,7 +53,7 @@ def test_quota_is_checked_for_the_requested_offer(cloudgan_here, clouds):
     assert QUOTA.message in said.stdout
     assert "price of gcp/n1-standard" in said.stdout
     assert cloud.asked == [("check", "check", "us-central1")]
-    assert not cloud.there, "nothing was made"
+    assert not cloud.there, "no resource was created"
 
 
 def test_a_node_type_that_a_cloud_lacks_is_missing_and_its_login_is_checked(cloudgan_here, clouds):

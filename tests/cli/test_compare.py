@@ -1,4 +1,4 @@
-"""Runs beside each other, and the paper's own at prices of then and now."""
+"""Comparison of runs, and the paper's runs at the prices of its time and of today."""
 
 from __future__ import annotations
 
@@ -136,7 +136,7 @@ def test_only_a_faster_run_of_the_same_network_recommends_a_larger_batch(tmp_pat
 
 
 @pytest.mark.parametrize(
-    ("words", "told"),
+    ("words", "expected"),
     [
         ([], "--paper"),
         (["runs", "--paper"], "--paper"),
@@ -146,10 +146,10 @@ def test_only_a_faster_run_of_the_same_network_recommends_a_larger_batch(tmp_pat
     ],
 )
 def test_runs_that_cannot_be_compared_are_refused(
-    words, told, cloudgan_here, tmp_path, monkeypatch
+    words, expected, cloudgan_here, tmp_path, monkeypatch
 ):
     monkeypatch.chdir(tmp_path)
-    assert told in cloudgan_here("compare", *words, exits=2).stderr
+    assert expected in cloudgan_here("compare", *words, exits=2).stderr
 
 
 def test_the_papers_costs_follow_from_its_published_times(cloudgan_here):

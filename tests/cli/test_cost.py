@@ -1,4 +1,4 @@
-"""What a run costs, for people and programs."""
+"""The cost of a run as text and as JSON."""
 
 from __future__ import annotations
 
@@ -280,7 +280,7 @@ def test_the_report_has_items_and_offers(write_run, cloudgan_here, tmp_path, end
 
 
 @pytest.mark.parametrize(
-    ("words", "told"),
+    ("words", "expected"),
     [
         ([], "cloudgan cost --fit"),
         (["RUN", "--fit=x.csv", "--predict=4"], "not both"),
@@ -295,11 +295,11 @@ def test_the_report_has_items_and_offers(write_run, cloudgan_here, tmp_path, end
         (["nowhere"], "no run record"),
     ],
 )
-def test_invalid_requests_are_refused_and_write_nothing(words, told, write_run, cloudgan_here):
+def test_invalid_requests_are_refused_and_write_nothing(words, expected, write_run, cloudgan_here):
     run = write_run()
     words = [str(run) if word == "RUN" else word for word in words]
     done = cloudgan_here("cost", *words, exits=2)
-    assert told in done.stderr
+    assert expected in done.stderr
     assert "Traceback" not in done.stderr
     assert not (run / "cost.json").exists()
 
@@ -402,8 +402,8 @@ def test_an_invalid_billing_export_is_refused_before_anything_is_written(
     run = write_run()
     bill = tmp_path / "bill.csv"
     bill.write_text("a,b\n1,2\n")
-    told = cloudgan_here("cost", run, f"--billing-export={bill}", exits=2).stderr
-    assert "unknown billing export" in told
+    error = cloudgan_here("cost", run, f"--billing-export={bill}", exits=2).stderr
+    assert "unknown billing export" in error
     assert not (run / "cost.json").exists()
     assert (
         "the file does not exist"
@@ -456,11 +456,11 @@ def test_two_plans_have_a_difference_in_markdown_and_a_budget(plan_of, cloudgan_
     cloudgan_here("cost", new, f"--ci={base}", "--budget-usd=3")
     over = cloudgan_here("cost", new, f"--ci={base}", "--budget-usd=2", exits=6)
     assert over.stdout.count("more than --budget-usd=2") == over.stderr.count("--budget-usd=2") == 1
-    told = json.loads(
+    found = json.loads(
         cloudgan_here("cost", new, f"--ci={base}", "--budget-usd=2", "--json", exits=6).stdout
     )
-    assert told["is_over_budget"] is True
-    assert told["difference"]["hours"] == pytest.approx(-2000 / 3600)
+    assert found["is_over_budget"] is True
+    assert found["difference"]["hours"] == pytest.approx(-2000 / 3600)
 
 
 def test_a_run_is_compared_with_an_earlier_cost_and_unknown_stays_unknown(
@@ -494,7 +494,7 @@ def test_a_run_is_compared_with_an_earlier_cost_and_unknown_stays_unknown(
 
 
 @pytest.mark.parametrize(
-    ("content", "words", "told"),
+    ("content", "words", "expected"),
     [
         ("{", (), "not JSON"),
         ("[]", (), "neither the cost of a run nor a plan"),
@@ -507,12 +507,14 @@ def test_a_run_is_compared_with_an_earlier_cost_and_unknown_stays_unknown(
         ("{}", ("--billing-export=x.csv",), "not valid with --ci"),
     ],
 )
-def test_a_bad_base_is_refused_and_writes_nothing(content, words, told, write_run, cloudgan_here):
+def test_a_bad_base_is_refused_and_writes_nothing(
+    content, words, expected, write_run, cloudgan_here
+):
     run = write_run()
     base = run / "base.json"
     if content is not None:
         base.write_text(content)
     done = cloudgan_here("cost", run, f"--ci={base}", *words, exits=2)
-    assert told in done.stderr
+    assert expected in done.stderr
     assert not (run / "cost.json").exists()
     assert "only valid with --ci" in cloudgan_here("cost", run, "--budget-usd=1", exits=2).stderr

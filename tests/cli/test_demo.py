@@ -1,4 +1,4 @@
-"""The whole story, short: real processes, real files."""
+"""`cloudgan demo` with few steps: real processes, real files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`cloudgan deploy`, as far as nothing runs: asking, refusing, finding what is there."""
+"""`cloudgan deploy` without a running job: confirmation, refusals, existing runs."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ DEPLOY = ("deploy", *FLAGS)
 
 @pytest.fixture
 def cluster(user_folder, monkeypatch):
-    """A cluster that remembers what was asked of it."""
+    """A cluster that records its requests."""
     double = PlaceDouble()
     monkeypatch.setattr("cloudgan.api.deploy_attempt.open_backend", lambda place, say, **_: double)
     return double
@@ -37,7 +37,7 @@ def cluster(user_folder, monkeypatch):
 
 @pytest.fixture
 def store(tmp_path, monkeypatch):
-    """What stands for the bucket."""
+    """The folder that replaces the bucket."""
     found = FolderStore(tmp_path / "bucket")
     monkeypatch.setattr("cloudgan.launch.provisioning.run_results.open_store", lambda url: found)
     return found
@@ -52,7 +52,7 @@ def planned(cloudgan_here, *more):
 
 
 def trained(store, plan, exit_code=0, config=None):
-    """What the chief worker leaves when it ends."""
+    """Writes the files that the chief worker leaves when it ends."""
     beat = Heartbeat(
         time="2026-11-21T12:00:00Z",
         config_hash=hashlib.sha256((config or run_yaml(plan)).encode()).hexdigest()[:16],
@@ -123,7 +123,7 @@ def test_a_started_run_can_be_left_alone(cloudgan_here, cluster, store, user_fol
     assert [step.ensure for step in cluster.made] == [step.ensure for step in plan.steps]
     here = user_folder / "runs" / "gan"
     assert {"run.yaml", "plan.json", "launch.json"} <= {path.name for path in here.iterdir()}
-    assert "runs/gan/plan.json" in store.list(), "another machine finds what was meant"
+    assert "runs/gan/plan.json" in store.list(), "another machine finds the desired state"
     again = json.loads(cloudgan_here(*DEPLOY, "--yes", "--detach", "--json").stdout)
     assert again == said
     assert len(cluster.made) == len(plan.steps), "and it was made once"

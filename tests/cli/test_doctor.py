@@ -1,4 +1,4 @@
-"""`cloudgan doctor`: what is there, who needs it, what it costs, and that only leftovers go."""
+"""`cloudgan doctor`: existing resources, the runs that need them, their cost, and the deletion of orphaned ones only."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ KIND = {"node_type": "n1-standard-8+1xT4", "market": "spot", "nodes": 2, "parent
 
 @pytest.fixture(autouse=True)
 def impatient(monkeypatch):
-    """Nothing that is removed here takes five seconds."""
+    """Shortens the intervals: no deletion here takes five seconds."""
     monkeypatch.setattr("time.sleep", lambda seconds, sleep=time.sleep: sleep(min(seconds, 0.001)))
 
 
 @pytest.fixture
 def account(cloud, user_folder, tmp_path, plan_of, monkeypatch):
-    """An account with a bucket, a cluster and a run of which the test says how it is."""
+    """An account with a bucket, a cluster and a run whose state the test sets."""
     installed_rules = RulesDouble(tmp_path / "buckets")
     place = installed_rules.target(PROJECT, REGION, f"{REGION}-a", None)
     cloud.add("bucket", f"cloudgan-{PROJECT}-{REGION}", is_free=True)
@@ -190,11 +190,11 @@ def test_unavailable_clouds_are_listed_and_none_available_is_an_error(
 ):
     others = [installed(monkeypatch, tmp_path, name) for name in ("aws", "azure")]
     for other in others:
-        other.nobody = True
+        other.has_no_login = True
     account.there.clear()
     said = cloudgan_here("doctor")
     assert "aws could not be queried: " in said.stdout
-    account.nobody = True
+    account.has_no_login = True
     said = cloudgan_here("doctor", "--json", exits=2)
     assert set(json.loads(said.stdout)["unavailable"]) == {"aws", "azure", "gcp"}
     assert "no cloud could be queried" in said.stderr

@@ -1,4 +1,4 @@
-"""`deploy` where a place has no room: given back, said in one sentence, and the next offer."""
+"""`deploy` without capacity: deletes its resources, reports in one sentence, and tries the next offer."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def test_a_run_that_finds_room_is_one_attempt_and_leaves_no_node(desk):
     assert attempt.end_reason == "finished"
     assert attempt.price_rows[0].offer == "gcp/n1-standard-64+8xV100/us-central1/spot"
     assert desk.bill() == 0
-    assert desk.doubles["gcp"].kinds() == ["bucket"], "which its results stay in"
+    assert desk.doubles["gcp"].kinds() == ["bucket"], "its results stay in it"
 
 
 def test_without_fallback_missing_capacity_ends_the_command_and_nothing_bills(desk):
@@ -60,10 +60,10 @@ def test_the_same_is_taken_elsewhere_and_all_is_noted(desk, how):
     assert (second.region, second.end_reason) == ("us-east1", "finished")
     assert {one.price_rows[0].accelerator_count for one in desk.attempts()} == {8}
     assert {one.node_count for one in desk.attempts()} == {2}
-    told = said.partition("gcp/n1-standard-64+8xV100/us-central1/on_demand: ")[2]
-    told = told.partition("Next: ")[0]
-    assert "us-central1-a has no V100" in told
-    assert "cloudgan down" not in told, "that is done already"
+    reason = said.partition("gcp/n1-standard-64+8xV100/us-central1/on_demand: ")[2]
+    reason = reason.partition("Next: ")[0]
+    assert "us-central1-a has no V100" in reason
+    assert "cloudgan down" not in reason, "that is done already"
     assert desk.bill() == 0
     assert not gcp.list_resources(RUN)
 
@@ -288,7 +288,7 @@ def test_the_nodes_of_a_run_that_finished_while_it_was_not_followed_are_deleted_
 def test_deploy_without_a_login_downloads_no_wheel(desk, monkeypatch):
     downloads = []
     monkeypatch.setattr("cloudgan.api.deployment.all_wheels", lambda *_: downloads.append(1) or ())
-    desk.doubles["gcp"].nobody = True
+    desk.doubles["gcp"].has_no_login = True
     error = desk.deploy(*V100, exits=2)
     assert "no login was found" in error
     assert downloads == []

@@ -1,4 +1,4 @@
-"""`deploy` by an old price: it asks the cloud first, then whoever types."""
+"""`deploy` with an old price: it queries the cloud first, then asks the user."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ OFFER = f"azure/{NODE}/eastus/on_demand"
 
 @pytest.fixture
 def own_prices(tmp_path, monkeypatch):
-    """A data folder of the test's own; returns what writes one price into it."""
+    """A data folder of the test; returns a function that writes one price into it."""
     monkeypatch.setenv("CLOUDGAN_DATA", str(tmp_path / "data"))
 
     def write(days_old, usd_per_hour=3.0):
@@ -40,7 +40,7 @@ lists = prices_server
 
 @pytest.fixture
 def azure_list(lists, monkeypatch):
-    """A server that stands for Azure's list of prices; returns it, with one price on demand."""
+    """A server with the protocol of Azure's list of prices; returns it, with one price on demand."""
     item = {
         "armSkuName": NODE,
         "armRegionName": "eastus",
@@ -63,12 +63,12 @@ def typed(desk, *more, exits=0):
     return " ".join((out + aside).split())
 
 
-@pytest.mark.parametrize(("days", "told"), [(None, "age unknown"), (120, "120 days old")])
-def test_a_stale_or_undated_price_needs_its_own_flag(desk, own_prices, days, told):
+@pytest.mark.parametrize(("days", "expected"), [(None, "age unknown"), (120, "120 days old")])
+def test_a_stale_or_undated_price_needs_its_own_flag(desk, own_prices, days, expected):
     own_prices(days)
     said = typed(desk, "--yes", exits=3)
     assert f"Warning: the price of {OFFER} is of" in said
-    assert told in said
+    assert expected in said
     assert "With such a price --yes needs --allow-stale-price" in said
     assert desk.doubles["azure"].made == []
     typed(desk, "--yes", "--allow-stale-price")

@@ -1,4 +1,4 @@
-"""`cloudgan image`: what it shows, asks and prints; the builders have tests of their own."""
+"""`cloudgan image`: its plan, confirmation and output; the builders have their own tests."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ CLOUDS = ["gcp", "aws", "azure"]
 
 
 class Builder:
-    """A cloud's builder that is asked and says how it went."""
+    """A cloud's builder that records its calls and returns a scripted result."""
 
     account = "lab"
 
@@ -39,7 +39,7 @@ class Builder:
 def builder(monkeypatch, docker_hub):
     made = Builder()
     monkeypatch.setattr("cloudgan.api.image_builds.open_image_builder", lambda place: made)
-    # Every registry is the one that stands for Docker Hub.
+    # Every registry is the emulated Docker Hub.
     monkeypatch.setattr(
         "cloudgan.api.image_builds.open_registry",
         lambda host: Registry(host, address=docker_hub.url),
@@ -69,10 +69,10 @@ def test_a_dry_run_shows_every_request_and_needs_no_login(cloudgan_here, cloud):
     assert lines[0].startswith("image      ")
     assert "MiB" in lines[1]
     assert "unknown" in lines[2], "an unknown cost is not zero"
-    told = json.loads(cloudgan_here("image", *flags, "--json").stdout)
-    shown = zip(lines[4:], told["steps"], strict=True)
+    found = json.loads(cloudgan_here("image", *flags, "--json").stdout)
+    shown = zip(lines[4:], found["steps"], strict=True)
     assert all(line.startswith(f"  {step['ensure']} ") for line, step in shown)
-    assert image_context("gpu").sha256[:8] in told["image"], "the same content, the same tag"
+    assert image_context("gpu").sha256[:8] in found["image"], "the same content, the same tag"
 
 
 @pytest.mark.parametrize("cloud", CLOUDS[:1])
@@ -99,8 +99,10 @@ def test_a_failed_build_ends_with_1_and_its_last_lines(cloudgan_here, builder, c
 @pytest.mark.parametrize("cloud", CLOUDS[:1])
 def test_an_existing_image_is_not_built_again(cloudgan_here, builder, docker_hub, cloud):
     flags = (f"--provider={cloud}", "--region=us-central1")
-    told = json.loads(cloudgan_here("image", *flags, "--project=lab", "--dry-run", "--json").stdout)
-    _, _, rest = told["image"].partition("/")
+    found = json.loads(
+        cloudgan_here("image", *flags, "--project=lab", "--dry-run", "--json").stdout
+    )
+    _, _, rest = found["image"].partition("/")
     repository, _, tag = rest.rpartition(":")
     digest = docker_hub.put_image(repository, tag)
     said = json.loads(cloudgan_here("image", *flags, "--json").stdout)

@@ -1,7 +1,7 @@
 """`deploy --keep-nodes` twice: a control plane over HTTP, the test cluster, the real client, one node pool.
 
 The control plane is Google's in tests/emulators/gcp; its node pools become nodes of the test cluster. The
-pods train nothing. What stays unproved is in docs/what-is-not-tested.md.
+pods train nothing. docs/what-is-not-tested.md lists what this does not prove.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ L4_USD = 0.70682
 
 @pytest.fixture
 def google(tmp_path, monkeypatch, user_folder):
-    """A project that is set up, and whose node pools are nodes of the test cluster."""
+    """A project after `setup`, whose node pools are nodes of the test cluster."""
     pytest.importorskip("kubernetes")
     pytest.importorskip("google.auth", reason="needs pip install '.[gcp]'")
     from emulators.gcp.key_file import write_key_file

@@ -1,4 +1,4 @@
-"""The launch request from flags, as far as it needs no file and no network."""
+"""The launch request from flags, without files and network."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ LIVE_TEST = ("live-test", "--provider=gcp", "--region=us-central1")
 def test_a_dry_run_shows_ten_scenarios_and_the_most_they_cost_without_a_login(
     cloudgan_here, cloud, user_folder
 ):
-    cloud.nobody = True
+    cloud.has_no_login = True
     said = cloudgan_here(*LIVE_TEST, "--dry-run").stdout
     assert re.search(r"10 +invoice against forecast", said)
     assert "maximum cost, if each scenario takes its maximum time: " in said
@@ -51,7 +51,7 @@ def test_it_does_not_start_above_its_budget_or_without_confirmation(
 
 @pytest.fixture
 def lab(cloud, user_folder, tmp_path, monkeypatch):
-    """A cloud whose nodes come to life in the test cluster, and go when their Job is over."""
+    """A cloud whose nodes join the test cluster, and leave it when their Job is over."""
     pytest.importorskip("kubernetes")
     pytest.importorskip("h5py")
     from cloudgan.launch.kubernetes.api import ClusterApi
@@ -83,7 +83,7 @@ def bring_up(cluster, step):
 
 
 def let_go(cluster, cloud):
-    """The pool's own time limit: its nodes go when the Job is over, and nobody is asked."""
+    """The pool's own time limit: its nodes end when the Job is over, without a request of the launcher."""
     for job in cluster.select("jobs", "cloudgan"):
         run = job["metadata"]["name"]
         conditions = (job.get("status") or {}).get("conditions") or ()

@@ -1,4 +1,4 @@
-"""What can be rented, and what a job should run on."""
+"""Offers of the clouds, and the best ones for a job."""
 
 from __future__ import annotations
 
@@ -230,7 +230,9 @@ def test_the_screens_of_the_page_are_what_the_command_prints():
     from cli import write_golden
 
     text = write_golden.OFFERS.read_text(encoding="utf-8")
-    assert write_golden.screens() == text, "if that is meant: make golden, and read the diff"
+    assert write_golden.screens() == text, (
+        "if the change is intended: make golden, and read the diff"
+    )
 
 
 def test_spot_options_have_a_break_even_and_a_checkpoint_interval(offers):

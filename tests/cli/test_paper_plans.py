@@ -24,7 +24,7 @@ def jobs(desk):
 
 def test_the_printed_table_equals_the_golden():
     golden = (FOLDER / PAPER).read_text(encoding="utf-8")
-    assert render() == golden, "if that is meant: make golden, and read the diff"
+    assert render() == golden, "if the change is intended: make golden, and read the diff"
 
 
 def test_every_size_of_the_paper_has_a_row(jobs):
@@ -66,8 +66,8 @@ def test_each_command_gives_the_plan_of_its_row(desk, jobs):
 def test_a_node_type_that_a_cloud_refuses_has_a_replacement(desk):
     gcp = desk.doubles["gcp"]
     desk.rules["gcp"] = RulesDouble(gcp, {"v3-32": "TensorFlow cannot drive 4 hosts"}, engine=None)
-    told = json.loads(desk.type("plan", "--paper", "--json")[0])["jobs"]
-    (job,) = [one for one in told if "v3-32" in one["machines"]]
+    found = json.loads(desk.type("plan", "--paper", "--json")[0])["jobs"]
+    (job,) = [one for one in found if "v3-32" in one["machines"]]
     assert not job["is_sold"]
     assert "TensorFlow cannot drive 4 hosts" in job["note"]
     assert job["offer"].startswith("gcp/v3-8/")

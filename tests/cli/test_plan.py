@@ -1,4 +1,4 @@
-"""`cloudgan plan`: what would be done, without doing anything."""
+"""`cloudgan plan`: the plan of a deployment, without any request or file."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def left_in(folder):
 
 @pytest.fixture
 def refused(cloudgan_here, user_folder):
-    """Runs what must be refused; returns what it says, and looks that nothing was left."""
+    """Runs a command that must be refused; returns its error, and checks that it left no files."""
 
     def run(*arguments, exits=2):
         said = cloudgan_here(*arguments, exits=exits).stderr
@@ -40,16 +40,16 @@ def test_a_plan_lists_run_target_workers_duration_cost_and_requests(cloudgan_her
         "--name=big",
     )
     lines = cloudgan_here(*CLUSTER, *flags).stdout.splitlines()
-    told = {line.partition(" ")[0]: line.partition(" ")[2].strip() for line in lines[:12]}
-    assert told["run"] == "big (paper, 60 epochs)"
-    assert told["target"] == "kubernetes (context lab, namespace cloudgan)"
-    assert told["workers"] == "4 x (8 x V100, 48 cores, 128 GiB)"
-    assert told["image"].startswith("python:3.11-slim, installs 1 wheel;")
-    assert told["store"] == "gs://lab/cloudgan"
-    assert told["data"].startswith("124987 showers")
-    assert "60 epochs" in told["duration"]
-    assert OFFER in told["cost"]
-    assert "12 h (--max-hours=12)" in told["deadline"]
+    fields = {line.partition(" ")[0]: line.partition(" ")[2].strip() for line in lines[:12]}
+    assert fields["run"] == "big (paper, 60 epochs)"
+    assert fields["target"] == "kubernetes (context lab, namespace cloudgan)"
+    assert fields["workers"] == "4 x (8 x V100, 48 cores, 128 GiB)"
+    assert fields["image"].startswith("python:3.11-slim, installs 1 wheel;")
+    assert fields["store"] == "gs://lab/cloudgan"
+    assert fields["data"].startswith("124987 showers")
+    assert "60 epochs" in fields["duration"]
+    assert OFFER in fields["cost"]
+    assert "12 h (--max-hours=12)" in fields["deadline"]
     made = [line.split()[0:2] for line in lines[lines.index("requests") + 1 :] if line[:2] == "  "]
     kinds = ["Namespace", "ConfigMap", "NetworkPolicy", "Service", "Job"]
     assert [kind for kind, name in made if kind in kinds and name in ("cloudgan", "big")] == kinds
@@ -61,8 +61,8 @@ def test_a_plan_lists_run_target_workers_duration_cost_and_requests(cloudgan_her
 
 
 def test_without_data_the_papers_are_assumed_and_that_is_said(cloudgan_here, user_folder):
-    told = cloudgan_here(*CLUSTER).stdout
-    assert "124987 showers, about 0.489 GiB as shards, of none given: the paper's" in told
+    out = cloudgan_here(*CLUSTER).stdout
+    assert "124987 showers, about 0.489 GiB as shards, of none given: the paper's" in out
 
 
 def test_a_plan_as_json_is_one_object_and_the_same_each_time(cloudgan_here, user_folder):
@@ -99,7 +99,7 @@ def test_output_of_a_run_here_is_refused(refused):
 
 
 @pytest.mark.parametrize(
-    ("flags", "told"),
+    ("flags", "expected"),
     [
         (["--bugdet-usd=5"], "Did you mean '--budget-usd'"),
         (["--nodes=0"], "--nodes=0: expected at least 1"),
@@ -128,11 +128,11 @@ def test_output_of_a_run_here_is_refused(refused):
         (["--batch=8", "--global-batch=8"], "exclude each other"),
     ],
 )
-def test_an_invalid_request_is_refused_and_nothing_is_written(refused, flags, told):
+def test_an_invalid_request_is_refused_and_nothing_is_written(refused, flags, expected):
     given = [*CLUSTER[:2], *flags, "--output=made"]
     if not any(flag.startswith("--store") for flag in flags):
         given.append(CLUSTER[2])
-    assert told in refused(*given)
+    assert expected in refused(*given)
 
 
 def test_too_few_held_out_showers_are_refused_before_anything_is_created(
@@ -145,7 +145,7 @@ def test_too_few_held_out_showers_are_refused_before_anything_is_created(
 
 
 @pytest.mark.parametrize(
-    ("flags", "told"),
+    ("flags", "expected"),
     [
         (
             ["--image=x", "--secrets=y"],
@@ -156,8 +156,8 @@ def test_too_few_held_out_showers_are_refused_before_anything_is_created(
         (["--store=pvc:x"], "are not valid with --provider=local"),
     ],
 )
-def test_flags_of_a_cluster_are_refused_locally(refused, flags, told):
-    assert told in refused("plan", *flags)
+def test_flags_of_a_cluster_are_refused_locally(refused, flags, expected):
+    assert expected in refused("plan", *flags)
 
 
 def test_without_a_kubeconfig_a_plan_for_a_cluster_says_what_to_set(refused, monkeypatch, tmp_path):
@@ -178,7 +178,7 @@ def test_an_offer_says_which_accelerators_a_node_has(cloudgan_here, user_folder)
 
 
 def test_default_requests_leave_a_share_of_a_small_node(cloudgan_here, user_folder):
-    """Its system keeps a part, and a pod that asks for everything would find no place."""
+    """The system of a node uses a part, so no node could run a pod that requests all of it."""
     offer = "--price-as=gcp/g2-standard-4/us-central1/spot"
     workers = json.loads(cloudgan_here(*CLUSTER, offer, "--json").stdout)["workers"]
     assert (workers["cpus"], workers["memory_gib"]) == (3, 12)
@@ -233,16 +233,16 @@ def test_credentials_in_an_address_are_refused_and_not_printed(refused, store):
 
 
 def test_the_plan_of_a_run_here_has_processes_and_no_price(cloudgan_here, user_folder):
-    told = cloudgan_here("plan", "--nodes=2", "--preset=smoke").stdout
-    assert "target     local\n" in told
-    assert "2 worker processes" in told
-    assert "image" not in told
+    out = cloudgan_here("plan", "--nodes=2", "--preset=smoke").stdout
+    assert "target     local\n" in out
+    assert "2 worker processes" in out
+    assert "image" not in out
     assert left_in(user_folder) == []
 
 
 def test_the_secret_of_a_private_registry_is_in_the_plan_of_a_cluster(cloudgan_here, user_folder):
-    told = cloudgan_here(*CLUSTER, "--image=lab/gan:1", "--image-pull-secret=lab", "--json").stdout
-    plan = json.loads(told)
+    out = cloudgan_here(*CLUSTER, "--image=lab/gan:1", "--image-pull-secret=lab", "--json").stdout
+    plan = json.loads(out)
     assert plan["workers"]["pull_secret"] == "lab"  # noqa: S105  its name
     (job,) = (step["body"] for step in plan["steps"] if step["ensure"].startswith("Job"))
     assert job["spec"]["template"]["spec"]["imagePullSecrets"] == [{"name": "lab"}]

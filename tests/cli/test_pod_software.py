@@ -1,4 +1,4 @@
-"""From the moment of deploy on, an image's tag means what it meant then."""
+"""A run uses the image that its tag named at the time of deploy."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ DIGEST = "sha256:" + "0a" * 32
 
 
 class Cluster(PlaceDouble):
-    """Makes its steps of the plan that it gets, as every provider does."""
+    """Builds its steps from the plan that it gets, as every backend does."""
 
     def steps(self, plan):
         return manifest_steps(plan)
@@ -28,7 +28,7 @@ class Cluster(PlaceDouble):
 
 @pytest.fixture
 def pin(registry):
-    """Pins the image of a plan without ever waiting; what was said stands in `pin.said`."""
+    """Pins the image of a plan without pauses; `pin.said` has the messages."""
 
     def run(plan, before=None):
         return pin_image(plan, before, run.said.append, lambda host: Registry(host, sleep=str))
@@ -107,7 +107,7 @@ def test_an_image_for_another_platform_is_refused(registry, pin, planned_with):
     registry.put_image("lab/gan", "1", "linux/arm64")
     image = f"{registry.host}/lab/gan:1"
     plan = planned_with(image)
-    assert "@" in pin(plan).workers.image, "nobody knows what nodes a cluster has"
+    assert "@" in pin(plan).workers.image, "the platform of a cluster's nodes is unknown"
     place = plan.target.model_copy(update={"provider": "gcp"})
     with pytest.raises(ConfigError, match=r"built for linux/arm64.*cloudgan image --provider=gcp"):
         pin(plan.model_copy(update={"target": place}))

@@ -1,4 +1,4 @@
-"""What the catalogue says, for people and programs."""
+"""The price catalog as text and as JSON."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_refreshed_prices_are_shown_with_their_source(cloudgan_here, tmp_path, m
 
 
 @pytest.mark.parametrize(
-    ("words", "told"),
+    ("words", "expected"),
     [
         (("refesh",), "Did you mean 'refresh'"),
         (("--provider=goggle",), "'goggle'"),
@@ -60,8 +60,8 @@ def test_refreshed_prices_are_shown_with_their_source(cloudgan_here, tmp_path, m
         (("--region=us-eats1",), "Did you mean 'us-east1'"),
     ],
 )
-def test_a_misspelt_word_gets_a_suggestion(cloudgan_here, words, told):
-    assert told in cloudgan_here("prices", *words, exits=2).stderr
+def test_a_misspelt_word_gets_a_suggestion(cloudgan_here, words, expected):
+    assert expected in cloudgan_here("prices", *words, exits=2).stderr
 
 
 @pytest.mark.skipif(find_spec("gpuhunt") is not None, reason="gpuhunt is installed")

@@ -1,4 +1,4 @@
-"""`plan` for nodes that are made for a run: which offer, what it costs in all, and why not others."""
+"""`plan` for provisioned nodes: the selected offer, its whole cost, and the reasons against others."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ def reasons(plan):
 
 def test_a_plan_names_account_region_zone_cluster_market_and_why(desk):
     flags = ("--accelerator=v100:8", "--project=lab-7", "--zone=us-central1-b", "--nodes=2")
-    told = desk.type("plan", *GCP, *flags, "--region=us-central1")[0]
-    lines = {line.partition(" ")[0]: line for line in told.splitlines() if line[:1].strip()}
+    out = desk.type("plan", *GCP, *flags, "--region=us-central1")[0]
+    lines = {line.partition(" ")[0]: line for line in out.splitlines() if line[:1].strip()}
     where = "gcp (account lab-7, region us-central1, zone us-central1-b, cluster cloudgan)"
     assert where in lines["target"]
     assert "2 x n1-standard-64+8xV100, spot" in lines["nodes"]
@@ -46,7 +46,7 @@ def test_a_plan_names_account_region_zone_cluster_market_and_why(desk):
     assert "unknown: staging of wheels and data" in lines["total"]
     assert "4.5 min to 9 min (published measurement, https://github.com/" in lines["startup"]
     assert "gcp/n1-highmem-64+8xV100/us-central1/spot" in lines["next"]
-    assert "POST https://cloud.example/us-central1/" in told
+    assert "POST https://cloud.example/us-central1/" in out
 
 
 def test_a_plan_names_the_network_and_other_clouds_refuse_it(desk):
@@ -54,8 +54,8 @@ def test_a_plan_names_the_network_and_other_clouds_refuse_it(desk):
     found = desk.plan(*GCP, *flags)
     asked = {"network": "lab", "subnet": "gpus", "internal addresses": "only"}
     assert asked.items() <= found["target"]["details"].items()
-    told = desk.type("plan", *GCP, *flags)[0]
-    assert "network lab, subnet gpus, internal addresses only)" in told
+    out = desk.type("plan", *GCP, *flags)[0]
+    assert "network lab, subnet gpus, internal addresses only)" in out
     for provider in ("aws", "azure", "cheapest", "slurm"):
         error = desk.type("plan", f"--provider={provider}", "--internal-ips", exits=2)[1]
         assert "only valid with --provider=" in error
@@ -64,7 +64,7 @@ def test_a_plan_names_the_network_and_other_clouds_refuse_it(desk):
 
 
 def test_a_plan_needs_no_login_and_asks_no_cloud(desk):
-    desk.doubles["gcp"].nobody = True
+    desk.doubles["gcp"].has_no_login = True
     assert desk.plan(*GCP, "--accelerator=v100:8")["target"]["account"] == "<account>"
     assert desk.doubles["gcp"].calls == []
 
@@ -74,7 +74,7 @@ def test_the_whole_job_decides_and_not_the_hour(desk):
     found = desk.plan(*GCP)
     assert found["price"]["node_type"] == "v3-8"
     rates = {row.node_type: row.usd_per_hour for row in load_catalog().find(market="spot")}
-    assert rates["v2-8"] < rates["v3-8"], "the cheapest hour is another's"
+    assert rates["v2-8"] < rates["v3-8"], "another offer has the lowest price per hour"
     others = [one["known_usd"] for one in found["selection"]["alternatives"]]
     assert known_usd(found) <= min(others)
 
@@ -116,7 +116,7 @@ def test_only_the_regions_that_were_named_count(desk):
 )
 def test_a_zone_that_was_named_restricts_the_choice_to_its_region(desk, flags, zone, region):
     elsewhere = desk.plan(*flags)["target"]["region"]
-    assert elsewhere != region, "else this test shows nothing"
+    assert elsewhere != region, "otherwise this test proves nothing"
     assert desk.plan(*flags, f"--zone={zone}")["target"]["region"] == region
 
 
@@ -196,9 +196,9 @@ def test_the_market_is_selected_by_break_even_or_by_flag(desk):
 
 def test_a_spot_plan_states_the_on_demand_price(desk):
     flags = (*GCP, "--accelerator=v100:8", "--region=us-central1", "--nodes=2")
-    told = [text for text in desk.plan(*flags)["warnings"] if "on-demand nodes for" in text]
+    found = [text for text in desk.plan(*flags)["warnings"] if "on-demand nodes for" in text]
     full = load_catalog().row("gcp/n1-standard-64+8xV100/us-central1/on_demand")
-    assert f"on-demand nodes for {2 * full.usd_per_hour:.2f} USD per hour" in told[0]
+    assert f"on-demand nodes for {2 * full.usd_per_hour:.2f} USD per hour" in found[0]
     always = desk.plan(*flags, "--market=spot")["warnings"]
     assert not [text for text in always if "on-demand nodes for" in text]
 
@@ -249,7 +249,7 @@ def test_one_shower_per_gpu_is_not_priced_like_the_measured_batch(desk):
 
 
 @pytest.mark.parametrize(
-    ("more", "exits", "told"),
+    ("more", "exits", "expected"),
     [
         (("--global-batch=64",), 5, "smallest change that fits: +"),
         (("--budget-usd=10",), 6, "USD budget (--budget-usd="),
@@ -261,12 +261,12 @@ def test_one_shower_per_gpu_is_not_priced_like_the_measured_batch(desk):
         ),
     ],
 )
-def test_a_plan_that_is_infeasible_by_its_own_forecast_is_refused(desk, more, exits, told):
+def test_a_plan_that_is_infeasible_by_its_own_forecast_is_refused(desk, more, exits, expected):
     given = {flag.partition("=")[0] for flag in more}
     flags = [flag for flag in LIMITS if flag.partition("=")[0] not in given]
     cloud = "aws" if "--nodes" in given else "cheapest"
     said = desk.type("plan", f"--provider={cloud}", *flags, *more, exits=exits)
-    assert told in " ".join(said[1].split())
+    assert expected in " ".join(said[1].split())
 
 
 def test_infeasible_limits_are_refused_with_the_nearest_option(desk):
@@ -393,7 +393,7 @@ def test_an_unlisted_node_type_can_be_provisioned(desk):
 
 
 @pytest.mark.parametrize(
-    ("flags", "told"),
+    ("flags", "expected"),
     [
         (
             ["--provider=kubernetes", "--store=gs://x/y", "--market=on_demand"],
@@ -416,10 +416,10 @@ def test_an_unlisted_node_type_can_be_provisioned(desk):
         (["--provider=aws", "--price-as=gcp/v3-8/us-central1/spot"], "--provider=aws was given"),
     ],
 )
-def test_an_invalid_combination_of_flags_is_refused(desk, flags, told):
+def test_an_invalid_combination_of_flags_is_refused(desk, flags, expected):
     unknown = ("no price is known for", "a TPU slice is one node")
-    exits = 5 if told in unknown or "Did you mean 'us-east1'" in told else 2
-    assert told in " ".join(desk.type("plan", *flags, exits=exits)[1].split())
+    exits = 5 if expected in unknown or "Did you mean 'us-east1'" in expected else 2
+    assert expected in " ".join(desk.type("plan", *flags, exits=exits)[1].split())
 
 
 def test_data_in_a_bucket_keep_the_search_in_its_cloud(desk):
@@ -427,11 +427,11 @@ def test_data_in_a_bucket_keep_the_search_in_its_cloud(desk):
         desk.rules[cloud] = Bucket(desk.doubles[cloud], f"{url[:2]}://cloudgan")
         found = desk.plan("--provider=cheapest", "--accelerator=a100", f"--data={url}")
         assert found["target"]["provider"] == cloud
-        assert "data transfer" in found["cost"]["unknown"], "nobody knows in which region they are"
+        assert "data transfer" in found["cost"]["unknown"], "the region of the bucket is unknown"
 
 
 class Bucket(RulesDouble):
-    """A cloud whose bucket is one."""
+    """A cloud with a bucket URL instead of a folder."""
 
     def __init__(self, cloud, url):
         super().__init__(cloud)
@@ -481,9 +481,9 @@ def test_a_plan_shows_what_waiting_nodes_cost_and_what_they_save(desk):
     assert part["usd"] == pytest.approx(rate / 2)
     assert part["low_usd"] == 0
     assert known_usd(kept) == pytest.approx(known_usd(plain) + part["usd"])
-    told = " ".join(desk.type("plan", *flags, "--keep-nodes=30m")[0].split())
-    assert f"which costs up to {part['usd']:.2f} USD and saves that run" in told
-    assert "waits 30 min afterwards" in told
+    out = " ".join(desk.type("plan", *flags, "--keep-nodes=30m")[0].split())
+    assert f"which costs up to {part['usd']:.2f} USD and saves that run" in out
+    assert "waits 30 min afterwards" in out
 
 
 def test_a_budget_pays_for_the_waiting(desk):

@@ -1,4 +1,4 @@
-"""The flags of ranks: `--describe`, the plan, and what is refused before anything is written."""
+"""The flags of ranks: `--describe`, the plan, and refusals before any file is written."""
 
 from __future__ import annotations
 

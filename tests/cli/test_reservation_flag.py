@@ -1,4 +1,4 @@
-"""`--reservation` of `plan`: what it needs, what it excludes, and what the plan shows."""
+"""`--reservation` of `plan`: required flags, excluded flags, and the output."""
 
 from __future__ import annotations
 

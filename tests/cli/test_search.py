@@ -1,4 +1,4 @@
-"""`cloudgan search`: what it refuses before anything starts."""
+"""`cloudgan search`: refusals before any process starts."""
 
 from __future__ import annotations
 

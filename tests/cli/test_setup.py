@@ -1,4 +1,4 @@
-"""`cloudgan setup`: what an account needs once, made twice without harm, and removed."""
+"""`cloudgan setup`: creates the resources of an account, changes nothing the second time, and deletes them."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ TEARDOWN = (*SETUP, "--teardown")
 
 @pytest.fixture(autouse=True)
 def impatient(user_folder, monkeypatch):
-    """Nothing that is removed here takes five seconds."""
+    """Shortens the intervals: no deletion here takes five seconds."""
     monkeypatch.setattr("time.sleep", lambda seconds, sleep=time.sleep: sleep(min(seconds, 0.001)))
 
 
 @pytest.fixture
 def started(plan_of, tmp_path):
-    """Notes that somebody means a run to be in these states, one after the other."""
+    """Writes these desired states of a run, one after the other."""
 
     def note(*states):
         rules = RulesDouble(tmp_path / "buckets")
@@ -45,7 +45,7 @@ def started(plan_of, tmp_path):
 
 
 def test_a_dry_run_needs_no_login(cloudgan_here, cloud):
-    cloud.nobody = True
+    cloud.has_no_login = True
     said = cloudgan_here("setup", "--provider=gcp", "--dry-run").stdout
     assert "bucket cloudgan-<project>-us-central1" in said
     assert "POST https://cloud.example/buckets" in said
@@ -133,7 +133,7 @@ def test_another_region_keeps_its_own_and_what_is_of_all_regions(cloudgan_here, 
 
 
 def test_the_parent_of_a_kept_bucket_stays(cloudgan_here, cloud):
-    """As a resource group of Azure, which takes all that is in it along."""
+    """Like a resource group of Azure, whose deletion deletes all that is in it."""
     cloudgan_here(*SETUP)
     cloud.add("bucket", "group", labels={"cloudgan-shared": "group"}, deletion_order=90)
     cloud.add("bucket", "role", labels={"cloudgan-shared": "role"}, deletion_order=90)

@@ -51,7 +51,7 @@ def paint():
             what: To paint.
             twice: Two coats.
             size: Of it, from the flags that commands share.
-            colour: Likewise.
+            colour: Of the paint.
 
         Raises:
             ValueError: No paint.

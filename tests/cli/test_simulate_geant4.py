@@ -35,7 +35,7 @@ def is_here(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def uninterrupted(run_cloudgan, tmp_path_factory):
-    """What the command says and its file, made by two workers where CI is true and nobody answers."""
+    """The output of the command and its file, by two workers, with CI=true and without a terminal."""
     folder = tmp_path_factory.mktemp("whole")
     path = folder / "a.h5"
     flags = (*FLAGS, f"--output={path}", "--workers=2", "--json")
@@ -49,7 +49,7 @@ def content(path):
 
 
 def started(output, *flags):
-    """The command, running, once it has kept a shower."""
+    """The running command, after it has saved a shower."""
     words = ("simulate", *FLAGS, f"--output={output}", "--workers=1", *flags)
     lines = output.with_name(output.name + ".unfinished") / "showers.jsonl"
     before = lines.read_bytes().count(b"\n") if lines.exists() else 1
@@ -95,7 +95,7 @@ def test_the_attributes_name_program_tables_and_request(uninterrupted):
 
 
 def test_nothing_is_downloaded_and_no_other_file_remains(uninterrupted):
-    """With CI=true the package would download; its folder in HOME would be the sign of it."""
+    """With CI=true the package would download its data into a folder in HOME."""
     assert [path.name for path in uninterrupted[1].parent.iterdir()] == ["a.h5"]
 
 

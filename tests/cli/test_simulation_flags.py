@@ -1,4 +1,4 @@
-"""`plan` and `deploy --task=simulate`, as far as nothing runs."""
+"""`plan` and `deploy --task=simulate` without a running job."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What `plan --provider=slurm` says and refuses, without any Slurm."""
+"""Output and refusals of `plan --provider=slurm`, without Slurm."""
 
 from __future__ import annotations
 

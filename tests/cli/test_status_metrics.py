@@ -26,7 +26,7 @@ MEANING = {"\\\\": "\\", '\\"': '"', "\\n": "\n"}
 
 
 class Family(NamedTuple):
-    """What the text has about one metric."""
+    """The help, type and samples of one metric."""
 
     kind: str
     help: str

@@ -164,7 +164,7 @@ def test_a_step_without_a_recorded_time_has_no_time(tmp_path, rows):
 
 
 @pytest.mark.parametrize(
-    ("words", "told"),
+    ("words", "expected"),
     [
         (["--to-quality"], "nothing to compare"),
         (["--to-quality", "--paper"], "acceptance gates"),
@@ -173,10 +173,12 @@ def test_a_step_without_a_recorded_time_has_no_time(tmp_path, rows):
         (["runs/a", "--to-quality", "--until=metric"], "expected a name"),
     ],
 )
-def test_a_request_without_meaning_is_refused(words, told, cloudgan_here, tmp_path, monkeypatch):
+def test_a_request_without_meaning_is_refused(
+    words, expected, cloudgan_here, tmp_path, monkeypatch
+):
     monkeypatch.chdir(tmp_path)
     write_run(tmp_path / "runs/a", seed=1, metrics=[0.1])
-    assert told in cloudgan_here("compare", *words, exits=2).stderr
+    assert expected in cloudgan_here("compare", *words, exits=2).stderr
 
 
 def test_a_damaged_verdict_is_an_error_that_names_the_file(tmp_path, cloudgan_here):

@@ -1,4 +1,4 @@
-"""Plans of the paper's TPU experiments, and of those that can be had today; no login, no network."""
+"""Plans of the paper's TPU experiments, and of TPUs that are available today; no login, no network."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Two files of showers, as people, programs and pipelines validate them; no TensorFlow is needed."""
+"""Validation of two files of showers: text, JSON and exit codes, without TensorFlow."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from cloudgan.simulation.gflash import simulate
 
 
 class Files(NamedTuple):
-    """Two samples that nobody can tell apart, and one of them with 5 % more energy."""
+    """Two samples of one distribution, and one of them with 5 % more energy."""
 
     reference: str
     generated: str
@@ -42,7 +42,7 @@ def files(tmp_path_factory):
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch):
-    """No classifiers and few bootstrap samples: what they say is tested where they are."""
+    """No classifiers and few bootstrap samples: tests/validation covers them."""
     monkeypatch.setattr("cloudgan.validation.acceptance.assess.LEVELS", {})
     monkeypatch.setattr("cloudgan.validation.acceptance.assess.BOOTSTRAPS", 15)
 
@@ -58,10 +58,10 @@ def test_two_samples_of_one_source_are_at_the_baseline_and_pass_the_gates(files,
 def test_an_energy_scale_of_5_percent_is_reported_first_and_fails_only_with_gate(
     files, cloudgan_here
 ):
-    told = cloudgan_here("validate", *files.flags(files.scaled))
-    assert told.stdout.startswith("fail: the energy response is too high")
+    ungated = cloudgan_here("validate", *files.flags(files.scaled))
+    assert ungated.stdout.startswith("fail: the energy response is too high")
     gated = cloudgan_here("validate", *files.flags(files.scaled), "--gate", exits=7)
-    assert gated.stdout == told.stdout
+    assert gated.stdout == ungated.stdout
     assert "gates missed: energy response" in gated.stderr
 
 

@@ -1,4 +1,4 @@
-"""The verdict on a run, as people, programs and pipelines read it; test_validate.py is on files."""
+"""The verdict on a run: text, JSON and exit codes; test_validate.py is on files."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ pytestmark = pytest.mark.tf
 
 @pytest.fixture(autouse=True)
 def _quick(monkeypatch):
-    """Classifiers take most of the time; what they say is tested where they are."""
+    """No classifiers, which take most of the time: tests/validation covers them."""
     monkeypatch.setattr("cloudgan.validation.acceptance.assess.LEVELS", {})
 
 
 @pytest.fixture
 def against(small_demo):
-    """All of the demo's 200 showers: its 40 held-back ones are too few for a verdict."""
+    """All of the demo's 200 showers: its 40 held-out ones are too few for a verdict."""
     return f"--against={small_demo.copy / 'showers.h5'}"
 
 

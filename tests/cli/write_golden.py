@@ -1,6 +1,6 @@
-"""The goldens of commands: the paper's experiments today, and the screens of docs/offers.md; read the diff.
+"""Writes the golden outputs of commands: the paper's experiments today, and the screens of docs/offers.md.
 
-`make golden` writes them anew. Prices are those of the package, what clouds serve is what their rules say.
+`make golden` runs it. Prices are those of the package; what the clouds offer follows from their planners.
 """
 
 from __future__ import annotations

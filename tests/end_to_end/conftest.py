@@ -31,7 +31,7 @@ def here(tmp_path, monkeypatch, plain_model):
     """The folder in which the user types; it holds plain.yaml, and no wheel is downloaded."""
     from cloudgan.launch.provisioning.wheels import cache_folder, own_wheel
 
-    # What cloudgan depends on is in the stand-in for TensorFlow's image.
+    # The emulated image of TensorFlow has the dependencies of cloudgan.
     monkeypatch.setattr(
         "cloudgan.api.deployment.all_wheels", lambda *_: (own_wheel(cache_folder()),)
     )

@@ -1,7 +1,7 @@
-"""A run on AWS from the command line to nothing left: the real trainer on two nodes of a stand-in.
+"""A run on AWS from `deploy` to the deletion of all resources: the real trainer on two emulated nodes.
 
-The account is tests/amazon, its clusters are one of tests/cluster, whose nodes come and go with the
-account's machines. Pods get their login from a secret: no stand-in plays EKS' agent.
+The account is tests/emulators/aws, its clusters are one of tests/emulators/kubernetes, whose nodes are the
+account's machines. Pods get their login from a secret: EKS' agent is not emulated.
 """
 
 from __future__ import annotations

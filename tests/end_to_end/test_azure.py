@@ -1,7 +1,8 @@
-"""From `setup` to nothing on a small Azure: the real command line, the real trainer, Azurite's blobs.
+"""From `setup` to the deletion of all resources on the emulated Azure: the real command line, the real
+trainer, Azurite's blobs.
 
-The program speaks to Azure's own names over TLS; a proxy leads them to servers of this machine. What
-workload identity's webhook gives a pod, its image has here.
+The program connects to Azure's own names over TLS; a proxy connects these to servers of this machine. The
+image of the pods has the variables and files that workload identity's webhook adds on Azure.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ REGION = "eastus"
 
 @pytest.fixture
 def azure(tmp_path, monkeypatch):
-    """A small Azure that this process and the pods reach by Azure's own names, and are logged in to."""
+    """An emulated Azure; this process and the pods reach it by Azure's own names, with a login."""
     from cloudgan.launch.clouds.azure.ids import account_name
     from emulators.azure import small_azure
     from emulators.azure.connect_proxy import Gate
@@ -41,7 +42,7 @@ def azure(tmp_path, monkeypatch):
     with contextlib.ExitStack() as stack:
         made = stack.enter_context(small_azure(tmp_path, images))
         made.aks.has_entra = True
-        made.faults.slow_gets = 0  # the command line looks each 5 s
+        made.faults.slow_gets = 0  # the command line polls each 5 s
         port = free_port()
         process = subprocess.Popen(
             (
@@ -124,4 +125,4 @@ def test_a_run_on_rented_nodes_trains_is_priced_and_leaves_nothing(
     cloudgan_here("setup", *where, "--teardown", "--purge", "--yes")
     assert azure.arm.held() == []
     assert ("the-pods", "https://storage.azure.com") in azure.entra.given, "by their own identity"
-    assert azure.gate.refused == [], "nobody asked for another name"
+    assert azure.gate.refused == [], "no request was for another name"

@@ -1,7 +1,7 @@
-"""From `setup` to nothing in a small Google Cloud: the real command line, the real trainer.
+"""From `setup` to the deletion of all resources on the emulated Google Cloud: the real command line and trainer.
 
-Google's control plane is the stand-in of tests/google_cloud, objects are fake-gcs-server's, and the
-nodes of a pool join the test cluster when the pool is there.
+Google's control plane is tests/emulators/gcp, objects are in fake-gcs-server, and the nodes of a pool
+join the test cluster when the pool exists.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def google(tmp_path, monkeypatch):
             join(made, cluster)
             made.server.issued = cluster.token()
             made.server.tokens = {made.server.issued: None}
-            made.engine.operation_ticks = 1  # the command line looks each 5 s
+            made.engine.operation_ticks = 1  # the command line polls each 5 s
             made.identity.accounts.clear()
             made.storage.made = lambda name: requests.post(
                 f"{objects}/storage/v1/b", params={"project": "lab"}, json={"name": name}, timeout=9

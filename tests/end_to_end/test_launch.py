@@ -1,4 +1,4 @@
-"""The real trainer, disturbed, on a cluster and on this machine: to the weights of a quiet run."""
+"""The real trainer with killed workers, on a cluster and on this machine: it gets the weights of an undisturbed run."""
 
 from __future__ import annotations
 
@@ -142,7 +142,7 @@ def left(cluster):
 
 
 def assert_no_secret(folder, cluster, printed):
-    """Nothing that is written or sent holds what the secret holds."""
+    """No file and no request contains the secret."""
     files = [path for path in folder.rglob("*") if path.is_file() and path.suffix != ".npz"]
     assert files
     for path in files:

@@ -24,7 +24,7 @@ CONFLICT = (
 
 
 class Eks:
-    """Answers for EKS. `endpoint` and `ca_pem` are those of the cluster that stands for all."""
+    """Answers for EKS. `endpoint` and `ca_pem` are those of the one cluster behind all EKS clusters."""
 
     def __init__(self, state: State, scaling: Scaling) -> None:
         self._state, self._scaling = state, scaling
@@ -316,15 +316,15 @@ def _check_values(add_on: str, text: str) -> None:
         raise Refusal("InvalidParameterException", f"{why} failed with error: {wrong}")
 
 
-def _turn(thing: Any) -> bool:
-    """Lets the time of one look pass; False: now it is gone."""
-    if thing.status == "ACTIVE" or thing.status.endswith("_FAILED"):
+def _turn(resource: Any) -> bool:
+    """Advances the status by one request; False: now it is deleted."""
+    if resource.status == "ACTIVE" or resource.status.endswith("_FAILED"):
         return True
-    if thing.pending > 0:
-        thing.pending -= 1
+    if resource.pending > 0:
+        resource.pending -= 1
         return True
-    thing.status = thing.after
-    return bool(thing.status)
+    resource.status = resource.after
+    return bool(resource.status)
 
 
 def _pool(pool: Pool) -> Body:

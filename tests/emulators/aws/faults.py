@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 @dataclass
 class Fault:
-    """The next `times` requests for an operation are answered with an error."""
+    """An error that answers the next `times` requests for an operation."""
 
     operation: str
     code: str
@@ -29,7 +29,7 @@ class Fault:
 
 @dataclass
 class Faults:
-    """All that were planned, and what was asked."""
+    """The planned faults, and the requests so far."""
 
     planned: list[Fault] = field(default_factory=list)
     calls: list[tuple[str, str, str]] = field(default_factory=list)

@@ -24,7 +24,7 @@ Values = tuple[str, ...]
 
 @dataclass(frozen=True)
 class Authorization:
-    """What one request has to be allowed: an action on a resource.
+    """What a policy must allow for a request: an action on a resource.
 
     Attributes:
         action: Such as ``eks:DeleteCluster``.

@@ -1,6 +1,6 @@
 """CodeBuild image builds and their log groups, which moto lacks.
 
-A build ends at the first look at it, and has pushed its image by then.
+A build ends at the first request for its state, and has pushed its image by then.
 """
 
 from __future__ import annotations

@@ -20,7 +20,7 @@ SPOT_USD = "0.2386"
 
 
 class Ec2:
-    """Answers for the parts of EC2 that a run asks."""
+    """Answers for the parts of EC2 that a run uses."""
 
     def __init__(self, state: State) -> None:
         self._state = state
@@ -107,7 +107,7 @@ class Ec2:
         return {"SecurityGroups": [one for one in groups if _fits(one, asked, "GroupId")]}
 
     def DescribeInstances(self, region: str, asked: Body) -> Body:  # noqa: N802
-        """Answers as EC2: the tags of a node group do not reach its instances, EKS' own do."""
+        """Answers as EC2: instances have the tags of EKS itself, not those of their node group."""
         of_groups = [
             {
                 "InstanceId": name,
@@ -218,7 +218,7 @@ class Quotas:
 
 
 class Simulator:
-    """Answers which rights a login has: those of its policies, but those that a test took away."""
+    """Answers which permissions a login has: those of its policies, except those that a test removed."""
 
     def __init__(self, state: State, grants: Callable[[], list[Document] | None]) -> None:
         self._state, self._grants = state, grants

@@ -26,7 +26,7 @@ class Scaling:
         self.leaves: Callable[[str], None] = lambda _name: None
 
     def resize(self, group: Group, desired: int) -> None:
-        """Makes or removes machines, unless there are none to be had."""
+        """Creates or deletes machines; creates none without capacity."""
         group.desired = desired
         why = self._state.sold_out.get(group.node_type) or self._unreserved(group, desired)
         while len(group.machines) < desired:
@@ -41,7 +41,7 @@ class Scaling:
             self.leaves(group.machines.pop())
 
     def _unreserved(self, group: Group, desired: int) -> str:
-        """Why a reservation does not serve a group; the code is EC2's, the words are made up."""
+        """Why a reservation does not serve a group; the code is that of EC2, the text is not."""
         if not group.reservation:
             return ""
         found = self._state.networks[group.region].reservations.get(group.reservation, {})
@@ -51,7 +51,7 @@ class Scaling:
         return f"ReservationCapacityExceeded: {group.reservation} has no free {group.node_type}."
 
     def pass_time(self, seconds: float) -> None:
-        """Does what is planned until then, as if that time were over."""
+        """Runs the actions that are scheduled until a time."""
         until = now() + dt.timedelta(seconds=seconds)
         for group in self._state.groups():
             for plan in [one for one in group.planned.values() if one["StartTime"] <= until]:

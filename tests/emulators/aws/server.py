@@ -49,10 +49,10 @@ TAG = re.compile(r"<Tag><Key>(.*?)</Key><Value>(.*?)</Value></Tag>")
 
 class _Quiet(MotoRequestHandler):
     def log(self, type: str, message: str, *args: Any) -> None:  # noqa: A002
-        """The list of calls is the log."""
+        """Writes no log: the list of calls has the requests."""
 
     def date_time_string(self, timestamp: float | None = None) -> str:
-        """What AWS' clock shows."""
+        """The time of the emulated account."""
         now = dt.datetime.now(dt.UTC) + dt.timedelta(minutes=self.server.amazon.clock_minutes)  # type: ignore[attr-defined]
         return format_datetime(now, usegmt=True)
 
@@ -97,7 +97,7 @@ class Amazon:
         self.reset()
 
     def reset(self) -> None:
-        """Forgets all that exists."""
+        """Deletes all resources."""
         self.state.planes.clear()
         for network in self.state.networks.values():
             network.templates.clear()
@@ -108,7 +108,7 @@ class Amazon:
         moto_api_backend.reset()
 
     def stop(self) -> None:
-        """The port stays, and refuses requests until the next account."""
+        """Keeps the port, which refuses requests until the next account."""
         _port().amazon = None  # type: ignore[attr-defined]
 
     @property
@@ -120,7 +120,7 @@ class Amazon:
         return [operation for _, _, operation in self.faults.calls]
 
     def session(self) -> Any:
-        """A session whose every client speaks to this server; no other of this account has them."""
+        """A session whose clients send to this server; each session of this account has its own clients."""
         self._sessions += 1
         return _session(self._sessions)
 
@@ -132,7 +132,7 @@ class Amazon:
             self._scaling.pass_time(seconds)
 
     def tie(self, cluster: Cluster, gpus: int = 1, name: str = "cloudgan") -> None:
-        """Lets a test cluster be that of all EKS clusters: nodes come and go with machines."""
+        """Uses a test cluster for all EKS clusters: each machine is a node of it while it runs."""
 
         def joins(machine: str, group: Group) -> None:
             labels = group.labels | {"node.kubernetes.io/instance-type": group.node_type}
@@ -243,7 +243,7 @@ def _moto() -> DomainDispatcherApplication:
 
 @functools.cache
 def _port() -> BaseWSGIServer:
-    """The one server of this process; one account at a time is behind it."""
+    """The one server of this process; it serves one account at a time."""
 
     def app(environ: dict[str, Any], start_response: Any) -> Any:
         if server.amazon is None:  # type: ignore[attr-defined]
@@ -260,7 +260,7 @@ def _port() -> BaseWSGIServer:
 def _session(number: int) -> _Session:
     """The `number`-th session of an account, which the next account has again.
 
-    To make a client takes 20 to 200 ms of processor time.
+    Creating a client takes 20 to 200 ms of processor time.
     """
     import boto3
     import botocore.session
@@ -272,7 +272,7 @@ def _session(number: int) -> _Session:
 
 
 class _Session:
-    """boto3's session, with an endpoint of its own for every client; each is made but once."""
+    """boto3's session, with an endpoint of its own for every client; it creates each client once."""
 
     def __init__(self, session: Any, url: str) -> None:
         self._session, self._url = session, url

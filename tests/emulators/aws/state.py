@@ -38,7 +38,7 @@ class Group:
 
 @dataclass
 class Pool:
-    """A node group of EKS; `pending` looks show it in `status`, then it is as `after` says."""
+    """A node group of EKS; `pending` requests see it in `status`, the later ones in `after`."""
 
     body: Body
     group: Group
@@ -81,7 +81,7 @@ class Network:
 
 @dataclass
 class State:
-    """All of it, and how slowly it changes."""
+    """The state of an account, and how slowly it changes."""
 
     lock: threading.RLock = field(default_factory=threading.RLock)
     planes: dict[tuple[str, str], Plane] = field(default_factory=dict)
@@ -91,9 +91,9 @@ class State:
     sold_out: dict[str, str] = field(default_factory=dict)
     """Response to a scaling group for an instance type."""
     closed: set[str] = field(default_factory=set)
-    """Regions of which an organisation keeps everybody."""
+    """Regions that the policy of an organisation closes to all its users."""
     pending: int = 1
-    """How many looks, after the first, see a thing being made, changed or deleted."""
+    """How many requests, after the first, see a resource being created, changed or deleted."""
 
     def __post_init__(self) -> None:
         for region in REGIONS:
@@ -119,7 +119,7 @@ class State:
         return self.networks[zone[:-1]].reservations[name]
 
     def left(self) -> list[str]:
-        """All that bills by the hour, and what would keep it alive."""
+        """Names of all clusters, node groups, launch templates and machines."""
         found = []
         for (region, name), plane in self.planes.items():
             found.append(f"cluster {region}/{name}")

@@ -17,7 +17,7 @@ LASTS_SECONDS = 900
 
 
 def user_of(token: str, login: dict[str, str], cluster: str) -> str | None:
-    """Returns whose a token is, where it is one for a cluster and its signature is right."""
+    """Returns the user of a token, if it is one for a cluster and its signature is valid."""
     if not token.startswith(PREFIX):
         return None
     text = token.removeprefix(PREFIX)
@@ -25,7 +25,7 @@ def user_of(token: str, login: dict[str, str], cluster: str) -> str | None:
     address = urlsplit(url)
     query = {name: values[0] for name, values in parse_qs(address.query).items()}
     region = query["X-Amz-Credential"].split("/")[2]
-    assert address.hostname == f"sts.{region}.amazonaws.com", "a question to the region's own STS"
+    assert address.hostname == f"sts.{region}.amazonaws.com", "a request to the STS of the region"
     assert query["Action"] == "GetCallerIdentity"
     assert query["X-Amz-SignedHeaders"] == "host;x-k8s-aws-id"
     signed = dt.datetime.strptime(query["X-Amz-Date"], "%Y%m%dT%H%M%SZ").replace(tzinfo=dt.UTC)

@@ -20,7 +20,7 @@ MODELS = {"servicequotas": "service-quotas"}
 
 
 class Call(NamedTuple):
-    """A request, understood."""
+    """A parsed request."""
 
     service: str
     region: str
@@ -123,7 +123,7 @@ def _response(written: dict[str, Any]) -> Response:
 
 
 class _Route(NamedTuple):
-    """How the requests of an operation look: its path, and what it needs in query and headers."""
+    """The route of an operation: its path, and the names that it needs in query and headers."""
 
     operation: str
     method: str
@@ -167,7 +167,7 @@ def _operation(
 
 
 def _required(shape: Any) -> tuple[list[str], list[str]]:
-    """Names in the query and in the headers without which a request is another one."""
+    """Names in the query and in the headers that select the operation."""
     members = [shape.members[name] for name in shape.required_members] if shape else []
     where = {
         kind: [
@@ -181,7 +181,7 @@ def _required(shape: Any) -> tuple[list[str], list[str]]:
 
 
 def _check_words(value: Any, shape: Any, where: str) -> None:
-    """A word that the model does not list is one that AWS never says."""
+    """Refuses a value that the enumeration of the model does not list."""
     if shape.type_name == "structure":
         for name, one in value.items():
             _check_words(one, shape.members[name], f"{where}.{name}")

@@ -1,10 +1,10 @@
 """Emulator of Azure: Resource Manager, Entra ID, and access to Blob Storage.
 
 The product's own clients talk to it over TLS, by the names that Azure has: a proxy of this machine
-leads `management.azure.com`, `login.microsoftonline.com` and `*.blob.core.windows.net` here.
+connects `management.azure.com`, `login.microsoftonline.com` and `*.blob.core.windows.net` to it.
 
 What is faithful: addresses, versions, long-running operations (201 and 202, Azure-AsyncOperation,
-Location, provisioningState), tags and their filter, that AKS does one thing after the other, that a
+Location, provisioningState), tags and their filter, that AKS does one operation after the other, that a
 pool's nodes join the cluster with their labels and taints and go with it. Every body that is sent to
 AKS, and every answer of it, is checked against the models of azure-mgmt-containerservice: an unknown
 field, a wrong type, an unknown word of an enumeration, or a field that only AKS may write is an error.

@@ -37,7 +37,7 @@ class Aks:
         """Whether users log in by Entra; else what AKS gives them is enough."""
 
     def make(self, address: str) -> dict[str, Any]:
-        """Makes a cluster; returns what its properties tell from then on."""
+        """Creates a cluster; returns its additional properties."""
         number = next(self._numbers)
         self.made += 1
         stack = contextlib.ExitStack()
@@ -97,7 +97,7 @@ class Aks:
         return {"kubeconfigs": [{"name": "clusterUser", "value": value}]}
 
     def token(self) -> str:
-        """A token of Entra that every cluster here knows."""
+        """A token of Entra that every cluster here accepts."""
         (cluster,) = self.clusters.values()
         return cluster.token()
 

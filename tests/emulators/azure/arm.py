@@ -34,14 +34,14 @@ _DATE = re.compile(r"20\d\d-\d\d-\d\d")
 
 @dataclass
 class Operation:
-    """Something that lasts; each look at it, or at what it changes, brings it on."""
+    """A long-running operation; each GET of it, or of its resource, advances it."""
 
     path: str
     target: str
     is_deletion: bool
     looks: int
     error: dict[str, Any] | None = None
-    tells: bool = True
+    in_resource: bool = True
     is_done: bool = False
 
     @property
@@ -93,7 +93,7 @@ class Arm:
         return [one for one in self.resources.values() if one.kind == kind]
 
     def held(self) -> list[str]:
-        """What exists in the address of anything, without what is inside of something else."""
+        """The ids of all resources."""
         return sorted(one.body["id"] for one in self.resources.values())
 
     def reserve(self, group: str, size: str, count: int, *, zone: str = "2", used: int = 0) -> str:
@@ -117,7 +117,7 @@ class Arm:
 
         https://learn.microsoft.com/azure/aks/use-capacity-reservation-groups (read 2026-11-22). That Spot
         machines cannot be reserved: https://learn.microsoft.com/azure/virtual-machines/capacity-reservation-overview.
-        The words are made up.
+        The text is not Azure's.
         """
         group = body["properties"].get("capacityReservationGroupID")
         if group is None:
@@ -164,7 +164,7 @@ class Arm:
         return self.answer(resource)
 
     def answer(self, resource: Resource) -> dict[str, Any]:
-        """What a GET shows, checked against the contract."""
+        """The answer of a GET, checked against the contract."""
         body = resource.body
         if resource.kind == CLUSTERS:
             pools = [
@@ -237,7 +237,7 @@ class Arm:
         return Answer(202, None, headers)
 
     def _refuse_busy(self, path: str, kind: str) -> None:
-        """AKS does one thing with a cluster at a time."""
+        """AKS does one operation on a cluster at a time."""
         if kind not in (CLUSTERS, POOLS):
             return
         cluster = path.lower().partition("/agentpools/")[0]
@@ -255,8 +255,8 @@ class Arm:
             f"/somewhere/operations/{next(self._numbers)}"
         )
         failure = None if is_deletion else self.faults.failure_of(path)
-        error, tells = failure or (None, True)
-        made = Operation(where, path, is_deletion, self.faults.slow_gets, error, tells)
+        error, in_resource = failure or (None, True)
+        made = Operation(where, path, is_deletion, self.faults.slow_gets, error, in_resource)
         self.operations[where.lower()] = made
         return made
 
@@ -272,7 +272,7 @@ class Arm:
             self._drop(operation.target)
         elif operation.error:
             resource.body["properties"]["provisioningState"] = "Failed"
-            if operation.tells:
+            if operation.in_resource:
                 resource.body["properties"]["status"] = {"provisioningError": operation.error}
         else:
             self._finish(resource)
@@ -300,7 +300,7 @@ class Arm:
         self.on_made(resource.kind, resource.body)
 
     def _drop(self, path: str) -> None:
-        """Removes something and all that is inside of it."""
+        """Deletes a resource and all resources inside of it."""
         gone = self.resources.pop(path.lower())
         if gone.kind == CLUSTERS:
             group = gone.body["properties"]["nodeResourceGroup"]
@@ -348,7 +348,7 @@ class Arm:
 
 
 def _expanded(answer: Answer, path: str, query: dict[str, str]) -> Answer:
-    """The view of the use of a reservation is shown to those who ask for it."""
+    """Adds the use of a reservation if the query has `$expand=instanceView`."""
     if kind_of(path) != RESERVATIONS or query.get("$expand") == "instanceView":
         return answer
     properties = {k: v for k, v in answer.body["properties"].items() if k != "instanceView"}

@@ -42,7 +42,7 @@ class SmallAzure:
         self.login = Login(aks_token=self.aks.token)
 
     def api(self, **options: Any) -> ArmApi:
-        """The product's client, logged in; it asks again without pauses."""
+        """The product's client, logged in; it polls without pauses."""
         transport = RequestsTransport(connection_verify=str(self.files.authority))
         given: dict[str, Any] = {"transport": transport, "pause_seconds": 0.0}
         given["base_url"] = f"https://127.0.0.1:{self.server.port}"
@@ -53,7 +53,7 @@ class SmallAzure:
         return AzureClient(self.api(), place, say, busy_seconds=0.001)
 
     def left(self) -> list[str]:
-        """Names of all that exists and bills, or could."""
+        """Names of all resources that bill, or may."""
         shared = ("storageaccounts", "userassignedidentities", "resourcegroups/cloudgan-")
         names = [address.lower() for address in self.arm.held()]
         return [

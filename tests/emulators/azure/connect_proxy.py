@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class Gate:
-    """Listens on loopback; knows a port for each name (`*` is any part of it) and nothing else."""
+    """Listens on loopback; connects each known name (`*` is any part of it) to its port, and refuses others."""
 
     def __init__(self, ports: Mapping[str, int]) -> None:
         gate = self

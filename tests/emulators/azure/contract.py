@@ -76,7 +76,7 @@ SCHEMAS = {
 
 
 def complaint(kind: str, body: Any, *, is_answer: bool = False) -> str:
-    """What is wrong with a body; empty: nothing."""
+    """Returns the violations of a body; empty: it is valid."""
     if kind in MODELS:
         return next(_wrong(MODELS[kind], body, "", is_answer=is_answer), "")
     if is_answer:

@@ -38,7 +38,7 @@ def jwt(audience: str, seconds: float = 3600) -> str:
 
 @dataclass
 class Entra:
-    """Answers what azure-identity asks, and knows which tokens it gave."""
+    """Answers the requests of azure-identity, and keeps the tokens that it issued."""
 
     aks_token: Any = None
     given: list[tuple[str, str]] = field(default_factory=list)

@@ -35,11 +35,11 @@ class _Planned:
 
 @dataclass
 class Faults:
-    """Planned refusals, failing operations, and how late the Resource Manager knows things.
+    """Planned refusals, failing operations, and how late the Resource Manager shows resources.
 
     Attributes:
-        late_gets: How often a thing that was just made is not found.
-        slow_gets: How often an operation is looked at before it is done.
+        late_gets: How often a resource that was just created is not found.
+        slow_gets: How many GETs find an operation in progress before it is done.
     """
 
     late_gets: int = 0
@@ -51,10 +51,10 @@ class Faults:
         """Refuses the next requests that match, without doing anything."""
         self._planned.append(_Planned(method, re.compile(path, re.IGNORECASE), refusal, times))
 
-    def fail(self, path: str, code: str, message: str, *, tells: bool = True) -> None:
-        """Lets the next operation on what matches fail; `tells`: the resource says why itself."""
+    def fail(self, path: str, code: str, message: str, *, in_resource: bool = True) -> None:
+        """Lets the next operation on what matches fail; `in_resource`: its body has the error too."""
         error = {"code": code, "message": message}
-        self._failing.append((re.compile(path, re.IGNORECASE), error, tells))
+        self._failing.append((re.compile(path, re.IGNORECASE), error, in_resource))
 
     def meet(self, method: str, path: str) -> None:
         for one in self._planned:
@@ -63,8 +63,8 @@ class Faults:
                 raise one.refusal
 
     def failure_of(self, path: str) -> tuple[dict[str, Any], bool] | None:
-        for number, (pattern, error, tells) in enumerate(self._failing):
+        for number, (pattern, error, in_resource) in enumerate(self._failing):
             if pattern.search(path):
                 del self._failing[number]
-                return error, tells
+                return error, in_resource
         return None

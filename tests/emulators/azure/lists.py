@@ -21,7 +21,7 @@ SERVICES = ("Compute", "ContainerService", "ManagedIdentity", "Network", "Storag
 
 @dataclass
 class Lists:
-    """What a subscription has and may.
+    """Quotas, offers and permissions of a subscription.
 
     Attributes:
         limits: Of quotas, by name; else `limit`.
@@ -45,7 +45,7 @@ class Lists:
     grants: Callable[[], list[Assignment] | None] = lambda: None
 
     def list(self, path: str, query: dict[str, str]) -> list[dict[str, Any]] | None:
-        """Returns what is listed there; None: nothing is."""
+        """Returns the list at a path; None: there is none."""
         low = path.lower()
         root = f"/subscriptions/{self.arm.subscription}"
         if low == "/subscriptions":

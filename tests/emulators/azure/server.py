@@ -50,7 +50,7 @@ class Server:
     def answer(self, method: str, url: str, body: bytes, token: str) -> Answer:
         """Answers a request to the Resource Manager."""
         try:
-            self._refuse_stranger(token)
+            self._refuse_invalid_token(token)
             parts = urlsplit(url)
             query = {name: values[-1] for name, values in parse_qs(parts.query).items()}
             with self.arm.lock:
@@ -88,7 +88,7 @@ class Server:
             body["nextLink"] = f"{HOST}{path}?{urlencode(query | {'$skiptoken': str(end)})}"
         return Answer(200, body)
 
-    def _refuse_stranger(self, token: str) -> None:
+    def _refuse_invalid_token(self, token: str) -> None:
         try:
             payload = token.removeprefix("Bearer ").split(".")[1]
             claims = json.loads(base64.urlsafe_b64decode(payload + "=="))
@@ -107,7 +107,7 @@ class _Handler(BaseHTTPRequestHandler):
     disable_nagle_algorithm = True
 
     def log_message(self, *_: Any) -> None:
-        """What was asked is listed elsewhere."""
+        """Writes no log: the requests are in a list."""
 
     def _do(self) -> None:
         body = self.rfile.read(int(self.headers.get("Content-Length") or 0))

@@ -38,7 +38,7 @@ class ArtifactRegistry:
         )
 
     def add(self, name: str, labels: dict[str, str], region: str = "us-central1") -> str:
-        """Puts a repository there at once; returns its full name."""
+        """Adds a repository without an operation; returns its full name."""
         full = f"projects/lab/locations/{region}/repositories/{name}"
         self.repositories[full] = {"name": full, "format": "DOCKER", "labels": labels}
         return full

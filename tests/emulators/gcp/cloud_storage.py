@@ -45,8 +45,8 @@ class CloudStorage:
             }
         )
 
-    def add_stranger(self, name: str) -> None:
-        """Somebody else has a bucket of this name."""
+    def add_bucket_of_another_project(self, name: str) -> None:
+        """Adds a bucket of this name that belongs to another project."""
         self.buckets[name] = {"name": name, "projectNumber": "987654321", "location": "US"}
 
     def _insert(self, call: Call) -> Object:

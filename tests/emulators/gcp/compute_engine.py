@@ -23,7 +23,7 @@ ZONES = {
 
 
 class ComputeEngine:
-    """What may be had in one project.
+    """Quotas, networks, reservations and orphaned resources of one project.
 
     Attributes:
         quotas: Limits by metric, in each region.
@@ -145,7 +145,7 @@ class ComputeEngine:
         raise Refusal(400, f"The reservation {name} in {zone} does not match the node pool.")
 
     def leave(self, table: str, name: str, zone: str = "us-central1-a", **body: Any) -> Object:
-        """Puts a machine or a disk there, as a pool that is gone may have left it."""
+        """Adds a machine or a disk, as a deleted pool may have left it."""
         path = f"projects/lab/zones/{zone}/{table}/{name}"
         root = "https://www.googleapis.com/compute/v1"
         made = {"name": name, "selfLink": f"{root}/{path}", "status": "RUNNING"}
@@ -180,7 +180,7 @@ class ComputeEngine:
         }
 
     def _aggregated(self, call: Call, table: str) -> Object:
-        """By zone, those whose label is as the filter says."""
+        """Returns, by zone, the resources whose label matches the filter."""
         key, equals, value = call.query["filter"].removeprefix("labels.").partition("=")
         key = key.removesuffix(":*")
         items: Object = {f"zones/{zone}": {} for zone in ZONES}
@@ -212,7 +212,7 @@ class ComputeEngine:
 
 
 def _listed(call: Call, table: str) -> Object:
-    """Zones without such a thing are listed too, with a warning, as Google does it."""
+    """Lists zones without such a resource too, with a warning, as Google does it."""
     wanted = call.query["filter"].removeprefix("name=")
     items: Object = {}
     for zone, names in ZONES.items():

@@ -66,7 +66,7 @@ class Api:
         return None
 
     def wrong_query(self, method: Method, query: dict[str, str]) -> list[str]:
-        """Says what is wrong with the parameters of a call."""
+        """Yields the violations in the parameters of a call."""
         known = {k: v for k, v in method.parameters.items() if v["location"] == "query"}
         wrong = [f"unknown parameter {key}" for key in query if key not in {*known, *self._shared}]
         for name, spec in known.items():
@@ -83,7 +83,7 @@ class Api:
         return self._wrong(method.request, body or {}, is_request=True)
 
     def wrong_answer(self, method: Method, body: Any) -> list[str]:
-        """Says where an answer breaks the contract."""
+        """Yields the violations in an answer."""
         return self._wrong(method.response, body, is_request=False) if method.response else []
 
     def _wrong(self, schema: str, body: Any, *, is_request: bool) -> list[str]:

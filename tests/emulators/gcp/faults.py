@@ -12,12 +12,12 @@ if TYPE_CHECKING:
 
 
 class AnswerLost(Exception):
-    """The connection breaks where an answer should come."""
+    """The connection is reset instead of an answer."""
 
 
 @dataclass
 class Fault:
-    """One thing that goes wrong.
+    """One planned fault.
 
     Attributes:
         method: Regular expression for ids of discovery, such as ``nodePools.create``.
@@ -35,7 +35,7 @@ class Fault:
 
 
 class Faults:
-    """Those that are still to come."""
+    """The planned faults that have not occurred yet."""
 
     def __init__(self) -> None:
         self._planned: list[Fault] = []
@@ -46,7 +46,7 @@ class Faults:
             self._planned.append(fault)
 
     def meet(self, method: str) -> Fault | None:
-        """Returns what strikes a call of this method, and counts it."""
+        """Returns the fault of a call of this method, and counts it."""
         with self._lock:
             for fault in self._planned:
                 if not re.search(fault.method, method):
@@ -61,5 +61,5 @@ class Faults:
         return None
 
     def strike(self, fault: Fault) -> None:
-        """Raises what the client shall see."""
+        """Raises the error of the fault."""
         raise fault.refusal or AnswerLost

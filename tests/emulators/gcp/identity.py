@@ -18,7 +18,7 @@ _ACCOUNTS = "iam.projects.serviceAccounts"
 
 
 class Identity:
-    """Who is who in one project.
+    """Service accounts, policies and APIs of one project.
 
     Attributes:
         accounts: E-mail addresses of its service accounts.

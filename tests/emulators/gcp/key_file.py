@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def write_key_file(path: Path, server: GoogleServer, project: str = "lab") -> Path:
-    """Writes what GOOGLE_APPLICATION_CREDENTIALS names."""
+    """Writes the file that GOOGLE_APPLICATION_CREDENTIALS names."""
     key = rsa.generate_private_key(public_exponent=65537, key_size=2048)
     pem = key.private_bytes(
         serialization.Encoding.PEM,

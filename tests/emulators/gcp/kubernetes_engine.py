@@ -46,7 +46,7 @@ _PERMISSIONS = {
 
 @dataclass
 class Kept:
-    """A cluster or a pool, and when it came to be."""
+    """A cluster or a pool, and when it was created."""
 
     body: Object
     tick: int
@@ -59,8 +59,8 @@ class KubernetesEngine:
     Attributes:
         operation_ticks: Requests until an operation is done.
         busy_ticks: Requests for which a ready cluster refuses to lose a pool.
-        stock_out: Whether there is no machine.
-        failure: With what the next creation fails in its middle; empty: it does not.
+        stock_out: Whether no machine is available.
+        failure: Error of the next creation after its start; empty: none.
         endpoint: Address of the cluster's own API.
         certificate: Of its authority, base64.
         accounts: E-mail addresses of service accounts that exist; None: all do.
@@ -221,7 +221,7 @@ class KubernetesEngine:
         return self._start("DELETE_NODE_POOL", call.path["locationsId"], gone)
 
     def _check_pool(self, pool: Object) -> None:
-        """What Google refuses although every field is one that it knows."""
+        """Refuses bodies that Google refuses although the schema allows them."""
         _check_name(pool.get("name", ""))
         config = pool.get("config", {})
         for key, value in config.get("resourceLabels", {}).items():

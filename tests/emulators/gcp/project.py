@@ -57,7 +57,7 @@ class Project:
         return self._has_pool
 
     def left(self) -> list[str]:
-        """Returns what is there that a run or cloudgan made, beside bucket and identities."""
+        """Returns the resources that a run or cloudgan created, except bucket and identities."""
         clusters = [f"cluster {name}" for _, name in self.engine.clusters]
         pools = [f"pool {pool['name']}" for pool in self.engine.pools()]
         tpus = [name.rpartition("/")[2] for name in (*self.tpus.resources, *self.tpus.nodes)]

@@ -43,7 +43,7 @@ class Refusal(Exception):
         self.retry_after_seconds = retry_after_seconds
 
     def body(self) -> dict[str, Any]:
-        """As newer APIs (`status`, `details`) and older ones (`errors`) tell it, in one."""
+        """The body with the fields of newer APIs (`status`, `details`) and of older ones (`errors`)."""
         error: dict[str, Any] = {
             "code": self.code,
             "message": self.message,

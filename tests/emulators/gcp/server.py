@@ -1,7 +1,7 @@
 """The server; validates requests by discovery documents and counts time in requests.
 
 The first part of a path is the API's host, as in ``/container.googleapis.com/v1/projects/...``: so
-one address stands for all of Google. Time that is counted in requests, not in seconds, makes slow
+one address serves all of Google's hosts. Time that is counted in requests, not in seconds, makes slow
 operations and late lists the same in each run of a test.
 """
 
@@ -43,14 +43,14 @@ class Call(NamedTuple):
 
 
 class Route(NamedTuple):
-    """What a method does, and which rights it takes."""
+    """The handler of a method, and the permissions that it requires."""
 
     handler: Callable[[Call], dict[str, Any]]
     permissions: tuple[str, ...] = ()
 
 
 class Seen(NamedTuple):
-    """A request that came; `method` is empty where no API has such a path."""
+    """A received request; `method` is empty if no API has such a path."""
 
     verb: str
     path: str
@@ -65,8 +65,8 @@ class GoogleServer:
     """Serves on one port of loopback from `start` to `stop`.
 
     Attributes:
-        ticks: Requests so far, which is what time it is.
-        hidden_ticks: How long what was made is neither found nor listed.
+        ticks: Requests so far; they are the server's time.
+        hidden_ticks: For how many requests a new resource is neither found nor listed.
         skew: How far the clock of the server is ahead of ours.
         tokens: The rights of those who may come in, or the bindings of their roles; None: all.
         issued: The token that a key file is exchanged for.
@@ -97,7 +97,7 @@ class GoogleServer:
 
     @property
     def url(self) -> str:
-        """Where it serves; ``<url>/<host>/<path>`` stands for ``https://<host>/<path>``."""
+        """Its address; ``<url>/<host>/<path>`` replaces ``https://<host>/<path>``."""
         return f"http://127.0.0.1:{self._server.server_port}"
 
     def start(self) -> None:
@@ -110,11 +110,11 @@ class GoogleServer:
 
     def add(self, routes: Mapping[str, Route]) -> None:
         """Adds methods, which a discovery document must have."""
-        strangers = set(routes) - {name for api in self.apis.values() for name in api.methods}
-        assert not strangers, f"no discovery document has {sorted(strangers)}"
+        unknown = set(routes) - {name for api in self.apis.values() for name in api.methods}
+        assert not unknown, f"no discovery document has {sorted(unknown)}"
         self.routes |= routes
 
-    # What a test plans.
+    # Faults and changes that a test plans.
 
     def refuse(self, method: str, refusal: Refusal, *, times: int = 1, after: int = 0) -> None:
         """Answers the next calls, whose id matches, with a refusal; nothing is done for them."""
@@ -125,7 +125,7 @@ class GoogleServer:
         self._faults.plan(Fault(method, None, times, acts=acts))
 
     def later(self, ticks: int, action: Callable[[], None]) -> None:
-        """Does something when so many requests more have come; 0: at once."""
+        """Calls a function after so many more requests; 0: at once."""
         if ticks <= 0:
             action()
         else:
@@ -134,7 +134,7 @@ class GoogleServer:
     # What handlers need.
 
     def is_shown(self, made_tick: int) -> bool:
-        """Whether what was made at this tick is found and listed already."""
+        """Whether a resource that was created at this tick is found and listed already."""
         return self.ticks >= made_tick + self.hidden_ticks
 
     def moment(self) -> str:
@@ -145,7 +145,7 @@ class GoogleServer:
         """Returns the ids of the methods called so far, in order."""
         return [one.method for one in self.seen]
 
-    # What the connection asks.
+    # Called for each connection.
 
     def answer(self, verb: str, target: str, body: bytes, token: str) -> dict[str, Any]:
         """Returns what is answered.
@@ -249,7 +249,7 @@ class GoogleServer:
 
 @contextlib.contextmanager
 def serving(server: GoogleServer) -> Iterator[GoogleServer]:
-    """Runs a server; afterwards no answer of it may have broken Google's contract."""
+    """Runs a server; fails at its end if an answer violated Google's discovery documents."""
     server.start()
     try:
         yield server
@@ -268,14 +268,14 @@ class _Server(ThreadingHTTPServer):
         super().__init__(("127.0.0.1", 0), _Handler)
 
     def server_bind(self) -> None:
-        """Binds without asking for the name of this machine."""
+        """Binds without a look-up of this machine's name."""
         self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         self.socket.bind(self.server_address)
         self.server_address = self.socket.getsockname()
         self.server_name, self.server_port = "127.0.0.1", self.server_address[1]
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """A client that went away is no news."""
+        """Prints nothing about clients that disconnect."""
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -284,7 +284,7 @@ class _Handler(BaseHTTPRequestHandler):
     server: _Server
 
     def log_message(self, format: str, *args: Any) -> None:  # noqa: A002
-        """The list of requests is the log."""
+        """Writes no log: the requests are in a list."""
 
     def date_time_string(self, timestamp: float | None = None) -> str:
         moment = dt.datetime.now(dt.UTC) + self.server.google.skew
@@ -311,7 +311,7 @@ class _Handler(BaseHTTPRequestHandler):
     do_GET = do_POST = do_PUT = do_PATCH = do_DELETE = _answer  # noqa: N815
 
     def _exchange(self, body: bytes) -> None:
-        """Gives a token for what a key signed: https://oauth2.googleapis.com/token."""
+        """Issues a token for an assertion that a key signed, as https://oauth2.googleapis.com/token does."""
         if b"assertion=" not in body:
             self._write(400, {"error": "invalid_grant", "error_description": "no assertion"})
             return

@@ -92,7 +92,7 @@ def test_an_answer_of_ours_that_breaks_the_contract_is_seen(server, ask):
     assert "clutters" in server.troubles.pop()
 
 
-def test_strangers_and_those_without_the_right_stay_outside(server, ask, made):
+def test_an_unknown_token_gets_401_and_a_missing_permission_403(server, ask, made):
     body = {"cluster": {"name": "gan"}}
     assert ask("POST", CLUSTERS, body, token=OUTSIDER).status_code == 401
     server.tokens[READER] = frozenset({"container.clusters.list"})

@@ -24,9 +24,9 @@ class Tpus:
 
     Attributes:
         wait_ticks: Requests until machines are made, and until they are there.
-        has_capacity: Else the queue waits until its time is over.
+        has_capacity: False: queued resources wait until their time limit.
         delete_ticks: Requests until what is deleted is gone.
-        shows_labels: Whether a queued resource tells what its node was asked with.
+        shows_labels: Whether a queued resource shows the labels of its node.
     """
 
     def __init__(self, server: GoogleServer) -> None:
@@ -54,15 +54,15 @@ class Tpus:
         routes = {_PART + name: Route(handler) for name, handler in found.items()}
         return routes | {"tpu.projects.locations.list": Route(self._zones)}
 
-    # What a test does to it.
+    # For tests.
 
     def turn(self, state: str, **data: Any) -> None:
-        """Lets all queued resources be in this state; data such as ``failedData={...}``."""
+        """Sets the state of all queued resources; data such as ``failedData={...}``."""
         for name in list(self.resources):
             self._turn(name, state, **data)
 
     def orphan(self) -> None:
-        """Lets the queued resources go and leaves their nodes."""
+        """Deletes the queued resources and leaves their nodes."""
         self.resources.clear()
 
     # What Google does.

@@ -20,7 +20,7 @@ STANDARD = {"cpu", "memory", "ephemeral-storage"}
 
 
 class Admission:
-    """Looks at each new object before it is kept."""
+    """Checks each new object before it is stored."""
 
     def __init__(self, store: Store, *, gang: bool, kueue: bool) -> None:
         self._store = store
@@ -57,7 +57,7 @@ class Admission:
             raise forbidden(resource, own.get("name", ""), why)
 
     def check_quota(self, resource: Resource, pod: Object) -> None:
-        """Refuses a pod that a quota of its namespace has no room for, and counts one it has."""
+        """Refuses a pod that exceeds a quota of its namespace, and counts any other."""
         own = pod["metadata"]
         asked = charged(pod)
         used_now = used(self._store.select("pods", own["namespace"]))

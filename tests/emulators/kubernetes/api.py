@@ -24,7 +24,7 @@ CERTIFICATE_MAP = "kube-root-ca.crt"
 
 
 class Options:
-    """What the query of a request, or the body of a DELETE, says about it."""
+    """The options in the query of a request, or in the body of a DELETE."""
 
     def __init__(self, query: dict[str, str], manager: str = "") -> None:
         self.dry_run = query.get("dryRun") == "All"
@@ -184,7 +184,7 @@ class Api:
     def apply(
         self, resource: Resource, namespace: str | None, name: str, body: Object, options: Options
     ) -> tuple[Object, bool]:
-        """Applies server-side; tells too whether the object is new."""
+        """Applies server-side; returns the object and whether it is new."""
         with self.store.changed:
             wanted = self._decoded(resource, namespace, name, body)
             self._schemas.check(resource, wanted, options.field_validation)
@@ -211,7 +211,7 @@ class Api:
         *,
         dry_run: bool,
     ) -> Object:
-        """Deletes an object, or marks it for those who still have to do something."""
+        """Deletes an object, or marks it for deletion while it has finalizers or a grace period."""
         with self.store.changed:
             found = self.store.get(resource, namespace, name)
             wanted = options.get("preconditions") or {}

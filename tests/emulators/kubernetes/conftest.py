@@ -78,7 +78,7 @@ def make_job(batch, cluster) -> Callable[..., dict[str, Any]]:
 
 @pytest.fixture
 def wait_for_job(cluster) -> Callable[..., dict[str, Any]]:
-    """Returns a function that waits for a Job's last word and returns it."""
+    """Returns a function that waits for the final condition of a Job and returns it."""
 
     def wait(name="gan", kinds=("Complete", "Failed")):
         def last():

@@ -27,7 +27,7 @@ KILLED, CANNOT_START = 137, 128
 
 
 class Container:
-    """What the kubelet knows of a container."""
+    """The kubelet's state of a container."""
 
     def __init__(self, spec: Object, *, initial: bool) -> None:
         self.spec = spec
@@ -70,7 +70,7 @@ class Container:
         self.state = {"waiting": {"reason": reason} | ({"message": message} if message else {})}
 
     def end(self, code: int, log: Path | None) -> None:
-        """Writes down that the process ended."""
+        """Records that the process ended."""
         reason = self.reason or ("Error" if code else "Completed")
         began = self.state.get("running", {}).get("startedAt") or now()
         outcome = {"exitCode": code, "reason": reason, "startedAt": began, "finishedAt": now()}

@@ -23,7 +23,7 @@ class Controller(threading.Thread):
         self.store = store
 
     def sync(self) -> float | None:
-        """Does what is to be done; returns when it wants to look again without a change."""
+        """Reconciles; returns after how many seconds it must run again without a change."""
         raise NotImplementedError
 
     def run(self) -> None:

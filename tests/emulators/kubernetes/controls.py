@@ -48,7 +48,7 @@ class Controls:
     _device_plugins: DevicePlugins
     _settings: Settings
 
-    # What exists, without asking over the network.
+    # Objects, without requests over the network.
 
     def find(self, plural: str, namespace: str | None, name: str) -> Object | None:
         return self._store.find(plural, namespace, name)
@@ -57,14 +57,14 @@ class Controls:
         return self._store.select(plural, namespace)
 
     def put(self, plural: str, found: Object) -> None:
-        """Makes an object as the API does, without asking over the network."""
+        """Creates an object as the API does, without a request over the network."""
         namespace = found["metadata"].get("namespace")
         self._api.create(KINDS[plural], namespace, found, Options({}))
 
     def wait_for(self, holds: Callable[[], Any], seconds: float = MOST_SECONDS) -> Any:
         """Waits until a function returns something true, and returns that.
 
-        It is asked after each change in the cluster, and every 50 ms for what is not in it.
+        Calls it after each change in the cluster, and every 50 ms for conditions outside of it.
         """
         store, end = self._store, time.monotonic() + seconds
         while True:
@@ -101,9 +101,9 @@ class Controls:
         labels: Mapping[str, str] | None = None,
         taints: Sequence[Object] = (),
     ) -> None:
-        """Adds a node that takes pods at once; one that was lost comes back empty.
+        """Adds a node that accepts pods at once; one that was lost is empty then.
 
-        `hidden_gpus` are in the machine, and Kubernetes knows them when a device plugin shows them.
+        `hidden_gpus` are in the machine; they become allocatable when a device plugin registers them.
         """
         amounts = {"cpu": cpu, "memory": memory, "pods": str(pods), "ephemeral-storage": "100Gi"}
         if gpus:
@@ -121,7 +121,7 @@ class Controls:
             self._store.insert("nodes", node)
 
     def remove_node(self, name: str) -> None:
-        """A machine that its pool gives back: its pods die with it, and its node is no more."""
+        """The pool deletes a machine: its pods are killed, and its node object is deleted."""
         self.lose_node(name, unknown_seconds=0.0, evict_seconds=0.0, remove_seconds=0.0)
 
     def lose_node(
@@ -132,7 +132,7 @@ class Controls:
         evict_seconds: float = 0.1,
         remove_seconds: float = 0.1,
     ) -> None:
-        """A machine vanishes: all its processes die at once.
+        """A machine fails: all its processes are killed at once.
 
         After `unknown_seconds` its node is unreachable, after `evict_seconds` more the taint
         manager deletes its pods, after `remove_seconds` more the cloud has removed the node and
@@ -144,7 +144,7 @@ class Controls:
         self._nodes.lose(name, Loss(unknown, evicted, evicted + remove_seconds))
 
     def reclaim_node(self, name: str, *, notice_seconds: float = 1.0) -> None:
-        """A spot machine is taken: SIGTERM to its pods, and after the notice it is gone."""
+        """The cloud preempts a spot machine: SIGTERM to its pods, and deletion after the notice."""
         text = "Pod was terminated in response to imminent node shutdown."
         with self._store.changed:
             node = self._store.get("nodes", None, name)
@@ -181,7 +181,7 @@ class Controls:
             found.process.kill()
 
     def freeze(self, namespace: str, pod: str, container: str | None = None) -> None:
-        """Stops all processes of a container: alive, and silent."""
+        """Stops all processes of a container (SIGSTOP)."""
         if process := self._worker(namespace, pod).container(container).process:
             process.freeze()
 
@@ -219,7 +219,7 @@ class Controls:
         self._reading.cut_watches()
 
     def forget_history(self) -> None:
-        """What is asked from an earlier resourceVersion on gets 410."""
+        """A watch from an earlier resourceVersion gets 410."""
         self._store.compact()
 
     def answer(
@@ -238,5 +238,5 @@ class Controls:
         self._faults.plan(Fault(method, path, code, times, retry_after_seconds))
 
     def lose_answer(self, *, method: str = "*", path: str = "", times: int = 1) -> None:
-        """Does what the next matching requests ask, and resets the connection before the answer."""
+        """Handles the next matching requests, and resets the connection before the answer."""
         self._faults.plan(Fault(method, path, 0, times, acts=True))

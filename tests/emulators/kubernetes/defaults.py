@@ -49,7 +49,7 @@ def fill_required(found: Object) -> None:
 
 
 def start_status(resource: Resource, found: Object) -> None:
-    """Gives a new object the status it begins with, whatever the request said."""
+    """Gives a new object its first status, and ignores that of the request."""
     if not resource.status or resource.plural == "nodes":
         return
     found["status"] = {}
@@ -135,7 +135,7 @@ def _job(found: Object) -> None:
 
 
 def label_job(found: Object) -> None:
-    """Ties a new Job to its pods, when its uid is known."""
+    """Sets the selector and the labels of a new Job, when its uid is known."""
     name, uid = found["metadata"]["name"], found["metadata"]["uid"]
     spec = found["spec"]
     labels = spec["template"].setdefault("metadata", {}).setdefault("labels", {})

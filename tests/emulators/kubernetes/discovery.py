@@ -19,7 +19,7 @@ OPENAPI = "/openapi/v3"
 
 
 def answer(resources: Iterable[Resource], path: str, version: str) -> Any:
-    """Returns what a path tells of the server; None: it is no such path."""
+    """Returns what the server answers at a path; None: it is no such path."""
     resources = list(resources)
     major, _, minor = version.partition(".")
     fixed = {

@@ -33,7 +33,7 @@ def expand(text: str, known: Mapping[str, str]) -> str:
 
 
 def variables(store: Store, pod: Object, container: Object) -> dict[str, str]:
-    """Returns what a container's `envFrom` and `env` say."""
+    """Returns the variables of a container's `envFrom` and `env`."""
     namespace, found = pod["metadata"]["namespace"], {}
     for source in container.get("envFrom") or []:
         for field, plural in (("configMapRef", "configmaps"), ("secretRef", "secrets")):

@@ -31,7 +31,7 @@ class Request(NamedTuple):
 
 @dataclass
 class Fault:
-    """The next `times` requests that match are answered with `code`, or lose their answer."""
+    """A fault of the next `times` matching requests: the answer is `code`, or is lost."""
 
     method: str
     path: str
@@ -42,11 +42,11 @@ class Fault:
 
 
 class AnswerLost(Exception):
-    """The connection ends here, without an answer."""
+    """The connection is closed without an answer."""
 
 
 class Faults:
-    """The faults that wait for their requests, and the list of requests."""
+    """The planned faults, and the list of requests."""
 
     def __init__(self) -> None:
         self.requests: list[Request] = []
@@ -58,7 +58,7 @@ class Faults:
             self._waiting.append(fault)
 
     def meet(self, method: str, path: str) -> Fault | None:
-        """Returns the fault that meets this request, if one waits for it."""
+        """Returns the planned fault of this request, if there is one."""
         with self._lock:
             for fault in self._waiting:
                 fits = fault.method in {"*", method} and re.search(fault.path, path)

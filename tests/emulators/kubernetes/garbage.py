@@ -20,7 +20,7 @@ FOREGROUND, ORPHAN = "foregroundDeletion", "orphan"
 
 
 class GarbageCollector(Controller):
-    """Deletes what has lost its owner, and lets owners go when their dependents have."""
+    """Deletes objects without their owner, and owners when their dependents are deleted."""
 
     def __init__(self, store: Store, api: Api) -> None:
         super().__init__(store)
@@ -84,7 +84,7 @@ class GarbageCollector(Controller):
 
 
 class QuotaController(Controller):
-    """Writes into each quota what is used of it."""
+    """Writes the used amounts into each quota."""
 
     def sync(self) -> None:
         for quota in self.store.select("resourcequotas"):

@@ -17,7 +17,7 @@ Object = dict[str, Any]
 
 
 class Probed(NamedTuple):
-    """A probe's verdict has changed."""
+    """The result of a probe has changed."""
 
     container: Container
     kind: str
@@ -26,13 +26,13 @@ class Probed(NamedTuple):
 
 
 class Health:
-    """Starts the probes of a pod's containers and judges what they find."""
+    """Starts the probes of a pod's containers and handles their results."""
 
     def __init__(
-        self, store: Store, pod: Object, scale: float, tell: Callable[[Probed], None]
+        self, store: Store, pod: Object, scale: float, report: Callable[[Probed], None]
     ) -> None:
         self._store, self._pod = store, pod
-        self._scale, self._tell = scale, tell
+        self._scale, self._report = scale, report
 
     def watch(self, container: Container) -> None:
         """Probes a container that was started; until it has started up, by that probe alone."""
@@ -47,15 +47,15 @@ class Health:
         if kind not in container.spec:
             return
 
-        def tell(holds: bool, trouble: str) -> None:
-            self._tell(Probed(container, kind, holds, trouble))
+        def report(holds: bool, trouble: str) -> None:
+            self._report(Probed(container, kind, holds, trouble))
 
-        prober = Prober(container.spec[kind], container.port, self._scale, tell)
+        prober = Prober(container.spec[kind], container.port, self._scale, report)
         container.probers.append(prober)
         prober.start()
 
     def judge(self, found: Probed) -> Container | None:
-        """Takes a verdict in; returns the container if it is to be killed for it."""
+        """Handles a result; returns the container if it must be killed."""
         container, kind = found.container, found.kind
         if not container.is_running:
             return None

@@ -15,7 +15,7 @@ Object = dict[str, Any]
 
 
 def cannot_pull(store: Store, pod: Object, container: Container, pulls: int) -> bool:
-    """Says that an image is not to be had, at the first and second try; True: there is news."""
+    """Sets the state of an image that cannot be pulled, at the first and second try; True: it changed."""
     name = container.spec["image"]
     text = f'failed to pull and unpack image "{name}": failed to resolve reference: not found'
     if pulls == 0:

@@ -32,7 +32,7 @@ class Image(NamedTuple):
 def python_image(*paths: Path | str, **env: str) -> Image:
     """Returns an image whose `python` is the interpreter that runs the tests, without a GPU.
 
-    `paths` are searched for modules after the manifest's PYTHONPATH. It also stands for TensorFlow's
+    `paths` are searched for modules after the manifest's PYTHONPATH. It also replaces TensorFlow's
     public image for GPUs, whose TensorFlow registers none: it has cuDNN 8, and TensorFlow has needed
     cuDNN 9 since 2.18 (https://github.com/tensorflow/build/issues/221, read 2026-11-22).
     """
@@ -44,7 +44,7 @@ def python_image(*paths: Path | str, **env: str) -> Image:
 
 
 def with_gpus(image: Image) -> Image:
-    """Returns an image with libraries that fit the GPUs; processors of this machine stand for those.
+    """Returns an image with libraries that fit the GPUs; they are processors of this machine.
 
     TensorFlow counts no processor as a GPU, so the planned number is taken away.
     """

@@ -29,7 +29,7 @@ BY = "job-controller"
 
 
 class Times(NamedTuple):
-    """What the controller knows of a job to less than the seconds that its status holds."""
+    """Times of a job with fractions of a second, which its status does not have."""
 
     started: float
     finished: float | None = None
@@ -150,7 +150,7 @@ class JobController(Controller):
         return True
 
     def _decide(self, job: Object, verdict: Verdict, times: Times) -> None:
-        """Says that a job is about to fail or to be done."""
+        """Adds the condition that a job is about to fail or to be complete."""
         if condition(job, "FailureTarget") or condition(job, "SuccessCriteriaMet"):
             return
         spec, status = job["spec"], job["status"]
@@ -238,7 +238,7 @@ class JobController(Controller):
                 job["status"].pop(name, None)
 
     def _close(self, job: Object, pods: list[Object]) -> None:
-        """The last word on a job is said when all of its pods have ended."""
+        """Adds the final condition of a job when all of its pods have ended."""
         if any(not is_over(pod) for pod in pods):
             return
         for about, final in (("FailureTarget", "Failed"), ("SuccessCriteriaMet", "Complete")):

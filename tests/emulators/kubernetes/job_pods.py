@@ -15,7 +15,7 @@ TRACKING = "batch.kubernetes.io/job-tracking"
 
 @dataclass
 class Verdict:
-    """What the pods that ended since the last look mean for their job."""
+    """The effect on a job of the pods that ended since the last reconciliation."""
 
     fails: str = ""
     """Why the job fails at once."""
@@ -54,7 +54,7 @@ def index_of(pod: Object) -> int | None:
 
 
 def judge(job: Object, pod: Object) -> tuple[str, str]:
-    """Returns what the failure policy does about a failed pod, and in which words."""
+    """Returns the action of the failure policy for a failed pod, and its message."""
     for number, rule in enumerate(at(job, "spec", "podFailurePolicy", "rules", default=[])):
         if codes := rule.get("onExitCodes"):
             why = _exit_code(codes, pod)
@@ -89,7 +89,7 @@ def _pod_condition(patterns: list[Object], pod: Object) -> str:
 
 
 def success_rule(job: Object) -> str:
-    """Returns in words which rule of the success policy is met, if one is."""
+    """Returns the message of the success policy's rule that is met, if one is."""
     done = numbers(job["status"].get("completedIndexes", ""))
     for number, rule in enumerate(at(job, "spec", "successPolicy", "rules", default=[])):
         wanted = numbers(rule["succeededIndexes"]) if "succeededIndexes" in rule else None

@@ -21,7 +21,7 @@ Object = dict[str, Any]
 
 @dataclass
 class Settings:
-    """What kubelets do on this machine."""
+    """The settings of all kubelets on this machine."""
 
     images: dict[str, Image]
     probe_scale: float = 1.0
@@ -31,13 +31,13 @@ class Settings:
 
 
 class Kubelets(Controller):
-    """Starts and ends pods by what the API says."""
+    """Starts and ends pods as their objects in the API require."""
 
     def __init__(self, store: Store, root: Path, settings: Settings, starter: Starter) -> None:
         super().__init__(store)
         self._root, self._settings, self._starter = root, settings, starter
         self.workers: dict[str, PodWorker] = {}
-        self._told: set[str] = set()
+        self._terminated: set[str] = set()
 
     def sync(self) -> None:
         there = {}
@@ -56,8 +56,8 @@ class Kubelets(Controller):
             self._end(uid, 0)  # deleted by force
 
     def _end(self, uid: str, grace_seconds: float) -> None:
-        if uid not in self._told:
-            self._told.add(uid)
+        if uid not in self._terminated:
+            self._terminated.add(uid)
             self.workers[uid].terminate(grace_seconds)
 
     def lose(self, name: str) -> None:
@@ -73,7 +73,7 @@ class Kubelets(Controller):
                 self.workers[uid].abandon()
 
     def close(self) -> None:
-        """Kills all that runs."""
+        """Kills all containers."""
         for worker in list(self.workers.values()):
             worker.abandon()
         for worker in list(self.workers.values()):

@@ -100,7 +100,7 @@ class Cluster(Controls):
             controller.start()
 
     def close(self) -> None:
-        """Ends everything; raises what went wrong inside."""
+        """Ends all parts; raises their errors."""
         self._store.close()
         self._kubelets.close()
         self._server.stop()
@@ -121,7 +121,7 @@ class Cluster(Controls):
 
     @property
     def requests(self) -> list[Request]:
-        """What was asked so far, in the order of the answers."""
+        """The requests so far, in the order of the answers."""
         return list(self._faults.requests)
 
     def token(
@@ -143,7 +143,7 @@ class Cluster(Controls):
         authenticator: Callable[[str], str | None],
         rules: Sequence[Object] | None = None,
     ) -> None:
-        """Lets a cloud tell whose its tokens are; who it knows may do what `rules` allow, or all."""
+        """Lets a cloud authenticate its tokens; its users have the permissions of `rules`, or all."""
         self._rights.authenticator = authenticator
         self._rights.cloud_rules = None if rules is None else tuple(rules)
 

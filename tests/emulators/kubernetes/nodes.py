@@ -26,7 +26,7 @@ class Loss(NamedTuple):
 
 
 class NodeLifecycle(Controller):
-    """Learns of lost nodes from the machine room; the real one from missing heartbeats."""
+    """Gets lost nodes by a call; the real one detects missing heartbeats."""
 
     def __init__(self, store: Store, api: Api) -> None:
         super().__init__(store)
@@ -89,7 +89,7 @@ class NodeLifecycle(Controller):
             self._api.remove(kept)
 
     def _remove(self, name: str, node: Object | None) -> None:
-        """The cloud says that the machine is no more: its node and its pods go."""
+        """The cloud reports that the machine is deleted: deletes its node and its pods."""
         if node:
             self.store.remove("nodes", node)
         for pod in self.store.select("pods"):

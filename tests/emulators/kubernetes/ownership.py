@@ -13,14 +13,14 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 Path = tuple[str, ...]
-NOBODY = {"apiVersion", "kind", "status"}
+NO_MANAGER = {"apiVersion", "kind", "status"}
 NOT_OWNED = {"name", "namespace", "uid", "resourceVersion", "generation", "creationTimestamp"}
 NOT_OWNED |= {"managedFields", "deletionTimestamp", "deletionGracePeriodSeconds", "generateName"}
 
 
 def fields(found: dict[str, Any]) -> dict[Path, str]:
     """Returns the fields that a manager may own, with their values as JSON."""
-    body = {name: value for name, value in found.items() if name not in NOBODY}
+    body = {name: value for name, value in found.items() if name not in NO_MANAGER}
     own = body.get("metadata") or {}
     body["metadata"] = {name: value for name, value in own.items() if name not in NOT_OWNED}
     return dict(_leaves(body, (), ""))
@@ -58,7 +58,7 @@ def _paths(tree: dict[str, Any], path: Path) -> Iterator[Path]:
 
 
 def keep(found: dict[str, Any], owners: dict[tuple[str, str], set[Path]], now: str) -> None:
-    """Writes the owners into an object, leaving out who owns nothing."""
+    """Writes the owners into an object, without those that own no field."""
     before = {
         (entry["manager"], entry["operation"]): entry
         for entry in found["metadata"].get("managedFields") or []
@@ -86,7 +86,7 @@ def keep(found: dict[str, Any], owners: dict[tuple[str, str], set[Path]], now: s
 
 
 def updated(old: dict[str, Any] | None, new: dict[str, Any], manager: str, now: str) -> None:
-    """Gives what a plain create or update changed to who changed it."""
+    """Makes the manager of a plain create or update the owner of the changed fields."""
     before, after = fields(old) if old else {}, fields(new)
     changed = {path for path, value in after.items() if before.get(path) != value}
     owners = managers(old) if old else {}
@@ -100,7 +100,7 @@ def updated(old: dict[str, Any] | None, new: dict[str, Any], manager: str, now: 
 def applied(
     old: dict[str, Any], wanted: dict[str, Any], manager: str, *, force: bool, now: str
 ) -> dict[str, Any]:
-    """Returns `old` with what a manager applies; what it no longer names, and owned alone, goes."""
+    """Returns `old` with the fields that a manager applies, without those that it alone owned and no longer names."""
     has, wants = fields(old), fields(wanted)
     owners = managers(old)
     me = (manager, "Apply")

@@ -25,7 +25,7 @@ SETS = {"finalizers"}
 
 
 def merge_key(field: str, *lists: list[Any]) -> str | None:
-    """Returns the field that tells the entries of a list of objects apart; None: the list is one."""
+    """Returns the field that identifies the entries of a list of objects; None: the list is atomic."""
     entries = [entry for one in lists for entry in one]
     for key in MERGE_KEYS.get(field, ()):
         if entries and all(isinstance(entry, dict) and key in entry for entry in entries):

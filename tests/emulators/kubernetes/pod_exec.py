@@ -39,7 +39,7 @@ _TRUE = {"true", "True", "1"}
 
 
 def handshake(headers: Mapping[str, str]) -> dict[str, str]:
-    """Returns the headers of the answer 101; refuses what is no upgrade that this server knows."""
+    """Returns the headers of the answer 101; refuses other requests than the upgrades of this server."""
     if headers.get("upgrade", "").lower() != "websocket":
         raise Refusal(400, "Upgrade request required")
     offered = [one.strip() for one in headers.get("sec-websocket-protocol", "").split(",")]

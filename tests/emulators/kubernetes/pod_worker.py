@@ -71,7 +71,7 @@ class PodWorker(threading.Thread):
         self._inbox.put(Terminate(grace_seconds))
 
     def abandon(self) -> None:
-        """Kills everything and says nothing more: the node is gone."""
+        """Kills all containers and writes no status any more: the node is lost."""
         self._abandoned = True
         for one in self.containers:
             if one.process:
@@ -119,7 +119,7 @@ class PodWorker(threading.Thread):
         return True
 
     def _run_to_end(self, container: Container) -> bool:
-        """Runs an init container; tells whether the next may follow."""
+        """Runs an init container; returns whether the next may follow."""
         while not self._ending:
             self._start(container)
             self._report()
@@ -134,7 +134,7 @@ class PodWorker(threading.Thread):
         return False
 
     def _start(self, container: Container) -> None:
-        """Starts a container, as soon as its image and what it refers to are there."""
+        """Starts a container, as soon as its image and the objects that it refers to exist."""
         log = self._log(container)
         log.parent.mkdir(parents=True, exist_ok=True)
         pulls = 0
@@ -153,7 +153,7 @@ class PodWorker(threading.Thread):
                     image,
                     folders=self._folders,
                     log=log,
-                    on_end=self._tells(container),
+                    on_end=self._on_end(container),
                 )
             except volumes.NotReady as missing:
                 container.wait(missing.reason, missing.message)
@@ -169,7 +169,7 @@ class PodWorker(threading.Thread):
             self._health.watch(container)
             return
 
-    def _tells(self, container: Container) -> Any:
+    def _on_end(self, container: Container) -> Any:
         return lambda code: self._inbox.put(Ended(container, container.restart_count, code))
 
     def _turn(self, seconds: float | None = None) -> None:
@@ -246,7 +246,7 @@ class PodWorker(threading.Thread):
         return min(wait, MOST_BACKOFF_SECONDS)
 
     def _finish(self) -> None:
-        """Says the last word; a deleted pod goes."""
+        """Writes the final status; removes a deleted pod."""
         for one in self.containers:
             if one.process and one.process.is_alive and one.has_ended is False:
                 one.process.kill()

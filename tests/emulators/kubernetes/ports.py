@@ -22,7 +22,7 @@ TEMPLATE = re.compile(
 )
 BLOCKED = "127.0.0.1:1"
 """Stands for a peer that a NetworkPolicy keeps from a pod: nothing listens there."""
-FIRST, LAST = 20000, 32000  # below the ports that the system gives to who asks for any
+FIRST, LAST = 20000, 32000  # below the range of ports that the system assigns itself
 
 
 class Peers(NamedTuple):
@@ -41,7 +41,7 @@ class PeerPorts:
         self._lock = threading.Lock()
 
     def resolve(self, pod: Object, value: str) -> Peers | None:
-        """Returns what stands for a template in a pod; None where DNS would know no such names."""
+        """Returns the local addresses of a template in a pod; None if DNS would have no such names."""
         found, own = TEMPLATE.fullmatch(value), pod["metadata"]
         job = next(iter(self._jobs(pod)), None)
         if not found or job is None or found["job"] != job["metadata"]["name"]:

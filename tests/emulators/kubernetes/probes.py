@@ -14,17 +14,17 @@ Object = dict[str, Any]
 
 
 class Prober(threading.Thread):
-    """Asks one probe of one container until it is stopped, and tells when its verdict changes."""
+    """Runs one probe of one container until it is stopped, and reports each change of its result."""
 
     def __init__(
         self,
         probe: Object,
         ports: Callable[[int | str], int],
         scale: float,
-        tell: Callable[[bool, str], None],
+        report: Callable[[bool, str], None],
     ) -> None:
         super().__init__(daemon=True)
-        self._probe, self._ports, self._scale, self._tell = probe, ports, scale, tell
+        self._probe, self._ports, self._scale, self._report = probe, ports, scale, report
         self._stopped = threading.Event()
 
     def stop(self) -> None:
@@ -38,11 +38,11 @@ class Prober(threading.Thread):
             counted = counted + 1 if (trouble == "") == last else 1
             last = trouble == ""
             if counted == probe["successThreshold" if last else "failureThreshold"]:
-                self._tell(last, trouble)
+                self._report(last, trouble)
             pause = probe["periodSeconds"] * self._scale
 
     def _ask(self) -> str:
-        """Returns what is wrong, or nothing."""
+        """Returns the failure, or an empty text."""
         if request := self._probe.get("httpGet"):
             return self._ask_http(request)
         if target := self._probe.get("tcpSocket"):

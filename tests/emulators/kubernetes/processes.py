@@ -22,13 +22,13 @@ REAPER = Path(__file__).with_name("process_reaper.py")
 
 
 class ProcessReaper:
-    """Sees to it that no container outlives the tests, even if they are killed."""
+    """Kills the containers that remain after the tests, even if the tests are killed."""
 
     def __init__(self) -> None:
         self._process: subprocess.Popen[str] | None = None
         self._lock = threading.Lock()
 
-    def tell(self, line: str) -> None:
+    def send(self, line: str) -> None:
         with self._lock, contextlib.suppress(OSError, ValueError):
             if self._process is None:  # many clusters run no container
                 command = [sys.executable, "-I", "-S", str(REAPER)]
@@ -51,7 +51,7 @@ class ProcessReaper:
 class ContainerProcess:
     """One container's first process, in a session of its own. `on_end` receives its exit code.
 
-    A pod's processes end with their first one. What left the process group is found by a mark
+    A pod's processes end with their first one. Processes that left the group are found by a mark
     in its environment, where there is /proc.
     """
 
@@ -78,7 +78,7 @@ class ContainerProcess:
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
             )
-        reaper.tell(f"+{self.pid}")
+        reaper.send(f"+{self.pid}")
         self._thread = threading.Thread(target=self._wait, daemon=True)
         self._thread.start()
 
@@ -96,7 +96,7 @@ class ContainerProcess:
             if not self._signal_all(signal.SIGKILL):
                 break
             time.sleep(0.01)
-        self._reaper.tell(f"-{self.pid}")
+        self._reaper.send(f"-{self.pid}")
         self._on_end(128 - code if code < 0 else code)
 
     def terminate(self) -> None:
@@ -126,7 +126,7 @@ class ContainerProcess:
         self._thread.join(seconds)
 
     def _signal_all(self, number: signal.Signals) -> bool:
-        """Signals the group and what left it; tells whether anything was there to be found."""
+        """Signals the group and what left it; returns whether it found a process."""
         there = False
         with contextlib.suppress(OSError):
             os.killpg(self.pid, number)

@@ -53,5 +53,5 @@ def of_pod(pod: dict[str, Any], kind: str = "requests") -> Counter[str]:
 
 
 def is_over(pod: dict[str, Any]) -> bool:
-    """Tells whether a pod's containers have all ended: it takes nothing any more."""
+    """Returns whether a pod's containers have all ended, so that it takes no resources any more."""
     return (pod.get("status") or {}).get("phase") in {"Succeeded", "Failed"}

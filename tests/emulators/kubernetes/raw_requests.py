@@ -19,7 +19,7 @@ def refusal(call, *arguments, **keywords):
 
 
 def raw(api, method, path, body=None, kind="application/json"):
-    """Sends what the typed client would not let through; returns status and answer."""
+    """Sends a request that the typed client would refuse; returns status and answer."""
     headers = {"Content-Type": kind, "Accept": "application/json"}
     headers |= {"Authorization": api.configuration.get_api_key_with_prefix("BearerToken")}
     response = api.call_api(method, api.configuration.host + path, headers, body)

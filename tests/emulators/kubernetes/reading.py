@@ -23,7 +23,7 @@ TOO_OLD = "too old resource version"
 
 
 class Reading:
-    """Answers what is there and what happens to it."""
+    """Answers lists and watches."""
 
     def __init__(self, store: Store) -> None:
         self._store = store

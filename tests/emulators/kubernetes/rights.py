@@ -35,7 +35,7 @@ class Question(NamedTuple):
 
 
 class Rights:
-    """Knows the tokens that were given out; asks the roles and role bindings in the store too."""
+    """Checks tokens that it issued, and the roles and role bindings in the store."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -61,7 +61,7 @@ class Rights:
         return token
 
     def who(self, header: str | None) -> Identity:
-        """Tells who sends a request with this `Authorization` header; refuses strangers."""
+        """Returns who sends a request with this `Authorization` header; refuses unknown tokens."""
         kind, _, token = (header or "").partition(" ")
         identity = self._known.get(token) if kind == "Bearer" else None
         if identity is None and kind == "Bearer" and (user := self.authenticator(token)):

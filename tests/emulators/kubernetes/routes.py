@@ -44,7 +44,7 @@ class Answer(NamedTuple):
 
 
 class HttpRequest(NamedTuple):
-    """A request as it came, its body decoded."""
+    """A received request with its decoded body."""
 
     method: str
     path: str
@@ -59,7 +59,7 @@ class HttpRequest(NamedTuple):
 
 
 class Asked(NamedTuple):
-    """A request for objects, understood."""
+    """A parsed request for objects."""
 
     resource: Resource
     namespace: str

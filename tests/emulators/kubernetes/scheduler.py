@@ -21,12 +21,12 @@ HELPED_BY_ROOM = ("Insufficient", "Too many pods", "node(s) didn't match pod ant
 
 
 class Scheduler(Controller):
-    """Places pods one by one, each where there is most room."""
+    """Places pods one by one, each on the node with most free resources."""
 
     def __init__(self, store: Store, api: Api) -> None:
         super().__init__(store)
         self._api = api
-        self._told: dict[str, str] = {}
+        self._reported: dict[str, str] = {}
 
     def sync(self) -> None:
         pods, nodes = self.store.select("pods"), self.store.select("nodes")
@@ -74,13 +74,13 @@ class Scheduler(Controller):
     def _tell(self, pod: Object, count: int, reasons: Counter[str]) -> None:
         parts = ", ".join(sorted(f"{number} {text}" for text, number in reasons.items()))
         if any("persistentvolumeclaim" in text for text in reasons):
-            parts = ", ".join(reasons)  # said of the pod, not of nodes
+            parts = ", ".join(reasons)  # a message about the pod, not about nodes
         text = f"0/{count} nodes are available: {parts}." if count else "no nodes available to "
         text += _preemption(count, reasons) if count else "schedule pods"
         own = pod["metadata"]
-        if self._told.get(own["uid"]) == text:
+        if self._reported.get(own["uid"]) == text:
             return
-        self._told[own["uid"]] = text
+        self._reported[own["uid"]] = text
         record_event(
             self.store, pod, "FailedScheduling", text, kind="Warning", by="default-scheduler"
         )
@@ -122,7 +122,7 @@ def refusals(pod: Object, node: Object, there: list[Object]) -> list[str]:
 
 
 def tolerates(tolerations: list[Object], taint: Object) -> bool:
-    """Tells whether one of the tolerations accepts a taint."""
+    """Returns whether one of the tolerations accepts a taint."""
     return any(
         one.get("effect") in {None, "", taint["effect"]}
         and (

@@ -44,13 +44,13 @@ class Schemas:
         self._custom: dict[Resource, Draft202012Validator] = {}
 
     def learn(self, resource: Resource, structural: dict[str, Any]) -> None:
-        """Takes the schema of a custom kind from its definition."""
+        """Adds the schema of a custom kind from its definition."""
         schema = _closed(copied(structural))
         schema.setdefault("properties", {}).update(apiVersion={}, kind={}, metadata={})
         self._custom[resource] = Draft202012Validator(schema)
 
     def check(self, resource: Resource, found: dict[str, Any], field_validation: str) -> None:
-        """Refuses what does not fit; drops unknown fields where the request allows that."""
+        """Refuses invalid objects; drops unknown fields if the request allows that."""
         if resource.stored_only:
             return
         validator = self._custom.get(resource) or _built_in(resource, self.version)

@@ -45,7 +45,7 @@ def matches(labels: str, fields: str, found: dict[str, Any]) -> bool:
 
 
 def matches_label_selector(selector: dict[str, Any], labels: dict[str, str]) -> bool:
-    """Tells whether a `LabelSelector` or a node selector term, as objects hold it, matches."""
+    """Returns whether a `LabelSelector` or a node selector term, as objects hold it, matches."""
     wanted = selector.get("matchLabels") or {}
     if any(labels.get(name) != value for name, value in wanted.items()):
         return False

@@ -31,7 +31,7 @@ POLL_SECONDS = 0.02
 
 
 class ApiServer:
-    """Serves on one port of loopback; may be away for a while and come back there."""
+    """Serves on one port of loopback, with pauses on request."""
 
     def __init__(self, routes: Routes, faults: Faults, context: ssl.SSLContext) -> None:
         self._routes = routes
@@ -67,7 +67,7 @@ class ApiServer:
         self.cut()
 
     def cut(self) -> None:
-        """Resets all open connections: what reads a watch or a log sees it end."""
+        """Resets all open connections, those of watches and logs too."""
         with self._lock:
             for connection in self._connections:
                 _reset(connection)
@@ -103,7 +103,7 @@ class _Server(ThreadingHTTPServer):
         super().__init__(("127.0.0.1", port), _Handler)
 
     def server_bind(self) -> None:
-        """Binds without asking for the name of this machine."""
+        """Binds without a look-up of this machine's name."""
         self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         self.socket.bind(self.server_address)
         self.server_address = self.socket.getsockname()
@@ -113,7 +113,7 @@ class _Server(ThreadingHTTPServer):
         self._serve(request, client_address)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """A client that went away is no news."""
+        """Prints nothing about clients that disconnect."""
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -125,7 +125,7 @@ class _Handler(BaseHTTPRequestHandler):
         super().__init__(request, address, None)  # type: ignore[arg-type]
 
     def log_message(self, format: str, *args: Any) -> None:  # noqa: A002
-        """The list of requests is the log."""
+        """Writes no log: the requests are in a list."""
 
     def _answer(self) -> None:
         self._user = ""
@@ -223,7 +223,7 @@ class _Handler(BaseHTTPRequestHandler):
             self._drop()
 
     def _note(self, status: int) -> None:
-        """Lists the request before its answer is sent, so that who has the answer finds it there."""
+        """Lists the request before it sends the answer, so that a client with the answer finds it there."""
         self._faults.note(self.command, self.path, status, self._user)
 
     def _drop(self) -> None:

@@ -49,9 +49,9 @@ def key_of(resource: Resource, namespace: str | None, name: str) -> Key:
 
 
 class Store:
-    """All objects. `changed` is the lock and tells who waits of each change.
+    """All objects. `changed` is the lock, and each change notifies its waiters.
 
-    The API server refuses and fills in; here everything is kept as it comes.
+    The API server validates and sets defaults; the store keeps objects as they are.
     """
 
     def __init__(self, resources: Iterable[Resource] = BUILT_IN) -> None:
@@ -111,7 +111,7 @@ class Store:
             return [(kinds[key[:2]], copied(one)) for key, one in self._objects.items()]
 
     def insert(self, resource: Resource | str, found: Object) -> Object:
-        """Keeps a new object: gives it a name, uid and revision."""
+        """Stores a new object: gives it a name, uid and revision."""
         resource = KINDS[resource] if isinstance(resource, str) else resource
         with self.changed:
             own = found["metadata"]
@@ -130,7 +130,7 @@ class Store:
             return self._keep(resource, key, None, found)
 
     def replace(self, resource: Resource | str, found: Object) -> Object:
-        """Keeps a changed object; one that was only waiting for its finalizers goes."""
+        """Stores a changed object; deletes one that only waited for its finalizers."""
         resource = KINDS[resource] if isinstance(resource, str) else resource
         with self.changed:
             own = found["metadata"]
@@ -202,7 +202,7 @@ class Store:
 
 
 def _may_go(resource: Resource, own: Object) -> bool:
-    """A pod with time to end goes when its kubelet says so, a namespace when it is empty."""
+    """The kubelet deletes a pod with a grace period, the garbage collector an empty namespace."""
     if resource.plural == "namespaces":
         return False
     return resource.plural != "pods" or own.get("deletionGracePeriodSeconds") == 0

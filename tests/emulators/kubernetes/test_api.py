@@ -134,7 +134,7 @@ def test_a_watch_sees_each_change_from_a_version_on(core):
         resource_version=first.metadata.resource_version,
         timeout_seconds=1,
     )
-    # What no longer fits the selector is gone for who watches.
+    # The watcher gets a deletion for an object that no longer matches its selector.
     assert [(one["type"], one["object"].data) for one in seen] == [
         ("MODIFIED", {"a": "2"}),
         ("DELETED", {"a": "2"}),
@@ -185,7 +185,7 @@ def test_a_namespace_takes_everything_along(core, cluster):
     assert not cluster.select("configmaps", "runs")
 
 
-def test_a_quota_is_told_by_the_job_and_by_itself(core, cluster, make_job):
+def test_the_events_of_the_job_and_the_status_of_the_quota_report_a_quota(core, cluster, make_job):
     quota = {"metadata": {"name": "few"}, "spec": {"hard": {"requests.nvidia.com/gpu": "2"}}}
     core.create_namespaced_resource_quota("default", quota)
     limits = {"resources": {"limits": {"nvidia.com/gpu": "1"}}}

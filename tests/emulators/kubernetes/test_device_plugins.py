@@ -36,7 +36,7 @@ def test_a_tainted_node_shows_its_gpus_when_the_plugin_is_there(cluster, install
     assert plugin["status"]["numberReady"] == 2
 
 
-def test_nodes_of_others_and_taints_that_nobody_foresaw_keep_it_away(cluster, install):
+def test_nodes_of_others_and_unknown_taints_keep_it_away(cluster, install):
     other = {"key": "team", "value": "other", "effect": "NoSchedule"}
     cluster.add_node("foreign", hidden_gpus=4, taints=[GPU])
     cluster.add_node("closed", hidden_gpus=4, labels=GPU_NODE, taints=[GPU, other])

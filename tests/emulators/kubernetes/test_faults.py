@@ -13,7 +13,7 @@ from kubernetes.client import ApiException
 
 @pytest.fixture
 def once(connect):
-    """A client that asks once."""
+    """A client that sends each request once."""
     return client.CoreV1Api(connect(retries=False))
 
 
@@ -63,7 +63,7 @@ def test_requests_are_listed_with_their_answers(cluster, connect):
     assert request == ("POST", "/api/v1/namespaces/default/configmaps", 403, "ada")
 
 
-def test_while_the_api_is_away_pods_run_on_and_nobody_hears(
+def test_while_the_api_is_away_pods_run_on_without_a_status_update(
     cluster, once, make_job, wait_for_phase, wait_for_job
 ):
     make_job(f"while [ ! -e {cluster.root}/go ]; do sleep 0.02; done; touch {cluster.root}/gone")

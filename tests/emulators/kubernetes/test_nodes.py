@@ -14,7 +14,7 @@ def gpus(count):
 
 
 def unschedulable(cluster):
-    """Waits for a pod that fits nowhere and returns in which words it says so."""
+    """Waits for a pod that fits on no node and returns the scheduler's message."""
 
     def found():
         for pod in cluster.select("pods"):

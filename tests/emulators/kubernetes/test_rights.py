@@ -7,7 +7,7 @@ from kubernetes import client
 from emulators.kubernetes.raw_requests import config_map, raw, refusal
 
 
-def test_a_stranger_is_turned_away(connect):
+def test_an_unknown_token_is_refused(connect):
     status = refusal(client.CoreV1Api(connect("wrong")).list_namespaced_pod, "default")
     assert (status["code"], status["reason"]) == (401, "Unauthorized")
 

@@ -53,7 +53,7 @@ def test_applying_shares_an_object_by_its_fields(connect):
     status = json.loads(refused.value.body)
     assert status["message"] == 'Apply failed with 1 conflict: conflict with "one": .data.a'
     assert status["details"]["causes"][0]["field"] == ".data.a"
-    # Who forces takes the field over; what its last owner no longer applies goes.
+    # With force, the manager becomes the owner; a field is deleted when its last owner no longer applies it.
     assert apply("two", force=True, a="2", c="2")["data"] == {"a": "2", "b": "1", "c": "2"}
     assert apply("one", b="3")["data"] == {"a": "2", "b": "3", "c": "2"}
     left = apply("two", a="2")

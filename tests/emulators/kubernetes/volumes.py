@@ -16,7 +16,7 @@ Object = dict[str, Any]
 
 
 class NotReady(Exception):
-    """Something that a container needs is not there yet; the kubelet tries again."""
+    """An object that a container needs does not exist yet; the kubelet tries again."""
 
     def __init__(self, reason: str, message: str) -> None:
         super().__init__(message)
@@ -61,7 +61,7 @@ def _fill(store: Store, namespace: str, volume: Object, folder: Path) -> None:
 
 
 def data_of(store: Store, plural: str, namespace: str, name: str) -> dict[str, bytes] | None:
-    """Returns what a ConfigMap or Secret holds; None: there is none."""
+    """Returns the entries of a ConfigMap or Secret; None: there is none."""
     found = store.find(plural, namespace, name)
     if found is None:
         return None

@@ -4,7 +4,7 @@
         registry.put_image("lab/gan", "1")
         registry.host  # 127.0.0.1:41234
 
-It takes pushes and pulls of blobs, manifests and indexes, lists tags page by page, asks for a token
+It accepts pushes and pulls of blobs, manifests and indexes, lists tags page by page, requires a token
 that expires or for a password, and fails as a test says. What it lacks: referrers, mounts of blobs
 from other repositories, deletion, TLS. skopeo pushes to it and pulls from it (test_calibration.py).
 """

@@ -52,7 +52,7 @@ class Content:
         return (digest, found) if found else None
 
     def missing_parts(self, repository: str, manifest: Manifest) -> list[str]:
-        """What a manifest names that was not pushed before it, which the specification forbids."""
+        """Returns what a manifest refers to and was not pushed before it; the specification forbids that."""
         outcome = json.loads(manifest.content)
         blobs = [outcome[key] for key in ("config",) if key in outcome] + outcome.get("layers", [])
         lacking = [one["digest"] for one in blobs if one["digest"] not in self.blobs]
@@ -61,11 +61,11 @@ class Content:
         return lacking + [one for one in images if one not in there]
 
     def put_image(self, repository: str, tag: str, platform: str = "linux/amd64") -> str:
-        """Puts an image of one platform; returns its digest."""
+        """Adds an image of one platform; returns its digest."""
         return self.put_manifest(repository, tag, self._image(f"{repository}:{tag}", platform))
 
     def put_index(self, repository: str, tag: str, *platforms: str) -> str:
-        """Puts an index of one image for each platform, and an attestation; returns its digest."""
+        """Adds an index of one image for each platform, and an attestation; returns its digest."""
         entries: list[dict[str, Any]] = []
         for platform in (*platforms, "unknown/unknown"):
             image = self._image(f"{repository}:{tag}", platform)

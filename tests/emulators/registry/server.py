@@ -24,7 +24,7 @@ _ROUTE = re.compile(r"/v2/(?P<name>.+?)/(?P<kind>manifests|blobs|tags)/(?P<rest>
 
 
 class LocalRegistry(Content):
-    """A running registry: what it holds, who may in, and how it fails."""
+    """A running registry: its content, its users, and its faults."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -32,7 +32,7 @@ class LocalRegistry(Content):
         self.access: Access = "open"
         self.users: dict[str, str] = {}
         self.public: set[str] = set()
-        """Repositories that anybody may pull, once the registry is not open."""
+        """Repositories that need no login to pull, if the registry is not open."""
         self.token_seconds = 60.0
         self.tokens: dict[str, tuple[str, float]] = {}
         """Token -> what it allows, and until when."""
@@ -131,7 +131,7 @@ class _Handler(BaseHTTPRequestHandler):
         return False
 
     def give_token(self) -> None:
-        """An anonymous one allows public repositories only; it is given all the same, as Docker Hub does."""
+        """An anonymous one allows public repositories only; it is issued all the same, as Docker Hub does."""
         there, shown = self.registry, self.headers.get("Authorization")
         known = there.knows(shown)
         if shown and not known:

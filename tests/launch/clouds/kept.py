@@ -43,10 +43,10 @@ def finished(plan: Plan, provider: ProvisionedBackend, log: LaunchLog) -> Attemp
 
 
 def crash_moments(calls: Sequence[str], *, at_each: bool) -> list[tuple[int, str]]:
-    """When to kill a run on waiting nodes: after its last change, which lets them wait again.
+    """Returns when to kill a run on waiting nodes: after its last change, which makes them wait again.
 
     With `at_each` at first too, and after each change of the cloud and each Job. The other objects of a
-    run are made alike on new nodes, where each is a moment to die.
+    run are created in the same way on new nodes, where the tests kill it at each of them.
     """
     objects = ("/api/", "/apis/")
     found = [

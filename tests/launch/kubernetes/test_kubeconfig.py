@@ -1,4 +1,4 @@
-"""Kubeconfigs and the clients that they give."""
+"""Kubeconfigs and their clients."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""A cloud in memory, and what is true of it without asking: for what is generic over the clouds.
+"""A cloud in memory, its client and its planner, for tests of the code that all clouds share.
 
-It fulfils `launching.cloud.CloudClient` and `providers.clouds.CloudPlanner`. Tests let it stand where the
-modules of a cloud are imported; nothing of the product is patched.
+It implements `launch.clouds.client.CloudClient` and `launch.clouds.planner.CloudPlanner`. Tests install it in
+place of the modules of a cloud; they patch nothing else of the product.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ class CloudDouble:
 
     Attributes:
         there: What exists, by name.
-        findings: What `check` tells.
+        findings: What `check` returns.
         api: Of every cluster; None: none answers.
         deleted: Names, in the order in which they went.
         refuses: A deletion of such a name is refused so often.
-        nobody: Whether no login is found.
-        lingers: So many looks see a thing that is being deleted.
-        sees: Is told each thing that is made.
-        passes: Is called when somebody looks: what happens by itself happens then.
+        has_no_login: Whether no login is found.
+        lingers: How often `refresh` still finds a resource that is being deleted.
+        sees: Gets each step that creates a resource.
+        passes: Runs at each listing and query of the cluster: changes of the cloud's own.
         buckets: Folder that holds them.
     """
 
@@ -50,23 +50,23 @@ class CloudDouble:
         self.api: Any = None
         self.deleted: list[str] = []
         self.refuses: dict[str, int] = {}
-        self.nobody = False
+        self.has_no_login = False
         self.lingers = 0
         self.asked: list[tuple[str, ...]] = []
         self.sees: Callable[[Step], None] = lambda step: None
         self.passes: Callable[[], None] = lambda: None
 
     def add(self, kind: str, name: str, run: str | None = None, **more: Any) -> Resource:
-        """Puts a thing there, with the labels of a run or as one of all runs."""
+        """Adds a resource, with the labels of a run or as one that all runs share."""
         labels = {RUN: run} if run else {SHARED: kind}
         labels |= more.pop("labels", {})
         known = {"region": REGION, "deletion_order": KINDS[kind], "labels": labels} | more
-        thing = Resource(kind=kind, name=name, **({"state": "ready"} | known))
-        self.there[name] = thing
-        return thing
+        resource = Resource(kind=kind, name=name, **({"state": "ready"} | known))
+        self.there[name] = resource
+        return resource
 
     def identify(self) -> Mapping[str, str]:
-        if self.nobody:
+        if self.has_no_login:
             raise CredentialsError(
                 "Google Cloud: no login was found; type: gcloud auth application-default login"
             )
@@ -96,28 +96,30 @@ class CloudDouble:
         self.identify()
         self.passes()
         return tuple(
-            thing for thing in self.there.values() if run is None or thing.labels.get(RUN) == run
+            resource
+            for resource in self.there.values()
+            if run is None or resource.labels.get(RUN) == run
         )
 
-    def delete(self, thing: Resource) -> None:
-        if thing.kind == "bucket" and list((self.buckets / thing.name).rglob("*.*")):
+    def delete(self, resource: Resource) -> None:
+        if resource.kind == "bucket" and list((self.buckets / resource.name).rglob("*.*")):
             raise LaunchError("the bucket you tried to delete is not empty")
-        if self.refuses.get(thing.name, 0) > 0:
-            self.refuses[thing.name] -= 1
+        if self.refuses.get(resource.name, 0) > 0:
+            self.refuses[resource.name] -= 1
             raise LaunchError("another operation runs on this cluster")
-        now = self.there.get(thing.name)
+        now = self.there.get(resource.name)
         if now is None or now.state == "deleting":
             return
-        self.there[thing.name] = replace(now, state="deleting")
-        self.deleted.append(thing.name)
+        self.there[resource.name] = replace(now, state="deleting")
+        self.deleted.append(resource.name)
 
-    def refresh(self, thing: Resource) -> Resource | None:
-        now = self.there.get(thing.name)
+    def refresh(self, resource: Resource) -> Resource | None:
+        now = self.there.get(resource.name)
         if now is not None and now.state == "deleting":
             self.lingers -= 1
             if self.lingers < 0:
-                del self.there[thing.name]
-        return self.there.get(thing.name)
+                del self.there[resource.name]
+        return self.there.get(resource.name)
 
     def cluster_api(self, plan: Plan) -> Any:
         self.passes()
@@ -205,7 +207,7 @@ def _step(kind: str, name: str, place: Target, **more: Any) -> Step:
 
 
 def installed(monkeypatch: Any, folder: Path, provider: CloudName = "gcp") -> CloudDouble:
-    """Lets a double stand for a cloud; its buckets are in ``folder/buckets``."""
+    """Replaces the modules of a cloud by a double; its buckets are in ``folder/buckets``."""
     cloud, found = CloudDouble(folder / "buckets"), RulesDouble(folder / "buckets", provider)
     pure, client = ModuleType("requests of a double"), ModuleType("client of a double")
     for name in ("target", "node_pool", "workers", "store_url", "steps", "setup_steps"):
@@ -226,7 +228,7 @@ def installed(monkeypatch: Any, folder: Path, provider: CloudName = "gcp") -> Cl
 
 
 class JobDouble:
-    """The API of a cluster on which a run's Job is, or not.
+    """The API of a cluster with the Jobs of some runs.
 
     Attributes:
         active: Runs whose Job has a pod that runs.

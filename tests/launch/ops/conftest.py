@@ -1,4 +1,4 @@
-"""Clouds in memory, where those of the product are imported."""
+"""Clouds in memory in place of those of the product."""
 
 from __future__ import annotations
 
@@ -9,5 +9,5 @@ from launch.ops.cloud_double import installed
 
 @pytest.fixture
 def cloud(monkeypatch, tmp_path):
-    """Google Cloud, as far as it matters here."""
+    """Google Cloud in memory."""
     return installed(monkeypatch, tmp_path)

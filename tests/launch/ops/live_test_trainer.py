@@ -1,7 +1,7 @@
-"""Stands for a container that trains in a live test: it makes steps and trains nothing.
+"""Stub of a training container in a live test: it counts steps and trains nothing.
 
-It keeps what launching and a live test see of `cloudgan worker`: a heartbeat and a record in the store, 75
-on SIGTERM, another generation when a peer came back. Nobody answers on its control port: probes
+It implements what a launcher and a live test see of `cloudgan worker`: a heartbeat and a record in the store, 75
+on SIGTERM, another generation when a peer came back. No server listens on its control port: probes
 begin after 30 s only.
 """
 
@@ -23,7 +23,7 @@ STEPS = 5
 
 
 def lines_of(generation):
-    """The record of a run that began, made an epoch, and went on after each loss."""
+    """The record of a run that started, finished an epoch, and resumed after each lost peer."""
     machine = this_machine((Accelerator(name="T4", count=1, memory_gib=16.0),))
     numerics = record.Numerics(
         processor="a chip",
@@ -95,7 +95,7 @@ def main():
 
 
 def beat(run, step):
-    """What the chief tells: a generation for each time that its peer began."""
+    """Writes the chief's heartbeat: a generation for each start of its peer."""
     generation = len((run / "starts-1").read_text())
     config = Path(os.environ.get("CLOUDGAN_CONFIG", "run.yaml"))
     digits = hashlib.sha256(config.read_bytes() if config.exists() else b"").hexdigest()[:16]

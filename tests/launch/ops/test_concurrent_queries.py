@@ -1,4 +1,4 @@
-"""Clouds asked at once."""
+"""Concurrent queries of several clouds."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a thing costs per day: known, nothing, or unknown, and never one for the other."""
+"""The cost of a resource per day: known, zero, or unknown, and never one for the other."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def tariff():
     return DailyCostModel(load_catalog(), load_fees())
 
 
-def thing(**more):
+def resource(**more):
     return CloudDouble().add("pool", "cloudgan/gan", "gan", **more)
 
 
@@ -26,31 +26,31 @@ def test_nodes_cost_their_price_in_their_region_and_market(tariff, where, market
     (row,) = tariff.catalog.find(
         provider="gcp", node_type=kind, region="us-central1", market=market
     )
-    mine = thing(node_type=kind, nodes=3, market=market, region=where)
+    mine = resource(node_type=kind, nodes=3, market=market, region=where)
     assert tariff.usd_per_day("gcp", mine) == pytest.approx(3 * 24 * row.usd_per_hour)
 
 
 def test_a_cluster_costs_its_fee_and_its_own_nodes(tariff):
-    plane = thing(fee="GKE standard")
+    plane = resource(fee="GKE standard")
     assert tariff.usd_per_day("gcp", plane) == pytest.approx(2.4)
-    both = thing(fee="GKE standard", node_type="e2-medium", nodes=1)
+    both = resource(fee="GKE standard", node_type="e2-medium", nodes=1)
     assert tariff.usd_per_day("gcp", both) == pytest.approx(24 * (0.1 + 0.033506))
 
 
 def test_a_fee_by_the_name_of_a_node_is_that_of_each_node(tariff):
-    own = thing(fee="e2-medium", node_type="e2-medium", nodes=2)
+    own = resource(fee="e2-medium", node_type="e2-medium", nodes=2)
     assert tariff.usd_per_day("gcp", own) == pytest.approx(2 * 24 * 0.033506)
 
 
-def test_what_nobody_sells_is_unknown_and_what_has_no_price_tag_is_free(tariff):
-    assert tariff.usd_per_day("gcp", thing(node_type="n1-moon", nodes=1)) is None
-    assert tariff.usd_per_day("gcp", thing(node_type=None, nodes=1)) is None
-    assert tariff.usd_per_day("gcp", thing(fee="GKE platinum")) is None
-    half = thing(fee="GKE standard", node_type="n1-moon", nodes=1)
+def test_a_resource_without_a_price_row_is_unknown_and_one_without_fee_and_nodes_is_free(tariff):
+    assert tariff.usd_per_day("gcp", resource(node_type="n1-moon", nodes=1)) is None
+    assert tariff.usd_per_day("gcp", resource(node_type=None, nodes=1)) is None
+    assert tariff.usd_per_day("gcp", resource(fee="GKE platinum")) is None
+    half = resource(fee="GKE standard", node_type="n1-moon", nodes=1)
     assert tariff.usd_per_day("gcp", half) is None, "half a cost is no cost"
-    assert tariff.usd_per_day("gcp", thing()) == 0.0
-    assert tariff.usd_per_day("gcp", thing(fee="GKE platinum", is_free=True)) == 0.0
-    assert tariff.usd_per_day("gcp", thing(node_type="n1-moon", nodes=0)) == 0.0
+    assert tariff.usd_per_day("gcp", resource()) == 0.0
+    assert tariff.usd_per_day("gcp", resource(fee="GKE platinum", is_free=True)) == 0.0
+    assert tariff.usd_per_day("gcp", resource(node_type="n1-moon", nodes=0)) == 0.0
 
 
 def test_a_folder_costs_by_the_month(tariff):

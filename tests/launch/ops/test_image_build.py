@@ -1,4 +1,4 @@
-"""Following a build, whoever builds."""
+"""Following a build of any builder."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ ORDER = ImageBuildRequest(Target(provider="gcp", account="lab"), "gs://lab", "gp
 
 
 class Double:
-    """A builder whose build goes as a test says."""
+    """A builder whose builds a test scripts."""
 
     def __init__(self, *looks):
         self.looks = list(looks)
@@ -63,10 +63,10 @@ def test_each_line_of_the_log_is_shown_once_and_when_it_is_whole(build):
 
 def test_a_failed_build_ends_with_its_last_lines(build):
     log = "".join(f"line {number}\n" for number in range(50))
-    with pytest.raises(LaunchError, match=r"FAILURE: step 0") as told:
+    with pytest.raises(LaunchError, match=r"FAILURE: step 0") as error:
         build(Build("failed", log, "FAILURE: step 0"))
-    assert told.value.exit_code == 1
-    lines = str(told.value).splitlines()
+    assert error.value.exit_code == 1
+    lines = str(error.value).splitlines()
     assert (lines[1], lines[-1], len(lines)) == ("  line 30", "  line 49", 21)
 
 
@@ -116,7 +116,7 @@ def test_the_same_content_makes_the_same_bytes(context):
     assert image_context("cpu").sha256 != context.sha256
 
 
-def test_both_archives_hold_the_same_files_of_nobody_and_no_day(context):
+def test_both_archives_hold_the_same_files_without_owner_and_date(context):
     packed = context.tar_gz()
     assert unpacked(packed) == dict(context.files)
     with zipfile.ZipFile(io.BytesIO(context.zip())) as archive:

@@ -1,4 +1,4 @@
-"""Who needs a thing: what may be alive is never orphaned."""
+"""Which run needs a resource: one that may be in use is never orphaned."""
 
 from __future__ import annotations
 
@@ -77,13 +77,13 @@ def test_a_run_that_is_being_started_is_expected_before_its_job_is_there(intent_
     assert "being started by marie on laptop" in found.reason
 
 
-def test_where_nobody_can_say_whether_it_is_alive_it_is_unknown(intent_of):
+def test_a_resource_whose_cluster_does_not_answer_is_unknown(intent_of):
     (found,) = judged(pool(), gan=(intent_of("started"), None, "the cluster is away"))
     assert (found.state, is_orphaned(found)) == ("unknown", False)
     assert "the cluster is away" in found.reason
 
 
-def test_what_expired_is_left_behind_even_where_nobody_can_ask(intent_of):
+def test_an_expired_resource_is_orphaned_even_if_the_cluster_does_not_answer(intent_of):
     mine = pool(labels={EXPIRES: expiry(NOW - dt.timedelta(days=1))})
     (found,) = judged(mine, gan=(intent_of("started"), None, "the cluster is away"))
     assert (found.state, found.reason) == ("orphaned", "it expired on 2026-11-20")
@@ -108,7 +108,7 @@ def test_a_cluster_is_needed_while_a_run_may_use_it(intent_of):
     assert judged(cluster(created_at=JUST_NOW.isoformat()))[0].state == "unknown"
 
 
-def test_a_cluster_that_somebody_keeps_is_expected(intent_of):
+def test_a_kept_cluster_is_expected(intent_of):
     (found,) = judged(cluster(), gan=(intent_of("finished", keep_cluster=True), False))
     assert (found.state, found.reason) == ("expected", "kept by --keep-cluster of run gan")
     elsewhere = cluster(region="europe-west4")
@@ -148,8 +148,8 @@ def test_it_names_the_run_and_where_its_cluster_is(tmp_path):
     labels = {"cloudgan-spec": "abc", "cloudgan-run": "gan"}
     where = "europe-west4-b"
     parent = "projects/lab-1/locations/europe-west4-a/clusters/shared"
-    thing = CloudDouble().add("pool", "x", "gan", region=where, parent=parent, labels=labels)
-    plan = orphan_plan(thing, account, "europe-west4-a")
+    resource = CloudDouble().add("pool", "x", "gan", region=where, parent=parent, labels=labels)
+    plan = orphan_plan(resource, account, "europe-west4-a")
     assert (plan.run, plan.spec_hash) == ("gan", "abc")
     place = plan.target
     assert (place.account, place.region, place.cluster) == ("lab-1", "europe-west4", "shared")

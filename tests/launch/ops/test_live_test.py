@@ -1,4 +1,4 @@
-"""A drill's order, its end whatever happens, and what each exercise does not let pass."""
+"""The order of a live test, its clean-up in all cases, and the failures that each scenario detects."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ from cloudgan.launch.ops.live_test_scenarios import deploy_words, most_minutes, 
 NAME = "drill-1"
 
 
-class HandsDouble:
-    """Answers what the test says; what was typed stands in `typed`."""
+class CommandRunnerDouble:
+    """Returns the test's answers; `typed` has the commands."""
 
     def __init__(self):
         self.typed, self.evicted = [], []
@@ -50,7 +50,7 @@ class HandsDouble:
 
 @pytest.fixture
 def command_runner():
-    return HandsDouble()
+    return CommandRunnerDouble()
 
 
 @pytest.fixture
@@ -103,7 +103,7 @@ def test_it_stops_at_the_first_failure_and_removes_what_is_there(ground, command
     assert kept[0].scenarios[1].outcome == "not run", "and so was each before it"
 
 
-def test_what_does_not_go_is_told_and_no_drill_passes_with_it(ground, command_runner):
+def test_a_resource_that_is_not_deleted_is_reported_and_fails_the_live_test(ground, command_runner):
     def begins(ground):
         ground.runs.append("drill-1-train")
         return "fine"
@@ -136,7 +136,7 @@ def test_each_exercise_bounds_what_it_spends_and_the_limits_of_the_runs_keep_to_
     most = sum(one.report(1.6).max_usd for one in steps)
     assert most <= 5
     runs = sum(most_minutes(ground.options).values()) / 60 * 1.6
-    assert runs == pytest.approx(most), "no run may spend what no exercise counts"
+    assert runs == pytest.approx(most), "no run may spend more than its scenarios count"
     for which, minutes in most_minutes(ground.options).items():
         words = deploy_words(ground, which)
         assert f"--budget-usd={minutes / 60 * 1.6:.2f}" in words
@@ -148,7 +148,7 @@ def finding(verdict):
     return CommandResult(0, {"clouds": {"gcp": {"findings": [one]}}})
 
 
-def test_a_missing_quota_fails_and_an_unknown_one_is_told(ground, command_runner):
+def test_a_missing_quota_fails_and_an_unknown_one_is_reported(ground, command_runner):
     command_runner.answers["check"] = finding("missing")
     with pytest.raises(LiveTestError, match="quota X: ask for 2"):
         does.login(ground)
@@ -174,7 +174,7 @@ def test_two_workers_on_one_node_or_a_run_that_failed_do_not_pass(ground, comman
     command_runner.answers["deploy"] = CommandResult(5, {"error": "no T4 in us-central1"})
     with pytest.raises(LiveTestError, match="cloudgan deploy: no T4 in us-central1"):
         does.come_up(ground)
-    assert set(ground.runs) == {"drill-1-train"}, "what may have been made is removed"
+    assert set(ground.runs) == {"drill-1-train"}, "resources that may exist are deleted"
 
 
 def record_of(folder, accelerators):
@@ -225,7 +225,7 @@ def test_a_notice_has_the_pods_own_grace_and_the_record_has_to_say_resumed(groun
     with pytest.raises(LiveTestError, match="no `resumed` line"):
         does.take_notice(ground)
     assert command_runner.evicted == [("drill-1-spot", 1, None)]
-    assert command_runner.typed[-1] == ("cancel", "drill-1-spot"), "the spot nodes bill no more"
+    assert command_runner.typed[-1] == ("cancel", "drill-1-spot"), "the spot nodes no longer bill"
 
 
 def test_nodes_that_come_back_fail(ground, command_runner):
@@ -235,13 +235,15 @@ def test_nodes_that_come_back_fail(ground, command_runner):
         does.stay_away(ground)
 
 
-def test_a_doctor_that_finds_only_others_things_fails(ground, command_runner):
+def test_a_doctor_that_finds_only_resources_of_others_fails(ground, command_runner):
     ground.runs.append("drill-1-alone")
-    thing = {"is_orphaned": True, "run": "gan", "shared": None, "kind": "pool", "name": "x"}
-    command_runner.answers["doctor"] = CommandResult(4, {"resources": [thing | {"reason": "over"}]})
+    resource = {"is_orphaned": True, "run": "gan", "shared": None, "kind": "pool", "name": "x"}
+    command_runner.answers["doctor"] = CommandResult(
+        4, {"resources": [resource | {"reason": "over"}]}
+    )
     with pytest.raises(LiveTestError, match="lists no resource of this test"):
         does.find_left(ground)
-    mine = thing | {"run": "drill-1-alone", "reason": "its job is over"}
+    mine = resource | {"run": "drill-1-alone", "reason": "its job is over"}
     command_runner.answers["doctor"] = CommandResult(4, {"resources": [mine]})
     assert does.find_left(ground) == "pool x: its job is over"
 

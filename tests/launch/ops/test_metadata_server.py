@@ -1,4 +1,4 @@
-"""Whether this machine is one of a cloud."""
+"""Detection of the cloud of this machine."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SET = ("NO_GCE_CHECK", "AWS_EC2_METADATA_DISABLED", "CLOUDGAN_NO_METADATA_SERVER
 
 @pytest.fixture(autouse=True)
 def somewhere(monkeypatch):
-    """A machine whose environment says nothing; what is set meanwhile goes again."""
+    """A machine without settings of clouds in its environment; restores it afterwards."""
     for name in SET:
         monkeypatch.setenv(name, "")
         monkeypatch.delenv(name)

@@ -1,4 +1,4 @@
-"""What a cluster would get, as files for people; `make golden` writes them anew."""
+"""The manifests of plans as files to read; `make golden` writes them again."""
 
 from __future__ import annotations
 
@@ -39,9 +39,9 @@ def knows_gangs(version):
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_plan_gives_the_manifests_that_somebody_read(name):
+def test_a_plan_yields_the_golden_manifests(name):
     golden = (HERE / "golden" / f"{name}.yaml").read_text(encoding="utf-8")
-    assert render(name) == golden, "if that is meant: make golden, and read the diff"
+    assert render(name) == golden, "if the change is intended: make golden, and read the diff"
 
 
 def test_there_is_a_golden_for_each_plan_and_none_else():

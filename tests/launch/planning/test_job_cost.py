@@ -1,4 +1,4 @@
-"""What a whole job costs, with what is paid before and beside it."""
+"""The cost of a whole job, with start-up and fees."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ WAITS = (
         least_nodes=1,
         low_seconds=360,
         high_seconds=720,
-        source="somebody",
+        source="a list",
         date="2026-01-01",
     ),
 )
@@ -83,7 +83,7 @@ def test_training_start_and_cluster_are_paid_for_as_long_as_they_last():
     assert part(found, SYSTEM_NODE).low_usd == pytest.approx(0.05 * 1.1)
     assert found.cost.fees_usd_per_hour == pytest.approx(0.15)
     assert found.cost.startup_seconds == 720
-    assert "somebody" in found.cost.startup_basis
+    assert "a list" in found.cost.startup_basis
 
 
 def test_a_system_node_of_one_of_several_sizes_costs_from_the_cheapest_to_the_dearest():
@@ -105,13 +105,13 @@ def test_an_unknown_part_counts_at_its_worst_in_the_ranking_and_nowhere_else():
     found = cost()
     waiting = 0.5 * 72
     assert found.worst_case_usd == pytest.approx(found.cost.known_usd + waiting)
-    nobody = cost(startups=())
-    assert part(nobody, STARTUP).usd is None
-    assert nobody.worst_case_usd == pytest.approx(nobody.cost.known_usd + 2 * waiting)
-    assert nobody.worst_case_usd > found.worst_case_usd, "not knowing is no advantage"
+    unknown = cost(startups=())
+    assert part(unknown, STARTUP).usd is None
+    assert unknown.worst_case_usd == pytest.approx(unknown.cost.known_usd + 2 * waiting)
+    assert unknown.worst_case_usd > found.worst_case_usd, "an unknown time is no advantage"
 
 
-def test_a_fee_that_nobody_knows_counts_as_the_dearest_of_its_kind():
+def test_an_unknown_fee_counts_as_the_dearest_of_its_kind():
     here, elsewhere = cost(), cost(row=at("us-west9"))
     assert part(elsewhere, SYSTEM_NODE).usd is None
     assert elsewhere.worst_case_usd > here.worst_case_usd

@@ -1,4 +1,4 @@
-"""What nobody can rent any more."""
+"""Node types that clouds no longer rent."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def test_what_is_sold_is_not_among_them(provider, node_type):
 
 
 def test_each_says_who_says_so_and_stands_in_the_price_list():
-    """Price lists keep prices of machines that are gone, which is why they must be named."""
+    """Price lists keep prices of discontinued machines, so they must be listed here."""
     rows = load_catalog().find()
     for one in DISCONTINUED:
         assert one.source

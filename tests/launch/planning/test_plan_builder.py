@@ -1,4 +1,4 @@
-"""From what is wanted to a plan, without network, login or clock."""
+"""From a request to a plan, without network, login or clock."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ PRICE = PriceRow(
     market="spot",
     usd_per_hour=36.0,
     unit_sold="parts",
-    source="somebody's list",
+    source="a price list",
     date="2026-11-01",
     confidence="A",
     snapshot="current",
@@ -60,7 +60,7 @@ def test_a_plan_says_when_what_it_makes_may_be_removed(plan_of):
     assert plan.expires == "20261129t120000z", "a week after its limit"
 
 
-def test_whoever_starts_it_is_named_without_an_address(plan_of):
+def test_the_owner_is_named_without_a_mail_address(plan_of):
     assert plan_of(owner="marie@example.org").owner == "marie"
     assert plan_of(owner="").owner == plan_of(owner="@@@").owner == "unknown"
 
@@ -73,7 +73,7 @@ def test_whoever_starts_it_is_named_without_an_address(plan_of):
         {"budget_usd": 500, "price": PRICE},
         {"price": PRICE},
         {"spent_usd": 3, "budget_usd": 500, "price": PRICE},
-        {"owner": "somebody else"},
+        {"owner": "another user"},
         {"training": {"threads": 2}},
         {"wheels": ()},
         {"workers": {"cpus": 2}},
@@ -145,19 +145,19 @@ def test_a_run_that_ends_before_its_epochs_needs_no_budget_for_them(plan_of, lim
 
 
 @pytest.mark.parametrize(
-    ("nodes", "hours", "told"),
+    ("nodes", "hours", "expected"),
     [
         (2, 1.0, "may end the run early: 60 epochs take up to 1.67 h"),
         (1, 2.0, None),
     ],
 )
-def test_a_deadline_before_the_last_epoch_is_warned_of(plan_of, nodes, hours, told):
+def test_a_deadline_before_the_last_epoch_is_warned_of(plan_of, nodes, hours, expected):
     plan = plan_of(
         known=KNOWN, workers=GPUS | {"nodes": nodes}, training={"epochs": 60}, max_hours=hours
     )
     found = [text for text in plan.warnings if "deadline" in text]
-    assert len(found) == (told is not None)
-    assert told is None or told in found[0]
+    assert len(found) == (expected is not None)
+    assert expected is None or expected in found[0]
 
 
 def test_a_deadline_before_the_last_epoch_by_the_own_forecast_is_refused(plan_of):
@@ -266,7 +266,7 @@ EIGHT_V100_PRICE = PriceRow(
     market="spot",
     usd_per_hour=36.0,
     unit_sold="parts",
-    source="somebody's list",
+    source="a price list",
     date="2026-11-01",
     confidence="A",
     snapshot="current",
@@ -322,7 +322,7 @@ def test_unknown_stays_unknown_and_says_why(asked, known, why):
     assert why in found.why_unknown
 
 
-def test_a_run_that_ends_before_its_epochs_is_not_foretold_by_them():
+def test_a_run_that_ends_before_its_epochs_has_no_forecast():
     found = forecast(job(10, max_steps=5), workers(), RUN_MODEL, EIGHT_V100_PRICE)
     assert found.epoch_seconds == 100
     assert found.low_seconds is found.high_seconds is found.low_usd is found.high_usd is None

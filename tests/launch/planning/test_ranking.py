@@ -1,4 +1,4 @@
-"""Which offers are ways to do a job, in which order, and why the others are not."""
+"""Which offers fit a job, their order, and the reasons to reject the others."""
 
 from __future__ import annotations
 
@@ -148,9 +148,9 @@ def test_free_nodes_choose_the_batch_too_and_say_what_is_known_of_learning_with_
     for way in found.options:
         assert way.candidate.batch * replicas(way.row, way.nodes) == way.global_batch <= 12_288
         assert 48 <= way.candidate.batch <= 128, "16 GiB hold 144, and fewer are much slower"
-    told = selection_of(found, "V100", "paper", 60).batch_reason
-    assert f"{found.options[0].global_batch} of" in told
-    assert "without figures by batch" in told
+    reason = selection_of(found, "V100", "paper", 60).batch_reason
+    assert f"{found.options[0].global_batch} of" in reason
+    assert "without figures by batch" in reason
     assert "nothing is known" in selection_of(found, "V100", "mini", 60).batch_reason
 
 
@@ -186,21 +186,23 @@ def test_a_slice_of_tpus_trains_alone_and_of_v3_each_chip_is_two_replicas():
 
 
 def test_unknown_speed_comes_last_and_there_the_cheapest_hour_first():
-    nobody = build_throughput_model("mini", 1000, ())
-    ways = ranked(known=nobody, allow_unmeasured=True).options
+    unmeasured = build_throughput_model("mini", 1000, ())
+    ways = ranked(known=unmeasured, allow_unmeasured=True).options
     assert all(way.priced.worst_case_usd is None for way in ways)
     assert [way.usd_per_hour for way in ways] == sorted(way.usd_per_hour for way in ways)
-    found = ranked(known=nobody, allow_unmeasured=True, nodes=None)
+    found = ranked(known=unmeasured, allow_unmeasured=True, nodes=None)
     assert not found.options
     assert any("its throughput is unknown" in one.reason for one in found.rejected)
 
 
-def test_a_choice_tells_the_best_the_next_and_the_reasons():
+def test_a_selection_has_the_best_the_next_and_the_reasons():
     found = ranked()
-    told = selection_of(found, "anything", "paper", 60)
-    assert "lowest worst-case cost of 60 epochs" in told.reason
-    assert [one.offer for one in told.alternatives] == [way.row.offer for way in found.options[1:6]]
-    counts = [group.count for group in told.rejected_offers]
+    selection = selection_of(found, "anything", "paper", 60)
+    assert "lowest worst-case cost of 60 epochs" in selection.reason
+    assert [one.offer for one in selection.alternatives] == [
+        way.row.offer for way in found.options[1:6]
+    ]
+    counts = [group.count for group in selection.rejected_offers]
     assert counts == sorted(counts, reverse=True)
     assert best_option(found, "anything") is found.options[0]
 

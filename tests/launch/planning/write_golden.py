@@ -1,7 +1,7 @@
-"""The goldens: what a cluster gets for a few plans, for people to read in a diff.
+"""Writes the golden manifests of a few plans; `make golden` runs it.
 
-`make golden` writes them anew. What would differ from day to day is an argument of planning; the
-plan itself and the wheels' program, which the ConfigMap holds too, are named instead of repeated.
+Values that differ from day to day are arguments of planning. The plan itself and the wheels' program, which
+the ConfigMap holds too, are named instead of repeated.
 """
 
 from __future__ import annotations

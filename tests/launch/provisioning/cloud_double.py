@@ -1,16 +1,16 @@
-"""Clouds in memory that do what a script says: for what is decided once for all clouds.
+"""Scripted clouds in memory, for tests of the code that all clouds share.
 
-`CloudDouble` fulfils `launching.cloud.CloudClient`, `RulesDouble` fulfils `providers.clouds.CloudPlanner`, and
-`clouds` makes both what a command knows instead of the real ones, by argument:
+`CloudDouble` implements `launch.clouds.client.CloudClient`, `RulesDouble` implements
+`launch.clouds.planner.CloudPlanner`, and `clouds` passes both to a command instead of the real ones:
 
     double = CloudDouble("gcp", tmp_path)
     double.refuse("node pool", "no V100 in this zone", region="us-central1")
     known = clouds(double)
     Program("cloudgan", "", "1", {"deploy": with_values(deploy, clouds=known)}).run([...])
 
-What a cloud does late or wrongly is a script of each `Trouble`; everything asked is in `calls`. Nodes
-are of no machine: what "trains" on them is a `PlaceDouble`, one for each run, as on machines of Cloud
-TPU, which have no cluster around them. Where a test gives the cluster's API as `api`, a run has one.
+Each `Trouble` scripts a delay or a fault; `calls` has all requests. Nodes are no machines: a `PlaceDouble`
+for each run replaces the trainer, as on machines of Cloud TPU, which are in no cluster. If a test gives the
+cluster's API as `api`, a run has a cluster.
 """
 
 from __future__ import annotations
@@ -49,12 +49,12 @@ How = Literal["refused", "failed", "never ready", "lost answer", "broken"]
 
 @dataclass
 class Trouble:
-    """What goes wrong with things of a kind.
+    """A planned fault of the resources of a kind.
 
     Attributes:
-        kind: Of the thing.
+        kind: Of the resource.
         why: The cloud's sentence.
-        how: refused: the request is; failed: it is taken, and the thing fails later; never ready: it
+        how: refused: the request is; failed: it is accepted, and the resource fails later; never ready: it
             stays in the making; lost answer: it is made and the caller gets an error; broken: any
             other refusal.
         cause: Of a failure.
@@ -62,7 +62,7 @@ class Trouble:
         market: Only there, of pools.
         node_type: Only these.
         zone: Only there, of pools.
-        times: How often; after that all is well.
+        times: How often.
     """
 
     kind: str
@@ -91,20 +91,20 @@ class CloudDouble:
         name: Of the cloud.
         folder: Its buckets are folders in here.
         there: What exists, by name.
-        troubles: What goes wrong; the first that meets a request is taken.
-        calls: Everything that was asked, as (verb, subject).
-        made: Every request that was taken, in order, as the step it came from.
+        troubles: Planned faults; the first that matches a request applies.
+        calls: All requests, as (verb, subject).
+        made: The step of each accepted request, in order.
         api: Returns the API of a plan's cluster; None: runs have no cluster around their nodes.
-        runs: What trains, by run; a test may say before what its states are.
+        runs: The replaced trainer by run; a test may set its states before.
         zones: Letters of the zones with the node type, in each region.
-        quota: Missing quota by region, as `check` tells it.
-        unserved: Regions without these machines, as `known` tells it.
-        looks_to_make: How often a new thing is seen in the making before it is ready.
-        looks_to_go: How often a deleted one is still seen.
-        looks_to_list: How often a new thing is not found at all.
+        quota: Missing quota by region, as `check` reports it.
+        unserved: Regions without these machines, as `resolve_placeholders` reports it.
+        looks_to_make: How many requests see a new resource as creating before it is ready.
+        looks_to_go: How many requests still see a deleted one.
+        looks_to_list: How many requests do not find a new resource.
         refused_deletions: How often a deletion of a name is refused first.
-        nobody: Whether no login is found.
-        sees: Is told each step before it is taken; may raise.
+        has_no_login: Whether no login is found.
+        sees: Gets each step before it is taken; may raise.
     """
 
     name: str
@@ -122,22 +122,22 @@ class CloudDouble:
     looks_to_go: int = 0
     looks_to_list: int = 0
     refused_deletions: Counter[str] = field(default_factory=Counter)
-    nobody: bool = False
+    has_no_login: bool = False
     sees: Callable[[Step], None] = lambda step: None
 
     def __post_init__(self) -> None:
         self._left: dict[str, int] = {}
         self._unlisted: dict[str, int] = {}
 
-    # The hands of a test.
+    # For tests.
 
     def refuse(self, kind: str, why: str, how: How = "refused", **where: Any) -> Trouble:
-        """Lets things of a kind go wrong from now on."""
+        """Plans a fault of the resources of a kind from now on."""
         self.troubles.append(Trouble(kind, why, how, **where))
         return self.troubles[-1]
 
     def add(self, kind: str, name: str, run: str | None = None, **more: Any) -> Resource:
-        """Puts a thing there: a run's, or one that cloudgan made for all of them."""
+        """Adds a resource: of a run, or one that all runs share."""
         labels = {RUN: run} if run else {SHARED: kind}
         known = {"state": "ready", "labels": labels, "deletion_order": RANKS[kind], "region": ""}
         self.there[name] = Resource(kind=kind, name=name, **(known | more))
@@ -146,20 +146,20 @@ class CloudDouble:
     @property
     def nodes(self) -> int:
         """How many machines bill."""
-        return sum(thing.nodes for thing in self.there.values() if thing.kind == POOL)
+        return sum(resource.nodes for resource in self.there.values() if resource.kind == POOL)
 
     def kinds(self) -> list[str]:
         """The kinds of all that exists."""
-        return sorted(thing.kind for thing in self.there.values())
+        return sorted(resource.kind for resource in self.there.values())
 
     def asked(self, verb: str) -> list[str]:
-        """What was asked in this way."""
+        """Returns the subjects of the requests with a verb."""
         return [subject for each, subject in self.calls if each == verb]
 
-    # What every cloud can do.
+    # The functions of CloudClient.
 
     def identify(self) -> Mapping[str, str]:
-        if self.nobody:
+        if self.has_no_login:
             raise CredentialsError(f"{self.name}: no login was found; log in")
         return {"account": ACCOUNT, "who": "marie@example.org"}
 
@@ -212,19 +212,19 @@ class CloudDouble:
         there = [self._aged(name) for name in list(self.there)]
         return tuple(one for one in there if one and (run is None or one.run == run))
 
-    def delete(self, thing: Resource) -> None:
-        self.calls.append(("delete", thing.name))
-        if self.refused_deletions[thing.name] > 0:
-            self.refused_deletions[thing.name] -= 1
+    def delete(self, resource: Resource) -> None:
+        self.calls.append(("delete", resource.name))
+        if self.refused_deletions[resource.name] > 0:
+            self.refused_deletions[resource.name] -= 1
             raise LaunchError("another operation runs on it")
-        now = self.there.get(thing.name)
+        now = self.there.get(resource.name)
         if now is not None and now.state != "deleting":
-            self.there[thing.name] = replace(now, state="deleting", nodes=0)
-            self._left[thing.name] = self.looks_to_go
+            self.there[resource.name] = replace(now, state="deleting", nodes=0)
+            self._left[resource.name] = self.looks_to_go
 
-    def refresh(self, thing: Resource) -> Resource | None:
-        self.calls.append(("refresh", thing.name))
-        return self._aged(thing.name)
+    def refresh(self, resource: Resource) -> Resource | None:
+        self.calls.append(("refresh", resource.name))
+        return self._aged(resource.name)
 
     def cluster_api(self, plan: Plan) -> Any:
         has_one = any(one.kind == CLUSTER for one in self.there.values())
@@ -238,7 +238,7 @@ class CloudDouble:
         return RunOfNodes(self, plan)
 
     def _make(self, name: str, body: Mapping[str, Any], trouble: Trouble | None) -> None:
-        thing = Resource(
+        resource = Resource(
             kind=body["kind"],
             name=name,
             state="creating",
@@ -253,13 +253,15 @@ class CloudDouble:
         self._left[name], self._unlisted[name] = self.looks_to_make, self.looks_to_list
         if trouble and trouble.how == "never ready":
             self._left[name] = 10**6
-            thing = replace(thing, reason=trouble.why)
+            resource = replace(resource, reason=trouble.why)
         elif trouble and trouble.how == "failed":
-            thing = replace(thing, state="failed", reason=trouble.why, cause=trouble.cause, nodes=0)
-        self.there[name] = thing
+            resource = replace(
+                resource, state="failed", reason=trouble.why, cause=trouble.cause, nodes=0
+            )
+        self.there[name] = resource
 
     def _aged(self, name: str) -> Resource | None:
-        """A thing as it is at this look: what is made or deleted needs some of them."""
+        """Returns a resource as this request sees it: a creation or deletion needs some of them."""
         now = self.there.get(name)
         if now is None or now.state not in ("creating", "deleting"):
             return now
@@ -273,7 +275,7 @@ class CloudDouble:
 
 
 class RunOfNodes:
-    """What trains on a run's nodes, and is gone when they are: a `launching.provider.JobBackend`."""
+    """The `JobBackend` of a run's nodes: its job is absent without them."""
 
     def __init__(self, cloud: CloudDouble, plan: Plan) -> None:
         self._cloud, self._plan, self._inner = cloud, plan, cloud.runs[plan.run]
@@ -300,11 +302,11 @@ class RunOfNodes:
 
 
 class RulesDouble:
-    """What is true of a cloud: its bucket is a folder, and it serves what a test does not refuse.
+    """The planner of a cloud: its bucket is a folder, and it plans all node types that a test does not refuse.
 
     Args:
         cloud: Whose rules these are.
-        refused: Types of nodes that it cannot serve, with the reason.
+        refused: Types of nodes that it refuses, with the reason.
         engine: What runs the job; None: TPUs are machines of their own, GPUs are in a cluster.
     """
 

@@ -1,4 +1,4 @@
-"""A provider that is nowhere: it remembers what was asked, and is interrupted where a test wants."""
+"""A job backend in memory: it records the calls, and a test can interrupt it at any step."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ if TYPE_CHECKING:
 
 
 class PlaceDouble:
-    """Fulfils launching's Provider.
+    """Implements `launch.backends.job_backend.JobBackend`.
 
     Attributes:
-        made: Steps that were acted on, in their order.
-        calls: What was asked beside `state`.
-        states: What `state` tells, one after the other, the last one for ever; empty: what follows
+        made: Applied steps, in their order.
+        calls: All calls except those of `state`.
+        states: What `state` returns, one after the other, the last one for ever; empty: what follows
             from `made`.
-        interrupt: Raises where a test wants Ctrl-C: gets "before" or "after", and a step.
+        interrupt: Gets "before" or "after", and a step; a test raises Ctrl-C in it.
         passes: Gets the seconds of each wait.
     """
 

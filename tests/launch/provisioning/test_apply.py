@@ -1,4 +1,4 @@
-"""A plan's steps in their order, whatever comes between."""
+"""The order of a plan's steps, also after interruptions and errors."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ STEPS = 5
 
 @pytest.fixture
 def begin(plan_of, ledger_of):
-    """Starts a plan somewhere, with a ledger of its own."""
+    """Starts a plan on a backend, with its own launch log."""
 
     def run(place, plan=None, said=None):
         plan = plan or plan_of()
@@ -47,7 +47,9 @@ def test_a_run_that_runs_is_left_alone(begin, plan_of, ledger_of):
 
 
 @pytest.mark.parametrize("phase", ["finished", "failed", "stopped"])
-def test_what_is_over_is_ended_first_and_only_the_job_made_anew(begin, plan_of, ledger_of, phase):
+def test_what_is_over_is_stopped_first_and_only_the_job_is_created_again(
+    begin, plan_of, ledger_of, phase
+):
     place = PlaceDouble()
     begin(place)
     place.over, place.calls = phase, []
@@ -73,7 +75,7 @@ def test_another_run_of_this_name_is_refused_and_nothing_done(plan_of, begin):
 
 
 def test_times_of_an_attempt_are_noted_before_it_is_ended(plan_of, begin, ledger_of):
-    """To end a Job deletes it, with all that it says."""
+    """Stopping a Job deletes it, with its conditions."""
     place = PlaceDouble()
     begin(place)
     ends = {"started_at": "2026-11-21T12:00:00Z", "ended_at": "2026-11-21T13:00:00Z"}

@@ -1,4 +1,4 @@
-"""The clouds in memory do what real ones do, with what makes, removes and follows runs."""
+"""The clouds in memory behave as real ones towards Provisioner, Destroyer and RunMonitor."""
 
 from __future__ import annotations
 
@@ -44,13 +44,13 @@ def test_what_is_made_once_is_found_again(cloud, plan):
     assert cloud.nodes == 1
 
 
-def test_a_new_thing_may_be_listed_late_and_take_its_time(cloud, plan):
+def test_a_new_resource_may_be_listed_late_and_become_ready_later(cloud, plan):
     cloud.looks_to_list, cloud.looks_to_make = 2, 3
     assert make(cloud, plan) == [True] * 3
 
 
 @pytest.mark.parametrize("how", ["refused", "failed", "never ready"])
-def test_no_room_is_told_at_once_later_or_never(cloud, plan, how):
+def test_missing_capacity_is_an_error_at_once_later_or_at_the_time_limit(cloud, plan, how):
     cloud.refuse(POOL, "no L4 in us-central1-a", how)
     with pytest.raises(CapacityError, match="no L4 in us-central1-a"):
         make(cloud, plan)
@@ -70,17 +70,17 @@ def test_trouble_is_where_it_was_said_to_be(cloud, plan):
     assert cloud.nodes == 1
 
 
-def test_things_go_late_and_after_refusals(cloud, plan):
+def test_resources_are_deleted_late_and_after_refusals(cloud, plan):
     make(cloud, plan)
     cloud.looks_to_go = 2
-    cloud.refused_deletions.update({thing.name: 2 for thing in cloud.there.values()})
+    cloud.refused_deletions.update({resource.name: 2 for resource in cloud.there.values()})
     gone = list(Destroyer(cloud, lambda _: None, POLL).destroy(cloud.list_resources("gan")))
     assert gone == [f"{POOL} us-central1/gan-0a1b"]
     assert cloud.nodes == 0
     assert cloud.kinds() == [BUCKET, CLUSTER]
 
 
-def test_what_is_somebody_elses_is_left_alone(cloud, plan):
+def test_the_pool_of_another_run_is_unchanged(cloud, plan):
     cloud.add(POOL, "us-central1/gan-0a1b", "another")
     with pytest.raises(ConfigError, match="it is unchanged"):
         make(cloud, plan)

@@ -1,4 +1,4 @@
-"""A cluster of several runs: what one of them has of it."""
+"""One run's share of a cluster that several runs use."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is noted while machines are given back, and what a later look completes."""
+"""The launch log while machines are deleted, and its completion by a later status check."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ def test_what_is_known_is_not_made_worse_by_a_second_removal(plan, ledger, clock
 
 
 def test_a_launcher_that_was_killed_is_completed_by_the_next_look(plan, ledger, clock):
-    """Killed while it gave back: its desired state says finished, its machines are there still."""
+    """The launcher was killed during the deletion: the desired state is finished, the machines still exist."""
     clock[0] = after(10)
     ledger.record_state(RunState("running", started_at=NOON.isoformat(), nodes=NODES))
     clock[0] = after(70)
@@ -116,7 +116,7 @@ def test_a_launcher_that_was_killed_is_completed_by_the_next_look(plan, ledger, 
     (attempt,) = ledger.read().attempts
     assert attempt.program_ended_at == after(12)
     assert [node.terminated_at for node in attempt.nodes] == [None, after(70)]
-    assert attempt.nodes[1].unseen_seconds() == 60 * 60, "it was gone earlier, nobody knows when"
+    assert attempt.nodes[1].unseen_seconds() == 60 * 60, "it ended earlier, at an unknown time"
     now = after(80).timestamp()
     assert spent_usd(ledger.read(), now) == pytest.approx((80 + 70) / 60 * ROW.usd_per_hour)
     clock[0] = after(90)
@@ -134,7 +134,7 @@ def test_machines_of_a_launcher_that_died_before_it_noted_anything_are_found(pla
     assert spent_usd(ledger.read(), after(30).timestamp()) == pytest.approx(ROW.usd_per_hour)
 
 
-def test_an_end_is_told_by_the_job_and_not_by_what_was_meant_later(plan, ledger, clock):
+def test_the_end_is_that_of_the_job_and_not_of_the_later_stop(plan, ledger, clock):
     ledger.record_state(RunState("running", started_at=NOON.isoformat()))
     ledger.record_state(
         RunState("finished", started_at=NOON.isoformat(), ended_at=after(50).isoformat())
@@ -154,7 +154,7 @@ def test_a_removal_that_fails_leaves_the_machines_up(plan, ledger, clock):
     assert all(node.terminated_at is None for node in ledger.read().attempts[0].nodes)
 
 
-def test_a_state_tells_the_machines_that_are_there(plan, tmp_path):
+def test_a_state_has_the_machines_that_are_there(plan, tmp_path):
     class Api:
         there = (("a", "2026-11-21T12:00:00Z"),)
 
@@ -179,7 +179,7 @@ def test_a_state_tells_the_machines_that_are_there(plan, tmp_path):
 
     cloud.api.list = away
     state = provider.state("gan")
-    assert (state.phase, state.nodes) == ("running", None), "nobody can say"
+    assert (state.phase, state.nodes) == ("running", None), "the nodes are unknown"
     inner.states = [RunState("absent")]
     assert provider.state("gan").ended_at is None, "when it began is no end"
     run_registry.write(plan, "removed")

@@ -29,7 +29,7 @@ PRICE = PriceRow(
     market="spot",
     usd_per_hour=1.5,
     unit_sold="parts",
-    source="somebody's list",
+    source="a price list",
     date="2026-11-01",
     confidence="A",
     snapshot="current",
@@ -128,7 +128,7 @@ def test_what_did_not_change_is_not_written_again(ledger_of, priced, tmp_path):
 
 
 def test_a_job_that_was_deleted_ended_when_that_was_seen(ledger_of, priced, now):
-    """`cancel` deletes the Job, and with it whatever it knew of its end."""
+    """`cancel` deletes the Job, and with it the time of its end."""
     ledger = begun(ledger_of(priced), priced)
     ledger.record_state(RunState("running", started_at=at(0)))
     now[0] = NOON + dt.timedelta(minutes=30)
@@ -137,11 +137,11 @@ def test_a_job_that_was_deleted_ended_when_that_was_seen(ledger_of, priced, now)
     now[0] = NOON + dt.timedelta(days=3)
     ledger.record_state(RunState("absent"))
     later = now[0].timestamp()
-    assert spent_usd(ledger.read(), later) == pytest.approx(1.5), "time goes on, the bill does not"
+    assert spent_usd(ledger.read(), later) == pytest.approx(1.5), "later time adds no cost"
     assert ledger.read().attempts[0].end_reason == "stopped"
 
 
-def test_a_job_that_nobody_looked_at_ran_until_its_deadline_at_most(ledger_of, priced, now):
+def test_a_job_without_status_checks_ran_until_its_deadline_at_most(ledger_of, priced, now):
     ledger = begun(ledger_of(priced), priced)
     ledger.record_state(RunState("running", started_at=at(0)))
     now[0] = NOON + dt.timedelta(days=30)
@@ -225,14 +225,14 @@ def test_nodes_that_were_there_before_count_for_as_long_as_the_job_held_them(led
     ledger.record_state(RunState("running", started_at=at(1)))
     (attempt,) = ledger.read().attempts
     assert [node.started_at for node in attempt.nodes] == [NOON + dt.timedelta(minutes=1)] * 2
-    assert attempt.node_seconds() is None, "they are held still"
+    assert attempt.node_seconds() is None, "the machines still exist"
     ledger.record_state(RunState("finished", started_at=at(1), ended_at=at(31)))
     (attempt,) = ledger.read().attempts
     assert attempt.node_seconds() == 2 * 30 * 60
     assert attempt.billed_seconds() == 30 * 60
 
 
-def test_where_nobody_said_a_price_no_node_is_billed(ledger_of, plan_of):
+def test_without_a_price_no_node_is_billed(ledger_of, plan_of):
     plan = plan_of()
     ledger = begun(ledger_of(plan), plan)
     ledger.record_state(RunState("finished", started_at=at(1), ended_at=at(31)))

@@ -55,7 +55,7 @@ def test_nothing_printed_is_no_line():
 
 @pytest.mark.parametrize("how", ["ends", "raises"])
 def test_a_stream_that_is_cut_is_taken_up_without_repeated_lines(how):
-    """A pod's log begins at its beginning again, whenever it is asked for."""
+    """Each request of a pod's log returns it from its start."""
     texts = [f"step {n}" for n in range(6)]
     reads = []
     double = place()
@@ -105,7 +105,7 @@ def test_lines_that_come_late_are_waited_for_when_the_run_is_over():
     assert found == ["first", "last"]
 
 
-def test_a_log_that_has_ended_is_read_anew_less_and_less():
+def test_a_log_that_has_ended_is_read_less_and_less_often():
     """A finished worker's whole log would else be fetched every second while others run."""
     reads = []
     double = place()
@@ -121,4 +121,4 @@ def test_a_log_that_has_ended_is_read_anew_less_and_less():
     double.sources = {"gan-0-abcde": ended}
     threading.Timer(2.5, end).start()
     assert [each.text for each in merge_logs(double, "gan", follow=True)] == ["done"]
-    assert 3 <= len(reads) <= 9, "a look each 0.2 s would be 13"
+    assert 3 <= len(reads) <= 9, "a request each 0.2 s would be 13"

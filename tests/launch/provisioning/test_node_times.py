@@ -1,4 +1,4 @@
-"""Machines of a run as they come and go between looks; a budget's money never goes back."""
+"""Start and end of machines between observations; the spent amount never decreases."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def test_a_machine_belongs_to_the_attempt_in_which_it_came_up():
     assert times(terminate_nodes(both, after(200))[0]) == {"a": (0, 200)}
 
 
-def test_looks_are_noted_about_once_a_minute_and_what_nobody_saw_can_be_told():
+def test_observations_are_noted_about_once_a_minute_and_the_unobserved_time_is_known():
     there = [node("a", 0)]
     first = observe_nodes((provisioned(),), there, after(10))
     assert observe_nodes(first, there, after(30)) == first, "nothing to write"
@@ -100,7 +100,7 @@ EVENTS = st.lists(
 @settings(max_examples=300, deadline=None)
 @given(events=EVENTS, behind=st.integers(-120, 120))
 def test_what_is_known_to_be_spent_never_goes_down_while_a_run_goes_on(events, behind):
-    """Whatever comes and goes, and however far the launcher's clock is from the cloud's."""
+    """For any starts and ends of machines, and any offset of the launcher's clock."""
     clock, there, number, spent = 1000, {}, 0, 0.0
     attempts = (provisioned(),)
     for seconds, event in events:

@@ -1,4 +1,4 @@
-"""Nodes that were made for a run, as a real client sees them in a cluster."""
+"""Nodes of a run, as a real client reads them from a cluster."""
 
 from __future__ import annotations
 

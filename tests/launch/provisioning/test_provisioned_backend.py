@@ -1,4 +1,4 @@
-"""Runs on machines that are made for them: what is meant, what exists, and what is given back."""
+"""Runs on provisioned machines: desired states, existing resources, and deletion."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class Lab:
 
     def provider(self, lease_owner="me"):
         def inner(plan):
-            if not any(thing.kind == "cluster" for thing in self.cloud.list_resources()):
+            if not any(resource.kind == "cluster" for resource in self.cloud.list_resources()):
                 return None
             return self.jobs.setdefault(plan.run, JobDouble(self.cloud))
 
@@ -83,7 +83,7 @@ class Lab:
         return found.state if found else None
 
     def left(self):
-        return sorted(thing.kind for thing in self.cloud.there.values())
+        return sorted(resource.kind for resource in self.cloud.there.values())
 
 
 @pytest.fixture
@@ -141,7 +141,7 @@ def test_a_run_that_another_laptop_is_just_starting_keeps_the_cluster(lab):
     assert "cluster" in lab.left()
 
 
-def test_a_cluster_with_somebodys_pool_stays_though_no_intent_tells_of_it(lab):
+def test_a_cluster_with_the_pool_of_another_run_stays_even_without_a_desired_state(lab):
     lab.apply(lab.plan())
     lab.cloud.add("pool", "cloudgan/lost", run="lost", parent="cloudgan")
     list(lab.provider().destroy("gan"))
@@ -237,7 +237,7 @@ def test_a_run_whose_cluster_is_gone_is_absent_and_can_be_started_again(lab):
     assert "pool" in lab.left()
 
 
-def test_a_start_ends_when_somebody_removes_the_run_meanwhile(lab):
+def test_a_start_ends_when_another_client_removes_the_run_meanwhile(lab):
     def down(step):
         if step.ensure.startswith("cluster"):
             list(lab.provider("another laptop").destroy("gan"))
@@ -270,14 +270,14 @@ def test_other_settings_under_the_same_name_are_refused_before_anything_is_made(
         ),
     ],
 )
-def test_all_that_is_missing_is_told_at_once(lab, findings, kind):
+def test_all_that_is_missing_is_in_one_error(lab, findings, kind):
     lab.cloud.findings = findings
-    with pytest.raises(kind) as told:
+    with pytest.raises(kind) as error:
         lab.provider().check(lab.plan())
-    assert all(one.subject in str(told.value) for one in findings)
+    assert all(one.subject in str(error.value) for one in findings)
 
 
-def test_what_nobody_could_look_at_is_a_warning(lab):
+def test_an_unknown_finding_is_a_warning(lab):
     lab.cloud.findings = (Finding("quota", "unknown", "not asked"), Finding("login", "ok", "me"))
     assert lab.provider().check(lab.plan()) == ("quota: not asked",)
 

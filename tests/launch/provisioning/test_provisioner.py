@@ -1,4 +1,4 @@
-"""Making one thing in a cloud: what is there is kept, what fails is told, nothing foreign is taken."""
+"""Creating one resource: an existing one is kept, an error is reported, and those of others are unchanged."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ POOL = "cloudgan/gan"
 
 
 class SlowCloud(CloudDouble):
-    """What is made goes through `states`, one for each look; None: not listed yet."""
+    """A cloud whose new resource has these `states`, one for each request; None: not listed yet."""
 
     def __init__(self, *states):
         super().__init__()
@@ -65,7 +65,7 @@ def test_what_is_not_there_is_made_and_waited_for(plan, step):
     cloud, said = SlowCloud(making, making, {"state": "ready", "reason": ""}), []
     assert maker(cloud, said).ensure(step, plan)
     assert creations(cloud) == [["pool gan"]]
-    assert said == ["pool gan: waiting for capacity"], "told once"
+    assert said == ["pool gan: waiting for capacity"], "printed once"
     assert cloud.states == [], "it did not wait"
 
 
@@ -89,7 +89,7 @@ def test_a_cloud_may_not_list_for_a_while_what_it_took(plan, step):
     assert creations(cloud) == [["pool gan"]]
 
 
-def test_what_is_being_deleted_is_awaited_and_then_made_anew(plan, step):
+def test_what_is_being_deleted_is_awaited_and_then_created_again(plan, step):
     cloud, said = CloudDouble(), []
     cloud.create(step)
     cloud.lingers = 2
@@ -118,17 +118,17 @@ def test_a_cluster_that_takes_for_ever_is_an_error_and_no_lack_of_capacity(plan,
     body = {"kind": "cluster", "labels": {"cloudgan-shared": "cluster"}}
     step = step.model_copy(update={"body": body, "ensure": "cluster cloudgan"})
     cloud = SlowCloud(*[{"state": "creating"}] * 500)
-    with pytest.raises(LaunchError, match="cluster cloudgan was not ready within 0 s") as told:
+    with pytest.raises(LaunchError, match="cluster cloudgan was not ready within 0 s") as error:
         maker(cloud).ensure(step, plan)
-    assert not isinstance(told.value, CapacityError)
+    assert not isinstance(error.value, CapacityError)
 
 
-def test_what_is_deleted_by_somebody_else_while_it_is_made_is_told(plan, step):
+def test_a_deletion_by_another_client_during_the_creation_is_an_error(plan, step):
     with pytest.raises(LaunchError, match="is being deleted by another client"):
         maker(SlowCloud({"state": "deleting"})).ensure(step, plan)
 
 
-def test_a_pool_of_somebody_else_is_left_alone(plan, step):
+def test_a_pool_of_another_run_is_unchanged(plan, step):
     cloud = CloudDouble()
     cloud.add("pool", POOL, run="other")
     with pytest.raises(ConfigError, match=r"not managed by cloudgan; it is unchanged"):
@@ -137,7 +137,7 @@ def test_a_pool_of_somebody_else_is_left_alone(plan, step):
     assert cloud.deleted == []
 
 
-def test_a_pool_that_somebody_else_is_making_is_not_waited_for(plan, step):
+def test_a_pool_that_another_run_creates_is_not_waited_for(plan, step):
     cloud = SlowCloud(*[{"state": "creating"}] * 500)
     cloud.add("pool", POOL, run="other", nodes=2)
     with pytest.raises(ConfigError, match=r"not managed by cloudgan; it is unchanged"):
@@ -151,7 +151,7 @@ def test_the_same_run_with_other_settings_is_refused(plan, step):
         maker(cloud).ensure(step, plan)
 
 
-def test_a_cluster_that_somebody_has_is_used(plan, step):
+def test_a_cluster_without_labels_is_used(plan, step):
     cloud = CloudDouble()
     cloud.add("cluster", POOL)
     cloud.there[POOL] = replace(cloud.there[POOL], labels={})
@@ -184,7 +184,7 @@ def test_it_is_said_to_be_gone_only_when_it_is(cloud):
         assert name.partition(" ")[2] not in cloud.there
 
 
-def test_a_refused_deletion_is_asked_for_again_and_told_once(cloud):
+def test_a_refused_deletion_is_repeated_and_reported_once(cloud):
     cloud.refuses["cloudgan/gan"], said = 3, []
     assert len(remove(cloud, said)) == 3
     assert said == [
@@ -195,7 +195,7 @@ def test_a_refused_deletion_is_asked_for_again_and_told_once(cloud):
 def test_what_is_half_deleted_is_only_waited_for(cloud):
     cloud.delete(cloud.there["cloudgan/gan"])
     cloud.lingers, asked, delete = 5, [], cloud.delete
-    cloud.delete = lambda thing: (asked.append(thing.name), delete(thing))
+    cloud.delete = lambda resource: (asked.append(resource.name), delete(resource))
     assert len(remove(cloud)) == 3
     assert asked.count("cloudgan/other") == 1, "once is enough, however long it takes"
 
@@ -205,7 +205,7 @@ def test_what_is_gone_already_is_fine(cloud):
     remove(cloud)
     remover = Destroyer(cloud, lambda _: None, poll_seconds=0.01)
     assert len(list(remover.destroy(listed))) == 3
-    assert len(cloud.deleted) == 3, "nothing was asked to go twice"
+    assert len(cloud.deleted) == 3, "each deletion was requested once"
 
 
 def test_one_that_does_not_go_does_not_keep_the_others(cloud):

@@ -1,4 +1,4 @@
-"""A run is followed to its end, and ended where it would wait in vain."""
+"""A run is followed to its end, and stopped when it could only wait."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def clock(monkeypatch):
 
 @pytest.fixture
 def follow(clock, plan_of):
-    """Follows a run through states; returns the last one, what was told, and the place."""
+    """Follows a run through states; returns the last one; keeps the messages and the place."""
 
     def run(*states, plan=None, **options):
         place, said, seen = PlaceDouble(states), [], []
@@ -52,7 +52,7 @@ def follow(clock, plan_of):
     return run
 
 
-def test_a_run_is_followed_to_its_end_and_each_change_told_once(follow):
+def test_a_run_is_followed_to_its_end_and_each_change_is_printed_once(follow):
     one_up = RunState("starting", (WorkerState(0, "running"), WorkerState(1, "starting")))
     states = [RunState("waiting"), RunState("waiting"), one_up, running(0, 0), running(0, 0)]
     assert follow(*states, FINISHED) == FINISHED
@@ -62,11 +62,11 @@ def test_a_run_is_followed_to_its_end_and_each_change_told_once(follow):
         "running: 2 of 2 workers running",
         "finished: 0 of 2 workers running",
     ]
-    assert follow.seen == [*states, FINISHED], "each state is given to whoever notes it"
+    assert follow.seen == [*states, FINISHED], "the observer gets each state"
     assert follow.place.calls == [], "nothing was ended"
 
 
-def test_each_replacement_is_told_once_whatever_its_reason_becomes(follow):
+def test_each_replacement_is_printed_once_even_if_its_reason_changes(follow):
     follow(
         running(0, 0),
         running(0, 1, why="taken away"),
@@ -75,11 +75,11 @@ def test_each_replacement_is_told_once_whatever_its_reason_becomes(follow):
         running(0, 2, why="taken away"),
         FINISHED,
     )
-    told = [line for line in follow.said if "replaced" in line]
-    assert told == ["worker 1 was replaced (taken away)"] * 2
+    replaced = [line for line in follow.said if "replaced" in line]
+    assert replaced == ["worker 1 was replaced (taken away)"] * 2
 
 
-def test_a_reason_is_told_when_it_changes(follow):
+def test_a_reason_is_printed_when_it_changes(follow):
     why = "worker 0: 0/2 nodes are available"
     pending = RunState("waiting", (WorkerState(0, "waiting", reason=why),), why, "placement")
     follow(pending, pending, FINISHED)
@@ -125,7 +125,7 @@ def test_workers_that_do_not_all_come_up_are_all_ended(follow, clock, plan_of):
     plan = plan_of(workers={"nodes": 2}, gang_timeout_seconds=601)
     with pytest.raises(CapacityError, match=r"only 1 of 2 workers started within 601 s \(worker 1"):
         follow(half, plan=plan)
-    assert clock[0] == 1601, "the limit is not overslept"
+    assert clock[0] == 1601, "no pause exceeds the time limit"
     assert follow.place.calls == [("stop", "gan")]
 
 
@@ -152,7 +152,7 @@ def test_flex_start_nodes_may_come_after_hours_and_the_gang_timeout_begins_with_
     assert follow.place.calls == [("stop", "gan")]
 
 
-def test_time_in_a_queue_is_nobody_s_fault(follow, clock, plan_of):
+def test_time_in_a_queue_does_not_count_towards_the_gang_timeout(follow, clock, plan_of):
     plan = plan_of(workers={"nodes": 2}, gang_timeout_seconds=60, target={"queue": "physics"})
     queued, admitted = RunState("waiting"), RunState("starting", (WorkerState(0, "starting"),))
     assert follow(*[queued] * 100, admitted, running(0, 0), FINISHED, plan=plan) == FINISHED
@@ -220,16 +220,18 @@ def test_hours_that_are_over_are_no_matter_of_money(plan_of):
     assert "Increase --max-hours" in str(error)
 
 
-@pytest.mark.parametrize(("why", "told"), [("", "stopped; "), ("by you", r"stopped \(by you\); ")])
-def test_a_run_that_was_stopped_can_go_on(plan_of, why, told):
+@pytest.mark.parametrize(
+    ("why", "expected"), [("", "stopped; "), ("by you", r"stopped \(by you\); ")]
+)
+def test_a_run_that_was_stopped_can_go_on(plan_of, why, expected):
     error = ends(RunState("stopped", reason=why), plan_of())
     assert error.exit_code == 1
     assert str(error) == (
-        f"run gan was {told.replace(chr(92), '')}run {AGAIN} to resume from the last checkpoint"
+        f"run gan was {expected.replace(chr(92), '')}run {AGAIN} to resume from the last checkpoint"
     )
 
 
-def test_a_run_that_somebody_removed_is_told_so(plan_of):
+def test_the_error_of_a_deleted_run_says_so(plan_of):
     error = ends(RunState("absent"), plan_of())
     assert "run gan was deleted while it ran" in str(error)
     assert AGAIN in str(error)
@@ -247,7 +249,7 @@ def test_a_run_that_failed_says_why_and_what_its_worker_said(plan_of):
     assert AGAIN in str(error)
 
 
-def test_a_failure_that_nobody_explains_says_so(plan_of):
+def test_a_failure_without_a_reason_says_so(plan_of):
     assert "failed: no reason reported. See" in str(ends(RunState("failed"), plan_of()))
     silent = BEAT.model_copy(update={"message": ""})
     assert "last message" not in str(ends(RunState("failed"), plan_of(), silent))

@@ -1,4 +1,4 @@
-"""What is meant of a run: one writer at a time, nothing overwritten, readable from anywhere."""
+"""Desired states of runs: one writer at a time, no lost writes, readable from any machine."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def mine(tmp_path, clock):
     return RunRegistry(FolderStore(tmp_path / "bucket"), "me, process 1")
 
 
-def test_a_run_that_nobody_meant_has_no_intent(mine):
+def test_a_run_that_was_never_deployed_has_no_desired_state(mine):
     assert mine.read("gan") is None
     assert mine.list_runs() == ()
 
@@ -99,7 +99,7 @@ def test_of_many_writers_at_once_exactly_one_succeeds(mine, plan_of):
     assert sorted(outcomes) == ["lost"] * 5 + ["won"]
 
 
-def test_who_comes_too_late_is_told_so(mine, plan_of, monkeypatch):
+def test_a_write_after_another_clients_write_is_an_error(mine, plan_of, monkeypatch):
     mine.write(plan_of(), "starting")
     seen = mine.read("gan")
     mine.write(plan_of(), "started")

@@ -43,7 +43,7 @@ def results(plan):
 
 
 def put(results, name, content):
-    """What a pod would leave."""
+    """Writes the files that a pod leaves in the store."""
     results.store.put(f"runs/{results.run}/{name}", content)
 
 
@@ -272,17 +272,17 @@ def test_a_store_that_is_further_stays_as_it_is(stores):
     assert new.store.read("runs/gan/record.jsonl") == b"longer\n"
 
 
-def test_without_a_checkpoint_a_run_begins_anew(stores):
+def test_without_a_checkpoint_no_checkpoint_is_transferred(stores):
     assert transfer_checkpoints(*stores, print) is None
 
 
-def test_a_store_that_cannot_be_read_is_told_and_the_run_begins_anew(stores):
+def test_a_store_that_cannot_be_read_is_reported_and_training_restarts_at_step_0(stores):
     old, new = stores
 
     class Away(FolderStore):
         def list(self, prefix=""):
-            raise StoreError("gs://lab: nobody answers")
+            raise StoreError("gs://lab: no answer")
 
     said = []
     assert transfer_checkpoints(RunResults(Away(old.store.url), "gan"), new, said.append) is None
-    assert "so training restarts at step 0: gs://lab: nobody answers" in said[0]
+    assert "so training restarts at step 0: gs://lab: no answer" in said[0]

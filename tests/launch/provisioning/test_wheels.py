@@ -1,4 +1,4 @@
-"""What a pod installs, made and fetched on any machine."""
+"""The wheels that a pod installs, built and downloaded on any machine."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def test_pods_read_names_digests_and_sizes(own):
 
 @pytest.fixture
 def index(tmp_path, monkeypatch):
-    """A folder that pip takes for all the packages there are; makes wheels in it."""
+    """A folder that pip uses as its only package index; creates wheels in it."""
     (folder := tmp_path / "index").mkdir()
     monkeypatch.setenv("PIP_NO_INDEX", "1")
     monkeypatch.setenv("PIP_FIND_LINKS", str(folder))

@@ -55,8 +55,8 @@ def test_a_command_runs_in_the_container_of_the_worker(running):
     assert (code, len(binary), set(binary)) == (0, 300_000, {0})
     assert run(running, "echo", "a b", "$HOME", "c&d=e") == (0, b"a b $HOME c&d=e\n", b"")
     assert run(running, "cat") == (0, b"", b""), "it has no standard input"
-    with pytest.raises(ConfigError, match="no program 'kubectl-of-nobody'"):
-        run(running, "kubectl-of-nobody")
+    with pytest.raises(ConfigError, match="no program 'kubectl-missing'"):
+        run(running, "kubectl-missing")
 
 
 def test_a_connection_that_ends_before_the_command_is_an_error(running):

@@ -16,7 +16,7 @@ from cloudgan.schema.config import RunConfig
 from cloudgan.schema.plan import Forecast, Limits, Plan, Showers, Target, Workers
 
 PROGRAMS = ("munged", "slurmctld", "slurmd", "sbatch", "squeue", "scancel", "scontrol", "sinfo")
-SBIN = "/usr/sbin:/sbin"  # not everybody's path has it
+SBIN = "/usr/sbin:/sbin"  # not in the PATH of all users
 
 
 @pytest.fixture

@@ -85,7 +85,7 @@ def provider(url, store, said=None):
     cloud = cloud_of(url, said)
     return ProvisionedBackend(
         cloud,
-        RunRegistry(open_store(store), "somebody"),
+        RunRegistry(open_store(store), "me"),
         inner=cloud.job_backend,
         all_steps=all_steps,
         say=say,

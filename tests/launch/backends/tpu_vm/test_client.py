@@ -48,9 +48,9 @@ def test_a_queued_request_waits_for_its_vms(google, cloud, plan, make, said):
         "no such TPU is available; the request is queued",
         "the TPU is being provisioned",
     ]
-    (thing,) = cloud.list_resources("gan")
-    assert (thing.kind, thing.node_type, thing.nodes) == (KIND, "v3-8", 1)
-    assert thing.labels == plan.labels().as_dict()
+    (resource,) = cloud.list_resources("gan")
+    assert (resource.kind, resource.node_type, resource.nodes) == (KIND, "v3-8", 1)
+    assert resource.labels == plan.labels().as_dict()
     assert make() is False, "it is there"
 
 
@@ -70,8 +70,8 @@ def test_an_expired_request_is_a_capacity_error(google, cloud, plan, make):
     google.has_capacity = False
     with pytest.raises(CapacityError, match="not fulfilled before its valid until time"):
         make()
-    (thing,) = cloud.list_resources("gan")
-    assert (thing.state, thing.cause, thing.nodes) == ("failed", "capacity", 0)
+    (resource,) = cloud.list_resources("gan")
+    assert (resource.state, resource.cause, resource.nodes) == ("failed", "capacity", 0)
 
 
 def test_an_exceeded_quota_shows_googles_message(google, make):
@@ -115,17 +115,17 @@ def test_failed_and_suspended_requests_are_deleted(google, cloud, make, said, st
 def test_vms_without_a_request_are_found_and_deleted(google, cloud, make, said):
     make()
     google.orphan()
-    (thing,) = cloud.list_resources("gan")
-    assert (thing.kind, thing.nodes, thing.node_type) == (NODE_KIND, 1, "v3-8")
-    list(Destroyer(cloud, said.append, POLL_SECONDS, 20.0).destroy([thing]))
+    (resource,) = cloud.list_resources("gan")
+    assert (resource.kind, resource.nodes, resource.node_type) == (NODE_KIND, 1, "v3-8")
+    list(Destroyer(cloud, said.append, POLL_SECONDS, 20.0).destroy([resource]))
     assert not google.nodes
 
 
 def test_a_request_without_labels_has_those_of_its_vms(google, cloud, plan, make):
     make()
     google.shows_labels = False
-    (thing,) = cloud.list_resources("gan")
-    assert (thing.kind, thing.labels) == (KIND, plan.labels().as_dict())
+    (resource,) = cloud.list_resources("gan")
+    assert (resource.kind, resource.labels) == (KIND, plan.labels().as_dict())
 
 
 def test_the_zone_offers_the_slice(cloud):

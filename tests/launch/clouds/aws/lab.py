@@ -96,7 +96,7 @@ class Lab:
         return found.model_copy(update={"steps": all_steps(found)})
 
     def provider(self, cloud: AwsClient, plan: Plan) -> ProvisionedBackend:
-        """A launcher of its own, as a new process has one."""
+        """Returns another launcher, as in a new process."""
         bucket = plan.store.removeprefix("s3://")
         objects = S3Store(bucket, client=self.session.client("s3"))
 
@@ -141,7 +141,7 @@ class Lab:
         )
 
     def left(self) -> list[str]:
-        """All that exists and is not for all runs of the account."""
+        """The resources that not all runs of the account share."""
         there = self.cloud().list_resources()
         kept = [
             one for one in there if one.labels.get(SHARED) not in ("boundary", "bucket", "role")

@@ -146,7 +146,7 @@ def test_a_failed_node_group_is_raised(lab):
 
 
 def make_until(cloud, plan, operation):
-    """Does the steps of a plan up to one, each until it is there."""
+    """Runs the steps of a plan up to one; waits for each resource."""
     for step in plan.steps:
         if step.at != "cloud":
             continue
@@ -439,7 +439,7 @@ def test_instances_of_a_node_group_that_exists_are_not_left_over(lab):
     assert [one.name for one in found] == ["us-west-2/i-2"]
 
 
-IMAGE_THINGS = {
+IMAGE_RESOURCES = {
     "CloudWatch log group": ("us-west-2/log-group:/cloudgan/image", "logs", True),
     "CodeBuild project": ("us-west-2/project/cloudgan-image", "builder", True),
     "ECR repository": ("us-west-2/repository/cloudgan", "registry", False),
@@ -459,7 +459,7 @@ def test_image_resources_are_listed_and_deleted_builder_first(built_lab):
     found = {one.kind: one for one in cloud.list_resources() if one.region == "us-west-2"}
     assert {
         kind: (one.name, one.shared, one.is_free) for kind, one in found.items()
-    } == IMAGE_THINGS
+    } == IMAGE_RESOURCES
     assert found["ECR repository"].fee, "stored images bill, but no price row covers them"
     assert "cloudgan-image" in {
         one.name for one in cloud.list_resources() if one.kind == "IAM role"
@@ -526,7 +526,9 @@ def test_codebuild_is_queried_only_in_regions_with_a_repository_or_log(built_lab
     built_lab.aws.faults.calls.clear()
     built_lab.cloud().list_resources()
     asked = {call for call in built_lab.aws.faults.calls if call[0] == "codebuild"}
-    assert asked == {("codebuild", "us-west-2", "BatchGetProjects")}, "CodeBuild is not everywhere"
+    assert asked == {("codebuild", "us-west-2", "BatchGetProjects")}, (
+        "CodeBuild is not in all regions"
+    )
 
 
 def test_identify_returns_the_account_and_a_missing_login_is_an_error(lab, monkeypatch):
@@ -536,4 +538,4 @@ def test_identify_returns_the_account_and_a_missing_login_is_an_error(lab, monke
     with pytest.raises(CredentialsError, match="AWS_ACCESS_KEY_ID"):
         open_session(None, "us-east-1")
     with pytest.raises(CredentialsError, match="profile"):
-        open_session("nobody", "us-east-1")
+        open_session("missing", "us-east-1")

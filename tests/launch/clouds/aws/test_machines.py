@@ -25,7 +25,7 @@ def test_each_family_counts_against_its_own_quotas():
     assert machine("p3.2xlarge").quota("on_demand").code == "L-417A185B"
     assert machine("p4d.24xlarge").quota("spot").code == "L-7212CCBC"
     assert machine("p5.48xlarge").quota("spot").code == "L-C4BD4855"
-    assert machine("p6-b200.48xlarge").quota("spot").code is None, "no document tells it"
+    assert machine("p6-b200.48xlarge").quota("spot").code is None, "no document has its code"
 
 
 def test_an_instance_type_without_gpus_is_refused_with_the_nearest():

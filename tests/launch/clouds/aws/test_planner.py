@@ -43,7 +43,7 @@ def of_cloud(steps):
 @pytest.mark.parametrize("name", sorted(OFFERS))
 def test_a_plan_yields_the_golden_requests(name):
     golden = (GOLDEN / f"{name}.yaml").read_text(encoding="utf-8")
-    assert render(name) == golden, "if that is meant: write the goldens anew, and read the diff"
+    assert render(name) == golden, "if the change is intended: make golden, and read the diff"
 
 
 def test_each_plan_has_a_golden():

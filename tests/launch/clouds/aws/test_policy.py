@@ -1,4 +1,4 @@
-"""deploy/aws: each policy allows the requests that are sent, none besides, and no other team's."""
+"""deploy/aws: each policy allows the requests that cloudgan sends, no others, and none on resources of other teams."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ EVERYTHING = {"Statement": {"Effect": "Allow", "Action": "*", "Resource": "*"}}
 
 
 def launched(lab):
-    """Runs all operations of a launcher, who has policy.json."""
+    """Runs all operations of a launcher with policy.json."""
     aws = lab.aws
     lab.session.client("logs", "us-east-1").create_log_group(logGroupName="/cloudgan/image")
     aws.authorized.clear()

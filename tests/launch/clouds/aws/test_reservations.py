@@ -1,4 +1,4 @@
-"""Reservations of AWS: what is asked before a launch, what is sent, and what is deleted."""
+"""Reservations of AWS: queries before a launch, requests, and deletions."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ WAITING = "import time\nprint('training', flush=True)\ntime.sleep(600)\n"
 
 @pytest.fixture(scope="session")
 def rented_plan_of(asked_of):
-    """Makes the plan of something that is rented."""
+    """Makes the plan of a run on provisioned nodes."""
     unknown = build_throughput_model("paper", 1000, ())
 
     def build(*, rent, **asked):
@@ -22,7 +22,7 @@ def rented_plan_of(asked_of):
 
 @pytest.fixture
 def lab(tmp_path, rented_plan_of):
-    """A small Azure on which `setup` was done; its pods stand for a trainer and only wait."""
+    """An emulated subscription after `setup`; its pods only wait and train nothing."""
     pytest.importorskip("azure.mgmt.containerservice")
     from emulators.azure import small_azure
     from emulators.kubernetes import Image, python_image

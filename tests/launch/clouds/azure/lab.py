@@ -1,4 +1,4 @@
-"""What tests of Azure have in hand: a small Azure, a plan for it, and a provider of runs."""
+"""An emulated Azure, a plan for it, and a backend of runs."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ REGION = "eastus"
 
 @dataclass
 class Lab:
-    """A small Azure on which `setup` was done, and a folder for the intents of runs."""
+    """An emulated subscription after `setup`, and a folder for the desired states of runs."""
 
     azure: SmallAzure
     plan_of: Callable[..., Plan]
@@ -47,13 +47,13 @@ class Lab:
             maker.ensure(step, plan_for(self.plan_of))
 
     def plan(self, **changes: Any) -> Plan:
-        """A plan with nothing left to fill in."""
+        """Returns a plan without placeholders."""
         plan = plan_for(self.plan_of, **changes)
         found = fill_placeholders(plan, self.cloud().resolve_placeholders(plan))
         return found.model_copy(update={"steps": all_steps(found)})
 
     def provider(self) -> ProvisionedBackend:
-        """As another process would open it."""
+        """Opens the client as another process does."""
         cloud = self.cloud()
 
         def inner(plan: Plan) -> Any:

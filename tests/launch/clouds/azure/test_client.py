@@ -1,4 +1,4 @@
-"""A subscription from setup to nothing, on the stand-in."""
+"""A subscription from `setup` to the deletion of all resources, on the emulator."""
 
 from __future__ import annotations
 

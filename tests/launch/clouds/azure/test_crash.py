@@ -1,4 +1,4 @@
-"""A deploy that is killed at every single call leaves nothing that cannot be found and removed."""
+"""A deploy that is killed at any call leaves only resources that `down` finds and deletes."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def program_of(lab, number):
 
 
 def bills(lab):
-    """What is there beside what `setup` made."""
+    """The resources that `setup` did not create."""
     return [one for one in lab.azure.arm.held() if not is_of_setup(one)]
 
 
@@ -54,13 +54,13 @@ def test_a_deploy_killed_at_any_call_is_found_and_removed(lab, tmp_path, capsys,
 
 
 def is_inside(address, seen):
-    """A group of nodes and what is in it go with their cluster."""
+    """AKS deletes the group of nodes and its resources with the cluster."""
     return "/resourcegroups/cloudgan-eastus-nodes" in address.lower() and any(
         "/managedclusters/" in one for one in seen
     )
 
 
 def clean_up(lab):
-    """What `down` does, in a process that knows nothing."""
+    """Runs `down` in a new process without other state."""
     for _ in lab.provider().destroy("gan"):
         pass

@@ -1,4 +1,4 @@
-"""What goes wrong at Azure, and what the user is told: one row each."""
+"""Faults of Azure and their messages for the user, one row each."""
 
 from __future__ import annotations
 
@@ -36,7 +36,9 @@ QUOTA = (
     " Cores quota."
 )
 RUNNING = "Operation is not allowed because there's an in progress operation"
-NOBODY = "The client 'x' does not have authorization to perform action 'Microsoft.A/b/write' over"
+UNAUTHORIZED = (
+    "The client 'x' does not have authorization to perform action 'Microsoft.A/b/write' over"
+)
 
 
 def deploy(lab, **changes):
@@ -54,7 +56,7 @@ def deploy(lab, **changes):
         ((403, "QuotaExceeded", "too many"), CapacityError, "too many"),
         ((400, "ErrCode_InsufficientVCPUQuota", "left 0"), CapacityError, "Quotas, Compute"),
         (
-            (403, "AuthorizationFailed", NOBODY),
+            (403, "AuthorizationFailed", UNAUTHORIZED),
             CredentialsError,
             "lacks the permission Microsoft.A/b/write",
         ),
@@ -69,7 +71,9 @@ def test_a_pool_that_is_refused_at_once(lab, answer, kind, words):
     assert type(refused.value) is kind
 
 
-@pytest.mark.parametrize("tells", [True, False], ids=["the pool says why", "its operation does"])
+@pytest.mark.parametrize(
+    "in_resource", [True, False], ids=["error in the pool", "error in the operation"]
+)
 @pytest.mark.parametrize(
     ("code", "message", "cause"),
     [
@@ -79,8 +83,10 @@ def test_a_pool_that_is_refused_at_once(lab, answer, kind, words):
         ("InternalServerError", "sorry", ""),
     ],
 )
-def test_a_pool_that_fails_in_the_middle_says_why_and_is_removed(lab, code, message, cause, tells):
-    lab.azure.faults.fail(POOL, code, message, tells=tells)
+def test_a_pool_that_fails_in_the_middle_says_why_and_is_removed(
+    lab, code, message, cause, in_resource
+):
+    lab.azure.faults.fail(POOL, code, message, in_resource=in_resource)
     with pytest.raises(
         CapacityError if cause else LaunchError, match="cloudgan down gan"
     ) as failed:
@@ -90,8 +96,8 @@ def test_a_pool_that_fails_in_the_middle_says_why_and_is_removed(lab, code, mess
 
 
 def test_a_cluster_that_fails_is_no_lack_of_machines(lab):
-    lab.azure.faults.fail(CLUSTER, "ControlPlaneError", "nobody knows")
-    with pytest.raises(LaunchError, match="failed: ControlPlaneError: nobody knows"):
+    lab.azure.faults.fail(CLUSTER, "ControlPlaneError", "no reason")
+    with pytest.raises(LaunchError, match="failed: ControlPlaneError: no reason"):
         deploy(lab)
 
 
@@ -150,7 +156,7 @@ def test_a_token_that_expired_is_renewed_before_azure_says_so(lab):
     assert len(lab.azure.login.asked) >= 3
 
 
-def test_things_of_others_are_never_touched(lab):
+def test_resources_of_others_are_never_changed(lab):
     root = f"/subscriptions/{lab.azure.arm.subscription}/resourceGroups"
     group, own = f"{root}/lab", f"{root}/cloudgan-eastus"
     account = "providers/Microsoft.Storage/storageAccounts/theirs"
@@ -204,7 +210,9 @@ def test_machines_whose_pool_is_gone_are_found_and_removed(lab):
         ),
     ],
 )
-def test_a_region_without_the_machine_is_told_before_anything_is_made(lab, change, kind, words):
+def test_a_region_without_the_machine_is_reported_before_anything_is_created(
+    lab, change, kind, words
+):
     for name, value in change.items():
         setattr(lab.azure.arm if name == "unsold" else lab.azure.lists, name, value)
     with pytest.raises(kind, match=re.escape(words)):
@@ -256,7 +264,7 @@ def test_a_store_that_everybody_could_read_is_refused(lab):
         deploy(lab)
 
 
-def test_a_cluster_that_was_made_anew_has_pods_with_an_identity_too(lab):
+def test_a_cluster_that_was_created_again_has_pods_with_an_identity_too(lab):
     for _ in range(2):
         deploy(lab)
         credential = next(

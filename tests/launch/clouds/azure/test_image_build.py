@@ -1,7 +1,7 @@
-"""ACR Tasks, by checks of our own: the newest models of these requests are no dependency of ours.
+"""ACR Tasks, with hand-written checks: the newest models of these requests are no dependency of the tests.
 
-Where azure-mgmt-containerregistrytasks and azure-mgmt-containerregistry are installed, the bodies are
-held to them too.
+Where azure-mgmt-containerregistrytasks and azure-mgmt-containerregistry are installed, they
+check the bodies too.
 """
 
 from __future__ import annotations
@@ -83,15 +83,15 @@ class Azure:
         version = query.get("api-version", [""])[0]
         self.sent.append((method, path, body))
         if path == GROUP and version == "2021-04-01":
-            return self.thing(method, path, body)
+            return self.resource(method, path, body)
         if path == HERE and version == MANAGEMENT:
-            return self.thing(method, path, body)
+            return self.resource(method, path, body)
         if path.startswith(f"{HERE}/") and version == TASKS and HERE in self.resources:
             return self.task(method, path.removeprefix(f"{HERE}/"), body)
         self.troubles.append(f"{method} {path} {version}")
         return 404, {"error": {"code": "NotFound", "message": path}}
 
-    def thing(self, method, path, body):
+    def resource(self, method, path, body):
         if method == "DELETE":
             del self.resources[path]
             return 200, {}
@@ -105,8 +105,8 @@ class Azure:
         state = "Succeeded"
         if path == HERE and self.creating:
             self.creating, state = self.creating - 1, "Creating"
-        told = self.resources[path]
-        return 200, told | {"properties": told.get("properties", {}) | {"provisioningState": state}}
+        body = self.resources[path]
+        return 200, body | {"properties": body.get("properties", {}) | {"provisioningState": state}}
 
     def task(self, method, what, body):
         if (method, what) == ("POST", "listBuildSourceUploadUrl"):
@@ -118,14 +118,14 @@ class Azure:
             return 200, {"logLink": f"{self.url}/log?sig=s"}
         assert (method, what) == ("GET", "runs/cb1"), what
         (status, self.log) = self.runs.pop(0) if len(self.runs) > 1 else self.runs[0]
-        told = {"runId": "cb1", "status": status}
+        run = {"runId": "cb1", "status": status}
         if status == "Succeeded":
             image = {"registry": f"{REGISTRY}.azurecr.io", "repository": "cloudgan"}
-            told["outputImages"] = [image | {"tag": ORDER.tag, "digest": DIGEST}]
-        return 200, {"properties": told | ({"runErrorMessage": self.why} if self.why else {})}
+            run["outputImages"] = [image | {"tag": ORDER.tag, "digest": DIGEST}]
+        return 200, {"properties": run | ({"runErrorMessage": self.why} if self.why else {})}
 
     def check(self, body):
-        """What Azure's schema says, as far as we use it: nothing else, and of these types."""
+        """Checks a body against the part of Azure's schema that cloudgan uses: these fields and types only."""
         assert set(body) == set(BUILD_FIELDS)
         assert {key: type(value) for key, value in body.items()} == BUILD_FIELDS
         assert body["type"] == "DockerBuildRequest"
@@ -157,8 +157,8 @@ def azure():
             else:
                 sent = json.loads(body) if body else None
                 query = parse_qs(address.query)
-                status, told = made.answer(self.command, address.path, query, sent)
-                self.write(status, json.dumps(told).encode())
+                status, answer = made.answer(self.command, address.path, query, sent)
+                self.write(status, json.dumps(answer).encode())
 
         do_DELETE = do_POST = do_PUT = do_GET  # noqa: N815
 
@@ -188,7 +188,7 @@ class Token(NamedTuple):
 
 
 class Credential:
-    """Of nobody: the stand-in asks for none."""
+    """A credential of no account: the emulated service checks none."""
 
     def get_token(self, *scopes, **_):
         return Token("t", 2**31)
@@ -198,7 +198,7 @@ class Credential:
 
 
 class Plain(RequestsTransport):
-    """Azure's pipeline shows a token by TLS only; what stands for Azure here has none."""
+    """Azure's pipeline sends a token by TLS only; the emulated service has no TLS."""
 
     def send(self, request, **options):
         request.url = request.url.replace("https://127.0.0.1", "http://127.0.0.1")
@@ -228,7 +228,7 @@ def test_an_image_is_built_in_a_registry_that_is_made_once(build, azure):
     assert build.shown == ["Step 1/9", "Done"]
     assert azure.uploads == {"BlockBlob": b"packed"}
     assert azure.resources[HERE]["tags"] == {"cloudgan-shared": "registry"}
-    assert not azure.resources[HERE]["properties"]["adminUserEnabled"], "nobody shares a password"
+    assert not azure.resources[HERE]["properties"]["adminUserEnabled"], "no shared password"
     assert len(build.said) == 3
     build()
     assert [one[0] for one in azure.sent].count("PUT") == 2, "group and registry, once"
@@ -243,11 +243,11 @@ def test_what_is_shown_is_what_is_sent_but_for_where_the_context_lies(build, azu
     assert sorted(map(str, sent)) == sorted(map(str, shown))
 
 
-def test_a_failed_build_tells_why_and_how_its_log_ends(build, azure):
+def test_the_error_of_a_failed_build_has_the_reason_and_the_end_of_the_log(build, azure):
     azure.runs, azure.why = [("Failed", "Step 1/9\nno space\n")], "failed to run step ID: build"
-    with pytest.raises(LaunchError, match=r"cb1 failed: Failed: failed to run step ID") as told:
+    with pytest.raises(LaunchError, match=r"cb1 failed: Failed: failed to run step ID") as error:
         build()
-    assert str(told.value).endswith("  no space")
+    assert str(error.value).endswith("  no space")
 
 
 def test_a_context_that_cannot_be_uploaded_starts_no_build(build, azure):
@@ -297,16 +297,16 @@ def test_who_builds_and_tears_down_needs_exactly_what_the_role_lists(build, azur
     assert not [action for action in role["Actions"] if "*" in action]
 
 
-def test_a_builder_without_rights_is_told_which_role_has_them():
-    told = {"error": {"code": "AuthorizationFailed", "message": "not you"}}
+def test_the_error_of_a_builder_without_rights_names_the_role_that_has_them():
+    refusal = {"error": {"code": "AuthorizationFailed", "message": "not you"}}
     asked = f"PUT {HERE}"
-    assert "deploy/azure/image-role.json" in str(map_error(403, told, asked))
-    assert "deploy/azure/setup-role.json" in str(map_error(403, told, f"PUT {GROUP}"))
+    assert "deploy/azure/image-role.json" in str(map_error(403, refusal, asked))
+    assert "deploy/azure/setup-role.json" in str(map_error(403, refusal, f"PUT {GROUP}"))
 
 
 def test_a_teardown_finds_the_registry_and_takes_it_before_what_holds_a_bucket():
     found = {"id": HERE, "location": "westeurope", "tags": {"cloudgan-shared": "registry"}}
-    thing = parse_resource(found | {"properties": {"provisioningState": "Succeeded"}})
-    assert (thing.shared, thing.state, thing.is_free) == ("registry", "ready", False)
-    assert thing.deletion_order < KINDS[ACCOUNTS][1]
+    registry = parse_resource(found | {"properties": {"provisioningState": "Succeeded"}})
+    assert (registry.shared, registry.state, registry.is_free) == ("registry", "ready", False)
+    assert registry.deletion_order < KINDS[ACCOUNTS][1]
     assert REGISTRIES in _SWEPT

@@ -1,4 +1,4 @@
-"""Doctor, setup and check on the stand-in of Azure: what is generic meets a cloud's own things."""
+"""Doctor, setup and check on the emulated Azure: generic code with the resources of one cloud."""
 
 from __future__ import annotations
 
@@ -47,10 +47,10 @@ def surveyor(lab):
 
 
 def states(survey):
-    return {thing.kind: standing.state for thing, standing in survey.resources}
+    return {resource.kind: standing.state for resource, standing in survey.resources}
 
 
-def test_doctor_tells_what_a_run_needs_from_what_it_left_and_clears_that(lab, surveyor):
+def test_doctor_separates_what_a_run_needs_from_what_it_left_and_deletes_the_latter(lab, surveyor):
     plan = lab.plan(nodes=2)
     ledger = LaunchLog(RunFolder(lab.folder / "runs" / plan.run), plan)
     apply(plan, lab.provider(), ledger, lab.said.append)
@@ -81,7 +81,7 @@ def test_setup_is_made_once_and_a_teardown_keeps_the_bucket_and_what_holds_it(la
     assert list(account.destroy(resources))
     left = {one.shared for one in lab.cloud().list_resources()}
     assert left == {"bucket", "group"}
-    assert any(is_new for _, is_new in account.create(steps)), "and it can be made again"
+    assert any(is_new for _, is_new in account.create(steps)), "`setup` can create it again"
     resources = teardown_resources(surveyor.scan(utc_moment()), everywhere=True, purge=True)
     assert list(account.destroy(resources))
     assert lab.cloud().list_resources() == ()

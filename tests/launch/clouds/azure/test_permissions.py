@@ -1,4 +1,4 @@
-"""deploy/azure: each role, on its scope, grants the requests that are sent, none besides, and no other team's."""
+"""deploy/azure: each role, on its scope, grants the requests that cloudgan sends, and no others."""
 
 from __future__ import annotations
 
@@ -49,8 +49,8 @@ def launched(lab):
     azure.arm.calls.clear()
     azure.server.grants = LAUNCHER
     plan = lab.plan()
-    azure.faults.fail("/agentPools/", "AllocationFailed", "none", tells=False)
-    for _ in range(2):  # the first try fails: why, its operation says
+    azure.faults.fail("/agentPools/", "AllocationFailed", "none", in_resource=False)
+    for _ in range(2):  # the first try fails; only its operation has the error
         provider = lab.provider()
         provider.check(plan)
         ledger = LaunchLog(RunFolder(lab.folder / "runs" / plan.run), plan)
@@ -77,7 +77,7 @@ def unused(assignments, calls):
 
 
 def allow_all(call):
-    """The body of a role assignment that `setup` sends; others have none that counts."""
+    """The body of a role assignment that `setup` sends; other requests need no check of their body."""
     del call
     return {"properties": {"roleDefinitionId": f"/roleDefinitions/{BLOB_CONTRIBUTOR}"}}
 

@@ -1,4 +1,4 @@
-"""What is true of Azure without asking it."""
+"""The Azure planner: requests of a plan, offline."""
 
 from __future__ import annotations
 
@@ -44,9 +44,9 @@ def wanted(node_type, **changes):
 
 
 @pytest.mark.parametrize("name", sorted(OFFERS))
-def test_a_plan_asks_azure_for_what_somebody_read(name):
+def test_a_plan_yields_the_golden_requests(name):
     golden = (GOLDEN / f"{name}.yaml").read_text(encoding="utf-8")
-    assert render(name) == golden, "if that is meant: write the goldens anew, and read the diff"
+    assert render(name) == golden, "if the change is intended: make golden, and read the diff"
 
 
 def test_there_is_a_golden_for_each_plan_and_none_else():
@@ -91,7 +91,7 @@ def test_what_is_retired_is_refused_in_one_sentence_with_the_nearest_that_is_sol
     assert [size for size in SIZES.values() if (size.accelerator, size.gpus) == (name, int(count))]
 
 
-def test_a_machine_that_nobody_knows_is_a_typo():
+def test_an_unknown_machine_gets_a_suggestion():
     with pytest.raises(UnknownNameError, match="Did you mean 'Standard_NC4as_T4_v3'"):
         size_of("Standard_NC4as_T4_v4")
 
@@ -185,7 +185,7 @@ def test_nothing_of_this_needs_an_sdk():
 
 
 def test_no_system_pod_keeps_the_nodes_of_a_run_alive_and_they_scale_to_zero():
-    """Without the launcher nothing else ends the nodes: AKS has no maximum life of a node."""
+    """Only the launcher ends the nodes: AKS has no maximum lifetime of a node."""
     bodies = {step.path.partition("?")[0]: step.body for step in plan("gpu").steps if step.body}
     (cluster,) = [
         body for path, body in bodies.items() if path.endswith("/managedClusters/cloudgan")

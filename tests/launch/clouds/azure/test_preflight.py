@@ -1,4 +1,4 @@
-"""Login, services, rights and quota, each missing one by its name."""
+"""`check` on Azure names each missing login, service, permission and quota."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def test_one_of_several_subscriptions_has_to_be_named(lab, monkeypatch):
         lab.cloud().identify()
 
 
-def test_without_setup_the_user_is_told_what_to_type(lab):
+def test_without_setup_the_error_names_the_command_to_run(lab):
     lab.azure.arm.resources = {
         name: one for name, one in lab.azure.arm.resources.items() if "identity" not in name
     }
@@ -102,14 +102,14 @@ def test_without_setup_the_user_is_told_what_to_type(lab):
         lab.plan()
 
 
-def test_a_machine_without_any_login_is_told_one_helpful_sentence(monkeypatch):
+def test_without_any_login_the_error_names_the_command_to_log_in(monkeypatch):
     monkeypatch.setenv("PATH", "/nowhere")
     monkeypatch.setenv("CLOUDGAN_NO_METADATA_SERVER", "true")
     with pytest.raises(CredentialsError, match="no Azure login found; run: az login, or set"):
         AzureClient.open(requests.target(None, "eastus", None, None)).check(None)
 
 
-def test_a_wrong_secret_is_told_in_azures_words_without_the_secret(lab, monkeypatch):
+def test_the_error_of_a_wrong_secret_has_azures_words_without_the_secret(lab, monkeypatch):
     from azure.core.exceptions import ClientAuthenticationError
 
     class Wrong:
@@ -123,6 +123,6 @@ def test_a_wrong_secret_is_told_in_azures_words_without_the_secret(lab, monkeypa
     assert isinstance(api, ArmApi)
     with pytest.raises(
         CredentialsError, match=r"AADSTS7000215.*provided\.\); run: az login"
-    ) as told:
+    ) as error:
         api.get("/subscriptions?api-version=2022-12-01")
-    assert "Trace" not in str(told.value)
+    assert "Trace" not in str(error.value)

@@ -1,4 +1,4 @@
-"""Capacity reservation groups of Azure: what is asked before a launch, and what is sent."""
+"""Capacity reservation groups of Azure: queries before a launch, and requests."""
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
-"""The goldens: what is asked of Azure for a few plans, for people to read in a diff.
+"""Writes the golden requests of a few Azure plans; `make golden` runs it.
 
-Without the cluster's own objects, which are the same on every cloud; write them anew with
-`python -m providers.azure.write_golden` in tests/.
+They leave out the Kubernetes objects, which are the same on every cloud.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ OFFERS = {
 
 
 def asked_of(name):
-    """What a golden's plan is made from."""
+    """The request from which a golden plan is built."""
     offer, nodes = OFFERS[name]
     row = load_catalog().row(offer)
     place = requests.target(None, row.region, None, None)

@@ -1,4 +1,4 @@
-"""The machines of the stand-in's pools, as nodes of a cluster on loopback."""
+"""The machines of the emulator's pools as nodes of a test cluster."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 
 def join(google: Project, cluster: Any) -> None:
-    """Lets the project's clusters be this one, and the machines of its pools its nodes."""
+    """Uses a test cluster for all clusters of the project; the machines of its pools become nodes."""
     engine = google.engine
     engine.endpoint = cluster.url.removeprefix("https://")
     engine.certificate = base64.b64encode(cluster.ca.read_bytes()).decode()

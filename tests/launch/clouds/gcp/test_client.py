@@ -165,7 +165,7 @@ def test_a_disabled_api_names_the_command_that_enables_it(google, cloud):
 
 
 def test_a_bucket_of_another_project_is_refused(google, make):
-    google.storage.add_stranger("cloudgan-lab-us-central1")
+    google.storage.add_bucket_of_another_project("cloudgan-lab-us-central1")
     with pytest.raises(ConfigError, match=r"another project.*--store="):
         make(gcp_plan())
     assert google.left() == []

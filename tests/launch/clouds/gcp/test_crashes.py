@@ -52,7 +52,7 @@ class Lab:
         join(google, cluster)
 
     def provider(self):
-        """As a new process on any machine opens it."""
+        """Opens the backend as a new process on any machine does."""
         cloud = cloud_of(self.google, self.token)
 
         def inner(plan):

@@ -1,4 +1,4 @@
-"""Enabling of APIs: the operation takes minutes, and what it enabled refuses requests for some more."""
+"""Enabling of APIs: the operation takes minutes, and the enabled APIs refuse requests for some more."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ PLACE = Target(provider="gcp", account="lab", region="us-central1", zone="us-cen
 
 
 class Clock:
-    """Stands for the module `time`: whoever sleeps sees the time pass at once."""
+    """Replaces the module `time`: a sleep returns at once and advances the clock."""
 
     def __init__(self):
         self.now = 0.0

@@ -1,4 +1,4 @@
-"""Reservations of Google Cloud: what is asked before a launch, and what is sent."""
+"""Reservations of Google Cloud: queries before a launch, and requests."""
 
 from __future__ import annotations
 
