@@ -102,7 +102,9 @@ def test_the_hash_changes_with_what_decides_numbers_and_only_with_that(change, s
         ({"until": "hits>0.9", "validate_every": 5}, 5, "hits>0.9"),
     ],
 )
-def test_until_validates_every_epoch_unless_told_otherwise_and_ranks(training, every, ranking):
+def test_until_validates_every_epoch_unless_configured_otherwise_and_ranks(
+    training, every, ranking
+):
     found = parse_config({"training": training}, "x").training
     assert (found.validates_every, str(found.ranking)) == (every, ranking)
     assert found.ends_with_its_epochs == ("until" not in training)

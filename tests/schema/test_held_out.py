@@ -1,4 +1,4 @@
-"""Enough held-back showers, or a sentence before anything starts."""
+"""Enough held-out showers, or an error before training starts."""
 
 from __future__ import annotations
 

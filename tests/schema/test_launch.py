@@ -103,7 +103,7 @@ def test_a_rented_attempt_needs_its_region_and_market() -> None:
 
 
 @pytest.mark.parametrize("provider", sorted(launch.UNBILLED))
-def test_machines_that_somebody_has_already_need_no_region_and_no_market(provider: str) -> None:
+def test_machines_that_exist_already_need_no_region_and_no_market(provider: str) -> None:
     attempt = Attempt(provider=provider, node_type="2 x (4 cores, 8 GiB)", node_count=2)
     assert not attempt.is_billed
     assert provisioned().is_billed
@@ -123,7 +123,7 @@ def test_two_nodes_of_one_name_are_refused() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "expected"),
     [
         ("{", "not a Launch"),
         ("{}", "run: Field required"),
@@ -131,13 +131,15 @@ def test_two_nodes_of_one_name_are_refused() -> None:
         ('{"run": "r", "config_hash": "", "atempts": []}', "atempts: Extra inputs"),
     ],
 )
-def test_a_file_that_is_no_launch_is_refused_by_name(tmp_path: Path, text: str, told: str) -> None:
+def test_a_file_that_is_no_launch_is_refused_by_name(
+    tmp_path: Path, text: str, expected: str
+) -> None:
     (tmp_path / "launch.json").write_text(text)
-    with pytest.raises(DataError, match=rf"launch\.json: .*{told}"):
+    with pytest.raises(DataError, match=rf"launch\.json: .*{expected}"):
         launch.read(tmp_path / "launch.json")
 
 
-def test_a_missing_file_is_told(tmp_path: Path) -> None:
+def test_a_missing_file_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="cannot be read"):
         launch.read(tmp_path / "launch.json")
 

@@ -53,7 +53,7 @@ def test_a_second_costs_what_all_nodes_cost(plan_of):
         market="spot",
         usd_per_hour=3.6,
         unit_sold="parts",
-        source="somebody's list",
+        source="a price list",
         date="2026-11-01",
         confidence="A",
         snapshot="current",
@@ -62,7 +62,7 @@ def test_a_second_costs_what_all_nodes_cost(plan_of):
     assert plan_of().usd_per_second is None
 
 
-def test_a_place_is_told_in_words_without_the_address_of_its_api():
+def test_a_target_is_described_without_the_address_of_its_api():
     lab = Target(
         provider="kubernetes", context="lab", server="https://x:6443", namespace="cloudgan"
     )
@@ -73,7 +73,7 @@ def test_a_place_is_told_in_words_without_the_address_of_its_api():
 
 
 @pytest.mark.parametrize(
-    ("model", "values", "told"),
+    ("model", "values", "expected"),
     [
         (Workers, {"nodes": 0, "cpus": 1, "memory_gib": 1}, "nodes"),
         (Workers, {"nodes": 1, "cpus": 0, "memory_gib": 1}, "cpus"),
@@ -94,6 +94,6 @@ def test_a_place_is_told_in_words_without_the_address_of_its_api():
         (Plan, {"password": "secret"}, "password"),
     ],
 )
-def test_a_value_that_no_plan_can_have_is_refused(model, values, told):
-    with pytest.raises(ValidationError, match=told):
+def test_a_value_that_no_plan_can_have_is_refused(model, values, expected):
+    with pytest.raises(ValidationError, match=expected):
         model(**values)

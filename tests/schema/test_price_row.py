@@ -41,7 +41,7 @@ ROW = {
     "market": "spot",
     "usd_per_hour": 0.28,
     "unit_sold": "parts",
-    "source": "somebody's list",
+    "source": "a price list",
     "date": "2026-11-01",
     "confidence": "A",
     "snapshot": "current",

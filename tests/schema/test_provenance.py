@@ -1,4 +1,4 @@
-"""Which program made a result."""
+"""The program version of a result."""
 
 from __future__ import annotations
 

@@ -66,7 +66,7 @@ def started(step=0, time="2026-01-01T00:00:00Z", processor="a chip"):
 
 
 def whole():
-    """A run of one process that nothing can be said against."""
+    """A run of one process without warnings."""
     return (
         started(),
         epoch(0, step=10, first=True),
@@ -230,7 +230,7 @@ def test_a_record_that_was_written_twice_over_is_one_run():
     assert len(record_warnings(twice)) == 5
 
 
-def test_an_epoch_that_stands_twice_with_other_figures_counts_once_and_is_told():
+def test_an_epoch_recorded_twice_with_other_figures_counts_once_and_is_a_warning():
     start, first, second, *rest = whole()
     run = run_of(start, first, second, epoch(1, step=20, seconds=7.0), *rest)
     assert [e.train_seconds for e in run.epochs()] == [10.0, 7.0, 10.0]
@@ -255,7 +255,7 @@ def test_a_start_without_its_resume_voids_later_steps_all_the_same():
 
 
 @pytest.mark.parametrize(
-    ("lost", "told"),
+    ("lost", "expected"),
     [
         (0, "line of its start is missing"),
         (1, "epoch 0, before line 2, not recorded"),
@@ -263,11 +263,11 @@ def test_a_start_without_its_resume_voids_later_steps_all_the_same():
         (4, "did not record its end: it runs still or was killed"),
     ],
 )
-def test_a_missing_line_is_told(lost, told):
+def test_a_missing_line_is_a_warning(lost, expected):
     lines = list(whole())
     del lines[lost]
     (warning,) = record_warnings(record.RunRecord(lines=lines))
-    assert told in warning
+    assert expected in warning
 
 
 def test_several_missing_epochs_are_named():
@@ -276,7 +276,7 @@ def test_several_missing_epochs_are_named():
     assert "epochs 1 to 4, before line 3, not recorded" in record_warnings(run)[0]
 
 
-def test_steps_that_no_epoch_holds_or_two_hold_are_told():
+def test_steps_in_no_epoch_or_in_two_are_a_warning():
     start, first, second, third, end = whole()
     gap = second.model_copy(update={"steps": 8})
     assert (
@@ -290,7 +290,7 @@ def test_steps_that_no_epoch_holds_or_two_hold_are_told():
     )
 
 
-def test_an_epoch_that_goes_back_without_a_resume_is_told():
+def test_an_epoch_that_goes_back_without_a_resume_is_a_warning():
     start, first, second, third, end = whole()
     run = run_of(start, first, third, second, end)
     assert any(
@@ -298,7 +298,7 @@ def test_an_epoch_that_goes_back_without_a_resume_is_told():
     )
 
 
-def test_a_clock_that_goes_back_is_told_and_changes_no_duration():
+def test_a_clock_that_goes_back_is_a_warning_and_changes_no_duration():
     start, first, second, third, end = whole()
     early = second.model_copy(update={"time": "2025-12-31T23:00:00Z"})
     run = run_of(start, first, early, third, end)
@@ -309,7 +309,7 @@ def test_a_clock_that_goes_back_is_told_and_changes_no_duration():
     assert run.program_seconds() == 50
 
 
-def test_a_time_that_is_none_is_told_and_one_without_zone_is_utc():
+def test_an_invalid_time_is_a_warning_and_one_without_zone_is_utc():
     start, first, second, third, end = whole()
     odd = (second.model_copy(update={"time": "yesterday"}),)
     bare = third.model_copy(update={"time": "2026-01-01T00:00:00"})
@@ -323,12 +323,12 @@ def test_a_process_whose_start_and_whose_predecessors_end_are_lost_is_no_known_t
     assert not run.every_process_ended()
 
 
-def test_epochs_longer_than_their_process_are_told():
+def test_epochs_longer_than_their_process_are_a_warning():
     (warning,) = record_warnings(run_of(*whole()[:-1], stopped(30, 5.0)))
     assert "took 34 s, but the process 5 s" in warning
 
 
-def test_processes_on_two_machines_are_told():
+def test_processes_on_two_machines_are_a_warning():
     start, first, *rest = whole()
     other = started(10, processor="another chip")
     run = run_of(start, first, stopped(10, 20.0), other, resumed(10), *rest)
@@ -336,13 +336,13 @@ def test_processes_on_two_machines_are_told():
     assert "different machines (2 cores of a chip, 4 GiB; 2 cores of another chip" in warning
 
 
-def test_zero_epochs_and_an_empty_record_are_told():
+def test_zero_epochs_and_an_empty_record_are_warnings():
     assert "no epoch was finished" in record_warnings(run_of(started(), stopped(0)))[0]
     assert "empty" in record_warnings(run_of())[0]
     assert not run_of().every_process_ended()
 
 
-def test_a_last_line_that_is_cut_short_is_told(tmp_path):
+def test_a_truncated_last_line_is_a_warning(tmp_path):
     path = tmp_path / "record.jsonl"
     for line in (epoch(0, step=10), stopped(10)):
         record.append(path, line)
@@ -402,7 +402,7 @@ def test_what_a_resume_voids_is_void_before_it_is_run_again():
     assert run_of(start, first, second, again, resumed(10)).epochs() == (first,)
 
 
-def test_a_run_that_began_anew_lost_what_stands_above():
+def test_a_run_that_restarted_at_step_0_has_only_the_epochs_after_it():
     again = started(0, "2026-01-01T01:00:00Z")
     fresh = epoch(0, step=10, seconds=7.0, first=True)
     assert run_of(*whole(), again, fresh).epochs() == (fresh,)
@@ -410,8 +410,10 @@ def test_a_run_that_began_anew_lost_what_stands_above():
 
 def test_a_line_after_an_end_is_of_a_process_whose_start_is_lost():
     start, first, second, *_ = whole()
-    (told,) = record_warnings(run_of(start, first, stopped(10, 20.0), second, stopped(20, 25.0)))
-    assert told == "a process wrote line 4, but the line of its start is missing"
+    (expected,) = record_warnings(
+        run_of(start, first, stopped(10, 20.0), second, stopped(20, 25.0))
+    )
+    assert expected == "a process wrote line 4, but the line of its start is missing"
 
 
 UNTIL = parse_stop_criterion("metric<0.15")
@@ -522,7 +524,7 @@ def test_quality_without_a_number_says_so():
     assert found.model_dump(mode="json")["value"] is None
 
 
-def test_a_record_that_is_missing_or_damaged_tells_nothing(tmp_path):
+def test_a_missing_or_damaged_record_has_no_lines(tmp_path):
     path = tmp_path / "record.jsonl"
     assert record.read_if_whole(path).lines == ()
     path.write_text("nonsense\n")

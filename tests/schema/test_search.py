@@ -1,4 +1,4 @@
-"""The space of a search, and its borders."""
+"""The space of a search, and its bounds."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A condition as people type it."""
+"""Parsing of a stop criterion."""
 
 from __future__ import annotations
 

@@ -397,7 +397,7 @@ def test_the_store_keeps_no_more_than_the_folder(tmp_path):
     assert names == ["step-000000000.npz", "step-000000004.npz"]
 
 
-def test_a_store_that_fails_leaves_the_checkpoint_here_and_is_told(tmp_path):
+def test_a_store_that_fails_leaves_the_checkpoint_here_and_is_reported(tmp_path):
     (tmp_path / "bucket").mkdir()
     saved = Checkpoints(tmp_path / "a", keep=3, url=f"file://{tmp_path / 'bucket'}")
     (tmp_path / "bucket").rmdir()

@@ -1,4 +1,4 @@
-"""Settings that would ruin a run are told; one that would end it without a word is refused."""
+"""Warnings of settings that make a run slow; refusal of a setting that ends it without a message."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_bfloat16_with_instructions_that_end_the_process_is_refused(monkeypatch,
         ("mixed", {}, "so float32 is used"),
     ],
 )
-def test_what_makes_a_run_many_times_slower_is_told(monkeypatch, precision, variables, said):
+def test_what_makes_a_run_many_times_slower_is_a_warning(monkeypatch, precision, variables, said):
     for name, value in variables.items():
         monkeypatch.setenv(name, value)
     (sentence,) = environment_warnings(precision, OLD)
@@ -59,7 +59,7 @@ def test_what_makes_a_run_many_times_slower_is_told(monkeypatch, precision, vari
     assert environment_warnings(precision, GPU) == ()
 
 
-def test_nothing_is_told_where_nothing_is_wrong(monkeypatch):
+def test_settings_without_a_problem_give_no_warning(monkeypatch):
     monkeypatch.setenv("TF_XLA_FLAGS", "--tf_xla_auto_jit=2")
     for precision in ("float32", "float64", "bfloat16", "mixed"):
         assert environment_warnings(precision, NEW) == ()

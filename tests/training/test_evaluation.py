@@ -1,4 +1,4 @@
-"""Held-back losses see every shower once, whoever shares the work."""
+"""Held-out losses count every shower once, for any number of workers."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ def on_a_processor(gib, *, batch=10, replicas=1, processes=1):
     return ExpectedMemory(TAKEN, replicas, processes, batch, there(gib) if gib else None)
 
 
-def test_enough_memory_is_told_with_what_other_batches_take():
+def test_the_description_has_the_memory_of_this_batch_and_of_others():
     expected = on_a_processor(8)
     assert expected.check() is None
     line = expected.describe()
@@ -76,7 +76,7 @@ def test_where_not_even_one_shower_fits_no_batch_is_advised():
         on_a_processor(0.5).check()
 
 
-def test_nobody_is_refused_where_nobody_knows_what_is_there():
+def test_without_known_free_memory_no_batch_is_refused():
     unknown = on_a_processor(None, batch=10**6)
     assert unknown.check() is None
     assert unknown.largest_batch() is None

@@ -39,7 +39,7 @@ def two_replicas():
 
 @pytest.fixture
 def gpus(monkeypatch):
-    """Makes TensorFlow tell of GPUs with these compute capabilities."""
+    """Makes TensorFlow report GPUs with these compute capabilities."""
 
     def pretend(*capabilities):
         monkeypatch.setattr(tf.config, "list_physical_devices", lambda kind: list(capabilities))

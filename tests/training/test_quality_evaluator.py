@@ -32,7 +32,7 @@ PRESET = find_preset("smoke")
 
 
 class HeldBack:
-    """As much of a training set as a judge reads."""
+    """The part of a training set that a QualityEvaluator reads."""
 
     def __init__(self, showers):
         self.showers, self.held_out_count = showers, len(showers)
@@ -107,7 +107,7 @@ def test_a_few_of_many_are_taken_from_all_over_by_the_seed(showers, weights, mon
     assert set(rows) != set(others)
 
 
-def test_who_is_told_to_stop_gives_up_after_a_few_showers(showers, weights):
+def test_a_cancelled_evaluation_ends_after_a_few_showers(showers, weights):
     asked = []
     one = held_out(showers, seen := [])
     assert one.compute(weights, Silent(), cancelled=lambda: asked.append(1) or True) is None
@@ -126,7 +126,7 @@ def test_the_numbers_that_can_be_asked_for_are_those_that_are_measured():
 
 
 class FakeMetrics:
-    """Gives answers in turn."""
+    """Returns its results in turn."""
 
     def __init__(self, *answers):
         self.answers, self.meanwhile = list(answers), lambda: None
@@ -147,7 +147,7 @@ class FakeMetrics:
 
 
 class RecordedProgress(Silent):
-    """Keeps the lines that stay."""
+    """Keeps the printed lines."""
 
     def __init__(self):
         self.lines = []
@@ -212,7 +212,7 @@ def test_who_loses_the_machine_looks_later_and_whose_time_is_over_looks_now(reas
     assert (one.history.best is not None) == looks
 
 
-def test_a_generator_that_cannot_be_measured_is_told_and_never_the_best():
+def test_a_generator_that_cannot_be_measured_is_reported_and_never_the_best():
     one = evaluator(
         FakeMetrics(DataError("a cell of nan GeV")), progress=(progress := RecordedProgress())
     )

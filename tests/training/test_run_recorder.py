@@ -1,4 +1,4 @@
-"""What the record holds of a run that failed: every step that a checkpoint holds, and each once."""
+"""The record of a failed run has every step that a checkpoint has, once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the one training step does, on one device and narrow networks."""
+"""The training step on one device with narrow networks."""
 
 from __future__ import annotations
 
@@ -121,7 +121,7 @@ def flips_seen(step, steps=40):
     return np.array(seen)
 
 
-def test_label_flips_are_drawn_anew_at_each_step_and_frozen_only_on_request():
+def test_label_flips_are_drawn_at_each_step_and_frozen_only_on_request():
     often = SMOKE.model_copy(update={"label_flip_fraction": 0.3})
     drawn = flips_seen(make(often)[1])
     assert set(np.unique(drawn)) == {0.0, 1.0}

@@ -50,8 +50,8 @@ def error(kind, text):
     ],
 )
 def test_a_lost_worker_is_no_mistake_of_the_user(found, who):
-    told = lost_worker(found, CLUSTER)
-    assert told.exit_code == 75
+    translated = lost_worker(found, CLUSTER)
+    assert translated.exit_code == 75
     with pytest.raises(TryAgain, match=f"{who} stopped answering"), translate_lost_workers(CLUSTER):
         raise found
 

@@ -1,4 +1,4 @@
-"""What `cloudgan train` promises, kept by the real processes."""
+"""`cloudgan train` in real processes."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def lines_of(run):
 
 @pytest.fixture
 def begun(two_steps, tmp_path):
-    """A copy of that run, to go on with."""
+    """A copy of that run, to resume."""
     return shutil.copytree(two_steps, tmp_path / "begun")
 
 
@@ -66,7 +66,7 @@ def test_other_threads_and_another_conv_impl_are_reported_and_recorded(begun, dr
     assert "finds no GPU" not in done.stderr, "CUDA_VISIBLE_DEVICES hides it"
 
 
-def test_the_peak_of_memory_is_foretold_within_a_quarter(two_steps):
+def test_the_expected_memory_is_within_a_quarter_of_the_peak(two_steps):
     """The margin is for other systems and versions: `benchmarks/memory.py` finds a tenth here."""
     lines = record.read(RunFolder(two_steps).record_file).lines
     started = next(line for line in lines if isinstance(line, record.Started))

@@ -1,4 +1,4 @@
-"""A run that begins with what another one learned."""
+"""A run that starts with the weights of another run."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def asking(folder, **model):
     return config.model_copy(update={"training": training, "model": changed})
 
 
-def test_a_run_that_names_no_other_begins_anew():
+def test_a_run_without_init_from_has_no_warm_start():
     assert find_warm_start(RunConfig()) is None
 
 

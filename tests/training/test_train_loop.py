@@ -33,7 +33,7 @@ SHAPE = (len(PASSES), len(loss_columns()))
 
 
 class Work:
-    """Stands where the compiled steps are: notes what it is asked, answers with ones."""
+    """Stub of the compiled steps: records its calls, returns ones."""
 
     def __init__(self):
         self.blocks, self.loss = [], 1.0
@@ -76,7 +76,7 @@ def run_epoch(one):
         one.advance(None)
 
 
-def test_whoever_watches_sees_how_far_it_is(tmp_path):
+def test_the_liveness_file_has_the_step(tmp_path):
     liveness = LivenessFile(tmp_path / "liveness.json")
     train_loop(Work(), liveness=liveness).advance(None)
     assert liveness.read()[:2] == (4, 0)
@@ -179,7 +179,7 @@ SHAPE_PRECOMPILE = (2, 2, 3)
 
 
 class Count:
-    """A step that tells how often it was traced, and returns its batch' mean energy as losses."""
+    """A step that notes each tracing, and returns the mean energy of its batch as losses."""
 
     loss_dtype = "float32"
 

@@ -1,4 +1,4 @@
-"""Runs with ranks, by the real processes of `cloudgan train`."""
+"""Runs with ranks, in real processes of `cloudgan train`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Replicas, workers and loops learn the same, by the real processes of `cloudgan train`."""
+"""Replicas, workers and loops learn the same, in real processes of `cloudgan train`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A run that was killed or told to stop goes on, by the real processes of `cloudgan train`."""
+"""A run that was killed or stopped by a signal resumes, in real processes of `cloudgan train`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Quality inside training, by the real processes of `cloudgan train`."""
+"""Validation during training, in real processes of `cloudgan train`."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ META = "meta.json"
 
 @pytest.fixture(scope="module")
 def config(tmp_path_factory, write_config):
-    """A run.yaml with 200 training showers, as many held back, and two steps an epoch."""
+    """A run.yaml with 200 training showers, as many held-out ones, and two steps an epoch."""
     folder = tmp_path_factory.mktemp("validated")
     write_hdf5(folder / "showers.h5", simulate(400, seed=5, cells=(9, 9), block=50))
     convert(str(folder / "showers.h5"), folder / "shards", records_per_shard=200)
@@ -87,7 +87,7 @@ def test_the_best_is_found_by_its_name_and_generates(unbroken, tmp_path, cloudga
 
 
 def forget_to_look(path):
-    """Makes a checkpoint as it is when it was saved before anybody looked at its generator."""
+    """Makes a checkpoint like one that was saved before the validation of its generator."""
     state = read_checkpoint(path).state.model_copy(update={"best": None, "validated_step": 0})
     with np.load(path) as archive:
         arrays = {name: archive[name] for name in archive.files}
@@ -100,7 +100,7 @@ def forget_to_look(path):
 def test_killed_as_it_looked_a_run_of_workers_ends_where_the_unbroken_one_was_good_enough(
     unbroken, tmp_path, run_cloudgan, saved_arrays
 ):
-    """What goes on has another loop and two workers, of which one looks and both stop."""
+    """Resumes with the other loop and two workers: one validates and both stop."""
     before, after = (found["hits"] for _, found in validations(unbroken[0])[:2])
     until = f"hits{'<' if after < before else '>'}{(before + after) / 2!r}"
     run = shutil.copytree(unbroken[0], tmp_path / "killed")
@@ -116,7 +116,7 @@ def test_killed_as_it_looked_a_run_of_workers_ends_where_the_unbroken_one_was_go
     lines = lines_of(run)
     resumed = next(row for row, line in enumerate(lines) if line.kind == "resumed")
     looks = [line.step for line in lines[resumed:] if line.kind == "validated"]
-    assert looks == [2, 4], "what was saved and not looked at first"
+    assert looks == [2, 4], "the saved generator that was not validated comes first"
     assert read_checkpoint(folder.checkpoints / "step-000000002.npz").state.best.step == 2
     found = validations(run)
     assert [step for step, _ in found] == [2, 4]

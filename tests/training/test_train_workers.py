@@ -1,4 +1,4 @@
-"""Workers that lose one of them, or are told to stop, by the real processes of `cloudgan train`."""
+"""Workers that lose one of them, or get a signal, in real processes of `cloudgan train`."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def test_a_worker_that_joined_by_tf_config_stops_when_another_dies_and_names_it(
     other.kill()
     other.communicate()
     out, _ = chief.communicate(timeout=60)
-    assert chief.returncode == 75, out  # a lost machine is nobody's mistake
+    assert chief.returncode == 75, out  # 75: a lost machine is no error of the user
     assert f"worker 1 ({peers[1]}) stopped answering" in out
 
 

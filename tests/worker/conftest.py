@@ -1,6 +1,6 @@
 """A team of workers on this machine, in threads or in processes that a test can kill.
 
-The trainer is `fake_training.py`; tests/training/test_lost_pod.py has the real one.
+The trainer is `fake_training.py`; tests/end_to_end/test_launch.py has the real one.
 """
 
 from __future__ import annotations

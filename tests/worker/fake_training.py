@@ -2,7 +2,7 @@
 
 python fake_training.py ORDERS.json --run=FOLDER. Orders: steps, pause (seconds a step), store (the
 run's folder in it), group (a folder that all share), and for tests exit (code at the end), silent
-(a step from which on it hangs), deaf (does not stop when asked), says (a line), record (whether it writes one),
+(a step from which on it hangs), deaf (ignores SIGTERM), says (a line), record (whether it writes one),
 lost (its code where a peer is gone).
 """
 
@@ -93,7 +93,7 @@ while step < orders["steps"]:
         save(step)
         print("cloudgan: stopped when asked", flush=True)
         os._exit(75)
-    # A mistake that all make comes to all at the same step, before anybody misses anybody.
+    # An error of all workers occurs at the same step in all, before any of them reports a lost peer.
     if "exit" not in orders and lost_peer():
         print("cloudgan: another worker stopped answering", flush=True)
         os._exit(orders.get("lost", 75))

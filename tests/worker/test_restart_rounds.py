@@ -374,7 +374,7 @@ def test_an_invalid_count_is_ignored(store, content):
     assert RestartCounter(store, 3).begin(1) == 0
 
 
-def test_workers_agree_on_random_ports_anew_for_each_generation(team, wait_until):
+def test_workers_agree_on_new_random_ports_for_each_generation(team, wait_until):
     two = team(2, orders={"steps": LONG})
     started = [two.start(index, CLOUDGAN_PORTS="random") for index in range(2)]
     two.checkpoint(20)
