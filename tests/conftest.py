@@ -1,7 +1,7 @@
-"""What holds for all tests: no network but loopback, no credentials, no TensorFlow where none is.
+"""Settings of all tests: no network but loopback, no credentials, no TensorFlow tests without TensorFlow.
 
-The guard on sockets sees Python's own. Programs that tests start, and TensorFlow's C++, are beyond
-it: they are kept at home by an environment without credentials, proxies and endpoints.
+The guard on sockets covers Python only, not programs that tests start, nor TensorFlow's C++: these
+have an environment without credentials, proxies and endpoints.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ AMBIENT = re.compile(
 
 
 def pytest_configure() -> None:
-    """TensorFlow takes these only before it is imported."""
+    """TensorFlow reads these at its import only."""
     settings.quiet_tensorflow()
     os.environ.setdefault("CUDA_VISIBLE_DEVICES", "-1")
     os.environ["MPLBACKEND"] = "Agg"
@@ -74,7 +74,7 @@ def pytest_cmdline_main(config: pytest.Config) -> Any:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Any:
-    """Half a million objects live from here to the end: garbage is looked for among the later ones."""
+    """Half a million objects live from here to the end: the garbage collector scans only later ones."""
     gc.disable()
     try:
         return (yield)
@@ -159,8 +159,8 @@ def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Non
 
 @pytest.fixture(scope="session", autouse=True)
 def no_ambient_environment(tmp_path_factory):
-    """Nobody's login, proxy or cluster reaches a test; what a test needs it sets."""
-    nowhere = tmp_path_factory.mktemp("nobody")
+    """Hides the user's logins, proxies and clusters from the tests; a test sets what it needs."""
+    nowhere = tmp_path_factory.mktemp("no-account")
     with pytest.MonkeyPatch.context() as patch:
         for name in tuple(os.environ):
             if AMBIENT.fullmatch(name):
@@ -175,16 +175,18 @@ def no_ambient_environment(tmp_path_factory):
         patch.setenv("CLOUDGAN_DATA", str(nowhere / "data"))
         for programs in (Path(sys.executable).parent, AZURITE):  # shellcheck comes from the lock
             patch.setenv("PATH", str(programs), prepend=os.pathsep)
-        (nowhere / "config.json").write_text("{}")  # buildah wants what it is told of to be there
+        (nowhere / "config.json").write_text(
+            "{}"
+        )  # buildah fails if DOCKER_CONFIG has no such file
         patch.setenv("DOCKER_CONFIG", str(nowhere))
-        for cloud in ("AWS", "AZURE", "GCP"):  # nobody answers there, at once
+        for cloud in ("AWS", "AZURE", "GCP"):  # refuses connections at once
             patch.setenv(f"CLOUDGAN_{cloud}_PRICES_URL", "http://127.0.0.1:9")
         yield
 
 
 @pytest.fixture(scope="session", autouse=True)
 def docker_hub(no_ambient_environment):
-    """What stands for Docker Hub, in this process and those it starts: a registry with these images."""
+    """A registry with these images in place of Docker Hub, for this process and those it starts."""
     with local_registry() as hub, pytest.MonkeyPatch.context() as patch:
         for name, tag in (("tensorflow/tensorflow", "2.21.0"), ("library/python", "3.11-slim")):
             hub.put_index(name, tag, "linux/amd64")
@@ -202,9 +204,9 @@ def registry():
 
 @pytest.fixture(scope="session", autouse=True)
 def only_loopback():
-    """Fails a test that speaks, or looks a name up, outside this machine.
+    """Fails a test that connects to, or looks up, another machine.
 
-    A failure is no OSError, so that nothing which retries can swallow it.
+    The failure is no OSError, so that code which retries cannot catch it.
     """
     real = {name: getattr(socket.socket, name) for name in ("connect", "connect_ex", "sendto")}
     look_up = socket.getaddrinfo
@@ -212,13 +214,13 @@ def only_loopback():
     def guarded(name):
         def call(self, *arguments):
             # sendto may have flags before the address
-            _refuse_strangers(arguments[-1], self.family)
+            _refuse_other_machines(arguments[-1], self.family)
             return real[name](self, *arguments)
 
         return call
 
     def guarded_look_up(host, *arguments, **keywords):
-        _refuse_strangers((host,), socket.AF_INET)
+        _refuse_other_machines((host,), socket.AF_INET)
         return look_up(host, *arguments, **keywords)
 
     with pytest.MonkeyPatch.context() as patch:
@@ -267,7 +269,7 @@ def plain_model():
 
 @pytest.fixture(scope="session")
 def asked_of():
-    """Builds what a plan is made from: one node of a cluster, and what differs from that."""
+    """Builds the request of a plan: one node of a cluster, with the given changes."""
     noon = dt.datetime(2026, 11, 21, 12, tzinfo=dt.UTC)
     wheels = tuple(
         Wheel(file_name=f"{name}-1.0-py3-none-any.whl", sha256=f"{number:064x}", bytes=1000)
@@ -309,7 +311,7 @@ def asked_of():
 
 @pytest.fixture(scope="session")
 def plan_of(asked_of):
-    """Makes a plan of what `asked_of` takes, by the cost model as it is without any run."""
+    """Makes a plan from the arguments of `asked_of`, with the cost model without any run."""
     unknown = build_throughput_model("paper", 1000, ())
 
     def build(*, requests=manifest_steps, known=unknown, **asked):
@@ -323,7 +325,7 @@ def plan_of(asked_of):
 def run_cloudgan():
     """Runs `python -m cloudgan` in a process of its own and returns it when it has ended.
 
-    It is forked (tests/forking_server.py) where TensorFlow is, unless `fork` is false.
+    With TensorFlow installed it is forked (tests/forking_server.py), unless `fork` is false.
     """
 
     def run(*arguments, check=True, fork=HAS_TENSORFLOW, timeout=300, **environment):
@@ -358,7 +360,7 @@ class Said(NamedTuple):
 
 @pytest.fixture
 def cloudgan_here(capsys):
-    """Runs a command in this process, for all but training, and looks how it `exits`."""
+    """Runs a command other than training in this process, and checks its exit code `exits`."""
 
     def run(*arguments, exits=0):
         with pytest.raises(SystemExit) as ended:
@@ -370,7 +372,7 @@ def cloudgan_here(capsys):
     return run
 
 
-def _refuse_strangers(address, family):
+def _refuse_other_machines(address, family):
     if family not in {socket.AF_INET, socket.AF_INET6}:
         return
     host = address[0]

@@ -1,7 +1,7 @@
 """Kills a program at its n-th call to a server: before it is sent, or after the server acted.
 
 The program is a function in a process of its own (a fork), and it dies at once, by SIGKILL's exit: no
-`finally`, no handler and no buffer of it lives on. All SDKs that we use send by urllib3, so one
+`finally`, no handler runs, and no buffer is flushed. All SDKs of cloudgan send by urllib3, so one
 place counts the calls of all of them.
 """
 

@@ -46,7 +46,7 @@ def test_an_address_is_refused_as_a_name_is():
         one.connect(("192.0.2.1", 80))
 
 
-def test_whoever_retries_on_errors_of_the_network_cannot_swallow_that():
+def test_code_that_retries_on_network_errors_cannot_catch_that():
     with pytest.raises(pytest.fail.Exception, match="this machine only"):
         urllib.request.urlopen("http://192.0.2.1/", timeout=0.1)
 

@@ -1,4 +1,4 @@
-"""What the whole tree promises, whoever wrote a part of it."""
+"""The rules that hold for all modules."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def name_of(path):
 def test_a_module_is_named_after_a_noun_and_can_be_read_in_one_go(path):
     assert path.stem not in DRAWERS, "name it after the noun it holds"
     lines = path.read_text(encoding="utf-8").count("\n")
-    assert lines <= MOST_LINES, "which noun wants its own file?"
+    assert lines <= MOST_LINES, "which noun needs its own file?"
     long = [
         f"{node.name} ({size} lines)"
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
@@ -59,14 +59,14 @@ def _code_lines(node):
 
 def test_the_core_imports_the_standard_library_pydantic_and_yaml_only():
     allowed = sys.stdlib_module_names | {"pydantic", "yaml", "cloudgan"}
-    strangers = {
+    forbidden = {
         f"{name_of(path)}: {name}"
         for path in (PACKAGE / "core").rglob("*.py")
         for name in _imported(path)
         if name.partition(".")[0] not in allowed
         or (name.startswith("cloudgan.") and not name.startswith("cloudgan.core"))
     }
-    assert not strangers
+    assert not forbidden
 
 
 def _imported(path):

@@ -1,4 +1,4 @@
-"""What kills programs must do so where it says, and nowhere else."""
+"""A program is killed at the given call, and at no other."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from crashing import DIED, moments, run_killed
 
 @pytest.fixture
 def server():
-    """Notes the paths it was asked for."""
+    """Records the requested paths."""
     asked = []
 
     class Handler(BaseHTTPRequestHandler):

@@ -44,7 +44,7 @@ def test_each_provider_that_rents_the_device_stands_once_and_no_other_device_doe
 
 
 @pytest.mark.parametrize("device", ["cpu", "NVIDIA GeForce GTX 1080", "NVIDIA H200 MIG 1g.18gb"])
-def test_a_device_that_nobody_rents_has_no_price(device):
+def test_a_device_that_no_cloud_rents_has_no_price(device):
     assert spot_rows(device) == ()
 
 

@@ -16,7 +16,7 @@ import pytest
 ROOT = Path(__file__).parents[1]
 LOCKS = ROOT / "requirements"
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-LINTERS = ("manifests", "sbom")  # locks of environments of their own, which nobody else has
+LINTERS = ("manifests", "sbom")  # locks of environments of their own: no extra has them
 PIN = re.compile(r"^([a-z0-9][a-z0-9._-]*)==([^ \\;]+)", re.MULTILINE)
 
 
@@ -57,10 +57,10 @@ def test_the_wheel_holds_what_people_find_at_the_top_of_the_checkout(wheel):
 
 def test_the_wheel_says_what_it_is(wheel):
     (name,) = (name for name in wheel.namelist() if name.endswith("dist-info/METADATA"))
-    told = Parser().parsestr(wheel.read(name).decode())
-    assert told["Name"] == "cloudgan"
-    assert told["License-Expression"] == "Apache-2.0"
-    assert set(told.get_all("Provides-Extra")) == set(PROJECT["optional-dependencies"])
+    metadata = Parser().parsestr(wheel.read(name).decode())
+    assert metadata["Name"] == "cloudgan"
+    assert metadata["License-Expression"] == "Apache-2.0"
+    assert set(metadata.get_all("Provides-Extra")) == set(PROJECT["optional-dependencies"])
     entry = wheel.read(name.replace("METADATA", "entry_points.txt")).decode()
     assert "cloudgan = cloudgan.cli.main:main" in entry
 
@@ -79,7 +79,7 @@ def test_every_extra_has_a_lock_of_names_versions_and_hashes_only(extra):
 
 
 def test_locks_agree_on_versions():
-    """What was tested is what is installed; TensorFlow for TPUs is a distribution of its own."""
+    """Users install the tested versions; TensorFlow for TPUs is a separate distribution."""
     tested = pins("dev")
     for lock in sorted(path for path in LOCKS.glob("*.txt") if path.stem not in LINTERS):
         differing = {

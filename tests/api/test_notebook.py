@@ -62,7 +62,7 @@ def run_cells():
 
 
 def test_the_ten_cells_run_in_order_print_nothing_and_display_their_values(tmp_path):
-    """In a process of its own, as in a notebook kernel: TensorFlow takes its threads once."""
+    """In a process of its own, as in a notebook kernel: TensorFlow reads its number of threads once."""
     program = "from api.test_notebook import run_cells; run_cells()"
     done = subprocess.run(
         [sys.executable, "-c", program],

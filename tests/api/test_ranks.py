@@ -1,4 +1,4 @@
-"""What is refused before ranks start, and the ranks that nodes get."""
+"""Refusals before ranks start, and the ranks of each node."""
 
 from __future__ import annotations
 

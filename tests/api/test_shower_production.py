@@ -1,4 +1,4 @@
-"""The program of a simulating worker, without Geant4: what marks a shard, and the manifest of all."""
+"""The program of a simulating worker, without Geant4: the mark of a shard, and the manifest of all shards."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A small assessment and verdict, made by hand, for what is told of them."""
+"""A small assessment and a small verdict, with hand-written values."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Results as a machine might have measured them."""
+"""Made-up results of measurements."""
 
 from __future__ import annotations
 

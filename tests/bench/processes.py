@@ -1,4 +1,4 @@
-"""Which processes there are."""
+"""Running processes."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import time
 
 
 def is_gone(process_id, seconds=10.0):
-    """Whether nobody has that number, or only its entry waits to be fetched."""
+    """Whether no process has this number, or it ended and its parent has not waited for it yet."""
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
         state = _ps("-o", "stat=", "-p", process_id)

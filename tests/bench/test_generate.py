@@ -1,4 +1,4 @@
-"""What generating is measured beside; measuring itself is in tests/cli/test_bench_runs.py."""
+"""Reference times of `bench generate`; tests/cli/test_bench_measurements.py measures."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def test_geant4_simulates_what_it_is_asked_for():
     assert not Path(tables["folder"]).exists()
 
 
-def test_without_data_it_is_left_out_and_told_why(tmp_path, monkeypatch):
+def test_without_data_it_is_left_out_with_the_reason(tmp_path, monkeypatch):
     monkeypatch.setenv("GEANT4_DATA_DIR", str(tmp_path))
     with ExitStack() as stack:
         tables, left_out = usable_tables(stack, Silent())

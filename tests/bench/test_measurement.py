@@ -23,7 +23,7 @@ def test_one_measurement_is_all_of_its_spread():
 
 
 def test_a_ratio_compares_neighbours_and_not_medians():
-    """Somebody else's work makes every measurement five times slower for a while."""
+    """The work of another program makes every measurement five times slower for a while."""
     slow, fast = [2.0, 10.0, 10.0, 2.0], [1.0, 5.0, 5.0, 1.0]
     assert paired(slow, fast).as_json()["min"] == paired(slow, fast).max == 2.0
     found = paired([2.0, 10.0, 3.0], [1.0, 4.0, 3.0])
@@ -39,7 +39,7 @@ def test_nothing_measured_is_an_error_and_no_number():
         paired([1.0], [])
 
 
-def test_a_spread_is_told_in_a_few_digits():
+def test_a_spread_is_printed_in_a_few_digits():
     assert spread([2.51234, 2.4321, 2.6049]).describe() == "2.51 (2.43 to 2.6)"
 
 
@@ -57,7 +57,7 @@ def ctrl_c():
     raise KeyboardInterrupt
 
 
-def told_to_end():
+def sigterm():
     os.kill(os.getpid(), signal.SIGTERM)
 
 
@@ -70,7 +70,7 @@ def test_variants_take_turns_and_each_round_has_one_of_each():
     assert not rounds_run.interrupted
 
 
-@pytest.mark.parametrize("stop", [ctrl_c, told_to_end])
+@pytest.mark.parametrize("stop", [ctrl_c, sigterm])
 def test_what_was_measured_before_the_end_stays(stop):
     seen = []
     rounds_run = Rounds({name: noting(name, seen, 3, stop) for name in "AB"})

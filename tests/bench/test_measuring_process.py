@@ -52,21 +52,21 @@ def test_a_missing_package_is_named_so_that_the_command_line_can_tell_the_extra(
     (tmp_path / "numpy.py").write_text("raise ModuleNotFoundError('no', name='numpy')")
     path = os.pathsep.join([str(tmp_path), *sys.path])
     process = MeasuringProcess("a source", {"PYTHONPATH": path})
-    with process, pytest.raises(ModuleNotFoundError) as told:
+    with process, pytest.raises(ModuleNotFoundError) as error:
         process.ask("begin", work="simulate", cells=(5, 5))
-    assert told.value.name == "numpy"
+    assert error.value.name == "numpy"
 
 
-def test_a_fault_ends_it_and_its_last_lines_are_told():
+def test_a_fault_ends_it_and_the_error_has_its_last_lines():
     process = MeasuringProcess("a source")
-    with process, pytest.raises(CloudganError) as told:
+    with process, pytest.raises(CloudganError) as error:
         process.ask("round", count=50, seed=0)
-    assert "measures a source" in str(told.value)
-    assert "exit code 1; its last lines" in str(told.value)
-    assert "RuntimeError: request before `begin`" in str(told.value)
+    assert "measures a source" in str(error.value)
+    assert "exit code 1; its last lines" in str(error.value)
+    assert "RuntimeError: request before `begin`" in str(error.value)
 
 
-def test_one_that_is_killed_is_told_by_its_signal():
+def test_the_error_of_a_killed_process_names_the_signal():
     with MeasuringProcess("a source") as process:
         os.kill(process.process_id, 9)
         with pytest.raises(CloudganError, match="died with SIGKILL"):
@@ -89,7 +89,7 @@ def test_it_ends_when_its_parent_is_killed():
 
 
 def test_what_libraries_print_is_no_answer(tmp_path):
-    """What the work imports speaks on standard output, by Python and past it."""
+    """Modules that the work imports print to standard output, by Python and by its file descriptor."""
     (tmp_path / "sitecustomize.py").write_text(
         "import builtins, os\n"
         "real = builtins.__import__\n"

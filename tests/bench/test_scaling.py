@@ -1,4 +1,4 @@
-"""Scaling: what runs, and what is reported."""
+"""Scaling: its runs and its report."""
 
 from __future__ import annotations
 
@@ -89,14 +89,14 @@ def test_people_read_what_is_kept_the_same():
     assert [row[0] for row in scaling_table(result()).rows] == ["threads only", "2 replicas"]
 
 
-def test_a_run_that_fails_is_told_with_its_last_lines(tmp_path):
+def test_the_error_of_a_failed_run_has_its_last_lines(tmp_path):
     (config,) = make_configs(
         "weak", [BASE], preset="smoke", batch=8, steps=1, conv_impl="auto"
     ).values()
-    with pytest.raises(CloudganError) as told:
+    with pytest.raises(CloudganError) as error:
         run_train(config, tmp_path / "round")
-    assert "ended with exit code 2; its last lines" in str(told.value)
-    assert "--data is missing; give --data=FILE.h5" in str(told.value)
+    assert "ended with exit code 2; its last lines" in str(error.value)
+    assert "--data is missing; give --data=FILE.h5" in str(error.value)
 
 
 def test_ctrl_c_ends_the_program_before_it_ends_us(tmp_path):
@@ -112,6 +112,6 @@ def test_ctrl_c_ends_the_program_before_it_ends_us(tmp_path):
         time.sleep(0.05)
         started = children_doing(str(tmp_path), of=us.pid)
     us.send_signal(signal.SIGINT)
-    _, told = us.communicate(timeout=30)
-    assert told.rstrip().endswith(b"KeyboardInterrupt")
+    _, stderr = us.communicate(timeout=30)
+    assert stderr.rstrip().endswith(b"KeyboardInterrupt")
     assert is_gone(started[0], seconds=0.5)

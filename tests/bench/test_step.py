@@ -1,4 +1,4 @@
-"""Variants of the step, and what is measured of them."""
+"""Variants of the step, and their measurements."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_throughput_is_of_the_global_batch():
     assert measured("auto", [8.0], global_batch=32).showers_per_second.median == 4.0
 
 
-def test_auto_tells_what_it_was_taken_for():
+def test_the_label_of_auto_names_the_implementation_it_chose():
     assert measured("auto", [1.0]).label == "auto (fast)"
     assert measured("fast", [1.0]).label == "fast"
 
@@ -87,11 +87,11 @@ def test_the_same_form_again_has_a_name_of_its_own():
         ("fast:replicas=0", "training.replicas"),
     ],
 )
-def test_a_misspelt_variant_is_told(text, said):
+def test_a_misspelt_variant_is_refused(text, said):
     with pytest.raises(ConfigError, match=said):
         against(text)
 
 
-def test_a_misspelt_preset_is_told():
+def test_a_misspelt_preset_gets_a_suggestion():
     with pytest.raises(ConfigError, match="Did you mean 'smoke'"):
         make_variant("auto", "smok", TRAINING, {})

@@ -82,7 +82,7 @@ def test_each_convolution_has_three_passes_with_their_speed_and_intensity():
     assert d1.flop_per_byte == pytest.approx(1e9 * d1.gflop / moved)
 
 
-def test_layers_that_nobody_timed_are_no_points():
+def test_layers_without_times_are_no_points():
     assert layer_passes(step_result()) == ()
 
 

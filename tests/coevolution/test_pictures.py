@@ -1,4 +1,4 @@
-"""Which pictures of a cell's samples are kept, and what is read back."""
+"""Which pictures of a cell's samples are saved, and their reading."""
 
 from types import SimpleNamespace
 

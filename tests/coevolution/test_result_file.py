@@ -1,4 +1,4 @@
-"""The file of a grid's result: what is written is read, and nothing else is."""
+"""The file of a grid's result: it is read as written, and any other file is refused."""
 
 from __future__ import annotations
 

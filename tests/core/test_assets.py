@@ -21,7 +21,7 @@ def test_a_checkout_has_its_assets_under_the_names_that_people_see():
     assert assets.read_text("k8s/README.md") == (ROOT / "k8s/README.md").read_text("utf-8")
 
 
-def test_what_is_no_asset_is_not_read_and_the_nearest_name_is_told():
+def test_what_is_no_asset_is_not_read_and_the_error_has_the_nearest_name():
     with pytest.raises(UnknownNameError, match=r"Did you mean 'k8s/README\.md'"):
         assets.read_text("k8s/READNE.md")
     with pytest.raises(UnknownNameError, match="unknown asset"):

@@ -1,4 +1,4 @@
-"""NVIDIA's libraries of pip's wheels, on a machine without a GPU: folders and small files stand for them."""
+"""NVIDIA's libraries of pip's wheels, on a machine without a GPU: folders and small files replace them."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def site(tmp_path):
 
 @pytest.fixture
 def gke(tmp_path):
-    """What GKE mounts to /usr/local/nvidia."""
+    """The folder that GKE mounts at /usr/local/nvidia."""
     for name in ("bin", "lib64"):
         (tmp_path / "gke" / name).mkdir(parents=True)
     return tmp_path / "gke"

@@ -1,4 +1,4 @@
-"""What this machine is, in words and numbers."""
+"""Description of this machine."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from cloudgan.core.hardware import (
 )
 
 
-def test_a_machine_is_told_in_one_line():
+def test_a_machine_is_described_in_one_line():
     gpus = (Accelerator(name="V100", count=8, memory_gib=16.0),)
     machine = Hardware(processor="Xeon", cores=96, memory_gib=None, accelerators=gpus)
     assert machine.describe() == "8 x V100 on 96 cores of Xeon, unknown memory"
@@ -31,7 +31,7 @@ def test_this_machine_has_cores_and_a_processor():
 
 
 @pytest.mark.skipif(
-    sys.platform != "linux", reason="only Linux tells which cores a process may use"
+    sys.platform != "linux", reason="only Linux reports which cores a process may use"
 )
 def test_cores_are_those_that_this_process_may_use():
     allowed = os.sched_getaffinity(0)

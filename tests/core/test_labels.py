@@ -1,4 +1,4 @@
-"""Names and labels, by the rules of those who take them."""
+"""Names and labels, by the rules of Kubernetes and the clouds."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ def test_an_expiry_can_be_a_label_and_read_back(when):
     assert read == when.replace(microsecond=0)
 
 
-def test_an_expiry_told_in_another_zone_is_the_same_moment():
+def test_an_expiry_given_in_another_time_zone_is_the_same_moment():
     geneva = dt.timezone(dt.timedelta(hours=2))
     assert expiry(dt.datetime(2026, 7, 1, 1, 30, tzinfo=geneva)) == "20260630t233000z"
 
@@ -120,7 +120,7 @@ def test_labels_are_named_as_kubernetes_and_google_take_them():
     assert all(KEY.fullmatch(key) and VALUE.fullmatch(value) for key, value in made.items())
 
 
-def test_a_label_tells_when_it_expires_and_what_is_none_tells_nothing():
+def test_a_label_has_the_moment_of_expiry_and_an_invalid_label_has_none():
     noon = dt.datetime(2026, 11, 21, 12, tzinfo=dt.UTC)
     assert moment_of(expiry(noon)) == noon
     assert moment_of("tomorrow") is None

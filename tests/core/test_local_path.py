@@ -19,9 +19,9 @@ def test_a_leading_tilde_is_the_home_folder(monkeypatch, tmp_path):
     monkeypatch.setenv("HOME", str(tmp_path))
     assert local_path("~/x.h5") == tmp_path / "x.h5"
     with pytest.raises(
-        ConfigError, match=r"^--run=~nobody-here/x: the home folder .* write \./~nobody"
+        ConfigError, match=r"^--run=~no-such-user/x: the home folder .* write \./~no-such-user"
     ):
-        local_path("~nobody-here/x", source="--run")
+        local_path("~no-such-user/x", source="--run")
 
 
 @pytest.mark.parametrize("given", ["https://", "gs://x/y", "GS://x", "foo+bar://x", "pvc:claim"])

@@ -37,9 +37,9 @@ def test_json_lines_carry_time_level_logger_message_and_traceback():
 def test_text_is_one_line_for_people_and_quieter_levels_are_left_out():
     stream = io.StringIO()
     log.configure("text", stream=stream)
-    logging.getLogger("cloudgan.data").info("not told")
-    logging.getLogger("cloudgan.data").warning("told")
-    assert stream.getvalue() == "cloudgan: WARNING cloudgan.data: told\n"
+    logging.getLogger("cloudgan.data").info("not printed")
+    logging.getLogger("cloudgan.data").warning("printed")
+    assert stream.getvalue() == "cloudgan: WARNING cloudgan.data: printed\n"
 
 
 def test_configuring_again_replaces_the_earlier_setting():

@@ -1,4 +1,4 @@
-"""Network namespaces: what listens inside is not reachable from outside."""
+"""Network namespaces: a server inside is not reachable from outside."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Numbers of users are within what disk, memory and clock can hold."""
+"""Numbers of users are within the limits of disk, memory and clock."""
 
 from __future__ import annotations
 

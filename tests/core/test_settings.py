@@ -20,7 +20,7 @@ def test_an_empty_variable_is_a_missing_one(monkeypatch):
     assert settings.tf_config() is None
 
 
-def test_a_wrong_log_format_is_told_with_what_is_allowed(monkeypatch):
+def test_a_wrong_log_format_is_refused_with_the_allowed_ones(monkeypatch):
     assert settings.log_format() == "text"
     monkeypatch.setenv("CLOUDGAN_LOG", "json")
     assert settings.log_format() == "json"
@@ -35,7 +35,7 @@ def test_a_profile_of_aws_goes_before_keys_in_the_environment(monkeypatch, tmp_p
         "[lab]\naws_access_key_id = of-the-lab\naws_secret_access_key = x\n"
     )
     monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(tmp_path / "credentials"))
-    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "of-somebody-else")
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "of-another-account")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "y")
     monkeypatch.setenv("AWS_SESSION_TOKEN", "z")
     monkeypatch.setenv("AWS_PROFILE", "")

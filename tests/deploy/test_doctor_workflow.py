@@ -1,4 +1,4 @@
-"""The workflow that asks the doctor: read only, pinned, and a command that there is."""
+"""The workflow that runs `cloudgan doctor`: read only, pinned, with an existing command."""
 
 from __future__ import annotations
 
@@ -19,7 +19,9 @@ STEPS = yaml.safe_load(TEXT)["jobs"]["doctor"]["steps"]
 def test_every_action_is_pinned_by_a_commit_and_says_its_version():
     used = re.findall(r"uses: (\S+)( # v[0-9.]+)?", TEXT)
     assert len(used) == 5
-    assert all(re.fullmatch(r"[\w/-]+@[0-9a-f]{40}", action) and told for action, told in used)
+    assert all(
+        re.fullmatch(r"[\w/-]+@[0-9a-f]{40}", action) and version for action, version in used
+    )
 
 
 def test_it_may_read_and_log_in_and_keeps_no_secret():
@@ -53,6 +55,6 @@ def test_every_scenario_of_the_live_test_has_a_line_in_what_is_not_tested():
     from cloudgan.launch.ops.live_test_scenarios import scenarios
 
     setting = LiveTestOptions("live-test", "gcp", (), "T4:1", Path(), usd_per_hour=1.6)
-    told = (ROOT / "docs" / "what-is-not-tested.md").read_text()
+    page = (ROOT / "docs" / "what-is-not-tested.md").read_text()
     for number, one in enumerate(scenarios(setting), start=1):
-        assert f"| {number}, {one.name}" in told
+        assert f"| {number}, {one.name}" in page

@@ -1,6 +1,6 @@
 """deploy/Dockerfile, built and run without Docker: `python -m pytest -m image tests/deploy`.
 
-Asked for by name only, because building takes minutes, gigabytes and a package index. IMAGE_BASE
+It runs with `-m image` only, because building takes minutes, gigabytes and a package index. IMAGE_BASE
 names another base than the one that is made here of Debian packages, IMAGE_BUILT an image that was
 built before.
 """
@@ -65,7 +65,7 @@ def base(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def context(tmp_path_factory):
-    """What every builder gets, unpacked."""
+    """The unpacked build context."""
     folder = tmp_path_factory.mktemp("context")
     for name, content in image_context("cpu").files.items():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
@@ -110,10 +110,10 @@ def run(container, tmp_path):
     return run_
 
 
-def test_the_program_is_what_the_image_starts_and_as_nobody_in_particular(container, run):
-    told = json.loads(buildah("inspect", container).stdout)["OCIv1"]["config"]
-    assert told["Entrypoint"] == ["python", "-m", "cloudgan"]
-    assert told["User"] == f"{USER}:{USER}"
+def test_the_image_starts_the_program_as_a_user_without_privileges(container, run):
+    config = json.loads(buildah("inspect", container).stdout)["OCIv1"]["config"]
+    assert config["Entrypoint"] == ["python", "-m", "cloudgan"]
+    assert config["User"] == f"{USER}:{USER}"
     assert cloudgan.__version__ in run("python", "-m", "cloudgan", "--version").stdout
     assert run("id", "-u").stdout.strip() == str(USER)
 

@@ -1,4 +1,4 @@
-"""The workplace of the fuzz suite, and the property that all its cases share."""
+"""The folder of the fuzz suite, and the property that all its cases share."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Runs a command line in this process and judges it: exit code, output, and what it left behind.
+"""Runs a command line in this process and checks its exit code, its output, and what it left behind.
 
 A case fails if the command ends with an undocumented exit code or with a traceback, prints more than three
 lines on standard error, does not end in time, or leaves a file, process, thread, open file, signal handler
@@ -44,7 +44,7 @@ MEMORY_BYTES = 3 << 30
 
 
 class HangError(BaseException):
-    """The command did not end in time; not an Exception, so that nothing which retries swallows it."""
+    """The command did not end in time; not an Exception, so that code which retries cannot catch it."""
 
 
 class SignalSentError(BaseException):

@@ -70,7 +70,7 @@ def test_special_files_instead_of_a_checkpoint_are_refused(holds):
 
 
 class Weight:
-    """Stands for a variable of a network."""
+    """Stub of a variable of a network."""
 
     def __init__(self, shape):
         self.shape, self.dtype, self.assigned = shape, "float32", None

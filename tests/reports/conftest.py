@@ -160,7 +160,7 @@ _WITH_PIPE = (
 
 
 class Browser:
-    """A real browser without a window, spoken to over a pipe in its own protocol.
+    """A real browser without a window, controlled over a pipe by its own protocol.
 
     Source: https://chromedevtools.github.io/devtools-protocol/ (2026-11-21).
     """
@@ -210,7 +210,7 @@ class Browser:
             self.events.append(self._next())
 
     def happened(self, method: str) -> list[dict[str, Any]]:
-        """What the events of one kind said since the page was opened."""
+        """The data of the events of one kind since the page was opened."""
         return [event["params"] for event in self.events if event.get("method") == method]
 
     def run(self, script: str) -> Any:

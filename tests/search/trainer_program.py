@@ -1,4 +1,4 @@
-"""Stands for `cloudgan train --run=FOLDER` in tests of the coordinator: no TensorFlow, real records.
+"""Stub of `cloudgan train --run=FOLDER` in tests of the coordinator: no TensorFlow, real records.
 
 It validates ten times; the metric is a function of the learning rate in run.yaml. It saves its epoch, so
 that a second process continues. The environment variable BEHAVIOUR makes it fail, die once, or wait.

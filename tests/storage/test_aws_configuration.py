@@ -1,4 +1,4 @@
-"""Files of the AWS settings are looked at before boto3 reads them."""
+"""Files of the AWS settings are checked before boto3 reads them."""
 
 from __future__ import annotations
 

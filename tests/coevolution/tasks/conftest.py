@@ -1,4 +1,4 @@
-"""What the tests of tasks share: the 8x8 digits, and their classifier, trained once per test run."""
+"""Shared fixtures of the tasks: the 8x8 digits, and their classifier, trained once per test run."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ pytestmark = pytest.mark.tf
 
 
 class Lines:
-    """Collects what is said; a classifier that is read says nothing."""
+    """Collects the messages; reading a classifier gives none."""
 
     def __init__(self):
         self.lines = []
@@ -34,7 +34,7 @@ def classifier_of(small_digits):
 
 @pytest.fixture
 def no_training(monkeypatch):
-    """Training sets weights of one in place of what takes a second."""
+    """Replaces the training, which takes a second, by weights of one."""
     from cloudgan.coevolution.tasks.digit_classifier import DigitClassifier
 
     def fill(self, digits):

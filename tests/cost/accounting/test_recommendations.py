@@ -166,7 +166,7 @@ def test_a_long_startup_is_reported_with_the_epochs_needed():
     (recommendation,) = recommendations(begun(1500), row=row())
     assert recommendation.title == "the first epoch dominates"
     assert "took 1500 s, 27% of the run" in recommendation.evidence
-    assert recommendation.action.startswith("--epochs=7,")  # 6 make it just 20 %
+    assert recommendation.action.startswith("--epochs=7,")  # 6 are exactly 20 %
     assert recommendation.saves_usd is None
     assert titles(begun(1500, epochs=7)) == []
 

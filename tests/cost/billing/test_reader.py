@@ -87,7 +87,9 @@ def test_google_s_export_in_json_lines(json_lines):
     }
     assert sum(found.credits) == -0.2
     assert (found.lines, found.total_lines) == (7, 9)
-    assert (found.until.hour, found.last_of_run.hour) == (19, 14), "others tell how far it reaches"
+    assert (found.until.hour, found.last_of_run.hour) == (19, 14), (
+        "other lines show the period of the export"
+    )
     assert found.formats == ["Google Cloud detailed usage"]
 
 

@@ -36,6 +36,6 @@ def test_an_unmeasured_startup_time_is_none():
 
 def test_a_broken_row_is_named(tmp_path):
     file = tmp_path / "startup.csv"
-    file.write_text(f"{HEAD}gcp,1,0,540,somebody,2022-03-06,\n")
+    file.write_text(f"{HEAD}gcp,1,0,540,a list,2022-03-06,\n")
     with pytest.raises(DataError, match=r"startup.csv:2: low_seconds"):
         load_startup_times(file)

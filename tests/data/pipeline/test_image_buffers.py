@@ -32,14 +32,14 @@ def test_what_is_lent_is_the_dense_images(images):
         assert found.dtype == np.float32
 
 
-def test_memory_that_nobody_holds_is_used_again(images):
+def test_memory_without_references_is_used_again(images):
     buffers = ImageBuffers(2, SHAPE)
     for seed in range(5):
         buffers.dense(images(seed))
     assert buffers.made == 1
 
 
-def test_memory_that_somebody_holds_or_sees_a_part_of_is_not(images):
+def test_memory_with_a_reference_or_a_view_is_not_used_again(images):
     buffers = ImageBuffers(2, SHAPE)
     held = [buffers.dense(images(seed)) for seed in range(3)]
     part = buffers.dense(images(3))[..., np.newaxis][1, 1:]

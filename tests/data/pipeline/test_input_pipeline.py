@@ -31,7 +31,7 @@ def training_set(shards):
 
 
 class SlowSet:
-    """Showers that lie far away: each batch takes a while, as from a bucket."""
+    """Showers with slow reads: each batch takes a while, as from a bucket."""
 
     def __init__(self, training_set):
         self.view, self._set = training_set.view, training_set

@@ -20,8 +20,8 @@ VIEW = Preprocessing((17, 17, 25))
 ROWS = np.array([3, 0, 17, 5, 5])
 
 
-class Telling:
-    """Keeps what it is told."""
+class RecordedProgress:
+    """Keeps the tasks and lines that it gets."""
 
     def __init__(self):
         self.tasks, self.lines = [], []
@@ -42,8 +42,8 @@ def shards(tmp_path, public_hdf5, write_shards):
 
 
 def opened(shards, cache="disk", view=VIEW):
-    told = Telling()
-    return TrainingSet.open(shards, view, cache=cache, progress=told), told
+    progress = RecordedProgress()
+    return TrainingSet.open(shards, view, cache=cache, progress=progress), progress
 
 
 def bits(training_set, rows=ROWS):
@@ -67,16 +67,16 @@ def test_cached_batches_have_the_bits_of_decoded_ones(shards):
 def test_it_is_made_once_and_found_then(shards):
     _, first = opened(shards)
     assert "Preprocessing images" in first.tasks
-    second, told = opened(shards)
-    assert "Preprocessing images" not in told.tasks
+    second, progress = opened(shards)
+    assert "Preprocessing images" not in progress.tasks
     assert "in a file beside the shards" in second.describe()[-1]
 
 
 def test_what_is_held_out_may_change_and_the_file_stays(shards):
     opened(shards)
-    told = Telling()
-    half = TrainingSet.open(shards, VIEW, held_out_fraction=0.5, cache="disk", progress=told)
-    assert "Preprocessing images" not in told.tasks
+    progress = RecordedProgress()
+    half = TrainingSet.open(shards, VIEW, held_out_fraction=0.5, cache="disk", progress=progress)
+    assert "Preprocessing images" not in progress.tasks
     plain = TrainingSet.open(shards, VIEW, held_out_fraction=0.5, cache="none")
     assert bits(half, ROWS[:2]) == bits(plain, ROWS[:2])
 
@@ -91,8 +91,8 @@ def test_what_is_held_out_may_change_and_the_file_stays(shards):
 )
 def test_another_view_has_another_file(shards, view):
     opened(shards)
-    _, told = opened(shards, view=view)
-    assert "Preprocessing images" in told.tasks
+    _, progress = opened(shards, view=view)
+    assert "Preprocessing images" in progress.tasks
 
 
 def test_other_shards_in_the_same_folder_have_another_file(
@@ -102,8 +102,8 @@ def test_other_shards_in_the_same_folder_have_another_file(
     kept = shards / prepared_cache.FOLDER
     others = write_shards(tmp_path / "set2", write_hdf5_file(tmp_path / "b.h5", seed=9))
     kept.rename(others / prepared_cache.FOLDER)
-    cached, told = opened(others)
-    assert "Preprocessing images" in told.tasks
+    cached, progress = opened(others)
+    assert "Preprocessing images" in progress.tasks
     assert bits(cached) == bits(opened(others, "none")[0])
 
 
@@ -121,19 +121,23 @@ def test_a_machine_whose_powers_have_other_bits_has_another_file(shards, monkeyp
     assert cache_path(shards, VIEW) != here
 
 
-def test_a_damaged_file_is_named_and_made_anew(shards):
+def test_a_damaged_file_is_named_and_made_again(shards):
     opened(shards)
     path = cache_path(shards, VIEW)
     whole = path.read_bytes()
     path.write_bytes(whole[:9000] + bytes([whole[9000] ^ 1]) + whole[9001:])
-    cached, told = opened(shards)
-    assert told.lines == [f"{path} is damaged: a checksum is wrong; the cache is written again."]
+    cached, progress = opened(shards)
+    assert progress.lines == [
+        f"{path} is damaged: a checksum is wrong; the cache is written again."
+    ]
     assert bits(cached) == bits(opened(shards, "none")[0])
     assert path.read_bytes() == whole
 
 
 @pytest.mark.parametrize(("cache", "kept"), [("disk", "decoded on demand"), ("auto", "in memory")])
-def test_a_disk_without_room_is_told_and_the_showers_are_there(shards, monkeypatch, cache, kept):
+def test_a_disk_without_room_is_reported_and_the_showers_are_there(
+    shards, monkeypatch, cache, kept
+):
     monkeypatch.setattr("cloudgan.data.pipeline.training_set.SMALL_BYTES", 0)
     usage = shutil.disk_usage(shards)._replace(free=prepared_cache.SPARE_BYTES + 1000)
     monkeypatch.setattr(shutil, "disk_usage", lambda _: usage)
@@ -146,21 +150,21 @@ def test_a_disk_without_room_is_told_and_the_showers_are_there(shards, monkeypat
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
-def test_a_folder_that_may_not_be_written_is_told(shards):
+def test_a_folder_that_may_not_be_written_is_reported(shards):
     shards.chmod(0o500)
     cached, _ = opened(shards)
     shards.chmod(0o700)
     assert "cannot be written (Permission denied)" in cached.describe()[-1]
 
 
-def test_a_file_where_the_folder_should_be_is_told(shards):
+def test_a_file_where_the_folder_should_be_is_reported(shards):
     (shards / prepared_cache.FOLDER).write_text("")
     cached, _ = opened(shards)
     assert "cannot be written (Not a directory)" in cached.describe()[-1]
     assert bits(cached) == bits(opened(shards, "none")[0])
 
 
-def test_a_disk_that_fills_up_meanwhile_is_told(shards, monkeypatch):
+def test_a_disk_that_fills_up_meanwhile_is_reported(shards, monkeypatch):
     def full(*_):
         raise OSError(28, "No space left on device")
 
@@ -175,8 +179,8 @@ def test_files_do_not_pile_up_and_the_newest_used_stay(shards):
     for number, view in enumerate(views[:-1]):
         opened(shards, view=view)
         os.utime(cache_path(shards, view), (number, number))
-        _, told = opened(shards, view=views[0])  # used again, so it stays
-        assert "Preprocessing images" not in told.tasks
+        _, progress = opened(shards, view=views[0])  # used again, so it stays
+        assert "Preprocessing images" not in progress.tasks
     opened(shards, view=views[-1])
     left = {path.name for path in (shards / prepared_cache.FOLDER).glob("*.cells")}
     assert len(left) == MOST_FILES
@@ -203,12 +207,12 @@ def test_two_processes_at_once_make_it_once(shards):
         from cloudgan.data.pipeline.preprocessing import Preprocessing
         from cloudgan.data.pipeline.training_set import TrainingSet
         made = []
-        class Telling:
+        class RecordedProgress:
             def start(self, task, *_): made.append(task)
             def advance(self, *_): time.sleep(0.3)
             def say(self, line): raise SystemExit(line)
         sys.stdin.readline()
-        TrainingSet.open(sys.argv[1], Preprocessing((17, 17, 25)), cache="disk", progress=Telling())
+        TrainingSet.open(sys.argv[1], Preprocessing((17, 17, 25)), cache="disk", progress=RecordedProgress())
         print("Preprocessing images" in made)
     """)
     command = [sys.executable, "-c", program, str(shards)]

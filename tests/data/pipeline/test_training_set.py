@@ -61,7 +61,7 @@ def test_images_are_those_of_the_dense_recipe(shards, whole, view, cache):
     assert {array.shape for array in batch[1:]} == {(4, 1)}
 
 
-def test_the_cache_is_told(shards):
+def test_the_description_names_the_cache(shards):
     assert "decoded on demand" in TrainingSet.open(shards, MINI, cache="none").describe()[-1]
     assert "in memory" in TrainingSet.open(shards, MINI, cache="auto").describe()[-1]
 

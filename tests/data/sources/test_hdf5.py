@@ -23,7 +23,7 @@ def read_all(path, size=7):
 
 
 @pytest.mark.parametrize(("per_gev", "name"), [(50, "GeV*50"), (1, "GeV"), (100, "GeV*100")])
-def test_the_unit_is_found_from_the_numbers_and_told(
+def test_the_unit_is_found_from_the_numbers_and_reported(
     tmp_path, write_hdf5_file, showers_in_gev, per_gev, name
 ):
     path = write_hdf5_file(tmp_path / "a.h5", per_gev=per_gev)

@@ -31,9 +31,9 @@ def test_each_file_is_read_in_its_own_unit(folder, showers_in_gev):
     ecal = np.concatenate([block.ecal_gev for block in source.blocks(4)])
     expected = np.concatenate([showers_in_gev(5, seed=seed) for seed in range(3)])
     np.testing.assert_allclose(ecal, expected, rtol=1e-6)
-    told = source.describe()
-    assert sum("ECAL is GeV*50" in line for line in told) == 2
-    assert sum("ECAL is GeV:" in line for line in told) == 1
+    lines = source.describe()
+    assert sum("ECAL is GeV*50" in line for line in lines) == 2
+    assert sum("ECAL is GeV:" in line for line in lines) == 1
 
 
 def test_shards_are_known_by_folder_and_by_manifest(tmp_path, public_hdf5, write_shards):

@@ -72,15 +72,17 @@ def read(path, size=4):
     return np.concatenate([block.ecal_gev for block in blocks]), blocks
 
 
-@pytest.mark.parametrize(("power", "told"), [(1.0, "not raised"), (0.85, "raised to 0.85")])
-def test_preprocessed_files_say_themselves_whether_they_are_raised(tmp_path, showers, power, told):
+@pytest.mark.parametrize(("power", "expected"), [(1.0, "not raised"), (0.85, "raised to 0.85")])
+def test_preprocessed_files_say_themselves_whether_they_are_raised(
+    tmp_path, showers, power, expected
+):
     path = write(tmp_path / "a.tfrecords", preprocessed(showers, power=power))
     ecal, blocks = read(path)
     np.testing.assert_allclose(ecal, showers[0], rtol=1e-5)
     energies = np.concatenate([block.energy_gev for block in blocks])
     np.testing.assert_allclose(energies, showers[1], rtol=1e-6)
     lines = open_source(str(path)).describe()
-    assert any(f"X is {told}" in line for line in lines)
+    assert any(f"X is {expected}" in line for line in lines)
     assert any("ECAL is GeV*50" in line for line in lines)
 
 

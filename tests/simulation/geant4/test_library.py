@@ -40,10 +40,10 @@ def test_other_loader_errors_are_shown():
 
 
 def test_a_missing_package_is_detected_without_importing_it(monkeypatch):
-    monkeypatch.setattr(library, "PACKAGE", "geant4_that_nobody_has")
+    monkeypatch.setattr(library, "PACKAGE", "geant4_missing")
     with pytest.raises(ModuleNotFoundError) as caught:
         library.check_installed()
-    assert caught.value.name == "geant4_that_nobody_has"
+    assert caught.value.name == "geant4_missing"
 
 
 @pytest.mark.parametrize(("number", "text"), [(1141, "11.4.1"), (1130, "11.3.0"), (1070, "10.7.0")])

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class Answer(NamedTuple):
-    """What a server says to one request."""
+    """The response to one request."""
 
     body: bytes = b""
     status: int = 200
@@ -34,7 +34,7 @@ class Asked(NamedTuple):
 
 
 class Lists:
-    """A server of price lists: `answer` decides, `asked` remembers."""
+    """A server of price lists: `answer` returns the response, `asked` has the requests."""
 
     def __init__(self) -> None:
         self.asked: list[Asked] = []
@@ -46,7 +46,7 @@ class Lists:
     says = Answer
 
     def in_turn(self, *answers: Answer) -> None:
-        """Says these, one after the other, and then the last again and again."""
+        """Sends these responses one after the other, and repeats the last."""
         left = list(answers)
         self.answer = lambda _: left.pop(0) if len(left) > 1 else left[0]
 
