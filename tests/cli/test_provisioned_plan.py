@@ -401,7 +401,7 @@ def test_an_unlisted_node_type_can_be_provisioned(desk):
         ),
         (["--nodes=auto"], "--nodes=auto is only valid with"),
         (["--provider=gcp", "--nodes=two"], "must be a whole number or auto"),
-        (["--provider=gcp", "--context=lab"], "only valid for an existing cluster"),
+        (["--provider=gcp", "--context=lab"], "only valid with an existing cluster"),
         (["--provider=cheapest", "--store=gs://x/y"], "--store is in one cloud"),
         (["--provider=cheapest", "--project=lab"], "belong to one cloud"),
         (["--provider=gcp", "--region=us-centrall"], "no price is known for"),
