@@ -38,6 +38,9 @@ _OF_THE_SIZE: dict[str, Any] = {
 }
 """Keys of run.yaml in which runs of one curve may differ."""
 
+_SAME_WORK = 1.1
+"""Ratio of the trained showers up to which runs did the same work: larger batches drop larger remainders."""
+
 
 class PublishedScaling(BaseModel):
     """A published or computed size of other programs; efficiencies are over `base_n`."""
@@ -220,6 +223,13 @@ def _notes(
         for run, started in zip(runs, starts, strict=True)
         if started.numerics.device == "CPU" and run.devices > started.hardware.cores
     ]
+    showers = [run.showers for run in runs]
+    if max(showers) > _SAME_WORK * min(showers):
+        listed = ", ".join(f"{run.run} {run.showers:,}" for run in runs)
+        notes.append(
+            f"the runs trained different numbers of showers ({listed}), so their end-to-end speeds have"
+            " different shares of start-up and tracing"
+        )
     if len(machines) > 1:
         notes.append(f"the runs were on different machines: {'; '.join(machines)}")
     if price_as:

@@ -32,14 +32,12 @@ _KEPT = {
     "strong": "one global batch for all sizes",
     "weak": "one batch per worker for all sizes",
 }
-_HEADS = (
-    *("n", "devices", "batch", "runs", "showers/s training", "speed-up", "efficiency"),
-    *("showers/s end to end", "speed-up", "efficiency", "kind"),
+_SPEEDS = (
+    *("training showers/s", "training speed-up", "training efficiency"),
+    *("end-to-end showers/s", "end-to-end speed-up", "end-to-end efficiency"),
 )
-_PUBLISHED_HEADS = (
-    *("source", "n", "over n", "training speed-up", "efficiency", "end to end speed-up"),
-    *("efficiency", "kind"),
-)
+_HEADS = ("n", "devices", "batch", "runs", *_SPEEDS, "kind")
+_PUBLISHED_HEADS = ("source", "n", "over n", *_SPEEDS[1:3], *_SPEEDS[4:], "kind")
 
 
 def size_table(curve: ScalingCurve) -> Table:

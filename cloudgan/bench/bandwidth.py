@@ -203,7 +203,7 @@ def advice(result: BandwidthResult) -> str:
 def _islands(found: Islands) -> str:
     if len(found.ranks) == 1:
         return "One island: no links are much better than others, so any --group fits."
-    listed = "; ".join(f"ranks {', '.join(map(str, island))}" for island in found.ranks)
+    listed = "; ".join(map(_ranks, found.ranks))
     inside = (
         "no two ranks in one" if found.inside is None else f"{found.inside / _GIGA:.3g} GB/s inside"
     )
@@ -216,6 +216,16 @@ def _islands(found: Islands) -> str:
         f"--group={found.group} keeps the gradients of each worker within an island; masters are further"
         " ranks, before these."
     )
+
+
+def _ranks(island: tuple[int, ...]) -> str:
+    """Returns for example ``ranks 0 to 3``, or ``ranks 0, 2`` if they are not consecutive."""
+    first, last = island[0], island[-1]
+    if len(island) == 1:
+        return f"rank {first}"
+    if len(island) > FEWEST_RANKS and last - first + 1 == len(island):
+        return f"ranks {first} to {last}"
+    return f"ranks {', '.join(map(str, island))}"
 
 
 def bandwidth_json(result: BandwidthResult) -> dict[str, Any]:

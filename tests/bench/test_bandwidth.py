@@ -47,12 +47,13 @@ def test_the_message_is_the_gradients_of_the_larger_network():
 
 def test_islands_are_named_with_the_group_that_fits(halves):
     said = advice(halves)
-    assert said.startswith(
-        "2 islands: ranks 0, 1, 2, 3; ranks 4, 5, 6, 7 (36.8 GB/s inside, 17 GB/s"
-    )
+    assert said.startswith("2 islands: ranks 0 to 3; ranks 4 to 7 (36.8 GB/s inside, 17 GB/s")
     assert "--group=4 keeps the gradients" in said
     assert "any --group fits" in advice(result(lambda a, b: True))
-    assert "No --group above 1" in advice(result(lambda a, b: a % 2 == b % 2))
+    alternating = advice(result(lambda a, b: a % 2 == b % 2))
+    assert "ranks 0, 2, 4, 6; ranks 1, 3, 5, 7" in alternating
+    assert "No --group above 1" in alternating
+    assert "ranks 0 to 6; rank 7 (" in advice(result(lambda a, b: 7 not in {a, b}))
 
 
 def test_tables_have_median_and_best_and_json_both_matrices(halves):

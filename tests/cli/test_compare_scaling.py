@@ -183,6 +183,17 @@ def test_a_run_without_an_end_has_neither_speed_up(tmp_path, compared, cloudgan_
     )
 
 
+def test_what_makes_runs_less_comparable_is_noted(tmp_path, compared):
+    write_run(tmp_path / "n1", 1, device="CPU", threads=1)
+    write_run(tmp_path / "n4", 4, device="CPU", threads=1)
+    path = tmp_path / "n4" / "record.jsonl"
+    path.write_text(path.read_text().replace(f'"samples":{SHOWERS}', f'"samples":{SHOWERS // 2}'))
+    cores, showers, offer = compared(f"--price-as={OFFER}")["notes"]
+    assert cores.startswith("n4 used 4 threads, and its first machine has 2 cores")
+    assert "different numbers of showers (n1 256,000, n4 128,000)" in showers
+    assert f"on one node {OFFER}, for every n" in offer
+
+
 def test_power8_is_replayed_as_published_and_with_shared_validation(cloudgan_here, tmp_path):
     page = tmp_path / "page.html"
     shown = cloudgan_here("compare", "--paper", "--scaling", f"--report={page}").stdout
