@@ -20,6 +20,7 @@ from cloudgan.coevolution.task import KINDS
 from cloudgan.core.atomic_file import write_atomic
 from cloudgan.core.documents import parse_json, read_json, write_json
 from cloudgan.core.errors import ConfigError, DataError
+from cloudgan.schema import grid_status
 from cloudgan.schema.cell_line import CellLine, read_lines
 from cloudgan.schema.coevolution import CoevolutionConfig
 from cloudgan.schema.mixture_quality import MixtureQuality
@@ -52,7 +53,7 @@ class GridFolder:
         self.result_file = self.path / "mixture.npz"
         self.quality_file = self.path / "mixture_quality.json"
         self.page_file = self.path / "evolution.html"
-        self.status_file = self.path / "status.json"
+        self.status_file = self.path / grid_status.FILE_NAME
         self._grid = grid
 
     def read_config(self) -> CoevolutionConfig | None:

@@ -6,6 +6,7 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+FILE_NAME = "status.json"
 CellState = Literal["inactive", "processing", "finished"]
 GridState = Literal["running", "finished", "interrupted", "terminated", "failed"]
 

@@ -16,9 +16,11 @@ from cloudgan.core.errors import ConfigError
 from cloudgan.core.local_path import local_path
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from cloudgan.api.fit import FitReport
+    from cloudgan.api.simulation_cost import SimulationCost
+    from cloudgan.schema.run_folder import RunFolder
 
 
 _SHOWN_OFFERS = 20
@@ -164,6 +166,22 @@ def _compare(
         raise mark_printed(problem, as_json=as_json)
 
 
+def _print_other(folder: RunFolder, offer: str | None, own: Path | None, *, as_json: bool) -> None:
+    """Prints the cost of a simulation, or of a grid of cells."""
+    from cloudgan.api.grid_cost import GridCost, grid_cost
+    from cloudgan.api.simulation_cost import is_simulation, simulation_cost
+
+    price: Callable[..., GridCost | SimulationCost]
+    price = simulation_cost if is_simulation(folder) else grid_cost
+    found = price(folder, offer=offer, price_file=own)
+    if as_json:
+        print_json(found.as_json())
+        return
+    if isinstance(found, GridCost):
+        print_table(found.table())
+    print("\n".join(found.lines()))
+
+
 def _price(
     run: str,
     offer: str | None,
@@ -175,18 +193,15 @@ def _price(
 ) -> None:
     from cloudgan.api import cost as api
     from cloudgan.api import cost_page
+    from cloudgan.api.grid_samples import is_grid
     from cloudgan.api.run import open_run
-    from cloudgan.api.simulation_cost import is_simulation, simulation_cost
+    from cloudgan.api.simulation_cost import is_simulation
 
     folder = open_run(run).folder
-    if is_simulation(folder):
+    if is_simulation(folder) or is_grid(folder):
         if exports or report:
             raise ConfigError("--report and --billing-export are of runs that train; omit them")
-        of_showers = simulation_cost(folder, offer=offer, price_file=own)
-        if as_json:
-            print_json(of_showers.as_json())
-        else:
-            print("\n".join(of_showers.lines()))
+        _print_other(folder, offer, own, as_json=as_json)
         return
     files = [name for name in (exports or "").split(",") if name]
     result = api.cost(run, price_as=offer, price_file=own, billing_export=files)

@@ -5,15 +5,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from cloudgan.api import runs
+from cloudgan.api.grid_status import find_grid, grid_view
 from cloudgan.api.sweep import runs_of
 from cloudgan.api.targets import THIS_FOLDER
 from cloudgan.cli.options.launch_flags import run_flags
 from cloudgan.cli.options.shared_flags import with_flags
-from cloudgan.cli.views.output import print_json, progress_bars
+from cloudgan.cli.views.output import print_json, print_table, progress_bars
 from cloudgan.core.errors import ConfigError
 from cloudgan.core.printable import printable
 
 if TYPE_CHECKING:
+    from cloudgan.api.grid_status import GridView
     from cloudgan.api.runs import RunStatus
     from cloudgan.api.targets import RunLocator
 
@@ -29,13 +31,19 @@ def status(
     """Prints the state of a run and its cost so far; without a name, of all runs of this folder.
 
     Args:
-        name: Name of the run, or of a sweep of seeds.
+        name: Name of the run, or of a sweep of seeds; or the folder of a grid of `cloudgan evolve`.
         metrics: Print cost, progress and state in Prometheus' text format instead.
         json: Print the result as JSON.
         locator: Where the run is; from the shared flags.
     """
     if metrics and json:
         raise ConfigError("--metrics or --json, not both: each is the whole output")
+    grid = None if name is None else find_grid(name)
+    if grid:
+        if metrics:
+            raise ConfigError("--metrics is of launched runs, and this is a grid of cells; omit it")
+        _print_grid(grid_view(grid), as_json=json)
+        return
     with progress_bars(as_json=json or metrics) as progress:
         if name is None:
             found = runs.list_runs(progress)
@@ -55,6 +63,15 @@ def status(
         print("no run was launched from this folder; `cloudgan deploy` launches one")
     for one in found:
         print_status(one)
+
+
+def _print_grid(found: GridView, *, as_json: bool) -> None:
+    if as_json:
+        print_json(found.as_json())
+        return
+    for line in found.lines():
+        print(printable(line))
+    print_table(found.table())
 
 
 def print_status(found: RunStatus) -> None:

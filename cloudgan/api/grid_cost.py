@@ -1,0 +1,122 @@
+"""Cost of a grid of cells by cell and routine."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from cloudgan.api.evolve import read_evolution
+from cloudgan.api.grid_status import read_status
+from cloudgan.core.errors import DataError
+from cloudgan.cost.accounting.grid_shares import WITHOUT_CELL, World, grid_shares
+from cloudgan.cost.prices.price_file import catalog_with
+from cloudgan.reports.table import Table
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from pathlib import Path
+
+    from cloudgan.schema.cost_report import Share
+    from cloudgan.schema.run_folder import RunFolder
+
+_BASIS = (
+    "node time of the iterations, by the clocks of the cells; start-up and lost iterations are not"
+    " recorded, so the cost is a lower bound"
+)
+
+
+@dataclass(frozen=True)
+class GridCost:
+    """Cost of the iterations of a grid; None is unknown.
+
+    Attributes:
+        run: Name of the run.
+        shares: Node time by cell and routine, of the master, and of ranks without a cell.
+        idle: Share of waiting in the time of each cell that waited for more than a tenth of it.
+        price_row: Price of a machine.
+    """
+
+    run: str
+    shares: tuple[Share, ...]
+    idle: Mapping[str, float]
+    price_row: str | None
+
+    @property
+    def node_seconds(self) -> float:
+        """Of all parts."""
+        return math.fsum(share.node_seconds or 0.0 for share in self.shares)
+
+    @property
+    def usd(self) -> float | None:
+        """Of all parts; None without a price."""
+        if self.price_row is None:
+            return None
+        return math.fsum(share.usd or 0.0 for share in self.shares)
+
+    def as_json(self) -> dict[str, Any]:
+        """Returns all figures."""
+        return {
+            "run": self.run,
+            "node_seconds": self.node_seconds,
+            "usd": self.usd,
+            "price_row": self.price_row,
+            "basis": _BASIS,
+            "shares": [share.model_dump(mode="json") for share in self.shares],
+            "waiting_share_of_idle_cells": dict(self.idle),
+        }
+
+    def table(self) -> Table:
+        """Returns a row per part."""
+        rows = tuple((share.name, share.node_seconds, share.usd) for share in self.shares)
+        return Table(("part", "node seconds", "USD"), rows, f"{self.run}: {_BASIS}.", "lrr")
+
+    def lines(self) -> Iterator[str]:
+        """Yields the total, and what was idle."""
+        if self.usd is None:
+            yield "cost of this run: unknown: its machines have no price; give --price-as=OFFER"
+        else:
+            yield f"cost of this run: at least {self.usd:.4g} USD, as {self.price_row}"
+        for cell, share in self.idle.items():
+            yield f"idle: cell {cell} waited for the others for {share:.0%} of its time"
+        without = {share.name: share.node_seconds for share in self.shares}.get(WITHOUT_CELL)
+        if without:
+            yield f"idle: {WITHOUT_CELL}, {without:.4g} node seconds"
+
+
+def grid_cost(
+    folder: RunFolder, *, offer: str | None = None, price_file: Path | None = None
+) -> GridCost:
+    """Prices the iterations of a grid from the records of its cells.
+
+    Args:
+        folder: Of the grid.
+        offer: Offer that prices its machines.
+        price_file: File with the prices of your own nodes, for `offer`.
+
+    Raises:
+        DataError: No iteration is recorded, or a file is damaged.
+        UnknownNameError: No offer has this name.
+    """
+    found = read_evolution(folder.path)
+    times = found.times
+    if times is None:
+        raise DataError(
+            f"{folder.path}: no cell has recorded an iteration; run `cloudgan evolve"
+            f" --run={folder.path}`"
+        )
+    world = None
+    if found.config.engine == "ranks":
+        status = read_status(folder)
+        nodes = status.nodes if status else ()
+        ranks = sum(node.ranks for node in nodes)
+        world = World(max(ranks, found.grid.cells + 1), max(1, len(nodes)))
+    row = catalog_with(price_file).row(offer) if offer else None
+    return GridCost(
+        run=folder.path.resolve().name,
+        shares=grid_shares(
+            {found.grid.name(number): lines for number, lines in enumerate(found.lines)}, world, row
+        ),
+        idle=times.waiting(),
+        price_row=row.row_id if row else None,
+    )
