@@ -1,6 +1,6 @@
 # `make demo` and `make test` need Python 3.11 to 3.13 with venv. Each makes its own environment from the
 # hashed requirement files, once, and again when they change.
-.PHONY: help demo test azurite fast full durations check lint format types imports wheel manifests sbom bench gpuwheels golden locks clean
+.PHONY: help demo test azurite fast full slow durations check lint format types imports wheel manifests sbom bench gpuwheels golden locks clean
 .DELETE_ON_ERROR:
 
 # TensorFlow 2.21 has builds for these versions of Python only.
@@ -23,10 +23,10 @@ help:     ## lists these targets
 demo: .venv/installed  ## simulates, trains, generates, validates and prices on this machine
 	.venv/bin/cloudgan demo
 
-test: fast full  ## runs every test that needs no cloud and no GPU
+test: fast full  ## the tests that need no cloud and no GPU, but the slow ones
 
 fast: .venv-fast/installed azurite  ## the tests that need no TensorFlow, in an environment without it
-	.venv-fast/bin/python $(PYTEST) -m "not tf"
+	.venv-fast/bin/python $(PYTEST) -m "not tf and not slow"
 
 # Azurite: Microsoft's Blob Storage emulator, a Node program. No install script of a package runs.
 AZURITE := tests/azurite/node_modules/.package-lock.json
@@ -42,13 +42,17 @@ without-npm:
 	@echo "npm is not installed; tests of Azure Blob Storage are skipped"
 
 full: .venv-test/installed azurite  ## the tests that need TensorFlow
-	.venv-test/bin/python $(PYTEST) -m tf
+	.venv-test/bin/python $(PYTEST) -m "tf and not slow"
+
+slow: .venv-fast/installed .venv-test/installed azurite  ## the tests marked slow: the same behaviours on more paths
+	.venv-fast/bin/python $(PYTEST) -m "slow and not tf"
+	.venv-test/bin/python $(PYTEST) -m "slow and tf"
 
 durations: .venv-fast/installed .venv-test/installed azurite  ## records how long each test file takes
 	.venv-fast/bin/python $(PYTEST) -m "not tf" --record-durations
 	.venv-test/bin/python $(PYTEST) -m tf --record-durations
 
-check: lint format types imports test wheel manifests  ## runs all that CI runs
+check: lint format types imports test slow wheel manifests  ## runs all that CI runs
 
 lint: .venv-test/installed
 	$(CI_TOOLS)ruff check .

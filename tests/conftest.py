@@ -96,15 +96,20 @@ def pytest_report_header() -> str:
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """Imports no module that holds no selected test: `-m tf` reads only files that name the marker."""
+    """Imports no module that holds no selected test: with `tf` or `slow` only files that name the marker."""
     if not collection_path.name.startswith("test_"):
         return None
     text = collection_path.read_text(encoding="utf-8")
     in_folder = _in_tensorflow_folder(collection_path)
-    whole_module = in_folder or re.search(r"^pytestmark = pytest\.mark\.tf$", text, re.MULTILINE)
-    if whole_module and (not HAS_TENSORFLOW or config.option.markexpr == "not tf"):
+    whole_module = in_folder or re.search(
+        r"^pytestmark = \[?pytest\.mark\.tf\b", text, re.MULTILINE
+    )
+    selected = config.option.markexpr.split(" and ")
+    if whole_module and (not HAS_TENSORFLOW or "not tf" in selected):
         return True
-    if config.option.markexpr == "tf" and not in_folder and "pytest.mark.tf" not in text:
+    if "tf" in selected and not in_folder and "pytest.mark.tf" not in text:
+        return True
+    if "slow" in selected and "pytest.mark.slow" not in text:
         return True
     return None
 

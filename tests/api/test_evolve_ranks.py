@@ -14,6 +14,8 @@ from cloudgan.coevolution.cell_files import GridFolder
 from cloudgan.coevolution.grid import Grid
 from forking_server import ForkedProgram
 
+pytestmark = pytest.mark.slow
+
 GRID = ("evolve", "--task=ring", "--grid=1x2", "--iterations=8", "--batches=10", "--threads=1")
 GRID += ("--neighbourhood-schedule=3:all", "--losses=bce,least_squares,heuristic", "--save-every=2")
 

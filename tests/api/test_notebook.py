@@ -15,7 +15,7 @@ import pytest
 from forking_server import ForkedProgram
 
 pytest.importorskip("tensorflow")
-pytestmark = pytest.mark.tf
+pytestmark = [pytest.mark.tf, pytest.mark.slow]
 
 PAGE = Path(__file__).parents[2] / "docs" / "notebook.md"
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 pytest.importorskip("tensorflow")
-pytestmark = pytest.mark.tf
+pytestmark = [pytest.mark.tf, pytest.mark.slow]
 
 PLAIN = {"generator_updates": 1, "optimizer": "rmsprop", "dropout": 0.0}
 

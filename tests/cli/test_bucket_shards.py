@@ -15,7 +15,7 @@ from cloudgan.schema.run_folder import RunFolder
 pytest.importorskip("tensorflow")
 boto3 = pytest.importorskip("boto3")
 moto_server = pytest.importorskip("moto.server")
-pytestmark = pytest.mark.tf
+pytestmark = [pytest.mark.tf, pytest.mark.slow]
 
 
 @pytest.fixture(scope="module")

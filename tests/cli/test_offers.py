@@ -218,6 +218,7 @@ def test_equal_prices_in_several_regions_are_one_row(offers):
     assert len(set(places)) == len(places)
 
 
+@pytest.mark.slow
 def test_all_shows_every_configuration(cloudgan_here):
     short, every = (
         cloudgan_here("offers", *JOB, "--accelerator=v100", *more).stdout.count("\n")
@@ -380,6 +381,7 @@ def test_the_page_holds_plot_tables_and_sources(offers):
     assert "http://" not in page.replace("http://www.w3.org", "")
 
 
+@pytest.mark.slow
 def test_a_report_file_has_all_options_of_the_plot(cloudgan_here, tmp_path):
     file = tmp_path / "offers.html"
     said = json.loads(

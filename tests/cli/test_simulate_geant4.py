@@ -99,6 +99,7 @@ def test_nothing_is_downloaded_and_no_other_file_remains(uninterrupted):
     assert [path.name for path in uninterrupted[1].parent.iterdir()] == ["a.h5"]
 
 
+@pytest.mark.slow
 def test_a_repeatedly_interrupted_production_ends_with_the_same_showers(
     uninterrupted, run_cloudgan, tmp_path
 ):

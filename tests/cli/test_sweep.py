@@ -17,6 +17,8 @@ from cloudgan.storage.store import StoreError
 from launch.provisioning.cloud_double import POOL
 from launch.provisioning.place_double import PlaceDouble
 
+pytestmark = pytest.mark.slow
+
 BUDGET = 45
 SEEDS = ("--seeds=1,2,3",)
 V100 = ("--provider=gcp", "--accelerator=v100:8", "--region=us-central1", "--market=on_demand")

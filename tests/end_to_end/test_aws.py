@@ -15,6 +15,8 @@ from cloudgan.schema import launch, record
 from emulators.aws.iam_policies import is_allowed
 from launch.clouds.aws.used_permissions import document
 
+pytestmark = pytest.mark.slow
+
 RUN, REGION = "rented", "us-west-2"
 FLAGS = (
     "--provider=aws",

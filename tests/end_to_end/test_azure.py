@@ -21,6 +21,8 @@ from emulators.azure.cloud import SUBSCRIPTION
 from emulators.azure.entra import SECRET, TENANT
 from storage.servers import free_port, wait_for
 
+pytestmark = pytest.mark.slow
+
 REGION = "eastus"
 
 

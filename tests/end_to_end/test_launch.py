@@ -12,10 +12,13 @@ import threading
 import time
 
 import numpy as np
+import pytest
 
 from cloudgan.schema import launch, record
 from cloudgan.schema.heartbeat import Heartbeat
 from cloudgan.storage.store import open_store
+
+pytestmark = pytest.mark.slow
 
 BUCKET, NAMESPACE, SECRET = "s3://physics/gan", "cloudgan", "planted-secret"
 TRAINED = ("--nodes=2", "--epochs=3", "--seed=3", "--checkpoint-every-steps=4")

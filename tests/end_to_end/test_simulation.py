@@ -19,6 +19,8 @@ from cloudgan.data.sources.source import open_source
 from cloudgan.simulation.geant4.workers import prepare_geant4
 from cloudgan.storage.store import open_store
 
+pytestmark = pytest.mark.slow
+
 BUCKET, NAMESPACE = "s3://physics/gan", "cloudgan"
 SHOWERS = (
     *("--task=simulate", "--engine=geant4", "--showers=22", "--records-per-shard=4", "--seed=7"),

@@ -17,7 +17,7 @@ from cloudgan.schema.presets import PROFILES, find_preset
 from exports.example_run import example_run
 from exports.example_weights import example_weights
 
-pytestmark = pytest.mark.tf
+pytestmark = [pytest.mark.tf, pytest.mark.slow]
 
 FIT = AngleFit(offset_rad=0.1, slope=0.87)
 MARGINALS = {"cell_marginals": True, "angle": "primary", "noise_channels": 2}

@@ -12,6 +12,8 @@ import pytest
 
 from cloudgan.cost.prices.catalog import shipped_catalog, write_refreshed
 
+pytestmark = pytest.mark.slow
+
 PROGRAM = Path(__file__).parent / "new_cloud_program.py"
 
 

@@ -44,6 +44,7 @@ def test_the_gaussian_process_finds_the_minimum_of_a_quadratic_in_25_trials(at_o
     assert searched("gp", cube(2), quadratic, 25, seed=0, at_once=at_once).best_value <= 1e-6
 
 
+@pytest.mark.slow
 def test_evolution_comes_ten_times_closer_than_random_in_120_trials():
     found = {
         name: statistics.median(

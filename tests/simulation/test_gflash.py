@@ -40,6 +40,7 @@ def expected_layers(source, energy, draws=20_000):
     return lost * source.sampling_fractions() + early
 
 
+@pytest.mark.slow
 def test_layers_hold_the_published_profile_times_the_sampling_fraction():
     count = 100
     layers = layers_in_a_wide_window(50, count)
@@ -63,6 +64,7 @@ def test_the_window_holds_nearly_all_of_the_energy():
     assert 0.985 < share < 1.0
 
 
+@pytest.mark.slow
 def test_the_shower_maximum_moves_one_radiation_length_per_factor_e():
     source = Gflash(Detector(cells=(101, 101)))
     middles = (CLIC_ECAL.boundaries_x0()[1:] + CLIC_ECAL.boundaries_x0()[:-1]) / 2
@@ -103,6 +105,7 @@ def test_a_smaller_angle_moves_the_deep_layers_to_larger_y_and_mirrors():
     assert drift(draw(50, 110, 40)) < -3
 
 
+@pytest.mark.slow
 def test_the_measured_angle_follows_the_true_one_with_the_slope_of_geant4():
     random = np.random.default_rng(5)
     theta = np.deg2rad(random.uniform(60, 120, 600))

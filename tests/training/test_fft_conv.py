@@ -15,7 +15,7 @@ from cloudgan.training.gan import LearningRates, build_gan
 from cloudgan.training.rng import Rng
 from cloudgan.training.step import GanStep
 
-pytestmark = pytest.mark.tf
+pytestmark = [pytest.mark.tf, pytest.mark.slow]
 pytest.importorskip("llvmlite")
 SMOKE, BATCH = find_preset("smoke"), 3
 

@@ -18,7 +18,7 @@ from cloudgan.training.rng import Rng
 from cloudgan.training.step import GanStep
 from cloudgan.training.update import update
 
-pytestmark = pytest.mark.tf
+pytestmark = [pytest.mark.tf, pytest.mark.slow]
 SMOKE = find_preset("smoke")
 ROWS = 4
 

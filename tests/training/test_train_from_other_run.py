@@ -11,7 +11,7 @@ from cloudgan.schema.presets import find_preset
 from cloudgan.schema.run_folder import RunFolder
 from cloudgan.training.warm_start import find_warm_start
 
-pytestmark = pytest.mark.tf
+pytestmark = [pytest.mark.tf, pytest.mark.slow]
 
 
 @pytest.fixture(scope="module")

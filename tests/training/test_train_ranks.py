@@ -15,7 +15,7 @@ from cloudgan.schema import record
 from cloudgan.schema.run_folder import RunFolder, checkpoint_name
 from cloudgan.training.checkpoint import read_checkpoint
 
-pytestmark = pytest.mark.tf
+pytestmark = [pytest.mark.tf, pytest.mark.slow]
 
 
 def arrays_of(path):

@@ -16,7 +16,7 @@ import pytest
 from cloudgan.schema import record
 from cloudgan.schema.run_folder import RunFolder
 
-pytestmark = pytest.mark.tf
+pytestmark = [pytest.mark.tf, pytest.mark.slow]
 
 
 def test_when_a_worker_dies_the_others_stop_and_it_is_named(config_file, tmp_path, start):

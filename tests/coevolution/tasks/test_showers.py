@@ -15,7 +15,7 @@ from cloudgan.core.errors import ConfigError
 from cloudgan.schema.coevolution import CoevolutionConfig
 from cloudgan.schema.config import parse_config
 
-pytestmark = pytest.mark.tf
+pytestmark = [pytest.mark.tf, pytest.mark.slow]
 
 DRAW = Draw(seed=7, cell=2, iteration=3, purpose=6)
 CONFIG = CoevolutionConfig(task="showers", batches=4, batch_size=8, fitness_samples=16)

@@ -289,6 +289,7 @@ def test_parquet_names_the_required_package(tmp_path):
         read_bill([path], RUN)
 
 
+@pytest.mark.slow
 def test_a_large_file_is_never_in_memory(tmp_path):
     path = tmp_path / "large.csv"
     with path.open("w") as file:

@@ -163,6 +163,7 @@ print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["a.h5", "a.parquet"])
 def test_the_peak_of_memory_does_not_grow_with_the_number_of_showers(tmp_path, name):
     few, many = (

@@ -182,6 +182,7 @@ def test_a_changed_wheel_of_the_same_size_and_time_is_found(index, tmp_path):
     assert dependency_wheels(lock, folder=kept, fetch=False) == ()
 
 
+@pytest.mark.slow
 def test_a_list_of_an_earlier_version_is_read_and_completed(index, tmp_path, read):
     pure = index("pure", "py3-none-any")
     lock, kept = lock_of("pure", pure), tmp_path / "kept"

@@ -9,6 +9,8 @@ from cloudgan.simulation.detector import CLIC_ECAL
 from cloudgan.simulation.geant4.events import PrimaryRequest, primary
 from cloudgan.simulation.geant4.workers import WorkerPool
 
+pytestmark = pytest.mark.slow
+
 NORMAL = (90.0, 90.0)
 EDGES = CLIC_ECAL.boundaries_x0()
 CONVERSION_X0 = 9 / 7

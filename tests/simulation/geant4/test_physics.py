@@ -15,6 +15,8 @@ from scipy.special import gammaln
 
 from cloudgan.simulation.detector import CLIC_ECAL
 
+pytestmark = pytest.mark.slow
+
 # Cross sections without coherent scattering, barn per atom, by energy in MeV. M. J. Berger et al.,
 # XCOM, NIST Standard Reference Database 8, version 3.1, doi:10.18434/T48G6X (data files read
 # 2026-11-22): incoherent + photo-electric + pair production on nucleus and electrons.

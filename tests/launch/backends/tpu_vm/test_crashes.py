@@ -87,6 +87,7 @@ def test_resources_of_a_deploy_killed_at_any_call_are_found_and_deleted(lab_of, 
         )
 
 
+@pytest.mark.slow
 def test_rerunning_a_killed_deploy_resumes_it(lab_of):
     with lab_of() as lab:
         calls = run_killed(lab.deploy, lab.folder).calls

@@ -7,6 +7,8 @@ import pytest
 from crashing import AT_EACH, DIED, moments, run_killed
 from launch.clouds.aws.lab import RESERVATION, Lab, planned
 
+pytestmark = pytest.mark.slow
+
 CLIENTS = (("sts", "us-east-1"), ("ec2", "us-east-1"), ("eks", "us-east-1"), ("s3", "us-east-1"))
 
 

@@ -25,6 +25,8 @@ from cloudgan.schema.image_order import ImageBuildRequest
 from cloudgan.schema.plan import Target
 from cloudgan.storage.folder import FolderStore
 
+pytestmark = pytest.mark.slow
+
 REGION, ACCOUNT = "eu-west-1", "123456789012"
 ORDER = ImageBuildRequest(
     Target(provider="aws", account=ACCOUNT, region=REGION),

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import pytest
+
 from crashing import AT_EACH, DIED, run_killed
 from launch.clouds import kept
 from launch.clouds.aws.lab import Lab, planned
 from launch.clouds.aws.test_crashes import CLIENTS, named
+
+pytestmark = pytest.mark.slow
 
 
 def run_on_nodes(lab, name):

@@ -38,6 +38,8 @@ from cloudgan.schema.image_order import ImageBuildRequest
 from cloudgan.schema.plan import Target
 from emulators.azure.rights import action_of
 
+pytestmark = pytest.mark.slow
+
 ACCOUNT = "0b1f6471-1bf0-4dda-aec3-cb9272f09590"
 ORDER = ImageBuildRequest(
     Target(provider="azure", account=ACCOUNT, region="westeurope"),

@@ -25,6 +25,8 @@ from emulators.kubernetes import Image, local_cluster
 from launch.clouds.gcp.kubernetes_nodes import join
 from launch.clouds.gcp.lab import OWN_IMAGE, POLL_SECONDS, cloud_of, gcp_plan, known
 
+pytestmark = pytest.mark.slow
+
 NEW_CLUSTER = "cloudgan.launch.provisioning.provisioned_backend._NEW_CLUSTER_SECONDS"
 KINDS = ("pods", "jobs", "services", "configmaps", "networkpolicies")
 

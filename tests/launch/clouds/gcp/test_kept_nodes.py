@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import datetime as dt
 
+import pytest
+
 from cloudgan.core.clock import utc_moment
 from cloudgan.launch.ops.inventory import OrphanDetector, RunView
 from cloudgan.launch.provisioning.run_registry import RunRegistry
@@ -14,6 +16,8 @@ from launch.clouds import kept
 from launch.clouds.gcp.lab import cloud_of, gcp_plan, known
 from launch.clouds.gcp.test_crashes import cluster, lab_of  # noqa: F401  fixtures
 from launch.clouds.kept import finished, keeping, started
+
+pytestmark = pytest.mark.slow
 
 
 def plan_of(lab, name):
