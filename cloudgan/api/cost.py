@@ -90,7 +90,7 @@ class RunCost:
                 f"  {cost_page.cloud_name(row.provider):<6}{row.node_type:<28}"
                 f"{row.market.replace('_', ' '):<11}{row.usd_per_hour:>8.3f}"
                 f"{cost_page.short_usd(offer.usd_per_epoch):>12}{cost_page.short_usd(offer.usd_per_run):>10}"
-                f"  {cost_page.age(offer.age_days)}"
+                f"  {cost_page.age(row, offer.age_days)}"
             )
 
     def key_figure(self) -> tuple[str, str, str]:

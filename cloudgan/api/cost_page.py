@@ -46,9 +46,10 @@ def short_usd(value: float | None) -> str:
     return "unknown" if value is None else f"{value:.3g}"
 
 
-def age(days: int | None) -> str:
-    """Returns the age of a price in words."""
-    return "undated" if days is None else f"{days} days ago"
+def age(row: PriceRow | FeeRow, days: int | None) -> str:
+    """Returns the age of a price in words; ≤ marks a bound."""
+    bound = "≤" if row.has_earliest_date else ""
+    return "undated" if days is None else f"{bound}{days} days ago"
 
 
 def tables(report: CostReport, most_offers: int) -> Iterator[Table]:
@@ -133,7 +134,8 @@ def rows_table(report: CostReport) -> Table:
     return Table(
         ("price row", "USD", "per", "price of", "source"),
         tuple(
-            (row.row_id, *_price(row), age(row.age_days(today)), row.source) for row in report.rows
+            (row.row_id, *_price(row), age(row, row.age_days(today)), row.source)
+            for row in report.rows
         ),
         "Price rows of the cost items.",
         "lrlll",
@@ -188,7 +190,7 @@ def demo_section(report: CostReport, own_cost: str) -> Section:
         tuple(
             (
                 *_offer_cells(one),
-                f"{age(one.age_days)} [{sources.index(one.row.source) + 1}]",
+                f"{age(one.row, one.age_days)} [{sources.index(one.row.source) + 1}]",
             )
             for one in report.priced_offers
         ),
@@ -262,7 +264,7 @@ def _by_runs(report: CostReport, most: int | None) -> Table:
                 one.usd_per_epoch_low,
                 one.usd_per_epoch_high,
                 one.grade or "unknown",
-                age(one.age_days),
+                age(one.row, one.age_days),
                 one.why_unknown or one.basis or "",
             )
             for one in found
@@ -276,7 +278,7 @@ def _by_runs(report: CostReport, most: int | None) -> Table:
 def _as_bound(report: CostReport) -> Table:
     return Table(
         ("cloud", "node", "region", "market", "USD/h", "USD/epoch", "USD/run", "priced"),
-        tuple((*_offer_cells(one), age(one.age_days)) for one in report.priced_offers),
+        tuple((*_offer_cells(one), age(one.row, one.age_days)) for one in report.priced_offers),
         f"If a node were as fast as this machine (an upper bound, not measured there). {_BOUND}",
         "llllrrrl",
         interactive=True,

@@ -125,7 +125,13 @@ def test_offers_of_three_clouds_are_priced_as_an_upper_bound(write_run, cloudgan
     done = cloudgan_here("cost", write_run())
     assert "an upper bound, not measured there" in done.stdout
     assert all(cloud in done.stdout for cloud in ("GCP", "AWS", "Azure"))
-    assert "undated" in done.stdout or "days ago" in done.stdout
+    ages = {
+        tuple(line.split()[:2]): line.split()[-3]
+        for line in done.stdout.splitlines()
+        if line.rstrip().endswith("days ago")
+    }
+    assert ages["AWS", "g4dn.xlarge"].startswith("≤"), "this date is the earliest possible one"
+    assert ages["AWS", "g6.xlarge"].isdecimal()
 
 
 def test_a_node_of_your_price_file_prices_the_run(write_run, said, tmp_path):
