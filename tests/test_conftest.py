@@ -33,7 +33,7 @@ def test_no_credentials_proxy_or_cluster_of_this_machine_reaches_a_test():
 
 
 @pytest.mark.parametrize("host", ["192.0.2.1", "example.invalid", "2001:db8::1"])
-def test_a_test_that_speaks_to_another_machine_fails(host):
+def test_a_test_that_connects_to_another_machine_fails(host):
     with pytest.raises(pytest.fail.Exception, match="this machine only"):
         socket.create_connection((host, 80), timeout=0.1)
 

@@ -140,7 +140,7 @@ def test_what_is_unknown_is_shown_as_unknown():
     assert shown[0].count("unknown") == 4  # GFLOP, GB, share of the limit, temporary memory
 
 
-def test_what_was_left_out_stands_once_for_each_reason_with_its_variants():
+def test_each_reason_to_leave_variants_out_is_shown_once_with_its_variants():
     made = report(row("step", 0.1))
     for precision in ("float32", "tf32"):
         reason = "out of memory with 1024 showers"

@@ -65,7 +65,7 @@ def test_the_samples_of_each_cell_are_shown_over_the_iterations(html):
     assert not re.search(r'(src|href)="(?!data:|#)', html), "the page loads nothing"
 
 
-def test_the_mixture_stands_beside_best_cell_uniform_weights_and_the_ensemble(found):
+def test_the_mixture_is_compared_with_best_cell_uniform_weights_and_the_ensemble(found):
     table = comparison_table(found)
     names = [row[0] for row in table.rows]
     assert names[0] == "mixture, evolved weights"

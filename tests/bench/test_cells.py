@@ -95,7 +95,7 @@ def test_measured_rows_have_a_spread_and_predicted_ones_are_marked(result):
     assert "not measured" in speed_table(result).caption
 
 
-def test_the_seconds_by_routine_stand_beside_the_published_profile(result):
+def test_the_seconds_by_routine_are_shown_with_the_published_profile(result):
     rows = {row[0]: row for row in routine_table(result.grids[0]).rows}
     assert list(rows) == ["gather", "train", "update_genomes", "mutate", "wait", "overall"]
     assert rows["overall"][-3:] == ("509.6", "97.9", "5.21")

@@ -92,7 +92,7 @@ def test_stopped_before_anything_was_measured_there_is_no_result():
         rounds_run.run(5, Silent())
 
 
-def test_sigterm_means_afterwards_what_it_meant_before():
+def test_the_handler_of_sigterm_is_restored_afterwards():
     before = signal.getsignal(signal.SIGTERM)
     Rounds({"A": int}).run(1, Silent())
     assert signal.getsignal(signal.SIGTERM) == before

@@ -35,7 +35,7 @@ def test_each_prediction_is_marked_and_needs_a_worker_for_each_master(found):
     assert all(row["kind"] == "predicted" for row in forecast_json(found)["predicted"])
 
 
-def test_the_published_curve_stands_beside_both_predictions_with_what_explains_them(found):
+def test_the_published_curve_is_shown_with_both_predictions_and_their_explanation(found):
     rows = {row[0]: row for row in nnlo_table(found).rows}
     assert rows[20][1] == "10"
     assert float(rows[20][2]) == pytest.approx(10, rel=0.05)
@@ -59,7 +59,7 @@ def test_times_that_are_not_given_are_measured_and_named():
     assert "measured here (a copy in memory, a lower bound)" in origin
 
 
-def test_measured_worlds_stand_beside_their_predictions_and_n_times_one_worker():
+def test_measured_worlds_are_shown_with_their_predictions_and_n_times_one_worker():
     one = MeasuredWorld(
         workers=1,
         steps=100,

@@ -55,14 +55,14 @@ def against(text, conv_impl="auto"):
     return parse_against(text, own, "smoke", TRAINING)
 
 
-def test_the_other_variant_has_the_settings_of_the_first_where_nothing_else_is_said():
+def test_the_other_variant_has_the_settings_of_the_first_unless_given():
     found = against("published")
     assert found.name == found.config.training.conv_impl == "published"
     assert found.config.training.batch_per_replica == 4
     assert found.environment == {}
 
 
-def test_settings_and_variables_of_its_process_stand_behind_a_colon():
+def test_settings_and_variables_of_its_process_follow_a_colon():
     found = against("fast:precision=bfloat16,replicas=2,TF_ENABLE_ONEDNN_OPTS=0")
     assert found.config.training.precision == "bfloat16"
     assert found.config.training.replicas == 2

@@ -105,7 +105,7 @@ def serial(n):
     return (FIXED + EPOCHS * TRAINING) / (FIXED + EPOCHS * TRAINING / n)
 
 
-def test_both_speed_ups_stand_beside_each_other_and_amdahl_s_share_is_found(tmp_path, compared):
+def test_both_speed_ups_are_shown_and_amdahls_serial_share_is_found(tmp_path, compared):
     for n in (1, 2, 4, 8):
         write_run(tmp_path / f"n{n}", n)
     found = compared()

@@ -100,7 +100,7 @@ def test_the_region_is_left_when_all_its_zones_refuse(desk):
     assert desk.bill() == 0
 
 
-def test_missing_quota_is_not_looked_for_in_other_zones(desk):
+def test_with_missing_quota_no_other_zone_is_tried(desk):
     gcp = desk.doubles["gcp"]
     gcp.zones = "abc"
     gcp.refuse(POOL, "quota V100 is 0", cause="quota")

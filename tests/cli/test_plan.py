@@ -60,7 +60,7 @@ def test_a_plan_lists_run_target_workers_duration_cost_and_requests(cloudgan_her
     assert left_in(user_folder) == [], "it was a plan only"
 
 
-def test_without_data_the_papers_are_assumed_and_that_is_said(cloudgan_here, user_folder):
+def test_without_data_the_plan_assumes_the_papers_and_says_so(cloudgan_here, user_folder):
     out = cloudgan_here(*CLUSTER).stdout
     assert "124987 showers, about 0.489 GiB as shards, of none given: the paper's" in out
 

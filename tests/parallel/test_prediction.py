@@ -13,7 +13,7 @@ def test_an_idle_master_costs_each_worker_its_exchange_only():
     assert found.waiting == pytest.approx(0.05 / 1.05, abs=0.01)
 
 
-def test_a_busy_master_limits_the_speedup_whatever_the_workers():
+def test_a_busy_master_limits_the_speedup_for_any_number_of_workers():
     for workers in (40, 100):
         found = predict(Times(step=1.0, service=0.05), workers)
         assert found.speedup == pytest.approx(1 / 0.05, rel=0.01)

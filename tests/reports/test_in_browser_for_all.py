@@ -41,7 +41,7 @@ def spoken(page, *roles):
     ]  # fmt: skip
 
 
-def test_whatever_can_be_used_has_a_name_that_is_read_aloud(page):
+def test_all_controls_have_an_accessible_name(page):
     buttons = [name for name, _ in spoken(page, "button")]
     assert "size (km²)" in buttons
     assert "Pareto front" in buttons

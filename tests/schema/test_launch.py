@@ -109,7 +109,7 @@ def test_machines_that_exist_already_need_no_region_and_no_market(provider: str)
     assert provisioned().is_billed
 
 
-def test_an_attempt_may_know_how_many_nodes_it_has_before_it_knows_which() -> None:
+def test_an_attempt_may_have_a_number_of_nodes_before_their_names() -> None:
     attempt = Attempt(provider="kubernetes", node_type="x", node_count=4)
     assert attempt.node_count == 4
     assert attempt.billed_seconds() is None

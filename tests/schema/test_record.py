@@ -210,7 +210,7 @@ def test_a_damaged_checkpoint_between_two_processes_is_a_warning_and_no_process(
 
 
 @given(st.integers(0, 4), st.integers(0, 5))
-def test_a_line_that_stands_twice_counts_once_wherever_it_stands(doubled, place):
+def test_a_repeated_line_counts_once_at_any_position(doubled, place):
     lines = list(whole())
     once = record.RunRecord(lines=lines)
     place = max(place, doubled + 1)

@@ -22,7 +22,7 @@ def test_a_thick_layer_is_one_more_plate_of_tungsten_than_a_thin_one():
     assert step_mm[-1] == pytest.approx(6.8)
 
 
-def test_the_first_silicon_stands_behind_one_plate_and_its_air_and_foil():
+def test_the_first_silicon_is_behind_one_plate_and_its_air_and_foil():
     assert CLIC_ECAL.silicon_mm()[0] == pytest.approx(2.4 + 0.25 + 0.10 + 0.25)
 
 

@@ -50,7 +50,7 @@ def thread_that_draws():
 
 
 @pytest.mark.usefixtures("thread_that_draws")
-def test_the_first_weights_depend_on_the_seed_alone_whatever_else_draws_random_numbers():
+def test_the_first_weights_depend_on_the_seed_alone_and_not_on_other_random_draws():
     first = weights()
     np.testing.assert_array_equal(first, weights())
     assert not np.array_equal(first, weights(seed=2))

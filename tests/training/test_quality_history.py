@@ -33,7 +33,7 @@ def test_the_smallest_metric_is_the_best_and_later_ones_say_which_that_was():
     assert said == "epoch 3: metric 0.25 (best 0.2 after epoch 2), hits 0.5; 1.0 s"
 
 
-def test_it_continues_from_what_the_checkpoint_knows():
+def test_it_continues_from_the_state_of_the_checkpoint():
     best = BestCheckpoint(step=11, epoch=0, metrics={"metric": 0.2, "hits": 0.4})
     one = history({"best": best, "validated_step": 21, "recent": ()})
     assert one.validated_step == 21

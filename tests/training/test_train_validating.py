@@ -97,7 +97,7 @@ def forget_to_look(path):
     path.write_bytes(buffer.getvalue())
 
 
-def test_killed_as_it_looked_a_run_of_workers_ends_where_the_unbroken_one_was_good_enough(
+def test_a_run_killed_during_validation_resumes_and_ends_where_the_uninterrupted_one_met_the_criterion(
     unbroken, tmp_path, run_cloudgan, saved_arrays
 ):
     """Resumes with the other loop and two workers: one validates and both stop."""

@@ -43,7 +43,7 @@ def no_training(monkeypatch):
     monkeypatch.setattr(DigitClassifier, "train", fill)
 
 
-def test_the_classifier_knows_held_out_digits(small_digits, with_classifier, classifier_of):
+def test_the_classifier_recognises_held_out_digits(small_digits, with_classifier, classifier_of):
     lines = Lines()
     found = classifier_of(lines)
     assert not lines.lines, "the fixture has trained it"

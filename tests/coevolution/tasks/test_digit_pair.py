@@ -51,7 +51,7 @@ def rows_of(small_digits, images):
     return [known[row.tobytes()] for row in images.reshape(-1, images.shape[-1])]
 
 
-def test_the_same_draw_has_the_same_batches_whatever_is_asked_with_it(pair):
+def test_the_same_draw_has_the_same_batches_in_any_request(pair):
     together = pair.batches(DRAW, (0, 1, 2))
     assert together["image"].shape == (3, 32, 64)
     assert together["noise"].shape == (3, 32, 64)

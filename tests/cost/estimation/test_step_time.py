@@ -54,7 +54,7 @@ def test_each_measured_batch_is_predicted_from_another(run):
 @pytest.mark.parametrize(
     ("batch", "grade"), [(16, "measured"), (64, "measured"), (128, "modelled")]
 )
-def test_measured_is_said_only_within_the_measured_batches(batch, grade):
+def test_only_batches_within_the_measured_range_are_called_measured(batch, grade):
     assert PAPER.epoch("V100", 8, batch).grade == grade
 
 

@@ -41,7 +41,7 @@ def test_a_file_in_no_known_unit_is_refused_with_its_number(tmp_path, write_hdf5
         Hdf5File(path)
 
 
-def test_a_declared_unit_stands_against_the_numbers(tmp_path):
+def test_a_declared_unit_overrides_the_detected_one(tmp_path):
     faint = np.full((4, 17, 17, 25), 1e-5, np.float32)
     energy = np.full(4, 50, np.float32)
     path = tmp_path / "generated.h5"

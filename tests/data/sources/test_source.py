@@ -59,7 +59,7 @@ def test_files_of_different_shapes_are_refused(folder, write_hdf5_file):
         open_source(str(folder))
 
 
-def test_what_is_nothing_we_know_is_said(tmp_path):
+def test_an_unknown_file_is_refused(tmp_path):
     text, empty, packed = tmp_path / "a.txt", tmp_path / "b.bin", tmp_path / "c.tfrecord"
     text.write_text("energy,theta\n" * 20)
     empty.touch()

@@ -110,7 +110,7 @@ def test_selectors_and_pages(core):
     assert rest.metadata._continue is None
 
 
-def test_a_page_of_a_forgotten_list_is_gone(core, cluster):
+def test_a_page_of_an_expired_list_gets_410(core, cluster):
     core.create_namespaced_config_map("default", config_map())
     page = core.list_namespaced_config_map("default", limit=1)
     core.create_namespaced_config_map("default", config_map("other"))
@@ -141,7 +141,7 @@ def test_a_watch_sees_each_change_from_a_version_on(core):
     ]
 
 
-def test_a_watch_from_a_forgotten_version_is_gone(core, cluster):
+def test_a_watch_from_an_expired_version_gets_410(core, cluster):
     old = core.create_namespaced_config_map("default", config_map())
     core.create_namespaced_config_map("default", config_map("other"))
     cluster.forget_history()

@@ -39,7 +39,7 @@ def env_of(container):
 
 
 @pytest.mark.parametrize("nodes", [1, 4, 100])
-def test_each_node_has_one_worker_that_knows_the_world_size(plan_of, nodes):
+def test_each_node_has_one_worker_with_the_world_size(plan_of, nodes):
     body = job(plan_of(workers={"nodes": nodes}))
     assert body["spec"]["completionMode"] == "Indexed"
     assert body["spec"]["completions"] == body["spec"]["parallelism"] == nodes

@@ -47,7 +47,7 @@ def judged(*resources, **views):
 
 @pytest.mark.parametrize("state", ["starting", "started", "finished", "removed", None])
 @pytest.mark.parametrize("expires", [NOW - dt.timedelta(days=9), NOW + dt.timedelta(days=9)])
-def test_a_run_that_is_alive_is_expected_whatever_else_is_said(intent_of, state, expires):
+def test_a_resource_of_a_running_job_is_expected_in_any_case(intent_of, state, expires):
     desired_state = intent_of(state) if state else None
     mine = pool(labels={EXPIRES: expiry(expires)})
     assert judged(mine, gan=(desired_state, True, "running"))[0].state == "expected"
@@ -93,7 +93,7 @@ def test_an_expired_resource_is_orphaned_even_if_the_cluster_does_not_answer(int
     ("made", "state"),
     [(LONG_AGO.isoformat(), "orphaned"), (JUST_NOW.isoformat(), "unknown"), (None, "unknown")],
 )
-def test_without_an_intent_only_what_is_old_is_left_behind(made, state):
+def test_without_a_desired_state_only_old_resources_are_orphaned(made, state):
     (found,) = judged(pool(created_at=made), gan=(None, False))
     assert found.state == state
     assert "its run is in no known store" in found.reason

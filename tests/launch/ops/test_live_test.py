@@ -130,7 +130,7 @@ def test_ctrl_c_removes_what_is_there_and_goes_on_upwards(ground, command_runner
     assert (first.outcome, first.observed) == ("failed", "interrupted")
 
 
-def test_each_exercise_bounds_what_it_spends_and_the_limits_of_the_runs_keep_to_it(ground):
+def test_each_scenario_has_a_maximum_cost_and_the_limits_of_its_runs_keep_it(ground):
     steps = scenarios(ground.options)
     assert len(steps) == 10
     most = sum(one.report(1.6).max_usd for one in steps)

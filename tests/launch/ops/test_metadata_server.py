@@ -31,7 +31,7 @@ class Refusing(BaseHTTPRequestHandler):
         pass
 
 
-def test_where_one_answers_whatever_it_says_sdks_may_ask_it():
+def test_sdks_may_use_a_metadata_server_that_gives_any_answer():
     with HTTPServer(("127.0.0.1", 0), Refusing) as server:
         Thread(target=server.handle_request, daemon=True).start()
         assert disable_unless_reachable(server.server_address, seconds=5)

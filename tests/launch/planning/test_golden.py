@@ -67,7 +67,7 @@ def test_the_newest_kubernetes_has_gangs():
 
 @pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.parametrize("path", SHIPPED, ids=lambda path: path.name)
-def test_what_is_shipped_is_valid_as_it_stands(path, version):
+def test_the_shipped_manifests_are_valid(path, version):
     bodies = documents(path.read_text(encoding="utf-8"))
     assert bodies
     for body in bodies:

@@ -272,7 +272,7 @@ def test_spot_that_costs_as_much_never_pays():
 
 
 @pytest.mark.parametrize(("spot", "on_demand"), [(None, 4), (1, None)])
-def test_where_one_price_is_unknown_the_other_is_taken_and_that_is_said(spot, on_demand):
+def test_if_one_price_is_unknown_the_other_is_used_with_a_note(spot, on_demand):
     found = choose(spot, on_demand)
     assert found.market == ("spot" if spot else "on_demand")
     assert "is unknown there" in found.reason

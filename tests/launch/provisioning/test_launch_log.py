@@ -66,7 +66,7 @@ def test_nothing_was_started_where_there_is_no_file(ledger_of, priced):
     assert spent_usd(known) == spent_usd(None) == 0
 
 
-def test_an_attempt_knows_its_requests_place_and_price(ledger_of, priced):
+def test_an_attempt_has_its_requests_target_and_price(ledger_of, priced):
     (attempt,) = begun(ledger_of(priced), priced).read().attempts
     assert (attempt.provider, attempt.region, attempt.market) == ("gcp", "us-central1", "spot")
     assert (attempt.node_type, attempt.node_count) == ("n1-standard-8+1xV100", 2)
@@ -190,7 +190,7 @@ def test_an_attempt_that_another_machine_began_is_noted(ledger_of, priced):
     assert spent_usd(ledger.read(), now) == pytest.approx(3.0 + 0.5)
 
 
-def test_another_machine_knows_the_attempts_from_the_store(plan_of, tmp_path):
+def test_another_machine_reads_the_attempts_from_the_store(plan_of, tmp_path):
     plan = plan_of(price=PRICE, store=str(tmp_path / "store"))
     results = RunResults.from_plan(plan)
     results.write_plan(plan)

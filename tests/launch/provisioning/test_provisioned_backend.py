@@ -91,7 +91,7 @@ def lab(tmp_path, plan_of, ledger_of):
     return Lab(tmp_path, plan_of, ledger_of)
 
 
-def test_the_intent_is_written_before_anything_that_bills(lab):
+def test_the_desired_state_is_written_before_any_resource_that_bills(lab):
     seen = []
     lab.cloud.sees = lambda step: seen.append((step.ensure.partition(" ")[0], lab.desired_state()))
     assert lab.apply(lab.plan())
@@ -202,7 +202,7 @@ def test_what_stays_in_a_kept_cluster_that_does_not_answer_is_no_success(lab):
     assert lab.desired_state() == "removing", "down has to be typed again"
 
 
-def test_what_is_left_without_any_intent_goes_too(lab):
+def test_resources_without_a_desired_state_are_deleted_too(lab):
     lab.cloud.add("pool", "cloudgan/gan", run="gan")
     assert list(lab.provider().destroy("gan")) == ["pool cloudgan/gan"]
 
@@ -282,7 +282,7 @@ def test_an_unknown_finding_is_a_warning(lab):
     assert lab.provider().check(lab.plan()) == ("quota: not asked",)
 
 
-def test_runs_are_those_that_are_meant_and_those_of_which_something_is_left(lab):
+def test_runs_are_those_with_a_desired_state_and_those_with_remaining_resources(lab):
     lab.apply(lab.plan("meant"))
     lab.cloud.add("pool", "cloudgan/lost", run="lost")
     lab.apply(lab.plan("over"))
@@ -334,7 +334,7 @@ def test_any_error_between_the_nodes_and_the_job_gives_the_nodes_back(lab, error
     [error for error in ERRORS if not isinstance(error, ConfigError | PlanError)],
     ids=lambda error: type(error).__name__,
 )
-def test_an_error_while_the_nodes_are_created_gives_back_what_exists(lab, error):
+def test_an_error_while_the_nodes_are_created_deletes_the_existing_ones(lab, error):
     plan, find, failing = with_job(lab.plan()), lab.cloud.find, [error]
 
     def find_once_created(step):
@@ -349,7 +349,7 @@ def test_an_error_while_the_nodes_are_created_gives_back_what_exists(lab, error)
     assert lab.left() == ["bucket"]
 
 
-def test_nodes_are_given_back_though_the_store_does_not_answer(lab, monkeypatch):
+def test_nodes_are_deleted_even_if_the_store_does_not_answer(lab, monkeypatch):
     plan = with_job(lab.plan())
     lab.jobs[plan.run] = JobThatFails(lab.cloud, CredentialsError("401"))
     provider = lab.provider()

@@ -178,7 +178,7 @@ def test_pools_go_before_their_cluster(cloud):
     assert cloud.there == {}
 
 
-def test_it_is_said_to_be_gone_only_when_it_is(cloud):
+def test_it_is_reported_as_deleted_only_when_it_is(cloud):
     cloud.lingers = 3
     for name in remove(cloud):
         assert name.partition(" ")[2] not in cloud.there

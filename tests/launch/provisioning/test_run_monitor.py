@@ -162,7 +162,7 @@ def test_time_in_a_queue_does_not_count_towards_the_gang_timeout(follow, clock, 
         follow(queued, plan=plan_of(gang_timeout_seconds=60))
 
 
-def test_a_failed_run_is_looked_at_until_it_has_ended(follow):
+def test_a_failed_run_is_followed_until_it_has_ended(follow):
     settling = RunState("failed", reason="worker 1: exit code 1", cause="program")
     done = RunState("failed", reason="worker 1: exit code 1", cause="program", ended_at=ENDED)
     assert follow(running(0, 0), settling, settling, done) == done

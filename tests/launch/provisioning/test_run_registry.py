@@ -65,7 +65,7 @@ def test_the_ninth_change_comes_before_the_tenth(mine, plan_of):
     assert mine.read("gan").number == 11
 
 
-def test_a_folder_of_another_kind_of_run_is_no_intent(mine):
+def test_a_folder_of_another_kind_of_run_is_no_desired_state(mine):
     mine.store.put("runs/local/plan.json", b"{}")
     assert mine.list_runs() == ()
 

@@ -105,7 +105,7 @@ def image(found):
     return dense
 
 
-def test_the_barycentre_stands_in_the_middle():
+def test_the_barycentre_is_in_the_middle():
     found = image(crop(cells((2, 4, 0, 1.0), (4, 4, 1, 1.0), (3, 6, 1, 0.25)), SHAPE, WINDOW))
     assert found[0, 2, 0] == 1  # the barycentre is in cell (3, 4): the window begins at (2, 2)
     assert found[2, 2, 1] == 1

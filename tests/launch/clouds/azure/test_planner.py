@@ -115,7 +115,7 @@ def test_spot_is_evicted_for_capacity_only_and_costs_nothing_when_it_is_idle():
     assert pool.body["properties"]["minCount"] == 0
 
 
-def test_the_store_and_the_intent_come_before_what_bills():
+def test_the_store_and_the_desired_state_are_created_before_resources_that_bill():
     steps = plan("gpu").steps
     kinds = [
         ids.type_of(one.path).rpartition("/")[2] if one.at == "cloud" else one.at for one in steps

@@ -200,7 +200,7 @@ def test_a_zone_of_another_region_is_refused():
         target(None, "us-central1", "europe-west4-a", None)
 
 
-def test_placeholders_stand_only_for_values_of_the_login():
+def test_placeholders_replace_only_values_of_the_login():
     text = gcp_plan().model_dump_json()
     found = {part.partition(">")[0] for part in text.split("<")[1:]}
     assert {f"<{one}>" for one in found} - {"<this plan>"} <= PLACEHOLDERS
