@@ -145,6 +145,11 @@ def _shares(curve: ScalingCurve) -> Iterator[str]:
     ):
         if share:
             yield f"Amdahl's serial share, {curve.kind} scaling, {what}: {_share(share)}"
+    if curve.misfits:
+        yield (
+            f"The model does not describe the speed at n = {', '.join(map(str, curve.misfits))}, so the"
+            " intervals are wide and the shares uncertain; compare runs of more sizes"
+        )
 
 
 def _share(share: SerialShare) -> str:

@@ -210,7 +210,7 @@ class BandPlot(_PointPlot):
         title: Title of the plot.
         x: Axis.
         y: Axis.
-        measured: Series of points.
+        measured: Series of points; earlier ones are drawn over later ones.
         lines: Drawn below the points.
         band_label: For example ``90 % band``.
         extrapolated_from: The region beyond this x is shaded, lines are dashed.
@@ -258,7 +258,7 @@ class BandPlot(_PointPlot):
         drawn = [self._beyond(axes), axes.svg()]
         for number, known in enumerate(self.lines, len(self.measured)):
             drawn.append(self._line(axes, number, known))
-        for number, series in enumerate(self.measured):
+        for number, series in reversed(list(enumerate(self.measured))):
             drawn += [
                 mark(number, axes.x.place(p.x), axes.y.place(p.y), self._title(p))
                 for p in sorted(series.points, key=lambda p: (p.x, p.y))

@@ -183,6 +183,21 @@ def test_a_run_without_an_end_has_neither_speed_up(tmp_path, compared, cloudgan_
     )
 
 
+def test_sizes_that_amdahl_s_law_does_not_describe_are_named(tmp_path, compared, cloudgan_here):
+    for n in (1, 2, 4, 8):
+        write_run(tmp_path / f"n{n}", n)
+    assert compared()["curves"][0]["misfits"] == []
+    path = tmp_path / "n2" / "record.jsonl"
+    slow = path.read_text().replace(
+        f'"samples_per_second":{SHOWERS * 2 / TRAINING}',
+        f'"samples_per_second":{SHOWERS / TRAINING}',
+    )
+    path.write_text(slow)
+    assert 2 in compared()["curves"][0]["misfits"]
+    shown = cloudgan_here("compare", "--scaling", f"{tmp_path}/n*").stdout
+    assert "The model does not describe the speed at n = " in shown
+
+
 def test_what_makes_runs_less_comparable_is_noted(tmp_path, compared):
     write_run(tmp_path / "n1", 1, device="CPU", threads=1)
     write_run(tmp_path / "n4", 4, device="CPU", threads=1)

@@ -122,6 +122,9 @@ class ScalingCurve(_Part):
     training_share: SerialShare | None
     end_to_end_share: SerialShare | None
     modelled: tuple[ModelledSize, ...] = Field(description="measured sizes, then larger ones")
+    misfits: tuple[int, ...] = Field(
+        (), description="sizes that the model does not describe; they widen its intervals"
+    )
     why_not_fitted: str = Field(description="empty: the model was fitted")
 
     @property
@@ -190,6 +193,7 @@ def _curve(kind: Kind, runs: Sequence[ScalingRun]) -> ScalingCurve:
         training_share=_share(training),
         end_to_end_share=_share(program),
         modelled=tuple(_modelled(models, n, n > places[-1][0]) for n in _modelled_sizes(models)),
+        misfits=tuple(sorted({one.n for model in models for one in model.regimes[0].misfits})),
         why_not_fitted="",
     )
 
