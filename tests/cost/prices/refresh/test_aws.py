@@ -252,7 +252,7 @@ def test_the_cheapest_zone_of_the_newest_prices_is_taken_over_all_pages(
 def test_a_spot_price_has_the_range_of_its_zone(ec2: None, lists: Lists) -> None:
     dear = [item("0.9"), item("0.2", hour=3)]  # another zone, cheaper once
     cheap = [
-        item(usd, "us-east-1b", hour=hour) for usd, hour in (("0.7", 1), ("nan", 2), ("0.4", 5))
+        item(usd, "us-east-1b", hour=hour) for usd, hour in (("nan", 2), ("0.7", 1), ("0.4", 5))
     ]
     lists.in_turn(lists.says(page(*dear, *cheap, item("3.2", node=NODES[1]))))
     rows, _ = read_aws_spot()
