@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     Writer = Callable[[Path], None]
 
 DOCUMENTED = frozenset({0, 2, 3, 5, 6, 7})
-"""Exit codes of a command that met bad input; 1 would be a fault of cloudgan."""
+"""Exit codes of a command with bad input; 1 would be a fault of cloudgan."""
 MOST_LINES = 3
 SECONDS = 10.0
 """Until a command counts as hanging, on a machine with a free core; see `_patience`."""

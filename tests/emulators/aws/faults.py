@@ -22,9 +22,9 @@ class Fault:
     times: int = 1
     status: int = 400
     acts: bool = False
-    """Whether what was asked is done all the same."""
+    """Whether the request is executed all the same."""
     after: str = ""
-    """An operation that must have been asked before, since the fault was planned."""
+    """An operation that must have been requested before, since the fault was planned."""
 
 
 @dataclass

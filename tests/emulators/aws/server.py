@@ -69,9 +69,9 @@ class Amazon:
         self.grants: list[Document] | None = None
         """Policies of the login; None: it may do everything."""
         self.authorized: list[Authorization] = []
-        """What the requests so far took."""
+        """The authorizations that the requests so far took."""
         self.clock_minutes = 0
-        """By how much AWS' own clock is ahead of ours."""
+        """By how much the clock of AWS is ahead of this machine's."""
         self.new_clusters_refuse: tuple[int, ...] = ()
         """Answers of a cluster's API server to its first requests after ACTIVE; 0: a cut connection.
 

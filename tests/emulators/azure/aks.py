@@ -34,7 +34,7 @@ class Aks:
         self.has_entra = False
         self.rules: list[dict[str, Any]] | None = None
         """What its users may do in clusters; None: everything."""
-        """Whether users log in by Entra; else what AKS gives them is enough."""
+        """Whether users log in by Entra; otherwise by the kubeconfig of AKS alone."""
 
     def make(self, address: str) -> dict[str, Any]:
         """Creates a cluster; returns its additional properties."""

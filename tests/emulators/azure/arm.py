@@ -175,7 +175,7 @@ class Arm:
             properties = body["properties"] | {"agentPoolProfiles": [*own, *profiles]}
             body = body | {"properties": properties}
         wrong = complaint(resource.kind, body, is_answer=True)
-        assert not wrong, f"the stand-in answers what AKS never would: {wrong}"
+        assert not wrong, f"the emulator breaks the contract of AKS: {wrong}"
         return body
 
     def _found(self, path: str) -> Resource:

@@ -33,7 +33,7 @@ class Server:
         """Roles of the login; None: it may do everything."""
         lists.grants = lambda: self.grants
         self.skew_seconds = 0.0
-        """How far Azure's clock is before ours."""
+        """How far Azure's clock is ahead of this machine's."""
         handler = type("Handler", (_Handler,), {"server_of": self})
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
         self._server.daemon_threads = True

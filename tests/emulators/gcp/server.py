@@ -86,7 +86,7 @@ class GoogleServer:
         self.refuses: Callable[[str], bool] = lambda _: False
         self.seen: list[Seen] = []
         self.troubles: list[str] = []
-        """Answers of ours that break Google's contract: a test of the stand-in must see none."""
+        """Answers that break Google's contract: `serving` fails if there is one."""
         self._faults = Faults()
         self._lock = threading.RLock()
         self._later: list[tuple[int, Callable[[], None]]] = []
@@ -196,11 +196,11 @@ class GoogleServer:
         if wrong := [*api.wrong_query(method, query), *api.wrong_request(method, body)]:
             raise Refusal(400, "Invalid JSON payload or parameter: " + "; ".join(wrong))
         if route is None:
-            raise Refusal(501, f"the stand-in has no {method.id}")
+            raise Refusal(501, f"the emulator has no {method.id}")
         answer = route.handler(Call(method.id, found.path, query, body or {}))
         if wrong := api.wrong_answer(method, answer):
             self.troubles.append(f"{method.id}: {'; '.join(wrong)}")
-            raise Refusal(500, f"the stand-in breaks the contract: {self.troubles[-1]}")
+            raise Refusal(500, f"the emulator breaks the contract: {self.troubles[-1]}")
         if fault:
             self._faults.strike(fault)
         return answer

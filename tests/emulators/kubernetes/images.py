@@ -26,7 +26,7 @@ class Image(NamedTuple):
     overridden: Mapping[str, str] = {}
     """What this machine sets in spite of the manifest."""
     pull_secret: str = ""
-    """Name of the secret that a private registry lets pods in by; empty: it lets in all."""
+    """Name of the secret that a private registry requires of pods; empty: it requires none."""
 
 
 def python_image(*paths: Path | str, **env: str) -> Image:

@@ -21,7 +21,7 @@ TEMPLATE = re.compile(
     r"(?P<job>[a-z0-9-]+)-\{index\}\.(?P<service>[a-z0-9-]+)[a-z0-9.-]*:(?P<port>\d+)"
 )
 BLOCKED = "127.0.0.1:1"
-"""Stands for a peer that a NetworkPolicy keeps from a pod: nothing listens there."""
+"""Address of a peer that a NetworkPolicy keeps from a pod: no process listens there."""
 FIRST, LAST = 20000, 32000  # below the range of ports that the system assigns itself
 
 

@@ -19,7 +19,7 @@ class Resource(NamedTuple):
     status: bool = False
     short: tuple[str, ...] = ()
     stored_only: bool = False
-    """Has no schema here: whatever comes is kept."""
+    """Has no schema here: objects are stored without checks."""
 
     @property
     def api_version(self) -> str:

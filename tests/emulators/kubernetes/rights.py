@@ -20,7 +20,7 @@ class Identity(NamedTuple):
     rules: tuple[dict[str, Any], ...] | None
     """Roles, cluster roles or bare rules; None: everything is allowed."""
     ends: float | None
-    """When the token stops being one, on the monotonic clock."""
+    """When the token expires, on the monotonic clock."""
 
 
 class Question(NamedTuple):
@@ -43,7 +43,7 @@ class Rights:
         self.authenticator: Callable[[str], str | None] = lambda _: None
         self.cloud_rules: tuple[dict[str, Any], ...] | None = None
         """What the users of a cloud may do; None: everything."""
-        """Knows the tokens of a cloud: returns whose one is, as a webhook of a real cluster does."""
+        """Returns the user of a cloud's token, as a webhook of a real cluster does."""
 
     def token(
         self,

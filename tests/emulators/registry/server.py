@@ -37,7 +37,7 @@ class LocalRegistry(Content):
         self.tokens: dict[str, tuple[str, float]] = {}
         """Token -> what it allows, and until when."""
         self.exchanged: dict[str, str] = {}
-        """What Azure's registry gives for a token of Azure's."""
+        """The token that Azure's registry issues for a token of Entra."""
         self.failures: deque[tuple[int, dict[str, str]]] = deque()
         """Answers that come before any other: status and headers."""
         self.names_digest = True

@@ -22,7 +22,7 @@ class Answer(NamedTuple):
     status: int = 200
     headers: tuple[tuple[str, str], ...] = ()
     cut: int = 0
-    """So many of the last bytes are promised and never sent."""
+    """So many of the last bytes are in Content-Length and not sent."""
 
 
 class Asked(NamedTuple):
@@ -41,7 +41,7 @@ class Lists:
         self.answer: Callable[[Asked], Answer] = lambda _: Answer(b"{}")
         self.url = ""
         self.date: str | None = None
-        """What its clock shows, if not the time."""
+        """The time in its Date header, if not the real one."""
 
     says = Answer
 

@@ -52,7 +52,7 @@ REGISTRY = ids.registry_name(ORDER.target)
 GROUP = f"/subscriptions/{ACCOUNT}/resourceGroups/cloudgan-westeurope"
 HERE = f"{GROUP}/providers/Microsoft.ContainerRegistry/registries/{REGISTRY}"
 PULL = {"microsoft.containerregistry/registries/pull/read"}
-"""What `cloudgan image` asks of the registry itself, whose protocol is tested in tests/registries."""
+"""Requests of `cloudgan image` to the registry, whose protocol tests/launch/container_registry tests."""
 TASKS, MANAGEMENT = "2025-03-01-preview", "2025-11-01"
 DIGEST = "sha256:" + "1a" * 32
 # https://learn.microsoft.com/rest/api/container-registry-tasks/registries/schedule-run, read 2026-11-21
@@ -75,7 +75,7 @@ class Azure:
     def __init__(self):
         self.resources, self.sent, self.uploads, self.troubles = {}, [], {}, []
         self.creating = 2
-        """Looks until the registry is ready."""
+        """Requests until the registry is ready."""
         self.runs = [("Queued", ""), ("Running", "Step 1/9\n"), ("Succeeded", "Step 1/9\nDone\n")]
         self.why = ""
         self.upload_status = 201
