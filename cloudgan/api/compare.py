@@ -134,7 +134,7 @@ def compare(runs: Sequence[Run | str | Path], *, price_as: str | None = None) ->
     opened = [open_run(run) for run in runs]
     records = [run.record for run in opened]
     configs = [run.folder.read_config() for run in opened]
-    networks = [config.model.networks if config else None for config in configs]
+    networks = [config.model.network_name if config else None for config in configs]
     return Comparison(
         tuple(
             summarize(

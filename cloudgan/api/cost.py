@@ -231,7 +231,7 @@ def _offer_estimates(
     config, started = folder.read_config(), run.started()
     if started is None:
         return ()
-    network = config.model.networks if config else None
+    network = config.model.network_name if config else None
     runs, _ = runs_of_network(folder.path.name, run, network)
     if not runs:
         return ()

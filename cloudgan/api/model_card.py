@@ -143,7 +143,7 @@ def model_card(checkpoint: Checkpoint, folder: RunFolder, file: ExportedFile) ->
         training=Training(
             run=folder.path.name,
             preset=preset.preset,
-            networks=preset.networks,
+            networks=preset.network_name,
             step=state.step,
             train_seconds=state.train_seconds,
             config_hash=state.config_hash,

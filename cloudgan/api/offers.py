@@ -258,9 +258,9 @@ def _throughput(run: str | Path | None) -> tuple[ThroughputModel, list[str], Bat
         raise ConfigError(
             f"--run={run} has no run.yaml, or no start in its record; give the folder of a run"
         )
-    found, why = runs_of_network(folder.path.name, lines, config.model.networks)
+    found, why = runs_of_network(folder.path.name, lines, config.model.network_name)
     notes = [f"throughput of the run not used: {why}"] if why else []
-    speeds = build_throughput_model(config.model.networks, started.training_showers, found)
+    speeds = build_throughput_model(config.model.network_name, started.training_showers, found)
     return speeds, notes, batch_rule(config)
 
 

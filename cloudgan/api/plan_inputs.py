@@ -99,7 +99,7 @@ def run_config(
 
 def throughput_model(config: RunConfig, showers: Showers) -> ThroughputModel:
     """Returns the throughput model of a configuration's network."""
-    network = config.model.networks
+    network = config.model.network_name
     known = paper_measurements() if network == PAPER_NETWORK else ()
     drops = config.data.last_batch == "drop"
     return build_throughput_model(
@@ -115,7 +115,7 @@ def batch_rule(config: RunConfig, global_batch: int | None = None) -> BatchRule:
         global_batch: Of an earlier attempt of the run; None: none.
     """
     training, trained = config.training, trained_batches()
-    is_paper = config.model.networks == PAPER_NETWORK
+    is_paper = config.model.network_name == PAPER_NETWORK
     footprint = footprint_on(config, "GPU")
     return BatchRule(
         per_replica=None if global_batch else training.batch_per_replica,

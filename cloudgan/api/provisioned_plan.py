@@ -165,7 +165,11 @@ class _OfferSearch:
             market_why = f"--reservation={request.reservation}"
         config = self.config
         why = selection_of(
-            ranking, found.description, config.model.networks, config.training.epochs, market_why
+            ranking,
+            found.description,
+            config.model.network_name,
+            config.training.epochs,
+            market_why,
         )
         batch = self._global_batch(best.row, best.nodes, best.global_batch)
         if best.node_pool.prepaid:

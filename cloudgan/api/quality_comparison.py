@@ -186,7 +186,7 @@ def _judge(run: Run, criterion: StopCriterion | None, row: PriceRow | None) -> _
     return _Judged(
         found,
         record,
-        config.model.networks if config else None,
+        config.model.network_name if config else None,
         _digest(config, name) if config else f"of {name}, which has no run.yaml",
         gates,
         *_offer(launch, row),

@@ -114,7 +114,7 @@ def compare_scaling(
     )
     return published_scaling().model_copy(
         update={
-            "networks": configs[0].model.networks,
+            "networks": configs[0].model.network_name,
             "runs": tuple(sorted(summaries, key=lambda run: (run.n, run.devices, run.run))),
             "curves": scaling_curves(summaries),
             "notes": tuple(_notes(summaries, starts, price_as)),
@@ -137,7 +137,9 @@ def _check_alike(
     Raises:
         ConfigError: They differ in more; names the keys.
     """
-    networks = {config.model.networks: name for name, config in zip(names, configs, strict=True)}
+    networks = {
+        config.model.network_name: name for name, config in zip(names, configs, strict=True)
+    }
     if len(networks) > 1:
         listed = ", ".join(f"{network} ({name})" for network, name in networks.items())
         raise ConfigError(

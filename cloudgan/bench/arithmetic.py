@@ -16,7 +16,7 @@ from math import prod
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from cloudgan.models.convolutions import discriminator_convolutions, generator_convolutions
-from cloudgan.schema.presets import find_profile
+from cloudgan.schema.network_size import discriminator_table, generator_table
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -60,13 +60,13 @@ def step_macs(preset: Preset, form: Form) -> dict[str, int]:
 
 
 def _dense_start(preset: Preset) -> int:
-    table = find_profile(preset.networks).generator
+    table = generator_table(preset)
     return preset.latent_size * prod(table.grid) * table.channels
 
 
 def _dense_heads(preset: Preset) -> int:
     table, last = (
-        find_profile(preset.networks).discriminator,
+        discriminator_table(preset),
         discriminator_convolutions(preset)[-1],
     )
     pooled = prod(n // table.pool for n in last.output_cells)

@@ -13,7 +13,7 @@ import numpy as np
 from cloudgan.core.errors import DataError
 from cloudgan.models.convolutions import generator_convolutions
 from cloudgan.models.shower_frame import LAYER_UNITS, table_shape
-from cloudgan.schema.presets import find_profile
+from cloudgan.schema.network_size import generator_table
 from cloudgan.training.checkpoint import not_finite
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ def read_weights(checkpoint: Checkpoint) -> Weights:
 
 def weight_shapes(preset: Preset) -> dict[str, tuple[int, ...]]:
     """Returns the shape of each weight, in the order of Keras."""
-    table = find_profile(preset.networks).generator
+    table = generator_table(preset)
     start = math.prod(table.grid) * table.channels
     *parts, last = [_of_convolution(each) for each in generator_convolutions(preset)]
     shapes = _dense("start", preset.latent_size, start)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from pydantic import BaseModel, ConfigDict, Field
 
 from cloudgan.models.shower_frame import table_shape
-from cloudgan.schema.presets import find_profile
+from cloudgan.schema.network_size import generator_table
 
 if TYPE_CHECKING:
     from cloudgan.data.summary import TrainingSummary
@@ -79,7 +79,7 @@ def output(preset: Preset) -> Tensor:
 
 def noise_length(preset: Preset) -> int:
     """Returns the number of standard normals of a shower."""
-    cells = math.prod(find_profile(preset.networks).generator.grid)
+    cells = math.prod(generator_table(preset).grid)
     normals = table_shape(preset.image_shape).normals if preset.cell_marginals else 0
     conditions = 2 if preset.has_angle else 0
     return preset.latent_size + preset.noise_channels * cells + normals - conditions

@@ -19,7 +19,7 @@ from cloudgan.exports.onnx_marginals import Tables, marginal_showers
 from cloudgan.models.convolutions import generator_convolutions
 from cloudgan.models.phases import coarse_taps, phase_kernel
 from cloudgan.models.shower_frame import table_shape
-from cloudgan.schema.presets import find_profile
+from cloudgan.schema.network_size import generator_table
 
 if TYPE_CHECKING:
     from cloudgan.data.summary import AngleFit
@@ -66,7 +66,7 @@ def onnx_generator(
 
 def _network(graph: Graph, preset: Preset, weights: Weights, latent: Value) -> Value:
     """Cells of the last block, (B, X, Y, Z); inside, channels are the second axis, as ONNX has them."""
-    table = find_profile(preset.networks).generator
+    table = generator_table(preset)
     x = _start(graph, preset, table, weights, latent)
     for number, convolution in enumerate(generator_convolutions(preset)):
         x = _convolved(graph, convolution, weights, x)

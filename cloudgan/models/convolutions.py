@@ -10,7 +10,7 @@ from importlib.util import find_spec
 from math import prod
 from typing import TYPE_CHECKING, Literal, get_args
 
-from cloudgan.schema.presets import find_profile
+from cloudgan.schema.network_size import discriminator_table, generator_table
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -95,14 +95,14 @@ def convolutions(preset: Preset) -> tuple[Convolution, ...]:
 
 def generator_convolutions(preset: Preset) -> tuple[Convolution, ...]:
     """Returns the convolutions of the generator."""
-    table = find_profile(preset.networks).generator
+    table = generator_table(preset)
     channels = table.channels + preset.noise_channels
     return _chain("generator", table.blocks, table.grid, channels)
 
 
 def discriminator_convolutions(preset: Preset) -> tuple[Convolution, ...]:
     """Returns the convolutions of the discriminator."""
-    table = find_profile(preset.networks).discriminator
+    table = discriminator_table(preset)
     fold = table.space_to_depth
     cells = _each(-(-n // fold) for n in preset.image_shape)
     return _chain("discriminator", table.blocks, cells, fold**3)
@@ -143,8 +143,8 @@ def choose_conv_impl(config: RunConfig, device: str, found: str | None = None) -
     able = device == "CPU" and config.training.precision == "float32" and find_spec("llvmlite")
     if requested == "auto" and found in CONV_IMPLS and (able or found != "fft"):
         return found
-    table = find_profile(config.model.networks)
-    blocks = (*table.generator.blocks, *table.discriminator.blocks)
+    generator, discriminator = generator_table(config.model), discriminator_table(config.model)
+    blocks = (*generator.blocks, *discriminator.blocks)
     most_taps = max(prod(block.kernel) for block in blocks)
     worth = requested == "fast" or most_taps >= WORTH_TAPS
     return "fft" if able and worth else "phases"

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from cloudgan.core.errors import ConfigError, nearest
 from cloudgan.models.convolutions import discriminator_convolutions, generator_convolutions
 from cloudgan.models.footprint import learned
-from cloudgan.schema.presets import find_profile
+from cloudgan.schema.network_size import discriminator_table, generator_table
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -58,8 +58,8 @@ class DeviceStages:
 
 def stage_names(preset: Preset) -> tuple[str, ...]:
     """Returns the layers at which a network can be divided."""
-    table = find_profile(preset.networks)
-    most = max(len(table.generator.blocks), len(table.discriminator.blocks))
+    tables = (generator_table(preset), discriminator_table(preset))
+    most = max(len(table.blocks) for table in tables)
     return tuple(f"conv{number}" for number in range(1, most))
 
 
@@ -97,7 +97,7 @@ def place(preset: Preset, stages: Sequence[str], *, slots: int) -> tuple[DeviceS
         stages: Layers from which on a network is on the next device.
         slots: Numbers that the optimizer keeps per weight.
     """
-    table = find_profile(preset.networks).generator
+    table = generator_table(preset)
     start = (preset.latent_size + 1) * prod(table.grid) * table.channels
     networks = (
         ("generator", generator_convolutions(preset), start),

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from cloudgan.models.convolutions import discriminator_convolutions, generator_convolutions
 from cloudgan.models.shower_frame import LAYER_UNITS, table_shape
+from cloudgan.schema.network_size import discriminator_table, generator_table
 from cloudgan.schema.presets import find_profile
 
 if TYPE_CHECKING:
@@ -100,9 +101,9 @@ def footprint(preset: Preset, *, conv_impl: str, precision: str) -> Footprint:
 
 def kept_for_backward(preset: Preset, conv_impl: str) -> Iterator[Kept]:
     """Yields what a generator update keeps of one shower, layer by layer."""
-    table = find_profile(preset.networks)
+    table = generator_table(preset)
     cells = prod(preset.image_shape)
-    yield Kept("start", prod(table.generator.grid) * table.generator.channels)
+    yield Kept("start", prod(table.grid) * table.channels)
     repeated = conv_impl == "published"  # the others never make an up-sampled input
     for number, each in enumerate(generator_convolutions(preset)):
         yield Kept(f"generator {number}", _read(each, repeated=repeated) + _made(each))
@@ -116,8 +117,8 @@ def kept_for_backward(preset: Preset, conv_impl: str) -> Iterator[Kept]:
 
 def learned(preset: Preset) -> tuple[int, int]:
     """Numbers that generator and discriminator learn."""
-    table = find_profile(preset.networks)
-    start = prod(table.generator.grid) * table.generator.channels
+    table = generator_table(preset)
+    start = prod(table.grid) * table.channels
     generator = (preset.latent_size + 1) * start
     generator += sum(_weights(each) for each in generator_convolutions(preset))
     if preset.cell_marginals:
@@ -125,7 +126,7 @@ def learned(preset: Preset) -> tuple[int, int]:
         generator += (LAYER_UNITS + 1) * (preset.image_shape[2] + 1)
     judging = discriminator_convolutions(preset)
     last = judging[-1]
-    pooled = [size // table.discriminator.pool for size in last.output_cells]
+    pooled = [size // discriminator_table(preset).pool for size in last.output_cells]
     features = prod(pooled) * last.block.filters
     return generator, sum(_weights(each) for each in judging) + 2 * (features + 1)
 

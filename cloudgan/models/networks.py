@@ -17,11 +17,11 @@ from cloudgan.models.cell_marginals import MarginalOutput
 from cloudgan.models.differentiable_observables import AngleAndSum
 from cloudgan.models.layers import PUBLISHED, Stage
 from cloudgan.models.shower_frame import LAYER_UNITS, table_shape
-from cloudgan.schema.presets import Block, Cells, find_profile
+from cloudgan.schema.network_size import discriminator_table, generator_table
 
 if TYPE_CHECKING:
     from cloudgan.models.layers import MaskSource, StageBuilder
-    from cloudgan.schema.presets import Preset
+    from cloudgan.schema.presets import Block, Cells, Preset
 
 DENSE = "glorot_uniform"
 """Initializer of dense layers, as published."""
@@ -29,7 +29,7 @@ DENSE = "glorot_uniform"
 
 def latent_length(preset: Preset) -> int:
     """Length of the generator input: latent vector, noise of the coarse cells, normals of the marginals."""
-    cells = int(np.prod(find_profile(preset.networks).generator.grid))
+    cells = int(np.prod(generator_table(preset).grid))
     normals = table_shape(preset.image_shape).normals if preset.cell_marginals else 0
     return preset.latent_size + preset.noise_channels * cells + normals
 
@@ -50,7 +50,7 @@ def build_generator(
         stages: Implementation of the stages; the weights are the same for each.
     """
     seeds = seeds or random.Random(0)
-    table = find_profile(preset.networks).generator
+    table = generator_table(preset)
     latent = keras.Input((latent_length(preset),), name="latent")
     start = int(np.prod(table.grid)) * table.channels
     dense = layers.Dense(start, kernel_initializer=_seeded(DENSE, seeds), name="start")
@@ -98,7 +98,7 @@ def build_discriminator(
         stages: Implementation of the stages; the weights are the same for each.
     """
     seeds = seeds or random.Random(0)
-    table = find_profile(preset.networks).discriminator
+    table = discriminator_table(preset)
     image = keras.Input((*preset.image_shape, 1), name="image")
     x = SpaceToDepth(table.space_to_depth)(image) if table.space_to_depth > 1 else image
     for number, block in enumerate(table.blocks):

@@ -9,7 +9,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    SerializerFunctionWrapHandler,
+    model_serializer,
+    model_validator,
+)
 
 from cloudgan.core.errors import UnknownNameError
 from cloudgan.schema.losses import LossWeightsBase, make_loss_weights
@@ -32,6 +39,10 @@ Cells = tuple[int, int, int]
 Side = Annotated[int, Field(ge=1, le=1024)]
 """Cells along one axis; a shower of 1024 cells on each is 4 GiB."""
 Beta = Annotated[float, Field(ge=0, lt=1)]
+Width = Annotated[float, Field(ge=0.125, le=8)]
+Depth = Annotated[int, Field(ge=1, le=8)]
+SIZE_KEYS = ("generator_width", "generator_depth", "discriminator_width", "discriminator_depth")
+"""Factors on the networks of a preset; `cloudgan.schema.network_size` applies them."""
 
 
 class Block(NamedTuple):
@@ -137,6 +148,33 @@ class Preset(BaseModel):
         lt=1,
         description="decay of the moving average of the generator's weights, used for inference; 0: off",
     )
+
+    generator_width: Width = Field(1.0, description="factor of filters per hidden block")
+    generator_depth: Depth = Field(
+        1,
+        description="blocks for each hidden block: further ones have 3x3x3 cells and keep the size",
+    )
+    discriminator_width: Width = Field(1.0, description="as generator_width")
+    discriminator_depth: Depth = Field(1, description="as generator_depth")
+
+    @model_serializer(mode="wrap")
+    def _without_usual_sizes(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Omits factors of 1, so that the documents and hashes of other runs stay as they are."""
+        found: dict[str, Any] = dump(self)
+        for key in SIZE_KEYS:
+            if getattr(self, key) == 1:
+                found.pop(key, None)
+        return found
+
+    @property
+    def network_name(self) -> str:
+        """The networks with their factors: what measured times and qualities belong to."""
+        factors = [
+            f"{key.replace('_', ' ')} {getattr(self, key):g}"
+            for key in SIZE_KEYS
+            if getattr(self, key) != 1
+        ]
+        return f"{self.networks} ({', '.join(factors)})" if factors else self.networks
 
     @model_validator(mode="after")
     def _marginals_know_the_energy(self) -> Preset:

@@ -11,6 +11,7 @@ from cloudgan.core.documents import explain, read_yaml
 from cloudgan.core.errors import ConfigError, nearest, show
 from cloudgan.core.ranges import MAX_PROCESSES
 from cloudgan.schema.config import RunConfig, parse_config
+from cloudgan.schema.presets import SIZE_KEYS
 from cloudgan.schema.stop_criterion import METRIC, METRICS
 
 if TYPE_CHECKING:
@@ -26,6 +27,8 @@ Value = bool | int | float | str
 Point = dict[str, Value]
 """Values by dotted key of run.yaml."""
 _SECTIONS = ("model", "training")
+_INSIDE = 0.382
+"""Position in a range; a key of whole numbers refuses its value if the range has fractions."""
 _FIXED = {"model.preset", "model.networks", "training.seed", "training.workers"}
 
 
@@ -181,7 +184,7 @@ class SearchConfig(BaseModel):
         return parse_config(document, "the space of the search")
 
     def check(self) -> None:
-        """Checks that every key exists and that both ends of every range are valid.
+        """Checks that every key exists, and each choice or both ends and a value inside of a range.
 
         Raises:
             ConfigError: Names the key, and the nearest one that exists.
@@ -193,8 +196,7 @@ class SearchConfig(BaseModel):
                     f"{show(dotted)} in the space is no key of model or training in run.yaml that a"
                     f" search can change.{nearest(dotted, known)}"
                 )
-            ends = dimension.choices or (dimension.decode(0), dimension.decode(1))
-            for value in ends:
+            for value in dimension.choices or map(dimension.decode, (0, 1, _INSIDE)):
                 try:
                     self.run_config({dotted: value}, "trial")
                 except ConfigError as error:
@@ -239,7 +241,7 @@ def read_space(path: Path) -> dict[str, Dimension]:
 
 def _keys(base: RunConfig) -> set[str]:
     document = base.model_dump(mode="json")
-    found = set()
+    found = {f"model.{key}" for key in SIZE_KEYS}
     for section in _SECTIONS:
         for key, value in document[section].items():
             if isinstance(value, dict):

@@ -21,7 +21,8 @@ pytestmark = [pytest.mark.tf, pytest.mark.slow]
 
 FIT = AngleFit(offset_rad=0.1, slope=0.87)
 MARGINALS = {"cell_marginals": True, "angle": "primary", "noise_channels": 2}
-PRESETS = [*((name, {}) for name in PROFILES), ("smoke", MARGINALS)]
+SIZES = {"generator_width": 1.5, "generator_depth": 2}
+PRESETS = [*((name, {}) for name in PROFILES), ("smoke", MARGINALS), ("smoke", SIZES)]
 
 
 @pytest.mark.parametrize("name", PROFILES)

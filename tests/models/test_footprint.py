@@ -23,12 +23,14 @@ def built(preset):
 
 
 @pytest.mark.tf
-@pytest.mark.parametrize("name", ["mini", "smoke", "fixed25"])
+@pytest.mark.parametrize("name", ["mini", "smoke", "fixed25", "smoke, other sizes"])
 def test_counted_activations_are_those_of_the_network(name):
     pytest.importorskip("tensorflow")
     from cloudgan.models.networks import count_parameters
 
-    preset = find_preset(name)
+    name, _, other = name.partition(", ")
+    sizes = {"generator_width": 1.5, "generator_depth": 2, "discriminator_depth": 2}
+    preset = find_preset(name).model_copy(update=sizes if other else {})
     networks = built(preset)
     counts = tuple(count_parameters(network)["trainable"] for network in networks)
     assert learned(preset) == counts

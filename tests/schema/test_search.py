@@ -83,3 +83,30 @@ def test_a_point_sets_keys_inside_sections_of_the_model():
 def test_an_unknown_objective_is_refused():
     with pytest.raises(ValidationError, match="metric, response"):
         search_of({"model.dropout": Dimension(low=0.1, high=0.5)}, objective="mertic")
+
+
+def test_width_and_depth_of_the_networks_can_be_searched():
+    space = {
+        "model.generator_width": Dimension(low=0.5, high=4.0, log=True),
+        "model.discriminator_depth": Dimension(low=1, high=3),
+    }
+    found = search_of(space)
+    found.check()
+    point = {"model.generator_width": 2.5, "model.discriminator_depth": 2}
+    assert found.run_config(point, "0001").model.network_name == (
+        "smoke (generator width 2.5, discriminator depth 2)"
+    )
+
+
+@pytest.mark.parametrize(
+    ("key", "dimension", "said"),
+    [
+        ("model.generator_width", Dimension(low=0.01, high=2.0), "generator_width = 0.01"),
+        ("model.generator_depth", Dimension(low=1, high=20), "generator_depth = 20"),
+        ("model.generator_depth", Dimension(low=1.0, high=3.0, integer=False), "= 1.764"),
+        ("model.generater_width", Dimension(low=1.0, high=2.0), "Did you mean 'model.generator_"),
+    ],
+)
+def test_sizes_that_no_trial_could_have_are_refused_before_the_first(key, dimension, said):
+    with pytest.raises(ConfigError, match=said):
+        search_of({key: dimension}).check()
