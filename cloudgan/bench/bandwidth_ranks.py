@@ -1,9 +1,9 @@
 """The ranks of `cloudgan bench bandwidth`: each pair in turn, while the others wait.
 
-A message is answered by an empty one. The time of its way is that of both, less half of an exchange of
-two empty messages, and at least half of the time of both. A turn counts the fastest of several such
-exchanges: on busy cores the others measure the scheduler. The two ranks of a pair poll without a pause,
-because a pause is longer than the way of a small message.
+A message is answered by an empty one. The time of its way is that of both, less half of the fastest
+exchange of two empty messages of all turns, and at least half of the time of both. A turn counts the fastest
+of several exchanges: on busy cores the others measure the scheduler. The two ranks of a pair poll without
+a pause, because a pause is longer than the way of a small message.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import sys
 import time
 from itertools import product
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from pydantic import BaseModel, ConfigDict
@@ -23,7 +23,7 @@ from cloudgan.bench.rank_world import as_rank
 from cloudgan.core.documents import read_json, write_json
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from numpy.typing import NDArray
 
@@ -31,9 +31,9 @@ if TYPE_CHECKING:
 
 _TAG = 1
 _SMALL_BYTES = 65_536
-_SMALL_REPEATS, _LARGE_REPEATS = 20, 5
+_SMALL_REPEATS, _LARGE_REPEATS = 20, 10
 """Exchanges in one turn, of messages below `_SMALL_BYTES`, and of larger ones."""
-_LONGEST_SECONDS = 20.0
+_LONGEST_SECONDS = 18.0
 """After which no further round begins."""
 
 
@@ -75,26 +75,29 @@ def measure_links(world: Communicator, sizes: tuple[int, ...], rounds: int) -> M
     Args:
         world: The ranks.
         sizes: Bytes of each message.
-        rounds: Turns of each pair, fewer if they take longer than 20 s.
+        rounds: Turns of each pair, fewer if they take longer than 18 s.
 
     Returns:
         The links, the same on every rank.
     """
     began = time.perf_counter()
     buffers = [np.ones(size, np.uint8) for size in sizes]
-    own: list[list[list[float]]] = [[[] for _ in range(world.size)] for _ in sizes]
+    own: list[list[list[_Turn]]] = [[[] for _ in range(world.size)] for _ in sizes]
     for _ in range(rounds):
         for sender, receiver in product(range(world.size), repeat=2):
             world.gather(None)  # one pair at a time
             if world.rank not in {sender, receiver}:
                 continue
             for found, buffer in zip(own, buffers, strict=True):
-                seconds = _turn(world, sender, receiver, buffer)
+                turn = _turn(world, sender, receiver, buffer)
                 if world.rank == sender:
-                    found[receiver].append(buffer.nbytes / seconds)
+                    found[receiver].append(turn)
         if max(world.gather(time.perf_counter() - began)) > _LONGEST_SECONDS:
             break
-    everyone = world.gather({"turns": own, "host": platform.node()})
+    speeds = [
+        [_speeds(turns, size) for turns in found] for found, size in zip(own, sizes, strict=True)
+    ]
+    everyone = world.gather({"turns": speeds, "host": platform.node()})
     return MeasuredLinks.model_validate(
         {
             "turns": [[one["turns"][size] for one in everyone] for size in range(len(sizes))],
@@ -104,12 +107,25 @@ def measure_links(world: Communicator, sizes: tuple[int, ...], rounds: int) -> M
     )
 
 
-def _turn(world: Communicator, sender: int, receiver: int, buffer: NDArray[np.uint8]) -> float:
-    """Returns the seconds of one way of a message, which the sender measures."""
+class _Turn(NamedTuple):
+    """Seconds of a message with its answer, and of two empty messages; of a copy, and 0."""
+
+    both: float
+    empty: float
+
+
+def _speeds(turns: Sequence[_Turn], size: int) -> list[float]:
+    """Returns the bytes per second of one way in each turn."""
+    empty = min(turn.empty for turn in turns)
+    return [size / max(turn.both / 2, turn.both - empty / 2) for turn in turns]
+
+
+def _turn(world: Communicator, sender: int, receiver: int, buffer: NDArray[np.uint8]) -> _Turn:
+    """Measures a pair once; the sender's times count."""
     repeats = _SMALL_REPEATS if buffer.nbytes < _SMALL_BYTES else _LARGE_REPEATS
     if sender == receiver:
         copy = np.empty_like(buffer)
-        return _fastest(lambda: np.copyto(copy, buffer), repeats)
+        return _Turn(_fastest(lambda: np.copyto(copy, buffer), repeats), 0.0)
     empty = np.empty(0, np.uint8)
 
     def exchange(message: NDArray[np.uint8]) -> None:
@@ -121,8 +137,7 @@ def _turn(world: Communicator, sender: int, receiver: int, buffer: NDArray[np.ui
             _complete(world.start_send(empty, sender, _TAG))
 
     plain = _fastest(lambda: exchange(empty), _SMALL_REPEATS)
-    both = _fastest(lambda: exchange(buffer), repeats)
-    return max(both / 2, both - plain / 2)
+    return _Turn(_fastest(lambda: exchange(buffer), repeats), plain)
 
 
 def _fastest(work: Callable[[], object], repeats: int) -> float:

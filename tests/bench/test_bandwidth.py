@@ -15,8 +15,9 @@ from cloudgan.bench.bandwidth import (
     bandwidth_tables,
     bucket_bytes,
 )
-from cloudgan.bench.bandwidth_ranks import MeasuredLinks
+from cloudgan.bench.bandwidth_ranks import MeasuredLinks, measure_links
 from cloudgan.bench.islands import find_islands
+from cloudgan.parallel.communicator import Alone
 from cloudgan.reports.page import render
 
 GIGA = 1e9
@@ -91,6 +92,14 @@ def test_load_that_disturbs_the_measurement_is_named(halves):
     undisturbed = dataclasses.replace(halves, links=links)
     assert "Other load disturbed" in advice(halves)
     assert "Other load disturbed" not in advice(undisturbed)
+
+
+def test_one_rank_alone_copies_in_its_own_memory():
+    found = measure_links(Alone(), (10**6, 1024), 3)
+    assert len(found.hosts) == 1
+    (((large,),), ((small,),)) = found.turns
+    assert len(large) == len(small) == 3
+    assert min(*large, *small) > 0
 
 
 def test_real_ranks_are_measured_in_turns(cloudgan_here, tmp_path):

@@ -28,7 +28,7 @@ def bandwidth(
     Args:
         ranks: Ranks to start, 2 to 64. Default: 4.
         preset: {presets}.
-        rounds: Turns of each pair; fewer if they take longer than 20 s.
+        rounds: Turns of each pair; fewer if they take longer than 18 s.
         report: File to write as well: .html (with heat maps), .md or .csv.
         json: Print the result as JSON.
     """
