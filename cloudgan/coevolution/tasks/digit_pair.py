@@ -10,7 +10,7 @@ import tensorflow as tf
 from keras import layers
 
 from cloudgan.coevolution.evolution import Purpose, random_numbers
-from cloudgan.coevolution.keras_pair import KerasPair, Network, adversarial_loss
+from cloudgan.coevolution.keras_pair import KerasPair, Network, adversarial_loss, glorot_uniform
 from cloudgan.coevolution.task import KINDS
 from cloudgan.coevolution.tasks.digit_images import MNIST_SIDE, scaled
 from cloudgan.schema.coevolution import ADVERSARIAL_LOSSES
@@ -96,13 +96,10 @@ class DigitPair(KerasPair):
         return of_generator, self._discriminator_loss(bce, real, faked)
 
     def new_weights(self, kind: Kind, seed: int) -> Sequence[NDArray[Any]]:
-        """Returns the uniform kernels of Glorot and Bengio 2010 (AISTATS 9, 249), biases of zero."""
+        """Returns uniform kernels and zero biases."""
+        layout = self.layout(kind)
         random = np.random.Generator(np.random.Philox([seed, KINDS.index(kind)]))
-        arrays = []
-        for shape in self.layout(kind).shapes[: self.layout(kind).weights]:
-            bound = np.sqrt(6 / sum(shape)) if len(shape) > 1 else 0
-            arrays.append(random.uniform(-bound, bound, shape).astype(np.float32))
-        return arrays
+        return glorot_uniform(layout.shapes[: layout.weights], random)
 
     def _judged(self, batch: Batch, fake: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         """Outputs of the discriminator on real and on generated digits, from one call of it."""

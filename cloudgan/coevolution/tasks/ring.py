@@ -13,7 +13,7 @@ import numpy as np
 import tensorflow as tf
 
 from cloudgan.coevolution.evolution import random_numbers
-from cloudgan.coevolution.keras_pair import KerasPair, Network, adversarial_loss
+from cloudgan.coevolution.keras_pair import KerasPair, Network, adversarial_loss, glorot_uniform
 from cloudgan.coevolution.task import Draw, Quality
 from cloudgan.training.step import descend
 
@@ -160,10 +160,10 @@ class RingPair(KerasPair):
         return tf.reduce_mean(found[0]) + tf.reduce_mean(found[1])
 
     def new_weights(self, kind: Kind, seed: int) -> Sequence[NDArray[Any]]:
-        """Returns Glorot's uniform kernels (Glorot and Bengio 2010) and zero biases."""
+        """Returns uniform kernels and zero biases."""
+        layout = self.layout(kind)
         random = np.random.Generator(np.random.Philox(seed))
-        model = self._generator if kind == "generator" else self._discriminator
-        return [_first(tuple(weight.shape), random) for weight in model.weights]
+        return glorot_uniform(layout.shapes[: layout.weights], random)
 
     @staticmethod
     def _points(random: np.random.Generator, count: int) -> dict[str, NDArray[Any]]:
@@ -178,10 +178,3 @@ def _network(inputs: int, outputs: int, activation: str | None) -> keras.Model:
     layers = [keras.Input((inputs,))]
     layers += [keras.layers.Dense(_HIDDEN, activation="tanh") for _ in range(2)]
     return keras.Sequential([*layers, keras.layers.Dense(outputs, activation=activation)])
-
-
-def _first(shape: tuple[int, ...], random: np.random.Generator) -> NDArray[np.float32]:
-    if len(shape) == 1:
-        return np.zeros(shape, np.float32)
-    limit = np.sqrt(6 / sum(shape))
-    return random.uniform(-limit, limit, shape).astype(np.float32)
