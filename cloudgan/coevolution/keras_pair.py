@@ -289,22 +289,6 @@ def adversarial_loss(
     return tf.stack([cross_entropy, (probability - label) ** 2, heuristic])[loss]
 
 
-def glorot_uniform(
-    shapes: Sequence[tuple[int, ...]], random: np.random.Generator
-) -> list[NDArray[np.float32]]:
-    """Returns the uniform kernels of Glorot and Bengio 2010 (AISTATS 9, 249), and biases of zero.
-
-    Args:
-        shapes: Of the weights of dense layers, (inputs, outputs) and (outputs,).
-        random: Draws them in their order.
-    """
-    bounds = [np.sqrt(6 / sum(shape)) if len(shape) > 1 else 0.0 for shape in shapes]
-    return [
-        random.uniform(-bound, bound, shape).astype(np.float32)
-        for bound, shape in zip(bounds, shapes, strict=True)
-    ]
-
-
 def by_name(weights: Sequence[keras.Variable]) -> dict[str, NDArray[np.float32]]:
     """Returns weights by names that sort in their order."""
     return {

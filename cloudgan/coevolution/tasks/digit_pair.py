@@ -7,14 +7,10 @@ from typing import TYPE_CHECKING, Any
 import keras
 import numpy as np
 import tensorflow as tf
-from keras import layers
 
 from cloudgan.coevolution.evolution import Purpose, random_numbers
-from cloudgan.coevolution.keras_pair import KerasPair, Network, adversarial_loss, glorot_uniform
-from cloudgan.coevolution.task import KINDS
+from cloudgan.coevolution.tasks.dense_pair import DensePair, dense_network
 from cloudgan.coevolution.tasks.digit_images import MNIST_SIDE, scaled
-from cloudgan.schema.coevolution import ADVERSARIAL_LOSSES
-from cloudgan.training.step import descend
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -22,18 +18,18 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from cloudgan.coevolution.keras_pair import Batch
-    from cloudgan.coevolution.task import Draw, Kind
+    from cloudgan.coevolution.task import Draw
     from cloudgan.coevolution.tasks.digit_images import DigitData
     from cloudgan.schema.coevolution import CoevolutionConfig
 
 LATENT = 64
 _HIDDEN_MNIST, _HIDDEN_SMALL = 256, 128
-_SLOPE, _BETA_1 = 0.2, 0.5
+_SLOPE = 0.2
 # What the random numbers at a position are for.
 _ORDER, _NOISE, _HELD = range(3)
 
 
-class DigitPair(KerasPair):
+class DigitPair(DensePair):
     """Lipizzaner's networks, with Adam."""
 
     def __init__(self, data: DigitData, config: CoevolutionConfig) -> None:
@@ -41,9 +37,12 @@ class DigitPair(KerasPair):
         self._data, self._config = data, config
         pixels = data.side**2
         hidden = _HIDDEN_MNIST if data.side == MNIST_SIDE else _HIDDEN_SMALL
-        self._generator = _network((LATENT, hidden, hidden, pixels), "tanh")
-        self._discriminator = _network((pixels, hidden, hidden, 1), "sigmoid")
-        super().__init__(self._generator, self._discriminator, batch_size=config.batch_size)
+        activation = keras.layers.LeakyReLU(_SLOPE)
+        super().__init__(
+            dense_network((LATENT, hidden, hidden, pixels), activation, "tanh"),
+            dense_network((pixels, hidden, hidden, 1), activation, "sigmoid"),
+            batch_size=config.batch_size,
+        )
 
     def batches(self, draw: Draw, numbers: Sequence[int]) -> dict[str, NDArray[Any]]:
         """Returns images (batches, B, pixels), uint8, and noise (batches, B, 64).
@@ -66,54 +65,9 @@ class DigitPair(KerasPair):
         rows = np.concatenate([random.permutation(len(held)) for _ in range(repeats)])
         return {"image": held[rows[:samples]], "noise": self._noise(draw, 0, samples)}
 
-    def update_generator(self, batch: Batch, loss: tf.Tensor) -> None:
-        """Updates the generator against the discriminator."""
-
-        def losses() -> tuple[None, tf.Tensor]:
-            judged = self._discriminator.model(self._generator.model(batch["noise"]))
-            return None, tf.reduce_mean(adversarial_loss(loss, 1, judged, of_generator=True))
-
-        descend(self._generator.model, self._generator.optimizer, losses)
-
-    def update_discriminator(self, batch: Batch, loss: tf.Tensor) -> None:
-        """Updates the discriminator on real and on generated digits."""
-        fake = self.fake(batch)
-
-        def losses() -> tuple[None, tf.Tensor]:
-            return None, self._discriminator_loss(loss, *self._judged(batch, fake))
-
-        descend(self._discriminator.model, self._discriminator.optimizer, losses)
-
-    def fake(self, batch: Batch) -> tf.Tensor:
-        """Returns digits for the noise of a batch, (samples, pixels) from -1 to 1."""
-        return self._generator.model(batch["noise"])
-
-    def judge(self, batch: Batch, fake: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-        """Returns the mean binary cross-entropy of the generator, and that of the discriminator."""
-        real, faked = self._judged(batch, fake)
-        bce = tf.constant(ADVERSARIAL_LOSSES.index("bce"))
-        of_generator = tf.reduce_mean(adversarial_loss(bce, 1, faked, of_generator=True))
-        return of_generator, self._discriminator_loss(bce, real, faked)
-
-    def new_weights(self, kind: Kind, seed: int) -> Sequence[NDArray[Any]]:
-        """Returns uniform kernels and zero biases."""
-        layout = self.layout(kind)
-        random = np.random.Generator(np.random.Philox([seed, KINDS.index(kind)]))
-        return glorot_uniform(layout.shapes[: layout.weights], random)
-
-    def _judged(self, batch: Batch, fake: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-        """Outputs of the discriminator on real and on generated digits, from one call of it."""
-        outputs = self._discriminator.model(
-            tf.concat([scaled(tf.cast(batch["image"], tf.float32)), fake], 0)
-        )
-        real, faked = tf.split(outputs, 2)
-        return real, faked
-
-    @staticmethod
-    def _discriminator_loss(loss: tf.Tensor, real: tf.Tensor, faked: tf.Tensor) -> tf.Tensor:
-        on_real = adversarial_loss(loss, 1, real, of_generator=False)
-        on_fake = adversarial_loss(loss, 0, faked, of_generator=False)
-        return tf.reduce_mean(on_real) + tf.reduce_mean(on_fake)
+    def real(self, batch: Batch) -> tf.Tensor:
+        """Returns the images of a batch, (samples, pixels) from -1 to 1."""
+        return scaled(tf.cast(batch["image"], tf.float32))
 
     def _rows(self, draw: Draw, numbers: NDArray[np.int64]) -> NDArray[np.intp]:
         """Training digits (batches, B) of batches, counted from the start of the run."""
@@ -140,14 +94,3 @@ class DigitPair(KerasPair):
     @staticmethod
     def _noise(draw: Draw, number: int, samples: int) -> NDArray[np.float32]:
         return random_numbers(draw, _NOISE, number).standard_normal((samples, LATENT), np.float32)
-
-
-def _network(sizes: tuple[int, ...], activation: str) -> Network:
-    """A dense network with its optimiser; hidden layers have a leaky ReLU."""
-    x = inputs = keras.Input((sizes[0],))
-    for size in sizes[1:-1]:
-        x = layers.LeakyReLU(_SLOPE)(layers.Dense(size)(x))
-    model = keras.Model(inputs, layers.Dense(sizes[-1], activation=activation)(x))
-    optimizer = keras.optimizers.Adam(beta_1=_BETA_1)
-    optimizer.build(model.trainable_variables)
-    return Network(model, optimizer)

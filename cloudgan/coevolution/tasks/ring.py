@@ -8,22 +8,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import keras
 import numpy as np
-import tensorflow as tf
 
 from cloudgan.coevolution.evolution import random_numbers
-from cloudgan.coevolution.keras_pair import KerasPair, Network, adversarial_loss, glorot_uniform
 from cloudgan.coevolution.task import Draw, Quality
-from cloudgan.training.step import descend
+from cloudgan.coevolution.tasks.dense_pair import DensePair, dense_network
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    import tensorflow as tf
     from numpy.typing import NDArray
 
     from cloudgan.coevolution.keras_pair import Batch
-    from cloudgan.coevolution.task import Kind
     from cloudgan.schema.coevolution import CoevolutionConfig
 
 MODES = 8
@@ -94,20 +91,17 @@ def centres() -> NDArray[np.float64]:
     return RADIUS * np.stack([np.cos(angles), np.sin(angles)], 1)
 
 
-class RingPair(KerasPair):
-    """Two networks of two hidden layers."""
+class RingPair(DensePair):
+    """Networks of two hidden layers, with Adam."""
 
     def __init__(self, batch_size: int) -> None:
         """Builds the networks."""
-        self._generator = _network(_LATENT, 2, None)
-        self._discriminator = _network(2, 1, "sigmoid")
-        self._optimizers = [keras.optimizers.Adam(1e-3, beta_1=0.5) for _ in range(2)]
-        pairs = zip((self._generator, self._discriminator), self._optimizers, strict=True)
-        networks = []
-        for model, optimizer in pairs:
-            optimizer.build(model.trainable_variables)
-            networks.append(Network(model, optimizer))
-        super().__init__(*networks, batch_size=batch_size)
+        hidden = (_HIDDEN, _HIDDEN)
+        super().__init__(
+            dense_network((_LATENT, *hidden, 2), "tanh", None),
+            dense_network((2, *hidden, 1), "tanh", "sigmoid"),
+            batch_size=batch_size,
+        )
 
     def batches(self, draw: Draw, numbers: Sequence[int]) -> dict[str, NDArray[Any]]:
         """Returns points of the ring and noise."""
@@ -118,52 +112,9 @@ class RingPair(KerasPair):
         """Returns other points of the ring and noise."""
         return self._points(random_numbers(draw), samples)
 
-    def update_generator(self, batch: Batch, loss: tf.Tensor) -> None:
-        """Updates the generator on the noise of a batch."""
-
-        def losses() -> tuple[None, tf.Tensor]:
-            fake = self._generator(batch["noise"], training=True)
-            outputs = self._discriminator(fake, training=True)
-            return None, tf.reduce_mean(adversarial_loss(loss, 1.0, outputs, of_generator=True))
-
-        descend(self._generator, self._optimizers[0], losses)
-
-    def update_discriminator(self, batch: Batch, loss: tf.Tensor) -> None:
-        """Updates the discriminator on the points and on as many generated ones."""
-        fake = self._generator(batch["noise"], training=True)
-        descend(
-            self._discriminator,
-            self._optimizers[1],
-            lambda: (None, self._discriminator_loss(batch["real"], fake, loss, training=True)),
-        )
-
-    def fake(self, batch: Batch) -> tf.Tensor:
-        """Returns generated points."""
-        return self._generator(batch["noise"], training=False)
-
-    def judge(self, batch: Batch, fake: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-        """Returns the cross-entropies of generator and discriminator."""
-        bce = tf.zeros((), tf.int32)
-        on_fake = self._discriminator(fake, training=False)
-        of_generator = tf.reduce_mean(adversarial_loss(bce, 1.0, on_fake, of_generator=True))
-        return of_generator, self._discriminator_loss(batch["real"], fake, bce, training=False)
-
-    def _discriminator_loss(
-        self, real: tf.Tensor, fake: tf.Tensor, loss: tf.Tensor, *, training: bool
-    ) -> tf.Tensor:
-        found = [
-            adversarial_loss(
-                loss, label, self._discriminator(points, training=training), of_generator=False
-            )
-            for label, points in ((1.0, real), (0.0, fake))
-        ]
-        return tf.reduce_mean(found[0]) + tf.reduce_mean(found[1])
-
-    def new_weights(self, kind: Kind, seed: int) -> Sequence[NDArray[Any]]:
-        """Returns uniform kernels and zero biases."""
-        layout = self.layout(kind)
-        random = np.random.Generator(np.random.Philox(seed))
-        return glorot_uniform(layout.shapes[: layout.weights], random)
+    def real(self, batch: Batch) -> tf.Tensor:
+        """Returns the points of the ring."""
+        return batch["real"]
 
     @staticmethod
     def _points(random: np.random.Generator, count: int) -> dict[str, NDArray[Any]]:
@@ -172,9 +123,3 @@ class RingPair(KerasPair):
             "real": (modes + SIGMA * random.standard_normal((count, 2))).astype(np.float32),
             "noise": random.standard_normal((count, _LATENT), dtype=np.float32),
         }
-
-
-def _network(inputs: int, outputs: int, activation: str | None) -> keras.Model:
-    layers = [keras.Input((inputs,))]
-    layers += [keras.layers.Dense(_HIDDEN, activation="tanh") for _ in range(2)]
-    return keras.Sequential([*layers, keras.layers.Dense(outputs, activation=activation)])
