@@ -10,7 +10,7 @@ from __future__ import annotations
 import time
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -77,17 +77,6 @@ class CellState:
     score: float = float("inf")
 
 
-@dataclass(frozen=True)
-class _Judged:
-    """A sub-population with its fitness, own individuals first."""
-
-    generators: list[Individual]
-    discriminators: list[Individual]
-
-    def of(self, kind: Kind) -> list[Individual]:
-        return self.generators if kind == "generator" else self.discriminators
-
-
 class Cell:
     """A cell of the grid; `pair` and `task` may be shared with other cells of the process."""
 
@@ -134,12 +123,13 @@ class Cell:
         own = self.state.population
         around = [gathered[number] for number in self.neighbours()]
         with _timed(seconds, "update_genomes"):
-            judged = self._judge(
-                [one for cell in (own, *around) for one in cell.generators],
-                [one for cell in (own, *around) for one in cell.discriminators],
-            )
+            met = {
+                kind: [one for cell in (own, *around) for one in cell.of(kind)] for kind in KINDS
+            }
+            fakes = self._fakes(met["generator"])
+            judged = self._judge(fakes, met)
             random = self._random(Purpose.TOURNAMENT)
-            selected = {kind: self._select(kind, judged.of(kind), random) for kind in KINDS}
+            selected = {kind: self._select(kind, judged[kind], random) for kind in KINDS}
         with _timed(seconds, "mutate"):
             random = self._random(Purpose.MUTATION)
             learners = {
@@ -155,7 +145,7 @@ class Cell:
                 taken_from, population = self._best_neighbour(judged, own)
                 entered = 0
             else:
-                population, entered = self._replace(judged, trained)
+                population, entered = self._replace(judged, fakes, trained)
             mixture, quality = self._evolve_mixture(population, gathered)
         self.state = CellState(self.state.iteration + 1, population, mixture, quality.score)
         best = population.generators[0]
@@ -201,19 +191,33 @@ class Cell:
             for number, seed in enumerate(seeds[KINDS.index(kind)])
         )
 
-    def _judge(
-        self, generators: Sequence[Individual], discriminators: Sequence[Individual]
-    ) -> _Judged:
-        """Returns the individuals with their fitness against each other."""
-        losses = self._pair.fitness(
-            self._draw(Purpose.FITNESS), generators, discriminators, self._config.fitness_samples
+    def _fakes(self, generators: Sequence[Individual]) -> Any:
+        return self._pair.fakes(
+            self._draw(Purpose.FITNESS), generators, self._config.fitness_samples
         )
-        found = []
-        for individuals, matrix in zip((generators, discriminators), losses, strict=True):
-            values = aggregate(matrix, self._config.fitness)
-            pairs = zip(individuals, values, strict=True)
-            found.append([replace(one, fitness=float(value)) for one, value in pairs])
-        return _Judged(*found)
+
+    def _judge(
+        self,
+        fakes: Any,
+        individuals: Mapping[Kind, Sequence[Individual]],
+        kinds: Sequence[Kind] = KINDS,
+    ) -> dict[Kind, list[Individual]]:
+        """Returns the individuals of `kinds` with their fitness against those of the other kind.
+
+        Args:
+            fakes: Of the generators.
+            individuals: Generators and discriminators.
+            kinds: Whose fitness is computed.
+        """
+        losses = self._pair.losses(fakes, individuals["discriminator"], kinds)
+        values = {kind: aggregate(losses[kind], self._config.fitness) for kind in kinds}
+        return {
+            kind: [
+                replace(one, fitness=float(value))
+                for one, value in zip(individuals[kind], values[kind], strict=True)
+            ]
+            for kind in kinds
+        }
 
     def _select(
         self, kind: Kind, judged: Sequence[Individual], random: np.random.Generator
@@ -264,32 +268,40 @@ class Cell:
             )
             current[kind][number] = replace(learner, state=self._pair.read(kind))
 
-    def _replace(self, judged: _Judged, trained: Population) -> tuple[Population, int]:
+    def _replace(
+        self, judged: Mapping[Kind, Sequence[Individual]], fakes: Any, trained: Population
+    ) -> tuple[Population, int]:
         """Lets the trained individuals enter where they are better, against the same adversaries."""
-        new = _Judged(
-            self._judge(trained.generators, judged.discriminators).generators,
-            self._judge(judged.generators, trained.discriminators).discriminators,
-        )
-        own, most = slice(self._config.population), self._config.replacements
-        generators, first = replace_worst(judged.generators[own], new.generators, most)
-        discriminators, second = replace_worst(judged.discriminators[own], new.discriminators, most)
-        return Population(generators, discriminators), first + second
+        entered, populations = 0, []
+        for kind in KINDS:
+            is_generator = kind == "generator"
+            new = self._judge(
+                self._fakes(trained.generators) if is_generator else fakes,
+                {**judged, kind: trained.of(kind)},
+                (kind,),
+            )
+            old = judged[kind][: self._config.population]
+            population, count = replace_worst(old, new[kind], self._config.replacements)
+            populations.append(population)
+            entered += count
+        return Population(*populations), entered
 
-    def _best_neighbour(self, judged: _Judged, own: Population) -> tuple[int | None, Population]:
+    def _best_neighbour(
+        self, judged: Mapping[Kind, Sequence[Individual]], own: Population
+    ) -> tuple[int | None, Population]:
         """Returns the neighbour with the fittest generator, and copies of its individuals."""
         count = self._config.population
         neighbours = self.neighbours()
         values = [
-            min(one.fitness for one in judged.generators[first : first + count])
-            for first in range(count, len(judged.generators), count)
+            min(one.fitness for one in judged["generator"][first : first + count])
+            for first in range(count, len(judged["generator"]), count)
         ]
         if not values or not np.isfinite(min(values)):
             return None, own
         best = int(np.argmin(values))
         chosen = slice(count * (best + 1), count * (best + 2))
         copies = (
-            [replace(one, state=one.state.copy()) for one in judged.of(kind)[chosen]]
-            for kind in KINDS
+            [replace(one, state=one.state.copy()) for one in judged[kind][chosen]] for kind in KINDS
         )
         return neighbours[best], Population(
             *(tuple(sorted(each, key=lambda one: one.fitness)) for each in copies)
@@ -303,20 +315,23 @@ class Cell:
         generators = {self.number: population.generators[0]} | {
             number: gathered[number].generators[0] for number in mixture.members[1:]
         }
-        pools = {
-            number: self._pair.generate(draw._replace(cell=number), generator, count)
-            for number, generator in generators.items()
-        }
+
+        def samples(number: int, rows: NDArray[np.intp]) -> Any:
+            place = draw._replace(cell=number)
+            return self._pair.generate(place, generators[number], count, rows)
+
         found, quality = evolve_weights(
             mixture,
-            pools,
+            lambda number, rows: self._task.measure(samples(number, rows)),
             self._task.quality,
+            count=count,
             sigma=self._config.mixture_sigma,
             mutation=self._random(Purpose.MIXTURE),
             sampling=lambda: random_numbers(draw),
         )
         self.pictures = None
         if is_pictured(self.state.iteration + 1, self._config.iterations):
+            pools = {number: samples(number, np.arange(count)) for number in found.members}
             self.pictures = self._task.pictures(found.samples(pools, random_numbers(draw)))
         return found, quality
 

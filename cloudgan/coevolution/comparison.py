@@ -43,11 +43,12 @@ def compare(
     needed = range(len(states)) if ensemble else mixture.members
     best = {number: states[number].population.generators[0] for number in needed}
     pools = make_pools(pair, best, config.score_samples, config.seed)
-    alone = {number: task.quality(pools[number]) for number in mixture.members}
+    measures = {number: task.measure(samples) for number, samples in pools.items()}
+    alone = {number: task.quality(measures[number]) for number in mixture.members}
     best_member = min(alone, key=lambda number: alone[number].score)
     chosen = None
     if ensemble:
-        search = EnsembleSearch(pools, task.quality, seed=config.seed)
+        search = EnsembleSearch(measures, task.quality, seed=config.seed)
         found = (search.greedy if ensemble == "greedy" else search.genetic)(size)
         chosen = ChosenEnsemble(
             method=ensemble,
@@ -59,17 +60,17 @@ def compare(
         iteration=states[cell].iteration,
         cell=cell,
         samples=config.score_samples,
-        mixture=_measured(_quality(mixture, pools, task, config.seed)),
+        mixture=_measured(_quality(mixture, measures, task, config.seed)),
         best_generator=_measured(alone[best_member]),
         best_generator_cell=best_member,
-        uniform=_measured(_quality(Mixture.uniform(mixture.members), pools, task, config.seed)),
+        uniform=_measured(_quality(Mixture.uniform(mixture.members), measures, task, config.seed)),
         ensemble=chosen,
     )
 
 
-def _quality(mixture: Mixture, pools: Mapping[int, Any], task: Task, seed: int) -> Quality:
+def _quality(mixture: Mixture, measures: Mapping[int, Any], task: Task, seed: int) -> Quality:
     order = random_numbers(Draw(seed, 0, 0, Purpose.RESULT), 0)
-    return task.quality(mixture.samples(pools, order))
+    return task.quality(mixture.samples(measures, order))
 
 
 def _measured(quality: Quality) -> MeasuredQuality:

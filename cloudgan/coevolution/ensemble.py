@@ -62,16 +62,16 @@ def make_pools(
 
 
 class EnsembleSearch:
-    """Ensembles of pools of samples; each is measured once."""
+    """Ensembles of measured samples; the quality of each is computed once."""
 
     def __init__(
         self, pools: Mapping[int, Any], quality: Callable[[Any], Quality], *, seed: int
     ) -> None:
-        """Measures nothing yet.
+        """Scores nothing yet.
 
         Args:
-            pools: Samples (N, ...) of each generator, by cell; not empty.
-            quality: Of samples; its score is minimised.
+            pools: Measures (N, ...) of samples of each generator, by cell; not empty.
+            quality: Of measures; its score is minimised.
             seed: Of the order of samples, and of the genetic choice.
         """
         self._pools, self._measure, self._seed = pools, quality, seed

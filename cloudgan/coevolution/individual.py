@@ -45,17 +45,17 @@ class StateLayout:
         """Values in the buffer."""
         return int(self._slices[-1].stop)
 
+    @property
+    def weights_size(self) -> int:
+        """Values of the weights, with which the buffer begins."""
+        return int(self._slices[self.weights - 1].stop)
+
     def views(self, state: Floats) -> list[Floats]:
         """Returns the arrays of a buffer, without copies."""
         return [
             state[place].reshape(shape)
             for place, shape in zip(self._slices, self.shapes, strict=True)
         ]
-
-    def pack(self, arrays: Any, into: Floats) -> None:
-        """Copies arrays, in the order of `names`, into a buffer."""
-        for place, array in zip(self._slices, arrays, strict=True):
-            into[place] = np.ravel(array)
 
     def weight_arrays(self, state: Floats) -> list[Floats]:
         """Returns the weights of the network, in Keras order."""

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import tensorflow as tf
@@ -20,7 +21,7 @@ from cloudgan.models.losses import binary_crossentropy
 from cloudgan.schema.coevolution import ADVERSARIAL_LOSSES
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     import keras
     from numpy.typing import NDArray
@@ -63,6 +64,18 @@ class Network:
         return [*self.weights(), *(v for v in self.optimizer.variables if v is not rate)]
 
 
+class Fakes(NamedTuple):
+    """What several generators made of one held batch.
+
+    Attributes:
+        batch: All of it.
+        samples: What `KerasPair.fake` returns, of all generators, each array (G, ...).
+    """
+
+    batch: Batch
+    samples: Any
+
+
 class KerasPair(ABC):
     """A pair of Keras networks; a task defines batches, updates and losses."""
 
@@ -77,8 +90,13 @@ class KerasPair(ABC):
         self._layouts = {kind: _layout(self._networks[kind], kind) for kind in KINDS}
         self._loss = dict.fromkeys(KINDS, 0)
         self._train: Any = None
-        self._fake = tf.function(self.fake, autograph=False)
-        self._judge = tf.function(self.judge, autograph=False)
+        self._set = {
+            kind: tf.function(partial(_assign, self._variables[kind]), autograph=False)
+            for kind in KINDS
+        }
+        self._get = {kind: _getter(self._variables[kind]) for kind in KINDS}
+        self._make_fake = self.with_weights("generator", self.fake)
+        self._judges: dict[int, Any] = {}
 
     @abstractmethod
     def batches(self, draw: Draw, numbers: Sequence[int]) -> dict[str, NDArray[Any]]:
@@ -86,7 +104,7 @@ class KerasPair(ABC):
 
     @abstractmethod
     def held_batch(self, draw: Draw, samples: int) -> dict[str, NDArray[Any]]:
-        """Returns a batch of held-out data with all that `fake` and `judge` read, (samples, ...)."""
+        """Returns a batch of held-out data with all that `fake`, `judge_real` and `judge_fakes` read, (samples, ...)."""
 
     @abstractmethod
     def update_generator(self, batch: Batch, loss: tf.Tensor) -> None:
@@ -98,14 +116,21 @@ class KerasPair(ABC):
 
     @abstractmethod
     def fake(self, batch: Batch) -> Any:
-        """Returns what the generator makes of a batch, in inference mode: what `judge` reads.
+        """Returns what the generator makes of a batch, in inference mode: what `judge_fakes` reads.
 
         `generate` expects one tensor of samples; a task with more overrides it.
         """
 
     @abstractmethod
-    def judge(self, batch: Batch, fake: Any) -> tuple[tf.Tensor, tf.Tensor]:
-        """Returns the losses of generator and discriminator, scalars, by which all are compared."""
+    def judge_real(self, batch: Batch) -> tf.Tensor:
+        """Returns the loss of the discriminator on the real samples of a held batch, a scalar."""
+
+    @abstractmethod
+    def judge_fakes(self, batch: Batch, fakes: Any) -> tuple[tf.Tensor, tf.Tensor]:
+        """Returns losses on the fake samples of each generator, (G,): of it, and of the discriminator.
+
+        With `judge_real` they are the losses by which all individuals are compared.
+        """
 
     @abstractmethod
     def new_weights(self, kind: Kind, seed: int) -> Sequence[NDArray[Any]]:
@@ -126,19 +151,14 @@ class KerasPair(ABC):
 
     def load(self, individual: Individual) -> None:
         """Sets the network of the individual's kind: state, learning rate and loss."""
-        views = self._layouts[individual.kind].views(individual.state)
-        for variable, view in zip(self._variables[individual.kind], views, strict=True):
-            _assign(variable, view)
+        self._set[individual.kind](tf.constant(individual.state))
         optimizer = self._networks[individual.kind].optimizer
         optimizer.learning_rate.value.assign(individual.rate)
         self._loss[individual.kind] = ADVERSARIAL_LOSSES.index(individual.loss)
 
     def read(self, kind: Kind) -> Floats:
         """Returns a copy of the state of the loaded individual."""
-        layout = self._layouts[kind]
-        state = np.empty(layout.size, np.float32)
-        layout.pack((variable.value.numpy() for variable in self._variables[kind]), state)
-        return state
+        return np.array(self._get[kind]())
 
     def train(
         self, draw: Draw, numbers: Sequence[int], *, generator: bool, discriminator_every: int
@@ -162,40 +182,31 @@ class KerasPair(ABC):
             one = max(1, sum(array.nbytes for array in arrays.values()) // len(chosen))
             count = max(1, _CALL_BYTES // one)
 
-    def fitness(
-        self,
-        draw: Draw,
-        generators: Sequence[Individual],
-        discriminators: Sequence[Individual],
-        samples: int,
-    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Returns the losses of all generators against all discriminators; see `Pair.fitness`."""
+    def fakes(self, draw: Draw, generators: Sequence[Individual], samples: int) -> Fakes:
+        """Returns what each generator makes of one held batch; see `Pair.fakes`."""
         batch = self._held(draw, samples)
-        fakes = []
-        for individual in generators:
-            self._load_weights(individual)
-            fakes.append(self._fake(batch))
-        of_generators = np.empty((len(generators), len(discriminators)))
-        of_discriminators = np.empty((len(discriminators), len(generators)))
-        for column, individual in enumerate(discriminators):
-            self._load_weights(individual)
-            for row, fake in enumerate(fakes):
-                pair = self._judge(batch, fake)
-                of_generators[row, column] = pair[0]
-                of_discriminators[column, row] = pair[1]
-        return of_generators, of_discriminators
+        found = [self._make_fake(self.weights_of(each), batch) for each in generators]
+        return Fakes(batch, tf.nest.map_structure(lambda *each: tf.stack(each), *found))
+
+    def losses(
+        self, fakes: Fakes, discriminators: Sequence[Individual], kinds: Sequence[Kind] = KINDS
+    ) -> dict[Kind, NDArray[np.float64]]:
+        """Returns losses of all generators against all discriminators; see `Pair.losses`."""
+        weights = np.stack([self.weights_of(each) for each in discriminators])
+        with_real = tf.constant("discriminator" in kinds)
+        found = self._judge_of(fakes)(tf.constant(weights), *fakes, with_real)
+        losses = found.numpy().astype(np.float64)
+        of_kind: dict[Kind, NDArray[np.float64]] = {
+            "generator": losses[:, :, 0].T,
+            "discriminator": losses[:, :, 1],
+        }
+        return {kind: of_kind[kind] for kind in kinds}
 
     def generator_weights(self, generator: Individual) -> dict[str, NDArray[np.float32]]:
         """Returns the weights that generate, with constants, by name; see `Pair.generator_weights`."""
         self._load_weights(generator)
         network = self._networks["generator"]
         return by_name(network.inference_weights or network.model.weights)
-
-    def generate(self, draw: Draw, generator: Individual, samples: int) -> NDArray[np.float32]:
-        """Returns samples (N, ...) of a generator; see `Pair.generate`."""
-        self._load_weights(generator)
-        found: NDArray[np.float32] = self._fake(self._held(draw, samples)).numpy()
-        return found
 
     def generate_with(
         self, draw: Draw, weights: Mapping[str, NDArray[np.float32]], samples: int
@@ -209,18 +220,65 @@ class KerasPair(ABC):
                 "the weights of the grid do not match the networks of this version of cloudgan"
             )
         for variable, name in zip(variables, known, strict=True):
-            _assign(variable, weights[name])
-        found: NDArray[np.float32] = self._fake(self._held(draw, samples)).numpy()
+            variable.assign(weights[name])
+        found: NDArray[np.float32] = self.fake(self._held(draw, samples)).numpy()
         return found
 
     def _held(self, draw: Draw, samples: int) -> Batch:
         arrays = self.held_batch(draw, samples)
         return {name: tf.constant(array) for name, array in arrays.items()}
 
+    def weights_of(self, individual: Individual) -> NDArray[np.float32]:
+        """Returns the weights of an individual as one array, without a copy."""
+        return individual.state[: self._layouts[individual.kind].weights_size]
+
+    def with_weights(self, kind: Kind, compute: Callable[[Any], Any]) -> Any:
+        """Returns the traced function of weights and an argument that sets the weights and computes.
+
+        A call for each variable would take longer than most networks of digits compute.
+        """
+        variables = self._networks[kind].weights()
+
+        def call(weights: tf.Tensor, argument: Any) -> Any:
+            _assign(variables, weights)
+            return compute(argument)
+
+        return tf.function(call, autograph=False, reduce_retracing=True)
+
     def _load_weights(self, individual: Individual) -> None:
-        views = self._layouts[individual.kind].weight_arrays(individual.state)
-        for variable, view in zip(self._variables[individual.kind], views, strict=False):
-            _assign(variable, view)
+        _assign(self._networks[individual.kind].weights(), tf.constant(self.weights_of(individual)))
+
+    def _judge_of(self, fakes: Fakes) -> Any:
+        """Returns the function that judges any number of individuals on batches as this one."""
+        samples = len(next(iter(fakes.batch.values())))
+        if samples not in self._judges:
+            several = tf.nest.map_structure(
+                lambda array: tf.TensorSpec((None, *array.shape[1:]), array.dtype), fakes.samples
+            )
+            batch = tf.nest.map_structure(tf.TensorSpec.from_tensor, fakes.batch)
+            weights = tf.TensorSpec((None, self._layouts["discriminator"].weights_size))
+            self._judges[samples] = tf.function(
+                self._judge,
+                autograph=False,
+                input_signature=(weights, batch, several, tf.TensorSpec((), tf.bool)),
+            )
+        return self._judges[samples]
+
+    def _judge(
+        self, weights: tf.Tensor, batch: Batch, fakes: Any, with_real: tf.Tensor
+    ) -> tf.Tensor:
+        """Losses (D, G, 2) of each generator, and of each discriminator against it.
+
+        Those of the discriminators lack their losses on real samples unless `with_real`.
+        """
+
+        def one(discriminator: tf.Tensor) -> tf.Tensor:
+            _assign(self._networks["discriminator"].weights(), discriminator)
+            real = tf.cond(with_real, lambda: self.judge_real(batch), lambda: tf.zeros(()))
+            of_generators, of_discriminator = self.judge_fakes(batch, fakes)
+            return tf.stack([of_generators, real + of_discriminator], 1)
+
+        return tf.map_fn(one, weights, fn_output_signature=tf.float32, parallel_iterations=1)
 
     def _traced(self, arrays: Mapping[str, NDArray[Any]]) -> Any:
         """Returns the function that trains on any number of batches.
@@ -306,11 +364,20 @@ def _layout(network: Network, kind: Kind) -> StateLayout:
     )
 
 
-def _assign(variable: keras.Variable, array: NDArray[np.float32]) -> None:
-    target = variable.value
-    value = tf.constant(array.astype(target.dtype.as_numpy_dtype, copy=False))
-    # `assign` of the variable takes 0.2 ms, this one 0.07 ms, and a cell calls it 500 times per iteration.
-    tf.raw_ops.AssignVariableOp(resource=target.handle, value=value)
+def _assign(variables: Sequence[keras.Variable], state: tf.Tensor) -> None:
+    """Sets variables to the arrays of a flat buffer."""
+    sizes = [int(np.prod(variable.shape)) for variable in variables]
+    for variable, part in zip(variables, tf.split(state, sizes), strict=True):
+        target = variable.value
+        target.assign(tf.cast(tf.reshape(part, target.shape), target.dtype))
+
+
+def _getter(variables: Sequence[keras.Variable]) -> Any:
+    """Returns the function that returns variables as one flat buffer."""
+    return tf.function(
+        lambda: tf.concat([tf.cast(tf.reshape(v.value, (-1,)), tf.float32) for v in variables], 0),
+        autograph=False,
+    )
 
 
 def _done(result: None) -> tf.Tensor:

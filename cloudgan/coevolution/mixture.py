@@ -46,6 +46,10 @@ class Mixture:
         moved = np.array(self.weights) + sigma * random.standard_normal(len(self.weights))
         return _normalised(self.members, np.maximum(moved, 0.0))
 
+    def chosen(self, count: int, random: np.random.Generator) -> NDArray[np.intp]:
+        """Returns which of the members gives each of `count` samples, by its place in `members`."""
+        return assign(np.array(self.weights), count, random)
+
     def samples(self, pools: Mapping[int, Any], random: np.random.Generator) -> Any:
         """Returns samples of the mixture: sample n is sample n of one of the members.
 
@@ -55,7 +59,7 @@ class Mixture:
         """
         arrays = [pools[cell] for cell in self.members]
         count = len(arrays[0])
-        chosen = assign(np.array(self.weights), count, random)
+        chosen = self.chosen(count, random)
         found = np.empty_like(arrays[0])
         for number, array in enumerate(arrays):
             rows = chosen == number
@@ -65,22 +69,24 @@ class Mixture:
 
 def evolve_weights(
     mixture: Mixture,
-    pools: Mapping[int, Any],
-    quality: Callable[[Any], Quality],
+    measured: Callable[[int, NDArray[np.intp]], NDArray[Any]],
+    quality: Callable[[NDArray[Any]], Quality],
     *,
+    count: int,
     sigma: float,
     mutation: np.random.Generator,
     sampling: Callable[[], np.random.Generator],
 ) -> tuple[Mixture, Quality]:
     """Makes one step of a (1+1) evolution strategy: keeps the better of two mixtures.
 
-    Both are samples of the same pools in the same random order, so their scores differ by the weights
-    only.
+    Both have the same samples in the same random order, so their scores differ by the weights only. Only
+    samples that one of them has are generated and measured, each once.
 
     Args:
         mixture: Parent.
-        pools: Samples of each member.
-        quality: Of samples; its score is minimised.
+        measured: Returns the measures of samples of a member, by their numbers.
+        quality: Of measures; its score is minimised.
+        count: Samples of each mixture.
         sigma: Standard deviation of the mutation.
         mutation: Random numbers of the mutation.
         sampling: Returns the random numbers of the assignment, the same ones each time.
@@ -88,12 +94,23 @@ def evolve_weights(
     Returns:
         The mixture that is kept, and its quality.
     """
-    current = quality(mixture.samples(pools, sampling()))
-    if len(mixture.members) == 1 or not sigma:
-        return mixture, current
-    child = mixture.mutated(sigma, mutation)
-    other = quality(child.samples(pools, sampling()))
-    return (child, other) if other.score < current.score else (mixture, current)
+    evolves = len(mixture.members) > 1 and sigma > 0
+    mixtures = [mixture, mixture.mutated(sigma, mutation)] if evolves else [mixture]
+    chosen = np.stack([each.chosen(count, sampling()) for each in mixtures])
+    measures: NDArray[Any] | None = None
+    for number, cell in enumerate(mixture.members):
+        own = chosen == number
+        rows = np.flatnonzero(own.any(0))
+        if not len(rows):
+            continue
+        found = measured(cell, rows)
+        if measures is None:
+            measures = np.empty((*chosen.shape, *found.shape[1:]), found.dtype)
+        for of_mixture, is_own in zip(measures, own, strict=True):
+            of_mixture[is_own] = found[is_own[rows]]
+    qualities = [quality(each) for each in ([] if measures is None else measures)]
+    best = min(range(len(mixtures)), key=lambda place: qualities[place].score)
+    return mixtures[best], qualities[best]
 
 
 def assign(

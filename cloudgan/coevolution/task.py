@@ -84,24 +84,36 @@ class Pair(Protocol):
             discriminator_every: Batches whose number is a multiple update the discriminator; 0: none.
         """
 
-    def fitness(
-        self,
-        draw: Draw,
-        generators: Sequence[Individual],
-        discriminators: Sequence[Individual],
-        samples: int,
-    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Returns the losses of all generators against all discriminators, on held samples.
+    def fakes(self, draw: Draw, generators: Sequence[Individual], samples: int) -> Any:
+        """Returns what each generator makes of one held batch, for `losses`."""
+
+    def losses(
+        self, fakes: Any, discriminators: Sequence[Individual], kinds: Sequence[Kind] = KINDS
+    ) -> dict[Kind, NDArray[np.float64]]:
+        """Returns losses of all generators of `fakes` against all discriminators; lower is better.
 
         Returns:
-            Losses of the generators, (G, D), and of the discriminators, (D, G); lower is better.
+            Of generators (G, D), and of discriminators (D, G): those of `kinds`.
         """
 
     def generator_weights(self, generator: Individual) -> dict[str, Floats]:
         """Returns all weights that generate, by names that sort in their order."""
 
-    def generate(self, draw: Draw, generator: Individual, samples: int) -> Any:
-        """Returns samples (N, ...). Sample n belongs to condition n of the task."""
+    def generate(
+        self,
+        draw: Draw,
+        generator: Individual,
+        samples: int,
+        rows: NDArray[np.intp] | None = None,
+    ) -> Any:
+        """Returns samples (N, ...). Sample n belongs to condition n of the task.
+
+        Args:
+            draw: Position of the noise.
+            generator: Individual.
+            samples: Number of all samples.
+            rows: Numbers of those that are returned, with noise of their own; None: all.
+        """
 
     def generate_with(self, draw: Draw, weights: Mapping[str, Floats], samples: int) -> Any:
         """Returns samples (N, ...) of weights that `generator_weights` returned.
@@ -126,8 +138,11 @@ class Task(Protocol):
     def facts(self) -> dict[str, Any]:
         """Returns what is needed beside the weights to generate without the data, as JSON."""
 
-    def quality(self, samples: Any) -> Quality:
-        """Measures samples (N, ...) of `Pair.generate` against held-out data."""
+    def measure(self, samples: Any) -> NDArray[Any]:
+        """Returns what `quality` needs of each sample of `Pair.generate`, (N, ...), in their order."""
+
+    def quality(self, measures: NDArray[Any]) -> Quality:
+        """Returns the quality of samples from their measures, (N, ...), against held-out data."""
 
     def pictures(self, samples: Any) -> NDArray[np.float32]:
         """Returns at most 16 samples as images (N, height, width) from 0 to 1, for the page."""

@@ -137,16 +137,23 @@ class GanStep:
 
     def judge(self, batch: Batch, fake: tf.Tensor, other: tf.Tensor) -> tf.Tensor:
         """Returns the losses of showers that `sample` returned, with the discriminator as it is."""
-        on_real = self._gan.discriminator(batch["image"], training=False)
-        on_fake = self._gan.discriminator(fake, training=False)
+        return tf.stack([self.judge_real(batch), *self.judge_fake(batch, fake, other)])
+
+    def judge_real(self, batch: Batch) -> tf.Tensor:
+        """Returns the discriminator's row of losses on real showers."""
+        outputs = self._gan.discriminator(batch["image"], training=False)
+        return self._losses(batch, tf.ones_like(batch["energy"]), outputs)[0]
+
+    def judge_fake(
+        self, batch: Batch, fake: tf.Tensor, other: tf.Tensor
+    ) -> tuple[tf.Tensor, tf.Tensor]:
+        """Returns the rows of discriminator and generator on showers that `sample` returned."""
+        outputs = self._gan.discriminator(fake, training=False)
         features = (self._features(batch["image"], batch), self._features(fake, batch), other)
         ones = tf.ones_like(batch["energy"])
-        rows = [
-            self._losses(batch, ones, on_real),
-            self._losses(batch, tf.zeros_like(ones), on_fake),
-            self._losses(batch, ones, on_fake, image=fake, features=features),
-        ]
-        return tf.stack([row for row, _ in rows])
+        of_discriminator, _ = self._losses(batch, tf.zeros_like(ones), outputs)
+        of_generator, _ = self._losses(batch, ones, outputs, image=fake, features=features)
+        return of_discriminator, of_generator
 
     @property
     def loss_dtype(self) -> str:

@@ -10,7 +10,7 @@ import numpy as np
 
 from cloudgan.coevolution.evolution import random_numbers
 from cloudgan.coevolution.individual import StateLayout
-from cloudgan.coevolution.task import Quality
+from cloudgan.coevolution.task import KINDS, Quality
 
 LAYOUT = StateLayout(("weights", "iteration"), ((3,), ()), 1)
 
@@ -20,6 +20,9 @@ class QuadraticGame:
 
     def make_pair(self):
         return QuadraticPair()
+
+    def measure(self, samples):
+        return samples
 
     def quality(self, samples):
         return Quality(float(np.abs(samples - 1).mean()), {"mean": float(samples.mean())})
@@ -69,13 +72,17 @@ class QuadraticPair:
         if rate > 1:
             state[0] = np.nan
 
-    def fitness(self, draw, generators, discriminators, samples):
+    def fakes(self, draw, generators, samples):
         noise = random_numbers(draw).normal(size=samples).mean() * 0.01
-        g = np.array([one.state[:3] for one in generators], float)
-        d = np.array([one.state[:3] for one in discriminators], float)
-        apart = np.abs(g[:, None] - d[None]).mean(2) + noise
-        return apart, np.abs(d - 1).mean(1)[:, None] + 0 * apart.T
+        return np.array([one.state[:3] for one in generators], float), noise
 
-    def generate(self, draw, generator, samples):
+    def losses(self, fakes, discriminators, kinds=KINDS):
+        (g, noise), d = fakes, np.array([one.state[:3] for one in discriminators], float)
+        apart = np.abs(g[:, None] - d[None]).mean(2) + noise
+        losses = apart, np.abs(d - 1).mean(1)[:, None] + 0 * apart.T
+        return {kind: losses[KINDS.index(kind)] for kind in kinds}
+
+    def generate(self, draw, generator, samples, rows=None):
         noise = random_numbers(draw).normal(size=(samples, 1)) * 0.01
-        return (generator.state[:3].mean() + noise).astype(np.float32)
+        found = (generator.state[:3].mean() + noise).astype(np.float32)
+        return found if rows is None else found[rows]

@@ -72,8 +72,9 @@ def test_the_strategy_keeps_the_better_mixture_and_finds_the_best_shares():
     for iteration in range(200):
         mixture, quality = evolve_weights(
             mixture,
-            pools,
+            lambda cell, rows: pools[cell][rows],
             distance_from_half,
+            count=1000,
             sigma=0.05,
             mutation=random(iteration),
             sampling=lambda: random(0, Purpose.SCORE),
@@ -92,10 +93,33 @@ def test_one_member_needs_no_strategy():
 
     evolve_weights(
         Mixture.uniform((3,)),
-        {3: np.zeros(8)},
+        lambda cell, rows: np.zeros(len(rows)),
         quality,
+        count=8,
         sigma=0.1,
         mutation=random(),
         sampling=random,
     )
     assert calls == [8]
+
+
+def test_only_samples_of_one_of_the_two_mixtures_are_measured_each_once():
+    pools, asked, scored = {4: np.arange(1000.0), 7: np.arange(1000.0) + 0.5}, [], []
+
+    def measured(cell, rows):
+        asked.append(pools[cell][rows])
+        return asked[-1]
+
+    def quality(samples):
+        scored.append(samples.copy())
+        return Quality(1.0)
+
+    parent = Mixture((4, 7), (0.6, 0.4))
+    evolve_weights(
+        parent, measured, quality, count=1000, sigma=0.02, mutation=random(), sampling=random
+    )
+    assert len(np.unique(np.concatenate(asked))) == sum(map(len, asked))
+    child = parent.mutated(0.02, random())
+    for mixture, samples in zip((parent, child), scored, strict=True):
+        np.testing.assert_array_equal(samples, mixture.samples(pools, random()))
+    assert 1000 < sum(map(len, asked)) < 1100

@@ -11,7 +11,7 @@ import tensorflow as tf
 
 from cloudgan.coevolution.keras_pair import KerasPair, Network, adversarial_loss
 from cloudgan.coevolution.task import KINDS
-from cloudgan.schema.coevolution import ADVERSARIAL_LOSSES
+from cloudgan.models.losses import binary_crossentropy
 from cloudgan.training.step import descend
 
 if TYPE_CHECKING:
@@ -19,14 +19,24 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from cloudgan.coevolution.individual import Individual
     from cloudgan.coevolution.keras_pair import Batch
-    from cloudgan.coevolution.task import Kind
+    from cloudgan.coevolution.task import Draw, Kind
 
 _BETA_1 = 0.5
 
 
 class DensePair(KerasPair):
     """Two networks of dense layers, with Adam; a task defines batches, with their ``noise``."""
+
+    def __init__(self, generator: Network, discriminator: Network, *, batch_size: int) -> None:
+        """Uses two networks."""
+        super().__init__(generator, discriminator, batch_size=batch_size)
+        self._generate = self.with_weights("generator", generator.model)
+
+    @abstractmethod
+    def noise(self, draw: Draw, samples: int) -> NDArray[np.float32]:
+        """Returns the noise (samples, values) of a held batch."""
 
     @abstractmethod
     def real(self, batch: Batch) -> tf.Tensor:
@@ -44,23 +54,46 @@ class DensePair(KerasPair):
 
     def update_discriminator(self, batch: Batch, loss: tf.Tensor) -> None:
         """Updates the discriminator on real and on as many generated samples."""
-        fake = self.fake(batch)
+        real, fake = self.real(batch), self.fake(batch)
+        discriminator = self._models()[1]
 
         def losses() -> tuple[None, tf.Tensor]:
-            return None, self._discriminator_loss(loss, *self._judged(batch, fake))
+            outputs = discriminator(tf.concat([real, fake], 0))
+            labels = tf.concat([tf.ones_like(real[:, :1]), tf.zeros_like(fake[:, :1])], 0)
+            return None, 2 * tf.reduce_mean(
+                adversarial_loss(loss, labels, outputs, of_generator=False)
+            )
 
-        descend(self._models()[1], self._networks["discriminator"].optimizer, losses)
+        descend(discriminator, self._networks["discriminator"].optimizer, losses)
 
     def fake(self, batch: Batch) -> tf.Tensor:
         """Returns samples for the noise of a batch, (samples, values)."""
         return self._models()[0](batch["noise"])
 
-    def judge(self, batch: Batch, fake: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-        """Returns the mean binary cross-entropy of the generator, and that of the discriminator."""
-        real, faked = self._judged(batch, fake)
-        bce = tf.constant(ADVERSARIAL_LOSSES.index("bce"))
-        of_generator = tf.reduce_mean(adversarial_loss(bce, 1, faked, of_generator=True))
-        return of_generator, self._discriminator_loss(bce, real, faked)
+    def judge_real(self, batch: Batch) -> tf.Tensor:
+        """Returns the mean binary cross-entropy of the discriminator on real samples."""
+        return tf.reduce_mean(binary_crossentropy(1, self._models()[1](self.real(batch))))
+
+    def judge_fakes(self, batch: Batch, fakes: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        """Returns the mean binary cross-entropies on (G, samples, values): of both, (G,)."""
+        del batch
+        outputs = self._models()[1](tf.reshape(fakes, (-1, fakes.shape[-1])))
+        by_generator = tf.reshape(outputs, tf.shape(fakes)[:2])
+        of_generators, of_discriminator = (
+            tf.reduce_mean(binary_crossentropy(label, by_generator), 1) for label in (1, 0)
+        )
+        return of_generators, of_discriminator
+
+    def generate(
+        self,
+        draw: Draw,
+        generator: Individual,
+        samples: int,
+        rows: NDArray[np.intp] | None = None,
+    ) -> NDArray[np.float32]:
+        """Returns samples (N, values) of a generator; see `Pair.generate`."""
+        noise = self.noise(draw, samples if rows is None else len(rows))
+        return np.asarray(self._generate(self.weights_of(generator), tf.constant(noise)))
 
     def new_weights(self, kind: Kind, seed: int) -> Sequence[NDArray[Any]]:
         """Returns the uniform kernels of Glorot and Bengio 2010 (AISTATS 9, 249), biases of zero."""
@@ -74,17 +107,6 @@ class DensePair(KerasPair):
     def _models(self) -> tuple[keras.Model, keras.Model]:
         generator, discriminator = (self._networks[kind].model for kind in KINDS)
         return generator, discriminator
-
-    def _judged(self, batch: Batch, fake: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-        """Outputs of the discriminator on real and on generated samples, from one call of it."""
-        real, faked = tf.split(self._models()[1](tf.concat([self.real(batch), fake], 0)), 2)
-        return real, faked
-
-    @staticmethod
-    def _discriminator_loss(loss: tf.Tensor, real: tf.Tensor, faked: tf.Tensor) -> tf.Tensor:
-        on_real = adversarial_loss(loss, 1, real, of_generator=False)
-        on_fake = adversarial_loss(loss, 0, faked, of_generator=False)
-        return tf.reduce_mean(on_real) + tf.reduce_mean(on_fake)
 
 
 def dense_network(sizes: Sequence[int], hidden: str | keras.Layer, output: str | None) -> Network:

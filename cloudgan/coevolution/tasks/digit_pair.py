@@ -51,7 +51,7 @@ class DigitPair(DensePair):
         where its iteration before stopped: within an epoch no digit comes twice.
         """
         rows = self._rows(draw, draw.iteration * self._config.batches + np.array(numbers))
-        noise = [self._noise(draw, number, self._batch_size) for number in numbers]
+        noise = [_noise(draw, number, self._batch_size) for number in numbers]
         return {"image": self._data.training.images[rows], "noise": np.stack(noise)}
 
     def held_batch(self, draw: Draw, samples: int) -> dict[str, NDArray[Any]]:
@@ -63,7 +63,11 @@ class DigitPair(DensePair):
         random = random_numbers(draw, _HELD)
         repeats = -(-samples // len(held))
         rows = np.concatenate([random.permutation(len(held)) for _ in range(repeats)])
-        return {"image": held[rows[:samples]], "noise": self._noise(draw, 0, samples)}
+        return {"image": held[rows[:samples]], "noise": self.noise(draw, samples)}
+
+    def noise(self, draw: Draw, samples: int) -> NDArray[np.float32]:
+        """Returns the noise of a held batch."""
+        return _noise(draw, 0, samples)
 
     def real(self, batch: Batch) -> tf.Tensor:
         """Returns the images of a batch, (samples, pixels) from -1 to 1."""
@@ -91,6 +95,6 @@ class DigitPair(DensePair):
         random = random_numbers(draw._replace(iteration=0, purpose=Purpose.DATA_SHARE))
         return np.sort(random.permutation(total)[:count])
 
-    @staticmethod
-    def _noise(draw: Draw, number: int, samples: int) -> NDArray[np.float32]:
-        return random_numbers(draw, _NOISE, number).standard_normal((samples, LATENT), np.float32)
+
+def _noise(draw: Draw, number: int, samples: int) -> NDArray[np.float32]:
+    return random_numbers(draw, _NOISE, number).standard_normal((samples, LATENT), np.float32)

@@ -12,6 +12,7 @@ import numpy as np
 
 from cloudgan.coevolution.tasks.digit_images import read_digits, scaled
 from cloudgan.coevolution.tasks.digit_quality import NO_DIGITS, Reference
+from cloudgan.coevolution.tasks.idx_file import CLASSES
 from cloudgan.core.progress import Silent
 
 if TYPE_CHECKING:
@@ -58,16 +59,26 @@ class Digits:
         """Returns nothing: the weights suffice."""
         return {}
 
-    def quality(self, samples: NDArray[np.float32]) -> Quality:
-        """Measures samples (N, pixels) against the held-out digits.
+    def measure(self, samples: NDArray[np.float32]) -> NDArray[np.float32]:
+        """Returns the classifier's features and class probabilities, (N, 74), of samples (N, pixels).
+
+        Those of a sample that is not finite are not a number. The first call trains the classifier, or
+        reads it.
+        """
+        found = np.concatenate(self._classifier(samples), axis=1)
+        # A ReLU of TensorFlow makes zero of what is not a number.
+        found[~np.isfinite(samples).all(1)] = np.nan
+        return found
+
+    def quality(self, measures: NDArray[np.float32]) -> Quality:
+        """Returns the quality of measured samples against the held-out digits.
 
         The score is the Fréchet distance; `details` has the total variation of the classes, and the
-        number of classes covered. The first call trains the classifier, or reads it.
+        number of classes covered.
         """
-        # A ReLU of TensorFlow makes zero of what is not a number.
-        if not np.isfinite(samples).all():
+        if not np.isfinite(measures).all():
             return NO_DIGITS
-        return self._reference.quality(*self._classifier(samples))
+        return self._reference.quality(*np.split(measures, [-CLASSES], axis=1))
 
     def pictures(self, samples: NDArray[np.float32]) -> NDArray[np.float32]:
         """Returns at most 16 samples as images (N, side, side) from 0 to 1; not a number is 0."""

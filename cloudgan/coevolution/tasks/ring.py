@@ -50,13 +50,17 @@ class Ring:
         """Returns nothing: the weights suffice."""
         return {}
 
-    def quality(self, samples: NDArray[np.float32]) -> Quality:
-        """Measures samples (N, 2): mean distance to the nearest mode, and how evenly modes are covered.
+    def measure(self, samples: NDArray[np.float32]) -> NDArray[np.float32]:
+        """Returns the samples (N, 2) themselves."""
+        return samples
+
+    def quality(self, measures: NDArray[np.float32]) -> Quality:
+        """Returns mean distance to the nearest mode, and how evenly modes are covered.
 
         The score is the total variation between the shares of the modes among the good samples and
         uniform shares, plus the share of samples that are not good: 0 is perfect, 2 the worst.
         """
-        distances = np.linalg.norm(samples[:, None] - centres()[None], axis=2)
+        distances = np.linalg.norm(measures[:, None] - centres()[None], axis=2)
         nearest, distance = distances.argmin(1), distances.min(1)
         good = distance < _NEAR * SIGMA
         counts = np.bincount(nearest[good], minlength=MODES)
@@ -105,21 +109,25 @@ class RingPair(DensePair):
 
     def batches(self, draw: Draw, numbers: Sequence[int]) -> dict[str, NDArray[Any]]:
         """Returns points of the ring and noise."""
-        parts = [self._points(random_numbers(draw, number), self._batch_size) for number in numbers]
+        parts = [_points(random_numbers(draw, number), self._batch_size) for number in numbers]
         return {name: np.stack([part[name] for part in parts]) for name in parts[0]}
 
     def held_batch(self, draw: Draw, samples: int) -> dict[str, NDArray[Any]]:
         """Returns other points of the ring and noise."""
-        return self._points(random_numbers(draw), samples)
+        return _points(random_numbers(draw), samples)
+
+    def noise(self, draw: Draw, samples: int) -> NDArray[np.float32]:
+        """Returns the noise of a held batch."""
+        return self.held_batch(draw, samples)["noise"]
 
     def real(self, batch: Batch) -> tf.Tensor:
         """Returns the points of the ring."""
         return batch["real"]
 
-    @staticmethod
-    def _points(random: np.random.Generator, count: int) -> dict[str, NDArray[Any]]:
-        modes = centres()[random.integers(MODES, size=count)]
-        return {
-            "real": (modes + SIGMA * random.standard_normal((count, 2))).astype(np.float32),
-            "noise": random.standard_normal((count, _LATENT), dtype=np.float32),
-        }
+
+def _points(random: np.random.Generator, count: int) -> dict[str, NDArray[Any]]:
+    modes = centres()[random.integers(MODES, size=count)]
+    return {
+        "real": (modes + SIGMA * random.standard_normal((count, 2))).astype(np.float32),
+        "noise": random.standard_normal((count, _LATENT), dtype=np.float32),
+    }

@@ -143,13 +143,21 @@ class ShowerPair(KerasPair):
         """Returns showers (B, X, Y, Z, 1), and the shape features of others with the same conditions."""
         return self._step.sample(cast("training.Batch", batch))
 
-    def judge(
-        self, batch: dict[str, tf.Tensor], fake: tuple[tf.Tensor, tf.Tensor]
+    def judge_real(self, batch: dict[str, tf.Tensor]) -> tf.Tensor:
+        """Returns the total loss on held-out showers, as an ordinary run computes it."""
+        return self._judging_step(batch).judge_real(cast("training.Batch", batch))[-1]
+
+    def judge_fakes(
+        self, batch: dict[str, tf.Tensor], fakes: tuple[tf.Tensor, tf.Tensor]
     ) -> tuple[tf.Tensor, tf.Tensor]:
-        """Returns the total losses of both, as an ordinary run computes them on held-out showers."""
-        step = self._step_of(global_batch_size=batch["energy"].shape[0])
-        real, faked, generator = tf.unstack(step.judge(cast("training.Batch", batch), *fake)[:, -1])
-        return generator, real + faked
+        """Returns the total losses of both on the showers of each generator, one after the other."""
+        step = self._judging_step(batch)
+
+        def totals(fake: tuple[tf.Tensor, tf.Tensor]) -> tf.Tensor:
+            return tf.stack(step.judge_fake(cast("training.Batch", batch), *fake))[:, -1]
+
+        found = tf.map_fn(totals, fakes, fn_output_signature=tf.float32, parallel_iterations=1)
+        return found[:, 1], found[:, 0]
 
     def new_weights(self, kind: Kind, seed: int) -> Sequence[NDArray[Any]]:
         """Returns the first weights of a network; the generator's with those of its average."""
@@ -165,10 +173,19 @@ class ShowerPair(KerasPair):
         own = self._without_tables(weights)
         return [*own, *own] if self._gan.ema_generator else own
 
-    def generate(self, draw: Draw, generator: Individual, samples: int) -> NDArray[np.float32]:
+    def generate(
+        self,
+        draw: Draw,
+        generator: Individual,
+        samples: int,
+        rows: NDArray[np.intp] | None = None,
+    ) -> NDArray[np.float32]:
         """Returns showers (N, X, Y, Z) in GeV; shower n has the n-th condition, see `Showers`."""
         self._images.set_weights(self._inference_weights(generator))
-        blocks = self._images.showers(self._conditions(samples), seed=position(draw) % _NOISE_SEEDS)
+        conditions = self._conditions(samples)
+        if rows is not None:
+            conditions = conditions.take(rows)
+        blocks = self._images.showers(conditions, seed=position(draw) % _NOISE_SEEDS)
         return np.concatenate([block.ecal_gev for block in blocks])
 
     def generator_weights(self, generator: Individual) -> dict[str, NDArray[np.float32]]:
@@ -192,6 +209,9 @@ class ShowerPair(KerasPair):
         for number, values in self._recalibrated[key].items():
             weights[number] = values
         return weights
+
+    def _judging_step(self, batch: dict[str, tf.Tensor]) -> GanStep:
+        return self._step_of(global_batch_size=batch["energy"].shape[0])
 
     def _without_tables(self, weights: Sequence[NDArray[Any]]) -> list[NDArray[Any]]:
         return [weight for number, weight in enumerate(weights) if number not in self._tables]

@@ -100,7 +100,11 @@ class Showers:
         """Returns the summary of the training showers: ranges, and the fit of the angle."""
         return {"summary": self.showers.summary.model_dump(mode="json")}
 
-    def quality(self, samples: NDArray[np.float32]) -> Quality:
+    def measure(self, samples: NDArray[np.float32]) -> NDArray[np.float32]:
+        """Returns the showers (N, X, Y, Z) themselves: what is measured depends on their number."""
+        return samples
+
+    def quality(self, measures: NDArray[np.float32]) -> Quality:
         """Measures showers (N, X, Y, Z) in GeV with the metric of a validation.
 
         With as many samples as a validation has, the reference and conditions are those of a validation.
@@ -109,11 +113,12 @@ class Showers:
             The score is `metric`, infinite for showers that cannot be measured; details are the other
             metrics of a validation.
         """
-        reference, conditions = self._reference(len(samples)), self.conditions(len(samples))
+        count = len(measures)
+        reference, conditions = self._reference(count), self.conditions(count)
         parts = []
         try:
-            for first in range(0, len(samples), _BLOCK):
-                ecal = samples[first : first + _BLOCK]
+            for first in range(0, count, _BLOCK):
+                ecal = measures[first : first + _BLOCK]
                 rows = slice(first, first + len(ecal))
                 theta = None if conditions.theta_rad is None else conditions.theta_rad[rows]
                 block = ShowerArrays(ecal, conditions.energy_gev[rows], theta, measured_angle(ecal))

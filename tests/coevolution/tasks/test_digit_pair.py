@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from cloudgan.coevolution.individual import Individual
-from cloudgan.coevolution.task import Draw
+from cloudgan.coevolution.task import KINDS, Draw
 from cloudgan.schema.coevolution import CoevolutionConfig
 
 pytestmark = pytest.mark.tf
@@ -176,8 +176,8 @@ def forward(weights, values, last):
 def test_losses_are_the_cross_entropies_of_the_networks_by_hand(pair, states):
     generators = [individual(pair, "generator", seed) for seed in (1, 2)]
     discriminators = [individual(pair, "discriminator", state=states[1])]
-    found = pair.fitness(DRAW, generators, discriminators, 100)
-    assert (found[0].shape, found[1].shape) == ((2, 1), (1, 2))
+    found = pair.losses(pair.fakes(DRAW, generators, 100), discriminators)
+    assert [found[kind].shape for kind in KINDS] == [(2, 1), (1, 2)]
     held = pair.held_batch(DRAW, 100)
 
     def judged(values):
@@ -190,9 +190,9 @@ def test_losses_are_the_cross_entropies_of_the_networks_by_hand(pair, states):
         fake = forward(weights, held["noise"], np.tanh)
         np.testing.assert_allclose(pair.generate(DRAW, each, 100), fake, atol=1e-5)
         p = judged(fake)
-        assert found[0][number, 0] == pytest.approx(-np.log(p).mean(), rel=1e-4)
+        assert found["generator"][number, 0] == pytest.approx(-np.log(p).mean(), rel=1e-4)
         expected = -np.log(real).mean() - np.log(1 - p).mean()
-        assert found[1][0, number] == pytest.approx(expected, rel=1e-4)
+        assert found["discriminator"][0, number] == pytest.approx(expected, rel=1e-4)
 
 
 def test_training_a_discriminator_lowers_its_loss(pair, states):
@@ -200,7 +200,7 @@ def test_training_a_discriminator_lowers_its_loss(pair, states):
     before = individual(pair, "discriminator")
     _, state = trained(pair, calls=[range(20)], generator=False, discriminator_every=1)
     after = individual(pair, "discriminator", state=state)
-    _, losses = pair.fitness(DRAW, [generator], [before, after], 200)
+    losses = pair.losses(pair.fakes(DRAW, [generator], 200), [before, after])["discriminator"]
     assert losses[1, 0] < losses[0, 0] / 2
 
 

@@ -38,7 +38,9 @@ def test_held_out_digits_are_better_than_five_classes_and_those_than_noise(
     samples = scaled(training.images.astype(np.float32))
     few = samples[training.labels < 5]
     noise = random.uniform(-1, 1, (1000, 64)).astype(np.float32)
-    all_classes, five, none = (digits.quality(each) for each in (samples, few, noise))
+    all_classes, five, none = (
+        digits.quality(digits.measure(each)) for each in (samples, few, noise)
+    )
     assert all_classes.score < five.score / 10
     assert five.score < none.score / 2
     assert all_classes.details["total_variation"] < 0.05
@@ -47,9 +49,10 @@ def test_held_out_digits_are_better_than_five_classes_and_those_than_noise(
     assert five.details["classes_covered"] == 5
 
 
-def test_samples_that_are_not_finite_have_the_worst_quality(digits):
+@pytest.mark.tf
+def test_samples_that_are_not_finite_have_the_worst_quality(digits, with_classifier):
     samples = np.zeros((10, 64), np.float32)
     samples[3, 1] = math.nan
-    found = digits.quality(samples)
+    found = digits.quality(digits.measure(samples))
     assert found.score == math.inf
     assert found.details == {"total_variation": 1, "classes_covered": 0}

@@ -144,12 +144,16 @@ def test_a_cell_sees_its_share_of_the_showers_once_per_epoch(task):
 def test_fitness_is_the_total_losses_of_all_pairs_on_held_out_showers(pair, first, after):
     new = {kind: replace(first[kind], state=after[kind]) for kind in KINDS}
     generators, discriminators = ([first[kind], new[kind]] for kind in KINDS)
-    losses = pair.fitness(DRAW, generators, discriminators, 16)
-    assert [matrix.shape for matrix in losses] == [(2, 2), (2, 2)]
-    assert np.isfinite(losses).all()
-    swapped = pair.fitness(DRAW, generators[::-1], discriminators, 16)
-    np.testing.assert_array_equal(swapped[0], losses[0][::-1])
-    np.testing.assert_array_equal(swapped[1], losses[1][:, ::-1])
+    fakes = pair.fakes(DRAW, generators, 16)
+    losses = pair.losses(fakes, discriminators)
+    assert [losses[kind].shape for kind in KINDS] == [(2, 2), (2, 2)]
+    assert np.isfinite(list(losses.values())).all()
+    swapped = pair.losses(pair.fakes(DRAW, generators[::-1], 16), discriminators)
+    np.testing.assert_array_equal(swapped["generator"], losses["generator"][::-1])
+    np.testing.assert_array_equal(swapped["discriminator"], losses["discriminator"][:, ::-1])
+    alone = pair.losses(fakes, discriminators[1:], ("generator",))
+    assert set(alone) == {"generator"}
+    np.testing.assert_array_equal(alone["generator"], losses["generator"][:, 1:])
     held = pair.held_batch(DRAW, 100)["energy"].ravel()
     everything = task_energies(pair)
     assert np.isin(held, everything).all()
