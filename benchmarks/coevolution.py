@@ -16,15 +16,14 @@ from typing import Any
 
 import fire
 
-from cloudgan.api.evolve import evolve
-from cloudgan.core.progress import Silent
+import cloudgan as cg
 
-_SINGLE = {"rows": 1, "columns": 1, "neighbourhood": "none", "tournament": 1}
+_SINGLE = {"grid": "1x1", "neighbourhood": "none", "tournament": 1}
 _TASKS: dict[str, dict[str, Any]] = {
     "ring": {"iterations": 30, "batches": 100, "learning_rate": 1e-3, "discriminator_every": 1},
     "digits": {"iterations": 40, "batches": 50, "learning_rate": 5e-4, "discriminator_every": 1},
 }
-_SHARED = {"batch_size": 100, "score_samples": 2000, "threads": 1}
+_SHARED = {"batch": 100, "score_samples": 2000, "threads": 1}
 _CELLS = 4
 
 
@@ -40,7 +39,7 @@ def main(seeds: str = "1,2,3", tasks: str = "ring,digits", out: str | None = Non
                 if own:
                     options["iterations"] *= _CELLS
                 run = folder / f"{task}-{name}-{seed}"
-                found = evolve(options, run=str(run), progress=Silent()).quality
+                found = cg.evolve(run=run, **options).quality
                 if found is None:
                     raise SystemExit(f"{run} was not measured")
                 rows.append((name, seed, "mixture", found.mixture))

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from cloudgan.api.cost import cost as cost
     from cloudgan.api.demo import demo as demo
     from cloudgan.api.deployment import deploy as deploy
+    from cloudgan.api.evolve import evolve as evolve
     from cloudgan.api.export import export as export
     from cloudgan.api.launch_request import LaunchRequest as LaunchRequest
     from cloudgan.api.launch_request import ProvisioningRequest as ProvisioningRequest
@@ -43,6 +44,7 @@ _EXPORTS = {
     "cost": "cost",
     "demo": "demo",
     "deploy": "deployment",
+    "evolve": "evolve",
     "export": "export",
     "down": "runs",
     "generate": "showers",

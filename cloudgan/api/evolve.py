@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import sys
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from pydantic import ValidationError
-
+from cloudgan.api.grid_options import grid_config
 from cloudgan.api.run import Run
 from cloudgan.api.run_options import resolve
 from cloudgan.api.tensorflow_import import import_tensorflow, require_tensorflow
@@ -16,26 +16,28 @@ from cloudgan.api.training_showers import as_shards, find_showers
 from cloudgan.coevolution.grid import Grid, check_grid
 from cloudgan.coevolution.routine_times import routine_times
 from cloudgan.core import ranges, settings
-from cloudgan.core.documents import explain, write_json
+from cloudgan.core.documents import write_json
 from cloudgan.core.errors import ConfigError, DataError
 from cloudgan.core.file_lock import locked_target
 from cloudgan.core.local_path import local_path
 from cloudgan.core.progress import Silent
 from cloudgan.reports.page import Section, fragment
 from cloudgan.reports.table import Table
-from cloudgan.schema.coevolution import CoevolutionConfig
 from cloudgan.training.stopping import raise_if_stopped
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from pathlib import Path
+    from typing import Unpack
 
+    from cloudgan.api.grid_options import GridOptions
     from cloudgan.coevolution.cell import Cell
     from cloudgan.coevolution.cell_files import GridFolder
     from cloudgan.coevolution.routine_times import RoutineTimes
     from cloudgan.coevolution.task import Pair, Task
     from cloudgan.core.progress import Progress
     from cloudgan.schema.cell_line import CellLine
+    from cloudgan.schema.coevolution import CoevolutionConfig
     from cloudgan.schema.mixture_quality import EnsembleMethod, MixtureQuality
     from cloudgan.training.stopping import StopFlag
 
@@ -130,24 +132,28 @@ class Evolution:
 
 
 def evolve(
-    options: Mapping[str, Any],
     *,
-    run: str | None,
+    run: str | Path | None = None,
     preset: str | None = None,
     ensemble: EnsembleMethod | None = None,
     size: int | None = None,
-    progress: Progress,
+    progress: Progress | None = None,
+    **options: Unpack[GridOptions],
 ) -> Evolution:
     """Trains a grid of cells, or continues the run in the folder, and writes its page.
 
     Args:
-        options: Keys of `CoevolutionConfig`; None is not set, and then has the value of the folder's
-            run, or the default.
         run: Folder of the run. Default: runs/grid.
         preset: Task showers: networks, see `cloudgan train --help`. Default: mini.
         ensemble: After the run, how an ensemble is chosen among the generators of all cells.
         size: Of the ensemble: of greedy at most, of genetic exactly. Default: any.
         progress: Receives the iterations.
+        **options: ``grid`` (such as "2x3"), ``task``, ``iterations``, ``losses``, ... with the names of
+            the flags of `cloudgan evolve --help`. What is not given has the value of the folder's run,
+            or the default.
+
+    Returns:
+        The grid with the records of its cells, and the quality of its mixture.
 
     Raises:
         ConfigError: An option is not valid, or the folder holds another run.
@@ -162,17 +168,20 @@ def evolve(
     from cloudgan.coevolution.tasks.digit_images import read_digits
     from cloudgan.reports.page import write as write_page
 
+    progress = progress or Silent()
     ranges.check(size=size)
     if size is not None and ensemble is None:
         raise ConfigError("--size is an option of --ensemble=greedy or --ensemble=genetic")
     folder = GridFolder(local_path(run or DEFAULT_RUN))
-    config = _resolved(folder, options)
+    config = grid_config(options, folder.read_config())
     grid = check_grid(config)
     folder = GridFolder(folder.path, grid)
     if settings.has_tpu():
         raise ConfigError("cells run on CPUs and GPUs; on a TPU use `cloudgan train`")
     check_can_start(config)
     require_tensorflow()
+    if "tensorflow" in sys.modules:
+        _set_threads(config)
     if config.task == "digits":
         read_digits(config.data)  # damaged files are refused before a folder holds the run
 
@@ -220,17 +229,6 @@ def read_evolution(path: Path | str) -> Evolution:
     folder = GridFolder(folder.path, grid)
     lines = tuple(folder.cell(number).lines() for number in range(grid.cells))
     return Evolution(folder.path, config, lines, folder.read_quality())
-
-
-def _resolved(folder: GridFolder, options: Mapping[str, Any]) -> CoevolutionConfig:
-    there = folder.read_config()
-    given = {key: value for key, value in options.items() if value is not None}
-    before = there.model_dump() if there else {}
-    try:
-        return CoevolutionConfig.model_validate(before | given)
-    except ValidationError as error:
-        problem = explain(error.errors()[0]).removeprefix("the document: ")
-        raise ConfigError(f"the grid is not valid: {problem}") from error
 
 
 def _write(folder: GridFolder, config: CoevolutionConfig, preset: str | None) -> None:
@@ -335,18 +333,33 @@ def make_task(config: CoevolutionConfig, folder: GridFolder, progress: Progress)
     """Returns the task of a run; imports TensorFlow.
 
     Raises:
+        ConfigError: TensorFlow already runs in this process with other threads.
         DataError: The data are missing or damaged.
     """
     import_tensorflow()
-    if config.threads:
-        import tensorflow as tf
-
-        tf.config.threading.set_intra_op_parallelism_threads(config.threads)
+    _set_threads(config)
     from cloudgan.coevolution.tasks import find_task
 
     if config.task != "showers":
         return find_task(config, progress=progress)
     return find_task(config, Run(folder.path).config, _shards(folder, progress), progress)
+
+
+def _set_threads(config: CoevolutionConfig) -> None:
+    """Sets TensorFlow's threads, which it takes only before its first operation."""
+    if config.threads is None:
+        return
+    from tensorflow.config import threading
+
+    try:
+        threading.set_intra_op_parallelism_threads(config.threads)
+    except RuntimeError as error:
+        runs = threading.get_intra_op_parallelism_threads() or "its default number of"
+        raise ConfigError(
+            f"--threads={config.threads}: TensorFlow already runs in this process with {runs} threads,"
+            " and a process cannot change them; give the same number, or restart the process (in a"
+            " notebook: the kernel)"
+        ) from error
 
 
 def _shards(folder: GridFolder, progress: Progress) -> Path:

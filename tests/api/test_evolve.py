@@ -4,15 +4,33 @@ from __future__ import annotations
 
 import pytest
 
-from cloudgan.api.evolve import evolve
-from cloudgan.core.errors import DataError
-from cloudgan.core.progress import Silent
+import cloudgan as cg
+from cloudgan.core.errors import ConfigError, DataError
 
 
 @pytest.mark.tf
 def test_missing_digits_are_refused_before_a_folder_holds_the_run(tmp_path):
     (tmp_path / "mnist").mkdir()
-    options = {"task": "digits", "data": str(tmp_path / "mnist")}
     with pytest.raises(DataError, match="has no file train-images-idx3-ubyte"):
-        evolve(options, run=str(tmp_path / "run"), progress=Silent())
+        cg.evolve(task="digits", data=str(tmp_path / "mnist"), run=tmp_path / "run")
     assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.tf
+def test_other_threads_than_those_of_the_process_are_refused_before_a_folder_holds_the_run(
+    tmp_path,
+):
+    import tensorflow as tf
+
+    assert tf.constant(1) + 1 == 2  # TensorFlow has its threads now
+    other = tf.config.threading.get_intra_op_parallelism_threads() + 7
+    with pytest.raises(
+        ConfigError, match=f"--threads={other}: .* give the same number, or restart"
+    ):
+        cg.evolve(task="ring", threads=other, run=tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+
+
+def test_an_unknown_option_is_refused_with_its_name(tmp_path):
+    with pytest.raises(ConfigError, match="iteratons"):
+        cg.evolve(task="ring", iteratons=2, run=tmp_path / "run")

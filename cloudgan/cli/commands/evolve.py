@@ -6,7 +6,6 @@ from typing import Literal
 
 from cloudgan.api.evolve import evolve as run_evolution
 from cloudgan.cli.views.output import print_json, print_table, progress_bars
-from cloudgan.schema.coevolution import parse_grid, parse_schedule
 
 _COLUMNS = 120
 
@@ -82,40 +81,40 @@ def evolve(
         size: Generators of the ensemble; of greedy at most. Default: as many as are best.
         json: Print the result as JSON.
     """
-    rows, columns = parse_grid(grid) if grid else (None, None)
-    options = {
-        "rows": rows,
-        "columns": columns,
-        "task": task,
-        "data": data,
-        "engine": engine,
-        "asynchronous": asynchronous or None,
-        "iterations": iterations,
-        "batches": batches,
-        "batch_size": batch,
-        "neighbourhood": neighbourhood,
-        "schedule": parse_schedule(neighbourhood_schedule) if neighbourhood_schedule else None,
-        "population": population,
-        "tournament": tournament,
-        "replacements": replacements,
-        "fitness": fitness,
-        "fitness_samples": fitness_samples,
-        "discriminator_every": discriminator_every,
-        "losses": losses,
-        "learning_rate": learning_rate,
-        "rate_sigma": rate_sigma,
-        "rate_probability": rate_probability,
-        "mixture_sigma": mixture_sigma,
-        "score_samples": score_samples,
-        "data_share": data_share,
-        "save_every": save_every,
-        "silence_seconds": silence_seconds,
-        "threads": threads,
-        "seed": seed,
-    }
     with progress_bars(as_json=json) as progress:
         found = run_evolution(
-            options, run=run, preset=preset, ensemble=ensemble, size=size, progress=progress
+            run=run,
+            preset=preset,
+            ensemble=ensemble,
+            size=size,
+            progress=progress,
+            grid=grid,
+            task=task,
+            data=data,
+            engine=engine,
+            asynchronous=asynchronous or None,
+            iterations=iterations,
+            batches=batches,
+            batch=batch,
+            neighbourhood=neighbourhood,
+            neighbourhood_schedule=neighbourhood_schedule,
+            population=population,
+            tournament=tournament,
+            replacements=replacements,
+            fitness=fitness,
+            fitness_samples=fitness_samples,
+            discriminator_every=discriminator_every,
+            losses=losses,
+            learning_rate=learning_rate,
+            rate_sigma=rate_sigma,
+            rate_probability=rate_probability,
+            mixture_sigma=mixture_sigma,
+            score_samples=score_samples,
+            data_share=data_share,
+            save_every=save_every,
+            silence_seconds=silence_seconds,
+            threads=threads,
+            seed=seed,
         )
     if json:
         print_json(found.as_json())
