@@ -17,7 +17,6 @@ from cloudgan.coevolution.pictures import keep_pictures
 from cloudgan.coevolution.result_file import read_result
 from cloudgan.core.documents import write_json
 from cloudgan.core.errors import ConfigError
-from cloudgan.core.progress import Silent
 from cloudgan.reports.page import page_markdown, render
 from cloudgan.schema.coevolution import CoevolutionConfig
 from coevolution.quadratic_game import QuadraticGame, QuadraticPair
@@ -145,7 +144,7 @@ def game(monkeypatch):
 
 def evolve_again(path, **options):
     asked = {"task": "ring", "iterations": 3, "batches": 4, "score_samples": 40}
-    return evolve_module.evolve(asked, run=str(path), progress=Silent(), **options)
+    return evolve_module.evolve(run=path, **asked, **options)
 
 
 def test_a_finished_run_chooses_an_ensemble_and_trains_nothing(tmp_path, game):
