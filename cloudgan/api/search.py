@@ -59,16 +59,44 @@ def run_search(
         CloudganError: Five trials in a row failed.
     """
     chosen = {name: value for name, value in settings.items() if value is not None}
-    ranges.check(**{name: chosen[name] for name in ("trials", "blocks") if name in chosen})
     given = local_path(str(space))
     if given.is_dir():
-        found = _continued(given, keys, config, run, chosen)
+        found = continued_search(given, keys, config, run, chosen)
         return start_search(given, found, progress)
+    price = machine_price(chosen.pop("price_as", None), chosen.pop("price_file", None))
+    path, found = new_search(given, keys, config=config, run=run, chosen={**chosen, **price})
+    return start_search(path, found, progress)
+
+
+def new_search(
+    space: Path,
+    keys: Mapping[str, Any],
+    *,
+    config: str | None,
+    run: str | None,
+    chosen: Mapping[str, Any],
+) -> tuple[Path, SearchConfig]:
+    """Returns the folder and the configuration of a new search; writes nothing.
+
+    Args:
+        space: YAML file.
+        keys: As of `run_search`.
+        config: As of `run_search`.
+        run: As of `run_search`.
+        chosen: Keys of `SearchConfig` beside the space.
+
+    Raises:
+        ConfigError: The space or an option is not valid.
+    """
+    _check_numbers(chosen)
     base, folder = resolve(keys, config=config, run=run or DEFAULT_RUN, fresh=True)
-    price = _price(chosen.pop("price_as", None), chosen.pop("price_file", None))
-    found = parse_search({"base": base, "space": read_space(given), **chosen, **price})
+    found = parse_search({"base": base, "space": read_space(space), **chosen})
     found.check()
-    return start_search(folder.path, found, progress)
+    return folder.path, found
+
+
+def _check_numbers(chosen: Mapping[str, Any]) -> None:
+    ranges.check(**{name: chosen[name] for name in ("trials", "blocks") if name in chosen})
 
 
 def start_search(path: Path, config: SearchConfig, progress: Progress) -> Search:
@@ -134,14 +162,20 @@ def _check_extra() -> None:
             raise ConfigError(f"a search needs {name}: {install_command('search')}")
 
 
-def _continued(
+def continued_search(
     path: Path,
     keys: Mapping[str, Any],
     config: str | None,
     run: str | None,
     chosen: Mapping[str, Any],
 ) -> SearchConfig:
+    """Returns the search in a folder, with other numbers of trials and blocks.
+
+    Raises:
+        ConfigError: There is none, or an option cannot change.
+    """
     _check_extra()
+    _check_numbers(chosen)
     from cloudgan.search.study import SearchFolder
 
     found = SearchFolder(path).read_config()
@@ -161,7 +195,7 @@ def _continued(
     return found.model_copy(update=dict(chosen))
 
 
-def _price(offer: str | None, price_file: str | None) -> dict[str, Any]:
+def machine_price(offer: str | None, price_file: str | None) -> dict[str, Any]:
     """Returns the price of this machine as keys of a search; empty without an offer."""
     if offer is None:
         if price_file is None:

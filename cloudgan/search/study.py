@@ -116,10 +116,8 @@ class SearchStudy:
 
     @property
     def size(self) -> int:
-        """Number of trials that the search has; a grid has its own."""
-        if self._config.sampler == "grid":
-            return len(grid(self._config.space, self._config.trials))
-        return self._config.trials
+        """Number of trials that the search has."""
+        return number_of_trials(self._config)
 
     def trials(self) -> list[FrozenTrial]:
         """Returns all trials by number."""
@@ -183,6 +181,13 @@ class SearchStudy:
         """
         found = self._study.best_trials if self._config.second else []
         return sorted(found, key=lambda trial: trial.values[1])
+
+
+def number_of_trials(config: SearchConfig) -> int:
+    """Returns how many trials a search has; a grid has its own number."""
+    if config.sampler == "grid":
+        return len(grid(config.space, config.trials))
+    return config.trials
 
 
 def attempts(trial: FrozenTrial) -> int:

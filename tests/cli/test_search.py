@@ -128,3 +128,66 @@ def test_the_front_of_two_objectives_is_in_the_table_the_json_and_the_page(space
     assert page.index("Pareto front") < page.index("Trials by number")
     assert "metric against usd" in page
     assert "other trials" in page
+
+
+def a_run_of(seconds, path):
+    from cloudgan.schema import record
+
+    path.mkdir(parents=True)
+    line = record.Stopped(
+        time="2026-11-22T00:00:00Z",
+        step=9,
+        reason="finished",
+        program_seconds=seconds,
+        train_seconds=seconds,
+    )
+    record.append(path / record.FILE_NAME, line)
+
+
+def test_a_new_search_is_forecast_from_a_run_with_the_price_of_the_machine(space, cloudgan_here):
+    a_run_of(360.0, space.parent / "one")
+    price = "--price-as=gcp/g2-standard-4/us-central1/spot"
+    flags = ("--data=x.h5", "--trials=25", "--like=one", "--describe")
+    said = json.loads(cloudgan_here("search", space, *flags, price, "--json").stdout)
+    assert (said["trials"], said["finished"], said["hours"]) == (25, 0, [2.5, 2.5])
+    assert said["usd"] == pytest.approx([2.5 * said["usd_per_hour"]] * 2)
+    shown = cloudgan_here("search", space, *flags, "--sampler=grid").stdout
+    assert "--price-as=OFFER gives the price" in " ".join(shown.split())
+    assert "unknown" in shown
+    assert sorted(path.name for path in space.parent.iterdir()) == ["one", "space.yaml"]
+
+
+def test_what_is_left_of_a_search_is_forecast_from_its_own_trials(space, cloudgan_here):
+    from cloudgan.schema.config import parse_config
+    from cloudgan.schema.search import SearchConfig, read_space
+    from cloudgan.search.study import SearchFolder, SearchStudy
+
+    base = parse_config({"model": {"preset": "smoke"}}, "test")
+    config = SearchConfig(base=base, space=read_space(space), sampler="random", trials=8)
+    folder = SearchFolder(space.parent / "found")
+    folder.write_config(config)
+    study = SearchStudy(folder, config)
+    done = cloudgan_here("search", folder.path, "--describe", exits=2)
+    assert "give --like=RUN" in done.stderr
+    for number, seconds in enumerate((100.0, 140.0)):
+        study.complete(study.ask().number, [0.3])
+        a_run_of(seconds, folder.trial(number))
+    said = json.loads(cloudgan_here("search", folder.path, "--describe", "--json").stdout)
+    assert (said["finished"], said["trial_seconds"]) == (2, 120.0)
+    assert said["hours"] == pytest.approx([0.2, 0.2])
+    assert said["usd"] is None
+
+
+def test_more_blocks_than_were_measured_widen_a_forecast(space, cloudgan_here, monkeypatch):
+    from cloudgan.search import blocks
+
+    monkeypatch.setattr(blocks, "make_blocks", lambda count: [])
+    a_run_of(360.0, space.parent / "one")
+    flags = ("--data=x.h5", "--trials=25", "--blocks=4", "--like=one", "--describe", "--json")
+    said = json.loads(cloudgan_here("search", space, *flags).stdout)
+    assert said["hours"] == pytest.approx([0.7, 2.8])  # seven rounds of four trials
+
+
+def test_a_run_for_a_forecast_that_is_not_asked_for_is_refused(space, cloudgan_here):
+    done = cloudgan_here("search", space, "--data=x.h5", "--like=one", exits=2)
+    assert "only valid with --describe" in done.stderr

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, Literal
 
 from cloudgan.api.search import read_search, run_search
+from cloudgan.api.search_forecast import forecast_search
 from cloudgan.cli.options.shared_flags import with_flags
 from cloudgan.cli.options.training_flags import training_flags
 from cloudgan.cli.views.output import (
@@ -14,6 +15,7 @@ from cloudgan.cli.views.output import (
     progress_bars,
     write_report_file,
 )
+from cloudgan.core.errors import ConfigError
 
 _COLUMNS = 120
 
@@ -32,6 +34,8 @@ def search(
     second: Literal["seconds", "usd"] | None = None,
     price_as: str | None = None,
     price_file: str | None = None,
+    describe: bool = False,
+    like: str | None = None,
     show: bool = False,
     report: str | None = None,
     json: bool = False,
@@ -55,27 +59,36 @@ def search(
         price_as: Offer whose price this machine has, for --second=usd: cloud/node/region/market, such as
             gcp/n1-standard-8+1xV100/us-central1/spot.
         price_file: YAML file with the prices of your own nodes; --price-as names one of them.
+        describe: Print how long the trials take and what they cost, from the time of one trial, and start
+            nothing.
+        like: Run of this machine that takes the time of a trial, for --describe. Default: the mean of the
+            finished trials of the search folder.
         show: Print the trials of a search folder, and start nothing.
         report: File to write as well: .html, .md or .csv.
         json: Print the result as JSON.
         training: The shared training flags; all trials share these values.
     """
     check_report(report)
-    keys, config = training
+    settings = {
+        "trials": trials,
+        "blocks": blocks,
+        "sampler": sampler,
+        "objective": objective,
+        "direction": direction,
+        "prune": prune,
+        "second": second,
+        "price_as": price_as,
+        "price_file": price_file,
+    }
+    if like and not describe:
+        raise ConfigError(f"--like={like} is only valid with --describe")
+    if describe:
+        _print_forecast(space, training, run, settings, like, as_json=json)
+        return
     if show:
         found = read_search(space)
     else:
-        settings = {
-            "trials": trials,
-            "blocks": blocks,
-            "sampler": sampler,
-            "objective": objective,
-            "direction": direction,
-            "prune": prune,
-            "second": second,
-            "price_as": price_as,
-            "price_file": price_file,
-        }
+        keys, config = training
         with progress_bars(as_json=json) as progress:
             found = run_search(
                 space, keys, config=config, run=run, settings=settings, progress=progress
@@ -87,3 +100,20 @@ def search(
         return
     for table in found.tables():
         print_table(table, width=_COLUMNS)
+
+
+def _print_forecast(
+    space: str,
+    training: tuple[dict[str, Any], str | None],
+    run: str | None,
+    settings: dict[str, Any],
+    like: str | None,
+    *,
+    as_json: bool,
+) -> None:
+    keys, config = training
+    found = forecast_search(space, keys, config=config, run=run, settings=settings, like=like)
+    if as_json:
+        print_json(found.as_json())
+    else:
+        print_table(found.table(), width=_COLUMNS)
