@@ -32,6 +32,7 @@ import urllib.error
 import urllib.parse
 import urllib.request
 import xml.etree.ElementTree as ET
+import zipfile
 from pathlib import Path
 
 THREADS = 8
@@ -610,6 +611,24 @@ def install(wheels, folder, site):
         output = done.stderr.decode(errors="replace").strip()
         kind = TryAgainError if "No space left" in output else PermanentError
         raise kind(f"pip could not install the wheels into {site}:\n{output}")
+    for wheel in wheels:
+        install_libraries(folder / wheel.name, site)
+
+
+def install_libraries(wheel, site):
+    """Copies the shared libraries of a wheel into lib/, which pip leaves out with --target.
+
+    MPICH's wheel has them among its data files. pip takes this folder for the one of Python modules
+    (`_handle_target_dir` in pip/_internal/commands/install.py, version 23.2.1, read 2026-11-23).
+    """
+    with zipfile.ZipFile(wheel) as archive:
+        for name in archive.namelist():
+            top, _, path = name.partition(".data/data/lib/")
+            if path and not path.endswith("/") and "/" not in top and ".." not in path.split("/"):
+                target = site / "lib" / path
+                target.parent.mkdir(parents=True, exist_ok=True)
+                with archive.open(name) as source, target.open("wb") as file:
+                    shutil.copyfileobj(source, file)
 
 
 def run(arguments):

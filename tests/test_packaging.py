@@ -50,7 +50,10 @@ def test_the_wheel_holds_what_people_find_at_the_top_of_the_checkout(wheel):
     names = wheel.namelist()
     for folder in ("deploy", "k8s"):
         assert f"cloudgan/_assets/{folder}/README.md" in names
-    locks = {f"cloudgan/_assets/requirements/{lock}.txt" for lock in ("gpu", "pod", "tpu", "train")}
+    locks = {
+        f"cloudgan/_assets/requirements/{lock}.txt"
+        for lock in ("gpu", "mpi", "pod", "tpu", "train")
+    }
     assert locks <= set(names)
     assert not [name for name in names if name.startswith(("tests/", "requirements/"))]
 

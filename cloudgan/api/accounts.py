@@ -105,7 +105,7 @@ def check_accounts(
             "training.max_steps": 1
         }  # whether a training fits its deadline is not asked here
         try:
-            return make_launch_plan(request, provisioning, (one_step, None), lambda _: ())
+            return make_launch_plan(request, provisioning, (one_step, None), lambda *_: ())
         except PlanError as error:
             return error
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from cloudgan.api.current_price import refresh_price
@@ -109,17 +110,17 @@ def deploy_run(
     def replan(history: AttemptHistory) -> Plan:
         history = replace(history, offer=history.offer or preferred_offer)
 
-        def plan_with(wheels: Callable[[str | None], tuple[Wheel, ...]]) -> Plan:
+        def plan_with(wheels: Callable[[str | None, bool], tuple[Wheel, ...]]) -> Plan:
             return make_launch_plan(
                 request, provisioning, training, wheels, clouds=clouds, history=history
             )
 
         plan = plan_with(known_wheels)
-        check_startable(plan.config)
+        check_startable(plan)
         if plan.lacks_wheels:
             if plan.target.is_provisioned:  # a missing login is found before the download
                 clouds.open(plan.target, progress.say).identify()
-            plan = plan_with(lambda accelerator: all_wheels(progress, accelerator))
+            plan = plan_with(partial(all_wheels, progress))
         return plan
 
     if request.provider in CLOUDS:

@@ -15,7 +15,7 @@ from cloudgan.storage.store import open_store
 if TYPE_CHECKING:
     from cloudgan.core.progress import Progress
     from cloudgan.data.sources.source import ShowerSource
-    from cloudgan.schema.config import RunConfig
+    from cloudgan.schema.plan import Plan
     from cloudgan.schema.run_folder import RunFolder
 
 SIMULATED = "simulated by the workers"
@@ -82,18 +82,21 @@ def _in_claim(source: str) -> str:
     return source if is_url(source) else source.removeprefix(CLAIM).strip("/")
 
 
-def check_startable(config: RunConfig) -> None:
-    """Checks that a run can be started on nodes: a training has data, and no masters and workers.
+def check_startable(plan: Plan) -> None:
+    """Checks that a run can be started on its nodes: a training has data, and ranks can start there.
 
     Raises:
-        ConfigError: The path of the data is empty, or the workers of a launched run would have to start
-            ranks, which they cannot.
+        ConfigError: The path of the data is empty, or the provider starts no ranks.
     """
-    if config.parallel.has_ranks:
+    config, provider = plan.config, plan.target.provider
+    without = {"slurm": "--provider=slurm"} | (
+        {} if plan.has_peers else {"local": "--provider=local with one node"}
+    )
+    if config.parallel.has_ranks and provider in without:
         raise ConfigError(
-            f"deploy does not start ranks yet, so --parallel={config.parallel.mode} is planned but not"
-            " launched; nothing was started. Run `cloudgan train` on one machine, or in the MPI world"
-            " of a site: mpiexec -n N cloudgan train ..."
+            f"{without[provider]} starts no ranks, so --parallel={config.parallel.mode} is planned but"
+            " not launched; nothing was started. Run `cloudgan train` on one machine, or in the MPI"
+            " world of a site: srun -n N cloudgan train ..."
         )
     if config.task == "train" and not config.data.path:
         raise ConfigError(

@@ -85,7 +85,7 @@ class PreparedLiveTest:
             {"training.epochs": 1, "training.max_steps": 1},
             None,
         )  # the plan prices an hour
-        plan = make_launch_plan(request, provisioning, training, lambda _: ())
+        plan = make_launch_plan(request, provisioning, training, lambda *_: ())
         if plan.price is None:
             raise ConfigError(
                 f"the price of {accelerator} on {provider} is unknown; give another --accelerator"

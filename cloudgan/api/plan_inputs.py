@@ -234,7 +234,7 @@ def plan_request(
     target: Target,
     workers: Workers,
     store: str,
-    wheels: Callable[[str | None], tuple[Wheel, ...]],
+    wheels: Callable[[str | None, bool], tuple[Wheel, ...]],
     **more: Any,
 ) -> PlanRequest:
     """Returns everything that a plan is made from, for any target.
@@ -285,7 +285,9 @@ def plan_request(
         "max_usd_per_hour": provisioning.max_usd_per_hour,
         "notes": () if simulates else memory_warnings(config, workers),
         "forecast": simulation_forecast(config, workers, more.get("price")) if simulates else None,
-        "wheels": wheels(workers.accelerator) if workers.image and not request.image else (),
+        "wheels": wheels(workers.accelerator, config.parallel.has_ranks)
+        if workers.image and not request.image
+        else (),
     }
     return PlanRequest(**given | more)
 

@@ -70,7 +70,7 @@ def make_launch_plan(
     request: LaunchRequest,
     provisioning: ProvisioningRequest,
     training: Training,
-    wheels: Callable[[str | None], tuple[Wheel, ...]],
+    wheels: Callable[[str | None, bool], tuple[Wheel, ...]],
     *,
     clouds: Clouds = BUILT_IN_CLOUDS,
     history: AttemptHistory = NO_ATTEMPTS,

@@ -21,6 +21,7 @@ from cloudgan.launch.provisioning.wheels import (
     GLIBC_OF_TPU,
     cache_folder,
     dependency_wheels,
+    locked,
     merge_locks,
     object_name,
     own_wheel,
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
 
 _LOCK = "requirements/pod.txt"
 _GPU_LOCK, _TPU_LOCK = "requirements/gpu.txt", "requirements/tpu.txt"
+_MPI_LOCK, _OF_MPI = "requirements/mpi.txt", ("mpi4py", "mpich")
 
 
 def open_registry(host: str) -> Registry:
@@ -146,26 +148,34 @@ def _with_image(plan: Plan, image: str) -> Plan:
     return plan.model_copy(update={"workers": workers})
 
 
-def known_wheels(accelerator: str | None = None) -> tuple[Wheel, ...]:
+def known_wheels(
+    accelerator: str | None = None,
+    has_ranks: bool = False,
+) -> tuple[Wheel, ...]:
     """Returns the wheels that are on this machine: cloudgan's own, and cached ones.
 
     Args:
         accelerator: Accelerator of the workers; GPUs and TPUs need TensorFlow and its libraries as wheels, too.
+        has_ranks: Whether the workers start MPI ranks, which need MPICH.
     """
-    return _wheels(accelerator, fetch=False)
+    return _wheels(accelerator, has_ranks=has_ranks, fetch=False)
 
 
-def all_wheels(progress: Progress, accelerator: str | None = None) -> tuple[Wheel, ...]:
+def all_wheels(
+    progress: Progress,
+    accelerator: str | None = None,
+    has_ranks: bool = False,
+) -> tuple[Wheel, ...]:
     """Returns cloudgan's own wheel and those of its lock file; downloads what is not cached.
 
     Raises:
         ConfigError: A wheel is not cached and cannot be downloaded.
     """
-    known = known_wheels(accelerator)
+    known = known_wheels(accelerator, has_ranks)
     if len(known) > 1:
         return known
     progress.start("downloading the wheels that pods install, once")
-    return _wheels(accelerator, fetch=True)
+    return _wheels(accelerator, has_ranks=has_ranks, fetch=True)
 
 
 def upload_wheels(plan: Plan, progress: Progress) -> None:
@@ -188,8 +198,10 @@ def upload_wheels(plan: Plan, progress: Progress) -> None:
         progress.advance(wheel.bytes / 2**20)
 
 
-def _wheels(accelerator: str | None, *, fetch: bool) -> tuple[Wheel, ...]:
+def _wheels(accelerator: str | None, *, has_ranks: bool, fetch: bool) -> tuple[Wheel, ...]:
     folder, lock = cache_folder(), assets.read_text(_LOCK)
+    if has_ranks:
+        lock = merge_locks(lock, locked(assets.read_text(_MPI_LOCK), _OF_MPI))
     if accelerator is None:
         others = dependency_wheels(lock, folder=folder, fetch=fetch)
     elif accelerator.upper().startswith("TPU"):

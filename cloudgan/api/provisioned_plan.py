@@ -77,7 +77,7 @@ def provisioned_plan(
     request: LaunchRequest,
     provisioning: ProvisioningRequest,
     training: Training,
-    wheels: Callable[[str | None], tuple[Wheel, ...]],
+    wheels: Callable[[str | None, bool], tuple[Wheel, ...]],
     *,
     clouds: Clouds,
     history: AttemptHistory,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from cloudgan.core import settings
 from cloudgan.core.errors import ConfigError, install_command
 from cloudgan.core.hardware import nvidia_gpus
-from cloudgan.parallel.layout import make_layout, size_for
+from cloudgan.parallel.layout import make_layout, ranks_per_node, size_for
 from cloudgan.reports.table import Table
 
 if TYPE_CHECKING:
@@ -96,6 +96,7 @@ def ranks_on(config: RunConfig, workers: Workers) -> int:
     _check_group(parallel.group, per_node)
     layout = make_layout(parallel.ranks or masters + devices, parallel)
     _check_accelerators(layout, parallel, nodes=workers.nodes, per_node=per_node)
+    ranks_per_node(layout, workers.nodes)
     return layout.size
 
 

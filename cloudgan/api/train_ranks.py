@@ -19,6 +19,7 @@ from cloudgan.core import settings
 from cloudgan.core.documents import read_json, write_json
 from cloudgan.core.errors import ConfigError
 from cloudgan.core.progress import Silent
+from cloudgan.parallel.centre import KEPT
 from cloudgan.parallel.layout import make_layout
 from cloudgan.parallel.local_ranks import LocalRanks
 from cloudgan.parallel.profile import Profile
@@ -119,12 +120,13 @@ def train_rank(
         config: Of the run.
         folder: Of the run.
         progress: Shown by rank 0.
-        shards: Returns the folder of shards; called by the last rank.
+        shards: Returns the folder of shards; called by the last rank, and under agents by all.
         prepare: Checks and writes the run's folder; a context manager, entered by rank 0.
         start_time: `time.perf_counter()` at the start of the program.
 
     Returns:
-        How the run ended; None except on rank 0. Under a supervisor rank 0 leaves it in a file, and ends.
+        How the run ended; None except on rank 0. Under a supervisor rank 0 leaves it in a file, and ends;
+        under the agents of nodes all ranks end with the same exit code.
 
     Raises:
         Interrupted: Ctrl-C; all ranks have saved.
@@ -134,15 +136,21 @@ def train_rank(
     with joined_world(folder) as world:
         config = _of_world(config, world)
         with prepare(config) if world.rank == 0 else nullcontext():
-            found = str(shards(config)) if world.rank == world.size - 1 else None
+            is_last = world.rank == world.size - 1
+            finds = is_last or settings.has_agent()  # then each node has its own folder
+            found = world.gather(str(shards(config)) if finds else None)
             outcome = _play_role(
                 world,
                 config,
                 folder,
-                Path(world.gather(found)[-1]),
+                Path(found[world.rank] or found[-1]),
                 progress=progress,
                 start_time=start_time,
             )
+        if settings.has_agent():
+            reason = world.gather(outcome.reason if outcome else None)[0]
+    if settings.has_agent():
+        sys.exit(EXIT_CODES.get(reason, 0))
     if outcome and settings.is_supervised():
         write_json(_end_file(folder), _RunEnd.of(outcome))
         sys.exit(EXIT_CODES.get(outcome.reason, 0))
@@ -219,10 +227,10 @@ def _agree_on_point(
     Returns:
         The point (on rank 0), the steps of the others there, and whether its validations end the run.
     """
-    from cloudgan.parallel.centre import ResumedSteps, find_point, rank_folder
+    from cloudgan.parallel.centre import ResumedSteps, find_point, rank_checkpoints
     from cloudgan.training.quality_history import QualityHistory
 
-    found = world.gather(rank_folder(folder, world.rank).saved_steps())
+    found = world.gather(rank_checkpoints(config, folder, world.rank).all_steps())
     workers = [found[layout.group_of(worker)[0]] for worker in range(layout.workers)]
     masters = [found[rank] for rank in layout.masters if rank]
     point = find_point(config, folder, workers, masters) if world.rank == 0 else None
@@ -264,6 +272,8 @@ def _master(rank: _Rank, progress: Progress, resumed: Any) -> Outcome:
         prepare = partial(_measurer, rank.config, rank.shards)
         validator = Validator(prepare, start_time=rank.start_time)
     with StopFlag() as flag:
+        if settings.has_agent():
+            flag.stop_with_parent(sys.stdin)
         master = Master(
             rank.world,
             rank.layout,
@@ -284,6 +294,8 @@ def _lower_master(rank: _Rank, steps: ResumedSteps | None) -> None:
     from cloudgan.training.stopping import StopFlag
 
     with StopFlag() as flag:
+        if settings.has_agent():
+            flag.stop_with_parent(sys.stdin)
         LowerMaster(
             rank.world,
             rank.layout,
@@ -316,10 +328,16 @@ def _measurer(
     return measure
 
 
-def worker_config(config: RunConfig, worker: int, workers: int) -> RunConfig:
+def worker_config(config: RunConfig, worker: int, workers: int, *, url: str = "") -> RunConfig:
     """Returns the configuration of one worker's part of a run.
 
     It trains its share of the steps; the master validates, saves the run and decides when workers save.
+
+    Args:
+        config: Of the run.
+        worker: Its number.
+        workers: Number of all.
+        url: Of the copies of its checkpoints; empty: none.
 
     Raises:
         ConfigError: There are fewer steps than workers.
@@ -335,8 +353,7 @@ def worker_config(config: RunConfig, worker: int, workers: int) -> RunConfig:
     # Of a run with limits the workers' epochs end later than the run.
     update = {"max_steps": own, "validate_every": 0, "until": "", "validation_showers": 0}
     update |= {"tensorboard": False, "max_seconds": None, "patience": None, "smooth": None}
-    url = f"{checkpoint.url.rstrip('/')}/ranks/{worker:03d}" if checkpoint.url else ""
-    saving = {"keep": 3, "every_steps": None, "every_seconds": 1e9, "url": url}
+    saving = {"keep": KEPT, "every_steps": None, "every_seconds": 1e9, "url": url}
     return config.model_copy(
         update={
             "training": training.model_copy(update=update),
@@ -349,24 +366,25 @@ def _worker(
     rank: _Rank, group: Communicator, steps: Sequence[int] | None, *, has_ended: bool
 ) -> None:
     """Trains one rank's part of the run, after the own step in `steps` if it resumes."""
-    from cloudgan.parallel.centre import rank_folder
+    from cloudgan.parallel.centre import rank_checkpoints, rank_folder, rank_url
     from cloudgan.parallel.place import Place
-    from cloudgan.schema.run_folder import checkpoint_name
 
     layout = rank.layout
     place = Place(rank.world, group, layout, rank.role)
     own = rank_folder(rank.folder, place.leader)
     own.create()
-    config = worker_config(rank.config, place.number, layout.workers)
+    checkpoints = rank_checkpoints(rank.config, rank.folder, place.leader)
+    url = rank_url(rank.config, place.leader)
+    config = worker_config(rank.config, place.number, layout.workers, url=url)
     if steps is not None and has_ended:
         ended = {"max_steps": max(1, steps[place.number])}
         config = config.model_copy(update={"training": config.training.model_copy(update=ended)})
     saved: Checkpoint | None = None
     rule_state: dict[str, Any] = {}
     if steps is not None:
-        saved, rule_state = _saved_worker(own.checkpoints / checkpoint_name(steps[place.number]))
+        saved, rule_state = _saved_worker(checkpoints.fetch(steps[place.number]))
     if place.is_leader:
-        _remove_later(own, steps[place.number] if steps else -1)
+        checkpoints.remove_later(steps[place.number] if steps else -1)
     options = prepare_environment(config, saved.state.numerics if saved else None, Silent())
     _join_group(group)
     import_tensorflow()
@@ -378,6 +396,8 @@ def _worker(
 
     cluster = read_cluster(settings.tf_config())
     with StopFlag() as flag, translate_lost_workers(cluster):
+        if settings.has_agent():
+            flag.stop_with_parent(sys.stdin)
         context = make_context(
             config,
             own,
@@ -402,15 +422,6 @@ def _saved_worker(path: Path) -> tuple[Checkpoint, dict[str, Any]]:
     rule = {n.removeprefix(PREFIX): a for n, a in found.arrays.items() if n.startswith(PREFIX)}
     arrays = {name: a for name, a in found.arrays.items() if not name.startswith(PREFIX)}
     return replace(found, arrays=arrays), rule
-
-
-def _remove_later(folder: RunFolder, step: int) -> None:
-    """Removes checkpoints of a worker after the point from which all resume."""
-    from cloudgan.schema.run_folder import checkpoint_name
-
-    for saved in folder.saved_steps():
-        if saved > step:
-            (folder.checkpoints / checkpoint_name(saved)).unlink(missing_ok=True)
 
 
 def _join_group(group: Communicator) -> None:

@@ -11,7 +11,7 @@ from cloudgan.core.errors import CloudganError, ConfigError
 from cloudgan.core.loopback_network import IsolationError, LoopbackNetwork
 from cloudgan.core.settings import child_environment
 from cloudgan.parallel import communication
-from cloudgan.parallel.local_ranks import find_mpiexec
+from cloudgan.parallel.hydra import find_program
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -36,7 +36,7 @@ def run_ranks(module: str, request: Path, ranks: int, *, limit: float, remedy: s
     """
     communication.check_library()
     command = [
-        *(str(find_mpiexec()), "-launcher", "fork", "-n", str(ranks)),
+        *(str(find_program()), "-launcher", "fork", "-n", str(ranks)),
         *(sys.executable, "-m", module, str(request)),
     ]
     try:

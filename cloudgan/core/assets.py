@@ -13,6 +13,7 @@ ROOTS = (
     "deploy",
     "k8s",
     "requirements/gpu.txt",
+    "requirements/mpi.txt",
     "requirements/pod.txt",
     "requirements/tpu.txt",
     "requirements/train.txt",

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
 LogFormat = Literal["text", "json"]
 
+_LIVENESS = "CLOUDGAN_LIVENESS"
 _NO = frozenset({"", "0", "false", "no", "off"})
 _QUIET_TENSORFLOW = {
     "TF_CPP_MIN_LOG_LEVEL": "3",  # a machine without a GPU is an "error"; real ones raise
@@ -173,15 +174,29 @@ def is_mpi_rank() -> bool:
     return any(map(variable, ("PMI_RANK", "PMIX_RANK", "OMPI_COMM_WORLD_RANK")))
 
 
+def set_for_mpi(library: Path) -> None:
+    """Sets the library that mpi4py loads at import, unless the environment names one."""
+    os.environ.setdefault("MPI4PY_LIBMPI", str(library))
+
+
 def is_supervised() -> bool:
     """Whether a parent cloudgan process supervises this one."""
     return is_on("CLOUDGAN_SUPERVISED")
 
 
+def has_agent() -> bool:
+    """Whether the agent of a node supervises this process; the other nodes have folders of their own."""
+    return variable(_LIVENESS) is not None
+
+
 def liveness_file() -> Path | None:
-    """Returns CLOUDGAN_LIVENESS, the liveness file that the parent of a trainer process reads."""
-    named = variable("CLOUDGAN_LIVENESS")
-    return Path(named) if named else None
+    """Returns CLOUDGAN_LIVENESS, the liveness file that the parent of a trainer process reads.
+
+    Of several MPI ranks on a node the first one writes it (Hydra numbers them in MPI_LOCALRANKID).
+    """
+    named = variable(_LIVENESS)
+    is_first = (variable("MPI_LOCALRANKID") or "0") == "0"
+    return Path(named) if named and is_first else None
 
 
 def smoke_seconds() -> float | None:

@@ -37,6 +37,18 @@ def rank_folder(folder: RunFolder, rank: int) -> RunFolder:
     return RunFolder(folder.path / "ranks" / f"{rank:03d}")
 
 
+def rank_url(config: RunConfig, rank: int) -> str:
+    """Returns the URL of the copies of a rank's checkpoints; empty: the run has none."""
+    url = config.checkpoint.url.rstrip("/")
+    return f"{url}/ranks/{rank:03d}" if url else ""
+
+
+def rank_checkpoints(config: RunConfig, folder: RunFolder, rank: int) -> Checkpoints:
+    """Returns the checkpoints of what only one rank knows."""
+    own, url = rank_folder(folder, rank).checkpoints, rank_url(config, rank)
+    return Checkpoints(own, keep=KEPT, url=url, may_rename=True)
+
+
 class Centre:
     """Weights of a master, and their exponential average for presets with an averaged generator.
 
@@ -160,13 +172,13 @@ class PointFiles:
         self._config, self._flat, self._template = config, flat, template
         self._numerics, self._summary = numerics, summary
         self._centre = run_checkpoints(config, folder, None)
-        self._own = Checkpoints(rank_folder(folder, 0).checkpoints, keep=KEPT, may_rename=True)
+        self._own = rank_checkpoints(config, folder, 0)
         self._averaged = sorted(name for name in template if name.startswith(_AVERAGED))
 
     @property
     def copy_problem(self) -> str | None:
         """Why the newest checkpoint is not in the bucket."""
-        return self._centre.copy_problem
+        return self._own.copy_problem or self._centre.copy_problem
 
     def path_of(self, step: int) -> Path:
         """Returns the path of the centre's checkpoint of `step`."""
@@ -260,7 +272,7 @@ def find_point(
             )
         if found is None:
             return None
-        own = rank_folder(folder, 0).checkpoints / found.path.name
+        own = rank_checkpoints(config, folder, 0).fetch(found.state.step)
         # A master begins from the run's centre and saves no step 0.
         have = [*worker_steps, *({0, *steps} for steps in master_steps)]
         steps = (*found.state.worker_steps, *found.state.master_steps)

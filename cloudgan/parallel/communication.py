@@ -29,6 +29,7 @@ from cloudgan.parallel.communicator import (
     grid,
     poll_until,
 )
+from cloudgan.parallel.hydra import find_library
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -221,6 +222,8 @@ def _library() -> Any:
     import mpi4py  # noqa: PLC0415
 
     mpi4py.rc.finalize = False
+    if library := find_library():
+        settings.set_for_mpi(library)
     try:
         from mpi4py import MPI  # noqa: PLC0415
     except (ImportError, RuntimeError) as error:

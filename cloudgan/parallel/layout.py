@@ -158,6 +158,27 @@ def make_layout(size: int, parallel: ParallelConfig) -> Layout:
     return layout
 
 
+def ranks_per_node(layout: Layout, nodes: int) -> tuple[int, ...]:
+    """Divides consecutive ranks among nodes, as evenly as their numbers permit.
+
+    Masters need no accelerator: they are on the first node, beside workers, unless there are more nodes
+    than worker ranks.
+
+    Raises:
+        ConfigError: There are more nodes than ranks.
+    """
+    if nodes > layout.size:
+        raise ConfigError(
+            f"--nodes={nodes} are more than the {layout.size} ranks of --parallel; use"
+            f" --nodes={layout.size} or fewer, or more --ranks"
+        )
+    masters = layout.master_ranks if layout.size - layout.master_ranks >= nodes else 0
+    each, more = divmod(layout.size - masters, nodes)
+    found = [each + (node >= nodes - more) for node in range(nodes)]
+    found[0] += masters
+    return tuple(found)
+
+
 def smallest_size(parallel: ParallelConfig) -> int:
     """Returns the ranks of the smallest layout: one worker per master."""
     masters = parallel.masters

@@ -8,26 +8,23 @@ failing rank therefore writes its exit code and message to a file, which this mo
 from __future__ import annotations
 
 import os
-import shutil
 import signal
 import subprocess
 import sys
 import time
 from contextlib import suppress
-from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from cloudgan.core.documents import parse_json, read_bytes, read_json
 from cloudgan.core.errors import (
     CloudganError,
-    ConfigError,
     Interrupted,
     NoProgress,
     TryAgain,
-    install_command,
 )
 from cloudgan.core.loopback_network import LoopbackNetwork
 from cloudgan.core.settings import child_environment
+from cloudgan.parallel.hydra import find_program
 from cloudgan.parallel.rank_process import Failure, failure_file, processes_file
 
 if TYPE_CHECKING:
@@ -85,7 +82,7 @@ class LocalRanks:
         """
         self._command, self._ranks, self._folder = command, ranks, folder
         self._progress, self._quiet, self._isolated = progress, quiet, isolated
-        self._mpiexec = find_mpiexec()
+        self._mpiexec = find_program()
         self._newest, self._unit = newest, unit
         self._requested_signal: int | None = None
 
@@ -183,22 +180,6 @@ class LocalRanks:
     def _ask(self, number: int, frame: FrameType | None) -> None:
         del frame
         self._requested_signal = number
-
-
-def find_mpiexec() -> Path:
-    """Returns mpiexec, first that beside this interpreter.
-
-    Raises:
-        ConfigError: There is none.
-    """
-    beside = Path(sys.executable).parent / "mpiexec"
-    found = str(beside) if beside.exists() else shutil.which("mpiexec")
-    if not found:
-        raise ConfigError(
-            f"mpiexec, which starts the ranks, is not installed; run {install_command('mpi')}, or start"
-            " the ranks yourself with that of your site: mpiexec -n 5 cloudgan ..."
-        )
-    return Path(found)
 
 
 def _describe(ended: _Ended, folder: RunFolder) -> str:

@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from cloudgan.data.summary import TrainingSummary
-from cloudgan.parallel.centre import KEPT, Centre, Point, rank_folder
+from cloudgan.parallel.centre import Centre, Point, rank_checkpoints
 from cloudgan.parallel.flat_weights import FlatLayout
 from cloudgan.parallel.master_link import MasterLink
 from cloudgan.parallel.messages import Answer, Report, Tag, Wanted, WorkerReport
 from cloudgan.parallel.serving import Serving
 from cloudgan.parallel.update_rules import make_rule, make_rule_of_masters
 from cloudgan.schema.record import Numerics, Started
-from cloudgan.training.checkpoint import Checkpoints, State, read_checkpoint
+from cloudgan.training.checkpoint import State, read_checkpoint
 from cloudgan.training.stopping import REASONS
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ class LowerMaster(Serving):
         self._step = resumed.masters[layout.masters.index(world.rank)] if resumed else 0
         self._top = layout.roles[world.rank].parent or 0
         self._is_first = layout.children(self._top)[0] == world.rank
-        self._own = Checkpoints(rank_folder(folder, world.rank).checkpoints, keep=KEPT)
+        self._own = rank_checkpoints(config, folder, world.rank)
         self._report = Report(self._profile.seconds)
         self._exchanged_clock = 0
 
@@ -111,10 +111,8 @@ class LowerMaster(Serving):
 
     def _restore(self) -> None:
         """Continues from its own checkpoint, and removes later ones."""
-        for later in self._own.steps():
-            if later > self._step:
-                self._own.path_of(later).unlink(missing_ok=True)
-        arrays = read_checkpoint(self._own.path_of(self._step)).arrays
+        self._own.remove_later(self._step)
+        arrays = read_checkpoint(self._own.fetch(self._step)).arrays
         self._centre.weights[:] = arrays[_CENTRE]
         self._link.fetched[:] = arrays[_CENTRE]
         for rule, prefix in ((self._rule, _RULE), (self._rule_to_top, _LINK)):

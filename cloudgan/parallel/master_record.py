@@ -9,11 +9,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from cloudgan.core import settings
 from cloudgan.core.clock import utc_now
 from cloudgan.core.memory import peak_memory_bytes
 from cloudgan.parallel.profile import Seconds
 from cloudgan.schema import record
 from cloudgan.schema.exchange_line import Exchanged
+from cloudgan.schema.liveness import LivenessFile
 from cloudgan.schema.losses import PASSES, loss_columns, loss_table
 
 if TYPE_CHECKING:
@@ -92,6 +94,7 @@ class MasterRecord:
         self._epoch_losses = np.zeros((len(PASSES), len(loss_columns())))
         self._trace: dict[int, tuple[float, int]] = {}
         self._is_first = True
+        self._liveness = LivenessFile(settings.liveness_file())
         self._begin_epoch()
 
     @property
@@ -158,6 +161,7 @@ class MasterRecord:
         self._losses[worker] = losses
         self._trace.setdefault(worker, (update.trace_seconds, update.trace_steps))
         self.step += steps
+        self._liveness.update(self.step, self.epoch)
         if steps:
             total = moved[PASSES.index("generator"), loss_columns().index("total")] / steps
             showers = steps * self._sampler.global_batch_size

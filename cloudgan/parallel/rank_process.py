@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import faulthandler
 import json
 import os
+import signal
 import sys
 import threading
 import traceback
@@ -66,7 +68,9 @@ def joined_world(folder: RunFolder) -> Iterator[Communicator]:
         world = communication.world()
         rank = world.rank
         communication.end_with_parent(TryAgain.exit_code)
-        if settings.is_supervised():
+        if settings.has_agent():
+            faulthandler.register(signal.SIGUSR1, all_threads=True)
+        elif settings.is_supervised():
             _follow_supervisor(world, folder)
         yield world
         world.gather(None)
@@ -80,8 +84,8 @@ def joined_world(folder: RunFolder) -> Iterator[Communicator]:
 
 
 def fail(folder: RunFolder, rank: int, code: int, message: str) -> NoReturn:
-    """Leaves why this rank fails for its supervisor, and ends."""
-    if settings.is_supervised():
+    """Leaves why this rank fails for its supervisor, and ends; an agent reads code and message instead."""
+    if settings.is_supervised() and not settings.has_agent():
         write_failure(folder, Failure(rank=rank, exit_code=code, message=message))
     sys.stderr.write(f"cloudgan: rank {rank}: {message}\n")
     communication.leave(code)

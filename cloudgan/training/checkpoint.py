@@ -198,6 +198,27 @@ class Checkpoints:
         """Returns the steps of the checkpoints in the folder, ascending."""
         return checkpoint_steps(path.name for path in self._folder.glob("step-*.npz"))
 
+    def all_steps(self) -> list[int]:
+        """Returns the steps of the checkpoints in the folder or the bucket, ascending.
+
+        Raises:
+            StoreError: The bucket cannot be read.
+        """
+        names = self._copy.list("step-") if self._copy else ()
+        return sorted({*self.steps(), *checkpoint_steps(names)})
+
+    def remove_later(self, step: int) -> None:
+        """Removes the checkpoints after `step`, here and in the bucket.
+
+        Raises:
+            StoreError: The bucket cannot be changed.
+        """
+        for later in self.all_steps():
+            if later > step:
+                self.path_of(later).unlink(missing_ok=True)
+                if self._copy:
+                    self._copy.delete(self.path_of(later).name)
+
     def newest(self, *, below: int | None = None) -> tuple[Checkpoint | None, list[Damaged]]:
         """Reads the newest checkpoint, of the folder or the bucket, that is not damaged.
 

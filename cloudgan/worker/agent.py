@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import math
 import secrets
 import socket
 import sys
 import time
+from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from cloudgan.core import settings
 from cloudgan.core.clock import utc_now
 from cloudgan.core.cuda_libraries import loader_environment
 from cloudgan.core.errors import CloudganError, TryAgain
+from cloudgan.parallel.layout import make_layout, ranks_per_node
 from cloudgan.schema.heartbeat import FILE_NAME as HEARTBEAT
 from cloudgan.schema.liveness import LivenessFile
 from cloudgan.schema.simulation import SHARD_INFO
@@ -19,6 +23,7 @@ from cloudgan.storage.store import StoreError, open_store
 from cloudgan.worker.control import ControlServer
 from cloudgan.worker.pod_environment import PeerResolver
 from cloudgan.worker.preemption import PreemptionWatcher, StopRequest, open_metadata, record_notice
+from cloudgan.worker.rank_processes import RankLauncher
 from cloudgan.worker.rendezvous import Rendezvous
 from cloudgan.worker.rendezvous_client import (
     ChiefRendezvousClient,
@@ -90,6 +95,7 @@ class WorkerAgent:
         counted = own if self._simulates else self._store
         self._restarts = RestartCounter(counted, timeouts.max_restarts)
         self._run_sync = RunSync(pod.folder, self._store)
+        self._ranks = self._rank_launcher()
         self._liveness_file = LivenessFile(pod.work / "liveness.json")
         self._is_staged = False
         self._rounds: RestartRounds | None = None
@@ -123,6 +129,8 @@ class WorkerAgent:
         """Kills the trainer process, if there is one."""
         if self._rounds:
             self._rounds.kill()
+        if self._ranks:
+            self._ranks.close()
 
     def _live(self) -> int:
         say, state = self._log.say, self._state
@@ -134,7 +142,7 @@ class WorkerAgent:
         rendezvous_client = self._rendezvous_client()
         self._preemption_watcher = self._watch_preemption(rendezvous_client)
         self._rounds = RestartRounds(
-            self._own_peers, state, self._timeouts, self._dependencies(rendezvous_client)
+            self._own_peers, state, self._trainer_timeouts(), self._dependencies(rendezvous_client)
         )
         code = CloudganError.exit_code
         try:
@@ -243,10 +251,33 @@ class WorkerAgent:
         if self._simulates:
             return IndependentClient(self._state, self._count_restart)
         if peers.is_chief or secret is None:
-            return ChiefRendezvousClient(self._state, self._rendezvous, self._count_restart)
+            return ChiefRendezvousClient(self._state, self._rendezvous, self._before_begin)
         return FollowerRendezvousClient(
             peers, self._state, self._timeouts, secret, say=self._log.say
         )
+
+    def _rank_launcher(self) -> RankLauncher | None:
+        """Returns what starts the ranks of a run with masters and workers; None for other runs."""
+        pod, parallel = self._pod, self._pod.config.parallel
+        if self._simulates or not parallel.has_ranks:
+            return None
+        layout = make_layout(parallel.ranks or pod.peers.world, parallel)
+        counts = ranks_per_node(layout, pod.peers.world)
+        host, _ = pod.peers.control(0)
+        return RankLauncher(counts, host, pod.work / "rank-processes", self._log, pod.network)
+
+    def _trainer_timeouts(self) -> Timeouts:
+        """Returns the timeouts of the trainer.
+
+        Ranks cannot save without the others. The master watches the workers: one that has done its share
+        of the steps waits for the others as long as they need.
+        """
+        if not self._ranks:
+            return self._timeouts
+        found = replace(self._timeouts, end_seconds=min(2.0, self._timeouts.end_seconds))
+        if self._pod.peers.is_chief:
+            return found
+        return replace(found, first_step_seconds=math.inf, stall_seconds=math.inf)
 
     def _dependencies(self, rendezvous_client: RendezvousClient) -> AgentDependencies:
         return AgentDependencies(
@@ -255,7 +286,8 @@ class WorkerAgent:
             stop=self._stop,
             liveness=self._liveness_file,
             prepare=self._prepare_in_background,
-            start=self._start,
+            start=partial(self._start, rendezvous_client),
+            ends_all=self._ranks is not None,
             is_finished=self._is_finished,
             say=self._log.say,
             work="simulating" if self._simulates else "training",
@@ -304,6 +336,11 @@ class WorkerAgent:
             record_notice(self._pod.folder.record_file, index, notice)
         self._recorded_notices = len(notices)
 
+    def _before_begin(self) -> tuple[str, ...]:
+        """Counts a restart; returns the arguments with which each worker starts its ranks."""
+        self._count_restart()
+        return self._ranks.launch() if self._ranks else ()
+
     def _count_restart(self) -> None:
         try:
             progress = self._finished_shards() if self._simulates else self._run_sync.newest_step()
@@ -319,13 +356,15 @@ class WorkerAgent:
             self._log.say(f"cannot determine whether the run has finished: {error}")
             return False
 
-    def _start(self, ports: tuple[int, ...]) -> TrainerProcess:
+    def _start(self, rendezvous_client: RendezvousClient, ports: tuple[int, ...]) -> TrainerProcess:
         seconds, self._smoke_seconds = self._smoke_seconds, None
         environment = self._environment(
-            TF_CONFIG=self._own_peers.tf_config(ports),
+            TF_CONFIG=None if self._ranks else self._own_peers.tf_config(ports),
             CLOUDGAN_LIVENESS=str(self._pod.work / "liveness.json"),
             CLOUDGAN_SMOKE_SECONDS=None if seconds is None else f"{seconds:.3f}",
         )
+        if self._ranks:
+            return self._ranks.start(rendezvous_client.launch(), self._command, environment)
         return self._process(self._command, environment)
 
     def _start_smoke_step(self) -> TrainerProcess:

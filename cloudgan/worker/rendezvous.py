@@ -43,6 +43,7 @@ class JoinResponse(NamedTuple):
         exit_code: Exit code of the chief; None while it runs.
         ports: Ports of the TensorFlow servers of this generation; empty: those of CLOUDGAN_PEERS.
         smoke: Whether this generation is a smoke step, not a training.
+        launch: Arguments with which this worker starts its ranks of this generation; empty: there are none.
     """
 
     generation: int
@@ -51,6 +52,7 @@ class JoinResponse(NamedTuple):
     exit_code: int | None = None
     ports: tuple[int, ...] = ()
     smoke: bool = False
+    launch: str = ""
 
 
 class Rendezvous:
@@ -65,6 +67,7 @@ class Rendezvous:
         self._newest = 0
         self.generation = 0
         self.ports: tuple[int, ...] = ()
+        self.launch: tuple[str, ...] = ()
         self.smoke = False
         self.exit_code: int | None = None
 
@@ -92,6 +95,7 @@ class Rendezvous:
                 exit_code=self.exit_code,
                 ports=self.ports,
                 smoke=self.smoke,
+                launch=self.launch[index] if self.launch else "",
             )
 
     def all_waiting(self, now_seconds: float) -> bool:
@@ -104,8 +108,13 @@ class Rendezvous:
         with self._lock:
             return self._is_smoke_step_due()
 
-    def begin(self, now_seconds: float) -> int | None:
-        """Starts a generation if all workers wait for one; returns its number."""
+    def begin(self, now_seconds: float, launch: tuple[str, ...] = ()) -> int | None:
+        """Starts a generation if all workers wait for one; returns its number.
+
+        Args:
+            now_seconds: Present time.
+            launch: Arguments with which each worker starts its ranks; empty: there are none.
+        """
         with self._lock:
             if not self._all_waiting(now_seconds):
                 return None
@@ -114,7 +123,7 @@ class Rendezvous:
             self._newest += 1
             self.generation = self._newest
             given = tuple(member.port for _, member in sorted(self._members.items()))
-            self.ports = given if all(given) else ()
+            self.ports, self.launch = given if all(given) else (), launch
             return self.generation
 
     def notices(self) -> dict[int, PreemptionNotice]:

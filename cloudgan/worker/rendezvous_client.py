@@ -34,6 +34,9 @@ class RendezvousClient(Protocol):
     def ports(self) -> tuple[int, ...]:
         """Returns TensorFlow's port of each worker in the present generation; empty: as configured."""
 
+    def launch(self) -> str:
+        """Returns the arguments with which this worker starts its ranks; empty: there are none."""
+
     def is_smoke_step(self) -> bool:
         """Whether the present generation is a smoke step, not a training."""
 
@@ -53,7 +56,7 @@ class RendezvousClient(Protocol):
 class IndependentClient:
     """Client of a worker that works without the others, as in a simulation."""
 
-    def __init__(self, state: AgentState, before_begin: Callable[[], None]) -> None:
+    def __init__(self, state: AgentState, before_begin: Callable[[], object]) -> None:
         """Calls `before_begin` once before each start."""
         self._state, self._before_begin = state, before_begin
         self._generation = 0
@@ -78,6 +81,10 @@ class IndependentClient:
         """Returns no ports."""
         return ()
 
+    def launch(self) -> str:
+        """Returns nothing: a simulation has no ranks."""
+        return ""
+
     def is_smoke_step(self) -> bool:
         """Returns False."""
         return False
@@ -101,11 +108,18 @@ class ChiefRendezvousClient:
     """Client of worker 0, which holds the rendezvous."""
 
     def __init__(
-        self, state: AgentState, rendezvous: Rendezvous, before_begin: Callable[[], None]
+        self,
+        state: AgentState,
+        rendezvous: Rendezvous,
+        before_begin: Callable[[], tuple[str, ...]],
     ) -> None:
-        """Calls `before_begin` once before each training; all wait while the store fails."""
+        """Calls `before_begin` once before each training; all wait while the store fails.
+
+        It returns the arguments with which each worker starts its ranks; empty: there are none.
+        """
         self._state, self._rendezvous, self._before_begin = state, rendezvous, before_begin
         self._is_prepared = False
+        self._launch: tuple[str, ...] = ()
         self._not_before_seconds = float("-inf")
 
     def next_generation(self) -> int | None:
@@ -116,13 +130,13 @@ class ChiefRendezvousClient:
             return None
         if not (self._is_prepared or self._rendezvous.is_smoke_step_due()):
             try:
-                self._before_begin()
+                self._launch = self._before_begin()
             except StoreError:
                 self._not_before_seconds = time.monotonic() + _STORE_PAUSE_SECONDS
                 return None
             self._is_prepared = True
         self._note()
-        generation = self._rendezvous.begin(time.monotonic())
+        generation = self._rendezvous.begin(time.monotonic(), self._launch)
         if generation is not None:
             self._is_prepared = False
         return generation
@@ -136,6 +150,10 @@ class ChiefRendezvousClient:
     def ports(self) -> tuple[int, ...]:
         """Returns the ports that the workers gave when the generation began."""
         return self._rendezvous.ports
+
+    def launch(self) -> str:
+        """Returns the chief's own arguments of the present generation."""
+        return next(iter(self._rendezvous.launch), "")
 
     def is_smoke_step(self) -> bool:
         """Returns what the workers needed when the generation began."""
@@ -214,6 +232,10 @@ class FollowerRendezvousClient:
     def ports(self) -> tuple[int, ...]:
         """Returns the ports of the chief's last response."""
         return self._latest.answer.ports if self._latest else ()
+
+    def launch(self) -> str:
+        """Returns the arguments of the chief's last response."""
+        return self._latest.answer.launch if self._latest else ""
 
     def is_smoke_step(self) -> bool:
         """Returns the kind of the generation in the chief's last response."""

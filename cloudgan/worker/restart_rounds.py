@@ -47,6 +47,8 @@ class AgentDependencies(NamedTuple):
         work: What the program does, for the log.
         start_smoke_step: Starts the process of a smoke step, which waits for TF_CONFIG; None: the worker
             needs none.
+        ends_all: Whether a trainer that fails ends those of all workers, so that their wait for a restart
+            explains no failure.
     """
 
     rendezvous_client: RendezvousClient
@@ -59,6 +61,7 @@ class AgentDependencies(NamedTuple):
     say: Callable[[str], None]
     start_smoke_step: Callable[[], TrainerProcess] | None = None
     work: str = "training"
+    ends_all: bool = False
 
 
 class RestartRounds:
@@ -105,6 +108,8 @@ class RestartRounds:
     def _others_wait(self) -> bool:
         """Whether another worker was lost too, which explains this trainer's failure."""
         deadline = time.monotonic() + self._timeouts.fresh_seconds
+        if self._dependencies.ends_all:
+            return False
         while self._peers.world > 1 and time.monotonic() < deadline:
             if why := self._dependencies.rendezvous_client.restart_reason():
                 self._dependencies.say(f"{why}; the failure here is treated as a consequence")

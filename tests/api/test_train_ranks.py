@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from cloudgan.api.launch_data import check_startable
 from cloudgan.api.ranks import has_ranks
 from cloudgan.api.train_ranks import worker_config
 from cloudgan.core.errors import ConfigError
@@ -29,12 +28,6 @@ def test_a_rank_of_an_mpi_world_without_a_mode_is_refused(monkeypatch):
     assert has_ranks(config())
     with pytest.raises(ConfigError, match=r"rank of an MPI world .* give --parallel=easgd"):
         has_ranks(RunConfig())
-
-
-def test_what_is_not_built_is_refused_with_what_to_run_instead():
-    with pytest.raises(ConfigError, match=r"nothing was started\. Run `cloudgan train`"):
-        check_startable(config())
-    check_startable(RunConfig.model_validate({"data": {"path": "showers"}}))
 
 
 def test_workers_share_the_steps_of_a_run_exactly():

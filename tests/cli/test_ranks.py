@@ -69,5 +69,24 @@ def test_a_plan_of_nodes_has_a_worker_rank_per_node_and_its_masters(cloudgan_her
     planned = json.loads(cloudgan_here("plan", *flags, "--json").stdout)
     assert planned["config"]["parallel"]["ranks"] == 5
     assert planned["config"]["training"]["strategy"] == "auto"
-    said = cloudgan_here("deploy", *flags, "--yes", exits=2).stderr
-    assert "deploy does not start ranks yet" in said
+    shown = cloudgan_here("plan", *flags, "--ranks=9").stdout
+    assert "9 ranks: 1 master, 8 workers; by node: 3, 2, 2, 2" in shown
+    shown = cloudgan_here("plan", *flags, "--ranks=4").stdout
+    assert "4 ranks: 1 master, 3 workers; by node: 1, 1, 1, 1" in shown
+    said = cloudgan_here("plan", *flags, "--ranks=3", exits=2).stderr
+    assert "--nodes=4 are more than the 3 ranks of --parallel; use --nodes=3 or fewer" in said
+
+
+@pytest.mark.parametrize(
+    ("flags", "expected"),
+    [
+        (("--provider=local",), "--provider=local with one node starts no ranks"),
+        (("--provider=slurm", "--nodes=2"), "--provider=slurm"),
+    ],
+)
+def test_ranks_that_a_provider_does_not_start_are_refused(
+    cloudgan_here, user_folder, flags, expected
+):
+    ranks = ("--data=s3://lab/data", "--preset=smoke", "--parallel=easgd", "--ranks=3", "--yes")
+    said = cloudgan_here("deploy", *flags, *ranks, exits=2).stderr
+    assert expected in said

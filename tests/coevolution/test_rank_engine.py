@@ -21,7 +21,7 @@ from cloudgan.coevolution.one_process import OneProcess
 from cloudgan.coevolution.task import KINDS
 from cloudgan.core.documents import read_json
 from cloudgan.core.settings import child_environment
-from cloudgan.parallel.local_ranks import find_mpiexec
+from cloudgan.parallel.hydra import find_program
 from cloudgan.parallel.rank_process import Failure, failure_file, processes_file
 from cloudgan.schema.coevolution import CoevolutionConfig
 from cloudgan.schema.grid_status import GridStatus
@@ -42,7 +42,7 @@ def grid_folder(path, **options):
 
 @contextmanager
 def started(folder, seconds=(0.0,) * 4, ranks=5):
-    command = [find_mpiexec(), "-launcher", "fork", "-n", str(ranks), sys.executable]
+    command = [find_program(), "-launcher", "fork", "-n", str(ranks), sys.executable]
     command += [HERE / "rank_program.py", folder.path, ",".join(map(str, seconds))]
     failure_file(folder.run).unlink(missing_ok=True)
     with subprocess.Popen(

@@ -13,7 +13,7 @@ NAMESPACE = "cloudgan"
 LOGIN = {"AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "planted-secret"}
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def shards(tmp_path_factory):
     """A few hundred showers as a folder of shards."""
     from cloudgan.data.sources.convert import convert

@@ -15,13 +15,13 @@ import pytest
 
 from cloudgan.core.errors import ConfigError, TryAgain
 from cloudgan.parallel.communicator import Alone, exchange
-from cloudgan.parallel.local_ranks import find_mpiexec
+from cloudgan.parallel.hydra import find_program
 
 PROGRAM = Path(__file__).with_name("communication_program.py")
 
 
 def start(task: str, folder: Path, ranks: int = 4) -> subprocess.Popen[str]:
-    command = [find_mpiexec(), "-n", str(ranks), sys.executable, PROGRAM, task, folder]
+    command = [find_program(), "-n", str(ranks), sys.executable, PROGRAM, task, folder]
     return subprocess.Popen(
         [str(part) for part in command],
         stdin=subprocess.DEVNULL,

@@ -5,7 +5,7 @@ import re
 import pytest
 
 from cloudgan.core.errors import ConfigError
-from cloudgan.parallel.layout import make_layout, size_for, smallest_size
+from cloudgan.parallel.layout import make_layout, ranks_per_node, size_for, smallest_size
 from cloudgan.schema.parallel import ParallelConfig
 
 
@@ -93,3 +93,18 @@ def test_an_elastic_force_of_0_is_plain_training_of_one_worker():
 def test_the_elastic_force_is_below_the_fewest_ranks_that_a_master_serves():
     with pytest.raises(ConfigError, match=r"outside of \(0, 2\)"):
         make_layout(11, easgd(elastic_force=3.0, masters=2))
+
+
+def test_nodes_have_consecutive_ranks_and_masters_only_where_workers_are_too_few():
+    def by_node(size, nodes, **options):
+        parallel = ParallelConfig(mode="gem", **options)
+        return ranks_per_node(make_layout(size, parallel), nodes)
+
+    assert by_node(3, 3) == (1, 1, 1)
+    assert by_node(3, 2) == (2, 1)
+    assert by_node(9, 2) == (5, 4)
+    assert by_node(9, 3) == (3, 3, 3)
+    assert by_node(7, 2, masters=2) == (5, 2)
+    assert by_node(7, 5, masters=2) == (1, 1, 1, 2, 2)
+    with pytest.raises(ConfigError, match="--nodes=4 are more than the 3 ranks"):
+        by_node(3, 4)

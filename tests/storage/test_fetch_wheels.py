@@ -92,6 +92,17 @@ def fetched(program, tmp_path, listed, **options):
     return program.main(arguments)
 
 
+def test_shared_libraries_among_the_data_files_of_a_wheel_are_installed(program, tmp_path):
+    names = ("m.data/data/lib/libm.so.1", "m.data/data/lib/m/libn.so", "m.data/data/lib/../../x")
+    with zipfile.ZipFile(tmp_path / "m.whl", "w") as archive:
+        for name in ("m/a.py", "m.data/data/lib/", *names):
+            archive.writestr(name, name)
+    program.install_libraries(tmp_path / "m.whl", tmp_path / "site")
+    found = {path for path in tmp_path.rglob("*") if path.is_file()}
+    lib = tmp_path / "site" / "lib"
+    assert found == {tmp_path / "m.whl", lib / "libm.so.1", lib / "m" / "libn.so"}
+
+
 @pytest.mark.usefixtures("environment")
 def test_listed_wheels_are_installed_from_every_kind_of_store(
     program, store, wheels, tmp_path, capfd

@@ -10,7 +10,7 @@ from cloudgan.core.durations import format_duration
 from cloudgan.core.printable import printable
 from cloudgan.cost.prices.catalog import load_catalog
 from cloudgan.launch.planning.paper_experiments import EPOCHS, paper_jobs
-from cloudgan.parallel.layout import make_layout
+from cloudgan.parallel.layout import make_layout, ranks_per_node
 from cloudgan.reports.table import Table
 from cloudgan.schema.price_row import UNKNOWN_DATE
 
@@ -91,7 +91,8 @@ def plan_lines(plan: Plan) -> Iterator[str]:
     yield f"workers    {_workers(plan)}"
     if plan.config.parallel.has_ranks and plan.config.parallel.ranks:
         layout = make_layout(plan.config.parallel.ranks, plan.config.parallel)
-        yield f"ranks      {plan.config.parallel.mode}, {layout.describe()}"
+        counts = ", ".join(map(str, ranks_per_node(layout, plan.workers.nodes)))
+        yield f"ranks      {plan.config.parallel.mode}, {layout.describe()}; by node: {counts}"
     if plan.workers.image:
         how = f", installs {_wheels(plan)}" if plan.wheels else ""
         yield f"image      {plan.workers.image}{how}{_digest(plan.workers.image, plan.warnings)}"

@@ -75,11 +75,12 @@ def manifest_steps(plan: Plan, *, gang: bool = False) -> tuple[Step, ...]:
 def _port_probe_steps(plan: Plan) -> tuple[Step, ...]:
     """Returns the steps that test whether pods outside the run are kept from the workers' ports.
 
-    TensorFlow listens only if there are several trainers. A cluster that cloudgan creates enforces
+    TensorFlow and MPICH listen only if there are several trainers. A cluster that cloudgan creates enforces
     NetworkPolicy objects: its creation requests it.
     """
     workers = plan.workers
-    if not plan.has_peers or workers.allow_open_ports or plan.target.cluster == clouds.CLUSTER:
+    listens = plan.has_peers or plan.config.parallel.has_ranks
+    if not listens or workers.allow_open_ports or plan.target.cluster == clouds.CLUSTER:
         return ()
     steps = [
         _step(_owned(body, plan, _probe_name(plan)))

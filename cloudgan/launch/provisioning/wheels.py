@@ -172,6 +172,11 @@ def merge_locks(first: str, second: str) -> str:
     return "".join(pinned[name] for name in sorted(pinned))
 
 
+def locked(lock_text: str, names: tuple[str, ...]) -> str:
+    """Returns the lines of some packages of a lock file."""
+    return "".join(found[0] for found in _PINNED.finditer(lock_text) if found[1] in names)
+
+
 def _kept(list_file: Path, allowed: set[str]) -> tuple[Wheel, ...]:
     """The cached wheels if they are complete and match the lock.
 

@@ -1,0 +1,224 @@
+"""The MPI ranks of one worker: Hydra's proxy starts them, the agent signals them and reads their codes.
+
+The chief's agent runs ``mpiexec -launcher manual``; the proxies of all workers connect to it. A rank that
+fails or is killed ends those of all workers within a second. Of a lost node mpiexec learns nothing: there
+the rendezvous ends the generation, as it does for other trainers.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import signal
+import subprocess
+import threading
+from shlex import join
+from typing import IO, TYPE_CHECKING
+
+from cloudgan.core.errors import TryAgain
+from cloudgan.parallel import hydra
+from cloudgan.worker.trainer_process import TrainerProcess
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from pathlib import Path
+
+    from cloudgan.core.loopback_network import LoopbackNetwork
+    from cloudgan.worker.trainer_process import WorkerLog
+
+_LAUNCH_SECONDS = 30.0
+_END_SECONDS = 5.0
+_SIGNAL = 128
+"""A shell adds this to the number of the signal that ended a process."""
+
+
+class RankLauncher:
+    """Starts the ranks of a worker; on the chief also mpiexec."""
+
+    def __init__(
+        self,
+        ranks: Sequence[int],
+        host: str,
+        folder: Path,
+        log: WorkerLog,
+        network: LoopbackNetwork | None,
+    ) -> None:
+        """Prepares the launcher.
+
+        Args:
+            ranks: Number of ranks of each worker.
+            host: Address at which the workers reach the chief.
+            folder: Of this worker; files of the ranks are written into it.
+            log: Of this worker.
+            network: Network namespace of the ranks; None: that of the worker.
+        """
+        self._ranks, self._host, self._folder = ranks, host, folder
+        self._log, self._network = log, network
+        self._mpiexec: subprocess.Popen[str] | None = None
+
+    def launch(self) -> tuple[str, ...]:
+        """Starts mpiexec, in place of an earlier one; returns the arguments of each worker's proxy.
+
+        Raises:
+            ConfigError: mpiexec is not installed.
+            TryAgain: It did not print them.
+        """
+        self.close()
+        command = hydra.manual_command(self._ranks, self._host)
+        self._mpiexec = process = subprocess.Popen(  # noqa: S603  cloudgan's own command
+            self._inside(command),
+            pass_fds=self._descriptors,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            errors="replace",
+        )
+        assert process.stdout  # noqa: S101  it is a pipe
+        limit = threading.Timer(_LAUNCH_SECONDS, process.kill)
+        limit.start()
+        said: list[str] = []
+        try:
+            found = hydra.read_launch(_remember(process.stdout, said))
+        finally:
+            limit.cancel()
+            threading.Thread(target=_drain, args=(process.stdout,), daemon=True).start()
+        if found is None or len(found) != len(self._ranks):
+            self.close()
+            raise TryAgain(f"mpiexec cannot start the ranks: {' '.join(said)[-500:]}")
+        return found
+
+    def start(
+        self, arguments: str, command: Sequence[str], environment: Mapping[str, str]
+    ) -> RankProcesses:
+        """Starts the ranks of this worker.
+
+        Args:
+            arguments: Of its proxy, from the chief.
+            command: Of each rank.
+            environment: Of the ranks.
+
+        Raises:
+            CloudganError: The arguments are invalid.
+        """
+        shutil.rmtree(self._folder, ignore_errors=True)
+        self._folder.mkdir(parents=True)
+        own = {hydra.COMMAND: join(command), hydra.FOLDER: str(self._folder)}
+        return RankProcesses(
+            self._inside(hydra.proxy_command(arguments)),
+            {**environment, **own},
+            self._log,
+            folder=self._folder,
+            end=self.close,
+            pass_fds=self._descriptors,
+        )
+
+    def close(self, patience_seconds: float = 0.0) -> None:
+        """Ends mpiexec, which ends by itself after the ranks of all workers."""
+        process, self._mpiexec = self._mpiexec, None
+        if process is None:
+            return
+        if patience_seconds:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(patience_seconds)
+        process.kill()
+        process.wait()
+
+    def _inside(self, command: list[str]) -> list[str]:
+        return self._network.command(command) if self._network else command
+
+    @property
+    def _descriptors(self) -> tuple[int, ...]:
+        return self._network.descriptors if self._network else ()
+
+
+class RankProcesses(TrainerProcess):
+    """The ranks of a worker under their proxy, supervised as one trainer."""
+
+    def __init__(
+        self,
+        command: Sequence[str],
+        environment: Mapping[str, str],
+        log: WorkerLog,
+        *,
+        folder: Path,
+        end: Callable[[float], None],
+        pass_fds: Sequence[int] = (),
+    ) -> None:
+        """Starts the proxy; the standard input of its ranks closes when the agent dies."""
+        self._folder, self._end = folder, end
+        super().__init__(command, environment, log, pass_fds=pass_fds)
+
+    @property
+    def last_error(self) -> str:
+        """The last error line of a rank; else that the failure was elsewhere."""
+        return super().last_error or "a rank of another worker ended, which ends all ranks"
+
+    def poll(self) -> int | None:
+        """Returns the exit code of the ranks; None while the proxy runs.
+
+        A code that no restart changes comes first, then that of a signal, then 75, also for ranks that were
+        ended because another one had failed; 0: all have succeeded.
+        """
+        if super().poll() is None:
+            return None
+        started = {path.name.partition("-")[2] for path in self._folder.glob("pid-*")}
+        codes = dict(self._codes())
+        found = set(codes.values())
+        if started and started == set(codes) and found == {0}:
+            return 0
+        lasting = sorted(code for code in found if code not in (0, TryAgain.exit_code) and code > 0)
+        signalled = sorted(code for code in found if code < 0)
+        return next(iter((*lasting, *signalled)), TryAgain.exit_code)
+
+    def request_stop(self, *, stepped: bool) -> None:
+        """Requests a checkpoint and exit of the ranks."""
+        if stepped:
+            super().request_stop(stepped=True)
+        else:
+            self._signal(signal.SIGTERM)
+
+    def dump_stacks(self) -> None:
+        """Makes all threads of the ranks print their stack traces."""
+        self._signal(signal.SIGUSR1)
+        self._signal(signal.SIGCONT)
+
+    def kill(self) -> None:
+        """Kills the ranks and their proxy without waiting."""
+        super().kill()
+        self._signal(signal.SIGKILL)
+
+    def close(self) -> None:
+        """Ends what still runs, and reads the last lines."""
+        was_running = super().poll() is None
+        self._signal(signal.SIGKILL)
+        super().close()
+        self._end(0.0 if was_running else _END_SECONDS)
+
+    def _codes(self) -> Iterator[tuple[str, int]]:
+        """Yields the exit code of each rank that has ended, negative for a signal."""
+        for path in self._folder.glob("exit-*"):
+            with contextlib.suppress(OSError, ValueError):
+                code = int(path.read_text(encoding="ascii"))
+                yield path.name.partition("-")[2], code if code < _SIGNAL else _SIGNAL - code
+
+    def _signal(self, number: signal.Signals) -> None:
+        ended = {rank for rank, _ in self._codes()}
+        for path in self._folder.glob("pid-*"):
+            if path.name.partition("-")[2] not in ended:
+                with contextlib.suppress(OSError, ValueError):
+                    os.kill(int(path.read_text(encoding="ascii")), number)
+
+
+def _remember(lines: IO[str], said: list[str]) -> Iterator[str]:
+    for line in lines:
+        said.append(line.strip())
+        yield line
+
+
+def _drain(output: IO[str]) -> None:
+    """Reads what mpiexec says about ranks that end, which the agents say better."""
+    with contextlib.suppress(OSError, ValueError), output:
+        for _ in output:
+            pass

@@ -1,0 +1,57 @@
+"""Masters and workers in the pods of a cluster, one pod evicted: to the end, from where all ranks saved."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+
+import numpy as np
+import pytest
+
+from cloudgan.schema import record
+from cloudgan.storage.store import open_store
+
+BUCKET, NAMESPACE = "s3://physics/gan", "cloudgan"
+
+
+def test_ranks_in_pods_continue_where_all_have_saved_after_one_pod_is_evicted(
+    here, shards, cluster, cloudgan_here
+):
+    pytest.importorskip("mpi4py")
+    flags = (
+        *("--provider=kubernetes", f"--store={BUCKET}", "--secrets=s3-login", "--cpus=1"),
+        *("--config=plain.yaml", f"--data={shards}", "--seed=3", "--epochs=99"),
+        *("--nodes=2", "--parallel=downpour", "--sync-every=2", "--checkpoint-every-steps=8"),
+        *("--max-steps=150", "--name=ranks", "--yes", "--json"),
+    )
+    evicting = threading.Thread(target=evict_in_the_middle, args=(cluster,))
+    evicting.start()
+    result = json.loads(cloudgan_here("deploy", *flags).stdout)
+    evicting.join()
+    assert result["state"] == "finished"
+    folder = here / "runs" / "ranks"
+    found = record.read(folder / "record.jsonl")
+    assert found.stopped().reason == "max_steps"
+    resumed = next(line for line in found.lines if line.kind == "resumed")
+    assert resumed.step in [line.step for line in found.lines if line.kind == "checkpointed"]
+    assert resumed.step > 0
+    assert {line.worker for line in found.lines if line.kind == "exchanged"} == {None, 0, 1}
+    newest = max((folder / "checkpoints").glob("step-*.npz"))
+    with np.load(newest) as archive:
+        assert json.loads(archive["meta.json"].tobytes())["step"] == found.stopped().step
+    printed = [
+        json.loads(line) for line in cloudgan_here("logs", "ranks", "--json").stdout.splitlines()
+    ]
+    assert {line["worker"] for line in printed} == {0, 1}
+
+
+def evict_in_the_middle(cluster):
+    """Evicts the pod of the second worker rank when the bucket has a checkpoint that is not the first."""
+    store = open_store(f"{BUCKET}/runs/ranks/checkpoints")
+    deadline = time.monotonic() + 240
+    while len(store.list("step-")) < 2 and time.monotonic() < deadline:
+        time.sleep(0.05)
+    for pod in cluster.select("pods", NAMESPACE):
+        if pod["metadata"]["name"].startswith("ranks-1-"):
+            cluster.evict(NAMESPACE, pod["metadata"]["name"])

@@ -1,0 +1,57 @@
+"""Stub for `cloudgan train` as an MPI rank: python rank_program.py ORDERS.json --run=FOLDER.
+
+Orders: steps, group (a folder that all share), store (the run's folder in it), exit (a code by rank).
+"""
+
+import json
+import os
+import sys
+import threading
+import time
+from pathlib import Path
+
+from cloudgan.core import settings
+from cloudgan.parallel import communication
+
+orders = json.loads(Path(sys.argv[1]).read_text())
+group, store = Path(orders["group"]), Path(orders["store"])
+world = communication.world()
+communication.end_with_parent(75)
+asked = threading.Event()
+
+
+def lifeline():
+    sys.stdin.read()
+    asked.set()
+
+
+threading.Thread(target=lifeline, daemon=True).start()
+saved = sorted((store / "checkpoints").glob("step-*.npz"))
+step = int(saved[-1].stem[5:]) if saved else 0
+seen = {
+    "ranks": world.size,
+    "run": sys.argv[2],
+    "begins": step,
+    "agent": settings.has_agent(),
+    "writes_liveness": settings.liveness_file() is not None,
+}
+(group / f"seen-{world.rank}-{time.time_ns()}.json").write_text(json.dumps(seen))
+(group / f"pid-{world.rank}").write_text(str(os.getpid()))
+print(f"rank {world.rank} begins at {step}", flush=True)
+while step < orders["steps"]:
+    time.sleep(0.02)
+    if any(world.gather(asked.is_set())):
+        communication.finalize()
+        os._exit(75)
+    step += 1
+    code = orders.get("exit", {}).get(str(world.rank))
+    if code is not None:
+        print("cloudgan: this is why", flush=True)
+        communication.leave(code)
+    if world.rank == 0 and step % 10 == 0:
+        (store / "checkpoints").mkdir(parents=True, exist_ok=True)
+        (store / "checkpoints" / f"step-{step:09d}.npz").write_text("")
+    if path := settings.liveness_file():
+        path.write_text(json.dumps([step, 0, 1.0]))
+world.gather(None)
+communication.finalize()

@@ -1,0 +1,78 @@
+"""Agents that start MPI ranks with MPICH's process manager, with small programs as ranks."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("mpi4py")
+
+PROGRAM = Path(__file__).with_name("rank_program.py")
+LONG = 1_000_000
+
+
+@pytest.fixture
+def rank_team(team, monkeypatch):
+    """Makes a team of two agents on different addresses that start three ranks."""
+    made = team(2, barrier_seconds=60.0)
+    made.peers[1] = made.peers[1].replace("127.0.0.1", "127.0.0.2")
+    document = json.loads(made.config.read_text())
+    document["parallel"] = {"mode": "easgd", "ranks": 3}
+    made.config.write_text(json.dumps(document))
+    command = (sys.executable, str(PROGRAM), str(made.orders))
+    monkeypatch.setattr(type(made), "command", command)
+    return made
+
+
+def begun(team, rank):
+    paths = sorted(team.group.glob(f"seen-{rank}-*.json"))
+    return [json.loads(path.read_text()) for path in paths]
+
+
+def test_agents_start_the_ranks_of_a_world_each_with_its_own_folder_and_log(rank_team):
+    rank_team.order(steps=10)
+    workers = [rank_team.start(index) for index in range(2)]
+    assert [worker.wait(120) for worker in workers] == [0, 0], workers[0].output
+    folders = [begun(rank_team, rank)[0] for rank in range(3)]
+    assert [each["ranks"] for each in folders] == [3, 3, 3]
+    assert ["work-0" in each["run"] for each in folders] == [True, True, False]
+    assert all(each["agent"] for each in folders)
+    assert [each["writes_liveness"] for each in folders] == [True, False, True]
+    assert "rank 2 begins at 0" in workers[1].output
+    assert "rank 2 begins" not in workers[0].output
+
+
+def test_a_killed_rank_and_a_killed_node_start_all_ranks_again(rank_team, wait_until):
+    rank_team.order(steps=LONG)
+    chief, other = rank_team.start(0), rank_team.start_process(1)
+    rank_team.checkpoint(10)
+    os.kill(int((rank_team.group / "pid-1").read_text()), signal.SIGKILL)
+    wait_until(lambda: len(begun(rank_team, 2)) == 2, "second start", 120)
+    assert begun(rank_team, 2)[1]["begins"] >= 10
+    assert "ended by SIGKILL (probably out of memory)" in chief.output
+    rank_team.checkpoint(rank_team.newest() + 10)
+    # A node is lost: its agent and its ranks, which are in sessions of their own.
+    for pid in (other.pid, int((rank_team.group / "pid-2").read_text())):
+        os.kill(pid, signal.SIGKILL)
+    other.wait()
+    rank_team.order(steps=rank_team.newest() + 50)
+    replaced = rank_team.start(1)
+    assert (chief.wait(120), replaced.wait(120)) == (0, 0), chief.output
+    assert "generation 3" in chief.output
+
+
+def test_a_rank_that_fails_for_a_lasting_reason_ends_its_worker_with_its_code(
+    rank_team, wait_until
+):
+    rank_team.order(steps=LONG, exit={"2": 1})
+    chief, other = rank_team.start(0), rank_team.start(1)
+    assert other.wait(120) == 1
+    assert "this is why" in other.output
+    wait_until(
+        lambda: "a rank of another worker ended" in chief.output, "end of the other ranks", 60
+    )
