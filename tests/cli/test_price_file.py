@@ -74,7 +74,7 @@ def test_offers_lists_your_own_nodes_beside_the_clouds(cloudgan_here, prices):
 
 def test_nodes_of_a_cloud_keep_their_own_prices(cloudgan_here, prices):
     flags = ("plan", "--provider=gcp", "--accelerator=v100:8", f"--price-file={prices}")
-    assert "--price-file: only valid for an existing" in cloudgan_here(*flags, exits=2).stderr
+    assert "--price-file: only valid with an existing" in cloudgan_here(*flags, exits=2).stderr
 
 
 @pytest.mark.parametrize(

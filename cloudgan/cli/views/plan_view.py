@@ -198,11 +198,11 @@ def _cost(plan: Plan) -> str:
     if price is None:
         return "none known; --price-as=OFFER gives the price of the nodes"
     rate = f"{price.hourly_usd(plan.workers.nodes):.2f} USD per hour, {price.offer}"
-    if forecast.low_usd is None or forecast.high_usd is None:
-        return f"unknown in total ({forecast.why_unknown}); {rate}"
     bound = " or later" if price.has_earliest_date else ""
     day = "an undated price" if price.date == UNKNOWN_DATE else f"price of {price.date}{bound}"
     day += f"; a node was {price.range_text}" if price.range_text else ""
+    if forecast.low_usd is None or forecast.high_usd is None:
+        return f"unknown in total ({forecast.why_unknown}); {rate}, {day}"
     of_nodes = " for the nodes while they train" if plan.node_pool else ""
     usd = f"{_usd_band(forecast.low_usd, forecast.high_usd)} USD{of_nodes} ({rate}, {day})"
     if plan.config.task == "train":
