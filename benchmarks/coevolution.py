@@ -1,9 +1,10 @@
 """Grids of cells beside single GANs that saw as many samples: ring and digits, several seeds.
 
-    python benchmarks/coevolution.py [--seeds=1,2,3] [--tasks=ring,digits] [--out=FOLDER]
+    python benchmarks/coevolution.py [--seeds=1,2,3] [--tasks=ring,digits] [--out=FOLDER] [--learning-rate=0.005 ...]
 
 A single GAN is a grid of one cell without neighbours, with four times the iterations of the 2x2 grid. All
-else is equal. The figures are those of new samples of the best mixture of each run.
+else is equal. The figures are those of new samples of the best mixture of each run. Further flags are those of
+`cloudgan evolve`, for the grid and the single GAN alike.
 """
 
 from __future__ import annotations
@@ -27,7 +28,9 @@ _SHARED = {"batch": 100, "score_samples": 2000, "threads": 1}
 _CELLS = 4
 
 
-def main(seeds: str = "1,2,3", tasks: str = "ring,digits", out: str | None = None) -> None:
+def main(
+    seeds: str = "1,2,3", tasks: str = "ring,digits", out: str | None = None, **more: Any
+) -> None:
     """Trains all runs that `out` does not hold yet, and prints the tables."""
     folder = Path(out or tempfile.mkdtemp(prefix="coevolution-"))
     for task in _listed(tasks):
@@ -35,7 +38,7 @@ def main(seeds: str = "1,2,3", tasks: str = "ring,digits", out: str | None = Non
         for seed in map(int, _listed(seeds)):
             for name, own in (("grid", {}), ("single", _SINGLE)):
                 options: dict[str, Any] = {"task": task, "seed": seed}
-                options |= _TASKS[task] | _SHARED | own
+                options |= _TASKS[task] | _SHARED | more | own
                 if own:
                     options["iterations"] *= _CELLS
                 run = folder / f"{task}-{name}-{seed}"
