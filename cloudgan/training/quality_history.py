@@ -64,7 +64,8 @@ class QualityHistory:
         self.best = found if is_best else self.best
         self.validated_step = found.step
         smoothed: float | None = None
-        if self._early_stop:
+        # With ranks an epoch that ended before the stop is still validated; the decision holds.
+        if self._early_stop and self.stop != "plateau":
             kept = (*self._recent, found.metrics)
             self._recent = kept[-self._early_stop.first_stop :]
             smoothed = self._newest_median()

@@ -103,3 +103,11 @@ def test_a_generator_that_could_not_be_measured_is_no_improvement():
     assert not add(one, 0.3).plateau
     found = add(one, math.nan, epoch=1)
     assert (found.best, found.plateau) == (False, True)
+
+
+def test_a_validation_after_the_stop_does_not_revoke_it():
+    one = history(patience=1)
+    for epoch, value in enumerate((0.3, 0.4, 0.2)):
+        found = add(one, value, epoch=epoch)
+    assert (found.best, found.plateau, found.smoothed) == (True, True, None)
+    assert history(one.state(), patience=1).stop == "plateau"
