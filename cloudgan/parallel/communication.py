@@ -205,15 +205,28 @@ def leave(code: int) -> NoReturn:
 
 
 def end_with_parent(code: int) -> None:
-    """Ends this rank, from a thread, when the process that started it dies."""
+    """Ends this rank, from a thread, when the process that started it dies.
+
+    Under the agent of a node that is a shell (`hydra.manual_command`): there its parent counts, too.
+    """
     parent = os.getppid()
+    above = _parent_of(parent) if settings.has_agent() else None
 
     def watch() -> None:
-        while os.getppid() == parent:
+        while os.getppid() == parent and (above is None or _parent_of(parent) == above):
             time.sleep(_LIFELINE_SECONDS)
         os._exit(code)
 
     threading.Thread(target=watch, name="lifeline", daemon=True).start()
+
+
+def _parent_of(process: int) -> int | None:
+    """Returns the ID of the parent of a process; None if it has ended, or without /proc."""
+    try:
+        stat = Path(f"/proc/{process}/stat").read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return None
+    return int(stat.rpartition(")")[2].split()[1])  # the name before may have any characters
 
 
 def _library() -> Any:

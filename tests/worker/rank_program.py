@@ -1,6 +1,7 @@
 """Stub for `cloudgan train` as an MPI rank: python rank_program.py ORDERS.json --run=FOLDER.
 
-Orders: steps, group (a folder that all share), store (the run's folder in it), exit (a code by rank).
+Orders: steps, group (a folder that all share), store (the run's folder in it), exit (a code by rank),
+deaf (does not stop when asked).
 """
 
 import json
@@ -40,7 +41,7 @@ seen = {
 print(f"rank {world.rank} begins at {step}", flush=True)
 while step < orders["steps"]:
     time.sleep(0.02)
-    if any(world.gather(asked.is_set())):
+    if any(world.gather(asked.is_set() and not orders.get("deaf"))):
         communication.finalize()
         os._exit(75)
     step += 1

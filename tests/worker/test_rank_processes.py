@@ -29,6 +29,14 @@ def rank_team(team, monkeypatch):
     return made
 
 
+def is_dead(pid):
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except OSError:
+        return True
+    return state in "ZX"  # an orphan may be a zombie until it is reaped
+
+
 def begun(team, rank):
     paths = sorted(team.group.glob(f"seen-{rank}-*.json"))
     return [json.loads(path.read_text()) for path in paths]
@@ -47,8 +55,8 @@ def test_agents_start_the_ranks_of_a_world_each_with_its_own_folder_and_log(rank
     assert "rank 2 begins" not in workers[0].output
 
 
-def test_a_killed_rank_and_a_killed_node_start_all_ranks_again(rank_team, wait_until):
-    rank_team.order(steps=LONG)
+def test_a_killed_rank_and_a_lost_agent_start_all_ranks_again(rank_team, wait_until):
+    rank_team.order(steps=LONG, deaf=True)
     chief, other = rank_team.start(0), rank_team.start_process(1)
     rank_team.checkpoint(10)
     os.kill(int((rank_team.group / "pid-1").read_text()), signal.SIGKILL)
@@ -56,10 +64,11 @@ def test_a_killed_rank_and_a_killed_node_start_all_ranks_again(rank_team, wait_u
     assert begun(rank_team, 2)[1]["begins"] >= 10
     assert "ended by SIGKILL (probably out of memory)" in chief.output
     rank_team.checkpoint(rank_team.newest() + 10)
-    # A node is lost: its agent and its ranks, which are in sessions of their own.
-    for pid in (other.pid, int((rank_team.group / "pid-2").read_text())):
-        os.kill(pid, signal.SIGKILL)
+    # The agent and its process group are lost; its ranks, which are in sessions of their own, end.
+    rank = int((rank_team.group / "pid-2").read_text())
+    os.killpg(other.pid, signal.SIGKILL)
     other.wait()
+    wait_until(lambda: is_dead(rank), "end of the ranks of a lost agent", 60)
     rank_team.order(steps=rank_team.newest() + 50)
     replaced = rank_team.start(1)
     assert (chief.wait(120), replaced.wait(120)) == (0, 0), chief.output
