@@ -12,6 +12,8 @@ import pytest
 from cloudgan.schema import record
 from cloudgan.storage.store import open_store
 
+pytestmark = pytest.mark.slow
+
 BUCKET, NAMESPACE = "s3://physics/gan", "cloudgan"
 
 
