@@ -40,8 +40,8 @@ if TYPE_CHECKING:
     from cloudgan.api.validate import Validation
     from cloudgan.core.progress import Progress
     from cloudgan.schema.record import RunRecord, Started
+    from cloudgan.schema.record_line import StopReason
     from cloudgan.training.outcome import Outcome
-    from cloudgan.training.stopping import Reason
     from cloudgan.validation.acceptance.assessment import Assessment
 
 SIMULATED = "showers.h5"
@@ -158,7 +158,7 @@ def demo(
     return Demo(trained, outcome, validation, priced, report, time.perf_counter() - began)
 
 
-def ending(reason: Reason, step: int) -> str:
+def ending(reason: StopReason, step: int) -> str:
     """Returns why the training ended, as a sentence."""
     why = {
         "max_steps": "at the maximum number of steps",

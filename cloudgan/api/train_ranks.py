@@ -25,11 +25,12 @@ from cloudgan.parallel.local_ranks import LocalRanks
 from cloudgan.parallel.profile import Profile
 from cloudgan.parallel.rank_process import joined_world
 from cloudgan.parallel.trace import new_spans, write_trace
+from cloudgan.schema.record_line import StopReason
 from cloudgan.training.checkpoint import BestCheckpoint
 from cloudgan.training.cluster import read_cluster, share_gpus
 from cloudgan.training.environment_checks import prepare_environment
 from cloudgan.training.outcome import Outcome
-from cloudgan.training.stopping import EXIT_CODES, Reason, raise_if_stopped
+from cloudgan.training.stopping import EXIT_CODES, raise_if_stopped
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -74,7 +75,7 @@ class _RunEnd(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    reason: Reason
+    reason: StopReason
     step: int
     epoch: int
     train_seconds: float

@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from cloudgan.parallel.communicator import Communicator
     from cloudgan.parallel.layout import Layout
     from cloudgan.parallel.update_rules import Floats
-    from cloudgan.training.stopping import Reason
+    from cloudgan.schema.record_line import StopReason
 
 _NAME = "generator/000/kernel"
 _BATCH = 8
@@ -268,7 +268,7 @@ def _sleep(place: Place, request: SleepRequest, profile: Profile) -> dict[str, f
     )
     loop = _SleepingLoop(weights, request.folder / "ranks" / f"{place.leader:03d}" / "checkpoints")
     exchange.begin(0)
-    reason: Reason = "max_steps"
+    reason: StopReason = "max_steps"
     own = -(-(limit - place.number) // place.layout.workers)
     began = time.perf_counter()
     try:

@@ -24,7 +24,7 @@ from cloudgan.coevolution.task import KINDS
 from cloudgan.core import settings
 from cloudgan.core.hardware import Hardware, nvidia_gpus, this_machine
 from cloudgan.training.cluster import visible_gpus
-from cloudgan.training.stopping import Reason, StopFlag, StopTraining
+from cloudgan.training.stopping import StopFlag, StopTraining
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from cloudgan.parallel.communicator import Communicator
     from cloudgan.schema.cell_line import CellLine
     from cloudgan.schema.coevolution import CoevolutionConfig, Neighbourhood
+    from cloudgan.schema.record_line import StopReason
 
 _INACTIVE, _ACTIVE = 0, 1
 
@@ -77,7 +78,7 @@ class RunEnd(NamedTuple):
         iteration: That all cells have done.
     """
 
-    reason: Reason
+    reason: StopReason
     iteration: int
 
 
@@ -195,7 +196,7 @@ class CellRank:
         )
         self._readers: dict[Neighbourhood, tuple[int, ...]] = {}
 
-    def run(self) -> Reason | None:
+    def run(self) -> StopReason | None:
         """Runs the iterations that are left; all cells call it.
 
         Returns:
@@ -206,7 +207,7 @@ class CellRank:
         """
         self._flag.stepped = True
         self._show("processing")
-        reason: Reason | None = None
+        reason: StopReason | None = None
         while reason is None and self.cell.state.iteration < self._config.iterations:
             try:
                 line = self._iterate()
@@ -233,7 +234,7 @@ class CellRank:
             ages=ages if self._config.asynchronous else None,
         )
 
-    def _agree(self, line: CellLine) -> Reason | None:
+    def _agree(self, line: CellLine) -> StopReason | None:
         """Records an iteration; returns why all cells stop after it, if they do."""
         self._show("processing", line)
         reasons = [self._flag.reason]

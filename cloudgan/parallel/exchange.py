@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from cloudgan.parallel.place import Place
     from cloudgan.parallel.profile import Profile
     from cloudgan.parallel.update_rules import Floats, UpdateRule
-    from cloudgan.training.stopping import Reason
+    from cloudgan.schema.record_line import StopReason
 
 
 class Loop(Protocol):
@@ -132,7 +132,7 @@ class WorkerExchange:
         if loop.step != self._exchanged_step:
             self._exchange(loop, is_last=True)
 
-    def leave(self, step: int, reason: Reason) -> None:
+    def leave(self, step: int, reason: StopReason) -> None:
         """Confirms the end, and serves the master until all workers have ended."""
         if self._place.is_leader:
             done = np.array([REASONS.index(reason), step], np.float64)

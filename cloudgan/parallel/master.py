@@ -34,9 +34,10 @@ if TYPE_CHECKING:
     from cloudgan.parallel.update_rules import Floats
     from cloudgan.parallel.validator import Measured, Validator
     from cloudgan.schema.config import RunConfig
+    from cloudgan.schema.record_line import StopReason
     from cloudgan.schema.run_folder import RunFolder
     from cloudgan.training.checkpoint import Checkpoint
-    from cloudgan.training.stopping import Reason, StopFlag
+    from cloudgan.training.stopping import StopFlag
 
 
 class Master(Serving):
@@ -296,7 +297,7 @@ class Master(Serving):
         if limit is not None and record.train_seconds >= limit:
             self._stop = self._stop or "max_seconds"
 
-    def _reason(self) -> Reason:
+    def _reason(self) -> StopReason:
         if self._stop:
             return self._stop
         limit = self._config.training.max_steps

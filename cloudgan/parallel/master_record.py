@@ -25,9 +25,9 @@ if TYPE_CHECKING:
     from cloudgan.parallel.messages import Report, Update
     from cloudgan.schema.config import RunConfig
     from cloudgan.schema.record import Started
+    from cloudgan.schema.record_line import StopReason
     from cloudgan.schema.run_folder import RunFolder
     from cloudgan.training.checkpoint import Checkpoint
-    from cloudgan.training.stopping import Reason
 
 
 @dataclass
@@ -227,7 +227,7 @@ class MasterRecord:
             )
         )
 
-    def stop(self, reason: Reason, message: str = "") -> None:
+    def stop(self, reason: StopReason, message: str = "") -> None:
         """Records the end of this world."""
         if message and reason != "failed":
             self._progress.say(message)

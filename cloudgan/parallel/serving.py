@@ -26,7 +26,8 @@ if TYPE_CHECKING:
     from cloudgan.parallel.layout import Layout
     from cloudgan.parallel.profile import Profile
     from cloudgan.parallel.update_rules import Floats, UpdateRule
-    from cloudgan.training.stopping import Reason, StopFlag
+    from cloudgan.schema.record_line import StopReason
+    from cloudgan.training.stopping import StopFlag
 
 _LOOK_SECONDS = 0.5
 
@@ -63,7 +64,7 @@ class Serving(ABC):
         self._worker_steps = {n: worker_steps[n] if worker_steps else 0 for n in numbers}
         self._held: list[Child] = []
         self._point: Point | None = None
-        self._stop: Reason | None = None
+        self._stop: StopReason | None = None
         self._looked_at = 0.0
         self._profile = profile
         self.updates = 0
@@ -208,7 +209,7 @@ class Serving(ABC):
         for child in self._children.values():
             self._send(child, Answer(Wanted.END))
 
-    def _done(self, child: Child, reason: Reason, steps: Any) -> None:
+    def _done(self, child: Child, reason: StopReason, steps: Any) -> None:
         child.ended_with = [int(step) for step in steps]
         if reason in EXIT_CODES:
             self._stop = self._stop or reason

@@ -18,7 +18,7 @@ from cloudgan.core.errors import DataError
 from cloudgan.core.hardware import Hardware
 from cloudgan.schema.exchange_line import Exchanged
 from cloudgan.schema.provenance import InstalledWheels
-from cloudgan.schema.record_line import Count, Loss, Rate, RecordLine, Seconds
+from cloudgan.schema.record_line import Count, Loss, Rate, RecordLine, Seconds, StopReason
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -169,16 +169,7 @@ class Stopped(RecordLine):
     """A training process ended."""
 
     kind: Literal["stopped"] = "stopped"
-    reason: Literal[
-        "finished",
-        "reached",
-        "plateau",
-        "max_steps",
-        "max_seconds",
-        "interrupted",
-        "terminated",
-        "failed",
-    ]
+    reason: StopReason
     program_seconds: Seconds
     train_seconds: Seconds = Field(description="training time of all processes of the run so far")
     message: str = ""

@@ -12,6 +12,16 @@ from cloudgan.core.ranges import MAX_SECONDS, MAX_STEP
 Seconds = Annotated[float, Field(ge=0, le=MAX_SECONDS, allow_inf_nan=False)]
 Rate = Annotated[float, Field(ge=0, le=1e15, allow_inf_nan=False)]
 Count = Annotated[int, Field(ge=0, lt=2**63)]
+StopReason = Literal[
+    "finished",
+    "reached",
+    "plateau",
+    "max_steps",
+    "max_seconds",
+    "interrupted",
+    "terminated",
+    "failed",
+]
 
 
 def _null_is_nan(value: object) -> object:

@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from cloudgan.schema.record_line import StopReason
     from cloudgan.training.checkpoint import BestCheckpoint
-    from cloudgan.training.stopping import Reason
 
 
 @dataclass(frozen=True)
 class Outcome:
     """How a process ended; `best` validated checkpoint and `memory` forecast, if known."""
 
-    reason: Reason
+    reason: StopReason
     step: int
     epoch: int
     train_seconds: float

@@ -51,8 +51,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from cloudgan.core.progress import Progress
+    from cloudgan.schema.record_line import StopReason
     from cloudgan.training.context import TrainingContext
-    from cloudgan.training.stopping import Reason
 
 _LOOPS = {"custom": run_custom, "fit": run_fit}
 
@@ -324,7 +324,7 @@ def _run_loop(
 
 
 def _end(
-    context: TrainingContext, train_loop: TrainLoop, recorder: RunRecorder, reason: Reason
+    context: TrainingContext, train_loop: TrainLoop, recorder: RunRecorder, reason: StopReason
 ) -> Outcome:
     """Saves a checkpoint and records the end."""
     reason = recorder.evaluator.history.stop or reason

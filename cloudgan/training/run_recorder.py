@@ -27,12 +27,12 @@ if TYPE_CHECKING:
     from cloudgan.core.progress import Progress
     from cloudgan.data.pipeline.image_buffers import ReadingTime
     from cloudgan.schema.record import Validated
+    from cloudgan.schema.record_line import StopReason
     from cloudgan.training.calibration import BatchNormRecalibrator
     from cloudgan.training.checkpoint import Checkpoint
     from cloudgan.training.context import TrainingContext
     from cloudgan.training.gan import Gan
     from cloudgan.training.quality_evaluator import QualityEvaluator
-    from cloudgan.training.stopping import Reason
     from cloudgan.training.train_loop import TrainLoop
 
 
@@ -231,7 +231,7 @@ class RunRecorder:
             self.write(self._partial_epoch)
         self.record_stop(train_loop, "failed", message)
 
-    def record_stop(self, train_loop: TrainLoop, reason: Reason, message: str = "") -> None:
+    def record_stop(self, train_loop: TrainLoop, reason: StopReason, message: str = "") -> None:
         """Records the end, and shows the reason unless it is a failure."""
         if message and reason != "failed":
             self._progress.say(message)

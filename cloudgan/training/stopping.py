@@ -10,31 +10,25 @@ import os
 import signal
 import socket
 import threading
-from typing import TYPE_CHECKING, Literal, Self, TextIO, get_args
+from typing import TYPE_CHECKING, Self, TextIO, get_args
 
 from cloudgan.core.errors import CloudganError, Interrupted, TryAgain
+from cloudgan.schema.record_line import StopReason
 
 if TYPE_CHECKING:
     from types import FrameType
 
-Reason = Literal[
-    "finished",
-    "reached",
-    "plateau",
-    "max_steps",
-    "max_seconds",
-    "interrupted",
-    "terminated",
-    "failed",
-]
-REASONS: tuple[Reason, ...] = get_args(Reason)
-_ERRORS: dict[Reason, type[CloudganError]] = {"interrupted": Interrupted, "terminated": TryAgain}
-EXIT_CODES: dict[Reason, int] = {reason: error.exit_code for reason, error in _ERRORS.items()}
+REASONS: tuple[StopReason, ...] = get_args(StopReason)
+_ERRORS: dict[StopReason, type[CloudganError]] = {
+    "interrupted": Interrupted,
+    "terminated": TryAgain,
+}
+EXIT_CODES: dict[StopReason, int] = {reason: error.exit_code for reason, error in _ERRORS.items()}
 
-_BY_SIGNAL: dict[int, Reason] = {signal.SIGINT: "interrupted", signal.SIGTERM: "terminated"}
+_BY_SIGNAL: dict[int, StopReason] = {signal.SIGINT: "interrupted", signal.SIGTERM: "terminated"}
 
 
-def raise_if_stopped(reason: Reason | None, message: str) -> None:
+def raise_if_stopped(reason: StopReason | None, message: str) -> None:
     """Raises the error of the signal that ended a run, if one did.
 
     Raises:
@@ -48,7 +42,7 @@ def raise_if_stopped(reason: Reason | None, message: str) -> None:
 class StopTraining(Exception):
     """Raised between two steps, on all workers after the same step."""
 
-    def __init__(self, reason: Reason) -> None:
+    def __init__(self, reason: StopReason) -> None:
         super().__init__(reason)
         self.reason = reason
 
@@ -61,11 +55,11 @@ class StopFlag:
     """
 
     def __init__(self) -> None:
-        self.reason: Reason | None = None
+        self.reason: StopReason | None = None
         self.stepped = False
         self._before: dict[int, object] = {}
 
-    def request(self, reason: Reason) -> None:
+    def request(self, reason: StopReason) -> None:
         """Requests a stop after the current step; the first reason is kept."""
         self.reason = self.reason or reason
 

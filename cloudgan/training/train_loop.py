@@ -27,10 +27,11 @@ if TYPE_CHECKING:
     from cloudgan.core.progress import Progress
     from cloudgan.data.pipeline.epoch_sampler import EpochSampler
     from cloudgan.schema.config import TrainingConfig
+    from cloudgan.schema.record_line import StopReason
     from cloudgan.training.step import GanStep
-    from cloudgan.training.stopping import Reason, StopFlag
+    from cloudgan.training.stopping import StopFlag
 
-STOP_REASONS: tuple[Reason, ...] = (
+STOP_REASONS: tuple[StopReason, ...] = (
     "interrupted",
     "terminated",
     "max_seconds",
@@ -85,7 +86,7 @@ class Exchange(Protocol):
     def before_last_save(self, train_loop: TrainLoop) -> None:
         """Exchanges what was trained since the last exchange."""
 
-    def leave(self, step: int, reason: Reason) -> None:
+    def leave(self, step: int, reason: StopReason) -> None:
         """Waits until all workers have ended; `step` is saved."""
 
     def arrays(self) -> Mapping[str, Any]:
