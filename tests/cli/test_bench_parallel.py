@@ -39,6 +39,7 @@ def test_bad_input_is_refused_before_anything_is_measured(cloudgan_here, flags, 
     assert expected in cloudgan_here("bench", "parallel", *flags, exits=2).stderr
 
 
+@pytest.mark.slow
 def test_real_ranks_are_measured_and_predicted_from_the_times_of_one_worker(cloudgan_here):
     pytest.importorskip("mpi4py")
     flags = ("--workers=2", "--predict=100", "--masters=1", "--seconds=0.5", "--preset=smoke")

@@ -74,6 +74,7 @@ def test_the_report_loads_nothing_and_has_every_section(small_demo):
     assert page.count("<svg") >= 8
 
 
+@pytest.mark.slow
 def test_a_second_demo_trains_no_further_and_gives_the_same_result(small_demo, run_cloudgan):
     before = len(record.read(RunFolder(small_demo.run).record_file).epochs())
     done = run_cloudgan("demo", f"--run={small_demo.run}", "--max-steps=20", "--json")
@@ -82,6 +83,7 @@ def test_a_second_demo_trains_no_further_and_gives_the_same_result(small_demo, r
     assert len(record.read(RunFolder(small_demo.run).record_file).epochs()) == before
 
 
+@pytest.mark.slow
 def test_a_time_limit_ends_the_training(small_demo, tmp_path, run_cloudgan):
     data = small_demo.run / "showers.h5"
     flags = (f"--run={tmp_path / 'timed'}", f"--data={data}", "--max-seconds=0.01")

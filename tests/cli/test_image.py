@@ -11,6 +11,8 @@ from cloudgan.launch.container_registry.client import Registry
 from cloudgan.launch.ops.image_build import image_context
 from cloudgan.schema.image_order import Build
 
+pytestmark = pytest.mark.slow
+
 DIGEST = "sha256:" + "1a" * 32
 CLOUDS = ["gcp", "aws", "azure"]
 

@@ -337,6 +337,7 @@ def test_an_error_names_the_valid_values_and_the_next_command(
     assert message in cloudgan_here("offers", *arguments, exits=exits).stderr
 
 
+@pytest.mark.slow
 def test_offers_import_no_heavy_package():
     program = (
         "import sys\nfrom cloudgan.cli.main import main\n"

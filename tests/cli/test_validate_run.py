@@ -48,6 +48,7 @@ def test_without_gate_a_failed_verdict_exits_with_0(small_demo, mirrored, cloudg
     assert "Failed checks, worst first:" in done.stdout
 
 
+@pytest.mark.slow
 def test_fewer_than_two_hundred_held_out_showers_are_refused(small_demo):
     """A new process, which imports TensorFlow: the messages of its libraries are not shown."""
     command = [sys.executable, "-m", "cloudgan", "validate", str(small_demo.copy)]
@@ -91,6 +92,7 @@ def test_with_loose_gates_the_verdict_passes(small_demo, against, tmp_path, clou
     assert json.loads(done.stdout)["verdict"]["passed"] is True
 
 
+@pytest.mark.slow
 def test_the_report_of_a_run_is_written(small_demo, against, tmp_path, cloudgan_here):
     page = tmp_path / "verdict.html"
     cloudgan_here("validate", small_demo.copy, against, f"--report={page}", "--step=0")

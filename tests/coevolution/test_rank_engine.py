@@ -146,6 +146,7 @@ def test_cells_that_are_stopped_by_ctrl_c_and_continued_have_the_bits_of_one_pro
     assert found.nodes[0].cells == ("0-0", "0-1", "1-0", "1-1")
 
 
+@pytest.mark.slow
 def test_asynchronous_cells_use_the_newest_that_arrived_and_record_its_age(tmp_path):
     folder, config = grid_folder(tmp_path / "run", iterations=20, asynchronous=True, save_every=50)
     with started(folder, (0.1, 0.005, 0.005, 0.005), ranks=6) as process:  # one rank has no cell
@@ -162,6 +163,7 @@ def test_asynchronous_cells_use_the_newest_that_arrived_and_record_its_age(tmp_p
     assert [cell.rank for cell in found.cells] == [1, 2, 3, 4]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("victim", [0, 2])
 def test_a_frozen_rank_counts_as_lost_and_the_world_ends_to_be_started_again(tmp_path, victim):
     folder, _ = grid_folder(tmp_path / "run", iterations=10_000, silence_seconds=3)
@@ -185,6 +187,7 @@ def test_a_frozen_rank_counts_as_lost_and_the_world_ends_to_be_started_again(tmp
         assert max(status(folder).cells, key=lambda cell: cell.silent_seconds).rank == victim
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("asynchronous", [False, True])
 def test_the_run_fails_when_all_cells_become_nan(tmp_path, asynchronous):
     folder, _ = grid_folder(

@@ -83,6 +83,7 @@ def test_a_synchronous_master_adds_the_mean_of_all_workers_once_per_round(tmp_pa
     assert found.centre == 4.0  # four rounds, each by the mean of three ones
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", ["easgd", "gem"])
 def test_workers_masters_and_centre_move_together(tmp_path, mode):
     found = world(tmp_path, workers=2, masters=2, steps=12, mode=mode, master_sync_every=3)
@@ -129,6 +130,7 @@ def test_a_tree_of_masters_adds_the_steps_of_all_workers_and_each_rank_saves_its
     assert point.state.step == 0  # masters save none: they begin from the run's
 
 
+@pytest.mark.slow
 def test_a_synchronous_tree_adds_the_mean_of_all_workers_once_per_round(tmp_path):
     options = {"mode": "downpour", "synchronous": True, "master_sync_every": 1}
     found = world(tmp_path, workers=2, masters=2, steps=6, **options)
@@ -136,6 +138,7 @@ def test_a_synchronous_tree_adds_the_mean_of_all_workers_once_per_round(tmp_path
     assert found.updates == 6
 
 
+@pytest.mark.slow
 def test_an_epoch_that_ends_while_a_checkpoint_is_open_is_validated_afterwards(tmp_path):
     # Two epochs of 6 steps; a checkpoint opens with the step before the end of each of them.
     world(

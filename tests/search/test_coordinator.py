@@ -69,6 +69,7 @@ def test_a_process_that_was_killed_costs_its_block_nothing_but_a_restart(tmp_pat
     assert "began at epoch 5" in (SearchFolder(tmp_path / "s").trial(0) / LOG).read_text()
 
 
+@pytest.mark.slow
 def test_five_trials_that_fail_in_a_row_end_the_search(tmp_path):
     with pytest.raises(CloudganError, match=r"last 5 trials failed.*the showers are damaged"):
         searched(tmp_path / "s", trials=9, behaviour="fails")
@@ -76,6 +77,7 @@ def test_five_trials_that_fail_in_a_row_end_the_search(tmp_path):
     assert [trial.state for trial in study.trials()] == [TrialState.FAIL] * 5
 
 
+@pytest.mark.slow
 def test_trials_worse_than_the_median_are_pruned_and_keep_their_run(tmp_path):
     study = searched(tmp_path / "s", trials=10, prune="median", behaviour="waits", blocks=2)
     pruned = [trial for trial in study.trials() if trial.state == TrialState.PRUNED]

@@ -39,6 +39,7 @@ def searched(name, space, function, trials, *, seed, at_once=1):
     return study
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("at_once", [1, 4])
 def test_the_gaussian_process_finds_the_minimum_of_a_quadratic_in_25_trials(at_once):
     assert searched("gp", cube(2), quadratic, 25, seed=0, at_once=at_once).best_value <= 1e-6

@@ -225,6 +225,7 @@ def test_denied_access_ends_with_75_and_the_missing_role(program, proxied, wheel
     assert role in capfd.readouterr().err
 
 
+@pytest.mark.slow
 def test_permissions_that_take_effect_after_many_requests_do_not_fail_the_job(
     program, proxied, wheels, tmp_path, capfd
 ):
@@ -255,6 +256,7 @@ def test_denied_logins_are_retried_for_five_minutes_with_growing_pauses(
     assert max(pauses) <= 60
 
 
+@pytest.mark.slow
 def test_a_cut_connection_is_retried(program, proxied, wheels, tmp_path, capfd):
     store, proxy = proxied
     listed = upload(store, wheels)

@@ -85,6 +85,7 @@ def compiled(request):
     return preset, weights, [one.numpy() for one in weights], tf.function(step, autograph=False)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "hard", [{"scale": 0.0}, {"energy": 0.0}, {"scale": 0.0, "energy": 0.0}, {"scale": 1e-12}]
 )
@@ -151,6 +152,7 @@ def test_without_a_weight_there_is_no_shape_term_and_with_one_the_generator_pays
     assert terms["total"] == pytest.approx(weighed, rel=1e-5)
 
 
+@pytest.mark.slow
 def test_the_shape_term_alone_teaches_a_generator():
     nothing_else = LossWeights(real_fake=0.0, energy=0.0, angle=0.0, ecal_sum=0.0, shape=5.0)
     preset = SHAPED.model_copy(update={"loss_weights": nothing_else})
@@ -168,6 +170,7 @@ def test_held_out_showers_have_a_shape_score_that_changes_no_weight():
         np.testing.assert_array_equal(old, new)
 
 
+@pytest.mark.slow
 def test_the_step_compiles_with_static_shapes_as_a_tpu_needs_it(monkeypatch):
     """XLA on CPU stands in for a TPU: no dynamic shape, no Python side effect, a loop of steps."""
     # LLVM's optimizations take a third of the time; XLA reads this when it compiles first.

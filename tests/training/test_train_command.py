@@ -49,6 +49,7 @@ def driver(tmp_path):
     return f"{program.parent}:{os.environ['PATH']}"
 
 
+@pytest.mark.slow
 def test_other_threads_and_another_conv_impl_are_reported_and_recorded(begun, driver, run_cloudgan):
     folder = RunFolder(begun)
     changed = folder.read_config()
@@ -74,6 +75,7 @@ def test_the_expected_memory_is_within_a_quarter_of_the_peak(two_steps):
     assert started.expected_memory_bytes == pytest.approx(stopped.peak_memory_bytes, rel=0.25)
 
 
+@pytest.mark.slow
 def test_a_resumed_run_keeps_its_conv_impl_and_names_gpus_that_tensorflow_cannot_use(
     begun, driver, run_cloudgan
 ):

@@ -97,6 +97,7 @@ def forget_to_look(path):
     path.write_bytes(buffer.getvalue())
 
 
+@pytest.mark.slow
 def test_a_run_killed_during_validation_resumes_and_ends_where_the_uninterrupted_one_met_the_criterion(
     unbroken, tmp_path, run_cloudgan, saved_arrays
 ):

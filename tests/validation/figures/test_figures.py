@@ -82,6 +82,7 @@ def texts(figure):
     return [element.text for element in ET.fromstring(figure.svg).iter("text")]  # noqa: S314 (our own)
 
 
+@pytest.mark.slow
 def test_there_is_every_figure_and_each_family_is_in_one_piece(drawn):
     assert set(drawn) == set(LABELS)
     families = [family for family, _ in groupby(f.family for f in drawn.values())]

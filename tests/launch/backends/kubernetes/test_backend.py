@@ -269,6 +269,7 @@ def test_a_worker_out_of_memory_ends_the_run_with_a_hint(lab, begin, follow):
     assert not lab.pods("gan")
 
 
+@pytest.mark.slow
 def test_pods_of_a_private_image_use_the_pull_secret(lab, begin, follow):
     kubernetes = pytest.importorskip("kubernetes")
     lab.cluster.images[IMAGE] = lab.cluster.images[IMAGE]._replace(pull_secret=PULL_SECRET)
@@ -329,6 +330,7 @@ def test_a_job_at_its_deadline_keeps_its_checkpoints(lab, begin, follow):
         raise_for_outcome(state, plan, None)
 
 
+@pytest.mark.slow
 def test_a_frozen_pod_is_killed_by_its_probe_and_replaced(make_lab, begin, follow):
     lab, plan = make_lab(probe_scale=0.01), plan_of()
     begin(lab, plan)
@@ -370,6 +372,7 @@ def test_a_cut_watch_and_an_expired_resource_version_are_handled(lab, begin, fol
     thread.join()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("code", [429, 500, 503])
 def test_transient_error_responses_are_retried(lab, begin, follow, code):
     plan = plan_of()

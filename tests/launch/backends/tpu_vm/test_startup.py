@@ -185,6 +185,7 @@ def tiny_wheel(folder):
     return content, Wheel(file_name=path.name, sha256=digest, bytes=len(content))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("node_type", ["v4-8", "v5litepod-8", "v5p-8", "v6e-8"])
 def test_a_trainer_finds_the_tpu_of_each_generation(lab_of, node_type):
     lab = lab_of(node_type=node_type)
@@ -296,6 +297,7 @@ def test_training_resumes_after_a_maintenance_reboot(lab_of):
     assert len(lab.workers()) == 2
 
 
+@pytest.mark.slow
 def test_a_private_image_is_pulled_with_the_vms_login(lab_of):
     lab = lab_of(workers={"image": "us-docker.pkg.dev/lab/gan:1"})
     lab.order(0)

@@ -63,6 +63,7 @@ def test_a_run_is_provisioned_listed_and_destroyed_completely(whole_lab):
     assert removed(whole_lab, plan) == []
 
 
+@pytest.mark.slow
 def test_a_new_cluster_may_refuse_connections_and_the_login_of_its_creator_at_first(whole_lab):
     whole_lab.aws.new_clusters_refuse = (0, 401, 403)
     plan = whole_lab.deploy(planned())
@@ -116,6 +117,7 @@ def test_a_second_deploy_creates_nothing_and_a_second_run_shares_the_cluster(who
     assert whole_lab.left() == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("said", "cause"),
     [(STOCK_OUT, "sufficient"), (NO_QUOTA, "vCPU limit"), (NO_SPOT, "spot instance count")],
@@ -182,6 +184,7 @@ def test_a_wrong_clock_is_reported(lab, minutes, way):
         lab.cloud().find(next(step for step in plan.steps if step.method == "CreateCluster"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "fault",
     [

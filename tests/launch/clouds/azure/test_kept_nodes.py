@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from crashing import AT_EACH, DIED, run_killed
 from launch.clouds import kept
 from launch.clouds.azure.test_crash import bills
@@ -41,6 +43,7 @@ def test_a_second_run_uses_the_nodes_of_the_first_and_down_deletes_them(lab):
     assert down(lab) == 0
 
 
+@pytest.mark.slow
 @AT_EACH
 def test_a_deploy_on_waiting_nodes_that_is_killed_leaves_nothing_after_down(lab, tmp_path, at_each):
     def program(number):
