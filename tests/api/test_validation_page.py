@@ -72,6 +72,7 @@ def html(page):
     return render(page)
 
 
+@pytest.mark.slow
 def test_the_page_starts_with_the_grade_and_has_each_family_of_figures(page):
     assert page.lead == f"fail: {OFF} (and 1 more, below)"
     assert [section.title for section in page.sections] == [

@@ -13,6 +13,8 @@ import requests
 
 from cloudgan.storage.store import open_store
 
+pytestmark = pytest.mark.slow
+
 STORE = "gs://cloudgan-lab-us-central1"
 
 

@@ -137,6 +137,7 @@ def test_a_run_killed_during_validation_resumes_and_ends_where_the_uninterrupted
     assert (said["ended"], said["step"]) == ("reached", 4)
 
 
+@pytest.mark.slow
 def test_a_run_that_does_not_improve_ends_early_and_stays_ended(unbroken, tmp_path, run_cloudgan):
     before, after = (found["hits"] for _, found in validations(unbroken[0])[:2])
     never = "hits>9" if after < before else "hits<-9"  # by which the second epoch is worse
