@@ -242,24 +242,19 @@ def _notes(
 
 
 def _power8(known: Power8) -> tuple[PublishedScaling, ...]:
-    source = f"POWER8, {known.gpus} x P100"
-    return (
+    return tuple(
         PublishedScaling(
-            source=source,
+            source=f"POWER8, {known.gpus} x P100",
             n=known.gpus,
             base_n=1,
             training_efficiency=known.training_efficiency,
-            end_to_end_efficiency=known.efficiency,
-            kind="published",
-        ),
-        PublishedScaling(
-            source=source,
-            n=known.gpus,
-            base_n=1,
-            training_efficiency=known.training_efficiency,
-            end_to_end_efficiency=known.shared_efficiency,
-            kind="computed: shared validation",
-        ),
+            end_to_end_efficiency=efficiency,
+            kind=kind,
+        )
+        for efficiency, kind in (
+            (known.efficiency, "published"),
+            (known.shared_efficiency, "computed: shared validation"),
+        )
     )
 
 

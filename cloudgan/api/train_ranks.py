@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import socket
 import sys
-from contextlib import nullcontext
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -30,10 +30,10 @@ from cloudgan.training.checkpoint import BestCheckpoint
 from cloudgan.training.cluster import read_cluster, share_gpus
 from cloudgan.training.environment_checks import prepare_environment
 from cloudgan.training.outcome import Outcome
-from cloudgan.training.stopping import EXIT_CODES, raise_if_stopped
+from cloudgan.training.stopping import EXIT_CODES, StopFlag, raise_if_stopped
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from cloudgan.core.progress import Progress
     from cloudgan.parallel.centre import ResumedSteps
@@ -265,16 +265,13 @@ def _share_devices(world: Communicator, *, is_training: bool) -> int:
 def _master(rank: _Rank, progress: Progress, resumed: Any) -> Outcome:
     from cloudgan.parallel.master import Master
     from cloudgan.parallel.validator import Validator
-    from cloudgan.training.stopping import StopFlag
 
     training = rank.config.training
     validator = None
     if training.validates_every:
         prepare = partial(_measurer, rank.config, rank.shards)
         validator = Validator(prepare, start_time=rank.start_time)
-    with StopFlag() as flag:
-        if settings.has_agent():
-            flag.stop_with_parent(sys.stdin)
+    with _stop_flag() as flag:
         master = Master(
             rank.world,
             rank.layout,
@@ -290,13 +287,19 @@ def _master(rank: _Rank, progress: Progress, resumed: Any) -> Outcome:
         return master.run()
 
 
-def _lower_master(rank: _Rank, steps: ResumedSteps | None) -> None:
-    from cloudgan.parallel.lower_master import LowerMaster
-    from cloudgan.training.stopping import StopFlag
-
+@contextmanager
+def _stop_flag() -> Iterator[StopFlag]:
+    """Handles signals; under an agent a rank also stops when the agent has ended."""
     with StopFlag() as flag:
         if settings.has_agent():
             flag.stop_with_parent(sys.stdin)
+        yield flag
+
+
+def _lower_master(rank: _Rank, steps: ResumedSteps | None) -> None:
+    from cloudgan.parallel.lower_master import LowerMaster
+
+    with _stop_flag() as flag:
         LowerMaster(
             rank.world,
             rank.layout,
@@ -392,13 +395,10 @@ def _worker(
     from cloudgan.parallel.gan_exchange import gan_exchange
     from cloudgan.training.context import WorkerAmong, make_context
     from cloudgan.training.run import train
-    from cloudgan.training.stopping import StopFlag
     from cloudgan.training.strategy import translate_lost_workers
 
     cluster = read_cluster(settings.tf_config())
-    with StopFlag() as flag, translate_lost_workers(cluster):
-        if settings.has_agent():
-            flag.stop_with_parent(sys.stdin)
+    with _stop_flag() as flag, translate_lost_workers(cluster):
         context = make_context(
             config,
             own,

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 _LIGHT, _DARK = (232, 240, 250), (22, 72, 140)
 _INK, _PAPER = "#1c2733", "#ffffff"
-_TOP, _LEAST, _MOST = 44.0, 26.0, 64.0
+_TOP, _MOST = 44.0, 64.0
 _TEXT_FROM = 40.0
 """Width of a cell in pixels from which its value is written into it."""
 _HALF = 0.5
@@ -76,8 +76,7 @@ class HeatMap:
 
     def _draw(self, sheet: Sheet) -> tuple[str, float]:
         left = min(0.25 * sheet.width, 14 + 8.0 * max(map(len, (self.corner, *self.rows))))
-        size = min(_MOST, max(_LEAST, (sheet.width - left) / len(self.columns)))
-        size = min(size, (sheet.width - left) / len(self.columns))
+        size = min(_MOST, (sheet.width - left) / len(self.columns))
         middle = f'text-anchor="middle" y="{_TOP - 10:.1f}"'
         drawn = [
             f'<text class="name" x="0" y="{_TOP - 10:.1f}">{escape(shortened(self.corner, left))}</text>'

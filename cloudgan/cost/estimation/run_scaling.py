@@ -154,9 +154,10 @@ def scaling_curves(runs: Sequence[ScalingRun]) -> tuple[ScalingCurve, ...]:
     for batch in sorted({run.global_batch_size for run in runs if run.n == least}):
         strong = [run for run in runs if run.global_batch_size == batch]
         weak = [run for run in runs if run.global_batch_size * least == batch * run.n]
-        for kind, members in (("strong", strong), ("weak", weak)):
+        pairs: tuple[tuple[Kind, list[ScalingRun]], ...] = (("strong", strong), ("weak", weak))
+        for kind, members in pairs:
             if len({run.n for run in members}) > 1:
-                found.append(_curve("strong" if kind == "strong" else "weak", members))
+                found.append(_curve(kind, members))
                 related |= {run.run for run in members}
     for run in runs:
         if run.run not in related:
