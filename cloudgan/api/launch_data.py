@@ -6,6 +6,7 @@ import hashlib
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from cloudgan.api.join_plan import JOINED
 from cloudgan.core.errors import ConfigError, DataError
 from cloudgan.launch.kubernetes.manifests import CLAIM
 from cloudgan.schema.plan import Showers
@@ -122,7 +123,7 @@ def check_conversion(showers: Showers, folder: RunFolder) -> None:
 def _to_convert(showers: Showers) -> ShowerSource | None:
     """Returns the files of this machine that are no shards; None: there is nothing to convert."""
     if (
-        showers.source in {NO_DATA, SIMULATED}
+        showers.source in {NO_DATA, SIMULATED, JOINED.source}
         or is_url(showers.source)
         or showers.source.startswith(CLAIM)
     ):
@@ -144,7 +145,7 @@ def upload_data(showers: Showers, folder: RunFolder, progress: Progress) -> Path
     """
     if is_url(showers.source) or showers.source.startswith(CLAIM):
         return None
-    if showers.source == SIMULATED:
+    if showers.source in {SIMULATED, JOINED.source}:
         return None
     shards = Path(showers.source)
     source = _to_convert(showers)

@@ -6,6 +6,7 @@ import math
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
+from cloudgan.api.join_plan import JOINED, TRIAL_FORECAST
 from cloudgan.api.launch_data import PAPER_SHOWERS, find_data, path_for_workers
 from cloudgan.api.ranks import ranks_on
 from cloudgan.api.simulation_plan import simulated_showers, simulation_forecast
@@ -53,6 +54,8 @@ PUBLIC_IMAGE = "tensorflow/tensorflow:2.21.0"
 """Default image of workers without accelerators."""
 _CORES, _CORES_PER_ACCELERATOR = 4, 6
 _GIB, _GIB_PER_ACCELERATOR = 8.0, 16.0
+_LONGEST_SEARCH = 20
+"""Letters of a search in the names of its deployments."""
 _NODE_SHARE = 0.75
 """Largest default request, of a node: its system needs the rest."""
 
@@ -90,8 +93,10 @@ def run_config(
     if name is None:
         config, _ = resolve(given, config=file, run=None, fresh=True)
         digest = spec_digits(config.mathematics() | {"nodes": workers.nodes})[:6]
-        simulates = config.task == "simulate"
-        what = f"{config.simulation.particle}s" if simulates else config.model.preset
+        what = {
+            "simulate": f"{config.simulation.particle}s",
+            "join": f"{config.join[:_LONGEST_SEARCH]}-blocks",
+        }.get(config.task, config.model.preset)
         name = f"{what}-{digest}"
     config, _ = resolve(given, config=file, run=str(RUNS / checked_name(name)), fresh=True)
     return config
@@ -261,11 +266,12 @@ def plan_request(
             f"training.init_from: {config.training.init_from} is a folder of this machine, which"
             " remote workers cannot read; fine-tune with `cloudgan train`"
         )
-    simulates = config.task == "simulate"
-    showers = (
-        simulated_showers(config) if simulates else find_data(config.data.path, store, moves=moves)
-    )
-    if not simulates:
+    showers, ahead = JOINED, TRIAL_FORECAST
+    if config.task == "simulate":
+        showers = simulated_showers(config)
+        ahead = simulation_forecast(config, workers, more.get("price"))
+    elif config.task == "train":
+        showers = find_data(config.data.path, store, moves=moves)
         if showers.records is not None:
             check_can_validate(config, showers.records)
         path = path_for_workers(showers, folder, moves=moves)
@@ -283,8 +289,8 @@ def plan_request(
         "budget_usd": request.budget_usd,
         "spent_usd": usd_of_earlier_attempts(folder),
         "max_usd_per_hour": provisioning.max_usd_per_hour,
-        "notes": () if simulates else memory_warnings(config, workers),
-        "forecast": simulation_forecast(config, workers, more.get("price")) if simulates else None,
+        "notes": memory_warnings(config, workers) if config.task == "train" else (),
+        "forecast": None if config.task == "train" else ahead,
         "wheels": wheels(workers.accelerator, config.parallel.has_ranks)
         if workers.image and not request.image
         else (),

@@ -376,10 +376,13 @@ class RunWatch:
     def _advance(self, heartbeat: Heartbeat) -> None:
         done = heartbeat.epoch or 0 if heartbeat.showers is None else heartbeat.showers
         if self._done < 0:
-            what = ("training", heartbeat.epochs, "epochs")
-            if self._plan.config.task == "simulate":
-                what = ("simulating", self._plan.config.simulation.showers, "showers")
-            self._progress.start(f"{what[0]} {self._plan.run}", what[1], what[2])
+            config, run = self._plan.config, self._plan.run
+            if config.task == "simulate":
+                self._progress.start(f"simulating {run}", config.simulation.showers, "showers")
+            elif config.task == "join":
+                self._progress.start(f"training trials of {config.join} in {run}")
+            else:
+                self._progress.start(f"training {run}", heartbeat.epochs, "epochs")
             self._done = 0
         note = progress_note(self._plan, heartbeat, self.usd_so_far())
         self._progress.advance(max(0, done - self._done), note)

@@ -1,7 +1,8 @@
-"""Searches hyper-parameters on this machine: the use case of `cloudgan search`."""
+"""Searches hyper-parameters on this machine or in pods: the use case of `cloudgan search`."""
 
 from __future__ import annotations
 
+import hashlib
 import subprocess
 import sys
 from importlib.util import find_spec
@@ -14,12 +15,17 @@ from cloudgan.api.training_showers import count_showers, find_showers
 from cloudgan.core import ranges
 from cloudgan.core.errors import ConfigError, DataError, install_command
 from cloudgan.core.file_lock import locked_target
+from cloudgan.core.labels import checked_name
 from cloudgan.core.local_path import local_path
 from cloudgan.cost.prices.price_file import catalog_with
+from cloudgan.launch.kubernetes.manifests import CLAIM
 from cloudgan.schema.held_out import check_can_validate
 from cloudgan.schema.record import read_if_whole
 from cloudgan.schema.run_folder import RunFolder
 from cloudgan.schema.search import SearchConfig, parse_search, read_space
+from cloudgan.schema.search_exchange import search_prefix
+from cloudgan.storage.bucket_shards import BucketShards
+from cloudgan.storage.store import open_store
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -27,6 +33,7 @@ if TYPE_CHECKING:
     from optuna.trial import FrozenTrial
 
     from cloudgan.core.progress import Progress
+    from cloudgan.search.pod_blocks import PodBlocks
     from cloudgan.search.study import SearchFolder, SearchStudy
 
 DEFAULT_RUN = "runs/search"
@@ -48,7 +55,7 @@ def run_search(
         keys: Options of `train` by their dotted keys; None is not set.
         config: A run.yaml that all trials share; options override its keys.
         run: Folder of a new search. Default: runs/search.
-        settings: ``trials``, ``blocks``, ``sampler``, ``objective``, ``direction``, ``prune``, ``second``,
+        settings: ``trials``, ``blocks``, ``store``, ``sampler``, ``objective``, ``direction``, ``prune``, ``second``,
             ``price_as`` and ``price_file``; None is not set, and a search that continues takes the first
             two only.
         progress: Receives a line for each finished trial.
@@ -64,6 +71,8 @@ def run_search(
         found = continued_search(given, keys, config, run, chosen)
         return start_search(given, found, progress)
     price = machine_price(chosen.pop("price_as", None), chosen.pop("price_file", None))
+    if "store" in chosen:
+        chosen["store"] = _shared_store(str(chosen["store"]))
     path, found = new_search(given, keys, config=config, run=run, chosen={**chosen, **price})
     return start_search(path, found, progress)
 
@@ -92,7 +101,48 @@ def new_search(
     base, folder = resolve(keys, config=config, run=run or DEFAULT_RUN, fresh=True)
     found = parse_search({"base": base, "space": read_space(space), **chosen})
     found.check()
+    if found.store:
+        _check_pods(folder.path.name, found, chosen)
     return folder.path, found
+
+
+def _shared_store(store: str) -> str:
+    """Returns the URL of a store, a folder by its absolute path."""
+    if store.startswith(CLAIM):
+        raise ConfigError(
+            f"--store={store}: only pods reach a volume claim, and the coordinator runs here; give a bucket"
+        )
+    open_store(store)
+    return store.rstrip("/") if "://" in store else str(local_path(store).resolve())
+
+
+def _check_pods(name: str, config: SearchConfig, chosen: Mapping[str, Any]) -> None:
+    """Checks that pods can train the trials of a search.
+
+    Raises:
+        ConfigError: A trial needs what a block in a pod does not have.
+    """
+    try:
+        checked_name(name)
+    except ConfigError as error:
+        raise ConfigError(f"--run names the search in the store: {error}") from error
+    base = config.base
+    if "blocks" in chosen:
+        raise ConfigError(
+            f"--blocks={chosen['blocks']} are of this machine; with --store the blocks are the nodes of"
+            f" `cloudgan deploy --join={name} --nodes=N`"
+        )
+    if base.parallel.has_ranks or base.training.workers > 1:
+        given = "--parallel" if base.parallel.has_ranks else f"--workers={base.training.workers}"
+        raise ConfigError(
+            f"{given} with --store is not built: a block in a pod trains in one process; --replicas=N uses"
+            " several devices of its node"
+        )
+    if base.training.init_from:
+        raise ConfigError(
+            f"training.init_from: {base.training.init_from} is a folder of this machine, which pods cannot"
+            " read; omit it, or omit --store"
+        )
 
 
 def _check_numbers(chosen: Mapping[str, Any]) -> None:
@@ -112,7 +162,7 @@ def start_search(path: Path, config: SearchConfig, progress: Progress) -> Search
         CloudganError: As of `run_search`.
     """
     _check_extra()
-    from cloudgan.search.blocks import make_blocks
+    from cloudgan.search.blocks import LocalBlocks
     from cloudgan.search.coordinator import Coordinator
     from cloudgan.search.study import SearchFolder, SearchStudy
 
@@ -123,7 +173,7 @@ def start_search(path: Path, config: SearchConfig, progress: Progress) -> Search
     config = config.model_copy(
         update={"base": config.base.model_copy(update={"training": training})}
     )
-    devices = make_blocks(config.blocks)
+    local = None if config.store else LocalBlocks.of_machine(config.blocks)
     if folder.read_config() is None:
         RunFolder(path).refuse_foreign()
     showers = find_showers(config.base, RunFolder(path), may_convert=True)
@@ -136,8 +186,25 @@ def start_search(path: Path, config: SearchConfig, progress: Progress) -> Search
         config = config.model_copy(update={"base": config.base.model_copy(update={"data": data})})
         folder.write_config(config)
         study = SearchStudy(folder, config)
-        Coordinator(folder, config, study, devices, progress).run()
+        blocks = local or _pod_blocks(folder, config.store, showers, progress)
+        Coordinator(folder, config, study, blocks, progress).run()
     return _result(folder, config, study)
+
+
+def _pod_blocks(folder: SearchFolder, store: str, shards: Path, progress: Progress) -> PodBlocks:
+    """Uploads the showers, and becomes the coordinator of the search in the store."""
+    from cloudgan.data.shards.manifest import MANIFEST
+    from cloudgan.search.pod_blocks import PodBlocks
+
+    digest = hashlib.sha256((shards / MANIFEST).read_bytes()).hexdigest()[:16]
+    data = f"data/{digest}"
+    remote = BucketShards(open_store(f"{store}/{data}"))
+    if not remote.is_copy_of(shards):
+        remote.upload(shards, progress)
+    name = folder.path.name
+    blocks = PodBlocks(open_store(f"{store}/{search_prefix(name)}"), folder, data, progress.say)
+    progress.say(f"blocks join with: cloudgan deploy --join={name} --store={store} --nodes=N")
+    return blocks
 
 
 def read_search(path: str | Path) -> Search:
@@ -192,6 +259,8 @@ def continued_search(
             f"{path} continues as it began: {', '.join(given)} cannot be given; only --trials and"
             " --blocks can change"
         )
+    if found.store:
+        _check_pods(path.resolve().name, found, chosen)
     return found.model_copy(update=dict(chosen))
 
 
@@ -233,14 +302,13 @@ def _result(folder: SearchFolder, config: SearchConfig, study: SearchStudy) -> S
 
 def _trial(folder: SearchFolder, one: FrozenTrial) -> Trial:
     from cloudgan.search.objectives import spent_seconds
-    from cloudgan.search.study import REASON
+    from cloudgan.search.study import REASON, state_name
 
-    names = {"COMPLETE": "complete", "PRUNED": "pruned", "FAIL": "failed"}
     values: list[float] = one.values or []
     run = folder.trial(one.number)
     return Trial(
         number=one.number,
-        state=names.get(one.state.name, "running"),
+        state=state_name(one),
         value=values[0] if values else None,
         point=dict(one.params),
         seconds=spent_seconds(read_if_whole(RunFolder(run).record_file)),

@@ -118,10 +118,15 @@ def forecast_search(
         asked = asked.model_copy(update=price)
     else:
         asked = new_search(given, keys, config=config, run=run, chosen={**chosen, **price})[1]
-    from cloudgan.search.blocks import make_blocks
+    from cloudgan.search.blocks import LocalBlocks
     from cloudgan.search.study import number_of_trials
 
-    make_blocks(asked.blocks)
+    if asked.store:
+        raise ConfigError(
+            "--describe forecasts blocks of this machine; the blocks of a search with --store are the nodes of"
+            " its deployments"
+        )
+    LocalBlocks.of_machine(asked.blocks)
     found = read_search(given) if given.is_dir() else None
     ended = [trial for trial in found.trials if trial.state != "running"] if found else []
     if like is not None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from cloudgan.core.errors import DataError
 from cloudgan.cost.prices.price_file import catalog_with
@@ -73,9 +73,44 @@ def simulation_cost(
         UnknownNameError: No offer has this name.
     """
     config = folder.read_config()
-    known = launch.read(folder.launch_file)
     if config is None:
         raise DataError(f"{folder.path} has no run.yaml; run `cloudgan adopt {folder.path.name}`")
+    found = attempt_cost(folder, offer=offer, price_file=price_file)
+    usd = found.usd
+    showers = config.simulation.showers
+    return SimulationCost(
+        run=folder.path.resolve().name,
+        showers=showers,
+        node_seconds=found.node_seconds,
+        usd=usd,
+        usd_per_1000_showers=None if usd is None else 1000 * usd / showers,
+        price_row=found.price_row,
+    )
+
+
+class AttemptCost(NamedTuple):
+    """Time and cost of the nodes of all attempts of a run that ended; None is unknown."""
+
+    node_seconds: float
+    usd: float | None
+    price_row: str | None
+
+
+def attempt_cost(
+    folder: RunFolder, *, offer: str | None = None, price_file: Path | None = None
+) -> AttemptCost:
+    """Prices the nodes of a run by the times of its attempts in launch.json.
+
+    Args:
+        folder: Of the run.
+        offer: Offer that prices nodes without a price of their own.
+        price_file: File with the prices of your own nodes, for `offer`.
+
+    Raises:
+        DataError: The run has not ended, or its launch.json is missing or damaged.
+        UnknownNameError: No offer has this name.
+    """
+    known = launch.read(folder.launch_file)
     ended = [one for one in known.attempts if one.program_started_at and one.program_ended_at]
     if not ended:
         raise DataError(
@@ -91,15 +126,7 @@ def simulation_cost(
     usd = None
     if row is not None:
         usd = spent_usd(known) if rows and not offer else row.cost_usd(seconds)
-    showers = config.simulation.showers
-    return SimulationCost(
-        run=folder.path.resolve().name,
-        showers=showers,
-        node_seconds=seconds,
-        usd=usd,
-        usd_per_1000_showers=None if usd is None else 1000 * usd / showers,
-        price_row=row.row_id if row else None,
-    )
+    return AttemptCost(seconds, usd, row.row_id if row else None)
 
 
 def _nodes(attempt: Attempt) -> int:

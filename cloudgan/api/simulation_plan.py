@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from cloudgan.api.join_plan import check_join, is_join
 from cloudgan.api.launch_data import KB_PER_SHOWER, SIMULATED
 from cloudgan.api.run_options import flag_of
 from cloudgan.core.documents import read_yaml
@@ -46,6 +47,9 @@ def check_task(training: Training, request: LaunchRequest) -> None:
     Raises:
         ConfigError: A flag is of the other task, or the nodes cannot run Geant4.
     """
+    if is_join(training):
+        check_join(training, request)
+        return
     simulates = is_simulation(training)
     wrong = [
         f"--{flag_of(key)}"

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from cloudgan.api.deploy_attempt import DeployOptions
 from cloudgan.api.deployment import deploy_run
+from cloudgan.api.join_plan import is_join
 from cloudgan.api.plan_inputs import run_config
 from cloudgan.api.planning import make_launch_plan
 from cloudgan.api.pod_software import known_wheels
@@ -182,11 +183,15 @@ def make_sweep(
     """Returns the sweep of a request; its name is --name, or that of a run without --seeds.
 
     Raises:
-        ConfigError: A name is too long, the runs simulate, or the configuration is not valid.
+        ConfigError: A name is too long, the runs do not train, or the configuration is not valid.
     """
     if is_simulation(training):
         raise ConfigError(
             "--seeds compares trainings; a simulation has one --seed, and --showers=N makes it larger"
+        )
+    if is_join(training):
+        raise ConfigError(
+            "--seeds makes runs of its own, and --join trains the trials of a search; omit one"
         )
     draft = Workers(nodes=request.nodes or 1, cpus=1, memory_gib=1)
     name = request.name or run_config(None, training, draft).name

@@ -244,6 +244,10 @@ def _check_options(config: RunConfig, progress: Progress, *, has_workers: bool) 
             "the run.yaml has the task simulate: `cloudgan deploy --task=simulate` carries it out, and"
             " `cloudgan train --data=FOLDER` trains on its showers"
         )
+    if config.task == "join":
+        raise ConfigError(
+            f"the run.yaml has the task join: `cloudgan deploy --join={config.join}` carries it out"
+        )
     if not config.data.path:
         raise ConfigError(
             "--data is missing; give --data=FILE.h5 or a folder from `cloudgan convert`, or run"

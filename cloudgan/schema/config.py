@@ -266,7 +266,10 @@ class RunConfig(_Part):
 
     schema_version: Literal[1] = 1
     name: str = Field("run", min_length=1)
-    task: Task = Field("train", description="program of the workers")
+    task: Task | Literal["join"] = Field("train", description="program of the workers")
+    join: str = Field(
+        "", max_length=63, description="name of the search whose trials the task join trains"
+    )
     data: DataConfig = DataConfig()
     model: Preset = Preset()
     training: TrainingConfig = TrainingConfig()
@@ -282,10 +285,21 @@ class RunConfig(_Part):
         found: dict[str, Any] = dump(self)
         if self.task == "train":
             found.pop("task", None)
+        if self.task != "simulate":
             found.pop("simulation", None)
+        if self.task != "join":
+            found.pop("join", None)
         if self.parallel == ParallelConfig():
             found.pop("parallel", None)
         return found
+
+    @model_validator(mode="after")
+    def _a_search_is_named_by_the_task_join(self) -> Self:
+        if (self.task == "join") != bool(self.join):
+            raise ConfigError(
+                f"task is {self.task!r} and join is {self.join!r}: the task join, and no other, names a search"
+            )
+        return self
 
     @model_validator(mode="after")
     def _stages_are_of_one_replica(self) -> Self:
@@ -360,6 +374,8 @@ class RunConfig(_Part):
 
     def mathematics(self) -> dict[str, Any]:
         """Returns the keys that determine the results; the others may change between resumes."""
+        if self.task == "join":
+            return {"task": self.task, "join": self.join}
         if self.task == "simulate":
             simulation = self.simulation.model_dump(mode="json")
             return {"task": self.task, "seed": self.training.seed, "simulation": simulation}

@@ -410,6 +410,8 @@ class Plan(_Part):
         """Program of the workers: the preset that they train, or Geant4 with its particle."""
         if self.config.task == "simulate":
             return f"Geant4, {self.config.simulation.particle}s"
+        if self.config.task == "join":
+            return f"trials of the search {self.config.join}"
         return self.config.model.preset
 
     @property
@@ -417,11 +419,13 @@ class Plan(_Part):
         """Work of the run, such as ``60 epochs`` or ``200,000 showers``."""
         if self.config.task == "simulate":
             return f"{self.config.simulation.showers:,} showers"
+        if self.config.task == "join":
+            return "trials until the search ends"
         return f"{self.config.training.epochs} epochs"
 
     @property
     def has_peers(self) -> bool:
-        """Whether the workers exchange data; those of a simulation do not."""
+        """Whether the workers exchange data; those of a simulation or a search do not."""
         return self.workers.nodes > 1 and self.config.task == "train"
 
     @property

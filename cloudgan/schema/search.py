@@ -119,6 +119,7 @@ class SearchConfig(BaseModel):
     sampler: SamplerName = "gp"
     trials: int = Field(25, ge=1, le=10_000)
     blocks: int = Field(1, ge=1, le=MAX_PROCESSES, description="trials at the same time")
+    store: str = Field("", description="store through which pods train trials; empty: this machine")
     objective: str = Field(METRIC, description="validation number; median of the last three")
     direction: Direction = "minimize"
     prune: Pruning = "none"

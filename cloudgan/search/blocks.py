@@ -19,7 +19,7 @@ from cloudgan.core.settings import child_environment
 from cloudgan.training.cluster import share_gpus
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
 _GRACE_SECONDS = 60.0
@@ -43,7 +43,7 @@ class Block:
     _process: subprocess.Popen[bytes] | None = None
 
     @property
-    def is_free(self) -> bool:
+    def is_ready(self) -> bool:
         """Whether no run is trained."""
         return self._process is None
 
@@ -77,37 +77,62 @@ class Block:
         if self._process and self._process.poll() is None:
             self._process.send_signal(signal.SIGINT)
 
+    def kill(self) -> None:
+        """Ends the run without a checkpoint."""
+        if self._process:
+            self._process.kill()
+
     def stop(self) -> None:
         """Stops the run: SIGINT, then SIGKILL after the grace period."""
         self.request_stop()
         deadline = time.monotonic() + _GRACE_SECONDS
         while self.ended() is None and self._process:
             if time.monotonic() > deadline:
-                self._process.kill()
+                self.kill()
             time.sleep(0.05)
 
 
-def make_blocks(count: int) -> list[Block]:
-    """Divides this machine into blocks.
+@dataclass(frozen=True)
+class LocalBlocks:
+    """The blocks of this machine."""
 
-    Raises:
-        ConfigError: There are more blocks than devices, or they do not divide the GPUs.
-    """
-    cores = this_machine().cores
-    shares = share_gpus(count)
-    if not any(shares) and count > cores:
-        raise ConfigError(f"--blocks={count}: this machine has {cores} cores; give at most {cores}")
-    return [Block(index, shares[index]) for index in range(count)]
+    blocks: Sequence[Block]
+    poll_seconds: float = 0.2
 
+    @classmethod
+    def of_machine(cls, count: int) -> LocalBlocks:
+        """Divides this machine into blocks.
 
-def threads_per_block(blocks: int) -> int:
-    """Returns the threads of each block's process."""
-    return max(1, this_machine().cores // blocks)
+        Raises:
+            ConfigError: There are more blocks than devices, or they do not divide the GPUs.
+        """
+        cores = this_machine().cores
+        shares = share_gpus(count)
+        if not any(shares) and count > cores:
+            raise ConfigError(
+                f"--blocks={count}: this machine has {cores} cores; give at most {cores}"
+            )
+        return cls([Block(index, shares[index]) for index in range(count)])
 
+    def current(self) -> Sequence[Block]:
+        """Returns all blocks."""
+        return self.blocks
 
-def stop_all(blocks: Sequence[Block]) -> None:
-    """Asks all runs to stop at the same time, and waits for them."""
-    for block in blocks:
-        block.request_stop()
-    for block in blocks:
-        block.stop()
+    def training(self) -> dict[int, int]:
+        """Returns no trials: those of an earlier coordinator ended with it."""
+        return {}
+
+    def run_threads(self) -> int | None:
+        """Returns the threads of each block's process; None: a single block has all."""
+        return max(1, this_machine().cores // len(self.blocks)) if len(self.blocks) > 1 else None
+
+    def note(self, states: Mapping[int, str]) -> None:
+        """Keeps nothing: the study has the states of the trials."""
+
+    def close(self, *, finished: bool) -> None:
+        """Asks all runs to stop at the same time, and waits for them."""
+        del finished
+        for block in self.blocks:
+            block.request_stop()
+        for block in self.blocks:
+            block.stop()

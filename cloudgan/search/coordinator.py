@@ -9,20 +9,21 @@ from __future__ import annotations
 import math
 import signal
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from optuna.trial import TrialState
 
 from cloudgan.core.errors import CloudganError, ConfigError, Interrupted, TryAgain
 from cloudgan.core.tail import tail_lines
-from cloudgan.schema.record import read_if_whole
+from cloudgan.schema.record import Checkpointed, read_if_whole
 from cloudgan.schema.run_folder import RunFolder
-from cloudgan.search.blocks import LOG, stop_all, threads_per_block
+from cloudgan.search.blocks import LOG
 from cloudgan.search.objectives import second_objective, validation_median
 from cloudgan.search.study import attempts
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
     from types import FrameType
 
     from optuna.trial import FrozenTrial
@@ -31,13 +32,55 @@ if TYPE_CHECKING:
     from cloudgan.schema.config import RunConfig
     from cloudgan.schema.record import RunRecord
     from cloudgan.schema.search import SearchConfig
-    from cloudgan.search.blocks import Block
     from cloudgan.search.study import SearchFolder, SearchStudy
 
-_POLL_SECONDS = 0.2
 _MOST_ATTEMPTS = 3
 _MOST_FAILURES = 5
 _BAD_INPUT, _NO_PROGRESS = 2, 76
+
+
+class TrialBlock(Protocol):
+    """What trains one trial after another: `search.blocks.Block` or `search.pod_blocks.PodBlock`."""
+
+    @property
+    def index(self) -> int | str:
+        """Its unique name."""
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether it waits for a trial."""
+
+    def start(self, run: Path) -> None:
+        """Trains the run in the folder `run`, which holds its run.yaml."""
+
+    def ended(self) -> int | None:
+        """Returns the exit code of the training; None while it runs."""
+
+    def request_stop(self) -> None:
+        """Asks the run to save a checkpoint and to stop."""
+
+
+class TrialBlocks(Protocol):
+    """All blocks of a search: `search.blocks.LocalBlocks` or `search.pod_blocks.PodBlocks`."""
+
+    @property
+    def poll_seconds(self) -> float:
+        """Pause between two looks at the blocks."""
+
+    def current(self) -> Sequence[TrialBlock]:
+        """Returns the blocks of this moment."""
+
+    def training(self) -> Mapping[int, int | str]:
+        """Returns the blocks that train trials of an earlier coordinator, by trial."""
+
+    def run_threads(self) -> int | None:
+        """Returns the threads of each trial; None: the trial's own."""
+
+    def note(self, states: Mapping[int, str]) -> None:
+        """Takes the states of all trials."""
+
+    def close(self, *, finished: bool) -> None:
+        """Leaves the blocks at the end of a search, or of a coordinator that will continue it."""
 
 
 class Coordinator:
@@ -48,14 +91,14 @@ class Coordinator:
         folder: SearchFolder,
         config: SearchConfig,
         study: SearchStudy,
-        blocks: Sequence[Block],
+        blocks: TrialBlocks,
         progress: Progress,
     ) -> None:
         """Prepares the coordinator; `progress` receives one line for each finished trial."""
         self._folder, self._config, self._study = folder, config, study
         self._blocks, self._progress = blocks, progress
         self._waiting = study.unfinished()
-        self._on: dict[int, int] = {}
+        self._on: dict[int | str, int] = {}
         self._pruned: set[int] = set()
         self._requested_signal: int | None = None
 
@@ -70,12 +113,17 @@ class Coordinator:
         self._progress.start("trials", self._study.size, "trials")
         self._progress.advance(len(self._study.trials()) - len(self._waiting))
         before = {n: signal.signal(n, self._request) for n in (signal.SIGINT, signal.SIGTERM)}
+        finished = True
         try:
-            while self._requested_signal is None and (self._start_trials() or self._on):
-                self._follow()
-                time.sleep(_POLL_SECONDS)
+            self._adopt()
+            while self._requested_signal is None and self._step():
+                time.sleep(self._blocks.poll_seconds)
+            finished = self._requested_signal is None
+        except TryAgain:
+            finished = False
+            raise
         finally:
-            stop_all(self._blocks)
+            self._blocks.close(finished=finished)
             for number, handler in before.items():
                 signal.signal(number, handler)
         again = f"`cloudgan search {self._folder.path}` continues it"
@@ -88,20 +136,38 @@ class Coordinator:
         del frame
         self._requested_signal = number
 
-    def _start_trials(self) -> bool:
-        """Gives a trial to each free block; returns whether any was started."""
-        started = False
-        for block in self._blocks:
+    def _adopt(self) -> None:
+        """Follows the trials that blocks went on with while there was no coordinator."""
+        blocks, training = self._blocks.current(), self._blocks.training()
+        known = {block.index for block in blocks}
+        for trial in tuple(self._waiting):
+            block = training.get(trial.number)
+            if block in known and block is not None:
+                self._waiting.remove(trial)
+                self._on[block] = trial.number
+
+    def _step(self) -> bool:
+        """Starts and follows trials; returns whether any are left."""
+        blocks = self._blocks.current()
+        are_left = self._start_trials(blocks)
+        for block in blocks:
             if block.index in self._on:
+                self._follow(block, self._on[block.index])
+        self._blocks.note(self._study.states())
+        return are_left or bool(self._on or self._waiting)
+
+    def _start_trials(self, blocks: Sequence[TrialBlock]) -> bool:
+        """Gives a trial to each free block; returns whether the search has more."""
+        for block in blocks:
+            if block.index in self._on or not block.is_ready:
                 continue
             trial = self._waiting.pop(0) if self._waiting else self._study.ask()
             if trial is None:
-                return started
-            started = True
+                return False
             self._start(block, trial)
-        return started
+        return bool(self._waiting) or self._study.has_more
 
-    def _start(self, block: Block, trial: FrozenTrial) -> None:
+    def _start(self, block: TrialBlock, trial: FrozenTrial) -> None:
         path = self._folder.trial(trial.number)
         folder = RunFolder(path)
         try:
@@ -110,31 +176,29 @@ class Coordinator:
         except ConfigError as error:
             self._fail(trial.number, str(error))
             return
-        self._study.count_attempt(trial.number)
+        lines = self._record(trial.number).lines
+        saved = [line.step for line in lines if isinstance(line, Checkpointed)]
+        self._study.count_attempt(trial.number, max(saved, default=0))
         block.start(path)
         self._on[block.index] = trial.number
 
     def _run_config(self, trial: FrozenTrial, folder: RunFolder) -> RunConfig:
         config = self._config.run_config(trial.params, folder.path.name)
-        if config.training.threads or len(self._blocks) == 1:
+        threads = self._blocks.run_threads()
+        if config.training.threads or threads is None:
             return config
-        threads = threads_per_block(len(self._blocks))
         return config.model_copy(
             update={"training": config.training.model_copy(update={"threads": threads})}
         )
 
-    def _follow(self) -> None:
-        for block in self._blocks:
-            if block.index not in self._on:
-                continue
-            number = self._on[block.index]
-            self._report(block, number)
-            code = block.ended()
-            if code is not None:
-                del self._on[block.index]
-                self._end(number, code)
+    def _follow(self, block: TrialBlock, number: int) -> None:
+        code = block.ended()
+        self._report(block, number)
+        if code is not None:
+            del self._on[block.index]
+            self._end(number, code)
 
-    def _report(self, block: Block, number: int) -> None:
+    def _report(self, block: TrialBlock, number: int) -> None:
         if self._config.prune == "none" or number in self._pruned:
             return
         for each in self._record(number).validations():

@@ -19,6 +19,7 @@ from optuna.trial import TrialState
 from cloudgan.core.documents import read_json, write_json
 from cloudgan.core.errors import ConfigError, DataError
 from cloudgan.schema.search import SearchConfig
+from cloudgan.schema.search_exchange import trial_name
 from cloudgan.search.samplers import distributions, grid, make_sampler
 
 if TYPE_CHECKING:
@@ -30,7 +31,8 @@ if TYPE_CHECKING:
 REASON = "reason"
 """Attribute of a failed trial."""
 _NAME = "cloudgan"
-_ATTEMPTS = "attempts"
+_ATTEMPTS, _SAVED = "attempts", "saved step"
+_STATES = {"COMPLETE": "complete", "PRUNED": "pruned", "FAIL": "failed"}
 _FEWEST_TO_COMPARE = 4
 
 
@@ -46,7 +48,7 @@ class SearchFolder:
 
     def trial(self, number: int) -> Path:
         """Returns the folder of a trial, which is that of an ordinary run."""
-        return self.path / "trials" / f"{number:04d}"
+        return self.path / trial_name(number)
 
     def read_config(self) -> SearchConfig | None:
         """Returns the search in the folder; None: there is none."""
@@ -76,7 +78,15 @@ def _differences(before: SearchConfig, now: SearchConfig) -> list[str]:
     """What may not change: not the number of trials or of blocks."""
     found = [
         name
-        for name in ("sampler", "objective", "direction", "prune", "second", "usd_per_hour")
+        for name in (
+            "sampler",
+            "objective",
+            "direction",
+            "prune",
+            "second",
+            "usd_per_hour",
+            "store",
+        )
         if getattr(before, name) != getattr(now, name)
     ]
     if before.base != now.base:
@@ -163,10 +173,26 @@ class SearchStudy:
         self._storage.set_trial_user_attr(self.trials()[number]._trial_id, REASON, reason)
         self._study.tell(number, state=TrialState.FAIL)
 
-    def count_attempt(self, number: int) -> None:
-        """Counts the start of a process for a trial."""
+    @property
+    def has_more(self) -> bool:
+        """Whether trials are left to ask."""
+        return len(self.trials()) < self.size
+
+    def states(self) -> dict[int, str]:
+        """Returns the state of each trial: complete, pruned, failed or running."""
+        return {trial.number: state_name(trial) for trial in self.trials()}
+
+    def count_attempt(self, number: int, saved_step: int) -> None:
+        """Counts the start of a process for a trial, from 1 after a newer checkpoint.
+
+        Args:
+            number: Of the trial.
+            saved_step: Step of its newest checkpoint; 0: none.
+        """
         trial = self.trials()[number]
-        self._storage.set_trial_user_attr(trial._trial_id, _ATTEMPTS, attempts(trial) + 1)
+        before = attempts(trial) if saved_step <= trial.user_attrs.get(_SAVED, 0) else 0
+        self._storage.set_trial_user_attr(trial._trial_id, _SAVED, saved_step)
+        self._storage.set_trial_user_attr(trial._trial_id, _ATTEMPTS, before + 1)
 
     def best(self) -> FrozenTrial | None:
         """Returns the finished trial with the best first objective; None without any."""
@@ -191,8 +217,13 @@ def number_of_trials(config: SearchConfig) -> int:
 
 
 def attempts(trial: FrozenTrial) -> int:
-    """Returns how many processes were started for a trial."""
+    """Returns how many processes were started for a trial from its newest checkpoint."""
     return int(trial.user_attrs.get(_ATTEMPTS, 0))
+
+
+def state_name(trial: FrozenTrial) -> str:
+    """Returns complete, pruned, failed or running."""
+    return _STATES.get(trial.state.name, "running")
 
 
 def _pruner(config: SearchConfig) -> optuna.pruners.BasePruner:

@@ -18,6 +18,8 @@ from cloudgan.core.errors import CloudganError, TryAgain
 from cloudgan.parallel.layout import make_layout, ranks_per_node
 from cloudgan.schema.heartbeat import FILE_NAME as HEARTBEAT
 from cloudgan.schema.liveness import LivenessFile
+from cloudgan.schema.run_folder import checkpoint_steps
+from cloudgan.schema.search_exchange import search_prefix
 from cloudgan.schema.simulation import SHARD_INFO
 from cloudgan.storage.store import StoreError, open_store
 from cloudgan.worker.control import ControlServer
@@ -53,7 +55,12 @@ if TYPE_CHECKING:
 
 
 TRAIN = (sys.executable, "-m", "cloudgan", "train")
-SIMULATE = (sys.executable, "-m", "cloudgan.api.shower_production")
+_PROGRAMS = {
+    "simulate": (sys.executable, "-m", "cloudgan.api.shower_production"),
+    "join": (sys.executable, "-m", "cloudgan.api.search_block"),
+}
+"""Programs of workers that work without the others, by task."""
+_WORK = {"train": "training", "simulate": "simulating", "join": "training trials"}
 SMOKE_STEP = (sys.executable, "-m", "cloudgan.training.smoke_step")
 
 
@@ -76,10 +83,10 @@ class WorkerAgent:
             ConfigError: The store's URL is invalid.
         """
         self._pod, self._timeouts = pod, timeouts
-        self._simulates = pod.config.task == "simulate"
+        self._simulates, self._is_alone = pod.config.task == "simulate", pod.config.task != "train"
         train = (*(command or TRAIN), f"--run={pod.folder.path}")
-        self._command = SIMULATE if self._simulates and command is None else train
-        self._own_peers = pod.peers.alone() if self._simulates else pod.peers
+        self._command = _PROGRAMS[pod.config.task] if self._is_alone and command is None else train
+        self._own_peers = pod.peers.alone() if self._is_alone else pod.peers
         self._smoke_step, self._began = smoke_step, time.monotonic()
         self._smoke_seconds: float | None = None
         self._stop = stop or StopRequest()
@@ -92,7 +99,7 @@ class WorkerAgent:
         self._log = WorkerLog(logs / f"{self._state.incarnation}.log", show)
         self._rendezvous = Rendezvous(pod.peers.world, fresh_seconds=timeouts.fresh_seconds)
         own = open_store(f"{pod.run_url}/workers/{pod.peers.index}")
-        counted = own if self._simulates else self._store
+        counted = own if self._is_alone else self._store
         self._restarts = RestartCounter(counted, timeouts.max_restarts)
         self._run_sync = RunSync(pod.folder, self._store)
         self._ranks = self._rank_launcher()
@@ -115,7 +122,7 @@ class WorkerAgent:
         """
         peers = self._pod.peers
         host, port = peers.listening_host(), peers.control(peers.index)[1]
-        rendezvous = self._rendezvous if peers.is_chief and not self._simulates else None
+        rendezvous = self._rendezvous if peers.is_chief and not self._is_alone else None
         try:
             control = ControlServer((host, port), self._state, rendezvous, self._pod.secret)
         except OSError as error:
@@ -208,7 +215,7 @@ class WorkerAgent:
         )
         if not pod.peers.is_chief:
             return (log,)
-        if self._simulates:
+        if self._is_alone:
             return (self._heartbeat(), log)
         record = file_upload(
             store,
@@ -221,11 +228,11 @@ class WorkerAgent:
     def _heartbeat(self) -> Upload:
         def put() -> None:
             beat = read_heartbeat(self._pod, self._state, self._rendezvous.notices())
+            if self._is_alone:
+                beat = beat.model_copy(update={"step": None, "steps_per_second": None})
             if self._simulates:
                 done = self._pod.config.simulation.finished(self._finished_shards())
-                beat = beat.model_copy(
-                    update={"showers": done, "step": None, "steps_per_second": None}
-                )
+                beat = beat.model_copy(update={"showers": done})
             self._store.put(HEARTBEAT, (beat.model_dump_json(indent=2) + "\n").encode())
 
         return Upload(
@@ -236,19 +243,29 @@ class WorkerAgent:
             periodic=True,
         )
 
+    def _progress(self) -> int | None:
+        """Returns a number that grows with what the store has of this run's work."""
+        if self._simulates:
+            return self._finished_shards()
+        if not self._is_alone:
+            return self._run_sync.newest_step()
+        prefix = f"{search_prefix(self._pod.config.join)}/trials/"
+        names = open_store(self._pod.store_url).list(prefix)
+        return sum(checkpoint_steps(name.rpartition("/")[2] for name in names))
+
     def _finished_shards(self) -> int:
         return len(self._store.list(f"{SHARD_INFO}/"))
 
     def _final_uploads(self) -> tuple[Upload, ...]:
         """Returns the upload of checkpoints that the trainer did not copy."""
-        if not self._pod.peers.is_chief or self._simulates:
+        if not self._pod.peers.is_chief or self._is_alone:
             return ()
         push = self._run_sync.push_checkpoints
         return (Upload("checkpoints", lambda: True, push, every_seconds=0.0),)
 
     def _rendezvous_client(self) -> RendezvousClient:
         peers, secret = self._pod.peers, self._pod.secret
-        if self._simulates:
+        if self._is_alone:
             return IndependentClient(self._state, self._count_restart)
         if peers.is_chief or secret is None:
             return ChiefRendezvousClient(self._state, self._rendezvous, self._before_begin)
@@ -259,7 +276,7 @@ class WorkerAgent:
     def _rank_launcher(self) -> RankLauncher | None:
         """Returns what starts the ranks of a run with masters and workers; None for other runs."""
         pod, parallel = self._pod, self._pod.config.parallel
-        if self._simulates or not parallel.has_ranks:
+        if self._is_alone or not parallel.has_ranks:
             return None
         layout = make_layout(parallel.ranks or pod.peers.world, parallel)
         counts = ranks_per_node(layout, pod.peers.world)
@@ -290,7 +307,7 @@ class WorkerAgent:
             ends_all=self._ranks is not None,
             is_finished=self._is_finished,
             say=self._log.say,
-            work="simulating" if self._simulates else "training",
+            work=_WORK[self._pod.config.task],
             start_smoke_step=self._start_smoke_step if self._pod.smoke_step else None,
         )
 
@@ -313,7 +330,7 @@ class WorkerAgent:
 
     def _prepare(self) -> None:
         """Stages the showers once, and syncs the run folder before each generation."""
-        if self._simulates:
+        if self._is_alone:
             return
         if not self._is_staged:
             stage_showers(self._pod, LogProgress(self._log))
@@ -330,7 +347,7 @@ class WorkerAgent:
 
     def _record_notices(self) -> None:
         """Adds new notices of all workers to the record, while no trainer writes to it."""
-        has_record = self._pod.peers.is_chief and not self._simulates
+        has_record = self._pod.peers.is_chief and not self._is_alone
         notices = self._rendezvous.all_notices() if has_record else ()
         for index, notice in notices[self._recorded_notices :]:
             record_notice(self._pod.folder.record_file, index, notice)
@@ -343,8 +360,7 @@ class WorkerAgent:
 
     def _count_restart(self) -> None:
         try:
-            progress = self._finished_shards() if self._simulates else self._run_sync.newest_step()
-            self._state.restarts = self._restarts.begin(progress)
+            self._state.restarts = self._restarts.begin(self._progress())
         except StoreError as error:
             self._log.say(f"all workers are ready, but the store failed: {error}; retrying")
             raise

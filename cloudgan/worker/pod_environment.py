@@ -108,7 +108,7 @@ def read_pod_environment(variable: Callable[[str], str | None]) -> PodEnvironmen
         world=_number("CLOUDGAN_WORLD", found["CLOUDGAN_WORLD"]),
         index=_number("JOB_COMPLETION_INDEX", found["JOB_COMPLETION_INDEX"]),
     )
-    is_alone = config.task == "simulate"
+    is_alone = config.task != "train"
     return PodEnvironment(
         peers=peers,
         store_url=_absolute(found["CLOUDGAN_STORE"]),

@@ -181,7 +181,7 @@ def test_what_is_left_of_a_search_is_forecast_from_its_own_trials(space, cloudga
 def test_more_blocks_than_were_measured_widen_a_forecast(space, cloudgan_here, monkeypatch):
     from cloudgan.search import blocks
 
-    monkeypatch.setattr(blocks, "make_blocks", lambda count: [])
+    monkeypatch.setattr(blocks.LocalBlocks, "of_machine", lambda count: [])
     a_run_of(360.0, space.parent / "one")
     flags = ("--data=x.h5", "--trials=25", "--blocks=4", "--like=one", "--describe", "--json")
     said = json.loads(cloudgan_here("search", space, *flags).stdout)

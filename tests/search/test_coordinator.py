@@ -18,7 +18,7 @@ from cloudgan.core.progress import Silent
 from cloudgan.schema.config import parse_config
 from cloudgan.schema.run_folder import RunFolder
 from cloudgan.schema.search import Dimension, SearchConfig
-from cloudgan.search.blocks import LOG, Block
+from cloudgan.search.blocks import LOG, Block, LocalBlocks
 from cloudgan.search.coordinator import Coordinator
 from cloudgan.search.study import SearchFolder, SearchStudy
 
@@ -38,7 +38,7 @@ def searched(path, *, blocks=1, behaviour="", **asked):
     folder.write_config(config)
     study = SearchStudy(folder, config)
     devices = [Block(index, {"BEHAVIOUR": behaviour}, PROGRAM) for index in range(blocks)]
-    Coordinator(folder, config, study, devices, Silent()).run()
+    Coordinator(folder, config, study, LocalBlocks(devices), Silent()).run()
     return SearchStudy(folder, config)
 
 

@@ -1,7 +1,7 @@
 """Stub of `cloudgan train --run=FOLDER` in tests of the coordinator: no TensorFlow, real records.
 
-It validates ten times; the metric is a function of the learning rate in run.yaml. It saves its epoch, so
-that a second process continues. The environment variable BEHAVIOUR makes it fail, die once, or wait.
+It validates ten times; the metric is a function of the learning rate in run.yaml. It saves its epoch, in
+the folder of checkpoint.url where there is one, so that a second process continues. The environment variable BEHAVIOUR makes it fail, die once, or wait.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import time
 from pathlib import Path
 
 from cloudgan.schema import record
-from cloudgan.schema.run_folder import RunFolder
+from cloudgan.schema.run_folder import RunFolder, checkpoint_name, checkpoint_steps
 
 EPOCHS = 10
 
@@ -28,7 +28,11 @@ def main(run):
         print("cloudgan: the showers are damaged", flush=True)
         sys.exit(1)
     state = folder.path / "epoch"
+    copies = Path(config.checkpoint.url) if config.checkpoint.url else None
     first = int(state.read_text()) if state.exists() else 0
+    if copies:
+        steps = checkpoint_steps(path.name for path in copies.glob("*"))
+        first = steps[-1] // 10 if steps else 0
     stopped = []
     signal.signal(signal.SIGINT, lambda *_: stopped.append(1))
     for epoch in range(first, EPOCHS):
@@ -43,6 +47,9 @@ def main(run):
         )  # fmt: skip
         record.append(folder.record_file, line)
         state.write_text(str(epoch + 1))
+        if copies:
+            copies.mkdir(parents=True, exist_ok=True)
+            (copies / checkpoint_name(10 * (epoch + 1))).write_bytes(b"")
         if stopped:
             sys.exit(130)
     print(f"process {os.getpid()} began at epoch {first}")

@@ -157,6 +157,14 @@ def _result(plan: Plan, *, detached: bool) -> dict[str, Any]:
             "cost": f"cloudgan cost {folder.path}",
             "remove": f"cloudgan down {plan.run}",
         }
+    if plan.config.task == "join":
+        return {
+            "run": plan.run,
+            "state": "finished",
+            "search": plan.config.join,
+            "cost": f"cloudgan cost {folder.path}",
+            "remove": f"cloudgan down {plan.run}",
+        }
     return {
         "run": plan.run,
         "state": "finished",

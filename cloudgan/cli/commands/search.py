@@ -1,4 +1,4 @@
-"""`cloudgan search`: hyper-parameters on this machine."""
+"""`cloudgan search`: hyper-parameters on this machine, or in the pods of deployments."""
 
 from __future__ import annotations
 
@@ -27,6 +27,7 @@ def search(
     run: str | None = None,
     trials: int | None = None,
     blocks: int | None = None,
+    store: str | None = None,
     sampler: Literal["gp", "evolution", "tpe", "nsgaii", "random", "grid"] | None = None,
     objective: str | None = None,
     direction: Literal["minimize", "maximize"] | None = None,
@@ -41,13 +42,15 @@ def search(
     json: bool = False,
     training: tuple[dict[str, Any], str | None] = ({}, None),
 ) -> None:
-    """Searches hyper-parameters on this machine; each trial is an ordinary run.
+    """Searches hyper-parameters on this machine or in pods; each trial is an ordinary run.
 
     Args:
         space: YAML file with ranges or choices by key of run.yaml, or the folder of a search to continue.
         run: Folder of a new search. Default: runs/search.
         trials: How many. Default: 25.
         blocks: Trials at the same time, each with its share of the cores or GPUs. Default: 1.
+        store: URL or folder through which the nodes of `cloudgan deploy --join=NAME` train the trials
+            instead; NAME is that of the search's folder.
         sampler: gp (Gaussian process, expected improvement), evolution, tpe, nsgaii, random, or grid.
             Default: gp.
         objective: Validation number that ranks the trials, as in --until. Default: metric.
@@ -72,6 +75,7 @@ def search(
     settings = {
         "trials": trials,
         "blocks": blocks,
+        "store": store,
         "sampler": sampler,
         "objective": objective,
         "direction": direction,

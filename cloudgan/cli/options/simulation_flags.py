@@ -1,4 +1,4 @@
-"""The flags of `plan` and `deploy` for the task simulate: which showers the workers simulate."""
+"""The flags of `plan` and `deploy` for tasks other than one training: simulated showers, trials of a search."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from cloudgan.schema.simulation import Task  # noqa: TC001  the parser reads the
 def simulation_flags(
     *,
     task: Task | None = None,
+    join: str | None = None,
     engine: Literal["geant4"] | None = None,
     showers: int | None = None,
     energy: str | None = None,
@@ -25,6 +26,8 @@ def simulation_flags(
 
     Args:
         task: Program of the workers: train (default), or simulate showers with Geant4 into the store.
+        join: Name of a search (`cloudgan search --store`) whose trials the workers train, each one after
+            another, until it ends.
         engine: Simulation; the parametric source needs one core only (`cloudgan simulate`).
         showers: Showers that all workers simulate together. Default: 1000.
         energy: Range of the primary energy in GeV, flat. Default: 10:100.
@@ -35,7 +38,8 @@ def simulation_flags(
     """
     ranges.check(showers=showers, cut_mm=cut_mm, records_per_shard=records_per_shard)
     return {
-        "task": task,
+        "task": "join" if join is not None and task is None else task,
+        "join": join,
         "simulation.engine": engine,
         "simulation.showers": showers,
         "simulation.energy_gev": parse_range("energy", energy) if energy is not None else None,

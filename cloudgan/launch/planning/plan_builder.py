@@ -258,7 +258,7 @@ def _warnings(plan: Plan) -> list[str]:
             f"the deadline of {end / 3600:.3g} h ({plan.limits.deadline_reason}) may end the run"
             f" early: {plan.work} take up to {ahead.high_seconds / 3600:.3g} h"
         )
-    if plan.showers.records is None:
+    if plan.showers.records is None and plan.config.task == "train":
         found.append("the number of showers is unknown, so there is no forecast")
     if plan.node_pool is not None:
         found += plan.node_pool.notes

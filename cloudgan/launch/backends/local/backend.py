@@ -70,7 +70,7 @@ class LocalBackend(PreexistingNodes):
                 f" {install_command('train')}"
             )
         workers = plan.workers
-        if workers.nodes > 1 and not workers.allow_open_ports:
+        if plan.has_peers and not workers.allow_open_ports:
             if "://" in plan.store:
                 raise ConfigError(
                     f"the trainers of --nodes={workers.nodes} run without a network, so they cannot"

@@ -1,0 +1,98 @@
+"""Documents that the coordinator of a search and its blocks in pods exchange through a store.
+
+Each document has one writer. Below ``searches/NAME/`` of the store: the coordinator writes
+``coordinator.json``, ``states.json`` and ``blocks/ID/assignment.json``, a block ``blocks/ID/status.json``
+and, of the trial that it trains, ``trials/0007/`` with the files of an ordinary run.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Final, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from cloudgan.schema.config import RunConfig
+
+COORDINATOR: Final = "coordinator.json"
+STATES: Final = "states.json"
+BLOCKS: Final = "blocks"
+STATUS: Final = "status.json"
+ASSIGNMENT: Final = "assignment.json"
+
+BEAT_SECONDS: Final = 5.0
+"""How often coordinator and blocks show that they are alive."""
+LEASE_SECONDS: Final = 60.0
+"""A block without a beat for this long is lost. A block that cannot write one for half of it stops."""
+
+Number = Annotated[int, Field(ge=0, le=10**9)]
+_Seconds = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+
+
+def search_prefix(name: str) -> str:
+    """Returns the folder of a search in its store."""
+    return f"searches/{name}"
+
+
+def trial_name(number: int) -> str:
+    """Returns the folder of a trial below that of its search, on this machine and in the store."""
+    return f"trials/{number:04d}"
+
+
+class _Document(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class Assignment(_Document):
+    """The trial that a block trains."""
+
+    number: int = Field(ge=1, description="of this block's assignments")
+    trial: Number
+    config: RunConfig = Field(
+        description="run.yaml of the trial, with the path of the data in the store"
+    )
+    stop: bool = Field(False, description="the block saves a checkpoint and stops")
+    lost: bool = Field(False, description="the block was taken for lost and uploads nothing more")
+
+
+class Spell(_Document):
+    """Time that a block spent with a trial."""
+
+    trial: Number
+    seconds: _Seconds
+
+
+class BlockStatus(_Document):
+    """What a block does."""
+
+    deployment: str = Field(description="name of its run")
+    worker: Number = Field(description="its number in the deployment")
+    incarnation: str = Field(
+        description="begins with the time of its start, so that later ones sort behind"
+    )
+    beat: Number = Field(description="grows while the block is alive")
+    seconds: _Seconds = Field(description="since its start")
+    assignment: Number = Field(0, description="the newest one that it took; 0: none")
+    code: int | None = Field(
+        None, description="exit code of its training; None: it trains, or had none"
+    )
+    tail: tuple[str, ...] = Field((), description="last lines of the log of a training that ended")
+    record_bytes: Number = Field(0, description="size of the trial's record in the store")
+    left: bool = Field(False, description="the block has ended")
+    spells: tuple[Spell, ...] = Field((), description="of the trainings that ended")
+    trial: Number | None = Field(None, description="the trial that it trains; None: it waits")
+    trial_since: _Seconds = Field(0.0, description="`seconds` when that training began")
+
+
+class CoordinatorStatus(_Document):
+    """Whether a coordinator is alive."""
+
+    study: str = Field(description="identity of the search")
+    incarnation: str
+    beat: Number
+    phase: Literal["running", "paused", "finished"]
+
+
+class TrialStates(_Document):
+    """States of all trials, for the cost of a deployment."""
+
+    states: dict[Number, Literal["complete", "pruned", "failed", "running"]]
