@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cloudgan.api.join_plan import JOINED
+from cloudgan.api.ranks import check_mpi
 from cloudgan.core.errors import ConfigError, DataError
 from cloudgan.launch.kubernetes.manifests import CLAIM
 from cloudgan.schema.plan import Showers
@@ -87,18 +88,17 @@ def check_startable(plan: Plan) -> None:
     """Checks that a run can be started on its nodes: a training has data, and ranks can start there.
 
     Raises:
-        ConfigError: The path of the data is empty, or the provider starts no ranks.
+        ConfigError: The path of the data is empty, the provider starts no ranks, or mpi4py is missing.
     """
     config, provider = plan.config, plan.target.provider
-    without = {"slurm": "--provider=slurm"} | (
-        {} if plan.has_peers else {"local": "--provider=local with one node"}
-    )
-    if config.parallel.has_ranks and provider in without:
-        raise ConfigError(
-            f"{without[provider]} starts no ranks, so --parallel={config.parallel.mode} is planned but"
-            " not launched; nothing was started. Run `cloudgan train` on one machine, or in the MPI"
-            " world of a site: srun -n N cloudgan train ..."
-        )
+    if config.parallel.has_ranks and provider in {"local", "slurm"}:
+        if provider == "local" and not plan.has_peers:
+            raise ConfigError(
+                "--provider=local with one node starts no ranks, so"
+                f" --parallel={config.parallel.mode} is planned but not launched; nothing was started."
+                " Run `cloudgan train`, or give --nodes=2 or more"
+            )
+        check_mpi()  # the workers run this interpreter
     if config.task == "train" and not config.data.path:
         raise ConfigError(
             "--data is missing; give --data=FILE.h5, a folder from `cloudgan convert`, or a bucket"

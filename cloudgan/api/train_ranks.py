@@ -426,15 +426,20 @@ def _saved_worker(path: Path) -> tuple[Checkpoint, dict[str, Any]]:
 
 
 def _join_group(group: Communicator) -> None:
-    """Sets TF_CONFIG of a group of several ranks, from the addresses of its ranks."""
+    """Sets TF_CONFIG of a group of several ranks, from the addresses of its ranks.
+
+    Under agents these are the addresses at which the agents reach each other: the name of a node may
+    resolve to its loopback.
+    """
     if group.size == 1:
         settings.set_for_tensorflow({"TF_CONFIG": ""})
         return
     with socket.socket() as free:
         free.bind(("", 0))
         port = free.getsockname()[1]
-    hosts = group.gather(socket.gethostname())
-    host = "127.0.0.1" if len(set(hosts)) == 1 else socket.getfqdn()
+    own = settings.agent_host()
+    hosts = group.gather(own or socket.gethostname())
+    host = "127.0.0.1" if len(set(hosts)) == 1 else own or socket.getfqdn()
     peers = group.gather(f"{host}:{port}")
     task = {"cluster": {"worker": peers}, "task": {"type": "worker", "index": group.rank}}
     settings.set_for_tensorflow({"TF_CONFIG": json.dumps(task)})

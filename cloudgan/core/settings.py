@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 LogFormat = Literal["text", "json"]
 
 _LIVENESS = "CLOUDGAN_LIVENESS"
+_HOST = "CLOUDGAN_HOST"
 _NO = frozenset({"", "0", "false", "no", "off"})
 _QUIET_TENSORFLOW = {
     "TF_CPP_MIN_LOG_LEVEL": "3",  # a machine without a GPU is an "error"; real ones raise
@@ -187,6 +188,11 @@ def is_supervised() -> bool:
 def has_agent() -> bool:
     """Whether the agent of a node supervises this process; the other nodes have folders of their own."""
     return variable(_LIVENESS) is not None
+
+
+def agent_host() -> str | None:
+    """Returns CLOUDGAN_HOST, at which the agents of other nodes reach that of this node; None: no agent."""
+    return variable(_HOST)
 
 
 def liveness_file() -> Path | None:

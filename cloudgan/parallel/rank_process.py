@@ -64,6 +64,8 @@ def joined_world(folder: RunFolder) -> Iterator[Communicator]:
     manager then ends the other ranks.
     """
     rank = 0
+    if settings.has_agent():  # which blocked it in Hydra and in the shells between
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM})
     try:
         world = communication.world()
         rank = world.rank

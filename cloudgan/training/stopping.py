@@ -51,13 +51,15 @@ class StopFlag:
     """A request to stop; before the first completed step a signal ends the process at once.
 
     As a context manager it handles SIGINT and SIGTERM: the first requests a stop, the second ends
-    the process. Outside the main thread it does not change signal handlers.
+    the process. A request of the parent does not count as a signal: a scheduler may send the first to
+    all processes after that. Outside the main thread it does not change signal handlers.
     """
 
     def __init__(self) -> None:
         self.reason: StopReason | None = None
         self.stepped = False
         self._before: dict[int, object] = {}
+        self._was_signalled = False
 
     def request(self, reason: StopReason) -> None:
         """Requests a stop after the current step; the first reason is kept."""
@@ -109,8 +111,9 @@ class StopFlag:
             reason = _BY_SIGNAL.get(received[0])
             if reason is None:
                 continue
-            if self.reason or not self.stepped:
+            if self._was_signalled or not self.stepped:
                 os._exit(EXIT_CODES[reason])
+            self._was_signalled = True
             self.request(reason)
 
 

@@ -380,6 +380,8 @@ class WorkerAgent:
             CLOUDGAN_SMOKE_SECONDS=None if seconds is None else f"{seconds:.3f}",
         )
         if self._ranks:
+            host, _ = self._own_peers.control(self._own_peers.index)
+            environment["CLOUDGAN_HOST"] = f"[{host}]" if ":" in host else host
             return self._ranks.start(rendezvous_client.launch(), self._command, environment)
         return self._process(self._command, environment)
 

@@ -66,15 +66,16 @@ class RankLauncher:
         """
         self.close()
         command = hydra.manual_command(self._ranks, self._host)
-        self._mpiexec = process = subprocess.Popen(  # noqa: S603  cloudgan's own command
-            self._inside(command),
-            pass_fds=self._descriptors,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            errors="replace",
-        )
+        with _sigterm_blocked():
+            self._mpiexec = process = subprocess.Popen(  # noqa: S603  cloudgan's own command
+                self._inside(command),
+                pass_fds=self._descriptors,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                text=True,
+                errors="replace",
+            )
         assert process.stdout  # noqa: S101  it is a pipe
         limit = threading.Timer(_LAUNCH_SECONDS, process.kill)
         limit.start()
@@ -148,7 +149,8 @@ class RankProcesses(TrainerProcess):
     ) -> None:
         """Starts the proxy; the standard input of its ranks closes when the agent dies."""
         self._folder, self._end = folder, end
-        super().__init__(command, environment, log, pass_fds=pass_fds)
+        with _sigterm_blocked():
+            super().__init__(command, environment, log, pass_fds=pass_fds)
 
     @property
     def last_error(self) -> str:
@@ -209,6 +211,19 @@ class RankProcesses(TrainerProcess):
             if path.name.partition("-")[2] not in ended:
                 with contextlib.suppress(OSError, ValueError):
                     os.kill(int(path.read_text(encoding="ascii")), number)
+
+
+@contextlib.contextmanager
+def _sigterm_blocked() -> Iterator[None]:
+    """Blocks SIGTERM in the processes that start in the block; ranks unblock it.
+
+    Slurm sends it to all processes of a job at once, and Hydra would kill the ranks that still save.
+    """
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _remember(lines: IO[str], said: list[str]) -> Iterator[str]:

@@ -81,10 +81,6 @@ def test_a_plan_of_nodes_has_a_worker_rank_per_node_and_its_masters(cloudgan_her
     ("flags", "expected"),
     [
         (("--provider=local",), "--provider=local with one node starts no ranks"),
-        (
-            ("--provider=slurm", "--nodes=2", "--store=s3://lab/x"),
-            "--provider=slurm starts no ranks",
-        ),
     ],
 )
 def test_ranks_that_a_provider_does_not_start_are_refused(

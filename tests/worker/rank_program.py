@@ -1,7 +1,7 @@
 """Stub for `cloudgan train` as an MPI rank: python rank_program.py ORDERS.json --run=FOLDER.
 
 Orders: steps, group (a folder that all share), store (the run's folder in it), exit (a code by rank),
-deaf (does not stop when asked).
+deaf (does not stop when asked), slow_end (seconds before it stops).
 """
 
 import json
@@ -34,6 +34,7 @@ seen = {
     "run": sys.argv[2],
     "begins": step,
     "agent": settings.has_agent(),
+    "host": settings.agent_host(),
     "writes_liveness": settings.liveness_file() is not None,
 }
 (group / f"seen-{world.rank}-{time.time_ns()}.json").write_text(json.dumps(seen))
@@ -42,6 +43,8 @@ print(f"rank {world.rank} begins at {step}", flush=True)
 while step < orders["steps"]:
     time.sleep(0.02)
     if any(world.gather(asked.is_set() and not orders.get("deaf"))):
+        time.sleep(orders.get("slow_end", 0.0))
+        (group / f"stopped-{world.rank}").write_text(str(step))
         communication.finalize()
         os._exit(75)
     step += 1

@@ -37,6 +37,13 @@ def is_dead(pid):
     return state in "ZX"  # an orphan may be a zombie until it is reaped
 
 
+def descendants(pid):
+    for path in Path(f"/proc/{pid}/task").glob("*/children"):
+        for child in map(int, path.read_text().split()):
+            yield child
+            yield from descendants(child)
+
+
 def begun(team, rank):
     paths = sorted(team.group.glob(f"seen-{rank}-*.json"))
     return [json.loads(path.read_text()) for path in paths]
@@ -50,6 +57,7 @@ def test_agents_start_the_ranks_of_a_world_each_with_its_own_folder_and_log(rank
     assert [each["ranks"] for each in folders] == [3, 3, 3]
     assert ["work-0" in each["run"] for each in folders] == [True, True, False]
     assert all(each["agent"] for each in folders)
+    assert [each["host"] for each in folders] == ["127.0.0.1", "127.0.0.1", "127.0.0.2"]
     assert [each["writes_liveness"] for each in folders] == [True, False, True]
     assert "rank 2 begins at 0" in workers[1].output
     assert "rank 2 begins" not in workers[0].output
@@ -73,6 +81,22 @@ def test_a_killed_rank_and_a_lost_agent_start_all_ranks_again(rank_team, wait_un
     replaced = rank_team.start(1)
     assert (chief.wait(120), replaced.wait(120)) == (0, 0), chief.output
     assert "generation 3" in chief.output
+
+
+def test_ranks_save_although_a_signal_reaches_the_processes_of_hydra_too(rank_team, wait_until):
+    rank_team.order(steps=LONG, slow_end=0.5)
+    workers = [rank_team.start_process(index) for index in range(2)]
+    rank_team.checkpoint(10)
+    every = [pid for worker in workers for pid in (*descendants(worker.pid), worker.pid)]
+    names = {Path(f"/proc/{pid}/comm").read_text().strip() for pid in every}
+    assert {"sh", "hydra_pmi_proxy"} < names
+    assert any(name.startswith("mpiexec") for name in names)
+    for pid in every:  # as Slurm does
+        os.kill(pid, signal.SIGTERM)
+    said = [worker.communicate(timeout=120)[0] for worker in workers]
+    assert [worker.returncode for worker in workers] == [75, 75], said
+    assert len({(rank_team.group / f"stopped-{rank}").read_text() for rank in range(3)}) == 1
+    assert not any("ended by" in text for text in said), said
 
 
 def test_a_rank_that_fails_for_a_lasting_reason_ends_its_worker_with_its_code(

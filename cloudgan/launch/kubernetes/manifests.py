@@ -79,8 +79,7 @@ def _port_probe_steps(plan: Plan) -> tuple[Step, ...]:
     NetworkPolicy objects: its creation requests it.
     """
     workers = plan.workers
-    listens = plan.has_peers or plan.config.parallel.has_ranks
-    if not listens or workers.allow_open_ports or plan.target.cluster == clouds.CLUSTER:
+    if not plan.opens_ports or workers.allow_open_ports or plan.target.cluster == clouds.CLUSTER:
         return ()
     steps = [
         _step(_owned(body, plan, _probe_name(plan)))

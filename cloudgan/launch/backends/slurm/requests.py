@@ -138,8 +138,8 @@ def _options(plan: Plan, folder: Path, gres: str | None) -> Iterator[str]:
 
 
 def needs_exclusive_nodes(plan: Plan) -> bool:
-    """Whether other users must not run processes on the nodes: TensorFlow's servers trust them."""
-    return plan.has_peers and not plan.workers.allow_open_ports
+    """Whether other users must not run processes on the nodes: the ports of TensorFlow and MPI trust them."""
+    return plan.opens_ports and not plan.workers.allow_open_ports
 
 
 def _values(plan: Plan, body: JobSpec, folder: Path) -> Iterator[str]:

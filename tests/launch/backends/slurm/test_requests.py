@@ -7,6 +7,7 @@ import pytest
 
 from cloudgan.launch.backends.slurm.client import parse_comment
 from cloudgan.launch.backends.slurm.requests import run_folder, slurm_steps
+from cloudgan.schema.config import RunConfig
 from cloudgan.schema.plan import Step
 
 
@@ -87,6 +88,21 @@ def test_a_script_has_the_plans_options(make_plan):
         "--open-mode=append",
     } <= set(options)
     assert not [one for one in options if one.startswith("--gres")]
+
+
+@pytest.mark.parametrize(
+    ("mode", "workers", "is_exclusive"),
+    [("none", {}, False), ("gem", {}, True), ("gem", {"allow_open_ports": True}, False)],
+)
+def test_ranks_on_one_node_need_it_alone_because_mpi_listens(
+    make_plan, mode, workers, is_exclusive
+):
+    config = RunConfig.model_validate(
+        {"name": "gan", "model": {"preset": "smoke"}, "parallel": {"mode": mode}}
+    )
+    plan = make_plan(config=config, workers={"nodes": 1, **workers})
+    assert ("--exclusive" in options_of(plan)) is is_exclusive
+    assert f"exclusive={'yes' if is_exclusive else 'no'}" in text_of(plan)
 
 
 def test_accelerators_are_requested_by_name_or_gres(make_plan):

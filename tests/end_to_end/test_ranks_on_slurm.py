@@ -1,0 +1,81 @@
+"""Masters and workers on two nodes of a real Slurm, preempted once: requeued, and to the end."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import threading
+import time
+
+import numpy as np
+import pytest
+
+from cloudgan.schema import record
+from emulators.slurm import local_slurm
+
+pytestmark = [pytest.mark.slow, pytest.mark.slurm]
+
+
+@pytest.fixture
+def slurm(tmp_path_factory):
+    """Two nodes of a real Slurm on loopback."""
+    folder = tmp_path_factory.mktemp("slurm")
+    with local_slurm(folder):
+        yield folder
+
+
+def test_ranks_on_two_nodes_save_when_slurm_preempts_them_and_resume_when_requeued(
+    here, shards, slurm, cloudgan_here
+):
+    pytest.importorskip("mpi4py")
+    flags = (
+        *("--provider=slurm", f"--store={here / 'shared'}", "--cpus=1", "--memory-gib=0.5"),
+        *("--config=plain.yaml", f"--data={shards}", "--seed=3", "--epochs=99"),
+        *("--nodes=2", "--parallel=downpour", "--ranks=3", "--sync-every=2"),
+        *("--checkpoint-every-steps=1000", "--max-steps=150", "--name=ranks", "--yes", "--json"),
+    )
+    preempting = threading.Thread(target=preempt_in_the_middle, args=(here / "shared",))
+    preempting.start()
+    result = json.loads(cloudgan_here("deploy", *flags).stdout)
+    preempting.join()
+    assert result["state"] == "finished"
+    folder = here / "runs" / "ranks"
+    found = record.read(folder / "record.jsonl")
+    # Slurm signals all processes of the job at once, also those of Hydra; all ranks saved nevertheless.
+    saved = [line.step for line in found.lines if line.kind == "checkpointed"]
+    resumed = [line.step for line in found.lines if line.kind == "resumed"]
+    assert len(resumed) == 1
+    assert 0 < resumed[0] < 150
+    assert saved == [0, resumed[0], 150]
+    assert found.stopped().reason == "max_steps"
+    assert {line.worker for line in found.lines if line.kind == "exchanged"} == {None, 0, 1}
+    with np.load(max((folder / "checkpoints").glob("step-*.npz"))) as archive:
+        assert json.loads(archive["meta.json"].tobytes())["step"] == 150
+    notes = [here / "shared" / "runs" / "ranks" / "slurm" / f"worker-{n}.txt" for n in (0, 1)]
+    ends = [[line.split()[-1] for line in path.read_text().splitlines()[1::2]] for path in notes]
+    assert ends == [["75", "0"], ["75", "0"]]
+    cloudgan_here("down", "ranks")
+
+
+def preempt_in_the_middle(store):
+    """Sends the job the signal of a preemption after the first exchanges, and lets it start again at once."""
+    log = store / "runs" / "ranks" / "record.jsonl"
+    job = wait_for(
+        lambda: log.exists() and '"exchanged"' in log.read_text() and ask("squeue", "%i")
+    )
+    subprocess.run(("scancel", "--signal=TERM", job), check=True)
+    wait_for(lambda: ask("squeue", "%T") == "PENDING")
+    subprocess.run(("scontrol", "update", f"JobId={job}", "StartTime=now"), check=True)
+
+
+def ask(program, what):
+    command = (program, "--noheader", "--name=cloudgan-ranks", f"--format={what}")
+    return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
+
+
+def wait_for(condition):
+    deadline = time.monotonic() + 400
+    while not (found := condition()):
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+    return found
