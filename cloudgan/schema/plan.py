@@ -429,11 +429,6 @@ class Plan(_Part):
         return self.workers.nodes > 1 and self.config.task == "train"
 
     @property
-    def opens_ports(self) -> bool:
-        """Whether workers listen on ports whose peers they trust: TensorFlow's servers, and MPI's ranks."""
-        return self.has_peers or self.config.parallel.has_ranks
-
-    @property
     def lacks_wheels(self) -> bool:
         """Whether pods install more wheels than are cached: cloudgan's own is always there."""
         return len(self.wheels) == 1

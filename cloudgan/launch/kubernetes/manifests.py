@@ -72,6 +72,11 @@ def manifest_steps(plan: Plan, *, gang: bool = False) -> tuple[Step, ...]:
     return (*made[:last], *_port_probe_steps(plan), *made[last:])
 
 
+def opens_ports(plan: Plan) -> bool:
+    """Whether workers listen on ports whose peers they trust: TensorFlow's servers, and MPI's ranks."""
+    return plan.has_peers or plan.config.parallel.has_ranks
+
+
 def _port_probe_steps(plan: Plan) -> tuple[Step, ...]:
     """Returns the steps that test whether pods outside the run are kept from the workers' ports.
 
@@ -79,7 +84,7 @@ def _port_probe_steps(plan: Plan) -> tuple[Step, ...]:
     NetworkPolicy objects: its creation requests it.
     """
     workers = plan.workers
-    if not plan.opens_ports or workers.allow_open_ports or plan.target.cluster == clouds.CLUSTER:
+    if not opens_ports(plan) or workers.allow_open_ports or plan.target.cluster == clouds.CLUSTER:
         return ()
     steps = [
         _step(_owned(body, plan, _probe_name(plan)))

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from cloudgan.launch.kubernetes.job_spec import CONFIG, KEY_FOLDER, WORK, JobSpec
-from cloudgan.launch.kubernetes.manifests import PLAN_PLACEHOLDER, job, run_yaml
+from cloudgan.launch.kubernetes.manifests import PLAN_PLACEHOLDER, job, opens_ports, run_yaml
 from cloudgan.schema.plan import Plan, Step
 
 if TYPE_CHECKING:
@@ -139,7 +139,7 @@ def _options(plan: Plan, folder: Path, gres: str | None) -> Iterator[str]:
 
 def needs_exclusive_nodes(plan: Plan) -> bool:
     """Whether other users must not run processes on the nodes: the ports of TensorFlow and MPI trust them."""
-    return plan.opens_ports and not plan.workers.allow_open_ports
+    return opens_ports(plan) and not plan.workers.allow_open_ports
 
 
 def _values(plan: Plan, body: JobSpec, folder: Path) -> Iterator[str]:
