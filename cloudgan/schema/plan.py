@@ -182,6 +182,7 @@ class NodePool(_Part):
         default="cluster", description="tpu_vm: Cloud TPU VMs, without Kubernetes"
     )
     flex_start: bool = Field(default=False, description="waits for capacity at a lower price")
+    queued: bool = Field(default=False, description="all flex-start nodes start at once")
     reservation: str | None = Field(
         default=None, description="whose capacity the nodes use, as the cloud names it"
     )
@@ -189,6 +190,7 @@ class NodePool(_Part):
         default=False, description="whether the reservation was paid in advance, as Capacity Blocks"
     )
     keep_cluster: bool = False
+    ends_cluster: bool = Field(default=False, description="the cloud does, once it is unused")
     keep_seconds: Seconds = Field(
         default=0.0, description="how long the nodes wait for the next run after this one"
     )
@@ -301,6 +303,7 @@ class JobCost(_Part):
     fees_usd_per_hour: Usd = Field(
         default=0.0, description="known hourly fees of cluster, disks and addresses"
     )
+    cluster_usd_per_hour: Usd = Field(default=0.0, description="those of an empty cluster")
     unpriced: tuple[Text, ...] = Field(
         default=(), description="hourly fees without a known price, which no budget counts"
     )

@@ -17,7 +17,15 @@ ENDED: frozenset[Phase] = frozenset({"absent", "finished", "failed", "stopped"})
 WorkerPhase = Literal["waiting", "starting", "running", "done", "failed", "stopping", "stopped"]
 
 Cause = Literal[
-    "", "image", "memory", "deadline", "no progress", "program", "placement", "configuration"
+    "",
+    "image",
+    "memory",
+    "deadline",
+    "no progress",
+    "program",
+    "placement",
+    "configuration",
+    "capacity",
 ]
 
 

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
         ForecastPart,
         JobCost,
         Limits,
+        NodePool,
         Plan,
         Selection,
         Showers,
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
 _MIN_WIDTH, _MAX_WIDTH = 34, 60
 _MIN_SHOWN_USD = 0.005
 _MAX_REASONS = 5
+_HOURS_PER_DAY = 24
 _PAPER_HEADS = (
     ("experiment", "l"),
     ("ran on", "l"),
@@ -107,6 +109,8 @@ def plan_lines(plan: Plan) -> Iterator[str]:
     if plan.selection is not None:
         yield from _choice_lines(plan.selection)
     yield f"deadline   {_limits(plan.limits)}"
+    if plan.node_pool is not None and plan.node_pool.engine == "cluster":
+        yield f"abandoned  {_abandoned(plan, plan.node_pool)}"
     yield "requests"
     width = max((len(step.ensure) for step in plan.steps), default=_MIN_WIDTH)
     width = min(max(width, _MIN_WIDTH), _MAX_WIDTH)
@@ -130,6 +134,22 @@ def _limits(limits: Limits) -> str:
         return f"{job}; {gang}"
     wait = format_duration(limits.capacity_wait_seconds)
     return f"{job}; flex-start nodes may queue for {wait} of it, and from the first one on {gang}"
+
+
+def _abandoned(plan: Plan, pool: NodePool) -> str:
+    """What the cluster costs if this machine fails: the nodes end at the deadline, it does not."""
+    cost = plan.cost
+    if cost is None:
+        usd = "an unknown amount"
+    else:
+        of_nodes = {fee.name for fee in pool.fees if fee.per_node}
+        least = "at least " if set(cost.unpriced) - of_nodes else ""
+        usd = f"{least}{_HOURS_PER_DAY * cost.cluster_usd_per_hour:.2f} USD"
+    if pool.ends_cluster:
+        end = "the cloud deletes it (the last of the requests that delete)"
+    else:
+        end = f"`cloudgan down {plan.run}` or `cloudgan doctor --delete`, on any machine"
+    return f"if this machine fails, the cluster bills up to {usd} per day until {end}"
 
 
 def _node_pool(plan: Plan) -> str:

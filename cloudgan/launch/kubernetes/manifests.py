@@ -13,6 +13,7 @@ from cloudgan.core import assets, clouds
 from cloudgan.core.documents import parse_yaml
 from cloudgan.core.labels import RUN
 from cloudgan.core.run_secret import new_secret
+from cloudgan.launch.kubernetes import capacity_request
 from cloudgan.schema.plan import Step
 
 if TYPE_CHECKING:
@@ -56,6 +57,8 @@ _PLURALS = {
     "Job": "jobs",
     "Namespace": "namespaces",
     "NetworkPolicy": "networkpolicies",
+    "PodTemplate": "podtemplates",
+    "ProvisioningRequest": "provisioningrequests",
     "Secret": "secrets",
     "Service": "services",
     "ServiceAccount": "serviceaccounts",
@@ -65,7 +68,7 @@ _PLURALS = {
 def manifest_steps(plan: Plan, *, gang: bool = False) -> tuple[Step, ...]:
     """Returns the steps that create a run's objects.
 
-    The ConfigMap with the plan is first; the Job is last, but for the Secret that it owns.
+    The ConfigMap with the plan is first; the Job is last, but for what it owns.
     """
     made = [_step(body) for body in (_namespace(plan), *manifests(plan, gang=gang))]
     last = next(index for index, step in enumerate(made) if step.path.endswith("/jobs"))
@@ -190,13 +193,15 @@ def manifests(plan: Plan, *, gang: bool = False) -> tuple[dict[str, Any], ...]:
         gang: Whether the cluster supports gang scheduling.
     """
     account = (_service_account(plan),) if plan.node_pool else ()
+    own_job = job(plan, gang=gang)
     return (
         *account,
         _owned(_config_map(plan), plan),
         _owned(_network_policy(plan), plan),
         _owned(_service(plan), plan),
-        _owned(job(plan, gang=gang), plan),
+        _owned(own_job, plan),
         *((_owned(_secret(plan), plan),) if plan.has_peers else ()),
+        *(_owned(body, plan) for body in capacity_request.manifests(plan, own_job)),
     )
 
 
@@ -261,6 +266,8 @@ def wheel_list(wheels: tuple[Wheel, ...]) -> str:
 def _fill_pod(template: dict[str, Any], plan: Plan) -> None:
     pod, workers = template["spec"], plan.workers
     template["metadata"]["labels"] |= plan.labels().as_dict() | workers.pod_labels
+    if consumed := capacity_request.pod_annotations(plan):
+        template["metadata"]["annotations"] = consumed
     pod["subdomain"] = plan.run
     pod["terminationGracePeriodSeconds"] = workers.grace_seconds
     _fill_placement(pod, plan)

@@ -114,6 +114,10 @@ def job_cost(
     bound = row.cost_usd(context.gang_timeout_seconds, nodes)
     kind = "TPUs" if is_tpu else f"nodes of {row.provider}"
     training = TRAINING_ON_SPOT if row.market == "spot" else TRAINING
+    hourly = {
+        fee: _by_the_hour(fee, row, nodes, waiting=waiting, seconds=seconds, context=context)
+        for fee in ((*_CLUSTER_FEES, *fees) if on_cluster else fees)
+    }
     parts = [
         _Part(_spent(training, row, nodes, seconds, "no measured run on such nodes")),
         _Part(
@@ -121,13 +125,11 @@ def job_cost(
             0.0 if waiting else bound,
         ),
         _Part(ForecastPart(name=STAGING, why_unknown="not measured"), bound),
-        *(
-            _by_the_hour(fee, row, nodes, waiting=waiting, seconds=seconds, context=context)
-            for fee in ((*_CLUSTER_FEES, *fees) if on_cluster else fees)
-        ),
+        *hourly.values(),
         _data(row, nodes, context),
     ]
-    cost = _total(parts, startup)
+    of_cluster = sum(part.usd_per_hour for fee, part in hourly.items() if not fee.per_node)
+    cost = _total(parts, startup).model_copy(update={"cluster_usd_per_hour": of_cluster})
     worst = sum(part.worst_usd for part in parts)
     return Priced(cost, None if seconds is None else cost.known_usd + worst)
 

@@ -30,7 +30,7 @@ from cloudgan.launch.provisioning.kept_nodes import (
     since_reuse,
 )
 from cloudgan.launch.provisioning.nodes import list_nodes, wait_for_nodes
-from cloudgan.launch.provisioning.provisioner import Destroyer, Provisioner
+from cloudgan.launch.provisioning.provisioner import UNMANAGED_FROM, Destroyer, Provisioner
 from cloudgan.launch.provisioning.run_monitor import findings_error
 from cloudgan.launch.provisioning.run_registry import DesiredState
 from cloudgan.schema.run_state import RunState
@@ -286,13 +286,14 @@ class ProvisionedBackend:
             self._say(f"{error}. The nodes are deleted anyway")
         resources, denied = self._own_resources(run, found), None
         try:
-            yield from self._destroyer.destroy(resources)
+            yield from self._destroyer.destroy(one for one in resources if not _is_end(one))
         except CredentialsError as error:
             denied = error  # the cluster bills, and may hold what this login may not delete
         unused = self._unused(run, found, {resource.parent for resource in resources} - {""})
         yield from self._destroyer.destroy(unused)
-        if denied and self._own_resources(run, found):
+        if denied and any(not _is_end(one) for one in self._own_resources(run, found)):
             raise denied
+        yield from self._destroyer.destroy(one for one in resources if _is_end(one))
         self._opened.pop(run, None)
         self._apis.pop(run, None)
         if unreachable and close and not unused:
@@ -354,7 +355,7 @@ class ProvisionedBackend:
         reused = found.plan.node_pool.reused if found and found.plan.node_pool else None
         if found and reused:
             others = self._cloud.list_resources(reused.run)
-            own += [one for one in others if is_pool_of(one, found)]
+            own += [one for one in others if is_pool_of(one, found) or _is_end(one)]
         return tuple(one for one in own if not self._is_used(one, run))
 
     def _is_used(self, resource: Resource, run: str) -> bool:
@@ -461,6 +462,11 @@ class ProvisionedBackend:
                 found.expect_new_cluster(self._new_until)
             self._opened[plan.run] = found
         return self._opened[plan.run]
+
+
+def _is_end(resource: Resource) -> bool:
+    """Whether a resource of a run ends nodes and cluster without a launcher: it is deleted after them."""
+    return resource.deletion_order >= UNMANAGED_FROM
 
 
 def _state_without_job(found: DesiredState, nodes: tuple[Node, ...] | None) -> RunState:

@@ -164,7 +164,7 @@ def _refuse_foreign(found: Resource, plan: Plan | None) -> None:
                 f" it first: cloudgan down {plan.run}"
             )
         return
-    if found.deletion_order >= _UNMANAGED_FROM:
+    if found.deletion_order >= UNMANAGED_FROM:
         return  # an existing cluster or bucket: used, never deleted
     raise ConfigError(
         f"{found.kind} {found.name} exists but is not managed by cloudgan; it is unchanged. Give"
@@ -172,7 +172,7 @@ def _refuse_foreign(found: Resource, plan: Plan | None) -> None:
     )
 
 
-_UNMANAGED_FROM = 50
+UNMANAGED_FROM = 50
 """Deletion order from which resources may be unmanaged: clusters, buckets, groups."""
 
 

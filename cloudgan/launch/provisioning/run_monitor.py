@@ -14,6 +14,7 @@ from cloudgan.core.errors import (
     CredentialsError,
     LaunchError,
     PlanError,
+    StockOutError,
 )
 
 if TYPE_CHECKING:
@@ -117,6 +118,12 @@ class RunMonitor:
             self._end(
                 f"{state.reason}; its limit is {memory:g} GiB. Give --memory-gib={2 * memory:g} or a"
                 " smaller --batch"
+            )
+        if state.cause == "capacity":
+            self.provider.stop(self.plan.run)
+            raise StockOutError(
+                f"{state.reason}; the job was stopped. Retry later, or change --zone or --region;"
+                f" `cloudgan down {self.plan.run}` deletes the rest"
             )
         if state.cause not in ("image", "configuration"):
             self._stuck_since = None

@@ -34,6 +34,7 @@ _PASSED_TO = {
     "CreateNodegroup": ("ec2.amazonaws.com", "eks.amazonaws.com"),
     "CreatePodIdentityAssociation": ("eks.amazonaws.com", "pods.eks.amazonaws.com"),
 }
+_SCHEDULER = "scheduler.amazonaws.com"
 _LINKED = {"CreateCluster": "eks.amazonaws.com", "CreateNodegroup": "eks-nodegroup.amazonaws.com"}
 
 
@@ -62,6 +63,7 @@ def authorizations(
         "iam": lambda: _iam(call),
         "logs": lambda: _logs(call),
         "s3": lambda: _s3(call, path, tags or {}, owner),
+        "scheduler": lambda: _scheduler(call),
         "servicequotas": lambda: iter([(call.operation, "*", {})]),
         "sts": lambda: iter([(call.operation, "*", {})]),
     }
@@ -144,6 +146,28 @@ def _scaling(call: Call, state: State) -> Found:
         if any(pool.group.name == name for pool in plane.pools.values()):
             owner = {"eks:cluster-name": cluster}  # EKS tags the group so
     yield call.operation, f"{root}:autoScalingGroupName/{name}", {"resource_tags": owner}
+
+
+def _scheduler(call: Call) -> Found:
+    """Deleting a group also takes the right to delete its schedules.
+
+    https://docs.aws.amazon.com/service-authorization/latest/reference/list_scheduler.html (read
+    2026-11-23).
+    """
+    asked, name = call.asked, call.operation
+    root = f"arn:aws:scheduler:{call.region}:{ACCOUNT}"
+    if "GroupName" in asked:
+        yield name, f"{root}:schedule/{asked['GroupName']}/{asked['Name']}", {}
+        if "Target" in asked:
+            yield "iam:PassRole", asked["Target"]["RoleArn"], {"iam:passedtoservice": _SCHEDULER}
+        return
+    group = asked.get("ResourceArn") or f"{root}:schedule-group/{asked.get('Name', '*')}"
+    tags = {one["Key"]: one["Value"] for one in asked.get("Tags") or ()}
+    yield name, "*" if name == "ListScheduleGroups" else group, {"request_tags": dict(tags)}
+    if tags:
+        yield "TagResource", group, {"request_tags": dict(tags)}
+    if name == "DeleteScheduleGroup":
+        yield "DeleteSchedule", f"{root}:schedule/{asked['Name']}/*", {}
 
 
 def _ec2(call: Call, state: State) -> Found:

@@ -28,6 +28,7 @@ from emulators.aws.iam_policies import is_allowed
 from emulators.aws.image_builds import ImageBuilds
 from emulators.aws.lookups import Ec2, Quotas, Simulator
 from emulators.aws.scaling import Scaling
+from emulators.aws.schedules import Schedules
 from emulators.aws.state import ACCOUNT, State
 from emulators.aws.tokens import user_of
 from emulators.aws.wire import Call, Refusal, answer, decoded, refused, scope
@@ -83,10 +84,12 @@ class Amazon:
         self._sessions = 0
         self._scaling = Scaling(self.state)
         self._eks = Eks(self.state, self._scaling)
+        self._schedules = Schedules(self.state, self._eks)
         self._answers = {
             "autoscaling": self._scaling,
             "ec2": Ec2(self.state),
             "eks": self._eks,
+            "scheduler": self._schedules,
             "servicequotas": Quotas(self.state),
         }
         self._builds = ImageBuilds()
@@ -99,6 +102,7 @@ class Amazon:
     def reset(self) -> None:
         """Deletes all resources."""
         self.state.planes.clear()
+        self.state.ends.clear()
         for network in self.state.networks.values():
             network.templates.clear()
             network.reservations.clear()
@@ -130,6 +134,7 @@ class Amazon:
     def pass_time(self, seconds: float) -> None:
         with self.state.lock:
             self._scaling.pass_time(seconds)
+            self._schedules.pass_time(seconds)
 
     def tie(self, cluster: Cluster, gpus: int = 1, name: str = "cloudgan") -> None:
         """Uses a test cluster for all EKS clusters: each machine is a node of it while it runs."""
@@ -160,7 +165,9 @@ class Amazon:
         if service not in {*self._answers, *MOTOS}:
             return self._to_moto(request)(environ, start_response)
         query = environ.get("QUERY_STRING", "")
-        call = decoded(request.method, request.path, query, request.headers, body)
+        # The ARN in a path of EventBridge Scheduler has an encoded slash.
+        raw = environ["RAW_URI"].partition("?")[0] if service == "scheduler" else request.path
+        call = decoded(request.method, raw, query, request.headers, body)
         try:
             made = self._answer(call, request)
         except Refusal as refusal:

@@ -80,11 +80,22 @@ class Network:
 
 
 @dataclass
+class ScheduleGroup:
+    """A schedule group of EventBridge Scheduler."""
+
+    tags: list[Body]
+    status: str = "ACTIVE"
+    schedules: dict[str, Body] = field(default_factory=dict)
+    made: dt.datetime = field(default_factory=now)
+
+
+@dataclass
 class State:
     """The state of an account, and how slowly it changes."""
 
     lock: threading.RLock = field(default_factory=threading.RLock)
     planes: dict[tuple[str, str], Plane] = field(default_factory=dict)
+    ends: dict[tuple[str, str], ScheduleGroup] = field(default_factory=dict)
     networks: dict[str, Network] = field(default_factory=dict)
     quotas: dict[str, float] = field(default_factory=dict)
     denied: set[str] = field(default_factory=set)
@@ -119,8 +130,8 @@ class State:
         return self.networks[zone[:-1]].reservations[name]
 
     def left(self) -> list[str]:
-        """Names of all clusters, node groups, launch templates and machines."""
-        found = []
+        """Names of all clusters, node groups, launch templates, schedule groups and machines."""
+        found = [f"schedule group {region}/{name}" for region, name in self.ends]
         for (region, name), plane in self.planes.items():
             found.append(f"cluster {region}/{name}")
             found += [f"node group {region}/{name}/{pool}" for pool in plane.pools]

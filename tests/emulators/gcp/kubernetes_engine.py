@@ -237,6 +237,7 @@ class KubernetesEngine:
             raise Refusal(400, "flex_start is not supported with spot.")
         if config.get("flexStart") and pool.get("initialNodeCount"):
             raise Refusal(400, "flex_start node pools must have initial node count 0.")
+        check_queued(pool)
         grace = config.get("kubeletConfig", {}).get("shutdownGracePeriodSeconds")
         if grace is not None and (not config.get("spot") or grace not in (0, 30, 120)):
             raise Refusal(400, "shutdown_grace_period_seconds is for Spot VMs: 0, 30 or 120.")
@@ -314,6 +315,30 @@ class KubernetesEngine:
 def _check_name(name: str) -> None:
     if not _NAME.fullmatch(name):
         raise Refusal(400, f"Invalid name {name!r}: at most 40 characters, [a-z0-9-].")
+
+
+def check_queued(pool: Object) -> None:
+    """Refuses a pool with queued provisioning that Google's page does not describe.
+
+    https://docs.cloud.google.com/kubernetes-engine/docs/how-to/provisioningrequest (as of 2026-04-08, read
+    2026-11-23): --num-nodes=0, --enable-autoscaling, --location-policy=ANY, --reservation-affinity=none and
+    --no-enable-autorepair. That Google refuses other values is assumed.
+    """
+    if not pool.get("queuedProvisioning", {}).get("enabled"):
+        return
+    config, scaling = pool["config"], pool.get("autoscaling", {})
+    affinity = config.get("reservationAffinity", {}).get("consumeReservationType")
+    wrong = {
+        "initialNodeCount": pool.get("initialNodeCount"),
+        "spot": config.get("spot"),
+        "no accelerators": not config.get("accelerators"),
+        "no autoscaling": not scaling.get("enabled"),
+        "autoscaling.locationPolicy": scaling.get("locationPolicy") != "ANY",
+        "management.autoRepair": pool.get("management", {}).get("autoRepair", True),
+        "reservationAffinity": affinity != "NO_RESERVATION",
+    }
+    if found := [name for name, is_wrong in wrong.items() if is_wrong]:
+        raise Refusal(400, f"Queued provisioning does not support: {', '.join(found)}.")
 
 
 def _check_accelerators(config: Object) -> None:

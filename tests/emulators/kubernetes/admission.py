@@ -6,7 +6,7 @@ from collections import Counter
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
-from emulators.kubernetes import quantities
+from emulators.kubernetes import quantities, queued_provisioning
 from emulators.kubernetes.status_errors import forbidden
 from emulators.kubernetes.store import KINDS
 
@@ -38,6 +38,7 @@ class Admission:
             if self._kueue and QUEUE in (own.get("labels") or {}):
                 found["spec"]["suspend"] = True
         if resource is KINDS["pods"]:
+            queued_provisioning.admit(found)
             self._service_account(resource, found)
             self.check_quota(resource, found)
 

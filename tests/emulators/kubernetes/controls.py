@@ -11,6 +11,7 @@ from emulators.kubernetes.faults import Fault
 from emulators.kubernetes.logs import log_of
 from emulators.kubernetes.nodes import Loss
 from emulators.kubernetes.quantities import is_over
+from emulators.kubernetes.queued_provisioning import FLEX, GPU_TAINT, OF_REQUEST, REQUEST, TAINT
 from emulators.kubernetes.store import KINDS, set_condition
 from emulators.kubernetes.volumes import claim_folder
 
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from emulators.kubernetes.kubelet import Kubelets, Settings
     from emulators.kubernetes.nodes import NodeLifecycle
     from emulators.kubernetes.pod_worker import PodWorker
+    from emulators.kubernetes.queued_provisioning import QueuedProvisioning
     from emulators.kubernetes.reading import Reading
     from emulators.kubernetes.server import ApiServer
     from emulators.kubernetes.store import Store
@@ -38,6 +40,7 @@ class Controls:
     """Methods return when the change is requested, not when it is complete."""
 
     root: Path
+    queued_provisioning: QueuedProvisioning
     _store: Store
     _api: Api
     _faults: Faults
@@ -88,6 +91,15 @@ class Controls:
         return claim_folder(self.root, namespace, name)
 
     # Nodes.
+
+    def provide(self, request: str, labels: Mapping[str, str]) -> None:
+        """Starts all nodes of a ProvisioningRequest at once, in a GKE pool whose nodes have `labels`."""
+        (found,) = [one for one in self.select(REQUEST) if one["metadata"]["name"] == request]  # type: ignore[arg-type]
+        known = {FLEX: "true", OF_REQUEST: request, **labels}
+        for number in range(found["spec"]["podSets"][0]["count"]):
+            taints = [TAINT, GPU_TAINT]
+            self.add_node(f"{request}-{number}", gpus=1, labels=known, taints=taints)
+        self.queued_provisioning.end(request, "Provisioned", "Provisioned", "all nodes are ready")
 
     def add_node(
         self,

@@ -22,6 +22,7 @@ from emulators.kubernetes.logs import Logs
 from emulators.kubernetes.nodes import NodeLifecycle
 from emulators.kubernetes.ports import PeerPorts
 from emulators.kubernetes.processes import ProcessReaper
+from emulators.kubernetes.queued_provisioning import REQUEST, SCHEMA, QueuedProvisioning
 from emulators.kubernetes.reading import Reading
 from emulators.kubernetes.resources import BUILT_IN, GANG, KUEUE
 from emulators.kubernetes.rights import Rights
@@ -61,9 +62,12 @@ class Cluster(Controls):
             {"busybox:1": Image(), "python:3": python_image()} if images is None else images
         )
         """Add to it, and pods that wait for an image start."""
-        self._store = Store([*BUILT_IN, *(GANG if gang else ()), *(KUEUE if kueue else ())])
+        kinds = (*(GANG if gang else ()), *(KUEUE if kueue else ()), REQUEST)
+        self._store = Store([*BUILT_IN, *kinds])
         store = self._store
         self._schemas = Schemas(version)
+        self._schemas.learn(REQUEST, SCHEMA)
+        self.queued_provisioning = QueuedProvisioning(store)
         self._api = Api(store, self._schemas, Admission(store, gang=gang, kueue=kueue))
         self._rights, self._faults, self._reading = Rights(store), Faults(), Reading(store)
         self._reaper = ProcessReaper()
@@ -89,6 +93,7 @@ class Cluster(Controls):
             self._device_plugins,
             self._kubelets,
             *([QueueController(store)] if kueue else []),
+            self.queued_provisioning,
         ]
         (root / "ca.crt").write_bytes(authority().certificate)
 

@@ -39,6 +39,7 @@ BUILT_IN = (
     Resource("", "v1", "namespaces", "Namespace", namespaced=False, status=True, short=("ns",)),
     Resource("", "v1", "nodes", "Node", namespaced=False, status=True, short=("no",)),
     Resource("", "v1", "pods", "Pod", status=True, short=("po",)),
+    Resource("", "v1", "podtemplates", "PodTemplate"),
     Resource("", "v1", "services", "Service", status=True, short=("svc",)),
     Resource("", "v1", "configmaps", "ConfigMap", short=("cm",)),
     Resource("", "v1", "secrets", "Secret"),

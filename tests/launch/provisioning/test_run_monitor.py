@@ -4,7 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from cloudgan.core.errors import BudgetError, CapacityError, CloudganError, LaunchError
+from cloudgan.core.errors import (
+    BudgetError,
+    CapacityError,
+    CloudganError,
+    LaunchError,
+    StockOutError,
+)
 from cloudgan.launch.provisioning import run_monitor as following
 from cloudgan.launch.provisioning.run_monitor import (
     MIN_LOSSES,
@@ -149,6 +155,13 @@ def test_flex_start_nodes_may_come_after_hours_and_the_gang_timeout_begins_with_
         follow(*[queued] * 1000, *[one] * 100, plan=plan)
     with pytest.raises(CapacityError, match="no flex-start node became available within 2 h"):
         follow(*[queued] * 1500, plan=plan)
+    assert follow.place.calls == [("stop", "gan")]
+
+
+def test_nodes_that_cannot_come_are_a_stock_out(follow):
+    lost = RunState("waiting", (), "the request for nodes has the condition Failed", "capacity")
+    with pytest.raises(StockOutError, match="has the condition Failed; the job was stopped"):
+        follow(lost)
     assert follow.place.calls == [("stop", "gan")]
 
 

@@ -26,6 +26,7 @@ from cloudgan.launch.backends.kubernetes.permissions import (
 from cloudgan.launch.backends.kubernetes.pod_exec import execute
 from cloudgan.launch.backends.kubernetes.port_probe import wait_for_port_probe
 from cloudgan.launch.kubernetes.api import AlreadyExistsError, ApiError, GoneError
+from cloudgan.launch.kubernetes.capacity_request import REQUESTS, progress, requested_by
 from cloudgan.launch.kubernetes.job_state import INDEX, run_state
 from cloudgan.launch.kubernetes.manifests import (
     COMPONENT,
@@ -52,6 +53,7 @@ STOPPED: Final = "stopped"
 _GONE_SECONDS: Final = 300.0
 _POLL_SECONDS: Final = 0.5
 _SIGNING: Final = "Secret "
+_CAPACITY: Final = ("PodTemplate ", "ProvisioningRequest ")
 _SHARED: Final = ("Namespace ", "ServiceAccount ", "DaemonSet ")
 """Objects that all runs share: created if missing, never changed or deleted."""
 
@@ -126,8 +128,10 @@ class KubernetesBackend(PreexistingNodes):
             self._probe_ports(step, plan)
             return False
         assert step.find is not None  # noqa: S101  every manifest step has one
-        if step.ensure.startswith(_SIGNING):
-            return self._create_secret(step, plan)
+        if step.ensure.startswith((_SIGNING, *_CAPACITY)):
+            is_secret = step.ensure.startswith(_SIGNING)
+            create = self._create_secret if is_secret else self._create_for_job
+            return create(step, plan)
         shared = step.ensure.startswith(_SHARED)
         try:
             found = self._api.get(step.find)
@@ -165,15 +169,36 @@ class KubernetesBackend(PreexistingNodes):
 
     def _create_secret(self, step: Step, plan: Plan) -> bool:
         """Creates the Secret of the run's Job with a new value, without reading an existing one."""
-        job = self._api.get(f"{self._jobs}/{plan.run}")
-        if job is None:
-            raise LaunchError(f"the Job of run {plan.run} was deleted while it was started")
         assert isinstance(step.body, dict)  # noqa: S101  a manifest
         try:
-            self._api.create(step.path, filled_secret(step.body, job["metadata"]["uid"]))
+            self._api.create(step.path, filled_secret(step.body, self._job_uid(plan)))
         except AlreadyExistsError:
             return False
         return True
+
+    def _create_for_job(self, step: Step, plan: Plan) -> bool:
+        """Creates an object of the run's Job; that of an earlier Job is deleted with it."""
+        body: Any = step.body
+        uid, found = self._job_uid(plan), self._api.get(str(step.find))
+        if found is not None:
+            owners = found["metadata"].get("ownerReferences") or ()
+            if any(one["uid"] == uid for one in owners):
+                return False
+            self._wait_for_deletion(str(step.find))
+        metadata = body["metadata"]
+        (owner,) = metadata["ownerReferences"]
+        owned = metadata | {"ownerReferences": [owner | {"uid": uid}]}
+        try:
+            self._api.create(step.path, {**body, "metadata": owned})
+        except AlreadyExistsError:
+            return self._create_for_job(step, plan)
+        return True
+
+    def _job_uid(self, plan: Plan) -> str:
+        job = self._api.get(f"{self._jobs}/{plan.run}")
+        if job is None:
+            raise LaunchError(f"the Job of run {plan.run} was deleted while it was started")
+        return str(job["metadata"]["uid"])
 
     def annotate(self, run: str, state: str) -> None:
         """Stores the desired phase as an annotation of the plan's ConfigMap."""
@@ -187,9 +212,19 @@ class KubernetesBackend(PreexistingNodes):
         found = run_state(job, listed["items"], utc_moment())
         if job and not found.is_over and len(found.workers) < int(job["spec"]["completions"]):
             return replace(found, reason=found.reason or self._why_no_pods(run))
+        if job and found.phase in ("waiting", "starting") and (name := requested_by(job)):
+            return self._with_capacity(found, name)
         if found.phase == "absent" and self._api.get(f"{self._maps}/{run}") is not None:
             return replace(found, phase="stopped")
         return found
+
+    def _with_capacity(self, found: RunState, name: str) -> RunState:
+        """Returns the state of a run whose nodes are requested together."""
+        request = self._api.get(f"{REQUESTS.format(self._namespace)}/{name}")
+        said, is_lost = progress(request) if request else ("", False)
+        if is_lost:
+            return replace(found, reason=said, cause="capacity")
+        return replace(found, reason=said or found.reason)
 
     def wait_for_change(self, run: str, seconds: float) -> None:
         """Waits until a pod of the run changes after the last `state`, at most `seconds`."""

@@ -46,6 +46,8 @@ _RESOURCE: Final = re.compile(
 )
 _SHARED: Final = ("daemonsets", "namespaces", "serviceaccounts")
 """Objects that all runs share: a login that may not create them can use existing ones."""
+_READ_BY_NAME: Final = ("podtemplates", "provisioningrequests")
+"""Objects that are compared with the run's Job, and deleted with it."""
 _READ: Final = (("list", "pods", ""), ("get", "pods", "log"), ("list", "events", ""))
 
 
@@ -103,7 +105,9 @@ def _rights_of_run(plan: Plan) -> Iterator[tuple[dict[str, Any], str]]:
         spec = {"group": "", "namespace": ""} | {k: v for k, v in found.groupdict().items() if v}
         is_shared = spec["resource"] in _SHARED
         yield spec | {"verb": "create"}, str(step.find) if is_shared else ""
-        if not is_shared and spec["resource"] != "secrets":  # deleted with the Job
+        if spec["resource"] in _READ_BY_NAME:
+            yield spec | {"verb": "get"}, ""
+        elif not is_shared and spec["resource"] != "secrets":  # deleted with the Job
             yield spec | {"verb": "delete"}, ""
     for verb, resource, part in _READ:
         place = {"group": "", "namespace": plan.target.namespace, "resource": resource}

@@ -31,6 +31,7 @@ from cloudgan.launch.clouds.aws.node_groups import NodeGroups
 from cloudgan.launch.clouds.aws.planner import POD_AGENT, cluster_name
 from cloudgan.launch.clouds.aws.preflight import findings
 from cloudgan.launch.clouds.aws.reservations import LaunchTemplates
+from cloudgan.launch.clouds.aws.run_end import RunEnds
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -54,6 +55,8 @@ _OPERATIONS: Final = {
     "CreatePodIdentityAssociation": PodIdentities.kind,
     "CreatePolicy": Boundaries.kind,
     "CreateRole": IamRoles.kind,
+    "CreateSchedule": RunEnds.kind,
+    "CreateScheduleGroup": RunEnds.kind,
     "PutBucketPolicy": Buckets.kind,
     "PutPublicAccessBlock": Buckets.kind,
     "PutRolePolicy": IamRoles.kind,
@@ -84,6 +87,7 @@ class AwsClient:
         self._region, self._say = region or _DEFAULT_REGION, say
         self._clusters, self._pools = Clusters(self._account), NodeGroups(self._account)
         self._templates = LaunchTemplates(self._account)
+        self._ends = RunEnds(self._account)
         self._add_ons = AddOns(self._account, self._clusters)
         self._identities = PodIdentities(self._account)
         self._roles, self._boundaries = IamRoles(self._account), Boundaries(self._account)
@@ -196,6 +200,7 @@ class AwsClient:
             self._identities,
             self._pools,
             self._templates,
+            self._ends,
             self._roles,
             self._boundaries,
             self._buckets,
@@ -221,6 +226,15 @@ class AwsClient:
             self._say(f"cannot list resources in {region}: {error}")
             return []
 
+    def _schedules(self, region: str) -> list[Resource | None]:
+        """Returns the schedule groups of a region; a login that may not list them can delete the rest."""
+        try:
+            return list(self._ends.list_resources(region))
+        except CredentialsError as error:
+            if region == self._region:
+                self._say(f"schedules, which are free, are not listed: {error}")
+            return []
+
     def _list(self, region: str) -> Iterator[Resource | None]:
         names, pools = list(self._clusters.names(region)), set[str]()
         for name in names:
@@ -234,6 +248,7 @@ class AwsClient:
                 account = f"{naming.NAMESPACE}/{naming.SERVICE_ACCOUNT}"
                 yield self._identities.refresh(f"{name}/{account}")
         yield from self._templates.list_resources(region, RUN)
+        yield from self._schedules(region)
         for handler in self._orphans:
             yield from handler.list_resources(region, set(names))
         for leftover in self._leftovers:

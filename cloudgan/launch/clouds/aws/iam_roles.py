@@ -14,9 +14,11 @@ from typing import TYPE_CHECKING, Any, Final
 from cloudgan.core import assets
 from cloudgan.core.documents import parse_json
 from cloudgan.core.errors import ConfigError
+from cloudgan.core.labels import RUN, SHARED
 from cloudgan.launch.clouds.aws.naming import (
     BOUNDARY,
     CLUSTER_ROLE,
+    END_ROLE,
     IMAGE_LOG,
     IMAGE_ROLE,
     NODE_ROLE,
@@ -51,6 +53,7 @@ _TRUSTED: Final = {
     NODE_ROLE: "ec2.amazonaws.com",
     POD_ROLE: "pods.eks.amazonaws.com",
     IMAGE_ROLE: "codebuild.amazonaws.com",
+    END_ROLE: "scheduler.amazonaws.com",
 }
 MANAGED: Final = {
     CLUSTER_ROLE: ("AmazonEKSClusterPolicy",),
@@ -63,15 +66,17 @@ MANAGED: Final = {
 """AWS managed policies of each role."""
 
 
-def trust(role: str) -> str:
-    """Returns the trust policy of a role."""
+def trust(account: str, role: str) -> str:
+    """Returns the trust policy of a role; schedules of other accounts cannot use the role of schedules."""
     actions = ["sts:AssumeRole", *(["sts:TagSession"] if role == POD_ROLE else [])]
+    own = {"Condition": {"StringEquals": {"aws:SourceAccount": account}}}
     return policy_document(
         {
             "Effect": "Allow",
             "Principal": {"Service": _TRUSTED[role]},
             "Action": actions,
         }
+        | (own if role == END_ROLE else {})
     )
 
 
@@ -102,6 +107,8 @@ def inline_policy(account: str, role: str) -> tuple[str, str] | None:
         return f"{PREFIX}store", _pod_policy(account)
     if role == IMAGE_ROLE:
         return IMAGE_ROLE, _builder_policy(account)
+    if role == END_ROLE:
+        return END_ROLE, _end_policy(account)
     return None
 
 
@@ -117,6 +124,25 @@ def _pod_policy(account: str) -> str:
         {"Effect": "Allow", "Action": ["s3:ListBucket"], "Resource": buckets},
         {"Effect": "Allow", "Action": ["s3:GetObject", *writes], "Resource": f"{buckets}/*"},
         {"Effect": "Deny", "Action": writes, "Resource": [f"{buckets}/{one}" for one in acted_on]},
+    )
+
+
+def _end_policy(account: str) -> str:
+    """Returns the policy of schedules: delete node groups of runs, and clusters of cloudgan."""
+    root = f"arn:aws:eks:*:{account}"
+    return policy_document(
+        {
+            "Effect": "Allow",
+            "Action": "eks:DeleteNodegroup",
+            "Resource": [f"{root}:nodegroup/cloudgan/*", f"{root}:nodegroup/{PREFIX}*/*"],
+            "Condition": {"Null": {f"aws:ResourceTag/{RUN}": "false"}},
+        },
+        {
+            "Effect": "Allow",
+            "Action": "eks:DeleteCluster",
+            "Resource": [f"{root}:cluster/cloudgan", f"{root}:cluster/{PREFIX}*"],
+            "Condition": {"StringEquals": {f"aws:ResourceTag/{SHARED}": "cluster"}},
+        },
     )
 
 

@@ -13,7 +13,8 @@ CLUSTER_ROLE: Final = f"{PREFIX}cluster"
 NODE_ROLE: Final = f"{PREFIX}nodes"
 POD_ROLE: Final = f"{PREFIX}pods"
 IMAGE_ROLE: Final = f"{PREFIX}image"
-ROLES: Final = (CLUSTER_ROLE, NODE_ROLE, POD_ROLE, IMAGE_ROLE)
+END_ROLE: Final = f"{PREFIX}end"
+ROLES: Final = (CLUSTER_ROLE, NODE_ROLE, POD_ROLE, IMAGE_ROLE, END_ROLE)
 BOUNDARY: Final = f"{PREFIX}boundary"
 """Customer managed policy that limits all roles of `setup` but that of the control plane."""
 NODE_TYPE: Final = f"{PREFIX}node-type"

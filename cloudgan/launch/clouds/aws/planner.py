@@ -13,7 +13,7 @@ from cloudgan.core.clouds import CLUSTER
 from cloudgan.core.errors import PlanError
 from cloudgan.core.labels import RUN, SHARED, derived_name
 from cloudgan.launch.backends.kubernetes.permissions import review_step
-from cloudgan.launch.clouds.aws import naming, reservations
+from cloudgan.launch.clouds.aws import naming, reservations, run_end
 from cloudgan.launch.clouds.aws.iam_roles import (
     MANAGED,
     boundary_arn,
@@ -104,6 +104,7 @@ def node_pool(wanted: NodePoolRequest) -> NodePool:
         prepaid=reservation is not None and reservation.is_block,
         name=derived_name(wanted.run, wanted.spec_hash, naming.LONGEST_POOL),
         keep_cluster=wanted.keep_cluster,
+        ends_cluster=not wanted.keep_cluster,
         keep_seconds=wanted.keep_seconds,
         served_runs=wanted.served_runs,
         fees=(
@@ -135,6 +136,7 @@ def steps(plan: Plan) -> tuple[Step, ...]:
         *(_bucket_steps(plan.target) if own_bucket else ()),
         desired_state_step(plan),
         *_template(plan),  # free, so that a refusal costs nothing
+        *run_end.steps(plan),
         _cluster(plan.target),
         review_step(plan.target),
         _network_plugin(plan.target),
@@ -172,7 +174,7 @@ def setup_steps(target: Target) -> tuple[Step, ...]:
 def _role_steps(account: str, role: str) -> Iterator[Step]:
     body: dict[str, Any] = {
         "RoleName": role,
-        "AssumeRolePolicyDocument": trust(role),
+        "AssumeRolePolicyDocument": trust(account, role),
         "PermissionsBoundary": boundary_arn(account, role),
         "Tags": [{"Key": SHARED, "Value": "role"}],
     }

@@ -64,9 +64,12 @@ _LONGEST_FLEX_SECONDS = 7 * 24 * 3600
 _SCOPES = ("https://www.googleapis.com/auth/cloud-platform",)
 
 
-_NOT_ATOMIC = (
-    "flex-start nodes start one by one: the first ones bill while the others queue, at most for"
-    " --gang-timeout"
+_QUEUED_TAINT = "cloud.google.com/gke-queued"
+_FLEX_LABEL = "cloud.google.com/gke-flex-start"
+"""GKE sets taint and label: see `_flex_start`."""
+_LATE = (
+    "all flex-start nodes start at once; if that is after the deadline of the job, they bill for about ten"
+    " minutes. A node that is lost is not replaced: the other workers wait for it until the deadline"
 )
 
 
@@ -131,6 +134,7 @@ def node_pool(wanted: NodePoolRequest) -> NodePool:
         market=wanted.market,
         name=derived_name(wanted.run, wanted.spec_hash, _LONGEST_POOL),
         flex_start=wanted.flex_start,
+        queued=_is_queued(wanted, found),
         reservation=wanted.reservation,
         keep_cluster=wanted.keep_cluster,
         keep_seconds=wanted.keep_seconds,
@@ -145,11 +149,16 @@ def _notes(wanted: NodePoolRequest, found: Machine) -> tuple[str, ...]:
     notes: tuple[str, ...] = (network.NO_ADDRESSES,) if wanted.internal_ips else ()
     if wanted.reservation:
         notes += (billed_by_reservation(wanted.reservation),)
-    if wanted.flex_start and wanted.nodes > 1:
-        notes += (_NOT_ATOMIC,)
+    if _is_queued(wanted, found):
+        notes += (_LATE,)
     if wanted.nodes > 1 and found.has_unused_network:
         return (*notes, unused_network(wanted, "GPUDirect"))
     return notes
+
+
+def _is_queued(wanted: NodePoolRequest, found: Machine) -> bool:
+    """Whether the nodes are requested together; Google recommends it for several nodes with GPUs."""
+    return wanted.flex_start and wanted.nodes > 1 and found.resource != TPU
 
 
 def _fees(found: Machine, *, internal_ips: bool) -> tuple[PoolFee, ...]:
@@ -184,6 +193,9 @@ def workers(workers: Workers, node_pool: NodePool) -> Workers:
         selector["cloud.google.com/gke-tpu-accelerator"] = found.kind.name
         selector["cloud.google.com/gke-tpu-topology"] = found.topology
         taints.append(Toleration(key=TPU))
+    if node_pool.queued:
+        selector[_FLEX_LABEL] = "true"
+        taints.append(Toleration(key=_QUEUED_TAINT))
     changes: dict[str, Any] = {
         "accelerators_per_node": found.accelerators,
         "resource": found.resource,
@@ -315,15 +327,20 @@ def pool_body(plan: Plan, node_pool: NodePool) -> dict[str, Any]:
     }
     if network.is_internal(plan.target):
         body["networkConfig"] = {"enablePrivateNodes": True}
-    return _flex_start(body) if node_pool.flex_start else body
+    return _flex_start(body, node_pool) if node_pool.flex_start else body
 
 
-def _flex_start(body: dict[str, Any]) -> dict[str, Any]:
+def _flex_start(body: dict[str, Any], node_pool: NodePool) -> dict[str, Any]:
     """Returns a pool of flex-start nodes, which start empty and grow for waiting pods.
 
-    The fields translate the gcloud flags of AI-Hypercomputer/xpk (src/xpk/core/capacity.py, read
-    2026-11-21) to container.v1; Google's documentation has no example of them.
+    The fields translate gcloud's flags to container.v1, also for a pool that grows only by a
+    ProvisioningRequest, whose parameter `maxRunDurationSeconds` ends its nodes:
+    https://docs.cloud.google.com/kubernetes-engine/docs/how-to/provisioningrequest (as of 2026-04-08, read
+    2026-11-23). GKE adds the taint cloud.google.com/gke-queued to such a pool.
     """
+    if node_pool.queued:
+        config = {name: one for name, one in body["config"].items() if name != "maxRunDuration"}
+        body = body | {"queuedProvisioning": {"enabled": True}, "config": config}
     return body | {
         "initialNodeCount": 0,
         "autoscaling": body["autoscaling"] | {"locationPolicy": "ANY"},

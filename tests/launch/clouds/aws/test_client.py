@@ -15,6 +15,8 @@ from cloudgan.core.errors import (
 )
 from cloudgan.launch.clouds.aws.account import Account
 from cloudgan.launch.clouds.aws.leftover_nodes import LeftoverInstances
+from cloudgan.launch.clouds.aws.naming import ROLES
+from cloudgan.launch.clouds.aws.run_end import group_name
 from cloudgan.launch.provisioning.provisioner import Destroyer, Provisioner
 from cloudgan.schema.plan import fill_placeholders
 from launch.clouds.aws.lab import POLL_SECONDS, T4, built, planned
@@ -55,9 +57,10 @@ def test_a_run_is_provisioned_listed_and_destroyed_completely(whole_lab):
     assert provider.state("gan").phase == "running"
     assert len(provider.nodes("gan")) == 2
     gone = removed(whole_lab, plan)
-    assert gone[-2:] == [
+    assert gone[-3:] == [
         f"EKS node group us-east-1/cloudgan/{plan.node_pool.name}",
         "EKS cluster us-east-1/cloudgan",
+        f"EventBridge schedule group us-east-1/{group_name(plan)}",
     ]
     assert whole_lab.left() == []
     assert removed(whole_lab, plan) == []
@@ -142,7 +145,7 @@ def test_a_failed_node_group_is_raised(lab):
     pool.issues.append(
         {"code": "AsgInstanceLaunchFailures", "message": STOCK_OUT, "resourceIds": ["eks-x"]}
     )
-    (seen,) = cloud.list_resources("gan")
+    (seen,) = [one for one in cloud.list_resources("gan") if one.kind == "EKS node group"]
     assert (seen.state, seen.cause) == ("failed", "capacity")
     assert "g4dn.xlarge" in seen.reason
 
@@ -267,7 +270,7 @@ def test_a_denied_region_is_skipped_with_a_warning(lab):
     lab.aws.faults.planned.clear()
     lab.aws.state.closed.add("eu-west-1")
     kinds = [one.kind for one in lab.cloud().list_resources()]
-    assert kinds == [*["IAM role"] * 4, "IAM policy"]
+    assert kinds == [*["IAM role"] * len(ROLES), "IAM policy"]
     assert any("cannot list resources in eu-west-1" in one for one in lab.said)
 
 

@@ -40,6 +40,8 @@ OBJECT = Resource(
 CAMEL = {
     "configmaps": "configMaps",
     "networkpolicies": "networkPolicies",
+    "podtemplates": "podTemplates",
+    "provisioningrequests": "thirdPartyObjects",
     "selfsubjectaccessreviews": "selfSubjectAccessReviews",
     "serviceaccounts": "serviceAccounts",
 }
@@ -121,6 +123,15 @@ def cluster(tmp_path):
         yield cluster
 
 
+def run_on_requested_nodes(cloud, provider, folder):
+    """Starts a run whose nodes are requested together, and deletes it before they come."""
+    plan = known(cloud, gcp_plan(name="queued", nodes=2, flex_start=True, max_hours=2))
+    log = LaunchLog(RunFolder(folder / "runs" / "queued"), plan)
+    apply(plan, provider, log, lambda _: None)
+    provider.state("queued")
+    list(provider.destroy("queued"))
+
+
 def test_a_launcher_uses_exactly_the_permissions_of_its_policy(google, cluster, tmp_path):
     token = cluster.token()
     google.server.tokens[token] = (*LAUNCHER, Binding(frozenset({ACT_AS})))
@@ -168,6 +179,7 @@ def test_a_launcher_uses_exactly_the_permissions_of_its_policy(google, cluster, 
         cloud.list_resources()
         list(provider.destroy("gan"))
         list(provider.destroy("gan"))  # after the pool's deletion
+        run_on_requested_nodes(cloud, provider, tmp_path)
         for name in store.list("runs/gan/"):
             store.delete(name)
 

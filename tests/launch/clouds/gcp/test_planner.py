@@ -13,6 +13,8 @@ from cloudgan.core.labels import EXPIRES, OWNER, RUN, SPEC
 from cloudgan.launch.clouds.gcp.addresses import LOCATION
 from cloudgan.launch.clouds.gcp.machines import GPUS
 from cloudgan.launch.clouds.gcp.planner import target
+from emulators.gcp import kubernetes_engine
+from emulators.gcp.refusal import Refusal
 from launch.clouds.gcp.lab import cloud_steps, gcp_plan
 
 PLACEHOLDERS = {"<project>", "<zone>"}
@@ -190,9 +192,32 @@ def test_a3_mega_is_sold_on_demand_and_several_say_that_gpudirect_is_not_used():
     assert not gcp_plan("a3-highgpu-8g", nodes=2).node_pool.notes
 
 
-def test_several_flex_start_nodes_say_that_the_first_ones_bill_while_others_queue():
-    assert "one by one" in gcp_plan(flex_start=True, nodes=2).node_pool.notes[0]
-    assert not gcp_plan(flex_start=True).node_pool.notes
+def test_several_flex_start_nodes_start_at_once_and_end_by_their_request():
+    plan = gcp_plan(flex_start=True, nodes=2)
+    assert "start at once" in plan.node_pool.notes[0]
+    pool = pool_of(plan)
+    assert pool["queuedProvisioning"] == {"enabled": True}
+    assert "maxRunDuration" not in pool["config"], "a parameter of the request"
+    assert {one.key for one in plan.workers.tolerations} >= {"cloud.google.com/gke-queued"}
+    one = gcp_plan(flex_start=True)
+    assert not one.node_pool.notes
+    assert "queuedProvisioning" not in pool_of(one)
+    assert "maxRunDuration" in pool_of(one)["config"]
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"initialNodeCount": 2}, "initialNodeCount"),
+        ({"management": {}}, "management.autoRepair"),
+        ({"autoscaling": {"enabled": True, "maxNodeCount": 2}}, "autoscaling.locationPolicy"),
+    ],
+)
+def test_the_emulator_refuses_other_pools_with_queued_provisioning(change, said):
+    pool = pool_of(gcp_plan(flex_start=True, nodes=2))
+    kubernetes_engine.check_queued(pool)
+    with pytest.raises(Refusal, match=said):
+        kubernetes_engine.check_queued(pool | change)
 
 
 def test_a_zone_of_another_region_is_refused():

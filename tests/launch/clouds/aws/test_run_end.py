@@ -1,0 +1,160 @@
+"""A run without a launcher on EKS: schedules delete its node group, and the cluster that no run uses."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+
+import pytest
+
+from cloudgan.core.errors import LaunchError
+from cloudgan.launch.clouds.aws import run_end
+from cloudgan.launch.clouds.aws.planner import setup_steps, target
+from emulators.aws.iam_policies import is_allowed
+from launch.clouds.aws.lab import planned
+from launch.clouds.aws.used_permissions import ACCOUNT, ask, document
+
+DAY = 24 * 3600
+
+
+@pytest.fixture
+def ended_lab(whole_lab):
+    """An account whose role of schedules has its policy."""
+    for step in setup_steps(target(ACCOUNT, "us-east-1", None, None)):
+        if step.method == "PutRolePolicy" and step.find == "cloudgan-end":
+            whole_lab.cloud().create(step)
+    return whole_lab
+
+
+def seconds_until_end(plan):
+    """When the schedules of a plan begin, after it starts."""
+    (first, *_) = [one.body["StartDate"] for one in plan.steps if one.method == "CreateSchedule"]
+    return float(first.split()[2])
+
+
+def exists(lab):
+    return [one.partition(" us-")[0] for one in lab.aws.state.left()]
+
+
+def test_a_run_whose_launcher_died_ends_with_its_cluster(ended_lab):
+    plan = ended_lab.deploy(planned())
+    end = seconds_until_end(plan)
+    ended_lab.aws.pass_time(end - 60)
+    assert {"cluster", "node group", "schedule group"} <= set(exists(ended_lab)), "not yet"
+    ended_lab.aws.pass_time(end + 2 * 3600)
+    assert exists(ended_lab) == ["schedule group"], "free, until `down` or the doctor"
+    cloud = ended_lab.cloud()
+    list(ended_lab.provider(cloud, plan).destroy("gan"))
+    assert ended_lab.left() == []
+
+
+def test_a_cluster_that_another_run_uses_stays(ended_lab):
+    first = ended_lab.deploy(planned())
+    second = ended_lab.deploy(planned("second"))
+    for schedule in ended_lab.aws.state.ends[
+        "us-east-1", run_end.group_name(second)
+    ].schedules.values():
+        schedule["StartDate"] = schedule["EndDate"]  # a run of some days more
+    ended_lab.aws.pass_time(seconds_until_end(first) + 5 * 3600)
+    (pool,) = [one for one in ended_lab.aws.state.left() if one.startswith("node group")]
+    assert pool.endswith(second.node_pool.name), "the first run's is gone"
+    assert "cluster" in exists(ended_lab), "EKS refuses while a node group is attached"
+    assert any("nodegroups attached" in one for one in ended_lab.aws._schedules.refusals)
+
+
+def test_the_end_precedes_everything_that_is_billed():
+    methods = [one.method for one in planned().steps if one.at == "cloud"]
+    assert methods.index("CreateSchedule") < methods.index("CreateCluster")
+
+
+def test_the_schedules_outlive_the_launcher_that_works():
+    plan = planned()
+    limits = plan.limits
+    longest = limits.deadline_seconds + 2 * limits.gang_timeout_seconds
+    assert seconds_until_end(plan) >= longest + 2400, "a new cluster may take 40 minutes"
+
+
+def test_a_kept_cluster_is_not_deleted():
+    plan = planned(rent={"keep_cluster": True})
+    schedules = [one.find for one in plan.steps if one.method == "CreateSchedule"]
+    assert [one.rpartition("/")[2] for one in schedules] == ["nodes"]
+
+
+def test_a_resumed_run_moves_its_end(ended_lab):
+    plan = ended_lab.deploy(planned())
+    group = ended_lab.aws.state.ends["us-east-1", run_end.group_name(plan)]
+    cloud, steps = ended_lab.cloud(), [one for one in plan.steps if one.method == "CreateSchedule"]
+    assert all(cloud.find(one) for one in steps), "unchanged, soon after"
+    ends = {name: one["StartDate"] for name, one in group.schedules.items()}
+    for one in group.schedules.values():
+        one["StartDate"] -= dt.timedelta(hours=1)  # of an attempt an hour ago
+    for step in steps:
+        assert cloud.find(step) is None
+        cloud.create(step)
+        assert cloud.find(step)
+    assert all(group.schedules[name]["StartDate"] >= end for name, end in ends.items())
+
+
+def test_down_deletes_the_schedules_after_the_cluster(ended_lab):
+    plan = ended_lab.deploy(planned())
+    cloud = ended_lab.cloud()
+    gone = [one.partition(" us-")[0] for one in ended_lab.provider(cloud, plan).destroy("gan")]
+    assert gone[-2:] == ["EKS cluster", "EventBridge schedule group"]
+    ended_lab.deploy(planned())
+    ended_lab.aws.fault("DeleteCluster", "InternalFailure", times=10**6, status=500)
+    provider = ended_lab.provider(ended_lab.cloud(), plan)
+    object.__setattr__(provider._destroyer, "timeout_seconds", 0.0)
+    with pytest.raises(LaunchError):
+        list(provider.destroy("gan"))
+    assert "schedule group" in exists(ended_lab), "it ends the cluster that could not be deleted"
+
+
+def test_a_login_without_the_new_permissions_deletes_what_bills(whole_lab):
+    plan = whole_lab.deploy(planned())
+    old = document("policy.json")
+    old["Statement"] += document("reservation-policy.json")["Statement"]
+    for statement in old["Statement"]:
+        new = [one for one in statement["Action"] if one.startswith("scheduler:")]
+        statement["Action"] = [one for one in statement["Action"] if one not in new]
+    whole_lab.aws.grants = [old]
+    list(whole_lab.provider(whole_lab.cloud(), plan).destroy("gan"))
+    assert exists(whole_lab) == ["schedule group"]
+    assert any("schedules, which are free, are not listed" in one for one in whole_lab.said)
+
+
+def test_without_the_role_of_setup_nothing_is_billed(whole_lab):
+    whole_lab.session.client("iam").delete_role(RoleName="cloudgan-end")
+    with pytest.raises(LaunchError, match="must allow AWS EventBridge Scheduler to assume"):
+        whole_lab.deploy(planned())
+    assert "CreateCluster" not in whole_lab.aws.operations
+
+
+@pytest.mark.parametrize(
+    ("asked", "allowed"),
+    [
+        (ask("eks:DeleteCluster", "cluster/cloudgan", tags={"cloudgan-shared": "cluster"}), True),
+        (ask("eks:DeleteNodegroup", "nodegroup/cloudgan/p/1", tags={"cloudgan-run": "a"}), True),
+        (ask("eks:DeleteCluster", "cluster/cloudgan"), False),
+        (ask("eks:DeleteCluster", "cluster/physics", tags={"cloudgan-shared": "cluster"}), False),
+        (ask("eks:DeleteNodegroup", "nodegroup/cloudgan/p/1"), False),
+        (ask("eks:DeleteNodegroup", "nodegroup/physics/p/1", tags={"cloudgan-run": "a"}), False),
+        (ask("eks:CreateCluster", "cluster/cloudgan", sent={"cloudgan-shared": "cluster"}), False),
+    ],
+)
+def test_the_role_of_schedules_deletes_what_cloudgan_created_and_nothing_else(asked, allowed):
+    (policy,) = [
+        json.loads(one.body["PolicyDocument"])
+        for one in setup_steps(target(ACCOUNT, "us-east-1", None, None))
+        if one.method == "PutRolePolicy" and one.find == "cloudgan-end"
+    ]
+    assert is_allowed([policy], asked, document("boundary.json")) == allowed
+
+
+def test_schedules_of_other_accounts_cannot_use_the_role():
+    (trust,) = [
+        json.loads(one.body["AssumeRolePolicyDocument"])
+        for one in setup_steps(target(ACCOUNT, "us-east-1", None, None))
+        if one.method == "CreateRole" and one.find == "cloudgan-end"
+    ]
+    (statement,) = trust["Statement"]
+    assert statement["Condition"] == {"StringEquals": {"aws:SourceAccount": ACCOUNT}}
