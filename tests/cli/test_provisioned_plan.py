@@ -337,6 +337,27 @@ def test_disks_addresses_and_load_balancers_count_in_forecast_and_deadline(
     assert cost["unpriced"] == []
 
 
+@pytest.mark.parametrize(
+    ("cloud", "region", "end"),
+    [
+        ("gcp", "us-central1", "`cloudgan down gan` or `cloudgan doctor --delete`, on any machine"),
+        ("azure", "eastus", "`cloudgan down gan` or `cloudgan doctor --delete`, on any machine"),
+        ("aws", "us-east-1", "the cloud deletes it (the last of the requests that delete)"),
+    ],
+)
+def test_a_plan_states_what_an_abandoned_cluster_costs_per_day(desk, cloud, region, end):
+    desk.rules[cloud] = cloud_planner(cloud)
+    flags = (f"--provider={cloud}", f"--region={region}", "--accelerator=t4:1", "--name=gan")
+    flags += ("--market=on_demand", "--max-steps=10", "--budget-usd=5")
+    cost = desk.plan(*flags)["cost"]
+    assert 0 < cost["cluster_usd_per_hour"] < cost["fees_usd_per_hour"], (
+        "without what each node costs"
+    )
+    usd = f"up to {24 * cost['cluster_usd_per_hour']:.2f} USD per day"
+    line = f"abandoned  if this machine fails, the cluster bills {usd} until {end}"
+    assert line in desk.type("plan", *flags)[0].splitlines()
+
+
 def test_tpu_vms_without_public_addresses_do_not_pay_for_them(desk):
     desk.rules["gcp"] = cloud_planner("gcp")
     flags = (*GCP, "--region=us-central1", "--accelerator=v3-8", "--max-steps=10")
