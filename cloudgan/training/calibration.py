@@ -7,6 +7,7 @@ section 3.2). Held-out showers are never used.
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any
 
 import keras
@@ -16,10 +17,11 @@ import tensorflow as tf
 from cloudgan.models.differentiable_observables import shower_shape
 from cloudgan.models.networks import build_generator
 from cloudgan.training.rng import Call
+from cloudgan.training.shared_work import ALONE
 from cloudgan.training.step import latent_of
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from numpy.typing import NDArray
 
@@ -27,9 +29,14 @@ if TYPE_CHECKING:
     from cloudgan.data.pipeline.training_set import TrainingSet
     from cloudgan.schema.presets import Preset
     from cloudgan.training.rng import Rng
+    from cloudgan.training.shared_work import SharedWork
+
+    Floats = NDArray[np.float64]
 
 SHOWERS = 1024
 """Training showers that each constant is measured with: a spread is then known to 3 %."""
+
+_BLOCK = 64
 
 
 class BatchNormRecalibrator:
@@ -38,8 +45,9 @@ class BatchNormRecalibrator:
     def __init__(self, preset: Preset, rng: Rng, showers: Batch) -> None:
         """Stores the conditions of `showers` and their mean sum of scaled cells."""
         self._preset = preset
-        # Without momentum one pass over all showers yields exactly their statistics.
-        self._copy = build_generator(preset.model_copy(update={"batch_norm_momentum": 0.0}))
+        self._copy = build_generator(preset)
+        norms = [n for n in self._copy.layers if isinstance(n, keras.layers.BatchNormalization)]
+        self._feeds = [(norm, keras.Model(self._copy.input, norm.input)) for norm in norms]
         dtype = self._copy.weights[0].dtype
         zero = tf.zeros((), tf.int64)
         with rng.at(zero, zero, Call.CALIBRATION):
@@ -47,21 +55,58 @@ class BatchNormRecalibrator:
             self._latent = latent_of(preset, rng, energy, angle)
         self._mean_sum = float(np.mean(showers.ecal))
 
-    def recalibrate(self, weights: Sequence[Any]) -> list[np.ndarray[Any, Any]]:
-        """Returns the weights of a generator, in Keras order, with new statistics and output constant."""
+    def recalibrate(
+        self, weights: Sequence[Any], work: SharedWork = ALONE
+    ) -> list[np.ndarray[Any, Any]]:
+        """Returns the weights of a generator, in Keras order, with new statistics and output constant.
+
+        The bits do not depend on the number of processes.
+
+        Args:
+            weights: Of the generator.
+            work: Processes that all call it with the same weights; a collective operation.
+        """
         self._copy.set_weights(list(weights))
-        self._copy(self._latent, training=True)
+        for norm, feed in self._feeds:
+            cells, channels = math.prod(norm.input.shape[1:-1]), norm.input.shape[-1]
+            sums = self._per_block(feed, _moments, (2, channels), work).sum(0)
+            mean, square = sums / (len(self._latent) * cells)
+            norm.moving_mean.assign(mean)
+            norm.moving_variance.assign(np.maximum(square - mean**2, 0))
         if self._preset.calibrated_output and not self._preset.cell_marginals:
-            self._calibrate()
+            self._calibrate(work)
         return self._copy.get_weights()
 
-    def _calibrate(self) -> None:
-        image = self._copy(self._latent, training=False).numpy().astype(np.float64)
+    def _calibrate(self, work: SharedWork) -> None:
         power = self._preset.image_power
-        found = (image ** (1 / power)).sum((1, 2, 3, 4)).mean()
+
+        def sums(image: Floats) -> Floats:
+            return np.asarray((image ** (1 / power)).sum())
+
+        found = self._per_block(self._copy, sums, (), work).sum() / len(self._latent)
         if found > 0:
             constant = self._copy.get_layer("output").calibration
             constant.assign(constant.numpy() * (self._mean_sum / found) ** power)
+
+    def _per_block(
+        self,
+        network: keras.Model,
+        measure: Callable[[Floats], Floats],
+        shape: tuple[int, ...],
+        work: SharedWork,
+    ) -> Floats:
+        """Returns what `measure` finds in the output of `network` for each block of showers, (blocks, *shape)."""
+        found = np.zeros((-(-len(self._latent) // _BLOCK), *shape))
+        for block in work.parts(len(found)):
+            latent = self._latent[block * _BLOCK : (block + 1) * _BLOCK]
+            found[block] = measure(network(latent, training=False).numpy().astype(np.float64))
+        return work.joined([found])[0]
+
+
+def _moments(values: Floats) -> Floats:
+    """Returns sums and sums of squares per channel, (2, channels), of values (..., channels)."""
+    flat = values.reshape(-1, values.shape[-1])
+    return np.stack([flat.sum(0), np.einsum("ij,ij->j", flat, flat)])
 
 
 def recalibrator_of_training_set(

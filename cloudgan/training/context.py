@@ -88,6 +88,13 @@ class TrainingContext:
         return self.numerics.replicas // self.numerics.workers
 
     @property
+    def local_devices(self) -> tuple[str | None, ...]:
+        """Devices of this process' replicas; None for one replica: TensorFlow's choice."""
+        if self.strategy_name == "tpu" or self.local_replicas == 1:
+            return (None,)
+        return tuple(self.strategy.extended.worker_devices)
+
+    @property
     def first_replica(self) -> int:
         """Global number of this process' first replica."""
         return (self.cluster.index if self.cluster else 0) * self.local_replicas

@@ -123,6 +123,18 @@ class ShowerGenerator:
                 progress.advance(rows.stop - first)
             before += len(part)
 
+    def blocks(self, count: int) -> int:
+        """Returns the number of blocks of `count` showers."""
+        return -(-count // self.block)
+
+    def block_of(self, conditions: Conditions, number: int, *, seed: int) -> Showers:
+        """Returns one block of `showers` with the same bits, in any order of the blocks."""
+        first, last = number * self.block, len(conditions)
+        # A graph of another batch size may round differently.
+        self._traced = max(self._traced, min(self.block, last))
+        rows = slice(first, min(first + self.block, last))
+        return self._block(conditions, rows, 0, Rng(seed))
+
     def _block(self, conditions: Conditions, rows: slice, before: int, rng: Rng) -> Showers:
         count = rows.stop - rows.start
         # A graph is traced for each number of rows: a shorter block is filled up, but for a single shower.

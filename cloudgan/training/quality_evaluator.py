@@ -1,44 +1,52 @@
 """Quality of the generator after every N-th epoch: which epochs are validated, and their metrics.
 
-Only the chief generates. An epoch that was saved but not validated is validated on resume.
+All processes of a synchronous run generate and measure a share of the showers; the chief computes the
+metrics. An epoch that was saved but not validated is validated on resume.
 """
 
 from __future__ import annotations
 
 import math
 import time
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import tensorflow as tf
 
 from cloudgan.core.errors import DataError
 from cloudgan.data.showers import Showers, central, measured_angle
 from cloudgan.schema.stop_criterion import METRICS
 from cloudgan.training.checkpoint import BestCheckpoint
 from cloudgan.training.inference import Conditions, ShowerGenerator
-from cloudgan.validation.observables.observables import join_observables, observe
+from cloudgan.training.shared_work import ALONE
+from cloudgan.validation.observables.observables import PER_SHOWER, observe
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    import numpy.typing as npt
+    from numpy.typing import NDArray
 
     from cloudgan.core.progress import Progress
     from cloudgan.data.pipeline.training_set import TrainingSet
     from cloudgan.schema.presets import Preset
     from cloudgan.validation.observables.observables import Observables
 
-    Floats = npt.NDArray[np.float32]
+    Floats = NDArray[np.float32]
     Measure = Callable[[Observables, Observables], Mapping[str, float]]
     from cloudgan.schema.record import Validated
     from cloudgan.training.context import TrainingContext
+    from cloudgan.training.shared_work import SharedWork
     from cloudgan.training.stopping import StopFlag
 
 SHOWERS = 500
 """Held-out showers of a validation, or all if there are fewer."""
 
 _BLOCK = 25  # small, so that validation fits into memory beside the training
+
+_MEASURED, _FAILED = 1, 2  # of a block; 0: its process was stopped before
 
 
 class HeldOutReference:
@@ -86,18 +94,30 @@ class HeldOutMetrics:
     """Metrics of a generator, always with the same held-out conditions and noise."""
 
     def __init__(
-        self, preset: Preset, showers: TrainingSet, *, seed: int, measure: Measure
+        self,
+        preset: Preset,
+        showers: TrainingSet,
+        *,
+        seed: int,
+        measure: Measure,
+        work: SharedWork = ALONE,
+        devices: Sequence[str | None] = (None,),
     ) -> None:
-        """Builds a generator; call it outside of any strategy's scope.
+        """Builds a generator for each device; call it outside of any strategy's scope.
 
         Args:
             preset: Of the run.
             showers: Their held-out part is the reference.
             seed: Selects the showers and the noise.
             measure: Returns the metrics of generated showers against the reference.
+            work: Processes that generate.
+            devices: Of this process that generate; None: TensorFlow's choice.
         """
-        self._generator = ShowerGenerator(preset, block=_BLOCK)
-        self._seed, self._measure = seed, measure
+        self._devices, self._generators = devices, []
+        for device in devices:
+            with tf.device(device):
+                self._generators.append(ShowerGenerator(preset, block=_BLOCK))
+        self._seed, self._measure, self._work = seed, measure, work
         self._reference = HeldOutReference(preset, showers, seed=seed, most=SHOWERS)
 
     def __len__(self) -> int:
@@ -114,7 +134,10 @@ class HeldOutMetrics:
     def compute(
         self, weights: Sequence[Any], progress: Progress, *, cancelled: Callable[[], bool]
     ) -> dict[str, float] | None:
-        """Returns the metrics of a generator; None if cancelled.
+        """Returns the metrics of a generator; None if a process was cancelled.
+
+        With several processes a collective operation. The bits do not depend on their number, and only
+        the first one computes metrics: the others return none of them.
 
         Args:
             weights: Of the generator, in Keras order.
@@ -122,20 +145,65 @@ class HeldOutMetrics:
             cancelled: Checked between blocks of showers.
 
         Raises:
-            DataError: A generated shower has an invalid energy.
+            DataError: A generated shower has an invalid energy; raised in the first process only.
         """
-        conditions, reference = self.prepare()
-        progress.start("validating", len(self), "showers")
-        self._generator.set_weights(weights)
-        parts, done = [], 0
-        for block in self._generator.showers(conditions, seed=self._seed):
-            if cancelled():
-                return None
-            parts.append(self._reference.observe(block, done))
-            done += len(block)
-            progress.advance(len(block))
-        generated = join_observables(parts)
-        return {name: float(value) for name, value in self._measure(generated, reference).items()}
+        _, reference = self.prepare()
+        for generator in self._generators:
+            generator.set_weights(weights)
+        status = np.zeros(self._generators[0].blocks(len(self)), np.int32)
+        fields = {name: np.zeros_like(getattr(reference, name)) for name in PER_SHOWER}
+        own = self._work.parts(len(status))
+        progress.start("validating", sum(len(self._rows(block)) for block in own), "showers")
+        with ThreadPoolExecutor(len(self._devices), "validate") as pool:
+            for first in range(0, len(own), len(self._devices)):
+                turn = own[first : first + len(self._devices)]
+                if cancelled():
+                    break
+                for block, found in zip(
+                    turn, pool.map(self._try, range(len(turn)), turn), strict=True
+                ):
+                    status[block] = _MEASURED if found else _FAILED
+                    rows = self._rows(block)
+                    for name in PER_SHOWER if found else ():
+                        fields[name][rows.start : rows.stop] = getattr(found, name)
+                    progress.advance(len(rows))
+                if _FAILED in status:
+                    break
+        status, *values = self._work.joined([status, *fields.values()])
+        return self._metrics(status, dict(zip(PER_SHOWER, values, strict=True)))
+
+    def _metrics(
+        self, status: NDArray[np.int32], fields: dict[str, Any]
+    ) -> dict[str, float] | None:
+        """Returns the metrics of all blocks; see `compute`."""
+        is_first = self._work.own == 0
+        if _FAILED in status:
+            if is_first:
+                self._observed(0, int(np.argmax(status == _FAILED)))  # raises its error
+                raise DataError("generated showers: another worker cannot measure its share")
+            return {}
+        if not status.all():
+            return None
+        if not is_first:
+            return {}
+        _, reference = self.prepare()
+        measured = self._measure(replace(reference, **fields), reference)
+        return {name: float(value) for name, value in measured.items()}
+
+    def _rows(self, block: int) -> range:
+        return range(block * _BLOCK, min((block + 1) * _BLOCK, len(self)))
+
+    def _try(self, device: int, block: int) -> Observables | None:
+        try:
+            return self._observed(device, block)
+        except DataError:
+            return None
+
+    def _observed(self, device: int, block: int) -> Observables:
+        conditions, _ = self.prepare()
+        with tf.device(self._devices[device]):
+            showers = self._generators[device].block_of(conditions, block, seed=self._seed)
+        return self._reference.observe(showers, self._rows(block).start)
 
 
 def _requested(conditions: Conditions) -> Floats:
@@ -168,7 +236,8 @@ class QualityEvaluator:
         *,
         start_time: float,
     ) -> None:
-        """Continues from the checkpoint of `context`; `held_out` is None except on the chief."""
+        """Continues from the checkpoint of `context`; `held_out` is None if nothing is validated."""
+        self._is_chief = context.is_chief
         self._sampler, self._every = context.sampler, context.config.training.validates_every
         self.history = context.quality_history()
         self._held_out, self._flag, self._progress = held_out, flag, progress
@@ -184,7 +253,8 @@ class QualityEvaluator:
     def evaluate(self, step: int, weights: Callable[[], Sequence[Any]]) -> Validated | None:
         """Validates the generator after `step`; None except on the chief, and when cancelled.
 
-        Requests a stop of all workers if the history says that training should end.
+        Requests a stop of all workers if the history says that training should end. Every worker calls
+        it after the same step.
 
         Args:
             step: Last step of an epoch.
@@ -195,6 +265,9 @@ class QualityEvaluator:
         began = time.perf_counter()
         metrics = self._measure(self._held_out, weights())
         if metrics is None:
+            return None
+        if not self._is_chief:
+            self.history.validated_step = step
             return None
         found = BestCheckpoint(step=step, epoch=self._sampler.epoch_of(step - 1), metrics=metrics)
         now = time.perf_counter()
@@ -210,7 +283,7 @@ class QualityEvaluator:
 
     def stop_message(self) -> str:
         """Returns why the run ended by its quality, or how close it came; empty off the chief."""
-        return "" if self._held_out is None else self.history.stop_message()
+        return self.history.stop_message() if self._is_chief else ""
 
     def _measure(self, held_out: HeldOutMetrics, weights: Sequence[Any]) -> dict[str, float] | None:
         held_out.prepare()

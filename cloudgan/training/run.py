@@ -31,6 +31,7 @@ from cloudgan.training.outcome import Outcome
 from cloudgan.training.quality_evaluator import HeldOutMetrics, QualityEvaluator
 from cloudgan.training.rng import Rng
 from cloudgan.training.run_recorder import RunRecorder
+from cloudgan.training.shared_work import ALONE, shared_work
 from cloudgan.training.step import GanStep
 from cloudgan.training.stopping import EXIT_CODES, StopFlag, StopTraining
 from cloudgan.training.strategy import lost_worker
@@ -53,6 +54,7 @@ if TYPE_CHECKING:
     from cloudgan.core.progress import Progress
     from cloudgan.schema.record_line import StopReason
     from cloudgan.training.context import TrainingContext
+    from cloudgan.training.shared_work import SharedWork
 
 _LOOPS = {"custom": run_custom, "fit": run_fit}
 
@@ -82,6 +84,7 @@ def train(
         CloudganError: A loss is NaN or infinite, or a checkpoint could not be saved.
     """
     config = context.config
+    work = shared_work(context) if config.training.validates_every else ALONE
     rng = Rng(config.training.seed)
     gan = _networks(context, rng)
     context = _restored(context, gan, progress)
@@ -90,7 +93,8 @@ def train(
     step, train_seconds = _begin(context, gan, recalibrator)
     exchange = join(context, gan, recalibrator) if join else None
     reading = ReadingTime()
-    evaluator = QualityEvaluator(context, _held_out(context), flag, progress, start_time=start_time)
+    held_out = _held_out(context, work)
+    evaluator = QualityEvaluator(context, held_out, flag, progress, start_time=start_time)
     recorder = RunRecorder(
         context,
         gan,
@@ -99,6 +103,7 @@ def train(
         reading,
         evaluator=evaluator,
         start_time=start_time,
+        work=work,
         more_arrays=exchange.arrays if exchange else dict,
     )
     recorder.record_start(step, train_seconds)
@@ -204,13 +209,19 @@ def _recalibrator(context: TrainingContext, rng: Rng) -> BatchNormRecalibrator |
     return recalibrator_of_training_set(context.config.model, rng, context.training_set)
 
 
-def _held_out(context: TrainingContext) -> HeldOutMetrics | None:
-    """Returns the quality metrics on the chief, if validation is configured; None elsewhere."""
+def _held_out(context: TrainingContext, work: SharedWork) -> HeldOutMetrics | None:
+    """Returns the quality metrics, if validation is configured."""
     config = context.config
-    if not (config.training.validates_every and context.is_chief):
+    if not config.training.validates_every:
         return None
-    seed = config.training.seed
-    return HeldOutMetrics(config.model, context.training_set, seed=seed, measure=quick_metrics)
+    return HeldOutMetrics(
+        config.model,
+        context.training_set,
+        seed=config.training.seed,
+        measure=quick_metrics,
+        work=work,
+        devices=context.local_devices,
+    )
 
 
 def _compiled(context: TrainingContext, gan_step: GanStep) -> tuple[Any, Any]:
@@ -298,6 +309,9 @@ def _run_loop(
     recorder.show_epoch(train_loop)
     try:
         with context.strategy.scope():
+            if recorder.evaluator.is_due(train_loop.step) and train_loop.step < context.last_step:
+                # Waits for the compilation in the background: it runs a collective operation too.
+                train_loop.stop_if_requested()
             was_pending = recorder.validate_pending(train_loop)
             if train_loop.step < context.last_step:
                 if was_pending:

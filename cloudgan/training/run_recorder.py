@@ -19,6 +19,7 @@ from cloudgan.schema.record import Started
 from cloudgan.training.checkpoint import State
 from cloudgan.training.expected_memory import expected_peak_bytes
 from cloudgan.training.gan import scaled_learning_rate
+from cloudgan.training.shared_work import ALONE
 from cloudgan.training.strategy import accelerators
 
 if TYPE_CHECKING:
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from cloudgan.training.context import TrainingContext
     from cloudgan.training.gan import Gan
     from cloudgan.training.quality_evaluator import QualityEvaluator
+    from cloudgan.training.shared_work import SharedWork
     from cloudgan.training.train_loop import TrainLoop
 
 
@@ -49,9 +51,10 @@ class RunRecorder:
         *,
         evaluator: QualityEvaluator,
         start_time: float,
+        work: SharedWork = ALONE,
         more_arrays: Callable[[], Mapping[str, Any]] = dict,
     ) -> None:
-        self._more_arrays = more_arrays
+        self._more_arrays, self._work = more_arrays, work
         self._reading, self._read_before = reading, 0.0
         self._context, self._gan, self._progress = context, gan, progress
         self._recalibrator, self._recalibrated_step = recalibrator, -1
@@ -163,15 +166,18 @@ class RunRecorder:
             arrays |= zip(names, self._inference_weights(step), strict=True)
         return {**arrays, **self._more_arrays()}
 
-    def _inference_weights(self, step: int) -> list[Any]:
-        """Returns the weights for inference after `step`, in Keras order."""
+    def _inference_weights(self, step: int, work: SharedWork = ALONE) -> list[Any]:
+        """Returns the weights for inference after `step`, in Keras order.
+
+        With the processes of `work` a collective operation: only the chief saves, so that it alone may
+        have them already.
+        """
         if not (self._gan.ema_generator and self._recalibrator):
             weights: list[Any] = self._gan.inference_generator.get_weights()
             return weights
-        if step != self._recalibrated_step:
-            self._recalibrated = self._recalibrator.recalibrate(
-                self._gan.ema_generator.get_weights()
-            )
+        if step != self._recalibrated_step or work.processes > 1:
+            average = self._gan.ema_generator.get_weights()
+            self._recalibrated = self._recalibrator.recalibrate(average, work)
             self._recalibrated_step = step
         return self._recalibrated
 
@@ -214,7 +220,7 @@ class RunRecorder:
     def _evaluate(self, step: int) -> Validated | None:
         if not self.evaluator.is_due(step):
             return None
-        return self.evaluator.evaluate(step, partial(self._inference_weights, step))
+        return self.evaluator.evaluate(step, partial(self._inference_weights, step, self._work))
 
     def _record_validation(self, validated: Validated | None, train_loop: TrainLoop) -> None:
         """Writes, shows and saves a validation; replaces a checkpoint of this step without it."""

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from types import SimpleNamespace
 
 import numpy as np
@@ -21,9 +23,10 @@ from cloudgan.training import quality_evaluator as judging
 from cloudgan.training.inference import Conditions, ShowerGenerator
 from cloudgan.training.quality_evaluator import HeldOutMetrics, QualityEvaluator
 from cloudgan.training.quality_history import QualityHistory
+from cloudgan.training.shared_work import SharedWork
 from cloudgan.training.stopping import StopFlag
 from cloudgan.validation.acceptance.assess import quick_metrics
-from cloudgan.validation.observables.observables import observe
+from cloudgan.validation.observables.observables import PER_SHOWER, observe
 
 pytestmark = pytest.mark.tf
 
@@ -53,12 +56,43 @@ def weights():
     return build_generator(PRESET).get_weights()
 
 
-def held_out(showers, seen, *, seed=1):
+def held_out(showers, seen, *, seed=1, **options):
     def measure(generated, reference):
         seen.append((generated, reference))
         return {"metric": generated.sum_gev.mean() / reference.sum_gev.mean()}
 
-    return HeldOutMetrics(PRESET, HeldBack(showers), seed=seed, measure=measure)
+    return HeldOutMetrics(PRESET, HeldBack(showers), seed=seed, measure=measure, **options)
+
+
+class Exchange:
+    """Adds what the processes give, each in a thread of its own."""
+
+    def __init__(self, processes):
+        self.given, self.barrier = [None] * processes, threading.Barrier(processes, timeout=300)
+
+    def share(self, own):
+        def add(words):
+            self.given[own] = words.numpy()
+            self.barrier.wait()
+            total = sum(self.given)
+            self.barrier.wait()
+            return total
+
+        return SharedWork(len(self.given), own, add)
+
+
+def together(processes, work):
+    """Calls `work` with each process' share; returns their results or errors."""
+    exchange = Exchange(processes)
+
+    def one(own):
+        try:
+            return work(exchange.share(own))
+        except DataError as error:
+            return error
+
+    with ThreadPoolExecutor(processes) as pool:
+        return list(pool.map(one, range(processes)))
 
 
 def numbers(one, weights):
@@ -119,6 +153,34 @@ def test_a_generator_without_numbers_is_no_reference_without_numbers(showers, we
         numbers(held_out(showers, []), [np.full_like(weight, np.nan) for weight in weights])
 
 
+def test_each_process_measures_its_share_and_the_bits_are_those_of_one(showers, weights):
+    """60 showers in blocks of 25: the third process has the short block only, and the fourth nothing."""
+    alone, seen = [], []
+    expected = numbers(held_out(showers, alone), weights)
+    devices = ("CPU:0", "CPU:1")
+
+    def one(work):
+        return numbers(held_out(showers, seen, work=work, devices=devices), weights)
+
+    assert together(4, one) == [expected, {}, {}, {}]
+    for name in PER_SHOWER:
+        ours, theirs = (getattr(found[0][0], name) for found in (seen, alone))
+        np.testing.assert_array_equal(ours, theirs)
+
+
+def test_all_processes_stop_when_one_is_cancelled_or_cannot_measure(showers, weights):
+    def cancelled(work):
+        one = held_out(showers, [], work=work)
+        return one.compute(weights, Silent(), cancelled=lambda: work.own == 1)
+
+    assert together(2, cancelled) == [None, None]
+    broken = [np.full_like(weight, np.nan) for weight in weights]
+    with pytest.raises(DataError) as alone:
+        numbers(held_out(showers, []), broken)
+    first, second = together(2, lambda work: numbers(held_out(showers, [], work=work), broken))
+    assert (str(first), second) == (str(alone.value), {})
+
+
 def test_the_numbers_that_can_be_asked_for_are_those_that_are_measured():
     many = join_showers(simulate(200, seed=4, cells=(9, 9), block=50))
     first, second = (observe(many[slice(part, None, 2)]) for part in (0, 1))
@@ -156,10 +218,11 @@ class RecordedProgress(Silent):
         self.lines.append(line)
 
 
-def evaluator(held_out, *, flag=None, progress=None, **training):
+def evaluator(held_out, *, flag=None, progress=None, is_chief=True, **training):
     training = {"validate_every": 1, "epochs": 9} | training
     context = SimpleNamespace(
         config=SimpleNamespace(training=TrainingConfig(**training)),
+        is_chief=is_chief,
         quality_history=lambda: QualityHistory(TrainingConfig(**training), None),
         sampler=EpochSampler(
             (10, 11), 1, 2
@@ -222,8 +285,9 @@ def test_a_generator_that_cannot_be_measured_is_reported_and_never_the_best():
     assert progress.lines == ["validation failed for this generator: a cell of nan GeV"]
 
 
-def test_workers_other_than_the_chief_look_at_nothing_and_know_when_it_is_due():
-    one = evaluator(None)
+def test_workers_other_than_the_chief_have_no_numbers_and_know_when_it_is_due():
+    one = evaluator(FakeMetrics(0.3), is_chief=False, until="metric<0.5")
     assert one.is_due(11)
     assert evaluate(one, 11) is None
-    assert one.stop_message() == ""
+    assert not one.is_due(11)
+    assert (one.history.best, one.stop_message()) == (None, "")

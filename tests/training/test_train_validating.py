@@ -97,6 +97,17 @@ def forget_to_look(path):
     path.write_bytes(buffer.getvalue())
 
 
+def test_two_workers_share_a_validation_and_its_numbers_have_the_bits_of_one(
+    unbroken, tmp_path, run_cloudgan
+):
+    run = shutil.copytree(unbroken[0], tmp_path / "shared")
+    forget_to_look(RunFolder(run).checkpoints / "step-000000006.npz")
+    run_cloudgan("train", f"--run={run}", "--strategy=multiworker", "--workers=2")
+    assert validations(run) == validations(unbroken[0])
+    assert [line.step for line in lines_of(run) if line.kind == "validated"] == [2, 4, 6, 6]
+    assert (run / "logs" / "worker-1.log").exists()
+
+
 @pytest.mark.slow
 def test_a_run_killed_during_validation_resumes_and_ends_where_the_uninterrupted_one_met_the_criterion(
     unbroken, tmp_path, run_cloudgan, saved_arrays
