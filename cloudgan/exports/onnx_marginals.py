@@ -23,6 +23,8 @@ from cloudgan.models.shower_frame import (
     bin_number,
     knot_position,
     layer_terms,
+    spectrum_corners,
+    spectrum_place,
     stage_position,
     table_shape,
 )
@@ -146,10 +148,22 @@ def _cells(tables: Tables, layer: Value, places: Value, noise: Value) -> tuple[V
     found = graph.take(graph.constant(pairs), place)
     below, step = found[..., :3], found[..., 3:]
     values = below + position[:, None, None, :, None] * step
-    excess = noise + graph.without_last(values[..., :1])
+    threshold = graph.without_last(values[..., :1])
+    excess = noise + threshold
     log_excess = graph.log(graph.maximum(excess, LEAST_EXCESS))
     log_scale, exponent = (graph.without_last(values[..., at : at + 1]) for at in (1, 2))
-    return log_scale + exponent * log_excess, graph.greater(excess, 0.0)
+    log_cell = log_scale + exponent * log_excess
+    return log_cell + _correction(tables, threshold, log_cell), graph.greater(excess, 0.0)
+
+
+def _correction(tables: Tables, threshold: Value, log_cell: Value) -> Value:
+    """What the measured spectrum adds to the logarithm of each cell's energy."""
+    graph = tables.graph
+    place = spectrum_place(threshold, log_cell, graph)
+    corners = spectrum_corners(tables.number("spectrum"), np)
+    found = graph.take(graph.constant(corners), graph.cast(place.row, np.int32))
+    value, along, across, both = (graph.without_last(found[..., at : at + 1]) for at in range(4))
+    return value + place.of_node * (along + place.of_class * both) + place.of_class * across
 
 
 def _centred(cells: int) -> Floats:

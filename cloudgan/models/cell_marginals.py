@@ -9,8 +9,9 @@ first update and every value has a gradient:
    requested angle.
 3. Cells. A cell's place relative to the axis, its depth over the shower's mean depth and the energy of its
    layer give a threshold b, a scale s and an exponent k: its energy is ``s * relu(h + b)**k`` with h normal,
-   so that occupancy ``Phi(b)``, mean and spread of its energy are those of the training showers. Each layer
-   is then scaled to its energy.
+   so that occupancy ``Phi(b)``, mean and spread of its energy are those of the training showers. A power has
+   no edge at the energy of one crossing particle: a monotone map of this energy, for each threshold, gives
+   hits their measured spectrum. Each layer is then scaled to its energy.
 
 The network adds to the normals of layers and cells; its last weights start at zero.
 """
@@ -36,6 +37,8 @@ from cloudgan.models.shower_frame import (
     bin_number,
     knot_position,
     layer_terms,
+    spectrum_corners,
+    spectrum_place,
     stage_position,
     table_shape,
 )
@@ -136,7 +139,19 @@ class MarginalOutput(keras.layers.Layer):
         values = below + position[:, None, None, :, None] * (above - below)
         excess = noise + values[..., 0]
         log_excess = ops.log(ops.maximum(excess, LEAST_EXCESS))
-        return values[..., 1] + values[..., 2] * log_excess, excess > 0
+        log_cell = values[..., 1] + values[..., 2] * log_excess
+        return log_cell + self._correction(values[..., 0], log_cell), excess > 0
+
+    def _correction(self, threshold: Any, log_cell: Any) -> Any:
+        """What the measured spectrum adds to the logarithm of each cell's energy."""
+        place = spectrum_place(threshold, log_cell, ops)
+        corners = spectrum_corners(ops.convert_to_tensor(self.spectrum), ops)
+        found = ops.take(corners, ops.cast(place.row, "int32"), axis=0)
+        return (
+            found[..., 0]
+            + place.of_node * (found[..., 1] + place.of_class * found[..., 3])
+            + place.of_class * found[..., 2]
+        )
 
     def _knots(self, layer: Any, stage: Any) -> tuple[Any, Any]:
         """Position between two energy knots, 0 to 1, and the number of the lower one, (B, Z)."""

@@ -30,6 +30,10 @@ LEAST_EXCESS = 1e-3
 """Of the normal variable above the threshold: below it the slope of a power would explode."""
 LARGEST_SCALE = 3.0
 """Of the logarithm of a layer's scale factor."""
+CLASSES, FIRST_CLASS, CLASS_STEP = 9, -2.0, 0.5
+"""Thresholds b at which the spectrum of hits is corrected: their number, the first and their distance."""
+NODES, FIRST_NODE, NODE_STEP = 140, math.log(1e-6), 0.1
+"""Energies of a cell at which it is corrected: number, logarithm of the first in GeV, step of the logarithm."""
 
 
 class Conditions(NamedTuple):
@@ -68,6 +72,7 @@ class TableShape:
         * offsets: quantiles of the barycentre along x and y, cells from the centre.
         * depth: place of each layer along the axis, in cells.
         * limits: least and largest logarithm of energy in GeV, then cotangent of the angle, of the showers.
+        * spectrum: what is added to the logarithm of a hit's energy, at `CLASSES` thresholds and `NODES` energies.
         """
         layers, roots = self.image[2], self.image[2] + 1
         return {
@@ -80,6 +85,7 @@ class TableShape:
             "offsets": (2, QUANTILES),
             "depth": (layers,),
             "limits": (4,),
+            "spectrum": (CLASSES, NODES),
         }
 
     @property
@@ -147,6 +153,42 @@ def knot_position(log_energy: Any, knots: Any, library: Any) -> tuple[Any, Any]:
     )
     knot = library.minimum(library.floor(whole), ENERGY_KNOTS - 2)
     return knot, whole - knot
+
+
+class SpectrumPlace(NamedTuple):
+    """Cells in the spectrum table: row of `spectrum_corners`, position between two classes and two nodes."""
+
+    row: Any
+    of_class: Any
+    of_node: Any
+
+
+def spectrum_place(threshold: Any, log_cell: Any, library: Any) -> SpectrumPlace:
+    """Returns the place of cells in the spectrum table; beyond its ends that of the end.
+
+    Args:
+        threshold: b of each cell, any shape.
+        log_cell: Logarithm of its energy in GeV, not corrected.
+        library: `keras.ops` or NumPy.
+    """
+    classes = library.clip((threshold - FIRST_CLASS) / CLASS_STEP, 0.0, CLASSES - 1.0)
+    nodes = library.clip((log_cell - FIRST_NODE) / NODE_STEP, 0.0, NODES - 1.0)
+    lower_class = library.minimum(library.floor(classes), CLASSES - 2.0)
+    lower_node = library.minimum(library.floor(nodes), NODES - 2.0)
+    row = lower_class * (NODES - 1.0) + lower_node
+    return SpectrumPlace(row, classes - lower_class, nodes - lower_node)
+
+
+def spectrum_corners(table: Any, library: Any) -> Any:
+    """Returns the four corners of each field of the spectrum table, for one look-up per cell.
+
+    Rows are those of `SpectrumPlace`; columns: lower class and lower node, the step to the next node, the step
+    to the next class, and the step of both.
+    """
+    low, high = table[:-1], table[1:]
+    along = low[:, 1:] - low[:, :-1]
+    corners = [low[:, :-1], along, high[:, :-1] - low[:, :-1], high[:, 1:] - high[:, :-1] - along]
+    return library.reshape(library.stack(corners, -1), (-1, 4))
 
 
 def layer_terms(conditions: Conditions, library: Any) -> Any:

@@ -23,6 +23,7 @@ from cloudgan.core.atomic_file import write_atomic
 from cloudgan.core.clock import utc_now
 from cloudgan.core.errors import CloudganError, DataError
 from cloudgan.data.summary import TrainingSummary
+from cloudgan.models.shower_frame import CLASSES, NODES
 from cloudgan.schema import record
 from cloudgan.schema.config import RunConfig
 from cloudgan.schema.record import Numerics
@@ -340,7 +341,18 @@ def read_checkpoint(path: Path) -> Checkpoint:
         ) from error
     if checkpoint_steps([path.name]) not in ([], [state.step]):
         raise DataError(f"{path}: damaged (it holds step {state.step})")
-    return Checkpoint(path, state, arrays)
+    return Checkpoint(path, state, _with_spectrum(arrays))
+
+
+def _with_spectrum(arrays: dict[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
+    """Adds a spectrum without corrections to cell marginals that were measured before there was one."""
+    added = {}
+    for part in _NETWORKS:
+        names = sorted(name for name in arrays if name.startswith(f"{part}/"))
+        if names and names[-1].endswith("/limits"):
+            empty = np.zeros((CLASSES, NODES), arrays[names[-1]].dtype)
+            added[f"{part}/{len(names):03d}/spectrum"] = empty
+    return arrays | added
 
 
 def restore(checkpoint: Checkpoint, variables: Mapping[str, Any]) -> None:

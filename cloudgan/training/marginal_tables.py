@@ -11,7 +11,14 @@ from scipy.special import ndtr, ndtri
 
 from cloudgan.data.pipeline.preprocessing import ENERGY_UNIT_GEV, LEAST_CELL_GEV
 from cloudgan.models.shower_frame import (
+    CLASS_STEP,
+    CLASSES,
     ENERGY_KNOTS,
+    FIRST_CLASS,
+    FIRST_NODE,
+    LEAST_EXCESS,
+    NODE_STEP,
+    NODES,
     QUANTILES,
     REACH,
     STAGES,
@@ -19,6 +26,8 @@ from cloudgan.models.shower_frame import (
     bin_number,
     knot_position,
     layer_terms,
+    spectrum_corners,
+    spectrum_place,
     stage_position,
     table_shape,
 )
@@ -47,6 +56,14 @@ _LEAST_SLOPE = 0.01
 _THRESHOLDS = np.linspace(-4.5, 4.5, 91)
 _EXPONENTS = np.exp(np.linspace(np.log(0.3), np.log(8.0), 80))
 _TINY = 1e-12
+_HITS_PER_CLASS = 2000
+"""Least hits for the spectrum at a threshold; where fewer are near it, the nearest."""
+_SPECTRUM_SHARES = np.r_[1e-4, 3e-4, 1e-3, 3e-3, np.linspace(0.01, 0.99, 197)]
+_SPECTRUM_SHARES = np.r_[_SPECTRUM_SHARES, 1 - _SPECTRUM_SHARES[3::-1]]
+_LEVELS = 20
+"""Quantiles of a cell's hits for their mean."""
+_GOLDEN = (np.sqrt(5) - 1) / 2
+"""Its multiples, modulo 1, are evenly spread over any run of hits."""
 
 
 class _Hits(NamedTuple):
@@ -273,7 +290,68 @@ def _cell_tables(place: _Place, showers: _Showers) -> dict[str, Floats]:
     exponent, moment = _exponents(threshold, np.maximum(second / first**2, _LEAST_SPREAD))
     log_scale = np.log(mean * first) - np.log(moment)
     cells_table = np.stack([threshold, log_scale, exponent], -1).reshape(-1, 3)
-    return {"cells": cells_table, "knots": place.knots}
+    wanted = np.log(mean * first).ravel()
+    of_hits = cells_table[rows] * (1 - position[:, None])
+    of_hits += cells_table[rows + step] * position[:, None]
+    spectrum = _spectrum(of_hits, np.log(gev))
+    # The spectrum of a class changes the mean of each of its cells.
+    cells_table[:, 1] += wanted - _log_means(cells_table, spectrum)
+    return {"cells": cells_table, "knots": place.knots, "spectrum": spectrum}
+
+
+def _spectrum(of_hits: Floats, log_hit: Floats) -> Floats:
+    """Map from the quantiles of modelled to those of measured hits, see `TableShape.weights`.
+
+    Args:
+        of_hits: Threshold, logarithm of the scale and exponent of the cell of each hit, (F, 3).
+        log_hit: Logarithm of its energy in GeV, (F,).
+    """
+    table = np.zeros((CLASSES, NODES))
+    if not len(log_hit):
+        return table
+    modelled = _log_hits(of_hits, np.arange(1, len(log_hit) + 1) * _GOLDEN % 1)
+    threshold = of_hits[:, 0]
+    order = np.argsort(threshold, kind="stable")
+    nodes = FIRST_NODE + NODE_STEP * np.arange(NODES)
+    for number in range(CLASSES):
+        centre = FIRST_CLASS + CLASS_STEP * number
+        first, last = np.searchsorted(
+            threshold[order], (centre - CLASS_STEP / 2, centre + CLASS_STEP / 2)
+        )
+        missing = max(0, _HITS_PER_CLASS - (last - first)) // 2
+        near = order[max(0, first - missing) : last + missing]
+        ours, theirs = (np.quantile(each[near], _SPECTRUM_SHARES) for each in (modelled, log_hit))
+        table[number] = np.interp(nodes, ours, theirs - ours)
+    return table
+
+
+def _log_hits(cells: Floats, level: Floats) -> Floats:
+    """Logarithms of the energies of hits in GeV before the spectrum, (F,).
+
+    Args:
+        cells: Threshold, logarithm of the scale, exponent, (F, 3).
+        level: Share of the cell's hits above each energy, (F,).
+    """
+    threshold, log_scale, exponent = cells.T
+    excess = threshold - ndtri(np.maximum(level, _TINY) * ndtr(threshold))
+    return np.asarray(log_scale + exponent * np.log(np.maximum(excess, LEAST_EXCESS)))
+
+
+def _log_means(cells: Floats, spectrum: Floats) -> Floats:
+    """Logarithm of the mean energy of the hits of each cell with the spectrum, (F,)."""
+    corners = spectrum_corners(spectrum, np)
+    total = np.zeros(len(cells))
+    for level in (np.arange(_LEVELS) + 0.5) / _LEVELS:
+        log_hit = _log_hits(cells, np.full(len(cells), level))
+        place = spectrum_place(cells[:, 0], log_hit, np)
+        at = corners[place.row.astype(np.int64)].T
+        total += np.exp(
+            log_hit
+            + at[0]
+            + place.of_node * (at[1] + place.of_class * at[3])
+            + place.of_class * at[2]
+        )
+    return np.asarray(np.log(total / _LEVELS))
 
 
 def _smoothed(above: Floats, below: Floats, prior: float) -> Floats:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from cloudgan.exports.generator_weights import weight_shapes
-from cloudgan.models.shower_frame import ENERGY_KNOTS, STAGES, table_shape
+from cloudgan.models.shower_frame import CLASSES, ENERGY_KNOTS, NODES, STAGES, table_shape
 
 
 def example_weights(preset, seed=1):
@@ -55,4 +55,5 @@ def _tables(image, rng):
         "offsets": np.sort(rng.normal(0, 0.3, sizes.weights()["offsets"]), 1),
         "depth": np.arange(layers) * 0.9,
         "limits": [np.log(10), np.log(100), -0.6, 0.6],
+        "spectrum": 0.1 * np.sin(np.add.outer(np.arange(CLASSES), np.arange(NODES) / 15)),
     }

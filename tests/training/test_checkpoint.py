@@ -11,6 +11,7 @@ import pytest
 
 from cloudgan.core.errors import CloudganError, DataError
 from cloudgan.data.summary import TrainingSummary
+from cloudgan.models.shower_frame import CLASSES, NODES
 from cloudgan.schema import record
 from cloudgan.schema.config import RunConfig
 from cloudgan.schema.record import Numerics
@@ -147,6 +148,15 @@ def test_checkpoints_from_before_generators_were_validated_are_read(checkpoints)
     del meta["best"], meta["validated_step"]
     np.savez(path, **kept | {"meta.json": np.frombuffer(json.dumps(meta).encode(), np.uint8)})
     assert read_checkpoint(path).state == state(5)
+
+
+def test_marginals_that_were_measured_before_the_spectrum_are_read_without_corrections(checkpoints):
+    limits = {"generator/002/limits": np.ones(4, np.float32)}
+    path, _ = checkpoints.save(state(5), arrays() | limits)
+    found = read_checkpoint(path).arrays
+    assert set(found) == {*arrays(), *limits, "generator/003/spectrum"}
+    assert found["generator/003/spectrum"].shape == (CLASSES, NODES)
+    assert not found["generator/003/spectrum"].any()
 
 
 def test_the_best_gets_to_the_store_with_the_next_one_where_it_could_not_before(tmp_path):

@@ -11,10 +11,15 @@ from cloudgan.data.pipeline.training_set import TrainingSet
 from cloudgan.data.sources.convert import convert
 from cloudgan.data.sources.hdf5_writer import write_hdf5
 from cloudgan.models.cell_marginals import MarginalOutput
-from cloudgan.models.shower_frame import table_shape
+from cloudgan.models.shower_frame import (
+    NODE_STEP,
+    spectrum_corners,
+    spectrum_place,
+    table_shape,
+)
 from cloudgan.schema.presets import find_preset
 from cloudgan.simulation.gflash import simulate
-from cloudgan.training.marginal_tables import measure_marginals
+from cloudgan.training.marginal_tables import _log_hits, _spectrum, measure_marginals
 
 pytestmark = pytest.mark.tf
 
@@ -88,6 +93,32 @@ def test_it_has_the_occupancy_and_the_energy_of_the_cells_about_the_axis(both):
     for cells in (theirs, ours):
         assert cells[:, 4, 4].mean() > 5 * cells[:, 0, 4].mean(), "a core"
     assert ours[:, 4, 4].mean() == pytest.approx(theirs[:, 4, 4].mean(), rel=0.1)
+
+
+def test_hits_have_the_spectrum_of_the_monte_carlo(both):
+    theirs, ours, _ = both
+    edges = np.geomspace(2e-5, 1e-2, 15)
+    real, made = (np.histogram(cells, edges)[0] for cells in (theirs, ours))
+    assert np.abs(made / real - 1).mean() < 0.06
+
+
+def test_the_spectrum_has_the_edge_of_single_particles():
+    rng = np.random.default_rng(2)
+    threshold = rng.uniform(-2.5, 2.5, 60_000)
+    cells = np.stack([threshold, np.full(60_000, np.log(1e-4)), np.full(60_000, 1.5)], 1)
+    hits = np.where(rng.random(60_000) < 0.3, rng.uniform(1e-6, 1e-4, 60_000), 1.0)
+    hits = np.where(hits < 1, hits, 1e-4 + rng.exponential(5e-5, 60_000))
+    table = _spectrum(cells, np.log(hits))
+    other = _log_hits(cells, rng.random(60_000))
+    place = spectrum_place(threshold, other, np)
+    at = spectrum_corners(table, np)[place.row.astype(int)].T
+    made = np.exp(
+        other + at[0] + place.of_node * (at[1] + place.of_class * at[3]) + place.of_class * at[2]
+    )
+    edges = [2e-5, 6e-5, 9e-5, 1.1e-4, 1.5e-4, 3e-4]
+    found, wanted = (np.histogram(each, edges)[0] for each in (made, hits))
+    assert np.abs(found / wanted - 1).max() < 0.08
+    assert (np.diff(table, axis=1) > -NODE_STEP - 1e-9).all(), "monotone"
 
 
 def test_the_sum_has_the_spread_of_the_monte_carlo(both):
