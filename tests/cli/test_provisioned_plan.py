@@ -337,6 +337,13 @@ def test_disks_addresses_and_load_balancers_count_in_forecast_and_deadline(
     assert cost["unpriced"] == []
 
 
+def test_nodes_with_gpus_use_an_image_of_python_and_not_that_of_tensorflow(desk):
+    """TensorFlow's image for GPUs finds none: https://github.com/tensorflow/build/issues/221."""
+    desk.rules["gcp"] = cloud_planner("gcp")
+    flags = (*GCP, "--region=us-central1", "--accelerator=t4:1", "--max-steps=10")
+    assert desk.plan(*flags)["workers"]["image"].startswith("python:3.11-slim")
+
+
 @pytest.mark.parametrize(
     ("cloud", "region", "end"),
     [

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from cloudgan.launch.clouds.aws.naming import ROLES
 from launch.clouds.aws.lab import planned
 from launch.clouds.aws.used_permissions import document
 
@@ -21,7 +22,7 @@ def test_check_of_a_complete_account_is_ok(lab):
     quota = all_of_it["quota Running On-Demand G and VT instances in us-east-1"]
     assert quota.message.startswith("2 x g4dn.xlarge need 8 vCPUs of 16")
     made = [one for one in lab.aws.operations if one.startswith(("Create", "Put", "Delete"))]
-    assert made == ["CreatePolicy", *["CreateRole"] * 4], "setup's"
+    assert made == ["CreatePolicy", *["CreateRole"] * len(ROLES)], "setup's"
 
 
 def test_a_small_quota_has_its_name_in_the_console(lab):
