@@ -23,6 +23,7 @@ from cloudgan.core.local_path import local_path
 from cloudgan.core.progress import Silent
 from cloudgan.reports.page import Section, fragment
 from cloudgan.reports.table import Table
+from cloudgan.storage.store import open_store
 from cloudgan.training.stopping import raise_if_stopped
 
 if TYPE_CHECKING:
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
     from cloudgan.schema.cell_line import CellLine
     from cloudgan.schema.coevolution import CoevolutionConfig
     from cloudgan.schema.mixture_quality import EnsembleMethod, MixtureQuality
+    from cloudgan.storage.store import Store
     from cloudgan.training.stopping import StopFlag
 
 DEFAULT_RUN = "runs/grid"
@@ -175,7 +177,7 @@ def evolve(
     folder = GridFolder(local_path(run or DEFAULT_RUN))
     config = grid_config(options, folder.read_config())
     grid = check_grid(config)
-    folder = GridFolder(folder.path, grid)
+    folder = GridFolder(folder.path, grid, _store(folder))
     if settings.has_tpu():
         raise ConfigError("cells run on CPUs and GPUs; on a TPU use `cloudgan train`")
     check_can_start(config)
@@ -194,10 +196,16 @@ def evolve(
                 _shards(folder, progress)  # before the ranks read them
             yield
 
+    def conclude(config: CoevolutionConfig) -> None:
+        folder.fetch_cells()
+        _measure(folder, config, None, ensemble=None, size=None)
+        write_page(evolution_page(read_evolution(folder.path)), folder.page_file)
+        folder.push_results()
+
     is_rank = settings.is_mpi_rank()
     if is_rank:
         load = partial(make_task, folder=folder, progress=Silent())
-        run_as_rank(config, folder, progress, prepare=prepared, make_task=load)
+        run_as_rank(config, folder, progress, prepare=prepared, make_task=load, conclude=conclude)
     with prepared():
         trained = None
         if config.engine == "one":
@@ -229,6 +237,12 @@ def read_evolution(path: Path | str) -> Evolution:
     folder = GridFolder(folder.path, grid)
     lines = tuple(folder.cell(number).lines() for number in range(grid.cells))
     return Evolution(folder.path, config, lines, folder.read_quality())
+
+
+def _store(folder: GridFolder) -> Store | None:
+    """Returns the store of a run on several nodes, which its agent names; None: all ranks share a folder."""
+    run_config = folder.run.read_config() if settings.has_agent() else None
+    return open_store(run_config.checkpoint.url) if run_config else None
 
 
 def _write(folder: GridFolder, config: CoevolutionConfig, preset: str | None) -> None:

@@ -16,6 +16,7 @@ from cloudgan.core.progress import Silent
 from cloudgan.parallel.local_ranks import LocalRanks
 from cloudgan.parallel.rank_process import fail, joined_world
 from cloudgan.schema.coevolution import CoevolutionConfig
+from cloudgan.schema.grid_states import newest_point
 from cloudgan.training.stopping import EXIT_CODES, raise_if_stopped
 
 if TYPE_CHECKING:
@@ -58,9 +59,8 @@ def start_cells(config: CoevolutionConfig, folder: GridFolder, progress: Progres
     cells = [folder.cell(number) for number in range(config.cells)]
 
     def newest() -> int:
-        if config.asynchronous:
-            return min(max(each.saved(), default=0) for each in cells)
-        return folder.newest_common()
+        points = [each.points() for each in cells]
+        return newest_point(points, asynchronous=config.asynchronous)
 
     LocalRanks(
         ("evolve", f"--run={folder.path}"),
@@ -80,11 +80,13 @@ def run_as_rank(
     *,
     prepare: Callable[[], AbstractContextManager[object]],
     make_task: Callable[[CoevolutionConfig], Task],
+    conclude: Callable[[CoevolutionConfig], None],
 ) -> None:
     """Acts as one rank of an MPI world, until all have ended; returns on the master only.
 
     A failure ends this process at once, with the exit code of the error: the process manager then ends
-    the other ranks. Under a supervisor, the master's process ends, too.
+    the other ranks. Under a supervisor, the master's process ends, too; under the agents of nodes the
+    master concludes the run while the others wait, and all end with the same exit code.
 
     Args:
         config: As this rank was asked for; that of the master counts.
@@ -92,6 +94,7 @@ def run_as_rank(
         progress: Shown by the master.
         prepare: Checks and writes the run's folder; entered by the master without a supervisor.
         make_task: Builds the task of a cell.
+        conclude: Writes the result of a finished run; called under agents.
 
     Raises:
         Interrupted: Ctrl-C; all cells have saved.
@@ -115,6 +118,12 @@ def run_as_rank(
         with prepare() if is_first else nullcontext():
             world.gather(None)  # the folder is written
             end = run_rank(world, run, progress)
+        if settings.has_agent():
+            if end and end.reason == "finished":
+                conclude(config)
+            reason = world.gather(end.reason if end else None)[0]
+    if settings.has_agent():
+        sys.exit(EXIT_CODES.get(reason, 0))
     if end is None:
         sys.exit(0)
     if settings.is_supervised():

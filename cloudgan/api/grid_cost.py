@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from cloudgan.api.evolve import read_evolution
 from cloudgan.api.grid_status import read_status
+from cloudgan.api.launch_cost import launch_cost
 from cloudgan.core.errors import DataError
 from cloudgan.cost.accounting.grid_shares import WITHOUT_CELL, World, grid_shares
 from cloudgan.cost.prices.price_file import catalog_with
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from pathlib import Path
 
+    from cloudgan.api.launch_cost import LaunchCost
     from cloudgan.schema.cost_report import Share
     from cloudgan.schema.run_folder import RunFolder
 
@@ -35,12 +37,14 @@ class GridCost:
         shares: Node time by cell and routine, of the master, and of ranks without a cell.
         idle: Share of waiting in the time of each cell that waited for more than a tenth of it.
         price_row: Price of a machine.
+        launched: Cost of all attempts of a launched run, with what the shares lack; None: not launched.
     """
 
     run: str
     shares: tuple[Share, ...]
     idle: Mapping[str, float]
     price_row: str | None
+    launched: LaunchCost | None = None
 
     @property
     def node_seconds(self) -> float:
@@ -64,6 +68,8 @@ class GridCost:
             "basis": _BASIS,
             "shares": [share.model_dump(mode="json") for share in self.shares],
             "waiting_share_of_idle_cells": dict(self.idle),
+            "launched_node_seconds": self.launched.node_seconds if self.launched else None,
+            "launched_usd": self.launched.usd if self.launched else None,
         }
 
     def table(self) -> Table:
@@ -73,6 +79,13 @@ class GridCost:
 
     def lines(self) -> Iterator[str]:
         """Yields the total, and what was idle."""
+        if self.launched:
+            usd = self.launched.usd
+            price = "of unknown price" if usd is None else f"for {usd:.4g} USD"
+            yield (
+                f"all attempts, start-up and lost iterations included: {self.launched.node_seconds:.4g} s"
+                f" of nodes, {price}"
+            )
         if self.usd is None:
             yield "cost of this run: unknown: its machines have no price; give --price-as=OFFER"
         else:
@@ -95,7 +108,7 @@ def grid_cost(
         price_file: File with the prices of your own nodes, for `offer`.
 
     Raises:
-        DataError: No iteration is recorded, or a file is damaged.
+        DataError: No iteration is recorded, a launched run has not ended, or a file is damaged.
         UnknownNameError: No offer has this name.
     """
     found = read_evolution(folder.path)
@@ -111,7 +124,10 @@ def grid_cost(
         nodes = status.nodes if status else ()
         ranks = sum(node.ranks for node in nodes)
         world = World(max(ranks, found.grid.cells + 1), max(1, len(nodes)))
-    row = catalog_with(price_file).row(offer) if offer else None
+    row, launched = catalog_with(price_file).row(offer) if offer else None, None
+    if folder.launch_file.exists():
+        launched = launch_cost(folder, offer=offer, price_file=price_file)
+        row = launched.row
     return GridCost(
         run=folder.path.resolve().name,
         shares=grid_shares(
@@ -119,4 +135,5 @@ def grid_cost(
         ),
         idle=times.waiting(),
         price_row=row.row_id if row else None,
+        launched=launched,
     )

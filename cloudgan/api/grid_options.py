@@ -56,6 +56,25 @@ def grid_config(options: Mapping[str, Any], there: CoevolutionConfig | None) -> 
     Raises:
         ConfigError: An option is not valid.
     """
+    before = there.model_dump() if there else {}
+    try:
+        return CoevolutionConfig.model_validate(before | _fields(options))
+    except ValidationError as error:
+        problem = explain(error.errors()[0]).removeprefix("the document: ")
+        raise ConfigError(f"the grid is not valid: {problem}") from error
+
+
+def grid_keys(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns options of `GridOptions` by their dotted keys in run.yaml; what is not set is left out.
+
+    Raises:
+        ConfigError: Grid or schedule cannot be read.
+    """
+    return {f"grid.{name}": value for name, value in _fields(options).items()}
+
+
+def _fields(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns the options that are set, by their fields of `CoevolutionConfig`."""
     given = {name: value for name, value in options.items() if value is not None}
     if "grid" in given:
         given["rows"], given["columns"] = parse_grid(given.pop("grid"))
@@ -63,9 +82,4 @@ def grid_config(options: Mapping[str, Any], there: CoevolutionConfig | None) -> 
         given["schedule"] = parse_schedule(given.pop("neighbourhood_schedule"))
     if "batch" in given:
         given["batch_size"] = given.pop("batch")
-    before = there.model_dump() if there else {}
-    try:
-        return CoevolutionConfig.model_validate(before | given)
-    except ValidationError as error:
-        problem = explain(error.errors()[0]).removeprefix("the document: ")
-        raise ConfigError(f"the grid is not valid: {problem}") from error
+    return given

@@ -12,6 +12,7 @@ from cloudgan.core.documents import read_json
 from cloudgan.core.errors import ConfigError
 from cloudgan.reports.table import Table
 from cloudgan.schema.grid_status import FILE_NAME, GridStatus
+from cloudgan.schema.plan import FILE_NAME as PLAN_FILE
 from cloudgan.schema.run_folder import RunFolder
 
 if TYPE_CHECKING:
@@ -37,6 +38,12 @@ class GridView:
     run: str
     status: GridStatus
     age_seconds: float
+
+    @classmethod
+    def of(cls, run: str, status: GridStatus, now: dt.datetime | None = None) -> GridView:
+        """Returns the view of what a master wrote; `now` is the present time by default."""
+        age = ((now or utc_moment()) - parse_time(status.time)).total_seconds()
+        return cls(run, status, max(0.0, age))
 
     def as_json(self) -> dict[str, Any]:
         """Returns status.json, with the name and the age."""
@@ -89,11 +96,14 @@ class GridView:
 
 
 def find_grid(name: str) -> RunFolder | None:
-    """Returns the folder of a grid: `name` is its path, or its name in runs/; None: it is none."""
+    """Returns the folder of a grid that this machine trains: `name` is its path, or its name in runs/.
+
+    None: it is none, or `deploy` launched it.
+    """
     for path in (name, f"runs/{name}"):
         with suppress(ConfigError, OSError, ValueError):  # not a path
             folder = RunFolder(path)
-            if is_grid(folder):
+            if is_grid(folder) and not (folder.path / PLAN_FILE).exists():
                 return folder
     return None
 
@@ -121,5 +131,4 @@ def grid_view(folder: RunFolder, now: dt.datetime | None = None) -> GridView:
             f"{folder.path} is a grid without {FILE_NAME}, which --engine=ranks writes;"
             f" `cloudgan evolve --run={folder.path}` continues it and prints its cells"
         )
-    age = ((now or utc_moment()) - parse_time(status.time)).total_seconds()
-    return GridView(folder.path.resolve().name, status, max(0.0, age))
+    return GridView.of(folder.path.resolve().name, status, now)

@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from cloudgan.api.simulation_cost import attempt_cost
+from cloudgan.api.launch_cost import launch_cost
 from cloudgan.core.documents import parse_model
 from cloudgan.core.errors import DataError
 from cloudgan.reports.table import Table
@@ -110,7 +110,7 @@ def joined_cost(
     if not file.exists():
         raise DataError(f"{folder.path} has no plan.json; run `cloudgan adopt {name}`")
     plan = read_plan(file, name)
-    found = attempt_cost(folder, offer=offer, price_file=price_file)
+    found = launch_cost(folder, offer=offer, price_file=price_file)
     store = open_store(f"{plan.store.rstrip('/')}/{search_prefix(plan.config.join)}")
     blocks = [one for one in _blocks(store) if one.deployment == name]
     # The workers of this machine share it.
@@ -121,7 +121,7 @@ def joined_cost(
         search=plan.config.join,
         node_seconds={name: seconds / per_node for name, seconds in parts.items()},
         usd=found.usd,
-        price_row=found.price_row,
+        price_row=found.row.row_id if found.row else None,
     )
 
 

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 SIMULATED = "simulated by the workers"
 """Source of the showers of a plan whose workers simulate them."""
+NO_SHOWERS = "none: the task of the grid has no showers"
 PAPER_SHOWERS = 124_987
 NO_DATA = "none given: the paper's are assumed"
 KB_PER_SHOWER = 4.2
@@ -91,14 +92,20 @@ def check_startable(plan: Plan) -> None:
         ConfigError: The path of the data is empty, the provider starts no ranks, or mpi4py is missing.
     """
     config, provider = plan.config, plan.target.provider
-    if config.parallel.has_ranks and provider in {"local", "slurm"}:
+    if config.has_ranks and provider in {"local", "slurm"}:
+        grid = config.grid
+        flag = (
+            f"--grid={grid.rows}x{grid.columns}" if grid else f"--parallel={config.parallel.mode}"
+        )
         if provider == "local" and not plan.has_peers:
+            here = "evolve --engine=ranks" if grid else "train"
             raise ConfigError(
-                "--provider=local with one node starts no ranks, so"
-                f" --parallel={config.parallel.mode} is planned but not launched; nothing was started."
-                " Run `cloudgan train`, or give --nodes=2 or more"
+                f"--provider=local with one node starts no ranks, so {flag} is planned but not launched;"
+                f" nothing was started. Run `cloudgan {here}`, or give --nodes=2 or more"
             )
-        check_mpi()  # the workers run this interpreter
+        check_mpi(flag)  # the workers run this interpreter
+    if plan.showers.source == NO_SHOWERS:
+        return
     if config.task == "train" and not config.data.path:
         raise ConfigError(
             "--data is missing; give --data=FILE.h5, a folder from `cloudgan convert`, or a bucket"
@@ -123,7 +130,7 @@ def check_conversion(showers: Showers, folder: RunFolder) -> None:
 def _to_convert(showers: Showers) -> ShowerSource | None:
     """Returns the files of this machine that are no shards; None: there is nothing to convert."""
     if (
-        showers.source in {NO_DATA, SIMULATED, JOINED.source}
+        showers.source in {NO_DATA, NO_SHOWERS, SIMULATED, JOINED.source}
         or is_url(showers.source)
         or showers.source.startswith(CLAIM)
     ):
@@ -145,7 +152,7 @@ def upload_data(showers: Showers, folder: RunFolder, progress: Progress) -> Path
     """
     if is_url(showers.source) or showers.source.startswith(CLAIM):
         return None
-    if showers.source in {SIMULATED, JOINED.source}:
+    if showers.source in {NO_SHOWERS, SIMULATED, JOINED.source}:
         return None
     shards = Path(showers.source)
     source = _to_convert(showers)

@@ -6,8 +6,9 @@ import math
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
+from cloudgan.api.grid_plan import check_grid_nodes, grid_settings, showers_of
 from cloudgan.api.join_plan import JOINED, TRIAL_FORECAST
-from cloudgan.api.launch_data import PAPER_SHOWERS, find_data, path_for_workers
+from cloudgan.api.launch_data import NO_SHOWERS, PAPER_SHOWERS, find_data, path_for_workers
 from cloudgan.api.ranks import ranks_on
 from cloudgan.api.simulation_plan import simulated_showers, simulation_forecast
 from cloudgan.api.targets import RUNS
@@ -80,7 +81,7 @@ def run_config(
     given, file = training
     asked, _ = resolve(given, config=file, run=None, fresh=True)
     check_stages(asked.parallel.stages, asked.model)
-    synchronous = workers.nodes > 1 and not asked.parallel.has_ranks and asked.task == "train"
+    synchronous = workers.nodes > 1 and not asked.has_ranks and asked.task == "train"
     given = given | {
         "training.strategy": "multiworker" if synchronous else None,
         "training.workers": workers.nodes if synchronous else None,
@@ -88,15 +89,18 @@ def run_config(
     }
     if asked.parallel.has_ranks:
         given |= {"parallel.ranks": ranks_on(asked, workers)}
+    if asked.grid:
+        given |= grid_settings(asked, given, workers)
     if global_batch is not None:
         given |= {"training.global_batch_size": global_batch, "training.batch_per_replica": None}
     if name is None:
         config, _ = resolve(given, config=file, run=None, fresh=True)
         digest = spec_digits(config.mathematics() | {"nodes": workers.nodes})[:6]
+        of_grid = config.grid.task if config.grid and config.grid.task != "showers" else None
         what = {
             "simulate": f"{config.simulation.particle}s",
             "join": f"{config.join[:_LONGEST_SEARCH]}-blocks",
-        }.get(config.task, config.model.preset)
+        }.get(config.task, of_grid or config.model.preset)
         name = f"{what}-{digest}"
     config, _ = resolve(given, config=file, run=str(RUNS / checked_name(name)), fresh=True)
     return config
@@ -104,7 +108,7 @@ def run_config(
 
 def throughput_model(config: RunConfig, showers: Showers) -> ThroughputModel:
     """Returns the throughput model of a configuration's network."""
-    network = config.model.network_name
+    network = "cells" if config.grid else config.model.network_name  # whose batches are no steps
     known = paper_measurements() if network == PAPER_NETWORK else ()
     drops = config.data.last_batch == "drop"
     return build_throughput_model(
@@ -266,11 +270,13 @@ def plan_request(
             f"training.init_from: {config.training.init_from} is a folder of this machine, which"
             " remote workers cannot read; fine-tune with `cloudgan train`"
         )
-    showers, ahead = JOINED, TRIAL_FORECAST
+    if config.grid:
+        check_grid_nodes(config.grid, request, config.data.path)
+    showers, ahead = showers_of(config.grid) or JOINED, TRIAL_FORECAST
     if config.task == "simulate":
         showers = simulated_showers(config)
         ahead = simulation_forecast(config, workers, more.get("price"))
-    elif config.task == "train":
+    elif config.task == "train" and showers.source != NO_SHOWERS:
         showers = find_data(config.data.path, store, moves=moves)
         if showers.records is not None:
             check_can_validate(config, showers.records)
@@ -289,9 +295,9 @@ def plan_request(
         "budget_usd": request.budget_usd,
         "spent_usd": usd_of_earlier_attempts(folder),
         "max_usd_per_hour": provisioning.max_usd_per_hour,
-        "notes": memory_warnings(config, workers) if config.task == "train" else (),
+        "notes": memory_warnings(config, workers) if config.trains_one else (),
         "forecast": None if config.task == "train" else ahead,
-        "wheels": wheels(workers.accelerator, config.parallel.has_ranks)
+        "wheels": wheels(workers.accelerator, config.has_ranks)
         if workers.image and not request.image
         else (),
     }

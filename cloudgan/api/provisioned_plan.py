@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NamedTuple
 
+from cloudgan.api.grid_plan import showers_of
 from cloudgan.api.launch_data import find_data
 from cloudgan.api.matching_offers import find_offers, unpriced_choice, unpriced_node
 from cloudgan.api.plan_inputs import (
@@ -84,7 +85,7 @@ def provisioned_plan(
 ) -> Plan:
     """Returns the plan of a run on provisioned nodes; see `planning.make_launch_plan`."""
     draft = run_config("draft", training, Workers(nodes=request.nodes or 1, cpus=1, memory_gib=1))
-    showers = find_data(draft.data.path, "", moves=False)
+    showers = showers_of(draft.grid) or find_data(draft.data.path, "", moves=False)
     search = _OfferSearch(request, provisioning, clouds, history, draft, showers)
     selected = search.select()
     workers = request_workers(request, selected.nodes, selected.node)
@@ -207,7 +208,7 @@ class _OfferSearch:
             max_usd_per_hour=self.provisioning.max_usd_per_hour,
             allowed_accelerators=named,
             allow_unmeasured=self.provisioning.allow_unmeasured,
-            must_finish=first is None and self.config.training.ends_with_its_epochs,
+            must_finish=first is None and self.config.ends_with_its_epochs,
             apply_break_even=self.provisioning.fixed_market is None,
             excluded=self.history.excluded,
         )
@@ -227,7 +228,7 @@ class _OfferSearch:
 
     def _cost(self, option: RankedOption, context: JobContext) -> JobCost:
         """Cost of the job; its length is unknown if not its number of epochs ends it."""
-        if self.config.training.ends_with_its_epochs:
+        if self.config.ends_with_its_epochs:
             return option.priced.cost
         pool = option.node_pool
         on_cluster = pool.engine == "cluster"

@@ -69,6 +69,8 @@ _KEYS = {
     "checkpoints": "checkpoint.url",
     "records_per_shard": "simulation.showers_per_shard",
     "parallel": "parallel.mode",
+    "grid": "grid.rows",
+    "neighbourhood_schedule": "grid.schedule",
     **{
         name: f"parallel.{name}"
         for name in (

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from cloudgan.api.grid_status import GridView
 from cloudgan.api.targets import (
     THIS_FOLDER,
     find_run,
@@ -49,6 +50,7 @@ class RunStatus:
         phase: Phase of the run; finished if its job is deleted and its store has the results.
         heartbeat: The newest report of its workers.
         usd_so_far: Cost until now; None: no price is known.
+        cells: Those of a grid, as its master wrote last; None: it wrote nothing, or the run has none.
     """
 
     plan: Plan
@@ -56,6 +58,7 @@ class RunStatus:
     phase: str
     heartbeat: Heartbeat | None
     usd_so_far: float | None
+    cells: GridView | None = None
 
     @property
     def progress(self) -> str | None:
@@ -82,6 +85,7 @@ class RunStatus:
             "usd_so_far": self.usd_so_far,
             "budget": self.budget,
             "deadline_seconds": self.plan.limits.deadline_seconds,
+            **({"grid": self.cells.as_json()} if self.cells else {}),
         }
 
     def _repr_html_(self) -> str:
@@ -167,6 +171,7 @@ def _status(plan: Plan, backend: JobBackend) -> RunStatus:
     launch_log = LaunchLog(run_folder(plan), plan, results)
     launch_log.record_state(state)
     heartbeat = results.heartbeat() if results else None
+    cells = results.grid_status() if results and plan.config.grid else None
     is_finished = (
         heartbeat is not None
         and heartbeat.exit_code == 0
@@ -179,6 +184,7 @@ def _status(plan: Plan, backend: JobBackend) -> RunStatus:
         phase="finished" if is_finished else state.phase,
         heartbeat=heartbeat,
         usd_so_far=_usd_so_far(launch_log) if plan.price else None,
+        cells=GridView.of(plan.run, cells) if cells else None,
     )
 
 
@@ -381,6 +387,8 @@ class RunWatch:
                 self._progress.start(f"simulating {run}", config.simulation.showers, "showers")
             elif config.task == "join":
                 self._progress.start(f"training trials of {config.join} in {run}")
+            elif config.grid:
+                self._progress.start(f"evolving {run}", heartbeat.epochs, "iterations")
             else:
                 self._progress.start(f"training {run}", heartbeat.epochs, "epochs")
             self._done = 0

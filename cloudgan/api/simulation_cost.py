@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
+from cloudgan.api.launch_cost import launch_cost
 from cloudgan.core.errors import DataError
-from cloudgan.cost.prices.price_file import catalog_with
-from cloudgan.launch.provisioning.launch_log import spent_usd
-from cloudgan.schema import launch
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from cloudgan.schema.launch import Attempt
     from cloudgan.schema.run_folder import RunFolder
 
 
@@ -75,60 +72,13 @@ def simulation_cost(
     config = folder.read_config()
     if config is None:
         raise DataError(f"{folder.path} has no run.yaml; run `cloudgan adopt {folder.path.name}`")
-    found = attempt_cost(folder, offer=offer, price_file=price_file)
-    usd = found.usd
+    found = launch_cost(folder, offer=offer, price_file=price_file)
     showers = config.simulation.showers
     return SimulationCost(
         run=folder.path.resolve().name,
         showers=showers,
         node_seconds=found.node_seconds,
-        usd=usd,
-        usd_per_1000_showers=None if usd is None else 1000 * usd / showers,
-        price_row=found.price_row,
+        usd=found.usd,
+        usd_per_1000_showers=None if found.usd is None else 1000 * found.usd / showers,
+        price_row=found.row.row_id if found.row else None,
     )
-
-
-class AttemptCost(NamedTuple):
-    """Time and cost of the nodes of all attempts of a run that ended; None is unknown."""
-
-    node_seconds: float
-    usd: float | None
-    price_row: str | None
-
-
-def attempt_cost(
-    folder: RunFolder, *, offer: str | None = None, price_file: Path | None = None
-) -> AttemptCost:
-    """Prices the nodes of a run by the times of its attempts in launch.json.
-
-    Args:
-        folder: Of the run.
-        offer: Offer that prices nodes without a price of their own.
-        price_file: File with the prices of your own nodes, for `offer`.
-
-    Raises:
-        DataError: The run has not ended, or its launch.json is missing or damaged.
-        UnknownNameError: No offer has this name.
-    """
-    known = launch.read(folder.launch_file)
-    ended = [one for one in known.attempts if one.program_started_at and one.program_ended_at]
-    if not ended:
-        raise DataError(
-            f"{folder.path} has no attempt that ended; run `cloudgan status {folder.path.name}`"
-        )
-    seconds = sum(
-        (one.program_ended_at - one.program_started_at).total_seconds() * _nodes(one)
-        for one in ended
-        if one.program_started_at and one.program_ended_at
-    )
-    rows = [one.price_rows[0] for one in known.attempts if one.price_rows]
-    row = catalog_with(price_file).row(offer) if offer else rows[-1] if rows else None
-    usd = None
-    if row is not None:
-        usd = spent_usd(known) if rows and not offer else row.cost_usd(seconds)
-    return AttemptCost(seconds, usd, row.row_id if row else None)
-
-
-def _nodes(attempt: Attempt) -> int:
-    """Number of machines: the workers of a local run share one."""
-    return 1 if attempt.provider == launch.LOCAL else attempt.node_count or 1

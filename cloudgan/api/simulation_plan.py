@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from cloudgan.api.grid_plan import check_grid_flags
 from cloudgan.api.join_plan import check_join, is_join
 from cloudgan.api.launch_data import KB_PER_SHOWER, SIMULATED
 from cloudgan.api.run_options import flag_of
@@ -55,6 +56,8 @@ def check_task(training: Training, request: LaunchRequest) -> None:
         f"--{flag_of(key)}"
         for key, value in training[0].items()
         if value is not None and key not in _SHARED and key.startswith(_SECTION) != simulates
+        if simulates or not key.startswith("grid.")
+        if key != "grid.columns"  # of the same flag as the rows
     ]
     if wrong:
         other, task = ("train", "simulate") if simulates else ("simulate", "train")
@@ -65,6 +68,8 @@ def check_task(training: Training, request: LaunchRequest) -> None:
         )
     if simulates:
         _check_nodes(request)
+    else:
+        check_grid_flags(training, request)
 
 
 def _check_nodes(request: LaunchRequest) -> None:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from cloudgan.api.deploy_attempt import DeployOptions
 from cloudgan.api.deployment import deploy_run
+from cloudgan.api.grid_plan import has_grid
 from cloudgan.api.join_plan import is_join
 from cloudgan.api.plan_inputs import run_config
 from cloudgan.api.planning import make_launch_plan
@@ -192,6 +193,10 @@ def make_sweep(
     if is_join(training):
         raise ConfigError(
             "--seeds makes runs of its own, and --join trains the trials of a search; omit one"
+        )
+    if has_grid(training):
+        raise ConfigError(
+            "--seeds compares trainings of one GAN; deploy a grid of cells once per --seed"
         )
     draft = Workers(nodes=request.nodes or 1, cpus=1, memory_gib=1)
     name = request.name or run_config(None, training, draft).name

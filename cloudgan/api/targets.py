@@ -5,8 +5,9 @@ from __future__ import annotations
 import platform
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+from cloudgan.api.launch_data import NO_SHOWERS
 from cloudgan.core import settings
 from cloudgan.core.clouds import CLOUDS, choices, find, region_of
 from cloudgan.core.errors import CloudganError, ConfigError, CredentialsError, UnknownNameError
@@ -348,8 +349,13 @@ def run_folder(plan: Plan) -> RunFolder:
 
 def local_config(plan: Plan) -> RunConfig:
     """Returns a run's configuration with the data's path on this machine."""
-    data = plan.config.data.model_copy(update={"path": plan.showers.source})
-    return plan.config.model_copy(update={"data": data})
+    config, source = plan.config, plan.showers.source
+    if source == NO_SHOWERS:
+        return config
+    changed: dict[str, Any] = {"data": config.data.model_copy(update={"path": source})}
+    if config.grid:
+        changed["grid"] = config.grid.model_copy(update={"data": source})
+    return config.model_copy(update=changed)
 
 
 def _lease_owner() -> str:

@@ -248,6 +248,11 @@ def _check_options(config: RunConfig, progress: Progress, *, has_workers: bool) 
         raise ConfigError(
             f"the run.yaml has the task join: `cloudgan deploy --join={config.join}` carries it out"
         )
+    if config.grid:
+        raise ConfigError(
+            "the run.yaml has a grid of cells: `cloudgan deploy` carries it out, and `cloudgan evolve`"
+            " trains a grid on this machine"
+        )
     if not config.data.path:
         raise ConfigError(
             "--data is missing; give --data=FILE.h5 or a folder from `cloudgan convert`, or run"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import socket
 import sys
-from contextlib import contextmanager, nullcontext
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -23,17 +23,17 @@ from cloudgan.parallel.centre import KEPT
 from cloudgan.parallel.layout import make_layout
 from cloudgan.parallel.local_ranks import LocalRanks
 from cloudgan.parallel.profile import Profile
-from cloudgan.parallel.rank_process import joined_world
+from cloudgan.parallel.rank_process import joined_world, rank_stop_flag
 from cloudgan.parallel.trace import new_spans, write_trace
 from cloudgan.schema.record_line import StopReason
 from cloudgan.training.checkpoint import BestCheckpoint
 from cloudgan.training.cluster import read_cluster, share_gpus
 from cloudgan.training.environment_checks import prepare_environment
 from cloudgan.training.outcome import Outcome
-from cloudgan.training.stopping import EXIT_CODES, StopFlag, raise_if_stopped
+from cloudgan.training.stopping import EXIT_CODES, raise_if_stopped
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Sequence
 
     from cloudgan.core.progress import Progress
     from cloudgan.parallel.centre import ResumedSteps
@@ -271,7 +271,7 @@ def _master(rank: _Rank, progress: Progress, resumed: Any) -> Outcome:
     if training.validates_every:
         prepare = partial(_measurer, rank.config, rank.shards)
         validator = Validator(prepare, start_time=rank.start_time)
-    with _stop_flag() as flag:
+    with rank_stop_flag() as flag:
         master = Master(
             rank.world,
             rank.layout,
@@ -287,19 +287,10 @@ def _master(rank: _Rank, progress: Progress, resumed: Any) -> Outcome:
         return master.run()
 
 
-@contextmanager
-def _stop_flag() -> Iterator[StopFlag]:
-    """Handles signals; under an agent a rank also stops when the agent has ended."""
-    with StopFlag() as flag:
-        if settings.has_agent():
-            flag.stop_with_parent(sys.stdin)
-        yield flag
-
-
 def _lower_master(rank: _Rank, steps: ResumedSteps | None) -> None:
     from cloudgan.parallel.lower_master import LowerMaster
 
-    with _stop_flag() as flag:
+    with rank_stop_flag() as flag:
         LowerMaster(
             rank.world,
             rank.layout,
@@ -398,7 +389,7 @@ def _worker(
     from cloudgan.training.strategy import translate_lost_workers
 
     cluster = read_cluster(settings.tf_config())
-    with _stop_flag() as flag, translate_lost_workers(cluster):
+    with rank_stop_flag() as flag, translate_lost_workers(cluster):
         context = make_context(
             config,
             own,

@@ -2,13 +2,15 @@
 
 A cell saves its state after some iterations and keeps the two newest: when a process dies while others
 have saved, all cells continue from the newest iteration that every cell has. States are NumPy archives
-without pickles, with one JSON text.
+without pickles, with one JSON text. On nodes with disks of their own each cell copies its files to the
+store of the run, from which any node continues it.
 """
 
 from __future__ import annotations
 
 import json
-import re
+import shutil
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,16 +21,18 @@ from cloudgan.coevolution.mixture import Mixture
 from cloudgan.coevolution.task import KINDS
 from cloudgan.core.atomic_file import write_atomic
 from cloudgan.core.documents import parse_json, read_json, write_json
-from cloudgan.core.errors import ConfigError, DataError
-from cloudgan.schema import grid_status
+from cloudgan.core.errors import ConfigError, DataError, TryAgain
+from cloudgan.schema import coevolution, grid_status
 from cloudgan.schema.cell_line import CellLine, read_lines
 from cloudgan.schema.coevolution import CoevolutionConfig
+from cloudgan.schema.grid_states import CELLS, common_iteration, saved_iterations, state_name
 from cloudgan.schema.mixture_quality import MixtureQuality
 from cloudgan.schema.run_folder import RunFolder
+from cloudgan.storage.store import StoreError
 from cloudgan.training.array_archive import as_archive, read_arrays
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
     from pathlib import Path
 
     from numpy.typing import NDArray
@@ -36,8 +40,8 @@ if TYPE_CHECKING:
     from cloudgan.coevolution.grid import Grid
     from cloudgan.coevolution.individual import StateLayout
     from cloudgan.coevolution.task import Kind
+    from cloudgan.storage.store import Store
 
-_STATE = re.compile(r"state-(\d{9})\.npz")
 _KEPT = 2
 _META = "meta.json"
 
@@ -45,16 +49,22 @@ _META = "meta.json"
 class GridFolder:
     """Paths of a grid's run, and what is read from and written to them."""
 
-    def __init__(self, path: Path, grid: Grid | None = None) -> None:
-        """Names the files of the run in the folder `path`; the grid is that of its configuration."""
+    def __init__(self, path: Path, grid: Grid | None = None, store: Store | None = None) -> None:
+        """Names the files of a run.
+
+        Args:
+            path: Folder of the run.
+            grid: That of its configuration; None: no cell is read.
+            store: Of the run's files, if its ranks have disks of their own; None: all share the folder.
+        """
         self.run = RunFolder(path)
         self.path = self.run.path
-        self.config_file = self.path / "coevolution.json"
+        self.config_file = self.path / coevolution.FILE_NAME
         self.result_file = self.path / "mixture.npz"
         self.quality_file = self.path / "mixture_quality.json"
         self.page_file = self.path / "evolution.html"
         self.status_file = self.path / grid_status.FILE_NAME
-        self._grid = grid
+        self._grid, self._store = grid, store
 
     def read_config(self) -> CoevolutionConfig | None:
         """Returns the configuration; None: the folder holds no grid.
@@ -96,13 +106,37 @@ class GridFolder:
     def cell(self, number: int) -> CellFiles:
         """Returns the files of a cell."""
         assert self._grid  # noqa: S101 -- given wherever cells are read
-        return CellFiles(self.path / "cells" / self._grid.name(number))
+        name = self._grid.name(number)
+        path = self.path / CELLS / name
+        return CopiedCellFiles(path, self._store, name) if self._store else CellFiles(path)
+
+    def fetch_cells(self) -> None:
+        """Downloads the files of all cells, with the states of the newest iteration that all have.
+
+        Raises:
+            TryAgain: The store failed.
+        """
+        assert self._grid  # noqa: S101
+        iteration = self.newest_common()
+        for number in range(self._grid.cells):
+            self.cell(number).fetch(iteration)
+
+    def push_results(self) -> None:
+        """Copies configuration, result, its quality and the page to the store of the run, if it has one.
+
+        Raises:
+            TryAgain: The store failed.
+        """
+        if self._store is None:
+            return
+        with _store_failure():
+            for file in (self.config_file, self.quality_file, self.page_file, self.result_file):
+                self._store.put(file.name, file)
 
     def newest_common(self) -> int:
         """Returns the newest iteration that all cells have saved; 0 if there is none."""
         assert self._grid  # noqa: S101
-        saved = [set(self.cell(number).saved()) for number in range(self._grid.cells)]
-        return max(set.intersection(*saved), default=0)
+        return common_iteration(self.cell(number).points() for number in range(self._grid.cells))
 
 
 class CellFiles:
@@ -117,8 +151,14 @@ class CellFiles:
         """Returns the iterations of saved states, in ascending order."""
         if not self.path.is_dir():
             return []
-        found = (_STATE.fullmatch(file.name) for file in self.path.iterdir())
-        return sorted(int(name[1]) for name in found if name)
+        return saved_iterations(file.name for file in self.path.iterdir())
+
+    def points(self) -> list[int]:
+        """Returns the iterations after which the cell can continue, in ascending order."""
+        return self.saved()
+
+    def fetch(self, iteration: int) -> None:
+        """Brings the files of the cell, with the state of one of its `points`, into its folder."""
 
     def save(self, state: CellState) -> None:
         """Writes the state of an iteration, and deletes all but the two newest."""
@@ -207,11 +247,73 @@ class CellFiles:
             write_atomic(self.record_file, text.encode())
 
     def _state_file(self, iteration: int) -> Path:
-        return self.path / f"state-{iteration:09d}.npz"
+        return self.path / state_name(iteration)
+
+
+class CopiedCellFiles(CellFiles):
+    """Files of a cell that are copied to the store of the run; only the copies count after a restart."""
+
+    def __init__(self, path: Path, store: Store, name: str) -> None:
+        """Names the files in the folder `path`, and their copies below ``cells/NAME/`` of the store."""
+        super().__init__(path)
+        self._store, self._prefix = store, f"{CELLS}/{name}/"
+
+    def points(self) -> list[int]:
+        """Returns the iterations whose states are in the store, in ascending order.
+
+        Raises:
+            TryAgain: The store failed.
+        """
+        return saved_iterations(self._copies())
+
+    def fetch(self, iteration: int) -> None:
+        """Replaces the local files by their copies, of the states only that of an iteration.
+
+        Raises:
+            TryAgain: The store failed, or the state is missing.
+        """
+        shutil.rmtree(self.path, ignore_errors=True)
+        self.path.mkdir(parents=True)
+        with _store_failure():
+            for name in self._copies():
+                if not saved_iterations([name]) or name == state_name(iteration):
+                    self._store.get(self._prefix + name, self.path / name)
+
+    def save(self, state: CellState) -> None:
+        """Writes the state of an iteration, and copies what is new: the state after all before it.
+
+        Raises:
+            TryAgain: The store failed: without a copy the other cells would delete the last common state.
+        """
+        super().save(state)
+        there, newest = set(self._copies()), state_name(state.iteration)
+        here = {file.name for file in self.path.iterdir()}
+        new = {name for name in here - there if not saved_iterations([name])}
+        with _store_failure():
+            for name in (*sorted(new | {self.record_file.name}), newest):
+                self._store.put(self._prefix + name, self.path / name)
+            for name in there - here:
+                self._store.delete(self._prefix + name)
+
+    def _copies(self) -> list[str]:
+        with _store_failure():
+            return [name.removeprefix(self._prefix) for name in self._store.list(self._prefix)]
+
+
+@contextmanager
+def _store_failure() -> Iterator[None]:
+    """Translates a failure of the store: all ranks start again from what it has.
+
+    Raises:
+        TryAgain: The store failed.
+    """
+    try:
+        yield
+    except StoreError as error:
+        raise TryAgain(f"the files of the cells are not in the store: {error}") from error
 
 
 def _differences(there: CoevolutionConfig, here: CoevolutionConfig) -> list[str]:
     """Returns the keys that change what a run computes; more iterations continue a run."""
-    free = {"iterations", "engine", "threads", "save_every", "silence_seconds"}
-    one, other = there.model_dump(), here.model_dump()
-    return [key for key in one if key not in free and one[key] != other[key]]
+    one, other = there.mathematics(), here.mathematics()
+    return [key for key in one if one[key] != other[key]]

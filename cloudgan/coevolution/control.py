@@ -42,6 +42,7 @@ class Sign(BaseModel):
 
     Attributes:
         state: Of the rank.
+        start: Iterations done when the rank began.
         iteration: Iterations done.
         fitness: Of the best generator.
         score: Of the mixture.
@@ -54,6 +55,7 @@ class Sign(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     state: CellState = "inactive"
+    start: int = 0
     iteration: int = 0
     fitness: float | None = None
     score: float | None = None

@@ -16,10 +16,12 @@ from cloudgan.coevolution.control import (
     sign_interval,
 )
 from cloudgan.coevolution.one_process import check_any_converges
+from cloudgan.core import settings
 from cloudgan.core.clock import utc_now
 from cloudgan.core.documents import validated, write_json
 from cloudgan.core.errors import TryAgain
 from cloudgan.schema.grid_status import CellStatus, GridState, GridStatus
+from cloudgan.schema.liveness import LivenessFile
 
 if TYPE_CHECKING:
     from cloudgan.coevolution.cell_files import GridFolder
@@ -75,6 +77,8 @@ class GridMaster:
         self._clock = SilenceClock()
         self._now = self._due = 0.0
         self._shown = 0
+        self._have_begun = False
+        self._liveness = LivenessFile(settings.liveness_file())
         self._passed_on: str | None = None
 
     def follow(self) -> None:
@@ -166,6 +170,11 @@ class GridMaster:
 
     def _show(self) -> None:
         done = min(cell.sign.iteration for cell in self._cells)
+        self._liveness.update(done, done)
+        if not self._have_begun and all(cell.sign.state != "inactive" for cell in self._cells):
+            self._have_begun = True
+            if start := min(cell.sign.start for cell in self._cells):
+                self._progress.say(f"the cells continue after iteration {start}")
         if done > self._shown:
             scores = [cell.sign.score for cell in self._cells if cell.sign.score is not None]
             note = f"best score {min(scores):.4g}" if scores else ""

@@ -23,8 +23,10 @@ from cloudgan.coevolution.population_exchange import AsTheyArrive, Exchange, InS
 from cloudgan.coevolution.task import KINDS
 from cloudgan.core import settings
 from cloudgan.core.hardware import Hardware, nvidia_gpus, this_machine
+from cloudgan.parallel.rank_process import rank_stop_flag
+from cloudgan.schema.grid_states import common_iteration
 from cloudgan.training.cluster import visible_gpus
-from cloudgan.training.stopping import StopFlag, StopTraining
+from cloudgan.training.stopping import StopTraining
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -38,6 +40,7 @@ if TYPE_CHECKING:
     from cloudgan.schema.cell_line import CellLine
     from cloudgan.schema.coevolution import CoevolutionConfig, Neighbourhood
     from cloudgan.schema.record_line import StopReason
+    from cloudgan.training.stopping import StopFlag
 
 _INACTIVE, _ACTIVE = 0, 1
 
@@ -49,7 +52,7 @@ class GridRun:
     Attributes:
         config: Of the run.
         grid: Of the run.
-        folder: Of the run, on a file system that all ranks share.
+        folder: Of the run: on a file system that all ranks share, or with a store that has its copies.
         make_task: Builds the task; called by the cells, with their threads in the configuration.
         failed: Ends this process because of an error in its control thread.
     """
@@ -101,7 +104,7 @@ def run_rank(world: Communicator, run: GridRun, progress: Progress) -> RunEnd | 
     placement = _place(world, run.grid.cells)
     color = _INACTIVE if placement.cell_of(world.rank) is None else _ACTIVE
     ranks = _Ranks(world, world.split(color), world.split(0), placement)
-    with StopFlag() as flag:
+    with rank_stop_flag() as flag:
         if world.rank:
             _follow_master(ranks, run, flag)
             return None
@@ -187,7 +190,7 @@ class CellRank:
         self._files = run.folder.cell(ranks.rank)
         task = run.make_task(config)
         pair = task.make_pair()
-        self.cell = self._continued(run, task, pair)
+        self._start, self.cell = self._continued(task, pair)
         layout = MessageLayout({kind: pair.layout(kind) for kind in KINDS}, config.population)
         self._exchange: Exchange = (
             AsTheyArrive(ranks, layout, meanwhile=self._stop_if_requested)
@@ -254,24 +257,28 @@ class CellRank:
 
     def _show(self, state: str, line: CellLine | None = None) -> None:
         """Leaves the newest sign of life for the control thread."""
-        update: dict[str, object] = {"state": state, "iteration": self.cell.state.iteration}
+        update: dict[str, object] = {"state": state, "start": self._start}
+        update["iteration"] = self.cell.state.iteration
         if line:
             update |= {"diverged": line.diverged}
             values = {"fitness": line.generator_fitness, "score": line.score}
             update |= {name: value for name, value in values.items() if np.isfinite(value)}
         self._control.sign = self._control.sign.model_copy(update=update)
 
-    def _continued(self, run: GridRun, task: Task, pair: Pair) -> Cell:
-        """Returns the cell as it was saved.
+    def _continued(self, task: Task, pair: Pair) -> tuple[int, Cell]:
+        """Returns the iteration after which the cell continues, and the cell as it was saved then.
 
         Cells in step continue from the newest iteration that all have. Asynchronous ones, which may
         be any number of iterations apart, continue each from its own.
         """
         files = self._files
-        saved = max(files.saved(), default=0)
-        common = self._ranks.gather(run.folder.newest_common())[0]
-        start = saved if self._config.asynchronous else common
+        points = self._ranks.gather(
+            files.points()
+        )  # none deletes a state before all have listed theirs
+        own = points[self._ranks.rank]
+        start = max(own, default=0) if self._config.asynchronous else common_iteration(points)
+        files.fetch(start)
         state = files.read(start, {kind: pair.layout(kind) for kind in KINDS}) if start else None
-        self._ranks.gather(None)  # no cell deletes a state before all know where they continue
         files.rewind(start)
-        return Cell(self._ranks.rank, self._config, self._grid, task=task, pair=pair, state=state)
+        rank = self._ranks.rank
+        return start, Cell(rank, self._config, self._grid, task=task, pair=pair, state=state)

@@ -159,10 +159,7 @@ def make_layout(size: int, parallel: ParallelConfig) -> Layout:
 
 
 def ranks_per_node(layout: Layout, nodes: int) -> tuple[int, ...]:
-    """Divides consecutive ranks among nodes, as evenly as their numbers permit.
-
-    Masters need no accelerator: they are on the first node, beside workers, unless there are more nodes
-    than worker ranks.
+    """Divides the ranks of a layout among nodes, see `divide_ranks`.
 
     Raises:
         ConfigError: There are more nodes than ranks.
@@ -172,10 +169,24 @@ def ranks_per_node(layout: Layout, nodes: int) -> tuple[int, ...]:
             f"--nodes={nodes} are more than the {layout.size} ranks of --parallel; use"
             f" --nodes={layout.size} or fewer, or more --ranks"
         )
-    masters = layout.master_ranks if layout.size - layout.master_ranks >= nodes else 0
-    each, more = divmod(layout.size - masters, nodes)
+    return divide_ranks(layout.master_ranks, layout.size - layout.master_ranks, nodes)
+
+
+def divide_ranks(masters: int, workers: int, nodes: int) -> tuple[int, ...]:
+    """Divides consecutive ranks among nodes, as evenly as their numbers permit.
+
+    Masters need no accelerator: they are on the first node, beside workers, unless there are more nodes
+    than worker ranks.
+
+    Args:
+        masters: The first ranks.
+        workers: The other ranks.
+        nodes: At most as many as ranks.
+    """
+    beside = masters if workers >= nodes else 0
+    each, more = divmod(masters + workers - beside, nodes)
     found = [each + (node >= nodes - more) for node in range(nodes)]
-    found[0] += masters
+    found[0] += beside
     return tuple(found)
 
 

@@ -19,6 +19,7 @@ from cloudgan.core.atomic_file import write_atomic
 from cloudgan.core.documents import write_json
 from cloudgan.core.errors import CloudganError, TryAgain
 from cloudgan.parallel import communication
+from cloudgan.training.stopping import StopFlag
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -83,6 +84,15 @@ def joined_world(folder: RunFolder) -> Iterator[Communicator]:
         traceback.print_exc()
         code = TryAgain.exit_code if communication.is_lost_message(error) else 1
         fail(folder, rank, code, f"{type(error).__name__}: {error}")
+
+
+@contextmanager
+def rank_stop_flag() -> Iterator[StopFlag]:
+    """Handles signals; under an agent a rank also stops when the agent has ended."""
+    with StopFlag() as flag:
+        if settings.has_agent():
+            flag.stop_with_parent(sys.stdin)
+        yield flag
 
 
 def fail(folder: RunFolder, rank: int, code: int, message: str) -> NoReturn:

@@ -6,7 +6,7 @@ The parameters and their names follow Perez, Nesmachnow, Toutouh, Hemberg and O'
 
 from __future__ import annotations
 
-from typing import Any, Literal, NamedTuple, Self
+from typing import Any, Final, Literal, NamedTuple, Self
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
@@ -22,6 +22,10 @@ Engine = Literal["one", "ranks"]
 ADVERSARIAL_LOSSES: tuple[AdversarialLoss, ...] = ("bce", "least_squares", "heuristic")
 """In the order of the numbers that the traced updates take."""
 MAX_CELLS = 1024
+FILE_NAME: Final = "coevolution.json"
+
+_FREE = frozenset({"iterations", "engine", "threads", "save_every", "silence_seconds"})
+"""Keys that change no result of the iterations that are done."""
 
 
 class Change(NamedTuple):
@@ -128,6 +132,14 @@ class CoevolutionConfig(BaseModel):
     def cells(self) -> int:
         """Cells of the grid."""
         return self.rows * self.columns
+
+    def describe(self) -> str:
+        """Returns such as ``20 iterations of 2x3 cells``."""
+        return f"{self.iterations} iterations of {self.rows}x{self.columns} cells"
+
+    def mathematics(self) -> dict[str, Any]:
+        """Returns the keys that determine what is computed; the others may change when a run continues."""
+        return self.model_dump(mode="json", exclude=set(_FREE))
 
     def neighbourhood_at(self, iteration: int) -> Neighbourhood:
         """Returns the neighbourhood of an iteration, counted from 0."""

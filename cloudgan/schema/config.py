@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Literal, Self, get_args
 
 from pydantic import (
     BaseModel,
@@ -29,6 +29,7 @@ from cloudgan.core.ranges import (
     MAX_SMOOTH,
     MAX_STEP,
 )
+from cloudgan.schema.coevolution import CoevolutionConfig
 from cloudgan.schema.early_stop import EarlyStop
 from cloudgan.schema.parallel import ParallelConfig
 from cloudgan.schema.presets import Preset, find_preset, find_profile
@@ -275,6 +276,9 @@ class RunConfig(_Part):
     training: TrainingConfig = TrainingConfig()
     checkpoint: CheckpointConfig = CheckpointConfig()
     parallel: ParallelConfig = ParallelConfig()
+    grid: CoevolutionConfig | None = Field(
+        None, description="cells that compete, one MPI rank each; default: one GAN is trained"
+    )
     simulation: SimulationConfig = Field(
         SimulationConfig(), description="showers of the task simulate"
     )
@@ -291,7 +295,41 @@ class RunConfig(_Part):
             found.pop("join", None)
         if self.parallel == ParallelConfig():
             found.pop("parallel", None)
+        if self.grid is None:
+            found.pop("grid", None)
         return found
+
+    @property
+    def has_ranks(self) -> bool:
+        """Whether MPI ranks train the run: masters and workers, or the cells of a grid."""
+        return self.parallel.has_ranks or self.grid is not None
+
+    @property
+    def trains_one(self) -> bool:
+        """Whether one GAN is trained: no grid, and no other task."""
+        return self.task == "train" and self.grid is None
+
+    @property
+    def ends_with_its_epochs(self) -> bool:
+        """Whether a number of epochs is trained, which a forecast knows; a grid has iterations."""
+        return self.grid is None and self.training.ends_with_its_epochs
+
+    @field_validator("grid", mode="before")
+    @classmethod
+    def _cells_are_ranks(cls, given: Any) -> Any:
+        """Fills what differs on nodes: cells are ranks, and train showers unless another task is given."""
+        return {"engine": "ranks", "task": "showers"} | given if isinstance(given, dict) else given
+
+    @model_validator(mode="after")
+    def _grid_has_no_other_program(self) -> Self:
+        if self.grid is None:
+            return self
+        if self.task != "train" or self.parallel.has_ranks:
+            other = f"task {self.task!r}" if self.task != "train" else "parallel"
+            raise ConfigError(f"grid and {other} are different programs of the nodes; omit one")
+        if self.grid.engine != "ranks":
+            raise ConfigError("on nodes each cell is a rank: grid.engine is ranks; omit the key")
+        return self
 
     @model_validator(mode="after")
     def _a_search_is_named_by_the_task_join(self) -> Self:
@@ -390,8 +428,11 @@ class RunConfig(_Part):
             },
             "data": {"cache"},
             "parallel": self.parallel.without_effect() if self.parallel.has_ranks else True,
+            "grid": True,
         }
         keys = self.model_dump(mode="json", exclude=outside)
+        if self.grid:
+            keys["grid"] = self.grid.mathematics()
         weights = keys["model"]["loss_weights"]
         # A term of weight 0 changes no result, so a new term keeps the hash of every existing run.
         keys["model"]["loss_weights"] = {name: weight for name, weight in weights.items() if weight}
@@ -435,7 +476,9 @@ def _explain(problem: Any) -> str:
 def _valid_keys(loc: tuple[Any, ...]) -> set[str]:
     model: Any = RunConfig
     for part in loc[:-1]:
-        model = model.model_fields[part].annotation
+        annotation = model.model_fields[part].annotation
+        known = [each for each in get_args(annotation) if hasattr(each, "model_fields")]
+        model = known[0] if known else annotation  # a section may be missing
     return set(model.model_fields)
 
 

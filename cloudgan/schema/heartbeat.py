@@ -48,7 +48,10 @@ class Heartbeat(BaseModel):
     restarts: int = Field(ge=0, le=MAX_STEP, description="restarts since the newest checkpoint")
     step: int | None = Field(default=None, ge=0, le=MAX_STEP)
     epoch: int | None = Field(
-        default=None, ge=0, le=MAX_EPOCHS, description="current epoch, from 0"
+        default=None,
+        ge=0,
+        le=MAX_EPOCHS,
+        description="current epoch, from 0; of a grid the iterations done",
     )
     epochs: int = Field(ge=1, le=MAX_EPOCHS)
     showers: int | None = Field(

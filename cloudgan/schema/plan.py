@@ -191,9 +191,7 @@ class NodePool(_Part):
     )
     keep_cluster: bool = False
     ends_cluster: bool = Field(default=False, description="the cloud does, once it is unused")
-    keep_seconds: Seconds = Field(
-        default=0.0, description="how long the nodes wait for the next run after this one"
-    )
+    keep_seconds: Seconds = Field(0.0, description="how long the nodes wait for the next run")
     served_runs: Count = Field(
         default=1, description="runs that the nodes may serve one after another, this one included"
     )
@@ -209,7 +207,7 @@ class NodePool(_Part):
         description="nearest generally available node type; empty: this type is available",
     )
     fees: tuple[PoolFee, ...] = Field(
-        default=(), description="disks, addresses and load balancers that the nodes need"
+        (), description="disks, addresses and load balancers of nodes"
     )
     notes: tuple[str, ...] = Field(
         default=(), description="notes for the user, such as a discontinued node type"
@@ -238,9 +236,7 @@ class Workers(_Part):
         default={}, description="variables that the accelerators require"
     )
     grace_seconds: int = Field(default=60, ge=1, description="from SIGTERM to SIGKILL")
-    allow_open_ports: bool = Field(
-        default=False, description="whether other users may reach the ports of the workers"
-    )
+    allow_open_ports: bool = Field(False, description="whether other users may reach the ports")
 
 
 class Limits(_Part):
@@ -410,12 +406,13 @@ class Plan(_Part):
 
     @property
     def program(self) -> str:
-        """Program of the workers: the preset that they train, or Geant4 with its particle."""
+        """Program of the workers: the preset or the task of a grid that they train, or Geant4."""
         if self.config.task == "simulate":
             return f"Geant4, {self.config.simulation.particle}s"
         if self.config.task == "join":
             return f"trials of the search {self.config.join}"
-        return self.config.model.preset
+        grid = self.config.grid
+        return grid.task if grid and grid.task != "showers" else self.config.model.preset
 
     @property
     def work(self) -> str:
@@ -424,7 +421,8 @@ class Plan(_Part):
             return f"{self.config.simulation.showers:,} showers"
         if self.config.task == "join":
             return "trials until the search ends"
-        return f"{self.config.training.epochs} epochs"
+        grid = self.config.grid
+        return grid.describe() if grid else f"{self.config.training.epochs} epochs"
 
     @property
     def has_peers(self) -> bool:

@@ -15,7 +15,8 @@ from cloudgan.core import settings
 from cloudgan.core.clock import utc_now
 from cloudgan.core.cuda_libraries import loader_environment
 from cloudgan.core.errors import CloudganError, TryAgain
-from cloudgan.parallel.layout import make_layout, ranks_per_node
+from cloudgan.parallel.layout import divide_ranks, make_layout, ranks_per_node
+from cloudgan.schema.grid_status import FILE_NAME as GRID_STATUS
 from cloudgan.schema.heartbeat import FILE_NAME as HEARTBEAT
 from cloudgan.schema.liveness import LivenessFile
 from cloudgan.schema.run_folder import checkpoint_steps
@@ -55,6 +56,7 @@ if TYPE_CHECKING:
 
 
 TRAIN = (sys.executable, "-m", "cloudgan", "train")
+EVOLVE = (sys.executable, "-m", "cloudgan", "evolve")
 _PROGRAMS = {
     "simulate": (sys.executable, "-m", "cloudgan.api.shower_production"),
     "join": (sys.executable, "-m", "cloudgan.api.search_block"),
@@ -84,7 +86,8 @@ class WorkerAgent:
         """
         self._pod, self._timeouts = pod, timeouts
         self._simulates, self._is_alone = pod.config.task == "simulate", pod.config.task != "train"
-        train = (*(command or TRAIN), f"--run={pod.folder.path}")
+        program = EVOLVE if pod.config.grid else TRAIN
+        train = (*(command or program), f"--run={pod.folder.path}")
         self._command = _PROGRAMS[pod.config.task] if self._is_alone and command is None else train
         self._own_peers = pod.peers.alone() if self._is_alone else pod.peers
         self._smoke_step, self._began = smoke_step, time.monotonic()
@@ -223,7 +226,13 @@ class WorkerAgent:
             pod.folder.record_file,
             every_seconds=timeouts.record_every_seconds,
         )
-        return (record, self._heartbeat(), log)
+        status = file_upload(
+            store,
+            GRID_STATUS,
+            pod.folder.path / GRID_STATUS,
+            every_seconds=timeouts.record_every_seconds,
+        )
+        return (status if pod.config.grid else record, self._heartbeat(), log)
 
     def _heartbeat(self) -> Upload:
         def put() -> None:
@@ -248,7 +257,7 @@ class WorkerAgent:
         if self._simulates:
             return self._finished_shards()
         if not self._is_alone:
-            return self._run_sync.newest_step()
+            return self._run_sync.newest_step(self._pod.config.grid)
         prefix = f"{search_prefix(self._pod.config.join)}/trials/"
         names = open_store(self._pod.store_url).list(prefix)
         return sum(checkpoint_steps(name.rpartition("/")[2] for name in names))
@@ -274,12 +283,15 @@ class WorkerAgent:
         )
 
     def _rank_launcher(self) -> RankLauncher | None:
-        """Returns what starts the ranks of a run with masters and workers; None for other runs."""
-        pod, parallel = self._pod, self._pod.config.parallel
-        if self._is_alone or not parallel.has_ranks:
+        """Returns what starts the ranks of masters and workers, or of cells; None for other runs."""
+        pod, parallel, grid = self._pod, self._pod.config.parallel, self._pod.config.grid
+        nodes = pod.peers.world
+        if self._is_alone or not pod.config.has_ranks:
             return None
-        layout = make_layout(parallel.ranks or pod.peers.world, parallel)
-        counts = ranks_per_node(layout, pod.peers.world)
+        if grid:
+            counts = divide_ranks(1, grid.cells, nodes)
+        else:
+            counts = ranks_per_node(make_layout(parallel.ranks or nodes, parallel), nodes)
         host, _ = pod.peers.control(0)
         return RankLauncher(counts, host, pod.work / "rank-processes", self._log, pod.network)
 
@@ -287,12 +299,13 @@ class WorkerAgent:
         """Returns the timeouts of the trainer.
 
         Ranks cannot save without the others. The master watches the workers: one that has done its share
-        of the steps waits for the others as long as they need.
+        of the steps waits for the others as long as they need. The master of a grid and its cells watch
+        each other.
         """
         if not self._ranks:
             return self._timeouts
         found = replace(self._timeouts, end_seconds=min(2.0, self._timeouts.end_seconds))
-        if self._pod.peers.is_chief:
+        if self._pod.peers.is_chief and not self._pod.config.grid:
             return found
         return replace(found, first_step_seconds=math.inf, stall_seconds=math.inf)
 
@@ -336,7 +349,7 @@ class WorkerAgent:
             stage_showers(self._pod, LogProgress(self._log))
             self._is_staged = True
         config = self._pod.config
-        url = f"{self._pod.run_url}/checkpoints"
+        url = self._pod.run_url if config.grid else f"{self._pod.run_url}/checkpoints"
         checkpoint = config.checkpoint.model_copy(update={"url": url})
         config = config.model_copy(update={"checkpoint": checkpoint})
         if self._pod.peers.is_chief:
@@ -347,7 +360,7 @@ class WorkerAgent:
 
     def _record_notices(self) -> None:
         """Adds new notices of all workers to the record, while no trainer writes to it."""
-        has_record = self._pod.peers.is_chief and not self._is_alone
+        has_record = self._pod.peers.is_chief and self._pod.config.trains_one
         notices = self._rendezvous.all_notices() if has_record else ()
         for index, notice in notices[self._recorded_notices :]:
             record_notice(self._pod.folder.record_file, index, notice)

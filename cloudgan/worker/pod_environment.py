@@ -156,7 +156,7 @@ def _absolute(store: str) -> str:
 def _for_one_worker(config: RunConfig, world: int) -> RunConfig:
     """Returns the configuration of one process; the other workers run in other pods."""
     strategy = config.training.strategy
-    if world > 1 and not config.parallel.has_ranks and strategy in {"one", "mirrored", "tpu"}:
+    if world > 1 and not config.has_ranks and strategy in {"one", "mirrored", "tpu"}:
         raise ConfigError(
             f"strategy {strategy!r} in run.yaml has one process, but the run has {world}"
             " workers; set strategy to auto or multiworker, or use one node"

@@ -82,12 +82,51 @@ def read_heartbeat(
     pod: PodEnvironment, state: AgentState, notices: Mapping[int, PreemptionNotice]
 ) -> Heartbeat:
     """Returns the heartbeat of the run; `notices` are those of all workers."""
+    if pod.config.grid:
+        return _grid_heartbeat(pod, state, notices, pod.config.grid.iterations)
     known = record.read_if_whole(pod.folder.record_file)
     epochs = known.epochs()
     whole = [each for each in epochs if each.complete]
     liveness, last = state.liveness, epochs[-1] if epochs else None
     if state.status.phase == "ended":
         liveness = None  # the file may lack the last steps
+    return _heartbeat(
+        pod,
+        state,
+        notices,
+        step=liveness.step if liveness else last.step if last else None,
+        epoch=liveness.epoch if liveness else last.epoch + last.complete if last else None,
+        epochs=pod.config.training.epochs,
+        steps_per_second=liveness.steps_per_second if liveness else None,
+        seconds_per_epoch=whole[-1].train_seconds if whole else None,
+        quality=quality_of(known.validations()),
+        damaged_checkpoints=known.damaged_checkpoints(),
+    )
+
+
+def _grid_heartbeat(
+    pod: PodEnvironment,
+    state: AgentState,
+    notices: Mapping[int, PreemptionNotice],
+    iterations: int,
+) -> Heartbeat:
+    """Returns the heartbeat of a grid, whose epochs are the iterations that all cells have done."""
+    done = state.liveness.epoch if state.liveness else None
+    return _heartbeat(
+        pod,
+        state,
+        notices,
+        epoch=iterations if state.exit_code == 0 else done,
+        epochs=iterations,
+    )
+
+
+def _heartbeat(
+    pod: PodEnvironment,
+    state: AgentState,
+    notices: Mapping[int, PreemptionNotice],
+    **progress: Any,
+) -> Heartbeat:
     return Heartbeat(
         time=utc_now(),
         config_hash=pod.config_hash,
@@ -96,16 +135,10 @@ def read_heartbeat(
         missing_workers=state.missing_workers,
         generation=state.status.generation,
         restarts=state.restarts,
-        step=liveness.step if liveness else last.step if last else None,
-        epoch=liveness.epoch if liveness else last.epoch + last.complete if last else None,
-        epochs=pod.config.training.epochs,
-        steps_per_second=liveness.steps_per_second if liveness else None,
-        seconds_per_epoch=whole[-1].train_seconds if whole else None,
-        quality=quality_of(known.validations()),
         exit_code=state.exit_code,
         notices={index: notice.seconds for index, notice in notices.items()},
-        damaged_checkpoints=known.damaged_checkpoints(),
         message=state.message,
+        **progress,
     )
 
 

@@ -11,8 +11,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cloudgan.core.atomic_file import write_atomic
+from cloudgan.core.documents import write_json
 from cloudgan.core.errors import CloudganError, ConfigError, TryAgain
-from cloudgan.schema import record
+from cloudgan.schema import coevolution, record
+from cloudgan.schema.grid_states import CELLS, newest_point, saved_in_store
 from cloudgan.schema.quality import best_step
 from cloudgan.schema.run_folder import checkpoint_name, checkpoint_steps
 from cloudgan.storage.bucket_shards import BucketShards, is_url
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from cloudgan.core.progress import Progress
+    from cloudgan.schema.coevolution import CoevolutionConfig
     from cloudgan.schema.config import RunConfig
     from cloudgan.schema.run_folder import RunFolder
     from cloudgan.storage.store import Store
@@ -180,13 +183,18 @@ class RunSync:
         if stored and len(stored) > _size(self._folder):
             write_atomic(self._folder.record_file, stored)
         self._folder.check(config)
-        self._folder.write_config(config)
+        self._write_config(config)
         self.push_checkpoints()
 
     def prepare_follower(self, config: RunConfig) -> None:
         """Removes local checkpoints: the chief uses only those in the store."""
         shutil.rmtree(self._folder.checkpoints, ignore_errors=True)
+        self._write_config(config)
+
+    def _write_config(self, config: RunConfig) -> None:
         self._folder.write_config(config)
+        if config.grid:
+            write_json(self._folder.path / coevolution.FILE_NAME, config.grid)
 
     def push_checkpoints(self) -> None:
         """Uploads newer checkpoints and the best one if the store lacks them.
@@ -202,8 +210,11 @@ class RunSync:
                 name = checkpoint_name(step)
                 self._store.put(f"{CHECKPOINTS}/{name}", folder / name)
 
-    def newest_step(self) -> int | None:
-        """Returns the step of the newest checkpoint in the store; None without one."""
+    def newest_step(self, grid: CoevolutionConfig | None = None) -> int | None:
+        """Returns the step of the newest checkpoint in the store, of a grid the iteration; None without one."""
+        if grid:
+            saved = saved_in_store(self._store.list(f"{CELLS}/"), grid.cells)
+            return newest_point(saved, asynchronous=grid.asynchronous) or None
         there = self._steps_there()
         return there[-1] if there else None
 
@@ -223,7 +234,7 @@ def _size(folder: RunFolder) -> int:
 
 
 def stage_showers(pod: PodEnvironment, progress: Progress) -> None:
-    """Downloads the shards that run.yaml names, unless they are a local folder.
+    """Downloads the shards that run.yaml names, unless they are a local folder or the task has none.
 
     A relative path is relative to the store. The run's folder links to the shards; `data.path`
     stays unchanged, so that the run keeps its identity.
@@ -234,7 +245,9 @@ def stage_showers(pod: PodEnvironment, progress: Progress) -> None:
         DataError: The set is incomplete or differs from its manifest.
         StoreError: The store failed.
     """
-    named = pod.config.data.path
+    named, grid = pod.config.data.path, pod.config.grid
+    if grid and grid.task != "showers":
+        return
     if not named:
         raise ConfigError("run.yaml names no showers; set data.path to a folder of shards or a URL")
     if Path(named).is_absolute():

@@ -11,6 +11,7 @@ from cloudgan.api.grid_cost import grid_cost
 from cloudgan.api.grid_status import find_grid, grid_view
 from cloudgan.core.documents import write_json
 from cloudgan.core.errors import ConfigError, DataError
+from cloudgan.schema import launch
 from cloudgan.schema.coevolution import CoevolutionConfig
 from cloudgan.schema.grid_status import CellStatus, GridStatus, NodeStatus
 from cloudgan.schema.run_folder import RunFolder
@@ -69,6 +70,8 @@ def test_a_grid_is_found_by_path_and_by_name(folder):
     assert find_grid(str(folder.path)).path == folder.path
     for other in ("other", "", "s3://lab/x", "x" * 5000, "a\0b"):
         assert find_grid(other) is None
+    (folder.path / "plan.json").write_text("{}")
+    assert find_grid("grid") is None, "its state is that of its launch"
 
 
 def test_a_grid_without_status_says_what_to_run(folder):
@@ -107,3 +110,16 @@ def test_a_grid_is_priced_by_cell_and_routine(folder):
         "idle: ranks without a cell, 2 node seconds",
     ]
     assert grid_cost(folder).usd is None
+    attempt = {
+        "provider": "kubernetes",
+        "node_type": "cpu",
+        "node_count": 2,
+        "program_started_at": "2026-11-23T10:00:00Z",
+        "program_ended_at": "2026-11-23T10:01:00Z",
+    }
+    attempts = (launch.Attempt.model_validate(attempt),)
+    launch.write(folder.launch_file, launch.Launch(run="grid", config_hash="0", attempts=attempts))
+    launched = grid_cost(folder, offer="gcp/n1-standard-8+1xV100/us-central1/spot")
+    assert launched.as_json()["launched_node_seconds"] == 120
+    assert launched.launched.usd == pytest.approx(12 * found.usd)
+    assert "lost iterations included: 120 s of nodes" in next(launched.lines())

@@ -11,9 +11,12 @@ import pytest
 from cloudgan.coevolution.cell_files import GridFolder
 from cloudgan.coevolution.grid import Grid, check_grid
 from cloudgan.coevolution.one_process import OneProcess
+from cloudgan.coevolution.pictures import keep_pictures, pictured
 from cloudgan.coevolution.task import KINDS
-from cloudgan.core.errors import CloudganError, DataError
+from cloudgan.core.errors import CloudganError, DataError, TryAgain
 from cloudgan.schema.coevolution import CoevolutionConfig
+from cloudgan.storage.folder import FolderStore
+from cloudgan.storage.store import StoreError, open_store
 from coevolution.quadratic_game import LAYOUT, QuadraticGame, QuadraticPair
 
 LAYOUTS = dict.fromkeys(KINDS, LAYOUT)
@@ -209,3 +212,60 @@ def test_lines_and_states_after_the_iteration_that_is_continued_are_deleted(tmp_
     files.rewind(3)
     assert files.saved() == [3]
     assert files.lines() == tuple(each[0] for each in lines[:3])
+
+
+def grid_on(disk, store, settings):
+    return GridFolder(disk, check_grid(settings), open_store(str(store)))
+
+
+def test_a_cell_continues_on_another_disk_with_the_bits_and_the_record_of_the_first(tmp_path):
+    settings = config(iterations=6)
+    first, second = tmp_path / "first", tmp_path / "second"
+    files = grid_on(first, tmp_path / "store", settings).cell(1)
+    engine = grid_of(settings)
+    lines, states = [], {}
+
+    def save(found):
+        cell = engine.cells[1]
+        files.append(found[cell])
+        lines.append(found[cell])
+        keep_pictures(files, cell, 6)
+        if cell.state.iteration % 2 == 0:
+            files.save(cell.state)
+            states[cell.state.iteration] = cell.state
+
+    engine.run(save)
+    assert files.points() == [4, 6]
+    (second / "cells" / "0-1").mkdir(parents=True)
+    (second / "cells" / "0-1" / "state-000000002.npz").write_text("of an earlier generation")
+    there = grid_on(second, tmp_path / "store", settings).cell(1)
+    assert there.points() == [4, 6]
+    there.fetch(4)
+    there.rewind(4)
+    assert there.saved() == [4]
+    assert there.lines() == tuple(lines[:4])
+    assert pictured(there) == [1, 2, 5, 6]
+    state = there.read(4, LAYOUTS)
+    found = [
+        one.state.tobytes()
+        for one in (*state.population.generators, *state.population.discriminators)
+    ]
+    old = states[4].population
+    assert found == [one.state.tobytes() for one in (*old.generators, *old.discriminators)]
+    there.save(state)
+    assert there.points() == [4]  # that of iteration 6 was of the lost generation
+
+
+def test_a_store_that_fails_starts_all_ranks_again(tmp_path, monkeypatch):
+    settings = config(iterations=1)
+    files = grid_on(tmp_path / "disk", tmp_path / "store", settings).cell(0)
+    state = evolved(settings)[0].cells[0].state
+
+    def fail(*_, **__):
+        raise StoreError("the bucket does not respond")
+
+    monkeypatch.setattr(FolderStore, "put", fail)
+    with pytest.raises(TryAgain, match="the bucket does not respond"):
+        files.save(state)
+    assert files.saved() == [1]
+    assert files.points() == []

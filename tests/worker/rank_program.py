@@ -37,7 +37,8 @@ seen = {
     "host": settings.agent_host(),
     "writes_liveness": settings.liveness_file() is not None,
 }
-(group / f"seen-{world.rank}-{time.time_ns()}.json").write_text(json.dumps(seen))
+(group / f"seen-{world.rank}.part").write_text(json.dumps(seen))  # read while it is written
+(group / f"seen-{world.rank}.part").rename(group / f"seen-{world.rank}-{time.time_ns()}.json")
 (group / f"pid-{world.rank}").write_text(str(os.getpid()))
 print(f"rank {world.rank} begins at {step}", flush=True)
 while step < orders["steps"]:

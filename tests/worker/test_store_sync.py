@@ -6,10 +6,12 @@ import time
 
 import pytest
 
+from cloudgan.core.documents import read_json
 from cloudgan.core.errors import ConfigError, DataError
 from cloudgan.core.progress import Silent
 from cloudgan.data.shards.manifest import has_manifest
 from cloudgan.schema import record
+from cloudgan.schema.coevolution import CoevolutionConfig
 from cloudgan.schema.config import RunConfig
 from cloudgan.schema.run_folder import RunFolder
 from cloudgan.storage.store import StoreError, open_store
@@ -125,6 +127,21 @@ def test_a_new_node_downloads_the_record_unless_its_own_is_longer(places):
     folder.record_file.write_bytes(b"one\ntwo\nthree\n")
     copy.prepare_chief(RunConfig())
     assert folder.record_file.read_bytes() == b"one\ntwo\nthree\n"
+
+
+def test_a_node_of_a_grid_gets_its_configuration_and_counts_the_iterations_of_all_cells(places):
+    folder, store, copy = places
+    config = RunConfig.model_validate({"grid": {"rows": 1, "columns": 2}})
+    copy.prepare_follower(config)
+    assert read_json(folder.path / "coevolution.json", CoevolutionConfig) == config.grid
+    assert copy.newest_step(config.grid) is None
+    store.put("cells/0-0/state-000000005.npz", b"x")
+    assert copy.newest_step(config.grid) is None
+    for name in ("0-0/state-000000010", "0-1/state-000000005", "0-1/state-000000015"):
+        store.put(f"cells/{name}.npz", b"x")
+    assert copy.newest_step(config.grid) == 5
+    ahead = config.grid.model_copy(update={"asynchronous": True})
+    assert copy.newest_step(ahead) == 10
 
 
 def test_checkpoints_missing_in_the_store_are_uploaded_first(places):

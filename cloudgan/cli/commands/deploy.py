@@ -7,12 +7,15 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from cloudgan.api.deploy_attempt import DeployOptions
 from cloudgan.api.deployment import deploy_run
+from cloudgan.api.grid_options import grid_keys
+from cloudgan.api.launch_data import NO_SHOWERS
 from cloudgan.api.launch_request import NOTHING_PROVISIONED, LaunchRequest
 from cloudgan.api.planning import make_launch_plan
 from cloudgan.api.pod_software import known_wheels
 from cloudgan.api.simulation_plan import simulated_data
 from cloudgan.api.sweep import deploy_sweep, make_sweep, parse_seeds, plan_sweep
 from cloudgan.api.targets import run_folder
+from cloudgan.cli.options.grid_flags import grid_flags
 from cloudgan.cli.options.launch_flags import launch_flags, provisioning_flags
 from cloudgan.cli.options.shared_flags import with_flags
 from cloudgan.cli.options.simulation_flags import simulation_flags
@@ -32,6 +35,7 @@ if TYPE_CHECKING:
 @with_flags(
     training=training_flags,
     simulation=simulation_flags,
+    grid=grid_flags,
     launch=launch_flags,
     provisioning=provisioning_flags,
     clouds=built_in_clouds,
@@ -46,6 +50,7 @@ def deploy(
     json: bool = False,
     training: tuple[dict[str, Any], str | None] = ({}, None),
     simulation: dict[str, Any] = {},  # noqa: B006  not changed
+    grid: dict[str, Any] = {},  # noqa: B006  not changed
     launch: LaunchRequest = LaunchRequest(),  # noqa: B008  frozen
     provisioning: ProvisioningRequest = NOTHING_PROVISIONED,
     clouds: Clouds = BUILT_IN_CLOUDS,
@@ -72,11 +77,12 @@ def deploy(
         json: Print the result as JSON.
         training: What is trained; from the shared flags.
         simulation: What is simulated; from the shared flags.
+        grid: Which cells evolve instead; from the shared flags.
         launch: Where it is launched; from the shared flags.
         provisioning: Which nodes are created; from the shared flags.
         clouds: The available clouds.
     """
-    training = training[0] | simulation, training[1]
+    training = training[0] | simulation | grid_keys(grid), training[1]
     confirmation = _Confirmation(yes=yes, allow_stale_price=allow_stale_price, as_json=json)
     if seeds is not None:
         if detach:
@@ -165,6 +171,15 @@ def _result(plan: Plan, *, detached: bool) -> dict[str, Any]:
             "cost": f"cloudgan cost {folder.path}",
             "remove": f"cloudgan down {plan.run}",
         }
+    if plan.config.grid:
+        return {
+            "run": plan.run,
+            "state": "finished",
+            "page": str(folder.path / "evolution.html"),
+            "next": f"cloudgan generate {folder.path} generated{_suffix(plan)} --cell=mixture",
+            "cost": f"cloudgan cost {folder.path}",
+            "remove": f"cloudgan down {plan.run}",
+        }
     return {
         "run": plan.run,
         "state": "finished",
@@ -173,3 +188,7 @@ def _result(plan: Plan, *, detached: bool) -> dict[str, Any]:
         "cost": f"cloudgan cost {folder.path}",
         "remove": f"cloudgan down {plan.run}",
     }
+
+
+def _suffix(plan: Plan) -> str:
+    return ".npz" if plan.showers.source == NO_SHOWERS else ".h5"

@@ -6,10 +6,12 @@ from typing import TYPE_CHECKING, Any
 
 import yaml
 
+from cloudgan.api.grid_options import grid_keys
 from cloudgan.api.launch_request import NOTHING_PROVISIONED, LaunchRequest
 from cloudgan.api.planning import make_launch_plan
 from cloudgan.api.pod_software import known_wheels
 from cloudgan.api.sweep import make_sweep, parse_seeds, plan_sweep
+from cloudgan.cli.options.grid_flags import grid_flags
 from cloudgan.cli.options.launch_flags import launch_flags, provisioning_flags
 from cloudgan.cli.options.shared_flags import with_flags
 from cloudgan.cli.options.simulation_flags import simulation_flags
@@ -36,6 +38,7 @@ if TYPE_CHECKING:
 @with_flags(
     training=training_flags,
     simulation=simulation_flags,
+    grid=grid_flags,
     launch=launch_flags,
     provisioning=provisioning_flags,
     clouds=built_in_clouds,
@@ -48,6 +51,7 @@ def plan(
     json: bool = False,
     training: tuple[dict[str, Any], str | None] = ({}, None),
     simulation: dict[str, Any] = {},  # noqa: B006  not changed
+    grid: dict[str, Any] = {},  # noqa: B006  not changed
     launch: LaunchRequest = LaunchRequest(),  # noqa: B008  frozen
     provisioning: ProvisioningRequest = NOTHING_PROVISIONED,
     clouds: Clouds = BUILT_IN_CLOUDS,
@@ -63,6 +67,7 @@ def plan(
         json: Print the plan as JSON.
         training: What is trained; from the shared flags.
         simulation: What is simulated; from the shared flags.
+        grid: Which cells evolve instead; from the shared flags.
         launch: Where it is launched; from the shared flags.
         provisioning: Which nodes are created; from the shared flags.
         clouds: The available clouds.
@@ -70,7 +75,7 @@ def plan(
     if paper:
         print_paper_plans(clouds, as_json=json)
         return
-    training = training[0] | simulation, training[1]
+    training = training[0] | simulation | grid_keys(grid), training[1]
     if seeds is not None:
         if output:
             raise ConfigError("--output writes the manifests of one run: give --seed, not --seeds")

@@ -65,7 +65,7 @@ def status(
         print_status(one)
 
 
-def _print_grid(found: GridView, *, as_json: bool) -> None:
+def _print_grid(found: GridView, *, as_json: bool = False) -> None:
     if as_json:
         print_json(found.as_json())
         return
@@ -85,7 +85,8 @@ def print_status(found: RunStatus) -> None:
     heartbeat = found.heartbeat
     if heartbeat:
         trains = found.plan.config.task == "train"
-        epoch = f"epoch {heartbeat.epoch or 0} of {heartbeat.epochs}, " if trains else ""
+        unit = "iteration" if found.plan.config.grid else "epoch"
+        epoch = f"{unit} {heartbeat.epoch or 0} of {heartbeat.epochs}, " if trains else ""
         print(f"  {epoch}{found.progress}")
         if heartbeat.damaged_checkpoints:
             steps = ", ".join(map(str, heartbeat.damaged_checkpoints))
@@ -96,3 +97,5 @@ def print_status(found: RunStatus) -> None:
         print(f"  {found.usd_so_far:.2f} USD so far")
     if found.budget:
         print(f"  {found.budget}")
+    if found.cells:
+        _print_grid(found.cells)

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from cloudgan.cli.options.values import parse_range
 from cloudgan.core import ranges
 from cloudgan.schema.particle import Particle  # noqa: TC001  the parser reads the annotation
-from cloudgan.schema.simulation import Task  # noqa: TC001  the parser reads the annotation
+from cloudgan.schema.simulation import Task
 
 
 def simulation_flags(
     *,
-    task: Task | None = None,
+    task: Literal["train", "simulate", "join", "showers", "digits", "ring"] | None = None,
     join: str | None = None,
     engine: Literal["geant4"] | None = None,
     showers: int | None = None,
@@ -25,7 +25,8 @@ def simulation_flags(
     """Returns the given options by their dotted keys in run.yaml.
 
     Args:
-        task: Program of the workers: train (default), or simulate showers with Geant4 into the store.
+        task: Program of the workers: train (default), or simulate showers with Geant4 into the store. With
+            --grid: what its cells train, showers (default), digits or ring.
         join: Name of a search (`cloudgan search --store`) whose trials the workers train, each one after
             another, until it ends.
         engine: Simulation; the parametric source needs one core only (`cloudgan simulate`).
@@ -37,9 +38,11 @@ def simulation_flags(
         records_per_shard: Showers per file, which a killed worker may lose. Default: 256.
     """
     ranges.check(showers=showers, cut_mm=cut_mm, records_per_shard=records_per_shard)
+    is_program = task in get_args(Task)
     return {
-        "task": "join" if join is not None and task is None else task,
+        "task": "join" if join is not None and task is None else task if is_program else None,
         "join": join,
+        "grid.task": None if is_program else task,
         "simulation.engine": engine,
         "simulation.showers": showers,
         "simulation.energy_gev": parse_range("energy", energy) if energy is not None else None,

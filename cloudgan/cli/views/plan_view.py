@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from cloudgan.api.grid_plan import grid_ranks
 from cloudgan.api.launch_data import SIMULATED
 from cloudgan.cli.views.output import print_json, print_table
 from cloudgan.core.durations import format_duration
@@ -91,10 +92,8 @@ def plan_lines(plan: Plan) -> Iterator[str]:
     if plan.target.server:
         yield f"           {plan.target.server}"
     yield f"workers    {_workers(plan)}"
-    if plan.config.parallel.has_ranks and plan.config.parallel.ranks:
-        layout = make_layout(plan.config.parallel.ranks, plan.config.parallel)
-        counts = ", ".join(map(str, ranks_per_node(layout, plan.workers.nodes)))
-        yield f"ranks      {plan.config.parallel.mode}, {layout.describe()}; by node: {counts}"
+    if plan.config.has_ranks:
+        yield f"ranks      {_ranks(plan)}"
     if plan.workers.image:
         how = f", installs {_wheels(plan)}" if plan.wheels else ""
         yield f"image      {plan.workers.image}{how}{_digest(plan.workers.image, plan.warnings)}"
@@ -124,6 +123,17 @@ def plan_lines(plan: Plan) -> Iterator[str]:
         yield f"  {step.ensure:<{width}} {step.operation}"
     for warning in plan.warnings:
         yield f"warning: {warning}"
+
+
+def _ranks(plan: Plan) -> str:
+    """Ranks of masters and workers, or of the cells of a grid, and how many each node has."""
+    grid, parallel, nodes = plan.config.grid, plan.config.parallel, plan.workers.nodes
+    if grid:
+        counts = ", ".join(map(str, grid_ranks(grid, nodes)))
+        return f"a master and {grid.cells} cells; by node: {counts}"
+    layout = make_layout(parallel.ranks or nodes, parallel)
+    counts = ", ".join(map(str, ranks_per_node(layout, nodes)))
+    return f"{parallel.mode}, {layout.describe()}; by node: {counts}"
 
 
 def _limits(limits: Limits) -> str:

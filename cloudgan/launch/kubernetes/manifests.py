@@ -77,7 +77,7 @@ def manifest_steps(plan: Plan, *, gang: bool = False) -> tuple[Step, ...]:
 
 def opens_ports(plan: Plan) -> bool:
     """Whether workers listen on ports whose peers they trust: TensorFlow's servers, and MPI's ranks."""
-    return plan.has_peers or plan.config.parallel.has_ranks
+    return plan.has_peers or plan.config.has_ranks
 
 
 def _port_probe_steps(plan: Plan) -> tuple[Step, ...]:

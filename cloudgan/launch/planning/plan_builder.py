@@ -247,6 +247,8 @@ def _check_deadline(plan: Plan) -> None:
 
 
 def _less(plan: Plan) -> str:
+    if plan.config.grid:
+        return "reduce --iterations"
     return "reduce --epochs" if plan.config.task == "train" else "reduce --showers"
 
 
@@ -258,7 +260,7 @@ def _warnings(plan: Plan) -> list[str]:
             f"the deadline of {end / 3600:.3g} h ({plan.limits.deadline_reason}) may end the run"
             f" early: {plan.work} take up to {ahead.high_seconds / 3600:.3g} h"
         )
-    if plan.showers.records is None and plan.config.task == "train":
+    if plan.showers.records is None and plan.config.trains_one:
         found.append("the number of showers is unknown, so there is no forecast")
     if plan.node_pool is not None:
         found += plan.node_pool.notes
@@ -272,6 +274,8 @@ def _warnings(plan: Plan) -> list[str]:
             "the wheels of cloudgan's dependencies are not cached: `deploy` downloads them"
         )
     batch = plan.config.training.batch_per_replica
+    if plan.config.grid:
+        return found
     if plan.has_peers and batch is None and not plan.config.training.global_batch_size:
         found.append(
             "each worker uses the preset's batch, so the global batch grows with --nodes; give"
@@ -356,6 +360,9 @@ def forecast(
         ConfigError: The replicas do not divide the global batch.
     """
     epochs = config.training.epochs
+    if config.grid:
+        why = "no iteration of a grid was measured on such nodes"
+        return Forecast(epochs=config.grid.iterations, why_unknown=why)
     name = price.accelerator if price else workers.accelerator
     count = workers.accelerators_per_node * workers.nodes
     if not name or not count:

@@ -12,13 +12,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cloudgan.core.atomic_file import write_atomic
-from cloudgan.core.documents import parse_model
+from cloudgan.core.documents import parse_model, write_json
 from cloudgan.core.errors import CloudganError, ResourcesLeftError
 from cloudgan.launch.kubernetes.manifests import CLAIM, run_yaml
 from cloudgan.launch.provisioning.run_registry import RunRegistry
+from cloudgan.schema import coevolution, grid_status, launch
 from cloudgan.schema import heartbeat as heartbeats
-from cloudgan.schema import launch
 from cloudgan.schema import record as record_lines
+from cloudgan.schema.grid_states import CELLS
 from cloudgan.schema.launch import Launch
 from cloudgan.schema.plan import FILE_NAME as PLAN_FILE
 from cloudgan.schema.plan import Plan
@@ -37,6 +38,8 @@ from cloudgan.storage.store import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from cloudgan.schema.coevolution import CoevolutionConfig
+    from cloudgan.schema.grid_status import GridStatus
     from cloudgan.schema.heartbeat import Heartbeat
     from cloudgan.schema.run_folder import RunFolder
     from cloudgan.storage.store import Store
@@ -46,6 +49,12 @@ _GIB = 2**30
 
 
 _CHECKPOINT = re.compile(r"step-\d+\.npz", re.ASCII)
+_OF_A_GRID = re.compile(
+    rf"{CELLS}/\d+-\d+/(record\.jsonl|(state|samples)-\d+\.npz)"
+    r"|status\.json|mixture\.npz|mixture_quality\.json|evolution\.html",
+    re.ASCII,
+)
+"""Files of a grid in the store of its run."""
 
 
 @dataclass(frozen=True)
@@ -147,7 +156,9 @@ class RunResults:
             return []
 
     def fetch(self, folder: RunFolder) -> list[str]:
-        """Downloads record and checkpoints into the run's folder; returns the new files.
+        """Downloads record and checkpoints, or what is left of a grid, into the run's folder.
+
+        Returns the new files.
 
         run.yaml is not fetched: its paths are those in the pods.
 
@@ -155,6 +166,9 @@ class RunResults:
             ForeignDocumentError: The folder is that of another run, or a symbolic link leads out of
                 the local folder.
         """
+        config = folder.read_config()
+        if config and config.grid:
+            return self._fetch_grid(folder, config.grid)
         came = []
         record = self.read_record()
         if record is None:
@@ -172,6 +186,34 @@ class RunResults:
                 self.store.get(name, path)
                 came.append(f"checkpoints/{path.name}")
         return came
+
+    def _fetch_grid(self, folder: RunFolder, grid: CoevolutionConfig) -> list[str]:
+        """Downloads the files of the cells and the result of a grid; writes its configuration."""
+        self.is_own()
+        start, came = self._name(""), []
+        for name in self.store.list(start):
+            local = name.removeprefix(start)
+            if not _OF_A_GRID.fullmatch(local):
+                continue
+            path = folder.path / local
+            check_inside(path.parent, folder.path)
+            path.parent.mkdir(parents=True, exist_ok=True)
+            self.store.get(name, path)
+            came.append(local)
+        for path in folder.path.glob(f"{CELLS}/*/*.npz"):
+            if f"{CELLS}/{path.parent.name}/{path.name}" not in came:
+                path.unlink()  # an older state
+        if came:
+            write_json(folder.path / coevolution.FILE_NAME, grid)
+        return came
+
+    def grid_status(self) -> GridStatus | None:
+        """Returns what the master of a grid wrote last; None if missing or the store is unreachable."""
+        try:
+            content = self.store.read(self._name(grid_status.FILE_NAME))
+            return parse_model(content, grid_status.GridStatus, grid_status.FILE_NAME)
+        except CloudganError:
+            return None
 
     def read_record(self) -> bytes | None:
         """Returns the content of record.jsonl; None: nothing was trained yet.

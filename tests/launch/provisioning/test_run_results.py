@@ -7,10 +7,13 @@ import secrets
 
 import pytest
 
+from cloudgan.core.documents import read_json
 from cloudgan.core.errors import ConfigError, ResourcesLeftError
 from cloudgan.launch.provisioning.run_registry import RunRegistry
 from cloudgan.launch.provisioning.run_results import RunResults, transfer_checkpoints
 from cloudgan.schema import record
+from cloudgan.schema.coevolution import CoevolutionConfig
+from cloudgan.schema.config import RunConfig
 from cloudgan.schema.heartbeat import Heartbeat
 from cloudgan.schema.launch import Launch
 from cloudgan.schema.run_document import ForeignDocumentError
@@ -104,6 +107,32 @@ def test_record_and_checkpoints_are_fetched_once(results, folder):
     put(results, "checkpoints/step-000000200.npz", b"more")
     assert results.fetch(folder) == ["record.jsonl", "checkpoints/step-000000200.npz"]
     assert folder.record_file.read_bytes() == b"one\ntwo\n"
+
+
+def test_the_cells_and_the_result_of_a_grid_are_fetched_and_older_states_removed(results, folder):
+    grid = {"rows": 1, "columns": 2, "task": "ring"}
+    folder.write_config(RunConfig.model_validate({"grid": grid}))
+    assert results.fetch(folder) == []
+    assert not (folder.path / "coevolution.json").exists()
+    names = (
+        "cells/0-0/record.jsonl",
+        "cells/0-0/state-000000005.npz",
+        "mixture.npz",
+        "status.json",
+    )
+    for name in names:
+        put(results, name, b"x")
+    put(results, "cells/0-0/other.exe", b"x")
+    put(results, "plan.json.old", b"x")
+    assert sorted(results.fetch(folder)) == sorted(names)
+    results.store.delete(f"runs/{results.run}/cells/0-0/state-000000005.npz")
+    put(results, "cells/0-0/state-000000010.npz", b"y")
+    results.fetch(folder)
+    states = [path.name for path in (folder.path / "cells" / "0-0").glob("*.npz")]
+    assert states == ["state-000000010.npz"]
+    found = read_json(folder.path / "coevolution.json", CoevolutionConfig)
+    assert (found.columns, found.engine) == (2, "ranks")
+    assert results.grid_status() is None, "the status above is damaged"
 
 
 def test_logs_are_read_worker_by_worker_and_in_the_order_of_their_incarnations(results):

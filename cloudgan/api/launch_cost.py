@@ -1,0 +1,69 @@
+"""Cost of a launched run by the times of its attempts in launch.json, whatever its program did."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from cloudgan.core.errors import DataError
+from cloudgan.cost.prices.price_file import catalog_with
+from cloudgan.launch.provisioning.launch_log import spent_usd
+from cloudgan.schema import launch
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from cloudgan.schema.launch import Attempt
+    from cloudgan.schema.price_row import PriceRow
+    from cloudgan.schema.run_folder import RunFolder
+
+
+class LaunchCost(NamedTuple):
+    """What the nodes of a launched run cost; None is unknown.
+
+    Attributes:
+        node_seconds: Sum over nodes of the time of all attempts that ended.
+        usd: At the price of the nodes.
+        row: Price of a node.
+    """
+
+    node_seconds: float
+    usd: float | None
+    row: PriceRow | None
+
+
+def launch_cost(
+    folder: RunFolder, *, offer: str | None = None, price_file: Path | None = None
+) -> LaunchCost:
+    """Prices the attempts of a launched run.
+
+    Args:
+        folder: Of the run.
+        offer: Offer that prices nodes without a price of their own.
+        price_file: File with the prices of your own nodes, for `offer`.
+
+    Raises:
+        DataError: The run has not ended, or its launch.json is missing or damaged.
+        UnknownNameError: No offer has this name.
+    """
+    known = launch.read(folder.launch_file)
+    ended = [one for one in known.attempts if one.program_started_at and one.program_ended_at]
+    if not ended:
+        raise DataError(
+            f"{folder.path} has no attempt that ended; run `cloudgan status {folder.path.name}`"
+        )
+    seconds = sum(
+        (one.program_ended_at - one.program_started_at).total_seconds() * _nodes(one)
+        for one in ended
+        if one.program_started_at and one.program_ended_at
+    )
+    rows = [one.price_rows[0] for one in known.attempts if one.price_rows]
+    row = catalog_with(price_file).row(offer) if offer else rows[-1] if rows else None
+    usd = None
+    if row is not None:
+        usd = spent_usd(known) if rows and not offer else row.cost_usd(seconds)
+    return LaunchCost(seconds, usd, row)
+
+
+def _nodes(attempt: Attempt) -> int:
+    """Number of machines: the workers of a local run share one."""
+    return 1 if attempt.provider == launch.LOCAL else attempt.node_count or 1
