@@ -296,9 +296,7 @@ class JobCost(_Part):
     )
     startup_seconds: Seconds | None = Field(default=None, description="at the slow edge")
     startup_basis: str = ""
-    fees_usd_per_hour: Usd = Field(
-        default=0.0, description="known hourly fees of cluster, disks and addresses"
-    )
+    fees_usd_per_hour: Usd = Field(default=0.0, description="of cluster, disks and addresses")
     cluster_usd_per_hour: Usd = Field(default=0.0, description="those of an empty cluster")
     unpriced: tuple[Text, ...] = Field(
         default=(), description="hourly fees without a known price, which no budget counts"

@@ -75,6 +75,7 @@ def test_all_nodes_come_at_once_and_the_request_goes_with_the_job(lab):
     assert not lab.cluster.select("podtemplates", NAMESPACE)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("condition", ["Failed", "CapacityRevoked", "BookingExpired"])
 def test_a_request_that_cannot_be_served_is_missing_capacity(lab, condition):
     begin(lab, planned())
@@ -86,6 +87,7 @@ def test_a_request_that_cannot_be_served_is_missing_capacity(lab, condition):
     assert state.reason.endswith(f"condition {condition}: OutOfCapacity: no H100")
 
 
+@pytest.mark.slow
 def test_a_second_start_keeps_the_request_and_a_new_job_has_its_own(lab):
     plan = planned()
     begin(lab, plan)
@@ -98,6 +100,7 @@ def test_a_second_start_keeps_the_request_and_a_new_job_has_its_own(lab):
     assert second["metadata"]["uid"] != first["metadata"]["uid"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("kind", "change", "said"),
     [

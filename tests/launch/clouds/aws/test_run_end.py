@@ -48,6 +48,7 @@ def test_a_run_whose_launcher_died_ends_with_its_cluster(ended_lab):
     assert ended_lab.left() == []
 
 
+@pytest.mark.slow
 def test_a_cluster_that_another_run_uses_stays(ended_lab):
     first = ended_lab.deploy(planned())
     second = ended_lab.deploy(planned("second"))
@@ -80,6 +81,7 @@ def test_a_kept_cluster_is_not_deleted():
     assert [one.rpartition("/")[2] for one in schedules] == ["nodes"]
 
 
+@pytest.mark.slow
 def test_a_resumed_run_moves_its_end(ended_lab):
     plan = ended_lab.deploy(planned())
     group = ended_lab.aws.state.ends["us-east-1", run_end.group_name(plan)]
@@ -95,6 +97,7 @@ def test_a_resumed_run_moves_its_end(ended_lab):
     assert all(group.schedules[name]["StartDate"] >= end for name, end in ends.items())
 
 
+@pytest.mark.slow
 def test_down_deletes_the_schedules_after_the_cluster(ended_lab):
     plan = ended_lab.deploy(planned())
     cloud = ended_lab.cloud()
@@ -109,6 +112,7 @@ def test_down_deletes_the_schedules_after_the_cluster(ended_lab):
     assert "schedule group" in exists(ended_lab), "it ends the cluster that could not be deleted"
 
 
+@pytest.mark.slow
 def test_a_login_without_the_new_permissions_deletes_what_bills(whole_lab):
     plan = whole_lab.deploy(planned())
     old = document("policy.json")
@@ -122,6 +126,7 @@ def test_a_login_without_the_new_permissions_deletes_what_bills(whole_lab):
     assert any("schedules, which are free, are not listed" in one for one in whole_lab.said)
 
 
+@pytest.mark.slow
 def test_without_the_role_of_setup_nothing_is_billed(whole_lab):
     whole_lab.session.client("iam").delete_role(RoleName="cloudgan-end")
     with pytest.raises(LaunchError, match="must allow AWS EventBridge Scheduler to assume"):
