@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 import re
-import secrets
 import shutil
 import signal
 import sys
@@ -21,9 +20,11 @@ from typing import TYPE_CHECKING
 from cloudgan.core import settings
 from cloudgan.core.clock import utc_now
 from cloudgan.core.documents import parse_model
-from cloudgan.core.errors import CloudganError, DataError, TryAgain
+from cloudgan.core.errors import CloudganError, ConfigError, DataError, TryAgain
 from cloudgan.core.tail import tail_lines
+from cloudgan.schema import record
 from cloudgan.schema.liveness import LivenessFile
+from cloudgan.schema.run_folder import RunFolder, checkpoint_name, checkpoint_steps
 from cloudgan.schema.search_exchange import (
     ASSIGNMENT,
     BEAT_SECONDS,
@@ -41,12 +42,19 @@ from cloudgan.search.blocks import LOG, PROGRAM, Block
 from cloudgan.storage.store import ObjectMissingError, StoreError, open_store
 from cloudgan.worker.pod_environment import read_pod_environment
 from cloudgan.worker.status_beat import StatusBeat
-from cloudgan.worker.store_sync import RunSync, file_upload, retry_on_store_error, stage_showers
+from cloudgan.worker.store_sync import (
+    CHECKPOINTS,
+    RunSync,
+    file_upload,
+    retry_on_store_error,
+    stage_showers,
+)
 from cloudgan.worker.timeouts import Timeouts, Watchdog
 from cloudgan.worker.trainer_process import LogProgress, WorkerLog
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
     from types import FrameType
 
     from cloudgan.core.progress import Progress
@@ -55,7 +63,7 @@ if TYPE_CHECKING:
     from cloudgan.worker.pod_environment import PodEnvironment
 
 _POLL_SECONDS = 0.2
-_ASK_SECONDS = 1.0
+_ASK_SECONDS, _LOOK_SECONDS = 1.0, 2.0
 _ABSENT_SECONDS = 600.0
 _STOP_SECONDS = 60.0
 _STORE_PAUSE_SECONDS = 2.0
@@ -94,17 +102,18 @@ class SearchBlock:
         """
         self._pod, self._liveness, self._moves = pod, liveness, 0
         self._log = WorkerLog(pod.work / "logs" / "block.log", say)
-        self._beat_seconds, self._lease_seconds = beat_seconds, lease_seconds
+        self._lease_seconds = lease_seconds
         self._absent_seconds, self._heard_seconds = absent_seconds, time.monotonic()
         self._url = f"{pod.store_url}/{search_prefix(pod.config.join)}"
         self._store = open_store(self._url)
         since = utc_now().replace(":", "").replace("-", "").lower()
-        incarnation = f"{since}-{secrets.token_hex(3)}"
+        incarnation = f"{since}-{time.time_ns() % 10**9:09d}"
         self._name = f"{BLOCKS}/{pod.run}-{pod.peers.index}-{incarnation}"
         self._coordinator: CoordinatorStatus | None = None
         trial_liveness = pod.work / "trial-liveness.json"
         self._trial_liveness = LivenessFile(trial_liveness)
         self._block = Block(0, {"CLOUDGAN_LIVENESS": str(trial_liveness)}, program)
+        _wait_for_trainers(pod.work / "runs")
         self._beat = StatusBeat(
             open_store(f"{self._url}/{self._name}"),
             BlockStatus(
@@ -215,7 +224,7 @@ class SearchBlock:
                 watchdog.saw_step(liveness.step, now)
             must_stop = self.stop.is_set()
             if now >= look_at:
-                look_at = now + self._beat_seconds
+                look_at = now + _LOOK_SECONDS
                 must_stop = self._is_withdrawn(number, work) or must_stop
             if must_stop and kill_at == math.inf:
                 self._block.request_stop()
@@ -323,6 +332,20 @@ class _TrialFiles:
         shutil.rmtree(self.folder.path, ignore_errors=True)  # the store has the newest state
         stage_showers(replace(self._pod, config=config), progress)
         self._sync.prepare_chief(config)
+        self._drop_unrecorded()
+
+    def _drop_unrecorded(self) -> None:
+        """Deletes checkpoints that are newer than the record, whose block died before it uploaded both.
+
+        A trial that continued there would lack validations, of which its objective is the median.
+        """
+        lines = record.read_if_whole(self.folder.record_file).lines
+        newest = max((line.step for line in lines), default=0)
+        for step in checkpoint_steps(
+            name.rpartition("/")[2] for name in self._store.list(f"{CHECKPOINTS}/")
+        ):
+            if step > newest:
+                self._store.delete(f"{CHECKPOINTS}/{checkpoint_name(step)}")
 
     def upload_record(self) -> bool:
         """Uploads the record if it changed; returns whether it did."""
@@ -335,6 +358,21 @@ class _TrialFiles:
         """Uploads the record, and checkpoints that the trainer did not copy."""
         self._sync.push_checkpoints()
         self.upload_record()
+
+
+def _wait_for_trainers(runs: Path) -> None:
+    """Waits for trainers of an earlier process of this worker, which save and end without it.
+
+    The coordinator gives their trials to other blocks as soon as this worker shows itself again.
+    """
+    deadline = time.monotonic() + _STOP_SECONDS
+    for path in runs.glob("*"):
+        while time.monotonic() < deadline:
+            try:
+                with RunFolder(path).locked():
+                    break
+            except ConfigError:
+                time.sleep(_POLL_SECONDS)
 
 
 def main() -> int:

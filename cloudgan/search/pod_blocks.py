@@ -359,17 +359,19 @@ class PodBlocks:
         return own
 
     def _check_alone(self, beat_seconds: float) -> None:
-        """Watches for two beats whether another coordinator is alive."""
+        """Watches for more than two beats whether another coordinator is alive."""
         before = self._read_coordinator()
         if before is None or before.phase != "running":
             return
         self._say("waiting whether another coordinator of this search is alive")
-        time.sleep(2.5 * beat_seconds)
-        if self._read_coordinator() != before:
-            raise ConfigError(
-                f"another process coordinates the search in {self._store.url}; stop it with Ctrl-C, or"
-                " wait for it"
-            )
+        deadline = time.monotonic() + 2.5 * beat_seconds
+        while time.monotonic() < deadline:
+            time.sleep(beat_seconds / 10)
+            if self._read_coordinator() != before:
+                raise ConfigError(
+                    f"another process coordinates the search in {self._store.url}; stop it with Ctrl-C,"
+                    " or wait for it"
+                )
 
     def _read_coordinator(self) -> CoordinatorStatus | None:
         try:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import signal
+import subprocess
 import sys
 import threading
 import time
@@ -23,6 +25,7 @@ from cloudgan.schema.liveness import LivenessFile
 from cloudgan.schema.run_folder import RunFolder
 from cloudgan.schema.search import Dimension, SearchConfig
 from cloudgan.search import pod_blocks
+from cloudgan.search.blocks import LOG
 from cloudgan.search.coordinator import Coordinator
 from cloudgan.search.pod_blocks import PodBlocks
 from cloudgan.search.study import SearchFolder, SearchStudy
@@ -30,6 +33,7 @@ from cloudgan.storage.store import open_store
 from cloudgan.worker.pod_environment import Peers, PodEnvironment
 
 PROGRAM = (sys.executable, str(Path(__file__).parents[1] / "search" / "trainer_program.py"))
+EVERY_STEP = [10 * (epoch + 1) for epoch in range(10)]
 SHOWERS = "data/0123456789abcdef"
 SPACE = {"model.learning_rate": Dimension(low=1e-5, high=1e-1, log=True)}
 
@@ -39,6 +43,7 @@ def short_pauses(monkeypatch):
     monkeypatch.setattr(pod_blocks, "_LIST_SECONDS", 0.1)
     monkeypatch.setattr(PodBlocks, "poll_seconds", 0.05)
     monkeypatch.setattr(search_block, "_ASK_SECONDS", 0.05)
+    monkeypatch.setattr(search_block, "_LOOK_SECONDS", 0.05)
     # The stub needs no showers.
     monkeypatch.setattr(search_block, "stage_showers", lambda pod, progress: None)
     monkeypatch.setenv("BEHAVIOUR", "waits")
@@ -59,8 +64,15 @@ class Deployment:
                 config_hash="",
                 work=tmp_path / name / str(index),
             )
-            pod.work.mkdir(parents=True)
-            block = SearchBlock(pod, LivenessFile(None), print, program=PROGRAM, beat_seconds=0.05)
+            pod.work.mkdir(parents=True, exist_ok=True)
+            block = SearchBlock(
+                pod,
+                LivenessFile(None),
+                print,
+                program=PROGRAM,
+                beat_seconds=0.05,
+                lease_seconds=600.0,
+            )
             self.blocks.append(block)
             thread = threading.Thread(target=lambda one=block: self.ended.append(one.run()))
             thread.start()
@@ -77,14 +89,29 @@ class Deployment:
         return self.ended
 
 
-def test_trials_of_two_deployments_and_a_block_that_leaves_end_as_those_of_one_machine(tmp_path):
-    """A block that leaves saves its trial, which another one continues from its checkpoint."""
+def searched(tmp_path, trials):
+    """The folder of a search and its study; `run` coordinates it."""
     base = parse_config({"model": {"preset": "smoke"}, "training": {"seed": 3}}, "test")
-    config = SearchConfig(base=base, space=SPACE, sampler="random", trials=3, store="x")
+    config = SearchConfig(base=base, space=SPACE, sampler="random", trials=trials, store="x")
     folder = SearchFolder(tmp_path / "s")
     folder.write_config(config)
     study = SearchStudy(folder, config)
-    store = open_store(str(tmp_path / "store/searches/s"))
+
+    def run():
+        store = open_store(str(tmp_path / "store/searches/s"))
+        blocks = PodBlocks(store, folder, SHOWERS, print, beat_seconds=0.05, lease_seconds=600.0)
+        Coordinator(folder, config, study, blocks, Silent()).run()
+
+    return folder, study, run
+
+
+def trained_steps(folder, number):
+    return [line.step for line in record.read(RunFolder(folder.trial(number)).record_file).lines]
+
+
+def test_trials_of_two_deployments_and_a_block_that_leaves_end_as_those_of_one_machine(tmp_path):
+    """A block that leaves saves its trial, which another one continues from its checkpoint."""
+    folder, study, run = searched(tmp_path, 3)
     first = Deployment(tmp_path, "first", 1)
     second = Deployment(tmp_path, "second", 1)
     leaves = first.blocks[0]
@@ -97,19 +124,34 @@ def test_trials_of_two_deployments_and_a_block_that_leaves_end_as_those_of_one_m
     leaving = threading.Thread(target=leave, daemon=True)
     leaving.start()
     try:
-        blocks = PodBlocks(store, folder, SHOWERS, print, beat_seconds=0.05)
-        Coordinator(folder, config, study, blocks, Silent()).run()
+        run()
         assert (first.join(), second.join()) == ([75], [0]), "the search ends its blocks"
     finally:
         first.stop(), second.stop()
     assert [trial.state for trial in study.trials()] == [TrialState.COMPLETE] * 3
     cut = next(path for path in tmp_path.glob("first/0/runs/*/epoch"))
-    steps = [
-        line.step
-        for line in record.read(RunFolder(folder.trial(int(cut.parent.name))).record_file).lines
-    ]
-    assert steps == [10 * (epoch + 1) for epoch in range(10)], "no epoch was trained twice"
+    steps = trained_steps(folder, int(cut.parent.name))
+    assert steps == EVERY_STEP, "no epoch was trained twice"
     assert [trial.number for trial in study.trials()] == [0, 1, 2], "nothing was asked twice"
+
+
+def test_a_restarted_block_shows_itself_only_after_its_old_trainer_has_ended(tmp_path):
+    """Else another block might train the trial while the old trainer still saves."""
+    old, began = RunFolder(tmp_path / "d/0/runs/0000"), threading.Event()
+
+    def start():
+        began.set()
+        found.append(Deployment(tmp_path, "d", 1))
+
+    found: list[Deployment] = []
+    with old.locked():
+        starting = threading.Thread(target=start)
+        starting.start()
+        assert began.wait(60)
+        time.sleep(0.5)
+        assert not found
+    starting.join()
+    assert found[0].stop() == [75]
 
 
 @pytest.mark.parametrize(
@@ -131,3 +173,39 @@ def test_an_assignment_cannot_name_other_showers_or_another_place_for_checkpoint
     fair = parse_config({"data": {"path": SHOWERS}, "checkpoint": {"url": "s3://b/x"}}, "test")
     place = tmp_path / "store/searches/s/trials/0000/checkpoints"
     assert block._own_config(fair, "trials/0000").checkpoint.url == str(place)
+
+
+@pytest.mark.parametrize(
+    "phase",
+    [
+        pytest.param("asking", marks=pytest.mark.slow),
+        pytest.param("staging", marks=pytest.mark.slow),
+        "training",
+        pytest.param("saving", marks=pytest.mark.slow),
+        pytest.param("reporting", marks=pytest.mark.slow),
+    ],
+)
+def test_a_pod_killed_in_any_phase_costs_no_trial_and_no_epoch_that_was_saved(tmp_path, phase):
+    folder, study, run = searched(tmp_path, 1)
+    program = Path(__file__).with_name("block_program.py")
+    killed = subprocess.Popen([sys.executable, str(program), str(tmp_path), phase])
+    replaced = []
+
+    def replace():
+        killed.wait()
+        replaced.append(Deployment(tmp_path, "d", 1))
+
+    replacing = threading.Thread(target=replace)
+    replacing.start()
+    try:
+        run()
+        replacing.join()
+        assert (killed.returncode, replaced[0].join()) == (-signal.SIGKILL, [0])
+    finally:
+        killed.kill()
+        replacing.join()
+        replaced[0].stop()
+    assert [trial.state for trial in study.trials()] == [TrialState.COMPLETE]
+    assert trained_steps(folder, 0) == EVERY_STEP, "each validation is in the record, and once"
+    if phase == "training":
+        assert "began at epoch 0" not in (folder.trial(0) / LOG).read_text()

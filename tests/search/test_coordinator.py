@@ -20,7 +20,7 @@ from cloudgan.schema.run_folder import RunFolder
 from cloudgan.schema.search import Dimension, SearchConfig
 from cloudgan.search.blocks import LOG, Block, LocalBlocks
 from cloudgan.search.coordinator import Coordinator
-from cloudgan.search.study import SearchFolder, SearchStudy
+from cloudgan.search.study import SearchFolder, SearchStudy, attempts
 
 PROGRAM = (sys.executable, str(Path(__file__).with_name("trainer_program.py")))
 SPACE = {"model.learning_rate": Dimension(low=1e-5, high=1e-1, log=True)}
@@ -67,6 +67,19 @@ def test_a_process_that_was_killed_costs_its_block_nothing_but_a_restart(tmp_pat
     (trial,) = study.trials()
     assert trial.state == TrialState.COMPLETE
     assert "began at epoch 5" in (SearchFolder(tmp_path / "s").trial(0) / LOG).read_text()
+
+
+def test_starts_of_a_trial_are_counted_from_its_newest_checkpoint(tmp_path):
+    """Preempted nodes may cut a long trial often; without progress it fails after three starts."""
+    folder, config = SearchFolder(tmp_path / "s"), config_of()
+    folder.write_config(config)
+    study = SearchStudy(folder, config)
+    study.ask()
+    counted = []
+    for saved_step in (0, 0, 8, 8, 8, 12):
+        study.count_attempt(0, saved_step)
+        counted.append(attempts(study.trials()[0]))
+    assert counted == [1, 2, 1, 2, 3, 1]
 
 
 @pytest.mark.slow

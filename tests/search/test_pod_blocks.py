@@ -156,7 +156,7 @@ def test_a_new_coordinator_follows_what_blocks_train(coordinate, store, tmp_path
 def test_a_second_coordinator_is_refused_while_the_first_lives(coordinate):
     first = coordinate()
     with pytest.raises(ConfigError, match="another process coordinates the search"):
-        coordinate(beat_seconds=1.0)  # it watches for 2.5 of its beats
+        coordinate(beat_seconds=20.0)  # it watches for 2.5 of its beats
     first.close(finished=False)
     coordinate()
 
