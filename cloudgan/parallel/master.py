@@ -301,7 +301,9 @@ class Master(Serving):
         if self._stop:
             return self._stop
         limit = self._config.training.max_steps
-        return "max_steps" if limit and self._record.step >= limit else "finished"
+        # The centre of a run that was resumed lacks steps that its workers have trained.
+        trained = sum(self._worker_steps.values())
+        return "max_steps" if limit and trained >= limit else "finished"
 
     def _quality_message(self) -> str:
         return self._quality.stop_message() if self._validator else ""

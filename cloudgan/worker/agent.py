@@ -220,19 +220,12 @@ class WorkerAgent:
             return (log,)
         if self._is_alone:
             return (self._heartbeat(), log)
-        record = file_upload(
-            store,
-            pod.folder.record_file.name,
-            pod.folder.record_file,
-            every_seconds=timeouts.record_every_seconds,
+        every, folder = timeouts.record_every_seconds, pod.folder
+        names = (
+            (GRID_STATUS,) if pod.config.grid else (folder.record_file.name, folder.trace_file.name)
         )
-        status = file_upload(
-            store,
-            GRID_STATUS,
-            pod.folder.path / GRID_STATUS,
-            every_seconds=timeouts.record_every_seconds,
-        )
-        return (status if pod.config.grid else record, self._heartbeat(), log)
+        files = (file_upload(store, one, folder.path / one, every_seconds=every) for one in names)
+        return (*files, self._heartbeat(), log)
 
     def _heartbeat(self) -> Upload:
         def put() -> None:

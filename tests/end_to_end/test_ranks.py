@@ -1,4 +1,4 @@
-"""Masters and workers in the pods of a cluster, one pod evicted: to the end, from where all ranks saved."""
+"""Masters and workers in the pods of a cluster: a tree with one pod evicted, and a group over two pods."""
 
 from __future__ import annotations
 
@@ -17,14 +17,15 @@ pytestmark = pytest.mark.slow
 BUCKET, NAMESPACE = "s3://physics/gan", "cloudgan"
 
 
-def test_ranks_in_pods_continue_where_all_have_saved_after_one_pod_is_evicted(
+def test_a_tree_in_pods_continues_where_all_have_saved_after_one_pod_is_evicted(
     here, shards, cluster, cloudgan_here
 ):
     pytest.importorskip("mpi4py")
     flags = (
         *("--provider=kubernetes", f"--store={BUCKET}", "--secrets=s3-login", "--cpus=1"),
         *("--config=plain.yaml", f"--data={shards}", "--seed=3", "--epochs=99"),
-        *("--nodes=2", "--parallel=downpour", "--sync-every=2", "--checkpoint-every-steps=8"),
+        *("--nodes=2", "--parallel=downpour", "--ranks=5", "--masters=2", "--master-sync-every=1"),
+        *("--sync-every=2", "--checkpoint-every-steps=8"),
         *("--max-steps=150", "--name=ranks", "--yes", "--json"),
     )
     evicting = threading.Thread(target=evict_in_the_middle, args=(cluster,))
@@ -38,7 +39,10 @@ def test_ranks_in_pods_continue_where_all_have_saved_after_one_pod_is_evicted(
     resumed = next(line for line in found.lines if line.kind == "resumed")
     assert resumed.step in [line.step for line in found.lines if line.kind == "checkpointed"]
     assert resumed.step > 0
-    assert {line.worker for line in found.lines if line.kind == "exchanged"} == {None, 0, 1}
+    exchanged = {
+        (line.rank, line.master) for line in found.lines if line.kind == "exchanged" and line.rank
+    }
+    assert exchanged == {(1, 0), (2, 0), (3, 1), (4, 2)}
     newest = max((folder / "checkpoints").glob("step-*.npz"))
     with np.load(newest) as archive:
         assert json.loads(archive["meta.json"].tobytes())["step"] == found.stopped().step
@@ -46,6 +50,30 @@ def test_ranks_in_pods_continue_where_all_have_saved_after_one_pod_is_evicted(
         json.loads(line) for line in cloudgan_here("logs", "ranks", "--json").stdout.splitlines()
     ]
     assert {line["worker"] for line in printed} == {0, 1}
+
+
+def test_a_group_with_its_members_in_two_pods_trains_one_batch_together(
+    here, shards, cluster, cloudgan_here
+):
+    pytest.importorskip("mpi4py")
+    flags = (
+        *("--provider=kubernetes", f"--store={BUCKET}", "--secrets=s3-login", "--cpus=1"),
+        *("--config=plain.yaml", f"--data={shards}", "--seed=3", "--max-steps=6"),
+        *("--nodes=2", "--parallel=easgd", "--ranks=3", "--group=2", "--sync-every=2", "--trace"),
+        *("--name=group", "--yes", "--json"),
+    )
+    result = json.loads(cloudgan_here("deploy", *flags).stdout)
+    assert result["state"] == "finished"
+    folder = here / "runs" / "group"
+    found = record.read(folder / "record.jsonl")
+    assert (found.stopped().reason, found.stopped().step) == ("max_steps", 6)
+    assert found.started().numerics.global_batch_size == 64, "two members with a batch of 32"
+    assert {line.worker for line in found.lines if line.kind == "exchanged"} == {None, 0}
+    events = json.loads((folder / "trace.json").read_bytes())["traceEvents"]
+    names = {
+        event["pid"]: event["args"]["name"] for event in events if event["name"] == "process_name"
+    }
+    assert names[3] == "rank 2: worker 0, member 1"
 
 
 def evict_in_the_middle(cluster):

@@ -5,6 +5,7 @@ Readers return None for an unreachable store, so status and deletion do not depe
 
 from __future__ import annotations
 
+import contextlib
 import re
 import tempfile
 from dataclasses import dataclass, replace
@@ -156,7 +157,7 @@ class RunResults:
             return []
 
     def fetch(self, folder: RunFolder) -> list[str]:
-        """Downloads record and checkpoints, or what is left of a grid, into the run's folder.
+        """Downloads record, checkpoints and trace, or what is left of a grid, into the run's folder.
 
         Returns the new files.
 
@@ -173,10 +174,15 @@ class RunResults:
         record = self.read_record()
         if record is None:
             return []
-        if not folder.record_file.exists() or folder.record_file.read_bytes() != record:
-            folder.path.mkdir(parents=True, exist_ok=True)
-            write_atomic(folder.record_file, record)
-            came.append(folder.record_file.name)
+        files = {folder.record_file: record}
+        if self.own and self.own.config.parallel.trace:
+            with contextlib.suppress(ObjectMissingError):
+                files[folder.trace_file] = self.store.read(self._name(folder.trace_file.name))
+        for path, content in files.items():
+            if not path.exists() or path.read_bytes() != content:
+                folder.path.mkdir(parents=True, exist_ok=True)
+                write_atomic(path, content)
+                came.append(path.name)
         check_inside(folder.checkpoints, folder.path)
         start = self._name("checkpoints/")
         for name in self.store.list(start):

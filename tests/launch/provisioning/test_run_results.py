@@ -191,6 +191,19 @@ class WithFolderObjects(FolderStore):
         super().delete(name.removesuffix("/")) if name not in self.names else None
 
 
+def test_the_trace_of_ranks_is_fetched_when_there_is_one(plan, folder):
+    parallel = plan.config.parallel.model_copy(update={"mode": "gem", "trace": True})
+    config = plan.config.model_copy(update={"parallel": parallel})
+    results = RunResults.from_plan(plan.model_copy(update={"config": config}))
+    results.write_plan(results.own)
+    put(results, "record.jsonl", b"{}\n")
+    assert results.fetch(folder) == ["record.jsonl"]
+    put(results, "trace.json", b"{}")
+    assert results.fetch(folder) == ["trace.json"]
+    assert folder.trace_file.read_bytes() == b"{}"
+    assert results.fetch(folder) == []
+
+
 def test_folder_objects_of_a_console_are_not_fetched_and_are_purged(plan, folder, tmp_path):
     names = [
         f"runs/gan/{name}" for name in ("", "checkpoints/", "logs/", "logs/0/", "desired-state/")
