@@ -245,9 +245,17 @@ class GanStep:
         """Mean over the global batch, the same on every replica."""
         mean = tf.reduce_sum(values, 0) / self._global_batch_size
         context = tf.distribute.get_replica_context()
-        if context.num_replicas_in_sync > 1:
-            mean = context.all_reduce(tf.distribute.ReduceOp.SUM, mean)
-        return mean
+        replicas = context.num_replicas_in_sync
+        if replicas == 1:
+            return mean
+
+        @tf.custom_gradient
+        def shared(own: tf.Tensor) -> Any:
+            # The loss of the mean has the same slope on every replica: their sum needs no collective.
+            total = context.all_reduce(tf.distribute.ReduceOp.SUM, own)
+            return total, lambda slope: slope * replicas
+
+        return shared(mean)
 
     def _features(self, image: tf.Tensor, batch: Batch) -> tf.Tensor:
         """Shape features, (B, F); a scalar 0 without a shape term."""

@@ -99,6 +99,12 @@ def test_the_gradients_of_one_network_go_in_one_collective(one_and_two):
     assert collectives.count(discriminator) == replicas * 2
 
 
+def test_the_mean_of_the_layers_needs_a_collective_forward_and_none_backward(one_and_two):
+    _, _, collectives = one_and_two
+    statistics = 1  # of batch norm: 25 values of smoke too, as many as layers
+    assert collectives.count(SMOKE.image_shape[2]) == 2 * (SMOKE.generator_updates + statistics)
+
+
 def test_the_generated_code_runs_on_two_replicas_as_the_layers_do(two_replicas):
     pytest.importorskip("llvmlite")
     once = SMOKE.model_copy(update={"generator_updates": 1})
