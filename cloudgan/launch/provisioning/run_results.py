@@ -20,7 +20,7 @@ from cloudgan.launch.provisioning.run_registry import RunRegistry
 from cloudgan.schema import coevolution, grid_status, launch
 from cloudgan.schema import heartbeat as heartbeats
 from cloudgan.schema import record as record_lines
-from cloudgan.schema.grid_states import CELLS
+from cloudgan.schema.grid_states import CELLS, saved_iterations
 from cloudgan.schema.launch import Launch
 from cloudgan.schema.plan import FILE_NAME as PLAN_FILE
 from cloudgan.schema.plan import Plan
@@ -194,10 +194,18 @@ class RunResults:
         return came
 
     def _fetch_grid(self, folder: RunFolder, grid: CoevolutionConfig) -> list[str]:
-        """Downloads the files of the cells and the result of a grid; writes its configuration."""
+        """Downloads the files of the cells and the result of a grid; writes its configuration.
+
+        A grid that was continued in the folder since stays as it is.
+        """
         self.is_own()
-        start, came = self._name(""), []
-        for name in self.store.list(start):
+        start, came = self._name(""), list[str]()
+        names = self.store.list(start)
+        there = saved_iterations(name.rpartition("/")[2] for name in names)
+        here = saved_iterations(path.name for path in folder.path.glob(f"{CELLS}/*/*.npz"))
+        if max(here, default=0) > max(there, default=0):
+            return came
+        for name in names:
             local = name.removeprefix(start)
             if not _OF_A_GRID.fullmatch(local):
                 continue

@@ -133,6 +133,9 @@ def test_the_cells_and_the_result_of_a_grid_are_fetched_and_older_states_removed
     found = read_json(folder.path / "coevolution.json", CoevolutionConfig)
     assert (found.columns, found.engine) == (2, "ranks")
     assert results.grid_status() is None, "the status above is damaged"
+    (folder.path / "cells" / "0-0" / "state-000000020.npz").write_text("continued on this machine")
+    assert results.fetch(folder) == []
+    assert (folder.path / "cells" / "0-0" / "state-000000020.npz").exists()
 
 
 def test_logs_are_read_worker_by_worker_and_in_the_order_of_their_incarnations(results):
