@@ -6,20 +6,20 @@ import json
 import threading
 import time
 
-import numpy as np
 import pytest
 
+from cloudgan.coevolution.result_file import read_result
 from cloudgan.schema.grid_states import CELLS, common_iteration, saved_in_store
 from cloudgan.storage.store import open_store
 
 pytestmark = pytest.mark.slow
 
 BUCKET, NAMESPACE = "s3://physics/gan", "cloudgan"
-GRID = ("--grid=1x2", "--task=ring", "--iterations=150", "--batches=20", "--save-every=5")
+GRID = ("--grid=1x2", "--task=ring", "--iterations=90", "--batches=10", "--save-every=3")
 GRID += (
     "--losses=bce,heuristic",
     "--neighbourhood-schedule=8:all",
-    "--score-samples=200",
+    "--score-samples=100",
     "--seed=3",
 )
 
@@ -38,26 +38,24 @@ def test_a_grid_in_pods_ends_with_the_bits_of_one_process_after_a_pod_is_killed(
     result = json.loads(cloudgan_here("deploy", *GRID, *flags).stdout)
     losing.join()
     assert result["state"] == "finished"
-    assert 0 < seen[0] < 150, "the pod was killed in the middle of the run"
+    assert 0 < seen[0] < 90, "the pod was killed in the middle of the run"
     folder = here / "runs" / "cells"
     printed = [
         json.loads(line) for line in cloudgan_here("logs", "cells", "--json").stdout.splitlines()
     ]
     assert any("generation 2" in line["text"] for line in printed)
     continued = [line["text"] for line in printed if "the cells continue after" in line["text"]]
-    assert seen[0] <= int(continued[0].split()[-1]) < 150
+    assert seen[0] <= int(continued[0].split()[-1]) < 90
     status = json.loads(cloudgan_here("status", "cells", "--json").stdout)
     assert status["phase"] == "finished"
-    assert [cell["iteration"] for cell in status["grid"]["cells"]] == [150, 150]
+    assert [cell["iteration"] for cell in status["grid"]["cells"]] == [90, 90]
     run_cloudgan("evolve", *GRID, "--run=one", "--threads=1")
     for cell in ("0-0", "0-1"):
-        state = f"{CELLS}/{cell}/state-000000150.npz"
+        state = f"{CELLS}/{cell}/state-000000090.npz"
         assert (folder / state).read_bytes() == (here / "one" / state).read_bytes()
         lines = (folder / CELLS / cell / "record.jsonl").read_text().splitlines()
-        assert [json.loads(line)["iteration"] for line in lines] == list(range(1, 151))
-    cloudgan_here("generate", "runs/cells", "out.npz", "--cell=mixture", "--showers=20")
-    with np.load("out.npz") as archive:
-        assert archive["samples"].shape == (20, 2)
+        assert [json.loads(line)["iteration"] for line in lines] == list(range(1, 91))
+    assert read_result(folder / "mixture.npz").iteration == 90
     assert (folder / "evolution.html").exists()
     cost = json.loads(cloudgan_here("cost", "runs/cells", "--json").stdout)
     assert cost["launched_node_seconds"] > cost["node_seconds"] > 0
