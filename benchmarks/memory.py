@@ -57,11 +57,11 @@ def train(case: Case) -> int:
     import tensorflow as tf
 
     from cloudgan.schema.config import TrainingConfig, parse_config
+    from cloudgan.training.engines.tensorflow_loop import compile_steps, dummy_batches, no_votes
     from cloudgan.training.gan import LearningRates, build_gan
     from cloudgan.training.rng import Rng
     from cloudgan.training.step import GanStep
     from cloudgan.training.strategy import choose_strategy, make_strategy, set_up_devices
-    from cloudgan.training.train_loop import compile_steps, dummy_batches, no_votes
 
     asked = {"replicas": case.replicas} if case.replicas > 1 else {}
     set_up_devices(TrainingConfig(**asked), threads=2)

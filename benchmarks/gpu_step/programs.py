@@ -12,21 +12,25 @@ import jax.numpy as jnp
 import numpy as np
 
 from benchmarks.gpu_step.conv_impls import find_conv_impl
-from benchmarks.gpu_step.jax_step import REAL, JaxStep, build_networks, first_state
 from benchmarks.gpu_step.report import STEP
-from benchmarks.gpu_step.rng import KeyedDraws, key_of
+from cloudgan.models.differentiable_observables import shape_weights
+from cloudgan.models.networks import latent_length
+from cloudgan.training.draws import Call
+from cloudgan.training.engines.jax_draws import JaxDraws
+from cloudgan.training.engines.jax_step import JaxStep, Place, first_state
+from cloudgan.training.gan import LearningRates, build_gan
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from benchmarks.gpu_step.jax_step import Batch, State
     from cloudgan.schema.presets import Preset
+    from cloudgan.training.engines.jax_step import Batch, State
 
-# The policy of Keras, and how XLA multiplies float32: what bfloat16 leaves in float32 stays exact.
+# The precision of a run, and how XLA multiplies float32: what bfloat16 leaves in float32 stays exact.
 PRECISIONS = {
     "float32": ("float32", "float32"),
     "tf32": ("float32", "tensorfloat32"),
-    "bfloat16": ("mixed_bfloat16", "float32"),
+    "bfloat16": ("bfloat16", "float32"),
 }
 PARTS = (
     "generator_forward",
@@ -41,59 +45,76 @@ class Variant:
 
     def __init__(self, preset: Preset, conv_impl: str, precision: str) -> None:
         """Builds them; all variants begin with the same weights."""
-        policy, self._multiply = PRECISIONS[precision]
+        arithmetic, self._multiply = PRECISIONS[precision]
         self.conv_impl, self.precision = conv_impl, precision
-        self._rng = KeyedDraws()
-        stages = find_conv_impl(conv_impl)
-        self._networks = build_networks(preset, self._rng, stages, policy)
-        # The mean layer energy of no data set: it only has to be of the right size.
-        target = np.full(preset.image_shape[2], 8e-4)
-        self._step = JaxStep(self._networks, preset, self._rng, target)
-        self.state = first_state(self._networks, preset)
+        self._preset, self._draws = preset, JaxDraws(0)
+        self._gan = build_gan(
+            preset,
+            self._draws,
+            seed=0,
+            precision=arithmetic,
+            synchronized=False,
+            learning_rates=LearningRates(preset.learning_rate, preset.learning_rate),
+            stages=find_conv_impl(conv_impl),
+        )
+        self.state = first_state(self._gan)
+
+    def _step(self, size: int) -> JaxStep:
+        """Returns the step of a batch size, with constants of no data set, but of the right size."""
+        return JaxStep(
+            self._gan,
+            self._preset,
+            self._draws,
+            global_batch_size=size,
+            layer_target=np.full(self._preset.image_shape[2], 8e-4),
+            shape_scale=np.ones(len(shape_weights(self._preset)), np.float32),
+        )
 
     def lowered(self, program: str, batch: Batch) -> tuple[Any, tuple[Any, ...]]:
         """Returns a program as XLA gets it, and what it is called with."""
-        image, key = batch["image"], key_of(0)
+        image, number = batch["image"], np.int32(0)  # traced, or XLA would draw while it compiles
+        step = self._step(len(image))
         call: Callable[..., Any]
         arguments: tuple[Any, ...]
         if program == STEP:
-            call, arguments = self._step, (self.state, batch, key)
+            call, arguments = step, (self.state, batch, Place(number, np.int32(0)))
         elif program.startswith("generator"):
-            call, arguments = self._generator(program), (self.state, batch["latent"], image, key)
+            call, arguments = _generator(program, step), (self.state, batch["latent"], image)
         else:
-            call, arguments = self._discriminator(program), (self.state, image, key)
+            call, arguments = self._discriminator(program, step), (self.state, image, number)
         with jax.default_matmul_precision(self._multiply):
             return jax.jit(call).lower(*arguments), arguments
 
-    def _generator(self, program: str) -> Callable[..., Any]:
-        def forward(state: State, latent: Any, pull: Any, key: Any) -> Any:
-            del pull, key
-            return self._step.generate(state, latent)
-
-        def gradient(state: State, latent: Any, pull: Any, key: Any) -> Any:
-            def pulled(weights: list[Any]) -> tuple[Any, list[Any]]:
-                image, statistics = forward(state._replace(generator=weights), latent, pull, key)
-                return jnp.vdot(image, pull), statistics
-
-            return jax.grad(pulled, has_aux=True)(state.generator)
-
-        return forward if program.endswith("forward") else gradient
-
-    def _discriminator(self, program: str) -> Callable[..., Any]:
+    def _discriminator(self, program: str, step: JaxStep) -> Callable[..., Any]:
         """Its gradient is of the weights and of the image: a step needs each, in different passes."""
 
-        def forward(state: State, image: Any, key: Any) -> Any:
-            with self._rng.at(key, REAL):
-                return self._step.discriminate(state, image)
+        def forward(state: State, image: Any, number: Any) -> Any:
+            with self._draws.at(number, 0, Call.REAL):
+                return step.discriminate(state, image)
 
-        def gradient(state: State, image: Any, key: Any) -> Any:
+        def gradient(state: State, image: Any, number: Any) -> Any:
             def summed(weights: list[Any], image: Any) -> tuple[Any, list[Any]]:
-                outputs, statistics = forward(state._replace(discriminator=weights), image, key)
+                outputs, statistics = forward(state._replace(discriminator=weights), image, number)
                 return sum(jnp.sum(output) for output in outputs), statistics
 
             return jax.grad(summed, (0, 1), has_aux=True)(state.discriminator, image)
 
         return forward if program.endswith("forward") else gradient
+
+
+def _generator(program: str, step: JaxStep) -> Callable[..., Any]:
+    def forward(state: State, latent: Any, pull: Any) -> Any:
+        del pull
+        return step.generate(state, latent)
+
+    def gradient(state: State, latent: Any, pull: Any) -> Any:
+        def pulled(weights: list[Any]) -> tuple[Any, list[Any]]:
+            image, statistics = forward(state._replace(generator=weights), latent, pull)
+            return jnp.vdot(image, pull), statistics
+
+        return jax.grad(pulled, has_aux=True)(state.generator)
+
+    return forward if program.endswith("forward") else gradient
 
 
 @dataclass(frozen=True)
@@ -154,7 +175,7 @@ def random_batch(preset: Preset, size: int) -> Batch:
     shape = (min(size, 32), *preset.image_shape)
     cells = rng.gamma(0.1, 1.0, shape) * (rng.random(shape) < 0.2)  # noqa: PLR2004
     cells = np.resize(cells.astype(np.float32), (size, *preset.image_shape))
-    latent = rng.standard_normal((size, preset.latent_size)).astype(np.float32)
+    latent = rng.standard_normal((size, latent_length(preset))).astype(np.float32)
     latent[:, 0], latent[:, 1] = 0.5, 1.5
     arrays = {
         "image": cells[..., None] ** preset.image_power,

@@ -23,9 +23,9 @@ from benchmarks.gpu_step.timing import interleaved
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from benchmarks.gpu_step.jax_step import Batch
     from benchmarks.gpu_step.report import Report
     from cloudgan.schema.presets import Preset
+    from cloudgan.training.engines.jax_step import Batch
 
 
 class SweepRequest(NamedTuple):

@@ -22,6 +22,7 @@ class TrainingOptions(TypedDict, total=False):
     epochs: int | None
     batch: int | None
     global_batch: int | None
+    engine: Literal["tensorflow", "jax"] | None
     loop: Literal["custom", "fit"] | None
     replicas: int | None
     precision: Literal["float32", "bfloat16", "mixed", "float64"] | None

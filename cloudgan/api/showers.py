@@ -37,7 +37,8 @@ if TYPE_CHECKING:
     from cloudgan.reports.table import Cell
     from cloudgan.schema.particle import Particle
     from cloudgan.schema.run_folder import RunFolder
-    from cloudgan.training.inference import Conditions, RunGenerator
+    from cloudgan.training.conditions import Conditions
+    from cloudgan.training.inference import RunGenerator
 
 Range = tuple[float, float]
 

@@ -10,10 +10,11 @@ from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from cloudgan.api.engine_import import import_engine, prepare_engine, require_engine
 from cloudgan.api.ranks import check_mpi, has_ranks, local_layout
 from cloudgan.api.run import Run
 from cloudgan.api.run_options import config_keys, resolve
-from cloudgan.api.tensorflow_import import import_tensorflow, require_tensorflow
+from cloudgan.api.tensorflow_import import import_tensorflow
 from cloudgan.api.training_showers import as_shards, count_showers, find_showers
 from cloudgan.core import ranges, settings
 from cloudgan.core.errors import ConfigError, TryAgain
@@ -140,7 +141,7 @@ def train_run(
     showers = find_showers(config, folder, may_convert=cluster is None)
     with _store_may_fail(supervised):
         check_can_validate(config, count_showers(showers))
-    require_tensorflow()
+    require_engine(config.training.engine)
     with folder.locked() if cluster is None else nullcontext():
         # Set before the conversion imports TensorFlow, which reads these variables once.
         options = ComputeOptions()
@@ -148,6 +149,7 @@ def train_run(
             with _store_may_fail(supervised):
                 saved = _saved_numerics(config, folder, cluster, progress)
             options = prepare_environment(config, saved, progress)
+            prepare_engine(config, options, supervised=supervised)
         shards = as_shards(showers, folder, progress)
         if not supervised and (cluster is None or cluster.is_chief):
             folder.write_config(config)
@@ -190,7 +192,7 @@ def _train_with_ranks(
         _check_options(config, progress, has_workers=False)
         folder.refuse_foreign()
         folder.check(config)
-        require_tensorflow()
+        require_engine("tensorflow")
         with folder.locked():
             folder.write_config(config)
             _note_attempt(config, folder)
@@ -274,7 +276,7 @@ def _check_options(config: RunConfig, progress: Progress, *, has_workers: bool) 
 
 
 def _check_ports(config: RunConfig, cluster: Cluster | None, *, starts_workers: bool) -> None:
-    """Checks that no other user will reach the servers of TensorFlow, which ask for no credentials.
+    """Checks that no other user will reach the servers of the engine, which ask for no credentials.
 
     Raises:
         ConfigError: Others could, or the isolated workers could not reach their bucket.
@@ -293,7 +295,7 @@ def _check_ports(config: RunConfig, cluster: Cluster | None, *, starts_workers: 
         LoopbackNetwork.check(one_process)
     elif cluster and len(cluster.workers) > 1:
         raise ConfigError(
-            f"TF_CONFIG names {len(cluster.workers)} workers, whose TensorFlow servers listen on all"
+            f"TF_CONFIG names {len(cluster.workers)} workers, whose servers listen on all"
             " addresses and execute what any host sends; run them with `cloudgan deploy`, or with"
             " --strategy=multiworker --workers=N on one machine. If only trusted hosts reach their"
             " ports, give --allow-open-ports"
@@ -341,18 +343,20 @@ def _train_here(
     *,
     began_seconds: float,
 ) -> Outcome:
-    progress.start("loading TensorFlow")
     supervised = settings.is_supervised()
     if supervised:
         faulthandler.register(signal.SIGUSR1, all_threads=True)
-    import_tensorflow()
+    start_engine = import_engine(config.training.engine, progress)
     from cloudgan.training.context import make_context
     from cloudgan.training.run import train as run_training
     from cloudgan.training.stopping import StopFlag, raise_if_stopped
-    from cloudgan.training.strategy import translate_lost_workers
 
     cluster = read_cluster(settings.tf_config())
-    with StopFlag() as flag, _store_may_fail(supervised), translate_lost_workers(cluster):
+    with (
+        StopFlag() as flag,
+        _store_may_fail(supervised),
+        start_engine.translate_lost_workers(cluster),
+    ):
         if supervised:
             flag.stop_with_parent(sys.stdin)
         context = make_context(
@@ -363,6 +367,7 @@ def _train_here(
             workers_here=config.training.workers if supervised else 1,
             options=options,
             progress=progress,
+            start_engine=start_engine,
         )
         flag.install_handlers()
         outcome = run_training(context, flag, progress, start_time=began_seconds)

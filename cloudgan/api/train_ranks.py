@@ -385,6 +385,7 @@ def _worker(
     import_tensorflow()
     from cloudgan.parallel.gan_exchange import gan_exchange
     from cloudgan.training.context import WorkerAmong, make_context
+    from cloudgan.training.engines.tensorflow_engine import TensorFlowEngine
     from cloudgan.training.run import train
     from cloudgan.training.strategy import translate_lost_workers
 
@@ -398,6 +399,7 @@ def _worker(
             workers_here=rank.ranks_here,
             options=options,
             progress=Silent(),
+            start_engine=TensorFlowEngine,
             among=WorkerAmong(place.number, layout.workers, saved),
         )
         flag.install_handlers()

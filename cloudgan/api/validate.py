@@ -246,7 +246,7 @@ def validate_run(
         DataError: The run has no such checkpoint, or the reference does not fit it.
     """
     import_tensorflow()  # without the messages of its libraries
-    from cloudgan.training.inference import Conditions
+    from cloudgan.training.conditions import Conditions
     from cloudgan.validation.acceptance.assess import SampleNames, assess
     from cloudgan.validation.acceptance.gates import apply_gates
     from cloudgan.validation.figures.samples import Samples
@@ -331,7 +331,7 @@ def validate_files(
 
 
 def _generated(generator: RunGenerator, reference: Showers, progress: Progress) -> Observables:
-    from cloudgan.training.inference import Conditions
+    from cloudgan.training.conditions import Conditions
     from cloudgan.validation.observables.observables import observe_blocks
 
     conditions = Conditions.of(reference, generator.preset)

@@ -12,7 +12,8 @@ from cloudgan.schema.config import TrainingConfig
 from cloudgan.schema.presets import find_preset
 from cloudgan.schema.run_folder import RunFolder
 from cloudgan.training.checkpoint_choice import find_checkpoint
-from cloudgan.training.inference import Conditions, ShowerGenerator, TrainedGenerator
+from cloudgan.training.conditions import Conditions
+from cloudgan.training.inference import ShowerGenerator, TrainedGenerator
 from cloudgan.training.strategy import set_up_devices
 
 if TYPE_CHECKING:

@@ -22,11 +22,11 @@ from cloudgan.schema.config import parse_config
 from cloudgan.schema.losses import PASSES, loss_columns
 from cloudgan.simulation.gflash import simulate
 from cloudgan.training.calibration import shape_scale
+from cloudgan.training.engines.tensorflow_loop import compile_steps, no_votes
 from cloudgan.training.gan import POLICIES, build_gan, make_lr_schedules, make_stages
 from cloudgan.training.rng import Rng
 from cloudgan.training.step import GanStep
 from cloudgan.training.strategy import choose_strategy, device_kind, make_strategy, set_up_devices
-from cloudgan.training.train_loop import compile_steps, no_votes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from cloudgan.core.progress import Progress
     from cloudgan.data.showers import Showers
     from cloudgan.schema.config import RunConfig
-    from cloudgan.training.inference import Conditions
+    from cloudgan.training.conditions import Conditions
 
 _BLOCKS_TOGETHER = 32
 """Blocks whose showers are sorted by generator: weights are swapped rarely, and memory stays small."""

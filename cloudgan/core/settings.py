@@ -247,6 +247,19 @@ def quiet_tensorflow() -> None:
             os.environ[name] = value
 
 
+def set_for_jax(threads: int | None) -> None:
+    """Sets variables that Keras and JAX read at import, for this process and its children.
+
+    Args:
+        threads: Of XLA on a CPU, which counts the cores unless NPROC is set
+            (xla/pjrt/utils.cc, https://github.com/openxla/xla, read 2026-11-23).
+    """
+    os.environ["KERAS_BACKEND"] = "jax"
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")  # of XLA, too
+    if threads:
+        os.environ["NPROC"] = str(threads)
+
+
 def set_for_tensorflow(values: Mapping[str, str]) -> None:
     """Sets variables that TensorFlow reads at import, for this process and its children."""
     os.environ.update(values)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import random
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import keras
 import numpy as np
@@ -15,6 +15,7 @@ from keras import layers, ops
 
 from cloudgan.models.cell_marginals import MarginalOutput
 from cloudgan.models.differentiable_observables import AngleAndSum
+from cloudgan.models.initializers import InitializerOfTensorFlow
 from cloudgan.models.layers import PUBLISHED, Stage
 from cloudgan.models.shower_frame import LAYER_UNITS, table_shape
 from cloudgan.schema.network_size import discriminator_table, generator_table
@@ -32,6 +33,22 @@ def latent_length(preset: Preset) -> int:
     cells = int(np.prod(generator_table(preset).grid))
     normals = table_shape(preset.image_shape).normals if preset.cell_marginals else 0
     return preset.latent_size + preset.noise_channels * cells + normals
+
+
+class Normals(Protocol):
+    """Source of the normals of a latent vector."""
+
+    def normal(self, rows: int, per_row: int) -> Any:
+        """Returns standard normals, float32 (rows, per_row)."""
+
+
+def latent_of(preset: Preset, rng: Normals, energy: Any, angle: Any) -> Any:
+    """Generator input (B, `latent_length`) for energy/100 and angle (B, 1), at the position of `rng`."""
+    rows, length = energy.shape[0], latent_length(preset)
+    if preset.condition == "multiply":
+        return energy * ops.cast(rng.normal(rows, length), energy.dtype)
+    normal = ops.cast(rng.normal(rows, length - 2), energy.dtype)
+    return ops.concatenate([energy, angle, normal], 1)
 
 
 def build_generator(
@@ -152,7 +169,8 @@ def _seeded(initializer: str, seeds: random.Random) -> keras.initializers.Initia
     Keras would draw one from Python's global `random`, which another thread could advance.
     """
     seed = seeds.randint(1, 10**9)
-    return keras.initializers.get({"class_name": initializer, "config": {"seed": seed}})
+    found = keras.initializers.get({"class_name": initializer, "config": {"seed": seed}})
+    return found if keras.config.backend() == "tensorflow" else InitializerOfTensorFlow(found)
 
 
 def _stage(

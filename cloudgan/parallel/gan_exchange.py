@@ -96,7 +96,7 @@ class _Connected:
 
     def write(self, weights: Floats) -> None:
         views = self.flat.views(weights)
-        with self._context.strategy.scope():
+        with self._context.engine.scope():
             for name, variable in zip(self.flat.names, self._variables, strict=True):
                 variable.assign(views[name])
 

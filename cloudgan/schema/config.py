@@ -39,6 +39,7 @@ from cloudgan.schema.stop_criterion import DEFAULT_RANKING, StopCriterion, parse
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+EngineName = Literal["tensorflow", "jax"]
 Loop = Literal["custom", "fit"]
 StrategyName = Literal["auto", "one", "mirrored", "multiworker", "tpu"]
 Precision = Literal["float32", "bfloat16", "mixed", "float64"]
@@ -97,6 +98,9 @@ class DataConfig(_Part):
 class TrainingConfig(_Part):
     """Training options."""
 
+    engine: EngineName = Field(
+        "tensorflow", description="library that trains; checkpoints and random numbers are the same"
+    )
     loop: Loop = "custom"
     strategy: StrategyName = "auto"
     workers: int = Field(1, ge=1, le=MAX_PROCESSES, description="processes of a multiworker run")
@@ -179,6 +183,8 @@ class TrainingConfig(_Part):
         for key in ("patience", "smooth"):
             if getattr(self, key) is None:
                 found.pop(key, None)
+        if self.engine == "tensorflow":
+            found.pop("engine", None)
         return found
 
     @property
@@ -378,6 +384,29 @@ class RunConfig(_Part):
             )
         return self
 
+    @model_validator(mode="after")
+    def _jax_has_no_other_options(self) -> Self:
+        training = self.training
+        if training.engine != "jax" or self.task != "train":
+            return self
+        several = training.workers > 1
+        missing = {
+            f"--parallel={self.parallel.mode}": self.parallel.has_ranks,
+            f"--stages={','.join(self.parallel.stages)}": bool(self.parallel.stages),
+            "--loop=fit": training.loop == "fit",
+            "--tensorboard": training.tensorboard,
+            "--precision=float64": training.precision == "float64",
+            "--validate-every, --until and --patience": bool(training.validates_every),
+            f"--strategy={training.strategy}": training.strategy == "tpu"
+            or (training.strategy in {"one", "mirrored"} and several),
+        }
+        if found := [name for name, is_given in missing.items() if is_given]:
+            raise ConfigError(
+                f"--engine=jax does not support {' and '.join(found)}; omit it, or use"
+                " --engine=tensorflow"
+            )
+        return self
+
     @field_validator("model", mode="before")
     @classmethod
     def _fill_preset(cls, given: Any) -> Any:
@@ -424,7 +453,7 @@ class RunConfig(_Part):
             "training": {
                 *("loop", "strategy", "workers", "replicas", "threads", "epochs", "max_steps"),
                 *("max_seconds", "steps_per_loop", "validation_showers", "tensorboard"),
-                *("conv_impl", "validate_every", "until", "patience", "smooth"),
+                *("conv_impl", "validate_every", "until", "patience", "smooth", "engine"),
             },
             "data": {"cache"},
             "parallel": self.parallel.without_effect() if self.parallel.has_ranks else True,

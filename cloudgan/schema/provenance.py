@@ -9,7 +9,7 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-_PACKAGES = ("cloudgan", "tensorflow", "keras", "numpy", "h5py", "llvmlite")
+_PACKAGES = ("cloudgan", "tensorflow", "keras", "jax", "jaxlib", "numpy", "h5py", "llvmlite")
 
 
 def versions() -> dict[str, str]:

@@ -9,9 +9,17 @@ from __future__ import annotations
 
 import os
 import statistics
-from typing import TYPE_CHECKING, Annotated, Literal, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    SerializerFunctionWrapHandler,
+    TypeAdapter,
+    ValidationError,
+    model_serializer,
+)
 
 from cloudgan.core.documents import read_bytes
 from cloudgan.core.errors import DataError
@@ -42,7 +50,9 @@ class Numerics(BaseModel):
     workers: int
     global_batch_size: int
     precision: str
-    math_library: str = Field(description="oneDNN or Eigen: library that convolves on a CPU")
+    math_library: str = Field(
+        description="library that convolves on a CPU: oneDNN or Eigen; XLA under JAX"
+    )
     conv_impl: str = Field(
         "published", description="convolution implementation: published, phases or fft"
     )
@@ -50,8 +60,18 @@ class Numerics(BaseModel):
         DEFAULT_INSTRUCTIONS, description="newest instruction set for oneDNN, ONEDNN_MAX_CPU_ISA"
     )
     xla: bool = Field(False, description="XLA compiled what ran on a GPU")
-    tensorflow: str
+    tensorflow: str = Field("", description="version; empty: another engine")
     keras: str
+    jax: str = Field("", description="version; empty: another engine")
+
+    @model_serializer(mode="wrap")
+    def _without_an_unused_engine(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Omits the version of an unused engine, so that the documents of other runs stay as they are."""
+        found: dict[str, Any] = dump(self)
+        for name in ("tensorflow", "jax"):
+            if not found[name]:
+                found.pop(name)
+        return found
 
 
 class Started(RecordLine):

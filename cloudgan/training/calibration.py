@@ -12,13 +12,11 @@ from typing import TYPE_CHECKING, Any
 
 import keras
 import numpy as np
-import tensorflow as tf
 
 from cloudgan.models.differentiable_observables import shower_shape
-from cloudgan.models.networks import build_generator
-from cloudgan.training.rng import Call
+from cloudgan.models.networks import build_generator, latent_of
+from cloudgan.training.draws import Call
 from cloudgan.training.shared_work import ALONE
-from cloudgan.training.step import latent_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -28,7 +26,7 @@ if TYPE_CHECKING:
     from cloudgan.data.pipeline.preprocessing import Batch
     from cloudgan.data.pipeline.training_set import TrainingSet
     from cloudgan.schema.presets import Preset
-    from cloudgan.training.rng import Rng
+    from cloudgan.training.draws import Draws
     from cloudgan.training.shared_work import SharedWork
 
     Floats = NDArray[np.float64]
@@ -42,16 +40,17 @@ _BLOCK = 64
 class BatchNormRecalibrator:
     """Recalibrates copies of a generator; the trained network itself never changes."""
 
-    def __init__(self, preset: Preset, rng: Rng, showers: Batch) -> None:
+    def __init__(self, preset: Preset, rng: Draws, showers: Batch) -> None:
         """Stores the conditions of `showers` and their mean sum of scaled cells."""
         self._preset = preset
         self._copy = build_generator(preset)
         norms = [n for n in self._copy.layers if isinstance(n, keras.layers.BatchNormalization)]
         self._feeds = [(norm, keras.Model(self._copy.input, norm.input)) for norm in norms]
         dtype = self._copy.weights[0].dtype
-        zero = tf.zeros((), tf.int64)
-        with rng.at(zero, zero, Call.CALIBRATION):
-            energy, angle = (tf.cast(value, dtype) for value in (showers.energy, showers.angle))
+        with rng.at(0, 0, Call.CALIBRATION):
+            energy, angle = (
+                keras.ops.cast(value, dtype) for value in (showers.energy, showers.angle)
+            )
             self._latent = latent_of(preset, rng, energy, angle)
         self._mean_sum = float(np.mean(showers.ecal))
 
@@ -99,7 +98,8 @@ class BatchNormRecalibrator:
         found = np.zeros((-(-len(self._latent) // _BLOCK), *shape))
         for block in work.parts(len(found)):
             latent = self._latent[block * _BLOCK : (block + 1) * _BLOCK]
-            found[block] = measure(network(latent, training=False).numpy().astype(np.float64))
+            output = keras.ops.convert_to_numpy(network(latent, training=False))
+            found[block] = measure(output.astype(np.float64))
         return work.joined([found])[0]
 
 
@@ -110,7 +110,7 @@ def _moments(values: Floats) -> Floats:
 
 
 def recalibrator_of_training_set(
-    preset: Preset, rng: Rng, showers: TrainingSet
+    preset: Preset, rng: Draws, showers: TrainingSet
 ) -> BatchNormRecalibrator | None:
     """Returns the recalibrator, for presets with an output constant or an averaged generator.
 

@@ -369,7 +369,9 @@ def restore(checkpoint: Checkpoint, variables: Mapping[str, Any]) -> None:
     for name, variable in variables.items():
         _check_array(path, name, arrays[name], variable)
     for name, variable in variables.items():
-        variable.assign(arrays[name])
+        # Keras counts updates in 64 bits under TensorFlow, in 32 under JAX.
+        is_count = np.issubdtype(arrays[name].dtype, np.integer)
+        variable.assign(arrays[name].astype(str(variable.dtype)) if is_count else arrays[name])
 
 
 def restore_part(checkpoint: Checkpoint, part: str, weights: Sequence[Any]) -> None:
@@ -395,8 +397,9 @@ def _check_array(
         raise DataError(
             f"{path}: {name} has shape {array.shape}, this model {tuple(variable.shape)}"
         )
-    if str(variable.dtype) != array.dtype.name and not (
-        any_precision and np.issubdtype(array.dtype, np.floating)
+    kinds = {str(variable.dtype), array.dtype.name}
+    if len(kinds) > 1 and not (
+        kinds == {"int32", "int64"} or (any_precision and np.issubdtype(array.dtype, np.floating))
     ):
         raise DataError(f"{path}: {name} has type {array.dtype}, this model {variable.dtype}")
     if problem := not_finite({name: array}):

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from cloudgan.core.documents import parse_json, validated
-from cloudgan.core.errors import ConfigError, show
+from cloudgan.core.errors import ConfigError, TryAgain, show
 from cloudgan.core.hardware import nvidia_gpus
 from cloudgan.core.settings import variable
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 
 @dataclass(frozen=True)
@@ -86,6 +89,27 @@ def read_cluster(tf_config: str | None) -> Cluster | None:
             f"TF_CONFIG makes this process worker {index} of {len(addresses)}; indices count from 0"
         )
     return Cluster(addresses, index, ordinary=len(cluster.worker))
+
+
+def refuse_different_checkpoints(steps: Sequence[int | None]) -> None:
+    """Checks that all workers found the same checkpoint.
+
+    Args:
+        steps: Step of the checkpoint of each worker; None without one.
+
+    Raises:
+        TryAgain: They differ, for example because a copy reached the store meanwhile.
+    """
+    if len(set(steps)) == 1:
+        return
+    found_by = ", ".join(
+        f"worker {index}: {'none' if step is None else f'step {step}'}"
+        for index, step in enumerate(steps)
+    )
+    raise TryAgain(
+        f"the workers found different checkpoints ({found_by}); restart all of them with the same"
+        " --checkpoints or a shared folder"
+    )
 
 
 _MAX_PORT = 65_535

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
-import keras
-import tensorflow as tf
+import numpy as np
 
 from cloudgan.core import settings
 from cloudgan.core.errors import ConfigError
@@ -16,26 +16,19 @@ from cloudgan.data.pipeline.training_set import TrainingSet, open_training_set
 from cloudgan.models.convolutions import choose_conv_impl
 from cloudgan.schema.presets import find_profile
 from cloudgan.schema.record import DEFAULT_INSTRUCTIONS, Numerics
+from cloudgan.training.calibration import scale_of_training_set
 from cloudgan.training.checkpoint import Checkpoint, Checkpoints, resume_point, run_checkpoints
-from cloudgan.training.environment_checks import XLA_FLAG, XLA_VARIABLE
-from cloudgan.training.precision import resolve_precision, with_precision
 from cloudgan.training.quality_history import QualityHistory
-from cloudgan.training.strategy import (
-    agree_on_checkpoint,
-    choose_strategy,
-    device_kind,
-    make_strategy,
-    set_up_devices,
-    unused_gpus,
-)
 
 if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
     from pathlib import Path
 
     from cloudgan.core.progress import Progress
     from cloudgan.schema.config import RunConfig
     from cloudgan.schema.run_folder import RunFolder
     from cloudgan.training.cluster import Cluster
+    from cloudgan.training.engines.engine import Engine
     from cloudgan.training.environment_checks import ComputeOptions
 
 
@@ -51,8 +44,7 @@ class TrainingContext:
     config: RunConfig
     folder: RunFolder
     cluster: Cluster | None
-    strategy_name: str
-    strategy: tf.distribute.Strategy
+    engine: Engine
     numerics: Numerics
     checkpoints: Checkpoints
     saved: Checkpoint | None
@@ -78,6 +70,31 @@ class TrainingContext:
         end = self.sampler.steps_through(training.epochs - 1)
         return min(end, training.max_steps or end)
 
+    @property
+    def ends_an_epoch(self) -> bool:
+        """Whether this process may complete an epoch."""
+        epoch = self.sampler.epoch_of(self.first_step)
+        return self.first_step < self.last_step and (
+            self.sampler.steps_through(epoch) <= self.last_step
+        )
+
+    @property
+    def held_out_batches(self) -> int:
+        """Global batches of held-out showers for the losses after an epoch."""
+        most = self.config.training.validation_showers
+        count = min(most, self.training_set.held_out_count)
+        return count // self.numerics.global_batch_size
+
+    @property
+    def layer_target(self) -> np.ndarray[Any, Any]:
+        """Mean over the training showers of layer energy over primary energy, (Z,)."""
+        return np.array(self.training_set.summary.layer_fraction)
+
+    @cached_property
+    def shape_scale(self) -> np.ndarray[Any, Any] | None:
+        """Spread of each shape feature at given energy and angle, (F,); None without a shape loss."""
+        return scale_of_training_set(self.config.model, self.training_set)
+
     def quality_history(self) -> QualityHistory:
         """Returns what the validations of earlier processes showed."""
         return QualityHistory(self.config.training, self.saved.state if self.saved else None)
@@ -86,13 +103,6 @@ class TrainingContext:
     def local_replicas(self) -> int:
         """Replicas of this process."""
         return self.numerics.replicas // self.numerics.workers
-
-    @property
-    def local_devices(self) -> tuple[str | None, ...]:
-        """Devices of this process' replicas; None for one replica: TensorFlow's choice."""
-        if self.strategy_name == "tpu" or self.local_replicas == 1:
-            return (None,)
-        return tuple(self.strategy.extended.worker_devices)
 
     @property
     def first_replica(self) -> int:
@@ -118,11 +128,28 @@ class TrainingContext:
         """Numerics that differ from those of the process that saved the checkpoint."""
         if not self.saved:
             return ()
-        before = self.saved.state.numerics.model_dump()
-        now = self.numerics.model_dump()
+        before, now = dict(self.saved.state.numerics), dict(self.numerics)
         return tuple(
-            f"{key}: {before[key]} -> {now[key]}" for key in now if now[key] != before[key]
+            f"{key}: {_shown(before[key])} -> {_shown(now[key])}"
+            for key in now
+            if now[key] != before[key]
         )
+
+
+def _shown(value: Any) -> Any:
+    return "none" if value == "" else value
+
+
+class StartEngine(Protocol):
+    """The class of an engine."""
+
+    def __call__(
+        self, config: RunConfig, cluster: Cluster | None, *, threads: int, progress: Progress
+    ) -> Engine:
+        """Sets up the devices of this process."""
+
+    def translate_lost_workers(self, cluster: Cluster | None) -> AbstractContextManager[None]:
+        """Translates errors after the loss of another worker to TryAgain."""
 
 
 class WorkerAmong(NamedTuple):
@@ -148,9 +175,10 @@ def make_context(
     workers_here: int,
     options: ComputeOptions,
     progress: Progress,
+    start_engine: StartEngine,
     among: WorkerAmong | None = None,
 ) -> TrainingContext:
-    """Sets up TensorFlow, opens the data and finds the newest checkpoint.
+    """Starts the engine, opens the data and finds the newest checkpoint.
 
     Args:
         config: The run.
@@ -158,8 +186,9 @@ def make_context(
         shards: Folder of shards from `cloudgan convert`.
         cluster: Position of this worker; None for a single process.
         workers_here: Processes that share the cores of this machine.
-        options: Compute options, from before TensorFlow was imported.
+        options: Compute options, from before the engine was imported.
         progress: Progress of the data preparation.
+        start_engine: Class of the engine.
         among: Position among workers that exchange weights; None: no other worker.
 
     Raises:
@@ -170,19 +199,16 @@ def make_context(
     checkpoints = run_checkpoints(config, folder, cluster)
     saved = among.saved if among else resume_point(checkpoints, folder, progress.say)
     threads = options.threads or max(1, this_machine().cores // workers_here)
-    stages = config.parallel.stages
-    set_up_devices(config.training, threads=threads, stages=stages)
-    if warning := unused_gpus():
-        progress.say(warning)
-    name = "one" if stages else choose_strategy(config.training, cluster)
-    strategy = make_strategy(config, name)
-    workers = len(cluster.workers) if cluster and name == "multiworker" else 1
+    engine = start_engine(config, cluster, threads=threads, progress=progress)
+    workers = len(cluster.workers) if cluster and engine.strategy == "multiworker" else 1
     if cluster and workers > 1:
-        agree_on_checkpoint(strategy, cluster, saved.state.step if saved else None)
+        engine.agree_on_checkpoint(cluster, saved.state.step if saved else None)
     precision = (
-        saved.state.numerics.precision if saved else resolve_precision(config.training.precision)
+        saved.state.numerics.precision
+        if saved
+        else engine.resolve_precision(config.training.precision)
     )
-    numerics = _numerics(config, strategy, options, precision, threads=threads, workers=workers)
+    numerics = _numerics(config, engine, options, precision, threads=threads, workers=workers)
     if saved:
         _check_batch(numerics, saved.state.numerics)
     training_set = open_training_set(shards, config.model, config.data, progress=progress)
@@ -199,8 +225,7 @@ def make_context(
         config,
         folder,
         cluster,
-        name,
-        strategy,
+        engine,
         numerics,
         checkpoints,
         saved,
@@ -209,32 +234,33 @@ def make_context(
     )
 
 
+def with_precision(config: RunConfig, precision: str) -> RunConfig:
+    """Returns `config` with a resolved precision."""
+    training = config.training.model_copy(update={"precision": precision})
+    return config.model_copy(update={"training": training})
+
+
 def _numerics(
     config: RunConfig,
-    strategy: tf.distribute.Strategy,
+    engine: Engine,
     options: ComputeOptions,
     precision: str,
     *,
     threads: int,
     workers: int,
 ) -> Numerics:
-    replicas = int(strategy.num_replicas_in_sync)
+    device = engine.conv_device()
     return Numerics(
         processor=this_machine().processor,
-        device=device_kind(),
+        device=engine.device_kind(),
         threads=threads,
-        replicas=replicas,
+        replicas=engine.replicas,
         workers=workers,
-        global_batch_size=config.global_batch(replicas),
+        global_batch_size=config.global_batch(engine.replicas),
         precision=precision,
-        math_library="oneDNN" if settings.is_on("TF_ENABLE_ONEDNN_OPTS") else "Eigen",
-        conv_impl=choose_conv_impl(
-            with_precision(config, precision), device_kind(), options.conv_impl
-        ),
+        conv_impl=choose_conv_impl(with_precision(config, precision), device, options.conv_impl),
         instructions=settings.onednn_instructions() or DEFAULT_INSTRUCTIONS,
-        xla=XLA_FLAG in (settings.variable(XLA_VARIABLE) or ""),
-        tensorflow=tf.__version__,
-        keras=keras.__version__,
+        **engine.software(),
     )
 
 

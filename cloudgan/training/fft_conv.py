@@ -19,7 +19,7 @@ from cloudgan.models.cpu_kernels.fusion import Fusion
 from cloudgan.models.cpu_kernels.geometry import Geometry, blocks_of, from_spectrum, to_spectrum
 from cloudgan.models.cpu_kernels.program import kernel_floats
 from cloudgan.models.layers import ConvolutionLayer, PhaseStages
-from cloudgan.training.rng import dropout_threshold
+from cloudgan.training.draws import dropout_threshold
 
 if TYPE_CHECKING:
     from cloudgan.models.cpu_kernels.convolution import Team

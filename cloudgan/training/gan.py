@@ -8,24 +8,18 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import keras
-import tensorflow as tf
 from keras import ops
 
 from cloudgan.core.hardware import this_machine
-from cloudgan.models.convolutions import choose_conv_impl
 from cloudgan.models.layers import PUBLISHED, PhaseStages
 from cloudgan.models.networks import build_discriminator, build_generator
-from cloudgan.schema.config import RunConfig
-from cloudgan.training.placement import place_layers, place_slots
-from cloudgan.training.precision import with_loss_scaling
-from cloudgan.training.strategy import device_kind, stage_devices
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from cloudgan.models.layers import StageBuilder
+    from cloudgan.models.layers import MaskSource, StageBuilder
+    from cloudgan.schema.config import RunConfig
     from cloudgan.schema.presets import Preset
-    from cloudgan.training.rng import Rng
 
 POLICIES = {
     "float32": "float32",
@@ -89,25 +83,26 @@ class Gan:
 
 def build_gan(
     preset: Preset,
-    rng: Rng,
+    rng: MaskSource,
     *,
     seed: int,
     precision: str,
     synchronized: bool,
     learning_rates: LearningRates,
     conv_impl: str = "published",
+    stages: StageBuilder | None = None,
     device_stages: Sequence[str] = (),
 ) -> Gan:
     """Builds networks and optimisers; call it inside the strategy's scope.
 
     Keras cannot create optimiser slots inside a traced function, so this function creates them.
-    `device_stages` are the layers from which on a network is on the next device.
+    `stages` are how the layers compute, by default those of `conv_impl`. `device_stages` are the layers from which on a network is on the next device.
     """
     seeds = random.Random(seed)
     keras.config.set_dtype_policy(POLICIES[precision])
     form: dict[str, Any] = {
         "synchronized": synchronized,
-        "stages": make_stages(conv_impl),
+        "stages": stages or make_stages(conv_impl),
     }
     generator = build_generator(preset, seeds=seeds, **form)
     discriminator = build_discriminator(preset, rng, seeds=seeds, **form)
@@ -116,17 +111,17 @@ def build_gan(
         ema_generator = build_generator(preset, **form)
         ema_generator.set_weights(generator.get_weights())
     if device_stages:
-        devices = stage_devices(device_stages)
-        for network in (generator, discriminator, ema_generator):
-            if network:
-                place_layers(network, device_stages, devices)
-    generator_optimizer = with_loss_scaling(_optimizer(preset, learning_rates.generator), precision)
-    discriminator_optimizer = with_loss_scaling(
-        _optimizer(preset, learning_rates.discriminator), precision
-    )
+        # Of TensorFlow only, as loss scaling is.
+        from cloudgan.training.placement import place_networks  # noqa: PLC0415
+
+        place_networks([generator, discriminator, ema_generator], device_stages)
+    generator_optimizer = _optimizer(preset, learning_rates.generator, precision)
+    discriminator_optimizer = _optimizer(preset, learning_rates.discriminator, precision)
     generator_optimizer.build(generator.trainable_variables)
     discriminator_optimizer.build(discriminator.trainable_variables)
     if device_stages:
+        from cloudgan.training.placement import place_slots  # noqa: PLC0415
+
         place_slots(generator_optimizer, generator.trainable_variables)
         place_slots(discriminator_optimizer, discriminator.trainable_variables)
     return Gan(
@@ -142,11 +137,18 @@ class LearningRates:
     discriminator: Any
 
 
-def _optimizer(preset: Preset, rate: Any) -> keras.Optimizer:
-    if preset.optimizer == "rmsprop":
-        return keras.optimizers.RMSprop(rate)
+def _optimizer(preset: Preset, rate: Any, precision: str) -> Any:
     beta_1, beta_2 = preset.adam_betas
-    return keras.optimizers.Adam(rate, beta_1=beta_1, beta_2=beta_2)
+    made = (
+        keras.optimizers.RMSprop(rate)
+        if preset.optimizer == "rmsprop"
+        else keras.optimizers.Adam(rate, beta_1=beta_1, beta_2=beta_2)
+    )
+    if precision != "float16":
+        return made
+    from cloudgan.training.precision import with_loss_scaling  # noqa: PLC0415
+
+    return with_loss_scaling(made, precision)
 
 
 def scaled_learning_rate(config: RunConfig, global_batch_size: int) -> float:
@@ -194,16 +196,12 @@ class WarmUp(keras.optimizers.schedules.LearningRateSchedule):
         return {"begin": self._begin, "end": self._end, "updates": self._updates}
 
 
-def inference_stages(preset: Preset) -> StageBuilder:
-    """Returns the fastest stage builder for inference in float32 on this device."""
-    config = RunConfig(model=preset)
-    return make_stages(choose_conv_impl(config, device_kind()))
-
-
 def make_stages(conv_impl: str) -> StageBuilder:
     """Returns the stage builder of a convolution implementation."""
     if conv_impl == "fft":
-        # Imported on demand: its compiler is needed on a CPU only.
+        # Imported on demand: its compiler is needed on a CPU with TensorFlow only.
+        import tensorflow as tf  # noqa: PLC0415
+
         from cloudgan.models.cpu_kernels.convolution import Team  # noqa: PLC0415
         from cloudgan.training.fft_conv import FftStages  # noqa: PLC0415
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import keras
@@ -14,11 +13,14 @@ from cloudgan.core.errors import ConfigError
 from cloudgan.core.progress import Progress, Silent
 from cloudgan.data.pipeline.preprocessing import ENERGY_UNIT_GEV, LEAST_CELL_GEV
 from cloudgan.data.showers import Showers, measured_angle
-from cloudgan.models.networks import build_generator
+from cloudgan.models.convolutions import choose_conv_impl
+from cloudgan.models.networks import build_generator, latent_of
+from cloudgan.schema.config import RunConfig
 from cloudgan.training.checkpoint import restore_part
-from cloudgan.training.gan import inference_stages
-from cloudgan.training.rng import Call, Rng
-from cloudgan.training.step import latent_of
+from cloudgan.training.conditions import Conditions
+from cloudgan.training.draws import Call
+from cloudgan.training.gan import make_stages
+from cloudgan.training.rng import Rng
 from cloudgan.training.strategy import device_kind
 
 if TYPE_CHECKING:
@@ -27,7 +29,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from cloudgan.data.summary import TrainingSummary
-    from cloudgan.schema.config import RunConfig
+    from cloudgan.models.layers import StageBuilder
     from cloudgan.schema.presets import Preset
     from cloudgan.training.checkpoint import Checkpoint
 
@@ -39,44 +41,17 @@ _CACHED_CELLS = 2**19
 """Cells of a block on a CPU, 2 MB: what a layer writes is still in the cache when the next one reads it."""
 
 
-@dataclass(frozen=True)
-class Conditions:
-    """Requested conditions of showers, each (N,).
-
-    Attributes:
-        energy_gev: Of the primary.
-        angle_rad: Angle that conditions the generator, see `Preset.angle`.
-        theta_rad: Polar angle of the primary, where it is known.
-    """
-
-    energy_gev: Floats
-    angle_rad: Floats
-    theta_rad: Floats | None = None
-
-    def __len__(self) -> int:
-        return len(self.energy_gev)
-
-    def take(self, rows: NDArray[np.intp]) -> Conditions:
-        """Returns the conditions of `rows`."""
-        theta = self.theta_rad
-        return Conditions(
-            self.energy_gev[rows], self.angle_rad[rows], None if theta is None else theta[rows]
-        )
-
-    @classmethod
-    def of(cls, showers: Showers, preset: Preset) -> Conditions:
-        """Returns the conditions of Monte Carlo showers, whose images have the network's cells."""
-        primary = showers.theta_rad if preset.angle == "primary" else None
-        angle = showers.mtheta_rad if primary is None else primary
-        return cls(showers.energy_gev, angle, showers.theta_rad)
-
-
 def usual_block(preset: Preset) -> int:
     """Returns the number of showers to compute at a time on this device, a power of two on a CPU."""
     if device_kind() != "CPU":
         return _ACCELERATOR_BLOCK
     most = max(1, _CACHED_CELLS // math.prod(preset.image_shape))
     return 1 << (most.bit_length() - 1)
+
+
+def _stages(preset: Preset) -> StageBuilder:
+    """Returns the fastest stage builder for inference in float32 on this device."""
+    return make_stages(choose_conv_impl(RunConfig(model=preset), device_kind()))
 
 
 class ShowerGenerator:
@@ -95,7 +70,7 @@ class ShowerGenerator:
         # Cell marginals raise an exponential to `image_power`: asked for GeV, they need no root afterwards.
         self._in_gev = preset.cell_marginals
         units: dict[str, Any] = {"image_power": 1.0, "image_scale": 1.0} if self._in_gev else {}
-        network = build_generator(preset.model_copy(update=units), stages=inference_stages(preset))
+        network = build_generator(preset.model_copy(update=units), stages=_stages(preset))
         self.network = network
         self._images = tf.function(lambda latent: network(latent, training=False)[..., 0])
 

@@ -12,11 +12,20 @@ from typing import TYPE_CHECKING, Any
 import tensorflow as tf
 
 from cloudgan.models.device_stages import device_of
+from cloudgan.training.strategy import stage_devices
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     import keras
+
+
+def place_networks(networks: Sequence[keras.Model | None], stages: Sequence[str]) -> None:
+    """Moves the layers of networks from each stage on to the next device; see `place_layers`."""
+    devices = stage_devices(stages)
+    for network in networks:
+        if network:
+            place_layers(network, stages, devices)
 
 
 def place_layers(network: keras.Model, stages: Sequence[str], devices: Sequence[str]) -> None:

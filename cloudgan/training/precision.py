@@ -6,16 +6,13 @@ up before differentiation and the gradients are scaled down.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import keras
 import tensorflow as tf
 
 from cloudgan.core import settings
 from cloudgan.core.hardware import cpu_features, has_bfloat16
-
-if TYPE_CHECKING:
-    from cloudgan.schema.config import RunConfig
 
 _FIRST_WITH_BFLOAT16 = (8, 0)
 
@@ -34,12 +31,6 @@ def resolve_precision(precision: str) -> str:
     capabilities = [details.get("compute_capability") for details in found]
     is_old = any(known and tuple(known) < _FIRST_WITH_BFLOAT16 for known in capabilities)
     return "float16" if is_old else "bfloat16"
-
-
-def with_precision(config: RunConfig, precision: str) -> RunConfig:
-    """Returns `config` with a resolved precision."""
-    training = config.training.model_copy(update={"precision": precision})
-    return config.model_copy(update={"training": training})
 
 
 def with_loss_scaling(optimizer: keras.Optimizer, precision: str) -> Any:

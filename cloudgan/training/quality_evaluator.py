@@ -14,13 +14,12 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import tensorflow as tf
 
 from cloudgan.core.errors import DataError
 from cloudgan.data.showers import Showers, central, measured_angle
 from cloudgan.schema.stop_criterion import METRICS
 from cloudgan.training.checkpoint import BestCheckpoint
-from cloudgan.training.inference import Conditions, ShowerGenerator
+from cloudgan.training.conditions import Conditions
 from cloudgan.training.shared_work import ALONE
 from cloudgan.validation.observables.observables import PER_SHOWER, observe
 
@@ -113,9 +112,14 @@ class HeldOutMetrics:
             work: Processes that generate.
             devices: Of this process that generate; None: TensorFlow's choice.
         """
-        self._devices, self._generators = devices, []
+        # Generates with TensorFlow; JAX imports this module without it.
+        import tensorflow as tf  # noqa: PLC0415
+
+        from cloudgan.training.inference import ShowerGenerator  # noqa: PLC0415
+
+        self._on, self._devices, self._generators = tf.device, devices, []
         for device in devices:
-            with tf.device(device):
+            with self._on(device):
                 self._generators.append(ShowerGenerator(preset, block=_BLOCK))
         self._seed, self._measure, self._work = seed, measure, work
         self._reference = HeldOutReference(preset, showers, seed=seed, most=SHOWERS)
@@ -201,7 +205,7 @@ class HeldOutMetrics:
 
     def _observed(self, device: int, block: int) -> Observables:
         conditions, _ = self.prepare()
-        with tf.device(self._devices[device]):
+        with self._on(self._devices[device]):
             showers = self._generators[device].block_of(conditions, block, seed=self._seed)
         return self._reference.observe(showers, self._rows(block).start)
 

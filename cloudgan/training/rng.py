@@ -10,35 +10,17 @@ from __future__ import annotations
 
 import threading
 from contextlib import contextmanager
-from enum import IntEnum
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import tensorflow as tf
 
+from cloudgan.training.draws import Stream, dropout_threshold
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 _PHILOX = 1  # tf.random.Algorithm.PHILOX
-
-
-class Call(IntEnum):
-    """Pass of a step, so that two passes do not share their masks."""
-
-    REAL = 0
-    FAKE = 1
-    TEST = 2
-    CALIBRATION = 3
-    GENERATE = 4
-    GENERATOR = 5  # and the following ones: one per generator update
-
-
-class Stream(IntEnum):
-    """Purpose of the numbers; dropout layer n has stream DROPOUT + n."""
-
-    LABEL = 0
-    LATENT = 1
-    DROPOUT = 2
 
 
 class Rng(threading.local):
@@ -111,8 +93,3 @@ class Rng(threading.local):
         at = self._step if step is None else tf.constant(step, tf.int64)
         first = tf.cast(self._first_row, tf.uint64) * (padded // 4)
         return tf.stack([first, tf.cast(at, tf.uint64)])
-
-
-def dropout_threshold(rate: float) -> int:
-    """Returns the smallest 16-bit number that dropout keeps."""
-    return round(rate * 65536)

@@ -3,48 +3,26 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import keras
-import numpy as np
-import tensorflow as tf
 
 from cloudgan.core import settings
 from cloudgan.core.errors import CloudganError, DataError
 from cloudgan.data.pipeline.image_buffers import ReadingTime
-from cloudgan.data.pipeline.input_pipeline import input_pipeline, reader_error
 from cloudgan.schema.liveness import LivenessFile
 from cloudgan.training.calibration import (
     BatchNormRecalibrator,
     recalibrator_of_training_set,
-    scale_of_training_set,
 )
 from cloudgan.training.checkpoint import restore, resume_point
-from cloudgan.training.evaluation import (
-    compile_held_out_losses,
-    held_out_losses,
-    held_out_pipeline,
-)
 from cloudgan.training.gan import POLICIES, Gan, build_gan, make_lr_schedules
 from cloudgan.training.outcome import Outcome
 from cloudgan.training.quality_evaluator import HeldOutMetrics, QualityEvaluator
-from cloudgan.training.rng import Rng
 from cloudgan.training.run_recorder import RunRecorder
-from cloudgan.training.shared_work import ALONE, shared_work
-from cloudgan.training.step import GanStep
+from cloudgan.training.shared_work import ALONE
 from cloudgan.training.stopping import EXIT_CODES, StopFlag, StopTraining
-from cloudgan.training.strategy import lost_worker
-from cloudgan.training.train_loop import (
-    Exchange,
-    Precompiler,
-    TrainLoop,
-    compile_steps,
-    dummy_batches,
-    precompiled,
-    run_custom,
-    run_fit,
-)
+from cloudgan.training.train_loop import Exchange, TrainLoop
 from cloudgan.training.warm_start import find_warm_start
 from cloudgan.validation.acceptance.assess import quick_metrics
 
@@ -54,9 +32,9 @@ if TYPE_CHECKING:
     from cloudgan.core.progress import Progress
     from cloudgan.schema.record_line import StopReason
     from cloudgan.training.context import TrainingContext
+    from cloudgan.training.draws import Draws
+    from cloudgan.training.engines.engine import Compiled
     from cloudgan.training.shared_work import SharedWork
-
-_LOOPS = {"custom": run_custom, "fit": run_fit}
 
 
 def train(
@@ -84,12 +62,12 @@ def train(
         CloudganError: A loss is NaN or infinite, or a checkpoint could not be saved.
     """
     config = context.config
-    work = shared_work(context) if config.training.validates_every else ALONE
-    rng = Rng(config.training.seed)
-    gan = _networks(context, rng)
+    work = context.engine.shared_work(context) if config.training.validates_every else ALONE
+    draws = context.engine.make_draws(config.training.seed)
+    gan = _networks(context, draws)
     context = _restored(context, gan, progress)
-    run_steps, held_out_losses_of = _compiled(context, _step(context, gan, rng))
-    recalibrator = _recalibrator(context, rng)
+    compiled = context.engine.compile(context, gan, draws)
+    recalibrator = _recalibrator(context, draws)
     step, train_seconds = _begin(context, gan, recalibrator)
     exchange = join(context, gan, recalibrator) if join else None
     reading = ReadingTime()
@@ -101,6 +79,7 @@ def train(
         recalibrator,
         progress,
         reading,
+        read_back=compiled.read_back,
         evaluator=evaluator,
         start_time=start_time,
         work=work,
@@ -110,7 +89,7 @@ def train(
     if exchange:
         exchange.begin(step)
     train_loop = TrainLoop(
-        run_steps,
+        compiled.run_steps,
         context.sampler,
         config.training,
         flag=flag,
@@ -120,27 +99,26 @@ def train(
         steps_per_loop=context.steps_per_loop,
         save=recorder.save_state,
         save_due=recorder.save_due,
-        dummy_iterator=lambda: iter(_dummy_dataset(context)),
+        dummy_iterator=compiled.blank_iterator,
         liveness=LivenessFile(settings.liveness_file()),
         exchange=exchange,
     )
-    batches = partial(_dataset, context, reading)
-    outcome = _run_loop(context, train_loop, recorder, batches, held_out_losses_of)
+    outcome = _run_loop(context, train_loop, recorder, compiled, reading)
     if exchange:
         exchange.leave(train_loop.step, outcome.reason)
     return outcome
 
 
-def _networks(context: TrainingContext, rng: Rng) -> Gan:
+def _networks(context: TrainingContext, draws: Draws) -> Gan:
     """Builds the networks with their initial weights."""
     config = context.config
     batch_size = context.numerics.global_batch_size
     steps_per_epoch = context.sampler.count / batch_size / context.sampler.workers
     learning_rates = make_lr_schedules(config, batch_size, steps_per_epoch)
-    with context.strategy.scope():
+    with context.engine.scope():
         return build_gan(
             config.model,
-            rng,
+            draws,
             seed=config.training.seed,
             precision=context.numerics.precision,
             synchronized=config.training.batch_norm == "synchronized",
@@ -148,17 +126,6 @@ def _networks(context: TrainingContext, rng: Rng) -> Gan:
             conv_impl=context.numerics.conv_impl,
             device_stages=config.parallel.stages,
         )
-
-
-def _step(context: TrainingContext, gan: Gan, rng: Rng) -> GanStep:
-    return GanStep(
-        gan,
-        context.config.model,
-        rng,
-        global_batch_size=context.numerics.global_batch_size,
-        layer_target=np.array(context.training_set.summary.layer_fraction),
-        shape_scale=scale_of_training_set(context.config.model, context.training_set),
-    )
 
 
 def _restored(context: TrainingContext, gan: Gan, progress: Progress) -> TrainingContext:
@@ -171,7 +138,7 @@ def _restored(context: TrainingContext, gan: Gan, progress: Progress) -> Trainin
     """
     while saved := context.saved:
         try:
-            with context.strategy.scope():
+            with context.engine.scope():
                 restore(saved, gan.variables())
         except DataError as error:
             saved = resume_point(
@@ -190,7 +157,7 @@ def _begin(
     if context.saved:
         return context.saved.state.step, context.saved.state.train_seconds
     model = context.config.model
-    with context.strategy.scope():
+    with context.engine.scope():
         other = find_warm_start(context.config)
         if other:
             restore(other, gan.variables())
@@ -204,9 +171,9 @@ def _begin(
     return 0, 0.0
 
 
-def _recalibrator(context: TrainingContext, rng: Rng) -> BatchNormRecalibrator | None:
+def _recalibrator(context: TrainingContext, draws: Draws) -> BatchNormRecalibrator | None:
     keras.config.set_dtype_policy(POLICIES[context.numerics.precision])
-    return recalibrator_of_training_set(context.config.model, rng, context.training_set)
+    return recalibrator_of_training_set(context.config.model, draws, context.training_set)
 
 
 def _held_out(context: TrainingContext, work: SharedWork) -> HeldOutMetrics | None:
@@ -220,86 +187,22 @@ def _held_out(context: TrainingContext, work: SharedWork) -> HeldOutMetrics | No
         seed=config.training.seed,
         measure=quick_metrics,
         work=work,
-        devices=context.local_devices,
+        devices=context.engine.local_devices(context.local_replicas),
     )
-
-
-def _compiled(context: TrainingContext, gan_step: GanStep) -> tuple[Any, Any]:
-    """Returns the compiled steps and the held-out losses; compilation runs in the background."""
-    run_steps = compile_steps(context.strategy, gan_step)
-    if context.first_step >= context.last_step:
-        return run_steps, None
-    precompiler = Precompiler(context.strategy)
-    run_steps = precompiled(precompiler, run_steps, _dummy_dataset(context))
-    if (
-        context.sampler.steps_through(context.sampler.epoch_of(context.first_step))
-        > context.last_step
-    ):
-        return run_steps, None
-    held_out_losses_of = precompiler.submit(partial(_tester, context, gan_step))
-
-    def test() -> Any:
-        return held_out_losses_of.result()()
-
-    return run_steps, test
-
-
-def _dummy_dataset(context: TrainingContext) -> Any:
-    """Returns a dataset with the element type of the training data, without input."""
-    batch = context.numerics.global_batch_size // context.numerics.replicas
-    blank = dummy_batches(batch, context.config.model.image_shape)
-    return context.strategy.distribute_datasets_from_function(lambda _: blank)
-
-
-def _dataset(context: TrainingContext, reading: ReadingTime, step: int) -> Any:
-    """Returns the global batches from `step` on, with this worker's rows."""
-    return context.strategy.distribute_datasets_from_function(
-        lambda _: input_pipeline(
-            context.training_set,
-            context.sampler,
-            worker_first_replica=context.first_replica,
-            local_replicas=context.local_replicas,
-            replicas=context.numerics.replicas,
-            start_step=step,
-            threads=context.numerics.threads,
-            reading=reading,
-        )
-    )
-
-
-def _tester(context: TrainingContext, gan_step: GanStep) -> Any:
-    """Returns a traced function of the held-out losses; it returns None with too few showers."""
-    size = context.numerics.global_batch_size
-    batches = min(context.config.training.validation_showers, context.training_set.held_out_count)
-    batches //= size
-    if not batches:
-        return lambda: None
-    held_out = context.training_set.held_out_batch(batches * size)
-    dataset = context.strategy.distribute_datasets_from_function(
-        lambda _: held_out_pipeline(
-            held_out,
-            global_batch_size=size,
-            replicas=context.numerics.replicas,
-            own=range(context.first_replica, context.first_replica + context.local_replicas),
-        )
-    )
-    compiled = compile_held_out_losses(context.strategy, gan_step)
-    compiled.get_concrete_function(dataset.element_spec)
-    return lambda: held_out_losses(compiled, dataset, batches)
 
 
 def _run_loop(
     context: TrainingContext,
     train_loop: TrainLoop,
     recorder: RunRecorder,
-    dataset: Callable[[int], Any],
-    held_out_losses_of: Any,
+    compiled: Compiled,
+    reading: ReadingTime,
 ) -> Outcome:
     training = context.config.training
 
     def finish_epoch(done: TrainLoop) -> None:
         is_due = recorder.evaluator.is_due(done.step)
-        recorder.finish_epoch(done, held_out_losses_of)
+        recorder.finish_epoch(done, compiled.held_out_losses)
         done.begin_epoch()
         if is_due:
             done.stop_if_requested()
@@ -308,7 +211,7 @@ def _run_loop(
 
     recorder.show_epoch(train_loop)
     try:
-        with context.strategy.scope():
+        with context.engine.scope():
             if recorder.evaluator.is_due(train_loop.step) and train_loop.step < context.last_step:
                 # Waits for the compilation in the background: it runs a collective operation too.
                 train_loop.stop_if_requested()
@@ -316,9 +219,7 @@ def _run_loop(
             if train_loop.step < context.last_step:
                 if was_pending:
                     train_loop.stop_if_requested()
-                loop = _LOOPS[training.loop]
-                batches = dataset(train_loop.step)
-                loop(train_loop, batches, epochs=training.epochs, finish_epoch=finish_epoch)
+                compiled.train(train_loop, compiled.batches(reading, train_loop.step), finish_epoch)
     except StopTraining as stop:
         recorder.finish_epoch(
             train_loop, None, validates=stop.reason in {"max_steps", "max_seconds"}
@@ -328,8 +229,8 @@ def _run_loop(
     except CloudganError as error:
         recorder.record_failure(train_loop, str(error))
         raise
-    except tf.errors.OpError as error:
-        known = reader_error(error) or lost_worker(error, context.cluster)
+    except context.engine.errors as error:
+        known = context.engine.known_error(error, context.cluster)
         recorder.record_failure(train_loop, str(known or error))
         if known:
             raise known from error

@@ -6,8 +6,6 @@ import time
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-import tensorflow as tf
-
 from cloudgan.core import settings
 from cloudgan.core.clock import utc_now
 from cloudgan.core.gpu_energy import gpu_joules
@@ -20,7 +18,6 @@ from cloudgan.training.checkpoint import State
 from cloudgan.training.expected_memory import expected_peak_bytes
 from cloudgan.training.gan import scaled_learning_rate
 from cloudgan.training.shared_work import ALONE
-from cloudgan.training.strategy import accelerators
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -35,6 +32,7 @@ if TYPE_CHECKING:
     from cloudgan.training.gan import Gan
     from cloudgan.training.quality_evaluator import QualityEvaluator
     from cloudgan.training.shared_work import SharedWork
+    from cloudgan.training.summaries import Summaries
     from cloudgan.training.train_loop import TrainLoop
 
 
@@ -52,9 +50,11 @@ class RunRecorder:
         evaluator: QualityEvaluator,
         start_time: float,
         work: SharedWork = ALONE,
+        read_back: Callable[[], None] = lambda: None,
         more_arrays: Callable[[], Mapping[str, Any]] = dict,
     ) -> None:
-        self._more_arrays, self._work = more_arrays, work
+        """Writes nothing yet; calls `read_back` before it reads weights."""
+        self._read_back, self._more_arrays, self._work = read_back, more_arrays, work
         self._reading, self._read_before = reading, 0.0
         self._context, self._gan, self._progress = context, gan, progress
         self._recalibrator, self._recalibrated_step = recalibrator, -1
@@ -66,11 +66,12 @@ class RunRecorder:
         self._pending_seconds = 0.0
         self._joules_before = gpu_joules()
         self._partial_epoch: record.Epoch | None = None
-        self._summary_writer = None
+        self._summaries: Summaries | None = None
         if context.config.training.tensorboard and context.is_chief:
-            self._summary_writer = tf.summary.create_file_writer(
-                str(context.folder.path / "tensorboard")
-            )
+            # TensorFlow's events are written with TensorFlow only.
+            from cloudgan.training.summaries import Summaries  # noqa: PLC0415
+
+            self._summaries = Summaries(context.folder.path / "tensorboard")
 
     def write(self, line: record.Line) -> None:
         """Appends a line to the record."""
@@ -160,6 +161,7 @@ class RunRecorder:
 
     def _arrays(self, step: int) -> dict[str, Any]:
         """Returns all variables, the averaged generator recalibrated; training keeps its own state."""
+        self._read_back()
         arrays = {name: variable.numpy() for name, variable in self._gan.variables().items()}
         if self._gan.ema_generator:
             names = [name for name in arrays if name.startswith("ema_generator/")]
@@ -172,6 +174,7 @@ class RunRecorder:
         With the processes of `work` a collective operation: only the chief saves, so that it alone may
         have them already.
         """
+        self._read_back()
         if not (self._gan.ema_generator and self._recalibrator):
             weights: list[Any] = self._gan.inference_generator.get_weights()
             return weights
@@ -200,7 +203,8 @@ class RunRecorder:
         line = line.model_copy(update={"input_utilisation": busy})
         self._pending_seconds, self._partial_epoch = 0.0, None
         self.write(line)
-        self._write_summaries(line, validated)
+        if self._summaries:
+            self._summaries.write(line, validated)
         self._record_validation(validated, train_loop)
 
     def validate_pending(self, train_loop: TrainLoop) -> bool:
@@ -287,19 +291,6 @@ class RunRecorder:
             held_out_losses=tested,
         )
 
-    def _write_summaries(self, line: record.Epoch, validated: Validated | None) -> None:
-        if self._summary_writer is None:
-            return
-        with self._summary_writer.as_default(step=line.step):
-            for part, table in (("train", line.losses), ("test", line.held_out_losses or {})):
-                for name, terms in table.items():
-                    for term, value in terms.items():
-                        tf.summary.scalar(f"{part}/{name}/{term}", value)
-            for name, value in (validated.metrics if validated else {}).items():
-                tf.summary.scalar(f"quality/{name}", value)
-            tf.summary.scalar("samples_per_second", line.samples_per_second)
-        self._summary_writer.flush()
-
 
 def start_line(context: TrainingContext, step: int, startup_seconds: float) -> Started:
     """Returns the first record line of a process: hardware, software and data."""
@@ -310,11 +301,11 @@ def start_line(context: TrainingContext, step: int, startup_seconds: float) -> S
         config_hash=config.config_hash(),
         training_showers=context.training_set.count,
         held_out_showers=context.training_set.held_out_count,
-        hardware=this_machine(accelerators()),
+        hardware=this_machine(context.engine.accelerators()),
         numerics=context.numerics,
         versions=versions(),
         git_commit=git_commit(),
-        strategy=context.strategy_name,
+        strategy=context.engine.strategy,
         loop=config.training.loop,
         learning_rate=scaled_learning_rate(config, context.numerics.global_batch_size),
         notes=context.training_set.describe(),

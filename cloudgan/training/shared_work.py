@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import tensorflow as tf
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    import tensorflow as tf
     from numpy.typing import NDArray
 
     from cloudgan.training.context import TrainingContext
@@ -51,6 +51,8 @@ class SharedWork:
         """
         if self.add is None:
             return list(arrays)
+        import tensorflow as tf  # noqa: PLC0415 - JAX imports this module without it
+
         words = np.concatenate([np.ascontiguousarray(a).reshape(-1).view(np.int32) for a in arrays])
         padded = np.zeros(-(-words.size // _WORDS) * _WORDS, np.int32)
         padded[: words.size] = words
@@ -63,15 +65,17 @@ class SharedWork:
 ALONE = SharedWork()
 
 
-def shared_work(context: TrainingContext) -> SharedWork:
+def shared_work(context: TrainingContext, strategy: tf.distribute.Strategy) -> SharedWork:
     """Returns the share of this process; call it while no collective operation is traced or run."""
     processes = context.numerics.workers
     if processes == 1 or context.cluster is None:
         return ALONE
-    return SharedWork(processes, context.cluster.index, _adder(context.strategy, processes))
+    return SharedWork(processes, context.cluster.index, _adder(strategy, processes))
 
 
 def _adder(strategy: tf.distribute.Strategy, processes: int) -> Callable[[Any], Any]:
+    import tensorflow as tf  # noqa: PLC0415
+
     local_replicas = int(strategy.num_replicas_in_sync) // processes
 
     @tf.function(autograph=False)

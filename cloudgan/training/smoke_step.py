@@ -18,11 +18,11 @@ from cloudgan.core import settings
 from cloudgan.core.errors import CloudganError, TryAgain
 from cloudgan.schema.config import RunConfig
 from cloudgan.training.cluster import read_cluster
+from cloudgan.training.planned_devices import refuse_missing_accelerators
 from cloudgan.training.strategy import (
     choose_strategy,
     device_kind,
     make_strategy,
-    refuse_missing_accelerators,
     set_up_devices,
     translate_lost_workers,
 )

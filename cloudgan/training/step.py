@@ -15,8 +15,8 @@ import tensorflow as tf
 from cloudgan.models import losses
 from cloudgan.models.cell_marginals import MarginalOutput
 from cloudgan.models.differentiable_observables import shower_shape
-from cloudgan.models.networks import latent_length
-from cloudgan.training.rng import Call
+from cloudgan.models.networks import latent_of
+from cloudgan.training.draws import Call
 from cloudgan.training.update import all_reduce_tensors, update
 
 if TYPE_CHECKING:
@@ -342,12 +342,3 @@ def descend(
     weights = learner.trainable_variables
     update(optimizer, weights, tape.gradient(loss, [weight.value for weight in weights]))
     return result
-
-
-def latent_of(preset: Preset, rng: Rng, energy: tf.Tensor, angle: tf.Tensor) -> tf.Tensor:
-    """Generator input (B, `latent_length`) for energy/100 and angle (B, 1), at the position of `rng`."""
-    if preset.condition == "multiply":
-        normal = rng.normal(energy.shape[0], latent_length(preset))
-        return energy * tf.cast(normal, energy.dtype)
-    normal = rng.normal(energy.shape[0], latent_length(preset) - 2)
-    return tf.concat([energy, angle, tf.cast(normal, energy.dtype)], 1)

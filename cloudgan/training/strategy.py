@@ -10,9 +10,10 @@ import numpy as np
 import tensorflow as tf
 
 from cloudgan.core import settings
-from cloudgan.core.cuda_libraries import describe_libraries
 from cloudgan.core.errors import ConfigError, TryAgain, install_command
 from cloudgan.core.hardware import Accelerator, nvidia_gpus
+from cloudgan.training.cluster import refuse_different_checkpoints
+from cloudgan.training.planned_devices import refuse_missing_accelerators
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -81,30 +82,6 @@ def stage_devices(stages: Sequence[str]) -> list[str]:
     """Returns the devices of a network that is divided at `stages`."""
     kind = "GPU" if tf.config.list_physical_devices("GPU") else "CPU"
     return [f"{kind}:{number}" for number in range(len(stages) + 1)]
-
-
-def refuse_missing_accelerators(found: int) -> None:
-    """Refuses to train with fewer accelerators than the plan pays for.
-
-    Args:
-        found: Accelerators that TensorFlow sees.
-
-    Raises:
-        ConfigError: Fewer than planned; the message has the causes that this machine shows.
-    """
-    planned = settings.planned_accelerators()
-    if found >= planned:
-        return
-    there = nvidia_gpus()
-    listed = f"{len(there)} x {there[0].name}" if there else "no GPU"
-    if hidden := settings.variable("CUDA_VISIBLE_DEVICES"):
-        listed += f", with CUDA_VISIBLE_DEVICES={hidden}"
-    raise ConfigError(
-        f"the plan has {planned} accelerators for this worker (CLOUDGAN_ACCELERATORS), and TensorFlow"
-        f" finds {found}; nothing was trained. nvidia-smi lists {listed}; {describe_libraries()}. Without"
-        " a driver, the node or its device plugin is at fault: run `cloudgan check`. Without libraries,"
-        " deploy without --image, or use an image with cloudgan[gpu] (`cloudgan image --kind=gpu`)"
-    )
 
 
 def make_strategy(config: RunConfig, name: str) -> tf.distribute.Strategy:
@@ -238,12 +215,4 @@ def agree_on_checkpoint(
 
     replicas_each = int(strategy.num_replicas_in_sync) // len(cluster.workers)
     found = np.asarray(collect(tf.constant(own))) // replicas_each
-    if len(set(found.tolist())) > 1:
-        found_by = ", ".join(
-            f"worker {index}: {f'step {value - 1}' if value else 'none'}"
-            for index, value in enumerate(found.tolist())
-        )
-        raise TryAgain(
-            f"the workers found different checkpoints ({found_by}); restart all of them with the same"
-            " --checkpoints or a shared folder"
-        )
+    refuse_different_checkpoints([value - 1 if value else None for value in found.tolist()])

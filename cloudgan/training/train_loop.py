@@ -1,34 +1,28 @@
-"""The training loop of one process, block by block, driven by Keras' `fit` or by cloudgan.
+"""The training loop of one process, block by block; any engine.
 
-The inner loop runs steps inside one compiled function; between two blocks the loop counts, records
-losses, saves, and stops where all workers agreed to.
+An engine runs a block of steps; between two blocks the loop counts, records losses, saves, and stops where
+all workers agreed to.
 """
 
 from __future__ import annotations
 
 import time
-from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, Protocol
 
-import keras
 import numpy as np
-import tensorflow as tf
 
 from cloudgan.core.errors import CloudganError
-from cloudgan.data.pipeline.input_pipeline import FLOATS, INTEGERS
 from cloudgan.schema.liveness import LivenessFile
 from cloudgan.schema.losses import PASSES, loss_columns, loss_table
 from cloudgan.training.stopping import StopTraining
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
-    from concurrent.futures import Future
 
     from cloudgan.core.progress import Progress
     from cloudgan.data.pipeline.epoch_sampler import EpochSampler
     from cloudgan.schema.config import TrainingConfig
     from cloudgan.schema.record_line import StopReason
-    from cloudgan.training.step import GanStep
     from cloudgan.training.stopping import StopFlag
 
 STOP_REASONS: tuple[StopReason, ...] = (
@@ -39,32 +33,6 @@ STOP_REASONS: tuple[StopReason, ...] = (
     "plateau",
 )
 """Reasons for which a worker may stop all workers, in order of precedence."""
-
-
-def compile_steps(strategy: tf.distribute.Strategy, step: GanStep) -> Callable[..., Any]:
-    """Compiles `steps` steps for all replicas into one call.
-
-    Returns:
-        A function of (iterator, steps, votes) that returns the sum over steps of the global mean
-        losses, (passes, columns), and the sum over replicas of `votes`; both are the same on every
-        worker after the same step.
-    """
-
-    # Without autograph: no branch of a step depends on a tensor, and the translation delays the start.
-    @tf.function(autograph=False)
-    def run(iterator: Any, steps: tf.Tensor, votes: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-        def one_more(done: tf.Tensor, losses: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-            shares = strategy.run(step, args=(iterator.get_next(),))
-            return done + 1, losses + strategy.reduce(tf.distribute.ReduceOp.SUM, shares, axis=None)
-
-        none = tf.zeros((len(PASSES), len(loss_columns())), step.loss_dtype)
-        _, losses = tf.while_loop(
-            lambda done, _: done < steps, one_more, (tf.zeros_like(steps), none)
-        )
-        agreed = strategy.run(tf.identity, args=(votes,))
-        return losses, strategy.reduce(tf.distribute.ReduceOp.SUM, agreed, axis=None)
-
-    return run
 
 
 class Exchange(Protocol):
@@ -91,11 +59,6 @@ class Exchange(Protocol):
 
     def arrays(self) -> Mapping[str, Any]:
         """Returns what a checkpoint of this worker needs besides the networks."""
-
-
-def no_votes() -> tf.Tensor:
-    """Returns a zero vote for each of `STOP_REASONS`."""
-    return tf.zeros(len(STOP_REASONS), tf.int32)
 
 
 class TrainLoop:
@@ -171,9 +134,7 @@ class TrainLoop:
         if self._exchange:
             steps = min(steps, self._exchange.steps_until(self.step))
         began = time.perf_counter()
-        losses, votes = self._run_steps(
-            iterator, tf.constant(steps, tf.int32), tf.constant(self._votes())
-        )
+        losses, votes = self._run_steps(iterator, steps, self._votes())
         sums, agreed = np.asarray(losses), np.asarray(votes)  # waits for the device
         self._count(steps, sums, time.perf_counter() - began)
         self._flag.stepped = True
@@ -205,8 +166,7 @@ class TrainLoop:
         Raises:
             StopTraining: A worker requested it.
         """
-        none, votes = tf.constant(0, tf.int32), tf.constant(self._votes())
-        _, agreed = self._run_steps(self._dummy_iterator(), none, votes)
+        _, agreed = self._run_steps(self._dummy_iterator(), 0, self._votes())
         self._stop_if(np.asarray(agreed))
 
     @property
@@ -256,66 +216,6 @@ class TrainLoop:
                 raise StopTraining(reason)
 
 
-class FitAdapter(keras.Model):
-    """Makes `fit` run the same blocks of steps as the custom loop.
-
-    Keras 3.15's own training function cannot run under MultiWorkerMirroredStrategy (it reduces
-    scalars over axis 0, keras-team/keras#20585) nor take several batches per step.
-    """
-
-    def __init__(self, train_loop: TrainLoop) -> None:
-        super().__init__()
-        self._train_loop = train_loop
-        self.built = True  # otherwise `fit` looks for a `call`
-
-    def make_train_function(self, force: bool = False) -> None:
-        """Sets the function that `fit` calls: one block of steps."""
-        del force
-        self.train_function = self._train_block
-
-    def _train_block(self, iterator: Any) -> dict[str, float]:
-        # Epochs differ by one step if the last batch is carried over, but Keras calls the same
-        # number of blocks in each: a block past the end of an epoch is empty.
-        self._train_loop.advance(iterator)
-        return {name: row["total"] for name, row in self._train_loop.losses().items()}
-
-    def _maybe_symbolic_build(self, iterator: Any = None, data_batch: Any = None) -> None:
-        """Does nothing: Keras 3.15 would reduce a PerReplica batch and fail."""
-
-
-class _Epochs(keras.callbacks.Callback):
-    def __init__(self, train_loop: TrainLoop, finish_epoch: Callable[[TrainLoop], None]) -> None:
-        super().__init__()
-        self._train_loop, self._finish_epoch = train_loop, finish_epoch
-
-    def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
-        del epoch, logs
-        self._train_loop.begin_epoch()
-
-    def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
-        del epoch, logs
-        self._finish_epoch(self._train_loop)
-
-
-def run_fit(
-    train_loop: TrainLoop, dataset: Any, *, epochs: int, finish_epoch: Callable[[TrainLoop], None]
-) -> None:
-    """Trains until `epochs` epochs are complete, with Keras' `fit`; call it inside the scope."""
-    if train_loop.epoch >= epochs:
-        return
-    gan = FitAdapter(train_loop)
-    gan.compile(jit_compile=False)  # "auto" means XLA, 16 times slower on CPU (conv3d)
-    gan.fit(
-        dataset,
-        epochs=epochs,
-        initial_epoch=train_loop.epoch,
-        steps_per_epoch=train_loop.blocks_per_epoch,
-        shuffle=False,  # the dataset has its own order
-        callbacks=[_Epochs(train_loop, finish_epoch)],
-        verbose=0,
-    )
-
-
 def run_custom(
     train_loop: TrainLoop, dataset: Any, *, epochs: int, finish_epoch: Callable[[TrainLoop], None]
 ) -> None:
@@ -326,53 +226,3 @@ def run_custom(
         while train_loop.steps_left_in_epoch:
             train_loop.advance(iterator)
         finish_epoch(train_loop)
-
-
-class Precompiler:
-    """Traces and compiles functions in a background thread, one after the other.
-
-    Collective operations are numbered per process as they are traced and as they run, so no two
-    may be traced, or run, at the same time. A function that is submitted while steps run must not
-    run a collective operation itself.
-    """
-
-    def __init__(self, strategy: tf.distribute.Strategy) -> None:
-        """Calls functions inside the scope of `strategy`."""
-        self._strategy = strategy
-        self._thread = ThreadPoolExecutor(1, "precompile")
-
-    def submit(self, function: Callable[[], Any]) -> Future[Any]:
-        """Queues a function; the future holds its result or error."""
-
-        def call() -> Any:
-            with self._strategy.scope():
-                return function()
-
-        return self._thread.submit(call)
-
-
-def precompiled(
-    precompiler: Precompiler, run: Callable[..., Any], dataset: Any
-) -> Callable[..., Any]:
-    """Compiles `run` in the background; returns a function that waits for it, then runs steps.
-
-    Args:
-        precompiler: Background thread.
-        run: Result of `compile_steps`.
-        dataset: Distributed dataset with the element type of the real one; never read.
-    """
-    ready = precompiler.submit(lambda: run(iter(dataset), tf.constant(0, tf.int32), no_votes()))
-
-    def wait_and_run(iterator: Any, steps: Any, votes: Any) -> Any:
-        ready.result()
-        return run(iterator, steps, votes)
-
-    return wait_and_run
-
-
-def dummy_batches(batch: int, image_shape: tuple[int, int, int]) -> tf.data.Dataset:
-    """Returns an endless dataset of zeros with the elements of the input pipeline, (batch, ...)."""
-    shapes = ((batch, *image_shape, 1), *[(batch, 1)] * 3)
-    element = {name: tf.zeros(shape) for name, shape in zip(FLOATS, shapes, strict=True)}
-    element |= {name: tf.zeros((1,), tf.int64) for name in INTEGERS}
-    return tf.data.Dataset.from_tensors(element).repeat()

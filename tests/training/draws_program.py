@@ -12,7 +12,8 @@ settings.quiet_tensorflow()
 import tensorflow as tf
 
 from cloudgan.training.cluster import read_cluster
-from cloudgan.training.rng import Call, Rng
+from cloudgan.training.draws import Call
+from cloudgan.training.rng import Rng
 
 ROWS = 8
 

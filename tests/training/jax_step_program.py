@@ -1,13 +1,12 @@
-"""Takes one step under JAX from the weights in a file, and writes those after it.
+"""Takes steps under JAX from the weights in a file, and writes those after them.
 
-Arguments: the file to read, the file to write, the conv_impl, the policy of Keras, the preset as
-JSON. Both files hold arrays named group/number; the first also a batch and the normals of each pass.
+Arguments: the file to read, the file to write, the conv_impl, the precision, the steps, the preset as JSON.
+Both files hold arrays named group/number; the first also a batch.
 """
 
 from __future__ import annotations
 
 import sys
-from contextlib import contextmanager
 
 import jax
 import jax.numpy as jnp
@@ -16,50 +15,56 @@ import numpy as np
 from keras.src.backend.common import dtypes
 
 from benchmarks.gpu_step.conv_impls import find_conv_impl
-from benchmarks.gpu_step.jax_step import JaxStep, State, build_networks
 from cloudgan.schema.presets import Preset
+from cloudgan.training.engines.jax_draws import JaxDraws
+from cloudgan.training.engines.jax_step import JaxStep, Place, State
+from cloudgan.training.gan import LearningRates, build_gan
 
 # Under JAX Keras takes no number for a float64: batch norm would compute in float32.
 dtypes.BIT64_TO_BIT32_DTYPE["float64"] = "float64"
-
-
-class GivenNormals:
-    """Draws that another backend made."""
-
-    def __init__(self, arrays):
-        self._arrays = arrays
-        self._call = None
-
-    @contextmanager
-    def at(self, key, call):
-        before, self._call = self._call, call
-        yield
-        self._call = before
-
-    def normal(self, rows, per_row):
-        return jnp.asarray(self._arrays[f"normals/{self._call}"][:rows, :per_row])
 
 
 def group(arrays, name):
     return [jnp.asarray(arrays[key]) for key in sorted(arrays) if key.startswith(f"{name}/")]
 
 
-def main(read, written, conv_impl, policy, preset):
+def main(read, written, *options):
+    conv_impl, precision, steps, preset = options
     arrays = dict(np.load(read))
     preset = Preset.model_validate_json(preset)
-    keras.config.set_floatx(arrays["image"].dtype.name)  # a model casts what it is called with
-    rng = GivenNormals(arrays)
-    networks = build_networks(preset, rng, find_conv_impl(conv_impl), policy)
+    keras.config.set_floatx(precision)  # a model casts what it is called with
+    draws = JaxDraws(1)
+    gan = build_gan(
+        preset,
+        draws,
+        seed=1,
+        precision=precision,
+        synchronized=False,
+        learning_rates=LearningRates(preset.learning_rate, preset.learning_rate),
+        stages=find_conv_impl(conv_impl),
+    )
     state = State(**{name: group(arrays, name) for name in State._fields})
     batch = {name: jnp.asarray(arrays[name]) for name in ("image", "energy", "angle", "ecal")}
-    step = JaxStep(networks, preset, rng, arrays["layer_target"])
-    after, losses = jax.jit(step)(state, batch, jnp.zeros(()))
+    step = JaxStep(
+        gan,
+        preset,
+        draws,
+        global_batch_size=len(batch["energy"]),
+        layer_target=arrays["layer_target"],
+        shape_scale=arrays["shape_scale"],
+    )
+    take, losses = jax.jit(step), []
+    for number in range(int(steps)):
+        state, table = take(state, batch, Place(np.int32(number), np.int32(0)))
+        losses.append(table)
+    held_out = jax.jit(step.evaluate)(state, batch, Place(np.int32(0), np.int32(0)))
     found = {
         f"{name}/{number:03d}": array
-        for name, values in after._asdict().items()
+        for name, values in state._asdict().items()
         for number, array in enumerate(values)
     }
-    np.savez(written, losses=losses, **found)
+    modules = np.array("tensorflow" in sys.modules)
+    np.savez(written, losses=losses, held_out=held_out, has_tensorflow=modules, **found)
 
 
 if __name__ == "__main__":

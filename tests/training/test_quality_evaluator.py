@@ -20,7 +20,8 @@ from cloudgan.schema.presets import find_preset
 from cloudgan.schema.stop_criterion import METRICS
 from cloudgan.simulation.gflash import simulate
 from cloudgan.training import quality_evaluator as judging
-from cloudgan.training.inference import Conditions, ShowerGenerator
+from cloudgan.training.conditions import Conditions
+from cloudgan.training.inference import ShowerGenerator
 from cloudgan.training.quality_evaluator import HeldOutMetrics, QualityEvaluator
 from cloudgan.training.quality_history import QualityHistory
 from cloudgan.training.shared_work import SharedWork

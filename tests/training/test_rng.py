@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from cloudgan.training.rng import Call, Rng
+from cloudgan.training.draws import Call
+from cloudgan.training.rng import Rng
 from forking_server import ForkedProgram
 from training import draws_program
 

@@ -15,16 +15,15 @@ from cloudgan.data.pipeline.input_pipeline import FLOATS
 from cloudgan.schema.config import TrainingConfig
 from cloudgan.schema.liveness import LivenessFile
 from cloudgan.schema.losses import PASSES, loss_columns
-from cloudgan.training.stopping import StopFlag, StopTraining
-from cloudgan.training.train_loop import (
-    STOP_REASONS,
+from cloudgan.training.engines.tensorflow_loop import (
     Precompiler,
-    TrainLoop,
     compile_steps,
     dummy_batches,
     no_votes,
     precompiled,
 )
+from cloudgan.training.stopping import StopFlag, StopTraining
+from cloudgan.training.train_loop import STOP_REASONS, TrainLoop
 
 pytestmark = pytest.mark.tf
 

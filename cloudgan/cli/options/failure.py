@@ -28,6 +28,7 @@ from cloudgan.core.printable import printable
 _EXTRAS = {
     "tensorflow": "train",
     "keras": "train",
+    "jax": "jax",
     "numpy": "physics",
     "scipy": "physics",
     "geant4_pybind": "geant4",

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from cloudgan.schema.coevolution import CoevolutionConfig
     from cloudgan.schema.config import RunConfig
     from cloudgan.training import step as training
-    from cloudgan.training.inference import Conditions
+    from cloudgan.training.conditions import Conditions
 
 _NOISE_SEEDS = 2**32
 """Seeds that `Rng` distinguishes."""

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from cloudgan.data.pipeline.training_set import TrainingSet
     from cloudgan.schema.coevolution import CoevolutionConfig
     from cloudgan.schema.config import RunConfig
-    from cloudgan.training.inference import Conditions
+    from cloudgan.training.conditions import Conditions
     from cloudgan.training.quality_evaluator import HeldOutReference
 
 _BLOCK = 100

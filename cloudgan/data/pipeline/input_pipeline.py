@@ -13,7 +13,8 @@ import numpy as np
 import tensorflow as tf
 
 from cloudgan.core.errors import ConfigError, DataError
-from cloudgan.data.pipeline.image_buffers import ImageBuffers, ReadingTime
+from cloudgan.data.pipeline.batch_reader import BatchReader
+from cloudgan.data.pipeline.image_buffers import ReadingTime
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -50,18 +51,13 @@ def input_pipeline(
         ConfigError: The replicas do not divide the global batch.
     """
     batch = _share(order.global_batch_size, replicas)
-    clock = reading or ReadingTime()
-    # TensorFlow neither copies nor writes these, and releases them after the step.
-    buffers = ImageBuffers(batch, training_set.view.shape)
+    reader = BatchReader(training_set, order, batch, reading or ReadingTime())
 
     def read(element: np.int64) -> tuple[np.ndarray[Any, Any], ...]:
         step = start_step + int(element) // local_replicas
         first_row = (worker_first_replica + int(element) % local_replicas) * batch
-        with clock.measured():
-            showers = training_set.train_cells(order.rows(step, first_row, batch))
-            image = buffers.dense(showers.image)[..., np.newaxis]
-        place = (np.array([order.global_step(step)], np.int64), np.array([first_row], np.int64))
-        return (image, showers.energy, showers.angle, showers.ecal, *place)
+        *showers, number, row = reader.read(step, first_row)
+        return (*showers, np.array([number], np.int64), np.array([row], np.int64))
 
     elements = tf.data.Dataset.counter().map(
         _reader(read, batch, training_set.view.shape),

@@ -1,0 +1,1 @@
+"""What a training run computes with: TensorFlow, or JAX."""
