@@ -89,9 +89,16 @@ def check_startable(plan: Plan) -> None:
     """Checks that a run can be started on its nodes: a training has data, and ranks can start there.
 
     Raises:
-        ConfigError: The path of the data is empty, the provider starts no ranks, or mpi4py is missing.
+        ConfigError: The path of the data is empty, the provider starts no ranks, mpi4py is missing, or the
+            engine is JAX.
     """
     config, provider = plan.config, plan.target.provider
+    if config.task == "train" and config.training.engine == "jax":
+        raise ConfigError(
+            "training.engine: jax is planned but not launched: workers have no wheels of JAX, and their smoke"
+            " step is TensorFlow's; nothing was started. Run `cloudgan train --engine=jax` on the machine, or"
+            " omit the key"
+        )
     if config.has_ranks and provider in {"local", "slurm"}:
         grid = config.grid
         flag = (

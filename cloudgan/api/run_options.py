@@ -22,7 +22,6 @@ class TrainingOptions(TypedDict, total=False):
     epochs: int | None
     batch: int | None
     global_batch: int | None
-    engine: Literal["tensorflow", "jax"] | None
     loop: Literal["custom", "fit"] | None
     replicas: int | None
     precision: Literal["float32", "bfloat16", "mixed", "float64"] | None
@@ -55,6 +54,7 @@ class TrainingOptions(TypedDict, total=False):
 class LocalOptions(TrainingOptions, total=False):
     """Options of a run on this machine."""
 
+    engine: Literal["tensorflow", "jax"] | None
     strategy: Literal["auto", "one", "mirrored", "multiworker", "tpu"] | None
     workers: int | None
     checkpoints: str | None

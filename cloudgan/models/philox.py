@@ -81,7 +81,7 @@ def truncated_normal_of_tensorflow(shape: tuple[int, ...], spread: float, seed: 
     count = math.prod(shape)
     groups = -(-count // 4)
     first = np.arange(groups, dtype=np.uint32) * np.uint32(_BLOCKS_PER_GROUP)
-    blocks = (first[:, None] + np.arange(_BLOCKS_READ, dtype=np.uint32)).reshape(-1)
+    blocks: Any = (first[:, None] + np.arange(_BLOCKS_READ, dtype=np.uint32)).reshape(-1)
     unit = float_bits(_seeded_words(blocks, seed)).view(np.float32) - np.float32(1)
     pairs = unit.reshape(groups, -1, 2)
     radius = np.sqrt(np.float32(-2) * np.log(np.maximum(pairs[..., 0], LEAST_UNIFORM)))

@@ -22,6 +22,7 @@ _BEGAN = time.perf_counter()
 def train(
     *,
     run: str | None = None,
+    engine: Literal["tensorflow", "jax"] | None = None,
     strategy: Literal["auto", "one", "mirrored", "multiworker", "tpu"] | None = None,
     workers: int | None = None,
     checkpoints: str | None = None,
@@ -35,6 +36,7 @@ def train(
 
     Args:
         run: Folder of the run. Default: runs/NAME of the run.yaml, else runs/PRESET.
+        engine: tensorflow, or jax: the same training with the same checkpoints, compiled by XLA.
         strategy: auto uses all GPUs of this machine; multiworker joins TF_CONFIG or starts workers.
         workers: Processes to start on this machine, with --strategy=multiworker.
         checkpoints: gs://, s3:// or Azure Blob URL that receives a copy of each checkpoint.
@@ -50,6 +52,7 @@ def train(
     shared, file = training
     own = config_keys(
         {
+            "engine": engine,
             "strategy": strategy,
             "workers": workers,
             "checkpoints": checkpoints,

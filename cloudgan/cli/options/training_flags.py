@@ -15,7 +15,6 @@ def training_flags(
     epochs: int | None = None,
     batch: int | None = None,
     global_batch: int | None = None,
-    engine: Literal["tensorflow", "jax"] | None = None,
     loop: Literal["custom", "fit"] | None = None,
     replicas: int | None = None,
     precision: Literal["float32", "bfloat16", "mixed", "float64"] | None = None,
@@ -54,7 +53,6 @@ def training_flags(
         epochs: Passes over the training showers.
         batch: Showers per replica and step.
         global_batch: Showers per step of all replicas together, instead of --batch.
-        engine: tensorflow, or jax: the same training with the same checkpoints, compiled by XLA.
         loop: custom, or fit (Keras); both train identically.
         replicas: Replicas per process. Default: one per GPU, one on a CPU.
         precision: Of the arithmetic; weights stay float32, or float64. mixed is bfloat16, or float16 or float32

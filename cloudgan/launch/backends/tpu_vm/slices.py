@@ -151,7 +151,7 @@ def notes(wanted: Slice) -> tuple[str, ...]:
     if wanted.hosts > 1:
         found.append(
             f"{wanted.name} has {wanted.hosts} VMs, which TensorFlow's last releases for TPUs cannot connect"
-            f" (tensorflow issue 93618), and cloudgan has no JAX engine yet: `plan` prices this slice, but"
+            f" (tensorflow issue 93618), and `deploy` starts no JAX processes yet: `plan` prices this slice, but"
             f" `deploy` refuses it. Choose one VM, the nearest: {wanted.instead or _one_host(wanted)}"
         )
     if wanted.name.startswith("v6e"):
