@@ -31,6 +31,7 @@ from cloudgan.core.ranges import (
 )
 from cloudgan.schema.coevolution import CoevolutionConfig
 from cloudgan.schema.early_stop import EarlyStop
+from cloudgan.schema.engine import EngineName, check_engine
 from cloudgan.schema.parallel import ParallelConfig
 from cloudgan.schema.presets import Preset, find_preset, find_profile
 from cloudgan.schema.simulation import SimulationConfig, Task
@@ -39,7 +40,6 @@ from cloudgan.schema.stop_criterion import DEFAULT_RANKING, StopCriterion, parse
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-EngineName = Literal["tensorflow", "jax"]
 Loop = Literal["custom", "fit"]
 StrategyName = Literal["auto", "one", "mirrored", "multiworker", "tpu"]
 Precision = Literal["float32", "bfloat16", "mixed", "float64"]
@@ -98,9 +98,7 @@ class DataConfig(_Part):
 class TrainingConfig(_Part):
     """Training options."""
 
-    engine: EngineName = Field(
-        "tensorflow", description="library that trains; checkpoints and random numbers are the same"
-    )
+    engine: EngineName = Field("tensorflow", description="library that trains")
     loop: Loop = "custom"
     strategy: StrategyName = "auto"
     workers: int = Field(1, ge=1, le=MAX_PROCESSES, description="processes of a multiworker run")
@@ -347,6 +345,7 @@ class RunConfig(_Part):
 
     @model_validator(mode="after")
     def _stages_are_of_one_replica(self) -> Self:
+        check_engine(self)
         training, group = self.training, self.parallel.group
         several = {
             "strategy": training.strategy not in {"auto", "one"} and training.strategy,
@@ -381,29 +380,6 @@ class RunConfig(_Part):
             raise ConfigError(
                 f"parallel mode {mode!r} starts a process per GPU or CPU share and sets their"
                 f" strategy, but {given}; use strategy auto, and group for synchronous processes"
-            )
-        return self
-
-    @model_validator(mode="after")
-    def _jax_has_no_other_options(self) -> Self:
-        training = self.training
-        if training.engine != "jax" or self.task != "train":
-            return self
-        several = training.workers > 1
-        missing = {
-            f"--parallel={self.parallel.mode}": self.parallel.has_ranks,
-            f"--stages={','.join(self.parallel.stages)}": bool(self.parallel.stages),
-            "--loop=fit": training.loop == "fit",
-            "--tensorboard": training.tensorboard,
-            "--precision=float64": training.precision == "float64",
-            "--validate-every, --until and --patience": bool(training.validates_every),
-            f"--strategy={training.strategy}": training.strategy == "tpu"
-            or (training.strategy in {"one", "mirrored"} and several),
-        }
-        if found := [name for name, is_given in missing.items() if is_given]:
-            raise ConfigError(
-                f"--engine=jax does not support {' and '.join(found)}; omit it, or use"
-                " --engine=tensorflow"
             )
         return self
 
