@@ -14,7 +14,6 @@ import pytest
 import tensorflow as tf
 
 from cloudgan.data.pipeline.preprocessing import Batch
-from cloudgan.models.shower_frame import table_shape
 from cloudgan.schema.presets import find_preset
 from cloudgan.training.calibration import shape_scale
 from cloudgan.training.gan import LearningRates, build_gan
@@ -52,22 +51,6 @@ def batch(preset, kind):
     return {name: array.astype(kind) for name, array in arrays.items()}
 
 
-def tables(preset):
-    """Marginals of no showers, of plausible sizes, so that cells are hit and layers have energy."""
-    rng, found = np.random.default_rng(1), {}
-    for name, shape in table_shape(preset.image_shape).weights().items():
-        found[name] = rng.normal(0, 0.1, shape)
-    layers = preset.image_shape[2]
-    found["layer_mean"][0] += 0.03
-    found["layer_spread"][0] -= 4.0
-    found["layer_factor"] = np.eye(layers + 1)
-    found["knots"] = np.sort(rng.uniform(-6, 0, found["knots"].shape), 1)
-    found["depth"] = np.arange(layers) * 1.0
-    found["limits"] = np.array([2.0, 6.0, -1.0, 1.0])
-    found["cells"][:, 2] = 1.0
-    return found
-
-
 def numbers(gan):
     """All that a step changes, by the names of the state under JAX."""
     parts = {
@@ -94,8 +77,6 @@ def under_both(preset, folder, *, conv_impl, precision, steps):
     gan = build_gan(
         preset, rng, seed=1, precision=precision, synchronized=False, learning_rates=learning_rates
     )  # the published form
-    if preset.cell_marginals:
-        gan.set_marginals(tables(preset))
     given = batch(preset, kind)
     constants = {
         "layer_target": np.full(preset.image_shape[2], 8e-4),
@@ -140,7 +121,6 @@ def under_both(preset, folder, *, conv_impl, precision, steps):
     ("preset", "conv_impl", "precision", "apart"),
     [
         ("smoke", "phases", "float64", 1e-3),
-        ("mini", "phases", "float64", 1e-3),
         ("smoke", "published", "float64", 1e-3),
         ("smoke", "blocked:2x2x2", "float64", 1e-3),
     ],
