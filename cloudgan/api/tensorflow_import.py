@@ -17,9 +17,10 @@ if TYPE_CHECKING:
     from typing import IO
 
 
-_UNUSED = ("googleapiclient", "matplotlib", "scipy.sparse", "sklearn")
+_UNUSED = ("googleapiclient", "matplotlib", "sklearn")
 """TensorFlow and Keras import them, where they are installed, for parts that cloudgan does not use: over
-one second."""
+one second, with `scipy.sparse`, which JAX needs."""
+_UNUSED_WITHOUT_JAX = ("scipy.sparse",)
 
 
 def import_tensorflow() -> None:
@@ -38,7 +39,7 @@ def import_tensorflow() -> None:
     # Hundreds of thousands of objects that stay: searching them for garbage takes a fifth of the import.
     collects = gc.isenabled()
     gc.disable()
-    unused = [name for name in _UNUSED if _is_program() and name not in sys.modules]
+    unused = [name for name in _unused() if name not in sys.modules]
     for name in unused:  # None: an import finds it "not installed"
         sys.modules[name] = None  # type: ignore[assignment]
     with _temporary() as output:
@@ -59,6 +60,12 @@ def import_tensorflow() -> None:
             if collects:
                 gc.freeze()
                 gc.enable()
+
+
+def _unused() -> tuple[str, ...]:
+    if not _is_program():
+        return ()
+    return _UNUSED if settings.keras_uses_jax() else _UNUSED + _UNUSED_WITHOUT_JAX
 
 
 def require_tensorflow() -> None:

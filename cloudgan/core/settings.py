@@ -260,6 +260,11 @@ def set_for_jax(threads: int | None) -> None:
         os.environ["NPROC"] = str(threads)
 
 
+def keras_uses_jax() -> bool:
+    """Returns whether Keras imports JAX; see `set_for_jax`."""
+    return os.environ.get("KERAS_BACKEND") == "jax"
+
+
 def set_for_tensorflow(values: Mapping[str, str]) -> None:
     """Sets variables that TensorFlow reads at import, for this process and its children."""
     os.environ.update(values)

@@ -44,6 +44,24 @@ def test_only_the_program_leaves_out_what_keras_imports_for_others(
     assert gc.isenabled()
 
 
+@pytest.mark.parametrize(("backend", "hidden"), [("tensorflow", True), ("jax", False)])
+def test_a_part_of_scipy_is_left_out_unless_keras_imports_jax_which_needs_it(
+    monkeypatch, backend, hidden
+):
+    found = []
+    for name in ("tensorflow", "scipy.sparse"):
+        monkeypatch.delitem(sys.modules, name, raising=False)
+    monkeypatch.setattr(
+        tensorflow_import,
+        "import_module",
+        lambda _: found.append(sys.modules.get("scipy.sparse", "absent") is None),
+    )
+    monkeypatch.setattr(sys, "argv", ["cloudgan"])
+    monkeypatch.setenv("KERAS_BACKEND", backend)
+    tensorflow_import.import_tensorflow()
+    assert found == [hidden, hidden]
+
+
 def test_a_failed_import_leaves_the_process_as_it_was(imported, monkeypatch):
     monkeypatch.setattr(sys, "argv", ["cloudgan", "fails"])
     with pytest.raises(ImportError):
