@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-SamplerName = Literal["gp", "evolution", "tpe", "nsgaii", "random", "grid"]
+SamplerName = Literal["gp", "evolution", "cmaes", "tpe", "nsgaii", "random", "grid"]
 Pruning = Literal["none", "median", "halving"]
 Second = Literal["seconds", "usd"]
 Direction = Literal["minimize", "maximize"]

@@ -1,12 +1,13 @@
-"""Samplers of a search: two of our own, and those of Optuna.
+"""Samplers of a search: three of our own, and those of Optuna.
 
 `gp` models the objective with a Gaussian process and asks where the expected improvement is largest
 (Jones, Schonlau and Welch 1998, doi:10.1023/A:1008306431147); points that still run count with the
 model's mean (Ginsbourger, Le Riche and Carraro 2010, doi:10.1007/978-3-642-10701-6_6). Optuna's own
 needs PyTorch. `evolution` is the rule of NNLO (Vlimant et al. 2020,
 doi:10.1051/epjconf/202024506018): a fraction of the fittest, random linear interpolation between two of
-them, mutation in a small volume. Both are functions of (seed, number of the trial, history), so a
-resumed search asks the same points.
+them, mutation in a small volume. `cmaes` is the covariance matrix adaptation of the package cmaes
+(Hansen 2016, arXiv:1604.00772); Optuna's own unpickles its state from the journal. All are functions of
+(seed, number of the trial, history), so a resumed search asks the same points.
 """
 
 from __future__ import annotations
@@ -39,6 +40,7 @@ _CANDIDATES, _NEAR_BEST = 512, 64
 _NEAR = 0.02
 _POPULATION, _ELITE_FRACTION = 12, 0.25
 _MUTATION_RATE, _MUTATION_SCALE = 0.5, 0.1
+_FIRST_SIGMA = 0.3
 
 
 class Rule(Protocol):
@@ -162,6 +164,26 @@ def propose_by_evolution(history: History, rng: np.random.Generator, number: int
     return moved
 
 
+def propose_by_cmaes(history: History, rng: np.random.Generator, number: int) -> Floats:
+    """Returns a point of the distribution that the finished generations, replayed in order, have adapted."""
+    from cmaes import CMA  # noqa: PLC0415  of no other sampler
+
+    del number
+    size = len(history.columns.choices)
+    if size == 1:  # its covariance needs two dimensions
+        return propose_by_evolution(history, rng, len(history.values))
+    bounds = np.tile([0.0, 1.0], (size, 1))
+    middle = np.full(size, 0.5)
+    optimizer = CMA(middle, _FIRST_SIGMA, bounds=bounds, seed=int(rng.integers(2**31)))
+    generation = optimizer.population_size
+    for end in range(generation, len(history.values) + 1, generation):
+        rows = slice(end - generation, end)
+        values = history.values[rows].tolist()
+        optimizer.tell(list(zip(history.points[rows], values, strict=True)))
+    found: Floats = optimizer.ask()
+    return found
+
+
 class RuleSampler(optuna.samplers.BaseSampler):
     """An Optuna sampler that asks a `Rule`."""
 
@@ -268,7 +290,11 @@ def make_sampler(
         number: Of the trial; Optuna's samplers draw from (seed, number).
         trials: Of the whole search; the size of the grid.
     """
-    rules: dict[str, Rule] = {"gp": propose_by_gp, "evolution": propose_by_evolution}
+    rules: dict[str, Rule] = {
+        "gp": propose_by_gp,
+        "evolution": propose_by_evolution,
+        "cmaes": propose_by_cmaes,
+    }
     if name in rules:
         return RuleSampler(rules[name], space, seed)
     if name == "grid":

@@ -101,10 +101,13 @@ class Loop:
     def save(self):
         die_in("save")
         if self.place.is_leader:
-            self.path.mkdir(parents=True, exist_ok=True)
-            with (self.path / "new").open("wb") as file:
-                np.savez(file, weights=self.weights, **self.exchange.arrays())
-            (self.path / "new").rename(self.path / checkpoint_name(self.step))
+            self.write()
+
+    def write(self):
+        self.path.mkdir(parents=True, exist_ok=True)
+        with (self.path / "new").open("wb") as file:
+            np.savez(file, weights=self.weights, **self.exchange.arrays())
+        (self.path / "new").rename(self.path / checkpoint_name(self.step))
 
 
 def work(rank, group, steps, *, has_ended):
@@ -139,6 +142,8 @@ def work(rank, group, steps, *, has_ended):
     every = parallel.sync_every
     exchange = WorkerExchange(place, networks, rule, rank.profile, every=every, is_new=not steps)
     loop.exchange = exchange
+    if not steps and place.is_leader:
+        loop.write()  # as a training run does before it joins
     exchange.begin(loop.step)
     reason, limit = "max_steps", rank.config.training.max_steps
     own = -(-(limit - number) // place.layout.workers)

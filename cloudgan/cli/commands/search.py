@@ -28,7 +28,7 @@ def search(
     trials: int | None = None,
     blocks: int | None = None,
     store: str | None = None,
-    sampler: Literal["gp", "evolution", "tpe", "nsgaii", "random", "grid"] | None = None,
+    sampler: Literal["gp", "evolution", "cmaes", "tpe", "nsgaii", "random", "grid"] | None = None,
     objective: str | None = None,
     direction: Literal["minimize", "maximize"] | None = None,
     prune: Literal["none", "median", "halving"] | None = None,
@@ -51,7 +51,8 @@ def search(
         blocks: Trials at the same time, each with its share of the cores or GPUs. Default: 1.
         store: URL or folder through which the nodes of `cloudgan deploy --join=NAME` train the trials
             instead; NAME is that of the search's folder.
-        sampler: gp (Gaussian process, expected improvement), evolution, tpe, nsgaii, random, or grid.
+        sampler: gp (Gaussian process, expected improvement), evolution, cmaes, tpe, nsgaii, random, or
+            grid.
             Default: gp.
         objective: Validation number that ranks the trials, as in --until. Default: metric.
         direction: Whether a small or a large objective is good. Default: minimize.

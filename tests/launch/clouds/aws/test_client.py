@@ -378,7 +378,12 @@ def test_only_values_known_at_creation_stay_placeholders(lab):
         step.model_dump_json() for step in lab.resolved(plan).steps if step.at == "cloud"
     )
     found = {part.partition(">")[0] for part in text.split("<")[1:]}
-    assert found == {"now + 87340 s", "autoscaling group of the node group"}
+    assert found == {
+        "now + 87340 s",  # nodes to zero
+        "now + 92440 s",  # the cluster's first and last scheduled deletion
+        "now + 178840 s",
+        "autoscaling group of the node group",
+    }
 
 
 def test_network_resources_of_a_deleted_cluster_are_listed_and_deleted(lab):
@@ -498,6 +503,7 @@ def test_resources_with_cloudgans_names_but_without_its_tags_are_ignored(lab):
         "cloudgan-cluster",
         "cloudgan-nodes",
         "cloudgan-pods",
+        "cloudgan-end",
         "arn:aws:iam::123456789012:policy/cloudgan-boundary",
     ]
     list(
