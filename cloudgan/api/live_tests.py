@@ -12,6 +12,7 @@ from cloudgan.api.launch_request import LaunchRequest, ProvisioningRequest
 from cloudgan.api.planning import make_launch_plan
 from cloudgan.api.targets import NAMESPACE, RUNS, account_target
 from cloudgan.core.clock import utc_moment, utc_now
+from cloudgan.core.clouds import has_system_node
 from cloudgan.core.documents import parse_json, write_json
 from cloudgan.core.errors import BudgetError, ConfigError
 from cloudgan.core.labels import RUN
@@ -155,10 +156,9 @@ class PreparedLiveTest:
 def _cluster_fees(provider: str, region: str) -> tuple[float, tuple[str, ...]]:
     """USD per hour of a cluster besides its nodes, and its parts without a known price."""
     fees = load_fees()
-    parts = {
-        "control plane of the cluster": fees.find("control_plane", provider, region),
-        "system node of the cluster": fees.find("system_node", provider, region),
-    }
+    parts = {"control plane of the cluster": fees.find("control_plane", provider, region)}
+    if has_system_node(provider):
+        parts["system node of the cluster"] = fees.find("system_node", provider, region)
     unknown = tuple(name for name, fee in parts.items() if fee is None)
     return sum(fee.usd for fee in parts.values() if fee), unknown
 

@@ -63,6 +63,7 @@ class Cloud:
         metadata_url: Metadata service of a virtual machine.
         pod_endpoints: Addresses and ports that pods need for identity and preemption notices.
         billing: Billing rules of nodes, the latest last.
+        has_system_node: Whether a cluster that cloudgan creates has a node besides those of runs.
         cluster_access: How an administrator grants a user the right to run jobs in a cluster.
         planner: Module with the functions of `launch.clouds.planner.CloudPlanner`. It suffices for
             plans; the fields below are needed for launches.
@@ -88,6 +89,7 @@ class Cloud:
     pod_endpoints: tuple[tuple[str, int], ...]
     billing: tuple[BillingRule, ...]
     planner: str
+    has_system_node: bool = True
     cluster_access: str = ""
     store: str = ""
     client: str = ""
@@ -133,6 +135,7 @@ CLOUDS: dict[str, Cloud] = {
         ),
         store="cloudgan.storage.s3:S3Store",
         planner="cloudgan.launch.clouds.aws.planner",
+        has_system_node=False,
         cluster_access="aws eks create-access-entry, then aws eks associate-access-policy with"
         " AmazonEKSClusterAdminPolicy",
         client="cloudgan.launch.clouds.aws.client:AwsClient",
@@ -246,6 +249,11 @@ def of_registry(host: str) -> str | None:
     """Returns the cloud whose private container registry a host is; None: none that is known."""
     matches = (name for name, row in CLOUDS.items() if re.fullmatch(row.registry_hosts, host))
     return next(matches, None)
+
+
+def has_system_node(name: str) -> bool:
+    """Returns whether clusters of a cloud have a node besides those of runs; unknown clouds: yes."""
+    return name not in CLOUDS or CLOUDS[name].has_system_node
 
 
 def region_of(name: str, zone: str) -> str:

@@ -12,6 +12,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from cloudgan.core.clouds import has_system_node
 from cloudgan.cost.accounting.billing_rules import all_nodes_up_at
 from cloudgan.cost.accounting.processes import INSTALL, NO_END, REPEATED, SMOKE_STEP
 from cloudgan.schema.cost_report import LineItem
@@ -392,7 +393,7 @@ def _add_cluster(items: LineItemBuilder, attempt: Attempt, cluster: Cluster, fee
         items.add_unknown(CLUSTER, f"no fee of a control plane {kind}", seconds=seconds)
     else:
         items.add_fee(CLUSTER, plane, quantity=hours, seconds=seconds)
-    if cluster.system_nodes == 0:
+    if cluster.system_nodes == 0 or not has_system_node(attempt.provider):
         return
     node = fees.find("system_node", *of, cluster.system_node) if cluster.system_node else None
     if node is None or cluster.system_nodes is None:

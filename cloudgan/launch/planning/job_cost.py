@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
+from cloudgan.core.clouds import has_system_node
 from cloudgan.cost.accounting.line_items import TO_THE_INTERNET
 from cloudgan.cost.prices.startup import find_startup_time
 from cloudgan.schema.plan import ForecastPart, JobCost, PoolFee
@@ -27,10 +28,8 @@ DATA = "data transfer"
 WAITING = "waiting for the next run"
 TO_ANOTHER_REGION = "to another region"
 _HOUR_SECONDS = 3600
-_CLUSTER_FEES = (
-    PoolFee(name=CLUSTER, kind="control_plane", per_node=False),
-    PoolFee(name=SYSTEM_NODE, kind="system_node", per_node=False),
-)
+_CONTROL_PLANE = PoolFee(name=CLUSTER, kind="control_plane", per_node=False)
+_SYSTEM_NODE = PoolFee(name=SYSTEM_NODE, kind="system_node", per_node=False)
 
 
 class DataMove(NamedTuple):
@@ -114,9 +113,10 @@ def job_cost(
     bound = row.cost_usd(context.gang_timeout_seconds, nodes)
     kind = "TPUs" if is_tpu else f"nodes of {row.provider}"
     training = TRAINING_ON_SPOT if row.market == "spot" else TRAINING
+    system_node = (_SYSTEM_NODE,) if has_system_node(row.provider) else ()
     hourly = {
         fee: _by_the_hour(fee, row, nodes, waiting=waiting, seconds=seconds, context=context)
-        for fee in ((*_CLUSTER_FEES, *fees) if on_cluster else fees)
+        for fee in ((_CONTROL_PLANE, *system_node, *fees) if on_cluster else fees)
     }
     parts = [
         _Part(_spent(training, row, nodes, seconds, "no measured run on such nodes")),

@@ -404,6 +404,24 @@ def test_a_cluster_is_split_by_the_time_that_each_run_used_it(record: RunRecord)
     assert {part.price_row for part in found.line_items} <= {row.row_id for row in found.rows}
 
 
+def test_a_cluster_of_a_cloud_without_system_nodes_costs_its_control_plane(
+    record: RunRecord,
+) -> None:
+    cluster = Cluster(
+        name="c",
+        control_plane="EKS standard support",
+        created_at=NOON,
+        deleted_at=after(36_000),
+        own_run_seconds=900,
+        all_runs_seconds=3600,
+    )
+    attempt = provisioned((0, 300), cluster=cluster, provider="aws", end_reason="finished")
+    found = report(record, attempt)
+    named = {part.name for part in found.line_items} | set(found.totals.unknown)
+    assert "cluster" in named
+    assert "system nodes of the cluster" not in named
+
+
 @pytest.mark.parametrize(
     "missing",
     [

@@ -86,6 +86,15 @@ def test_training_start_and_cluster_are_paid_for_as_long_as_they_last():
     assert "a list" in found.cost.startup_basis
 
 
+def test_a_cluster_of_a_cloud_without_a_system_node_costs_its_control_plane():
+    here = PRICE.model_copy(update={"provider": "aws"})
+    found = cost(row=here, fees=Fees((fee("control_plane", 0.1, region="any", provider="aws"),)))
+    assert part(found, CLUSTER).usd == pytest.approx(0.1 * 2)
+    assert found.cost.cluster_usd_per_hour == pytest.approx(0.1)
+    assert SYSTEM_NODE not in {one.name for one in found.cost.parts}
+    assert found.cost.unpriced == ()
+
+
 def test_a_system_node_of_one_of_several_sizes_costs_from_the_cheapest_to_the_dearest():
     sizes = Fees((*FEES.rows, fee("system_node", 0.08, "larger")))
     found = part(cost(fees=sizes), SYSTEM_NODE)
