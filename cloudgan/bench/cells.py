@@ -7,24 +7,22 @@ first, which traces the networks, and without start-up.
 
 from __future__ import annotations
 
-import os
 import statistics
 import tempfile
-from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from cloudgan.bench.measurement import Rounds, paired, spread
-from cloudgan.bench.scaling import run_program
+from cloudgan.bench.training_program import core_shares, pinned, run_program
 from cloudgan.coevolution.cell_files import GridFolder
 from cloudgan.core.errors import CloudganError
 from cloudgan.core.hardware import this_machine
 from cloudgan.schema.cell_line import ROUTINES, WAIT
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
 
     from cloudgan.bench.measurement import Spread
     from cloudgan.coevolution.grid import Grid
@@ -204,27 +202,12 @@ def _run(grid: Grid, engine: Engine, workload: Workload, folder: Path) -> Engine
             f"--batch={workload.batch}",
         )
         if engine == "one":
-            with _one_core():
+            with pinned(core_shares(this_machine().cores)[0]):
                 run_program(words, path / "log")
         else:
             run_program(words, path / "log")
         files = GridFolder(path / "run", grid)
         return summarize(engine, [files.cell(number).lines() for number in range(grid.cells)])
-
-
-@contextmanager
-def _one_core() -> Iterator[None]:
-    """Pins this thread, and the processes that it starts, to one core where the system can."""
-    if not hasattr(os, "sched_setaffinity"):
-        yield
-        return
-    before = os.sched_getaffinity(0)
-    os.sched_setaffinity(0, {min(before)})
-    try:
-        yield
-    finally:
-        with suppress(OSError):
-            os.sched_setaffinity(0, before)
 
 
 def summarize(engine: Engine, records: Sequence[Sequence[CellLine]]) -> EngineRun:

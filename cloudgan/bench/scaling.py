@@ -2,191 +2,95 @@
 
 The efficiency of a variant is its speed over that of one replica in one process with all cores as
 threads. On accelerators each replica has its own device, so it is the speed over that many times the
-speed of one.
+speed of one. Beside each variant of n parts stand n independent runs on the same shares of the machine,
+which exchange nothing: what they lack is the price of small batches and few threads, and what the
+variant lacks against them is the price of the exchange.
 """
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
+import math
 import tempfile
-import time
-from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from cloudgan.bench.measurement import Rounds, Spread, paired, spread
-from cloudgan.core.errors import CloudganError
+from cloudgan.bench.training_program import ProgramRun, make_showers, run_train
+from cloudgan.core.errors import ConfigError, Interrupted
 from cloudgan.core.hardware import this_machine
-from cloudgan.core.settings import child_environment
-from cloudgan.data.sources.hdf5_writer import write_hdf5
 from cloudgan.reports.table import Table
-from cloudgan.schema import record
 from cloudgan.schema.config import parse_config
+from cloudgan.schema.presets import find_preset, find_profile
 from cloudgan.schema.provenance import versions
-from cloudgan.schema.run_folder import RunFolder
-from cloudgan.simulation.gflash import simulate
+from cloudgan.training.expected_memory import expected_memory
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from cloudgan.core.progress import Progress
     from cloudgan.schema.config import RunConfig
-    from cloudgan.schema.record import RunRecord
-
-_GRACE_SECONDS = 90.0  # a step of the paper preset, and its checkpoint
-_LAST_LINES = 12
-
-
-class ProgramRun(NamedTuple):
-    """Times of one run of the program.
-
-    Attributes:
-        showers: Trained showers.
-        program_seconds: From start to end.
-        startup_seconds: From start to the first step, from its record.
-        first_call_seconds: First call of the step, which traces and compiles.
-        steady_showers_per_second: During training, without that call.
-        cpu_seconds: Of all its processes and threads.
-        device: CPU, or name of the accelerator.
-    """
-
-    showers: int
-    program_seconds: float
-    startup_seconds: float
-    first_call_seconds: float
-    steady_showers_per_second: float
-    cpu_seconds: float
-    device: str
-
-
-def make_showers(folder: Path, count: int, cells: tuple[int, int]) -> Path:
-    """Simulates `count` showers and converts them to a folder of shards, which is returned.
-
-    Raises:
-        CloudganError: The conversion failed.
-    """
-    write_hdf5(folder / "showers.h5", simulate(count, seed=0, cells=cells))
-    shards = folder / "shards"
-    run_program(
-        ("convert", str(folder / "showers.h5"), str(shards), "--json"), folder / "convert.log"
-    )
-    return shards
-
-
-def run_train(config: RunConfig, folder: Path) -> ProgramRun:
-    """Runs `cloudgan train` for a configuration in a new folder, and waits for its end.
-
-    Raises:
-        CloudganError: It failed, and what its last lines were; or its steps were too few to have
-            any but the first call.
-    """
-    folder.mkdir(parents=True)
-    written = folder / "asked.yaml"  # JSON is YAML too
-    written.write_text(config.model_dump_json(), encoding="utf-8")
-    run = RunFolder(folder / "run")
-    cpu, began = _children_cpu_seconds(), time.perf_counter()
-    command = ("train", f"--config={written}", f"--run={run.path}", "--json")
-    run_program(command, folder / "train.log")
-    seconds, cpu = time.perf_counter() - began, _children_cpu_seconds() - cpu
-    return _program_run(record.read(run.record_file), seconds, cpu)
-
-
-def _program_run(found: RunRecord, program_seconds: float, cpu_seconds: float) -> ProgramRun:
-    started, epochs = found.started(), found.epochs()
-    if started is None or not epochs:
-        raise CloudganError("the run recorded no epoch")
-    steady = [(one.train_seconds - one.trace_seconds, one.samples_per_second) for one in epochs]
-    seconds = sum(spent for spent, rate in steady if rate)
-    if not seconds:
-        raise CloudganError("the first call ran all steps; increase --steps")
-    return ProgramRun(
-        showers=sum(one.samples for one in epochs),
-        program_seconds=program_seconds,
-        startup_seconds=started.startup_seconds,
-        first_call_seconds=sum(one.trace_seconds for one in epochs),
-        steady_showers_per_second=sum(spent * rate for spent, rate in steady) / seconds,
-        cpu_seconds=cpu_seconds,
-        device=started.numerics.device,
-    )
-
-
-def run_program(words: tuple[str, ...], log: Path) -> None:
-    """Runs `cloudgan` with `words` to its end; its output goes to the file `log`.
-
-    Ctrl-C reaches it through this process, so that it ends its own workers.
-
-    Raises:
-        CloudganError: It failed; the message has its last lines.
-    """
-    with log.open("wb") as said:
-        process = subprocess.Popen(  # noqa: S603
-            (sys.executable, "-m", "cloudgan", *words),
-            env=child_environment(TF_CONFIG=None, CLOUDGAN_SUPERVISED=None),
-            stdin=subprocess.DEVNULL,
-            stdout=said,
-            stderr=said,
-            start_new_session=True,
-        )
-        try:
-            code = process.wait()
-        except BaseException:
-            _end(process)
-            raise
-    if code:
-        lines = log.read_text(encoding="utf-8", errors="replace").splitlines()[-_LAST_LINES:]
-        raise CloudganError(
-            f"`cloudgan {' '.join(words)}` ended with exit code {code}; its last lines:\n"
-            + "\n".join(f"  {line}" for line in lines)
-        )
-
-
-def _end(process: subprocess.Popen[bytes]) -> None:
-    """Terminates the process; kills it on a second Ctrl-C or after the grace period."""
-    process.terminate()
-    with suppress(subprocess.TimeoutExpired, KeyboardInterrupt):
-        process.wait(_GRACE_SECONDS)
-    if process.poll() is None:
-        process.kill()
-        process.wait()
-
-
-def _children_cpu_seconds() -> float:
-    """Returns the CPU time of all descendants that have ended."""
-    times = os.times()
-    return times.children_user + times.children_system
-
 
 Kind = Literal["strong", "weak"]
 _LEAST_SHOWERS = 250
+_LEAST_STEPS = 4
 _TRAINED_SHARE = 0.9  # held_out_fraction is a tenth by default
 _STREAM = 50
 
 
 class ScalingVariant(NamedTuple):
-    """How the cores are shared: replicas of one process, or processes of one replica."""
+    """How the machine is shared: replicas of one process, processes of one replica, or independent runs.
+
+    Attributes:
+        replicas: Of each process.
+        workers: Processes of each run.
+        copies: Independent runs at the same time.
+        share_of: One replica trains the share of the batch that each of so many devices would have.
+    """
 
     replicas: int = 1
     workers: int = 1
+    copies: int = 1
+    share_of: int = 1
 
     @property
     def name(self) -> str:
         """Such as ``2 replicas``; one of each is ``threads only``."""
+        if self.share_of > 1:
+            return f"one of {self.share_of} devices"
+        if self.copies > 1:
+            return f"{self.copies} independent runs"
         if self.workers > 1:
             return f"{self.workers} processes"
         return f"{self.replicas} replicas" if self.replicas > 1 else "threads only"
 
     @property
     def parts(self) -> int:
-        """Parts of the global batch."""
-        return self.replicas * self.workers
+        """Parts of the machine."""
+        return self.replicas * self.workers * self.copies
 
 
 BASE = ScalingVariant()
+
+
+@dataclass(frozen=True)
+class ScalingStudy:
+    """What is measured for one preset and batch.
+
+    Attributes:
+        kind: strong: all variants have one global batch; weak: each replica has one batch.
+        configs: By variant, the base first; of one of its independent runs.
+    """
+
+    kind: Kind
+    configs: dict[ScalingVariant, RunConfig]
+
+    def batch(self, variant: ScalingVariant) -> int:
+        """Returns the showers per step of all parts of a variant."""
+        runs = self.configs[variant].global_batch(variant.replicas * variant.workers)
+        return runs * variant.copies
 
 
 @dataclass(frozen=True)
@@ -214,13 +118,13 @@ class ScalingPoint:
 
 @dataclass(frozen=True)
 class ScalingResult:
-    """All measurements; the base, threads only, is the first point.
+    """All measurements of a study; the base, threads only, is the first point.
 
     Attributes:
         kind: strong: all points have one global batch; weak: each replica has one batch.
         preset: What was trained.
         steps: Of each run.
-        ways: In the order of a round.
+        points: In the order of a round.
         interrupted: Whether Ctrl-C ended it early.
     """
 
@@ -246,32 +150,63 @@ class ScalingResult:
         return paired(speeds(variant), [grown * speed for speed in speeds(base)])
 
 
-def make_configs(
+def make_study(
     kind: Kind,
-    points: Sequence[ScalingVariant],
+    variants: Sequence[ScalingVariant],
+    *,
+    preset: str,
+    batch: int | Literal["usual", "largest"] = "usual",
+    steps: int | None = None,
+    conv_impl: str = "auto",
+    predict: Sequence[int] = (),
+) -> ScalingStudy:
+    """Returns the configuration of each variant, of its independent runs and of the predicted devices.
+
+    Args:
+        kind: strong shares the batch among the replicas; weak gives each as much.
+        variants: Without repetition, the base first.
+        preset: What is trained.
+        batch: Showers per step, of all replicas or of each; usual: of the preset; largest: as many as
+            should fit into the memory.
+        steps: Of a run with the usual batch; None: of the preset. Another batch trains as many showers.
+        conv_impl: Formulation of the layers.
+        predict: Numbers of devices.
+
+    Raises:
+        ConfigError: A value is not allowed, the replicas do not divide the batch, or no batch fits.
+    """
+    profile = find_profile(find_preset(preset).networks)
+    usual = profile.bench_batch
+    parts = sorted({one.parts for one in variants if one.parts > 1})
+    measured = [*variants, *(ScalingVariant(copies=n) for n in parts)]
+    at = partial(_configs, kind, preset=preset, conv_impl=conv_impl)
+    if batch == "largest":
+        size = _largest_batch(kind, at(measured, batch=math.lcm(*parts), steps=_LEAST_STEPS))
+    else:
+        size = usual if batch == "usual" else batch
+    wanted = profile.bench_steps if steps is None else steps
+    if size != usual:
+        wanted = max(min(wanted, _LEAST_STEPS), round(wanted * usual / size))
+    measured += [ScalingVariant(share_of=n) for n in predict]
+    return ScalingStudy(kind, at(measured, batch=size, steps=wanted))
+
+
+def _configs(
+    kind: Kind,
+    variants: Sequence[ScalingVariant],
     *,
     preset: str,
     batch: int,
     steps: int,
     conv_impl: str,
 ) -> dict[ScalingVariant, RunConfig]:
-    """Returns the configuration of each variant.
-
-    Args:
-        kind: strong shares `batch` among the replicas; weak gives each as much.
-        points: Without repetition.
-        preset: What is trained.
-        batch: Showers per step, of all replicas or of each.
-        steps: Of each run.
-        conv_impl: Formulation of the layers.
-
-    Raises:
-        ConfigError: A value is not allowed, or the replicas do not divide the batch.
-    """
     size = "global_batch_size" if kind == "strong" else "batch_per_replica"
     made = {}
-    for variant in points:
-        training: dict[str, Any] = {size: batch, "max_steps": steps, "conv_impl": conv_impl}
+    for variant in variants:
+        own = batch
+        if kind == "strong":
+            own = -(-batch // variant.share_of) // variant.copies
+        training: dict[str, Any] = {size: own, "max_steps": steps, "conv_impl": conv_impl}
         # Enough epochs for the steps; no test losses, which belong to an epoch's end.
         training |= {"epochs": max(1, steps), "validation_showers": 0}
         if variant.workers > 1:
@@ -282,71 +217,116 @@ def make_configs(
             training |= {"strategy": "one"}
         asked = {"model": {"preset": preset}, "training": training}
         made[variant] = parse_config(asked, f"the command line ({variant.name})")
-        made[variant].global_batch(variant.parts)
+        made[variant].global_batch(variant.replicas * variant.workers)
     return made
 
 
+def _largest_batch(kind: Kind, configs: dict[ScalingVariant, RunConfig]) -> int:
+    """Returns the largest batch with which every variant should fit; a multiple of their parts.
+
+    Raises:
+        ConfigError: The free memory is unknown, or too small.
+    """
+    fits = []
+    for variant, config in configs.items():
+        here = variant.workers * variant.copies
+        found = expected_memory(config, workers=variant.workers, processes=here)
+        largest = found.largest_batch() if found else None
+        if not largest:
+            why = "no batch fits into the memory" if largest == 0 else "the free memory is unknown"
+            raise ConfigError(f"--batches=largest: {why}; give a number, such as --batches=16")
+        fits.append(largest * (variant.parts if kind == "strong" else 1))
+    several = math.lcm(*(variant.parts for variant in configs))
+    return max(min(fits) // several, 1) * several
+
+
 def measure_scaling(
-    kind: Kind, configs: dict[ScalingVariant, RunConfig], *, rounds: int, progress: Progress
-) -> ScalingResult:
-    """Runs the program for each variant in turns, on simulated showers.
+    studies: Sequence[ScalingStudy], *, rounds: int, progress: Progress
+) -> list[ScalingResult]:
+    """Runs the program for each variant of each study in turns, on simulated showers.
 
     Args:
-        kind: What the configurations were made for.
-        configs: By variant, the base first.
+        studies: In the order of their measurement.
         rounds: Runs of each variant.
         progress: Shows the runs.
 
+    Returns:
+        One result for each study; fewer after Ctrl-C.
+
     Raises:
-        CloudganError: A run failed, or not one round was finished.
+        CloudganError: A run failed.
+        Interrupted: Nothing was measured.
     """
-    batches = {variant: config.global_batch(variant.parts) for variant, config in configs.items()}
-    first = configs[BASE]
+    results: list[ScalingResult] = []
+    for study in studies:
+        try:
+            results.append(_measure(study, rounds=rounds, progress=progress))
+        except Interrupted:
+            if not results:
+                raise
+            results[-1] = replace(results[-1], interrupted=True)
+        if results[-1].interrupted:
+            break
+    return results
+
+
+def _measure(study: ScalingStudy, *, rounds: int, progress: Progress) -> ScalingResult:
+    configs, first = study.configs, study.configs[BASE]
     with tempfile.TemporaryDirectory(prefix="cloudgan-bench-") as name:
         folder = Path(name)
-        needed = max(_LEAST_SHOWERS, 2 * max(batches.values()) / _TRAINED_SHARE)
+        most = max(study.batch(variant) for variant in configs)
+        needed = max(_LEAST_SHOWERS, 2 * most / _TRAINED_SHARE)
         showers = _STREAM * -(-int(needed) // _STREAM)
         progress.start(f"simulating and converting {showers} showers")
         shards = make_showers(folder, showers, first.model.image_shape[:2])
         rounds_run = Rounds(
             {
-                variant.name: partial(_turn, _on(config, shards), folder / variant.name, count())
+                variant.name: partial(
+                    _turn, _on(config, shards), variant.copies, folder / variant.name, count()
+                )
                 for variant, config in configs.items()
             }
         )
         rounds_run.run(rounds, progress)
     taken = rounds_run.results
     points = tuple(
-        ScalingPoint(variant, batches[variant], taken[variant.name])
+        ScalingPoint(variant, study.batch(variant), taken[variant.name])
         for variant in configs
         if variant.name in taken
     )
     steps = first.training.max_steps or 0
-    return ScalingResult(kind, first.model.preset, steps, points, rounds_run.interrupted)
+    return ScalingResult(study.kind, first.model.preset, steps, points, rounds_run.interrupted)
 
 
 def _on(config: RunConfig, shards: Path) -> RunConfig:
     return config.model_copy(update={"data": config.data.model_copy(update={"path": str(shards)})})
 
 
-def _turn(config: RunConfig, folder: Path, numbers: Iterator[int]) -> ProgramRun:
-    return run_train(config, folder / str(next(numbers)))
+def _turn(config: RunConfig, copies: int, folder: Path, numbers: Iterator[int]) -> ProgramRun:
+    return run_train(config, folder / str(next(numbers)), copies=copies)
 
 
 _DURATIONS = ("program_seconds", "startup_seconds", "first_call_seconds", "cpu_seconds")
 
 
-def scaling_json(result: ScalingResult) -> dict[str, Any]:
+def scaling_json(results: Sequence[ScalingResult]) -> dict[str, Any]:
     """Returns all results by name; `efficiency` by variant, against threads only."""
     return {
         "machine": this_machine().describe(),
         "versions": versions(),
-        "scaling": result.kind,
+        "scaling": results[0].kind,
+        "interrupted": results[-1].interrupted,
+        "studies": [_study(result) for result in results],
+    }
+
+
+def _study(result: ScalingResult) -> dict[str, Any]:
+    return {
         "preset": result.preset,
+        "global_batch": result.points[0].global_batch,
         "steps": result.steps,
         "rounds": min(len(variant.runs) for variant in result.points),
-        "interrupted": result.interrupted,
-        "variants": [_way(variant) for variant in result.points],
+        "variants": [_variant(variant) for variant in result.points],
         "efficiency": {
             variant.variant.name: {
                 "training_only": result.training_efficiency(variant).as_json(),
@@ -357,11 +337,10 @@ def scaling_json(result: ScalingResult) -> dict[str, Any]:
     }
 
 
-def _way(variant: ScalingPoint) -> dict[str, Any]:
+def _variant(variant: ScalingPoint) -> dict[str, Any]:
     return {
         "name": variant.variant.name,
-        "replicas": variant.variant.replicas,
-        "workers": variant.variant.workers,
+        **variant.variant._asdict(),
         "global_batch": variant.global_batch,
         "device": variant.runs[0].device,
         "training_showers_per_second": spread(variant.training).as_json(),
@@ -371,29 +350,46 @@ def _way(variant: ScalingPoint) -> dict[str, Any]:
     }
 
 
-def scaling_table(result: ScalingResult) -> Table:
-    """A row for each way."""
+def scaling_table(results: Sequence[ScalingResult]) -> Table:
+    """A row for each preset, batch and variant."""
     rows = tuple(
         (
-            *(variant.variant.name, variant.global_batch),
+            *(result.preset, variant.variant.name, variant.global_batch),
             *(spread(variant.training).median, spread(variant.end_to_end).median),
+            variant.global_batch / spread(variant.training).median,
             *(variant.of("program_seconds").median, variant.of("startup_seconds").median),
             *(variant.of("first_call_seconds").median, variant.of("cpu_seconds").median),
             result.training_efficiency(variant).describe(),
             result.end_to_end_efficiency(variant).describe(),
         )
+        for result in results
         for variant in result.points
     )
     columns = (
-        *("variant", "global batch", "showers/s, training only", "showers/s, end to end"),
-        *("program s", "start-up s", "first call s", "CPU s"),
+        *("preset", "variant", "showers per step", "showers/s, training only"),
+        *(
+            "showers/s, end to end",
+            "s per step",
+            "program s",
+            "start-up s",
+            "first call s",
+            "CPU s",
+        ),
         *("efficiency, training only", "efficiency, end to end"),
     )
-    kept = "one global batch" if result.kind == "strong" else "one batch per replica"
+    kind = results[0].kind
+    kept = "one global batch" if kind == "strong" else "one batch per replica"
+    steps = ", ".join(dict.fromkeys(str(result.steps) for result in results))
+    rounds = min(len(variant.runs) for result in results for variant in result.points)
     said = (
-        f"{result.kind.capitalize()} scaling, {kept}: {result.preset}, {result.steps} steps,"
-        f" {min(len(variant.runs) for variant in result.points)} rounds in turns,"
+        f"{kind.capitalize()} scaling, {kept}: {steps} steps, {rounds} rounds in turns,"
         f" {this_machine().describe()}. Efficiency against the same cores used by threads: median"
-        " (least to most) of pairs of one round."
+        " (least to most) of pairs of one round. Independent runs exchange nothing: the bound of"
+        " replicas and processes."
     )
-    return Table(columns, rows, said, "lrrrrrrrrr")
+    if any(variant.variant.share_of > 1 for result in results for variant in result.points):
+        said += (
+            ' "One of n devices" is one replica with its share of the batch, measured on this machine;'
+            " its efficiency is the predicted bound of n devices, without their exchange."
+        )
+    return Table(columns, rows, said, "llrrrrrrrrrr")

@@ -10,7 +10,7 @@ from bench.made_up import step_result
 from cloudgan.bench.generate import GenerateResult, GenerateRound, Source
 
 BEGINS = "cloudgan.bench.measuring_process.subprocess.Popen"
-TRAINS = "cloudgan.bench.scaling.subprocess.Popen"
+TRAINS = "cloudgan.bench.training_program.subprocess.Popen"
 
 
 @pytest.fixture(autouse=True)
@@ -50,7 +50,20 @@ def starts_nothing(monkeypatch):
         ("bench scaling --strong --replicas=1", "give --replicas=1,2 or --workers=1,2"),
         ("bench scaling --strong --replicas=two", "--replicas=two: expected numbers of at least 1"),
         ("bench scaling --weak --workers=0,2", "--workers=0: expected at least 1"),
-        ("bench scaling --strong --replicas=3 --batch=16", "3 replicas do not divide"),
+        ("bench scaling --strong --replicas=3 --batches=16", "3 replicas do not divide"),
+        ("bench scaling --strong --replicas=2 --batches=most", "usual, largest or numbers"),
+        (
+            "bench scaling --strong --replicas=2 --batches=usual,0",
+            "--batches=0: expected at least 1",
+        ),
+        (
+            "bench scaling --strong --replicas=2 --presets=mini,papr",
+            "unknown preset 'papr'. Did you mean 'paper'",
+        ),
+        (
+            "bench scaling --weak --replicas=2 --predict=8",
+            "--predict is the bound of strong scaling",
+        ),
         ("bench scaling --weak --replicas=2 --steps=0", "--steps=0: expected at least 1"),
     ],
 )

@@ -55,15 +55,16 @@ def test_the_generator_and_the_simulations_are_measured_on_the_same_electrons(ru
 
 
 def test_a_whole_training_run_is_timed(tmp_path):
-    from cloudgan.bench.scaling import BASE, make_configs, make_showers, run_train
+    from cloudgan.bench.scaling import BASE, make_study
+    from cloudgan.bench.training_program import make_showers, run_train
 
     shards = make_showers(tmp_path, 50, (9, 9))
-    asked = {"preset": "smoke", "batch": 8, "steps": 15, "conv_impl": "published"}
-    config = make_configs("strong", [BASE], **asked)[BASE]
+    asked = {"preset": "smoke", "batch": 32, "steps": 15, "conv_impl": "published"}
+    config = make_study("strong", [BASE], **asked).configs[BASE]
     plain = config.model.model_copy(update=PLAIN)
     data = config.data.model_copy(update={"path": str(shards)})
     took = run_train(config.model_copy(update={"model": plain, "data": data}), tmp_path / "round")
-    assert took.showers == 15 * 8
+    assert took.showers == 15 * 32
     assert took.device == "CPU"
     assert 0 < took.first_call_seconds < took.program_seconds
     assert took.startup_seconds < took.program_seconds

@@ -9,7 +9,8 @@ import pytest
 
 from cloudgan.core.errors import ConfigError
 from cloudgan.core.memory import FreeMemory
-from cloudgan.models.footprint import ERROR, Footprint, kept_for_backward
+from cloudgan.models.convolutions import choose_conv_impl
+from cloudgan.models.footprint import ERROR, Footprint, footprint, kept_for_backward
 from cloudgan.schema.config import Precision, parse_config
 from cloudgan.training import expected_memory as under_test
 from cloudgan.training.expected_memory import ExpectedMemory, expected_memory, footprint_on
@@ -123,11 +124,7 @@ def test_with_gpus_each_has_one_replica_and_the_smallest_counts(monkeypatch):
     assert found.peak_bytes == footprint_on(config(), "GPU").of_replica(12)
 
 
-@pytest.mark.tf
 def test_the_form_that_is_expected_is_the_one_that_is_chosen():
-    from cloudgan.models.footprint import footprint
-    from cloudgan.training.gan import choose_conv_impl
-
     ways = itertools.product(
         ("auto", "published", "phases", "fast"),
         ("float32", "bfloat16"),

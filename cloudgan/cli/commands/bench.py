@@ -5,7 +5,7 @@ from __future__ import annotations
 import tempfile
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from cloudgan.cli.options.values import parse_range
 from cloudgan.cli.views.output import (
@@ -323,8 +323,9 @@ def scaling(
     weak: bool = False,
     replicas: str | None = None,
     workers: str | None = None,
-    preset: str = "mini",
-    batch: int | None = None,
+    presets: str = "mini",
+    batches: str = "usual",
+    predict: str | None = None,
     steps: int | None = None,
     conv_impl: ConvImplOption = "auto",
     rounds: int = 3,
@@ -333,44 +334,69 @@ def scaling(
 ) -> None:
     """Measures replicas or worker processes against threads on the same cores, by whole training runs.
 
-    Each round is one `cloudgan train` from program start to end, on simulated showers. Two efficiencies
-    are shown together: training only, without the start and the first call, and end to end. The shorter
-    the runs, the larger the share of the start in the second one.
+    Two efficiencies are shown: training only, without the start and the first call, and end to end.
+    Independent runs on the same shares of the machine are measured, too: what they lose is the price of
+    small batches, and what replicas lose against them is that of the exchange.
 
     Args:
         strong: Strong scaling: the global batch is constant.
         weak: Weak scaling: the batch per replica is constant.
         replicas: Replicas of one process, such as 1,2; 1 is always measured.
         workers: Worker processes on this machine with one replica each, such as 1,2.
-        preset: {presets}.
-        batch: Showers per step: of all replicas with --strong, of each with --weak. Default: 16 for
-            paper, else that of `train`.
-        steps: Steps per run. Default: 4 for paper, 20 for fixed25, else 300.
+        presets: Presets, such as smoke,mini.
+        batches: Showers per step, of all replicas with --strong, of each with --weak: usual, largest
+            (that should fit into the memory) or numbers, such as usual,64.
+        predict: Numbers of devices, such as 8,12, of which one is measured (--strong).
+        steps: Steps per run with the usual batch. Default: 4 for paper, 20 for fixed25, else 300.
         conv_impl: Convolution implementation of all runs.
         rounds: Runs of each variant.
         report: File to write as well: .html, .md or .csv.
         json: Print the result as JSON.
     """
-    from cloudgan.bench.scaling import make_configs, measure_scaling
+    from cloudgan.bench.scaling import make_study, measure_scaling
 
     if strong == weak:
         raise ConfigError(
             "give --strong (constant global batch) or --weak (constant batch per replica)"
         )
-    profile = find_profile(find_preset(preset).networks)
+    if predict and weak:
+        raise ConfigError(
+            "--predict is the bound of strong scaling; that of weak scaling is 1: remove it"
+        )
     check_report(report)
     kind: Kind = "strong" if strong else "weak"
-    configs = make_configs(
-        kind,
-        _variants(replicas, workers),
-        preset=preset,
-        batch=profile.bench_batch if batch is None else batch,
-        steps=profile.bench_steps if steps is None else steps,
-        conv_impl=conv_impl,
-    )
+    variants, devices = _variants(replicas, workers), _numbers("predict", predict)
+    studies = [
+        make_study(
+            kind,
+            variants,
+            preset=find_preset(preset.strip()).preset,
+            batch=batch,
+            steps=steps,
+            conv_impl=conv_impl,
+            predict=devices,
+        )
+        for preset in dict.fromkeys(presets.split(","))
+        for batch in _batches(batches)
+    ]
     with progress_bars(as_json=json) as progress:
-        result = measure_scaling(kind, configs, rounds=rounds, progress=progress)
-    _print_scaling(result, report, as_json=json)
+        results = measure_scaling(studies, rounds=rounds, progress=progress)
+    _print_scaling(results, report, as_json=json)
+
+
+def _batches(text: str) -> list[int | Literal["usual", "largest"]]:
+    """Parses such as ``usual,largest,64``."""
+    found: list[int | Literal["usual", "largest"]] = []
+    for word in dict.fromkeys(word.strip() for word in text.split(",")):
+        if word in {"usual", "largest"}:
+            found.append("usual" if word == "usual" else "largest")
+        elif word.isdecimal():
+            found.append(ranges.parse_whole("--batches", word, ranges.FLAGS["batch"]))
+        else:
+            raise ConfigError(
+                f"--batches={text}: expected usual, largest or numbers of at least 1, such as usual,64"
+            )
+    return found
 
 
 def _variants(replicas: str | None, workers: str | None) -> list[ScalingVariant]:
@@ -397,15 +423,15 @@ def _numbers(name: str, text: str | None) -> list[int]:
     return [ranges.parse_whole(f"--{name}", word, ranges.FLAGS[name]) for word in words]
 
 
-def _print_scaling(result: ScalingResult, report: str | None, *, as_json: bool) -> None:
+def _print_scaling(results: list[ScalingResult], report: str | None, *, as_json: bool) -> None:
     from cloudgan.bench.scaling import scaling_json, scaling_table
     from cloudgan.reports.page import Page, Section
 
-    table = scaling_table(result)
+    table = scaling_table(results)
     if as_json:
-        print_json(scaling_json(result))
+        print_json(scaling_json(results))
     else:
         print_table(table)
     if report:
         write_report_file(Page("Scaling", sections=(Section("Variants", (table,)),)), report)
-    _raise_if(interrupted=result.interrupted, as_json=as_json)
+    _raise_if(interrupted=results[-1].interrupted, as_json=as_json)
