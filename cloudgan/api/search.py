@@ -19,13 +19,14 @@ from cloudgan.core.labels import checked_name
 from cloudgan.core.local_path import local_path
 from cloudgan.cost.prices.price_file import catalog_with
 from cloudgan.launch.kubernetes.manifests import CLAIM
-from cloudgan.schema.held_out import check_can_validate
+from cloudgan.schema.held_out import check_can_validate, held_out_every
 from cloudgan.schema.record import read_if_whole
 from cloudgan.schema.run_folder import RunFolder
 from cloudgan.schema.search import SearchConfig, parse_search, read_space
 from cloudgan.schema.search_exchange import search_prefix
 from cloudgan.storage.bucket_shards import BucketShards
 from cloudgan.storage.store import open_store
+from cloudgan.training.cluster import visible_gpus
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -177,7 +178,9 @@ def start_search(path: Path, config: SearchConfig, progress: Progress) -> Search
     if folder.read_config() is None:
         RunFolder(path).refuse_foreign()
     showers = find_showers(config.base, RunFolder(path), may_convert=True)
-    check_can_validate(config.base, count_showers(showers))
+    count = count_showers(showers)
+    check_can_validate(config.base, count)
+    _check_reaches_validation(config, count)
     with locked_target(folder.journal_file):
         if not isinstance(showers, Path):
             _convert(config, folder, progress)
@@ -189,6 +192,34 @@ def start_search(path: Path, config: SearchConfig, progress: Progress) -> Search
         blocks = local or _pod_blocks(folder, config.store, showers, progress)
         Coordinator(folder, config, study, blocks, progress).run()
     return _result(folder, config, study)
+
+
+def _check_reaches_validation(config: SearchConfig, showers: int) -> None:
+    """Checks that trials train until their first validation, where the number of replicas is known.
+
+    Raises:
+        ConfigError: Their steps end before it.
+    """
+    base = config.base
+    limit, workers = base.training.max_steps, base.training.workers
+    replicas = base.training.replicas or (None if config.store or visible_gpus() else 1)
+    if limit is None or replicas is None or base.parallel.has_ranks:
+        return
+    searched = {"training.max_steps", "training.batch_per_replica", "training.global_batch_size"}
+    if searched & set(config.space):
+        return
+    batch = base.global_batch(replicas * workers)
+    trained = showers - showers // held_out_every(base.data.held_out_fraction, showers)
+    epochs = base.training.validates_every
+    if base.data.last_batch == "drop":
+        needed = epochs * (trained // batch)
+    else:
+        needed = -(-epochs * trained // batch)
+    if limit < needed:
+        raise ConfigError(
+            f"--max-steps={limit} ends every trial before its first validation, which is after step {needed}:"
+            f" give --max-steps={needed} or more, a larger --batch, or fewer showers"
+        )
 
 
 def _pod_blocks(folder: SearchFolder, store: str, shards: Path, progress: Progress) -> PodBlocks:

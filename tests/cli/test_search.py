@@ -6,6 +6,9 @@ import json
 
 import pytest
 
+from cloudgan.data.sources.hdf5_writer import write_hdf5
+from cloudgan.simulation.gflash import simulate
+
 pytest.importorskip("optuna")
 
 
@@ -87,6 +90,15 @@ def test_missing_showers_are_refused_and_leave_no_folder(space, cloudgan_here, c
     done = cloudgan_here(*command.split(), "--data=x.h5", exits=2)
     assert "x.h5 does not exist" in done.stderr
     assert list(space.parent.iterdir()) == [space]
+
+
+def test_trials_that_end_before_their_first_validation_are_refused(space, cloudgan_here):
+    write_hdf5(space.parent / "x.h5", simulate(2000, seed=1, cells=(9, 9)))
+    flags = ("--data=x.h5", "--preset=smoke", "--batch=32")
+    done = cloudgan_here("search", space, *flags, "--max-steps=56", exits=2)
+    assert "--max-steps=56 ends every trial before its first validation" in done.stderr
+    assert "give --max-steps=57 or more" in done.stderr, "1,800 of 2,000 showers are trained on"
+    assert not (space.parent / "runs").exists()
 
 
 @pytest.mark.parametrize(
