@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import signal
 import subprocess
@@ -12,8 +13,7 @@ import time
 import pytest
 
 from cloudgan.schema import record
-from cloudgan.schema.run_folder import checkpoint_steps
-from cloudgan.storage.store import open_store
+from cloudgan.storage.store import ObjectMissingError, open_store
 
 pytestmark = pytest.mark.slow
 
@@ -22,18 +22,23 @@ SPACE = "model.learning_rate: {low: 1.0e-4, high: 1.0e-2, log: true}\n"
 
 
 def kill_in_the_middle(cluster, killed):
-    """Kills what trains in worker 1 (SIGKILL) when the bucket has checkpoints of both trials."""
+    """Kills what trains in worker 1 (SIGKILL) when the bucket has records of checkpoints of both trials."""
     store = open_store(f"{BUCKET}/searches/lr/trials")
     deadline = time.monotonic() + 400
     while time.monotonic() < deadline:
-        names = [name.rpartition("/")[2] for name in store.list("0001/")]
-        other = [name.rpartition("/")[2] for name in store.list("0000/")]
-        if all(checkpoint_steps(found)[-1:] > [8] for found in (names, other)):
+        if all(has_recorded_checkpoint(store, trial) for trial in ("0000", "0001")):
             break
         time.sleep(0.05)
     for pod in cluster.select("pods", NAMESPACE):
         if pod["metadata"]["name"].startswith("blocks-1-"):
             killed.append(cluster.kill(NAMESPACE, pod["metadata"]["name"], signal.SIGKILL))
+
+
+def has_recorded_checkpoint(store, trial):
+    with contextlib.suppress(ObjectMissingError):
+        lines = [json.loads(line) for line in store.read(f"{trial}/record.jsonl").splitlines()]
+        return any(line["kind"] == "checkpointed" and line["step"] > 4 for line in lines)
+    return False
 
 
 def test_the_trial_of_a_killed_pod_continues_from_the_bucket(here, cluster, cloudgan_here):
@@ -45,7 +50,9 @@ def test_the_trial_of_a_killed_pod_continues_from_the_bucket(here, cluster, clou
     write_hdf5(here / "showers.h5", simulate(420, seed=1, cells=(9, 9), block=50))
     convert(str(here / "showers.h5"), here / "shards")
     plain = json.loads((here / "plain.yaml").read_text())
-    (here / "plain.yaml").write_text(json.dumps(plain | {"data": {"held_out_fraction": 0.5}}))
+    # The record is uploaded every 2 s, which is longer than between these checkpoints: keep them all.
+    more = {"data": {"held_out_fraction": 0.5}, "checkpoint": {"keep": 20}}
+    (here / "plain.yaml").write_text(json.dumps(plain | more))
     (here / "space.yaml").write_text(SPACE)
     asked = (
         *("space.yaml", "--config=plain.yaml", "--data=shards", "--run=runs/lr", "--trials=2"),
