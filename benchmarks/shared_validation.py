@@ -59,7 +59,7 @@ def measure(preset_name: str, rounds: int, index: int) -> None:
     tf.config.threading.set_inter_op_parallelism_threads(1)
     strategy = tf.distribute.MultiWorkerMirroredStrategy()
     cluster, numerics = SimpleNamespace(index=index), SimpleNamespace(workers=2)
-    work = shared_work(SimpleNamespace(cluster=cluster, numerics=numerics, strategy=strategy))
+    work = shared_work(SimpleNamespace(cluster=cluster, numerics=numerics), strategy)
     preset = find_preset(preset_name)
     showers = join_showers(simulate(500, seed=3, cells=preset.image_shape[:2], block=50))
     held_back = SimpleNamespace(

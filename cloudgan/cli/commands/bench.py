@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from cloudgan.cli.options.values import parse_range
+from cloudgan.cli.options.values import parse_counts, parse_range
 from cloudgan.cli.views.output import (
     check_report,
     mark_printed,
@@ -20,6 +20,7 @@ from cloudgan.core import ranges
 from cloudgan.core.errors import ConfigError, Interrupted
 from cloudgan.core.hardware import this_machine
 from cloudgan.core.local_path import local_path
+from cloudgan.core.ranges import MAX_PROCESSES, Range
 from cloudgan.schema.config import ConvImplOption, Precision  # noqa: TC001  flags are read by them
 from cloudgan.schema.presets import find_preset, find_profile
 
@@ -32,6 +33,8 @@ if TYPE_CHECKING:
     from cloudgan.bench.step import StepResult
     from cloudgan.core.progress import Progress
     from cloudgan.reports.table import Table
+
+_DEVICES = Range(2, MAX_PROCESSES)
 
 
 def step(
@@ -365,7 +368,8 @@ def scaling(
         )
     check_report(report)
     kind: Kind = "strong" if strong else "weak"
-    variants, devices = _variants(replicas, workers), _numbers("predict", predict)
+    variants = _variants(replicas, workers)
+    devices = parse_counts("predict", predict, _DEVICES) if predict else []
     studies = [
         make_study(
             kind,
@@ -403,24 +407,17 @@ def _variants(replicas: str | None, workers: str | None) -> list[ScalingVariant]
     """Returns the base (one replica), then the requested variants."""
     from cloudgan.bench.scaling import BASE, ScalingVariant
 
-    by_replicas = [ScalingVariant(replicas=n) for n in _numbers("replicas", replicas)]
-    by_workers = [ScalingVariant(workers=n) for n in _numbers("workers", workers)]
+    flags = ranges.FLAGS
+    several = parse_counts("replicas", replicas, flags["replicas"]) if replicas else []
+    by_replicas = [ScalingVariant(replicas=n) for n in several]
+    several = parse_counts("workers", workers, flags["workers"]) if workers else []
+    by_workers = [ScalingVariant(workers=n) for n in several]
     variants = dict.fromkeys([BASE, *by_replicas, *by_workers])
     if len(variants) == 1:
         raise ConfigError(
             "nothing to compare with one replica: give --replicas=1,2 or --workers=1,2"
         )
     return list(variants)
-
-
-def _numbers(name: str, text: str | None) -> list[int]:
-    """Parses numbers such as ``1,2,4``."""
-    if text is None:
-        return []
-    words = [word.strip() for word in text.split(",")]
-    if not all(word.isdecimal() for word in words):
-        raise ConfigError(f"--{name}={text}: expected numbers of at least 1, such as 1,2")
-    return [ranges.parse_whole(f"--{name}", word, ranges.FLAGS[name]) for word in words]
 
 
 def _print_scaling(results: list[ScalingResult], report: str | None, *, as_json: bool) -> None:

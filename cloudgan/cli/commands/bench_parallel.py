@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
+from cloudgan.cli.options.values import parse_counts
 from cloudgan.cli.views.output import (
     check_report,
     print_json,
@@ -13,7 +14,7 @@ from cloudgan.cli.views.output import (
 )
 from cloudgan.core import ranges
 from cloudgan.core.errors import ConfigError
-from cloudgan.core.ranges import Range, parse_whole
+from cloudgan.core.ranges import Range
 from cloudgan.schema.presets import find_preset
 
 _COUNTS = Range(1, 4096)
@@ -76,8 +77,8 @@ def parallel(
 
     find_preset(preset)
     check_report(report)
-    layouts = _numbers("predict", predict), _numbers("masters", masters)
-    worlds = _numbers("workers", workers, ranges.FLAGS["workers"]) if workers else []
+    layouts = parse_counts("predict", predict, _COUNTS), parse_counts("masters", masters, _COUNTS)
+    worlds = parse_counts("workers", workers, ranges.FLAGS["workers"]) if workers else []
     if worlds and (service_seconds or message_seconds):
         raise ConfigError(
             "--workers measures the times of an exchange: omit --service-seconds and --message-seconds"
@@ -113,15 +114,3 @@ def parallel(
             print_table(study_table(rows))
     if report:
         write_report_file(forecast_page(found, [study_table(rows)] if rows else []), report)
-
-
-def _numbers(name: str, text: str, bounds: Range = _COUNTS) -> list[int]:
-    """Parses different numbers such as ``1,2,4``.
-
-    Raises:
-        ConfigError: Not such a list.
-    """
-    words = [word.strip() for word in text.split(",")]
-    if not all(word.isdecimal() for word in words):
-        raise ConfigError(f"--{name}={text[:80]}: expected numbers of at least 1, such as 8,20")
-    return sorted({parse_whole(f"--{name}", word, bounds) for word in words})

@@ -1,4 +1,4 @@
-"""Parses the values of `--energy`, `--theta` and `--step`."""
+"""Parses values of flags that several commands have: ranges, lists of counts, and `--step`."""
 
 from __future__ import annotations
 
@@ -30,6 +30,20 @@ def parse_range(flag: str, text: str) -> tuple[float, float]:
     if not low <= high:
         raise ConfigError(f"--{flag}={text}: low exceeds high; write --{flag}={high:g}:{low:g}")
     return low, high
+
+
+def parse_counts(flag: str, text: str, bounds: Range) -> list[int]:
+    """Parses different numbers such as ``1,2,4``; returns them in ascending order.
+
+    Raises:
+        ConfigError: Not such a list, or a number is out of bounds.
+    """
+    words = [word.strip() for word in text.split(",")]
+    if not all(word.isascii() and word.isdecimal() for word in words):
+        raise ConfigError(
+            f"--{flag}={text[:80]}: expected numbers of at least {bounds.low:g}, such as 2,8"
+        )
+    return sorted({parse_whole(f"--{flag}", word, bounds) for word in words})
 
 
 def parse_step(text: str | None) -> Step:
