@@ -24,6 +24,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import hypothesis
 import pytest
 
 from cloudgan.cli.main import main
@@ -44,6 +45,15 @@ TENSORFLOW_FOLDERS = ("end_to_end", "models", "training")
 NO_TENSORFLOW = Path("models", "cpu_kernels")
 DURATIONS = HERE / "durations.json"
 """Seconds of each test file, recorded by `make durations`: the longest files start first."""
+
+# A busy machine makes no test of properties fail; CI's own profile stays.
+hypothesis.settings.register_profile(
+    "any machine",
+    parent=hypothesis.settings(),
+    deadline=None,
+    suppress_health_check=[hypothesis.HealthCheck.too_slow],
+)
+hypothesis.settings.load_profile("any machine")
 
 AMBIENT = re.compile(
     r"(AWS|AZURE|ARM|GOOGLE|GCLOUD|GCP|GCS|CLOUDSDK|BOTO|KUBE|SLURM|CLOUDGAN)_.*"

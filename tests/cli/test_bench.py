@@ -48,7 +48,10 @@ def starts_nothing(monkeypatch):
         ("bench scaling --strong --weak --replicas=1,2", "give --strong"),
         ("bench scaling --strong", "give --replicas=1,2 or --workers=1,2"),
         ("bench scaling --strong --replicas=1", "give --replicas=1,2 or --workers=1,2"),
-        ("bench scaling --strong --replicas=two", "--replicas=two: expected numbers of at least 1, such as 2,8"),
+        (
+            "bench scaling --strong --replicas=two",
+            "--replicas=two: expected numbers of at least 1, such as 2,8",
+        ),
         ("bench scaling --weak --workers=0,2", "--workers=0: expected at least 1"),
         ("bench scaling --strong --replicas=3 --batches=16", "3 replicas do not divide"),
         ("bench scaling --strong --replicas=2 --batches=most", "usual, largest or numbers"),
