@@ -11,12 +11,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from cloudgan.api.run_options import resolve
-from cloudgan.api.search import read_search, start_search
+from cloudgan.api.search import start_search
+from cloudgan.api.search_result import read_search
 from cloudgan.core import ranges
 from cloudgan.core.errors import DataError
 from cloudgan.reports.page import Section, fragment
 from cloudgan.reports.table import Table
-from cloudgan.schema.search import Dimension, parse_search
+from cloudgan.schema.search import Dimension, parse_search, with_folds
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -99,8 +100,7 @@ def run_crossvalidation(
     """
     ranges.check(folds=folds, repeats=repeats, blocks=blocks)
     base, folder = resolve(keys, config=config, run=run or DEFAULT_RUN, fresh=True)
-    data = base.data.model_copy(update={"held_out_fraction": 1 / folds, "fold": None})
-    base = base.model_copy(update={"data": data})
+    base = with_folds(base, folds)
     seed = base.training.seed
     space = {FOLD: Dimension(choices=tuple(range(folds)))}
     if repeats > 1:

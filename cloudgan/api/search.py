@@ -5,24 +5,22 @@ from __future__ import annotations
 import hashlib
 import subprocess
 import sys
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from cloudgan.api.run_options import resolve
-from cloudgan.api.search_result import Search, Trial
+from cloudgan.api.search_result import Search, check_extra, search_result
 from cloudgan.api.training_showers import count_showers, find_showers
 from cloudgan.core import ranges
-from cloudgan.core.errors import ConfigError, DataError, install_command
+from cloudgan.core.errors import ConfigError, DataError
 from cloudgan.core.file_lock import locked_target
 from cloudgan.core.labels import checked_name
 from cloudgan.core.local_path import local_path
 from cloudgan.cost.prices.price_file import catalog_with
 from cloudgan.launch.kubernetes.manifests import CLAIM
 from cloudgan.schema.held_out import check_can_validate, held_out_every
-from cloudgan.schema.record import read_if_whole
 from cloudgan.schema.run_folder import RunFolder
-from cloudgan.schema.search import SearchConfig, parse_search, read_space
+from cloudgan.schema.search import SearchConfig, parse_search, read_space, with_folds
 from cloudgan.schema.search_exchange import search_prefix
 from cloudgan.storage.bucket_shards import BucketShards
 from cloudgan.storage.store import open_store
@@ -31,11 +29,9 @@ from cloudgan.training.cluster import visible_gpus
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from optuna.trial import FrozenTrial
-
     from cloudgan.core.progress import Progress
     from cloudgan.search.pod_blocks import PodBlocks
-    from cloudgan.search.study import SearchFolder, SearchStudy
+    from cloudgan.search.study import SearchFolder
 
 DEFAULT_RUN = "runs/search"
 
@@ -56,9 +52,9 @@ def run_search(
         keys: Options of `train` by their dotted keys; None is not set.
         config: A run.yaml that all trials share; options override its keys.
         run: Folder of a new search. Default: runs/search.
-        settings: ``trials``, ``blocks``, ``store``, ``sampler``, ``objective``, ``direction``, ``prune``, ``second``,
-            ``price_as`` and ``price_file``; None is not set, and a search that continues takes the first
-            two only.
+        settings: ``trials``, ``blocks``, ``max_hours``, ``budget_usd``, ``store``, ``sampler``,
+            ``objective``, ``direction``, ``prune``, ``folds``, ``second``, ``price_as`` and ``price_file``;
+            None is not set, and a search that continues takes the first four only.
         progress: Receives a line for each finished trial.
 
     Raises:
@@ -67,15 +63,33 @@ def run_search(
         CloudganError: Five trials in a row failed.
     """
     chosen = {name: value for name, value in settings.items() if value is not None}
+    limits = {name: chosen.pop(name, None) for name in ("max_hours", "budget_usd")}
     given = local_path(str(space))
     if given.is_dir():
-        found = continued_search(given, keys, config, run, chosen)
-        return start_search(given, found, progress)
-    price = machine_price(chosen.pop("price_as", None), chosen.pop("price_file", None))
-    if "store" in chosen:
-        chosen["store"] = _shared_store(str(chosen["store"]))
-    path, found = new_search(given, keys, config=config, run=run, chosen={**chosen, **price})
-    return start_search(path, found, progress)
+        path, found = given, continued_search(given, keys, config, run, chosen)
+    else:
+        price = machine_price(chosen.pop("price_as", None), chosen.pop("price_file", None))
+        if "store" in chosen:
+            chosen["store"] = _shared_store(str(chosen["store"]))
+        path, found = new_search(given, keys, config=config, run=run, chosen={**chosen, **price})
+    _check_limits(limits, found)
+    return start_search(path, found, progress, **limits)
+
+
+def _check_limits(limits: Mapping[str, float | None], config: SearchConfig) -> None:
+    given = {name: value for name, value in limits.items() if value is not None}
+    ranges.check(**given)
+    for name, value in given.items():
+        if config.store:
+            raise ConfigError(
+                f"--{name.replace('_', '-')}={value:g} is of this machine; with --store the limits are those"
+                " of each `cloudgan deploy --join`"
+            )
+    if "budget_usd" in given and config.usd_per_hour is None:
+        raise ConfigError(
+            f"--budget-usd={given['budget_usd']:g} needs the price of this machine: start the search with"
+            " --price-as=OFFER, such as one of `cloudgan offers --all`, or give --max-hours"
+        )
 
 
 def new_search(
@@ -100,6 +114,8 @@ def new_search(
     """
     _check_numbers(chosen)
     base, folder = resolve(keys, config=config, run=run or DEFAULT_RUN, fresh=True)
+    if "folds" in chosen:
+        base = with_folds(base, int(chosen["folds"]))
     found = parse_search({"base": base, "space": read_space(space), **chosen})
     found.check()
     if found.store:
@@ -147,22 +163,32 @@ def _check_pods(name: str, config: SearchConfig, chosen: Mapping[str, Any]) -> N
 
 
 def _check_numbers(chosen: Mapping[str, Any]) -> None:
-    ranges.check(**{name: chosen[name] for name in ("trials", "blocks") if name in chosen})
+    known = ("trials", "blocks", "folds")
+    ranges.check(**{name: chosen[name] for name in known if name in chosen})
 
 
-def start_search(path: Path, config: SearchConfig, progress: Progress) -> Search:
+def start_search(
+    path: Path,
+    config: SearchConfig,
+    progress: Progress,
+    *,
+    max_hours: float | None = None,
+    budget_usd: float | None = None,
+) -> Search:
     """Runs the trials of a search that are not finished.
 
     Args:
         path: Folder of the search, new or that of an earlier process.
         config: The search; a base that never validates validates each epoch.
         progress: Receives a line for each finished trial.
+        max_hours: Time after which running trials are saved and the search ends with the best so far.
+        budget_usd: The same for the price of this machine since the search began.
 
     Raises:
         ConfigError: The folder holds another search, or the showers are too few.
         CloudganError: As of `run_search`.
     """
-    _check_extra()
+    check_extra()
     from cloudgan.search.blocks import LocalBlocks
     from cloudgan.search.coordinator import Coordinator
     from cloudgan.search.study import SearchFolder, SearchStudy
@@ -190,8 +216,9 @@ def start_search(path: Path, config: SearchConfig, progress: Progress) -> Search
         folder.write_config(config)
         study = SearchStudy(folder, config)
         blocks = local or _pod_blocks(folder, config.store, showers, progress)
-        Coordinator(folder, config, study, blocks, progress).run()
-    return _result(folder, config, study)
+        limits = {"max_hours": max_hours, "budget_usd": budget_usd}
+        limit = Coordinator(folder, config, study, blocks, progress, **limits).run()
+    return search_result(folder, config, study, limit)
 
 
 def _check_reaches_validation(config: SearchConfig, showers: int) -> None:
@@ -238,28 +265,6 @@ def _pod_blocks(folder: SearchFolder, store: str, shards: Path, progress: Progre
     return blocks
 
 
-def read_search(path: str | Path) -> Search:
-    """Reads a search from its folder; nothing is started.
-
-    Raises:
-        DataError: The folder holds no search.
-    """
-    _check_extra()
-    from cloudgan.search.study import SearchFolder, SearchStudy
-
-    folder = SearchFolder(local_path(str(path)))
-    config = folder.read_config()
-    if config is None:
-        raise DataError(f"{path}: no search.json; start a search with `cloudgan search SPACE.yaml`")
-    return _result(folder, config, SearchStudy(folder, config))
-
-
-def _check_extra() -> None:
-    for name in ("optuna", "sklearn"):
-        if find_spec(name) is None:
-            raise ConfigError(f"a search needs {name}: {install_command('search')}")
-
-
 def continued_search(
     path: Path,
     keys: Mapping[str, Any],
@@ -272,7 +277,7 @@ def continued_search(
     Raises:
         ConfigError: There is none, or an option cannot change.
     """
-    _check_extra()
+    check_extra()
     _check_numbers(chosen)
     from cloudgan.search.study import SearchFolder
 
@@ -287,8 +292,8 @@ def continued_search(
     given += [name for name, value in (("config", config), ("run", run)) if value is not None]
     if given:
         raise ConfigError(
-            f"{path} continues as it began: {', '.join(given)} cannot be given; only --trials and"
-            " --blocks can change"
+            f"{path} continues as it began: {', '.join(given)} cannot be given; only --trials,"
+            " --blocks, --max-hours and --budget-usd can change"
         )
     if found.store:
         _check_pods(path.resolve().name, found, chosen)
@@ -316,34 +321,3 @@ def _convert(config: SearchConfig, folder: SearchFolder, progress: Progress) -> 
     )
     if done.returncode:
         raise DataError(done.stderr.strip().rpartition("cloudgan: ")[2] or named)
-
-
-def _result(folder: SearchFolder, config: SearchConfig, study: SearchStudy) -> Search:
-    trials = tuple(_trial(folder, one) for one in study.trials())
-    best = study.best()
-    return Search(
-        folder.path,
-        config.objective,
-        trials,
-        trials[best.number] if best else None,
-        second=config.second,
-        front=tuple(trials[one.number] for one in study.front()),
-    )
-
-
-def _trial(folder: SearchFolder, one: FrozenTrial) -> Trial:
-    from cloudgan.search.objectives import spent_seconds
-    from cloudgan.search.study import REASON, state_name
-
-    values: list[float] = one.values or []
-    run = folder.trial(one.number)
-    return Trial(
-        number=one.number,
-        state=state_name(one),
-        value=values[0] if values else None,
-        point=dict(one.params),
-        seconds=spent_seconds(read_if_whole(RunFolder(run).record_file)),
-        run=run,
-        reason=str(one.user_attrs.get(REASON, "")),
-        second=values[1] if len(values) > 1 else None,
-    )

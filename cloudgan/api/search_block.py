@@ -36,7 +36,6 @@ from cloudgan.schema.search_exchange import (
     CoordinatorStatus,
     Spell,
     search_prefix,
-    trial_name,
 )
 from cloudgan.search.blocks import LOG, PROGRAM, Block
 from cloudgan.storage.store import ObjectMissingError, StoreError, open_store
@@ -159,34 +158,32 @@ class SearchBlock:
 
     def _train(self, given: Assignment) -> None:
         """Trains a trial to its end, or until it is withdrawn; reports its exit code."""
-        number, name, began = given.trial, trial_name(given.trial), self._beat.seconds
+        run, began = given.run, self._beat.seconds
         self._beat.change(
             assignment=given.number,
             code=None,
             tail=(),
             record_bytes=0,
-            trial=number,
+            trial=run.trial,
             trial_since=began,
         )
-        self._log.say(f"trial {number}")
+        self._log.say(f"trial {run.name}")
         tail: list[str] = []
-        work = _TrialFiles(
-            replace(self._pod, run=f"{number:04d}"), open_store(f"{self._url}/{name}")
-        )
+        work = _TrialFiles(replace(self._pod, run=run.name), open_store(f"{self._url}/{run.path}"))
         try:
-            config = self._own_config(given.config, name)
+            config = self._own_config(given.config, run.path)
             code = TryAgain.exit_code
             if not given.stop:
                 self._patiently(lambda: work.stage(config, LogProgress(self._log)))
-                code = self._supervise(given.number, work)
+                code = self._supervise(given, work)
                 if self._is_own(given.number):
                     self._patiently(work.upload)
                 tail = list(tail_lines(work.folder.path / LOG))[-_LOG_LINES:]
         except CloudganError as error:
             self._log.say(str(error))
             code, tail = error.exit_code, [f"cloudgan: {error}"]
-        self._log.say(f"trial {number} ended with code {code}")
-        spell = Spell(trial=number, seconds=self._beat.seconds - began)
+        self._log.say(f"trial {run.name} ended with code {code}")
+        spell = Spell(trial=run.trial, seconds=self._beat.seconds - began)
         self._beat.change(
             code=code,
             tail=tuple(tail),
@@ -195,8 +192,8 @@ class SearchBlock:
             trial=None,
         )
 
-    def _own_config(self, config: RunConfig, name: str) -> RunConfig:
-        """Returns the run.yaml of a trial with this pod's threads and the trial's folder in the store.
+    def _own_config(self, config: RunConfig, path: str) -> RunConfig:
+        """Returns the run.yaml of a trial with this pod's threads and the run's folder in the store.
 
         Raises:
             DataError: It names other files: who can write to the store must not choose what a pod reads.
@@ -206,15 +203,15 @@ class SearchBlock:
             raise DataError(
                 f"{ASSIGNMENT} names {named}: a trial reads the showers of its store only"
             )
-        checkpoint = config.checkpoint.model_copy(update={"url": f"{self._url}/{name}/checkpoints"})
+        checkpoint = config.checkpoint.model_copy(update={"url": f"{self._url}/{path}/checkpoints"})
         threads = config.training.threads or self._pod.config.training.threads
         training = config.training.model_copy(update={"threads": threads})
         return config.model_copy(update={"checkpoint": checkpoint, "training": training})
 
-    def _supervise(self, number: int, work: _TrialFiles) -> int:
+    def _supervise(self, given: Assignment, work: _TrialFiles) -> int:
         """Runs the trainer; returns its exit code."""
         self._trial_liveness.clear()
-        self._block.start(work.folder.path)
+        self._block.start(given.run, work.folder.path)
         watchdog = Watchdog(Timeouts(), time.monotonic())
         kill_at, look_at = math.inf, 0.0
         while (code := self._block.ended()) is None:
@@ -225,7 +222,7 @@ class SearchBlock:
             must_stop = self.stop.is_set()
             if now >= look_at:
                 look_at = now + _LOOK_SECONDS
-                must_stop = self._is_withdrawn(number, work) or must_stop
+                must_stop = self._is_withdrawn(given.number, work) or must_stop
             if must_stop and kill_at == math.inf:
                 self._block.request_stop()
                 kill_at = now + _STOP_SECONDS

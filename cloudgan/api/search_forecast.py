@@ -7,7 +7,8 @@ import statistics
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from cloudgan.api.search import continued_search, machine_price, new_search, read_search
+from cloudgan.api.search import continued_search, machine_price, new_search
+from cloudgan.api.search_result import read_search
 from cloudgan.core.errors import ConfigError, DataError
 from cloudgan.core.local_path import local_path
 from cloudgan.reports.table import Number, Table, number_text
@@ -31,8 +32,9 @@ class SearchForecast:
     Attributes:
         trials: Of the whole search.
         finished: Ended trials.
-        blocks: Trials at the same time.
-        trial_seconds: Of a measured trial.
+        folds: Runs of a trial.
+        blocks: Runs at the same time.
+        trial_seconds: Of a measured trial, one fold after another.
         measured: What was measured.
         share_ratio: Share of the machine of the measured trial over that of a block, at least 1.
         usd_per_hour: Of this machine; None: no price is known.
@@ -40,6 +42,7 @@ class SearchForecast:
 
     trials: int
     finished: int
+    folds: int
     blocks: int
     trial_seconds: float
     measured: str
@@ -49,8 +52,8 @@ class SearchForecast:
     @property
     def hours(self) -> tuple[float, float]:
         """Low and high time; pruned and failed trials take less."""
-        rounds = math.ceil((self.trials - self.finished) / self.blocks)
-        low = rounds * self.trial_seconds / _HOUR_SECONDS
+        rounds = math.ceil((self.trials - self.finished) * self.folds / self.blocks)
+        low = rounds * self.trial_seconds / self.folds / _HOUR_SECONDS
         return low, low * self.share_ratio
 
     @property
@@ -70,10 +73,11 @@ class SearchForecast:
         note = f"One trial: {self.measured}. Pruned and failed trials take less."
         if self.usd_per_hour is None:
             note += " --price-as=OFFER gives the price."
-        columns = ("trials", "finished", "blocks", "trial s", "hours", "USD")
+        columns = ("trials", "finished", "folds", "blocks", "trial s", "hours", "USD")
         row = (
             self.trials,
             self.finished,
+            self.folds,
             self.blocks,
             self.trial_seconds,
             _range(self.hours),
@@ -112,6 +116,12 @@ def forecast_search(
     """
     chosen = {name: value for name, value in settings.items() if value is not None}
     price = machine_price(chosen.pop("price_as", None), chosen.pop("price_file", None))
+    for name in ("max_hours", "budget_usd"):
+        if name in chosen:
+            flag = f"--{name.replace('_', '-')}={chosen[name]:g}"
+            raise ConfigError(
+                f"{flag} limits a search, and --describe starts none; omit one of them"
+            )
     given = local_path(str(space))
     if given.is_dir():
         asked = continued_search(given, keys, config, run, chosen)
@@ -130,7 +140,8 @@ def forecast_search(
     found = read_search(given) if given.is_dir() else None
     ended = [trial for trial in found.trials if trial.state != "running"] if found else []
     if like is not None:
-        seconds, measured, ratio = _seconds_of_run(like), like, float(asked.blocks)
+        seconds, measured = _seconds_of_run(like) * asked.folds, like
+        ratio = float(asked.blocks)
     else:
         times = [trial.seconds for trial in ended if trial.state == "complete" and trial.seconds]
         if not times:
@@ -143,6 +154,7 @@ def forecast_search(
     return SearchForecast(
         trials=max(number_of_trials(asked), len(ended)),
         finished=len(ended),
+        folds=asked.folds,
         blocks=asked.blocks,
         trial_seconds=seconds,
         measured=measured,

@@ -1,23 +1,52 @@
-"""Result of a search: its trials, the best of them, and the front of two objectives."""
+"""Result of a search, read from its folder: its trials, the best of them, and the front of two objectives."""
 
 from __future__ import annotations
 
+import statistics
 from dataclasses import dataclass
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 from cloudgan.api.run import Run
+from cloudgan.core.errors import ConfigError, DataError, install_command
+from cloudgan.core.local_path import local_path
 from cloudgan.reports.page import Page, Section, fragment
 from cloudgan.reports.plot_frame import Axis
 from cloudgan.reports.scatter import Point as PlotPoint
 from cloudgan.reports.scatter import PointSeries, Scatter
 from cloudgan.reports.table import Table
+from cloudgan.schema.record import read_if_whole
+from cloudgan.schema.run_folder import RunFolder
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from pathlib import Path
 
-    from cloudgan.schema.search import Point
+    from optuna.trial import FrozenTrial
+
+    from cloudgan.schema.record import RunRecord
+    from cloudgan.schema.search import Point, SearchConfig
+    from cloudgan.schema.search_exchange import TrialRun
+    from cloudgan.search.study import SearchFolder, SearchStudy
 
 _SECOND_LABELS = {"seconds": "program time of the trial (s)", "usd": "price of the trial (USD)"}
+
+
+@dataclass(frozen=True)
+class Fold:
+    """One fold of a trial.
+
+    Attributes:
+        number: Its first held-out shower.
+        value: Its objective; None without one.
+        seconds: As of a trial.
+        run: Its folder, an ordinary run.
+    """
+
+    number: int
+    value: float | None
+    seconds: float | None
+    run: Path
 
 
 @dataclass(frozen=True)
@@ -27,13 +56,14 @@ class Trial:
     Attributes:
         number: From 0.
         state: complete, pruned, failed or running.
-        value: Its objective; None without one.
+        value: Its objective, with folds their mean; None without one.
         point: Values by key of run.yaml.
         seconds: Program time of all its processes, of a killed one until its last line of the record;
             None: no process recorded any.
-        run: Its folder, an ordinary run.
+        run: Its folder, an ordinary run; with folds that of the first one.
         reason: Why it failed.
         second: Its second objective; None without one.
+        folds: Its folds; empty: the trial is one run.
     """
 
     number: int
@@ -44,6 +74,18 @@ class Trial:
     run: Path
     reason: str = ""
     second: float | None = None
+    folds: tuple[Fold, ...] = ()
+
+    @property
+    def deviation(self) -> float | None:
+        """Standard deviation of the objective over the folds; None without a number of each."""
+        values = [fold.value for fold in self.folds if fold.value is not None]
+        return statistics.stdev(values) if values and len(values) == len(self.folds) else None
+
+    def as_json(self) -> dict[str, Any]:
+        """Returns all figures."""
+        folds = [vars(fold) | {"run": str(fold.run)} for fold in self.folds]
+        return vars(self) | {"run": str(self.run), "folds": folds, "deviation": self.deviation}
 
 
 @dataclass(frozen=True)
@@ -57,6 +99,7 @@ class Search:
         best_trial: The complete trial with the best objective; None without any.
         second: Second objective, minimized: ``seconds`` or ``usd``; None: there is one objective.
         front: Complete trials that no other beats in both objectives, by the second one.
+        limit: Limit that ended the search before its last trial; empty: none.
     """
 
     path: Path
@@ -65,10 +108,11 @@ class Search:
     best_trial: Trial | None
     second: str | None = None
     front: tuple[Trial, ...] = ()
+    limit: str = ""
 
     @property
     def best(self) -> Run | None:
-        """The run of the best trial."""
+        """The run of the best trial, with folds that of its first one."""
         return Run(self.best_trial.run) if self.best_trial else None
 
     def seconds_by_state(self) -> dict[str, float]:
@@ -87,15 +131,24 @@ class Search:
             "second": self.second,
             "front": [trial.number for trial in self.front],
             "seconds_by_state": {k: round(v, 1) for k, v in self.seconds_by_state().items()},
-            "trials": [vars(trial) | {"run": str(trial.run)} for trial in self.trials],
+            "limit": self.limit,
+            "trials": [trial.as_json() for trial in self.trials],
         }
 
     def table(self) -> Table:
         """Returns a row per trial."""
         note = f"Trials by number; {self.objective} is the median of the last three validations."
+        if self._has_folds:
+            note += " It is the mean over the folds, with their standard deviation."
         if self.best_trial:
             note += f" The best is {self.best_trial.run}."
+        if self.limit:
+            note += f" {self.limit} ended the search; `cloudgan search {self.path}` continues it."
         return self._rows(self.trials, note)
+
+    @property
+    def _has_folds(self) -> bool:
+        return any(trial.folds for trial in self.trials)
 
     def front_table(self) -> Table:
         """Returns a row per trial of the front, the one with the smallest second objective first."""
@@ -119,18 +172,21 @@ class Search:
         keys = list(self.trials[0].point) if self.trials else []
         names = [key.rpartition(".")[2].replace("_", " ") for key in keys]
         second = ("usd",) if self.second == "usd" else ()
+        spread = ("deviation",) if self._has_folds else ()
         rows = tuple(
             (
                 trial.number,
                 trial.state,
                 trial.value,
+                *(trial.deviation for _ in spread),
                 *(trial.point[key] for key in keys),
                 trial.seconds,
                 *(trial.second for _ in second),
             )
             for trial in trials
         )
-        heads = ("trial", "state", self.objective, *names, "seconds", *("USD" for _ in second))
+        heads = ("trial", "state", self.objective, *spread, *names, "seconds")
+        heads += tuple("USD" for _ in second)
         return Table(heads, rows, note)
 
     def _plot(self) -> Scatter:
@@ -158,3 +214,99 @@ def _points(trials: tuple[Trial, ...]) -> tuple[PlotPoint, ...]:
         for trial in trials
         if trial.value is not None and trial.second is not None
     )
+
+
+def read_search(path: str | Path) -> Search:
+    """Reads a search from its folder; nothing is started.
+
+    Raises:
+        DataError: The folder holds no search.
+    """
+    folder, config, study = open_search(path)
+    return search_result(folder, config, study)
+
+
+def open_search(path: str | Path) -> tuple[SearchFolder, SearchConfig, SearchStudy]:
+    """Returns the folder of a search, its configuration and its history; nothing is started.
+
+    Raises:
+        DataError: The folder holds no search.
+    """
+    check_extra()
+    from cloudgan.search.study import SearchFolder, SearchStudy
+
+    folder = SearchFolder(local_path(str(path)))
+    config = folder.read_config()
+    if config is None:
+        raise DataError(f"{path}: no search.json; start a search with `cloudgan search SPACE.yaml`")
+    return folder, config, SearchStudy(folder, config)
+
+
+def check_extra() -> None:
+    """Checks that the packages of a search are installed.
+
+    Raises:
+        ConfigError: One is missing.
+    """
+    for name in ("optuna", "sklearn"):
+        if find_spec(name) is None:
+            raise ConfigError(f"a search needs {name}: {install_command('search')}")
+
+
+def search_result(
+    folder: SearchFolder, config: SearchConfig, study: SearchStudy, limit: str = ""
+) -> Search:
+    """Returns the trials of a search.
+
+    Args:
+        folder: Of the search.
+        config: Of the search.
+        study: Its history.
+        limit: That ended it before its last trial; empty: none.
+    """
+    trials = tuple(_trial(folder, config, study, one) for one in study.trials())
+    best = study.best()
+    return Search(
+        folder.path,
+        config.objective,
+        trials,
+        trials[best.number] if best else None,
+        second=config.second,
+        front=tuple(trials[one.number] for one in study.front()),
+        limit=limit,
+    )
+
+
+def _trial(
+    folder: SearchFolder, config: SearchConfig, study: SearchStudy, one: FrozenTrial
+) -> Trial:
+    from cloudgan.search.objectives import seconds_of_runs
+    from cloudgan.search.study import REASON, state_name
+
+    values: list[float] = one.values or []
+    runs = config.runs_of(one.number)
+    records = {run: read_if_whole(RunFolder(folder.run(run)).record_file) for run in runs}
+    return Trial(
+        number=one.number,
+        state=state_name(one),
+        value=values[0] if values else None,
+        point=dict(one.params),
+        seconds=seconds_of_runs(records.values()),
+        run=folder.run(runs[0]),
+        reason=str(one.user_attrs.get(REASON, "")),
+        second=values[1] if len(values) > 1 else None,
+        folds=_folds(folder, study, records) if config.folds > 1 else (),
+    )
+
+
+def _folds(
+    folder: SearchFolder, study: SearchStudy, records: Mapping[TrialRun, RunRecord]
+) -> tuple[Fold, ...]:
+    from cloudgan.search.objectives import spent_seconds
+
+    found = []
+    for run, record in records.items():
+        values = study.run_objectives(run.trial).get(run)
+        value = values[0] if values else None
+        found.append(Fold(run.fold or 0, value, spent_seconds(record), folder.run(run)))
+    return tuple(found)

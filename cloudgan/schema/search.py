@@ -12,6 +12,7 @@ from cloudgan.core.errors import ConfigError, nearest, show
 from cloudgan.core.ranges import MAX_PROCESSES
 from cloudgan.schema.config import RunConfig, parse_config
 from cloudgan.schema.presets import SIZE_KEYS
+from cloudgan.schema.search_exchange import TrialRun
 from cloudgan.schema.stop_criterion import METRIC, METRICS
 
 if TYPE_CHECKING:
@@ -23,6 +24,10 @@ Pruning = Literal["none", "median", "halving"]
 Second = Literal["seconds", "usd"]
 Direction = Literal["minimize", "maximize"]
 _OF_TWO_OBJECTIVES = ("nsgaii", "random")
+GENERATOR_LOSS = "generator_loss"
+OBJECTIVES = (*METRICS, GENERATOR_LOSS)
+"""What ranks trials: the validation numbers, and the generator's total loss on held-out showers."""
+MAX_FOLDS = 100
 Value = bool | int | float | str
 Point = dict[str, Value]
 """Values by dotted key of run.yaml."""
@@ -120,7 +125,12 @@ class SearchConfig(BaseModel):
     trials: int = Field(25, ge=1, le=10_000)
     blocks: int = Field(1, ge=1, le=MAX_PROCESSES, description="trials at the same time")
     store: str = Field("", description="store through which pods train trials; empty: this machine")
-    objective: str = Field(METRIC, description="validation number; median of the last three")
+    folds: int = Field(
+        1, ge=1, le=MAX_FOLDS, description="runs of a trial, each holds out one shower of so many"
+    )
+    objective: str = Field(
+        METRIC, description="validation number or loss; median of the last three"
+    )
     direction: Direction = "minimize"
     prune: Pruning = "none"
     second: Second | None = Field(None, description="second objective, minimized; default: none")
@@ -129,8 +139,20 @@ class SearchConfig(BaseModel):
 
     @model_validator(mode="after")
     def _known_objective(self) -> Self:
-        if self.objective not in METRICS:
-            raise ValueError(f"objective {show(self.objective)} is none of {', '.join(METRICS)}")
+        if self.objective not in OBJECTIVES:
+            raise ValueError(f"objective {show(self.objective)} is none of {', '.join(OBJECTIVES)}")
+        if self.objective != GENERATOR_LOSS:
+            return self
+        weights = [key for key in self.space if key.startswith("model.loss_weights.")]
+        if weights:
+            raise ConfigError(
+                f"--objective={GENERATOR_LOSS} compares no trials with different {', '.join(weights)}: the"
+                f" weights are factors of the loss; give another objective, such as {METRIC}"
+            )
+        if not self.base.training.validation_showers:
+            raise ConfigError(
+                f"--objective={GENERATOR_LOSS} needs training.validation_showers above 0 in run.yaml"
+            )
         return self
 
     @model_validator(mode="after")
@@ -164,17 +186,28 @@ class SearchConfig(BaseModel):
         """Of the objectives."""
         return (self.direction, "minimize") if self.second else (self.direction,)
 
-    def run_config(self, point: Mapping[str, Value], name: str) -> RunConfig:
-        """Returns the configuration of a trial.
+    def runs_of(self, trial: int) -> tuple[TrialRun, ...]:
+        """Returns the runs of a trial: one, or one for each fold."""
+        if self.folds == 1:
+            return (TrialRun(trial),)
+        return tuple(TrialRun(trial, fold) for fold in range(self.folds))
+
+    def run_config(
+        self, point: Mapping[str, Value], name: str, fold: int | None = None
+    ) -> RunConfig:
+        """Returns the configuration of a run of a trial.
 
         Args:
             point: Values of the space.
-            name: Of the trial's run.
+            name: Of the run.
+            fold: First held-out shower; None: the trial has one run.
 
         Raises:
             ConfigError: A value is not valid in run.yaml.
         """
         document: dict[str, Any] = self.base.model_dump(mode="json") | {"name": name}
+        if fold is not None:
+            document["data"] = document["data"] | {"fold": fold}
         for dotted, value in point.items():
             part = document
             *path, last = dotted.split(".")
@@ -202,6 +235,12 @@ class SearchConfig(BaseModel):
                     self.run_config({dotted: value}, "trial")
                 except ConfigError as error:
                     raise ConfigError(f"space, {dotted} = {show(value)}: {error}") from error
+
+
+def with_folds(base: RunConfig, folds: int) -> RunConfig:
+    """Returns a run of which each of `folds` folds holds out every `folds`-th shower."""
+    data = base.data.model_copy(update={"held_out_fraction": 1 / folds, "fold": None})
+    return base.model_copy(update={"data": data})
 
 
 def parse_search(given: Mapping[str, Any]) -> SearchConfig:

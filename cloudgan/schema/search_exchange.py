@@ -2,12 +2,13 @@
 
 Each document has one writer. Below ``searches/NAME/`` of the store: the coordinator writes
 ``coordinator.json``, ``states.json`` and ``blocks/ID/assignment.json``, a block ``blocks/ID/status.json``
-and, of the trial that it trains, ``trials/0007/`` with the files of an ordinary run.
+and, of the trial that it trains, ``trials/0007/`` with the files of an ordinary run; of a trial with
+folds ``trials/0007/folds/2/``.
 """
 
 from __future__ import annotations
 
-from typing import Annotated, Final, Literal
+from typing import Annotated, Final, Literal, NamedTuple
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -33,9 +34,28 @@ def search_prefix(name: str) -> str:
     return f"searches/{name}"
 
 
-def trial_name(number: int) -> str:
-    """Returns the folder of a trial below that of its search, on this machine and in the store."""
-    return f"trials/{number:04d}"
+class TrialRun(NamedTuple):
+    """A run of a trial: what a block trains at one time.
+
+    Attributes:
+        trial: Number of the trial.
+        fold: Number of the fold; None: the trial has no folds, and this is its only run.
+    """
+
+    trial: int
+    fold: int | None = None
+
+    @property
+    def path(self) -> str:
+        """Its folder below that of the search, on this machine and in the store."""
+        folder = f"trials/{self.trial:04d}"
+        return folder if self.fold is None else f"{folder}/folds/{self.fold}"
+
+    @property
+    def name(self) -> str:
+        """Name of the run in its run.yaml."""
+        name = f"{self.trial:04d}"
+        return name if self.fold is None else f"{name}-fold-{self.fold}"
 
 
 class _Document(BaseModel):
@@ -43,19 +63,25 @@ class _Document(BaseModel):
 
 
 class Assignment(_Document):
-    """The trial that a block trains."""
+    """The run of a trial that a block trains."""
 
     number: int = Field(ge=1, description="of this block's assignments")
     trial: Number
+    fold: Number | None = Field(None, description="of the trial; None: the trial has no folds")
     config: RunConfig = Field(
         description="run.yaml of the trial, with the path of the data in the store"
     )
     stop: bool = Field(False, description="the block saves a checkpoint and stops")
     lost: bool = Field(False, description="the block was taken for lost and uploads nothing more")
 
+    @property
+    def run(self) -> TrialRun:
+        """The run that is trained."""
+        return TrialRun(self.trial, self.fold)
+
 
 class Spell(_Document):
-    """Time that a block spent with a trial."""
+    """Time that a block spent with a trial, or with one of its folds."""
 
     trial: Number
     seconds: _Seconds
@@ -96,3 +122,6 @@ class TrialStates(_Document):
     """States of all trials, for the cost of a deployment."""
 
     states: dict[Number, Literal["complete", "pruned", "failed", "running"]]
+    best: Number | None = Field(
+        None, description="trial with the best objective; None: none is complete"
+    )

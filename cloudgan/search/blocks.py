@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
+    from cloudgan.schema.search_exchange import TrialRun
+
 _GRACE_SECONDS = 60.0
 LOG = "block.log"
 PROGRAM = (sys.executable, "-m", "cloudgan", "train", "--json")
@@ -47,12 +49,13 @@ class Block:
         """Whether no run is trained."""
         return self._process is None
 
-    def start(self, run: Path) -> None:
-        """Trains the run in the folder `run`, which holds its run.yaml."""
-        run.mkdir(parents=True, exist_ok=True)
-        with (run / LOG).open("ab") as log:
+    def start(self, run: TrialRun, path: Path) -> None:
+        """Trains a run, whose folder `path` holds its run.yaml."""
+        del run
+        path.mkdir(parents=True, exist_ok=True)
+        with (path / LOG).open("ab") as log:
             self._process = subprocess.Popen(  # noqa: S603
-                [*self.program, f"--run={run}"],
+                [*self.program, f"--run={path}"],
                 env=child_environment(TF_CONFIG=None, CLOUDGAN_SUPERVISED="1", **self.variables),
                 stdin=subprocess.PIPE,
                 stdout=log,
@@ -118,15 +121,15 @@ class LocalBlocks:
         """Returns all blocks."""
         return self.blocks
 
-    def training(self) -> dict[int, int]:
-        """Returns no trials: those of an earlier coordinator ended with it."""
+    def training(self) -> dict[TrialRun, int]:
+        """Returns no runs: those of an earlier coordinator ended with it."""
         return {}
 
     def run_threads(self) -> int | None:
         """Returns the threads of each block's process; None: a single block has all."""
         return max(1, this_machine().cores // len(self.blocks)) if len(self.blocks) > 1 else None
 
-    def note(self, states: Mapping[int, str]) -> None:
+    def note(self, states: Mapping[int, str], best: int | None) -> None:
         """Keeps nothing: the study has the states of the trials."""
 
     def close(self, *, finished: bool) -> None:

@@ -1,4 +1,4 @@
-"""What a trial is ranked by, from its record: a validation number, and its time or price."""
+"""What a trial is ranked by, from the records of its runs: a validation number, and its time or price."""
 
 from __future__ import annotations
 
@@ -7,18 +7,34 @@ import statistics
 from typing import TYPE_CHECKING
 
 from cloudgan.schema.record import Epoch, Started, Validated
+from cloudgan.schema.search import GENERATOR_LOSS
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from cloudgan.schema.record import Process, RunRecord
     from cloudgan.schema.search import SearchConfig
 
-_LAST_VALIDATIONS = 3
+_LAST = 3
 _HOUR_SECONDS = 3600.0
 
 
-def validation_median(run: RunRecord, name: str) -> float | None:
-    """Returns the median of the last three numbers; None: there are none, or one is not finite."""
-    values = [each.metrics.get(name, math.nan) for each in run.validations()[-_LAST_VALIDATIONS:]]
+def objective_values(run: RunRecord, name: str) -> list[tuple[int, float]]:
+    """Returns epoch and value of each measurement of an objective; NaN: it is missing.
+
+    Args:
+        run: Record of a run.
+        name: A validation number, or ``generator_loss``: total loss of the generator on held-out showers.
+    """
+    if name == GENERATOR_LOSS:
+        losses = [(one.epoch, one.held_out_losses) for one in run.epochs()]
+        return [(epoch, held["generator"]["total"]) for epoch, held in losses if held]
+    return [(each.epoch, each.metrics.get(name, math.nan)) for each in run.validations()]
+
+
+def objective_median(run: RunRecord, name: str) -> float | None:
+    """Returns the median of the last three values; None: there are none, or one is not finite."""
+    values = [value for _, value in objective_values(run, name)[-_LAST:]]
     if not values or not all(map(math.isfinite, values)):
         return None
     return statistics.median(values)
@@ -31,6 +47,12 @@ def spent_seconds(run: RunRecord) -> float | None:
     """
     found = [_seconds_of(process) for process in run.processes()]
     return sum(found) if any(found) else None
+
+
+def seconds_of_runs(runs: Iterable[RunRecord]) -> float | None:
+    """Returns the program time of all runs of a trial; None: no run has a time."""
+    found = [seconds for seconds in map(spent_seconds, runs) if seconds is not None]
+    return sum(found) if found else None
 
 
 def _seconds_of(process: Process) -> float:
@@ -47,11 +69,11 @@ def _seconds_of(process: Process) -> float:
 
 
 def second_objective(config: SearchConfig, run: RunRecord) -> float | None:
-    """Returns seconds or USD of a trial, on its share of the machine; None: no time was recorded.
+    """Returns seconds or USD of a run, on its share of the machine; None: no time was recorded.
 
     Args:
         config: With a second objective.
-        run: Record of the trial.
+        run: Record of the trial, or of one of its folds.
     """
     seconds = spent_seconds(run)
     if seconds is None or config.second == "seconds":

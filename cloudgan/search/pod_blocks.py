@@ -30,8 +30,8 @@ from cloudgan.schema.search_exchange import (
     Assignment,
     BlockStatus,
     CoordinatorStatus,
+    TrialRun,
     TrialStates,
-    trial_name,
 )
 from cloudgan.search.blocks import LOG
 from cloudgan.storage.store import ObjectExistsError, ObjectMissingError, StoreError
@@ -100,10 +100,10 @@ class PodBlock:
         return status.assignment == given.number and status.code is not None
 
     @property
-    def trial(self) -> int | None:
-        """The trial of the newest assignment; None: there is none, or it was withdrawn."""
+    def run(self) -> TrialRun | None:
+        """The run of the newest assignment; None: there is none, or it was withdrawn."""
         given = self._assignment
-        return None if given is None or given.stop else given.trial
+        return None if given is None or given.stop else given.run
 
     def see(self, status: BlockStatus, now_seconds: float) -> None:
         """Takes the newest status; a beat that does not move for the lease means that it is lost."""
@@ -114,18 +114,19 @@ class PodBlock:
             self.is_lost = True
         self.status = status
 
-    def start(self, run: Path) -> None:
-        """Assigns the trial in the folder `run`, which holds its run.yaml."""
-        config = RunFolder(run).read_config()
+    def start(self, run: TrialRun, path: Path) -> None:
+        """Assigns a run of a trial, whose folder `path` holds its run.yaml."""
+        config = RunFolder(path).read_config()
         if config is None:
-            raise ConfigError(f"{run} has no run.yaml")
+            raise ConfigError(f"{path} has no run.yaml")
         data = config.data.model_copy(update={"path": self._data})
         number = self._assignment.number + 1 if self._assignment else 1
         self._record_bytes = 0
         self._assign(
             Assignment(
                 number=number,
-                trial=int(run.name),
+                trial=run.trial,
+                fold=run.fold,
                 config=config.model_copy(update={"data": data}),
             )
         )
@@ -140,14 +141,14 @@ class PodBlock:
             return None
 
     def _ended(self, given: Assignment, status: BlockStatus) -> int | None:
-        folder = RunFolder(self._folder.path / trial_name(given.trial))
+        folder = RunFolder(self._folder.path / given.run.path)
         if self.has_ended or self.is_over:
-            self._fetch_record(folder, given.trial)
+            self._fetch_record(folder, given.run)
         elif status.assignment == given.number and status.record_bytes != self._record_bytes:
-            self._fetch_record(folder, given.trial)
+            self._fetch_record(folder, given.run)
             self._record_bytes = status.record_bytes
         if self.has_ended:
-            self._fetch_checkpoints(folder, given.trial)
+            self._fetch_checkpoints(folder, given.run)
             self._append_log(folder, status.tail)
             return status.code
         if self.is_over:
@@ -175,16 +176,16 @@ class PodBlock:
     def _name(self, file: str) -> str:
         return f"{BLOCKS}/{self.index}/{file}"
 
-    def _fetch_record(self, folder: RunFolder, trial: int) -> None:
+    def _fetch_record(self, folder: RunFolder, run: TrialRun) -> None:
         try:
-            content = self._store.read(f"{trial_name(trial)}/{record.FILE_NAME}")
+            content = self._store.read(f"{run.path}/{record.FILE_NAME}")
         except ObjectMissingError:
             return
         write_atomic(folder.record_file, content)
 
-    def _fetch_checkpoints(self, folder: RunFolder, trial: int) -> None:
+    def _fetch_checkpoints(self, folder: RunFolder, run: TrialRun) -> None:
         """Downloads the newest checkpoint and the best one."""
-        prefix = f"{trial_name(trial)}/checkpoints/"
+        prefix = f"{run.path}/checkpoints/"
         names = [name.removeprefix(prefix) for name in self._store.list(prefix)]
         steps = checkpoint_steps(names)
         best = best_step(record.read_if_whole(folder.record_file).validations())
@@ -276,20 +277,20 @@ class PodBlocks:
             )
         return tuple(self._blocks.values())
 
-    def training(self) -> dict[int, str]:
-        """Returns the blocks that train trials of an earlier coordinator, by trial."""
-        known = [block for block in self._blocks.values() if block.trial is not None]
+    def training(self) -> dict[TrialRun, str]:
+        """Returns the blocks that train what an earlier coordinator gave them, by run."""
+        known = [block for block in self._blocks.values() if block.run is not None]
         # A block that ended or was lost may have been followed by another one.
         known.sort(key=lambda block: not (block.is_over or block.has_ended))
-        return {block.trial: block.index for block in known if block.trial is not None}
+        return {block.run: block.index for block in known if block.run is not None}
 
     def run_threads(self) -> int | None:
         """Returns None: a pod sets the threads of its trials."""
         return None
 
-    def note(self, states: Mapping[int, str]) -> None:
-        """Writes the states of the trials, if they changed."""
-        found = TrialStates.model_validate({"states": dict(states)})
+    def note(self, states: Mapping[int, str], best: int | None) -> None:
+        """Writes the states of the trials and the best one, if they changed."""
+        found = TrialStates.model_validate({"states": dict(states), "best": best})
         if found != self._states:
             self._store.put(STATES, found.model_dump_json().encode())
             self._states = found

@@ -19,7 +19,7 @@ from optuna.trial import TrialState
 from cloudgan.core.documents import read_json, write_json
 from cloudgan.core.errors import ConfigError, DataError
 from cloudgan.schema.search import SearchConfig
-from cloudgan.schema.search_exchange import trial_name
+from cloudgan.schema.search_exchange import TrialRun
 from cloudgan.search.samplers import distributions, grid, make_sampler
 
 if TYPE_CHECKING:
@@ -31,7 +31,8 @@ if TYPE_CHECKING:
 REASON = "reason"
 """Attribute of a failed trial."""
 _NAME = "cloudgan"
-_ATTEMPTS, _SAVED = "attempts", "saved step"
+_ATTEMPTS, _SAVED, _OBJECTIVES = "attempts", "saved step", "objectives"
+_MACHINE_SECONDS = "machine seconds"
 _STATES = {"COMPLETE": "complete", "PRUNED": "pruned", "FAIL": "failed"}
 _FEWEST_TO_COMPARE = 4
 
@@ -47,8 +48,12 @@ class SearchFolder:
         self.shards = path / "data"
 
     def trial(self, number: int) -> Path:
-        """Returns the folder of a trial, which is that of an ordinary run."""
-        return self.path / trial_name(number)
+        """Returns the folder of a trial; without folds it is that of an ordinary run."""
+        return self.run(TrialRun(number))
+
+    def run(self, run: TrialRun) -> Path:
+        """Returns the folder of a run of a trial."""
+        return self.path / run.path
 
     def read_config(self) -> SearchConfig | None:
         """Returns the search in the folder; None: there is none."""
@@ -83,6 +88,7 @@ def _differences(before: SearchConfig, now: SearchConfig) -> list[str]:
             "objective",
             "direction",
             "prune",
+            "folds",
             "second",
             "usd_per_hour",
             "store",
@@ -137,6 +143,11 @@ class SearchStudy:
         """Returns the trials that a coordinator asked and did not finish."""
         return [trial for trial in self.trials() if not trial.state.is_finished()]
 
+    def unfinished_runs(self) -> list[TrialRun]:
+        """Returns the runs without objectives of the trials that are not finished."""
+        runs = [run for trial in self.unfinished() for run in self._config.runs_of(trial.number)]
+        return [run for run in runs if run not in self.run_objectives(run.trial)]
+
     def ask(self) -> FrozenTrial | None:
         """Returns a new trial with its point; None: the search has asked all of its trials."""
         number = len(self.trials())
@@ -152,13 +163,30 @@ class SearchStudy:
         asked = self._study.ask(distributions(self._config.space))
         return self.trials()[asked.number]
 
-    def report(self, number: int, epoch: int, value: float) -> bool:
-        """Records a validation of a running trial; returns whether the trial is to be pruned."""
+    def report(self, number: int, position: int, value: float) -> bool:
+        """Records a value of a running trial; returns whether the trial is to be pruned.
+
+        Args:
+            number: Of the trial.
+            position: Epoch of the validation, or number of the last fold in the mean.
+            value: Is compared with those of other trials at this position.
+        """
         trial = self.trials()[number]
-        if epoch in trial.intermediate_values:
+        if position in trial.intermediate_values:
             return False
-        self._storage.set_trial_intermediate_value(trial._trial_id, epoch, value)
+        self._storage.set_trial_intermediate_value(trial._trial_id, position, value)
         return self._study.pruner.prune(self._study, self.trials()[number])
+
+    def note_objectives(self, run: TrialRun, values: Sequence[float]) -> None:
+        """Keeps the objectives of a run that ended, until all runs of its trial have."""
+        trial_id = self.trials()[run.trial]._trial_id
+        self._storage.set_trial_user_attr(trial_id, _key(_OBJECTIVES, run), list(values))
+
+    def run_objectives(self, number: int) -> dict[TrialRun, list[float]]:
+        """Returns the objectives of the runs of a trial that ended, by run."""
+        found = self.trials()[number].user_attrs
+        keys = {run: _key(_OBJECTIVES, run) for run in self._config.runs_of(number)}
+        return {run: found[key] for run, key in keys.items() if key in found}
 
     def complete(self, number: int, values: Sequence[float]) -> None:
         """Ends a trial with its objectives."""
@@ -182,17 +210,30 @@ class SearchStudy:
         """Returns the state of each trial: complete, pruned, failed or running."""
         return {trial.number: state_name(trial) for trial in self.trials()}
 
-    def count_attempt(self, number: int, saved_step: int) -> None:
-        """Counts the start of a process for a trial, from 1 after a newer checkpoint.
+    def count_attempt(self, run: TrialRun, saved_step: int) -> None:
+        """Counts the start of a process for a run of a trial, from 1 after a newer checkpoint.
 
         Args:
-            number: Of the trial.
+            run: Of the trial.
             saved_step: Step of its newest checkpoint; 0: none.
         """
-        trial = self.trials()[number]
-        before = attempts(trial) if saved_step <= trial.user_attrs.get(_SAVED, 0) else 0
-        self._storage.set_trial_user_attr(trial._trial_id, _SAVED, saved_step)
-        self._storage.set_trial_user_attr(trial._trial_id, _ATTEMPTS, before + 1)
+        trial, saved = self.trials()[run.trial], _key(_SAVED, run)
+        before = self.attempts(run) if saved_step <= trial.user_attrs.get(saved, 0) else 0
+        self._storage.set_trial_user_attr(trial._trial_id, saved, saved_step)
+        self._storage.set_trial_user_attr(trial._trial_id, _key(_ATTEMPTS, run), before + 1)
+
+    def attempts(self, run: TrialRun) -> int:
+        """Returns how many processes were started for a run from its newest checkpoint."""
+        return int(self.trials()[run.trial].user_attrs.get(_key(_ATTEMPTS, run), 0))
+
+    @property
+    def machine_seconds(self) -> float:
+        """Time of all coordinators of the search, as last noted."""
+        return float(self._study.user_attrs.get(_MACHINE_SECONDS, 0.0))
+
+    def note_machine_seconds(self, seconds: float) -> None:
+        """Keeps the time of all coordinators of the search."""
+        self._study.set_user_attr(_MACHINE_SECONDS, round(seconds, 3))
 
     def best(self) -> FrozenTrial | None:
         """Returns the finished trial with the best first objective; None without any."""
@@ -216,14 +257,14 @@ def number_of_trials(config: SearchConfig) -> int:
     return config.trials
 
 
-def attempts(trial: FrozenTrial) -> int:
-    """Returns how many processes were started for a trial from its newest checkpoint."""
-    return int(trial.user_attrs.get(_ATTEMPTS, 0))
-
-
 def state_name(trial: FrozenTrial) -> str:
     """Returns complete, pruned, failed or running."""
     return _STATES.get(trial.state.name, "running")
+
+
+def _key(name: str, run: TrialRun) -> str:
+    """Name of an attribute of a trial that belongs to one of its runs."""
+    return name if run.fold is None else f"{name} of fold {run.fold}"
 
 
 def _pruner(config: SearchConfig) -> optuna.pruners.BasePruner:

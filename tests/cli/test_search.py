@@ -142,6 +142,67 @@ def test_the_front_of_two_objectives_is_in_the_table_the_json_and_the_page(space
     assert "other trials" in page
 
 
+@pytest.mark.parametrize(
+    ("flags", "said"),
+    [
+        (["--folds=1"], "--folds=1: expected at least 2"),
+        (["--max-hours=0"], "--max-hours=0 must be above zero"),
+        (["--budget-usd=5"], "--budget-usd=5 needs the price of this machine"),
+        (["--max-hours=2", "--store=there"], "--max-hours=2 is of this machine"),
+        (["--max-hours=2", "--describe"], "--describe starts none"),
+    ],
+)
+def test_folds_and_limits_that_cannot_be_had_are_refused(space, cloudgan_here, flags, said):
+    done = cloudgan_here("search", space, "--data=x.h5", *flags, exits=2)
+    assert said in done.stderr
+    assert list(space.parent.iterdir()) == [space]
+
+
+def test_folds_with_too_few_showers_to_validate_are_refused(space, cloudgan_here):
+    write_hdf5(space.parent / "x.h5", simulate(900, seed=1, cells=(9, 9)))
+    done = cloudgan_here("search", space, "--data=x.h5", "--preset=smoke", "--folds=5", exits=2)
+    assert "needs at least 200 held-out showers, and 180 of 900 are held out" in done.stderr
+    assert not (space.parent / "runs").exists()
+
+
+def test_a_loss_ranks_no_trials_that_differ_in_its_weights(space, cloudgan_here):
+    space.write_text("model.loss_weights.shape: {low: 1.0, high: 9.0}\n")
+    done = cloudgan_here("search", space, "--data=x.h5", "--objective=generator_loss", exits=2)
+    assert "compares no trials with different model.loss_weights.shape" in done.stderr
+
+
+def test_the_folds_of_a_trial_are_shown_with_mean_and_spread(space, cloudgan_here):
+    from cloudgan.schema.config import parse_config
+    from cloudgan.schema.search import SearchConfig, read_space, with_folds
+    from cloudgan.search.study import SearchFolder, SearchStudy
+
+    base = with_folds(parse_config({"model": {"preset": "smoke"}}, "test"), 2)
+    asked = {"sampler": "random", "trials": 4, "folds": 2}
+    config = SearchConfig(base=base, space=read_space(space), **asked)
+    folder = SearchFolder(space.parent / "found")
+    folder.write_config(config)
+    study = SearchStudy(folder, config)
+    runs = config.runs_of(study.ask().number)
+    for run, value in zip(runs, (0.4, 0.6), strict=True):
+        study.note_objectives(run, [value])
+        a_run_of(100.0, folder.run(run))
+    study.complete(0, [0.5])
+    study.note_objectives(config.runs_of(study.ask().number)[1], [0.2])
+    first, second = json.loads(cloudgan_here("search", folder.path, "--show", "--json").stdout)[
+        "trials"
+    ]
+    assert (first["value"], first["seconds"]) == (0.5, 200.0)
+    assert first["deviation"] == pytest.approx(0.2 / 2**0.5)
+    assert [fold["value"] for fold in first["folds"]] == [0.4, 0.6]
+    assert first["folds"][1]["run"].endswith("found/trials/0000/folds/1")
+    assert [fold["value"] for fold in second["folds"]] == [None, 0.2]
+    assert second["deviation"] is None, "a fold without a number is not left out"
+    shown = " ".join(cloudgan_here("search", folder.path, "--show").stdout.split())
+    assert "the mean over the folds" in shown
+    said = json.loads(cloudgan_here("search", folder.path, "--describe", "--json").stdout)
+    assert said["hours"] == pytest.approx([600 / 3600] * 2), "three trials of two folds of 100 s"
+
+
 def a_run_of(seconds, path):
     from cloudgan.schema import record
 

@@ -17,10 +17,11 @@ from cloudgan.core.hardware import this_machine
 from cloudgan.core.progress import Silent
 from cloudgan.schema.config import parse_config
 from cloudgan.schema.run_folder import RunFolder
-from cloudgan.schema.search import Dimension, SearchConfig
+from cloudgan.schema.search import Dimension, SearchConfig, with_folds
+from cloudgan.schema.search_exchange import TrialRun
 from cloudgan.search.blocks import LOG, Block, LocalBlocks
 from cloudgan.search.coordinator import Coordinator
-from cloudgan.search.study import SearchFolder, SearchStudy, attempts
+from cloudgan.search.study import SearchFolder, SearchStudy
 
 PROGRAM = (sys.executable, str(Path(__file__).with_name("trainer_program.py")))
 SPACE = {"model.learning_rate": Dimension(low=1e-5, high=1e-1, log=True)}
@@ -28,18 +29,27 @@ SPACE = {"model.learning_rate": Dimension(low=1e-5, high=1e-1, log=True)}
 
 def config_of(**asked):
     base = parse_config({"model": {"preset": "smoke"}, "training": {"seed": 3}}, "test")
+    if "folds" in asked:
+        base = with_folds(base, asked["folds"])
     return SearchConfig.model_validate(
         {"base": base, "space": SPACE, "sampler": "random", "trials": 4} | asked
     )
 
 
-def searched(path, *, blocks=1, behaviour="", **asked):
+def coordinator_of(path, *, blocks=1, behaviour="", limits=None, **asked):
     folder, config = SearchFolder(path), config_of(blocks=blocks, **asked)
     folder.write_config(config)
     study = SearchStudy(folder, config)
     devices = [Block(index, {"BEHAVIOUR": behaviour}, PROGRAM) for index in range(blocks)]
-    Coordinator(folder, config, study, LocalBlocks(devices), Silent()).run()
-    return SearchStudy(folder, config)
+    return study, Coordinator(
+        folder, config, study, LocalBlocks(devices), Silent(), **(limits or {})
+    )
+
+
+def searched(path, **asked):
+    study, coordinator = coordinator_of(path, **asked)
+    coordinator.run()
+    return study
 
 
 def points(study):
@@ -75,10 +85,10 @@ def test_starts_of_a_trial_are_counted_from_its_newest_checkpoint(tmp_path):
     folder.write_config(config)
     study = SearchStudy(folder, config)
     study.ask()
-    counted = []
+    counted, run = [], TrialRun(0)
     for saved_step in (0, 0, 8, 8, 8, 12):
-        study.count_attempt(0, saved_step)
-        counted.append(attempts(study.trials()[0]))
+        study.count_attempt(run, saved_step)
+        counted.append(study.attempts(run))
     assert counted == [1, 2, 1, 2, 3, 1]
 
 
@@ -136,3 +146,72 @@ def test_another_space_in_the_folder_of_a_search_is_refused(tmp_path):
     with pytest.raises(ConfigError, match=r"the space of model.learning_rate changed"):
         folder.write_config(config_of(space=wider))
     folder.write_config(config_of(trials=8, blocks=2))
+
+
+def test_a_trial_with_folds_is_the_mean_of_ordinary_runs_that_hold_out_other_showers(tmp_path):
+    study = searched(tmp_path / "s", trials=2, folds=3, blocks=2)
+    folder = SearchFolder(tmp_path / "s")
+    for trial in study.trials():
+        rate = trial.params["model.learning_rate"]
+        of_fold_0 = math.log10(rate / 1e-3) ** 2 + 1 / 9
+        values = [value for (value,) in study.run_objectives(trial.number).values()]
+        assert values == pytest.approx([of_fold_0, of_fold_0 + 1, of_fold_0 + 2])
+        assert trial.value == pytest.approx(of_fold_0 + 1)
+        for fold in range(3):
+            config = RunFolder(folder.path / f"trials/000{trial.number}/folds/{fold}").read_config()
+            assert (config.data.fold, config.data.held_out_fraction) == (fold, 1 / 3)
+            assert config.model.learning_rate == rate
+
+
+def test_a_fold_that_fails_ends_its_trial_and_the_training_of_its_other_folds(tmp_path):
+    study = searched(tmp_path / "s", trials=1, folds=3, blocks=2, behaviour="fold 1 fails")
+    (trial,) = study.trials()
+    assert trial.state == TrialState.FAIL
+    assert trial.user_attrs["reason"] == "fold 1: the showers are damaged"
+    folder = SearchFolder(tmp_path / "s")
+    assert not study.run_objectives(0), "fold 0 was stopped"
+    assert not folder.run(TrialRun(0, 2)).exists(), "fold 2 was not started"
+
+
+def test_a_search_that_continues_trains_no_fold_again_that_has_a_number(tmp_path):
+    study, _ = coordinator_of(tmp_path / "s", trials=2, folds=2)
+    study.ask(), study.ask()
+    for run in (TrialRun(0, 0), TrialRun(0, 1), TrialRun(1, 0)):
+        study.note_objectives(run, [float(run.fold)])
+    assert study.unfinished_runs() == [TrialRun(1, 1)]
+    study = searched(tmp_path / "s", trials=2, folds=2)
+    assert study.trials()[0].value == 0.5, "ended by the next coordinator, without any training"
+    folder = SearchFolder(tmp_path / "s")
+    began = list((folder.path / "trials").glob("*/folds/*"))
+    assert began == [folder.run(TrialRun(1, 1))]
+
+
+@pytest.mark.slow
+def test_trials_whose_first_folds_are_worse_than_the_median_train_no_further_fold(tmp_path):
+    study = searched(tmp_path / "s", trials=10, folds=3, prune="median")
+    pruned = [trial for trial in study.trials() if trial.state == TrialState.PRUNED]
+    assert pruned
+    for trial in pruned:
+        assert len(study.run_objectives(trial.number)) < 3
+        assert trial.intermediate_values
+
+
+@pytest.mark.parametrize("limits", [{"max_hours": 1e-4}, {"budget_usd": 1e-4}])
+def test_a_limit_saves_the_running_trials_and_ends_the_search_with_the_best_so_far(
+    tmp_path, limits
+):
+    """The trial after the limit takes a second; a tenth of a second costs more than the budget."""
+    price = {"second": "usd", "usd_per_hour": 7.2}
+    asked = {"trials": 40, "behaviour": "waits", **price}
+    study, coordinator = coordinator_of(tmp_path / "s", limits=limits, **asked)
+    (limit,) = limits
+    assert coordinator.run() == f"--{limit.replace('_', '-')}=0.0001"
+    assert 0 < len(study.trials()) < 40
+    assert study.machine_seconds > 0
+    started = SearchFolder(tmp_path / "s").trial(len(study.trials()) - 1)
+    saved = started / "epoch"
+    before = int(saved.read_text()) if saved.exists() else 0
+    assert before < 10, "the last trial was stopped"
+    again = searched(tmp_path / "s", **(asked | {"trials": len(study.trials())}))
+    assert again.trials()[-1].state == TrialState.COMPLETE
+    assert f"began at epoch {before}" in (started / LOG).read_text()

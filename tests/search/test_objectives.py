@@ -7,7 +7,7 @@ import math
 import pytest
 
 from cloudgan.schema.record import Epoch, RunRecord, Stopped, Validated
-from cloudgan.search.objectives import spent_seconds, validation_median
+from cloudgan.search.objectives import objective_median, spent_seconds
 
 TIME = "2026-11-22T00:00:00Z"
 
@@ -19,12 +19,12 @@ def validated(step, value, *, program_seconds=1.0):
     )  # fmt: skip
 
 
-def epoch(step, seconds):
+def epoch(step, seconds, *, held_out=None):
     return Epoch(
         time=TIME, step=step, epoch=step - 1, first=False, complete=True, steps=1, samples=8,
         carried_samples=0, dropped_samples=0, train_seconds=seconds, trace_seconds=0,
         validation_seconds=1.0, checkpoint_seconds=0.5, samples_per_second=8, losses={},
-        held_out_losses=None,
+        held_out_losses=held_out,
     )  # fmt: skip
 
 
@@ -36,10 +36,17 @@ def stopped(step, seconds):
 
 def test_the_median_of_the_last_three_numbers_ranks_and_one_without_a_value_spoils_it():
     numbers = [validated(step, value) for step, value in enumerate((9.0, 3.0, 5.0, 4.0), start=1)]
-    assert validation_median(RunRecord(lines=tuple(numbers)), "metric") == 4.0
+    assert objective_median(RunRecord(lines=tuple(numbers)), "metric") == 4.0
     spoilt = (*numbers, validated(5, math.nan))
-    assert validation_median(RunRecord(lines=spoilt), "metric") is None
-    assert validation_median(RunRecord(lines=()), "metric") is None
+    assert objective_median(RunRecord(lines=spoilt), "metric") is None
+    assert objective_median(RunRecord(lines=()), "metric") is None
+
+
+def test_the_loss_of_the_generator_on_held_out_showers_may_rank_trials():
+    losses = [{"generator": {"total": value}} for value in (9.0, 3.0, 5.0, 4.0)]
+    lines = [epoch(step, 1.0, held_out=one) for step, one in enumerate(losses, start=1)]
+    assert objective_median(RunRecord(lines=tuple(lines)), "generator_loss") == 4.0
+    assert objective_median(RunRecord(lines=(epoch(1, 1.0),)), "generator_loss") is None
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from cloudgan.core.errors import ConfigError, TryAgain
 from cloudgan.schema import record
 from cloudgan.schema.config import parse_config
 from cloudgan.schema.run_folder import RunFolder
-from cloudgan.schema.search_exchange import Assignment, BlockStatus
+from cloudgan.schema.search_exchange import Assignment, BlockStatus, TrialRun
 from cloudgan.search import pod_blocks
 from cloudgan.search.pod_blocks import LOST, PodBlocks
 from cloudgan.search.study import SearchFolder
@@ -20,6 +20,9 @@ from cloudgan.storage.store import open_store
 @pytest.fixture(autouse=True)
 def each_look_lists_the_blocks(monkeypatch):
     monkeypatch.setattr(pod_blocks, "_LIST_SECONDS", -1.0)
+
+
+RUN = TrialRun(3)
 
 
 class Pod:
@@ -65,9 +68,9 @@ def coordinate(tmp_path, store):
         one.close(finished=False)
 
 
-def run_of(tmp_path, number=3):
-    folder = RunFolder(tmp_path / "s" / "trials" / f"{number:04d}")
-    folder.write_config(parse_config({"data": {"path": "/here"}, "name": folder.path.name}, "test"))
+def run_of(tmp_path, run=RUN):
+    folder = RunFolder(tmp_path / "s" / run.path)
+    folder.write_config(parse_config({"data": {"path": "/here"}, "name": run.name}, "test"))
     return folder
 
 
@@ -95,7 +98,7 @@ def test_a_trial_goes_to_the_pod_and_its_record_and_exit_code_come_back(
 ):
     blocks, pod, run = coordinate(lease_seconds=60.0), Pod(store), run_of(tmp_path)
     block = one_ready(blocks, pod)
-    block.start(run.path)
+    block.start(RUN, run.path)
     given = pod.assignment
     assert (given.number, given.trial, given.config.data.path) == (1, 3, "data/1")
     assert not block.is_ready
@@ -115,10 +118,22 @@ def test_a_trial_goes_to_the_pod_and_its_record_and_exit_code_come_back(
     assert block.is_ready
 
 
+def test_folds_of_a_trial_have_runs_of_their_own_in_the_store(coordinate, store, tmp_path):
+    blocks, pod, fold = coordinate(lease_seconds=60.0), Pod(store), TrialRun(3, 1)
+    block, run = one_ready(blocks, pod), run_of(tmp_path, fold)
+    block.start(fold, run.path)
+    assert (pod.assignment.run, pod.assignment.config.name) == (fold, "0003-fold-1")
+    store.put("trials/0003/folds/1/checkpoints/step-000000007.npz", b"weights")
+    pod.beat(assignment=1, code=0)
+    blocks.current()
+    assert block.ended() == 0
+    assert (run.checkpoints / "step-000000007.npz").read_bytes() == b"weights"
+
+
 def test_a_silent_block_is_lost_and_must_upload_nothing_more(coordinate, store, tmp_path):
     blocks, pod, run = coordinate(), Pod(store), run_of(tmp_path)
     block = one_ready(blocks, pod)
-    block.start(run.path)
+    block.start(RUN, run.path)
     blocks.current()
     assert block.ended() == LOST
     assert pod.assignment.lost
@@ -130,7 +145,7 @@ def test_a_silent_block_is_lost_and_must_upload_nothing_more(coordinate, store, 
 def test_a_worker_that_started_again_has_lost_its_trial_at_once(coordinate, store, tmp_path):
     blocks, pod, run = coordinate(lease_seconds=60.0), Pod(store), run_of(tmp_path)
     block = one_ready(blocks, pod)
-    block.start(run.path)
+    block.start(RUN, run.path)
     Pod(store, incarnation="2026-b")
     Pod(store, worker=1)
     blocks.current()
@@ -144,13 +159,13 @@ def test_a_new_coordinator_follows_what_blocks_train(coordinate, store, tmp_path
     one.beat()
     two.beat()
     by_worker = {block.status.worker: block for block in first.current()}
-    by_worker[0].start(run_of(tmp_path, 3).path)
+    by_worker[0].start(RUN, run_of(tmp_path).path)
     one.beat(assignment=1, code=75)
-    by_worker[1].start(run_of(tmp_path, 3).path)
+    by_worker[1].start(RUN, run_of(tmp_path).path)
     first.close(finished=False)
     second = coordinate(lease_seconds=60.0)
     second.current()
-    assert second.training() == {3: by_worker[1].index}, "not the block that gave the trial back"
+    assert second.training() == {RUN: by_worker[1].index}, "not the block that gave the trial back"
 
 
 def test_a_second_coordinator_is_refused_while_the_first_lives(coordinate):

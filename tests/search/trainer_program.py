@@ -1,7 +1,8 @@
 """Stub of `cloudgan train --run=FOLDER` in tests of the coordinator: no TensorFlow, real records.
 
-It validates ten times; the metric is a function of the learning rate in run.yaml. It saves its epoch, in
-the folder of checkpoint.url where there is one, so that a second process continues. The environment variable BEHAVIOUR makes it fail, die once, or wait.
+It validates ten times; the metric is a function of the learning rate in run.yaml, and grows by one with
+each fold. It saves its epoch, in the folder of checkpoint.url where there is one, so that a second process
+continues. The environment variable BEHAVIOUR makes it fail, die once, or wait.
 """
 
 from __future__ import annotations
@@ -24,7 +25,8 @@ def main(run):
     config = folder.read_config()
     rate = config.model.learning_rate
     behaviour = os.environ.get("BEHAVIOUR", "")
-    if behaviour == "fails":
+    fold = config.data.fold or 0
+    if behaviour in {"fails", f"fold {fold} fails"}:
         print("cloudgan: the showers are damaged", flush=True)
         sys.exit(1)
     state = folder.path / "epoch"
@@ -38,9 +40,9 @@ def main(run):
     for epoch in range(first, EPOCHS):
         if behaviour == "dies once" and epoch == 5 and first == 0:
             os.kill(os.getpid(), signal.SIGKILL)
-        if behaviour == "waits":
+        if behaviour == "waits" or behaviour.startswith("fold"):
             time.sleep(0.1)
-        value = math.log10(rate / 1e-3) ** 2 + 1 / (epoch + 1)
+        value = math.log10(rate / 1e-3) ** 2 + 1 / (epoch + 1) + fold
         line = record.Validated(
             time="2026-11-22T00:00:00Z", step=10 * (epoch + 1), epoch=epoch, showers=200,
             metrics={"metric": value}, seconds=0.1, ranked_by="metric", best=True, program_seconds=1.0,

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from cloudgan.api.fit import FitReport
-    from cloudgan.api.joined_cost import JoinedCost
+    from cloudgan.api.search_cost import SearchCost
     from cloudgan.api.simulation_cost import SimulationCost
     from cloudgan.schema.run_folder import RunFolder
 
@@ -170,18 +170,26 @@ def _compare(
 def _print_other(folder: RunFolder, offer: str | None, own: Path | None, *, as_json: bool) -> None:
     """Prints the cost of a simulation, of trials of a search, or of a grid of cells."""
     from cloudgan.api.grid_cost import GridCost, grid_cost
-    from cloudgan.api.joined_cost import JoinedCost, is_joined, joined_cost
+    from cloudgan.api.search_cost import (
+        SearchCost,
+        is_joined,
+        is_search,
+        joined_cost,
+        search_cost,
+    )
     from cloudgan.api.simulation_cost import is_simulation, simulation_cost
 
-    price: Callable[..., GridCost | JoinedCost | SimulationCost]
+    price: Callable[..., GridCost | SearchCost | SimulationCost]
     price = simulation_cost if is_simulation(folder) else grid_cost
-    if is_joined(folder):
+    if is_search(folder):
+        price = search_cost
+    elif is_joined(folder):
         price = joined_cost
     found = price(folder, offer=offer, price_file=own)
     if as_json:
         print_json(found.as_json())
         return
-    if isinstance(found, GridCost | JoinedCost):
+    if isinstance(found, GridCost | SearchCost):
         print_table(found.table())
     print("\n".join(found.lines()))
 
@@ -198,12 +206,12 @@ def _price(
     from cloudgan.api import cost as api
     from cloudgan.api import cost_page
     from cloudgan.api.grid_samples import is_grid
-    from cloudgan.api.joined_cost import is_joined
     from cloudgan.api.run import open_run
+    from cloudgan.api.search_cost import is_joined, is_search
     from cloudgan.api.simulation_cost import is_simulation
 
     folder = open_run(run).folder
-    if is_simulation(folder) or is_joined(folder) or is_grid(folder):
+    if is_search(folder) or is_simulation(folder) or is_joined(folder) or is_grid(folder):
         if exports or report:
             raise ConfigError("--report and --billing-export are of runs that train; omit them")
         _print_other(folder, offer, own, as_json=as_json)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from cloudgan.api.search import read_search, run_search
+from cloudgan.api.search import run_search
 from cloudgan.api.search_forecast import forecast_search
+from cloudgan.api.search_result import read_search
 from cloudgan.cli.options.shared_flags import with_flags
 from cloudgan.cli.options.training_flags import training_flags
 from cloudgan.cli.views.output import (
@@ -27,6 +28,7 @@ def search(
     run: str | None = None,
     trials: int | None = None,
     blocks: int | None = None,
+    folds: int | None = None,
     store: str | None = None,
     sampler: Literal["gp", "evolution", "cmaes", "tpe", "nsgaii", "random", "grid"] | None = None,
     objective: str | None = None,
@@ -35,6 +37,8 @@ def search(
     second: Literal["seconds", "usd"] | None = None,
     price_as: str | None = None,
     price_file: str | None = None,
+    max_hours: float | None = None,
+    budget_usd: float | None = None,
     describe: bool = False,
     like: str | None = None,
     show: bool = False,
@@ -54,15 +58,20 @@ def search(
         sampler: gp (Gaussian process, expected improvement), evolution, cmaes, tpe, nsgaii, random, or
             grid.
             Default: gp.
-        objective: Validation number that ranks the trials, as in --until. Default: metric.
+        folds: Runs of a trial, which hold out every N-th shower from number 0, 1, ... on; the mean over
+            all ranks the trial. Default: one run, with data.held_out_fraction.
+        objective: Validation number that ranks the trials, as in --until, or generator_loss, its total on
+            held-out showers. Default: metric.
         direction: Whether a small or a large objective is good. Default: minimize.
         prune: Stop trials early whose validations are below the median of the others, or by successive
             halving. Default: none.
         second: Second objective, the program time or the price of a trial; prints the Pareto front. The
             sampler is nsgaii or random.
-        price_as: Offer whose price this machine has, for --second=usd: cloud/node/region/market, such as
-            gcp/n1-standard-8+1xV100/us-central1/spot.
+        price_as: Offer whose price this machine has, for --second=usd and --budget-usd:
+            cloud/node/region/market, such as gcp/n1-standard-8+1xV100/us-central1/spot.
         price_file: YAML file with the prices of your own nodes; --price-as names one of them.
+        max_hours: After this time, save the running trials and end with the best so far.
+        budget_usd: The same when this machine has cost so much since the search began.
         describe: Print how long the trials take and what they cost, from the time of one trial, and start
             nothing.
         like: Run of this machine that takes the time of a trial, for --describe. Default: the mean of the
@@ -76,6 +85,9 @@ def search(
     settings = {
         "trials": trials,
         "blocks": blocks,
+        "folds": folds,
+        "max_hours": max_hours,
+        "budget_usd": budget_usd,
         "store": store,
         "sampler": sampler,
         "objective": objective,

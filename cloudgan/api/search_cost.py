@@ -1,0 +1,301 @@
+"""Cost of a search, or of a deployment whose workers trained its trials: by the states of the trials."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from cloudgan.api.launch_cost import launch_cost
+from cloudgan.core.documents import parse_model
+from cloudgan.core.errors import ConfigError, DataError
+from cloudgan.cost.prices.price_file import catalog_with
+from cloudgan.reports.table import Table
+from cloudgan.schema import launch
+from cloudgan.schema import plan as plans
+from cloudgan.schema.run_document import read_plan
+from cloudgan.schema.search_exchange import (
+    BLOCKS,
+    STATES,
+    STATUS,
+    BlockStatus,
+    TrialStates,
+    search_prefix,
+)
+from cloudgan.storage.store import ObjectMissingError, open_store
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+    from pathlib import Path
+
+    from cloudgan.schema.run_folder import RunFolder
+    from cloudgan.storage.store import Store
+
+IDLE, REST = "idle blocks", "start and end of the nodes"
+_HOUR_SECONDS = 3600.0
+_NAMES = {
+    "complete": "finished trials",
+    "pruned": "pruned trials",
+    "failed": "failed trials",
+    "running": "unfinished trials",
+}
+
+
+class NodeTime(NamedTuple):
+    """What nodes did; all parts add up to their time.
+
+    Attributes:
+        by_trial: Node seconds of each trial with all its folds.
+        idle: Of blocks that waited.
+        rest: Start and end of the nodes.
+    """
+
+    by_trial: Mapping[int, float]
+    idle: float
+    rest: float
+
+    @property
+    def whole(self) -> float:
+        """Node seconds of all parts."""
+        return math.fsum((*self.by_trial.values(), self.idle, self.rest))
+
+    def times(self, factor: float) -> NodeTime:
+        """Returns all parts times `factor`."""
+        trials = {trial: factor * seconds for trial, seconds in self.by_trial.items()}
+        return NodeTime(trials, factor * self.idle, factor * self.rest)
+
+    def at_most(self, whole_seconds: float) -> NodeTime:
+        """Returns the parts, shrunk where the clocks of the blocks give more than the whole time."""
+        return self.times(min(1.0, whole_seconds / self.whole)) if self.whole else self
+
+
+@dataclass(frozen=True)
+class SearchCost:
+    """Cost of trials by what the nodes did; None is unknown.
+
+    Attributes:
+        run: Name of the deployment, or folder of a search on this machine.
+        search: Name of the search.
+        time: Of the nodes.
+        trials: States of the trials, and the best one.
+        usd: Of the whole time, at the price of the nodes.
+        price_row: Price of a node.
+    """
+
+    run: str
+    search: str
+    time: NodeTime
+    trials: TrialStates
+    usd: float | None
+    price_row: str | None
+
+    @property
+    def node_seconds(self) -> dict[str, float]:
+        """Time by part: trials of each state, idle blocks, start and end of the nodes."""
+        parts = {
+            part: math.fsum(self._seconds_of(state).values()) for state, part in _NAMES.items()
+        }
+        return parts | {IDLE: self.time.idle, REST: self.time.rest}
+
+    @property
+    def parts_usd(self) -> dict[str, float | None]:
+        """Price of each part: its share of the node time."""
+        return {name: self._usd_of(seconds) for name, seconds in self.node_seconds.items()}
+
+    @property
+    def finished_trial_usd(self) -> float | None:
+        """The whole price over the number of finished trials; None without any."""
+        finished = len(self._seconds_of("complete"))
+        return self.usd / finished if self.usd is not None and finished else None
+
+    @property
+    def best_trial_usd(self) -> float | None:
+        """Price of the time of the best trial; None: these nodes did not train it."""
+        best = self.trials.best
+        return self._usd_of(self.time.by_trial.get(best)) if best is not None else None
+
+    @property
+    def saved_by_pruning_usd(self) -> float | None:
+        """Price of the time that pruned trials lack to the mean finished one; None without both."""
+        finished, pruned = self._seconds_of("complete"), self._seconds_of("pruned")
+        if not finished or not pruned:
+            return None
+        mean = statistics.fmean(finished.values())
+        return self._usd_of(math.fsum(max(0.0, mean - seconds) for seconds in pruned.values()))
+
+    def as_json(self) -> dict[str, Any]:
+        """Returns all figures."""
+        return {
+            "run": self.run,
+            "search": self.search,
+            "node_seconds": self.node_seconds,
+            "trial_seconds": dict(self.time.by_trial),
+            "best": self.trials.best,
+            "usd": self.usd,
+            "parts_usd": self.parts_usd,
+            "finished_trial_usd": self.finished_trial_usd,
+            "best_trial_usd": self.best_trial_usd,
+            "saved_by_pruning_usd": self.saved_by_pruning_usd,
+            "price_row": self.price_row,
+        }
+
+    def table(self) -> Table:
+        """Returns a row per part; all parts add up to the bill of the nodes."""
+        usd = self.parts_usd
+        rows = tuple((name, seconds, usd[name]) for name, seconds in self.node_seconds.items())
+        return Table(("part", "node s", "USD"), rows, f"Nodes of {self.run}, by what they did.")
+
+    def lines(self) -> Iterator[str]:
+        """Yields the sum in words, and what trials cost."""
+        yield f"{self.run}: trials of the search {self.search} in {self.time.whole:.4g} s of nodes"
+        if self.usd is None:
+            yield "cost of this run: unknown: its nodes have no price; give --price-as=OFFER"
+            return
+        yield f"cost of this run: {self.usd:.4g} USD, as {self.price_row}"
+        finished = len(self._seconds_of("complete"))
+        if self.finished_trial_usd is not None:
+            yield f"USD per finished trial: {self.finished_trial_usd:.4g}, the whole cost over {finished}"
+        if self.best_trial_usd is not None:
+            yield f"best trial, {self.trials.best}: {self.best_trial_usd:.4g} USD"
+        if self.saved_by_pruning_usd is not None:
+            saved = f"{self.saved_by_pruning_usd:.4g} USD"
+            yield f"saved by pruning: about {saved}, if pruned trials had taken the mean of finished ones"
+
+    def _seconds_of(self, state: str) -> dict[int, float]:
+        states = self.trials.states
+        known = self.time.by_trial.items()
+        return {trial: s for trial, s in known if states.get(trial, "running") == state}
+
+    def _usd_of(self, seconds: float | None) -> float | None:
+        whole = self.time.whole
+        if self.usd is None or seconds is None or not whole:
+            return None
+        return self.usd * seconds / whole
+
+
+def is_joined(folder: RunFolder) -> bool:
+    """Whether the workers of a run trained the trials of a search."""
+    config = folder.read_config()
+    return config is not None and config.task == "join"
+
+
+def joined_cost(
+    folder: RunFolder, *, offer: str | None = None, price_file: Path | None = None
+) -> SearchCost:
+    """Prices a deployment that joined a search, by launch.json and the documents of its blocks.
+
+    Args:
+        folder: Of the deployment.
+        offer: Offer that prices nodes without a price of their own.
+        price_file: File with the prices of your own nodes, for `offer`.
+
+    Raises:
+        DataError: The run has not ended, or a document is missing or damaged.
+        StoreError: The store of the search failed.
+    """
+    name = folder.path.resolve().name
+    file = folder.path / plans.FILE_NAME
+    if not file.exists():
+        raise DataError(f"{folder.path} has no plan.json; run `cloudgan adopt {name}`")
+    plan = read_plan(file, name)
+    found = launch_cost(folder, offer=offer, price_file=price_file)
+    store = open_store(f"{plan.store.rstrip('/')}/{search_prefix(plan.config.join)}")
+    blocks = [one for one in _blocks(store) if one.deployment == name]
+    # The workers of this machine share it.
+    per_node = plan.workers.nodes if plan.target.provider == launch.LOCAL else 1
+    time = node_time(blocks, found.node_seconds * per_node)
+    return SearchCost(
+        run=name,
+        search=plan.config.join,
+        time=time.times(1 / per_node),
+        trials=_states(store),
+        usd=found.usd,
+        price_row=found.row.row_id if found.row else None,
+    )
+
+
+def is_search(folder: RunFolder) -> bool:
+    """Whether a folder holds a search."""
+    return (folder.path / "search.json").exists()
+
+
+def search_cost(
+    folder: RunFolder, *, offer: str | None = None, price_file: Path | None = None
+) -> SearchCost:
+    """Prices a search on this machine, by the time of its coordinators and the records of its trials.
+
+    Args:
+        folder: Of the search.
+        offer: Offer whose price this machine has; None: that of the search.
+        price_file: File with the prices of your own nodes, for `offer`.
+
+    Raises:
+        ConfigError: Deployments trained the trials.
+        DataError: A document is damaged.
+    """
+    from cloudgan.api.search_result import open_search
+    from cloudgan.schema.record import read_if_whole
+    from cloudgan.schema.run_folder import RunFolder
+    from cloudgan.search.objectives import seconds_of_runs
+
+    found, config, study = open_search(folder.path)
+    name = folder.path.resolve().name
+    if config.store:
+        raise ConfigError(
+            f"{folder.path}: deployments trained the trials; give the folder of one, which `cloudgan deploy"
+            f" --join={name}` printed"
+        )
+    seconds = {}
+    for trial in study.trials():
+        runs = [RunFolder(found.run(run)) for run in config.runs_of(trial.number)]
+        seconds[trial.number] = seconds_of_runs(read_if_whole(run.record_file) for run in runs)
+    shares = {trial: taken / config.blocks for trial, taken in seconds.items() if taken}
+    row = catalog_with(price_file).row(offer) if offer else None
+    per_hour = row.usd_per_hour if row else config.usd_per_hour
+    whole = study.machine_seconds or math.fsum(shares.values())
+    time = NodeTime(shares, 0.0, 0.0).at_most(whole)
+    time = time._replace(idle=max(0.0, whole - time.whole))
+    best = study.best()
+    states = {"states": study.states(), "best": best.number if best else None}
+    return SearchCost(
+        run=str(folder.path),
+        search=name,
+        time=time,
+        trials=TrialStates.model_validate(states),
+        usd=None if per_hour is None else time.whole / _HOUR_SECONDS * per_hour,
+        price_row=row.row_id if row else config.priced_as or None,
+    )
+
+
+def node_time(blocks: Iterable[BlockStatus], whole_seconds: float) -> NodeTime:
+    """Divides the time of nodes; the parts add up to it.
+
+    Args:
+        blocks: Last statuses of all incarnations of the blocks.
+        whole_seconds: Time of all nodes.
+    """
+    trials: dict[int, float] = {}
+    idle = 0.0
+    for block in blocks:
+        spells = [(one.trial, one.seconds) for one in block.spells]
+        if block.trial is not None:
+            spells.append((block.trial, max(0.0, block.seconds - block.trial_since)))
+        for trial, seconds in spells:
+            trials[trial] = trials.get(trial, 0.0) + seconds
+        idle += max(0.0, block.seconds - math.fsum(seconds for _, seconds in spells))
+    time = NodeTime(trials, idle, 0.0).at_most(whole_seconds)
+    return time._replace(rest=max(0.0, whole_seconds - time.whole))
+
+
+def _blocks(store: Store) -> Iterator[BlockStatus]:
+    for name in store.list(f"{BLOCKS}/"):
+        if name.endswith(f"/{STATUS}"):
+            yield parse_model(store.read(name), BlockStatus, name)
+
+
+def _states(store: Store) -> TrialStates:
+    try:
+        return parse_model(store.read(STATES), TrialStates, STATES)
+    except ObjectMissingError:
+        return TrialStates(states={}, best=None)
