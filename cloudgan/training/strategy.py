@@ -43,7 +43,8 @@ def set_up_devices(training: TrainingConfig, *, threads: int, stages: Sequence[s
 
     Args:
         training: Configured replicas.
-        threads: Intra-op and inter-op threads.
+        threads: Of all replicas. Operations of one replica do not wait for threads that another one uses:
+            each operation has its replica's share, and as many operations as threads run at a time.
         stages: Layers from which on a network is on the next device; without GPUs, on the next
             logical device of the processor.
 
@@ -62,8 +63,9 @@ def set_up_devices(training: TrainingConfig, *, threads: int, stages: Sequence[s
             " fewer stages, or omit them"
         )
     parts = max(asked or 1, len(stages) + 1)
+    each = threads if gpus else max(1, threads // (asked or 1))
     try:
-        tf.config.threading.set_intra_op_parallelism_threads(threads)
+        tf.config.threading.set_intra_op_parallelism_threads(each)
         tf.config.threading.set_inter_op_parallelism_threads(threads)
         for gpu in gpus:
             tf.config.experimental.set_memory_growth(gpu, enable=True)
