@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 _TAG = 1
 _SMALL_BYTES = 65_536
-_SMALL_REPEATS, _LARGE_REPEATS = 20, 10
+_SMALL_REPEATS, _LARGE_REPEATS = 200, 10
 """Exchanges in one turn, of messages below `_SMALL_BYTES`, and of larger ones."""
 _HUGE_PAGE_BYTES = 2 << 20
 _LONGEST_SECONDS = 18.0
