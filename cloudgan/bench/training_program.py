@@ -80,7 +80,7 @@ def run_train(config: RunConfig, folder: Path, *, copies: int = 1) -> ProgramRun
     folder.mkdir(parents=True)
     written = folder / "asked.yaml"  # JSON is YAML too
     written.write_text(config.model_dump_json(), encoding="utf-8")
-    runs = [RunFolder(folder / f"run-{number}") for number in range(copies)]
+    runs = [run_folder(folder, number) for number in range(copies)]
     shares = zip(share_gpus(copies), core_shares(copies), strict=True)
     cpu, began = _children_cpu_seconds(), time.perf_counter()
     programs: list[_Program] = []
@@ -105,6 +105,11 @@ def run_train(config: RunConfig, folder: Path, *, copies: int = 1) -> ProgramRun
         cpu_seconds=cpu,
         device=found[0].device,
     )
+
+
+def run_folder(folder: Path, copy: int = 0) -> RunFolder:
+    """Returns the folder of one of the runs that `run_train` made in `folder`, counted from 0."""
+    return RunFolder(folder / f"run-{copy}")
 
 
 def core_shares(copies: int) -> list[set[int]]:

@@ -64,13 +64,13 @@ _BENCH = Program(
             "step": "step",
             "input": "input_",
             "generate": "generate",
-            "scaling": "scaling",
         }.items()
     }
     | {
         "bandwidth": "cloudgan.cli.commands.bench_bandwidth:bandwidth",
         "cells": "cloudgan.cli.commands.bench_cells:cells",
         "parallel": "cloudgan.cli.commands.bench_parallel:parallel",
+        "scaling": "cloudgan.cli.commands.bench_scaling:scaling",
     },
 )
 

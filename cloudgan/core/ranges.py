@@ -132,6 +132,7 @@ FLAGS: Final = {
     "patience": Range(1, MAX_PATIENCE),
     "population": Range(1, 100),
     "port": Range(0, 65_535),
+    "quality": Range(1, MAX_STEP),
     "ranks": _PROCESSES,
     "rate_probability": Range(0, 1),
     "rate_sigma": Range(0, 1e6),

@@ -7,7 +7,14 @@ import json
 import pytest
 
 from bench.made_up import step_result
+from cloudgan.bench.batch_quality import (
+    BatchPoint,
+    BatchRun,
+    QualityResult,
+    make_quality_study,
+)
 from cloudgan.bench.generate import GenerateResult, GenerateRound, Source
+from cloudgan.schema.stop_criterion import METRICS
 
 BEGINS = "cloudgan.bench.measuring_process.subprocess.Popen"
 TRAINS = "cloudgan.bench.training_program.subprocess.Popen"
@@ -68,6 +75,30 @@ def starts_nothing(monkeypatch):
             "--predict is the bound of strong scaling",
         ),
         ("bench scaling --weak --replicas=2 --steps=0", "--steps=0: expected at least 1"),
+        ("bench scaling --quality=0", "--quality=0: expected at least 1"),
+        ("bench scaling --quality=-5", "--quality=-5: expected at least 1"),
+        ("bench scaling --quality=many", "--quality must be a whole number, got 'many'"),
+        ("bench scaling --qualty=20000", "Did you mean '--quality'?"),
+        ("bench scaling --quality=1000 --batches=16,32", "give --quality=1800 or more"),
+        ("bench scaling --quality=20000", "give several, such as --batches=16,32,64"),
+        ("bench scaling --quality=20000 --batches=16,501", "or --batches of at most 500"),
+        ("bench scaling --quality=20000 --batches=16,0", "--batches=0: expected at least 1"),
+        (
+            "bench scaling --quality=20000 --batches=16,32 --rounds=0",
+            "--rounds=0: expected at least",
+        ),
+        (
+            "bench scaling --quality=20000 --batches=16,32 --weak --workers=1,2 --steps=9",
+            "remove --weak, --workers, --steps",
+        ),
+        (
+            "bench scaling --quality=20000 --batches=16,32 --strong --replicas=2 --predict=8",
+            "remove --strong, --replicas, --predict",
+        ),
+        (
+            "bench scaling --quality=20000 --batches=16,32 --report=x.pdf",
+            "a report file ends in .html",
+        ),
     ],
 )
 def test_an_invalid_value_is_refused_and_starts_nothing(cloudgan_here, line, said):
@@ -103,6 +134,38 @@ def test_report_and_roofline_are_written(cloudgan_here, monkeypatch, tmp_path):
     cloudgan_here("bench", "step", f"--report={page}", f"--roofline={picture}")
     assert "Roofline" in page.read_text(encoding="utf-8")
     assert picture.read_bytes().startswith(b"\x89PNG")
+
+
+def quality_of_two_batches(interrupted):
+    study = make_quality_study(9000, presets=["smoke"], batches=[16, 64])
+    run = BatchRun(0, 563, 9008, 0.001, dict.fromkeys(METRICS, 0.25), 0.01)
+    points = (BatchPoint("smoke", 16, [run]), BatchPoint("smoke", 64, [run]))
+    return QualityResult(study, points, interrupted)
+
+
+def test_quality_is_printed_and_its_report_written(cloudgan_here, monkeypatch, tmp_path):
+    asked = []
+
+    def measure(study, *, rounds, progress):
+        asked.append((study.epochs, rounds, [one.global_batch(1) for one in study.configs]))
+        return quality_of_two_batches(interrupted=False)
+
+    monkeypatch.setattr("cloudgan.bench.batch_quality.measure_quality", measure)
+    page = tmp_path / "page.csv"
+    flags = ("--quality=9000", "--presets=smoke", "--batches=16,64", "--rounds=2")
+    said = cloudgan_here("bench", "scaling", *flags, f"--report={page}").stdout
+    assert asked == [(2, 2, [16, 64])]
+    assert "Quality after 9,000 training showers, 4,500 different ones" in " ".join(said.split())
+    assert page.read_text().splitlines()[1].startswith("smoke,16,563,0.001,1,0.25,")
+
+
+def test_after_ctrl_c_the_quality_of_the_finished_runs_is_printed(cloudgan_here, monkeypatch):
+    found = quality_of_two_batches(interrupted=True)
+    monkeypatch.setattr("cloudgan.bench.batch_quality.measure_quality", lambda *_, **__: found)
+    flags = ("--quality=9000", "--presets=smoke", "--batches=16,64", "--json")
+    said = json.loads(cloudgan_here("bench", "scaling", *flags, exits=130).stdout)
+    assert said["interrupted"]
+    assert [one["global_batch"] for one in said["batches"]] == [16, 64]
 
 
 GENERATOR, ONNX = "generator, TensorFlow", "generator, ONNX Runtime"

@@ -73,6 +73,21 @@ def test_a_whole_training_run_is_timed(tmp_path):
     assert took.cpu_seconds > 0
 
 
+def test_batches_are_compared_after_the_same_showers_with_the_same_learning_rate(run_cloudgan):
+    flags = ("--quality=1800", "--presets=smoke", "--batches=18,36", "--rounds=1", "--json")
+    said = json.loads(run_cloudgan("bench", "scaling", *flags).stdout)
+    small, large = said["batches"]
+    assert (said["training_showers"], said["epochs"]) == (1800, 1)
+    assert (small["steps"], large["steps"]) == (100, 50)
+    assert [one["runs"][0]["showers"] for one in (small, large)] == [1800, 1800]
+    assert small["learning_rate"] == large["learning_rate"] == pytest.approx(0.001)
+    for one in (small, large):
+        assert set(one["metrics"]) >= {"metric", "separation"}
+        assert 0 < one["metrics"]["separation"]["median"] <= 1
+        assert 0 < one["seconds_per_shower"]["median"] < 1
+    assert small["metrics"]["metric"] != large["metrics"]["metric"]
+
+
 QUICK = ("--preset=smoke", "--rounds=2", "--seconds=0.01", "--batch=8", "--threads=2")
 
 

@@ -5,22 +5,20 @@ from __future__ import annotations
 import tempfile
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
-from cloudgan.cli.options.values import parse_counts, parse_range
+from cloudgan.cli.options.values import parse_range
 from cloudgan.cli.views.output import (
     check_report,
-    mark_printed,
     print_json,
     print_table,
     progress_bars,
+    raise_if_interrupted,
     write_report_file,
 )
-from cloudgan.core import ranges
-from cloudgan.core.errors import ConfigError, Interrupted
+from cloudgan.core.errors import ConfigError
 from cloudgan.core.hardware import this_machine
 from cloudgan.core.local_path import local_path
-from cloudgan.core.ranges import MAX_PROCESSES, Range
 from cloudgan.schema.config import ConvImplOption, Precision  # noqa: TC001  flags are read by them
 from cloudgan.schema.presets import find_preset, find_profile
 
@@ -29,12 +27,9 @@ if TYPE_CHECKING:
 
     from cloudgan.bench.generate import GenerateResult
     from cloudgan.bench.input import InputResult
-    from cloudgan.bench.scaling import Kind, ScalingResult, ScalingVariant
     from cloudgan.bench.step import StepResult
     from cloudgan.core.progress import Progress
     from cloudgan.reports.table import Table
-
-_DEVICES = Range(2, MAX_PROCESSES)
 
 
 def step(
@@ -116,7 +111,7 @@ def _print_step(
         write_report_file(step_page(result), report)
     if roofline and not result.interrupted:
         _draw(result, local_path(roofline))
-    _raise_if(interrupted=result.interrupted, as_json=as_json)
+    raise_if_interrupted(interrupted=result.interrupted, as_json=as_json)
 
 
 def _draw(result: StepResult, path: Path) -> None:
@@ -127,14 +122,6 @@ def _draw(result: StepResult, path: Path) -> None:
     with Drawing(height_inches=6.0) as drawing:
         draw_roofline(result, drawing)
         write_atomic(path, drawing.png())
-
-
-def _raise_if(*, interrupted: bool, as_json: bool) -> None:
-    if interrupted:
-        raise mark_printed(
-            Interrupted("stopped before the last round; the result has the rounds until then"),
-            as_json=as_json,
-        )
 
 
 def input_(
@@ -232,7 +219,7 @@ def _print_input(result: InputResult, *, as_json: bool) -> None:
     else:
         print_table(input_table(result))
         print("\n".join(input_lines(result)))
-    _raise_if(interrupted=result.interrupted, as_json=as_json)
+    raise_if_interrupted(interrupted=result.interrupted, as_json=as_json)
 
 
 def generate(
@@ -286,7 +273,7 @@ def _print_generate(result: GenerateResult, *, as_json: bool) -> None:
             from cloudgan.bench.generate import RECORDED
 
             print(f"Geant4's time is {RECORDED}")
-    _raise_if(interrupted=result.interrupted, as_json=as_json)
+    raise_if_interrupted(interrupted=result.interrupted, as_json=as_json)
 
 
 def _generate_table(result: GenerateResult) -> Table:
@@ -318,117 +305,3 @@ def _generate_table(result: GenerateResult) -> Table:
         *("one shower, ms", "CPU ms"),
     )
     return Table(columns, rows, caption, "lrlrrrr")
-
-
-def scaling(
-    *,
-    strong: bool = False,
-    weak: bool = False,
-    replicas: str | None = None,
-    workers: str | None = None,
-    presets: str = "mini",
-    batches: str = "usual",
-    predict: str | None = None,
-    steps: int | None = None,
-    conv_impl: ConvImplOption = "auto",
-    rounds: int = 3,
-    report: str | None = None,
-    json: bool = False,
-) -> None:
-    """Measures replicas or worker processes against threads on the same cores, by whole training runs.
-
-    Two efficiencies are shown: training only, without the start and the first call, and end to end.
-    Independent runs on the same shares of the machine are measured, too: what they lose is the price of
-    small batches, and what replicas lose against them is that of the exchange.
-
-    Args:
-        strong: Strong scaling: the global batch is constant.
-        weak: Weak scaling: the batch per replica is constant.
-        replicas: Replicas of one process, such as 1,2; 1 is always measured.
-        workers: Worker processes on this machine with one replica each, such as 1,2.
-        presets: Presets, such as smoke,mini.
-        batches: Showers per step, of all replicas with --strong, of each with --weak: usual, largest
-            (that should fit into the memory) or numbers, such as usual,64.
-        predict: Numbers of devices, such as 8,12, of which one is measured (--strong).
-        steps: Steps per run with the usual batch. Default: 4 for paper, 20 for fixed25, else 300.
-        conv_impl: Convolution implementation of all runs.
-        rounds: Runs of each variant.
-        report: File to write as well: .html, .md or .csv.
-        json: Print the result as JSON.
-    """
-    from cloudgan.bench.scaling import make_study, measure_scaling
-
-    if strong == weak:
-        raise ConfigError(
-            "give --strong (constant global batch) or --weak (constant batch per replica)"
-        )
-    if predict and weak:
-        raise ConfigError(
-            "--predict is the bound of strong scaling; that of weak scaling is 1: remove it"
-        )
-    check_report(report)
-    kind: Kind = "strong" if strong else "weak"
-    variants = _variants(replicas, workers)
-    devices = parse_counts("predict", predict, _DEVICES) if predict else []
-    studies = [
-        make_study(
-            kind,
-            variants,
-            preset=find_preset(preset.strip()).preset,
-            batch=batch,
-            steps=steps,
-            conv_impl=conv_impl,
-            predict=devices,
-        )
-        for preset in dict.fromkeys(presets.split(","))
-        for batch in _batches(batches)
-    ]
-    with progress_bars(as_json=json) as progress:
-        results = measure_scaling(studies, rounds=rounds, progress=progress)
-    _print_scaling(results, report, as_json=json)
-
-
-def _batches(text: str) -> list[int | Literal["usual", "largest"]]:
-    """Parses such as ``usual,largest,64``."""
-    found: list[int | Literal["usual", "largest"]] = []
-    for word in dict.fromkeys(word.strip() for word in text.split(",")):
-        if word in {"usual", "largest"}:
-            found.append("usual" if word == "usual" else "largest")
-        elif word.isdecimal():
-            found.append(ranges.parse_whole("--batches", word, ranges.FLAGS["batch"]))
-        else:
-            raise ConfigError(
-                f"--batches={text}: expected usual, largest or numbers of at least 1, such as usual,64"
-            )
-    return found
-
-
-def _variants(replicas: str | None, workers: str | None) -> list[ScalingVariant]:
-    """Returns the base (one replica), then the requested variants."""
-    from cloudgan.bench.scaling import BASE, ScalingVariant
-
-    flags = ranges.FLAGS
-    several = parse_counts("replicas", replicas, flags["replicas"]) if replicas else []
-    by_replicas = [ScalingVariant(replicas=n) for n in several]
-    several = parse_counts("workers", workers, flags["workers"]) if workers else []
-    by_workers = [ScalingVariant(workers=n) for n in several]
-    variants = dict.fromkeys([BASE, *by_replicas, *by_workers])
-    if len(variants) == 1:
-        raise ConfigError(
-            "nothing to compare with one replica: give --replicas=1,2 or --workers=1,2"
-        )
-    return list(variants)
-
-
-def _print_scaling(results: list[ScalingResult], report: str | None, *, as_json: bool) -> None:
-    from cloudgan.bench.scaling import scaling_json, scaling_table
-    from cloudgan.reports.page import Page, Section
-
-    table = scaling_table(results)
-    if as_json:
-        print_json(scaling_json(results))
-    else:
-        print_table(table)
-    if report:
-        write_report_file(Page("Scaling", sections=(Section("Variants", (table,)),)), report)
-    _raise_if(interrupted=results[-1].interrupted, as_json=as_json)

@@ -6,13 +6,13 @@ from typing import Literal
 
 from cloudgan.cli.views.output import (
     check_report,
-    mark_printed,
     print_json,
     print_table,
     progress_bars,
+    raise_if_interrupted,
     write_report_file,
 )
-from cloudgan.core.errors import ConfigError, Interrupted
+from cloudgan.core.errors import ConfigError
 from cloudgan.core.hardware import this_machine
 from cloudgan.schema.coevolution import parse_grid
 
@@ -71,8 +71,4 @@ def cells(
         print(explanation(result))
     if report:
         write_report_file(cells_page(result), report)
-    if result.interrupted:
-        raise mark_printed(
-            Interrupted("stopped before the last round; the result has the rounds until then"),
-            as_json=json,
-        )
+    raise_if_interrupted(interrupted=result.interrupted, as_json=json)
