@@ -196,7 +196,10 @@ def test_trials_whose_first_folds_are_worse_than_the_median_train_no_further_fol
         assert trial.intermediate_values
 
 
-@pytest.mark.parametrize("limits", [{"max_hours": 1e-4}, {"budget_usd": 1e-4}])
+@pytest.mark.parametrize(
+    "limits",
+    [{"max_hours": 1e-4}, pytest.param({"budget_usd": 1e-4}, marks=pytest.mark.slow)],
+)
 def test_a_limit_saves_the_running_trials_and_ends_the_search_with_the_best_so_far(
     tmp_path, limits
 ):
