@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 _FIRST_POINTS = 5  # a Gaussian process through fewer has nothing to model
 _CANDIDATES, _NEAR_BEST = 512, 64
 _NEAR = 0.02
+_SAME = 1e-6  # trainings of points that are closer differ less than those of two seeds
 _POPULATION, _ELITE_FRACTION = 12, 0.25
 _MUTATION_RATE, _MUTATION_SCALE = 0.5, 0.1
 _FIRST_SIGMA = 0.3
@@ -88,7 +89,11 @@ class Columns:
 
 
 def propose_by_gp(history: History, rng: np.random.Generator, number: int) -> Floats:
-    """Returns the point of the largest expected improvement; the first five are random."""
+    """Returns the new point of the largest expected improvement; the first five are random.
+
+    The model expects an improvement at a known corner of the space too, because it knows of noise. A training
+    with the seed of the search has none: its result would be the same.
+    """
     from scipy.optimize import minimize  # noqa: PLC0415  SciPy takes a second to import
     from scipy.stats import qmc  # noqa: PLC0415
 
@@ -103,6 +108,9 @@ def propose_by_gp(history: History, rng: np.random.Generator, number: int) -> Fl
             np.clip(at_best + _NEAR * rng.standard_normal((_NEAR_BEST, size)), 0, 1),
         ]
     )
+    asked = np.concatenate([history.points, history.running])
+    distances = np.abs(candidates[:, None] - asked).max(axis=2).min(axis=1)
+    candidates = candidates[distances > _SAME]
     start = candidates[int(np.argmax(improvement(candidates)))]
     found = minimize(
         lambda point: -math.log(float(improvement(point[None])[0]) + 1e-30),
@@ -113,7 +121,8 @@ def propose_by_gp(history: History, rng: np.random.Generator, number: int) -> Fl
     )
     best: Floats = np.clip(found.x, 0, 1)
     before, after = improvement(np.stack([start, best]))
-    return best if after > before else start
+    is_new = np.abs(asked - best).max(axis=1).min() > _SAME
+    return best if after > before and is_new else start
 
 
 def _expected_improvement(history: History, seed: int) -> Callable[[Floats], Floats]:

@@ -79,6 +79,14 @@ def test_a_grid_has_both_ends_of_every_range_and_at_most_the_trials():
     assert sorted(found[:, 0])[::3] == pytest.approx([0, 1 / 3, 2 / 3, 1])
 
 
+def test_the_gaussian_process_asks_no_point_twice_where_a_corner_is_best():
+    """A training with the same seed has the same result."""
+    study = searched("gp", cube(3), lambda point: sum(point.values()) ** 2, 16, seed=1, at_once=2)
+    points = {tuple(trial.params.values()) for trial in study.trials}
+    assert (0, 0, 0) in points
+    assert len(points) == 16
+
+
 def test_a_point_that_failed_is_not_asked_again():
     space = cube(1)
     study = optuna.create_study()
