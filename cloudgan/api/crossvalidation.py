@@ -17,7 +17,7 @@ from cloudgan.core import ranges
 from cloudgan.core.errors import DataError
 from cloudgan.reports.page import Section, fragment
 from cloudgan.reports.table import Table
-from cloudgan.schema.search import Dimension, parse_search, with_folds
+from cloudgan.schema.search import FOLD, Dimension, parse_search, with_folds
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from cloudgan.core.progress import Progress
 
 DEFAULT_RUN = "runs/crossvalidation"
-FOLD, SEED = "data.fold", "training.seed"
+SEED = "training.seed"
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ from cloudgan.core.labels import checked_name
 from cloudgan.core.local_path import local_path
 from cloudgan.cost.prices.price_file import catalog_with
 from cloudgan.launch.kubernetes.manifests import CLAIM
-from cloudgan.schema.held_out import check_can_validate, held_out_every
+from cloudgan.schema.held_out import check_can_validate, check_folds, held_out_every
 from cloudgan.schema.run_folder import RunFolder
 from cloudgan.schema.search import SearchConfig, parse_search, read_space, with_folds
 from cloudgan.schema.search_exchange import search_prefix
@@ -205,6 +205,7 @@ def start_search(
         RunFolder(path).refuse_foreign()
     showers = find_showers(config.base, RunFolder(path), may_convert=True)
     count = count_showers(showers)
+    check_folds(config.fold_count, count)
     check_can_validate(config.base, count)
     _check_reaches_validation(config, count)
     with locked_target(folder.journal_file):

@@ -19,6 +19,26 @@ def held_out_every(fraction: float, showers: int) -> int:
     return min(max(2, round(1 / fraction)), showers)
 
 
+def check_folds(folds: int, showers: int) -> None:
+    """Checks that each of several folds has enough showers for its validations.
+
+    Args:
+        folds: Each holds out one shower of so many; 1: there are no folds.
+        showers: Of all folds; 0: unknown.
+
+    Raises:
+        ConfigError: A fold has too few; the message names how many folds are possible.
+    """
+    if folds == 1 or showers < 1 or showers // folds >= LEAST_TO_JUDGE:
+        return
+    most = showers // LEAST_TO_JUDGE
+    fewer = f"at most --folds={most}, or " if most > 1 else ""
+    raise ConfigError(
+        f"--folds={folds} holds out {showers // folds} of {showers} showers, and a validation needs"
+        f" {LEAST_TO_JUDGE}: give {fewer}at least {folds * LEAST_TO_JUDGE} showers"
+    )
+
+
 def check_can_validate(config: RunConfig, showers: int) -> None:
     """Checks that a run has enough held-out showers for its validations.
 

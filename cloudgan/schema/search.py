@@ -27,6 +27,7 @@ _OF_TWO_OBJECTIVES = ("nsgaii", "random")
 GENERATOR_LOSS = "generator_loss"
 OBJECTIVES = (*METRICS, GENERATOR_LOSS)
 """What ranks trials: the validation numbers, and the generator's total loss on held-out showers."""
+FOLD = "data.fold"
 MAX_FOLDS = 100
 Value = bool | int | float | str
 Point = dict[str, Value]
@@ -185,6 +186,12 @@ class SearchConfig(BaseModel):
     def directions(self) -> tuple[Direction, ...]:
         """Of the objectives."""
         return (self.direction, "minimize") if self.second else (self.direction,)
+
+    @property
+    def fold_count(self) -> int:
+        """K, inside of trials or as trials of a cross-validation; 1: there are no folds."""
+        among = self.space.get(FOLD)
+        return len(among.choices) if among and among.choices else self.folds
 
     def runs_of(self, trial: int) -> tuple[TrialRun, ...]:
         """Returns the runs of a trial: one, or one for each fold."""

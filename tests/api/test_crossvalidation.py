@@ -8,8 +8,9 @@ import pytest
 
 pytest.importorskip("optuna")
 
-from cloudgan.api.crossvalidation import FOLD, SEED, summarize
+from cloudgan.api.crossvalidation import SEED, summarize
 from cloudgan.api.search_result import Search, Trial
+from cloudgan.schema.search import FOLD
 
 
 def search_of(values):

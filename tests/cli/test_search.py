@@ -158,10 +158,13 @@ def test_folds_and_limits_that_cannot_be_had_are_refused(space, cloudgan_here, f
     assert list(space.parent.iterdir()) == [space]
 
 
-def test_folds_with_too_few_showers_to_validate_are_refused(space, cloudgan_here):
+@pytest.mark.parametrize("command", ["search space.yaml", "crossvalidate"])
+def test_folds_with_too_few_showers_to_validate_are_refused(space, cloudgan_here, command):
     write_hdf5(space.parent / "x.h5", simulate(900, seed=1, cells=(9, 9)))
-    done = cloudgan_here("search", space, "--data=x.h5", "--preset=smoke", "--folds=5", exits=2)
-    assert "needs at least 200 held-out showers, and 180 of 900 are held out" in done.stderr
+    flags = ("--data=x.h5", "--preset=smoke", "--folds=5")
+    done = cloudgan_here(*command.split(), *flags, exits=2)
+    assert "--folds=5 holds out 180 of 900 showers" in done.stderr
+    assert "give at most --folds=4, or at least 1000 showers" in done.stderr
     assert not (space.parent / "runs").exists()
 
 
