@@ -68,6 +68,13 @@ def test_a_predicted_device_trains_its_share_of_the_batch_alone():
     assert "predicted bound" in scaling_table([of]).caption
 
 
+def test_runs_of_few_steps_have_several_calls_of_which_the_first_is_not_timed():
+    """Independent runs of half of a large batch had one epoch, one call, and no speed."""
+    few, many = (make_study("strong", WAYS, **(ASKED | {"steps": n})) for n in (4, 300))
+    assert {one.training.steps_per_loop for one in few.configs.values()} == {1}
+    assert {one.training.steps_per_loop for one in many.configs.values()} == {None}
+
+
 def test_the_largest_batch_fits_into_the_free_memory_with_every_variant(monkeypatch):
     free = FreeMemory(3 << 30, 4 << 30, "this machine")
     monkeypatch.setattr(expected_memory, "free_memory", lambda: free)
