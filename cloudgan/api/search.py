@@ -217,8 +217,10 @@ def start_search(
         folder.write_config(config)
         study = SearchStudy(folder, config)
         blocks = local or _pod_blocks(folder, config.store, showers, progress)
-        limits = {"max_hours": max_hours, "budget_usd": budget_usd}
-        limit = Coordinator(folder, config, study, blocks, progress, **limits).run()
+        coordinator = Coordinator(
+            folder, config, study, blocks, progress, max_hours=max_hours, budget_usd=budget_usd
+        )
+        limit = coordinator.run()
     return search_result(folder, config, study, limit)
 
 

@@ -15,6 +15,7 @@ from cloudgan.reports.table import Table
 from cloudgan.schema import launch
 from cloudgan.schema import plan as plans
 from cloudgan.schema.run_document import read_plan
+from cloudgan.schema.search import FILE_NAME
 from cloudgan.schema.search_exchange import (
     BLOCKS,
     STATES,
@@ -217,7 +218,7 @@ def joined_cost(
 
 def is_search(folder: RunFolder) -> bool:
     """Whether a folder holds a search."""
-    return (folder.path / "search.json").exists()
+    return (folder.path / FILE_NAME).exists()
 
 
 def search_cost(
@@ -256,13 +257,11 @@ def search_cost(
     whole = study.machine_seconds or math.fsum(shares.values())
     time = NodeTime(shares, 0.0, 0.0).at_most(whole)
     time = time._replace(idle=max(0.0, whole - time.whole))
-    best = study.best()
-    states = {"states": study.states(), "best": best.number if best else None}
     return SearchCost(
         run=str(folder.path),
         search=name,
         time=time,
-        trials=TrialStates.model_validate(states),
+        trials=study.states(),
         usd=None if per_hour is None else time.whole / _HOUR_SECONDS * per_hour,
         price_row=row.row_id if row else config.priced_as or None,
     )

@@ -19,7 +19,7 @@ from cloudgan.schema.record import read_if_whole
 from cloudgan.schema.run_folder import RunFolder
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
     from optuna.trial import FrozenTrial
@@ -295,18 +295,19 @@ def _trial(
         run=folder.run(runs[0]),
         reason=str(one.user_attrs.get(REASON, "")),
         second=values[1] if len(values) > 1 else None,
-        folds=_folds(folder, study, records) if config.folds > 1 else (),
+        folds=_folds(folder, study.run_objectives(one.number), records) if config.folds > 1 else (),
     )
 
 
 def _folds(
-    folder: SearchFolder, study: SearchStudy, records: Mapping[TrialRun, RunRecord]
+    folder: SearchFolder,
+    objectives: Mapping[TrialRun, Sequence[float]],
+    records: Mapping[TrialRun, RunRecord],
 ) -> tuple[Fold, ...]:
     from cloudgan.search.objectives import spent_seconds
 
     found = []
     for run, record in records.items():
-        values = study.run_objectives(run.trial).get(run)
-        value = values[0] if values else None
+        value = objectives[run][0] if run in objectives else None
         found.append(Fold(run.fold or 0, value, spent_seconds(record), folder.run(run)))
     return tuple(found)

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from cloudgan.bench.measurement import Rounds, spread
-from cloudgan.bench.scaling import BASE, make_study
+from cloudgan.bench.scaling import BASE, TWO_CALLS, make_study
 from cloudgan.bench.training_program import make_showers, run_folder, run_train
 from cloudgan.core.errors import CloudganError, ConfigError
 from cloudgan.core.hardware import this_machine
@@ -42,7 +42,6 @@ _EVERY = held_out_every(DataConfig().held_out_fraction, MAX_SHOWERS)
 _LEAST_SHOWERS = (_EVERY - 1) * LEAST_TO_JUDGE
 _EPOCH_SHOWERS = (_EVERY - 1) * SHOWERS
 """With fewer showers in an epoch, fewer would be held out than a validation uses."""
-_LEAST_STEPS = 40  # two calls of an accelerator: the first one, which compiles, is not timed
 
 
 @dataclass(frozen=True)
@@ -169,11 +168,11 @@ def make_quality_study(
 
 
 def _check_steps(showers: int, batch: int) -> None:
-    if showers < _LEAST_STEPS * batch:
+    if showers < TWO_CALLS * batch:
         raise ConfigError(
-            f"--quality={showers} has fewer than {_LEAST_STEPS} steps with a batch of {batch} showers:"
-            f" give --quality={_LEAST_STEPS * batch} or more, or --batches of at most"
-            f" {showers // _LEAST_STEPS}"
+            f"--quality={showers} has fewer than {TWO_CALLS} steps with a batch of {batch} showers:"
+            f" give --quality={TWO_CALLS * batch} or more, or --batches of at most"
+            f" {showers // TWO_CALLS}"
         )
 
 

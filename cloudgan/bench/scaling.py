@@ -36,8 +36,9 @@ if TYPE_CHECKING:
 Kind = Literal["strong", "weak"]
 _LEAST_SHOWERS = 250
 _LEAST_STEPS = 4
-_TWO_CALLS = 40
-"""Steps of two calls of a device with the default of training.steps_per_loop."""
+TWO_CALLS = 40
+"""Steps of two calls of a device with the default of training.steps_per_loop: the first one, which compiles, is
+not timed, so it must not be the only one."""
 _TRAINED_SHARE = 0.9  # held_out_fraction is a tenth by default
 _STREAM = 50
 
@@ -211,9 +212,7 @@ def _configs(
         training: dict[str, Any] = {size: own, "max_steps": steps, "conv_impl": conv_impl}
         # Enough epochs for the steps; no test losses, which belong to an epoch's end.
         training |= {"epochs": max(1, steps), "validation_showers": 0}
-        if (
-            steps < _TWO_CALLS
-        ):  # the first call, which compiles, is not timed: it must not be the only one
+        if steps < TWO_CALLS:
             training["steps_per_loop"] = 1
         if variant.workers > 1:
             training |= {"strategy": "multiworker", "workers": variant.workers}

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
+FILE_NAME = "search.json"
 SamplerName = Literal["gp", "evolution", "cmaes", "tpe", "nsgaii", "random", "grid"]
 Pruning = Literal["none", "median", "halving"]
 Second = Literal["seconds", "usd"]

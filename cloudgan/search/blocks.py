@@ -19,10 +19,11 @@ from cloudgan.core.settings import child_environment
 from cloudgan.training.cluster import share_gpus
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
     from pathlib import Path
 
     from cloudgan.schema.search_exchange import TrialRun
+    from cloudgan.search.study import SearchStudy
 
 _GRACE_SECONDS = 60.0
 LOG = "block.log"
@@ -129,7 +130,7 @@ class LocalBlocks:
         """Returns the threads of each block's process; None: a single block has all."""
         return max(1, this_machine().cores // len(self.blocks)) if len(self.blocks) > 1 else None
 
-    def note(self, states: Mapping[int, str], best: int | None) -> None:
+    def note(self, study: SearchStudy) -> None:
         """Keeps nothing: the study has the states of the trials."""
 
     def close(self, *, finished: bool) -> None:

@@ -80,8 +80,8 @@ class TrialBlocks(Protocol):
     def run_threads(self) -> int | None:
         """Returns the threads of each trial; None: the trial's own."""
 
-    def note(self, states: Mapping[int, str], best: int | None) -> None:
-        """Takes the states of all trials, and the number of the best one."""
+    def note(self, study: SearchStudy) -> None:
+        """Takes the history after each look at the blocks."""
 
     def close(self, *, finished: bool) -> None:
         """Leaves the blocks at the end of a search, or of a coordinator that will continue it."""
@@ -200,8 +200,7 @@ class Coordinator:
         for block in blocks:
             if block.index in self._on:
                 self._follow(block, self._on[block.index])
-        best = self._study.best()
-        self._blocks.note(self._study.states(), best.number if best else None)
+        self._blocks.note(self._study)
         return are_left or bool(self._on or self._waiting)
 
     def _start_trials(self, blocks: Sequence[TrialBlock]) -> bool:

@@ -37,10 +37,10 @@ from cloudgan.search.blocks import LOG
 from cloudgan.storage.store import ObjectExistsError, ObjectMissingError, StoreError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Sequence
     from pathlib import Path
 
-    from cloudgan.search.study import SearchFolder
+    from cloudgan.search.study import SearchFolder, SearchStudy
     from cloudgan.storage.store import Store
 
 LOST = -9
@@ -141,7 +141,7 @@ class PodBlock:
             return None
 
     def _ended(self, given: Assignment, status: BlockStatus) -> int | None:
-        folder = RunFolder(self._folder.path / given.run.path)
+        folder = RunFolder(self._folder.run(given.run))
         if self.has_ended or self.is_over:
             self._fetch_record(folder, given.run)
         elif status.assignment == given.number and status.record_bytes != self._record_bytes:
@@ -288,9 +288,9 @@ class PodBlocks:
         """Returns None: a pod sets the threads of its trials."""
         return None
 
-    def note(self, states: Mapping[int, str], best: int | None) -> None:
+    def note(self, study: SearchStudy) -> None:
         """Writes the states of the trials and the best one, if they changed."""
-        found = TrialStates.model_validate({"states": dict(states), "best": best})
+        found = study.states()
         if found != self._states:
             self._store.put(STATES, found.model_dump_json().encode())
             self._states = found

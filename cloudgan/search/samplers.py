@@ -108,9 +108,7 @@ def propose_by_gp(history: History, rng: np.random.Generator, number: int) -> Fl
             np.clip(at_best + _NEAR * rng.standard_normal((_NEAR_BEST, size)), 0, 1),
         ]
     )
-    asked = np.concatenate([history.points, history.running])
-    distances = np.abs(candidates[:, None] - asked).max(axis=2).min(axis=1)
-    candidates = candidates[distances > _SAME]
+    candidates = candidates[_are_new(candidates, history)]
     start = candidates[int(np.argmax(improvement(candidates)))]
     found = minimize(
         lambda point: -math.log(float(improvement(point[None])[0]) + 1e-30),
@@ -121,8 +119,14 @@ def propose_by_gp(history: History, rng: np.random.Generator, number: int) -> Fl
     )
     best: Floats = np.clip(found.x, 0, 1)
     before, after = improvement(np.stack([start, best]))
-    is_new = np.abs(asked - best).max(axis=1).min() > _SAME
-    return best if after > before and is_new else start
+    return best if after > before and _are_new(best[None], history)[0] else start
+
+
+def _are_new(points: Floats, history: History) -> NDArray[np.bool_]:
+    """Returns which of the points, (n, d), no trial has."""
+    asked = np.concatenate([history.points, history.running])
+    distances: Floats = np.abs(points[:, None] - asked).max(axis=2).min(axis=1)
+    return np.asarray(distances > _SAME)
 
 
 def _expected_improvement(history: History, seed: int) -> Callable[[Floats], Floats]:

@@ -18,8 +18,8 @@ from optuna.trial import TrialState
 
 from cloudgan.core.documents import read_json, write_json
 from cloudgan.core.errors import ConfigError, DataError
-from cloudgan.schema.search import SearchConfig
-from cloudgan.schema.search_exchange import TrialRun
+from cloudgan.schema.search import FILE_NAME, SearchConfig
+from cloudgan.schema.search_exchange import TrialRun, TrialStates
 from cloudgan.search.samplers import distributions, grid, make_sampler
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ class SearchFolder:
     def __init__(self, path: Path) -> None:
         """Names the files in the folder `path`."""
         self.path = path
-        self.config_file = path / "search.json"
+        self.config_file = path / FILE_NAME
         self.journal_file = path / "journal.log"
         self.shards = path / "data"
 
@@ -206,9 +206,11 @@ class SearchStudy:
         """Whether trials are left to ask."""
         return len(self.trials()) < self.size
 
-    def states(self) -> dict[int, str]:
-        """Returns the state of each trial: complete, pruned, failed or running."""
-        return {trial.number: state_name(trial) for trial in self.trials()}
+    def states(self) -> TrialStates:
+        """Returns the state of each trial, and the number of the best one."""
+        best = self.best()
+        states = {trial.number: state_name(trial) for trial in self.trials()}
+        return TrialStates.model_validate({"states": states, "best": best.number if best else None})
 
     def count_attempt(self, run: TrialRun, saved_step: int) -> None:
         """Counts the start of a process for a run of a trial, from 1 after a newer checkpoint.
