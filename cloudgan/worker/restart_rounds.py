@@ -88,6 +88,12 @@ class RestartRounds:
             TryAgain: Not all workers were ready in time, or the store failed for too long.
             CloudganError: The run cannot continue.
         """
+        try:
+            return self._run()
+        finally:
+            self._end_trainer()  # a smoke step whose workers never came together
+
+    def _run(self) -> int:
         while True:
             generation = self._wait_for_all()
             if generation is None:
@@ -121,6 +127,11 @@ class RestartRounds:
         """Kills the trainer process, if there is one."""
         if self._trainer:
             self._trainer.kill()
+
+    def _end_trainer(self) -> None:
+        if self._trainer:
+            self._trainer.close()
+            self._trainer = None
 
     def _wait_for_all(self) -> int | None:
         """Waits for all workers; returns the generation to start, or None if the run has ended."""
@@ -200,8 +211,7 @@ class RestartRounds:
         try:
             self._supervise(trainer, self._timeouts)
         finally:
-            trainer.close()
-            self._trainer = None
+            self._end_trainer()
         code = trainer.poll() or 0
         self._report_exit(trainer, code)
         return code
@@ -218,8 +228,7 @@ class RestartRounds:
         try:
             stalled = self._supervise(trainer, limits)
         finally:
-            trainer.close()
-            self._trainer = None
+            self._end_trainer()
         code = trainer.poll() or 0
         self._report_exit(trainer, code, self._who)
         if stalled:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import socket
+from pathlib import Path
 
 import pytest
 
@@ -38,6 +40,28 @@ def test_a_worker_with_missing_devices_ends_with_2_and_stages_nothing(team):
     chief.stop.request()
     assert chief.wait() == 75
     assert one.began(0) == []
+
+
+def test_a_worker_that_stops_before_the_others_come_leaves_no_process_and_no_pipe(team, wait_until):
+    before = children_and_pipes()
+    one = team(2)
+    chief = one.start(0, **PLANNED)
+    wait_until(lambda: "devices found" in chief.output, "the start of the smoke step")
+    assert children_and_pipes() > before
+    chief.stop.request()
+    assert chief.wait() == 75
+    assert children_and_pipes() == before
+
+
+def children_and_pipes():
+    """Returns the child processes of this one, ended or not, and its open pipes."""
+    here = Path("/proc/self")
+    children = [path.read_text() for path in here.glob("task/*/children")]
+    pipes = 0
+    for descriptor in here.glob("fd/*"):
+        with contextlib.suppress(OSError):  # that of the listing
+            pipes += str(descriptor.readlink()).startswith("pipe:")
+    return sum(len(each.split()) for each in children), pipes
 
 
 def test_a_wrong_result_ends_the_run_before_the_training(team):
