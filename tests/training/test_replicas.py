@@ -10,7 +10,9 @@ import pytest
 import tensorflow as tf
 
 from cloudgan.models.footprint import learned
+from cloudgan.schema.losses import PASSES, loss_columns
 from cloudgan.schema.presets import find_preset
+from cloudgan.training.engines.tensorflow_loop import compile_steps, no_votes
 from cloudgan.training.gan import LearningRates, build_gan
 from cloudgan.training.rng import Rng
 from cloudgan.training.step import GanStep
@@ -103,6 +105,36 @@ def test_the_mean_of_the_layers_needs_a_collective_forward_and_none_backward(one
     _, _, collectives = one_and_two
     statistics = 1  # of batch norm: 25 values of smoke too, as many as layers
     assert collectives.count(SMOKE.image_shape[2]) == 2 * (SMOKE.generator_updates + statistics)
+
+
+def test_the_losses_stay_on_each_replica_until_the_last_step_of_a_call(two_replicas):
+    losses, graph = losses_of_three_steps(two_replicas)
+    (loop,) = (one for one in graph.get_operations() if one.type in ("While", "StatelessWhile"))
+    carried = [value.shape.as_list() for value in loop.outputs]
+    assert carried.count(list(losses.shape)) == 2
+    alone, _ = losses_of_three_steps(tf.distribute.OneDeviceStrategy("CPU:0"))
+    np.testing.assert_allclose(losses, alone, rtol=1e-5)
+
+
+class CountedStep:
+    """A step without networks: its losses are the sum of its images."""
+
+    loss_dtype = "float32"
+
+    def __call__(self, batch):
+        return tf.fill((len(PASSES), len(loss_columns())), tf.reduce_sum(batch["image"]))
+
+
+def losses_of_three_steps(strategy):
+    """Returns the sums of losses, and the graph of a call."""
+    images = np.random.default_rng(1).random((3, BATCH, 2), np.float32)
+    batches = tf.data.Dataset.from_tensor_slices({"image": images})
+    with strategy.scope():
+        run = compile_steps(strategy, CountedStep())
+        given = iter(strategy.experimental_distribute_dataset(batches.unbatch().batch(BATCH)))
+        arguments = given, tf.constant(3), no_votes()
+        graph = run.get_concrete_function(*arguments).graph
+        return run(*arguments)[0].numpy(), graph
 
 
 def test_the_generated_code_runs_on_two_replicas_as_the_layers_do(two_replicas):

@@ -32,16 +32,21 @@ def compile_steps(strategy: tf.distribute.Strategy, step: GanStep) -> Callable[.
     # Without autograph: no branch of a step depends on a tensor, and the translation delays the start.
     @tf.function(autograph=False)
     def run(iterator: Any, steps: tf.Tensor, votes: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-        def one_more(done: tf.Tensor, losses: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-            shares = strategy.run(step, args=(iterator.get_next(),))
-            return done + 1, losses + strategy.reduce(tf.distribute.ReduceOp.SUM, shares, axis=None)
+        def add_step(batch: Any, losses: tf.Tensor) -> tf.Tensor:
+            return losses + step(batch)
 
-        none = tf.zeros((len(PASSES), len(loss_columns())), step.loss_dtype)
-        _, losses = tf.while_loop(
-            lambda done, _: done < steps, one_more, (tf.zeros_like(steps), none)
-        )
+        # The losses stay on the replicas until the last step: a reduction waits for all of them.
+        def one_more(done: tf.Tensor, losses: Any) -> tuple[tf.Tensor, Any]:
+            return done + 1, strategy.run(add_step, args=(iterator.get_next(), losses))
+
+        def none() -> tf.Tensor:
+            return tf.zeros((len(PASSES), len(loss_columns())), step.loss_dtype)
+
+        first = (tf.zeros_like(steps), strategy.run(none))
+        _, losses = tf.while_loop(lambda done, _: done < steps, one_more, first)
         agreed = strategy.run(tf.identity, args=(votes,))
-        return losses, strategy.reduce(tf.distribute.ReduceOp.SUM, agreed, axis=None)
+        total = tf.distribute.ReduceOp.SUM
+        return strategy.reduce(total, losses, axis=None), strategy.reduce(total, agreed, axis=None)
 
     return run
 
