@@ -7,7 +7,7 @@ replica divided by the *global* batch, because Keras sums gradients over the rep
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, TypedDict, TypeVar
 
 import tensorflow as tf
@@ -17,7 +17,7 @@ from cloudgan.models.cell_marginals import MarginalOutput
 from cloudgan.models.differentiable_observables import shower_shape
 from cloudgan.models.networks import latent_of
 from cloudgan.training.draws import Call
-from cloudgan.training.update import all_reduce_tensors, update
+from cloudgan.training.update import update
 
 if TYPE_CHECKING:
     import keras
@@ -82,8 +82,7 @@ class GanStep:
         batch = self._in_own_precision(batch)
         fake = self.fake(batch)
         real, faked = self.train_discriminator(batch, fake)
-        generator = self.train_generator(batch, fake)
-        self._share_statistics()
+        generator = self.train_generator(batch, fake, averaged=self._statistics())
         self.update_ema_generator()
         return tf.stack([real, faked, generator])
 
@@ -103,7 +102,11 @@ class GanStep:
         return real, faked
 
     def train_generator(
-        self, batch: Batch, fake: tf.Tensor, adversarial: Adversarial = losses.binary_crossentropy
+        self,
+        batch: Batch,
+        fake: tf.Tensor,
+        adversarial: Adversarial = losses.binary_crossentropy,
+        averaged: Sequence[keras.Variable] = (),
     ) -> tf.Tensor:
         """Updates the generator as often as the preset says, but not its average.
 
@@ -111,6 +114,7 @@ class GanStep:
             batch: Real showers.
             fake: Generated for the same conditions; read with a shape loss only.
             adversarial: Loss of real against fake, see `LossInputs`.
+            averaged: Variables that get their mean over the replicas in the last update.
 
         Returns:
             Mean row of losses of the updates.
@@ -119,7 +123,13 @@ class GanStep:
         features = self._features(batch["image"], batch), self._features(fake, batch)
         rows = []
         for number in range(updates):
-            row, own = self._update_generator(batch, Call.GENERATOR + number, features, adversarial)
+            row, own = self._update_generator(
+                batch,
+                Call.GENERATOR + number,
+                features,
+                adversarial,
+                averaged if number == updates - 1 else (),
+            )
             rows.append(row)
             features = features[0], own
         return tf.add_n(rows) / updates
@@ -182,6 +192,7 @@ class GanStep:
         call: int,
         features: tuple[tf.Tensor, tf.Tensor],
         adversarial: Adversarial,
+        averaged: Sequence[keras.Variable],
     ) -> tuple[tf.Tensor, tf.Tensor]:
         """Updates the generator; returns the losses and the shape features of its showers.
 
@@ -190,6 +201,7 @@ class GanStep:
             call: Position of the random numbers.
             features: Shape features of real showers, and of others generated for the same conditions.
             adversarial: Loss of real against fake.
+            averaged: Variables that get their mean over the replicas.
         """
         with self._rng.at(batch["step"][0], batch["first_row"][0], call):
             latent = self._latent(batch)
@@ -209,7 +221,7 @@ class GanStep:
                 )
                 return (row, own), total
 
-            return descend(self._gan.generator, self._gan.generator_optimizer, losses)
+            return descend(self._gan.generator, self._gan.generator_optimizer, losses, averaged)
 
     def _losses(
         self, batch: Batch, labels: tf.Tensor, outputs: list[tf.Tensor], **more: Any
@@ -282,26 +294,20 @@ class GanStep:
         flips = self._rng.bernoulli(self._preset.label_flip_fraction, energy.shape[0], step=step)
         return tf.where(flips, tf.cast(1 - label, energy.dtype), tf.cast(label, energy.dtype))
 
-    def _share_statistics(self) -> None:
-        """Averages batch norm statistics over the replicas, in one small reduction.
+    def _statistics(self) -> list[keras.Variable]:
+        """Returns the batch norm statistics, which the last update averages over the replicas.
 
         Keras keeps them per replica, so a checkpoint would hold those of the first one only.
         """
         if tf.distribute.get_replica_context().num_replicas_in_sync == 1:
-            return
-        networks = (self._gan.generator, self._gan.discriminator)
-        weights = [
+            return []
+        return [
             weight
-            for network in networks
+            for network in (self._gan.generator, self._gan.discriminator)
             for layer in network.layers
             if not isinstance(layer, MarginalOutput)  # the same constants on every replica
             for weight in layer.non_trainable_weights
         ]
-        local = [tf.convert_to_tensor(weight) for weight in weights]
-        for weight, mean in zip(
-            weights, all_reduce_tensors(local, tf.distribute.ReduceOp.MEAN), strict=True
-        ):
-            weight.assign(mean)
 
     def update_ema_generator(self) -> None:
         """Updates the moving average of the generator.
@@ -324,6 +330,7 @@ def descend(
     learner: keras.Model,
     optimizer: keras.Optimizer,
     losses: Callable[[], tuple[Result, tf.Tensor]],
+    averaged: Sequence[keras.Variable] = (),
 ) -> Result:
     """Updates a network once, in replica context.
 
@@ -332,6 +339,7 @@ def descend(
         optimizer: Built with them.
         losses: Returns any result, and this replica's share of the loss; it calls the learner and its
             adversary.
+        averaged: Variables that get their mean over the replicas.
 
     Returns:
         The result of `losses`.
@@ -340,5 +348,6 @@ def descend(
         result, loss = losses()
         loss = optimizer.scale_loss(loss)
     weights = learner.trainable_variables
-    update(optimizer, weights, tape.gradient(loss, [weight.value for weight in weights]))
+    gradients = tape.gradient(loss, [weight.value for weight in weights])
+    update(optimizer, weights, gradients, averaged)
     return result

@@ -18,10 +18,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
 
-def all_reduce_tensors(
-    values: Sequence[tf.Tensor], operation: tf.distribute.ReduceOp
-) -> list[tf.Tensor]:
-    """Reduces tensors of one type over the replicas in one collective; call it in replica context.
+def sum_over_replicas(values: Sequence[tf.Tensor]) -> list[tf.Tensor]:
+    """Sums tensors of one type over the replicas in one collective; call it in replica context.
 
     Returns:
         Tensors with the shapes of `values`, the same on every replica; `values` for one replica.
@@ -30,7 +28,7 @@ def all_reduce_tensors(
     if context.num_replicas_in_sync == 1 or not values:
         return list(values)
     bucket = tf.concat([tf.reshape(value, (-1,)) for value in values], 0)
-    shared = context.all_reduce(operation, bucket)
+    shared = context.all_reduce(tf.distribute.ReduceOp.SUM, bucket)
     parts = tf.split(shared, [int(np.prod(value.shape)) for value in values])
     return [tf.reshape(part, v.shape) for part, v in zip(parts, values, strict=True)]
 
@@ -39,6 +37,7 @@ def update(
     optimizer: keras.Optimizer | LossScale,
     weights: Sequence[keras.Variable],
     gradients: Sequence[tf.Tensor],
+    averaged: Sequence[keras.Variable] = (),
 ) -> None:
     """Applies gradients in replica context, equal to `optimizer.apply` up to rounding.
 
@@ -47,8 +46,14 @@ def update(
             them with loss scaling.
         weights: Those that the optimiser was built with.
         gradients: This replica's share per weight; they are summed over the replicas.
+        averaged: Variables of the same type that get their mean over the replicas, in the same collective.
     """
-    gradients = all_reduce_tensors(gradients, tf.distribute.ReduceOp.SUM)
+    local = [tf.convert_to_tensor(variable) for variable in averaged]
+    summed = sum_over_replicas([*gradients, *local])
+    gradients, sums = summed[: len(gradients)], summed[len(gradients) :]
+    replicas = tf.distribute.get_replica_context().num_replicas_in_sync
+    for variable, total in zip(averaged, sums, strict=True):
+        variable.assign(total / replicas)
     if isinstance(optimizer, LossScale):
         gradients, optimizer = optimizer.unscaled(gradients), optimizer.optimizer
     adam = isinstance(optimizer, keras.optimizers.Adam)

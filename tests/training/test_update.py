@@ -8,7 +8,7 @@ import pytest
 import tensorflow as tf
 
 from cloudgan.training.gan import WarmUp
-from cloudgan.training.update import all_reduce_tensors, update
+from cloudgan.training.update import sum_over_replicas, update
 
 pytestmark = pytest.mark.tf
 SHAPES = ((3, 4), (5,), ())
@@ -62,9 +62,7 @@ def test_all_gradients_of_a_network_go_in_one_collective(two_replicas):
 
     @tf.function(autograph=False)
     def total(values):
-        return two_replicas.run(
-            lambda *one: all_reduce_tensors(one, tf.distribute.ReduceOp.SUM), args=values
-        )
+        return two_replicas.run(lambda *one: sum_over_replicas(one), args=values)
 
     graph = total.get_concrete_function(values).graph
     collectives = [op for op in graph.get_operations() if "Collective" in op.type]
@@ -94,3 +92,28 @@ def test_every_replica_updates_its_own_copy_by_the_sum_of_all(two_replicas):
         np.testing.assert_allclose(copy.numpy(), -3e-6, rtol=1e-5)
     for count in two_replicas.experimental_local_results(optimizer.iterations.value):
         assert int(count) == 1
+
+
+def test_averaged_variables_get_their_mean_in_the_collective_of_the_gradients(two_replicas):
+    with two_replicas.scope():
+        weight = keras.Variable(np.zeros(3), dtype="float32")
+        norm = keras.layers.BatchNormalization()
+        norm.build((None, 4))
+        optimizer = keras.optimizers.Adam(1.0)
+        optimizer.build([weight])
+
+    @tf.function(autograph=False)
+    def step():
+        def one():
+            replica = tf.distribute.get_replica_context().replica_id_in_sync_group
+            norm.moving_mean.assign(tf.fill((4,), tf.cast(4 * replica, tf.float32)))
+            update(optimizer, [weight], [tf.ones(3)], [norm.moving_mean])
+
+        two_replicas.run(one)
+
+    graph = step.get_concrete_function().graph
+    reductions = [one for one in graph.get_operations() if one.type == "CollectiveReduceV2"]
+    assert [one.inputs[0].shape.num_elements() for one in reductions] == [3 + 4] * 2
+    step()
+    for copy in two_replicas.experimental_local_results(norm.moving_mean.value):
+        np.testing.assert_array_equal(copy.numpy(), np.full(4, 2.0))
