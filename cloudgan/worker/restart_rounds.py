@@ -91,7 +91,7 @@ class RestartRounds:
         try:
             return self._run()
         finally:
-            self._end_trainer()  # a smoke step whose workers never came together
+            self._end_trainer()  # also a smoke step that still waits for the other workers
 
     def _run(self) -> int:
         while True:
@@ -182,7 +182,7 @@ class RestartRounds:
             code = trainer.poll()
             if code is None:
                 return True
-            trainer.close()
+            self._end_trainer()
             self._report_exit(trainer, code, self._who)
             if code == ConfigError.exit_code:
                 raise ConfigError(self._state.message)
@@ -208,10 +208,8 @@ class RestartRounds:
         dependencies.say(f"generation {generation}: {work} with {world} workers")
         dependencies.liveness.clear()
         self._trainer = trainer = dependencies.start(dependencies.rendezvous_client.ports())
-        try:
-            self._supervise(trainer, self._timeouts)
-        finally:
-            self._end_trainer()
+        self._supervise(trainer, self._timeouts)
+        self._end_trainer()
         code = trainer.poll() or 0
         self._report_exit(trainer, code)
         return code
@@ -225,10 +223,8 @@ class RestartRounds:
         trainer.send(self._peers.tf_config(dependencies.rendezvous_client.ports()) or "null")
         seconds = self._timeouts.smoke_seconds
         limits = replace(self._timeouts, first_step_seconds=seconds)
-        try:
-            stalled = self._supervise(trainer, limits)
-        finally:
-            self._end_trainer()
+        stalled = self._supervise(trainer, limits)
+        self._end_trainer()
         code = trainer.poll() or 0
         self._report_exit(trainer, code, self._who)
         if stalled:
