@@ -246,8 +246,8 @@ class Graph:
         return self.node("Gather", [table, rows], (*rows.shape, *table.shape[1:]), axis=0)
 
     def matmul(self, first: Value, second: Value) -> Value:
-        """Product of (B, N) and (N, M)."""
-        return self.node("MatMul", [first, second], (first.shape[0], second.shape[1]))
+        """Product of matrices (..., N, M) and (..., M, K)."""
+        return self.node("MatMul", [first, second], (*first.shape[:-1], second.shape[-1]))
 
     def without_last(self, value: Value) -> Value:
         """Drops the last axis, which has one entry."""

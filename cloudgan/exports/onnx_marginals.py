@@ -6,7 +6,6 @@ back the last power.
 
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -114,46 +113,56 @@ def _layer_shares(
     return layers * (total / graph.maximum(graph.sum(layers, 1, keepdims=True), LEAST_SHARE))
 
 
-def _places(tables: Tables, layer: Value, conditions: Conditions, offset: Value) -> Value:
-    """Row of each cell in a table of one layer and knot, (B, X, Y, Z)."""
+def _places(
+    tables: Tables, layer: Value, conditions: Conditions, offset: Value
+) -> tuple[Value, Value]:
+    """Weights of the table's bins for each cell: of y, (B, Z, Y, rows), and of x, (B, X, columns)."""
     graph = tables.graph
     x, y, _ = tables.shape.image
     depth = tables.value("depth")
     total = graph.maximum(graph.sum(layer, 1, keepdims=True), LEAST_GEV)
     mean = graph.sum(layer * depth, 1, keepdims=True) / total
     axis = conditions.cotangent * (depth - mean) + offset[:, 1:2]
-    along_y = graph.abs(graph.constant(_centred(y)[None, :, None]) - axis[:, None, :])
+    sine = 1.0 / graph.unary("Sqrt", conditions.cotangent * conditions.cotangent + 1.0)
+    along_y = graph.abs(graph.constant(_centred(y)[None, None, :]) - axis[:, :, None])
     along_x = graph.abs(graph.constant(_centred(x)[None, :]) - offset[:, :1])
     rows, columns = tables.shape.bins
-    row, column = (
-        graph.cast(graph.minimum(bin_number(along, graph), float(most - 1)), np.int32)
-        for along, most in ((along_y, rows), (along_x, columns))
+    return (
+        _bin_weights(graph, along_y * sine[:, :, None], rows),
+        _bin_weights(graph, along_x, columns),
     )
-    return row[:, None, :, :] * columns + column[:, :, None, None]
 
 
-def _cells(tables: Tables, layer: Value, places: Value, noise: Value) -> tuple[Value, Value]:
+def _cells(
+    tables: Tables, layer: Value, places: tuple[Value, Value], noise: Value
+) -> tuple[Value, Value]:
     """Logarithm of each cell's energy in GeV before its layer is scaled, and whether it is hit."""
     graph = tables.graph
-    rows = math.prod(tables.shape.bins)
+    (x, y, depth), (rows, columns) = tables.shape.image, tables.shape.bins
     stage = graph.cast(stage_position(layer, graph), np.int32)
     knots = graph.take(tables.value("knots"), stage)
     log_energy = graph.log(graph.maximum(layer, LEAST_GEV))
     knot, position = knot_position(log_energy, knots, graph)
-    first = (stage * ENERGY_KNOTS + graph.cast(knot, np.int32)) * rows
-    place = first[:, None, None, :] + places
-    # Both knots of a row beside each other: one look-up instead of two.
-    table = tables.number("cells")
-    pairs = np.concatenate([table[:-rows], table[rows:] - table[:-rows]], 1)
-    found = graph.take(graph.constant(pairs), place)
-    below, step = found[..., :3], found[..., 3:]
-    values = below + position[:, None, None, :, None] * step
-    threshold = graph.without_last(values[..., :1])
+    first = stage * ENERGY_KNOTS + graph.cast(knot, np.int32)
+    table = graph.constant(tables.number("cells").reshape(-1, rows * columns * 3))
+    below, above = graph.take(table, first), graph.take(table, first + 1)
+    values = below + position[:, :, None] * (above - below)
+    values = graph.reshape(values, (None, depth, rows, columns * 3))
+    values = graph.reshape(graph.matmul(places[0], values), (None, depth, y, columns, 3))
+    values = graph.transpose(values, (0, 3, 4, 2, 1))
+    values = graph.reshape(values, (None, columns, 3 * y * depth))
+    values = graph.reshape(graph.matmul(places[1], values), (None, x, 3 * y, depth))
+    threshold, log_scale, exponent = (values[:, :, at * y : (at + 1) * y] for at in range(3))
     excess = noise + threshold
     log_excess = graph.log(graph.maximum(excess, LEAST_EXCESS))
-    log_scale, exponent = (graph.without_last(values[..., at : at + 1]) for at in (1, 2))
     log_cell = log_scale + exponent * log_excess
     return log_cell + _correction(tables, threshold, log_cell), graph.greater(excess, 0.0)
+
+
+def _bin_weights(graph: Graph, distances: Value, bins: int) -> Value:
+    """Weights of the bins for distances from the axis in cells, (..., bins)."""
+    position = graph.clip(bin_number(distances, graph) - 0.5, 0.0, bins - 1.0)
+    return graph.relu(1.0 - graph.abs(position[..., None] - graph.arange(bins)))
 
 
 def _correction(tables: Tables, threshold: Value, log_cell: Value) -> Value:

@@ -33,6 +33,7 @@ from cloudgan.models.shower_frame import (
     LEAST_SHARE,
     QUANTILES,
     REACH,
+    STAGES,
     Conditions,
     bin_number,
     knot_position,
@@ -112,35 +113,43 @@ class MarginalOutput(keras.layers.Layer):
         layers, total = share[:, :-1], share[:, -1:]
         return layers * (total / ops.maximum(ops.sum(layers, 1, keepdims=True), LEAST_SHARE))
 
-    def _places(self, layer: Any, conditions: Conditions, offset: Any) -> Any:
-        """Row of each cell in a table of one layer and knot, (B, X, Y, Z)."""
+    def _places(self, layer: Any, conditions: Conditions, offset: Any) -> tuple[Any, Any]:
+        """Weights of the table's bins for each cell: of y, (B, Z, Y, rows), and of x, (B, X, columns).
+
+        Linear between the middles of the bins: whole bins would move all cells of a shower at once where the
+        axis crosses an edge, so that barycentres would be a comb.
+        """
         x, y, _ = self._shape.image
         depth = ops.convert_to_tensor(self.depth)
         mean = ops.sum(layer * depth, 1, keepdims=True) / ops.maximum(
             ops.sum(layer, 1, keepdims=True), LEAST_GEV
         )
-        axis = conditions.cotangent * (depth - mean) + offset[:, 1:2]
-        along_y = ops.abs(_centred(y)[None, :, None] - axis[:, None, :])
+        axis = conditions.cotangent * (depth - ops.stop_gradient(mean)) + offset[:, 1:2]
+        # At right angles to the axis: the cut of a layer through an inclined shower is longer along y.
+        sine = ops.rsqrt(1.0 + ops.square(conditions.cotangent))
+        along_y = ops.abs(_centred(y)[None, None, :] - axis[:, :, None]) * sine[:, :, None]
         along_x = ops.abs(_centred(x)[None, :] - offset[:, :1])
         rows, columns = self._shape.bins
-        row = ops.cast(ops.minimum(bin_number(along_y, ops), rows - 1), "int32")
-        column = ops.cast(ops.minimum(bin_number(along_x, ops), columns - 1), "int32")
-        return row[:, None, :, :] * columns + column[:, :, None, None]
+        return _bin_weights(along_y, rows), _bin_weights(along_x, columns)
 
-    def _cells(self, layer: Any, places: Any, noise: Any) -> tuple[Any, Any]:
+    def _cells(self, layer: Any, places: tuple[Any, Any], noise: Any) -> tuple[Any, Any]:
         """Logarithm of each cell's energy in GeV before its layer is scaled, and whether it is hit."""
-        rows = math.prod(self._shape.bins)
+        (x, y, depth), (rows, columns) = self._shape.image, self._shape.bins
         stage = ops.cast(stage_position(layer, ops), "int32")
         position, knot = self._knots(layer, stage)
-        first = (stage * ENERGY_KNOTS + knot) * rows
-        table = ops.convert_to_tensor(self.cells)
-        below = ops.take(table, first[:, None, None, :] + places, axis=0)
-        above = ops.take(table, first[:, None, None, :] + places + rows, axis=0)
-        values = below + position[:, None, None, :, None] * (above - below)
-        excess = noise + values[..., 0]
+        first = stage * ENERGY_KNOTS + knot
+        table = ops.reshape(self.cells, (STAGES * ENERGY_KNOTS, rows * columns * 3))
+        below, above = ops.take(table, first, axis=0), ops.take(table, first + 1, axis=0)
+        values = below + position[:, :, None] * (above - below)
+        values = ops.reshape(values, (-1, depth, rows, columns * 3))
+        values = ops.reshape(ops.matmul(places[0], values), (-1, depth, y, columns, 3))
+        values = ops.reshape(ops.transpose(values, (0, 3, 4, 2, 1)), (-1, columns, 3 * y * depth))
+        values = ops.reshape(ops.matmul(places[1], values), (-1, x, 3, y, depth))
+        threshold, log_scale, exponent = values[:, :, 0], values[:, :, 1], values[:, :, 2]
+        excess = noise + threshold
         log_excess = ops.log(ops.maximum(excess, LEAST_EXCESS))
-        log_cell = values[..., 1] + values[..., 2] * log_excess
-        return log_cell + self._correction(values[..., 0], log_cell), excess > 0
+        log_cell = log_scale + exponent * log_excess
+        return log_cell + self._correction(threshold, log_cell), excess > 0
 
     def _correction(self, threshold: Any, log_cell: Any) -> Any:
         """What the measured spectrum adds to the logarithm of each cell's energy."""
@@ -163,6 +172,12 @@ class MarginalOutput(keras.layers.Layer):
 
 def _centred(cells: int) -> Any:
     return ops.convert_to_tensor(np.arange(cells) - (cells - 1) / 2, dtype="float32")
+
+
+def _bin_weights(distances: Any, bins: int) -> Any:
+    """Weights of the bins for distances from the axis in cells, (..., bins): linear, their sum is 1."""
+    position = ops.clip(bin_number(distances, ops) - 0.5, 0.0, bins - 1.0)
+    return ops.relu(1.0 - ops.abs(position[..., None] - ops.arange(bins, dtype=position.dtype)))
 
 
 def _interpolate(normal: Any, quantiles: Any) -> Any:

@@ -51,6 +51,10 @@ _PRIOR_HITS, _PRIOR_SPREADS = 2.0, 4.0
 """Weight of the wider estimate, in showers: a spread needs more of them than a mean."""
 _LEAST_SHARE, _LEAST_SPREAD = 1e-5, 1.005
 _DEPTH_ROUNDS = 30
+_PARTS, _BIN_ROUNDS = 4, 4
+_OFFSET_REACH, _OFFSETS = 3.0, 301
+_SHIFT_REACH, _SHIFTS = 8.0, 321
+"""Cells: farthest offset of an axis."""
 _LEAST_SLOPE = 0.01
 """Showers of a single angle say nothing about places along the axis, which are then zero."""
 _THRESHOLDS = np.linspace(-4.5, 4.5, 91)
@@ -60,6 +64,8 @@ _HITS_PER_CLASS = 2000
 """Least hits for the spectrum at a threshold; where fewer are near it, the nearest."""
 _SPECTRUM_SHARES = np.r_[1e-4, 3e-4, 1e-3, 3e-3, np.linspace(0.01, 0.99, 197)]
 _SPECTRUM_SHARES = np.r_[_SPECTRUM_SHARES, 1 - _SPECTRUM_SHARES[3::-1]]
+_SPECTRUM_HITS = 400_000
+"""Hits that the spectrum is measured with."""
 _LEVELS = 20
 """Quantiles of a cell's hits for their mean."""
 _GOLDEN = (np.sqrt(5) - 1) / 2
@@ -103,7 +109,8 @@ def measure_marginals(preset: Preset, showers: TrainingSet) -> dict[str, NDArray
         for values in (np.log(measured.energy), measured.cotangent)
         for edge in (np.min, np.max)
     ]
-    tables = layers | cells | {"offsets": place.offsets, "depth": place.depth, "limits": limits}
+    offsets, depth = _windowed(place, measured)
+    tables = layers | cells | {"offsets": offsets, "depth": depth, "limits": limits}
     return {name: np.asarray(table, np.float32) for name, table in tables.items()}
 
 
@@ -190,8 +197,11 @@ class _Place:
         axis = showers.cotangent[:, None] * (self.depth - mean[:, None]) + self.centre[:, 1:]
         rows, columns = self.shape.bins
         y, x = (np.arange(size) - (size - 1) / 2 for size in (image[1], image[0]))
-        self.row = np.minimum(_bins(y[None, :, None] - axis[:, None, :]), rows - 1)
-        self.column = np.minimum(_bins(x[None, :] - self.centre[:, :1]), columns - 1)
+        sine = 1 / np.sqrt(1 + showers.cotangent**2)
+        self.across = (y[None, :, None] - axis[:, None, :]) * sine[:, None, None]
+        self.aside = x[None, :] - self.centre[:, :1]
+        self.row = np.minimum(_bins(self.across), rows - 1)
+        self.column = np.minimum(_bins(self.aside), columns - 1)
         shares = np.linspace(*_KNOT_SHARES, ENERGY_KNOTS)
         log_layers = np.log(np.maximum(layers, 1e-6))
         # Knots must increase, also for a layer that no shower reaches.
@@ -235,6 +245,33 @@ class _Place:
         first = self.stage[at] * ENERGY_KNOTS + self.knot[at]
         return (first * rows + row) * columns + column, self.position[at]
 
+    def read(self, table: Floats, hits: _Hits) -> Floats:
+        """Values of a table, (stages, knots, rows, columns, K), for the cells of hits, as showers get them."""
+        rows, columns = self.shape.bins
+        at = (hits.shower, hits.layer)
+        stage, knot, position = self.stage[at], self.knot[at], self.position[at]
+        row, of_row = _between(self.across[hits.shower, hits.y, hits.layer], rows)
+        column, of_column = _between(self.aside[hits.shower, hits.x], columns)
+        found = np.zeros((len(hits.gev), table.shape[-1]))
+        for k, j, i in np.ndindex(2, 2, 2):
+            weight = np.where(k, position, 1 - position)
+            weight *= np.where(j, of_row, 1 - of_row) * np.where(i, of_column, 1 - of_column)
+            found += weight[:, None] * table[stage, knot + k, row + j, column + i]
+        return found
+
+    def overlap(self) -> Floats:
+        """Share of each knot in the layers of another, (`STAGES`, knot, knot): rows sum to 1."""
+        found = np.tile(1e-6 * np.eye(ENERGY_KNOTS), (STAGES, 1, 1))
+        low, high = 1 - self.position, self.position
+        for first, second, weight in (
+            (0, 0, low * low),
+            (0, 1, low * high),
+            (1, 0, high * low),
+            (1, 1, high * high),
+        ):
+            np.add.at(found, (self.stage, self.knot + first, self.knot + second), weight)
+        return np.asarray(found / found.sum(2, keepdims=True))
+
     def cells(self) -> Floats:
         """Number of cells, hit or not, in each row of the table, in its shape."""
         rows, columns = self.shape.bins
@@ -256,6 +293,55 @@ def _bins(distances: Floats) -> Integers:
     """Bins of signed distances from the axis, in cells; any shape."""
     numbers = bin_number(np.abs(distances), np)
     return np.asarray(np.floor(numbers), np.int64)
+
+
+def _windowed(place: _Place, showers: _Showers) -> tuple[Floats, Floats]:
+    """Offsets and places of the layers that, when generated, give the measured barycentres.
+
+    A barycentre moves less than the axis: the window cuts the shower, the bins smear it. Both are in the
+    measured barycentres already, and act once more when showers are generated.
+
+    Returns:
+        Quantiles of the offsets, (2, `QUANTILES`); places of the layers along the axis, (Z,).
+    """
+    rows, position = place.of_hits(showers.hits)
+    shape = (STAGES, ENERGY_KNOTS, *place.shape.bins)
+    step, gev = int(np.prod(place.shape.bins)), showers.hits.gev
+    energy = np.bincount(rows, gev * (1 - position), int(np.prod(shape)))
+    energy += np.bincount(rows + step, gev * position, int(np.prod(shape)))
+    energy, cells = energy.reshape(shape), place.cells()
+    total = np.maximum(showers.layers.sum(1, keepdims=True), _TINY)
+    mean = showers.layers @ place.depth[:, None] / total
+    # Along y a layer is away from the barycentre by its shift; along x by none.
+    shift = np.linspace(-_SHIFT_REACH, _SHIFT_REACH, _SHIFTS)
+    found = np.clip(showers.cotangent[:, None] * (place.depth - mean), -_SHIFT_REACH, _SHIFT_REACH)
+    number = np.rint((found + _SHIFT_REACH) / (shift[1] - shift[0])).astype(np.int64)
+    shares = np.bincount(number.ravel(), showers.layers.ravel(), _SHIFTS)
+    offset = np.linspace(-_OFFSET_REACH, _OFFSET_REACH, _OFFSETS)
+    columns = energy.sum((0, 1, 2)) / np.maximum(cells.sum((0, 1, 2)), _TINY)
+    lines = energy.sum((0, 1, 3)) / np.maximum(cells.sum((0, 1, 3)), _TINY)
+    along_x = _barycentres(offset, columns, place.image[0])
+    along_y = _barycentres(offset[:, None] + shift, lines, place.image[1]) - shift
+    cut = shares * shift @ along_y[_OFFSETS // 2] / (shares @ shift**2 + _TINY)
+    along_y = along_y @ shares / np.maximum(shares.sum(), _TINY)
+    centres = (np.maximum.accumulate(along) for along in (along_x, along_y))
+    offsets = [np.interp(q, c, offset) for q, c in zip(place.offsets, centres, strict=True)]
+    return np.stack(offsets), place.depth / (1 + cut)
+
+
+def _barycentres(axis: Floats, density: Floats, cells: int) -> Floats:
+    """Barycentres in a window of `cells` of showers around `axis`, whose mean cells are `density` by bins."""
+    cell = np.arange(cells) - (cells - 1) / 2
+    number = np.clip(bin_number(np.abs(cell - axis[..., None]), np) - 0.5, 0, len(density) - 1)
+    weight = np.exp(np.interp(number, np.arange(len(density)), np.log(density + _TINY)))
+    return np.asarray(weight @ cell / weight.sum(-1))
+
+
+def _between(distances: Floats, bins: int) -> tuple[Integers, Floats]:
+    """The lower of the two bins whose middles are about signed distances, and the position between them."""
+    place = np.clip(bin_number(np.abs(distances), np) - 0.5, 0.0, bins - 1.0)
+    lower = np.minimum(np.floor(place), bins - 2.0)
+    return lower.astype(np.int64), place - lower
 
 
 def _counts(bins: Integers, size: int) -> Floats:
@@ -286,17 +372,59 @@ def _cell_tables(place: _Place, showers: _Showers) -> dict[str, Floats]:
     ratio = gev / own
     first = _smoothed(sums(ratio), hits, _PRIOR_SPREADS)
     second = _smoothed(sums(ratio**2), hits, _PRIOR_SPREADS)
-    threshold = ndtri(np.clip(share, _LEAST_SHARE, 1 - _LEAST_SHARE))
+    threshold, log_mean_hit = _between_bins(share, mean * first, place.overlap())
     exponent, moment = _exponents(threshold, np.maximum(second / first**2, _LEAST_SPREAD))
-    log_scale = np.log(mean * first) - np.log(moment)
+    log_scale = log_mean_hit - np.log(moment)
     cells_table = np.stack([threshold, log_scale, exponent], -1).reshape(-1, 3)
-    wanted = np.log(mean * first).ravel()
-    of_hits = cells_table[rows] * (1 - position[:, None])
-    of_hits += cells_table[rows + step] * position[:, None]
-    spectrum = _spectrum(of_hits, np.log(gev))
+    wanted = log_mean_hit.ravel()
+    every = max(1, len(gev) // _SPECTRUM_HITS)
+    some = _Hits._make(each[::every] for each in showers.hits)
+    spectrum = _spectrum(place.read(cells_table.reshape(*shape, 3), some), np.log(some.gev))
     # The spectrum of a class changes the mean of each of its cells.
     cells_table[:, 1] += wanted - _log_means(cells_table, spectrum)
     return {"cells": cells_table, "knots": place.knots, "spectrum": spectrum}
+
+
+def _between_bins(share: Floats, mean: Floats, overlap: Floats) -> tuple[Floats, Floats]:
+    """Thresholds and logarithms of the mean energy of hits at the middles of the bins, in the tables' shape.
+
+    They are read linearly between the middles; so read, the mean over each bin is the measured one.
+
+    Args:
+        share: Share of hit cells of each bin.
+        mean: Mean energy of its hits in GeV.
+        overlap: Of the energy knots, see `_Place.overlap`.
+    """
+    bins = share.shape[2:]
+    inside = [_inside_bins(size) for size in bins]
+
+    def between(values: Floats) -> Floats:
+        return np.asarray(inside[0] @ values @ inside[1].T)
+
+    def measured(values: Floats) -> Floats:
+        parts = (*share.shape[:2], bins[0], _PARTS, bins[1], _PARTS)
+        return np.einsum("skj,sjrc->skrc", overlap, values.reshape(parts).mean((3, 5)))
+
+    share = np.clip(share, _LEAST_SHARE, 1 - _LEAST_SHARE)
+    threshold, log_mean = ndtri(share), np.log(mean)
+    energy = share * mean
+    for _ in range(_BIN_ROUNDS):
+        hit = ndtr(between(threshold))
+        found = measured(hit)
+        log_mean = log_mean + np.clip(
+            np.log(energy / measured(hit * np.exp(between(log_mean)))) - np.log(share / found),
+            -1,
+            1,
+        )
+        threshold = threshold + np.clip(ndtri(share) - ndtri(found), -1, 1)
+    return threshold, log_mean
+
+
+def _inside_bins(bins: int) -> Floats:
+    """Weights of the middles at `_PARTS` places in each bin, (bins * `_PARTS`, bins)."""
+    place = (np.arange(bins * _PARTS) + 0.5) / _PARTS - 0.5
+    place = np.clip(place, 0, bins - 1)
+    return np.maximum(0.0, 1 - np.abs(place[:, None] - np.arange(bins)))
 
 
 def _spectrum(of_hits: Floats, log_hit: Floats) -> Floats:
