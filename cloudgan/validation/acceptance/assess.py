@@ -205,7 +205,8 @@ def _measures(
     values = found((overlap.generated, weights.generated), (overlap.reference, weights.reference))
     baselines = found((overlap.reference, weights.first), (overlap.reference, weights.second))
     for (name, where), rows in values.items():
-        error = float(np.std(rows[1:], ddof=1))
+        draws = rows[1:][np.isfinite(rows[1:])]  # a bootstrap may leave a bin of few showers empty
+        error = float(np.std(draws, ddof=1)) if len(draws) > 1 else np.nan
         yield _measure(name, where, float(rows[0]), error, baselines.get((name, where), rows[:0]))
 
 

@@ -57,7 +57,7 @@ def _has_showers(
     generated: BinnedSums, reference: BinnedSums, energy: int, angle: int | None = None
 ) -> bool:
     return all(
-        t.total("non-empty", energy=energy, angle=angle).min() >= MIN_SHOWERS_PER_BIN
+        t.total("non-empty", energy=energy, angle=angle)[0] >= MIN_SHOWERS_PER_BIN
         for t in (generated, reference)
     )
 

@@ -122,9 +122,9 @@ def shape_measures(generated: BinnedSums, reference: BinnedSums, bins: Bins) -> 
 def profile_errors(ours: Floats, theirs: Floats, share: float) -> Floats:
     """|ratio - 1| of profiles (R, bins) of the same sum, in bins with more than `share` of it.
 
-    The bins follow from the mean of the reference's weight vectors, so that they are the same for all.
+    The bins follow from the first weight vector, that of the value: its bootstraps do not change it.
     """
-    known = theirs.sum(0)
+    known = theirs[0]
     held = known > share * known.sum()
     return np.abs(ratio(ours[:, held], theirs[:, held]) - 1)
 

@@ -71,5 +71,20 @@ def test_angles_are_compared_per_bin_of_the_requested_one(measured):
     assert metric(mirrored, measured, Bins(BINS.energy_gev))["metric_angle"] < 0.02
 
 
+def test_bootstraps_change_neither_the_value_nor_the_bins_that_it_counts(
+    measured, reference, remade
+):
+    """A bin with five showers counts, though a bootstrap draws none of them."""
+    generated = observe(remade(lambda cells: np.roll(cells, 1, axis=3)))
+    first = np.flatnonzero(measured.energy_gev < 40)
+    kept = np.r_[first[:5], np.flatnonzero(measured.energy_gev >= 40)]
+    samples = generated[kept], measured[kept]
+    weights = np.ones((2, len(kept)), np.float32)
+    weights[1, :5] = 0
+    both = (binned_sums(sample, weights, BINS) for sample in samples)
+    for (name, _), rows in authors_metric(*both).items():
+        assert rows[0] == pytest.approx(metric(*samples)[name], rel=1e-12)
+
+
 def test_without_enough_showers_in_any_bin_it_is_unknown(measured):
     assert np.isnan(metric(measured[:4], measured)["metric"])
