@@ -33,13 +33,13 @@ def philox(counter: Words, key: tuple[int, int]) -> Words:
         keys = [
             np.uint32((word + number * step) & _WORD) for word, step in zip(key, _WEYL, strict=True)
         ]
-        high_a, high_c = _high(_MULTIPLIERS[0], a), _high(_MULTIPLIERS[1], c)
+        high_a, high_c = high_word(_MULTIPLIERS[0], a), high_word(_MULTIPLIERS[1], c)
         low_a, low_c = a * _MULTIPLIERS[0], c * _MULTIPLIERS[1]
         a, b, c, d = high_c ^ b ^ keys[0], low_c, high_a ^ d ^ keys[1], low_a
     return a, b, c, d
 
 
-def _high(factor: np.uint32, words: Any) -> Any:
+def high_word(factor: np.uint32, words: Any) -> Any:
     """Upper half of a product of 64 bits, from products of 16 by 16 bits."""
     half = np.uint32(0xFFFF)
     bits = np.uint32(16)

@@ -11,8 +11,9 @@ import keras
 from keras import ops
 
 from cloudgan.core.hardware import this_machine
+from cloudgan.models.cell_marginals import MarginalOutput
 from cloudgan.models.layers import PUBLISHED, PhaseStages
-from cloudgan.models.networks import build_discriminator, build_generator
+from cloudgan.models.networks import Output, build_discriminator, build_generator
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -28,6 +29,21 @@ POLICIES = {
     "float64": "float64",
 }
 """Keras dtype policy of each precision; with two-byte precisions the weights stay float32."""
+
+
+def batch_norm_statistics(network: keras.Model) -> list[keras.Variable]:
+    """Returns the weights that a step changes without a gradient: replicas average them.
+
+    The output layer's tables and calibration are constants, equal on every replica: their mean would
+    round where the number of replicas is no power of two.
+    """
+    constants = {
+        id(weight)
+        for layer in network.layers
+        if isinstance(layer, (MarginalOutput, Output))
+        for weight in layer.non_trainable_weights
+    }
+    return [weight for weight in network.non_trainable_weights if id(weight) not in constants]
 
 
 @dataclass(frozen=True)

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any, TypedDict, TypeVar
 import tensorflow as tf
 
 from cloudgan.models import losses
-from cloudgan.models.cell_marginals import MarginalOutput
 from cloudgan.models.differentiable_observables import shower_shape
 from cloudgan.models.networks import latent_of
 from cloudgan.training.draws import Call
+from cloudgan.training.gan import Gan, batch_norm_statistics
 from cloudgan.training.update import update
 
 if TYPE_CHECKING:
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     import numpy as np
 
     from cloudgan.schema.presets import Preset
-    from cloudgan.training.gan import Gan
     from cloudgan.training.rng import Rng
 
 Result = TypeVar("Result")
@@ -301,13 +300,8 @@ class GanStep:
         """
         if tf.distribute.get_replica_context().num_replicas_in_sync == 1:
             return []
-        return [
-            weight
-            for network in (self._gan.generator, self._gan.discriminator)
-            for layer in network.layers
-            if not isinstance(layer, MarginalOutput)  # the same constants on every replica
-            for weight in layer.non_trainable_weights
-        ]
+        networks = (self._gan.generator, self._gan.discriminator)
+        return [weight for network in networks for weight in batch_norm_statistics(network)]
 
     def update_ema_generator(self) -> None:
         """Updates the moving average of the generator.

@@ -14,7 +14,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from cloudgan.models.philox import FULL_TURN, LEAST_UNIFORM, float_bits, philox
+from cloudgan.models.philox import FULL_TURN, LEAST_UNIFORM, float_bits, high_word, philox
 from cloudgan.training.draws import Stream, dropout_threshold
 
 if TYPE_CHECKING:
@@ -70,9 +70,10 @@ class JaxDraws:
         blocks = -(-per_row // _BLOCK)
         at = jnp.asarray(self._step if step is None else step).astype(jnp.uint32)
         row = jnp.asarray(self._first_row).astype(jnp.uint32) + jnp.arange(rows, dtype=jnp.uint32)
-        # 32 bits hold the blocks of 33,000 showers of the paper's dropout; a larger batch would repeat masks.
-        first = (row * np.uint32(blocks))[:, None] + jnp.arange(blocks, dtype=jnp.uint32)
-        none = jnp.zeros_like(first)
+        row, count = row[:, None], np.uint32(blocks)
+        # The number of a block has 64 bits, as TensorFlow's: 33,000 rows of the paper's dropout need more than 32.
+        low = row * count + jnp.arange(blocks, dtype=jnp.uint32)
+        high = high_word(count, row) + (low < row * count)
         key = ((int(stream) << 8) + self._call, self._seed)
-        words = philox((first, none, jnp.broadcast_to(at, first.shape), none), key)
+        words = philox((low, high, jnp.broadcast_to(at, low.shape), jnp.zeros_like(low)), key)
         return jnp.stack(words, -1).reshape(rows, blocks * _BLOCK)

@@ -14,17 +14,14 @@ import jax.numpy as jnp
 from jax.flatten_util import ravel_pytree
 
 from cloudgan.models import losses
-from cloudgan.models.cell_marginals import MarginalOutput
 from cloudgan.models.differentiable_observables import shower_shape
 from cloudgan.models.networks import latent_of
 from cloudgan.training.draws import Call
+from cloudgan.training.gan import Gan, batch_norm_statistics
 
 if TYPE_CHECKING:
-    import keras
-
     from cloudgan.schema.presets import Preset
     from cloudgan.training.draws import Draws
-    from cloudgan.training.gan import Gan
 
 REPLICAS = "replicas"
 Batch = dict[str, Any]
@@ -99,7 +96,10 @@ class JaxStep:
         self._gan, self._preset, self._draws = gan, preset, draws
         self._global_batch_size, self._replicas = global_batch_size, replicas
         self._layer_target, self._shape_scale = layer_target, shape_scale
-        self._shared = tuple(map(_shared_statistics, (gan.generator, gan.discriminator)))
+        self._averages = [
+            {id(weight) for weight in batch_norm_statistics(network)}
+            for network in (gan.generator, gan.discriminator)
+        ]
 
     def __call__(self, state: State, batch: Batch, place: Place) -> tuple[State, Any]:
         """Returns the new state and the global mean losses, as those of `GanStep`."""
@@ -261,13 +261,16 @@ class JaxStep:
         """Averages batch norm statistics over the replicas, as `GanStep` does."""
         if self._replicas == 1:
             return state
-        networks = (state.generator_statistics, state.discriminator_statistics)
+        networks = (
+            (self._gan.generator, state.generator_statistics),
+            (self._gan.discriminator, state.discriminator_statistics),
+        )
         means = [
-            [jax.lax.pmean(value, REPLICAS) if is_shared else value for value, is_shared in pairs]
-            for pairs in (
-                zip(values, shared, strict=True)
-                for values, shared in zip(networks, self._shared, strict=True)
-            )
+            [
+                jax.lax.pmean(value, REPLICAS) if id(weight) in averages else value
+                for weight, value in zip(network.non_trainable_variables, values, strict=True)
+            ]
+            for (network, values), averages in zip(networks, self._averages, strict=True)
         ]
         return state._replace(generator_statistics=means[0], discriminator_statistics=means[1])
 
@@ -277,14 +280,3 @@ class JaxStep:
             zip(state.ema_generator, state.generator, strict=True) if state.ema_generator else ()
         )
         return state._replace(ema_generator=[old + (new - old) * share for old, new in pairs])
-
-
-def _shared_statistics(network: keras.Model) -> list[bool]:
-    """Whether each non-trainable weight is averaged: measured tables are the same on every replica."""
-    tables = {
-        id(weight)
-        for layer in network.layers
-        if isinstance(layer, MarginalOutput)
-        for weight in layer.non_trainable_weights
-    }
-    return [id(weight) not in tables for weight in network.non_trainable_variables]
