@@ -15,7 +15,7 @@ from cloudgan.core.errors import DataError, show
 from cloudgan.cost.accounting.forecast_vs_actual import USD, forecast_vs_actual
 from cloudgan.cost.accounting.run_cost import ReportContext
 from cloudgan.cost.accounting.run_cost import cost_report as make_report
-from cloudgan.cost.billing.reader import read_bill
+from cloudgan.cost.billing.focus import read_bill
 from cloudgan.cost.billing.reconciliation import reconcile
 from cloudgan.cost.estimation.measured_runs import runs_of_network
 from cloudgan.cost.estimation.throughput_model import build_throughput_model, price_epochs

@@ -355,7 +355,6 @@ def _bill(bill: ProviderBill) -> Table:
     return Table(
         ("part", "billed (USD)", "measured (USD)", "why they differ"),
         tuple(rows),
-        f"Bill of the cloud: {bill.lines} lines of this run among {bill.total_lines}"
-        f" ({', '.join(dict.fromkeys(bill.formats))}).",
+        f"Bill of the cloud: {bill.lines} lines of this run among {bill.total_lines}.",
         "lrrl",
     )

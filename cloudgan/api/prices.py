@@ -1,4 +1,4 @@
-"""The price catalogue: lists, refreshes and verifies prices; the use cases of `cloudgan prices`."""
+"""The price catalogue: lists and refreshes prices; the use cases of `cloudgan prices`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from cloudgan.core.clock import parse_time, utc_now
 from cloudgan.core.errors import CloudganError, CredentialsError
 from cloudgan.core.progress import Silent
 from cloudgan.cost.prices.catalog import (
-    PROVIDERS,
     load_catalog,
     shipped_catalog,
     updated,
@@ -25,7 +24,6 @@ if TYPE_CHECKING:
 
     from cloudgan.core.progress import Progress
     from cloudgan.cost.prices.refresh.feeds import RefreshResult
-    from cloudgan.cost.prices.refresh.verify import Verification
     from cloudgan.schema.price_row import FeeRow, Market, PriceRow
 
 _MAX_REJECTED = 10
@@ -128,17 +126,6 @@ def refresh_lines(result: RefreshResult) -> Iterator[str]:
         more = len(result.rejected) - _MAX_REJECTED
         if more > 0:
             yield f"    and {more} more, listed by --json"
-
-
-def verify_prices(rows: tuple[PriceRow, ...], *, provider: str | None = None) -> Verification:
-    """Compares price rows with those of gpuhunt.
-
-    Raises:
-        ConfigError: gpuhunt is not installed.
-    """
-    from cloudgan.cost.prices.refresh.verify import gpuhunt_prices, verify
-
-    return verify(rows, gpuhunt_prices((provider,) if provider else PROVIDERS))
 
 
 def age_facts(row: PriceRow | FeeRow, today: dt.date) -> dict[str, Any]:

@@ -333,7 +333,6 @@ class ProviderBill(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     files: tuple[str, ...]
-    formats: tuple[str, ...]
     lines: int = Field(ge=0, description="of this run")
     total_lines: int = Field(ge=0)
     categories: tuple[BilledCategory, ...]

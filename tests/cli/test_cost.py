@@ -378,10 +378,9 @@ def test_a_run_on_cloud_nodes_shows_forecast_measurement_and_bill(
     launch.write(run / "launch.json", known)
     bill = tmp_path / "bill.csv"
     bill.write_text(
-        "lineItem/UnblendedCost,lineItem/LineItemType,lineItem/CurrencyCode,lineItem/ProductCode,"
-        "lineItem/UsageType,lineItem/UsageEndDate,resourceTags/user:cloudgan-run\n"
-        "1.0,Usage,USD,AmazonEC2,SpotUsage:x,2026-11-21T13:00:00Z,mine\n"
-        "7.0,Usage,USD,AmazonEC2,SpotUsage:x,2026-11-21T14:00:00Z,other\n"
+        "BilledCost,ChargeCategory,BillingCurrency,ServiceCategory,ChargePeriodEnd,Tags\n"
+        '1.0,Usage,USD,Compute,2026-11-21T13:00:00Z,"{""cloudgan-run"": ""mine""}"\n'
+        '7.0,Usage,USD,Compute,2026-11-21T14:00:00Z,"{""cloudgan-run"": ""other""}"\n'
     )
     found = said(run, f"--billing-export={bill}")
     assert [one["metric"] for one in found["forecast_vs_actual"]] == [
@@ -409,7 +408,7 @@ def test_an_invalid_billing_export_is_refused_before_anything_is_written(
     bill = tmp_path / "bill.csv"
     bill.write_text("a,b\n1,2\n")
     error = cloudgan_here("cost", run, f"--billing-export={bill}", exits=2).stderr
-    assert "unknown billing export" in error
+    assert "has no BilledCost among the columns a, b" in error
     assert not (run / "cost.json").exists()
     assert (
         "the file does not exist"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from importlib.util import find_spec
 
 import pytest
 
@@ -62,9 +61,3 @@ def test_refreshed_prices_are_shown_with_their_source(cloudgan_here, tmp_path, m
 )
 def test_a_misspelt_word_gets_a_suggestion(cloudgan_here, words, expected):
     assert expected in cloudgan_here("prices", *words, exits=2).stderr
-
-
-@pytest.mark.skipif(find_spec("gpuhunt") is not None, reason="gpuhunt is installed")
-def test_verify_names_the_package_to_install(cloudgan_here):
-    said = cloudgan_here("prices", "verify", "--json", exits=2)
-    assert "pip install '.[verify]'" in json.loads(said.stdout)["error"]

@@ -73,6 +73,30 @@ acceptable = 0.035
 message = "The energy response is {which}: {value:.3f} at {where} ({percent:+.1f} %)"
 """
 BILL = {
+    "ServiceName": "Compute Engine",
+    "ServiceCategory": "Compute",
+    "ChargeCategory": "Usage",
+    "ChargePeriodEnd": "2026-11-21 13:00:00 UTC",
+    "Tags": [{"key": "cloudgan-run", "value": "mine"}],
+    "BilledCost": 1.5,
+    "BillingCurrency": "USD",
+}
+PRICES = b"""date: 2026-11-20
+nodes:
+  - {offer: lab/cpu/room-1, usd_per_hour: 0.2}
+  - {offer: lab/dgx/room-1, accelerator: "A100-40GB:8", usd_per_hour: 6, market: spot}
+"""
+TIMINGS = b"n,seconds,nodes\n2,1784.42,1\n4,900.49,1\n8,456.62,1\n16,229.66,2\n32,117.56,4\n"
+GATES = b"""schema_version = 2
+[[gate]]
+measure = "response"
+where = "?*"
+title = "energy response"
+good = 0.02
+acceptable = 0.035
+message = "The energy response is {which}: {value:.3f} at {where} ({percent:+.1f} %)"
+"""
+BILL = {
     "service": {"id": "6F81", "description": "Compute Engine"},
     "sku": {"id": "1", "description": "Nvidia Tesla V100 GPU attached to Spot Preemptible VMs"},
     "usage_start_time": "2026-11-21 12:00:00 UTC",
@@ -88,10 +112,9 @@ usd_per_hour,unit_sold,source,date,confidence,snapshot,kind,note
 gcp,n1-standard-8+1xV100,V100,1,16,8,30,us-central1,on_demand,2.86,parts,a test,2026-11-21,A,current,node,
 gcp,n1-standard-8+1xV100,V100,1,16,8,30,us-central1,spot,0.9,parts,a test,2026-11-21,A,current,node,
 """
-BILL_CSV = b"""lineItem/LineItemType,lineItem/UsageEndDate,lineItem/ProductCode,lineItem/UsageType,lineItem/CurrencyCode,\
-lineItem/UnblendedCost,resourceTags/user:cloudgan-run
-Usage,2026-11-21T14:00:00Z,AmazonEC2,USW2-SpotUsage:p3.2xlarge,USD,1.5,mine
-Credit,2026-11-21T14:00:00Z,AmazonEC2,USW2-SpotUsage:p3.2xlarge,USD,-0.5,mine
+BILL_CSV = b"""ChargeCategory,ChargePeriodEnd,ServiceName,ServiceCategory,BillingCurrency,BilledCost,Tags
+Usage,2026-11-21T14:00:00Z,AmazonEC2,Compute,USD,1.5,"{""cloudgan-run"": ""mine""}"
+Credit,2026-11-21T14:00:00Z,AmazonEC2,Compute,USD,-0.5,"{""cloudgan-run"": ""mine""}"
 """
 STATE = {
     "phase": "finished",

@@ -188,7 +188,7 @@ def documents() -> Iterator[tuple[str, Case]]:
         "a bill of 10^308",
         Case(
             read_by["bill.json"],
-            {"bill.json": b"\n".join([json.dumps(BILL | {"cost": 1e308}).encode()] * 3)},
+            {"bill.json": b"\n".join([json.dumps(BILL | {"BilledCost": 1e308}).encode()] * 3)},
             writes=WRITES,
         ),
     )
@@ -196,7 +196,7 @@ def documents() -> Iterator[tuple[str, Case]]:
         "labels that are numbers",
         Case(
             read_by["bill.json"],
-            {"bill.json": json.dumps(BILL | {"labels": [1]}).encode()},
+            {"bill.json": json.dumps(BILL | {"Tags": [1]}).encode()},
             exits=frozenset({2}),
         ),
     )
@@ -204,15 +204,15 @@ def documents() -> Iterator[tuple[str, Case]]:
         "labels 3,000 deep",
         Case(
             read_by["bill.json"],
-            {"bill.json": json.dumps(BILL | {"labels": DEEP}).encode()},
+            {"bill.json": json.dumps(BILL | {"Tags": DEEP}).encode()},
             exits=frozenset({2}),
         ),
     )
     yield (
-        "a service that is a text",
+        "a service that is a number",
         Case(
             read_by["bill.json"],
-            {"bill.json": json.dumps(BILL | {"service": "x"}).encode()},
+            {"bill.json": json.dumps(BILL | {"ServiceName": 5}).encode()},
             writes=WRITES,
         ),
     )
@@ -222,7 +222,7 @@ def documents() -> Iterator[tuple[str, Case]]:
             read_by["bill.json"],
             {
                 "bill.json": json.dumps(
-                    BILL | {"usage_end_time": "0001-01-01T00:00:00+14:00"}
+                    BILL | {"ChargePeriodEnd": "0001-01-01T00:00:00+14:00"}
                 ).encode()
             },
             writes=WRITES,

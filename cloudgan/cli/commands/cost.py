@@ -60,9 +60,8 @@ def cost(
         batch: Showers per accelerator and step; with --fit.
         feed: Showers per second that the input can supply (see `cloudgan bench input`): no predicted
             epoch is faster than they are read; with --fit, --showers and --batch.
-        billing_export: Billing exports of the run's cloud, such as bill.json,bill2.csv.gz: Google
-            detailed usage, AWS Cost and Usage Report, Azure cost details, or FOCUS; only lines with
-            this run's label count.
+        billing_export: Billing exports of the run's cloud in FOCUS 1.x, such as
+            bill.json,bill2.csv.gz; only lines with this run's label count.
         ci: File of an earlier `cloudgan plan --json` or `cloudgan cost RUN --json`: print the
             difference in Markdown, for a comment on a pull request.
         budget_usd: Exit with 6 if the run or plan costs more; with --ci.

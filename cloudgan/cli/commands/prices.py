@@ -1,4 +1,4 @@
-"""`cloudgan prices`: shows, refreshes and verifies the price catalogue."""
+"""`cloudgan prices`: shows and refreshes the price catalogue."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def prices(
-    action: Literal["show", "refresh", "verify"] = "show",
+    action: Literal["show", "refresh"] = "show",
     *,
     provider: CloudName | None = None,
     accelerator: str | None = None,
@@ -29,19 +29,18 @@ def prices(
     output: str | None = None,
     json: bool = False,
 ) -> None:
-    """Shows prices with their age, refreshes them from the clouds, or verifies them with gpuhunt.
+    """Shows prices with their age, or refreshes them from the clouds.
 
     refresh downloads the price lists of AWS, Azure and Google into your data folder (CLOUDGAN_DATA);
     the package is unchanged. The lists of AWS and Azure need no login; Google needs an API key in
-    CLOUDGAN_GCP_API_KEY, AWS spot prices need a login. verify lists differences to gpuhunt of more than
-    5 %.
+    CLOUDGAN_GCP_API_KEY, AWS spot prices need a login.
 
     Args:
-        action: show, refresh or verify.
+        action: show or refresh.
         provider: One cloud. Default: all.
-        accelerator: For show and verify: nodes with this accelerator, a name or a family such as a100.
-        region: For show and verify: this region only.
-        market: For show and verify: nodes on_demand or spot only.
+        accelerator: For show: nodes with this accelerator, a name or a family such as a100.
+        region: For show: this region only.
+        market: For show: nodes on_demand or spot only.
         output: For refresh: write a new nodes.csv of the package to this file as well.
         json: Print the result as JSON.
     """
@@ -51,9 +50,6 @@ def prices(
     if output:
         raise ConfigError(f"--output={output} is only valid with `cloudgan prices refresh`")
     rows = api.node_prices(provider=provider, accelerator=accelerator, region=region, market=market)
-    if action == "verify":
-        _verify(rows, provider, as_json=json)
-        return
     only_nodes = accelerator is not None or market is not None
     fees = () if only_nodes else api.fee_prices(provider=provider, region=region)
     _show(rows, fees, as_json=json)
@@ -113,39 +109,3 @@ def _refresh(provider: str | None, output: Path | None, *, as_json: bool) -> Non
             print(f"{changed} prices differ from the package; written to {output}")
     if any(result.state == "failed" for result in results):
         sys.exit(CloudganError.exit_code)
-
-
-def _verify(rows: tuple[PriceRow, ...], provider: str | None, *, as_json: bool) -> None:
-    from cloudgan.cost.prices.refresh.verify import TOLERANCE
-
-    found, today = api.verify_prices(rows, provider=provider), utc_today()
-    if as_json:
-        disagreements = [
-            api.age_facts(one.row, today)
-            | {
-                "usd_per_hour": one.row.usd_per_hour,
-                "other_usd_per_hour": one.other_usd_per_hour,
-                "difference": one.difference,
-                "remark": one.remark,
-            }
-            for one in found.disagreements
-        ]
-        print_json(
-            {
-                "agreed": found.agreed,
-                "missing": found.missing,
-                "disagreements": disagreements,
-                "tolerance": TOLERANCE,
-            }
-        )
-        return
-    for one in found.disagreements:
-        offer = one.row.row_id.removeprefix("node/").removesuffix("/current")
-        print(
-            f"{offer:<60}{one.row.usd_per_hour:>10.4f} here{one.other_usd_per_hour:>10.4f} gpuhunt"
-            f"{one.difference:>+8.0%}  {one.remark}"
-        )
-    print(
-        f"{len(found.disagreements)} differ by more than {TOLERANCE:.0%}, {found.agreed} agree,"
-        f" {found.missing} are not in gpuhunt"
-    )

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from pathlib import Path
 
-    from cloudgan.cost.billing.reader import BillSummary
+    from cloudgan.cost.billing.focus import BillSummary
     from cloudgan.schema.cost_report import CostReport, LineItem
     from cloudgan.schema.launch import Launch
 
@@ -55,7 +55,6 @@ def reconcile(
     )
     return ProviderBill(
         files=tuple(path.name for path in files),
-        formats=tuple(read.formats),
         lines=read.lines,
         total_lines=read.total_lines,
         categories=tuple(one for one in categories if one.billed_usd or one.measured_usd),

@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from cloudgan.cost.accounting.run_cost import cost_report
-from cloudgan.cost.billing.formats import BillLine
-from cloudgan.cost.billing.reader import BillSummary
+from cloudgan.cost.billing.focus import BillLine, BillSummary
 from cloudgan.cost.billing.reconciliation import reconcile
 from cloudgan.cost.prices.catalog import load_catalog
 from cloudgan.cost.prices.fees import load_fees
@@ -59,7 +58,7 @@ def bill_of(*lines, launch=None, until=7200):
     launch = launch or launched()
     record = RunRecord(lines=(started(), epoch(0, 20, first=True), stopped(10, 60)))
     report = cost_report("gan", record, NOON.date(), launch=launch, fees=load_fees())
-    read = BillSummary(formats=["F"])
+    read = BillSummary()
     for part, amount, credit in lines:
         read.add(BillLine("gan", part, amount, credit, "USD", after(until)), "gan")
     read.add(BillLine(None, "compute", 99.0, 0.0, "USD", after(until)), "gan")

@@ -113,7 +113,7 @@ def test_the_number_in_a_tpus_name_is_cores_or_chips_by_its_family(shipped: Cata
 
 
 def test_a_spot_tpu_is_priced_per_slice_and_not_per_slice_times_chips(shipped: Catalog) -> None:
-    # gpuhunt multiplies spot prices of v2 and v3 by chips although they are per 8 cores
+    # gpuhunt (read 2026-11) multiplies spot prices of v2 and v3 by chips although they are per 8 cores
     (here,) = shipped.find(node_type="v3-8", region="europe-west4", market="spot")
     assert here.usd_per_hour == pytest.approx(2.244, rel=0.001)
     for row in shipped.find(provider="gcp", market="spot"):
