@@ -19,7 +19,6 @@ PLACEHOLDER = re.compile(r"\.\.\.")
 OFFLINE = {
     "compare --paper",
     "offers --epochs=60 --max-hours=2",
-    "plan --paper",
 }
 """Examples that need no data, network or account; the others are parsed."""
 

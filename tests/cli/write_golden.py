@@ -1,4 +1,4 @@
-"""Writes the golden outputs of commands: the paper's experiments today, and the screens of docs/offers.md.
+"""Writes the screens of docs/offers.md.
 
 `make golden` runs it. Prices are those of the package; what the clouds offer follows from their planners.
 """
@@ -11,26 +11,11 @@ import io
 import os
 import re
 import shlex
-import sys
 import tempfile
 from pathlib import Path
 from unittest import mock
 
 from cloudgan.cli.main import main
-from cloudgan.cli.views.plan_view import print_paper_plans
-from cloudgan.launch.clouds.planner import BUILT_IN_CLOUDS
-
-FOLDER = Path(__file__).parent / "golden"
-PAPER = "paper-experiments.txt"
-
-
-def render() -> str:
-    """Returns what `cloudgan plan --paper` prints."""
-    text = io.StringIO()
-    with contextlib.redirect_stdout(text):
-        print_paper_plans(BUILT_IN_CLOUDS, as_json=False)
-    return "\n".join(line.rstrip() for line in text.getvalue().splitlines()) + "\n"
-
 
 OFFERS = Path(__file__).parents[2] / "docs" / "offers.md"
 TODAY = dt.date(2026, 11, 22)
@@ -56,8 +41,6 @@ def _screen(example: re.Match[str]) -> str:
 
 
 if __name__ == "__main__":
-    target = Path(sys.argv[1]) if len(sys.argv) > 1 else FOLDER
-    (target / PAPER).write_text(render(), encoding="utf-8")
     with tempfile.TemporaryDirectory() as empty:
         os.environ["CLOUDGAN_DATA"] = empty
         OFFERS.write_text(screens(), encoding="utf-8")

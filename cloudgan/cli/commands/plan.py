@@ -16,7 +16,7 @@ from cloudgan.cli.options.launch_flags import launch_flags, provisioning_flags
 from cloudgan.cli.options.shared_flags import with_flags
 from cloudgan.cli.options.simulation_flags import simulation_flags
 from cloudgan.cli.options.training_flags import training_flags
-from cloudgan.cli.views.plan_view import print_paper_plans, print_plan, print_sweep
+from cloudgan.cli.views.plan_view import print_plan, print_sweep
 from cloudgan.core.atomic_file import atomic_writer
 from cloudgan.core.errors import ConfigError
 from cloudgan.core.local_path import local_path
@@ -47,7 +47,6 @@ def plan(
     *,
     seeds: str | None = None,
     output: str | None = None,
-    paper: bool = False,
     json: bool = False,
     training: tuple[dict[str, Any], str | None] = ({}, None),
     simulation: dict[str, Any] = {},  # noqa: B006  not changed
@@ -63,7 +62,6 @@ def plan(
     Args:
         seeds: One run per seed instead, such as 1,2,3; see `cloudgan deploy`.
         output: Folder for the manifests, for `kubectl apply -f FOLDER`.
-        paper: Show instead how the paper's own experiments can be run today, and their cost.
         json: Print the plan as JSON.
         training: What is trained; from the shared flags.
         simulation: What is simulated; from the shared flags.
@@ -72,9 +70,6 @@ def plan(
         provisioning: Which nodes are created; from the shared flags.
         clouds: The available clouds.
     """
-    if paper:
-        print_paper_plans(clouds, as_json=json)
-        return
     training = training[0] | simulation | grid_keys(grid), training[1]
     if seeds is not None:
         if output:

@@ -6,21 +6,16 @@ from typing import TYPE_CHECKING
 
 from cloudgan.api.grid_plan import grid_ranks
 from cloudgan.api.launch_data import SIMULATED
-from cloudgan.cli.views.output import print_json, print_table
+from cloudgan.cli.views.output import print_json
 from cloudgan.core.durations import format_duration
 from cloudgan.core.printable import printable
-from cloudgan.cost.prices.catalog import load_catalog
-from cloudgan.launch.planning.paper_experiments import EPOCHS, paper_jobs
 from cloudgan.parallel.layout import make_layout, ranks_per_node
-from cloudgan.reports.table import Table
 from cloudgan.schema.price_row import UNKNOWN_DATE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from cloudgan.api.sweep import SweepPlan
-    from cloudgan.launch.clouds.planner import Clouds
-    from cloudgan.launch.planning.paper_experiments import PaperJob
     from cloudgan.schema.plan import (
         Alternative,
         ForecastPart,
@@ -36,16 +31,6 @@ _MIN_WIDTH, _MAX_WIDTH = 34, 60
 _MIN_SHOWN_USD = 0.005
 _MAX_REASONS = 5
 _HOURS_PER_DAY = 24
-_PAPER_HEADS = (
-    ("experiment", "l"),
-    ("ran on", "l"),
-    ("available", "l"),
-    ("USD then", "r"),
-    ("today", "l"),
-    ("hours", "r"),
-    ("USD, at least", "r"),
-    ("throughput", "l"),
-)
 
 
 def print_plan(plan: Plan, *, as_json: bool = False) -> None:
@@ -296,44 +281,3 @@ def _usd_band(low: float, high: float) -> str:
 
 def _band(low: str, high: str) -> str:
     return low if low == high else f"{low} to {high}"
-
-
-def print_paper_plans(clouds: Clouds, *, as_json: bool) -> None:
-    """Prints each experiment of the paper: its nodes then, their availability, and the plan today."""
-    jobs = paper_jobs(load_catalog(), clouds)
-    if as_json:
-        print_json({"epochs": EPOCHS, "jobs": [job.model_dump(mode="json") for job in jobs]})
-        return
-    print_table(paper_table(jobs))
-    for remark in dict.fromkeys(job.note for job in jobs if job.note):
-        which = ", ".join(job.experiment for job in jobs if job.note == remark)
-        print(f"{which}: {remark}.")
-    print("Complete plan of each:")
-    for job in jobs:
-        if job.command:
-            print(f"  {job.command}")
-
-
-def paper_table(jobs: tuple[PaperJob, ...]) -> Table:
-    """Returns a row for each experiment of the paper."""
-    rows = tuple(
-        (
-            job.experiment,
-            job.machines,
-            "yes" if job.is_sold else "no",
-            job.paper_usd,
-            f"{job.nodes} x {job.offer}" if job.offer else None,
-            job.seconds / 3600 if job.seconds is not None else None,
-            job.known_usd,
-            job.grade,
-        )
-        for job in jobs
-    )
-    return Table(
-        tuple(name for name, _ in _PAPER_HEADS),
-        rows,
-        f"{EPOCHS} epochs of the paper's network. Then: nodes alone, preemptible, prices of 2020/21."
-        " Today: the same or the nearest generally available nodes in the best region; the known cost"
-        " of the whole job, preemptions included, at the lower bound of its throughput.",
-        "".join(side for _, side in _PAPER_HEADS),
-    )

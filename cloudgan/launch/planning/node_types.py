@@ -106,11 +106,6 @@ DISCONTINUED = (
     ),
 )
 
-GKE_TPU_NODES = (
-    'GKE\'s TPU "2VM" nodes were discontinued on 2025-04-25; the same slice is a Cloud TPU VM now'
-)
-"""Nodes of the paper's TPU jobs: GKE API reference, note on TpuConfig, read 2026-11-21."""
-
 
 def discontinued(provider: str, node_type: str) -> Discontinued | None:
     """Returns the entry of a discontinued node type; None: not listed."""
