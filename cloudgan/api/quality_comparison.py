@@ -50,7 +50,7 @@ class QualityComparison:
     rows: tuple[QualityRow, ...]
 
     def as_json(self) -> dict[str, Any]:
-        """Returns the rows, each as the leaderboard takes it."""
+        """Returns the rows, each a `QualityRow`."""
         return {"goal": self.goal, "rows": [row.model_dump(mode="json") for row in self.rows]}
 
     def tables(self) -> tuple[Table, Table]:

@@ -1,4 +1,4 @@
-"""A row of the leaderboard: time and cost of runs until they met a goal of quality, over seeds.
+"""A row of `compare --to-quality`: time and cost of runs until they met a goal of quality, over seeds.
 
 Time to accuracy and cost to accuracy as in DAWNBench (C. Coleman et al., ML Systems Workshop at NIPS 2017,
 https://dawn.cs.stanford.edu/publications/dawnbench/dawnbench-end-end-deep-learning-benchmark-and-competition,

@@ -9,7 +9,7 @@ import pytest
 
 @pytest.mark.parametrize(
     "file",
-    ["run.yaml", "record.jsonl", "launch.json", "cost.json", "heartbeat.json", "leaderboard.json"],
+    ["run.yaml", "record.jsonl", "launch.json", "cost.json", "heartbeat.json", "quality.json"],
 )
 def test_each_document_has_a_schema(cloudgan_here, file):
     schema = json.loads(cloudgan_here("schema", file).stdout)

@@ -119,7 +119,7 @@ def test_plan_and_deploy_take_the_same_flags_and_those_of_train():
     planned, deployed, trained = (
         {p.word for p in read_signature(command, "x").flags} for command in (plan, deploy, train)
     )
-    assert planned - deployed == {"output", "paper"}
+    assert planned - deployed == {"output"}
     assert deployed - planned == {"dry-run", "detach", "yes", "allow-stale-price"}
     assert "run" in trained - planned, "a launched run has --name, not --run"
     assert {"data", "preset", "epochs", "batch", "seed"} <= planned & trained

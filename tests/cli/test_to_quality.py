@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
 import pytest
 
@@ -19,7 +18,6 @@ from cloudgan.schema.run_folder import RunFolder
 NOON = "2026-11-21T12:00:00Z"
 OFFER = "gcp/n1-standard-8+1xV100/us-central1/spot"
 HOURLY = load_catalog().row(OFFER).usd_per_hour
-DOCS = Path(__file__).parents[2] / "docs"
 
 
 def write_run(folder, *, seed, metrics, passed=None, ends=True, limit=0.05):
@@ -187,10 +185,3 @@ def test_a_damaged_verdict_is_an_error_that_names_the_file(tmp_path, cloudgan_he
     assert (
         "verdict.json" in cloudgan_here("compare", "--to-quality", tmp_path / "a", exits=2).stderr
     )
-
-
-def test_each_row_of_the_leaderboard_is_valid_and_in_its_table():
-    page = (DOCS / "leaderboard.md").read_text()
-    for file in sorted((DOCS / "leaderboard").glob("*.json")):
-        QualityRow.model_validate_json(file.read_bytes())
-        assert f"leaderboard/{file.name}" in page

@@ -15,7 +15,7 @@ def schema(
         "record.jsonl",
         "cost.json",
         "heartbeat.json",
-        "leaderboard.json",
+        "quality.json",
     ],
     *,
     json: bool = False,
@@ -44,6 +44,6 @@ def schema(
         "launch.json": Launch,
         "cost.json": CostReport,
         "heartbeat.json": Heartbeat,
-        "leaderboard.json": QualityRow,
+        "quality.json": QualityRow,
     }
     print_json(TypeAdapter(kinds[file]).json_schema())
