@@ -1,6 +1,6 @@
 # `make demo` and `make test` need Python 3.11 to 3.13 with venv. Each makes its own environment from the
 # hashed requirement files, once, and again when they change.
-.PHONY: help demo test azurite fast full slow durations check lint format types imports wheel manifests sbom bench gpuwheels golden locks clean
+.PHONY: help demo test azurite fast full slow durations check lint format types imports wheel manifests sbom bench gpuwheels golden locks live clean
 .DELETE_ON_ERROR:
 
 # TensorFlow 2.21 has builds for these versions of Python only.
@@ -121,6 +121,10 @@ golden: .venv-test/installed  ## rewrites the expected plans and outputs; read t
 	for cloud in aws azure gcp; do \
 	  PYTHONPATH=tests .venv-test/bin/python tests/launch/clouds/$$cloud/write_golden.py || exit 1; done
 	PYTHONPATH=tests:. .venv-test/bin/python tests/launch/backends/tpu_vm/test_requests.py
+
+BUDGET ?= 5
+live: .venv-test/installed  ## the paid test of a cloud account: PROVIDER=gcp BUDGET=5 [LIVE=--dry-run]
+	PYTHONPATH=tests .venv-test/bin/python -m live --provider=$(PROVIDER) --budget=$(BUDGET) $(LIVE)
 
 clean:    ## deletes the environments and the builds
 	rm -rf .venv .venv-fast .venv-test .venv-manifests .venv-sbom .venv-locks build dist

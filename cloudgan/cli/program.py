@@ -44,7 +44,6 @@ _GROUPS = {
         "check": "login, permissions, quota",
         "setup": "bucket, identities, once",
         "doctor": "resources and orphans",
-        "live-test": "paid test on a cloud",
     },
 }
 

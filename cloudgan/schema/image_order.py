@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal, NamedTuple
 
-from cloudgan.schema.plan import Target  # noqa: TC001  a field's type
+from cloudgan.schema.plan import Target
 
 ImageKind = Literal["cpu", "gpu", "tpu"]
 BuildPhase = Literal["running", "done", "failed"]

@@ -18,7 +18,7 @@ from launch.backends.kubernetes.lab import launcher
 
 pytestmark = pytest.mark.slow
 
-TRAINER = Path(__file__).parents[1] / "launch" / "ops" / "live_test_trainer.py"
+TRAINER = Path(__file__).parents[1] / "live" / "trainer.py"
 FLAGS = ("--provider=gcp", "--region=us-central1", "--accelerator=l4:1", "--market=on_demand")
 FLAGS += ("--nodes=2", "--cpus=1", "--preset=smoke", "--yes", "--allow-stale-price", "--json")
 L4_USD = 0.70682

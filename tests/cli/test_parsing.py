@@ -10,7 +10,7 @@ import fire
 import pytest
 
 from cloudgan.cli.options.parsing import Program, command
-from cloudgan.cli.options.signature import CommandWords  # noqa: TC001  read at run time
+from cloudgan.cli.options.signature import CommandWords
 from cloudgan.cli.program import PROGRAM
 from cloudgan.core.errors import BudgetError, ConfigError
 from cloudgan.core.settings import child_environment

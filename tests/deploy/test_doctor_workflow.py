@@ -51,8 +51,8 @@ def test_its_command_is_one_that_there_is_and_its_locks_too(provider):
 
 
 def test_every_scenario_of_the_live_test_has_a_line_in_what_is_not_tested():
-    from cloudgan.launch.ops.live_test import LiveTestOptions
-    from cloudgan.launch.ops.live_test_scenarios import scenarios
+    from live.harness import LiveTestOptions
+    from live.scenarios import scenarios
 
     setting = LiveTestOptions("live-test", "gcp", (), "T4:1", Path(), usd_per_hour=1.6)
     page = (ROOT / "docs" / "what-is-not-tested.md").read_text()

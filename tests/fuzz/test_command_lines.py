@@ -22,7 +22,6 @@ ALWAYS = {
     "deploy": ("--dry-run",),
     "setup": ("--dry-run",),
     "image": ("--dry-run", "--provider=gcp"),
-    "live-test": ("--dry-run",),
 }
 VALID = {
     "simulate": ("out.h5",),

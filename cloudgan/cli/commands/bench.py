@@ -19,7 +19,7 @@ from cloudgan.cli.views.output import (
 from cloudgan.core.errors import ConfigError
 from cloudgan.core.hardware import this_machine
 from cloudgan.core.local_path import local_path
-from cloudgan.schema.config import ConvImplOption, Precision  # noqa: TC001  flags are read by them
+from cloudgan.schema.config import ConvImplOption, Precision
 from cloudgan.schema.presets import find_preset, find_profile
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from cloudgan.cli.views.output import (
 from cloudgan.core import ranges
 from cloudgan.core.errors import ConfigError
 from cloudgan.core.ranges import MAX_PROCESSES, Range
-from cloudgan.schema.config import ConvImplOption  # noqa: TC001  flags are read by it
+from cloudgan.schema.config import ConvImplOption
 from cloudgan.schema.presets import find_preset
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from cloudgan.api.launch_request import NOTHING_PROVISIONED
 from cloudgan.cli.options.launch_flags import provisioning_flags
 from cloudgan.cli.options.shared_flags import with_flags
 from cloudgan.cli.views.output import mark_printed, print_json, print_table
-from cloudgan.core.clouds import CloudName  # noqa: TC001  fire reads a command's annotations
+from cloudgan.core.clouds import CloudName
 from cloudgan.core.errors import CredentialsError
 from cloudgan.reports.table import Mark, Table
 

@@ -8,7 +8,7 @@ from cloudgan.api.remote_commands import execute
 from cloudgan.api.targets import THIS_FOLDER, RunLocator
 from cloudgan.cli.options.launch_flags import run_flags
 from cloudgan.cli.options.shared_flags import with_flags
-from cloudgan.cli.options.signature import CommandWords  # noqa: TC001  read at run time
+from cloudgan.cli.options.signature import CommandWords
 from cloudgan.cli.views.output import print_json, progress_bars
 
 

@@ -8,11 +8,11 @@ from cloudgan.api.image_builds import find_image, image_request, open_build
 from cloudgan.cli.views.confirmation import confirm
 from cloudgan.cli.views.output import print_json, print_result, progress_bars
 from cloudgan.core.atomic_file import write_atomic
-from cloudgan.core.clouds import CloudName  # noqa: TC001  fire reads a command's annotations
+from cloudgan.core.clouds import CloudName
 from cloudgan.core.local_path import local_path
 from cloudgan.launch.clouds.image_builders import image_planner
 from cloudgan.launch.ops.image_build import ImageContext, image_context
-from cloudgan.schema.image_order import ImageBuildRequest, ImageKind  # noqa: TC001  read by fire
+from cloudgan.schema.image_order import ImageBuildRequest, ImageKind
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from cloudgan.api import prices as api
 from cloudgan.cli.views.output import print_json, progress_bars
 from cloudgan.core.clock import utc_today
-from cloudgan.core.clouds import CloudName  # noqa: TC001  the type of a flag
+from cloudgan.core.clouds import CloudName
 from cloudgan.core.errors import CloudganError, ConfigError
 from cloudgan.core.local_path import local_path
 from cloudgan.schema.price_row import STALE_DAYS

@@ -8,7 +8,7 @@ from typing import Literal
 from cloudgan.api import showers as api
 from cloudgan.cli.options.values import parse_range
 from cloudgan.cli.views.output import print_result, progress_bars
-from cloudgan.schema.particle import Particle  # noqa: TC001  the parser reads the annotation
+from cloudgan.schema.particle import Particle
 
 
 def simulate(

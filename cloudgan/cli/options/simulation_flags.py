@@ -6,7 +6,7 @@ from typing import Any, Literal, get_args
 
 from cloudgan.cli.options.values import parse_range
 from cloudgan.core import ranges
-from cloudgan.schema.particle import Particle  # noqa: TC001  the parser reads the annotation
+from cloudgan.schema.particle import Particle
 from cloudgan.schema.simulation import Task
 
 

@@ -6,8 +6,8 @@ import json
 
 import pytest
 
-from cloudgan.launch.ops import live_test_scenarios as does
-from cloudgan.launch.ops.live_test import (
+from live import scenarios as does
+from live.harness import (
     CommandResult,
     LiveTest,
     LiveTestContext,
@@ -16,7 +16,7 @@ from cloudgan.launch.ops.live_test import (
     LiveTestReport,
     Scenario,
 )
-from cloudgan.launch.ops.live_test_scenarios import deploy_words, most_minutes, scenarios
+from live.scenarios import deploy_words, most_minutes, scenarios
 
 NAME = "drill-1"
 

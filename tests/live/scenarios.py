@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
-from cloudgan.launch.ops.live_test import NODES, LiveTestError, Scenario
 from cloudgan.schema import record
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from cloudgan.launch.ops.live_test import LiveTestContext, LiveTestOptions
-
+from live.harness import NODES, LiveTestContext, LiveTestError, LiveTestOptions, Scenario
 
 TRAIN, SPOT, ALONE = "train", "spot", "alone"
 UP_MINUTES: Final = 25.0

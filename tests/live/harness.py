@@ -1,23 +1,20 @@
-"""Live test: ten scenarios on a real cloud, in order, with a bounded cost.
+"""Runs the scenarios of the paid test in order, with a bounded cost, and deletes everything.
 
-It runs the same commands as a user and injects failures.
+`command_runner` runs the commands of a user and causes failures; `__main__` has the real one.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, TypeVar
+from pathlib import Path
+from typing import Any, Literal, NamedTuple, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from cloudgan.core.clock import monotonic_seconds
 from cloudgan.core.errors import CloudganError
 from cloudgan.schema.price_row import Text
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-    from pathlib import Path
-
 
 FILE_NAME = "report.json"
 
@@ -85,25 +82,6 @@ class CommandResult(NamedTuple):
         return str(self.output.get("error") or f"exit code {self.exit_code}")
 
 
-class CommandRunner(Protocol):
-    """Actions of a live test."""
-
-    def run(self, *words: str) -> CommandResult:
-        """Runs a cloudgan command with --json."""
-
-    def evict(self, run: str, index: int, grace_seconds: int | None) -> None:
-        """Deletes a worker's pod: None with its grace period, 0 like a node failure."""
-
-    def machines(self, run: str) -> int:
-        """Returns the number of nodes of a run in its cluster."""
-
-    def list_resources(self, run: str) -> tuple[str, ...]:
-        """Returns kind and name of a run's resources."""
-
-    def pause(self, seconds: float) -> None:
-        """Sleeps."""
-
-
 @dataclass(frozen=True)
 class LiveTestOptions:
     """Options of a live test.
@@ -143,7 +121,7 @@ class LiveTestContext:
     """
 
     options: LiveTestOptions
-    command_runner: CommandRunner
+    command_runner: Any
     runs: list[str] = field(default_factory=list)
     usd: dict[str, float] = field(default_factory=dict)
 
