@@ -29,6 +29,7 @@ class Lists:
         off: Services that are not registered.
         allowed: Permissions of the logged-in user.
         page: Items in a page of a list.
+        loses_pages: Whether pages after the first are not found.
     """
 
     arm: Arm
@@ -42,6 +43,7 @@ class Lists:
     )
     subscriptions: list[dict[str, Any]] = field(default_factory=list)
     page: int = 2
+    loses_pages: bool = False
     grants: Callable[[], list[Assignment] | None] = lambda: None
 
     def list(self, path: str, query: dict[str, str]) -> list[dict[str, Any]] | None:

@@ -84,12 +84,11 @@ class ArmApi:
 
     def list(self, path: str, **query: str) -> Iterator[dict[str, Any]]:
         """Yields the items of a list, page by page; nothing if the list does not exist."""
-        request = f"{path}&{urlencode(query, quote_via=quote)}" if query else path
-        while request:
-            found = self.get(request) or {}
+        found = self.get(f"{path}&{urlencode(query, quote_via=quote)}" if query else path) or {}
+        yield from found.get("value") or ()
+        while (after := urlsplit(found.get("nextLink") or "")).path:
+            found = self.send("GET", f"{after.path}?{after.query}")  # a page that exists
             yield from found.get("value") or ()
-            after = urlsplit(found.get("nextLink") or "")
-            request = f"{after.path}?{after.query}" if after.path else ""
 
     def send(self, method: str, path: str, body: Any = None) -> dict[str, Any]:
         """Sends a request; returns its JSON response, empty without a body.

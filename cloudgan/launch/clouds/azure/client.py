@@ -36,12 +36,12 @@ from cloudgan.schema.plan import ZONES
 from cloudgan.schema.resource import Finding
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Collection, Mapping
 
     from kubernetes.client import ApiClient
 
     from cloudgan.schema.plan import Plan, Step, Target
-    from cloudgan.schema.resource import Resource
+    from cloudgan.schema.resource import Listing, Resource
 
 
 _BUSY_SECONDS: Final = 10.0
@@ -197,8 +197,11 @@ class AzureClient:
             else:
                 return
 
-    def list_resources(self, run: str | None = None) -> tuple[Resource, ...]:
+    def list_resources(
+        self, run: str | None = None, regions: Collection[str] | None = None
+    ) -> Listing:
         """Lists resources with cloudgan's labels, or those of one run, in all regions."""
+        del regions  # one request lists all
         return resources.list_resources(self._api, self._account, run)
 
     def delete(self, resource: Resource) -> None:

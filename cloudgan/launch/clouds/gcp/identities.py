@@ -14,7 +14,7 @@ from cloudgan.core.errors import LaunchError
 from cloudgan.core.labels import SHARED
 from cloudgan.launch.clouds.gcp.addresses import ACCOUNTS, IAM, PROJECTS, SERVICES, account_email
 from cloudgan.launch.clouds.gcp.error_mapping import BusyError, TakenError, sentence
-from cloudgan.schema.resource import Resource
+from cloudgan.schema.resource import Listing, Resource
 
 if TYPE_CHECKING:
     from cloudgan.launch.clouds.gcp.api import GoogleApi
@@ -86,15 +86,15 @@ class Identities:
                 return
             time.sleep(self._poll_seconds)
 
-    def list_resources(self, run: str | None) -> tuple[Resource, ...]:
+    def list_resources(self, run: str | None) -> Listing:
         """Lists the service accounts that cloudgan created."""
         if run is not None:
-            return ()
+            return Listing()
         url = f"{IAM}/projects/{self._project}/serviceAccounts"
         ours = {account_email(name, self._project) for name in ACCOUNTS}
         pages = self._api.pages(url, pageSize="100")
         found = [one["email"] for page in pages for one in page.get("accounts", ())]
-        return tuple(_shared(KIND, email) for email in found if email in ours)
+        return Listing(_shared(KIND, email) for email in found if email in ours)
 
     def delete(self, resource: Resource) -> None:
         """Deletes a service account, after its project bindings, which would stay otherwise."""
