@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 
 KIND, BINDING_KIND, API_KIND = "service account", "binding", "APIs"
 _RANK = 80
+_POLICY_VERSION = "3"
+"""Older ones cannot hold conditions: Google shows conditional bindings without them, or refuses the request
+(https://cloud.google.com/iam/docs/policies#versions, read 2026-11-25)."""
 _LABELS = {SHARED: "identity"}
 
 
@@ -149,8 +152,13 @@ class Identities:
         self._api.expect_enabled(body["serviceIds"])
 
     def _policy(self, url: str) -> dict[str, Any]:
-        method = "GET" if url.endswith("/iam") else "POST"
-        return self._api.send(method, url)
+        """Returns a policy with its conditions; each service asks for their version in its own way."""
+        if url.endswith("/iam"):
+            return self._api.send("GET", url, query={"optionsRequestedPolicyVersion": _POLICY_VERSION})
+        if url.startswith(PROJECTS):
+            options = {"options": {"requestedPolicyVersion": int(_POLICY_VERSION)}}
+            return self._api.send("POST", url, options)
+        return self._api.send("POST", url, query={"options.requestedPolicyVersion": _POLICY_VERSION})
 
     def _add(self, step: Step, wanted: list[dict[str, Any]]) -> None:
         assert step.find is not None  # noqa: S101
@@ -171,6 +179,7 @@ class Identities:
 
     def _set(self, url: str, policy: dict[str, Any]) -> None:
         is_bucket = url.endswith("/iam")
+        policy = policy | {"version": int(_POLICY_VERSION)}
         self._api.send(
             "PUT" if is_bucket else "POST", url, policy if is_bucket else {"policy": policy}
         )
