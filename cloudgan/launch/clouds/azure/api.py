@@ -19,6 +19,7 @@ from cloudgan.core.errors import ConfigError, CredentialsError, LaunchError, Unk
 from cloudgan.core.settings import variable
 from cloudgan.launch.clouds.azure import ids
 from cloudgan.launch.clouds.azure.error_mapping import LOGIN, MissingError, error_text, map_error
+from cloudgan.storage.azure import find_login
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -74,6 +75,11 @@ class ArmApi:
             ],
             transport=transport or RequestsTransport(connection_timeout=5, read_timeout=60),
         )
+
+    @classmethod
+    def open(cls) -> ArmApi:
+        """Opens the Resource Manager, or what replaces it, with the login that azure-identity finds."""
+        return cls(find_login(), base_url=variable("CLOUDGAN_AZURE_ENDPOINT") or PUBLIC)
 
     def get(self, path: str) -> dict[str, Any] | None:
         """Returns the resource at a path; None if it does not exist."""

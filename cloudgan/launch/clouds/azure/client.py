@@ -9,9 +9,6 @@ from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
 
-from azure.identity import DefaultAzureCredential
-
-from cloudgan.core import settings
 from cloudgan.core.clock import monotonic_seconds
 from cloudgan.core.documents import parse_json, parse_yaml
 from cloudgan.core.errors import ConfigError, CredentialsError, LaunchError
@@ -88,10 +85,7 @@ class AzureClient:
     @classmethod
     def open(cls, target: Target, say: Callable[[str], None] = lambda _: None) -> AzureClient:
         """Opens the subscription of a target with the login found by azure-identity."""
-        away = not settings.may_ask_metadata_server()
-        return cls(
-            ArmApi(DefaultAzureCredential(exclude_managed_identity_credential=away)), target, say
-        )
+        return cls(ArmApi.open(), target, say)
 
     def identify(self) -> Mapping[str, str]:
         """Returns user and subscription of the login."""
