@@ -10,7 +10,13 @@ from cloudgan.api.planning import make_launch_plan
 from cloudgan.api.targets import RunLocator, account_target, known_stores, open_backend
 from cloudgan.core.clock import utc_moment, utc_today
 from cloudgan.core.clouds import CLOUDS, region_of
-from cloudgan.core.errors import CloudganError, ConfigError, PlanError, ResourcesLeftError
+from cloudgan.core.errors import (
+    CloudganError,
+    ConfigError,
+    CredentialsError,
+    PlanError,
+    ResourcesLeftError,
+)
 from cloudgan.cost.prices.catalog import load_catalog
 from cloudgan.cost.prices.fees import load_fees
 from cloudgan.launch.clouds.planner import cloud_planner, open_cloud, with_login
@@ -207,9 +213,15 @@ def tear_down_account(
 
     Raises:
         ConfigError: Runs are active.
+        ResourcesLeftError: Not all of the account answered; nothing was deleted.
     """
     disable_unless_reachable()
     surveyor, survey = survey_account(account, ())
+    if survey.silent and not dry_run:
+        raise ResourcesLeftError(
+            f"no answer from {', '.join(survey.silent)}, where runs may need what `setup` created; nothing"
+            " was deleted. Try again later"
+        )
     resources = teardown_resources(survey, everywhere=account.region is None, purge=purge)
     kept = tuple(
         one for one, _ in survey.resources if one.shared == BUCKET and one not in resources
@@ -258,8 +270,8 @@ def survey_account(
     Raises:
         CloudganError: The account cannot be queried.
     """
-    target = account_target(account)
-    cloud = open_cloud(target)
+    target, notes = account_target(account), list[str]()
+    cloud = open_cloud(target, notes.append)
     target = with_login(target, cloud.identify())
     surveyor = InventoryScanner(
         cloud,
@@ -267,6 +279,7 @@ def survey_account(
         open_backend=lambda where, store: open_backend(where, store=store),
         open_store=open_store,
         stores=(*stores, *known_stores(target.provider)),
+        notes=notes,
     )
     return surveyor, surveyor.scan(utc_moment())
 
@@ -280,6 +293,7 @@ class AccountSurveys:
 
     Attributes:
         unavailable: Reason by cloud that could not be queried.
+        silent: Those that did not answer, and not for want of a login or an SDK.
     """
 
     def __init__(self, account: RunLocator, stores: tuple[str, ...]) -> None:
@@ -293,9 +307,12 @@ class AccountSurveys:
         self._surveyors: list[InventoryScanner] = []
         self._surveys: list[Inventory] = []
         self.unavailable: dict[str, str] = {}
+        self.silent: dict[str, tuple[str, ...]] = {}
         for name, answer in answers.items():
             if isinstance(answer, CloudganError):
                 self.unavailable[name] = str(answer)
+                if not isinstance(answer, ConfigError | CredentialsError):
+                    self.silent[name] = (str(answer),)
             else:
                 self._surveyors.append(answer[0])
                 self._surveys.append(answer[1])
@@ -306,7 +323,7 @@ class AccountSurveys:
 
     def report(self) -> dict[str, Any]:
         """Returns resources, run folders and their cost as a JSON object."""
-        return inventory_report(self._surveys, self.unavailable)
+        return inventory_report(self._surveys, self.unavailable, self.silent)
 
     def delete_orphans(self, progress: Progress) -> list[str]:
         """Deletes orphaned resources and repeats the surveys; returns the deleted names."""
@@ -322,12 +339,17 @@ class AccountSurveys:
         return deleted
 
 
-def inventory_report(surveys: Iterable[Inventory], unavailable: dict[str, str]) -> dict[str, Any]:
+def inventory_report(
+    surveys: Iterable[Inventory],
+    unavailable: dict[str, str],
+    silent: dict[str, tuple[str, ...]],
+) -> dict[str, Any]:
     """Returns resources, run folders and their cost as a JSON object.
 
     Args:
         surveys: The surveys.
         unavailable: Reason by cloud that could not be queried.
+        silent: What did not answer, by cloud, besides that of the surveys.
     """
     surveys = tuple(surveys)
     costs = DailyCostModel(load_catalog(), load_fees())
@@ -337,6 +359,7 @@ def inventory_report(surveys: Iterable[Inventory], unavailable: dict[str, str]) 
     return {
         "clouds": {one.target.provider: one.target.account for one in surveys},
         "unavailable": unavailable,
+        "silent": silent | {one.target.provider: one.silent for one in surveys if one.silent},
         "resources": resources,
         "orphaned": len(orphaned),
         "usd_per_day": _total(resources).model_dump(),

@@ -10,7 +10,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from cloudgan.api.launch_data import NO_SHOWERS
 from cloudgan.core import settings
 from cloudgan.core.clouds import CLOUDS, choices, find, region_of
-from cloudgan.core.errors import CloudganError, ConfigError, CredentialsError, UnknownNameError
+from cloudgan.core.errors import (
+    CloudganError,
+    ConfigError,
+    CredentialsError,
+    ResourcesLeftError,
+    UnknownNameError,
+)
 from cloudgan.core.labels import as_value, checked_name
 from cloudgan.launch.clouds.planner import (
     BUILT_IN_CLOUDS,
@@ -247,6 +253,7 @@ def _find_provisioned(
         ConfigError: No store has the run.
         ForeignDocumentError: Its desired state names another run, store or account.
         CredentialsError: The login failed, or may read none of the stores.
+        ResourcesLeftError: A part of the account that did not answer may have the run.
     """
     from cloudgan.launch.provisioning.run_registry import RunRegistry
     from cloudgan.storage.store import open_store
@@ -256,7 +263,8 @@ def _find_provisioned(
     target = with_login(target, cloud.identify())
     known: set[str] = set()
     denied: CloudganError | None = None
-    for url in _stores(cloud, target, locator):
+    silent: list[str] = []
+    for url in _stores(cloud, target, locator, silent):
         registry = RunRegistry(open_store(url), _lease_owner(), target)
         try:
             found = registry.read(run)
@@ -272,6 +280,11 @@ def _find_provisioned(
             return plan, open_backend(here, say, store=plan.store)
     if denied:
         raise denied
+    if silent:
+        raise ResourcesLeftError(
+            f"no answer from {', '.join(silent)}, where run {run} may be; try again later, or give --region or"
+            " --store"
+        )
     if known:
         raise UnknownNameError(f"run in {locator.provider}", run, known)
     raise ConfigError(
@@ -280,18 +293,21 @@ def _find_provisioned(
     )
 
 
-def _stores(cloud: CloudClient, here: Target, locator: RunLocator) -> Iterator[str]:
-    """Yields the stores that can have the desired state, the likeliest first."""
+def _stores(
+    cloud: CloudClient, here: Target, locator: RunLocator, silent: list[str]
+) -> Iterator[str]:
+    """Yields the stores that can have the desired state, the likeliest first.
+
+    What does not answer is added to `silent`: another store may be there.
+    """
     if locator.store:
         yield locator.store
         return
     regions = [here.region or ""]
     if not locator.region:
-        used = {
-            region_of(here.provider, resource.region)
-            for resource in cloud.list_resources()
-            if resource.region
-        }
+        listed = cloud.list_resources()
+        silent += listed.silent
+        used = {region_of(here.provider, one.region) for one in listed if one.region}
         regions = sorted(used) or regions
     for region in regions:
         yield cloud_planner(here.provider).store_url(here.model_copy(update={"region": region}))

@@ -9,11 +9,11 @@ CloudganError (1)
     PlanError (5)              valid request that this cloud cannot serve
     LaunchError (1)            failed midway; the message ends with the `down` command
         CapacityError (5)      no machine of this type is available
+        ResourcesLeftError (4) resources are left, or not proven gone
         OpenPortsError (2)     others could reach the ports of several workers; nothing is left
     OutputError (1)            standard output cannot be written
     BudgetError (6)
     VerdictError (7)           a requested physics gate failed
-    ResourcesLeftError (4)     resources are left that no run needs
     ConfirmationError (3)      confirmation required
     Interrupted (130)          Ctrl-C; completed work is kept
     TryAgain (75)              a worker was stopped and saved its state, or lost a peer
@@ -118,6 +118,12 @@ class CapacityError(LaunchError):
     exit_code = 5
 
 
+class ResourcesLeftError(LaunchError):
+    """Resources exist that no run needs, or may exist where the cloud did not answer."""
+
+    exit_code = 4
+
+
 class StockOutError(CapacityError):
     """A zone has no machines of this type now; another zone of the region may have some."""
 
@@ -155,12 +161,6 @@ class VerdictError(CloudganError):
     """A requested physics gate failed."""
 
     exit_code = 7
-
-
-class ResourcesLeftError(CloudganError):
-    """Resources exist that no run needs."""
-
-    exit_code = 4
 
 
 class ConfirmationError(CloudganError):

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 from cloudgan.core.labels import RUN, SHARED
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from cloudgan.schema.price_row import Market
 
@@ -68,6 +68,22 @@ class Resource:
     def shared(self) -> str | None:
         """The kind of a shared resource, such as ``cluster``; None: not shared."""
         return self.labels.get(SHARED)
+
+
+class Listing(tuple[Resource, ...]):
+    """Resources that a cloud listed, and what did not answer: nothing is known of those places.
+
+    Attributes:
+        silent: Regions, zones or services that did not answer, with the reason.
+    """
+
+    silent: tuple[str, ...]
+
+    def __new__(cls, resources: Iterable[Resource] = (), silent: Iterable[str] = ()) -> Listing:
+        """Returns the resources as a tuple."""
+        made = super().__new__(cls, resources)
+        made.silent = tuple(dict.fromkeys(silent))
+        return made
 
 
 class Finding(NamedTuple):

@@ -12,7 +12,7 @@ from azure.storage.blob import BlobServiceClient
 
 from cloudgan.core.atomic_file import atomic_writer
 from cloudgan.core.errors import CloudganError, ConfigError, CredentialsError
-from cloudgan.core.settings import variable
+from cloudgan.core.settings import may_ask_metadata_server, variable
 from cloudgan.storage.store import (
     BucketAddress,
     BucketMissingError,
@@ -39,20 +39,26 @@ _LOGIN_HINT = (
 _DENIED = (401, 403)
 
 
+def find_login() -> Any:
+    """Returns the login that azure-identity finds; managed identities only where one may answer."""
+    away = not may_ask_metadata_server()
+    return DefaultAzureCredential(exclude_managed_identity_credential=away)
+
+
 def blob_client(account_url: str, credential: Any = None, *, attempts: int = 4) -> Any:
     """Returns a client that retries one call for at most about a minute.
 
     Args:
         account_url: Such as ``https://ACCOUNT.blob.core.windows.net``.
         credential: Key, SAS token or azure-identity credential; default: AZURE_STORAGE_SAS_TOKEN,
-            AZURE_STORAGE_KEY, else `DefaultAzureCredential`.
+            AZURE_STORAGE_KEY, else that of `find_login`.
         attempts: Maximum number of requests.
     """
     credential = (
         credential
         or variable("AZURE_STORAGE_SAS_TOKEN")
         or variable("AZURE_STORAGE_KEY")
-        or DefaultAzureCredential()
+        or find_login()
     )
     return BlobServiceClient(
         account_url,

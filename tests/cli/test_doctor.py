@@ -8,10 +8,11 @@ import time
 
 import pytest
 
+from cloudgan.core.errors import CredentialsError, LaunchError
 from cloudgan.launch.provisioning.run_registry import RunRegistry
 from cloudgan.schema import plan as plans
 from cloudgan.schema.plan import NodePool
-from cloudgan.storage.store import open_store
+from cloudgan.storage.store import StoreError, open_store
 from launch.ops.cloud_double import PROJECT, REGION, JobDouble, RulesDouble, installed
 
 LONG_AGO = "2026-01-01T12:00:00+00:00"
@@ -201,8 +202,6 @@ def test_unavailable_clouds_are_listed_and_none_available_is_an_error(
 
 
 def test_the_run_of_an_unavailable_cluster_is_unknown(cloudgan_here, account):
-    from cloudgan.core.errors import LaunchError
-
     account.run("gan", "started")
 
     def away(path, *more):
@@ -229,3 +228,76 @@ def test_the_day_of_expiry_is_shown(cloudgan_here, account):
     )
     found = json.loads(cloudgan_here("doctor", "--provider=gcp", "--json", exits=4).stdout)
     assert "it expired on 2026-01-01" in {one["reason"] for one in found["resources"]}
+
+
+def test_a_zone_that_does_not_answer_is_listed_and_the_exit_code_is_4(cloudgan_here, cloud):
+    cloud.silent = [f"{REGION}-f"]
+    said = cloudgan_here("doctor", "--provider=gcp", exits=4)
+    assert f"gcp: no answer from {REGION}-f; resources may be there: try again later" in said.stderr
+    assert "gcp: no resources of cloudgan in the part of lab-1 that answered" in said.stdout
+    found = json.loads(cloudgan_here("doctor", "--provider=gcp", "--json", exits=4).stdout)
+    assert found["silent"] == {"gcp": [f"{REGION}-f"]}
+
+
+def test_a_cloud_that_does_not_answer_is_not_one_without_a_login(
+    cloudgan_here, account, monkeypatch
+):
+    def away(run=None, regions=None):
+        raise LaunchError("Google answered 503")
+
+    account.list_resources = away
+    said = cloudgan_here("doctor", "--provider=gcp", exits=4)
+    assert "gcp: no answer from Google answered 503" in said.stderr
+
+
+def test_a_cluster_is_not_orphaned_while_its_users_may_be_in_a_silent_zone(cloudgan_here, account):
+    account.silent = [f"{REGION}-f"]
+    said = cloudgan_here("doctor", "--provider=gcp", "--delete", "--yes", "--json", exits=4)
+    assert seen(said)["cloudgan"] == "unknown"
+    assert not account.deleted
+
+
+@pytest.mark.parametrize("verb", ["down", "cancel"])
+def test_the_end_of_a_run_is_not_proven_where_a_zone_does_not_answer(cloudgan_here, account, verb):
+    account.run("gan", "starting", "started")
+    account.silent = [f"{REGION}-f"]
+    said = cloudgan_here(verb, "gan", "--provider=gcp", exits=4)
+    assert f"no answer from {REGION}-f" in said.stderr
+    assert "run `cloudgan down gan` again" in said.stderr
+    assert "nothing to delete" not in said.stdout
+    assert "cloudgan/gan" not in account.there, "what answers is deleted"
+
+
+@pytest.mark.parametrize("verb", ["down", "cancel"])
+def test_an_expired_login_during_a_deletion_is_exit_code_4_and_names_what_remains(
+    cloudgan_here, account, verb
+):
+    account.run("gan", "starting", "started")
+    account.fails["cloudgan/gan"] = CredentialsError("this login has expired; log in again")
+    said = cloudgan_here(verb, "gan", "--provider=gcp", exits=4)
+    assert "pool cloudgan/gan: this login has expired; log in again" in said.stderr
+    assert "cloudgan" not in account.there, "the cluster bills too"
+
+
+def test_a_run_is_not_denied_where_a_region_does_not_answer(cloudgan_here, account):
+    account.silent = ["europe-west4-a"]
+    said = cloudgan_here("down", "gan", "--provider=gcp", exits=4)
+    assert "no answer from europe-west4-a, where run gan may be" in said.stderr
+
+
+def test_a_run_of_a_store_that_cannot_be_read_is_unknown(cloudgan_here, account, monkeypatch):
+    account.run("gan")
+    monkeypatch.setattr(
+        "cloudgan.storage.folder.FolderStore.list",
+        lambda self, prefix="": (_ for _ in ()).throw(StoreError("the bucket is of another project")),
+    )
+    said = cloudgan_here("doctor", "--provider=gcp", "--delete", "--yes", "--json")
+    assert seen(said)["cloudgan/gan"] == "unknown", "its nodes may wait for the next run"
+    assert not account.deleted
+
+
+def test_a_teardown_deletes_nothing_while_a_region_does_not_answer(cloudgan_here, account):
+    account.silent = ["europe-west4-a"]
+    said = cloudgan_here("setup", "--teardown", "--provider=gcp", "--yes", exits=4)
+    assert "no answer from europe-west4-a" in said.stderr
+    assert not account.deleted

@@ -218,8 +218,10 @@ class CommandRunner:
         return len(list_nodes(api, run)) if api else 0
 
     def list_resources(self, run: str) -> tuple[str, ...]:
-        """Returns kind and name of a run's resources in the cloud."""
-        return tuple(f"{one.kind} {one.name}" for one in self._account().list_resources(run))
+        """Returns kind and name of a run's resources in the cloud, and what did not answer."""
+        found = self._account().list_resources(run)
+        unknown = (f"unknown: {one} did not answer" for one in found.silent)
+        return (*(f"{one.kind} {one.name}" for one in found), *unknown)
 
     def pause(self, seconds: float) -> None:
         """Waits."""

@@ -30,8 +30,8 @@ def doctor(
     """Lists all resources of cloudgan in every cloud that you are logged in to.
 
     Shows for each resource its run, its cost per day and the command that deletes it. Exits with 4
-    if resources are orphaned, with 2 if no cloud could be queried. Resources without cloudgan's
-    labels are not listed.
+    if resources are orphaned or a part of a cloud did not answer, with 2 if no cloud could be queried.
+    Resources without cloudgan's labels are not listed.
 
     Args:
         store: Stores of runs that are not in the account's bucket, separated by commas.
@@ -46,7 +46,7 @@ def doctor(
     report = surveys.report()
     if not json:
         _print(report)
-    if not surveys:
+    if not surveys and not report["silent"]:
         message = "no cloud could be queried; `cloudgan check` shows what each one needs"
         raise _ended(CredentialsError(message), report, json=json)
     if report["orphaned"] and delete:
@@ -56,11 +56,15 @@ def doctor(
         report = surveys.report() | {"deleted": deleted}
         if not json:
             print(f"{len(deleted)} deleted")
+    found = []
     if report["orphaned"]:
         usd = _total(report["usd_per_day_orphaned"])
         hint = "" if delete else "; `cloudgan doctor --delete` deletes them"
-        message = f"{_count(report['orphaned'], 'orphaned resource')}, {usd} per day{hint}"
-        raise _ended(ResourcesLeftError(message), report, json=json)
+        found = [f"{_count(report['orphaned'], 'orphaned resource')}, {usd} per day{hint}"]
+    for name, places in report["silent"].items():
+        found.append(f"{name}: no answer from {', '.join(places)}; resources may be there: try again later")
+    if found:
+        raise _ended(ResourcesLeftError(". ".join(found)), report, json=json)
     if json:
         print_json(report)
 
@@ -76,7 +80,8 @@ def _print(report: dict[str, Any]) -> None:
         print(f"{name} could not be queried: {reason}")
     for name, account in report["clouds"].items():
         count = sum(one["provider"] == name for one in report["resources"])
-        print(f"{name}: {_count(count, 'resource')} of cloudgan in {account}")
+        where = f"the part of {account} that answered" if name in report["silent"] else account
+        print(f"{name}: {_count(count, 'resource')} of cloudgan in {where}")
     if report["resources"]:
         print_table(_resources(report["resources"]))
         print(f"total: {_total(report['usd_per_day'])} per day")

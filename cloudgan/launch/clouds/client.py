@@ -8,12 +8,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Mapping
 
     from cloudgan.launch.backends.job_backend import JobBackend
     from cloudgan.launch.kubernetes.api import ClusterApi
     from cloudgan.schema.plan import Plan, Step
-    from cloudgan.schema.resource import Finding, Resource
+    from cloudgan.schema.resource import Finding, Listing, Resource
 
 
 class CloudClient(Protocol):
@@ -57,8 +57,17 @@ class CloudClient(Protocol):
             LaunchError: Refused for another reason.
         """
 
-    def list_resources(self, run: str | None = None) -> tuple[Resource, ...]:
-        """Lists the resources in all regions with cloudgan's labels, or with those of one run."""
+    def list_resources(
+        self, run: str | None = None, regions: Collection[str] | None = None
+    ) -> Listing:
+        """Lists the resources with cloudgan's labels, or with those of one run.
+
+        A place or service that does not answer is in `silent` of the result; the others are listed.
+
+        Args:
+            run: Name of a run; None: of all, and what no run owns.
+            regions: The regions of interest; None: all.
+        """
 
     def delete(self, resource: Resource) -> None:
         """Requests deletion; an absent resource is no error.

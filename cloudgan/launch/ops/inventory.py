@@ -78,10 +78,12 @@ class OrphanDetector:
     Attributes:
         runs: Runs of the account, from desired states and labels.
         now: In UTC.
+        is_complete: Whether all of the cloud answered; else a cluster may have users that are not listed.
     """
 
     runs: Mapping[str, RunView]
     now: dt.datetime
+    is_complete: bool = True
 
     def classify(self, resources: Iterable[Resource]) -> list[tuple[Resource, ResourceStatus]]:
         """Returns each resource with its status."""
@@ -173,6 +175,8 @@ class OrphanDetector:
         made = parse_time_or_none(resource.created_at)
         if not users and made and self.now - made < STARTING:
             return ResourceStatus("unknown", f"no known run uses it, and it is new ({made:%H:%M})")
+        if not self.is_complete:
+            return ResourceStatus("unknown", "no run that is listed uses it, and not all of the cloud answered")
         return ResourceStatus("orphaned", "no run uses it")
 
 
@@ -276,6 +280,7 @@ class Inventory:
         folders: Of all runs, in all readable stores.
         runs: By name.
         notes: What could not be queried.
+        silent: What did not answer: resources may exist there.
     """
 
     target: Target
@@ -283,6 +288,7 @@ class Inventory:
     folders: tuple[Folder, ...]
     runs: dict[str, RunView]
     notes: tuple[str, ...]
+    silent: tuple[str, ...]
 
 
 @dataclass
@@ -295,6 +301,7 @@ class InventoryScanner:
         open_backend: Opens the job backend of a run's target and store.
         open_store: Opens a store by its URL.
         stores: URLs of additional stores.
+        notes: Receives what could not be queried.
     """
 
     cloud: CloudClient
@@ -302,8 +309,9 @@ class InventoryScanner:
     open_backend: Callable[[Target, str], JobBackend]
     open_store: Callable[[str], Store]
     stores: Iterable[str] = ()
-    _notes: list[str] = field(default_factory=list, init=False)
+    notes: list[str] = field(default_factory=list)
     _unreadable: dict[str, str] = field(default_factory=dict, init=False)
+    _unread_stores: list[str] = field(default_factory=list, init=False)
 
     def scan(self, now: dt.datetime) -> Inventory:
         """Returns the inventory.
@@ -311,17 +319,22 @@ class InventoryScanner:
         Raises:
             CloudganError: The cloud cannot be queried.
         """
-        self._notes.clear()
+        self.notes.clear()
         self._unreadable.clear()
+        self._unread_stores.clear()
         resources = self.cloud.list_resources()
         run_registry, folders = self._desired_states(resources)
         names = sorted({*run_registry, *(resource.run for resource in resources if resource.run)})
         runs = {run: self._view(run, run_registry.get(run), resources) for run in names}
-        judged = OrphanDetector(runs, now).classify(resources)
+        detector = OrphanDetector(runs, now, is_complete=not resources.silent)
+        judged = detector.classify(resources)
         ordered = sorted(
             judged, key=lambda one: (one[0].run or "~", one[0].deletion_order, one[0].name)
         )
-        return Inventory(self.target, tuple(ordered), tuple(folders), runs, tuple(self._notes))
+        notes = tuple(dict.fromkeys(self.notes))
+        return Inventory(
+            self.target, tuple(ordered), tuple(folders), runs, notes, resources.silent
+        )
 
     def is_alive(self, run: str, inventory: Inventory) -> bool:
         """Whether a run may be active; queried again before its resources are deleted."""
@@ -346,7 +359,8 @@ class InventoryScanner:
                 runs = run_registry.list_runs()
             except CloudganError as error:
                 if url not in own or own[url] in made:
-                    self._notes.append(f"store {url} could not be read: {error}")
+                    self.notes.append(f"store {url} could not be read: {error}")
+                    self._unread_stores.append(url)
                 continue
             for run in runs:
                 desired_state = self._read(run_registry, run)
@@ -363,7 +377,7 @@ class InventoryScanner:
             checked_name(run)
             return run_registry.read(run)
         except CloudganError as error:
-            self._notes.append(str(error))
+            self.notes.append(str(error))
             self._unreadable[run] = str(error)
             return None
 
@@ -373,7 +387,7 @@ class InventoryScanner:
         try:
             size: int | None = store.size_bytes(f"runs/{run}/")
         except CloudganError as error:
-            self._notes.append(f"size of runs/{run} in {store.url}: {error}")
+            self.notes.append(f"size of runs/{run} in {store.url}: {error}")
             size = None
         return Folder(
             run, store.url, region, size, desired_state.state if desired_state else "unknown"
@@ -395,7 +409,11 @@ class InventoryScanner:
         if run in self._unreadable:  # nothing is deleted because of a damaged document
             return RunView(run, desired_state, is_alive=None, reason=self._unreadable[run])
         if desired_state is None:
-            return self._orphan_run(run, mine, resources)
+            view = self._orphan_run(run, mine, resources)
+            if self._unread_stores and not view.is_alive:  # it may have the run, whose nodes wait
+                where = ", ".join(self._unread_stores)
+                return RunView(run, None, is_alive=None, reason=f"{where} could not be read")
+            return view
         if desired_state.state in _OVER and not mine:
             return RunView(run, desired_state, is_alive=False, reason=desired_state.state)
         try:

@@ -18,14 +18,17 @@ from cloudgan.core.errors import (
     Interrupted,
     LaunchError,
     PlanError,
+    ResourcesLeftError,
 )
 from cloudgan.core.labels import SPEC
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
+    from datetime import datetime
 
     from cloudgan.launch.backends.job_backend import JobBackend
     from cloudgan.launch.provisioning.launch_log import LaunchLog
+    from cloudgan.schema.launch import Cluster
     from cloudgan.schema.plan import Plan, Step
 
 
@@ -145,15 +148,16 @@ def release_after(
     """Deletes the nodes of a run that cannot start or continue.
 
     Raises:
-        LaunchError: They could not be deleted; the message names both errors and the next command.
+        ResourcesLeftError: They could not be deleted; the message names both errors and the next command.
     """
     why = reason_of(error) if isinstance(error, CapacityError) else ""
     try:
         deprovision(backend, plan, launch_log, "failed", say, why=why)
     except Exception as another:  # noqa: BLE001  of any class: the nodes may be billed
-        raise LaunchError(
-            f"{error}. Its nodes could not be deleted: {another}. They may be billed: run"
-            f" `cloudgan down {plan.run}`, then `cloudgan doctor`"
+        command = f". They may be billed: run `cloudgan down {plan.run}`, then `cloudgan doctor`"
+        hint = "" if isinstance(another, ResourcesLeftError) else command
+        raise ResourcesLeftError(
+            f"{error}. Its nodes could not be deleted: {another}{hint}"
         ) from error
 
 
@@ -202,7 +206,7 @@ def deprovision(
         why: Reason of the state, if it is not recorded yet.
 
     Raises:
-        LaunchError: A resource is not deleted in time; the message names the next command.
+        ResourcesLeftError: A resource is not deleted; the message names the next command.
     """
     state = "stopped" if state == "absent" else state
     with suppress(CloudganError):  # deletion does not depend on the record
@@ -237,24 +241,39 @@ def record_deprovision(
         yield from delete()
         launch_log.record_kept_end(utc_moment())
         return
-    cluster = None
     with suppress(CloudganError):  # deletion does not depend on the record
         launch_log.record_nodes(backend.nodes(plan.run))
-        cluster = backend.cluster(plan.run)
-    launch_log.record_usage(uploaded_gib=_uploaded_gib(plan), cluster=cluster)
+    launch_log.record_usage(uploaded_gib=_uploaded_gib(plan))
     pool = plan.node_pool.name if plan.node_pool else None
-    for what in delete():
-        name = what.split()[-1].rpartition("/")[2]
-        if name == pool:
-            keeps = False
-            launch_log.record_nodes_terminated()
-        if cluster and cluster.created_at and name == cluster.name:
-            launch_log.record_usage(cluster=cluster.model_copy(update={"deleted_at": utc_moment()}))
-        yield what
+    gone: dict[str, datetime] = {}
+    try:
+        for what in delete():
+            name = what.split()[-1].rpartition("/")[2]
+            gone[name] = utc_moment()
+            if name == pool:
+                keeps = False
+                launch_log.record_nodes_terminated()
+            yield what
+    finally:  # after the nodes: the share of the cluster follows from the histories of all runs
+        with suppress(CloudganError):
+            _record_cluster(backend.cluster(plan.run), gone, launch_log)
     if keeps:
         launch_log.record_kept()
     launch_log.record_nodes_terminated()
     launch_log.record_storage()
+
+
+def _record_cluster(
+    cluster: Cluster | None, gone: dict[str, datetime], launch_log: LaunchLog
+) -> None:
+    """Records the usage of a cluster, unless it is gone and its usage is known."""
+    if cluster is None:
+        return
+    if cluster.created_at and cluster.name in gone:
+        cluster = cluster.model_copy(update={"deleted_at": gone[cluster.name]})
+    known = launch_log.read().attempts
+    if cluster.created_at or not (known and known[-1].cluster):
+        launch_log.record_usage(cluster=cluster)
 
 
 def _uploaded_gib(plan: Plan) -> float | None:

@@ -7,11 +7,12 @@ in the store before the first resource is created.
 from __future__ import annotations
 
 import time
+from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from cloudgan.core.clock import monotonic_seconds, utc_moment
-from cloudgan.core.errors import CloudganError, CredentialsError, LaunchError
+from cloudgan.core.errors import CloudganError, LaunchError, ResourcesLeftError
 from cloudgan.core.labels import OWNER, SPEC
 from cloudgan.launch.backends.kubernetes.backend import KubernetesBackend
 from cloudgan.launch.backends.kubernetes.permissions import REVIEW, check_rights
@@ -33,11 +34,12 @@ from cloudgan.launch.provisioning.nodes import list_nodes, wait_for_nodes
 from cloudgan.launch.provisioning.provisioner import UNMANAGED_FROM, Destroyer, Provisioner
 from cloudgan.launch.provisioning.run_monitor import findings_error
 from cloudgan.launch.provisioning.run_registry import DesiredState
+from cloudgan.schema.resource import Listing
 from cloudgan.schema.run_state import RunState
 from cloudgan.storage.store import StoreError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
     from cloudgan.launch.backends.job_backend import JobBackend
     from cloudgan.launch.backends.remote_command import CommandStreams
@@ -107,6 +109,7 @@ class ProvisionedBackend:
         self._opened: dict[str, JobBackend] = {}
         self._apis: dict[str, ClusterApi] = {}
         self._began: dict[str, Plan] = {}
+        self._usages: dict[str, Cluster | None] = {}
         self._new_until = 0.0
         """Until when a cluster that became ready here may deny requests, by `monotonic_seconds`."""
 
@@ -243,11 +246,10 @@ class ProvisionedBackend:
 
     def cluster(self, run: str) -> Cluster | None:
         """Returns the cluster of a run and the run's share of its usage."""
-        found = self._registry.read(run)
-        if found is None:
-            return None
-        histories = [self._registry.history(name) for name in self._registry.list_runs()]
-        return cluster_usage(found.plan, self._cloud.list_resources(), histories, utc_moment())
+        if run not in self._usages:
+            found = self._registry.read(run)
+            return self._usage(found) if found else None
+        return self._usages[run]
 
     def list_runs(self) -> tuple[str, ...]:
         """Returns the names of open runs and of runs with orphaned resources."""
@@ -260,6 +262,7 @@ class ProvisionedBackend:
         return tuple(sorted({*meant, *left}))
 
     def _release(self, run: str, state: str, *, close: bool) -> Iterator[str]:
+        self._usages.pop(run, None)
         try:
             found = self._registry.read(run)
             is_over = found is None or found.state == state
@@ -284,15 +287,18 @@ class ProvisionedBackend:
         except CloudganError as error:
             unreachable = error
             self._say(f"{error}. The nodes are deleted anyway")
-        resources, denied = self._own_resources(run, found), None
-        try:
-            yield from self._destroyer.destroy(one for one in resources if not _is_end(one))
-        except CredentialsError as error:
-            denied = error  # the cluster bills, and may hold what this login may not delete
+        resources = self._own_resources(run, found)
+        left: list[str] = []
+        yield from self._deleted((one for one in resources if not _is_end(one)), left)
+        with suppress(CloudganError):  # now: no billed node waits for the histories of other runs
+            self._usages[run] = self._usage(found) if found else None
         unused = self._unused(run, found, {resource.parent for resource in resources} - {""})
-        yield from self._destroyer.destroy(unused)
-        if denied and any(not _is_end(one) for one in self._own_resources(run, found)):
-            raise denied
+        stays: list[str] = []
+        yield from self._deleted(unused, stays)
+        if left:  # a cluster takes with it what this login may not delete
+            again = self._own_resources(run, found)
+            left = left if again.silent or not all(map(_is_end, again)) else []
+        _check_gone(run, [*left, *stays], (*resources.silent, *unused.silent))
         yield from self._destroyer.destroy(one for one in resources if _is_end(one))
         self._opened.pop(run, None)
         self._apis.pop(run, None)
@@ -340,11 +346,35 @@ class ProvisionedBackend:
             self._apis.pop(run, None)
             return None
 
-    def _own_resources(self, run: str, found: DesiredState | None) -> tuple[Resource, ...]:
+    def _deleted(self, resources: Iterable[Resource], left: list[str]) -> Iterator[str]:
+        """Yields what is deleted; adds to `left` what is not, so that the caller goes on."""
+        try:
+            yield from self._destroyer.destroy(resources)
+        except ResourcesLeftError as error:
+            left.append(str(error))
+
+    def _listed(self, run: str | None, regions: Collection[str] | None) -> Listing:
+        """Resources in the cloud; a cloud that does not answer has unknown ones, not none."""
+        try:
+            return self._cloud.list_resources(run, regions)
+        except LaunchError as error:
+            return Listing(silent=(str(error),))
+
+    def _usage(self, found: DesiredState) -> Cluster | None:
+        """Usage of a run's cluster, split between all runs in the store."""
+        histories = [self._registry.history(name) for name in self._registry.list_runs()]
+        there = self._listed(None, (found.plan.target.region or "",))
+        if there.silent:
+            raise LaunchError(_no_answer(there.silent))
+        return cluster_usage(found.plan, there, histories, utc_moment())
+
+    def _own_resources(self, run: str, found: DesiredState | None) -> Listing:
         """The resources with the label of the run, without those of a namesake of another user."""
         labels = found.plan.labels().as_dict() if found else {}
-        own = []
-        for resource in self._cloud.list_resources(run):
+        plans = self._plans(run)
+        listed = self._listed(run, {plan.target.region or "" for plan in plans} or None)
+        silent, own = list(listed.silent), []
+        for resource in listed:
             if all(
                 labels.get(name) != resource.labels.get(name, "") for name in (OWNER, SPEC)
             ) and (labels and OWNER in resource.labels):
@@ -354,28 +384,38 @@ class ProvisionedBackend:
                 own.append(resource)
         reused = found.plan.node_pool.reused if found and found.plan.node_pool else None
         if found and reused:
-            others = self._cloud.list_resources(reused.run)
+            others = self._listed(reused.run, (found.plan.target.region or "",))
+            silent += others.silent
             own += [one for one in others if is_pool_of(one, found) or _is_end(one)]
-        return tuple(one for one in own if not self._is_used(one, run))
+        users = self._users(run, plans) if any(one.node_type for one in own) else []
+        return Listing((one for one in own if not self._is_used(one, users)), silent)
 
-    def _is_used(self, resource: Resource, run: str) -> bool:
-        """Whether another run uses a node pool, which has the labels of its first run."""
-        if resource.node_type is None:
-            return False
+    def _plans(self, run: str) -> list[Plan]:
+        """The plans of the run since its first start, which may be in several regions."""
+        try:
+            return [state.plan for state in self._registry.history(run)]
+        except CloudganError:
+            return []
+
+    def _users(self, run: str, plans: list[Plan]) -> list[DesiredState]:
+        """The other runs that may use the run's nodes; only nodes that were kept have such users."""
+        pools = [plan.node_pool for plan in plans]
+        if plans and not any(pool and (pool.keep_seconds or pool.reused) for pool in pools):
+            return []
         try:
             others = [self._registry.read(name) for name in self._others(run)]
         except CloudganError:
-            return False  # without its store, the labels decide
-        user = next(
-            (one for one in others if one and is_used(one) and is_pool_of(resource, one)), None
-        )
+            return []  # without its store, the labels decide
+        return [one for one in others if one and is_used(one)]
+
+    def _is_used(self, resource: Resource, users: list[DesiredState]) -> bool:
+        """Whether another run uses a node pool, which has the labels of its first run."""
+        user = next((one for one in users if resource.node_type and is_pool_of(resource, one)), None)
         if user is not None:
             self._say(f"kept: {resource.kind} {resource.name} is used by run {user.plan.run}")
         return user is not None
 
-    def _unused(
-        self, run: str, found: DesiredState | None, parents: set[str]
-    ) -> tuple[Resource, ...]:
+    def _unused(self, run: str, found: DesiredState | None, parents: set[str]) -> Listing:
         """The cluster created by cloudgan, if the run used it and no other run does.
 
         Args:
@@ -385,19 +425,21 @@ class ProvisionedBackend:
         """
         plan = found.plan if found else None
         if plan is None or plan.node_pool is None or plan.node_pool.keep_cluster:
-            return ()
+            return Listing()
         if not is_in_cluster(plan):
-            return ()
+            return Listing()
         try:
             others = [self._registry.read(name) for name in self._others(run)]
         except CloudganError as error:
             self._say(f"the cluster stays, because another run may use it: {error}")
-            return ()
+            return Listing()
         if any(uses_cluster_of(plan, other) for other in others):
-            return ()
-        resources = self._cloud.list_resources()
+            return Listing()
+        resources = self._listed(None, (plan.target.region or "",))
+        if resources.silent:
+            return Listing(silent=resources.silent)  # another run may use it
         busy = {resource.parent for resource in resources if resource.run not in (None, run)}
-        return tuple(
+        return Listing(
             resource
             for resource in resources
             if is_own_cluster(resource, plan)
@@ -462,6 +504,21 @@ class ProvisionedBackend:
                 found.expect_new_cluster(self._new_until)
             self._opened[plan.run] = found
         return self._opened[plan.run]
+
+
+def _check_gone(run: str, left: Sequence[str], silent: Sequence[str]) -> None:
+    """Raises unless all resources of a run are known to be gone."""
+    if not left and not silent:
+        return
+    what = [*left, *((_no_answer(silent),) if silent else ())]
+    raise ResourcesLeftError(
+        f"{'; '.join(what)}. Resources of run {run} are left there, or may be, and bill: run `cloudgan"
+        f" down {run}` again, then `cloudgan doctor`"
+    )
+
+
+def _no_answer(silent: Iterable[str]) -> str:
+    return f"no answer from {', '.join(dict.fromkeys(silent))}"
 
 
 def _is_end(resource: Resource) -> bool:

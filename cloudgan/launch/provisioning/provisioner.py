@@ -12,8 +12,8 @@ from cloudgan.core.clock import monotonic_seconds
 from cloudgan.core.errors import (
     CapacityError,
     ConfigError,
-    CredentialsError,
     LaunchError,
+    ResourcesLeftError,
     StockOutError,
 )
 from cloudgan.core.labels import RUN, SHARED, SPEC
@@ -208,35 +208,28 @@ class Destroyer:
         """Deletes resources in deletion order, equal orders concurrently; yields each when gone.
 
         Raises:
-            CredentialsError: This login may not delete a resource; the others are deleted.
-            LaunchError: At least one resource remains; the others are deleted.
+            ResourcesLeftError: At least one resource remains; the others are deleted.
         """
         failures: list[str] = []
-        denials: dict[str, CredentialsError] = {}
         ordered = sorted(
             resources, key=lambda resource: (resource.deletion_order, resource.kind, resource.name)
         )
         for _, same in groupby(ordered, key=lambda resource: resource.deletion_order):
             batch = list(same)
             for resource in batch:
-                try:
-                    with suppress(LaunchError):  # retried below
-                        self.cloud.delete(resource)
-                except CredentialsError as error:
-                    denials[resource.name] = error
+                with suppress(Exception):  # retried below
+                    self.cloud.delete(resource)
             for resource in batch:
-                if resource.name in denials:
-                    continue
+                what = f"{resource.kind} {resource.name}"
                 try:
                     self._until_gone(resource)
-                except LaunchError as error:
-                    failures.append(str(error))
+                except Exception as error:  # noqa: BLE001  of any class: the others may be billed
+                    why = str(error)
+                    failures.append(why if resource.name in why else f"{what}: {why}")
                     continue
-                yield f"{resource.kind} {resource.name}"
+                yield what
         if failures:
-            raise LaunchError("; ".join((*failures, *map(str, denials.values()))))
-        if denials:
-            raise next(iter(denials.values()))
+            raise ResourcesLeftError("; ".join(failures))
 
     def _until_gone(self, resource: Resource) -> None:
         """Retries while the deletion is rejected, such as during another operation."""

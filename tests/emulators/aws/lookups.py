@@ -217,6 +217,9 @@ class Quotas:
         return {"Quota": found | {"Value": self._state.quotas[code]}}
 
 
+PAGE = 10
+
+
 class Simulator:
     """Answers which permissions a login has: those of its policies, except those that a test removed."""
 
@@ -226,15 +229,21 @@ class Simulator:
     def answer(self, call: Call) -> Body:
         if ":assumed-role/" in call.asked["PolicySourceArn"]:
             raise Refusal("InvalidInput", "Invalid Entity Arn")
+        # "IAM might return fewer than the MaxItems number of results, even when more results are available"
+        # (https://docs.aws.amazon.com/IAM/latest/APIReference/API_SimulatePrincipalPolicy.html, read 2026-11-25).
+        first = int(call.asked.get("Marker", 0))
+        names = call.asked["ActionNames"][first : first + PAGE]
+        is_truncated = len(call.asked["ActionNames"]) > first + PAGE
         return {
             "EvaluationResults": [
                 {
                     "EvalActionName": one,
                     "EvalDecision": "allowed" if self._has(one, call.asked) else "implicitDeny",
                 }
-                for one in call.asked["ActionNames"]
+                for one in names
             ],
-            "IsTruncated": False,
+            "IsTruncated": is_truncated,
+            **({"Marker": str(first + PAGE)} if is_truncated else {}),
         }
 
     def _has(self, action: str, asked: Body) -> bool:

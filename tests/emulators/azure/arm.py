@@ -23,6 +23,7 @@ HOST = "https://management.azure.com"
 CLUSTERS = "microsoft.containerservice/managedclusters"
 POOLS = f"{CLUSTERS}/agentpools"
 ACCOUNTS = "microsoft.storage/storageaccounts"
+ASSIGNMENTS = "microsoft.authorization/roleassignments"
 IDENTITIES = "microsoft.managedidentity/userassignedidentities"
 SCALE_SETS = "microsoft.compute/virtualmachinescalesets"
 RESERVATIONS = "microsoft.compute/capacityreservationgroups"
@@ -72,6 +73,7 @@ class Arm:
         self.operations: dict[str, Operation] = {}
         self.calls: list[tuple[str, str]] = []
         self.unsold: tuple[str, ...] = ()
+        self.taken_accounts: tuple[str, ...] = ()
         self.on_made: Callable[[str, dict[str, Any]], None] = lambda kind, body: None
         self.lock = threading.RLock()
         self._numbers = itertools.count(1)
@@ -199,12 +201,16 @@ class Arm:
         there = self.resources.get(path.lower())
         self._refuse_unsold(kind, body)
         self._refuse_busy(path, kind)
+        self._refuse_taken(path, kind)
+        if kind == ASSIGNMENTS:
+            self._refuse_assigned(path, body["properties"])
         if kind == POOLS:
             self._refuse_reservation(path, body)
         shown = _shown(path, body)
-        self._fill(kind, shown)
         if there:
             shown["properties"] = there.body["properties"] | shown["properties"]
+        else:
+            self._fill(kind, shown)
         resource = Resource(kind, shown, hidden=0 if there else self.faults.late_gets)
         self.resources[path.lower()] = resource
         if kind not in LONG_LASTING or kind == "resourcegroups":
@@ -336,13 +342,46 @@ class Arm:
                     " https://aka.ms/aks/quotas-skus-regions",
                 )
 
+    def _refuse_taken(self, path: str, kind: str) -> None:
+        """Refuses the name of a storage account of another subscription, which GET does not find.
+
+        https://github.com/hashicorp/terraform/issues/11485 (read 2026-11-25).
+        """
+        name = path.rpartition("/")[2]
+        if kind == ACCOUNTS and name in self.taken_accounts:
+            text = f"The storage account named {name} is already taken."
+            raise Refusal(409, "StorageAccountAlreadyTaken", text)
+
+    def _refuse_assigned(self, path: str, wanted: dict[str, Any]) -> None:
+        """Refuses a role that its principal has on this scope, and another principal under the same name.
+
+        PUT is not idempotent: https://github.com/Azure/azure-cli/pull/8599. Changes:
+        https://learn.microsoft.com/azure/role-based-access-control/troubleshooting (both read 2026-11-25).
+        """
+        same = ("roleDefinitionId", "principalId")
+        for address, one in self.resources.items():
+            if one.kind != ASSIGNMENTS:
+                continue
+            has, is_here = one.body["properties"], address == path.lower()
+            is_same = all(str(has[key]).lower() == str(wanted[key]).lower() for key in same)
+            if is_same and scope_of(address) == scope_of(path).lower():
+                raise Refusal(409, "RoleAssignmentExists", "The role assignment already exists.")
+            if is_here:
+                raise Refusal(
+                    400,
+                    "RoleAssignmentUpdateNotPermitted",
+                    "Tenant ID, application ID, principal ID, and scope are not allowed to be updated.",
+                )
+
     def _fill(self, kind: str, body: dict[str, Any]) -> None:
         """Adds what the service itself writes."""
         properties = body["properties"]
         if kind == IDENTITIES:
-            name = body["id"].lower()
+            name = f"{body['id'].lower()} {next(self._numbers)}"  # a new one is another principal
             properties["clientId"] = str(uuid.uuid5(uuid.NAMESPACE_URL, f"client {name}"))
             properties["principalId"] = str(uuid.uuid5(uuid.NAMESPACE_URL, f"principal {name}"))
+        if kind == ASSIGNMENTS:
+            properties["scope"] = scope_of(body["id"])
         if kind in ("resourcegroups", ACCOUNTS):
             properties["provisioningState"] = "Succeeded"
 
@@ -371,6 +410,11 @@ def kind_of(path: str) -> str:
         return "resourcegroups"
     provider, *parts = rest.split("/")
     return "/".join((provider, *parts[::2]))
+
+
+def scope_of(path: str) -> str:
+    """The scope of a role assignment."""
+    return re.split("/providers/microsoft.authorization/", path, flags=re.IGNORECASE)[0]
 
 
 def _shown(path: str, body: dict[str, Any]) -> dict[str, Any]:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from azure.core.pipeline.transport import RequestsTransport
 
+from cloudgan.core.errors import CredentialsError
 from cloudgan.launch.clouds.azure.api import ArmApi
 from cloudgan.launch.clouds.azure.client import AzureClient
 from emulators.azure.aks import Aks
@@ -27,11 +28,35 @@ if TYPE_CHECKING:
 SUBSCRIPTION = "00000000-0000-0000-0000-0000000000bb"
 
 
+class Blobs:
+    """Blob Storage of the subscription, for its permissions only.
+
+    Attributes:
+        refusals: How many requests a new role assignment has no effect on: "up to 10 minutes"
+            (https://learn.microsoft.com/azure/role-based-access-control/troubleshooting, read 2026-11-25).
+    """
+
+    refusals = 0
+
+    def open(self, url: str) -> Blobs:
+        """Opens the container of a URL."""
+        del url
+        return self
+
+    def list(self, prefix: str = "") -> tuple[str, ...]:
+        """Lists nothing; refuses like Blob Storage, as the product's store reports it."""
+        del prefix
+        if self.refusals:
+            self.refusals -= 1
+            raise CredentialsError("Azure rejected these credentials (AuthorizationPermissionMismatch)")
+        return ()
+
+
 class SmallAzure:
     """One subscription, its machines and the logged-in user."""
 
     def __init__(self, root: Path, images: Mapping[str, Image] | None = None) -> None:
-        self.faults = Faults()
+        self.faults, self.blobs = Faults(), Blobs()
         self.aks = Aks(root, images)
         self.arm = Arm(SUBSCRIPTION, self.aks, self.faults)
         names = {"subscriptionId": SUBSCRIPTION, "displayName": "Physics"}
@@ -50,7 +75,7 @@ class SmallAzure:
 
     def cloud(self, place: Target, say: Any = lambda _: None) -> AzureClient:
         """The product's cloud."""
-        return AzureClient(self.api(), place, say, busy_seconds=0.001)
+        return AzureClient(self.api(), place, say, store=self.blobs.open, busy_seconds=0.001)
 
     def left(self) -> list[str]:
         """Names of all resources that bill, or may."""

@@ -16,8 +16,8 @@ SECRET, OBJECT = "planted-secret", "00000000-0000-0000-0000-0000000000cc"
 AKS = "6dae42f8-4368-4678-94ff-3960e28e3630"
 
 
-def jwt(audience: str, seconds: float = 3600) -> str:
-    """A token for a service."""
+def jwt(audience: str, seconds: float = 3600, who: str = OBJECT) -> str:
+    """A token for a service, of a user by object id."""
     now = int(time.time())
     claims = {
         "aud": audience,
@@ -25,7 +25,7 @@ def jwt(audience: str, seconds: float = 3600) -> str:
         "iat": now,
         "nbf": now - 60,
         "exp": now + int(seconds),
-        "oid": OBJECT,
+        "oid": who,
         "tid": TENANT,
         "appid": "a-service-principal",
         "idtyp": "app",
@@ -70,10 +70,11 @@ class Login:
 
     aks_token: Any = None
     seconds: float = 3600
+    who: str = OBJECT
     asked: list[str] = field(default_factory=list)
 
     def get_token(self, *scopes: str, **_: Any) -> AccessToken:
         self.asked.append(scopes[0])
         service = scopes[0].removesuffix("/.default")
-        token = self.aks_token() if service == AKS else jwt(service, self.seconds)
+        token = self.aks_token() if service == AKS else jwt(service, self.seconds, self.who)
         return AccessToken(token, int(time.time() + self.seconds))

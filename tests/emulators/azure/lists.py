@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from emulators.azure.arm import CLUSTERS, POOLS, Refusal
+from emulators.azure.arm import ASSIGNMENTS, CLUSTERS, POOLS, Refusal, scope_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -29,6 +29,7 @@ class Lists:
         off: Services that are not registered.
         allowed: Permissions of the logged-in user.
         page: Items in a page of a list.
+        loses_pages: Whether pages after the first are not found.
     """
 
     arm: Arm
@@ -42,6 +43,7 @@ class Lists:
     )
     subscriptions: list[dict[str, Any]] = field(default_factory=list)
     page: int = 2
+    loses_pages: bool = False
     grants: Callable[[], list[Assignment] | None] = lambda: None
 
     def list(self, path: str, query: dict[str, str]) -> list[dict[str, Any]] | None:
@@ -68,8 +70,26 @@ class Lists:
             plain[low] = lambda: self._reserved(path)
         if low in plain:
             return plain[low]()
+        if low.endswith(f"/providers/{ASSIGNMENTS}"):
+            return self._assigned(scope_of(path), query)
         inside = re.fullmatch(r"/resourcegroups/([^/]+)/resources", low)
         return self._inside(f"{root}/resourcegroups/{inside[1]}/") if inside else None
+
+    def _assigned(self, scope: str, query: dict[str, str]) -> list[dict[str, Any]]:
+        """The assignments of a principal on a scope, above and below it.
+
+        https://learn.microsoft.com/rest/api/authorization/role-assignments/list-for-scope (read 2026-11-25).
+        """
+        found = re.fullmatch(r"principalId eq '([-0-9a-f]{36})'", query.get("$filter", ""))
+        if not found:
+            raise Refusal(400, "UnsupportedQuery", "only principalId")
+        return [
+            one.body
+            for address, one in self.arm.resources.items()
+            if one.kind == ASSIGNMENTS and one.body["properties"]["principalId"] == found[1]
+            if f"{scope.lower()}/".startswith(f"{scope_of(address)}/")
+            or scope_of(address).startswith(f"{scope.lower()}/")
+        ]
 
     def _reserved(self, path: str) -> list[dict[str, Any]]:
         there = f"{path.lower()}/"

@@ -82,6 +82,8 @@ class Server:
     def _page(self, found: list[Any], path: str, query: dict[str, str]) -> Answer:
         """A part of a list, and where the next one is."""
         begin = int(query.pop("$skiptoken", "0"))
+        if begin and self.lists.loses_pages:
+            raise Refusal(404, "NotFound", "The page that the token names does not exist.")
         end = begin + self.lists.page
         body: dict[str, Any] = {"value": found[begin:end]}
         if end < len(found):

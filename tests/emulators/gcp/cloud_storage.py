@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from emulators.gcp.iam_policies import replaced, shown
 from emulators.gcp.refusal import Refusal
 from emulators.gcp.server import Route
 
@@ -78,8 +79,10 @@ class CloudStorage:
         return {}
 
     def _policy(self, call: Call) -> Object:
-        return self.policies[self._bucket(call)["name"]]
+        version = int(call.query.get("optionsRequestedPolicyVersion", 1))
+        return shown(self.policies[self._bucket(call)["name"]], version, refuses=True)
 
     def _set_policy(self, call: Call) -> Object:
-        self.policies[self._bucket(call)["name"]] = call.body
-        return call.body
+        name = self._bucket(call)["name"]
+        self.policies[name] = replaced(self.policies[name], call.body)
+        return self.policies[name]

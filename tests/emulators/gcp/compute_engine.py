@@ -31,6 +31,8 @@ class ComputeEngine:
         left: Machines and disks, by table and address.
         networks: Subnets by network; those of `default` are automatic.
         reservations: By zone.
+        silent_zones: Zones with a warning UNREACHABLE in place of what they have (discovery document of
+            compute.v1, revision 20261106: InstancesScopedList).
     """
 
     def __init__(self, server: GoogleServer, engine: KubernetesEngine) -> None:
@@ -41,6 +43,7 @@ class ComputeEngine:
         self.networks = {"default": ("us-central1/default", "europe-west4/default")}
         self.left: dict[str, dict[str, Object]] = {"instances": {}, "disks": {}}
         self.reservations: dict[str, list[Object]] = {}
+        self.silent_zones: set[str] = set()
         for table in self.left:
             server.add(self._routes(table))
         listed = Route(self._list_reservations, ("compute.reservations.list",))
@@ -188,6 +191,9 @@ class ComputeEngine:
             has = body.get("labels", {}).get(key)
             if has is not None and (not equals or has == value):
                 items[f"zones/{path.split('/')[3]}"].setdefault(table, []).append(body)
+        for zone in self.silent_zones:
+            warning = {"code": "UNREACHABLE", "message": f"'zones/{zone}' was unreachable"}
+            items[f"zones/{zone}"] = {"warning": warning}
         return {"items": items}
 
     def _group(self, call: Call) -> Object:

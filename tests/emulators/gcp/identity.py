@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from emulators.gcp.cloud_storage import NUMBER
+from emulators.gcp.iam_policies import replaced, shown
 from emulators.gcp.refusal import Refusal
 from emulators.gcp.server import Route
 
@@ -69,20 +70,21 @@ class Identity:
         return {}
 
     def policy(self, call: Call) -> Object:
-        return self.policies[self._of(call)]
+        in_body = call.body.get("options", {}).get("requestedPolicyVersion", 1)
+        version = int(call.query.get("options.requestedPolicyVersion", in_body))
+        return shown(self.policies[self._of(call)], version)
 
     def set_policy(self, call: Call) -> Object:
         policy, of = call.body["policy"], self._of(call)
-        if policy.get("etag") != self.policies[of]["etag"]:
-            raise Refusal(409, "There were concurrent policy changes.", "ABORTED")
+        made = replaced(self.policies[of], policy)
         for binding in policy.get("bindings", ()):
             for member in binding["members"]:
                 self._refuse_missing_pool(member)
                 email = member.removeprefix("serviceAccount:")
                 if member != email and "[" not in email:
                     self._known(email, code=400)
-        self.policies[of] = policy | {"etag": self.policies[of]["etag"] + "A"}
-        return self.policies[of]
+        self.policies[of] = made
+        return made
 
     def _refuse_missing_pool(self, member: str) -> None:
         """GKE creates the pool with the first cluster that has workload identity.

@@ -64,6 +64,8 @@ class KubernetesEngine:
         endpoint: Address of the cluster's own API.
         certificate: Of its authority, base64.
         accounts: E-mail addresses of service accounts that exist; None: all do.
+        silent_zones: Zones whose clusters are not listed: `missingZones` of container.v1's ListClustersResponse
+            (discovery document, revision 20261027).
     """
 
     def __init__(self, server: GoogleServer) -> None:
@@ -73,6 +75,7 @@ class KubernetesEngine:
         self.endpoint, self.certificate = "127.0.0.1:1", ""
         self.version = "1.35.2-gke.100"
         self.accounts: set[str] | None = None
+        self.silent_zones: set[str] = set()
         self.clusters: dict[tuple[str, str], Kept] = {}
         self.operations: dict[str, Object] = {}
         self.refuse_reservation: Callable[[Object], None] = lambda pool: None
@@ -149,8 +152,10 @@ class KubernetesEngine:
             self._shown(one)
             for (where, _), one in self.clusters.items()
             if call.path["locationsId"] in ("-", where) and self._server.is_shown(one.tick)
+            if where not in self.silent_zones
         ]
-        return {"clusters": found} if found else {}
+        missing = {"missingZones": sorted(self.silent_zones)} if self.silent_zones else {}
+        return ({"clusters": found} if found else {}) | missing
 
     def _delete_cluster(self, call: Call) -> Object:
         kept, where = self._cluster(call), call.path["locationsId"]

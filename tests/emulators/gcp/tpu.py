@@ -26,6 +26,8 @@ class Tpus:
         wait_ticks: Requests until machines are made, and until they are there.
         has_capacity: False: queued resources wait until their time limit.
         delete_ticks: Requests until what is deleted is gone.
+        silent_zones: Zones that cannot be reached: `unreachable` of tpu.v2's lists (discovery document, revision
+            20261001).
         shows_labels: Whether a queued resource shows the labels of its node.
     """
 
@@ -34,6 +36,7 @@ class Tpus:
         self.nodes: dict[str, dict[str, Any]] = {}
         self.wait_ticks, self.delete_ticks = 2, 2
         self.has_capacity, self.shows_labels = True, True
+        self.silent_zones: set[str] = set()
         self.refuse_network: Callable[[dict[str, Any], str], None] = lambda asked, zone: None
         self._made: dict[str, int] = {}
         self.server = server
@@ -134,8 +137,8 @@ class Tpus:
 
     def _list(self, call: Call) -> dict[str, Any]:
         shown = [n for n in self.resources if self.server.is_shown(self._made[n])]
-        found = [self._shown(name) for name in shown if _is_in(name, call)]
-        return {"queuedResources": found} if found else {}
+        found = [self._shown(name) for name in shown if self._is_in(name, call)]
+        return ({"queuedResources": found} if found else {}) | self._unreachable()
 
     def _shown(self, name: str) -> dict[str, Any]:
         if self.shows_labels:
@@ -166,8 +169,16 @@ class Tpus:
         return self.nodes[name]
 
     def _list_nodes(self, call: Call) -> dict[str, Any]:
-        found = [node for name, node in self.nodes.items() if _is_in(name, call)]
-        return {"nodes": found} if found else {}
+        found = [node for name, node in self.nodes.items() if self._is_in(name, call)]
+        return ({"nodes": found} if found else {}) | self._unreachable()
+
+    def _is_in(self, name: str, call: Call) -> bool:
+        zone = name.split("/")[3]
+        return call.path["locationsId"] in ("-", zone) and zone not in self.silent_zones
+
+    def _unreachable(self) -> dict[str, Any]:
+        found = [f"projects/lab/locations/{zone}" for zone in sorted(self.silent_zones)]
+        return {"unreachable": found} if found else {}
 
     def _delete_node(self, call: Call) -> dict[str, Any]:
         self.nodes.pop(self._get_node(call)["name"])
@@ -193,11 +204,6 @@ class Tpus:
 
 def _parent(call: Call) -> str:
     return f"projects/{call.path['projectsId']}/locations/{call.path['locationsId']}"
-
-
-def _is_in(name: str, call: Call) -> bool:
-    zone = call.path["locationsId"]
-    return zone == "-" or name.split("/")[3] == zone
 
 
 def _operation(parent: str) -> dict[str, Any]:

@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Any
 from cloudgan.core.errors import CredentialsError, LaunchError
 from cloudgan.core.labels import RUN, SHARED
 from cloudgan.schema.plan import NodePool, Plan, Step, Target, Workers
-from cloudgan.schema.resource import Finding, Resource
+from cloudgan.schema.resource import Finding, Listing, Resource
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Collection, Mapping
 
     from cloudgan.core.clouds import CloudName
     from cloudgan.launch.clouds.planner import NodePoolRequest
@@ -37,6 +37,8 @@ class CloudDouble:
         deleted: Names, in the order in which they went.
         refuses: A deletion of such a name is refused so often.
         has_no_login: Whether no login is found.
+        silent: Zones that do not answer.
+        fails: Raises this error at each deletion and query of such a name.
         lingers: How often `refresh` still finds a resource that is being deleted.
         sees: Gets each step that creates a resource.
         passes: Runs at each listing and query of the cluster: changes of the cloud's own.
@@ -51,6 +53,8 @@ class CloudDouble:
         self.deleted: list[str] = []
         self.refuses: dict[str, int] = {}
         self.has_no_login = False
+        self.silent: list[str] = []
+        self.fails: dict[str, Exception] = {}
         self.lingers = 0
         self.asked: list[tuple[str, ...]] = []
         self.sees: Callable[[Step], None] = lambda step: None
@@ -92,18 +96,28 @@ class CloudDouble:
             state="ready", deletion_order=KINDS[body["kind"]], name=str(step.find), **body
         )
 
-    def list_resources(self, run: str | None = None) -> tuple[Resource, ...]:
+    def list_resources(
+        self, run: str | None = None, regions: Collection[str] | None = None
+    ) -> Listing:
         self.identify()
         self.passes()
-        return tuple(
-            resource
-            for resource in self.there.values()
-            if run is None or resource.labels.get(RUN) == run
+        silent = [one for one in self.silent if regions is None or one.rpartition("-")[0] in regions]
+        return Listing(
+            (
+                resource
+                for resource in self.there.values()
+                if run is None or resource.labels.get(RUN) == run
+                if resource.region not in silent
+                if regions is None or resource.region in regions
+            ),
+            silent,
         )
 
     def delete(self, resource: Resource) -> None:
         if resource.kind == "bucket" and list((self.buckets / resource.name).rglob("*.*")):
             raise LaunchError("the bucket you tried to delete is not empty")
+        if resource.name in self.fails:
+            raise self.fails[resource.name]
         if self.refuses.get(resource.name, 0) > 0:
             self.refuses[resource.name] -= 1
             raise LaunchError("another operation runs on this cluster")
@@ -114,6 +128,8 @@ class CloudDouble:
         self.deleted.append(resource.name)
 
     def refresh(self, resource: Resource) -> Resource | None:
+        if resource.name in self.fails:
+            raise self.fails[resource.name]
         now = self.there.get(resource.name)
         if now is not None and now.state == "deleting":
             self.lingers -= 1

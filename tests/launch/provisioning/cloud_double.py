@@ -29,12 +29,12 @@ from cloudgan.core.errors import (
 from cloudgan.core.labels import RUN, SHARED, derived_name
 from cloudgan.launch.clouds.planner import Clouds
 from cloudgan.schema.plan import NodePool, Plan, Step, Target, Workers
-from cloudgan.schema.resource import Finding, Resource
+from cloudgan.schema.resource import Finding, Listing, Resource
 from cloudgan.schema.run_state import RunState
 from launch.provisioning.place_double import PlaceDouble
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Collection, Iterator, Mapping
     from pathlib import Path
 
     from cloudgan.launch.clouds.planner import CloudPlanner, NodePoolRequest
@@ -206,11 +206,18 @@ class CloudDouble:
         if trouble and trouble.how == "lost answer":
             raise LaunchError(trouble.why)
 
-    def list_resources(self, run: str | None = None) -> tuple[Resource, ...]:
+    def list_resources(
+        self, run: str | None = None, regions: Collection[str] | None = None
+    ) -> Listing:
         self.identify()
         self.calls.append(("list_resources", run or ""))
         there = [self._aged(name) for name in list(self.there)]
-        return tuple(one for one in there if one and (run is None or one.run == run))
+        return Listing(
+            one
+            for one in there
+            if one and run in (None, one.run)
+            if regions is None or one.region in regions
+        )
 
     def delete(self, resource: Resource) -> None:
         self.calls.append(("delete", resource.name))

@@ -12,9 +12,10 @@ from cloudgan.core.errors import (
     CredentialsError,
     LaunchError,
     PlanError,
+    ResourcesLeftError,
 )
 from cloudgan.core.labels import RUN, derived_name
-from cloudgan.launch.provisioning.apply import apply
+from cloudgan.launch.provisioning.apply import apply, deprovision, record_deprovision
 from cloudgan.launch.provisioning.provisioned_backend import ProvisionedBackend
 from cloudgan.launch.provisioning.run_registry import RunRegistry
 from cloudgan.schema.plan import NodePool, Step
@@ -60,8 +61,8 @@ class Lab:
             requests=rules.steps,
         )
 
-    def provider(self, lease_owner="me"):
-        def inner(plan):
+    def provider(self, lease_owner="me", inner=None):
+        def in_cluster(plan):
             if not any(resource.kind == "cluster" for resource in self.cloud.list_resources()):
                 return None
             return self.jobs.setdefault(plan.run, JobDouble(self.cloud))
@@ -69,7 +70,7 @@ class Lab:
         return ProvisionedBackend(
             self.cloud,
             RunRegistry(self.store, lease_owner),
-            inner=inner,
+            inner=inner or in_cluster,
             all_steps=lambda plan: plan.steps,
             say=self.said.append,
             poll_seconds=0.005,
@@ -388,3 +389,76 @@ def test_a_start_that_cannot_be_noted_keeps_its_job(lab):
     assert lab.apply(plan, provider)
     assert "pool" in lab.left()
     assert any("could not be noted" in line for line in lab.said)
+
+
+def test_what_fails_to_go_stays_registered_and_the_rest_goes(lab):
+    plan = lab.plan(keep_cluster=True)
+    lab.apply(plan)
+    pool = f"cloudgan/{plan.node_pool.name}"
+    lab.cloud.add("pool", "cloudgan/second", run="gan", parent="cloudgan")
+    lab.cloud.fails[pool] = CredentialsError("this login has expired")
+    with pytest.raises(ResourcesLeftError, match=f"{pool}: this login has expired.*cloudgan down gan"):
+        list(lab.provider().destroy("gan"))
+    assert pool in lab.cloud.there
+    assert "cloudgan/second" not in lab.cloud.there
+    assert lab.desired_state() == "removing", "down has to be typed again"
+
+
+@pytest.mark.parametrize("act", ["stop", "destroy", "deprovision"])
+def test_a_zone_that_does_not_answer_is_no_proof_that_nothing_is_left(lab, act):
+    lab.apply(lab.plan())
+    pool = lab.cloud.there[f"cloudgan/{lab.plan().node_pool.name}"]
+    lab.cloud.there[pool.name] = replace(pool, region="us-central1-f")
+    lab.cloud.silent = ["us-central1-f", "europe-west4-a"]
+    arguments = ("gan", "finished") if act == "deprovision" else ("gan",)
+
+    def end():
+        return list(getattr(lab.provider(), act)(*arguments) or ())
+
+    with pytest.raises(ResourcesLeftError, match=r"no answer from us-central1-f\..*run `cloudgan down"):
+        end()
+    assert lab.left() == ["bucket", "cluster", "pool"], "another run may use the cluster"
+    assert lab.desired_state() != "removed"
+    lab.cloud.silent = ["europe-west4-a"]
+    lab.cloud.there[pool.name] = pool
+    end()
+    assert lab.left() == ["bucket"], "a region that the run never used is not asked"
+
+
+def test_a_cloud_that_lists_nothing_because_of_an_outage_has_unknown_resources(lab):
+    lab.apply(lab.plan())
+
+    def away(run=None, regions=None):
+        raise LaunchError("the cloud answered 503")
+
+    lab.jobs["gan"] = PlaceDouble()
+    lab.cloud.list_resources = away
+    with pytest.raises(ResourcesLeftError, match="answered 503") as error:
+        list(lab.provider(inner=lambda plan: lab.jobs["gan"]).destroy("gan"))
+    assert error.value.exit_code == 4
+
+
+@pytest.mark.parametrize("act", [deprovision, None], ids=["end", "down"])
+def test_billed_nodes_are_deleted_before_the_history_of_other_runs_is_read(lab, ledger_of, act):
+    for number in range(20):
+        other = lab.plan(f"run-{number}")
+        RunRegistry(lab.store, "test").write(other, "finished")
+    plan = lab.plan()
+    lab.apply(plan)
+    read, early = lab.store.read, []
+
+    def seen(name):
+        if "/gan/" not in name and "pool" in lab.left():
+            early.append(name)
+        return read(name)
+
+    object.__setattr__(lab.store, "read", seen)
+    ledger, provider = ledger_of(plan), lab.provider()
+    if act:
+        act(provider, plan, ledger, "failed", lab.said.append)
+    else:
+        list(record_deprovision(provider, plan, ledger, lambda: provider.destroy("gan")))
+    assert early == []
+    assert lab.left() == ["bucket"]
+    (attempt,) = ledger.read().attempts
+    assert attempt.cluster.deleted_at, "the share of the cluster is recorded all the same"

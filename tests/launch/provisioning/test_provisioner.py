@@ -7,7 +7,13 @@ from itertools import islice
 
 import pytest
 
-from cloudgan.core.errors import CapacityError, ConfigError, LaunchError
+from cloudgan.core.errors import (
+    CapacityError,
+    ConfigError,
+    CredentialsError,
+    LaunchError,
+    ResourcesLeftError,
+)
 from cloudgan.core.labels import SPEC
 from cloudgan.launch.provisioning.provisioner import Destroyer, Provisioner, backoff
 from cloudgan.schema.plan import Step
@@ -213,3 +219,30 @@ def test_one_that_does_not_go_does_not_keep_the_others(cloud):
     with pytest.raises(LaunchError, match="another operation runs"):
         remove(cloud, most_seconds=0.1)
     assert set(cloud.there) == {"cloudgan/gan"}
+
+
+FAILURES = (
+    CredentialsError("this login has expired; log in again"),
+    LaunchError("the service does not answer"),
+    KeyError("provisioningState"),
+)
+
+
+@pytest.mark.parametrize("failure", FAILURES, ids=lambda one: type(one).__name__)
+@pytest.mark.parametrize("when", ["delete", "refresh"])
+def test_a_deletion_that_fails_skips_neither_its_rank_nor_the_next(cloud, when, failure):
+    act = getattr(cloud, when)
+
+    def failing(resource):
+        if resource.name == "cloudgan/gan":
+            raise failure
+        return act(resource)
+
+    setattr(cloud, when, failing)
+    with pytest.raises(ResourcesLeftError) as error:
+        remove(cloud, most_seconds=0.1)
+    assert cloud.deleted[-2:] == ["cloudgan/other", "cloudgan"]
+    assert "cloudgan/other" not in cloud.there
+    assert str(failure) in str(error.value)
+    assert "pool cloudgan/gan" in str(error.value), "what remains is named"
+    assert error.value.exit_code == 4

@@ -19,7 +19,7 @@ from cloudgan.launch.clouds.gcp.error_mapping import (
 from cloudgan.launch.clouds.gcp.preflight import account_finding
 from cloudgan.launch.clouds.gcp.reservations import reserved_zone
 from cloudgan.schema.plan import ZONES
-from cloudgan.schema.resource import Finding, Resource
+from cloudgan.schema.resource import Finding, Listing, Resource
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -111,7 +111,7 @@ class TpuVmClient:
         with suppress(TakenError):
             self._api.send(step.method, step.path, step.body)
 
-    def list_resources(self, run: str | None = None) -> tuple[Resource, ...]:
+    def list_resources(self, run: str | None = None) -> Listing:
         """Lists cloudgan's queued resources in all zones, and VMs without one.
 
         A queued resource has no labels of its own: it gets those of its node. A missing permission
@@ -120,21 +120,24 @@ class TpuVmClient:
         try:
             return self._labelled(run)
         except DisabledApiError:
-            return ()
+            return Listing()
         except CredentialsError as error:
             self._say(f"cannot list TPUs: {error}")
-            return ()
+            return Listing()
 
-    def _labelled(self, run: str | None) -> tuple[Resource, ...]:
-        queue = {one["name"]: queued_resource(one) for one in self._listed("queuedResources")}
+    def _labelled(self, run: str | None) -> Listing:
+        silent: list[str] = []
+        listed = self._listed("queuedResources", silent)
+        queue = {one["name"]: queued_resource(one) for one in listed}
         alone = []
-        for node in map(_vm_resource, self._listed("nodes")):
+        for node in map(_vm_resource, self._listed("nodes", silent)):
             parent = queue.get(node.parent)
             if parent is None:
                 alone.append(node)
             elif not parent.labels:
                 queue[parent.name] = replace(parent, labels=node.labels)
-        return tuple(one for one in (*queue.values(), *alone) if one.run and run in (None, one.run))
+        found = (one for one in (*queue.values(), *alone) if one.run and run in (None, one.run))
+        return Listing(found, silent)
 
     def delete(self, resource: Resource) -> None:
         """Requests deletion, including the VMs; an absent resource is no error."""
@@ -173,8 +176,10 @@ class TpuVmClient:
             " `cloudgan offers --provider=gcp` lists regions"
         )
 
-    def _listed(self, collection: str) -> Iterator[dict[str, Any]]:
+    def _listed(self, collection: str, silent: list[str]) -> Iterator[dict[str, Any]]:
+        """Yields what zones list; adds those that could not be reached to `silent`."""
         for page in self._api.pages(f"{TPU}/projects/{self._project}/locations/-/{collection}"):
+            silent += (str(one).rpartition("/")[2] for one in page.get("unreachable", ()))
             yield from page.get(collection, ())
 
 

@@ -7,7 +7,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
 from cloudgan.core import settings
-from cloudgan.core.errors import CredentialsError
+from cloudgan.core.errors import ConfigError, CredentialsError, LaunchError
 from cloudgan.core.labels import RUN, SHARED
 from cloudgan.launch.clouds.aws import naming
 from cloudgan.launch.clouds.aws.account import Account
@@ -32,9 +32,10 @@ from cloudgan.launch.clouds.aws.planner import POD_AGENT, cluster_name
 from cloudgan.launch.clouds.aws.preflight import findings
 from cloudgan.launch.clouds.aws.reservations import LaunchTemplates
 from cloudgan.launch.clouds.aws.run_end import RunEnds
+from cloudgan.schema.resource import Listing
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 
     import boto3
 
@@ -147,20 +148,24 @@ class AwsClient:
         """Sends a step's request."""
         self._handlers[_OPERATIONS[step.method]].create(step)
 
-    def list_resources(self, run: str | None = None) -> tuple[Resource, ...]:
-        """Lists the resources with cloudgan's labels, or those of one run, in all regions."""
+    def list_resources(
+        self, run: str | None = None, regions: Collection[str] | None = None
+    ) -> Listing:
+        """Lists the resources with cloudgan's labels, or those of one run, in some or all regions."""
+        silent: list[str] = []
+        places = self._regions(silent) if regions is None else sorted(regions)
         with ThreadPoolExecutor(_AT_ONCE) as pool:
-            regions = self._regions()
-            found = [one for many in pool.map(self._listed_in, regions) for one in many]
+            listed = pool.map(lambda one: self._listed_in(one, silent, is_asked=bool(regions)), places)
+            found = [one for many in listed for one in many]
             if run is None:
-                found += list_image_resources(self._images, regions, pool, self._say)
+                found += list_image_resources(self._images, places, pool, self._say, silent)
         if run is None:
-            found += [self._buckets.refresh(name) for name in self._buckets.names()]
-            found += [self._roles.refresh(role) for role in naming.ROLES]
+            found += self._refreshed(self._buckets, self._buckets.names(), silent)
+            found += self._refreshed(self._roles, naming.ROLES, silent)
             boundary = naming.policy_arn(self._login["account"], naming.BOUNDARY)
-            found.append(self._boundaries.refresh(boundary))
+            found += self._refreshed(self._boundaries, (boundary,), silent)
         labelled = [one for one in found if one and (RUN in one.labels or SHARED in one.labels)]
-        return tuple(one for one in labelled if run in (None, one.run))
+        return Listing((one for one in labelled if run in (None, one.run)), silent)
 
     def delete(self, resource: Resource) -> None:
         """Requests deletion; an absent resource is no error."""
@@ -210,21 +215,49 @@ class AwsClient:
         )
         return {one.kind: one for one in kinds}
 
-    def _regions(self) -> list[str]:
+    def _regions(self, silent: list[str]) -> list[str]:
         """Returns all enabled regions, the client's own first."""
-        found = self._account.request("ec2", self._region, "DescribeRegions")["Regions"]
+        try:
+            found = self._account.request("ec2", self._region, "DescribeRegions")["Regions"]
+        except LaunchError as error:
+            silent.append(f"all regions but {self._region} ({error})")
+            found = []
         others = sorted({one["RegionName"] for one in found} - {self._region})
         return [self._region, *others]
 
-    def _listed_in(self, region: str) -> list[Resource | None]:
+    def _listed_in(
+        self, region: str, silent: list[str], *, is_asked: bool
+    ) -> list[Resource | None]:
+        """Returns what a region lists, up to the request that it does not answer."""
+        found: list[Resource | None] = []
         try:
-            return list(self._list(region))
+            for one in self._list(region):
+                found.append(one)  # noqa: PERF402  it is needed if the next one fails
         except CredentialsError as error:
             if region == self._region:
                 raise
             # An organisation may deny regions, which then hold no resource of cloudgan.
             self._say(f"cannot list resources in {region}: {error}")
-            return []
+            if is_asked:
+                silent.append(f"{region} ({error})")
+        except LaunchError as error:
+            silent.append(f"{region} ({error})")
+        return found
+
+    def _refreshed(
+        self, handler: ResourceHandler, names: Iterable[str], silent: list[str]
+    ) -> list[Resource | None]:
+        """Returns resources by name, without those that this login may not read."""
+        found: list[Resource | None] = []
+        try:
+            for name in names:
+                try:
+                    found.append(handler.refresh(name))
+                except (ConfigError, CredentialsError) as error:
+                    self._say(f"cannot read {handler.kind} {name}: {error}")
+        except LaunchError as error:
+            silent.append(f"{handler.kind} ({error})")
+        return found
 
     def _schedules(self, region: str) -> list[Resource | None]:
         """Returns the schedule groups of a region; a login that may not list them can delete the rest."""

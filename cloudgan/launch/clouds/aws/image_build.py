@@ -10,7 +10,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from cloudgan.core.errors import ConfigError, CredentialsError
+from cloudgan.core.errors import ConfigError, CredentialsError, LaunchError
 from cloudgan.launch.clouds.aws.account import Account
 from cloudgan.launch.clouds.aws.error_mapping import RefusedError
 from cloudgan.launch.clouds.aws.iam_roles import IamRoles
@@ -296,8 +296,12 @@ def list_image_resources(
     regions: Iterable[str],
     pool: Executor,
     say: Callable[[str], None],
+    silent: list[str],
 ) -> list[Resource]:
-    """Lists the resources with these names in all regions; missing permissions yield none."""
+    """Lists the resources with these names in regions; missing permissions yield none.
+
+    A region that does not answer is added to `silent`.
+    """
     handlers, refused = tuple(handlers), {}
 
     def listed(region: str) -> list[Resource]:
@@ -305,7 +309,9 @@ def list_image_resources(
             return list(_listed_in(region, handlers))
         except CredentialsError as error:
             refused[region] = error
-            return []
+        except LaunchError as error:
+            silent.append(f"{region} ({error})")
+        return []
 
     found = [one for many in pool.map(listed, regions) for one in many]
     if refused:

@@ -168,8 +168,8 @@ def _missing(account: Account, principal: str) -> Iterator[str]:
             "ResourceArns": [one if one == "*" else _example(one, principal) for one in listed],
             "ContextEntries": list(_context(statement, principal)),
         }
-        answer = account.request("iam", _REGION, "SimulatePrincipalPolicy", query)
-        for one in answer["EvaluationResults"]:
+        operation, key = "SimulatePrincipalPolicy", "EvaluationResults"
+        for one in account.list_all("iam", _REGION, operation, key, **query):
             if one["EvalDecision"] != "allowed":
                 yield one["EvalActionName"]
 

@@ -21,7 +21,13 @@ from cloudgan.core.clock import utc_moment
 from cloudgan.core.labels import derived_name
 from cloudgan.launch.clouds.aws import naming
 from cloudgan.launch.clouds.aws.error_mapping import RefusedError
-from cloudgan.launch.clouds.aws.resource_handler import END_RANK, request_if_exists, send, tags_of
+from cloudgan.launch.clouds.aws.resource_handler import (
+    END_RANK,
+    GONE,
+    request_if_exists,
+    send,
+    tags_of,
+)
 from cloudgan.schema.plan import Step
 from cloudgan.schema.resource import Resource, ResourceState
 
@@ -108,10 +114,13 @@ class RunEnds:
 
     def __init__(self, account: Account) -> None:
         self._account = account
+        self._ensured: dict[str, dict[str, Step]] = {}
+        """Steps by group, in order: the group, then its schedules."""
 
     def find(self, step: Step) -> Resource | None:
         """Returns the group, if it has the schedule of the step, not much earlier than that."""
         region, group, *schedule = str(step.find).split("/")
+        self._ensured.setdefault(group, {})[str(step.find)] = step
         found = self.refresh(f"{region}/{group}")
         if found is None or not schedule or found.state != "ready":
             return found
@@ -121,7 +130,20 @@ class RunEnds:
         return found if there and there["StartDate"] >= earliest else None
 
     def create(self, step: Step) -> None:
-        """Creates the group or a schedule; a schedule of a previous attempt is moved."""
+        """Creates the group or a schedule; a schedule of a previous attempt is moved.
+
+        A group that was being deleted is gone with its schedules: all are created again.
+        """
+        try:
+            self._send(step)
+        except RefusedError as error:
+            group = self._ensured.get(str(step.find).split("/")[1], {})
+            if step.method != "CreateSchedule" or error.code not in GONE:
+                raise
+            for one in group.values():
+                self._send(one)
+
+    def _send(self, step: Step) -> None:
         if step.method != "CreateSchedule":
             send(self._account, step)
             return

@@ -19,6 +19,7 @@ from cloudgan.core.errors import ConfigError, CredentialsError, LaunchError, Unk
 from cloudgan.core.settings import variable
 from cloudgan.launch.clouds.azure import ids
 from cloudgan.launch.clouds.azure.error_mapping import LOGIN, MissingError, error_text, map_error
+from cloudgan.storage.azure import find_login
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -75,6 +76,11 @@ class ArmApi:
             transport=transport or RequestsTransport(connection_timeout=5, read_timeout=60),
         )
 
+    @classmethod
+    def open(cls) -> ArmApi:
+        """Opens the Resource Manager, or what replaces it, with the login that azure-identity finds."""
+        return cls(find_login(), base_url=variable("CLOUDGAN_AZURE_ENDPOINT") or PUBLIC)
+
     def get(self, path: str) -> dict[str, Any] | None:
         """Returns the resource at a path; None if it does not exist."""
         try:
@@ -84,12 +90,11 @@ class ArmApi:
 
     def list(self, path: str, **query: str) -> Iterator[dict[str, Any]]:
         """Yields the items of a list, page by page; nothing if the list does not exist."""
-        request = f"{path}&{urlencode(query, quote_via=quote)}" if query else path
-        while request:
-            found = self.get(request) or {}
+        found = self.get(f"{path}&{urlencode(query, quote_via=quote)}" if query else path) or {}
+        yield from found.get("value") or ()
+        while (after := urlsplit(found.get("nextLink") or "")).path:
+            found = self.send("GET", f"{after.path}?{after.query}")  # a page that exists
             yield from found.get("value") or ()
-            after = urlsplit(found.get("nextLink") or "")
-            request = f"{after.path}?{after.query}" if after.path else ""
 
     def send(self, method: str, path: str, body: Any = None) -> dict[str, Any]:
         """Sends a request; returns its JSON response, empty without a body.

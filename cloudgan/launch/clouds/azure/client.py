@@ -9,19 +9,19 @@ from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
 
-from azure.identity import DefaultAzureCredential
-
-from cloudgan.core import settings
+from cloudgan.core.clock import monotonic_seconds
 from cloudgan.core.documents import parse_json, parse_yaml
-from cloudgan.core.errors import ConfigError, LaunchError
+from cloudgan.core.errors import ConfigError, CredentialsError, LaunchError
 from cloudgan.launch.clouds.azure import ids, preflight, reservations, resources
 from cloudgan.launch.clouds.azure.api import ArmApi, find_subscription, login_name
 from cloudgan.launch.clouds.azure.error_mapping import (
+    AssignedError,
     BusyError,
     MissingError,
     capacity_error,
     cause_of,
 )
+from cloudgan.launch.clouds.azure.planner import store_url
 from cloudgan.launch.clouds.azure.resources import (
     ACCOUNTS,
     CLUSTERS,
@@ -34,19 +34,27 @@ from cloudgan.launch.kubernetes.api import ClusterApi
 from cloudgan.launch.kubernetes.kubeconfig import connect_by_certificate, connect_by_token
 from cloudgan.schema.plan import ZONES
 from cloudgan.schema.resource import Finding
+from cloudgan.storage.store import open_store
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Collection, Mapping
 
     from kubernetes.client import ApiClient
 
     from cloudgan.schema.plan import Plan, Step, Target
-    from cloudgan.schema.resource import Resource
+    from cloudgan.schema.resource import Listing, Resource
+    from cloudgan.storage.store import Store
 
 
 _BUSY_SECONDS: Final = 10.0
 _BUSY_TRIES: Final = 60
 """AKS creates node pools one at a time, some minutes each."""
+
+
+_EFFECT_SECONDS: Final = 900.0
+"""A role assignment takes up to 10 minutes to have an effect
+(https://learn.microsoft.com/azure/role-based-access-control/troubleshooting, read 2026-11-25)."""
+_NO_NAME: Final = "access-of-setup/"
 
 
 class AzureClient:
@@ -58,6 +66,7 @@ class AzureClient:
         target: Target,
         say: Callable[[str], None] = lambda _: None,
         *,
+        store: Callable[[str], Store] = open_store,
         busy_seconds: float = _BUSY_SECONDS,
     ) -> None:
         """Creates a client.
@@ -66,18 +75,17 @@ class AzureClient:
             api: Of the Resource Manager.
             target: Subscription by id, by name or unset.
             say: Progress callback.
+            store: Opens the container of a URL.
             busy_seconds: Retry interval while another operation runs on a resource.
         """
         self._api, self._target, self._say = api, target, say
-        self._busy_seconds = busy_seconds
+        self._busy_seconds, self._store = busy_seconds, store
+        self._refused_since: float | None = None
 
     @classmethod
     def open(cls, target: Target, say: Callable[[str], None] = lambda _: None) -> AzureClient:
         """Opens the subscription of a target with the login found by azure-identity."""
-        away = not settings.may_ask_metadata_server()
-        return cls(
-            ArmApi(DefaultAzureCredential(exclude_managed_identity_credential=away)), target, say
-        )
+        return cls(ArmApi.open(), target, say)
 
     def identify(self) -> Mapping[str, str]:
         """Returns user and subscription of the login."""
@@ -158,6 +166,8 @@ class AzureClient:
             ConfigError: The storage account allows public access or plain HTTP.
         """
         assert step.find is not None  # noqa: S101  every step has a find path
+        if ids.ASSIGNMENT in step.find:
+            return self._find_assignment(step)
         found = self._api.get(step.find)
         if found is None:
             why = self._api.why_failed(step.path)
@@ -185,9 +195,14 @@ class AzureClient:
             LaunchError: Rejected for another reason.
         """
         body = self._completed(step)
+        path = step.path
+        if ids.ASSIGNMENT in path:
+            path = path.replace(ids.ASSIGNMENT, _assignment(step, body["properties"])[1])
         for number in range(_BUSY_TRIES):
             try:
-                self._api.send(step.method, step.path, body)
+                self._api.send(step.method, path, body)
+            except AssignedError:
+                return
             except BusyError as error:
                 if number == _BUSY_TRIES - 1:
                     raise
@@ -197,8 +212,11 @@ class AzureClient:
             else:
                 return
 
-    def list_resources(self, run: str | None = None) -> tuple[Resource, ...]:
+    def list_resources(
+        self, run: str | None = None, regions: Collection[str] | None = None
+    ) -> Listing:
         """Lists resources with cloudgan's labels, or those of one run, in all regions."""
+        del regions  # one request lists all
         return resources.list_resources(self._api, self._account, run)
 
     def delete(self, resource: Resource) -> None:
@@ -250,6 +268,41 @@ class AzureClient:
     def _filled(self, target: Target) -> Target:
         return target.model_copy(update={"account": self._account})
 
+    def _find_assignment(self, step: Step) -> Resource | None:
+        """Returns the assignment of a step, or one that grants the same on the scope or above it."""
+        wanted = self._completed(step)["properties"]
+        scope, name = _assignment(step, wanted)
+        listed, region = ids.assignments_id(scope), self._target.region or ""
+        if own := self._api.get(ids.versioned(f"{listed}/{name}")):
+            return self._in_effect(step, parse_resource(own, region))
+        role = wanted["roleDefinitionId"].rpartition("/")[2].lower()
+        query = {"$filter": f"principalId eq '{wanted['principalId']}'"}
+        for one in self._api.list(ids.versioned(listed), **query):
+            has = {key: str(value).lower() for key, value in one["properties"].items()}
+            is_role = has["roleDefinitionId"].rpartition("/")[2] == role
+            if is_role and f"{scope.lower()}/".startswith(f"{has['scope']}/"):
+                return self._in_effect(step, parse_resource(one, region))
+        return None
+
+    def _in_effect(self, step: Step, assignment: Resource) -> Resource:
+        """Returns the assignment, as being created while Blob Storage still refuses this login."""
+        if ids.USER_PRINCIPAL not in json.dumps(step.body):
+            return assignment  # only the pods can try theirs
+        try:
+            self._store(store_url(self._filled(self._target))).list(_NO_NAME)
+        except CredentialsError as error:
+            now = monotonic_seconds()
+            self._refused_since = now if self._refused_since is None else self._refused_since
+            if now - self._refused_since < _EFFECT_SECONDS:
+                why = "the role is not in effect yet, which takes Azure up to 10 minutes"
+                return replace(assignment, state="creating", reason=why)
+            raise LaunchError(
+                f"{step.ensure}: the role is assigned, and Blob Storage still refuses this login ({error});"
+                " check the network rules of the storage account, then rerun cloudgan setup"
+                " --provider=azure"
+            ) from error
+        return assignment
+
     def _is_current(self, found: Mapping[str, Any], step: Step) -> bool:
         there, wanted = found["properties"].get("issuer"), self._issuer(step)
         return wanted is not None and there == wanted
@@ -297,6 +350,13 @@ class AzureClient:
                 f"{resource.name.rpartition('/')[2]} still contains {inside['id']}; deleting the group"
                 " would delete its contents"
             )
+
+
+def _assignment(step: Step, properties: Mapping[str, str]) -> tuple[str, str]:
+    """Returns scope and name of the role assignment of a step."""
+    scope = str(step.find).partition("/providers/Microsoft.Authorization/")[0]
+    role, principal = properties["roleDefinitionId"], properties["principalId"]
+    return scope, ids.assignment_name(scope, role, principal)
 
 
 def _refuse_public(account: Mapping[str, Any]) -> None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 from cloudgan.core.errors import (
     CapacityError,
     CloudganError,
+    ConfigError,
     CredentialsError,
     LaunchError,
     StockOutError,
@@ -39,6 +40,20 @@ _OF_QUOTA: Final = (
     "PublicIPCountLimitReached",
     "exceeding approved",  # OperationNotAllowed: this, or another operation runs
 )
+# Conflicts (HTTP 409) that no waiting changes, with what to do:
+# https://learn.microsoft.com/azure/azure-resource-manager/troubleshooting/common-deployment-errors,
+# https://github.com/hashicorp/terraform/issues/11485 and https://github.com/Azure/migAz/issues/194, read 2026-11-25.
+_MOVE: Final = "delete it, or pass its location as --region"
+_FINAL: Final = {
+    "AlreadyInUse": "the name is used by another subscription: pass another --region",
+    "InvalidResourceGroupLocation": _MOVE,
+    "InvalidResourceLocation": _MOVE,
+    "MissingSubscriptionRegistration": "run: az provider register --namespace with the name in this message",
+    "ReadOnlyDisabledSubscription": "its owner enables it at https://portal.azure.com, Subscriptions",
+    "ScopeLocked": "an owner removes the lock; it is listed by: az lock list",
+    "StorageAccountAlreadyTaken": "the name is used by another subscription, or was until lately: pass another"
+    " --region, or your own --store=https://ACCOUNT.blob.core.windows.net/CONTAINER",
+}
 LOGIN: Final = (
     "run: az login, or set AZURE_TENANT_ID, AZURE_CLIENT_ID and AZURE_CLIENT_SECRET of a service"
     " principal"
@@ -48,6 +63,10 @@ _ACTION = re.compile(r"perform action '([^']+)'")
 
 class BusyError(LaunchError):
     """Another operation runs on the resource; retry later."""
+
+
+class AssignedError(LaunchError):
+    """The principal has the role on this scope, by an assignment of another name."""
 
 
 class MissingError(LaunchError):
@@ -90,6 +109,10 @@ def map_error(status: int, answer: Any, request: str) -> CloudganError:
         )
     if status == _FORBIDDEN:
         return _forbidden(text, request)
+    if code in _FINAL:
+        return ConfigError(f"{request}: {text.rstrip('.')}; {_FINAL[code]}")
+    if code == "RoleAssignmentExists":
+        return AssignedError(f"{request}: {text}")
     return capacity_error(f"{code} {text}", f"{request}: {text}") or _OTHERS.get(
         status, LaunchError
     )(f"{request}: Azure answered {status} ({text})")

@@ -25,6 +25,7 @@ ISSUER: Final = "<oidc-issuer>"
 POD_PRINCIPAL: Final = "<principal-of-pods>"
 USER_PRINCIPAL: Final = "<principal-of-user>"
 USER_KIND: Final = "<kind-of-user>"
+ASSIGNMENT: Final = "<name-of-assignment>"
 
 CONTAINER: Final = "cloudgan"
 IDENTITY: Final = "cloudgan-pods"
@@ -132,11 +133,14 @@ def registry_id(target: Target) -> str:
     return f"{group_id(target)}/providers/Microsoft.ContainerRegistry/registries/{registry_name(target)}"
 
 
-def assignment_id(target: Target, whose: str) -> str:
-    """Returns the id of a role assignment on the container; its name must be a GUID."""
-    scope = container_id(target)
-    name = uuid.uuid5(uuid.NAMESPACE_URL, f"{scope}/{whose}")
-    return f"{scope}/providers/Microsoft.Authorization/roleAssignments/{name}"
+def assignments_id(scope: str) -> str:
+    """Returns the id of the role assignments on a scope."""
+    return f"{scope}/providers/Microsoft.Authorization/roleAssignments"
+
+
+def assignment_name(scope: str, role: str, principal: str) -> str:
+    """Returns the name of a role assignment, a GUID: Azure refuses to change what it assigns to whom."""
+    return str(uuid.uuid5(uuid.NAMESPACE_URL, f"{scope}/{role}/{principal}".lower()))
 
 
 def type_of(address: str) -> str:

@@ -9,13 +9,10 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Final
 
-from azure.identity import DefaultAzureCredential
-
-from cloudgan.core import settings
 from cloudgan.core.errors import LaunchError
 from cloudgan.core.labels import SHARED
 from cloudgan.launch.clouds.azure import ids
-from cloudgan.launch.clouds.azure.api import PUBLIC, ArmApi, find_subscription
+from cloudgan.launch.clouds.azure.api import ArmApi, find_subscription
 from cloudgan.launch.clouds.azure.requests import put
 from cloudgan.launch.container_registry.transport import WebTransport
 from cloudgan.schema.image_order import Build
@@ -139,8 +136,7 @@ class AzureImageBuilder:
             ConfigError: Several subscriptions.
             CredentialsError: No login.
         """
-        here = settings.variable("CLOUDGAN_AZURE_ENDPOINT") or PUBLIC
-        api = ArmApi(DefaultAzureCredential(), base_url=here)
+        api = ArmApi.open()
         return cls(api, str(find_subscription(api, target.account)["subscriptionId"]))
 
     def prepare(self, order: ImageBuildRequest) -> Iterator[str]:

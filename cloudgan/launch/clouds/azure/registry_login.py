@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode
 
 from azure.core.exceptions import ClientAuthenticationError
-from azure.identity import DefaultAzureCredential
 
 from cloudgan.core.documents import parse_json
 from cloudgan.core.errors import CredentialsError
 from cloudgan.launch.container_registry.client import address_of
 from cloudgan.launch.container_registry.login import RegistryLogin
 from cloudgan.launch.container_registry.transport import WebTransport
+from cloudgan.storage.azure import find_login
 
 if TYPE_CHECKING:
     from cloudgan.launch.container_registry.transport import Transport
@@ -41,7 +41,7 @@ def registry_login(
         CredentialsError: No login, or rejected by the registry.
     """
     try:
-        token = (credential or DefaultAzureCredential()).get_token(_SCOPE).token
+        token = (credential or find_login()).get_token(_SCOPE).token
     except ClientAuthenticationError as error:
         first = str(error.message).splitlines()[0]
         raise CredentialsError(

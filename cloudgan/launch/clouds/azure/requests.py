@@ -168,17 +168,18 @@ def store_steps(target: Target) -> tuple[Step, ...]:
 def setup_steps(target: Target) -> tuple[Step, ...]:
     """Returns the one-time steps of an administrator; `target` has the subscription."""
     identity = {"location": target.region, "tags": {SHARED: "identity"}}
+    assignment = f"{ids.assignments_id(ids.container_id(target))}/{ids.ASSIGNMENT}"
     return (
         *store_steps(target),
         put(f"identity {ids.IDENTITY}", ids.identity_id(target), identity),
         put(
             f"store access of {ids.IDENTITY}",
-            ids.assignment_id(target, "pods"),
+            assignment,
             _assignment_body(target, ids.POD_PRINCIPAL, "ServicePrincipal"),
         ),
         put(
             "store access of the current user",
-            ids.assignment_id(target, "user"),
+            assignment,
             _assignment_body(target, ids.USER_PRINCIPAL, ids.USER_KIND),
         ),
     )

@@ -5,11 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
+from cloudgan.core.errors import LaunchError
 from cloudgan.core.labels import RUN, SHARED
 from cloudgan.launch.clouds.azure import ids
 from cloudgan.launch.clouds.azure.error_mapping import cause_of, error_text
 from cloudgan.launch.clouds.azure.requests import SYSTEM_POOL
-from cloudgan.schema.resource import Resource
+from cloudgan.schema.resource import Listing, Resource
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -148,28 +149,41 @@ def parse_state(properties: Mapping[str, Any]) -> tuple[ResourceState, str, Reso
 _SWEPT: Final = (ACCOUNTS, IDENTITIES, REGISTRIES)
 
 
-def list_resources(api: ArmApi, subscription: str, run: str | None) -> tuple[Resource, ...]:
+def list_resources(api: ArmApi, subscription: str, run: str | None) -> Listing:
     """Lists cloudgan's resources, or those of one run.
 
     Clusters and pools are listed by AKS, which is consistent at once. The list of all resources may
     lag by seconds and gives only the rest.
     """
     root = f"/subscriptions/{subscription}"
-    clusters = list(
-        api.list(ids.versioned(f"{root}/providers/Microsoft.ContainerService/managedClusters"))
-    )
-    pools = [pool for cluster in clusters for pool in _pools(cluster)]
+    path = ids.versioned(f"{root}/providers/Microsoft.ContainerService/managedClusters")
+    try:
+        clusters = list(api.list(path))
+    except LaunchError as error:  # what is in a cluster, and what it left, cannot be told apart
+        return Listing(silent=(f"AKS ({error})",))
+    found = [pool for cluster in clusters for pool in _pools(cluster)]
     if run is not None:
-        own = [pool for pool in pools if pool.run == run]
-        return (*own, *_scale_sets(api, root, clusters, run))
-    shared = _tagged(api, root, SHARED)
-    return (
-        *(pool for pool in pools if pool.run or pool.shared),
-        *_scale_sets(api, root, clusters, None),
-        *(parse_resource(one) for one in clusters if SHARED in (one.get("tags") or {})),
-        *(parse_resource(one) for one in shared if ids.type_of(one["id"]) in _SWEPT),
-        *_groups(api, root, clusters),
-    )
+        found = [pool for pool in found if pool.run == run]
+    found += (parse_resource(one) for one in clusters if run is None and SHARED in (one.get("tags") or {}))
+    silent: list[str] = []
+    others = {"scale sets": _scale_sets(api, root, clusters, run)}
+    if run is None:
+        others |= {
+            "shared resources": _shared(api, root),
+            "resource groups": _groups(api, root, clusters),
+        }
+    for name, listed in others.items():
+        try:
+            found += listed
+        except LaunchError as error:
+            silent.append(f"{name} ({error})")
+    return Listing((one for one in found if one.run or one.shared), silent)
+
+
+def _shared(api: ArmApi, root: str) -> Iterator[Resource]:
+    for one in _tagged(api, root, SHARED):
+        if ids.type_of(one["id"]) in _SWEPT:
+            yield parse_resource(one)
 
 
 def _pools(cluster: dict[str, Any]) -> Iterator[Resource]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from cloudgan.core.errors import ConfigError, CredentialsError
 from cloudgan.launch.clouds.gcp.addresses import PROJECTS, STORAGE
 from cloudgan.launch.clouds.gcp.error_mapping import TakenError
-from cloudgan.schema.resource import Resource
+from cloudgan.schema.resource import Listing, Resource
 
 if TYPE_CHECKING:
     from cloudgan.launch.clouds.gcp.api import GoogleApi
@@ -59,13 +59,15 @@ class Buckets:
         except TakenError:
             self.find(step)  # ours after a lost response; raises for another project's
 
-    def list_resources(self, run: str | None) -> tuple[Resource, ...]:
+    def list_resources(self, run: str | None) -> Listing:
         """Lists the buckets that cloudgan created."""
         if run is not None:
-            return ()
-        pages = self._api.pages(f"{STORAGE}/b", project=self._project, prefix=PREFIX)
+            return Listing()
+        query = {"project": self._project, "prefix": PREFIX, "returnPartialSuccess": "true"}
+        pages = list(self._api.pages(f"{STORAGE}/b", **query))
         found = [_resource(one) for page in pages for one in page.get("items", ())]
-        return tuple(one for one in found if one.shared)
+        silent = [one.rpartition("/")[2] for page in pages for one in page.get("unreachable", ())]
+        return Listing((one for one in found if one.shared), silent)
 
     def delete(self, resource: Resource) -> None:
         """Deletes a bucket; Google refuses unless it is empty."""

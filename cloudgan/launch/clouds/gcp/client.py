@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import base64
+import re
 from typing import TYPE_CHECKING, Any
 
-from cloudgan.core.errors import CloudganError, PlanError
+from cloudgan.core.clouds import region_of
+from cloudgan.core.errors import CloudganError, LaunchError, PlanError
 from cloudgan.launch.backends.tpu_vm.backend import TpuVmBackend
 from cloudgan.launch.backends.tpu_vm.client import TpuVmClient
 from cloudgan.launch.clouds.gcp import network
@@ -21,16 +23,17 @@ from cloudgan.launch.clouds.gcp.reservations import reserved_zone
 from cloudgan.launch.kubernetes.api import ClusterApi
 from cloudgan.launch.kubernetes.kubeconfig import connect_by_token
 from cloudgan.schema.plan import ZONES
-from cloudgan.schema.resource import Finding
+from cloudgan.schema.resource import Finding, Listing
 from cloudgan.storage.store import open_store
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Collection, Mapping
 
     from cloudgan.launch.clouds.gcp.api import GoogleApi
     from cloudgan.schema.plan import Plan, Step, Target
     from cloudgan.schema.resource import Resource
 
+_PLACE = re.compile(r"[a-z]+-[a-z]+[0-9]+(-[a-z])?")
 _GRACE_SINCE = (1, 35)
 """First GKE version in which a spot pool configures its shutdown grace period."""
 
@@ -90,7 +93,13 @@ class GcpClient:
             network.require(self._api, self._project, plan.target)
             return found
         target = plan.target
-        named = [one for one in self._engine.clusters() if one["name"] == target.cluster]
+        there, missing = self._engine.clusters()
+        if away := [zone for zone in missing if zone.startswith(target.region or "")]:
+            raise LaunchError(
+                f"Kubernetes Engine does not answer for {', '.join(away)}, where cluster {target.cluster} may"
+                " be; nothing was created. Try again later, or pass another --region"
+            )
+        named = [one for one in there if one["name"] == target.cluster]
         wanted = target.zone if target.zone != ZONE else None
         kind, region = machine(plan.node_pool.node_type), target.region or ""
         offered = zones_of(self._api, self._project, kind)
@@ -136,12 +145,27 @@ class GcpClient:
         """Sends a step's request."""
         self._handler_of(step).create(step)
 
-    def list_resources(self, run: str | None = None) -> tuple[Resource, ...]:
+    def list_resources(
+        self, run: str | None = None, regions: Collection[str] | None = None
+    ) -> Listing:
         """Lists the resources of cloudgan, or of a run, in all regions."""
-        pools = self._engine.list_resources(run)
-        orphans = self._orphans.list_resources(run, {one.run for one in pools if one.run})
-        others = (self._buckets, self._identities, self._tpus, self._repositories)
-        return (*pools, *orphans, *(one for kind in others for one in kind.list_resources(run)))
+        pools = _asked("Kubernetes Engine", lambda: self._engine.list_resources(run))
+        held = {one.run for one in pools if one.run}
+        machines = _asked("Compute Engine", lambda: self._orphans.list_resources(run, held))
+        others = (
+            _asked("Cloud Storage", lambda: self._buckets.list_resources(run)),
+            _asked("IAM", lambda: self._identities.list_resources(run)),
+            _asked("Cloud TPU", lambda: self._tpus.list_resources(run)),
+            _asked("Artifact Registry", lambda: self._repositories.list_resources(run)),
+        )
+        silent = [one for part in (pools, machines, *others) for one in part.silent]
+        # The pool of a machine may be in a zone that was not listed.
+        away = {one.partition(" (")[0] for one in pools.silent}
+        orphans = [one for one in machines if not away & {one.region, "Kubernetes Engine"}]
+        return Listing(
+            (*pools, *orphans, *(one for part in others for one in part)),
+            (one for one in silent if regions is None or _is_near(one, regions)),
+        )
 
     def delete(self, resource: Resource) -> None:
         """Requests deletion."""
@@ -189,6 +213,21 @@ class GcpClient:
             self._orphans,
         )
         return next(one for one in handlers if resource.kind in one.kinds)
+
+
+def _asked(service: str, ask: Callable[[], Listing]) -> Listing:
+    """Returns what a service lists; one that does not answer keeps no other from being listed."""
+    try:
+        found = ask()
+    except LaunchError as error:
+        return Listing(silent=(f"{service} ({error})",))
+    return Listing(found, (f"{one} ({service})" for one in found.silent))
+
+
+def _is_near(silent: str, regions: Collection[str]) -> bool:
+    """Whether what does not answer is in one of these regions, or in no region."""
+    place = silent.partition(" (")[0]
+    return region_of("gcp", place) in regions or not _PLACE.fullmatch(place)
 
 
 def _check_cluster(cluster: dict[str, Any], *, is_spot: bool) -> None:

@@ -14,7 +14,7 @@ from cloudgan.core.errors import LaunchError
 from cloudgan.core.labels import SHARED
 from cloudgan.launch.clouds.gcp.addresses import ACCOUNTS, IAM, PROJECTS, SERVICES, account_email
 from cloudgan.launch.clouds.gcp.error_mapping import BusyError, TakenError, sentence
-from cloudgan.schema.resource import Resource
+from cloudgan.schema.resource import Listing, Resource
 
 if TYPE_CHECKING:
     from cloudgan.launch.clouds.gcp.api import GoogleApi
@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 
 KIND, BINDING_KIND, API_KIND = "service account", "binding", "APIs"
 _RANK = 80
+_POLICY_VERSION = "3"
+"""Older ones cannot hold conditions: Google shows conditional bindings without them, or refuses the request
+(https://cloud.google.com/iam/docs/policies#versions, read 2026-11-25)."""
 _LABELS = {SHARED: "identity"}
 
 
@@ -86,15 +89,15 @@ class Identities:
                 return
             time.sleep(self._poll_seconds)
 
-    def list_resources(self, run: str | None) -> tuple[Resource, ...]:
+    def list_resources(self, run: str | None) -> Listing:
         """Lists the service accounts that cloudgan created."""
         if run is not None:
-            return ()
+            return Listing()
         url = f"{IAM}/projects/{self._project}/serviceAccounts"
         ours = {account_email(name, self._project) for name in ACCOUNTS}
         pages = self._api.pages(url, pageSize="100")
         found = [one["email"] for page in pages for one in page.get("accounts", ())]
-        return tuple(_shared(KIND, email) for email in found if email in ours)
+        return Listing(_shared(KIND, email) for email in found if email in ours)
 
     def delete(self, resource: Resource) -> None:
         """Deletes a service account, after its project bindings, which would stay otherwise."""
@@ -149,8 +152,13 @@ class Identities:
         self._api.expect_enabled(body["serviceIds"])
 
     def _policy(self, url: str) -> dict[str, Any]:
-        method = "GET" if url.endswith("/iam") else "POST"
-        return self._api.send(method, url)
+        """Returns a policy with its conditions; each service asks for their version in its own way."""
+        if url.endswith("/iam"):
+            return self._api.send("GET", url, query={"optionsRequestedPolicyVersion": _POLICY_VERSION})
+        if url.startswith(PROJECTS):
+            options = {"options": {"requestedPolicyVersion": int(_POLICY_VERSION)}}
+            return self._api.send("POST", url, options)
+        return self._api.send("POST", url, query={"options.requestedPolicyVersion": _POLICY_VERSION})
 
     def _add(self, step: Step, wanted: list[dict[str, Any]]) -> None:
         assert step.find is not None  # noqa: S101
@@ -171,6 +179,7 @@ class Identities:
 
     def _set(self, url: str, policy: dict[str, Any]) -> None:
         is_bucket = url.endswith("/iam")
+        policy = policy | {"version": int(_POLICY_VERSION)}
         self._api.send(
             "PUT" if is_bucket else "POST", url, policy if is_bucket else {"policy": policy}
         )

@@ -11,7 +11,7 @@ from cloudgan.launch.clouds.gcp.error_mapping import DisabledApiError, TakenErro
 from cloudgan.launch.clouds.gcp.image_requests import LOGS, build_step, repository_step
 from cloudgan.launch.clouds.gcp.login import Login
 from cloudgan.schema.image_order import Build
-from cloudgan.schema.resource import Resource
+from cloudgan.schema.resource import Listing, Resource
 from cloudgan.storage.store import ObjectMissingError, open_store
 
 if TYPE_CHECKING:
@@ -130,10 +130,10 @@ class ImageRepositories:
     ) -> None:
         self._api, self._project, self._say = api, project, say
 
-    def list_resources(self, run: str | None) -> tuple[Resource, ...]:
+    def list_resources(self, run: str | None) -> Listing:
         """Lists the repositories in all regions; a missing permission or API yields none."""
         if run is not None:
-            return ()
+            return Listing()
         url = f"{REGISTRY}/projects/{self._project}/locations/-/repositories"
         try:
             found = [
@@ -142,11 +142,11 @@ class ImageRepositories:
                 for one in page.get("repositories", ())
             ]
         except DisabledApiError:
-            return ()
+            return Listing()
         except CredentialsError as error:
             self._say(f"cannot list image repositories: {error}")
-            return ()
-        return tuple(one for one in found if one.shared)
+            return Listing()
+        return Listing(one for one in found if one.shared)
 
     def delete(self, resource: Resource) -> None:
         """Requests deletion of a repository with all its images."""

@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from cloudgan.core.clock import monotonic_seconds
-from cloudgan.core.errors import CredentialsError
+from cloudgan.core.errors import CredentialsError, LaunchError
 from cloudgan.core.labels import RUN
 from cloudgan.launch.clouds.gcp.addresses import COMPUTE, CONTAINER, clusters
 from cloudgan.launch.clouds.gcp.error_mapping import (
@@ -23,7 +23,7 @@ from cloudgan.launch.clouds.gcp.error_mapping import (
     sentence,
 )
 from cloudgan.launch.clouds.gcp.machines import node_type_of
-from cloudgan.schema.resource import Resource
+from cloudgan.schema.resource import Listing, Resource
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator
@@ -56,6 +56,8 @@ _COMPUTE_STATES: dict[str, ResourceState] = {
     "DELETING": "deleting",
 }
 _TABLES = {INSTANCE_KIND: "instances", DISK_KIND: "disks"}
+_PARTIAL = ("UNREACHABLE", "PARTIAL_SUCCESS")
+"""Codes of warnings in place of resources; an empty zone has NO_RESULTS_ON_PAGE."""
 _OFF = ("STOPPED", "SUSPENDED", "TERMINATED")
 
 
@@ -84,10 +86,14 @@ class KubernetesEngine:
         self._busy_seconds, self._poll_seconds = busy_seconds, poll_seconds
         self._operations: dict[str, str] = {}
 
-    def clusters(self) -> list[dict[str, Any]]:
-        """Returns all clusters of the project with their pools."""
+    def clusters(self) -> tuple[list[dict[str, Any]], list[str]]:
+        """Returns all clusters of the project with their pools, and the zones that did not answer.
+
+        `missingZones`: "the list of clusters returned may be missing those zones" (discovery document of
+        container.v1, revision 20261027).
+        """
         found = self._api.send("GET", clusters(self._project, "-"))
-        return list(found.get("clusters", ()))
+        return list(found.get("clusters", ())), list(found.get("missingZones", ()))
 
     def find(self, step: Step) -> Resource | None:
         """Returns the cluster or pool of a step, or its failure."""
@@ -119,10 +125,11 @@ class KubernetesEngine:
                 self._operations[step.find] = f"{location}/operations/{answer['name']}"
             return
 
-    def list_resources(self, run: str | None) -> tuple[Resource, ...]:
+    def list_resources(self, run: str | None) -> Listing:
         """Lists cloudgan's clusters and pools, pools with their current node count."""
+        there, silent = self.clusters()
         found = []
-        for one in self.clusters():
+        for one in there:
             path = f"projects/{self._project}/locations/{one['location']}/clusters/{one['name']}"
             cluster = _cluster(path, one)
             if cluster.shared and run is None:
@@ -131,7 +138,7 @@ class KubernetesEngine:
                 pool = _pool(f"{path}/nodePools/{body['name']}", body)
                 if pool.run and run in (None, pool.run):
                     found.append(self._counted(pool, body))
-        return tuple(found)
+        return Listing(found, silent)
 
     def delete(self, resource: Resource) -> None:
         """Requests deletion."""
@@ -171,7 +178,10 @@ class KubernetesEngine:
         groups = pool.get("instanceGroupUrls", ())
         if not groups:
             return resource
-        sizes = [(self._api.find(_compute(group)) or {}).get("targetSize", 0) for group in groups]
+        try:
+            sizes = [(self._api.find(_compute(one)) or {}).get("targetSize", 0) for one in groups]
+        except LaunchError:
+            return resource  # with the number of nodes that was requested
         return replace(resource, nodes=sum(sizes))
 
 
@@ -191,23 +201,25 @@ class OrphanedMachines:
     ) -> None:
         self._api, self._project, self._say = api, project, say
 
-    def list_resources(self, run: str | None, held: Collection[str | None]) -> tuple[Resource, ...]:
+    def list_resources(self, run: str | None, held: Collection[str | None]) -> Listing:
         """Lists orphaned VMs, and disks that no VM uses.
 
         Args:
             run: Name of a run; None: of all.
             held: Runs with pools, which own their machines.
         """
+        silent: list[str] = []
         try:
             found = [
                 (_machine(kind, body), body)
                 for kind in self.kinds
-                for body in self._labelled(_TABLES[kind], run)
+                for body in self._labelled(_TABLES[kind], run, silent)
             ]
         except CredentialsError as error:  # must not hide the pools
             self._say(f"cannot list machines and disks without a pool: {error}")
-            return ()
-        return tuple(one for one, body in found if one.run not in held and not body.get("users"))
+            return Listing()
+        own = (one for one, body in found if one.run not in held and not body.get("users"))
+        return Listing(own, silent)
 
     def delete(self, resource: Resource) -> None:
         """Requests deletion; a VM's boot disk goes with it."""
@@ -218,11 +230,19 @@ class OrphanedMachines:
         body = self._api.find(f"{COMPUTE}/{resource.name}")
         return _machine(resource.kind, body) if body else None
 
-    def _labelled(self, table: str, run: str | None) -> Iterator[dict[str, Any]]:
+    def _labelled(self, table: str, run: str | None, silent: list[str]) -> Iterator[dict[str, Any]]:
+        """Yields what zones list; adds those that do not answer to `silent`.
+
+        `unreachables` and `warning`: discovery document of compute.v1, revision
+        20261106.
+        """
         url = f"{COMPUTE}/projects/{self._project}/aggregated/{table}"
         wanted = f"labels.{RUN}={run}" if run else f"labels.{RUN}:*"
         for page in self._api.pages(url, filter=wanted):
-            for listed in page.get("items", {}).values():
+            silent += map(_last, page.get("unreachables", ()))
+            for zone, listed in {f"a zone of {table}": page, **page.get("items", {})}.items():
+                if (listed.get("warning") or {}).get("code") in _PARTIAL:
+                    silent.append(_last(zone) or zone)
                 yield from listed.get(table, ())
 
 

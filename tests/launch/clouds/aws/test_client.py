@@ -12,6 +12,7 @@ from cloudgan.core.errors import (
     CredentialsError,
     LaunchError,
     PlanError,
+    ResourcesLeftError,
 )
 from cloudgan.launch.clouds.aws.account import Account
 from cloudgan.launch.clouds.aws.leftover_nodes import LeftoverInstances
@@ -30,6 +31,7 @@ NO_QUOTA = (
     "Could not launch On-Demand Instances. VcpuLimitExceeded - You have requested more vCPU capacity"
     " than your current vCPU limit of 0 allows. Launching EC2 instance failed."
 )
+BUCKET = "us-east-1/cloudgan-123456789012-us-east-1"
 NO_SPOT = (
     "Could not launch Spot Instances. MaxSpotInstanceCountExceeded - Max spot instance count"
     " exceeded. Launching EC2 instance failed."
@@ -260,6 +262,55 @@ def test_resources_in_other_regions_are_listed(lab):
     plan = lab.resolved(planned(offer="aws/g4dn.xlarge/us-west-2/on_demand"))
     make_until(lab.cloud(), plan, "CreateNodegroup")
     assert {one.region for one in lab.cloud().list_resources("gan")} == {"us-west-2"}
+
+
+def test_regions_that_do_not_answer_are_named_and_the_rest_is_listed(lab):
+    plan = lab.resolved(planned(offer="aws/g4dn.xlarge/us-west-2/on_demand"))
+    make_until(lab.cloud(), plan, "CreateNodegroup")
+    lab.aws.fault("DescribeVolumes", "ServiceUnavailable", times=10**6, status=503)
+    found = lab.cloud().list_resources("gan")
+    assert {one.kind for one in found} >= {"EKS node group"}, "what the region answered before"
+    assert {one.partition(" (")[0] for one in found.silent} == {"eu-west-1", "us-east-1", "us-west-2"}
+    provider = lab.provider(lab.cloud(), plan)
+    with pytest.raises(ResourcesLeftError, match=r"no answer from us-west-2 \(.*DescribeVolumes"):
+        list(provider.destroy("gan"))
+    assert not [one for one in lab.aws.state.left() if one.startswith("node group")]
+
+
+@pytest.mark.parametrize(
+    ("operation", "name"),
+    [
+        ("DescribeRegions", "all regions but us-east-1"),
+        ("GetRole", "IAM role"),
+        ("ListBuckets", "S3 bucket"),
+    ],
+)
+def test_a_service_that_does_not_answer_is_named_and_the_rest_is_listed(lab, operation, name):
+    before = len(lab.cloud().list_resources())
+    lab.aws.fault(operation, "ServiceUnavailable", times=10**6, status=503)
+    found = lab.cloud().list_resources()
+    assert {one.partition(" (")[0] for one in found.silent} == {name}
+    assert 0 < len(found) <= before
+
+
+def test_a_run_is_deleted_by_requests_to_its_region_only(whole_lab):
+    lab, plan = whole_lab, whole_lab.deploy(planned())
+    lab.aws.faults.calls.clear()
+    list(lab.provider(lab.cloud(), plan).destroy("gan"))
+    regional = {call[1] for call in lab.aws.faults.calls if call[0] in ("ec2", "eks", "scheduler")}
+    assert regional == {"us-east-1"}
+    assert lab.left() == []
+
+
+@pytest.mark.parametrize("operation", ["HeadBucket", "GetBucketTagging"])
+def test_a_bucket_that_this_login_may_not_read_does_not_end_the_list(whole_lab, operation):
+    whole_lab.deploy(planned())
+    before = {one.name for one in whole_lab.cloud().list_resources()}
+    whole_lab.aws.fault(operation, "AccessDenied", status=403, times=10**6)
+    there = whole_lab.cloud().list_resources()
+    assert {one.name for one in there} == before - {BUCKET}
+    assert there.silent == ()
+    assert any(f"cannot read S3 bucket {BUCKET}: " in one for one in whole_lab.said)
 
 
 def test_a_denied_region_is_skipped_with_a_warning(lab):

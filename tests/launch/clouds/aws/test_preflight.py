@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from cloudgan.launch.clouds.aws.naming import ROLES
+from emulators.aws.lookups import PAGE
 from launch.clouds.aws.lab import planned
 from launch.clouds.aws.used_permissions import document
 
@@ -51,6 +52,15 @@ def test_each_missing_permission_is_named(lab):
     rights = found(lab)["AWS permissions"]
     assert rights.status == "missing"
     assert "may not: eks:CreateCluster, s3:PutObject;" in rights.message
+
+
+def test_a_missing_permission_on_a_later_page_of_the_simulation_is_found(lab):
+    actions = max((one["Action"] for one in document("policy.json")["Statement"]), key=len)
+    assert len(actions) > PAGE
+    lab.aws.state.denied |= {actions[-1]}
+    rights = found(lab)["AWS permissions"]
+    assert rights.status == "missing"
+    assert f"may not: {actions[-1]};" in rights.message
 
 
 def test_permissions_that_iam_does_not_simulate_are_unknown(lab):

@@ -10,8 +10,9 @@ import pytest
 from cloudgan.core.errors import LaunchError
 from cloudgan.launch.clouds.aws import run_end
 from cloudgan.launch.clouds.aws.planner import setup_steps, target
+from cloudgan.launch.provisioning.provisioner import Provisioner
 from emulators.aws.iam_policies import is_allowed
-from launch.clouds.aws.lab import planned
+from launch.clouds.aws.lab import POLL_SECONDS, planned
 from launch.clouds.aws.used_permissions import ACCOUNT, ask, document
 
 DAY = 24 * 3600
@@ -95,6 +96,19 @@ def test_a_resumed_run_moves_its_end(ended_lab):
         cloud.create(step)
         assert cloud.find(step)
     assert all(group.schedules[name]["StartDate"] >= end for name, end in ends.items())
+
+
+def test_a_group_that_another_client_deletes_between_two_steps_is_created_again(ended_lab):
+    plan = ended_lab.resolved(planned())
+    maker = Provisioner(ended_lab.cloud(), ended_lab.said.append, POLL_SECONDS)
+    steps = [one for one in plan.steps if one.path.startswith("scheduler/")]
+    for step in steps[:-1]:
+        maker.ensure(step, plan)
+    ended_lab.session.client("scheduler").delete_schedule_group(Name=run_end.group_name(plan))
+    maker.ensure(steps[-1], plan)
+    group = ended_lab.aws.state.ends["us-east-1", run_end.group_name(plan)]
+    assert set(group.schedules) == {"nodes", "cluster"}
+    assert group.tags, "down finds it by its tags"
 
 
 @pytest.mark.slow

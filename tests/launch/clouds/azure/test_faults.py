@@ -12,6 +12,7 @@ from cloudgan.core.errors import (
     CredentialsError,
     LaunchError,
     PlanError,
+    ResourcesLeftError,
     StockOutError,
 )
 from cloudgan.launch.clouds.azure.sizes import SYSTEM_SIZES
@@ -115,8 +116,27 @@ def test_patience_with_throttling_ends(lab):
     lab.azure.faults.refuse(
         "GET", "/resources$", Refusal(429, "TooManyRequests", "slow", Retry_After="0"), times=99
     )
-    with pytest.raises(LaunchError, match="answered 429"):
-        lab.cloud().list_resources()
+    found = lab.cloud().list_resources()
+    assert "answered 429" in "".join(found.silent)
+    assert [one.kind for one in found] == ["resource group"], "the other lists are there"
+
+
+@pytest.mark.parametrize(
+    ("path", "name"),
+    [("/managedClusters$", "AKS"), ("/resources$", "scale sets"), ("/resourcegroups$", "resource groups")],
+)
+def test_a_list_that_does_not_answer_is_named(lab, path, name):
+    deploy(lab)
+    lab.azure.faults.refuse("GET", path, Refusal(500, "InternalServerError", "no"), times=99)
+    assert name in {one.partition(" (")[0] for one in lab.cloud().list_resources().silent}
+    with pytest.raises(ResourcesLeftError, match="no answer from .*answered 500"):
+        list(lab.provider().destroy("gan"))
+
+
+def test_a_page_that_is_gone_does_not_end_a_list(lab):
+    deploy(lab)
+    lab.azure.lists.page, lab.azure.lists.loses_pages = 1, True
+    assert "shared resources (" in "".join(lab.cloud().list_resources().silent)
 
 
 def test_what_was_just_made_may_not_be_found_yet(lab):

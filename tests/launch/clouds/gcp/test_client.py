@@ -140,10 +140,59 @@ def test_transient_errors_are_retried(google, make, code):
     assert len(google.left()) == 2
 
 
-def test_an_outage_is_an_error_after_the_retries(google):
+def test_an_outage_is_listed_as_no_answer_after_the_retries(google):
     google.server.refuse("", Refusal(503, "The service is currently down."), times=10**6)
-    with pytest.raises(LaunchError, match="Google answered 503"):
-        cloud_of(google, patience_seconds=0.05).list_resources()
+    found = cloud_of(google, patience_seconds=0.05).list_resources()
+    assert not found
+    assert {one.partition(" (")[0] for one in found.silent} == {
+        "Artifact Registry",
+        "Cloud Storage",
+        "Cloud TPU",
+        "Compute Engine",
+        "IAM",
+        "Kubernetes Engine",
+    }
+    assert "Google answered 503" in found.silent[0]
+
+
+@pytest.mark.parametrize(
+    ("part", "service"),
+    [("engine", "Kubernetes Engine"), ("tpus", "Cloud TPU"), ("compute", "Compute Engine")],
+)
+def test_a_zone_that_does_not_answer_is_named_and_the_others_are_listed(
+    google, cloud, make, part, service
+):
+    plan = make(gcp_plan())
+    google.compute.leave("instances", "node", "europe-west4-a", labels={"cloudgan-run": "gan"}, **V100)
+    getattr(google, part).silent_zones.add("us-central1-b")
+    found = cloud.list_resources("gan", {"us-central1"})
+    assert found.silent == (f"us-central1-b ({service})",)
+    assert plan.node_pool.name in {one.name.rpartition("/")[2] for one in found}
+    assert cloud.list_resources("gan", {"europe-west4"}).silent == ()
+    assert cloud.list_resources().silent == found.silent
+
+
+def test_machines_whose_pool_may_be_in_a_silent_zone_are_no_orphans(google, cloud, make):
+    make(gcp_plan())
+    google.compute.leave("instances", "node", **MINE, **V100)
+    google.engine.silent_zones.add("us-central1-a")
+    found = cloud.list_resources("gan")
+    assert found == ()
+    assert found.silent == ("us-central1-a (Kubernetes Engine)",)
+
+
+def test_no_cluster_is_created_beside_one_that_may_be_in_a_silent_zone(google, cloud):
+    google.engine.silent_zones.add("us-central1-f")
+    with pytest.raises(LaunchError, match="does not answer for us-central1-f.*nothing was created"):
+        known(cloud, gcp_plan())
+
+
+def test_a_pool_is_listed_if_the_size_of_its_group_is_unknown(google, make):
+    make(gcp_plan(nodes=2))
+    down = Refusal(503, "The service is currently down.")
+    google.server.refuse("instanceGroupManagers.get", down, times=10**6)
+    (pool,) = cloud_of(google, patience_seconds=0.05).list_resources("gan")
+    assert pool.nodes == 2
 
 
 def test_an_invalid_login_names_the_login_command(google):

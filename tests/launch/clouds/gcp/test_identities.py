@@ -10,10 +10,11 @@ from cloudgan.launch.clouds.gcp.addresses import SERVICES
 from cloudgan.launch.clouds.gcp.client import GcpClient
 from cloudgan.launch.clouds.gcp.login import Login
 from cloudgan.launch.clouds.gcp.planner import setup_steps
+from cloudgan.launch.clouds.gcp.prerequisites import pod_identity_step
 from cloudgan.launch.provisioning.provisioner import Provisioner
 from cloudgan.schema.plan import Target
 from emulators.gcp.server import TOKEN
-from launch.clouds.gcp.lab import api_of, gcp_plan
+from launch.clouds.gcp.lab import POLL_SECONDS, api_of, cloud_of, gcp_plan
 
 PLACE = Target(provider="gcp", account="lab", region="us-central1", zone="us-central1-a")
 
@@ -113,3 +114,33 @@ def test_a_disabled_api_is_reported_at_once(google, clock):
     with pytest.raises(CredentialsError, match="cloudgan setup --provider=gcp"):
         slow_cloud(google).resolve_placeholders(gcp_plan())
     assert clock.now == 0
+
+
+CONDITIONAL = {
+    "role": "roles/container.admin",
+    "members": ["user:owner@example.org"],
+    "condition": {"title": "cloudgan-resources", "expression": "resource.name != ''"},
+}
+
+
+@pytest.mark.parametrize("place", ["project", "cloudgan-lab-us-central1", "cloudgan-trainer"])
+def test_conditional_bindings_of_the_owner_survive_setup_and_teardown(google, place):
+    cloud = cloud_of(google)
+    maker = Provisioner(cloud, lambda _: None, POLL_SECONDS)
+    bucket = next(step for step in setup_steps(PLACE) if step.ensure.startswith("bucket"))
+    maker.ensure(bucket, None)
+    policies = google.storage.policies if place in google.storage.policies else google.identity.policies
+    email = f"{place}@lab.iam.gserviceaccount.com"
+    policy = policies[email if email in policies else place]
+    policy["bindings"].append(CONDITIONAL)
+    google.identity.has_pool = lambda: True
+    for step in (*setup_steps(PLACE), pod_identity_step(PLACE)):
+        maker.ensure(step, None)
+        assert not maker.ensure(step, None), "found after its creation"
+    if place != "cloudgan-trainer":
+        for resource in cloud.list_resources():
+            if resource.kind == "service account":
+                cloud.delete(resource)
+    found = policies[email if email in policies else place]["bindings"]
+    assert found.count(CONDITIONAL) == 1
+    assert not any("_withcond_" in one["role"] for one in found)
