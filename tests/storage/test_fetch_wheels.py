@@ -532,7 +532,7 @@ NO_ROLE = (
 
 
 @pytest.mark.parametrize(
-    ("status", "said", "shown"),
+    "answer",
     [
         (500, "", "HTTP 500"),
         (503, "", "HTTP 503"),
@@ -541,13 +541,14 @@ NO_ROLE = (
         (400, NO_ROLE, "HTTP 400 InvalidIdentityToken"),
         (None, "", "Connection refused"),
     ],
+    ids=str,
 )
 @pytest.mark.parametrize("cloud", ["google", "eks", "irsa", "azure"])
 def test_an_identity_that_is_not_ready_lets_the_pod_try_again(
-    program, identity, monkeypatch, tmp_path, capfd, cloud, status, said, shown
+    program, identity, monkeypatch, tmp_path, *, capfd, cloud, answer
 ):
-    address = identity.address if status else "http://127.0.0.1:9"
-    identity.status, identity.said = status, said
+    identity.status, identity.said, shown = answer
+    address = identity.address if identity.status else "http://127.0.0.1:9"
     pod_of(cloud, address, tmp_path, monkeypatch)
     listed = f"a-1.0-py3-none-any.whl {'0' * 64} 10\n"
     assert fetched(program, tmp_path, listed, denied_seconds=0.02) == 75
@@ -558,7 +559,7 @@ def test_an_identity_that_is_not_ready_lets_the_pod_try_again(
 
 @pytest.mark.parametrize("store", ["s3"], indirect=True)
 def test_an_identity_that_is_ready_after_some_tries_does_not_fail_the_pod(
-    program, store, environment, wheels, identity, monkeypatch, tmp_path, capfd
+    store, environment, wheels, identity, program, *, monkeypatch, tmp_path, capfd
 ):
     pod_of("eks", identity.address, tmp_path, monkeypatch)
     monkeypatch.setenv("CLOUDGAN_STORE", store.url)
