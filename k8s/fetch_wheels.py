@@ -4,9 +4,11 @@ The init container of each pod runs this file in a public image without cloudgan
 only the standard library of Python 3.8 and later, and pip. Exit codes: 0; 75 if a retry
 may help (no connection, a failing server, a denied login, a full disk); else 1.
 
-Denied logins are retried for 5 minutes: permissions granted just before take effect after 2 to 7
-minutes (https://cloud.google.com/iam/docs/access-change-propagation, of 2025-10-16, read
-2026-11-22).
+Denied logins, and an identity that is not known yet or whose service fails or is not reachable, are
+retried for 5 minutes, and again by the next pod: permissions granted just before take effect after 2 to
+7 minutes (https://cloud.google.com/iam/docs/access-change-propagation, of 2025-10-16, read 2026-11-22),
+and a pod that was started without an identity never gets one
+(https://github.com/aws/eks-pod-identity-agent/issues/153, read 2026-11-25).
 """
 
 from __future__ import annotations
@@ -84,14 +86,7 @@ class TryAgainError(Exception):
 
 
 class NoCredentialsError(OSError):
-    """No credentials; the identity of a new pod may take seconds to be ready.
-
-    `code` is the HTTP status of the identity service; None without a response.
-    """
-
-    def __init__(self, message, code=None):
-        super().__init__(message)
-        self.code = code
+    """No credentials; the identity of a new pod may take seconds to be ready."""
 
 
 class Wheel:
@@ -132,8 +127,7 @@ def request_text(address, data=None, headers=None, method=None, timeout=5):
             return answer.read(MOST_TEXT_BYTES).decode()
     except BROKEN as error:
         host = urllib.parse.urlsplit(address).netloc
-        text = f"no credentials from {host} ({reason(error)})"
-        raise NoCredentialsError(text, getattr(error, "code", None)) from None
+        raise NoCredentialsError(f"no credentials from {host} ({reason(error)})") from None
 
 
 class Folder:
@@ -493,39 +487,31 @@ class Fetcher:
     def pause(self, where, error, failures):
         """Returns the backoff after an error; raises if a retry cannot help."""
         code = getattr(error, "code", None)
-        if isinstance(error, FileNotFoundError) or (
-            code == MISSING and not isinstance(error, NoCredentialsError)
-        ):
+        if isinstance(error, FileNotFoundError) or code == MISSING:
             raise PermanentError(
                 f"{where} is not in the store; rerun `cloudgan deploy`, which uploads it"
             ) from None
         self.store.clear_credentials()
-        if code in DENIED:
+        if code in DENIED or isinstance(error, NoCredentialsError):
             return self.pause_denied(where, error, failures)
         failures.count += 1
-        last = failures.count == ATTEMPTS
-        if last and isinstance(error, NoCredentialsError):
-            raise PermanentError(
-                f"{where}: access denied ({reason(error)}); the pod needs {self.store.role}"
-            ) from None
-        is_status = isinstance(code, int) and not isinstance(error, NoCredentialsError)
-        if is_status and code not in TRANSIENT:
+        if isinstance(code, int) and code not in TRANSIENT:
             raise PermanentError(f"{where}: {reason(error)}") from None
-        if last:
+        if failures.count == ATTEMPTS:
             raise TryAgainError(f"{where}: {reason(error)}, {ATTEMPTS} times") from None
         wait = getattr(error, "headers", None) and error.headers.get("Retry-After")
         wait = int(wait) if wait and wait.isdigit() else 0
         return min(max(self.backoff(failures.count - 1), wait), MAX_BACKOFF_SECONDS)
 
     def pause_denied(self, where, error, failures):
-        """Returns the backoff after a denied login; raises after `denied_seconds`."""
+        """Returns the backoff after a denied or missing login; raises after `denied_seconds`."""
         now = time.monotonic()
         if failures.denied_since is None:
             failures.denied_since = now
         left = failures.denied_since + self.denied_seconds - now
         if left <= 0:
             raise TryAgainError(
-                f"{where}: access denied for {self.denied_seconds:.0f} s ({reason(error)}); the pod"
+                f"{where}: no access for {self.denied_seconds:.0f} s ({reason(error)}); the pod"
                 f" needs {self.store.role}. New permissions take effect within minutes"
             ) from None
         failures.denied += 1
@@ -575,8 +561,9 @@ def sha256_of(path):
 def reason(error):
     """Describes an error without its URL, which may contain a token."""
     if isinstance(error, urllib.error.HTTPError):
-        found = re.search(rb"<Code>(\w+)</Code>", error.read(4000))
-        return f"HTTP {error.code} {found.group(1).decode() if found else error.reason}"
+        found = re.search(rb"<Code>\w+(?=</Code>)|\bAADSTS\d+", error.read(4000))
+        why = found.group().decode().replace("<Code>", "") if found else error.reason
+        return f"HTTP {error.code} {why}"
     if isinstance(error, http.client.IncompleteRead):
         return "the connection was cut"
     return str(getattr(error, "reason", None) or error) or type(error).__name__

@@ -38,14 +38,18 @@ from cloudgan.schema.search_exchange import (
     search_prefix,
 )
 from cloudgan.search.blocks import LOG, PROGRAM, Block
-from cloudgan.storage.store import ObjectMissingError, StoreError, open_store
+from cloudgan.storage.store import (
+    ObjectMissingError,
+    StoreError,
+    open_store,
+    retry_on_store_error,
+)
 from cloudgan.worker.pod_environment import read_pod_environment
 from cloudgan.worker.status_beat import StatusBeat
 from cloudgan.worker.store_sync import (
     CHECKPOINTS,
     RunSync,
     file_upload,
-    retry_on_store_error,
     stage_showers,
 )
 from cloudgan.worker.timeouts import Timeouts, Watchdog

@@ -17,14 +17,13 @@ from cloudgan.api.run_options import config_keys, resolve
 from cloudgan.api.tensorflow_import import import_tensorflow
 from cloudgan.api.training_showers import as_shards, count_showers, find_showers
 from cloudgan.core import ranges, settings
-from cloudgan.core.errors import ConfigError, TryAgain
+from cloudgan.core.errors import ConfigError
 from cloudgan.core.hardware import this_machine
 from cloudgan.core.loopback_network import LoopbackNetwork
 from cloudgan.core.progress import Silent
 from cloudgan.models.device_stages import check_stages, place
 from cloudgan.schema import launch, record
 from cloudgan.schema.held_out import check_can_validate
-from cloudgan.storage.store import StoreError
 from cloudgan.training.cluster import read_cluster
 from cloudgan.training.environment_checks import ComputeOptions, prepare_environment
 from cloudgan.training.expected_memory import expected_memory
@@ -139,15 +138,13 @@ def train_run(
     )
     warning = memory.check() if memory else None
     showers = find_showers(config, folder, may_convert=cluster is None)
-    with _store_may_fail(supervised):
-        check_can_validate(config, count_showers(showers))
+    check_can_validate(config, count_showers(showers))
     require_engine(config.training.engine)
     with folder.locked() if cluster is None else nullcontext():
         # Set before the conversion imports TensorFlow, which reads these variables once.
         options = ComputeOptions()
         if not starts_workers:
-            with _store_may_fail(supervised):
-                saved = _saved_numerics(config, folder, cluster, progress)
+            saved = _saved_numerics(config, folder, cluster, progress)
             options = prepare_environment(config, saved, progress)
             prepare_engine(config, options, supervised=supervised)
         shards = as_shards(showers, folder, progress)
@@ -352,11 +349,7 @@ def _train_here(
     from cloudgan.training.stopping import StopFlag, raise_if_stopped
 
     cluster = read_cluster(settings.tf_config())
-    with (
-        StopFlag() as flag,
-        _store_may_fail(supervised),
-        start_engine.translate_lost_workers(cluster),
-    ):
+    with StopFlag() as flag, start_engine.translate_lost_workers(cluster):
         if supervised:
             flag.stop_with_parent(sys.stdin)
         context = make_context(
@@ -375,17 +368,6 @@ def _train_here(
         outcome.reason, f"stopped after step {outcome.step}; rerun the command to resume"
     )
     return outcome
-
-
-@contextmanager
-def _store_may_fail(supervised: bool) -> Iterator[None]:
-    """Turns a failure of the store before training into a retry of a supervised worker."""
-    try:
-        yield
-    except StoreError as error:
-        if supervised:
-            raise TryAgain(str(error)) from error
-        raise
 
 
 def describe_training(config: RunConfig) -> dict[str, Any]:

@@ -10,7 +10,9 @@ from __future__ import annotations
 
 import json
 import shutil
+import sys
 from contextlib import contextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -28,7 +30,7 @@ from cloudgan.schema.coevolution import CoevolutionConfig
 from cloudgan.schema.grid_states import CELLS, common_iteration, saved_iterations, state_name
 from cloudgan.schema.mixture_quality import MixtureQuality
 from cloudgan.schema.run_folder import RunFolder
-from cloudgan.storage.store import StoreError
+from cloudgan.storage.store import StoreError, retry_on_store_error
 from cloudgan.training.array_archive import as_archive, read_arrays
 
 if TYPE_CHECKING:
@@ -264,7 +266,8 @@ class CopiedCellFiles(CellFiles):
         Raises:
             TryAgain: The store failed.
         """
-        return saved_iterations(self._copies())
+        with _store_failure():
+            return saved_iterations(self._copies())
 
     def fetch(self, iteration: int) -> None:
         """Replaces the local files by their copies, of the states only that of an iteration.
@@ -282,22 +285,30 @@ class CopiedCellFiles(CellFiles):
     def save(self, state: CellState) -> None:
         """Writes the state of an iteration, and copies what is new: the state after all before it.
 
+        While the store fails the cell waits: without a copy the other cells would delete the last common state.
+
         Raises:
-            TryAgain: The store failed: without a copy the other cells would delete the last common state.
+            TryAgain: The store failed for ten minutes.
         """
         super().save(state)
-        there, newest = set(self._copies()), state_name(state.iteration)
+        copy = partial(self._copy, state_name(state.iteration))
+        retry_on_store_error(copy, patience_seconds=600.0, pause_seconds=2.0, say=_say)()
+
+    def _copy(self, newest: str) -> None:
+        there = set(self._copies())
         here = {file.name for file in self.path.iterdir()}
         new = {name for name in here - there if not saved_iterations([name])}
-        with _store_failure():
-            for name in (*sorted(new | {self.record_file.name}), newest):
-                self._store.put(self._prefix + name, self.path / name)
-            for name in there - here:
-                self._store.delete(self._prefix + name)
+        for name in (*sorted(new | {self.record_file.name}), newest):
+            self._store.put(self._prefix + name, self.path / name)
+        for name in there - here:
+            self._store.delete(self._prefix + name)
 
     def _copies(self) -> list[str]:
-        with _store_failure():
-            return [name.removeprefix(self._prefix) for name in self._store.list(self._prefix)]
+        return [name.removeprefix(self._prefix) for name in self._store.list(self._prefix)]
+
+
+def _say(line: str) -> None:
+    sys.stderr.write(line + "\n")
 
 
 @contextmanager

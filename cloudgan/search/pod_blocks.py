@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from cloudgan.core.atomic_file import write_atomic
 from cloudgan.core.clock import utc_now
 from cloudgan.core.documents import parse_model
-from cloudgan.core.errors import ConfigError, TryAgain
+from cloudgan.core.errors import ConfigError, CredentialsError, TryAgain
 from cloudgan.schema import record
 from cloudgan.schema.quality import best_step
 from cloudgan.schema.run_folder import RunFolder, checkpoint_name, checkpoint_steps
@@ -137,6 +137,8 @@ class PodBlock:
             return None
         try:
             return self._ended(self._assignment, self.status)
+        except CredentialsError:
+            raise
         except StoreError:  # the next look reads it again
             return None
 
@@ -265,6 +267,8 @@ class PodBlocks:
         now = time.monotonic()
         try:
             self._refresh(now)
+        except CredentialsError:
+            raise
         except StoreError as error:
             self._say(f"{error}; retrying")
         if any(not block.is_over for block in self._blocks.values()):

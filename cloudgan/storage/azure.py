@@ -11,13 +11,14 @@ from azure.identity import DefaultAzureCredential
 from azure.storage.blob import BlobServiceClient
 
 from cloudgan.core.atomic_file import atomic_writer
-from cloudgan.core.errors import CloudganError, ConfigError, CredentialsError
+from cloudgan.core.errors import CloudganError, ConfigError
 from cloudgan.core.settings import may_ask_metadata_server, variable
 from cloudgan.storage.store import (
     BucketAddress,
     BucketMissingError,
     ObjectExistsError,
     ObjectMissingError,
+    StoreCredentialsError,
     StoreError,
     check_object_name,
     deletable_name,
@@ -157,7 +158,7 @@ class AzureStore:
         except CloudganError:
             raise
         except errors.ClientAuthenticationError as error:
-            raise CredentialsError(
+            raise StoreCredentialsError(
                 f"{url}: Azure rejected these credentials ({_first_line(error)}); {_LOGIN_HINT}"
             ) from error
         except errors.HttpResponseError as error:
@@ -174,7 +175,7 @@ class AzureStore:
         if error.status_code == 404:  # noqa: PLR2004  HTTP's own number
             return ObjectMissingError(f"{url}: no such blob")
         if error.status_code in _DENIED:
-            return CredentialsError(
+            return StoreCredentialsError(
                 f"{url}: Azure rejected these credentials ({_first_line(error)}); {_LOGIN_HINT}"
             )
         return StoreError(f"{url}: {_first_line(error)}")

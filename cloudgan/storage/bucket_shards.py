@@ -52,7 +52,6 @@ class BucketShards:
 
         Raises:
             ConfigError: The URL names no store, or the cloud's SDK is not installed.
-            CredentialsError: No credentials for this cloud were found.
         """
         return cls(open_store(url))
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import secrets
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
@@ -17,12 +18,13 @@ from google.cloud.storage.retry import DEFAULT_RETRY
 
 from cloudgan.core import settings
 from cloudgan.core.atomic_file import atomic_writer
-from cloudgan.core.errors import CloudganError, ConfigError, CredentialsError
+from cloudgan.core.errors import CloudganError, ConfigError
 from cloudgan.storage.store import (
     BucketAddress,
     BucketMissingError,
     ObjectExistsError,
     ObjectMissingError,
+    StoreCredentialsError,
     StoreError,
     check_object_name,
     deletable_name,
@@ -55,9 +57,7 @@ class GcsStore:
         client: Any = None,
         patience_seconds: float = 60,
     ) -> None:
-        self._name, self._prefix = bucket, prefix
-        self._client = client or _client()
-        self._bucket = self._client.bucket(bucket)
+        self._name, self._prefix, self._given = bucket, prefix, client
         retry = DEFAULT_RETRY.with_timeout(patience_seconds)
         self._options: dict[str, Any] = {"timeout": _TIMEOUT_SECONDS, "retry": retry}
 
@@ -67,9 +67,9 @@ class GcsStore:
 
         Raises:
             ConfigError: The URL has another form.
-            CredentialsError: No login was errors.
         """
         address = BucketAddress.parse(url, _EXAMPLE)
+        _check_emulator()
         return cls(address.host, address.path)
 
     @property
@@ -122,6 +122,14 @@ class GcsStore:
             key = object_key(self._prefix, deletable_name(name))
             self._bucket.blob(key).delete(**self._options)
 
+    @cached_property
+    def _client(self) -> Any:
+        return self._given or _client()  # asks the metadata server of a node
+
+    @property
+    def _bucket(self) -> Any:
+        return self._client.bucket(self._name)
+
     def _blob(self, name: str) -> Any:
         return self._bucket.blob(object_key(self._prefix, check_object_name(name)))
 
@@ -135,7 +143,7 @@ class GcsStore:
         except errors.NotFound as error:
             raise self._missing(url) from error
         except (errors.Forbidden, errors.Unauthorized, login.GoogleAuthError) as error:
-            raise CredentialsError(
+            raise StoreCredentialsError(
                 f"{url}: Google rejected these credentials ({error}); {_LOGIN_HINT}"
             ) from error
         except (
@@ -154,17 +162,16 @@ class GcsStore:
             return BucketMissingError(
                 f"{url}: no bucket {self._name!r}; create it or correct the URL"
             )
-        except (errors.GoogleAPIError, requests.exceptions.RequestException):
+        except (errors.GoogleAPIError, login.GoogleAuthError, requests.exceptions.RequestException):
             pass
         return ObjectMissingError(f"{url}: no such object")
 
 
 def _client() -> Any:
-    _check_emulator()
     try:
         return storage.Client()
     except (login.GoogleAuthError, OSError) as error:  # OSError: no project
-        raise CredentialsError(f"Google Cloud: {error}; {_LOGIN_HINT}") from error
+        raise StoreCredentialsError(f"Google Cloud: {error}; {_LOGIN_HINT}") from error
 
 
 def _check_emulator() -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import contextlib
 import secrets
 import shutil
+import time
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 import boto3
@@ -12,13 +14,14 @@ import botocore.config
 import botocore.exceptions as errors
 
 from cloudgan.core.atomic_file import atomic_writer
-from cloudgan.core.errors import CloudganError, ConfigError, CredentialsError
+from cloudgan.core.errors import CloudganError, ConfigError
 from cloudgan.storage.aws_configuration import NO_LOGIN, checked_configuration
 from cloudgan.storage.store import (
     BucketAddress,
     BucketMissingError,
     ObjectExistsError,
     ObjectMissingError,
+    StoreCredentialsError,
     StoreError,
     check_object_name,
     deletable_name,
@@ -35,6 +38,10 @@ _DOWNLOADS = 3
 _WRITE = "cloudganwrite"  # metadata key that identifies our own write
 _CUT_SHORT = (errors.ResponseStreamingError, errors.IncompleteReadError, errors.ReadTimeoutError)
 _CONFLICT = {"PreconditionFailed", "412"}
+# Another write of this object runs: "On a 409 failure, retry the upload"
+# (https://docs.aws.amazon.com/AmazonS3/latest/API/API_PutObject.html, 2026-11-25).
+_BUSY = "ConditionalRequestConflict"
+_UPLOADS, _BUSY_SECONDS = 5, 1.0
 _DENIED = {"401", "403", "AccessDenied", "ExpiredToken", "InvalidAccessKeyId", "InvalidToken"}
 _LOGIN_HINT = (
     "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_PROFILE, or run where a role is"
@@ -47,18 +54,23 @@ def s3_client(endpoint_url: str | None = None, *, attempts: int = 4) -> Any:
 
     Raises:
         ConfigError: A setting of boto3 is invalid.
-        CredentialsError: The profile in AWS_PROFILE does not exist.
+        StoreCredentialsError: The profile in AWS_PROFILE does not exist, or the service that gives a pod
+            its credentials failed.
     """
     config = botocore.config.Config(
         connect_timeout=5,
         read_timeout=30,
         retries={"mode": "standard", "total_max_attempts": attempts},
+        # Else uploads over HTTPS are sent in chunks with a checksum behind them, which servers other than
+        # Amazon's refuse, or store with the object (https://github.com/boto/boto3/issues/4392, 2026-11-25).
+        request_checksum_calculation="when_required",
+        response_checksum_validation="when_required",
     )
     try:
         with checked_configuration():
             client = boto3.Session().client("s3", endpoint_url=endpoint_url, config=config)
     except NO_LOGIN as error:
-        raise CredentialsError(f"AWS: {error}; {_LOGIN_HINT}") from error
+        raise StoreCredentialsError(f"AWS: {error}; {_LOGIN_HINT}") from error
     if "@" in client.meta.endpoint_url:  # from the configuration file
         raise ConfigError("AWS: the endpoint URL contains a login; write https://HOST without one")
     return client
@@ -68,8 +80,7 @@ class S3Store:
     """Objects of one bucket under one prefix."""
 
     def __init__(self, bucket: str, prefix: tuple[str, ...] = (), *, client: Any = None) -> None:
-        self._bucket, self._prefix = bucket, prefix
-        self._client = client or s3_client()
+        self._bucket, self._prefix, self._given = bucket, prefix, client
 
     @classmethod
     def from_url(cls, url: str) -> S3Store:
@@ -77,7 +88,6 @@ class S3Store:
 
         Raises:
             ConfigError: The URL has another form.
-            CredentialsError: The profile in AWS_PROFILE does not exist.
         """
         address = BucketAddress.parse(url, _EXAMPLE)
         return cls(address.host, address.path)
@@ -94,14 +104,21 @@ class S3Store:
             {"IfNoneMatch": "*"} if if_absent else {}
         )
         with self._translate_errors(name), open_content(content) as body:
-            try:
-                self._client.put_object(**self._at(name), Body=body, **options)
-            except errors.ClientError as error:
-                if error.response["Error"]["Code"] not in _CONFLICT:
-                    raise
-                # A retry after a lost response finds the object of the first try.
-                if self._mark(name) != mark:
-                    raise ObjectExistsError(f"{self.url}/{name}: already exists") from error
+            for left in reversed(range(_UPLOADS)):
+                body.seek(0)
+                try:
+                    self._client.put_object(**self._at(name), Body=body, **options)
+                except errors.ClientError as error:
+                    code = error.response["Error"]["Code"]
+                    if code == _BUSY and left:
+                        time.sleep(_BUSY_SECONDS)
+                        continue
+                    if code not in _CONFLICT:
+                        raise
+                    # A retry after a lost response finds the object of the first try.
+                    if self._mark(name) != mark:
+                        raise ObjectExistsError(f"{self.url}/{name}: already exists") from error
+                return
 
     def get(self, name: str, path: Path) -> None:
         """Downloads an object to `path` atomically; see `Store.get`."""
@@ -130,6 +147,10 @@ class S3Store:
         with self._translate_errors(name):
             key = object_key(self._prefix, deletable_name(name))
             self._client.delete_object(Bucket=self._bucket, Key=key)
+
+    @cached_property
+    def _client(self) -> Any:
+        return self._given or s3_client()
 
     def _entries(self, prefix: str) -> Iterator[dict[str, Any]]:
         with self._translate_errors(prefix):
@@ -170,7 +191,8 @@ class S3Store:
         except errors.ClientError as error:
             raise self._error(url, error) from error
         except NO_LOGIN as error:
-            raise CredentialsError(
+            self.__dict__.pop("_client", None)  # it would not look for credentials again
+            raise StoreCredentialsError(
                 f"{url}: no AWS credentials were found ({error}); {_LOGIN_HINT}"
             ) from error
         except errors.ParamValidationError as error:
@@ -189,7 +211,7 @@ class S3Store:
         if code in ("NoSuchKey", "404"):
             return ObjectMissingError(f"{url}: no such object")
         if code in _DENIED or code.startswith("Signature"):
-            return CredentialsError(
+            return StoreCredentialsError(
                 f"{url}: AWS rejected these credentials ({error}); {_LOGIN_HINT}"
             )
         return StoreError(f"{url}: {error}")

@@ -5,20 +5,37 @@ from __future__ import annotations
 import contextlib
 import importlib
 import io
+import time
 from typing import TYPE_CHECKING, BinaryIO, NamedTuple, Protocol, cast
 from urllib.parse import SplitResult, unquote, urlsplit
 
-from cloudgan.core import clouds
+from cloudgan.core import clouds, settings
 from cloudgan.core.atomic_file import TEMPORARY_SUFFIX
-from cloudgan.core.errors import CloudganError, ConfigError, nearest
+from cloudgan.core.errors import CloudganError, ConfigError, CredentialsError, TryAgain, nearest
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
     from pathlib import Path
 
 
 class StoreError(CloudganError):
-    """A store operation failed; the message names store, object and reason."""
+    """A store operation failed; the message names store, object and reason.
+
+    It ends a process that an agent supervises with the exit code of `TryAgain`.
+    """
+
+    def __init__(self, *args: object) -> None:
+        super().__init__(*args)
+        if settings.has_agent():
+            self.exit_code = TryAgain.exit_code
+
+
+class StoreCredentialsError(CredentialsError, StoreError):
+    """The store's login is missing, refused or not ready.
+
+    To a person it says how to log in. A pod treats it as any failure of the store: its identity may take
+    minutes to be ready, and may fail for minutes later.
+    """
 
 
 class BucketMissingError(ConfigError):
@@ -36,7 +53,7 @@ class ObjectExistsError(StoreError):
 class Store(Protocol):
     """Objects with names such as ``checkpoints/step-000000100.npz``, relative to `url`.
 
-    All methods raise `BucketMissingError` for a missing bucket, `CredentialsError` for missing or
+    All methods raise `BucketMissingError` for a missing bucket, `StoreCredentialsError` for missing or
     insufficient credentials, and `StoreError` for other failures. They retry transient failures for
     about a minute at most.
     """
@@ -90,7 +107,6 @@ def open_store(url: str) -> Store:
 
     Raises:
         ConfigError: The URL is not one of these, or the cloud's SDK is not installed.
-        CredentialsError: No credentials for this cloud were found.
     """
     if not url:
         raise ConfigError(f"the store URL is empty; valid: {_valid()}")
@@ -237,3 +253,35 @@ def open_content(content: Path | bytes) -> Iterator[BinaryIO]:
         raise StoreError(f"{content}: cannot be read for upload ({error.strerror})") from error
     with file:
         yield file
+
+
+def retry_on_store_error(
+    function: Callable[[], None],
+    *,
+    patience_seconds: float,
+    pause_seconds: float,
+    say: Callable[[str], None],
+) -> Callable[[], None]:
+    """Returns `function` with retries while the store fails.
+
+    The result raises TryAgain after `patience_seconds` of failures.
+    """
+
+    def try_again() -> None:
+        started, is_reported = time.monotonic(), False
+        while True:
+            try:
+                function()
+            except StoreError as error:
+                if time.monotonic() - started > patience_seconds:
+                    raise TryAgain(
+                        f"the store failed for {patience_seconds:.0f} s: {error}"
+                    ) from error
+                if not is_reported:
+                    say(f"{error}; retrying every {pause_seconds:.0f} s")
+                is_reported = True
+                time.sleep(pause_seconds)
+            else:
+                return
+
+    return try_again

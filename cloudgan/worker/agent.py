@@ -22,7 +22,7 @@ from cloudgan.schema.liveness import LivenessFile
 from cloudgan.schema.run_folder import checkpoint_steps
 from cloudgan.schema.search_exchange import search_prefix
 from cloudgan.schema.simulation import SHARD_INFO
-from cloudgan.storage.store import StoreError, open_store
+from cloudgan.storage.store import StoreError, open_store, retry_on_store_error
 from cloudgan.worker.control import ControlServer
 from cloudgan.worker.pod_environment import PeerResolver
 from cloudgan.worker.preemption import PreemptionWatcher, StopRequest, open_metadata, record_notice
@@ -41,7 +41,6 @@ from cloudgan.worker.store_sync import (
     Upload,
     Uploader,
     file_upload,
-    retry_on_store_error,
     stage_showers,
 )
 from cloudgan.worker.trainer_process import LogProgress, TrainerProcess, WorkerLog, pjrt_library
@@ -328,7 +327,7 @@ class WorkerAgent:
         self._offer_port()
         prepare = retry_on_store_error(
             self._prepare,
-            patience_seconds=timeouts.barrier_seconds,
+            patience_seconds=timeouts.store_seconds,
             pause_seconds=timeouts.store_retry_seconds,
             say=self._log.say,
         )
@@ -336,6 +335,8 @@ class WorkerAgent:
 
     def _prepare(self) -> None:
         """Stages the showers once, and syncs the run folder before each generation."""
+        # A new process has to log in. Where that fails, it would count as a restart without progress.
+        open_store(self._pod.run_url).list(HEARTBEAT)
         if self._is_alone:
             return
         if not self._is_staged:

@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING
 
 from cloudgan.core.atomic_file import write_atomic
 from cloudgan.core.documents import write_json
-from cloudgan.core.errors import CloudganError, ConfigError, TryAgain
+from cloudgan.core.errors import CloudganError, ConfigError
 from cloudgan.schema import coevolution, record
 from cloudgan.schema.grid_states import CELLS, newest_point, saved_in_store
 from cloudgan.schema.quality import best_step
 from cloudgan.schema.run_folder import checkpoint_name, checkpoint_steps
 from cloudgan.storage.bucket_shards import BucketShards, is_url
-from cloudgan.storage.store import ObjectMissingError, StoreError
+from cloudgan.storage.store import ObjectMissingError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -289,35 +289,3 @@ class Background:
             self._function()
         except Exception as error:  # noqa: BLE001  raised again in is_done
             self._error = error
-
-
-def retry_on_store_error(
-    function: Callable[[], None],
-    *,
-    patience_seconds: float,
-    pause_seconds: float,
-    say: Callable[[str], None],
-) -> Callable[[], None]:
-    """Returns `function` with retries while the store fails.
-
-    The result raises TryAgain after `patience_seconds` of failures.
-    """
-
-    def try_again() -> None:
-        started, is_reported = time.monotonic(), False
-        while True:
-            try:
-                function()
-            except StoreError as error:
-                if time.monotonic() - started > patience_seconds:
-                    raise TryAgain(
-                        f"the store failed for {patience_seconds:.0f} s: {error}"
-                    ) from error
-                if not is_reported:
-                    say(f"{error}; retrying every {pause_seconds:.0f} s")
-                is_reported = True
-                time.sleep(pause_seconds)
-            else:
-                return
-
-    return try_again

@@ -13,6 +13,8 @@ class Timeouts:
 
     Attributes:
         barrier_seconds: Until all workers are ready.
+        store_seconds: Until the store works, and the identity of this pod, which may take minutes to be
+            ready (https://cloud.google.com/iam/docs/access-change-propagation, read 2026-11-22).
         first_step_seconds: Until a trainer finishes its first steps.
         smoke_seconds: Until the smoke step prints another line or ends.
         stall_seconds: Until the next step, at least `stall_medians` times the median step time.
@@ -24,6 +26,7 @@ class Timeouts:
     """
 
     barrier_seconds: float = 600.0
+    store_seconds: float = 600.0
     first_step_seconds: float = 900.0
     smoke_seconds: float = 60.0
     stall_seconds: float = 120.0

@@ -249,7 +249,7 @@ def test_denied_logins_are_retried_for_five_minutes_with_growing_pauses(
     while clock[0] < 1300:
         pauses.append(fetcher.pause("wheels/a", denied, failures))
         clock[0] += pauses[-1]
-    with pytest.raises(program.TryAgainError, match="access denied for 300 s"):
+    with pytest.raises(program.TryAgainError, match="no access for 300 s"):
         fetcher.pause("wheels/a", denied, failures)
     assert sum(pauses) == pytest.approx(300)
     assert len(pauses) < 20, "the pauses grow"
@@ -333,6 +333,32 @@ class Identity:
         self.answers = {}
         self.redirects = {}
         self.asked = []
+        self.status, self.said = 404, ""
+        """Status and body where there is no answer."""
+        self.failing = 0
+        """How many requests to fail with 500."""
+
+
+def pod_of(cloud, identity, folder, monkeypatch):
+    """Sets the variables of a pod whose identity service has the address `identity`."""
+    (folder / "token").write_text("of-the-pod")
+    bucket = {"google": "gs://bucket", "azure": "https://account.blob.core.windows.net/box"}
+    variables = {"CLOUDGAN_STORE": bucket.get(cloud, "s3://bucket")} | {
+        "google": {"GCE_METADATA_HOST": identity.removeprefix("http://")},
+        "eks": {"AWS_CONTAINER_CREDENTIALS_FULL_URI": f"{identity}/v1/credentials"},
+        "irsa": {
+            "AWS_WEB_IDENTITY_TOKEN_FILE": str(folder / "token"),
+            "AWS_ROLE_ARN": "arn:aws:iam::123456789012:role/pods",
+            "AWS_ENDPOINT_URL_STS": identity,
+        },
+        "azure": {
+            "AZURE_FEDERATED_TOKEN_FILE": str(folder / "token"),
+            "AZURE_AUTHORITY_HOST": identity,
+            "AZURE_TENANT_ID": "tenant",
+        },
+    }[cloud]
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
 
 
 @pytest.fixture
@@ -346,12 +372,15 @@ def identity(monkeypatch):
             body = self.rfile.read(int(self.headers.get("Content-Length") or 0)).decode()
             found.asked.append((self.command, self.path, _lower(self.headers), body))
             answer = found.answers.get(self.path.partition("?")[0])
+            status = 200 if answer else found.status
+            if found.failing:
+                found.failing, answer, status = found.failing - 1, None, 500
             target = found.redirects.get(self.path.partition("?")[0])
-            self.send_response(307 if target else 200 if answer else 404)
+            self.send_response(307 if target else status)
             if target:
                 self.send_header("Location", target)
             self.end_headers()
-            self.wfile.write((answer or "").encode())
+            self.wfile.write((answer or found.said).encode())
 
         do_CONNECT = do_POST = do_PUT = do_GET  # noqa: N815  http.server's names
 
@@ -488,18 +517,57 @@ def test_a_role_for_service_accounts_is_assumed_at_a_real_sts(program, s3, monke
     assert token
 
 
-def test_missing_node_credentials_are_reported_with_the_required_permission(
+def test_a_store_without_any_login_is_a_permanent_error(
     program, identity, monkeypatch, tmp_path, capfd
 ):
-    monkeypatch.setenv("AWS_CONTAINER_CREDENTIALS_FULL_URI", identity.address + "/nothing")
     monkeypatch.setenv("CLOUDGAN_STORE", "s3://bucket")
     assert fetched(program, tmp_path, f"a-1.0-py3-none-any.whl {'0' * 64} 10\n") == 1
-    output = capfd.readouterr().err
-    assert "HTTP 404" in output
-    assert "s3:GetObject" in output
-    monkeypatch.delenv("AWS_CONTAINER_CREDENTIALS_FULL_URI")
-    assert fetched(program, tmp_path, f"a-1.0-py3-none-any.whl {'0' * 64} 10\n") == 1
     assert "set AWS_ACCESS_KEY_ID" in capfd.readouterr().err
+
+
+UNKNOWN = "AADSTS70021: No matching federated identity record found for presented assertion."
+NO_ROLE = (
+    "<Error><Code>InvalidIdentityToken</Code><Message>No OpenIDConnect provider</Message></Error>"
+)
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        (500, "", "HTTP 500"),
+        (503, "", "HTTP 503"),
+        (404, "no association", "HTTP 404"),
+        (400, json.dumps({"error_description": UNKNOWN}), "HTTP 400 AADSTS70021"),
+        (400, NO_ROLE, "HTTP 400 InvalidIdentityToken"),
+        (None, "", "Connection refused"),
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("cloud", ["google", "eks", "irsa", "azure"])
+def test_an_identity_that_is_not_ready_lets_the_pod_try_again(
+    program, identity, monkeypatch, tmp_path, *, capfd, cloud, answer
+):
+    identity.status, identity.said, shown = answer
+    address = identity.address if identity.status else "http://127.0.0.1:9"
+    pod_of(cloud, address, tmp_path, monkeypatch)
+    listed = f"a-1.0-py3-none-any.whl {'0' * 64} 10\n"
+    assert fetched(program, tmp_path, listed, denied_seconds=0.02) == 75
+    output = capfd.readouterr().err
+    assert shown in output
+    assert "the pod needs" in output
+
+
+@pytest.mark.parametrize("store", ["s3"], indirect=True)
+def test_an_identity_that_is_ready_after_some_tries_does_not_fail_the_pod(
+    store, environment, wheels, identity, program, *, monkeypatch, tmp_path, capfd
+):
+    pod_of("eks", identity.address, tmp_path, monkeypatch)
+    monkeypatch.setenv("CLOUDGAN_STORE", store.url)
+    login = {"AccessKeyId": "KEY", "SecretAccessKey": "s", "Token": "session"}
+    identity.answers["/v1/credentials"] = json.dumps(login)
+    identity.failing = 9
+    assert fetched(program, tmp_path, upload(store, wheels[:1])) == 0, capfd.readouterr().err
+    assert "no credentials from" in capfd.readouterr().out
 
 
 def test_on_azure_a_pod_exchanges_its_federated_token(program, identity, monkeypatch, tmp_path):

@@ -152,7 +152,7 @@ def test_missing_google_credentials_are_reported(
     pytest.importorskip("google.cloud.storage")
     monkeypatch.setenv("GOOGLE_APPLICATION_CREDENTIALS", str(tmp_path / "none.json"))
     with pytest.raises(CredentialsError, match="gcloud auth application-default login"):
-        open_store("gs://bucket/x")
+        open_store("gs://bucket/x").list()
 
 
 def test_an_azure_url_names_account_container_and_prefix(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -417,6 +417,31 @@ def test_a_store_that_fails_leaves_the_checkpoint_here_and_is_reported(tmp_path)
     assert "bucket" in (saved.copy_problem or "")
 
 
+def test_a_login_that_fails_does_not_stop_the_training(
+    tmp_path, monkeypatch
+):
+    pytest.importorskip("boto3")
+    monkeypatch.setenv("AWS_CONTAINER_CREDENTIALS_FULL_URI", "http://127.0.0.1:9/v1/credentials")
+    monkeypatch.setattr("botocore.utils.ContainerMetadataFetcher.SLEEP_TIME", 0.01)
+    saved = Checkpoints(tmp_path / "a", keep=1, url="s3://bucket/run/checkpoints")
+    for step in (2, 4):
+        path, _ = saved.save(state(step), arrays())
+        assert restored(path, blank()) == state(step)
+        assert "it needs s3:ListBucket" in saved.copy_problem
+
+
+def test_an_old_copy_that_cannot_be_deleted_does_not_stop_the_training(tmp_path):
+    bucket = tmp_path / "bucket"
+    saved = Checkpoints(tmp_path / "a", keep=1, url=f"file://{bucket}")
+    saved.save(state(2), arrays())
+    (bucket / "step-000000002.npz").unlink()
+    (bucket / "step-000000002.npz").mkdir()
+    path, _ = saved.save(state(4), arrays())
+    assert restored(path, blank()) == state(4)
+    assert saved.copy_problem is None
+    assert saved.steps() == [4]
+
+
 def best(metric, **others):
     return BestCheckpoint(step=10, epoch=0, metrics={"metric": metric} | others)
 

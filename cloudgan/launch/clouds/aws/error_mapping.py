@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING, Any, Final
 
@@ -56,6 +57,13 @@ _CAPACITY: Final = (
     "ReservationCapacityExceeded",
 )
 _CAPACITY_WORDS: Final = ("do not have sufficient", "no Spot capacity", "not available in your")
+# Of EC2 (https://docs.aws.amazon.com/ec2/latest/devguide/errors-overview.html, 2026-11-25), which Auto
+# Scaling quotes; the last two are its texts without a code.
+_PERMANENT: Final = re.compile(
+    r"\b(AuthFailure|Blocked|InvalidAMIID|InvalidParameter|OptInRequired|PendingVerification"
+    r"|UnauthorizedOperation)|not authorized|is being validated"
+)
+_OF_ONE_RESOURCE: Final = re.compile("NotFound|NoSuch|AlreadyExists|InUse")
 _IMAGES: Final = frozenset({"codebuild", "ecr", "logs"})
 _SKEW_SECONDS: Final = 240
 
@@ -75,6 +83,15 @@ def cause_of(message: str) -> ResourceCause:
     if any(word in message for word in (*_CAPACITY, *_CAPACITY_WORDS)):
         return "capacity"
     return ""
+
+
+def is_permanent(message: str) -> bool:
+    """Whether another zone or a later try gives no machine either: the account or the request is refused.
+
+    The profile of a new role is unknown for some seconds
+    (https://docs.aws.amazon.com/IAM/latest/UserGuide/troubleshoot.html, 2026-11-25).
+    """
+    return bool(_PERMANENT.search(message)) and "iaminstanceprofile" not in message.lower()
 
 
 def error_of(response: dict[str, Any], request: str, service: str = "") -> CloudganError:
@@ -98,7 +115,8 @@ def error_of(response: dict[str, Any], request: str, service: str = "") -> Cloud
         return CredentialsError(f"AWS does not recognise this login ({message}); {LOGIN}")
     if code in _DENIED:
         return CredentialsError(f"AWS: {request}: {message}. {_remedy(request, service)}")
-    if cause := cause_of(f"{code} {message}"):
+    cause = "" if _OF_ONE_RESOURCE.search(code) else cause_of(f"{code} {message}")
+    if cause:
         kind = StockOutError if cause == "capacity" else CapacityError
         return kind(f"AWS: {request}: {message}")
     return RefusedError(f"AWS: {request}: {message} ({code})", code)

@@ -11,7 +11,7 @@ from cloudgan.core.clock import utc_moment
 from cloudgan.core.errors import LaunchError
 from cloudgan.launch.clouds.aws import naming
 from cloudgan.launch.clouds.aws.clusters import issues
-from cloudgan.launch.clouds.aws.error_mapping import cause_of
+from cloudgan.launch.clouds.aws.error_mapping import cause_of, is_permanent
 from cloudgan.launch.clouds.aws.resource_handler import POOL_RANK, request_if_exists, send
 from cloudgan.schema.resource import Resource, ResourceState
 
@@ -121,7 +121,7 @@ class NodeGroups:
         if len(up) >= wanted:
             return replace(resource, state="ready")
         why, cause = self._why_not(region, str(group["AutoScalingGroupName"]))
-        if cause:
+        if cause or is_permanent(why):
             return replace(resource, state="failed", reason=why, cause=cause)
         waiting = f"{len(up)} of {wanted} instances run"
         return replace(resource, state="creating", reason=f"{waiting}: {why}" if why else waiting)

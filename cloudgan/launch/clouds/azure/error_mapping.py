@@ -54,6 +54,7 @@ _FINAL: Final = {
     "StorageAccountAlreadyTaken": "the name is used by another subscription, or was until lately: pass another"
     " --region, or your own --store=https://ACCOUNT.blob.core.windows.net/CONTAINER",
 }
+_DENIED: Final = ("AuthorizationFailed", "LinkedAuthorizationFailed")
 LOGIN: Final = (
     "run: az login, or set AZURE_TENANT_ID, AZURE_CLIENT_ID and AZURE_CLIENT_SECRET of a service"
     " principal"
@@ -107,15 +108,15 @@ def map_error(status: int, answer: Any, request: str) -> CloudganError:
             f"Azure rejects this login ({text}); {LOGIN}. If the login is new, check this machine's"
             " clock"
         )
-    if status == _FORBIDDEN:
+    # A code or status that says it before any text: names in a message may contain any word.
+    if status == _FORBIDDEN and (code in _DENIED or cause_of(text) != "quota"):
         return _forbidden(text, request)
     if code in _FINAL:
         return ConfigError(f"{request}: {text.rstrip('.')}; {_FINAL[code]}")
     if code == "RoleAssignmentExists":
         return AssignedError(f"{request}: {text}")
-    return capacity_error(f"{code} {text}", f"{request}: {text}") or _OTHERS.get(
-        status, LaunchError
-    )(f"{request}: Azure answered {status} ({text})")
+    found = None if status == _MISSING else capacity_error(f"{code} {text}", f"{request}: {text}")
+    return found or _OTHERS.get(status, LaunchError)(f"{request}: Azure answered {status} ({text})")
 
 
 def capacity_error(reason: str, message: str) -> CapacityError | None:
@@ -134,8 +135,6 @@ _OTHERS: Final = {_MISSING: MissingError, _CONFLICT: BusyError}
 
 
 def _forbidden(text: str, request: str) -> CloudganError:
-    if cause_of(text) == "quota":
-        return CapacityError(f"{request}: {text}")
     found = _ACTION.search(text)
     what = found[1] if found else request
     return CredentialsError(

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 NOT_FOUND, CONFLICT = 404, 409
 _INVALID, _UNAUTHORIZED, _FORBIDDEN, _TOO_MANY, _SERVER = 400, 401, 403, 429, 500
+_NEVER_MACHINES = (0, _UNAUTHORIZED, NOT_FOUND, CONFLICT)
 _LONGEST_SENTENCE = 300
 _RATES = re.compile(r"rateLimitExceeded|userRateLimitExceeded|RATE_LIMIT_EXCEEDED|per minute")
 _QUOTA = re.compile(r"quota", re.IGNORECASE)
@@ -28,6 +29,7 @@ _CAPACITY = re.compile(
     r"|insufficient capacity",
     re.IGNORECASE,
 )
+_PROJECT = re.compile(r"/projects/([^/:?]+)")
 _BUSY = re.compile(
     r"please wait and try again|incompatible operation|is currently"
     r"|another activation or deactivation is in progress",
@@ -71,18 +73,35 @@ class Answer(NamedTuple):
     @property
     def is_transient(self) -> bool:
         """Whether the same request may succeed a little later."""
-        if cause(self.message):
+        if self.cause:
             return False
         is_rate = self.status == _FORBIDDEN and bool(_RATES.search(f"{self.reason} {self.message}"))
         return self.status in (0, _TOO_MANY) or self.status >= _SERVER or is_rate
 
     @property
+    def cause(self) -> ResourceCause:
+        """Why machines are unavailable; empty: another reason. Names in a message may contain any word."""
+        is_permission = self.status == _FORBIDDEN and "permission" in self.message.lower()
+        is_login = is_permission or self.is_disabled_api or self.needs_quota_project
+        if is_login or self.status in _NEVER_MACHINES:
+            return ""
+        found = cause(f"{self.reason} {self.message}")
+        return "" if found == "quota" and self.status >= _SERVER else found
+
+    @property
+    def needs_quota_project(self) -> bool:
+        """Whether the login of a user names no project that pays for its requests.
+
+        https://cloud.google.com/docs/authentication/adc-troubleshooting/user-creds (2026-11-25); the reason
+        is that of a disabled API (https://github.com/hashicorp/terraform-provider-google/issues/20644).
+        """
+        return self.status == _FORBIDDEN and "requires a quota project" in self.message
+
+    @property
     def is_disabled_api(self) -> bool:
         """Whether the API is not enabled in the project, or was enabled minutes ago."""
-        return self.status == _FORBIDDEN and self.reason in (
-            "SERVICE_DISABLED",
-            "accessNotConfigured",
-        )
+        is_off = self.reason in ("SERVICE_DISABLED", "accessNotConfigured")
+        return self.status == _FORBIDDEN and is_off and not self.needs_quota_project
 
 
 def parse_answer(status: int, content: bytes, retry_after: str | None) -> Answer:
@@ -121,8 +140,8 @@ def error_of(request: str, url: str, answer: Answer) -> CloudganError:
         answer: The response.
     """
     message, status = answer.message or "no message", answer.status
-    if short := cause(f"{answer.reason} {message}"):
-        return _no_machines(request, message, short)
+    if answer.cause:
+        return _no_machines(request, message, answer.cause)
     if status == _UNAUTHORIZED:
         return CredentialsError(
             f"Google does not accept this login ({message}); type: gcloud auth application-default"
@@ -157,6 +176,12 @@ def host_of(url: str) -> str:
 
 def _forbidden(request: str, url: str, message: str, answer: Answer) -> CloudganError:
     host = host_of(url)
+    if answer.needs_quota_project:
+        project = _PROJECT.search(url)
+        return CredentialsError(
+            f"{request}: this login has no quota project; type: gcloud auth application-default"
+            f" set-quota-project {project[1] if project else 'PROJECT'}"
+        )
     if answer.is_disabled_api:
         return DisabledApiError(
             f"{host} is not enabled in this project; type: cloudgan setup --provider=gcp, or:"

@@ -20,6 +20,7 @@ from cloudgan.launch.clouds.aws.naming import ROLES
 from cloudgan.launch.clouds.aws.run_end import group_name
 from cloudgan.launch.provisioning.provisioner import Destroyer, Provisioner
 from cloudgan.schema.plan import fill_placeholders
+from emulators.aws.faults import Fault
 from launch.clouds.aws.lab import POLL_SECONDS, T4, built, planned
 
 STOCK_OUT = (
@@ -135,6 +136,77 @@ def test_missing_capacity_fails_at_once_with_awss_message(whole_lab, said, cause
     provider = whole_lab.provider(whole_lab.cloud(), plan)
     list(provider.deprovision("gan", "failed"))
     assert whole_lab.left() == []
+
+
+# The texts of terraform-aws-modules/terraform-aws-eks#2565 and aws/karpenter-provider-aws#7998, and EC2's.
+REFUSED = "Could not launch On-Demand Instances. {} Launching EC2 instance failed."
+NO_ROLE = (
+    "AuthFailure.ServiceLinkedRoleCreationNotPermitted - The provided credentials do not have"
+    " permission to create the service-linked role for EC2 Spot Instances."
+)
+NEW_ACCOUNT = (
+    "PendingVerification - Your request for accessing resources in this region is being validated,"
+    " and you will not be able to launch additional resources in this region until the validation is"
+    " complete."
+)
+NOT_ALLOWED = "UnauthorizedOperation - You are not authorized to perform this operation."
+NO_SUCH_TYPE = (
+    "InvalidParameterValue - The architecture 'arm64' of the type does not match the AMI."
+)
+NEW_PROFILE = (
+    "InvalidParameterValue - Value (eks-1) for parameter iamInstanceProfile.name is invalid. Invalid"
+    " IAM Instance Profile name"
+)
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        NO_ROLE,
+        NEW_ACCOUNT,
+        pytest.param(NOT_ALLOWED, marks=pytest.mark.slow),
+        pytest.param(NO_SUCH_TYPE, marks=pytest.mark.slow),
+    ],
+)
+def test_a_refusal_that_no_other_zone_lifts_fails_at_once_with_awss_message(whole_lab, said):
+    whole_lab.aws.state.sold_out["g4dn.xlarge"] = REFUSED.format(said)
+    plan = planned()
+    with pytest.raises(LaunchError, match="failed: Could not launch") as refused:
+        whole_lab.deploy(plan)
+    assert said in str(refused.value)
+    assert not isinstance(refused.value, CapacityError), "another zone would be tried"
+    list(
+        whole_lab.provider(whole_lab.cloud(), whole_lab.resolved(plan)).deprovision("gan", "failed")
+    )
+    assert whole_lab.left() == []
+
+
+@pytest.mark.parametrize(
+    ("code", "said", "kind"),
+    [
+        (
+            "ResourceNotFoundException",
+            "No cluster found for name: InsufficientCapacity",
+            LaunchError,
+        ),
+        ("AccessDeniedException", "not authorized for cluster/VcpuLimitExceeded", CredentialsError),
+        ("ResourceLimitExceededException", "too many clusters", CapacityError),
+    ],
+)
+def test_an_error_is_mapped_by_its_code_before_its_words(lab, code, said, kind):
+    lab.aws.faults.planned.append(Fault("CreateCluster", code, said, times=99))
+    plan = lab.resolved(planned())
+    step = next(one for one in plan.steps if one.ensure.startswith("EKS cluster"))
+    with pytest.raises(kind, match=said) as refused:
+        lab.cloud().create(step)
+    assert isinstance(refused.value, CapacityError) == (kind is CapacityError)
+
+
+def test_the_profile_of_a_new_role_is_waited_for(whole_lab):
+    whole_lab.aws.state.sold_out["g4dn.xlarge"] = REFUSED.format(NEW_PROFILE)
+    limits = planned().limits.model_copy(update={"gang_timeout_seconds": 1})
+    with pytest.raises(CapacityError, match="was not ready within 1 s"):
+        whole_lab.deploy(planned().model_copy(update={"limits": limits}))
 
 
 def test_a_failed_node_group_is_raised(lab):

@@ -15,6 +15,7 @@ from cloudgan.core.errors import (
     ResourcesLeftError,
     StockOutError,
 )
+from cloudgan.launch.clouds.azure.error_mapping import MissingError
 from cloudgan.launch.clouds.azure.sizes import SYSTEM_SIZES
 from cloudgan.launch.provisioning.apply import apply
 from cloudgan.launch.provisioning.launch_log import LaunchLog
@@ -62,6 +63,12 @@ def deploy(lab, **changes):
             "lacks the permission Microsoft.A/b/write",
         ),
         ((401, "InvalidAuthenticationToken", "bad"), CredentialsError, "az login"),
+        (
+            (403, "AuthorizationFailed", f"{UNAUTHORIZED} scope '/subscriptions/QuotaExceeded'"),
+            CredentialsError,
+            "lacks the permission Microsoft.A/b/write",
+        ),
+        ((404, "ResourceGroupNotFound", "no group 'SkuNotAvailable'"), MissingError, "404"),
         ((400, "InvalidParameter", "The value is wrong"), LaunchError, "InvalidParameter"),
     ],
 )

@@ -98,6 +98,49 @@ def test_an_exceeded_quota_is_raised(google, make):
         make(gcp_plan(nodes=2))
 
 
+NO_QUOTA_PROJECT = (
+    "Your application is authenticating by using local Application Default Credentials. The"
+    " container.googleapis.com API requires a quota project, which is not set by default. To learn how to"
+    " set your quota project, see https://cloud.google.com/docs/authentication/adc-troubleshooting/user-creds ."
+)
+
+
+@pytest.mark.parametrize("reason", ["SERVICE_DISABLED", "accessNotConfigured", ""])
+def test_a_login_without_a_quota_project_names_the_command_that_sets_it(google, cloud, reason):
+    google.server.refuse("clusters.list", Refusal(403, NO_QUOTA_PROJECT, reason=reason))
+    command = "gcloud auth application-default set-quota-project lab"
+    with pytest.raises(CredentialsError, match=command) as refused:
+        cloud.list_resources()
+    assert refused.value.exit_code == 2
+    assert "enable" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("refusal", "kind", "said"),
+    [
+        (
+            Refusal(
+                403, 'Required "container.nodePools.create" permission(s) for "projects/quota-lab"'
+            ),
+            CredentialsError,
+            "policy.yaml",
+        ),
+        (Refusal(401, "Invalid login of project quota-lab"), CredentialsError, "gcloud auth"),
+        (Refusal(404, "Not found: projects/quota-lab/stockout"), LaunchError, "Not found"),
+        (Refusal(500, "The quota service has an internal error"), LaunchError, "answered 500"),
+        (Refusal(403, QUOTA), CapacityError, "larger quota"),
+        (Refusal(429, QUOTA), CapacityError, "larger quota"),
+        (Refusal(503, STOCK_OUT), CapacityError, "no capacity there"),
+    ],
+    ids=lambda value: str(value)[:12],
+)
+def test_an_error_is_mapped_by_its_status_before_its_words(google, refusal, kind, said):
+    google.server.refuse("clusters.list", refusal, times=10**6)
+    with pytest.raises(kind, match=said) as refused:
+        cloud_of(google, patience_seconds=0.05).list_resources()
+    assert isinstance(refused.value, CapacityError) == (kind is CapacityError)
+
+
 @pytest.mark.parametrize("what", ["cluster", "pool"])
 def test_a_failed_operation_is_raised(google, make, what):
     if what == "pool":
