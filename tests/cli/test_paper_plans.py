@@ -9,8 +9,9 @@ import pytest
 from cli.write_golden import FOLDER, PAPER, render
 from cloudgan.cost.paper.runs import paper_runs
 from cloudgan.cost.prices.catalog import load_catalog
+from cloudgan.cost.prices.discontinued import discontinued
 from cloudgan.launch.clouds.planner import BUILT_IN_CLOUDS
-from cloudgan.launch.planning.node_types import GKE_TPU_NODES, discontinued
+from cloudgan.launch.planning.node_types import GKE_TPU_NODES
 from cloudgan.launch.planning.paper_experiments import paper_jobs
 from launch.provisioning.cloud_double import RulesDouble
 

@@ -16,11 +16,12 @@ from cloudgan.cost.estimation.step_time import PAPER_BATCH
 from cloudgan.cost.estimation.throughput_model import build_throughput_model
 from cloudgan.cost.paper.replay import replay
 from cloudgan.cost.paper.runs import headline_runs, paper_runs
+from cloudgan.cost.prices.discontinued import discontinued
 from cloudgan.cost.prices.fees import load_fees
 from cloudgan.cost.prices.startup import load_startup_times
 from cloudgan.launch.clouds.planner import NodePoolRequest
 from cloudgan.launch.planning.job_cost import JobContext
-from cloudgan.launch.planning.node_types import GKE_TPU_NODES, discontinued
+from cloudgan.launch.planning.node_types import GKE_TPU_NODES
 from cloudgan.launch.planning.ranking import OfferConstraints, group_rejected, rank
 from cloudgan.schema.plan import Count, Seconds, Usd
 from cloudgan.schema.price_row import Text

@@ -18,16 +18,16 @@ if TYPE_CHECKING:
 
     from tests.cost.refresh.conftest import Answer, Asked, Lists
 
-ROW = shipped_catalog().row("aws/p3.2xlarge/us-east-1/on_demand")  # 3.06 USD/h
-SPOT = shipped_catalog().row("aws/p3.2xlarge/us-east-1/spot")
+ROW = shipped_catalog().row("aws/g5.xlarge/us-east-1/on_demand")  # 1.006 USD/h
+SPOT = shipped_catalog().row("aws/g5.xlarge/us-east-1/spot")
 
 
 def second(usd: float, market: str = "on_demand", **changes: str) -> ReferencePrice:
-    base = ReferencePrice("aws", "p3.2xlarge", "us-east-1", market, usd)  # type: ignore[arg-type]
+    base = ReferencePrice("aws", "g5.xlarge", "us-east-1", market, usd)  # type: ignore[arg-type]
     return base._replace(**changes)  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("usd", [3.06, 3.06 * 1.049, 3.06 * 0.951])
+@pytest.mark.parametrize("usd", [1.006, 1.006 * 1.049, 1.006 * 0.951])
 def test_within_five_per_cent_both_say_the_same(usd: float) -> None:
     found = verify([ROW], [second(usd)])
     assert (found.agreed, found.disagreements, found.missing) == (1, (), 0)
@@ -37,7 +37,7 @@ def test_within_five_per_cent_both_say_the_same(usd: float) -> None:
 def test_beyond_five_per_cent_they_disagree_by_a_part_of_our_price(
     factor: float, difference: float
 ) -> None:
-    found = verify([ROW], [second(3.06 * factor)])
+    found = verify([ROW], [second(1.006 * factor)])
     (one,) = found.disagreements
     assert one.difference == pytest.approx(difference)
     assert (one.row, found.agreed, found.missing) == (ROW, 0, 0)
@@ -49,16 +49,16 @@ def test_the_widest_apart_comes_first() -> None:
 
 
 def test_the_cheapest_zone_counts() -> None:
-    assert verify([ROW], [second(5), second(3.06), second(4)]).agreed == 1
+    assert verify([ROW], [second(5), second(1.006), second(4)]).agreed == 1
 
 
 @pytest.mark.parametrize(
     "other",
     [
-        second(3.06, provider="gcp"),
-        second(3.06, region="us-west-2"),
-        second(3.06, node_type="p3.8xlarge"),
-        second(3.06, "spot"),
+        second(1.006, provider="gcp"),
+        second(1.006, region="us-west-2"),
+        second(1.006, node_type="g5.12xlarge"),
+        second(1.006, "spot"),
     ],
 )
 def test_another_offer_is_not_compared(other: ReferencePrice) -> None:
@@ -108,16 +108,16 @@ def test_its_names_are_made_ours(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         "v3-8,us-central1-b,8.0,96,334,1,v3-8,128,False,",
     )
     (tmp_path / "gcp.csv").write_text("\n".join((HEAD, *gcp)))
-    (tmp_path / "aws.csv").write_text(f"{HEAD}\np3.2xlarge,us-east-1,0.5,8,61,1,V100,16,True,")
+    (tmp_path / "aws.csv").write_text(f"{HEAD}\ng5.xlarge,us-east-1,0.5,8,61,1,V100,16,True,")
     found = set(gpuhunt_prices(["gcp", "aws"]))
     assert found == {
         ReferencePrice("gcp", "n1-standard-8+1xV100", "us-central1", "on_demand", 2.86),
         ReferencePrice("gcp", "v3-8", "us-central1", "on_demand", 8.0),
-        ReferencePrice("aws", "p3.2xlarge", "us-east-1", "spot", 0.5),
+        ReferencePrice("aws", "g5.xlarge", "us-east-1", "spot", 0.5),
     }
     verified = verify(shipped_catalog().rows, found)
     assert verified.agreed == 2
-    assert [one.row.node_type for one in verified.disagreements] == ["p3.2xlarge"]
+    assert [one.row.node_type for one in verified.disagreements] == ["g5.xlarge"]
 
 
 @needs_gpuhunt
@@ -135,7 +135,7 @@ def test_its_catalogues_are_downloaded(
 ) -> None:
     packed = io.BytesIO()
     with zipfile.ZipFile(packed, "w") as file:
-        file.writestr("aws.csv", f"{HEAD}\np3.2xlarge,us-east-1,3.06,8,61,1,V100,16,False,")
+        file.writestr("aws.csv", f"{HEAD}\ng5.xlarge,us-east-1,1.006,8,61,1,V100,16,False,")
     pages = {"/aws/version": b"20261121", "/aws/20261121/catalog.zip": packed.getvalue()}
 
     def answer(asked: Asked) -> Answer:
@@ -145,7 +145,7 @@ def test_its_catalogues_are_downloaded(
     lists.answer = answer
     monkeypatch.setenv("GPUHUNT_CATALOG_URL", lists.url)
     (one,) = gpuhunt_prices(["aws"])
-    assert one == ReferencePrice("aws", "p3.2xlarge", "us-east-1", "on_demand", 3.06)
+    assert one == ReferencePrice("aws", "g5.xlarge", "us-east-1", "on_demand", 1.006)
     lists.answer = lambda _: lists.says(status=503)
     with pytest.raises(CloudganError, match=r"gpuhunt returned no prices \(HTTP Error 503[^\n]*$"):
         gpuhunt_prices(["aws"])
