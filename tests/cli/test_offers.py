@@ -206,7 +206,9 @@ def test_eight_rows_within_120_columns_have_each_role_measured_and_modelled(clou
     assert {(role, g) for role in wanted for g in ("measured", "modelled")} <= roles
     assert ("safest", "measured") in roles
     assert all(one["interruption"] == 0 for one in rows if "safest" in one["best_for"])
-    verdict, _, rest = cloudgan_here("offers", *JOB).stdout.partition("\nplan: cloudgan plan --provider=")
+    verdict, _, rest = cloudgan_here("offers", *JOB).stdout.partition(
+        "\nplan: cloudgan plan --provider="
+    )
     assert verdict.startswith("cheapest for 60 epochs within")
     _command, *table = rest.splitlines()
     assert max(map(len, (*verdict.splitlines(), *table))) <= 120
@@ -366,7 +368,9 @@ def test_for_a_job_the_terminal_shows_the_front_and_no_list_of_offers(offers, cl
 
 
 def test_the_summary_has_the_selected_option_and_its_assumptions(offers):
-    said = "\n".join(offers_page.summary_lines(OffersReport.model_validate(offers(*JOB, "--provider=aws"))))
+    said = "\n".join(
+        offers_page.summary_lines(OffersReport.model_validate(offers(*JOB, "--provider=aws")))
+    )
     assert "preemptions per hour and node: 0.14 (public traces of T4 and V100" in said
     assert "assumed, not measured: 600 s to restart" in said
     assert "batch: 512 showers per replica" in said

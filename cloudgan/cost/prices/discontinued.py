@@ -104,4 +104,6 @@ def refuse_missing_accelerator(provider: str | None, accelerator: str, count: in
         if one.provider == provider and f"{one.accelerator.casefold()}-".startswith(f"{name}-")
     ]
     if gone:
-        raise PlanError(next((one for one in gone if one.accelerator_count == count), gone[0]).message)
+        raise PlanError(
+            next((one for one in gone if one.accelerator_count == count), gone[0]).message
+        )
