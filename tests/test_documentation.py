@@ -11,7 +11,9 @@ import pytest
 from cloudgan.cli.options.parsing import Program
 from cloudgan.cli.options.signature import read_signature
 from cloudgan.cli.program import PROGRAM
+from cloudgan.core.clouds import CLOUDS
 from cloudgan.core.errors import CloudganError
+from cloudgan.cost.prices.catalog import is_of, load_catalog
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -56,6 +58,18 @@ def test_the_pages_have_examples():
 @pytest.mark.parametrize("words", EXAMPLES)
 def test_an_example_is_a_valid_command_line(words):
     parse(PROGRAM, words)
+
+
+@pytest.mark.parametrize("words", EXAMPLES)
+def test_a_machine_in_an_example_is_on_sale(words):
+    given = dict(word.partition("=")[::2] for word in words)
+    if offer := given.get("--price-as"):
+        assert load_catalog().row(offer)
+    name, _, count = given.get("--accelerator", "").partition(":")
+    if name and given.get("--provider") in CLOUDS:
+        rows = load_catalog().find(provider=given["--provider"])
+        rows = [row for row in rows if is_of(row, name) or row.node_type == name]
+        assert [row for row in rows if not count or row.accelerator_count == int(count)]
 
 
 @pytest.mark.parametrize("line", sorted(OFFLINE))

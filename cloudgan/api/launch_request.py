@@ -165,7 +165,7 @@ class ProvisioningRequest:
         spot_wait_seconds: With market auto: wait for spot nodes before on-demand nodes are taken.
         fallback: Without capacity or quota: none, same (same accelerators and global batch
             elsewhere), or any (any offer with the same global batch).
-        allow_unmeasured: Whether to consider accelerators without a measured throughput.
+        allow_unmeasured: Whether to consider accelerators of unknown throughput.
         allow_unknown_price: Whether to provision a node type without a known price.
 
     Raises:

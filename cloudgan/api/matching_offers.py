@@ -8,6 +8,7 @@ from cloudgan.api.launch_request import CHEAPEST
 from cloudgan.core.clouds import CLOUDS, choices
 from cloudgan.core.errors import ConfigError, PlanError, UnknownNameError
 from cloudgan.cost.prices.catalog import is_of
+from cloudgan.cost.prices.discontinued import refuse_discontinued, refuse_missing_accelerator
 from cloudgan.launch.backends.tpu_vm.slices import unsupported_reason
 from cloudgan.launch.planning.node_types import UnpricedNode
 from cloudgan.schema.plan import Selection
@@ -51,7 +52,7 @@ def find_offers(
 
     Raises:
         ConfigError: A name is unknown.
-        PlanError: No price matches.
+        PlanError: No price matches, or the node type is discontinued.
     """
     first = history.first
     if request.offer and first is None:
@@ -66,6 +67,8 @@ def find_offers(
     if not rows:
         name = request.accelerator_name or "NAME"
         cloud = None if request.provider == CHEAPEST else request.provider
+        count = request.accelerator_count if request.has_accelerator_count else None
+        refuse_missing_accelerator(cloud, name, count)
         hint = catalog.region_hint(cloud, provisioning.regions)
         raise PlanError(
             f"no price is known for {description}.{hint} `cloudgan offers --accelerator={name}` lists"
@@ -135,6 +138,7 @@ def _of_accelerator(
     name, count = request.accelerator_name, request.accelerator_count
     if name is None:
         return tuple(row for row in catalog.find() if row.accelerator_count > 0)
+    refuse_discontinued(None, name)
     if why := unsupported_reason(name):
         raise PlanError(why)
     of_type = [row for row in catalog.find() if row.node_type.casefold() == name.casefold()]
@@ -151,7 +155,7 @@ def _of_accelerator(
         if provisioning.allow_unknown_price:
             return ()
         raise ConfigError(
-            f"{error} A node type, such as v3-8 or p3.2xlarge, is valid too"
+            f"{error} A node type, such as v3-8 or g5.xlarge, is valid too"
         ) from error
     if request.has_accelerator_count:
         return tuple(row for row in rows if row.accelerator_count == count)
@@ -186,7 +190,7 @@ def _describe(request: LaunchRequest, provisioning: ProvisioningRequest) -> str:
     cloud = "any cloud" if request.provider == CHEAPEST else request.provider
     market = {"spot": " spot", "on_demand": " on demand"}.get(provisioning.market, "")
     regions = f" in {' or '.join(provisioning.regions)}" if provisioning.regions else ""
-    return f"{request.accelerator or 'any measured accelerator'} on {cloud}{market}{regions}"
+    return f"{request.accelerator or 'any accelerator'} on {cloud}{market}{regions}"
 
 
 def unpriced_node(
@@ -214,7 +218,7 @@ def unpriced_node(
     ):
         raise ConfigError(
             f"--accelerator={name} is an accelerator; with --allow-unknown-price give a node type,"
-            " such as a2-highgpu-1g or p3.2xlarge"
+            " such as a2-highgpu-1g or g5.xlarge"
         )
     market = provisioning.fixed_market or "on_demand"
     region = provisioning.regions[0]

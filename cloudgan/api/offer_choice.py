@@ -127,7 +127,7 @@ class OfferSearch:
         limits: tuple[float | None, float | None],
         today: dt.date,
     ) -> None:
-        self._speeds, self._job, self._named, self._today = speeds, job, named, today
+        self._speeds, self._job, self._today = speeds, job, today
         self._limits = limits
         self._constraints = OfferConstraints(
             job,
@@ -135,7 +135,6 @@ class OfferSearch:
             max_seconds=math.inf if limits[0] is None else limits[0],
             max_usd=limits[1],
             allowed_accelerators=named,
-            allow_unmeasured=True,
         )
 
     def find(self, rows: Iterable[PriceRow]) -> Ranking:
@@ -159,7 +158,7 @@ class OfferSearch:
             other_market: Spot offers that the request excludes: the smallest change, if they fit.
             all_options: Include the cheapest option of each configuration.
         """
-        options, why, chosen = found.options, "", self._chosen(found.options)
+        options, why, chosen = found.options, "", self._within(found.options)
         changes: tuple[str, ...] = ()
         if chosen is None:
             why, changes = self._why_none(options, other_market)
@@ -181,12 +180,6 @@ class OfferSearch:
             else (),
             rejected=group_rejected(found.rejected),
         )
-
-    def _chosen(self, options: Sequence[RankedOption]) -> RankedOption | None:
-        """The best option that `plan` accepts without further flags, else the best of all."""
-        measured = {run.accelerator for run in self._speeds.measured} | self._named
-        known = [one for one in options if one.row.accelerator in measured]
-        return self._within(known) or self._within(options)
 
     def _within(self, options: Sequence[RankedOption]) -> RankedOption | None:
         try:

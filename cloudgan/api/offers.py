@@ -22,6 +22,7 @@ from cloudgan.cost.estimation.measured_runs import (
 )
 from cloudgan.cost.estimation.spot import ASSUMED, Preemption
 from cloudgan.cost.estimation.throughput_model import build_throughput_model
+from cloudgan.cost.prices.discontinued import refuse_missing_accelerator
 from cloudgan.cost.prices.price_file import catalog_with
 from cloudgan.launch.planning.ranking import RejectedOffer, group_rejected, why_not_sold
 from cloudgan.reports.table import Table, table_html
@@ -184,6 +185,8 @@ def offers(
     catalog, today = catalog_with(Path(price_file) if price_file else None), utc_today()
     rows = catalog.find(accelerator=accelerator, provider=provider, region=region, market=market)
     if not rows:
+        if accelerator:
+            refuse_missing_accelerator(provider, accelerator, None)
         given = " ".join(str(one) for one in (provider, accelerator, region, market) if one)
         hint = catalog.region_hint(provider, [region])
         raise PlanError(
@@ -214,8 +217,8 @@ def offers(
     priced = [one for one in (price_best_batch(row, 1, speeds, rule) for row in rows) if one]
     if rejected:
         notes.append(
-            f"{len(rejected)} offers are left out, as `plan` does: retired, unconfirmed, or only for an"
-            " existing quota (--accelerator=NAME includes the last)"
+            f"{len(rejected)} offers are left out, as `plan` does: unconfirmed, only with an own image, or only"
+            " for an existing quota (--accelerator=NAME includes the last)"
         )
     return _report(priced, speeds, choice, today, notes)
 

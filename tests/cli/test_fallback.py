@@ -185,14 +185,14 @@ def test_the_store_of_a_run_stays_that_of_its_first_attempt_within_a_cloud(desk)
 
 def test_another_cloud_gets_the_newest_checkpoint_and_the_first_one_keeps_no_desired_state(desk):
     aws = desk.doubles["aws"]
-    aws.refuse(POOL, "no p3 in us-east-1")
+    aws.refuse(POOL, "no p4d in us-east-1")
     here = FolderStore(desk.buckets / "aws-us-east-1")
     here.put(f"runs/{RUN}/checkpoints/step-000000010.npz", b"ten")
     here.put(f"runs/{RUN}/checkpoints/step-000000020.npz", b"twenty")
     here.put(f"runs/{RUN}/record.jsonl", b"{}\n")
     flags = (
         "--provider=cheapest",
-        "--accelerator=v100:8",
+        "--accelerator=a100-40gb:8",
         *ON_DEMAND,
         "--region=us-east-1,us-central1",
     )

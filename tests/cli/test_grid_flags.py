@@ -57,7 +57,7 @@ def test_run_yaml_may_have_the_grid_and_flags_change_it(cloudgan_here, user_fold
 
 
 def test_the_nodes_of_a_cloud_are_the_cheapest_without_a_forecast(cloudgan_here, user_folder):
-    flags = ("--provider=aws", "--accelerator=v100", "--grid=2x2", "--nodes=2")
+    flags = ("--provider=aws", "--accelerator=a10g", "--grid=2x2", "--nodes=2")
     shown = cloudgan_here("plan", *flags).stdout
     assert "by node: 3, 2" in shown
     assert "its throughput is unknown: lowest hourly price" in shown

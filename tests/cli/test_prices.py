@@ -11,9 +11,9 @@ from cloudgan.cost.prices.fees import load_fees
 
 
 def test_every_price_is_shown_with_its_age(cloudgan_here):
-    said = cloudgan_here("prices", "--accelerator=v100", "--provider=aws").stdout.splitlines()
+    said = cloudgan_here("prices", "--accelerator=a10g", "--provider=aws").stdout.splitlines()
     rows = [line for line in said if line.startswith("aws ") and "USD/h" in line]
-    assert len(rows) == len(shipped_catalog().find(provider="aws", accelerator="v100"))
+    assert len(rows) == len(shipped_catalog().find(provider="aws", accelerator="a10g"))
     assert all("age unknown (" in line or "days old" in line for line in rows)
     assert "cloudgan prices refresh" in said[-1]
 
@@ -41,11 +41,11 @@ def test_fees_are_shown_for_their_region(cloudgan_here):
 
 def test_refreshed_prices_are_shown_with_their_source(cloudgan_here, tmp_path, monkeypatch):
     monkeypatch.setenv("CLOUDGAN_DATA", str(tmp_path))
-    row = shipped_catalog().row("aws/p3.2xlarge/us-east-1/spot")
+    row = shipped_catalog().row("aws/g5.xlarge/us-east-1/spot")
     fresh = row.model_copy(update={"usd_per_hour": 0.5, "date": "2026-11-20", "source": "AWS"})
     write_refreshed(tmp_path / "prices", "aws", [fresh])
     said = cloudgan_here("prices", "--provider=aws", "--region=us-east-1").stdout
-    (line,) = (one for one in said.splitlines() if "p3.2xlarge" in one and "spot" in one)
+    (line,) = (one for one in said.splitlines() if "g5.xlarge" in one and "spot" in one)
     assert "0.5000 USD/h" in line
     assert "2026-11-20" in line
 

@@ -70,11 +70,12 @@ def test_a_plan_needs_no_login_and_asks_no_cloud(desk):
 
 
 def test_the_whole_job_decides_and_not_the_hour(desk):
-    """A v3-8 is slower than eight V100 and cheaper by the hour; the v2-8 is cheaper still."""
+    """A v5litepod-1 costs a quarter by the hour, and takes more than the 24 h of --max-hours."""
     found = desk.plan(*GCP)
-    assert found["price"]["node_type"] == "v3-8"
+    assert found["price"]["node_type"] == "v5litepod-4"
     rates = {row.node_type: row.usd_per_hour for row in load_catalog().find(market="spot")}
-    assert rates["v2-8"] < rates["v3-8"], "another offer has the lowest price per hour"
+    assert rates["v5litepod-1"] < rates["v5litepod-4"], "another offer is the cheapest per hour"
+    assert "may not finish within --max-hours, and others certainly do" in reasons(found)
     others = [one["known_usd"] for one in found["selection"]["alternatives"]]
     assert known_usd(found) <= min(others)
 
@@ -106,7 +107,7 @@ def test_only_the_regions_that_were_named_count(desk):
     ("flags", "zone", "region"),
     [
         (["--provider=gcp", "--accelerator=l4:1"], "europe-west4-a", "europe-west4"),
-        (["--provider=aws", "--accelerator=v100:8"], "eu-west-1b", "eu-west-1"),
+        (["--provider=aws", "--accelerator=a100:8"], "eu-west-1b", "eu-west-1"),
         (
             ["--provider=gcp", "--accelerator=l4:1", "--region=us-central1,europe-west4"],
             "europe-west4-a",
@@ -142,8 +143,6 @@ def test_a_family_is_its_cheapest_member_and_an_exact_name_is_not_its_relatives(
     assert eight["workers"]["accelerators_per_node"] == 8, "and else the fewest"
     v100 = desk.plan("--provider=azure", "--accelerator=v100-32gb:8")
     assert v100["price"]["accelerator"] == "V100-32GB"
-    found = desk.plan("--provider=aws", "--accelerator=v100:8")
-    assert found["price"]["accelerator"] == "V100", "V100-32GB was never measured, nor named"
 
 
 @pytest.mark.parametrize(
@@ -157,17 +156,15 @@ def test_a_node_type_is_accepted_as_accelerator(desk, name, kind, count):
     assert found["workers"]["nodes"] == 1
 
 
-def test_unmeasured_accelerators_need_a_name_or_a_flag(desk):
-    measured = {"V100", "TPU-v2", "TPU-v3"}
-    plain = desk.plan("--provider=cheapest")
-    assert plain["price"]["accelerator"] in measured
-    assert any("no measured throughput" in why for why in reasons(plain))
-    allowed = desk.plan("--provider=cheapest", "--allow-unmeasured")
-    assert not any("no measured throughput" in why for why in reasons(allowed))
-    assert (
-        desk.plan("--provider=gcp", "--accelerator=t4", "--epochs=5")["price"]["accelerator"]
-        == "T4"
-    )
+def test_an_accelerator_of_unknown_throughput_needs_a_name_or_a_flag(desk):
+    """A part of an A10 has no peak performance, so the measured runs say nothing about it."""
+    unknown, flags = "no measured run tells the throughput", ("--provider=azure", "--nodes=1")
+    plain = desk.plan(*flags)
+    assert plain["forecast"]["grade"] == "modelled"
+    assert any(unknown in why for why in reasons(plain))
+    assert not any(unknown in why for why in reasons(desk.plan(*flags, "--allow-unmeasured")))
+    named = desk.plan(*flags, "--accelerator=Standard_NV6ads_A10_v5", "--epochs=5")
+    assert named["price"]["accelerator"] == "A10(1/6)"
 
 
 def test_a_network_that_was_never_measured_goes_by_the_hour_and_says_so(desk):
@@ -176,7 +173,7 @@ def test_a_network_that_was_never_measured_goes_by_the_hour_and_says_so(desk):
     assert "training, preemptions included" in found["cost"]["unknown"]
     assert found["forecast"]["high_usd"] is None
     said = desk.type("plan", *GCP, "--preset=smoke", exits=5)[1]
-    assert "no measured throughput" in said
+    assert "no measured run tells the throughput of this network" in said
 
 
 def test_the_market_is_selected_by_break_even_or_by_flag(desk):
@@ -214,7 +211,7 @@ def test_with_market_auto_the_gang_timeout_is_the_spot_wait(desk):
 
 def test_nodes_auto_is_the_cheapest_within_the_limits_with_its_batch(desk):
     slow, fast = (
-        desk.plan("--provider=aws", "--accelerator=v100", "--nodes=auto", f"--max-hours={hours}")
+        desk.plan(*GCP, "--accelerator=v100", "--nodes=auto", f"--max-hours={hours}")
         for hours in (100, 5)
     )
     assert slow["workers"]["nodes"] < fast["workers"]["nodes"] or known_usd(slow) < known_usd(fast)
@@ -224,11 +221,9 @@ def test_nodes_auto_is_the_cheapest_within_the_limits_with_its_batch(desk):
         batch = one["config"]["training"]["global_batch_size"]
         assert 48 * count <= batch <= 128 * count
         assert f"{batch} of {count} replicas; " in one["selection"]["batch_reason"]
-    given = desk.plan("--provider=aws", "--nodes=auto", "--accelerator=v100", "--global-batch=96")
+    given = desk.plan(*GCP, "--nodes=auto", "--accelerator=v100", "--global-batch=96")
     assert given["config"]["training"]["global_batch_size"] == 96
-    each = desk.plan(
-        "--provider=aws", "--nodes=auto", "--accelerator=v100", "--batch=32", "--max-hours=20"
-    )
+    each = desk.plan(*GCP, "--nodes=auto", "--accelerator=v100", "--batch=32", "--max-hours=20")
     count = each["workers"]["nodes"] * each["workers"]["accelerators_per_node"]
     assert each["config"]["training"]["global_batch_size"] == 32 * count
 
@@ -242,8 +237,8 @@ def test_one_shower_per_gpu_is_not_priced_like_the_measured_batch(desk):
     count = auto["workers"]["nodes"] * auto["workers"]["accelerators_per_node"]
     assert auto["config"]["training"]["global_batch_size"] >= 48 * count
     assert auto["forecast"]["high_seconds"] <= 7200
-    flags = ("--accelerator=p3.16xlarge", "--nodes=8", "--global-batch=64", "--max-hours=24")
-    small = desk.plan("--provider=aws", *flags)
+    flags = ("--accelerator=v100:8", "--nodes=8", "--global-batch=64", "--max-hours=24")
+    small = desk.plan(*GCP, *flags)
     assert small["forecast"]["low_seconds"] > 10.8 * 3600
     assert small["forecast"]["grade"] == "modelled"
 
@@ -253,9 +248,9 @@ def test_one_shower_per_gpu_is_not_priced_like_the_measured_batch(desk):
     [
         (("--global-batch=64",), 5, "smallest change that fits: +"),
         (("--budget-usd=10",), 6, "USD budget (--budget-usd="),
-        (("--nodes=1", "--accelerator=p3.16xlarge"), 5, "ends the run after 2 h"),
+        (("--nodes=1", "--accelerator=v100:8", "--budget-usd=400"), 5, "ends the run after 2 h"),
         (
-            ("--nodes=1", "--accelerator=p3.2xlarge", "--max-hours=90", "--budget-usd=20"),
+            ("--nodes=1", "--accelerator=v100:1", "--max-hours=90", "--budget-usd=20"),
             6,
             "more than the remaining 20",
         ),
@@ -264,7 +259,7 @@ def test_one_shower_per_gpu_is_not_priced_like_the_measured_batch(desk):
 def test_a_plan_that_is_infeasible_by_its_own_forecast_is_refused(desk, more, exits, expected):
     given = {flag.partition("=")[0] for flag in more}
     flags = [flag for flag in LIMITS if flag.partition("=")[0] not in given]
-    cloud = "aws" if "--nodes" in given else "cheapest"
+    cloud = "gcp" if "--nodes" in given else "cheapest"
     said = desk.type("plan", f"--provider={cloud}", *flags, *more, exits=exits)
     assert expected in " ".join(said[1].split())
 
@@ -387,12 +382,6 @@ def test_a_fee_without_a_price_is_unknown_and_the_budget_says_so(desk):
     assert disks["why_unknown"] == "no price of pd-balanced in us-east1"
     assert "disks of the nodes" in found["cost"]["unpriced"]
     assert any("--budget-usd does not count" in text for text in found["warnings"])
-
-
-def test_a_discontinued_node_type_is_refused_with_its_replacement(desk):
-    flags = ("--provider=azure", "--accelerator=Standard_NC24rs_v3")
-    said = " ".join(desk.type("plan", *flags, exits=5)[1].split())
-    assert "discontinued since 2025-03-31; the nearest that is sold: --accelerator=a100" in said
 
 
 def test_an_offer_that_a_cloud_cannot_serve_is_rejected_with_its_reason(desk):

@@ -54,7 +54,7 @@ def readers():
         "bill.json": [("cost", "runs/mine", "--billing-export=bill.json")],
         "bill.csv": [("cost", "runs/mine", "--billing-export=bill.csv")],
         "prices/prices/gcp.csv": [("offers",), ("prices",), ("plan", "--config=run.yaml", "--provider=gcp", "--accelerator=v100"), ("cost", "runs/mine")],
-        "aws-config": [("plan", "--config=run.yaml", "--provider=aws", "--accelerator=v100"), ("check", "--provider=aws")],
+        "aws-config": [("plan", "--config=run.yaml", "--provider=aws", "--accelerator=l4"), ("check", "--provider=aws")],
     }  # fmt: skip
 
 

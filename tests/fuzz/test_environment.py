@@ -20,7 +20,7 @@ COMMANDS = (
     ("plan", "--config=run.yaml"),
     ("plan", "--config=run.yaml", "--provider=kubernetes", "--store=pvc:x"),
     ("plan", "--config=run.yaml", "--provider=gcp", "--accelerator=v100"),
-    ("plan", "--config=run.yaml", "--provider=aws", "--accelerator=v100"),
+    ("plan", "--config=run.yaml", "--provider=aws", "--accelerator=l4"),
     ("offers",), ("prices",), ("cost", "runs/mine"), ("train", "--config=run.yaml", "--run=runs/new"), ("simulate", "out.h5", "--showers=1"), ("status",), ("status", "mine"), ("check",), ("setup", "--dry-run"), ("worker",), ("schema", "run.yaml"), ("--help",),
     ("image", "--dry-run", "--provider=aws"), ("convert", "s3://bucket/showers", "out.h5"), ("convert", "gs://bucket/showers", "out.h5"),
 )  # fmt: skip

@@ -66,7 +66,7 @@ def launch_flags(
             --budget-usd and --max-hours, with the same global batch.
         accelerator: NAME or NAME:COUNT per node, such as v100:8; a family such as a100 selects its
             cheapest member. Default COUNT: 1, or the fewest that a cloud sells. On a cloud also a
-            node type, such as v3-8 or p3.2xlarge.
+            node type, such as v3-8 or g5.xlarge.
         cpus: Cores per worker. Default: 4, or 6 per accelerator, at most 3/4 of the node; locally
             all cores, shared.
         memory_gib: Memory per worker. Default: 8, or 16 per accelerator, with the same limits.
@@ -175,7 +175,7 @@ def provisioning_flags(
         spot_wait: Time that --market=auto waits for spot nodes before it takes on-demand nodes.
         fallback: Without capacity or quota: none, same (accelerator, count and global batch,
             elsewhere), or any (offer with the same global batch).
-        allow_unmeasured: Consider accelerators without a measured throughput of this network.
+        allow_unmeasured: Consider accelerators whose throughput with this network is unknown.
         allow_unknown_price: Provision a node type (--accelerator) without a known price in a region
             (--region).
 

@@ -17,6 +17,7 @@ from cloudgan.core import settings
 from cloudgan.core.atomic_file import atomic_writer
 from cloudgan.core.clouds import CLOUDS
 from cloudgan.core.errors import DataError, UnknownNameError, nearest
+from cloudgan.cost.prices.discontinued import discontinued, refuse_discontinued
 from cloudgan.cost.prices.table import read_table
 from cloudgan.schema.price_row import Kind, Market, PriceRow, Snapshot
 from cloudgan.storage.store import StoreError
@@ -51,7 +52,7 @@ class Catalog:
         Args:
             provider: For example ``gcp``.
             accelerator: Name such as ``A100-80GB``, or family such as ``a100``.
-            node_type: For example ``p3.2xlarge``.
+            node_type: For example ``g5.xlarge``.
             region: For example ``us-central1``.
             market: ``on_demand`` or ``spot``.
             snapshot: ``current``, or ``2021`` for the paper's prices.
@@ -78,11 +79,14 @@ class Catalog:
 
         Raises:
             UnknownNameError: No row has this id.
+            PlanError: It names a discontinued node type.
         """
         parts = row_id if row_id.count("/") == _SLASHES else f"node/{row_id}/current"
         for row in self.rows:
             if row.row_id == parts:
                 return row
+        for part in row_id.split("/"):
+            refuse_discontinued(None, part)
         raise UnknownNameError("offer", row_id, self._offers())
 
     def region_hint(self, provider: str | None, regions: Iterable[str | None]) -> str:
@@ -289,7 +293,7 @@ def updated(old: Catalog, fresh: Catalog) -> Catalog:
 
 
 def read_refreshed(folder: Path) -> Iterator[tuple[str, PriceRow]]:
-    """Reads the refreshed prices of all clouds.
+    """Reads the refreshed prices of all clouds, without those of discontinued node types.
 
     Yields:
         File and line, and the row.
@@ -303,6 +307,8 @@ def read_refreshed(folder: Path) -> Iterator[tuple[str, PriceRow]]:
             continue
         try:
             for line, row in read_table(path, PriceRow):
+                if discontinued(row.provider, row.node_type):
+                    continue
                 _check_place(row, provider, f"{path}:{line}")
                 yield f"{path}:{line}", row
         except DataError as error:

@@ -12,7 +12,6 @@ from cloudgan.cost.estimation.measured_runs import learning_evidence, replicas
 from cloudgan.cost.estimation.spot import choose_market
 from cloudgan.cost.estimation.throughput_model import node_counts
 from cloudgan.launch.planning.job_cost import Priced, job_cost
-from cloudgan.launch.planning.node_types import discontinued
 from cloudgan.schema.plan import Alternative, RejectedOffers, Selection
 
 if TYPE_CHECKING:
@@ -25,15 +24,16 @@ if TYPE_CHECKING:
     from cloudgan.schema.price_row import PriceRow
 
 
-UNMEASURED = (
-    "no measured throughput of this network on its accelerator: give it with --accelerator, or add"
-    " --allow-unmeasured"
+UNKNOWN_THROUGHPUT = (
+    "no measured run tells the throughput of this network on its accelerator: give it with"
+    " --accelerator, or add --allow-unmeasured"
 )
 RESTRICTED = (
     "sold only to accounts with an existing quota: give its accelerator with --accelerator if your"
     " account has one"
 )
 TOO_SLOW = "cannot finish within the limits of time and cost on this number of nodes"
+UNCERTAIN = "may not finish within --max-hours, and others certainly do"
 SEVERAL_HOSTS = (
     "`deploy` refuses a slice of several VMs; name it with --accelerator to see its price"
 )
@@ -50,8 +50,8 @@ class OfferConstraints:
         max_seconds: Limit of the job if `nodes` is None.
         max_usd: Limit of the job if `nodes` is None.
         max_usd_per_hour: Limit of all nodes together.
-        allowed_accelerators: Accepted without a measured throughput or with restricted sale.
-        allow_unmeasured: Whether to accept every accelerator without a measured throughput.
+        allowed_accelerators: Accepted with an unknown throughput or with restricted sale.
+        allow_unmeasured: Whether to accept every accelerator with an unknown throughput.
         must_finish: Whether offers are rejected that cannot meet the limits on `nodes` nodes.
         apply_break_even: Whether to accept spot only below its break-even preemption rate.
         excluded: Reason by offer.
@@ -172,8 +172,7 @@ def usable_options(
     options: list[RankedOption] = []
     rejected: list[RejectedOffer] = []
     for row in rows:
-        why = _why_not(row, throughput, constraints)
-        if why:
+        if why := (constraints.excluded or {}).get(row.offer):
             rejected.append(RejectedOffer(row.offer, why))
             continue
         try:
@@ -195,28 +194,12 @@ def why_not_sold(
         allowed_accelerators: With restricted sale, and accepted.
         node_pool_of: As in `rank`.
     """
-    gone = discontinued(row.provider, row.node_type)
-    if gone:
-        return gone.message
     try:
         pool = node_pool_of(row, 1)
     except PlanError as error:
         return str(error)
     is_restricted = pool.replacement and row.accelerator not in allowed_accelerators
     return RESTRICTED if is_restricted else ""
-
-
-def _why_not(row: PriceRow, throughput: ThroughputModel, constraints: OfferConstraints) -> str:
-    gone = discontinued(row.provider, row.node_type)
-    if gone:
-        return gone.message
-    if constraints.excluded and row.offer in constraints.excluded:
-        return constraints.excluded[row.offer]
-    if constraints.allow_unmeasured or row.accelerator in constraints.allowed_accelerators:
-        return ""
-    if row.accelerator not in {run.accelerator for run in throughput.measured}:
-        return UNMEASURED
-    return ""
 
 
 def _ways(
@@ -232,6 +215,9 @@ def _ways(
     known = {one.nodes: one for one in candidates([row], throughput, job, wanted).known}
     if not known and constraints.nodes is None:
         raise PlanError(_why_no_batch(row, throughput, job))
+    is_allowed = constraints.allow_unmeasured or row.accelerator in constraints.allowed_accelerators
+    if not known and not is_allowed:
+        raise PlanError(UNKNOWN_THROUGHPUT)
     found = []
     for nodes in [count for count in counts if not known or count in known]:
         rate = row.hourly_usd(nodes)
@@ -347,21 +333,25 @@ def _within(
 def _able_to_finish(
     options: list[RankedOption], constraints: OfferConstraints, rejected: list[RejectedOffer]
 ) -> list[RankedOption]:
-    """Keeps the options whose lower bounds meet the limits; all if none does."""
+    """Keeps the options that certainly finish in time, else those that can, else all."""
     most_usd = math.inf if constraints.max_usd is None else constraints.max_usd
-    able = [
-        option
-        for option in options
-        if option.candidate is None
-        or (
-            option.candidate.epoch.job_seconds(constraints.job.epochs)[0] <= constraints.max_seconds
-            and option.priced.cost.known_low_usd <= most_usd
-        )
-    ]
-    if not able:
-        return options
-    rejected += [RejectedOffer(one.row.offer, TOO_SLOW) for one in options if one not in able]
-    return able
+    kept = options
+    for edge, why in ((0, TOO_SLOW), (1, UNCERTAIN)):
+        able = [
+            option
+            for option in kept
+            if option.candidate is None
+            or (
+                option.candidate.epoch.job_seconds(constraints.job.epochs)[edge]
+                <= constraints.max_seconds
+                and option.priced.cost.known_low_usd <= most_usd
+            )
+        ]
+        if not able:
+            break
+        rejected += [RejectedOffer(one.row.offer, why) for one in kept if one not in able]
+        kept = able
+    return kept
 
 
 _MOST_ALTERNATIVES = 5

@@ -66,8 +66,8 @@ def test_each_provider_bills_by_its_own_rule_and_names_its_source() -> None:
     for provider, node, minimum in (
         ("gcp", "n1-standard-8+1xV100", 60),
         ("gcp", "v3-8", 0),
-        ("aws", "p3.2xlarge", 60),
-        ("azure", "Standard_NC6s_v3", 300),
+        ("aws", "g5.xlarge", 60),
+        ("azure", "Standard_NC4as_T4_v3", 300),
     ):
         rule = billing_rule(provider, node, NOON)
         assert rule is not None
@@ -76,7 +76,7 @@ def test_each_provider_bills_by_its_own_rule_and_names_its_source() -> None:
 
 
 def test_azures_five_minutes_count_from_the_day_they_were_introduced() -> None:
-    before = billing_rule("azure", "Standard_NC6s_v3", dt.datetime(2025, 5, 31, tzinfo=dt.UTC))
+    before = billing_rule("azure", "Standard_NC4as_T4_v3", dt.datetime(2025, 5, 31, tzinfo=dt.UTC))
     assert before is not None
     assert before.minimum_seconds == 60
 
@@ -138,7 +138,7 @@ def test_a_node_of_a_price_file_is_billed_by_the_second() -> None:
     assert (bill.billed_seconds, bill.why_unknown) == (9, "")
 
 
-AWS = load_catalog().row("aws/p3.2xlarge/us-east-1/spot")
+AWS = load_catalog().row("aws/g5.xlarge/us-east-1/spot")
 ON_AWS = {"provider": "aws", "region": AWS.region, "node_type": AWS.node_type, "price_rows": (AWS,)}
 
 

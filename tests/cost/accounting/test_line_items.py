@@ -134,7 +134,7 @@ def test_nodes_of_a_price_file_cost_their_price_by_the_second(record: RunRecord)
 def test_a_spot_node_that_aws_takes_in_its_first_hour_is_in_no_line_item(
     lines: tuple[Line, ...],
 ) -> None:
-    row = load_catalog().row("aws/p3.2xlarge/us-east-1/spot")
+    row = load_catalog().row("aws/g5.xlarge/us-east-1/spot")
     notice = PreemptionNotice(
         time=after(580).isoformat(), step=40, worker=1, cloud="aws", seconds=120
     )

@@ -14,8 +14,10 @@ if TYPE_CHECKING:
     from emulators.aws.iam_policies import Document
     from emulators.aws.wire import Call
 
-OFFERED = {"g4dn.xlarge": "abc", "g5.xlarge": "ab", "p5.48xlarge": "b"}
+OFFERED = {"g4dn.xlarge": "abc", "g5.xlarge": "ab", "p4de.24xlarge": "a", "p5.48xlarge": "b"}
 """Zones of each region in which an instance type is sold."""
+ONLY_IN = {"p4de.24xlarge": "us-west-2"}
+"""Region of an instance type that the others do not have."""
 SPOT_USD = "0.2386"
 
 
@@ -42,7 +44,7 @@ class Ec2:
 
     def DescribeInstanceTypeOfferings(self, region: str, asked: Body) -> Body:  # noqa: N802
         (name,) = asked["Filters"][0]["Values"]
-        zones = OFFERED.get(name, "")
+        zones = OFFERED.get(name, "") if ONLY_IN.get(name, region) == region else ""
         how = {"InstanceType": name, "LocationType": asked["LocationType"]}
         return {"InstanceTypeOfferings": [how | {"Location": f"{region}{one}"} for one in zones]}
 

@@ -45,7 +45,7 @@ class Quote(NamedTuple):
 
     @property
     def name(self) -> str:
-        """For example ``aws/p3.2xlarge/us-east-1/spot``."""
+        """For example ``aws/g5.xlarge/us-east-1/spot``."""
         return f"{self.node.provider}/{self.node.node_type}/{self.region}/{self.market}"
 
 

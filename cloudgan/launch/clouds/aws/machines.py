@@ -11,6 +11,7 @@ import difflib
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from cloudgan.core.errors import PlanError
+from cloudgan.cost.prices.discontinued import refuse_discontinued
 
 if TYPE_CHECKING:
     from cloudgan.schema.price_row import Market
@@ -109,10 +110,6 @@ MACHINES: Final = {
         Machine("g6e.12xlarge", "L40S", 4, 48, 48, 384, _G, _G_SPOT),
         Machine("g6e.24xlarge", "L40S", 4, 48, 96, 768, _G, _G_SPOT),
         Machine("g6e.48xlarge", "L40S", 8, 48, 192, 1536, _G, _G_SPOT),
-        Machine("p3.2xlarge", "V100", 1, 16, 8, 61, _P, _P4_SPOT),
-        Machine("p3.8xlarge", "V100", 4, 16, 32, 244, _P, _P4_SPOT),
-        Machine("p3.16xlarge", "V100", 8, 16, 64, 488, _P, _P4_SPOT),
-        Machine("p3dn.24xlarge", "V100-32GB", 8, 32, 96, 768, _P, _P4_SPOT),
         Machine("p4d.24xlarge", "A100-40GB", 8, 40, 96, 1152, _P, _P4_SPOT),
         Machine("p4de.24xlarge", "A100-80GB", 8, 80, 96, 1152, _P, _P4_SPOT),
         Machine("p5.4xlarge", "H100", 1, 80, 16, 256, _P, _P5_SPOT),
@@ -130,8 +127,9 @@ def machine(name: str) -> Machine:
     """Returns an instance type by name.
 
     Raises:
-        PlanError: cloudgan does not support it; names the nearest.
+        PlanError: It is discontinued, or cloudgan does not support it; names the nearest.
     """
+    refuse_discontinued("aws", name)
     found = MACHINES.get(name)
     if found is None:
         near = difflib.get_close_matches(name, MACHINES, n=3, cutoff=0.2) or list(MACHINES)[:3]

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from cloudgan.core.clouds import CLUSTER
-from cloudgan.core.errors import PlanError
+from cloudgan.core.errors import CloudganError, PlanError
 from cloudgan.core.labels import SHARED
 from cloudgan.launch.clouds.aws import naming
 from cloudgan.launch.clouds.aws.planner import cluster_name
@@ -70,6 +70,8 @@ def select_network(account: Account, clusters: Clusters, plan: Plan) -> Mapping[
         for one in subnets
         if one["AvailabilityZone"] in zones and wanted in (None, one["AvailabilityZone"])
     ]
+    if not zones:
+        raise PlanError(_not_offered(account, region, plan.node_pool.node_type))
     if not fitting:
         raise PlanError(_no_subnet(plan, zones, subnets))
     first = fitting[0]
@@ -126,6 +128,23 @@ def _zones_with(account: Account, region: str, node_type: str) -> list[str]:
     return sorted(one["Location"] for one in found)
 
 
+def _not_offered(account: Account, region: str, node_type: str) -> str:
+    """Says which enabled regions offer an instance type that `region` does not."""
+    enabled = account.request("ec2", region, "DescribeRegions")["Regions"]
+    found, silent = [], []
+    for other in sorted({one["RegionName"] for one in enabled} - {region}):
+        try:
+            if _zones_with(account, other, node_type):
+                found.append(other)
+        except CloudganError:  # an organisation may deny it
+            silent.append(other)
+    if found:
+        return f"AWS: {region} has no {node_type}; --region can be: {', '.join(found)}"
+    if silent:
+        return f"AWS: no region that answered has {node_type}; no answer: {', '.join(silent)}"
+    return f"AWS: no region has {node_type}; pass another --accelerator (see `cloudgan offers`)"
+
+
 def _version(account: Account, region: str) -> str:
     """Returns the default version of EKS."""
     found = account.list_all(
@@ -139,9 +158,7 @@ def _version(account: Account, region: str) -> str:
 
 def _no_subnet(plan: Plan, zones: list[str], subnets: list[Subnet]) -> str:
     assert plan.node_pool is not None  # noqa: S101  a plan of a cloud has one
-    node_type, region = plan.node_pool.node_type, plan.target.region
-    if not zones:
-        return f"AWS: {region} has no {node_type}; pass another --region"
+    node_type = plan.node_pool.node_type
     known = sorted({one["AvailabilityZone"] for one in subnets})
     zone = f" in --zone={plan.target.zone}" if plan.target.zone != naming.ZONE else ""
     return (

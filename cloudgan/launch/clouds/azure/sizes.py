@@ -1,10 +1,11 @@
-"""GPU virtual machine sizes of Azure, and discontinued ones."""
+"""GPU virtual machine sizes of Azure."""
 
 from __future__ import annotations
 
 from typing import Final, NamedTuple
 
 from cloudgan.core.errors import PlanError, UnknownNameError
+from cloudgan.cost.prices.discontinued import refuse_discontinued
 
 
 class Size(NamedTuple):
@@ -67,19 +68,6 @@ refusals. Names of the quotas: from memory; compared case-insensitively.
 """
 SYSTEM_VCPUS: Final = 2
 
-# https://learn.microsoft.com/azure/virtual-machines/ncv3-nc6s-nc12s-nc24s-retirement (2024-03-19) and
-# https://learn.microsoft.com/azure/virtual-machines/n-series-migration, both read 2026-11-21.
-_NCV3, _NCV2 = "on 2025-09-30", "on 2023-08-31"
-# Replacements of Microsoft's migration pages: NC A100 v4 for V100, T4 for P100.
-_ONE_A100, _ONE_T4 = "--accelerator=A100-80GB:1", "--accelerator=T4:1"
-_RETIRED: Final = {
-    "Standard_NC6s_v3": ("V100", _NCV3, _ONE_A100),
-    "Standard_NC12s_v3": ("V100", _NCV3, "--accelerator=A100-80GB:2"),
-    "Standard_NC24s_v3": ("V100", _NCV3, "--accelerator=A100-80GB:4"),
-    "Standard_NC24rs_v3": ("V100", _NCV3, "--accelerator=A100-80GB:4"),
-    "Standard_NC6s_v2": ("P100", _NCV2, _ONE_T4),
-    "Standard_NC24rs_v2": ("P100", _NCV2, "--accelerator=T4:4"),
-}
 _ARM = "has Arm processors, for which TensorFlow has no wheels with GPUs"
 _UNCERTAIN: Final = {
     "Standard_ND128isr_NDR_GB200_v6": ("GB200", _ARM, "--accelerator=H200:8"),
@@ -98,12 +86,7 @@ def size_of(node_type: str) -> Size:
         PlanError: It is discontinued; the message names a replacement.
         UnknownNameError: Unknown size.
     """
-    if node_type in _RETIRED:
-        gpu, when, nearest = _RETIRED[node_type]
-        raise PlanError(
-            f"Azure retired {node_type} ({gpu}) {when}; use {nearest}, or --provider=gcp, which still"
-            f" lists {gpu}"
-        )
+    refuse_discontinued("azure", node_type)
     if node_type in _UNCERTAIN:
         gpu, why, nearest = _UNCERTAIN[node_type]
         raise PlanError(f"{node_type} ({gpu}) {why}; use {nearest}")

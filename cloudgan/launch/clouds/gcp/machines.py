@@ -208,8 +208,12 @@ def select_zones(
         return tuple(sorted(found, key=lambda one: (one not in preferred, one)))
     others = sorted({one if zone else one.rpartition("-")[0] for one in offered})
     flag, where = ("--zone", zone) if zone else ("--region", region)
-    listed = ", ".join(others) or "none, for this project"
-    raise PlanError(f"{kind.node_type} is not in {where}; {flag} can be: {listed}")
+    if not others:
+        raise PlanError(
+            f"no region has {kind.node_type} for this project; pass another --accelerator (see"
+            " `cloudgan offers`)"
+        )
+    raise PlanError(f"{kind.node_type} is not in {where}; {flag} can be: {', '.join(others)}")
 
 
 def _why_not(node_type: str) -> str:

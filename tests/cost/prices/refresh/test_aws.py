@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from cloudgan.cost.prices.refresh.web import Web
 
-NODE = "p3.2xlarge"
+NODE = "g5.xlarge"
 INDEX = "/offers/v1.0/aws/AmazonEC2/current/region_index.json"
 FILE = "/offers/v1.0/aws/AmazonEC2/20261101/us-east-1/index"
 ROW = {
@@ -97,7 +97,7 @@ def test_the_list_price_is_read_with_the_day_of_its_publication(
         {"CapacityStatus": "UnusedCapacityReservation"},
         {"MarketOption": "CapacityBlock"},
         {"Location Type": "AWS Local Zone"},
-        {"Instance Type": "p3.16xlarge"},
+        {"Instance Type": "g5.48xlarge"},
     ],
 )
 def test_other_products_are_ignored(
@@ -183,7 +183,7 @@ boto3 = pytest.importorskip("boto3")
 botocore_config = pytest.importorskip("botocore.config")
 
 
-NODES = ("p3.2xlarge", "p3.8xlarge")
+NODES = ("g5.xlarge", "g5.12xlarge")
 NOW = dt.datetime(2026, 11, 21, 12, tzinfo=dt.UTC)
 
 

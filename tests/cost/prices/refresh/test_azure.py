@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from cloudgan.cost.prices.refresh.web import Web
 
-NODE = "Standard_NC6s_v3"
+NODE = "Standard_NC4as_T4_v3"
 TODAY = dt.date(2026, 11, 21)
 ITEM = {
     "currencyCode": "USD",
@@ -29,14 +29,14 @@ ITEM = {
     "unitPrice": 3.06,
     "armRegionName": "eastus",
     "armSkuName": NODE,
-    "meterName": "NC6s v3",
-    "skuName": "NC6s v3",
-    "productName": "Virtual Machines NCSv3 Series",
+    "meterName": "NC4as T4 v3",
+    "skuName": "NC4as T4 v3",
+    "productName": "Virtual Machines NCasT4_v3 Series",
     "serviceName": "Virtual Machines",
     "unitOfMeasure": "1 Hour",
     "type": "Consumption",
 }
-SPOT = {"retailPrice": 0.6, "skuName": "NC6s v3 Spot", "meterName": "NC6s v3 Spot"}
+SPOT = {"retailPrice": 0.6, "skuName": "NC4as T4 v3 Spot", "meterName": "NC4as T4 v3 Spot"}
 
 
 @pytest.fixture
@@ -84,18 +84,18 @@ def test_list_and_spot_prices_come_over_several_pages(
     assert refused == ()
     assert {row.market: row.usd_per_hour for row in rows} == {"on_demand": 3.06, "spot": 0.6}
     assert {(row.date, row.region, row.accelerator) for row in rows} == {
-        ("2026-11-21", "eastus", "V100")
+        ("2026-11-21", "eastus", "T4")
     }
 
 
 @pytest.mark.parametrize(
     "other",
     [
-        {"productName": "Virtual Machines NCSv3 Series Windows", "retailPrice": 3.336},
-        {"productName": "NCSv3 Series Dedicated Host", "retailPrice": 9.0},
-        {"productName": "NCSv3 Series CloudServices", "retailPrice": 9.0},
-        {"skuName": "NC6s v3 Low Priority", "retailPrice": 0.612},
-        {"armSkuName": "Standard_NC6s_v33", "retailPrice": 9.0},
+        {"productName": "Virtual Machines NCasT4_v3 Series Windows", "retailPrice": 3.336},
+        {"productName": "NCasT4_v3 Series Dedicated Host", "retailPrice": 9.0},
+        {"productName": "NCasT4_v3 Series CloudServices", "retailPrice": 9.0},
+        {"skuName": "NC4as T4 v3 Low Priority", "retailPrice": 0.612},
+        {"armSkuName": "Standard_NC4as_T4_v33", "retailPrice": 9.0},
         {"armRegionName": "westeurope", "retailPrice": 9.0},
         {"type": "Reservation", "retailPrice": 9.0},
     ],

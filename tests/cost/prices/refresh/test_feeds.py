@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-OFFER = "aws/p3.2xlarge/us-east-1"
+OFFER = "aws/g5.xlarge/us-east-1"
 
 
 @pytest.fixture

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from tests.cost.refresh.conftest import Answer, Asked, Lists
 
 KEY = "AIzaNotAKey"
-AZURE_NODE = "Standard_NC6s_v3"
+AZURE_NODE = "Standard_NC4as_T4_v3"
 
 
 def clouds(lists: Lists, asked: Asked) -> Answer:
@@ -45,11 +45,11 @@ def azure_items(text: str) -> list[dict[str, Any]]:
         "currencyCode": "USD",
         "unitOfMeasure": "1 Hour",
         "type": "Consumption",
-        "productName": "NCSv3",
+        "productName": "NCasT4_v3",
     }
     return [
-        item | {"retailPrice": 3.5, "skuName": "NC6s v3"},
-        item | {"retailPrice": -1, "skuName": "NC6s v3 Spot"},
+        item | {"retailPrice": 3.5, "skuName": "NC4as T4 v3"},
+        item | {"retailPrice": -1, "skuName": "NC4as T4 v3 Spot"},
     ]
 
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from cloudgan.cost.prices.catalog import Catalog, implausible_pairs, shipped_catalog
 from cloudgan.cost.prices.refresh.quote import Quote, parse_price, validate
 
-NODE = shipped_catalog().row("aws/p3.8xlarge/us-east-1/on_demand")  # 4 GPUs
+NODE = shipped_catalog().row("aws/g5.12xlarge/us-east-1/on_demand")  # 4 GPUs
 
 
 def quote(usd: float = 12.0, market: str = "on_demand", **changes: object) -> Quote:
@@ -23,12 +23,12 @@ def test_a_sound_price_becomes_a_row_of_its_node() -> None:
     rows, refused = validate([quote(), quote(3.7, "spot", region="eu-west-1")])
     assert refused == ()
     assert [row.row_id for row in rows] == [
-        "node/aws/p3.8xlarge/eu-west-1/spot/current",
-        "node/aws/p3.8xlarge/us-east-1/on_demand/current",
+        "node/aws/g5.12xlarge/eu-west-1/spot/current",
+        "node/aws/g5.12xlarge/us-east-1/on_demand/current",
     ]
     row = rows[0]
     assert (row.usd_per_hour, row.source, row.date) == (3.7, "a list", "2026-11-21")
-    assert (row.accelerator, row.accelerator_count, row.note) == ("V100", 4, "")
+    assert (row.accelerator, row.accelerator_count, row.note) == ("A10G", 4, "")
 
 
 @pytest.mark.parametrize(
@@ -48,7 +48,7 @@ def test_a_sound_price_becomes_a_row_of_its_node() -> None:
 def test_an_invalid_price_is_rejected_with_its_reason(wrong: dict[str, object], why: str) -> None:
     rows, (refusal,) = validate([quote(**wrong), quote(region="us-west-2")])
     assert [row.region for row in rows] == ["us-west-2"]
-    assert refusal.name == "aws/p3.8xlarge/us-east-1/on_demand"
+    assert refusal.name == "aws/g5.12xlarge/us-east-1/on_demand"
     assert why in refusal.why
 
 

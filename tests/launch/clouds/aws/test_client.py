@@ -467,9 +467,24 @@ def test_a_region_without_a_default_vpc_is_refused_with_alternatives(lab):
         lab.cloud().resolve_placeholders(planned())
 
 
-def test_a_region_or_zone_without_the_instance_type_is_refused(lab):
-    with pytest.raises(PlanError, match="has no p4d"):
-        lab.cloud().resolve_placeholders(planned(offer="aws/p4d.24xlarge/us-east-1/on_demand"))
+@pytest.mark.parametrize(
+    ("node_type", "silent", "why"),
+    [
+        ("p4de.24xlarge", 0, "us-east-1 has no p4de.24xlarge; --region can be: us-west-2"),
+        ("p4d.24xlarge", 0, "AWS: no region has p4d.24xlarge; pass another --accelerator"),
+        ("p4d.24xlarge", 1, "no region that answered has p4d.24xlarge; no answer: eu-west-1$"),
+    ],
+)
+def test_a_region_without_the_instance_type_names_those_that_have_it_or_that_none_has(
+    lab, node_type, silent, why
+):
+    denied = {"code": "UnauthorizedOperation", "status": 403, "times": silent}
+    lab.aws.fault("DescribeInstanceTypeOfferings", after="DescribeRegions", **denied)
+    with pytest.raises(PlanError, match=why):
+        lab.cloud().resolve_placeholders(planned(offer=f"aws/{node_type}/us-east-1/on_demand"))
+
+
+def test_a_zone_without_the_instance_type_is_refused(lab):
     with pytest.raises(PlanError, match=r"no subnet in --zone=us-east-1c .* \(us-east-1b\)"):
         lab.cloud().resolve_placeholders(
             planned(offer="aws/p5.48xlarge/us-east-1/on_demand", rent={"zone": "us-east-1c"})

@@ -22,7 +22,7 @@ def test_every_priced_instance_type_is_listed_with_the_same_data(name):
 def test_each_family_counts_against_its_own_quotas():
     assert machine("g4dn.xlarge").quota("on_demand").code == "L-DB2E81BA"
     assert machine("g6.xlarge").quota("spot").code == "L-3819A6DF"
-    assert machine("p3.2xlarge").quota("on_demand").code == "L-417A185B"
+    assert machine("p4d.24xlarge").quota("on_demand").code == "L-417A185B"
     assert machine("p4d.24xlarge").quota("spot").code == "L-7212CCBC"
     assert machine("p5.48xlarge").quota("spot").code == "L-C4BD4855"
     assert machine("p6-b200.48xlarge").quota("spot").code is None, "no document has its code"

@@ -22,7 +22,7 @@ from cloudgan.schema.plan import Showers, Workers
 FOLDER = Path(__file__).parent / "golden"
 NOW = dt.datetime(2026, 11, 21, 12, tzinfo=dt.UTC)
 OFFERS = {
-    "gpu": ("aws/p3.16xlarge/us-east-1/on_demand", 1),
+    "gpu": ("aws/p4d.24xlarge/us-east-1/on_demand", 1),
     "spot": ("aws/g4dn.xlarge/us-west-2/spot", 1),
     "two-nodes": ("aws/p5.48xlarge/us-east-1/spot", 2),
 }

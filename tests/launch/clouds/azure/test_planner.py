@@ -76,9 +76,9 @@ def test_every_machine_of_the_price_list_is_rented_or_refused_by_its_date():
 @pytest.mark.parametrize(
     ("node_type", "words"),
     [
-        ("Standard_NC6s_v3", ("V100", "on 2025-09-30", "--accelerator=A100-80GB:1", "gcp")),
-        ("Standard_NC24s_v3", ("V100", "on 2025-09-30", "--accelerator=A100-80GB:4")),
-        ("Standard_NC6s_v2", ("P100", "on 2023-08-31", "--accelerator=T4:1")),
+        ("Standard_NC6s_v3", ("V100", "since 2025-09-30", "--accelerator=A100-80GB:1")),
+        ("Standard_NC24rs_v3", ("V100", "since 2025-03-31", "--accelerator=A100-80GB:4")),
+        ("Standard_NC6s_v2", ("P100", "since 2023-08-31", "--accelerator=T4:1")),
         ("Standard_ND40rs_v2", ("V100-32GB", "availability is unconfirmed", "A100-40GB:8")),
     ],
 )

@@ -299,7 +299,10 @@ def test_the_zone_offers_the_machines_and_prefers_an_existing_cluster(google, cl
     [
         ({"node_type": "a3-highgpu-8g"}, "--region can be: europe-west4"),
         ({"zone": "us-central1-f"}, "--zone can be: europe-west4-a, us-central1-a, us-central1-b"),
-        ({"node_type": "a2-ultragpu-1g"}, "none, for this project"),
+        (
+            {"node_type": "a2-ultragpu-1g"},
+            "no region has a2-ultragpu-1g for this project; pass another --accelerator",
+        ),
     ],
     ids=str,
 )
