@@ -109,15 +109,26 @@ def _job(found: Object, old: Object | None) -> Causes:
         ):
             text = f'Invalid value: "{name}": will not able to create pod with invalid DNS label: '
             causes.append(("metadata.name", text + last))
+    elif "backoffLimitPerIndex" in spec:
+        text = f"Invalid value: {spec['backoffLimitPerIndex']}: requires indexed completion mode"
+        causes.append(("spec.backoffLimitPerIndex", text))
     elif "successPolicy" in spec:
         text = "Invalid value: requires indexed completion mode when used"
         causes.append(("spec.successPolicy", text))
+    if "maxFailedIndexes" in spec and "backoffLimitPerIndex" not in spec:
+        text = "Required value: when maxFailedIndexes is specified"
+        causes.append(("spec.backoffLimitPerIndex", text))
     causes += _pod_spec("spec.template.spec", pod)
     causes += _labels("spec.template.labels", at(spec, "template", "metadata", "labels"))
     for index, rule in enumerate(at(spec, "podFailurePolicy", "rules", default=[])):
-        causes += _failure_rule(f"spec.podFailurePolicy.rules[{index}]", rule, pod)
+        where = f"spec.podFailurePolicy.rules[{index}]"
+        causes += _failure_rule(where, rule, pod)
+        if rule["action"] == "FailIndex" and "backoffLimitPerIndex" not in spec:
+            text = 'Invalid value: "FailIndex": requires the backoffLimitPerIndex to be set'
+            causes.append((f"{where}.action", text))
     if old:
         fixed = ["selector", "completionMode", "podFailurePolicy", "successPolicy"]
+        fixed += ["backoffLimitPerIndex"]
         fixed += [] if old["spec"].get("suspend") else ["template"]
         if spec["completionMode"] == "NonIndexed" or spec["completions"] != spec["parallelism"]:
             fixed.append("completions")
