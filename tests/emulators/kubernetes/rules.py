@@ -109,23 +109,14 @@ def _job(found: Object, old: Object | None) -> Causes:
         ):
             text = f'Invalid value: "{name}": will not able to create pod with invalid DNS label: '
             causes.append(("metadata.name", text + last))
-    elif "backoffLimitPerIndex" in spec:
-        text = f"Invalid value: {spec['backoffLimitPerIndex']}: requires indexed completion mode"
-        causes.append(("spec.backoffLimitPerIndex", text))
     elif "successPolicy" in spec:
         text = "Invalid value: requires indexed completion mode when used"
         causes.append(("spec.successPolicy", text))
-    if "maxFailedIndexes" in spec and "backoffLimitPerIndex" not in spec:
-        text = "Required value: when maxFailedIndexes is specified"
-        causes.append(("spec.backoffLimitPerIndex", text))
     causes += _pod_spec("spec.template.spec", pod)
     causes += _labels("spec.template.labels", at(spec, "template", "metadata", "labels"))
     for index, rule in enumerate(at(spec, "podFailurePolicy", "rules", default=[])):
-        where = f"spec.podFailurePolicy.rules[{index}]"
-        causes += _failure_rule(where, rule, pod)
-        if rule["action"] == "FailIndex" and "backoffLimitPerIndex" not in spec:
-            text = 'Invalid value: "FailIndex": requires the backoffLimitPerIndex to be set'
-            causes.append((f"{where}.action", text))
+        causes += _failure_rule(f"spec.podFailurePolicy.rules[{index}]", rule, pod)
+    causes += _per_index(spec)
     if old:
         fixed = ["selector", "completionMode", "podFailurePolicy", "successPolicy"]
         fixed += ["backoffLimitPerIndex"]
@@ -137,6 +128,21 @@ def _job(found: Object, old: Object | None) -> Causes:
             for field in fixed
             if spec.get(field) != old["spec"].get(field)
         ]
+    return causes
+
+
+def _per_index(spec: Object) -> Causes:
+    limit, where = spec.get("backoffLimitPerIndex"), "spec.backoffLimitPerIndex"
+    if limit is not None:
+        text = f"Invalid value: {limit}: requires indexed completion mode"
+        return [] if spec["completionMode"] == "Indexed" else [(where, text)]
+    causes = []
+    if "maxFailedIndexes" in spec:
+        causes.append((where, "Required value: when maxFailedIndexes is specified"))
+    for index, rule in enumerate(at(spec, "podFailurePolicy", "rules", default=[])):
+        if rule["action"] == "FailIndex":
+            text = 'Invalid value: "FailIndex": requires the backoffLimitPerIndex to be set'
+            causes.append((f"spec.podFailurePolicy.rules[{index}].action", text))
     return causes
 
 

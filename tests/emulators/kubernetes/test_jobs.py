@@ -104,7 +104,10 @@ ENDS = {"podFailurePolicy": POLICY, "activeDeadlineSeconds": 3}
         (1, "exit 75", ENDS, [10, 20, 40], "DeadlineExceeded"),
         (2, "exit 75", {"backoffLimitPerIndex": 0} | ENDS, [10, 20, 40], "DeadlineExceeded"),
     ],
-    ids="one together after-success per-index failed-index ignored ignored-per-index".split(),
+    ids=[
+        *("one", "together", "after-success", "per-index", "failed-index"),
+        *("ignored", "ignored-per-index"),
+    ],
 )
 def test_a_failed_pod_is_replaced_after_the_back_off_of_the_real_controller(
     tmp_path, make_job, wait_for_job, *, workers, script, spec, pauses, reason
