@@ -315,8 +315,9 @@ class KubernetesBackend(PreexistingNodes):
             for found in self._api.list(kind, f"{RUN}={plan.run},{COMPONENT}={PORT_PROBE}")[
                 "items"
             ]:
-                self._delete(f"{kind}/{found['metadata']['name']}", plan.run)
-                self._wait_for_deletion(f"{kind}/{found['metadata']['name']}")
+                path = f"{kind}/{found['metadata']['name']}"
+                self._delete(path, plan.run)
+                self._wait_for_deletion(path)
 
     def _delete(self, path: str, run: str) -> None:
         found = self._api.get(path)

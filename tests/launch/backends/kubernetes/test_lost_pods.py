@@ -62,9 +62,7 @@ def is_said(lab, *words):
 
 
 @pytest.mark.slow
-def test_twelve_pods_of_one_worker_lost_in_a_row_do_not_end_the_training(
-    make_lab, begin, tmp_path, record_property
-):
+def test_twelve_pods_of_one_worker_lost_in_a_row_do_not_end_the_training(make_lab, begin, tmp_path):
     """Real workers and a stub trainer; the back-off and the workers' barrier are 300 times shorter."""
     scale, group = 1 / 300, tmp_path / "group"
     group.mkdir()
@@ -90,24 +88,23 @@ def test_twelve_pods_of_one_worker_lost_in_a_row_do_not_end_the_training(
     plan = plan_of(config=RunConfig.model_validate(config))
     monitor = begin(lab, plan)
     outages = []
-    for _ in range(12):
+    for loss in range(1, 13):
         step = newest()
         lab.cluster.wait_for(lambda step=step: newest() > step, 60)
+        if loss == 12:
+            order(newest() + 100)  # trainers that start from now on end there
         lost, began = lab.pod("gan", 1), time.monotonic()
         lab.cluster.evict(NAMESPACE, lost)
         lab.cluster.wait_for(lambda lost=lost: lab.pod("gan", 1) != lost, 60)
         step = newest()
         lab.cluster.wait_for(lambda step=step: newest() > step, 60)
         outages.append(time.monotonic() - began)
-    trained = newest()
-    order(trained + 100)
     assert monitor.follow().phase == "finished"
-    assert newest() > trained
-    ends = [one for one in lab.pods("gan") if one["metadata"]["name"].startswith("gan-0-")]
-    assert len(ends) == 1, "the other worker waited in its pod"
+    assert newest() == json.loads(orders.read_text())["steps"]
+    kept = [one for one in lab.pods("gan") if one["metadata"]["name"].startswith("gan-0-")]
+    assert len(kept) == 1, "the other worker waited in its pod"
     minutes = [round(one / scale / 60, 1) for one in outages]
-    record_property("outages_minutes", minutes)
-    print("minutes without training after each loss:", *minutes)
+    print("scaled minutes until training went on, by loss:", *minutes)
 
 
 def test_a_store_that_fails_while_eight_pods_start_is_named_and_waited_for(
