@@ -19,7 +19,10 @@ WorkerPhase = Literal["waiting", "starting", "running", "done", "failed", "stopp
 Cause = Literal[
     "",
     "image",
+    "registry",
+    "runtime",
     "memory",
+    "eviction",
     "deadline",
     "no progress",
     "program",
@@ -27,6 +30,8 @@ Cause = Literal[
     "configuration",
     "capacity",
 ]
+"""image: does not exist or may not be pulled; registry: its pull fails otherwise; runtime: the node's container
+runtime cannot create a container; eviction: nodes of one size lack the same resource again and again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +43,7 @@ class WorkerState:
         phase: Phase of the worker.
         node: Its current or last node.
         restarts: Number of replacements.
+        preemptions: Number of its pods or nodes that were taken away.
         reason: Why it waits or failed.
         cause: Category of `reason`.
         seconds: Time in this state; None: unknown.
@@ -50,6 +56,7 @@ class WorkerState:
     reason: str = ""
     cause: Cause = ""
     seconds: float | None = None
+    preemptions: int = 0
 
 
 @dataclass(frozen=True, slots=True)

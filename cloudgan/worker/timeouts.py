@@ -12,7 +12,10 @@ class Timeouts:
     """Timeouts and intervals in seconds; `cloudgan worker` has flags for some.
 
     Attributes:
-        barrier_seconds: Until all workers are ready.
+        barrier_seconds: Until all workers are ready. The Job controller replaces a pod that was lost often
+            after 10 min (MaxJobPodFailureBackOff in kubernetes/pkg/controller/job/job_controller.go, read
+            2026-11-25), which then has the gang timeout of 20 min to start: workers that gave up earlier
+            would be replaced later and later themselves.
         store_seconds: Until the store works, and the identity of this pod, which may take minutes to be
             ready (https://cloud.google.com/iam/docs/access-change-propagation, read 2026-11-22).
         first_step_seconds: Until a trainer finishes its first steps.
@@ -25,7 +28,7 @@ class Timeouts:
         notice_every_seconds: Polling interval for preemption notices; None: the cloud's default.
     """
 
-    barrier_seconds: float = 600.0
+    barrier_seconds: float = 1800.0
     store_seconds: float = 600.0
     first_step_seconds: float = 900.0
     smoke_seconds: float = 60.0

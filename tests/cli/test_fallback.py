@@ -152,7 +152,7 @@ def test_market_spot_never_takes_on_demand_nodes(desk):
 
 
 def lost(times, phase="running"):
-    worker = WorkerState(0, "running", restarts=times, reason="taken away: the node went")
+    worker = WorkerState(0, "running", preemptions=times, reason="taken away: the node went")
     return RunState(phase, (worker,), started_at="2026-11-21T12:00:00Z")
 
 

@@ -1,5 +1,9 @@
 from __future__ import annotations
 
+import inspect
+
+from cloudgan.cli.commands.worker import worker
+from cloudgan.schema.plan import Limits
 from cloudgan.worker.timeouts import Timeouts, Watchdog
 
 LIMITS = Timeouts(first_step_seconds=900, stall_seconds=120, stall_medians=20)
@@ -55,3 +59,10 @@ def test_a_repeated_step_is_no_progress():
         dog.saw_step(second, float(second))
     dog.saw_step(2, 100.0)
     assert dog.is_stalled(123)
+
+
+def test_workers_wait_longer_than_a_pod_that_was_lost_often_needs_to_come_back():
+    """600 s of the Job controller's longest back-off, and the gang timeout to start."""
+    command = inspect.signature(worker).parameters["barrier_seconds"].default
+    needed = 600 + Limits.model_fields["gang_timeout_seconds"].default
+    assert command == Timeouts().barrier_seconds >= needed

@@ -7,7 +7,7 @@ import sys
 
 def worker(
     *,
-    barrier_seconds: float = 600.0,
+    barrier_seconds: float = 1800.0,
     first_step_seconds: float = 900.0,
     stall_seconds: float = 120.0,
     grace_seconds: float = 15.0,

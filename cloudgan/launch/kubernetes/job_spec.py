@@ -78,11 +78,11 @@ class JobSpec:
 
     def restart_exit_codes(self) -> tuple[int, ...]:
         """Returns the exit codes after which the podFailurePolicy restarts a worker."""
-        found = []
+        found = set()
         for rule in self.body["spec"]["podFailurePolicy"]["rules"]:
             codes = rule.get("onExitCodes") or {}
             if rule["action"] == "Ignore" and codes.get("operator") == "In":
-                found += codes["values"]
+                found.update(codes["values"])
         return tuple(sorted(found))
 
     def restarts_after(self, exit_code: int) -> bool:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from cloudgan.core.clock import parse_time
@@ -11,7 +13,7 @@ from cloudgan.schema.run_state import RunState, WorkerState
 
 if TYPE_CHECKING:
     import datetime as dt
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from cloudgan.schema.run_state import Cause, Phase, WorkerPhase
 
@@ -20,8 +22,21 @@ if TYPE_CHECKING:
 INDEX: Final = "batch.kubernetes.io/job-completion-index"
 _RESTART_CODES: Final = (75, 137, 143)
 
-_PULL = {"ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull"}
-_SETUP = {"CreateContainerConfigError", "CreateContainerError", "RunContainerError"}
+# Reasons of kubernetes/pkg/kubelet/images/types.go and kuberuntime_container.go (read 2026-11-25).
+_PULL = {
+    *("ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull"),
+    *("ImageInspectError", "RegistryUnavailable"),
+}
+_NO_IMAGE = re.compile(
+    "InvalidImageName|not ?found|manifest unknown|unauthorized|403 Forbidden|denied|authorization failed"
+    "|no basic auth credentials",
+    re.IGNORECASE,
+)
+"""What containerd, CRI-O and registries say of an image that another try does not get."""
+_RUNTIME = {"CreateContainerError", "RunContainerError"}
+MAX_EVICTIONS: Final = 3
+"""So many evictions for the same lack on nodes of one size: the next node of it has no more."""
+_LACK = re.compile(r"memory|pid", re.IGNORECASE)
 _PHASES: Final[dict[str, WorkerPhase]] = {
     "Running": "running",
     "Succeeded": "done",
@@ -29,13 +44,19 @@ _PHASES: Final[dict[str, WorkerPhase]] = {
 }
 
 
-def run_state(job: Object | None, pods: Iterable[Object], now: dt.datetime) -> RunState:
+def run_state(
+    job: Object | None,
+    pods: Sequence[Object],
+    now: dt.datetime,
+    node_sizes: Callable[[], Mapping[str, str]] = dict,
+) -> RunState:
     """Returns the state of a run.
 
     Args:
         job: The Job; None if there is none.
         pods: Pods with the run's label.
         now: Present time, for the durations.
+        node_sizes: Returns the types of nodes by name, as far as they are known.
     """
     workers = _workers(pods, now)
     if job is None:
@@ -54,8 +75,49 @@ def run_state(job: Object | None, pods: Iterable[Object], now: dt.datetime) -> R
         why, cause = _why_failed(job, broken, workers)
         ended = failed.get("lastTransitionTime") if failed else None
         return RunState("failed", workers, why, cause, began, ended)
-    why, cause = _worst(workers)
+    why, cause = _often_evicted(pods, node_sizes) or _worst(workers)
     return RunState(_phase(job, workers), workers, why, cause, began)
+
+
+def _often_evicted(
+    pods: Sequence[Object], node_sizes: Callable[[], Mapping[str, str]]
+) -> tuple[str, Cause] | None:
+    evicted = [pod for pod in pods if _is_evicted(pod)]
+    if len(evicted) < MAX_EVICTIONS:
+        return None
+    sizes = node_sizes()
+    alike: dict[tuple[str, str], list[Object]] = {}
+    for pod in sorted(evicted, key=_made):
+        said = _LACK.search(str(pod["status"].get("message")).partition(".")[0])
+        size = sizes.get(str(pod["spec"].get("nodeName")), "")
+        alike.setdefault((said[0].lower() if said else "disk", size), []).append(pod)
+    for (lack, size), same in alike.items():
+        if len(same) >= MAX_EVICTIONS:
+            where = f" of type {size}" if size else ""
+            why = f"{len(same)} pods lost on nodes{where}: {_why(same[-1])[0]}"
+            return why, "memory" if lack == "memory" else "eviction"
+    return None
+
+
+def _is_evicted(pod: Object) -> bool:
+    """Whether the kubelet ended or refused a pod because its node lacks a resource.
+
+    https://kubernetes.io/docs/concepts/scheduling-eviction/node-pressure-eviction/ (read 2026-11-25): that is
+    a disruption, too, but no preemption.
+    """
+    return (pod.get("status") or {}).get("reason") == "Evicted"
+
+
+def _disruption(pod: Object) -> str | None:
+    """Returns why a pod was taken away; None if it was not."""
+    for condition in (pod.get("status") or {}).get("conditions") or ():
+        if condition.get("type") == "DisruptionTarget" and condition.get("status") == "True":
+            return str(condition.get("message") or condition.get("reason"))
+    return None
+
+
+def _made(pod: Object) -> str:
+    return str(pod["metadata"].get("creationTimestamp", ""))
 
 
 def _phase(job: Object, workers: Sequence[WorkerState]) -> Phase:
@@ -68,18 +130,27 @@ def _phase(job: Object, workers: Sequence[WorkerState]) -> Phase:
     return "waiting" if all(one.phase == "waiting" for one in workers) else "starting"
 
 
-def _workers(pods: Iterable[Object], now: dt.datetime) -> tuple[WorkerState, ...]:
+def _workers(pods: Sequence[Object], now: dt.datetime) -> tuple[WorkerState, ...]:
     by_index: dict[int, list[Object]] = {}
+    has_image = any(each.get("imageID") for pod in pods for each in _statuses(pod))
     for pod in pods:
         index = (pod["metadata"].get("annotations") or {}).get(INDEX)
         if index is not None:
             by_index.setdefault(int(index), []).append(pod)
-    return tuple(_worker(index, by_index[index], now) for index in sorted(by_index))
+    workers = (_worker(index, by_index[index], now) for index in sorted(by_index))
+    return tuple(
+        # A node has pulled the image for this run: it exists, and the login is right.
+        replace(one, cause="registry") if one.cause == "image" and has_image else one
+        for one in workers
+    )
 
 
 def _worker(index: int, pods: list[Object], now: dt.datetime) -> WorkerState:
-    """Returns the state of a rank from its newest pod; an older pod's memory error is kept."""
-    *older, pod = sorted(pods, key=lambda one: str(one["metadata"].get("creationTimestamp", "")))
+    """Returns the state of a rank from its newest pod.
+
+    An older pod's memory error is kept, and the reason of its end until the newest pod runs.
+    """
+    *older, pod = sorted(pods, key=_made)
     status = pod.get("status") or {}
     phase: WorkerPhase = _PHASES.get(status.get("phase", ""), "waiting")
     if pod["metadata"].get("deletionTimestamp"):
@@ -87,13 +158,17 @@ def _worker(index: int, pods: list[Object], now: dt.datetime) -> WorkerState:
     elif phase == "waiting" and pod["spec"].get("nodeName"):
         phase = "starting"
     why, cause = _why(pod)
-    for one in older:
-        if not cause and _why(one)[1] == "memory":
-            why, cause = _why(one)
+    for one in reversed(older):
+        before = _why(one)
+        if not cause and before[1] == "memory":
+            why, cause = before
+        elif not why and phase in ("waiting", "starting"):
+            why = before[0]
     since = _since(pod)
     seconds = (now - since).total_seconds() if since else None
     node = str(pod["spec"].get("nodeName") or "")
-    return WorkerState(index, phase, node, len(older), why, cause, seconds)
+    taken = sum(_disruption(one) is not None and not _is_evicted(one) for one in pods)
+    return WorkerState(index, phase, node, len(older), why, cause, seconds, taken)
 
 
 def _why(pod: Object) -> tuple[str, Cause]:
@@ -101,39 +176,57 @@ def _why(pod: Object) -> tuple[str, Cause]:
     for condition in status.get("conditions") or ():
         if condition.get("type") == "PodScheduled" and condition.get("status") == "False":
             return str(condition.get("message") or condition.get("reason") or ""), "placement"
-    for each in (
-        *(status.get("initContainerStatuses") or ()),
-        *(status.get("containerStatuses") or ()),
-    ):
+    if _is_evicted(pod):
+        return f"evicted: {_one_line(status.get('message'))}", ""
+    if (why := _disruption(pod)) is not None:
+        return f"preempted: {why}", ""
+    for each in _statuses(pod):
         found = _why_container(each)
         if found[0]:
             return found
-    for condition in status.get("conditions") or ():
-        if condition.get("type") == "DisruptionTarget" and condition.get("status") == "True":
-            return f"preempted: {condition.get('message') or condition.get('reason')}", ""
     return str(status.get("message") or ""), ""
+
+
+def _statuses(pod: Object) -> tuple[Object, ...]:
+    status = pod.get("status") or {}
+    return (
+        *(status.get("initContainerStatuses") or ()),
+        *(status.get("containerStatuses") or ()),
+    )
+
+
+def _one_line(text: object) -> str:
+    return " ".join(str(text or "no reason given").split())
 
 
 def _why_container(status: Object) -> tuple[str, Cause]:
     state = status.get("state") or {}
     waiting, ended = state.get("waiting") or {}, state.get("terminated") or {}
     reason = waiting.get("reason", "")
-    message = " ".join(str(waiting.get("message") or reason).split())
+    message = _one_line(waiting.get("message") or reason)
     if reason in _PULL:
-        return f"image {status.get('image')} cannot be pulled ({message})", "image"
-    if reason in _SETUP:
+        image = str(status.get("image"))
+        said = f"{reason}: {message}".replace(image, "")
+        cause: Cause = "image" if _NO_IMAGE.search(said) else "registry"
+        return f"image {image} cannot be pulled ({message})", cause
+    if reason == "CreateContainerConfigError":
         return f"its container cannot be created ({message})", "configuration"
+    if reason in _RUNTIME:
+        return f"the container runtime cannot create its container ({message})", "runtime"
     if ended.get("reason") == "OOMKilled":
         return "exceeded its memory limit (OOMKilled)", "memory"
-    return _why_ended(str(status.get("name")), int(ended.get("exitCode") or 0))
+    return _why_ended(str(status.get("name")), ended)
 
 
-def _why_ended(container: str, code: int) -> tuple[str, Cause]:
+def _why_ended(container: str, ended: Object) -> tuple[str, Cause]:
+    code = int(ended.get("exitCode") or 0)
     if not code:
         return "", ""
     why, cause = describe_exit_code(code)
     if container != TRAINER:
         why, cause = f"init container {container} exited with code {code}", "program"
+    if lines := str(ended.get("message") or "").strip().splitlines():
+        why += f": {lines[-1]}"
     return why, "" if code in _RESTART_CODES else cause
 
 
@@ -146,21 +239,30 @@ def _why_failed(
             f"its deadline of {job['spec'].get('activeDeadlineSeconds')} s has passed",
             "deadline",
         )
-    why, cause = _worst(one for one in workers if one.cause != "placement")  # never fails a Job
-    return (why, cause) if cause else (f"{reason}: {message}", "program")
+    why, cause = _worst(one for one in workers if one.cause not in _WAITS)
+    if cause:
+        return why, cause
+    # A policy names the container that failed; a limit names nothing.
+    said = f" ({why})" if why and reason != "PodFailurePolicy" else ""
+    return f"{reason}: {message}{said}", "program"
 
 
+_WAITS: Final[tuple[Cause, ...]] = ("placement", "runtime", "registry")
+"""These never fail a Job."""
 _BY_SEVERITY: Final[tuple[Cause, ...]] = (
-    *("no progress", "memory", "image", "configuration", "program", "placement"),
+    *("no progress", "memory", "image", "configuration", "program"),
+    *(*_WAITS, ""),
 )
 
 
 def _worst(workers: Iterable[WorkerState]) -> tuple[str, Cause]:
-    known = [one for one in workers if one.cause in _BY_SEVERITY]
+    known = [
+        one for one in workers if one.cause or (one.reason and one.phase not in ("running", "done"))
+    ]
     if not known:
         return "", ""
     worst = min(known, key=lambda one: (_BY_SEVERITY.index(one.cause), one.index))
-    where = f" on node {worst.node}" if worst.node and worst.cause == "program" else ""
+    where = f" on node {worst.node}" if worst.node and worst.cause in ("program", "runtime") else ""
     return f"worker {worst.index}{where}: {worst.reason}", worst.cause
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import copy
 import functools
+import math
 from typing import TYPE_CHECKING, Any, Final
 
 import yaml
@@ -329,6 +330,11 @@ def _fill_container(container: dict[str, Any], plan: Plan) -> None:
     if workers.accelerators_per_node:
         amounts[workers.resource] = str(workers.accelerators_per_node)
     container["resources"] = {"limits": amounts, "requests": dict(amounts)}
+    if size := sum(wheel.bytes for wheel in plan.wheels):
+        # The wheels and their unpacked copies are on the node's disk; without a request a pod is placed
+        # where they do not fit, and evicted there, again and again.
+        storage = {"ephemeral-storage": f"{math.ceil(3 * size / 2**20)}Mi"}
+        container["resources"]["requests"] |= storage
 
 
 def _remove_wheels(spec: dict[str, Any]) -> None:

@@ -24,11 +24,20 @@ if TYPE_CHECKING:
     from cloudgan.schema.heartbeat import Heartbeat
     from cloudgan.schema.plan import Plan
     from cloudgan.schema.resource import Finding
-    from cloudgan.schema.run_state import RunState
+    from cloudgan.schema.run_state import Cause, RunState
 
 
-IMAGE_SECONDS: Final = 30.0
-"""An image pull may fail this long before the run is stopped."""
+SETUP_SECONDS: Final = 30.0
+"""A container may lack a part of its configuration this long before the run is stopped."""
+_IMAGE: Final = "correct --image, or add a pull secret of its registry to the service account"
+_HINTS: Final[dict[Cause, str]] = {
+    "image": _IMAGE,
+    "registry": f"check that the nodes can reach the registry; {_IMAGE}",
+    "runtime": "see `kubectl describe pod`, replace that node, and deploy again",
+    "configuration": "check that the secrets given by --secrets exist",
+    "eviction": "use nodes with more of it; an --image that contains cloudgan needs no space for wheels",
+}
+"""How to correct what keeps a pod from running."""
 _LOOK_EVERY_SECONDS: Final = 5.0
 _SETTLE_SECONDS: Final = 30.0
 
@@ -42,14 +51,14 @@ class RunMonitor:
         plan: Of the run.
         say: Progress callback, one line per change.
         on_state: Callback for each state.
-        image_seconds: See `IMAGE_SECONDS`.
+        setup_seconds: See `SETUP_SECONDS`.
     """
 
     provider: JobBackend
     plan: Plan
     say: Callable[[str], None]
     on_state: Callable[[RunState], None]
-    image_seconds: float = IMAGE_SECONDS
+    setup_seconds: float = SETUP_SECONDS
 
     def __post_init__(self) -> None:
         self._began = self._queued_at = monotonic_seconds()
@@ -92,7 +101,7 @@ class RunMonitor:
         if not self._were_all_up:
             ends.append(self._began + self.plan.limits.gang_timeout_seconds)
         if self._stuck_since is not None:
-            ends.append(self._stuck_since + self.image_seconds)
+            ends.append(self._stuck_since + self.setup_seconds)
         left = [end - now for end in ends if end > now]
         return min([_LOOK_EVERY_SECONDS, *left])
 
@@ -125,18 +134,15 @@ class RunMonitor:
                 f"{state.reason}; the job was stopped. Retry later, or change --zone or --region;"
                 f" `cloudgan down {self.plan.run}` deletes the rest"
             )
-        if state.cause not in ("image", "configuration"):
+        if state.cause == "eviction" or (state.cause == "image" and not self._were_all_up):
+            self._end(f"{state.reason}; {_HINTS[state.cause]}")
+        if state.cause != "configuration":
             self._stuck_since = None
             return
         if self._stuck_since is None:
             self._stuck_since = monotonic_seconds()
-        if monotonic_seconds() - self._stuck_since >= self.image_seconds:
-            hint = (
-                "correct --image, or add a pull secret of its registry to the service account"
-                if state.cause == "image"
-                else "check that the secrets given by --secrets exist"
-            )
-            self._end(f"{state.reason}; {hint}")
+        if monotonic_seconds() - self._stuck_since >= self.setup_seconds:
+            self._end(f"{state.reason}; {_HINTS[state.cause]}")
 
     def _end_if_late(self, state: RunState) -> None:
         if self.plan.target.queue and state.phase == "waiting" and not state.workers:
@@ -148,10 +154,15 @@ class RunMonitor:
         if self._were_all_up or not late or state.phase == "running":
             return
         up = state.count("running", "done")
+        why = (
+            f"only {up} of {self.plan.workers.nodes} workers started within {limit:.0f} s"
+            f" ({state.reason or 'no reason reported'})"
+        )
+        if hint := _HINTS.get(state.cause):
+            self._end(f"{why}; {hint}")
         self.provider.stop(self.plan.run)
         raise CapacityError(
-            f"only {up} of {self.plan.workers.nodes} workers started within {limit:.0f} s"
-            f" ({state.reason or 'no reason reported'}); all were stopped. Retry later, reduce"
+            f"{why}; all were stopped. Retry later, reduce"
             f" --nodes or change --region; `cloudgan down {self.plan.run}` deletes the rest"
         )
 
@@ -247,20 +258,27 @@ class PreemptionTracker:
 
     def __post_init__(self) -> None:
         self._first_seconds: float | None = None
+        self._known: dict[int, int] = {}
+        self._losses = 0
 
     def observe(self, state: RunState, now_seconds: float) -> None:
         """Updates the count from a state and its time.
 
-        One preempted node restarts all workers, so the count is the largest number of restarts.
+        A worker that is replaced for another reason, such as a store that failed, is no preemption.
+        Those before the first state are not counted: their time is unknown.
 
         Raises:
             CapacityError: On demand costs less.
         """
         if state.is_over or not state.workers:
             return
+        now = {worker.index: worker.preemptions for worker in state.workers}
         if self._first_seconds is None:
-            self._first_seconds = now_seconds
-        losses = max(worker.restarts for worker in state.workers)
+            self._first_seconds, self._known = now_seconds, now
+        # A cluster forgets pods that were deleted: their number may fall.
+        self._losses += sum(max(0, now[index] - self._known.get(index, 0)) for index in now)
+        self._known |= now
+        losses = self._losses
         hours = max(now_seconds - self._first_seconds, 1.0) / _HOUR_SECONDS
         rate = losses / (self.nodes * hours)
         if losses >= MIN_LOSSES and rate > self.max_per_node_hour:

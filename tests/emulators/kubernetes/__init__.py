@@ -26,14 +26,16 @@ What it does NOT prove:
   keep from a pod when it starts is a port on which nothing listens; nothing else is kept from anything;
 - file systems: mount paths are replaced in env values, command and args by folders of this machine.
   A path that is written in a program or in a mounted file is not. Nothing is read-only, no user is
-  changed, no memory or CPU limit is enforced (`cluster.oom` plays the limit);
-- images: an image is a mapping from program names to local programs. Nothing is pulled. No image
+  changed, no limit of memory, CPU or disk is enforced (`cluster.oom`, `cluster.evict_under_pressure`);
+- images: an image is a mapping from program names to local programs. Nothing is pulled
+  (`cluster.registry(is_away=True)` plays a registry that does not answer). No image
   registers a GPU; in one made by `with_gpus` a worker expects none, whatever its manifest says;
 - exact texts: the messages that programs read are copied from the real ones, others only resemble;
 - unknown fields are refused unless a request asks for `fieldValidation=Ignore` or `Warn`; the real
   default only warns. `exec` probes, hooks, ephemeral containers and port-forward requests do not
   exist; exec requests are served over WebSocket only, with commands of this machine;
-- speed: back-offs and the delays of node loss are fractions of a second, by parameter.
+- speed: the Job controller's back-off is shortened by `backoff_scale`, its rule is the real one; other
+  back-offs and the delays of node loss are fractions of a second, by parameter.
 """
 
 from __future__ import annotations

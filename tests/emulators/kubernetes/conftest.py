@@ -15,8 +15,10 @@ if TYPE_CHECKING:
 
 
 @pytest.fixture
-def cluster(tmp_path) -> Iterator[Cluster]:
-    with local_cluster(nodes=2, gpus=4, root=tmp_path) as running:
+def cluster(tmp_path, request) -> Iterator[Cluster]:
+    """A cluster of two nodes; its parameter, if any, are further options."""
+    options = getattr(request, "param", {})
+    with local_cluster(nodes=2, gpus=4, root=tmp_path, **options) as running:
         yield running
 
 

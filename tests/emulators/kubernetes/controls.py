@@ -129,6 +129,7 @@ class Controls:
         set_condition(node, "Ready", "True", "KubeletReady", "kubelet is posting ready status")
         with self._store.changed:
             self._settings.lost_nodes.discard(name)
+            self._settings.pulled = {one for one in self._settings.pulled if one[0] != name}
             self._device_plugins.cards[name] = hidden_gpus
             self._store.insert("nodes", node)
 
@@ -184,6 +185,28 @@ class Controls:
     def evict(self, namespace: str, pod: str) -> None:
         """What `kubectl drain` and descheduling do: SIGTERM, with the pod's grace."""
         self._api.evict(KINDS["pods"], namespace, pod, {})
+
+    def evict_under_pressure(
+        self, namespace: str, pod: str, resource: str = "ephemeral-storage"
+    ) -> None:
+        """The kubelet ends a pod because its node is low on a resource; the Failed object stays.
+
+        https://kubernetes.io/docs/concepts/scheduling-eviction/node-pressure-eviction/ (read 2026-11-25)
+        """
+        text = (
+            f"The node was low on resource: {resource}. Threshold quantity: 1Gi, available: 9Mi. "
+        )
+        worker = self._worker(namespace, pod)
+        with self._store.changed:
+            worker.abandon()
+            found = self._store.get("pods", namespace, pod)
+            set_condition(found, "DisruptionTarget", "True", "TerminationByKubelet", text)
+            found["status"] |= {"phase": "Failed", "reason": "Evicted", "message": text}
+            self._store.replace("pods", found)
+
+    def registry(self, *, is_away: bool) -> None:
+        """Nodes get no image that they do not have, or get them again."""
+        self._settings.registry_is_away = is_away
 
     def oom(self, namespace: str, pod: str, container: str | None = None) -> None:
         """Kills a container as the kernel does when memory is at its limit."""

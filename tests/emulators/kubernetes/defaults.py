@@ -126,7 +126,7 @@ def _job(found: Object) -> None:
     spec.setdefault("completionMode", "NonIndexed")
     if spec["completionMode"] == "NonIndexed":
         spec.setdefault("completions", parallelism)
-    spec.setdefault("backoffLimit", 6)
+    spec.setdefault("backoffLimit", 2**31 - 1 if "backoffLimitPerIndex" in spec else 6)
     spec.setdefault("suspend", False)
     spec.setdefault("manualSelector", False)
     replaces = "Failed" if "podFailurePolicy" in spec else "TerminatingOrFailed"

@@ -14,12 +14,20 @@ if TYPE_CHECKING:
 Object = dict[str, Any]
 
 
-def cannot_pull(store: Store, pod: Object, container: Container, pulls: int) -> bool:
+NOT_FOUND = ("NotFound", "not found")
+DENIED = ("Unknown", "pull access denied: insufficient_scope: authorization failed")
+UNAVAILABLE = ("Unavailable", "unexpected status from HEAD request: 503 Service Unavailable")
+"""gRPC status and words of containerd, as in its issues and https://github.com/apache/airflow/issues/65490."""
+
+
+def cannot_pull(
+    store: Store, pod: Object, container: Container, pulls: int, error: tuple[str, str]
+) -> bool:
     """Sets the state of an image that cannot be pulled, at the first and second try; True: it changed."""
-    name = container.spec["image"]
-    text = f'failed to pull and unpack image "{name}": failed to resolve reference: not found'
+    name, (status, said) = container.spec["image"], error
+    text = f'failed to pull and unpack image "{name}": failed to resolve reference: {said}'
     if pulls == 0:
-        container.wait("ErrImagePull", f"rpc error: code = NotFound desc = {text}")
+        container.wait("ErrImagePull", f"rpc error: code = {status} desc = {text}")
         for outcome in (f'Failed to pull image "{name}": {text}', "Error: ErrImagePull"):
             record_event(store, pod, "Failed", outcome, kind="Warning")
     elif pulls == 1:

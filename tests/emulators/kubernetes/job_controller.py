@@ -1,12 +1,19 @@
-"""The Job controller: pods for indexes, counts, policies, deadlines."""
+"""The Job controller: pods for indexes, counts, back-off, policies, deadlines.
+
+The back-off is that of pkg/controller/job/backoff_utils.go and indexed_job_utils.go of Kubernetes 1.37, as
+the real controller showed it (2026-11-25): see `Failures`.
+"""
 
 from __future__ import annotations
 
 import time
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from emulators.kubernetes.controller import Controller, record_event
 from emulators.kubernetes.job_pods import (
+    FAILURES,
+    IGNORED,
     TRACKING,
     Verdict,
     index_of,
@@ -33,17 +40,44 @@ class Times(NamedTuple):
 
     started: float
     finished: float | None = None
-    next_pod: float = 0.0
+
+
+BACKOFF_SECONDS, MOST_BACKOFF_SECONDS = 10.0, 600.0
+"""DefaultJobPodFailureBackOff and MaxJobPodFailureBackOff of pkg/controller/job/job_controller.go."""
+
+
+@dataclass
+class Failures:
+    """Failed pods of a job since the last success, or with backoffLimitPerIndex those of one index.
+
+    The next pod is created BACKOFF_SECONDS * 2**(pods - 1) after the last failure. Each failed pod counts,
+    also one that the failure policy ignores (https://github.com/kubernetes/kubernetes/issues/119378, read
+    2026-11-25), so pods that fail together jump the sequence.
+    """
+
+    pods: int = 0
+    counted: int = 0
+    """Those that the failure policy does not ignore."""
+    failed_at: float = 0.0
+
+    def next_pod(self, scale: float) -> float:
+        """Returns when a pod may be created; a second of the back-off lasts `scale` seconds."""
+        if not self.pods:
+            return 0.0
+        seconds = min(BACKOFF_SECONDS * 2 ** min(self.pods - 1, 10), MOST_BACKOFF_SECONDS)
+        return self.failed_at + seconds * scale
 
 
 class JobController(Controller):
     """Reconciles all jobs from the current state."""
 
-    def __init__(self, store: Store, api: Api, pod_backoff_seconds: float) -> None:
+    def __init__(self, store: Store, api: Api, backoff_scale: float) -> None:
         super().__init__(store)
         self._api = api
-        self._pod_backoff_seconds = pod_backoff_seconds
+        self._backoff_scale = backoff_scale
         self._times: dict[str, Times] = {}
+        self._failures: dict[tuple[str, int | None], Failures] = {}
+        self._counted: set[str] = set()
         self._wait: float | None = None
 
     def sync(self) -> float | None:
@@ -79,44 +113,69 @@ class JobController(Controller):
         new = [
             pod
             for pod in pods
-            if TRACKING in pod["metadata"].get("finalizers", ()) and is_over(pod)
+            if TRACKING in pod["metadata"].get("finalizers", ())
+            and is_over(pod)
+            and pod["metadata"]["uid"] not in self._counted
         ]
         verdict = self._count(job, new)
         self._drop_terminating(job, pods, new)
         if not self._suspended(job, pods):
             times = self._times.setdefault(uid, Times(time.monotonic()))
-            if new and verdict.failed_now:
-                backoff = times.started if not times.next_pod else time.monotonic()
-                backoff = max(backoff, time.monotonic()) + self._pod_backoff_seconds
-                times = self._times[uid] = times._replace(next_pod=backoff)
             self._decide(job, verdict, times)
-            self._act(job, pods, times)
+            self._act(job, pods)
         self._tell_pods(job, [pod for pod in pods if not is_over(pod)])
         self._close(job, pods)
         if job != before:
             self.store.replace("jobs", job)
-        for pod in new:
-            self._release(pod)
+        held = self._held_indexes(job, pods)
+        for pod in pods:
+            if (is_over(pod) or pod in new) and index_of(pod) not in held:
+                self._release(pod)
+
+    @staticmethod
+    def _held_indexes(job: Object, pods: list[Object]) -> set[int | None]:
+        """Returns the indexes whose failed pods stay until their replacement has their failure count.
+
+        canRemoveFinalizer and getPodsWithDelayedDeletionPerIndex of Kubernetes' controller.
+        """
+        ends = condition(job, "FailureTarget") or condition(job, "SuccessCriteriaMet")
+        if "backoffLimitPerIndex" not in job["spec"] or ends:
+            return set()
+        status = job["status"]
+        ended = numbers(status.get("completedIndexes", "")) | numbers(status["failedIndexes"])
+        active = {index_of(pod) for pod in pods if not is_over(pod)}
+        return {index_of(pod) for pod in pods} - ended - active
 
     def _count(self, job: Object, new: list[Object]) -> Verdict:
         """Counts the pods that ended since last time, by the failure policy."""
-        status = job["status"]
+        spec, status, uid = job["spec"], job["status"], job["metadata"]["uid"]
         done = numbers(status.get("completedIndexes", ""))
         verdict = Verdict()
-        indexed = job["spec"]["completionMode"] == "Indexed"
-        for pod in new:
+        indexed, limit = spec["completionMode"] == "Indexed", spec.get("backoffLimitPerIndex")
+        broken = numbers(status.get("failedIndexes", ""))
+        # A success forgets the failures before it.
+        for pod in sorted(new, key=lambda one: one["status"]["phase"] == "Succeeded"):
+            self._counted.add(pod["metadata"]["uid"])
             if pod["status"]["phase"] == "Succeeded":
+                self._failures.pop((uid, None), None)
                 if not indexed:
                     status["succeeded"] = status.get("succeeded", 0) + 1
                 elif (index := index_of(pod)) is not None and index < job["spec"]["completions"]:
                     done.add(index)
                 continue
             action, why = judge(job, pod)
-            verdict.failed_now = True
+            index = None if limit is None else index_of(pod)
+            failures = self._failures.setdefault((uid, index), Failures())
+            failures.pods, failures.failed_at = failures.pods + 1, time.monotonic()
             if action == "FailJob" and not verdict.fails:
                 verdict.fails = why
             if action != "Ignore":
+                failures.counted += 1
                 status["failed"] = status.get("failed", 0) + 1
+            if index is not None and (action == "FailIndex" or failures.counted > limit):
+                broken.add(index)
+        if limit is not None:
+            status["failedIndexes"] = listed(broken)
         if indexed and done:
             status["completedIndexes"] = listed(done)
             status["succeeded"] = len(done)
@@ -156,6 +215,7 @@ class JobController(Controller):
         spec, status = job["spec"], job["status"]
         deadline = spec.get("activeDeadlineSeconds")
         completions = spec.get("completions")
+        broken = len(numbers(status.get("failedIndexes", "")))
         if verdict.fails:
             self._fail(job, "PodFailurePolicy", verdict.fails)
         elif status.get("failed", 0) > spec["backoffLimit"]:
@@ -164,6 +224,11 @@ class JobController(Controller):
         elif deadline and time.monotonic() >= times.started + deadline:
             text = "Job was active longer than specified deadline"
             self._fail(job, "DeadlineExceeded", text)
+        elif broken > spec.get("maxFailedIndexes", broken):
+            text = "Job has exceeded the specified maximal number of failed indexes"
+            self._fail(job, "MaxFailedIndexesExceeded", text)
+        elif broken and broken + status.get("succeeded", 0) >= completions:
+            self._fail(job, "FailedIndexes", "Job has failed indexes")
         elif rule := success_rule(job):
             set_condition(job, "SuccessCriteriaMet", "True", "SuccessPolicy", rule)
         elif completions is not None and status.get("succeeded", 0) >= completions:
@@ -175,7 +240,7 @@ class JobController(Controller):
     def _fail(self, job: Object, reason: str, message: str) -> None:
         set_condition(job, "FailureTarget", "True", reason, message)
 
-    def _act(self, job: Object, pods: list[Object], times: Times) -> None:
+    def _act(self, job: Object, pods: list[Object]) -> None:
         if condition(job, "FailureTarget") or condition(job, "SuccessCriteriaMet"):
             self._end(pods)
             return
@@ -191,27 +256,36 @@ class JobController(Controller):
             return
         room = spec["parallelism"] - len(there)
         if spec["completionMode"] == "Indexed":
-            done = numbers(job["status"].get("completedIndexes", ""))
-            taken = done | {index_of(pod) for pod in there}
+            status = job["status"]
+            ended = numbers(status.get("completedIndexes", ""))
+            ended |= numbers(status.get("failedIndexes", ""))
+            taken = ended | {index_of(pod) for pod in there}
             missing: list[int | None] = [n for n in range(spec["completions"]) if n not in taken]
         else:
             completions = spec.get("completions", spec["parallelism"])
             missing = [None] * (completions - job["status"].get("succeeded", 0) - len(there))
-        if missing and room > 0 and time.monotonic() < times.next_pod:
-            self._again_at(times.next_pod)
-            return
         for index in missing[: max(0, room)]:
-            if not self._create(job, pods, index):
+            key = None if "backoffLimitPerIndex" not in spec else index
+            failures = self._failures.get((job["metadata"]["uid"], key), Failures())
+            if time.monotonic() < (moment := failures.next_pod(self._backoff_scale)):
+                self._again_at(moment)
+            elif not self._create(job, pods, index, failures):
                 return
 
-    def _create(self, job: Object, pods: list[Object], index: int | None) -> bool:
+    def _create(
+        self, job: Object, pods: list[Object], index: int | None, failures: Failures
+    ) -> bool:
         pod = new_pod(job, index)
+        if "backoffLimitPerIndex" in job["spec"]:
+            counts = {FAILURES: failures.counted, IGNORED: failures.pods - failures.counted}
+            own = {name: str(count) for name, count in counts.items() if count or name == FAILURES}
+            pod["metadata"]["annotations"] |= own
         try:
             made = self._api.create_pod(pod)
         except Refusal as refusal:
             text = f"Error creating: {refusal.message}"
             record_event(self.store, job, "FailedCreate", text, kind="Warning", by=BY)
-            self._again_at(time.monotonic() + max(0.2, self._pod_backoff_seconds))
+            self._again_at(time.monotonic() + 0.2)
             return False
         record_event(
             self.store, job, "SuccessfulCreate", f"Created pod: {made['metadata']['name']}", by=BY

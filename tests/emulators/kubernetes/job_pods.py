@@ -11,6 +11,8 @@ from emulators.kubernetes.store import copied, suffix
 Object = dict[str, Any]
 INDEX = "batch.kubernetes.io/job-completion-index"
 TRACKING = "batch.kubernetes.io/job-tracking"
+FAILURES = "batch.kubernetes.io/job-index-failure-count"
+IGNORED = "batch.kubernetes.io/job-index-ignored-failure-count"
 
 
 @dataclass
@@ -19,7 +21,6 @@ class Verdict:
 
     fails: str = ""
     """Why the job fails at once."""
-    failed_now: bool = False
 
 
 def new_pod(job: Object, index: int | None) -> Object:

@@ -28,6 +28,9 @@ class Settings:
     """What a second of a probe's manifest lasts."""
     restart_backoff_seconds: float = 0.1
     lost_nodes: set[str] = field(default_factory=set)
+    registry_is_away: bool = False
+    pulled: set[tuple[str, str]] = field(default_factory=set)
+    """Nodes and the images that they have."""
 
 
 class Kubelets(Controller):

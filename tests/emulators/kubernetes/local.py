@@ -54,7 +54,7 @@ class Cluster(Controls):
         gang: bool,
         kueue: bool,
         probe_scale: float,
-        backoff_seconds: float,
+        backoff_scale: float,
         enforces_policies: bool,
     ) -> None:
         self.root = root
@@ -71,7 +71,7 @@ class Cluster(Controls):
         self._api = Api(store, self._schemas, Admission(store, gang=gang, kueue=kueue))
         self._rights, self._faults, self._reading = Rights(store), Faults(), Reading(store)
         self._reaper = ProcessReaper()
-        settings = Settings(self.images, probe_scale, backoff_seconds)
+        settings = Settings(self.images, probe_scale)
         starter = Starter(
             store, PeerPorts(store, enforces_policies=enforces_policies), self._reaper
         )
@@ -85,7 +85,7 @@ class Cluster(Controls):
         )
         self._server = ApiServer(routes, self._faults, server_context(root))
         self._controllers: list[Controller] = [
-            JobController(store, self._api, backoff_seconds),
+            JobController(store, self._api, backoff_scale),
             GarbageCollector(store, self._api),
             QuotaController(store),
             Scheduler(store, self._api),
@@ -180,15 +180,15 @@ def local_cluster(
     gang: bool = False,
     kueue: bool = False,
     probe_scale: float = 1.0,
-    backoff_seconds: float = 0.1,
+    backoff_scale: float = 0.01,
     enforces_policies: bool = True,
 ) -> Iterator[Cluster]:
     """Runs a cluster with nodes `node-0`, `node-1`, ... of `gpus` each; `root` holds its files.
 
     Without `images` there are `busybox:1` (programs of this machine) and `python:3`. `gang` serves
     scheduling.k8s.io/v1beta1, `kueue` kueue.x-k8s.io/v1beta1. A probe's second lasts `probe_scale`
-    seconds; pods that failed are replaced after `backoff_seconds`. Without `enforces_policies` the
-    cluster has no policy engine: NetworkPolicy objects are stored and have no effect.
+    seconds, and one of the Job controller's back-off `backoff_scale` seconds. Without `enforces_policies`
+    the cluster has no policy engine: NetworkPolicy objects are stored and have no effect.
     """
     root = root / "cluster"
     root.mkdir(parents=True)
@@ -199,7 +199,7 @@ def local_cluster(
         gang=gang,
         kueue=kueue,
         probe_scale=probe_scale,
-        backoff_seconds=backoff_seconds,
+        backoff_scale=backoff_scale,
         enforces_policies=enforces_policies,
     )
     try:

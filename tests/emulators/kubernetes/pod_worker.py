@@ -11,7 +11,13 @@ from emulators.kubernetes import images, volumes
 from emulators.kubernetes.container import KILLED, Container
 from emulators.kubernetes.controller import record_event
 from emulators.kubernetes.health import Health, Probed
-from emulators.kubernetes.image_pull_errors import cannot_pull, cannot_start
+from emulators.kubernetes.image_pull_errors import (
+    DENIED,
+    NOT_FOUND,
+    UNAVAILABLE,
+    cannot_pull,
+    cannot_start,
+)
 from emulators.kubernetes.logs import log_of
 from emulators.kubernetes.pod_status import describe, phase_of
 from emulators.kubernetes.store import now
@@ -140,8 +146,9 @@ class PodWorker(threading.Thread):
         pulls = 0
         while not self._ending:
             image = images.find(self._settings.images, container.spec["image"])
-            if image is None or not images.may_pull(image, self._pod, self._store):
-                if cannot_pull(self._store, self._pod, container, pulls):
+            error = self._pull_error(image, container.spec["image"])
+            if image is None or error:
+                if cannot_pull(self._store, self._pod, container, pulls, error or NOT_FOUND):
                     self._report()
                 pulls += 1
                 self._turn(TRY_AGAIN_SECONDS)
@@ -168,6 +175,16 @@ class PodWorker(threading.Thread):
             record_event(self._store, self._pod, "Started", f"Started container {container.name}")
             self._health.watch(container)
             return
+
+    def _pull_error(self, image: images.Image | None, name: str) -> tuple[str, str] | None:
+        """Returns why an image cannot be pulled; a node keeps those that it has pulled."""
+        here = (self._pod["spec"]["nodeName"], name)
+        if image is None or not images.may_pull(image, self._pod, self._store):
+            return NOT_FOUND if image is None else DENIED
+        if self._settings.registry_is_away and here not in self._settings.pulled:
+            return UNAVAILABLE
+        self._settings.pulled.add(here)
+        return None
 
     def _on_end(self, container: Container) -> Any:
         return lambda code: self._inbox.put(Ended(container, container.restart_count, code))

@@ -116,8 +116,10 @@ def _job(found: Object, old: Object | None) -> Causes:
     causes += _labels("spec.template.labels", at(spec, "template", "metadata", "labels"))
     for index, rule in enumerate(at(spec, "podFailurePolicy", "rules", default=[])):
         causes += _failure_rule(f"spec.podFailurePolicy.rules[{index}]", rule, pod)
+    causes += _per_index(spec)
     if old:
         fixed = ["selector", "completionMode", "podFailurePolicy", "successPolicy"]
+        fixed += ["backoffLimitPerIndex"]
         fixed += [] if old["spec"].get("suspend") else ["template"]
         if spec["completionMode"] == "NonIndexed" or spec["completions"] != spec["parallelism"]:
             fixed.append("completions")
@@ -126,6 +128,21 @@ def _job(found: Object, old: Object | None) -> Causes:
             for field in fixed
             if spec.get(field) != old["spec"].get(field)
         ]
+    return causes
+
+
+def _per_index(spec: Object) -> Causes:
+    limit, where = spec.get("backoffLimitPerIndex"), "spec.backoffLimitPerIndex"
+    if limit is not None:
+        text = f"Invalid value: {limit}: requires indexed completion mode"
+        return [] if spec["completionMode"] == "Indexed" else [(where, text)]
+    causes = []
+    if "maxFailedIndexes" in spec:
+        causes.append((where, "Required value: when maxFailedIndexes is specified"))
+    for index, rule in enumerate(at(spec, "podFailurePolicy", "rules", default=[])):
+        if rule["action"] == "FailIndex":
+            text = 'Invalid value: "FailIndex": requires the backoffLimitPerIndex to be set'
+            causes.append((f"spec.podFailurePolicy.rules[{index}].action", text))
     return causes
 
 

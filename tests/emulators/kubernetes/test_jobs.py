@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import signal
 
 import pytest
@@ -20,6 +21,8 @@ POLICY = {
         },
     ]
 }
+
+BY_INDEX = {"rules": [IGNORED | {"action": "FailIndex"}]}
 
 
 def names(pods):
@@ -79,6 +82,63 @@ def test_too_many_failures_end_the_job(cluster, make_job, wait_for_job):
     assert cluster.find("jobs", "default", "gan")["status"]["failed"] == 2
     events = [event["reason"] for event in cluster.select("events")]
     assert "BackoffLimitExceeded" in events
+
+
+SCALE = 0.03
+LATER = "while [ ! -e {0}-1 ]; do sleep 0.05; done; sleep 0.1; exit 0"
+SUCCEEDS = "[ $JOB_COMPLETION_INDEX = 1 ] && exit 4; " + LATER
+ONE = "[ $JOB_COMPLETION_INDEX = 0 ] || exit 4"
+AT_ONCE = {"backoffLimitPerIndex": 1, "maxFailedIndexes": 0}
+ENDS = {"podFailurePolicy": POLICY, "activeDeadlineSeconds": 3}
+
+
+@pytest.mark.parametrize("cluster", [{"backoff_scale": SCALE}], indirect=True)
+@pytest.mark.parametrize(
+    ("workers", "script", "spec", "pauses", "reason"),
+    [
+        (1, "exit 4", {"backoffLimit": 2}, [10, 20], "BackoffLimitExceeded"),
+        (2, "exit 4", {"backoffLimit": 5}, [20, 80], "BackoffLimitExceeded"),
+        (2, SUCCEEDS, {"backoffLimit": 3}, [None, 10, 20], "BackoffLimitExceeded"),
+        (2, "exit 4", {"backoffLimitPerIndex": 2}, [10, 20], "FailedIndexes"),
+        (2, ONE, AT_ONCE, [10], "MaxFailedIndexesExceeded"),
+        (1, "exit 75", ENDS, [10, 20, 40], "DeadlineExceeded"),
+        (2, "exit 75", {"backoffLimitPerIndex": 0} | ENDS, [10, 20, 40], "DeadlineExceeded"),
+    ],
+    ids=[
+        *("one", "together", "after-success", "per-index", "failed-index"),
+        *("ignored", "ignored-per-index"),
+    ],
+)
+def test_a_failed_pod_is_replaced_after_the_back_off_of_the_real_controller(
+    tmp_path, make_job, wait_for_job, *, workers, script, spec, pauses, reason
+):
+    """Each row was measured on the real Job controller of Kubernetes 1.37.2 (2026-11-25)."""
+    starts = tmp_path / "starts"
+    noted = f"date +%s.%N >> {starts}-$JOB_COMPLETION_INDEX; {script.format(starts)}"
+    make_job(noted, workers=workers, **spec)
+    assert wait_for_job()["reason"] == reason
+    times = map(float, (tmp_path / f"starts-{workers - 1}").read_text().split())
+    gaps = [later - earlier for earlier, later in itertools.pairwise(times)]
+    assert len(gaps) == len(pauses)
+    for gap, pause in zip(gaps, pauses, strict=True):
+        assert not pause or 0.9 * pause * SCALE < gap < 1.5 * pause * SCALE + 0.5, gaps
+
+
+def test_an_evicted_pod_stays_until_its_replacement_has_its_failure_count(
+    cluster, make_job, wait_for_phase
+):
+    """https://kubernetes.io/docs/reference/labels-annotations-taints/ (read 2026-11-25)."""
+    spec = {"podFailurePolicy": POLICY, "backoffLimitPerIndex": 3}
+    make_job("exec sleep 60", workers=1, pod={"terminationGracePeriodSeconds": 0}, **spec)
+    (first,) = names(wait_for_phase("Running"))
+    cluster.evict("default", first)
+    (failed,) = wait_for_phase("Failed")
+    assert names([failed]) == [first]
+    (second,) = wait_for_phase("Running")
+    kept = second["metadata"]["annotations"]
+    count = "batch.kubernetes.io/job-index{}failure-count"
+    assert (kept[count.format("-")], kept[count.format("-ignored-")]) == ("0", "1")
+    cluster.wait_for(lambda: first not in names(cluster.select("pods")))
 
 
 def test_the_deadline_ends_pods_first_and_the_job_then(
@@ -184,6 +244,9 @@ def test_what_leaves_no_doubt_is_refused_at_once(make_job):
         ({"podFailurePolicy": POLICY, "podReplacementPolicy": "TerminatingOrFailed"}, "podRepl"),
         ({"name": "g" * 62}, "metadata.name"),
         ({"pod": {"restartPolicy": "Always"}}, "restartPolicy"),
+        ({"completionMode": "NonIndexed", "backoffLimitPerIndex": 3}, "requires indexed"),
+        ({"maxFailedIndexes": 0}, "when maxFailedIndexes is specified"),
+        ({"podFailurePolicy": BY_INDEX}, "requires the backoffLimitPerIndex"),
     ):
         with pytest.raises(ApiException) as refused:
             make_job(**wrong)

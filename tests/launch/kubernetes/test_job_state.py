@@ -104,11 +104,57 @@ def test_an_image_that_cannot_be_pulled_is_named(reason, container):
     assert state.reason == "worker 0: image lab/gan:1 cannot be pulled (manifest unknown not found)"
 
 
-@pytest.mark.parametrize("reason", ["CreateContainerConfigError", "CreateContainerError"])
-def test_a_missing_secret_is_a_configuration_error(reason):
-    state = run_state(job(), [pod(0, "Pending", **waits(reason, 'secret "s3" not found'))], NOW)
-    assert state.cause == "configuration"
-    assert state.reason == 'worker 0: its container cannot be created (secret "s3" not found)'
+NO_SUCH_IMAGE = [
+    "rpc error: code = NotFound desc = failed to pull and unpack image: failed to resolve: not found",
+    "reading manifest 9 in docker.io/library/python: manifest unknown",
+    "failed to resolve reference: unexpected status from HEAD request: 403 Forbidden",
+    "failed to authorize: failed to fetch oauth token: unexpected status: 401 Unauthorized",
+    "pull access denied, repository does not exist or may require authorization",
+    "Error response from daemon: no basic auth credentials",
+]
+NO_REGISTRY = [
+    "failed to resolve reference: unexpected status from HEAD request: 503 Service Unavailable",
+    "429 Too Many Requests - toomanyrequests: You have reached your unauthenticated pull rate limit",
+    "failed to authorize: failed to fetch anonymous token: unexpected status: 502 Bad Gateway",
+    "dial tcp: lookup registry.example on 10.0.0.10:53: no such host",
+    "net/http: TLS handshake timeout",
+    'Back-off pulling image "lab/not-found:1"',
+]
+
+
+@pytest.mark.parametrize(
+    ("said", "cause"),
+    [(one, "image") for one in NO_SUCH_IMAGE] + [(one, "registry") for one in NO_REGISTRY],
+)
+def test_only_an_image_that_is_missing_or_refused_is_the_images_fault(said, cause):
+    """Words of containerd, CRI-O, Docker and registries (apache/airflow#65490, flyteorg/flyte#7362)."""
+    status = waits("ImagePullBackOff", said)
+    status["containerStatuses"][0]["image"] = "lab/not-found:1"
+    state = run_state(job(), [pod(0, "Pending", **status)], NOW)
+    assert (state.cause, said in state.reason) == (cause, True)
+
+
+def test_an_image_that_ran_in_this_run_is_not_missing():
+    state = {"running": {"startedAt": BEGAN}}
+    status = {"name": "trainer", "imageID": "lab/gan@sha256:1", "state": state}
+    runs = pod(1, containerStatuses=[status])
+    found = run_state(job(), [pod(0, "Pending", **waits("ErrImagePull", "not found")), runs], NOW)
+    assert (found.cause, found.workers[0].cause) == ("registry", "registry")
+
+
+@pytest.mark.parametrize(
+    ("reason", "cause", "why"),
+    [
+        ("CreateContainerConfigError", "configuration", "its container cannot be created"),
+        ("CreateContainerError", "runtime", "the container runtime cannot create its container"),
+    ],
+)
+def test_a_missing_secret_differs_from_a_container_runtime_that_fails(reason, cause, why):
+    said = f"{why} (secret)" if cause == "configuration" else f"{why} (failed to reserve name)"
+    message = said.partition("(")[2][:-1]
+    state = run_state(job(), [pod(0, "Pending", **waits(reason, message))], NOW)
+    where = " on node node-1" if cause == "runtime" else ""
+    assert (state.cause, state.reason) == (cause, f"worker 0{where}: {said}")
 
 
 def test_out_of_memory_differs_from_other_kills():
@@ -116,7 +162,7 @@ def test_out_of_memory_differs_from_other_kills():
     assert (state.cause, state.workers[1].phase) == ("memory", "failed")
     assert state.reason == "worker 1: exceeded its memory limit (OOMKilled)"
     killed = run_state(job(), [pod(0), pod(1, "Failed", **ended(137))], NOW)
-    assert (killed.cause, killed.reason) == ("", "")
+    assert (killed.cause, killed.reason) == ("", "worker 1: exited with code 137")
     assert killed.workers[1].reason == "exited with code 137"
 
 
@@ -143,15 +189,74 @@ def test_an_init_container_that_fails_is_named():
 
 def test_an_init_container_that_exits_with_75_is_restarted():
     """k8s/fetch_wheels.py exits with 75 when the store is unreachable."""
-    (worker,) = run_state(job(), [pod(0, "Failed", **ended(75, container="wheels"))], NOW).workers
-    assert (worker.cause, "with code 75" in worker.reason) == ("", True)
+    status = ended(75, container="wheels")
+    said = "downloading\nfetch_wheels: wheels/1: HTTP 503 SlowDown, 6 times\n"
+    status["initContainerStatuses"][0]["state"]["terminated"]["message"] = said
+    new = pod(0, "Pending", made="2026-11-21T12:05:00Z", **waits("PodInitializing"))
+    for pods in ([pod(0, "Failed", **status)], [pod(0, "Failed", **status), new]):
+        state = run_state(job(), pods, NOW)
+        assert (state.phase, state.cause) == ("starting", "")
+        assert state.reason == (
+            "worker 0: init container wheels exited with code 75: fetch_wheels: wheels/1: HTTP 503"
+            " SlowDown, 6 times"
+        )
 
 
 def test_a_preempted_pod_has_the_reason():
     taken = {"type": "DisruptionTarget", "status": "True", "message": "preempted by the scheduler"}
     (worker,) = run_state(job(), [pod(0, "Failed", conditions=[taken])], NOW).workers
     assert worker.reason == "preempted: preempted by the scheduler"
-    assert worker.cause == ""
+    assert (worker.cause, worker.preemptions) == ("", 1)
+    saved = pod(0, "Failed", conditions=[taken], **ended(75))
+    assert run_state(job(), [saved], NOW).workers[0].reason.startswith("preempted: ")
+
+
+def test_only_a_disruption_counts_as_a_preemption():
+    taken = {"type": "DisruptionTarget", "status": "True", "message": "node is shutting down"}
+    lost = [
+        pod(0, "Failed", **ended(75)),
+        pod(0, "Failed", **ended(143)),
+        evicted(0),
+        pod(0, "Failed", conditions=[taken], **ended(143)),
+        pod(0, made=ENDED),
+    ]
+    (worker,) = run_state(job(), lost, NOW).workers
+    assert (worker.restarts, worker.preemptions) == (4, 1)
+
+
+def evicted(index, said="The node was low on resource: ephemeral-storage. ", node="node-1"):
+    taken = {"type": "DisruptionTarget", "status": "True", "message": said}
+    status = {"conditions": [taken], "reason": "Evicted", "message": said}
+    return pod(index, "Failed", node=node, **status)
+
+
+LOW = "The node was low on resource: {}. Threshold quantity: 1Gi, available: 9Mi. "
+
+
+@pytest.mark.parametrize(
+    ("lacks", "nodes", "cause"),
+    [
+        (["ephemeral-storage"] * 2, ["small"] * 2, ""),
+        (["ephemeral-storage"] * 3, ["small"] * 3, "eviction"),
+        (["ephemeral-storage", "inodes", "ephemeral-storage"], ["small"] * 3, "eviction"),
+        (["ephemeral-storage", "memory", "ephemeral-storage"], ["small"] * 3, ""),
+        (["ephemeral-storage"] * 3, ["small", "large", "small"], ""),
+        (["memory"] * 3, ["small"] * 3, "memory"),
+    ],
+)
+def test_three_evictions_for_one_lack_on_one_node_size_are_a_cause(lacks, nodes, cause):
+    said = [LOW.format(lack) for lack in lacks]
+    lost = [
+        evicted(n % 2, text, node) for n, (text, node) in enumerate(zip(said, nodes, strict=True))
+    ]
+    new = pod(0, "Pending", made=ENDED)
+    state = run_state(job(), [*lost, new], NOW, lambda: {"small": "m5.large", "large": "m5.xlarge"})
+    assert state.cause == cause
+    if cause:
+        words = f"3 pods lost on nodes of type m5.large: evicted: {said[-1].strip()}"
+        assert state.reason == words
+    else:
+        assert "evicted: The node was low on resource" in state.reason, "the newest is named"
 
 
 def test_a_pod_that_is_being_deleted_is_stopping():
@@ -201,6 +306,15 @@ def test_a_passed_deadline_is_reported_with_its_length():
     assert (state.phase, state.cause) == ("failed", "deadline")
     assert state.reason == "its deadline of 3600 s has passed"
     assert (state.started_at, state.ended_at) == (BEGAN, ENDED)
+
+
+def test_a_job_of_too_many_failures_names_what_failed():
+    said = "Job has exceeded the specified maximal number of failed indexes"
+    body = job(condition("Failed", "MaxFailedIndexesExceeded", said))
+    refused = pod(0, "Failed", reason="Evicted", message="The node had condition: [DiskPressure]. ")
+    state = run_state(body, [refused], NOW)
+    why = "worker 0: evicted: The node had condition: [DiskPressure]."
+    assert (state.reason, state.cause) == (f"MaxFailedIndexesExceeded: {said} ({why})", "program")
 
 
 @pytest.mark.parametrize("code", [1, 76])

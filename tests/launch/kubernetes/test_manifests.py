@@ -25,6 +25,7 @@ from cloudgan.launch.kubernetes.manifests import (
     store_in_pod,
     trainer,
 )
+from cloudgan.schema.plan import Wheel
 
 CLOUD_TESTS = Path(__file__).parents[1] / "clouds"
 OWN_IMAGE = {"workers": {"image": "registry.example/gan@sha256:" + "0" * 64}, "wheels": ()}
@@ -243,7 +244,7 @@ def test_every_container_has_a_restricted_security_context(plan_of):
 )
 def test_a_containers_limits_equal_its_positive_requests(plan_of, cpus, memory_gib, gpus):
     workers = {"cpus": cpus, "memory_gib": memory_gib, "accelerators_per_node": gpus}
-    found = trainer(job(plan_of(workers=workers)))["resources"]
+    found = trainer(job(plan_of(workers=workers, wheels=())))["resources"]
     assert found["limits"] == found["requests"]
     assert found["limits"] is not found["requests"], "YAML would write an alias"
     text = found["limits"]["cpu"]
@@ -253,6 +254,29 @@ def test_a_containers_limits_equal_its_positive_requests(plan_of, cpus, memory_g
     mebibytes = int(found["limits"]["memory"].removesuffix("Mi"))
     assert mebibytes >= 1
     assert mebibytes == pytest.approx(memory_gib * 1024, abs=1)
+
+
+def test_pods_request_disk_for_their_wheels_and_the_unpacked_copies(plan_of):
+    sizes = (3_400_000_000, 5_000_000)
+    wheels = [
+        Wheel(file_name=f"a{size}-1-py3-none-any.whl", sha256="0" * 64, bytes=size)
+        for size in sizes
+    ]
+    found = trainer(job(plan_of(wheels=tuple(wheels))))["resources"]
+    assert found["requests"]["ephemeral-storage"] == "9742Mi", "three times 3405 MB"
+    assert "ephemeral-storage" not in found["limits"]
+
+
+def test_pods_that_another_try_may_help_are_replaced_and_each_worker_has_its_own_back_off():
+    spec = load_manifest("job")["spec"]
+    assert (spec["backoffLimitPerIndex"], spec["maxFailedIndexes"]) == (6, 0)
+    assert "backoffLimit" not in spec, "it would count the losses of all workers"
+    ignored = [
+        (rule["onExitCodes"]["containerName"], rule["onExitCodes"]["values"])
+        for rule in spec["podFailurePolicy"]["rules"]
+        if rule["action"] == "Ignore" and "onExitCodes" in rule
+    ]
+    assert ignored == [("trainer", [75, 137, 143]), ("wheels", [75, 137, 143])]
 
 
 @pytest.mark.parametrize("gang", [False, True])

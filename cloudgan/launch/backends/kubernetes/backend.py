@@ -52,6 +52,7 @@ STATE: Final = "cloudgan/state"
 STOPPED: Final = "stopped"
 _GONE_SECONDS: Final = 300.0
 _POLL_SECONDS: Final = 0.5
+_NODE_TYPE: Final = "node.kubernetes.io/instance-type"
 _SIGNING: Final = "Secret "
 _CAPACITY: Final = ("PodTemplate ", "ProvisioningRequest ")
 _SHARED: Final = ("Namespace ", "ServiceAccount ", "DaemonSet ")
@@ -209,7 +210,7 @@ class KubernetesBackend(PreexistingNodes):
         job = self._api.get(f"{self._jobs}/{run}")
         listed = self._api.list(self._pods, f"{RUN}={run}")
         self._resource_version = str(listed["metadata"].get("resourceVersion", ""))
-        found = run_state(job, listed["items"], utc_moment())
+        found = run_state(job, listed["items"], utc_moment(), self._node_sizes)
         if job and not found.is_over and len(found.workers) < int(job["spec"]["completions"]):
             return replace(found, reason=found.reason or self._why_no_pods(run))
         if job and found.phase in ("waiting", "starting") and (name := requested_by(job)):
@@ -217,6 +218,15 @@ class KubernetesBackend(PreexistingNodes):
         if found.phase == "absent" and self._api.get(f"{self._maps}/{run}") is not None:
             return replace(found, phase="stopped")
         return found
+
+    def _node_sizes(self) -> dict[str, str]:
+        """Returns the type of each node; nothing without the permission to list nodes."""
+        try:
+            nodes = self._api.list("/api/v1/nodes")["items"]
+        except CredentialsError:
+            return {}
+        labels = {one["metadata"]["name"]: one["metadata"].get("labels") or {} for one in nodes}
+        return {name: each.get(_NODE_TYPE, "") for name, each in labels.items()}
 
     def _with_capacity(self, found: RunState, name: str) -> RunState:
         """Returns the state of a run whose nodes are requested together."""
@@ -305,7 +315,9 @@ class KubernetesBackend(PreexistingNodes):
             for found in self._api.list(kind, f"{RUN}={plan.run},{COMPONENT}={PORT_PROBE}")[
                 "items"
             ]:
-                self._delete(f"{kind}/{found['metadata']['name']}", plan.run)
+                path = f"{kind}/{found['metadata']['name']}"
+                self._delete(path, plan.run)
+                self._wait_for_deletion(path)
 
     def _delete(self, path: str, run: str) -> None:
         found = self._api.get(path)
@@ -359,10 +371,14 @@ def _resolved(step: Step, plan: Plan) -> dict[str, Any]:
 def _source(api: ClusterApi, pods: str, pod: dict[str, Any]) -> Callable[[bool], Iterator[LogLine]]:
     index = int((pod["metadata"].get("annotations") or {}).get(INDEX, 0))
     path = f"{pods}/{pod['metadata']['name']}/log"
+    inits = (pod.get("status") or {}).get("initContainerStatuses") or ()
+    ends = {one["name"]: (one.get("state") or {}).get("terminated") or {} for one in inits}
+    # The trainer never ran where an init container failed.
+    container = next((name for name, end in ends.items() if end.get("exitCode")), TRAINER)
 
     def lines(follow: bool) -> Iterator[LogLine]:
         try:
-            for line in api.log(path, container=TRAINER, follow=follow):
+            for line in api.log(path, container=container, follow=follow):
                 moment, _, text = line.partition(" ")
                 yield LogLine(index, moment, text)
         except ApiError:

@@ -127,7 +127,7 @@ def _inactive(queued: Mapping[str, Any], replaced: int) -> RunState:
 
 
 def _waiting(why: str, replaced: int) -> RunState:
-    worker = WorkerState(0, "waiting", restarts=replaced, reason=why)
+    worker = WorkerState(0, "waiting", restarts=replaced, preemptions=replaced, reason=why)
     return RunState("waiting", (worker,), why)
 
 
@@ -141,7 +141,7 @@ def _active(
         why = "its worker starts"
         if beat:
             why, phase = beat.message, ("running", "running")
-    worker = WorkerState(0, phase[1], node, replaced, why)
+    worker = WorkerState(0, phase[1], node, replaced, why, preemptions=replaced)
     return RunState(phase[0], (worker,), why, started_at=status.boot_time() if status else None)
 
 

@@ -286,14 +286,14 @@ def test_pods_of_a_private_image_use_the_pull_secret(lab, begin, follow):
     without = plan_of("without")
     begin(lab, without)
     with pytest.raises(LaunchError, match="cannot be pulled"):
-        follow(lab, without, image_seconds=0.5)
+        follow(lab, without)
 
 
 def test_an_image_that_cannot_be_pulled_ends_the_run(lab, begin, follow):
     plan = plan_of(workers={"image": "registry.example/nothing:1"})
     begin(lab, plan)
     with pytest.raises(LaunchError, match=r"registry.example/nothing:1 cannot be pulled.*--image"):
-        follow(lab, plan, image_seconds=0.5)
+        follow(lab, plan)
     assert not lab.pods("gan")
     list(lab.backend.destroy("gan"))
     assert lab.remaining() == []

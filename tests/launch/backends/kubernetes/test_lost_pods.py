@@ -1,0 +1,208 @@
+"""Runs that lose pods, registries and stores: what passes is waited for, and what does not is named."""
+
+from __future__ import annotations
+
+import json
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from cloudgan.core.errors import LaunchError
+from cloudgan.launch.provisioning.apply import apply
+from cloudgan.launch.provisioning.launch_log import LaunchLog
+from cloudgan.launch.provisioning.log_merging import merge_logs
+from cloudgan.launch.provisioning.run_monitor import RunMonitor
+from cloudgan.schema.config import RunConfig
+from cloudgan.schema.plan import Wheel
+from cloudgan.schema.run_folder import RunFolder
+from cloudgan.worker.timeouts import Timeouts
+from launch.backends.kubernetes.lab import IMAGE, NAMESPACE, plan_of
+from worker.conftest import QUICK
+
+WORKERS = Path(__file__).parents[3] / "worker"
+PUBLIC = "tensorflow/tensorflow:2.21.0"
+
+
+@pytest.fixture
+def begin(tmp_path):
+    """Starts a plan in a lab, and returns a function that follows it to its end."""
+
+    def run(lab, plan):
+        log = LaunchLog(RunFolder(tmp_path / "runs" / plan.run), plan)
+        apply(plan, lab.backend, log, lab.said.append)
+        seen = []
+        monitor = RunMonitor(lab.backend, plan, lab.said.append, seen.append)
+        monitor.seen = seen
+        return monitor
+
+    return run
+
+
+def image_of(folder, script):
+    """Returns an image whose `python` is a shell script."""
+    from emulators.kubernetes import Image, python_image
+
+    path = folder / "image-python"
+    path.write_text(f"#!/bin/sh\n{script}\n")
+    path.chmod(0o755)
+    return Image({"python": str(path)}, python_image().env)
+
+
+def finish(lab, plan):
+    for index in range(plan.workers.nodes):
+        lab.pod(plan.run, index)
+        lab.end_worker(plan.run, index, "0")
+
+
+def is_said(lab, *words):
+    return any(all(word in line for word in words) for line in list(lab.said))
+
+
+@pytest.mark.slow
+def test_twelve_pods_of_one_worker_lost_in_a_row_do_not_end_the_training(make_lab, begin, tmp_path):
+    """Real workers and a stub trainer; the back-off and the workers' barrier are 300 times shorter."""
+    scale, group = 1 / 300, tmp_path / "group"
+    group.mkdir()
+    orders, setup = tmp_path / "orders.json", tmp_path / "setup.json"
+    barrier = Timeouts().barrier_seconds * scale
+    command = [sys.executable, "-S", str(WORKERS / "fake_training.py"), str(orders)]
+    timeouts = QUICK | {"barrier_seconds": barrier}
+    setup.write_text(json.dumps({"timeouts": timeouts, "command": command}))
+    program = f'exec "{sys.executable}" "{WORKERS / "pod_program.py"}" "{setup}"'
+    images = {IMAGE: image_of(tmp_path, program)}
+    lab = make_lab(images=images, backoff_scale=scale)
+
+    def order(steps):
+        known = {"steps": steps, "store": str(lab.store / "runs" / "gan"), "group": str(group)}
+        orders.write_text(json.dumps(known))
+
+    def newest():
+        found = (lab.store / "runs" / "gan" / "checkpoints").glob("step-*.npz")
+        return max((int(path.stem[5:]) for path in found), default=0)
+
+    order(10**6)
+    config = {"name": "gan", "data": {"path": str(tmp_path)}, "model": {"preset": "smoke"}}
+    plan = plan_of(config=RunConfig.model_validate(config))
+    monitor = begin(lab, plan)
+    outages = []
+    for loss in range(1, 13):
+        step = newest()
+        lab.cluster.wait_for(lambda step=step: newest() > step, 60)
+        if loss == 12:
+            order(newest() + 100)  # trainers that start from now on end there
+        lost, began = lab.pod("gan", 1), time.monotonic()
+        lab.cluster.evict(NAMESPACE, lost)
+        lab.cluster.wait_for(lambda lost=lost: lab.pod("gan", 1) != lost, 60)
+        step = newest()
+        lab.cluster.wait_for(lambda step=step: newest() > step, 60)
+        outages.append(time.monotonic() - began)
+    assert monitor.follow().phase == "finished"
+    assert newest() == json.loads(orders.read_text())["steps"]
+    kept = [one for one in lab.pods("gan") if one["metadata"]["name"].startswith("gan-0-")]
+    assert len(kept) == 1, "the other worker waited in its pod"
+    minutes = [round(one / scale / 60, 1) for one in outages]
+    print("scaled minutes until training went on, by loss:", *minutes)
+
+
+def test_a_store_that_fails_while_eight_pods_start_is_named_and_waited_for(
+    make_lab, begin, tmp_path
+):
+    """k8s/fetch_wheels.py exits with 75 after 24 s."""
+    outage = tmp_path / "outage"
+    outage.touch()
+    stub = Path(__file__).with_name("stub_trainer.py")
+    said = "fetch_wheels: wheels/1: HTTP 503 SlowDown, 6 times"
+    script = f"""case "$1" in
+*/fetch_wheels.py) [ ! -e "{outage}" ] || {{ echo "{said}" >&2; exit 75; }}; exit 0;;
+esac
+exec "{sys.executable}" "{stub}" "$@" """
+    lab = make_lab(images={PUBLIC: image_of(tmp_path, script)})
+    wheel = Wheel(file_name="a-1-py3-none-any.whl", sha256="0" * 64, bytes=1)
+    plan = plan_of(workers={"nodes": 8, "image": PUBLIC}, wheels=(wheel,))
+    monitor = begin(lab, plan)
+    failed = lab.cluster.wait_for(
+        lambda: [one for one in lab.pods("gan") if one["status"]["phase"] == "Failed"][7:]
+    )
+    assert failed
+    state = lab.backend.state("gan")
+    assert (state.phase, state.cause) == ("starting", "")
+    assert f"init container wheels exited with code 75: {said}" in state.reason
+    assert said in {line.text for line in merge_logs(lab.backend, "gan", follow=False)}
+    thread = threading.Timer(0.5, lambda: (outage.unlink(), finish(lab, plan)))
+    thread.start()
+    assert monitor.follow().phase == "finished"
+    thread.join()
+    assert is_said(lab, "was replaced", said)
+
+
+def test_a_registry_that_is_away_while_a_pod_is_replaced_does_not_end_the_run(lab, begin):
+    plan = plan_of()
+    monitor = begin(lab, plan)
+    for index in (0, 1):
+        lab.pod("gan", index)
+    lab.cluster.registry(is_away=True)
+    lab.cluster.add_node("new")
+    lab.cluster.evict(NAMESPACE, lab.pod("gan", 1))
+    lab.cluster.wait_for(lambda: lab.backend.state("gan").cause == "registry")
+    lab.cluster.registry(is_away=False)
+    threading.Thread(target=finish, args=(lab, plan)).start()
+    assert monitor.follow().phase == "finished"
+
+
+def test_a_registry_that_stays_away_ends_the_start_at_the_gang_timeout(lab, begin):
+    lab.cluster.registry(is_away=True)
+    monitor = begin(lab, plan_of(gang_timeout_seconds=2.0))
+    with pytest.raises(
+        LaunchError,
+        match=r"only 0 of 2 .* cannot be pulled .*503 Service Unavailable.*reach the registry",
+    ):
+        monitor.follow()
+    assert not lab.pods("gan")
+
+
+def test_an_image_that_is_not_in_the_registry_ends_the_run_at_once(lab, begin):
+    monitor = begin(lab, plan_of(workers={"image": "registry.example/nothing:1"}))
+    began = time.monotonic()
+    with pytest.raises(LaunchError, match=r"nothing:1 cannot be pulled .*not found.*--image"):
+        monitor.follow()
+    assert time.monotonic() - began < 15
+
+
+def test_three_evictions_for_a_full_disk_end_the_run_with_the_cause(lab, begin):
+    monitor = begin(lab, plan_of())
+
+    def evict():
+        lost = set()
+        for _ in range(3):
+            name = lab.cluster.wait_for(lambda: {lab.pod("gan", 0)} - lost).pop()
+            lab.cluster.evict_under_pressure(NAMESPACE, name)
+            lost.add(name)
+
+    thread = threading.Thread(target=evict)
+    thread.start()
+    with pytest.raises(
+        LaunchError, match=r"3 pods lost on nodes: evicted: The node was low on .*ephemeral-storage"
+    ):
+        monitor.follow()
+    thread.join()
+    assert is_said(lab, "worker 0 was replaced", "evicted: The node was low on resource")
+
+
+def test_a_lost_node_is_a_preemption_and_a_worker_that_leaves_with_75_is_none(make_lab, begin):
+    lab, plan = make_lab(nodes=3), plan_of()
+    monitor = begin(lab, plan)
+    before = lab.pod("gan", 0)
+    lab.end_worker("gan", 0, "75")
+    lab.cluster.wait_for(lambda: lab.pod("gan", 0) != before)
+    name = lab.pod("gan", 1)
+    (pod,) = (one for one in lab.pods("gan") if one["metadata"]["name"] == name)
+    lab.cluster.reclaim_node(pod["spec"]["nodeName"], notice_seconds=0.2)
+    lab.cluster.wait_for(lambda: lab.backend.state("gan").workers[1].preemptions)
+    finish_when_up = threading.Thread(target=finish, args=(lab, plan))
+    finish_when_up.start()
+    assert monitor.follow().phase == "finished"
+    finish_when_up.join()
+    assert max(state.workers[0].preemptions for state in monitor.seen) == 0
