@@ -204,8 +204,12 @@ class Master(Serving):
         self._record.master.staleness[self._centre.clock - child.clock] += 1
         self._update(child, steps)
 
-    def _after_message(self) -> None:
-        """Ends epochs, opens a point if one is due, and writes it when it is complete."""
+    def _moved(self) -> None:
+        """Ends epochs, and opens a point if one is due.
+
+        Not within a synchronous round, and before the workers of a round are answered: they save when they
+        have the answer, with the weights of the point.
+        """
         record = self._record
         if record.is_epoch_over and record.step:
             epoch = record.epoch
@@ -214,9 +218,9 @@ class Master(Serving):
             every = self._config.training.validates_every
             if self._validator and record.epoch // every > epoch // every:
                 self._due = record.epoch - 1
-        if not self._point and (self._due is not None or self._is_save_due()):
+        is_due = self._due is not None or self._is_save_due()
+        if is_due and not self._point and not self._rule.pending:
             self._open_point()
-        self._close_point()
 
     def _is_save_due(self) -> bool:
         wanted = self._config.checkpoint
@@ -248,8 +252,6 @@ class Master(Serving):
             self._validated(found)
         self._point = None
         self._save(point)
-        if self._due is not None:  # its epoch ended while this point was open
-            self._open_point()
 
     def _validated(self, found: Measured) -> None:
         line = self._quality.add(
@@ -280,7 +282,7 @@ class Master(Serving):
         """Saves the centre after the last update."""
         self._record.finish_epoch()
         self._wait_for_point()
-        if self._record.step == self._saved_step:
+        if self._record.step == self._saved_step and self._due is None:
             return
         self._open_point()
         self._wait_for_point()

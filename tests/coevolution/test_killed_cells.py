@@ -15,7 +15,7 @@ from cloudgan.parallel.communicator import Alone
 from cloudgan.schema.coevolution import CoevolutionConfig
 from cloudgan.training.stopping import StopFlag
 from coevolution.quadratic_game import QuadraticGame, QuadraticPair
-from coevolution.ranks_in_turns import Killed, Turns
+from parallel.ranks_in_turns import Killed, Turns
 
 CHANGES = [
     {"iteration": 2, "neighbourhood": "none"},

@@ -6,12 +6,13 @@ them at any message, as SIGKILL does, and sees at once that all wait for ever.
 
 from __future__ import annotations
 
+import json
 import threading
 from dataclasses import dataclass, field
 
 import numpy as np
 
-from cloudgan.parallel.communicator import ANYONE, Message, grid, poll_until
+from cloudgan.parallel.communicator import ANYONE, Message, as_bytes, grid, poll_until
 
 ROUNDS = 100
 """Turns of each rank without a message or a step, after which none can follow."""
@@ -40,6 +41,7 @@ class Turns:
     size: int
     kill_at: int | None = None
     sent: int = 0
+    count: int = 0
     boxes: list[list[Letter]] = field(init=False)
     problem: BaseException | None = None
 
@@ -84,6 +86,7 @@ class Turns:
 
     def next(self, rank, *, moved=False):
         """Lets the other ranks run; `moved`: this one has done something."""
+        self.count += 1
         self._idle = 0 if moved else self._idle + 1
         if self._idle > ROUNDS * self.size:
             self.problem = self.problem or Deadlock(f"ranks {self._live} wait for each other")
@@ -118,13 +121,19 @@ class Turns:
 
 
 class Rank:
-    """Implements the part of `Communicator` that a cell uses."""
+    """Implements the parts of `Communicator` that cells, masters and workers use."""
 
     def __init__(self, turns, rank):
         self.turns, self.rank, self.size = turns, rank, turns.size
 
     def torus(self, rows, columns):
         return grid(self, rows, columns)
+
+    def send(self, buffer, to, tag):
+        poll_until(self.start_send(buffer, to, tag))
+
+    def send_json(self, value, to, tag):
+        self.send(as_bytes(value), to, tag)
 
     def start_send(self, buffer, to, tag):
         self.turns.next(self.rank, moved=True)
@@ -157,6 +166,17 @@ class Rank:
         self.turns.next(self.rank)
         letter = self._first(source, tag)
         return letter and Message(letter.source, letter.tag, len(letter.content))
+
+    def wait(self, source=ANYONE, tag=ANYONE, *, seconds=None, meanwhile=None):
+        return poll_until(lambda: self.poll(source, tag), meanwhile, seconds=seconds)
+
+    def receive(self, into, source, tag):
+        poll_until(self.start_receive(into, source, tag))
+
+    def receive_json(self, message):
+        content = np.empty(message.bytes, np.uint8)
+        self.receive(content, message.source, message.tag)
+        return json.loads(content.tobytes())
 
     def gather(self, value, *, meanwhile=None):
         return self.turns.gather(self.rank, value, meanwhile)
