@@ -14,9 +14,6 @@ import numpy as np
 
 from cloudgan.parallel.communicator import ANYONE, Message, as_bytes, grid, poll_until
 
-ROUNDS = 100
-"""Turns of each rank without a message or a step, after which none can follow."""
-
 
 class Killed(BaseException):
     """All ranks end at once; no handler of an error catches it."""
@@ -36,10 +33,19 @@ class Letter:
 
 @dataclass
 class Turns:
-    """The ranks' common state."""
+    """The ranks' common state.
+
+    Attributes:
+        size: Number of ranks.
+        kill_at: Number of the message, from 1, at which all are killed.
+        rounds: Turns of each rank without a message or a step, after which none can follow.
+        sent: Messages.
+        count: Turns.
+    """
 
     size: int
     kill_at: int | None = None
+    rounds: int = 100
     sent: int = 0
     count: int = 0
     boxes: list[list[Letter]] = field(init=False)
@@ -88,7 +94,7 @@ class Turns:
         """Lets the other ranks run; `moved`: this one has done something."""
         self.count += 1
         self._idle = 0 if moved else self._idle + 1
-        if self._idle > ROUNDS * self.size:
+        if self._idle > self.rounds * self.size:
             self.problem = self.problem or Deadlock(f"ranks {self._live} wait for each other")
         after = self._after(rank)
         if after != rank:

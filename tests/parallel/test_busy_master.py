@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import threading
+
 import pytest
 
 from cloudgan.core.errors import TryAgain
 from cloudgan.core.progress import Silent
 from cloudgan.schema import record
 from cloudgan.schema.run_folder import RunFolder
+from cloudgan.storage.folder import FolderStore
 from parallel.ranks_in_turns import Turns
 from parallel.world_in_turns import config_of, run_world
 
@@ -60,3 +63,34 @@ def test_a_worker_whose_message_a_busy_master_has_not_read_is_not_frozen(tmp_pat
     config = config_of(workers=3, steps=99)
     outcome = run_world(turns, tmp_path / "run", config, progress=Slow())
     assert (outcome.reason, outcome.step) == ("max_steps", 99)
+
+
+def test_a_store_that_hangs_delays_no_answer_and_the_next_checkpoint_waits_for_it(
+    tmp_path, monkeypatch
+):
+    put, is_released, released_by_workers = FolderStore.put, threading.Event(), []
+
+    def hang(store, name, *content, **options):
+        if name == "step-000000004.npz" and not released_by_workers:
+            released_by_workers.append(is_released.wait(10))
+        put(store, name, *content, **options)
+
+    def release(world, loop):
+        if loop.step == 20:
+            is_released.set()
+
+    monkeypatch.setattr(FolderStore, "put", hang)
+    bucket = tmp_path / "bucket"
+    checkpoint = {"every_steps": 4, "url": bucket.as_uri()}
+    config = config_of(workers=2, steps=60, checkpoint=checkpoint)
+    run_world(Turns(3, rounds=10**6), tmp_path / "run", config, step=release)
+    assert released_by_workers == [True]
+    lines = record.read(RunFolder(tmp_path / "run").record_file).lines
+    points = [line for line in lines if line.kind == "checkpointed"]
+    assert all(point.copied for point in points)
+    steps = [point.step for point in points]
+    assert steps[:2] == [0, 4]
+    assert steps[2] >= 40
+    assert steps[-1] == 60
+    for folder in (bucket, bucket / "ranks" / "000"):
+        assert max(folder.glob("step-*.npz")).name == "step-000000060.npz"
