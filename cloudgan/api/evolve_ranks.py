@@ -13,6 +13,7 @@ from cloudgan.core import settings
 from cloudgan.core.errors import ConfigError
 from cloudgan.core.loopback_network import LoopbackNetwork
 from cloudgan.core.progress import Silent
+from cloudgan.parallel.communication import check_threads
 from cloudgan.parallel.local_ranks import LocalRanks
 from cloudgan.parallel.rank_process import fail, joined_world
 from cloudgan.schema.coevolution import CoevolutionConfig
@@ -104,6 +105,7 @@ def run_as_rank(
 
     end: RunEnd | None = None
     with joined_world(folder.run) as world:
+        check_threads("give --engine=one")  # one sends signs of life while the other trains
         sent = world.gather(config.model_dump(mode="json") if world.rank == 0 else None)[0]
         config = CoevolutionConfig.model_validate(sent)
         run = GridRun(

@@ -76,7 +76,7 @@ def check_grid(config: CoevolutionConfig) -> Grid:
         ConfigError: One cell has no neighbours, or the tournament is larger than the sub-population.
     """
     grid = Grid(config.rows, config.columns)
-    for kind in (config.neighbourhood, *(change.neighbourhood for change in config.schedule)):
+    for kind in config.neighbourhoods:
         neighbours = len(grid.neighbours(0, kind))
         if not neighbours and kind != "none":
             raise ConfigError(

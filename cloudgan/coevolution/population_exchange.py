@@ -135,7 +135,8 @@ class InStep:
 class AsTheyArrive:
     """A cell sends its newest population and uses the newest that has arrived; it never waits.
 
-    Only for the first population of a neighbour it waits. While a reader has not taken the message
+    Only for the first population of a neighbour it waits, which every cell therefore sends before its first
+    iteration to all that will read it. While a reader has not taken the message
     before, it is sent no other one, so that messages to a slow cell do not fill the memory.
     """
 

@@ -210,6 +210,12 @@ class CellRank:
         """
         self._flag.stepped = True
         self._show("processing")
+        if self._config.asynchronous:
+            # A neighbour waits for a first population, and after a restart this cell may have no iteration
+            # left, or none with that neighbour in its neighbourhood.
+            kinds, cell = self._config.neighbourhoods, self.cell.number
+            readers = {reader for kind in kinds for reader in self._grid.readers(cell, kind)}
+            self._exchange.gather(self.cell.state, (), sorted(readers))
         reason: StopReason | None = None
         while reason is None and self.cell.state.iteration < self._config.iterations:
             try:

@@ -6,6 +6,7 @@ checkpoint, with the steps of each worker, so that a run resumes where all ranks
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +18,7 @@ from cloudgan.training.checkpoint import Checkpoints, State, read_checkpoint, ru
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
+    from concurrent.futures import Executor
     from pathlib import Path
 
     from cloudgan.data.summary import TrainingSummary
@@ -43,10 +45,12 @@ def rank_url(config: RunConfig, rank: int) -> str:
     return f"{url}/ranks/{rank:03d}" if url else ""
 
 
-def rank_checkpoints(config: RunConfig, folder: RunFolder, rank: int) -> Checkpoints:
+def rank_checkpoints(
+    config: RunConfig, folder: RunFolder, rank: int, copier: Executor | None = None
+) -> Checkpoints:
     """Returns the checkpoints of what only one rank knows."""
     own, url = rank_folder(folder, rank).checkpoints, rank_url(config, rank)
-    return Checkpoints(own, keep=KEPT, url=url, may_rename=True)
+    return Checkpoints(own, keep=KEPT, url=url, may_rename=True, copier=copier)
 
 
 class Centre:
@@ -97,6 +101,8 @@ class Point:
         master_steps: Steps of the masters below that have saved, by rank.
         inference: Arrays of the averaged generator with fitted statistics, in Keras order; None until
             the first worker has sent them.
+        written: Path and size of the run's checkpoint, and seconds of writing it; None until it was
+            written. The point stays open until it is copied.
     """
 
     step: int
@@ -110,6 +116,7 @@ class Point:
     worker_steps: dict[int, int] = field(default_factory=dict)
     master_steps: dict[int, int] = field(default_factory=dict)
     inference: Floats | None = None
+    written: tuple[Path, int, float] | None = None
 
     @classmethod
     def of(cls, centre: Centre, rule: UpdateRule, step: int, epoch: int | None) -> Point:
@@ -171,14 +178,23 @@ class PointFiles:
         """
         self._config, self._flat, self._template = config, flat, template
         self._numerics, self._summary = numerics, summary
-        self._centre = run_checkpoints(config, folder, None)
-        self._own = rank_checkpoints(config, folder, 0)
+        copier = ThreadPoolExecutor(1, "copy")  # of the rule first: the run's has all that it needs
+        self._centre = run_checkpoints(config, folder, None, copier)
+        self._own = rank_checkpoints(config, folder, 0, copier)
         self._averaged = sorted(name for name in template if name.startswith(_AVERAGED))
 
     @property
     def copy_problem(self) -> str | None:
         """Why the newest checkpoint is not in the bucket."""
         return self._own.copy_problem or self._centre.copy_problem
+
+    def are_copied(self) -> bool:
+        """Whether the copies of the newest point have been made, or have failed.
+
+        Raises:
+            StoreError: Old copies could not be removed.
+        """
+        return self._own.is_copied() and self._centre.is_copied()
 
     def path_of(self, step: int) -> Path:
         """Returns the path of the centre's checkpoint of `step`."""

@@ -185,6 +185,28 @@ def check_library() -> None:
         ) from error
 
 
+def check_threads(instead: str) -> None:
+    """Checks that two threads of this rank may call MPI at the same time.
+
+    Args:
+        instead: What to do without.
+
+    Raises:
+        ConfigError: They may not; MPI would hang sooner or later.
+    """
+    if not is_world():
+        return
+    mpi = _library()
+    names = ("SINGLE", "FUNNELED", "SERIALIZED", "MULTIPLE")
+    levels = {getattr(mpi, f"THREAD_{name}"): f"MPI_THREAD_{name}" for name in names}
+    if (level := mpi.Query_thread()) < mpi.THREAD_MULTIPLE:
+        raise ConfigError(
+            f"each rank calls MPI from two threads, and this MPI gives {levels[level]}; use an MPI that"
+            f" gives MPI_THREAD_MULTIPLE ({install_command('mpi')} brings one; unset MPI4PY_RC_THREADS and"
+            f" MPI4PY_RC_THREAD_LEVEL), or {instead}"
+        )
+
+
 def finalize() -> None:
     """Leaves the world in order; every rank calls it, and then ends as usual."""
     if is_world():

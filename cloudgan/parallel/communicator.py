@@ -90,7 +90,7 @@ class Communicator(Protocol):
             source: Rank that sends it.
             tag: Its kind.
             seconds: Limit; None: none.
-            meanwhile: Called between two looks; may raise.
+            meanwhile: Called before each look; may raise.
 
         Raises:
             TryAgain: No message came in time.
@@ -113,7 +113,7 @@ class Communicator(Protocol):
 
         Args:
             value: Of this rank.
-            meanwhile: Called between two looks; may raise.
+            meanwhile: Called before each look; may raise.
         """
 
     def agree(self, value: Any, what: str) -> None:
@@ -273,7 +273,7 @@ def exchange(
         outgoing: By receiving rank; one array may be sent to several.
         incoming: By sending rank; arrays of the right size.
         tag: Kind of the messages.
-        meanwhile: Called between two looks; may raise.
+        meanwhile: Called before each look; may raise.
     """
     pending = [ranks.start_receive(into, source, tag) for source, into in incoming.items()]
     pending += [ranks.start_send(buffer, to, tag) for to, buffer in outgoing.items()]
@@ -292,7 +292,7 @@ def poll_until(
 
     Args:
         look: Returns a false value until something has happened.
-        meanwhile: Called between two looks; may raise.
+        meanwhile: Called before each look, so that one who never has to wait calls it, too; may raise.
         seconds: Limit; None: none.
         name: Of what is waited for.
 
@@ -301,9 +301,11 @@ def poll_until(
     """
     deadline = None if seconds is None else time.monotonic() + seconds
     pause = _FIRST_PAUSE
-    while not (found := look()):
+    while True:
         if meanwhile:
             meanwhile()
+        if found := look():
+            return found
         if deadline is not None and time.monotonic() > deadline:
             raise TryAgain(
                 f"{name} has sent nothing for {seconds:.0f} s, so this rank stops; start all ranks"
@@ -311,7 +313,6 @@ def poll_until(
             )
         time.sleep(pause)
         pause = min(pause * _GROWTH, _LONGEST_PAUSE)
-    return found
 
 
 def as_bytes(value: Any) -> NDArray[np.uint8]:

@@ -8,6 +8,7 @@ point, and lets its workers save for it.
 from __future__ import annotations
 
 import time
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -24,6 +25,8 @@ from cloudgan.training.checkpoint import State, read_checkpoint
 from cloudgan.training.stopping import REASONS
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from cloudgan.parallel.centre import ResumedSteps
     from cloudgan.parallel.communicator import Communicator
     from cloudgan.parallel.layout import Layout
@@ -59,7 +62,8 @@ class LowerMaster(Serving):
         self._step = resumed.masters[layout.masters.index(world.rank)] if resumed else 0
         self._top = layout.roles[world.rank].parent or 0
         self._is_first = layout.children(self._top)[0] == world.rank
-        self._own = rank_checkpoints(config, folder, world.rank)
+        copier = ThreadPoolExecutor(1, "copy")
+        self._own = rank_checkpoints(config, folder, world.rank, copier)
         self._report = Report(self._profile.seconds)
         self._exchanged_clock = 0
 
@@ -131,11 +135,14 @@ class LowerMaster(Serving):
         updates = self._centre.clock - self._exchanged_clock
         return updates >= self._config.parallel.master_sync_every
 
+    def _moved(self) -> None:
+        """Does nothing: points are opened by exchanges with rank 0, which count their own time."""
+
     def _after_message(self) -> None:
         if self._is_exchange_due():
             self._exchange()
             self._answer_held()
-        self._close_point()
+        super()._after_message()
 
     def _exchange(self) -> None:
         """Exchanges with rank 0, and opens the point that it wants."""
@@ -165,8 +172,11 @@ class LowerMaster(Serving):
         point = self._point
         if point is None or not self._is_saved(point):
             return
+        if point.written is None:
+            point.written = self._write(point)
+        if not self._own.is_copied():
+            return
         self._point = None
-        self._save(point)
         self._world.send(self._steps_of(point), self._top, Tag.SAVED)
         if point.inference is not None:
             self._world.send(point.inference, self._top, Tag.RECALIBRATED)
@@ -175,7 +185,7 @@ class LowerMaster(Serving):
         below = (point.worker_steps[number] for number in self._worker_steps)
         return np.array([point.step, *below], np.float64)
 
-    def _save(self, point: Point) -> None:
+    def _write(self, point: Point) -> tuple[Path, int, float]:
         state = State(
             step=point.step,
             train_seconds=0.0,
@@ -185,8 +195,10 @@ class LowerMaster(Serving):
             summary=self._summary,
         )
         began = time.perf_counter()
-        self._own.save(state, {_CENTRE: point.weights, **point.rule})
-        self._profile.spent("save", began, time.perf_counter())
+        path, size = self._own.save(state, {_CENTRE: point.weights, **point.rule})
+        ended = time.perf_counter()
+        self._profile.spent("save", began, ended)
+        return path, size, ended - began
 
     def _end(self) -> None:
         """Exchanges what came since the last exchange, saves, and waits for the other masters."""
@@ -195,7 +207,9 @@ class LowerMaster(Serving):
         self._wait_for_point()
         point = self._new_point(Answer(Wanted.NOTHING))
         self._is_saved(point)
-        self._save(point)
+        self._write(point)
+        while not self._own.is_copied():
+            time.sleep(0.01)
         reason = REASONS.index(self._stop or "finished")
         done = np.concatenate([[float(reason)], self._steps_of(point)])
         self._world.send(done, self._top, Tag.DONE)

@@ -25,6 +25,7 @@ from cloudgan.training.stopping import EXIT_CODES
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from pathlib import Path
 
     from cloudgan.core.progress import Progress
     from cloudgan.parallel.communicator import Communicator, Message
@@ -159,7 +160,9 @@ class Master(Serving):
             point = Point.of(self._centre, self._rule, 0, None)
             for child in self._children.values():
                 point.save(child, [0] * (len(child.workers) + self._layout.has_top))
-            self._save(point)
+            point.asked |= self._children.keys()
+            self._point = point
+            self._close_point()
         self._resumed = None
         self._send_centre()
 
@@ -204,8 +207,12 @@ class Master(Serving):
         self._record.master.staleness[self._centre.clock - child.clock] += 1
         self._update(child, steps)
 
-    def _after_message(self) -> None:
-        """Ends epochs, opens a point if one is due, and writes it when it is complete."""
+    def _moved(self) -> None:
+        """Ends epochs, and opens a point if one is due.
+
+        Not within a synchronous round, and before the workers of a round are answered: they save when they
+        have the answer, with the weights of the point.
+        """
         record = self._record
         if record.is_epoch_over and record.step:
             epoch = record.epoch
@@ -214,9 +221,9 @@ class Master(Serving):
             every = self._config.training.validates_every
             if self._validator and record.epoch // every > epoch // every:
                 self._due = record.epoch - 1
-        if not self._point and (self._due is not None or self._is_save_due()):
+        is_due = self._due is not None or self._is_save_due()
+        if is_due and not self._point and not self._rule.pending:
             self._open_point()
-        self._close_point()
 
     def _is_save_due(self) -> bool:
         wanted = self._config.checkpoint
@@ -235,21 +242,25 @@ class Master(Serving):
         self._saved_step, self._saved_at = self._record.step, time.perf_counter()
 
     def _close_point(self) -> None:
-        """Writes the open point if all workers have saved and its validation is known."""
+        """Writes the open point if all workers have saved and its validation is known; closes it when copied."""
         point = self._point
         if point is None or not self._is_saved(point):
             return
-        if point.epoch is not None and self._validator:
-            found = self._validator.result(
-                point.step, point.epoch, self._files.inference_weights(point)
-            )
-            if found is None:
-                return
-            self._validated(found)
+        if point.written is None:
+            if point.epoch is not None and self._validator:
+                found = self._validator.result(
+                    point.step, point.epoch, self._files.inference_weights(point)
+                )
+                if found is None:
+                    return
+                self._validated(found)
+            point.written = self._write(point)
+        if not self._files.are_copied():
+            return
         self._point = None
-        self._save(point)
-        if self._due is not None:  # its epoch ended while this point was open
-            self._open_point()
+        path, size, seconds = point.written
+        problem = self._files.copy_problem
+        self._record.checkpointed(str(path), seconds, size, step=point.step, problem=problem)
 
     def _validated(self, found: Measured) -> None:
         line = self._quality.add(
@@ -264,35 +275,33 @@ class Master(Serving):
         self._progress.say(self._quality.describe(line))
         self._stop = self._stop or self._quality.stop
 
-    def _save(self, point: Point) -> None:
+    def _write(self, point: Point) -> tuple[Path, int, float]:
         began = time.perf_counter()
         path, size = self._files.save(
             point,
             train_seconds=self._record.train_seconds,
             quality=self._quality.state(),
         )
-        self._profile.spent("save", began, time.perf_counter())
-        seconds = time.perf_counter() - began
-        problem = self._files.copy_problem
-        self._record.checkpointed(str(path), seconds, size, step=point.step, problem=problem)
+        ended = time.perf_counter()
+        self._profile.spent("save", began, ended)
+        return path, size, ended - began
 
     def _end(self) -> None:
         """Saves the centre after the last update."""
         self._record.finish_epoch()
         self._wait_for_point()
-        if self._record.step == self._saved_step:
+        if self._record.step == self._saved_step and self._due is None:
             return
         self._open_point()
         self._wait_for_point()
 
     def _check(self, now: float) -> None:
-        """Closes a point that is validated, and looks at the limit of time, too."""
+        """Closes a point that is validated and copied, and looks at the limit of time, too."""
         super()._check(now)
         record = getattr(self, "_record", None)
         if record is None:
             return
-        if self._point and self._validator:
-            self._close_point()
+        self._close_point()
         limit = self._config.training.max_seconds
         if limit is not None and record.train_seconds >= limit:
             self._stop = self._stop or "max_seconds"

@@ -14,7 +14,6 @@ import numpy as np
 
 from cloudgan.core.errors import CloudganError, TryAgain
 from cloudgan.parallel.child import Child
-from cloudgan.parallel.communicator import ANYONE
 from cloudgan.parallel.messages import Answer, Tag, Update, Wanted
 from cloudgan.training.stopping import EXIT_CODES, REASONS
 
@@ -79,8 +78,12 @@ class Serving(ABC):
         """Ends the open point if all children have saved."""
 
     @abstractmethod
+    def _moved(self) -> None:
+        """Does what is due after an update, before it is answered."""
+
     def _after_message(self) -> None:
-        """Does what is due after an update."""
+        """Does what is due after a message was handled."""
+        self._close_point()
 
     def _is_exchange_due(self) -> bool:
         """Whether children wait until this master has exchanged with the one above it."""
@@ -171,7 +174,8 @@ class Serving(ABC):
         child.clock = self._centre.clock
         if not (self._rule.answers_first or self._rule.fetches_first):
             self._held.append(child)
-            self._answer_held()
+        self._moved()
+        self._answer_held()
 
     def _answer_held(self) -> None:
         """Answers the children that wait, unless a synchronous rule waits for more updates."""
@@ -191,6 +195,7 @@ class Serving(ABC):
         self._world.send(self._centre.weights, child.rank, Tag.CENTRE)
         if wanted & Wanted.RECALIBRATE and point and point.average is not None:
             self._world.send(point.average, child.rank, Tag.CENTRE)
+        child.heard_at = time.monotonic()  # the time of this master is not the silence of the child
 
     def _wanted(self, child: Child) -> Wanted:
         """Returns what the open point needs of a child that trains; asks each child once."""
@@ -214,6 +219,7 @@ class Serving(ABC):
         if reason in EXIT_CODES:
             self._stop = self._stop or reason
         self._rule.worker_ended(self._centre.weights)
+        self._moved()
         self._answer_held()
 
     def _recalibrated(self, message: Message, size: int) -> None:
@@ -242,16 +248,15 @@ class Serving(ABC):
     def _wait_for_point(self) -> None:
         """Receives what the open point waits for, until it is closed."""
         while self._point:
-            message = self._world.poll(ANYONE, ANYONE)
-            if message:
+            self._look()
+            if message := self._world.poll():
                 self._handle(message)
             else:
-                self._look()
                 time.sleep(0.01)
             self._close_point()
 
     def _look(self) -> None:
-        """Called while the master waits: signals, and children that froze."""
+        """Called before each message, also of a queue that is never empty: signals, and children that froze."""
         if self._flag.reason:
             self._stop = self._stop or self._flag.reason
         now = time.monotonic()
@@ -261,7 +266,7 @@ class Serving(ABC):
         self._check(now)
 
     def _check(self, now: float) -> None:
-        """Called twice a second while the master waits.
+        """Called twice a second.
 
         Args:
             now: `time.monotonic`.
@@ -270,7 +275,10 @@ class Serving(ABC):
             TryAgain: A child has frozen.
         """
         for child in self._children.values():
-            if child.heard_at and not child.is_done and child.is_silent(now):
+            is_silent = child.heard_at and not child.is_done and child.is_silent(now)
+            if is_silent and not self._world.poll(
+                child.rank
+            ):  # a busy master has not read its message
                 raise TryAgain(
                     f"{child.name} has sent nothing for {now - child.heard_at:.0f} s and may be"
                     " frozen; start all ranks again to resume from the last checkpoint"

@@ -141,6 +141,11 @@ class CoevolutionConfig(BaseModel):
         """Returns the keys that determine what is computed; the others may change when a run continues."""
         return self.model_dump(mode="json", exclude=set(_FREE))
 
+    @property
+    def neighbourhoods(self) -> tuple[Neighbourhood, ...]:
+        """Neighbourhoods of all iterations."""
+        return (self.neighbourhood, *(change.neighbourhood for change in self.schedule))
+
     def neighbourhood_at(self, iteration: int) -> Neighbourhood:
         """Returns the neighbourhood of an iteration, counted from 0."""
         current = self.neighbourhood

@@ -1,4 +1,4 @@
-"""Samplers of a search: three of our own, and those of Optuna.
+"""Samplers of a search: our own, and two of Optuna, which may ask a point of integers and choices twice.
 
 `gp` models the objective with a Gaussian process and asks where the expected improvement is largest
 (Jones, Schonlau and Welch 1998, doi:10.1023/A:1008306431147); points that still run count with the
@@ -40,6 +40,7 @@ _CANDIDATES, _NEAR_BEST = 512, 64
 _NEAR = 0.02
 _SAME = 1e-6  # trainings of points that are closer differ less than those of two seeds
 _POPULATION, _ELITE_FRACTION = 12, 0.25
+_DRAWS = 100
 _MUTATION_RATE, _MUTATION_SCALE = 0.5, 0.1
 _FIRST_SIGMA = 0.3
 
@@ -56,8 +57,8 @@ class History:
     """What a rule knows.
 
     Attributes:
-        points: Of finished trials, (n, d), in the unit cube.
-        values: Their objectives, (n,), to be minimized.
+        points: Of trials that ended, (n, d), in the unit cube, in the order in which they ended.
+        values: Their objectives, (n,), to be minimized; of one that failed worse than all others.
         running: Points of trials without a value yet, (m, d).
         columns: Distance features of a point: one per range, one per choice.
     """
@@ -72,20 +73,30 @@ class History:
 class Columns:
     """How points are compared: choices have no order, so each gets a column of its own."""
 
-    choices: tuple[int, ...]
-    """Number of choices of each dimension; 0: a range."""
+    dimensions: tuple[Dimension, ...]
 
     def features(self, points: Floats) -> Floats:
         """Returns the features, (n, number of ranges + number of choices), of points (n, d)."""
         parts = []
-        for index, count in enumerate(self.choices):
+        for index, dimension in enumerate(self.dimensions):
             column = points[:, index]
-            if count:
+            if count := len(dimension.choices or ()):
                 chosen = np.minimum((column * count).astype(int), count - 1)
                 parts.append(np.eye(count)[chosen])
             else:
                 parts.append(column[:, None])
         return np.concatenate(parts, axis=1)
+
+    def trained(self, points: Floats) -> Floats:
+        """Returns the positions of the values, (n, d), with which trials at the points would train."""
+        found = [
+            [
+                one.encode(one.decode(float(unit)))
+                for one, unit in zip(self.dimensions, point, strict=True)
+            ]
+            for point in points
+        ]
+        return np.array(found)
 
 
 def propose_by_gp(history: History, rng: np.random.Generator, number: int) -> Floats:
@@ -97,9 +108,9 @@ def propose_by_gp(history: History, rng: np.random.Generator, number: int) -> Fl
     from scipy.optimize import minimize  # noqa: PLC0415  SciPy takes a second to import
     from scipy.stats import qmc  # noqa: PLC0415
 
-    size = len(history.columns.choices)
+    size = len(history.columns.dimensions)
     if number < _FIRST_POINTS or len(history.values) < _FIRST_POINTS:
-        return rng.random(size)
+        return propose_at_random(history, rng, number)
     improvement = _expected_improvement(history, int(rng.integers(2**31)))
     at_best = history.points[int(np.argmin(history.values))]
     candidates = np.concatenate(
@@ -108,7 +119,9 @@ def propose_by_gp(history: History, rng: np.random.Generator, number: int) -> Fl
             np.clip(at_best + _NEAR * rng.standard_normal((_NEAR_BEST, size)), 0, 1),
         ]
     )
-    candidates = candidates[_are_new(candidates, history)]
+    candidates = history.columns.trained(candidates)
+    are_new = _are_new(candidates, history)
+    candidates = candidates[are_new] if are_new.any() else candidates
     start = candidates[int(np.argmax(improvement(candidates)))]
     found = minimize(
         lambda point: -math.log(float(improvement(point[None])[0]) + 1e-30),
@@ -117,15 +130,36 @@ def propose_by_gp(history: History, rng: np.random.Generator, number: int) -> Fl
         method="L-BFGS-B",
         options={"maxiter": 20},
     )
-    best: Floats = np.clip(found.x, 0, 1)
+    best: Floats = history.columns.trained(found.x[None])[0]
     before, after = improvement(np.stack([start, best]))
     return best if after > before and _are_new(best[None], history)[0] else start
 
 
+def propose_at_random(history: History, rng: np.random.Generator, number: int) -> Floats:
+    """Returns a point of the uniform distribution."""
+    del number
+    size = len(history.columns.dimensions)
+    return _first_new(history, rng, lambda: rng.random(size))
+
+
+def _first_new(history: History, rng: np.random.Generator, draw: Callable[[], Floats]) -> Floats:
+    """Returns the first of some draws, then of some random points, that no trial has; else the last one.
+
+    Two trials with the same values have the same result: all have the seed of the search.
+    """
+    size = len(history.columns.dimensions)
+    for attempt in range(2 * _DRAWS):
+        point = draw() if attempt < _DRAWS else rng.random(size)
+        if _are_new(point[None], history)[0]:
+            break
+    return point
+
+
 def _are_new(points: Floats, history: History) -> NDArray[np.bool_]:
-    """Returns which of the points, (n, d), no trial has."""
+    """Returns which of the points, (n, d), would train with values that no trial has."""
     asked = np.concatenate([history.points, history.running])
-    distances: Floats = np.abs(points[:, None] - asked).max(axis=2).min(axis=1)
+    points = history.columns.trained(points)
+    distances: Floats = np.abs(points[:, None] - asked).max(axis=2).min(axis=1, initial=np.inf)
     return np.asarray(distances > _SAME)
 
 
@@ -164,17 +198,21 @@ def _expected_improvement(history: History, seed: int) -> Callable[[Floats], Flo
 
 def propose_by_evolution(history: History, rng: np.random.Generator, number: int) -> Floats:
     """Returns a child of two of the fittest; the first generation is random."""
-    size = len(history.columns.choices)
+    size = len(history.columns.dimensions)
     if number < _POPULATION or len(history.values) < _POPULATION // 2:
-        return rng.random(size)
+        return propose_at_random(history, rng, number)
     fittest = np.argsort(history.values)[: max(2, round(_ELITE_FRACTION * _POPULATION))]
-    one, other = history.points[rng.choice(fittest, 2, replace=False)]
-    child = one + rng.random(size) * (other - one)
-    mutates = rng.random(size) < _MUTATION_RATE
     # The volume shrinks with the generations, else the search never settles.
     scale = _MUTATION_SCALE / (number // _POPULATION)
-    moved: Floats = np.clip(child + mutates * scale * rng.standard_normal(size), 0, 1)
-    return moved
+
+    def child() -> Floats:
+        one, other = history.points[rng.choice(fittest, 2, replace=False)]
+        between = one + rng.random(size) * (other - one)
+        mutates = rng.random(size) < _MUTATION_RATE
+        moved: Floats = np.clip(between + mutates * scale * rng.standard_normal(size), 0, 1)
+        return moved
+
+    return _first_new(history, rng, child)
 
 
 def propose_by_cmaes(history: History, rng: np.random.Generator, number: int) -> Floats:
@@ -182,7 +220,7 @@ def propose_by_cmaes(history: History, rng: np.random.Generator, number: int) ->
     from cmaes import CMA  # noqa: PLC0415  of no other sampler
 
     del number
-    size = len(history.columns.choices)
+    size = len(history.columns.dimensions)
     if size == 1:  # its covariance needs two dimensions
         return propose_by_evolution(history, rng, len(history.values))
     bounds = np.tile([0.0, 1.0], (size, 1))
@@ -193,8 +231,7 @@ def propose_by_cmaes(history: History, rng: np.random.Generator, number: int) ->
         rows = slice(end - generation, end)
         values = history.values[rows].tolist()
         optimizer.tell(list(zip(history.points[rows], values, strict=True)))
-    found: Floats = optimizer.ask()
-    return found
+    return _first_new(history, rng, optimizer.ask)
 
 
 class RuleSampler(optuna.samplers.BaseSampler):
@@ -242,36 +279,34 @@ class RuleSampler(optuna.samplers.BaseSampler):
         raise AssertionError(f"{param_name} is not in the space")
 
     def _history(self, study: Study, asking: FrozenTrial) -> History:
-        sign = 1.0 if study.direction == optuna.study.StudyDirection.MINIMIZE else -1.0
-        points, values, running, failed = [], [], [], []
+        sign = 1.0 if study.directions[0] == optuna.study.StudyDirection.MINIMIZE else -1.0
+        ended, running = [], []
         for trial in study.get_trials(deepcopy=False):
             if trial.number == asking.number or set(trial.params) != set(self._space):
                 continue
             point = [self._space[key].encode(trial.params[key]) for key in self._space]
-            value = _value_of(trial)
-            if trial.state == TrialState.FAIL:
-                failed.append(point)
-            elif value is None:
-                running.append(point)
+            if trial.datetime_complete:
+                ended.append((trial.datetime_complete, point, _value_of(trial)))
             else:
-                points.append(point)
-                values.append(sign * value)
-        if values:  # a point that failed counts as the worst, so that it is not asked again
-            points += failed
-            values += [max(values)] * len(failed)
+                running.append(point)
+        # In this order nothing that ends later moves others to another generation of `cmaes`.
+        ended.sort(key=lambda one: one[0])
+        known = [sign * value for _, _, value in ended if value is not None]
+        worst = np.nextafter(max(known, default=0.0), np.inf)  # so that it is not asked again
+        values = [worst if value is None else sign * value for _, _, value in ended]
         size = len(self._space)
         return History(
-            np.asarray(points, dtype=np.float64).reshape(-1, size),
+            np.asarray([point for _, point, _ in ended], dtype=np.float64).reshape(-1, size),
             np.asarray(values, dtype=np.float64),
             np.asarray(running, dtype=np.float64).reshape(-1, size),
-            Columns(tuple(len(one.choices or ()) for one in self._space.values())),
+            Columns(tuple(self._space.values())),
         )
 
 
 def _value_of(trial: FrozenTrial) -> float | None:
-    """The objective; of a pruned trial its last validation."""
+    """The first objective; of a pruned trial its last validation; None: it failed."""
     if trial.state == TrialState.COMPLETE:
-        return trial.value
+        return trial.values[0]
     if trial.state == TrialState.PRUNED and trial.intermediate_values:
         return trial.intermediate_values[max(trial.intermediate_values)]
     return None
@@ -307,6 +342,7 @@ def make_sampler(
         "gp": propose_by_gp,
         "evolution": propose_by_evolution,
         "cmaes": propose_by_cmaes,
+        "random": propose_at_random,
     }
     if name in rules:
         return RuleSampler(rules[name], space, seed)
@@ -316,9 +352,7 @@ def make_sampler(
     drawn = int(np.random.default_rng((seed, number)).integers(2**31))
     if name == "tpe":
         return optuna.samplers.TPESampler(seed=drawn)
-    if name == "nsgaii":
-        return optuna.samplers.NSGAIISampler(seed=drawn, population_size=_POPULATION)
-    return optuna.samplers.RandomSampler(seed=drawn)
+    return optuna.samplers.NSGAIISampler(seed=drawn, population_size=_POPULATION)
 
 
 def grid(space: Mapping[str, Dimension], trials: int) -> Floats:

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import logging
 import warnings
+from copy import copy
+from itertools import islice
 from typing import TYPE_CHECKING
 
 import optuna
@@ -33,6 +35,9 @@ REASON = "reason"
 _NAME = "cloudgan"
 _ATTEMPTS, _SAVED, _OBJECTIVES = "attempts", "saved step", "objectives"
 _MACHINE_SECONDS = "machine seconds"
+_DECIDED = "decided"
+"""Attribute of a trial: its newest position, the number of its attributes of Optuna then, and whether it
+is to be pruned."""
 _STATES = {"COMPLETE": "complete", "PRUNED": "pruned", "FAIL": "failed"}
 _FEWEST_TO_COMPARE = 4
 
@@ -166,16 +171,26 @@ class SearchStudy:
     def report(self, number: int, position: int, value: float) -> bool:
         """Records a value of a running trial; returns whether the trial is to be pruned.
 
+        A coordinator that was killed does not undo it: the next one is told the same.
+
         Args:
             number: Of the trial.
             position: Epoch of the validation, or number of the last fold in the mean.
             value: Is compared with those of other trials at this position.
         """
         trial = self.trials()[number]
-        if position in trial.intermediate_values:
-            return False
+        decided, attributes, prunes = trial.user_attrs.get(_DECIDED, (-1, 0, False))
+        if prunes or position <= decided:
+            return bool(prunes)
         self._storage.set_trial_intermediate_value(trial._trial_id, position, value)
-        return self._study.pruner.prune(self._study, self.trials()[number])
+        asked = copy(self.trials()[number])
+        # Halving notes a rung before it decides: after a kill in between, the trial would have passed it.
+        asked.system_attrs = dict(islice(asked.system_attrs.items(), attributes))
+        prunes = bool(self._study.pruner.prune(self._study, asked))
+        attributes = len(self.trials()[number].system_attrs)
+        decision = (position, attributes, prunes)
+        self._storage.set_trial_user_attr(trial._trial_id, _DECIDED, decision)
+        return prunes
 
     def note_objectives(self, run: TrialRun, values: Sequence[float]) -> None:
         """Keeps the objectives of a run that ended, until all runs of its trial have."""

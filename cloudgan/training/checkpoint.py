@@ -34,6 +34,7 @@ from cloudgan.training.array_archive import as_archive, read_arrays
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
+    from concurrent.futures import Executor, Future
     from pathlib import Path
 
     from numpy.typing import NDArray
@@ -129,7 +130,13 @@ class Checkpoints:
     """The checkpoints of one run: a folder, with an optional copy in a bucket."""
 
     def __init__(
-        self, folder: Path, *, keep: int = 1, url: str = "", may_rename: bool = False
+        self,
+        folder: Path,
+        *,
+        keep: int = 1,
+        url: str = "",
+        may_rename: bool = False,
+        copier: Executor | None = None,
     ) -> None:
         """Opens the checkpoints in `folder`.
 
@@ -138,12 +145,16 @@ class Checkpoints:
             keep: Number of checkpoints to keep.
             url: Of their copies; empty: none.
             may_rename: Rename damaged ones, as the process does that writes checkpoints.
+            copier: One thread that copies, so that `save` does not wait for the bucket; the next `save` is
+                called when `is_copied`. None: `save` copies.
         """
         self._folder, self._keep, self.may_rename = folder, keep, may_rename
         self._copy = open_store(url) if url else None
         self.copy_problem: str | None = None
         """Why the newest checkpoint is not in the bucket; None if it is, or without a bucket."""
         self._not_copied: set[Path] = set()
+        self._copier = copier if url else None
+        self._copying: Future[None] | None = None
 
     def save(self, state: State, arrays: Mapping[str, Any]) -> tuple[Path, int]:
         """Writes one checkpoint and removes old ones, except the best one and that of step 0.
@@ -174,9 +185,26 @@ class Checkpoints:
                 " and rerun the command to resume"
             ) from error
         best = state.best.step if state.best else None
+        if self._copier:
+            self._copying = self._copier.submit(self._copy_and_prune, path, best)
+        else:
+            self._copy_and_prune(path, best)
+        return path, len(content)
+
+    def is_copied(self) -> bool:
+        """Whether the thread that copies has done what it could for the newest checkpoint.
+
+        Raises:
+            StoreError: Old copies could not be removed.
+        """
+        if self._copying and self._copying.done():
+            self._copying.result()
+            self._copying = None
+        return self._copying is None
+
+    def _copy_and_prune(self, path: Path, best: int | None) -> None:
         self._copy_out(path, best)
         self._prune(best)
-        return path, len(content)
 
     def _copy_out(self, path: Path, best: int | None) -> None:
         """Copies to the bucket; a failure does not stop the run, because the local file is complete.
@@ -426,13 +454,19 @@ def not_finite(arrays: Mapping[str, NDArray[Any]]) -> str:
     return ""
 
 
-def run_checkpoints(config: RunConfig, folder: RunFolder, cluster: Cluster | None) -> Checkpoints:
+def run_checkpoints(
+    config: RunConfig,
+    folder: RunFolder,
+    cluster: Cluster | None,
+    copier: Executor | None = None,
+) -> Checkpoints:
     """Returns the checkpoints of a run, as one of its workers opens them to train."""
     return Checkpoints(
         folder.checkpoints,
         keep=config.checkpoint.keep,
         url=config.checkpoint.url,
         may_rename=cluster is None or cluster.is_chief,
+        copier=copier,
     )
 
 

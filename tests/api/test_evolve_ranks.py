@@ -6,20 +6,22 @@ import contextlib
 import json
 import os
 import signal
+import subprocess
+import sys
 import time
 
 import pytest
 
 from cloudgan.coevolution.cell_files import GridFolder
 from cloudgan.coevolution.grid import Grid
+from cloudgan.parallel.hydra import find_program
 from forking_server import ForkedProgram
-
-pytestmark = pytest.mark.slow
 
 GRID = ("evolve", "--task=ring", "--grid=1x2", "--iterations=8", "--batches=10", "--threads=1")
 GRID += ("--neighbourhood-schedule=3:all", "--losses=bce,least_squares,heuristic", "--save-every=2")
 
 
+@pytest.mark.slow
 @pytest.mark.tf
 def test_a_grid_whose_rank_is_killed_starts_again_and_has_the_bits_of_one_process(
     tmp_path, run_cloudgan
@@ -51,8 +53,37 @@ def test_a_grid_whose_rank_is_killed_starts_again_and_has_the_bits_of_one_proces
     assert folder.read_quality().iteration == 8
 
 
+@pytest.mark.slow
 def test_all_cells_in_one_process_are_refused_in_an_mpi_world(cloudgan_here, monkeypatch, tmp_path):
     monkeypatch.setenv("PMI_RANK", "0")
     said = cloudgan_here(*GRID, f"--run={tmp_path / 'run'}", exits=2)
     assert "--engine=one trains all cells in one process" in said.stderr
     assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.tf
+@pytest.mark.parametrize("starts", [True, False], ids=["cloudgan", "mpiexec"])
+def test_an_mpi_that_two_threads_must_not_call_is_refused(tmp_path, starts):
+    """mpi4py asks MPI for the level in this variable (documentation of mpi4py 4.1, `mpi4py.rc`)."""
+    pytest.importorskip("mpi4py")
+    command = [] if starts else [find_program(), "-launcher", "fork", "-n", "3"]
+    command += [
+        sys.executable,
+        "-m",
+        "cloudgan",
+        *GRID,
+        "--engine=ranks",
+        f"--run={tmp_path / 'run'}",
+    ]
+    ended = subprocess.run(
+        [str(word) for word in command],
+        env=os.environ | {"MPI4PY_RC_THREAD_LEVEL": "serialized"},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        stdin=subprocess.DEVNULL,
+    )
+    assert "from two threads, and this MPI gives MPI_THREAD_SERIALIZED; use an MPI" in ended.stderr
+    assert "or give --engine=one" in ended.stderr
+    assert ended.returncode == 2 if starts else ended.returncode
+    assert starts or not (tmp_path / "run" / "coevolution.json").exists()

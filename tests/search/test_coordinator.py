@@ -10,6 +10,7 @@ import time
 from pathlib import Path
 
 import pytest
+from optuna.pruners import MedianPruner, SuccessiveHalvingPruner
 from optuna.trial import TrialState
 
 from cloudgan.core.errors import CloudganError, ConfigError
@@ -126,6 +127,46 @@ def test_a_killed_coordinator_continues_with_the_points_of_an_undisturbed_search
     study = searched(tmp_path / "two", sampler="gp", trials=7)
     assert points(study) == undisturbed
     assert [trial.state for trial in study.trials()] == [TrialState.COMPLETE] * 7
+
+
+@pytest.mark.parametrize("prune", ["median", "halving"])
+@pytest.mark.parametrize(
+    "killed", ["before it decides", "while it decides", "before the trial ends"]
+)
+def test_a_coordinator_that_is_killed_when_a_trial_is_pruned_prunes_it_when_it_continues(
+    tmp_path, monkeypatch, prune, killed
+):
+    folder, config = SearchFolder(tmp_path / "s"), config_of(prune=prune, trials=9)
+    folder.write_config(config)
+    study = SearchStudy(folder, config)
+    for number in range(6):
+        study.ask()
+        assert [study.report(number, epoch, 2.0 - epoch) for epoch in (0, 1)] == [False] * 2
+        study.complete(number, [1.0])
+    study.ask()
+    assert not study.report(6, 0, 2.0)
+    if killed == "before the trial ends":
+        assert study.report(6, 1, 9.0)
+        for number in (7, 8):  # are worse still, and end before the next coordinator looks
+            study.ask()
+            study.report(number, 1, 99.0)
+            study.complete(number, [99.0])
+    else:
+        kind = {"median": MedianPruner, "halving": SuccessiveHalvingPruner}[prune]
+        decide = kind.prune
+
+        def die(pruner, *arguments):
+            if killed == "while it decides":
+                decide(pruner, *arguments)
+            raise KeyboardInterrupt
+
+        with monkeypatch.context() as patch:
+            patch.setattr(kind, "prune", die)
+            with pytest.raises(KeyboardInterrupt):
+                study.report(6, 1, 9.0)
+    study = SearchStudy(folder, config)
+    assert not study.report(6, 0, 2.0) or killed == "before the trial ends"
+    assert study.report(6, 1, 9.0)
 
 
 @pytest.mark.parametrize("sampler", ["nsgaii", "random"])

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import statistics
 
+import cmaes
+import numpy as np
 import optuna
 import pytest
 
@@ -101,3 +103,41 @@ def test_a_point_that_failed_is_not_asked_again():
         else:
             study.tell(trial, value)
     assert sum(value < 0.45 for value in asked[8:]) <= 2
+
+
+@pytest.mark.parametrize("name", ["gp", "evolution", "cmaes", "random"])
+@pytest.mark.parametrize("at_once", [1, 3])
+def test_no_values_are_asked_twice_until_all_were(name, at_once):
+    """Two positions in the unit cube may be the same integer and choice, so the same training."""
+    space = {"channels": Dimension(low=1, high=6), "optimizer": Dimension(choices=("a", "b", "c"))}
+    study = searched(
+        name, space, lambda point: (point["channels"] - 2) ** 2, 21, seed=3, at_once=at_once
+    )
+    points = [tuple(trial.params.values()) for trial in study.trials]
+    assert len(set(points[:18])) == 18
+    assert len(points) == 21  # nothing new is left
+
+
+def test_cmaes_learns_from_trials_as_they_ended_with_those_that_failed_in_their_place():
+    space, seed, size = cube(2), 5, 6
+    study = optuna.create_study()
+    for number in range(3 * size):
+        study.sampler = make_sampler("random", space, seed=seed, number=number, trials=100)
+        study.ask(distributions(space))
+    order = [4, 0, 2, 9, 1, 3, 17, 5, 16, 6, 7, 8, 10, 11, 15, 12]  # 13 and 14 still run
+    told = []
+    for number in order:
+        point = study.trials[number].params
+        failed = number in {2, 16}
+        state = optuna.trial.TrialState.FAIL if failed else None
+        study.tell(number, None if failed else sphere(point), state=state)
+        told.append((np.array(list(point.values())), 1e9 if failed else sphere(point)))
+    study.sampler = make_sampler("cmaes", space, seed=seed, number=18, trials=100)
+    asked = study.ask(distributions(space)).params
+    drawn = int(np.random.default_rng((seed, 18)).integers(2**31))
+    bounds = np.tile([0.0, 1.0], (2, 1))
+    expected = cmaes.CMA(np.full(2, 0.5), 0.3, bounds=bounds, seed=drawn)
+    assert expected.population_size == size
+    for generation in (told[:size], told[size : 2 * size]):
+        expected.tell(generation)
+    assert list(asked.values()) == pytest.approx(list(expected.ask()), abs=1e-12)

@@ -1,0 +1,96 @@
+"""A master for which a message always waits; the clock of these tests counts the turns of the ranks."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+
+from cloudgan.core.errors import TryAgain
+from cloudgan.core.progress import Silent
+from cloudgan.schema import record
+from cloudgan.schema.run_folder import RunFolder
+from cloudgan.storage.folder import FolderStore
+from parallel.ranks_in_turns import Turns
+from parallel.world_in_turns import config_of, run_world
+
+TURN_SECONDS = 0.002
+MANY = 3000
+
+
+@pytest.fixture
+def turns(monkeypatch):
+    """Four ranks; workers whose steps take no time, so that the queue of the master is never empty."""
+    found = Turns(4)
+    found.more = 0.0
+    for name in ("monotonic", "perf_counter"):
+        monkeypatch.setattr(f"time.{name}", lambda: found.count * TURN_SECONDS + found.more)
+    monkeypatch.setattr("time.sleep", lambda seconds: None)
+    return found
+
+
+@pytest.mark.parametrize("mode", ["downpour", "easgd", "gem"])
+def test_a_master_that_is_never_idle_ends_the_run_at_its_limit_of_time(tmp_path, turns, mode):
+    config = config_of(workers=3, steps=MANY, training={"max_seconds": 20}, mode=mode)
+    outcome = run_world(turns, tmp_path / "run", config)
+    assert outcome.reason == "max_seconds"
+    assert 20 <= outcome.train_seconds < 25
+    assert record.read(RunFolder(tmp_path / "run").record_file).stopped().reason == "max_seconds"
+
+
+def test_a_master_that_is_never_idle_notices_a_frozen_worker(tmp_path, turns):
+    config = config_of(workers=3, steps=3 * MANY)
+    steps = [0] * 4
+
+    def freeze(world, loop):
+        steps[world.rank] = loop.step
+        while world.rank == 2 and loop.step == 5:
+            turns.next(world.rank, moved=True)
+
+    with pytest.raises(TryAgain, match=r"worker 1 \(rank 2\) has sent nothing for 6\d s"):
+        run_world(turns, tmp_path / "run", config, step=freeze)
+    assert steps[1] < MANY  # the others go on
+
+
+def test_a_worker_whose_message_a_busy_master_has_not_read_is_not_frozen(tmp_path, turns):
+    class Slow(Silent):
+        def advance(self, amount=1, note=""):
+            if note.startswith("step 30,"):
+                turns.more += 100
+                for _ in range(20):  # the workers train meanwhile
+                    turns.next(0, moved=True)
+
+    config = config_of(workers=3, steps=99)
+    outcome = run_world(turns, tmp_path / "run", config, progress=Slow())
+    assert (outcome.reason, outcome.step) == ("max_steps", 99)
+
+
+def test_a_store_that_hangs_delays_no_answer_and_the_next_checkpoint_waits_for_it(
+    tmp_path, monkeypatch
+):
+    put, is_released, released_by_workers = FolderStore.put, threading.Event(), []
+
+    def hang(store, name, *content, **options):
+        if name == "step-000000004.npz" and not released_by_workers:
+            released_by_workers.append(is_released.wait(10))
+        put(store, name, *content, **options)
+
+    def release(world, loop):
+        if loop.step == 20:
+            is_released.set()
+
+    monkeypatch.setattr(FolderStore, "put", hang)
+    bucket = tmp_path / "bucket"
+    checkpoint = {"every_steps": 4, "url": bucket.as_uri()}
+    config = config_of(workers=2, steps=60, checkpoint=checkpoint)
+    run_world(Turns(3, rounds=10**6), tmp_path / "run", config, step=release)
+    assert released_by_workers == [True]
+    lines = record.read(RunFolder(tmp_path / "run").record_file).lines
+    points = [line for line in lines if line.kind == "checkpointed"]
+    assert all(point.copied for point in points)
+    steps = [point.step for point in points]
+    assert steps[:2] == [0, 4]
+    assert steps[2] >= 40
+    assert steps[-1] == 60
+    for folder in (bucket, bucket / "ranks" / "000"):
+        assert max(folder.glob("step-*.npz")).name == "step-000000060.npz"
