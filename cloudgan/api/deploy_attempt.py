@@ -135,7 +135,10 @@ class DeployAttempt:
         elif self._release_unattended(backend, results):
             ended = state
         if results:
-            results.fetch_if_reachable(run_folder(plan), say)
+            folder = run_folder(plan)
+            if not (folder.path / plans.FILE_NAME).exists():  # another folder or machine started it
+                plans.write(folder.path / plans.FILE_NAME, plan)
+            results.fetch_if_reachable(folder, say)
         if ended:
             raise_for_outcome(ended, plan, results.heartbeat() if results else None)
         return ended

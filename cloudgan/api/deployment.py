@@ -15,7 +15,15 @@ from cloudgan.api.pod_software import all_wheels, known_wheels
 from cloudgan.api.run_options import config_keys
 from cloudgan.api.targets import open_backend, run_folder
 from cloudgan.core.clouds import CLOUDS, check_launchable
-from cloudgan.core.errors import BudgetError, CapacityError, CloudganError, PlanError, StockOutError
+from cloudgan.core.errors import (
+    BudgetError,
+    CapacityError,
+    CloudganError,
+    ConfigError,
+    PlanError,
+    StockOutError,
+)
+from cloudgan.core.file_lock import holder
 from cloudgan.core.progress import Silent
 from cloudgan.launch.clouds.planner import BUILT_IN_CLOUDS
 from cloudgan.launch.provisioning.apply import reason_of
@@ -125,7 +133,14 @@ def deploy_run(
 
     if request.provider in CLOUDS:
         check_launchable(request.provider)
-    return Deployment(replan, provisioning, clouds, progress, options).run(replan(NO_ATTEMPTS))
+    plan = replan(NO_ATTEMPTS)
+    folder = run_folder(plan)
+    folder.refuse_foreign(plans.FILE_NAME)
+    if process := holder(folder.lock_file):
+        raise ConfigError(
+            f"{folder.path} is being trained by process {process}; give another --name"
+        )
+    return Deployment(replan, provisioning, clouds, progress, options).run(plan)
 
 
 @dataclass(frozen=True)

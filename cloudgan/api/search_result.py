@@ -239,7 +239,7 @@ def open_search(path: str | Path) -> tuple[SearchFolder, SearchConfig, SearchStu
     config = folder.read_config()
     if config is None:
         raise DataError(f"{path}: no search.json; start a search with `cloudgan search SPACE.yaml`")
-    return folder, config, SearchStudy(folder, config)
+    return folder, config, SearchStudy(folder, config, read_only=True)
 
 
 def check_extra() -> None:

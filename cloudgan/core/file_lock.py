@@ -20,6 +20,28 @@ else:
     import fcntl
 
 
+def cut_last_line(path: Path) -> None:
+    """Removes a last line without an end, which a killed process or a full disk left; lock the file first."""
+    with path.open("r+b") as file:
+        if file.seek(0, os.SEEK_END):
+            file.seek(-1, os.SEEK_END)
+            if file.read(1) != b"\n":
+                file.seek(0)
+                file.truncate(file.read().rfind(b"\n") + 1)
+
+
+def append_line(path: Path, line: str) -> None:
+    """Appends a line to a file under its lock and flushes it to the disk; removes half a last line first."""
+    with path.open("ab") as file:
+        if fcntl is not None:
+            with contextlib.suppress(OSError):  # not every file system has locks
+                fcntl.flock(file, fcntl.LOCK_EX)
+        cut_last_line(path)
+        file.write(line.encode() + b"\n")
+        file.flush()
+        os.fsync(file.fileno())
+
+
 class HeldError(Exception):
     """Another process holds a lock; its text is the id of that process, or ``?``."""
 
@@ -79,6 +101,18 @@ def take(path: Path) -> tuple[TextIO, bool]:
             file.close()
             raise
         file.close()  # its former holder deleted it after it was opened here
+
+
+def holder(path: Path) -> str | None:
+    """Returns the id of the process that holds a lock, or ``?``; None: no process does."""
+    try:
+        with path.open(encoding="utf-8") as file:
+            _lock(file)
+    except HeldError as error:
+        return str(error)
+    except OSError:
+        return None
+    return None
 
 
 def _lock(file: TextIO) -> bool:

@@ -142,6 +142,7 @@ def test_two_objectives_have_a_front_and_a_price_of_the_share_of_the_machine(tmp
 def test_another_space_in_the_folder_of_a_search_is_refused(tmp_path):
     folder = SearchFolder(tmp_path / "s")
     folder.write_config(config_of())
+    folder.trial(0).mkdir(parents=True)
     wider = {"model.learning_rate": Dimension(low=1e-6, high=1e-1, log=True)}
     with pytest.raises(ConfigError, match=r"the space of model.learning_rate changed"):
         folder.write_config(config_of(space=wider))
