@@ -181,6 +181,7 @@ def evolve(
     if settings.has_tpu():
         raise ConfigError("cells run on CPUs and GPUs; on a TPU use `cloudgan train`")
     check_can_start(config)
+    folder.run.refuse_foreign(folder.config_file.name, "plan.json")
     require_tensorflow()
     if "tensorflow" in sys.modules:
         _set_threads(config)
@@ -189,7 +190,6 @@ def evolve(
 
     @contextmanager
     def prepared() -> Iterator[None]:
-        folder.run.refuse_foreign(folder.config_file.name, "plan.json")
         with folder.run.locked():
             _write(folder, config, preset, begun=begun)
             if config.task == "showers":

@@ -213,7 +213,8 @@ def start_search(
             from cloudgan.search.pod_blocks import claim_store
 
             claim_store(open_store(f"{config.store}/{search_prefix(folder.path.name)}"), folder)
-        if (lock := folder.journal_lock).is_symlink():
+        lock = folder.journal_lock
+        if lock.exists() or lock.is_symlink():
             progress.say(f"waits a few seconds for {lock}, which a killed process left")
         if not isinstance(showers, Path):
             _convert(config, folder, progress)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
+from contextvars import ContextVar
 from typing import TYPE_CHECKING, TextIO
 
 from cloudgan.core.atomic_file import write_error
@@ -18,6 +19,8 @@ if sys.platform == "win32":
     fcntl = None
 else:
     import fcntl
+
+_HELD: ContextVar[dict[Path, bool]] = ContextVar("locks of this thread", default={})  # noqa: B039 - never changed
 
 
 def cut_last_line(path: Path) -> None:
@@ -52,13 +55,18 @@ def locked_target(target: Path) -> Iterator[bool]:
 
     The lock ends with the process that holds it (flock): a killed process blocks no later one. Yields
     False on a file system without locks. Writers have unique temporary names there, and the last one
-    that finishes remains.
+    that finishes remains. A thread that holds the lock may enter it again: a command takes it before long
+    work, and the writer that it calls takes it too. A block that fails leaves no new folder that is empty.
 
     Raises:
         ConfigError: Another process writes it, or the folder is not writable.
         DiskFullError: The disk is full.
     """
-    path = target.with_name(f".{target.name}.lock")
+    path, held = target.with_name(f".{target.name}.lock"), _HELD.get()
+    if path.absolute() in held:
+        yield held[path.absolute()]
+        return
+    new = [folder for folder in target.parents if not folder.exists()]
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
         file, is_locked = take(path)
@@ -68,12 +76,17 @@ def locked_target(target: Path) -> Iterator[bool]:
         ) from holder
     except OSError as error:
         raise write_error(target, error, ConfigError) from error
+    token = _HELD.set({**held, path.absolute(): is_locked})
     try:
         yield is_locked
     finally:
+        _HELD.reset(token)
         with contextlib.suppress(OSError):
             path.unlink()
         file.close()
+        with contextlib.suppress(OSError):  # it is not empty
+            for folder in new:
+                folder.rmdir()
 
 
 def take(path: Path) -> tuple[TextIO, bool]:

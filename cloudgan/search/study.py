@@ -37,7 +37,7 @@ _ATTEMPTS, _SAVED, _OBJECTIVES = "attempts", "saved step", "objectives"
 _MACHINE_SECONDS = "machine seconds"
 _STATES = {"COMPLETE": "complete", "PRUNED": "pruned", "FAIL": "failed"}
 _FEWEST_TO_COMPARE = 4
-_LOCK_SECONDS = 5
+_LOCK_SECONDS = 3
 """A write takes milliseconds: an older lock is that of a killed process."""
 
 
@@ -155,6 +155,8 @@ class SearchStudy:
                         storage=self._storage, study_name=_NAME, directions=config.directions
                     )
                 self._study.pruner = _pruner(config)
+                if not read_only:
+                    self._finish_asking()
         except (ValueError, KeyError, AssertionError) as error:
             raise DataError(
                 f"{folder.journal_file} is damaged ({error}); move it away, the finished runs in"
@@ -184,6 +186,12 @@ class SearchStudy:
         number = len(self.trials())
         if number >= self.size:
             return None
+        self._set_sampler(number)
+        asked = self._study.ask(distributions(self._config.space))
+        return self.trials()[asked.number]
+
+    def _set_sampler(self, number: int) -> None:
+        """Sets the sampler of the point of a trial."""
         self._study.sampler = make_sampler(
             self._config.sampler,
             self._config.space,
@@ -191,8 +199,16 @@ class SearchStudy:
             number=number,
             trials=self._config.trials,
         )
-        asked = self._study.ask(distributions(self._config.space))
-        return self.trials()[asked.number]
+
+    def _finish_asking(self) -> None:
+        """Asks again the values that a trial lacks because its coordinator was killed while it asked."""
+        wanted = distributions(self._config.space)
+        for trial in self.unfinished():
+            if set(trial.params) != set(wanted):
+                self._set_sampler(trial.number)
+                asked = optuna.trial.Trial(self._study, trial._trial_id)
+                for name, distribution in wanted.items():
+                    asked._suggest(name, distribution)  # as `Study.ask` does
 
     def report(self, number: int, position: int, value: float) -> bool:
         """Records a value of a running trial; returns whether the trial is to be pruned.

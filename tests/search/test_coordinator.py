@@ -36,13 +36,23 @@ def config_of(**asked):
     )
 
 
-def coordinator_of(path, *, blocks=1, behaviour="", limits=None, **asked):
+class Lines(Silent):
+    """Keeps what is said."""
+
+    def __init__(self):
+        self.lines = []
+
+    def say(self, line):
+        self.lines.append(line)
+
+
+def coordinator_of(path, *, blocks=1, behaviour="", limits=None, progress=None, **asked):
     folder, config = SearchFolder(path), config_of(blocks=blocks, **asked)
     folder.write_config(config)
     study = SearchStudy(folder, config)
     devices = [Block(index, {"BEHAVIOUR": behaviour}, PROGRAM) for index in range(blocks)]
     return study, Coordinator(
-        folder, config, study, LocalBlocks(devices), Silent(), **(limits or {})
+        folder, config, study, LocalBlocks(devices), progress or Silent(), **(limits or {})
     )
 
 
@@ -122,8 +132,11 @@ def test_a_killed_coordinator_continues_with_the_points_of_an_undisturbed_search
         time.sleep(0.02)
     process.send_signal(signal.SIGKILL)
     process.wait()
-    time.sleep(2)  # the orphan of this program does not watch its standard input, as `train` does
-    study = searched(tmp_path / "two", sampler="gp", trials=7)
+    study, coordinator = coordinator_of(
+        tmp_path / "two", sampler="gp", trials=7, behaviour="", progress=(said := Lines())
+    )
+    coordinator.run()  # the orphan of this program does not watch its standard input, as `train` does
+    assert "trial 2: waits for process" in said.lines[0]
     assert points(study) == undisturbed
     assert [trial.state for trial in study.trials()] == [TrialState.COMPLETE] * 7
 
