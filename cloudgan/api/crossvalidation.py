@@ -134,7 +134,7 @@ def summarize(search: Search) -> CrossValidation:
     folds = sorted({fold for fold, _ in values})
     seeds = sorted({seed for _, seed in values})
     known = {key: value for key, value in values.items() if value is not None}
-    if len(folds) < 2 or len(known) < len(folds) * len(seeds):  # noqa: PLR2004 - a spread needs two
+    if len(folds) < 2 or len(known) < max(len(search.trials), len(folds) * len(seeds)):  # noqa: PLR2004 - a spread needs two
         return CrossValidation(search, None, None, None)
     mean = statistics.mean(known.values())
     by_fold = [statistics.mean(known[fold, seed] for seed in seeds) for fold in folds]

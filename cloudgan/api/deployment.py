@@ -13,17 +13,9 @@ from cloudgan.api.launch_request import NO_ATTEMPTS, NOTHING_PROVISIONED, Launch
 from cloudgan.api.planning import make_launch_plan
 from cloudgan.api.pod_software import all_wheels, known_wheels
 from cloudgan.api.run_options import config_keys
-from cloudgan.api.targets import open_backend, run_folder
+from cloudgan.api.targets import check_not_trained, open_backend, run_folder
 from cloudgan.core.clouds import CLOUDS, check_launchable
-from cloudgan.core.errors import (
-    BudgetError,
-    CapacityError,
-    CloudganError,
-    ConfigError,
-    PlanError,
-    StockOutError,
-)
-from cloudgan.core.file_lock import holder
+from cloudgan.core.errors import BudgetError, CapacityError, CloudganError, PlanError, StockOutError
 from cloudgan.core.progress import Silent
 from cloudgan.launch.clouds.planner import BUILT_IN_CLOUDS
 from cloudgan.launch.provisioning.apply import reason_of
@@ -134,12 +126,7 @@ def deploy_run(
     if request.provider in CLOUDS:
         check_launchable(request.provider)
     plan = replan(NO_ATTEMPTS)
-    folder = run_folder(plan)
-    folder.refuse_foreign(plans.FILE_NAME)
-    if process := holder(folder.lock_file):
-        raise ConfigError(
-            f"{folder.path} is being trained by process {process}; give another --name"
-        )
+    check_not_trained(plan)
     return Deployment(replan, provisioning, clouds, progress, options).run(plan)
 
 
