@@ -17,6 +17,7 @@ from cloudgan.core.errors import (
     ResourcesLeftError,
     UnknownNameError,
 )
+from cloudgan.core.file_lock import holder
 from cloudgan.core.labels import as_value, checked_name
 from cloudgan.launch.clouds.planner import (
     BUILT_IN_CLOUDS,
@@ -361,6 +362,20 @@ def resolve_plan(plan: Plan, say: Callable[[str], None], clouds: Clouds = BUILT_
 def run_folder(plan: Plan) -> RunFolder:
     """Returns the folder of this machine that keeps a copy of a run's results."""
     return RunFolder(RUNS / plan.run)
+
+
+def check_not_trained(plan: Plan) -> None:
+    """Checks that no other command made, or is making, the run in the folder of a launched run.
+
+    Raises:
+        ConfigError: The folder holds a run of `train`, a grid or a search, or other files.
+    """
+    folder = run_folder(plan)
+    folder.refuse_foreign(plans.FILE_NAME)
+    if process := holder(folder.lock_file):
+        raise ConfigError(
+            f"{folder.path} is being trained by process {process}; wait for it, or give another --name"
+        )
 
 
 def local_config(plan: Plan) -> RunConfig:
