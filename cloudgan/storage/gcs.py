@@ -17,6 +17,7 @@ from google.cloud.storage.retry import DEFAULT_RETRY
 
 from cloudgan.core import settings
 from cloudgan.core.atomic_file import atomic_writer
+from cloudgan.core.documents import check_login_file
 from cloudgan.core.errors import CloudganError, ConfigError, CredentialsError
 from cloudgan.storage.store import (
     BucketAddress,
@@ -161,6 +162,7 @@ class GcsStore:
 
 def _client() -> Any:
     _check_emulator()
+    check_login_file("GOOGLE_APPLICATION_CREDENTIALS")
     try:
         return storage.Client()
     except (login.GoogleAuthError, OSError) as error:  # OSError: no project

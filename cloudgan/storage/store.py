@@ -11,6 +11,7 @@ from urllib.parse import SplitResult, unquote, urlsplit
 from cloudgan.core import clouds
 from cloudgan.core.atomic_file import TEMPORARY_SUFFIX
 from cloudgan.core.errors import CloudganError, ConfigError, nearest
+from cloudgan.core.user_text import check_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -89,11 +90,12 @@ def open_store(url: str) -> Store:
             ``https://ACCOUNT.blob.core.windows.net/CONTAINER/prefix``.
 
     Raises:
-        ConfigError: The URL is not one of these, or the cloud's SDK is not installed.
+        ConfigError: The URL is not one of these or contains a secret, or the cloud's SDK is not installed.
         CredentialsError: No credentials for this cloud were found.
     """
     if not url:
         raise ConfigError(f"the store URL is empty; valid: {_valid()}")
+    check_text("the store URL", url)
     scheme = split_url(url).scheme if "://" in url or url.startswith("file:") else "file"
     scheme = scheme or url.partition("://")[0]
     if scheme == "file":
@@ -143,7 +145,7 @@ class BucketAddress(NamedTuple):
         """Parses a URL; `example` is shown in errors.
 
         Raises:
-            ConfigError: The URL has no host, or has credentials or a query, which logs would show.
+            ConfigError: The URL has no host, or has a query, which may be a signature.
         """
         parts = split_url(url)
         if not parts.hostname:
