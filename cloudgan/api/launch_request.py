@@ -13,13 +13,14 @@ from cloudgan.core.clouds import CLOUDS, region_of
 from cloudgan.core.documents import read_text
 from cloudgan.core.errors import ConfigError, UnknownNameError, shorten
 from cloudgan.core.local_path import local_path
+from cloudgan.core.user_text import check_texts
 from cloudgan.schema.plan import INTERNAL_IPS, NETWORK, SUBNET, SlurmOptions
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-    from cloudgan.schema.plan import Plan, Target
+    from cloudgan.schema.plan import MemoryPer, Plan, Target
     from cloudgan.schema.price_row import Market
 
 CHEAPEST = "cheapest"
@@ -96,6 +97,7 @@ class LaunchRequest:
 
     def __post_init__(self) -> None:
         """Checks the values that need no file and no network."""
+        check_texts("the launch request", vars(self))
         known = (*CLOUDS, CHEAPEST, "kubernetes", "local", "slurm")
         if self.provider not in known:
             raise UnknownNameError("value of --provider", self.provider, known)
@@ -195,6 +197,7 @@ class ProvisioningRequest:
 
     def __post_init__(self) -> None:
         """Checks the values that need no file and no network."""
+        check_texts("the launch request", vars(self))
         ranges.check(max_usd_per_hour=self.max_usd_per_hour)
         if self.keep_nodes_seconds > _LONGEST_WAIT_SECONDS:
             raise ConfigError(
@@ -294,6 +297,8 @@ def slurm_options(
     constraint: str | None,
     reservation: str | None,
     prologue: str | None,
+    *,
+    memory_per: MemoryPer = "node",
 ) -> SlurmOptions:
     """Returns the options of a Slurm job.
 
@@ -303,6 +308,7 @@ def slurm_options(
         constraint: Features of the nodes.
         reservation: Name of a reservation.
         prologue: Path of a file of shell lines.
+        memory_per: Whether memory is requested per node, per cpu, or not.
 
     Raises:
         ConfigError: A value cannot be an option of sbatch, or the file is no text.
@@ -313,6 +319,7 @@ def slurm_options(
         "qos": qos,
         "constraint": constraint,
         "reservation": reservation,
+        "memory_per": memory_per,
         "prologue": lines.replace("\r\n", "\n"),
     }
     try:

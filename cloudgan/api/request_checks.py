@@ -32,15 +32,16 @@ def check_request(launch: LaunchRequest, provisioning: ProvisioningRequest) -> N
     Raises:
         ConfigError: A value does not apply; names it and the flag to give.
     """
-    address, query, _ = (launch.store or "").partition("?")
-    if query or "@" in address:
+    if "?" in (launch.store or ""):
         raise ConfigError(
-            f"--store={address.rpartition('@')[2]}... contains credentials, and a plan is not"
-            " secret: omit them, and give them by --secrets or in the environment"
+            "--store has a ?, behind which credentials stand, and a plan is not secret: omit them, and give"
+            " them by --secrets or in the environment"
         )
     if launch.provider != "slurm":
         names = launch.slurm.model_dump(exclude_defaults=True)
-        _refuse((f"--{name}" for name in names), "--provider=slurm", launch.provider)
+        _refuse(
+            (f"--{name.replace('_', '-')}" for name in names), "--provider=slurm", launch.provider
+        )
     if launch.is_provisioned:
         _check_cloud(launch, provisioning)
         if launch.reservation:

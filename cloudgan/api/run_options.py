@@ -150,7 +150,9 @@ def resolve(
             given = given | {section: value}
             continue
         part = given.get(section)
-        part = dict(part) if isinstance(part, dict) else {}
+        if not isinstance(part, dict | None):
+            raise ConfigError(f"{source}: {section} is {show(part)}; expected keys and values")
+        part = dict(part or {})
         if dotted == "model.preset" and part.get("preset") != value:
             part = {}  # keys of another preset do not apply
         if dotted == "parallel.mode" and part.get("mode") != value:

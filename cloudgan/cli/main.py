@@ -31,7 +31,7 @@ def main(argv: Sequence[str] | None = None) -> NoReturn:
 
     - A closed descriptor 0, 1 or 2 is opened, so that no data file gets its number.
     - A failed write to standard output raises `OutputError`; one to standard error is ignored.
-    - A character that the terminal cannot show is replaced.
+    - A character that the terminal cannot show is replaced, and a secret masked.
     - Ctrl-C while the program is imported, and after the command ended, exits at once.
     - An exception in a destructor or a thread prints no traceback, except with ``--traceback``.
     """
@@ -107,12 +107,26 @@ class _Messages(io.FileIO):
         return memoryview(content).nbytes
 
 
+class _Text(io.TextIOWrapper):
+    """A standard stream, on which nobody prints a secret: no log of a library, no traceback, no result."""
+
+    def write(self, text: str, /) -> int:
+        """Writes a text with its secrets masked."""
+        from cloudgan.core.masking import masked
+
+        super().write(masked(text))
+        return len(text)
+
+
 def _reason(error: OSError) -> str:
     return "it is closed" if error.errno == errno.EBADF else str(error.strerror)
 
 
 def _open_streams() -> None:
     """Replaces the standard streams of Python; a closed one fails when it is used."""
+    # Now: a thread that prints must not wait for an import of the main thread, which may wait for it.
+    import cloudgan.core.masking  # noqa: F401
+
     for descriptor in (0, 1, 2):
         try:
             os.fstat(descriptor)
@@ -129,7 +143,7 @@ def _text(raw: io.FileIO, before: TextIO | None, errors: str) -> io.TextIOWrappe
     encoding = before.encoding if before else "utf-8"
     each_line = getattr(before, "line_buffering", True)
     at_once = getattr(before, "write_through", False)
-    return io.TextIOWrapper(
+    return _Text(
         io.BufferedWriter(raw), encoding, errors, line_buffering=each_line, write_through=at_once
     )
 

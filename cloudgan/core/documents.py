@@ -20,8 +20,18 @@ from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar
 import yaml
 from pydantic import BaseModel, ValidationError
 
+from cloudgan.core import settings
 from cloudgan.core.atomic_file import write_atomic
-from cloudgan.core.errors import CloudganError, ConfigError, DataError, shorten, show
+from cloudgan.core.errors import (
+    CloudganError,
+    ConfigError,
+    CredentialsError,
+    DataError,
+    shorten,
+    show,
+)
+from cloudgan.core.masking import secret_in
+from cloudgan.core.user_text import check_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -88,6 +98,20 @@ def open_regular(path: Path, error: type[CloudganError] = DataError) -> BinaryIO
     return file
 
 
+def check_login_file(variable: str) -> None:
+    """Refuses a pipe, a device or a folder as the file of a login, for which a library would wait.
+
+    Args:
+        variable: Environment variable that names the file; a missing file is left to the library.
+
+    Raises:
+        CredentialsError: It is no regular file.
+    """
+    named = settings.variable(variable)
+    if named and os.path.exists(named):  # noqa: PTH110  False for a name that is too long too
+        open_regular(Path(named), CredentialsError).close()
+
+
 def _not_regular(path: Path, kind: str, error: type[CloudganError]) -> CloudganError:
     return error(f"{path}: is {kind}; give a regular file")
 
@@ -113,20 +137,31 @@ def read_bytes(
     return content
 
 
-def read_text(path: Path | Traversable, error: type[CloudganError] = DataError) -> str:
+def read_text(
+    path: Path | Traversable, error: type[CloudganError] = DataError, *, secret: bool = False
+) -> str:
     """Reads a UTF-8 file, with or without a byte order mark.
 
+    Args:
+        path: The file.
+        error: Type of the errors.
+        secret: The file is the place of a login, such as a kubeconfig; any other may hold none.
+
     Raises:
-        CloudganError: Of the type `error`: see `read_bytes`; or the file is not UTF-8.
+        CloudganError: Of the type `error`: see `read_bytes`; or the file is not UTF-8, or holds a secret.
     """
     content = read_bytes(path, error)
     try:
-        return content.decode("utf-8-sig")
+        text = content.decode("utf-8-sig")
     except UnicodeDecodeError as problem:
         line = content.count(b"\n", 0, problem.start) + 1
         raise error(
             f"{path}: line {line}: not UTF-8 text (byte {content[problem.start]:#04x})"
         ) from problem
+    if not secret and isinstance(path, Path) and secret_in(text):
+        for number, row in enumerate(text.splitlines(), start=1):
+            check_text(f"{path}: line {number}", row)
+    return text
 
 
 def read_yaml(
@@ -142,7 +177,7 @@ def read_yaml(
     Raises:
         CloudganError: Of the type `error`: the file is unreadable, is not YAML, or holds no mapping.
     """
-    found = parse_yaml(read_text(path, error), str(path), error, secret=secret)
+    found = parse_yaml(read_text(path, error, secret=secret), str(path), error, secret=secret)
     if found is None:
         return {}
     if not isinstance(found, dict):
@@ -258,7 +293,33 @@ def validated(
         CloudganError: Of the type `error`: the value does not match the model; names the keys.
     """
     with translated("", source, error, secret=secret):
-        return model.model_validate(value)
+        found = model.model_validate(value)
+        check_booleans(value, found)
+        return found
+
+
+def check_booleans(given: Any, found: Any, key: str = "") -> None:
+    """Refuses true and false for a number, which pydantic reads as 1 and 0, and a number for them.
+
+    Args:
+        given: The parsed document.
+        found: The model made of it.
+        key: Key of both in the document.
+
+    Raises:
+        ConfigError: Names the key.
+    """
+    if isinstance(given, dict):
+        values = found if isinstance(found, dict) else getattr(found, "__dict__", {})
+        for name, value in given.items():
+            if name in values:
+                check_booleans(value, values[name], f"{key}.{name}".removeprefix("."))
+    elif isinstance(given, list | tuple) and isinstance(found, list | tuple):
+        for one, other in zip(given, found, strict=False):
+            check_booleans(one, other, key)
+    elif isinstance(found, int | float) and isinstance(given, bool) != isinstance(found, bool):
+        expected = "a number" if isinstance(given, bool) else "true or false"
+        raise ConfigError(f"{key} is {show(given)}; expected {expected}")
 
 
 def parse_model(

@@ -26,6 +26,8 @@ import difflib
 import errno
 from typing import TYPE_CHECKING
 
+from cloudgan.core.masking import masked
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
@@ -50,11 +52,18 @@ def install_command(extra: str, options: str = "") -> str:
 
 
 class CloudganError(Exception):
-    """Base of every error raised on purpose; the command line prints it without a traceback."""
+    """Base of every error raised on purpose; the command line prints it without a traceback.
+
+    Its message holds no secret, whatever it quotes: it goes to terminals, records and stores.
+    """
 
     exit_code = 1
     is_printed = False
     """Whether the JSON output already holds this error."""
+
+    def __init__(self, *details: object) -> None:
+        """Masks the message; an `OutputError` has the details of an OSError."""
+        super().__init__(*(masked(one) if isinstance(one, str) else one for one in details))
 
 
 class ConfigError(CloudganError):

@@ -7,6 +7,7 @@ format, a library or a sum. Sources of bounds that a format sets are beside them
 from __future__ import annotations
 
 import math
+import re
 from dataclasses import dataclass
 from typing import Final
 
@@ -74,9 +75,9 @@ def parse_whole(name: str, text: str, known: Range) -> int:
     Raises:
         ConfigError: The text is not one, or the number is outside of the range.
     """
-    digits = text.strip().removeprefix("+").removeprefix("-").replace("_", "")
-    if not (digits.isascii() and digits.isdigit()):
+    if not re.fullmatch(r"\s*[+-]?[0-9]+(_[0-9]+)*\s*", text):
         raise ConfigError(f"{name} must be a whole number, got {text[:80]!r}")
+    digits = re.sub("[^0-9]", "", text)
     if len(digits.lstrip("0")) > _MAX_DIGITS:
         bound = f"at least {_text(known.low)}" if "-" in text else f"at most {_text(known.high)}"
         raise ConfigError(f"{name} has {len(digits)} digits: expected {bound}")

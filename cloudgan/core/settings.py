@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from cloudgan.core.errors import ConfigError, shorten
 from cloudgan.core.local_path import local_path
+from cloudgan.core.user_text import check_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -39,15 +41,14 @@ def variable(name: str) -> str | None:
 
 
 def address(name: str) -> str | None:
-    """Returns the URL in an environment variable; None where it is missing or empty.
+    """Returns the URL or path in an environment variable; None where it is missing or empty.
 
     Raises:
-        ConfigError: It contains a login: a request may look it up as the name of a host, and messages
-            would show it.
+        ConfigError: It contains a login, key or token: a request may look it up as the name of a host,
+            and plans would show it.
     """
     found = variable(name)
-    if found and "@" in found:
-        raise ConfigError(f"{name} contains a login; write https://HOST without one")
+    check_text(name, found or "")
     return found
 
 
@@ -55,7 +56,7 @@ def check_addresses(prefix: str) -> None:
     """Checks the URLs in all environment variables whose names begin with `prefix`.
 
     Raises:
-        ConfigError: One contains a login; see `address`.
+        ConfigError: One contains a secret; see `address`.
     """
     for name in os.environ:
         if name.startswith(prefix):
@@ -140,9 +141,10 @@ def folder_variable(name: str) -> Path | None:
     """Returns a variable that names a folder; None where it is missing or empty.
 
     Raises:
-        ConfigError: It is a URL, starts with an unknown home folder, or is too long for a name.
+        ConfigError: It is a URL, contains a secret, starts with an unknown home folder, or is too long for
+            a name.
     """
-    named = variable(name)
+    named = address(name)
     if not named:
         return None
     folder = local_path(named, source=name, advice="set it to a folder, or unset it")
@@ -289,6 +291,20 @@ def child_environment(**changes: str | None) -> dict[str, str]:
     """Returns the environment for a child process, with `changes`; None removes a variable."""
     environment = {name: value for name, value in os.environ.items() if name not in changes}
     return environment | {name: value for name, value in changes.items() if value is not None}
+
+
+_OUTER_JOB = re.compile(r"(SLURM|SBATCH|SRUN)_(?!(CONF|CLUSTERS|CLUSTER_NAME)$).*|PMI.*")
+
+
+def slurm_environment() -> dict[str, str]:
+    """Returns the environment for a program of Slurm, without what an outer job exports; times are UTC.
+
+    A job would inherit it: `srun` refuses a job of which one variable says memory per core and another
+    memory per node (https://slurm.schedmd.com/sbatch.html#SECTION_INPUT-ENVIRONMENT-VARIABLES, read
+    2026-11-25). JupyterHub, for one, is a job on many clusters.
+    """
+    kept = {name: value for name, value in os.environ.items() if not _OUTER_JOB.fullmatch(name)}
+    return kept | {"TZ": "UTC"}
 
 
 PATH_SEPARATOR = os.pathsep

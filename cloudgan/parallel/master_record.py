@@ -129,8 +129,10 @@ class MasterRecord:
         self.show_epoch()
 
     def show_epoch(self) -> None:
-        """Shows the progress of the epoch in training."""
+        """Shows the progress of the epoch in training, if the run has one left."""
         training = self._config.training
+        if self.epoch >= training.epochs:
+            return
         of = "" if training.max_steps or training.max_seconds else f"/{training.epochs}"
         left = max(0, self._sampler.steps_through(self.epoch) - self.step)
         showers = left * self._sampler.global_batch_size

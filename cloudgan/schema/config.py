@@ -17,7 +17,7 @@ from pydantic import (
     model_validator,
 )
 
-from cloudgan.core.documents import explain
+from cloudgan.core.documents import check_booleans, explain
 from cloudgan.core.errors import ConfigError, nearest, shorten
 from cloudgan.core.ranges import (
     MAX_BATCH,
@@ -29,6 +29,7 @@ from cloudgan.core.ranges import (
     MAX_SMOOTH,
     MAX_STEP,
 )
+from cloudgan.core.user_text import check_texts
 from cloudgan.schema.coevolution import CoevolutionConfig
 from cloudgan.schema.early_stop import EarlyStop
 from cloudgan.schema.engine import EngineName, check_engine
@@ -456,10 +457,12 @@ def parse_config(given: Mapping[str, Any], source: str) -> RunConfig:
     """Validates a configuration; errors name `source`.
 
     Raises:
-        ConfigError: An unknown key (with its path and the nearest one) or a value out of range.
+        ConfigError: An unknown key (with its path and the nearest one), a value out of range, or a secret.
     """
+    check_texts(source, given)
     try:
-        return RunConfig.model_validate(given)
+        config = RunConfig.model_validate(given)
+        check_booleans(given, config)
     except ValidationError as error:
         found = error.errors()
         more = f"; and {len(found) - _MAX_PROBLEMS} more" if len(found) > _MAX_PROBLEMS else ""
@@ -467,6 +470,7 @@ def parse_config(given: Mapping[str, Any], source: str) -> RunConfig:
         raise ConfigError(f"{source}: {listed}{more}") from error
     except ConfigError as error:
         raise ConfigError(f"{source}: {error}") from error
+    return config
 
 
 def _explain(problem: Any) -> str:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
-from cloudgan.core.documents import explain, read_yaml
+from cloudgan.core.documents import check_booleans, explain, read_yaml
 from cloudgan.core.errors import ConfigError, nearest, show
 from cloudgan.core.ranges import MAX_PROCESSES
 from cloudgan.schema.config import RunConfig, parse_config
@@ -284,6 +284,7 @@ def read_space(path: Path) -> dict[str, Dimension]:
     for key, given in space.items():
         try:
             found[str(key)] = Dimension.model_validate(given)
+            check_booleans(given, found[str(key)], f"{path}: {key}")
         except ValidationError as error:
             problem = explain(error.errors()[0]).removeprefix("the document: ")
             raise ConfigError(f"{path}: {show(str(key))}: {problem}") from error

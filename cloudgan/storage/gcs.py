@@ -18,6 +18,7 @@ from google.cloud.storage.retry import DEFAULT_RETRY
 
 from cloudgan.core import settings
 from cloudgan.core.atomic_file import atomic_writer
+from cloudgan.core.documents import check_login_file
 from cloudgan.core.errors import CloudganError, ConfigError
 from cloudgan.storage.store import (
     BucketAddress,
@@ -168,6 +169,7 @@ class GcsStore:
 
 
 def _client() -> Any:
+    check_login_file("GOOGLE_APPLICATION_CREDENTIALS")
     try:
         return storage.Client()
     except (login.GoogleAuthError, OSError) as error:  # OSError: no project

@@ -15,6 +15,7 @@ import botocore.exceptions as errors
 
 from cloudgan.core.atomic_file import atomic_writer
 from cloudgan.core.errors import CloudganError, ConfigError
+from cloudgan.core.user_text import check_text
 from cloudgan.storage.aws_configuration import NO_LOGIN, checked_configuration
 from cloudgan.storage.store import (
     BucketAddress,
@@ -71,8 +72,7 @@ def s3_client(endpoint_url: str | None = None, *, attempts: int = 4) -> Any:
             client = boto3.Session().client("s3", endpoint_url=endpoint_url, config=config)
     except NO_LOGIN as error:
         raise StoreCredentialsError(f"AWS: {error}; {_LOGIN_HINT}") from error
-    if "@" in client.meta.endpoint_url:  # from the configuration file
-        raise ConfigError("AWS: the endpoint URL contains a login; write https://HOST without one")
+    check_text("the endpoint URL of the AWS configuration", client.meta.endpoint_url)
     return client
 
 

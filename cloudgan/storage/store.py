@@ -12,6 +12,7 @@ from urllib.parse import SplitResult, unquote, urlsplit
 from cloudgan.core import clouds, settings
 from cloudgan.core.atomic_file import TEMPORARY_SUFFIX
 from cloudgan.core.errors import CloudganError, ConfigError, CredentialsError, TryAgain, nearest
+from cloudgan.core.user_text import check_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -106,10 +107,11 @@ def open_store(url: str) -> Store:
             ``https://ACCOUNT.blob.core.windows.net/CONTAINER/prefix``.
 
     Raises:
-        ConfigError: The URL is not one of these, or the cloud's SDK is not installed.
+        ConfigError: The URL is not one of these or contains a secret, or the cloud's SDK is not installed.
     """
     if not url:
         raise ConfigError(f"the store URL is empty; valid: {_valid()}")
+    check_text("the store URL", url)
     scheme = split_url(url).scheme if "://" in url or url.startswith("file:") else "file"
     scheme = scheme or url.partition("://")[0]
     if scheme == "file":
@@ -159,7 +161,7 @@ class BucketAddress(NamedTuple):
         """Parses a URL; `example` is shown in errors.
 
         Raises:
-            ConfigError: The URL has no host, or has credentials or a query, which logs would show.
+            ConfigError: The URL has no host, or has a query, which may be a signature.
         """
         parts = split_url(url)
         if not parts.hostname:

@@ -283,7 +283,7 @@ class Checkpoints:
     def _read(self, step: int, damaged: list[Damaged], *, has_copy: bool) -> Checkpoint | None:
         """Reads the checkpoint of a step from the folder, else from the bucket; None: damaged."""
         path = self.path_of(step)
-        if path.exists():
+        if path.exists() or path.is_symlink():  # a link to a file that is gone is said, not skipped
             try:
                 return read_checkpoint(path)
             except DataError as error:

@@ -198,7 +198,6 @@ def _run_loop(
     compiled: Compiled,
     reading: ReadingTime,
 ) -> Outcome:
-    training = context.config.training
 
     def finish_epoch(done: TrainLoop) -> None:
         is_due = recorder.evaluator.is_due(done.step)
@@ -206,8 +205,7 @@ def _run_loop(
         done.begin_epoch()
         if is_due:
             done.stop_if_requested()
-        if done.epoch < training.epochs:
-            recorder.show_epoch(done)
+        recorder.show_epoch(done)
 
     recorder.show_epoch(train_loop)
     try:

@@ -88,9 +88,11 @@ class RunRecorder:
             self.save(step, train_seconds)
 
     def show_epoch(self, train_loop: TrainLoop) -> None:
-        """Shows the progress of the epoch that starts."""
+        """Shows the progress of the epoch that starts, if the run has one left."""
         self._read_before = self._reading.seconds
         training, sampler = self._context.config.training, self._context.sampler
+        if train_loop.epoch >= training.epochs:
+            return
         limited = training.max_steps or training.max_seconds
         of = "" if limited else f"/{training.epochs}"
         left = sampler.steps_through(train_loop.epoch) - train_loop.step

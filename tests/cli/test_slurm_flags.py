@@ -50,7 +50,7 @@ def test_account_qos_constraint_reservation_and_prologue_are_in_plan_and_script(
     Path("site.sh").write_text("module load cuda/12.5\n", encoding="utf-8")
     code, out, err = plan(
         *("--store=shared", "--account=hep-ml", "--qos=gpu", "--constraint=a100&ib"),
-        *("--reservation=week", "--prologue=site.sh", "--json"),
+        *("--reservation=week", "--prologue=site.sh", "--memory-per=cpu", "--json"),
     )
     assert code == 0, err
     found = json.loads(out)
@@ -58,7 +58,13 @@ def test_account_qos_constraint_reservation_and_prologue_are_in_plan_and_script(
     bodies = {step["path"]: step["body"] for step in found["steps"]}
     assert bodies["slurm/prologue.sh"] == "module load cuda/12.5\n"
     options = [line for line in bodies["slurm/job.sh"].splitlines() if line.startswith("#SBATCH")]
-    wanted = ("--account=hep-ml", "--qos=gpu", "--constraint='a100&ib'", "--reservation=week")
+    wanted = (
+        "--account=hep-ml",
+        "--qos=gpu",
+        "--constraint='a100&ib'",
+        "--reservation=week",
+        "--mem-per-cpu=2048M",
+    )
     assert {f"#SBATCH {one}" for one in wanted} <= set(options)
 
 

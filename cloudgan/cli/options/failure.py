@@ -22,6 +22,7 @@ from cloudgan.core.errors import (
     install_command,
     shorten,
 )
+from cloudgan.core.masking import masked
 from cloudgan.core.printable import printable
 
 # The extra that installs a package.
@@ -40,6 +41,7 @@ _EXTRAS = {
     "kubernetes": "kubernetes",
     **{package: cloud.extra for cloud in CLOUDS.values() for package in cloud.packages},
 }
+_LONGEST_MESSAGE = 2000
 _REFUSED = {errno.EROFS, errno.EACCES, errno.EPERM}
 _NO_PATH = {errno.ENAMETOOLONG, errno.ENOTDIR, errno.EISDIR, errno.ELOOP}
 """A path of the user that cannot be what the command needs."""
@@ -56,11 +58,14 @@ class Failure:
 
     def report(self, *, as_json: bool) -> None:
         """Prints the message on standard error, and with --json an object on standard output."""
-        if self.message:
-            print(f"cloudgan: {printable(self.message)}", file=sys.stderr)
+        message = printable(masked(self.message))
+        if len(message) > _LONGEST_MESSAGE:
+            message = f"{message[: _LONGEST_MESSAGE - 3]}..."
+        if message:
+            print(f"cloudgan: {message}", file=sys.stderr)
         if as_json and not self.is_printed:
             with suppress(OutputError):
-                print(json.dumps({"error": self.message, "exit_code": self.exit_code}), flush=True)
+                print(json.dumps({"error": message, "exit_code": self.exit_code}), flush=True)
 
 
 def explain(error: BaseException) -> Failure:
@@ -117,7 +122,7 @@ def _of_system(error: OSError) -> Failure | None:
 def _unexpected(error: BaseException) -> str:
     details = " ".join(str(error).split())
     what = f"{type(error).__name__}{': ' if details else ''}{details}"
-    text = "".join(traceback.format_exception(error))
+    text = masked("".join(traceback.format_exception(error)))
     try:
         with tempfile.NamedTemporaryFile(
             "w", encoding="utf-8", prefix="cloudgan-", suffix=".traceback.txt", delete=False

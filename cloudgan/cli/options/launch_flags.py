@@ -20,6 +20,7 @@ from cloudgan.core.clouds import CLOUDS, CloudName
 from cloudgan.core.durations import parse_duration
 from cloudgan.core.errors import ConfigError
 from cloudgan.core.local_path import local_path
+from cloudgan.schema.plan import MemoryPer  # noqa: TC001  fire reads a command's annotations
 
 if TYPE_CHECKING:
     ProviderFlag = str
@@ -44,6 +45,7 @@ def launch_flags(
     constraint: str | None = None,
     reservation: str | None = None,
     prologue: str | None = None,
+    memory_per: MemoryPer = "node",
     service_account: str | None = None,
     node_selector: str | None = None,
     store: str | None = None,
@@ -79,6 +81,8 @@ def launch_flags(
         reservation: Reservation whose nodes are used, as its cloud or Slurm names it; see docs/reservations.md.
         prologue: File of shell lines that each Slurm node runs before its worker, such as module
             load cuda.
+        memory_per: How Slurm is asked for the memory: per node (--mem), per cpu (--mem-per-cpu), or none,
+            where the site gives it.
         service_account: Kubernetes service account that grants bucket access.
         node_selector: Node labels, such as pool=gpu,disk=ssd.
         store: gs://, s3:// or Azure blob URL, pvc:CLAIM, or on Slurm a shared folder, for
@@ -112,7 +116,12 @@ def launch_flags(
         queue=queue,
         reservation=None if provider == "slurm" else reservation,
         slurm=slurm_options(
-            account, qos, constraint, reservation if provider == "slurm" else None, prologue
+            account,
+            qos,
+            constraint,
+            reservation if provider == "slurm" else None,
+            prologue,
+            memory_per=memory_per,
         ),
         service_account=service_account,
         node_selector=_labels(node_selector),
@@ -276,7 +285,7 @@ def account_flags(
 def _nodes(text: str) -> int | None:
     if text == AUTO:
         return None
-    if not text.lstrip("+-").isdecimal():
+    if text.strip("+-_0123456789"):
         raise ConfigError(f"--nodes must be a whole number or {AUTO}, got {text!r}")
     return ranges.parse_whole("--nodes", text, ranges.FLAGS["nodes"])
 

@@ -25,6 +25,8 @@ from cloudgan.cli.options.help_page import command_page, grouped_page, program_p
 from cloudgan.cli.options.signature import Signature, read_signature
 from cloudgan.core import log, settings
 from cloudgan.core.errors import ConfigError, UnknownNameError
+from cloudgan.core.masking import masked
+from cloudgan.core.user_text import check_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -64,11 +66,12 @@ class Program:
         as_json = not {"--json", "--json=true"}.isdisjoint(own)
         try:
             log.configure(settings.log_format())
+            _check_words(words)
             self._run(words, starting)
             sys.stdout.flush()
         except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001  the outermost handler
             if len(words) < len(argv) or settings.wants_traceback():
-                traceback.print_exception(error)
+                sys.stderr.write(masked("".join(traceback.format_exception(error))))
             failure = explain(error)
             failure.report(as_json=as_json)
             sys.exit(failure.exit_code)
@@ -152,6 +155,20 @@ def before_command(words: Sequence[str]) -> tuple[list[str], list[str]]:
     """Splits a command line at ``--``, behind which the flags are those of another program."""
     end = list(words).index("--") if "--" in words else len(words)
     return list(words[:end]), list(words[end:])
+
+
+def _check_words(words: Sequence[str]) -> None:
+    """Refuses a secret, or what no file can hold, in any word, before a file or a request has it.
+
+    Raises:
+        ConfigError: Names the flag and does not repeat its value.
+    """
+    before = ""
+    for word in words:
+        flag, equals, value = word.partition("=")
+        is_flag = word.startswith("-") and bool(equals)
+        check_text(flag if is_flag else before or "an argument", value if is_flag else word)
+        before = word if word.startswith("-") and not equals else ""
 
 
 def _silent(result: Any) -> None:

@@ -33,6 +33,8 @@ class CommandWords(tuple[str, ...]):
     __slots__ = ()
 
 
+_CAN_BE_EMPTIED = {"until"}
+"""Flags whose empty value removes that of the run.yaml of a resumed run."""
 _NUMBER = re.compile(r"-(\d|\.\d|inf|nan)")
 _ANY_NUMBER = Range(-(2**53), 2**53)
 _WORDS = {"true": True, "yes": True, "on": True, "1": True}
@@ -82,6 +84,8 @@ class Parameter:
         Raises:
             ConfigError: The text is not a value of this type.
         """
+        if not text and self.name in _CAN_BE_EMPTIED:
+            return text
         if not text.strip():
             raise ConfigError(self._empty(text))
         if self.choices:
@@ -92,15 +96,11 @@ class Parameter:
             return ranges.parse_whole(self.shown, text, self._range)
         if self.kind is float:
             return self._number(text)
-        if self.value_is_optional:
-            return _WORDS.get(text.lower(), text)
-        if self.kind is bool:
-            if text.lower() not in _WORDS:
-                raise ConfigError(
-                    f"{self.shown} is a switch: --{self.word} or --no-{self.word}, got {text!r}"
-                )
-            return _WORDS[text.lower()]
-        return text
+        if self.kind is bool and text.lower() not in _WORDS:
+            raise ConfigError(
+                f"{self.shown} is a switch: --{self.word} or --no-{self.word}, got {text!r}"
+            )
+        return _WORDS.get(text.lower(), text) if self.is_switch else text
 
     def _empty(self, text: str) -> str:
         """A variable of the shell that is not set is the usual reason, as in ``--region=$REGION``."""

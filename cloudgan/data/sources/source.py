@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, cast
 
 from cloudgan.core.documents import open_regular
 from cloudgan.core.errors import DataError, install_command
+from cloudgan.core.user_text import check_text
 from cloudgan.data.record_checksums import HEADER_BYTES
 from cloudgan.data.shards.manifest import MANIFEST, SHARD_SUFFIX
 from cloudgan.data.shards.reader import ShardReader
@@ -146,6 +147,7 @@ def _open_folder(folder: Path) -> tuple[RawFile, ...]:
 
 
 def _open_file(path: Path) -> tuple[RawFile, ...]:
+    check_text("a file of the showers", str(path))  # the manifest and the record name it
     with open_regular(path) as file:
         head = file.read(HEADER_BYTES)
     if not head:

@@ -18,8 +18,8 @@ from urllib.parse import urljoin
 
 from cloudgan.core import settings
 from cloudgan.core.errors import CloudganError, CredentialsError, DataError, install_command
+from cloudgan.core.masking import masked
 from cloudgan.cost.prices.refresh.quote import HOUR, PriceFeed, Quote, Readings, parse_price
-from cloudgan.cost.prices.refresh.web import without_query
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -73,9 +73,9 @@ def aws_quotes(
             file.seek(0)
             lines = io.TextIOWrapper(file, encoding="utf-8", newline="")
             try:
-                yield from _quotes(lines, request, region, today, without_query(address))
+                yield from _quotes(lines, request, region, today, masked(address))
             except (UnicodeDecodeError, csv.Error) as error:
-                raise DataError(f"{without_query(address)}: not CSV ({error})") from error
+                raise DataError(f"{address}: not CSV ({error})") from error
         progress.advance()
 
 

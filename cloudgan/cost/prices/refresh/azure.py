@@ -12,7 +12,6 @@ from urllib.parse import urlsplit
 from cloudgan.core import settings
 from cloudgan.core.errors import DataError
 from cloudgan.cost.prices.refresh.quote import HOUR, PriceFeed, Quote, parse_price
-from cloudgan.cost.prices.refresh.web import without_query
 
 if TYPE_CHECKING:
     import datetime as dt
@@ -63,20 +62,18 @@ def _items(web: Web, address: str) -> Iterator[dict[str, Any]]:
     following: str | None = address
     while following:
         if following in seen or len(seen) == _MOST_PAGES:
-            raise DataError(f"{without_query(address)}: endless pagination")
+            raise DataError(f"{address}: endless pagination")
         if urlsplit(following).hostname != first:
-            raise DataError(
-                f"{without_query(address)}: its next page is on another host, {without_query(following)}"
-            )
+            raise DataError(f"{address}: its next page is on another host, {following}")
         seen.add(following)
         page = web.json(following)
         items = page.get("Items")
         if not isinstance(items, list) or not all(isinstance(item, dict) for item in items):
-            raise DataError(f"{without_query(address)}: the response contains no Items")
+            raise DataError(f"{address}: the response contains no Items")
         yield from items
         following = page.get("NextPageLink")
         if not isinstance(following, str | None):
-            raise DataError(f"{without_query(address)}: NextPageLink is {following!r}")
+            raise DataError(f"{address}: NextPageLink is {following!r}")
 
 
 def _quote(item: dict[str, Any], region: str, node: PriceRow, today: dt.date) -> Quote | None:

@@ -15,7 +15,6 @@ from urllib.parse import urlencode
 from cloudgan.core import settings
 from cloudgan.core.errors import CredentialsError, DataError
 from cloudgan.cost.prices.refresh.quote import HOUR, PriceFeed, Quote, parse_price
-from cloudgan.cost.prices.refresh.web import without_query
 from cloudgan.schema.price_row import Market
 
 if TYPE_CHECKING:
@@ -98,12 +97,12 @@ def _skus(web: Web, address: str, key: str) -> Iterator[dict[str, Any]]:
         page = web.json(f"{address}?{urlencode(query | ({'pageToken': token} if token else {}))}")
         skus = page.get("skus")
         if not isinstance(skus, list) or not all(isinstance(sku, dict) for sku in skus):
-            raise DataError(f"{without_query(address)}: the response contains no skus")
+            raise DataError(f"{address}: the response contains no skus")
         yield from skus
         token = str(page.get("nextPageToken") or "")
         if not token:
             return
-    raise DataError(f"{without_query(address)}: endless pagination")
+    raise DataError(f"{address}: endless pagination")
 
 
 def _note(rates: _Rates, sku: dict[str, Any], regions: set[str]) -> None:

@@ -48,9 +48,9 @@ class Web:
             CloudganError: The server does not respond, or is busy at the last attempt.
         """
         body = self._get(url, _page)
-        found = parse_json(body, without_query(url))
+        found = parse_json(body, url)
         if not isinstance(found, dict):
-            raise DataError(f"{without_query(url)}: expected a JSON object, not {_kind(found)}")
+            raise DataError(f"{url}: expected a JSON object, not {_kind(found)}")
         return found
 
     def download(self, url: str, file: BinaryIO) -> None:
@@ -75,7 +75,7 @@ class Web:
 
     def _get(self, url: str, read: Callable[[http.client.HTTPResponse], Any]) -> Any:
         if urlsplit(url).scheme not in {"http", "https"}:
-            raise ConfigError(f"{without_query(url)}: expected an http or https address")
+            raise ConfigError(f"{url}: expected an http or https address")
         for left in reversed(range(self.attempts)):
             try:
                 with urllib.request.urlopen(url, timeout=_TIMEOUT_SECONDS) as answer:  # noqa: S310 - checked above
@@ -87,20 +87,14 @@ class Web:
                         raise _refusal(url, error) from error
             except (http.client.HTTPException, EOFError) as error:
                 if not left:
-                    raise DataError(f"{without_query(url)}: the response is incomplete") from error
+                    raise DataError(f"{url}: the response is incomplete") from error
                 wait = _backoff_seconds(self.attempts - left)
             except OSError as error:
                 if not left:
-                    raise CloudganError(f"{without_query(url)}: {_reason(error)}") from error
+                    raise CloudganError(f"{url}: {_reason(error)}") from error
                 wait = _backoff_seconds(self.attempts - left)
             self.sleep(wait)
         raise AssertionError("unreachable")
-
-
-def without_query(url: str) -> str:
-    """Returns an address without its query, which may contain a key."""
-    parts = urlsplit(url)
-    return f"{parts.scheme}://{parts.netloc}{parts.path}"
 
 
 def _page(answer: http.client.HTTPResponse) -> bytes:
@@ -112,11 +106,9 @@ def _page(answer: http.client.HTTPResponse) -> bytes:
 
 def _refusal(url: str, error: urllib.error.HTTPError) -> CloudganError:
     if error.code in _DENIED:
-        return CredentialsError(
-            f"{without_query(url)}: rejected (HTTP {error.code}); check the key"
-        )
+        return CredentialsError(f"{url}: rejected (HTTP {error.code}); check the key")
     busy = "; the server is busy, try again later" if error.code in _AGAIN else ""
-    return CloudganError(f"{without_query(url)}: HTTP {error.code} {error.reason}{busy}")
+    return CloudganError(f"{url}: HTTP {error.code} {error.reason}{busy}")
 
 
 def _wait_seconds(error: urllib.error.HTTPError, attempt: int) -> float:

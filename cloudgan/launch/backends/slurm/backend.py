@@ -14,7 +14,7 @@ from cloudgan.core.clock import monotonic_seconds
 from cloudgan.core.errors import LaunchError, PlanError
 from cloudgan.core.labels import RUN
 from cloudgan.core.run_secret import write_secret
-from cloudgan.core.settings import child_environment
+from cloudgan.core.settings import slurm_environment
 from cloudgan.core.tail import tail_lines
 from cloudgan.launch.backends.job_backend import PreexistingNodes
 from cloudgan.launch.backends.remote_command import run_process
@@ -166,7 +166,7 @@ class SlurmBackend(PreexistingNodes):
             raise LaunchError(f"worker {worker} of run {run} has no node")
         step = ["srun", "--overlap", f"--jobid={job.id}", "--nodes=1", "--ntasks=1"]
         step += [f"--nodelist={node}", *(("--pty",) if streams.terminal else ()), *command]
-        return run_process(step, streams, environment=child_environment())
+        return run_process(step, streams, environment=slurm_environment())
 
     def stop(self, run: str) -> None:
         """Cancels the job after its workers have saved a checkpoint, and waits for its end.

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 from cloudgan.core.clock import monotonic_seconds
 from cloudgan.core.errors import ConfigError, LaunchError
 from cloudgan.core.labels import RUN
-from cloudgan.core.settings import child_environment
+from cloudgan.core.settings import slurm_environment
 from cloudgan.launch.backends.slurm.requests import FOLDER_LABEL
 
 if TYPE_CHECKING:
@@ -93,7 +93,7 @@ class SlurmCommands:
             raise SlurmError(f"{command[0]} is not installed")
         return subprocess.run(  # noqa: S603
             command,
-            env=child_environment(TZ="UTC", SLURM_TIME_FORMAT=None),
+            env=slurm_environment(),
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,

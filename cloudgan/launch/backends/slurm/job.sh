@@ -103,7 +103,7 @@ fi
 CLOUDGAN_PEERS=$(peers)
 export CLOUDGAN_PEERS folder attempt again
 # The workers are no MPI ranks: those that they start would find the variables of Slurm's world.
-srun --mpi=none --ntasks="$world" --ntasks-per-node=1 --cpus-per-task="$cpus" --distribution=block \
+srun --mpi=none --export=ALL --ntasks="$world" --ntasks-per-node=1 --cpus-per-task="$cpus" --distribution=block \
   --kill-on-bad-exit=1 bash -c "$(declare -f now worker keep); keep"
 code=$?
 

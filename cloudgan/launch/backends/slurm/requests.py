@@ -118,20 +118,25 @@ def _options(plan: Plan, folder: Path, gres: str | None) -> Iterator[str]:
     yield f"--nodes={workers.nodes}"
     yield f"--ntasks={workers.nodes}"
     yield "--ntasks-per-node=1"
-    yield f"--cpus-per-task={math.ceil(workers.cpus)}"
-    yield f"--mem={round(workers.memory_gib * 1024)}M"
+    slurm, cores = plan.target.slurm, math.ceil(workers.cpus)
+    per = slurm.memory_per if slurm else "node"
+    yield f"--cpus-per-task={cores}"
+    if per != "none":
+        name, share = ("mem", 1) if per == "node" else ("mem-per-cpu", cores)
+        yield f"--{name}={math.ceil(workers.memory_gib * 1024 / share)}M"
     yield f"--time={math.ceil(plan.limits.deadline_seconds / 60)}"
     if plan.target.queue:
         yield f"--partition={shlex.quote(plan.target.queue)}"
     if gres:
         yield f"--gres={shlex.quote(gres)}"
-    if plan.target.slurm:
-        for name, value in plan.target.slurm.model_dump(exclude={"prologue"}).items():
+    if slurm:
+        for name, value in slurm.model_dump(exclude={"prologue", "memory_per"}).items():
             if value:
                 yield f"--{name}={shlex.quote(value)}"
     yield f"--signal=TERM@{min(workers.grace_seconds, _MAX_GRACE_SECONDS)}"
     if needs_exclusive_nodes(plan):
         yield "--exclusive"
+    yield "--export=ALL"  # a site may export nothing by default
     yield "--requeue"
     yield "--open-mode=append"
     yield f"--output={shlex.quote(log)}"

@@ -11,6 +11,7 @@ from google.auth import exceptions
 from google.auth.transport.requests import AuthorizedSession, Request
 
 from cloudgan.core import settings
+from cloudgan.core.documents import check_login_file
 from cloudgan.core.errors import CredentialsError
 from cloudgan.launch.clouds.gcp.addresses import PROJECT
 from cloudgan.launch.clouds.gcp.api import LOG_IN, GoogleApi
@@ -40,6 +41,7 @@ class Login:
         Raises:
             CredentialsError: There are none; names the login command.
         """
+        check_login_file("GOOGLE_APPLICATION_CREDENTIALS")
         try:
             credentials, project = google.auth.default(scopes=[_SCOPE])
         except (exceptions.GoogleAuthError, OSError) as error:
@@ -106,6 +108,8 @@ def registry_login(host: str, credentials: Any = None) -> RegistryLogin:
     Raises:
         CredentialsError: There are none, or Google refuses them.
     """
+    if credentials is None:
+        check_login_file("GOOGLE_APPLICATION_CREDENTIALS")
     try:
         if credentials is None:
             credentials, _ = google.auth.default(scopes=[_SCOPE])

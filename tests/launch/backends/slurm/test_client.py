@@ -44,6 +44,31 @@ def test_times_are_requested_in_utc(program, monkeypatch):
     assert SlurmCommands().run("squeue") == "UTC \n"
 
 
+@pytest.mark.parametrize(
+    ("name", "is_passed"),
+    [
+        ("SLURM_JOB_ID", False),
+        ("SLURM_MEM_PER_CPU", False),
+        ("SLURM_EXPORT_ENV", False),
+        ("SBATCH_EXPORT", False),
+        ("SBATCH_MEM_PER_NODE", False),
+        ("SRUN_CPUS_PER_TASK", False),
+        ("PMI_RANK", False),
+        ("PMIX_NAMESPACE", False),
+        ("SLURM_CONF", True),
+        ("SLURM_CLUSTERS", True),
+        ("SLURM_CLUSTER_NAME", True),
+        ("PATH", True),
+        ("WANDB_MODE", True),
+    ],
+)
+def test_slurms_programs_get_no_variable_of_an_outer_job(program, monkeypatch, name, is_passed):
+    if name != "PATH":
+        monkeypatch.setenv(name, "outer")
+    program("sbatch", f'echo "${{{name}:+passed}}"')
+    assert SlurmCommands().run("sbatch") == ("passed\n" if is_passed else "\n")
+
+
 def test_an_error_has_slurms_message_without_program_names(program):
     said = (
         "sbatch: error: Memory specification can not be satisfied\nsbatch: error: Batch job failed"

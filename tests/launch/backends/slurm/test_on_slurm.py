@@ -90,6 +90,32 @@ def test_a_run_is_watched_stopped_resumed_and_destroyed(launch):
     assert list(provider.destroy("gan")) == []
 
 
+def test_a_run_started_in_a_job_has_our_environment_and_not_that_of_the_job(launch, monkeypatch):
+    """SLURM_MEM_PER_CPU beside --mem is refused by srun; a site can export nothing by default."""
+    outer = {
+        "SLURM_JOB_ID": "7",
+        "SLURM_MEM_PER_CPU": "4000",
+        "SLURM_NTASKS": "9",
+        "PMI_RANK": "3",
+        "SLURM_EXPORT_ENV": "NONE",
+        "SBATCH_EXPORT": "NONE",
+        "SBATCH_MEM_PER_CPU": "3",
+    }
+    for name, value in outer.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setenv("WANDB_MODE", "offline")
+    provider = launch('echo "$WANDB_MODE ${PMI_RANK:-none} $SLURM_NTASKS"')
+    state = until(provider, lambda state: state.is_over)
+    assert (state.phase, state.reason) == ("finished", "")
+    assert list(texts(provider).values()) == [["offline none 2"]] * 2
+
+
+@pytest.mark.parametrize("per", ["cpu", "none"])
+def test_a_job_without_memory_per_node_finishes(launch, per):
+    provider = launch("exit 0", target={"slurm": {"memory_per": per}})
+    assert until(provider, lambda state: state.is_over).phase == "finished"
+
+
 def test_a_failed_worker_ends_the_run_with_its_code(launch):
     provider = launch("[[ $JOB_COMPLETION_INDEX == 0 ]] || exit 76; sleep 120")
     state = until(provider, lambda state: state.is_over)

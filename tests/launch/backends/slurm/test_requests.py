@@ -84,10 +84,22 @@ def test_a_script_has_the_plans_options(make_plan):
         "--partition=gpu",
         "--signal=TERM@45",
         "--exclusive",
+        "--export=ALL",
         "--requeue",
         "--open-mode=append",
     } <= set(options)
     assert not [one for one in options if one.startswith("--gres")]
+
+
+@pytest.mark.parametrize(
+    ("per", "wanted"),
+    [("node", ["--mem=1536M"]), ("cpu", ["--mem-per-cpu=512M"]), ("none", [])],
+)
+def test_memory_is_asked_per_node_or_per_cpu_or_left_out(make_plan, per, wanted):
+    plan = make_plan(
+        workers={"cpus": 2.5, "memory_gib": 1.5}, target={"slurm": {"memory_per": per}}
+    )
+    assert [one for one in options_of(plan) if one.startswith("--mem")] == wanted
 
 
 @pytest.mark.parametrize(
