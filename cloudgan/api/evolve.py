@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from cloudgan.core.progress import Progress
     from cloudgan.schema.cell_line import CellLine
     from cloudgan.schema.coevolution import CoevolutionConfig
+    from cloudgan.schema.ecal_unit import EcalUnit
     from cloudgan.schema.mixture_quality import EnsembleMethod, MixtureQuality
     from cloudgan.storage.store import Store
     from cloudgan.training.stopping import StopFlag
@@ -136,6 +137,7 @@ class Evolution:
 def evolve(
     *,
     run: str | Path | None = None,
+    unit: EcalUnit | None = None,
     preset: str | None = None,
     ensemble: EnsembleMethod | None = None,
     size: int | None = None,
@@ -146,6 +148,7 @@ def evolve(
 
     Args:
         run: Folder of the run. Default: runs/grid.
+        unit: Task showers: unit of ECAL in files that state none, where several fit.
         preset: Task showers: networks, see `cloudgan train --help`. Default: mini.
         ensemble: After the run, how an ensemble is chosen among the generators of all cells.
         size: Of the ensemble: of greedy at most, of genetic exactly. Default: any.
@@ -191,7 +194,7 @@ def evolve(
     def prepared() -> Iterator[None]:
         folder.run.refuse_foreign()
         with locked_target(folder.config_file):
-            _write(folder, config, preset)
+            _write(folder, config, preset, unit)
             if config.task == "showers":
                 _shards(folder, progress)  # before the ranks read them
             yield
@@ -245,7 +248,9 @@ def _store(folder: GridFolder) -> Store | None:
     return open_store(run_config.checkpoint.url) if run_config else None
 
 
-def _write(folder: GridFolder, config: CoevolutionConfig, preset: str | None) -> None:
+def _write(
+    folder: GridFolder, config: CoevolutionConfig, preset: str | None, unit: str | None
+) -> None:
     """Writes the configuration of the grid, and for showers an ordinary run.yaml."""
     if config.task != "showers":
         if preset is not None:
@@ -255,6 +260,7 @@ def _write(folder: GridFolder, config: CoevolutionConfig, preset: str | None) ->
             raise ConfigError("--task=showers needs --data=FILE, such as --data=showers.h5")
         keys = {
             "data.path": config.data,
+            "data.unit": unit,
             "model.preset": preset,
             "training.seed": config.seed,
         }
