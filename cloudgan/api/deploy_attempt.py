@@ -162,14 +162,14 @@ class DeployAttempt:
         launch_log = LaunchLog(folder, self.plan, results)
         check_same_run(self.plan, backend)
         if is_new:
-            check_conversion(self.plan.showers, folder)
+            check_conversion(self.plan.showers, folder, self.plan.config.data.unit)
             self._approve(backend)
             folder.write_config(local_config(self.plan))
             plans.write(folder.path / plans.FILE_NAME, self.plan)
         plan, say = self.plan, self._progress.say
 
         def upload() -> None:
-            upload_data(plan.showers, folder, self._progress)
+            upload_data(plan.showers, folder, self._progress, plan.config.data.unit)
             upload_wheels(plan, self._progress)
             mirror_image(plan, self._progress)
             if results:

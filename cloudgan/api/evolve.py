@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from cloudgan.core.progress import Progress
     from cloudgan.schema.cell_line import CellLine
     from cloudgan.schema.coevolution import CoevolutionConfig
+    from cloudgan.schema.ecal_unit import EcalUnit
     from cloudgan.schema.mixture_quality import EnsembleMethod, MixtureQuality
     from cloudgan.storage.store import Store
     from cloudgan.training.stopping import StopFlag
@@ -135,6 +136,7 @@ class Evolution:
 def evolve(
     *,
     run: str | Path | None = None,
+    unit: EcalUnit | None = None,
     preset: str | None = None,
     ensemble: EnsembleMethod | None = None,
     size: int | None = None,
@@ -145,6 +147,7 @@ def evolve(
 
     Args:
         run: Folder of the run. Default: runs/grid.
+        unit: Task showers: unit of ECAL in files that state none, where several fit.
         preset: Task showers: networks, see `cloudgan train --help`. Default: mini.
         ensemble: After the run, how an ensemble is chosen among the generators of all cells.
         size: Of the ensemble: of greedy at most, of genetic exactly. Default: any.
@@ -191,7 +194,7 @@ def evolve(
     @contextmanager
     def prepared() -> Iterator[None]:
         with folder.run.locked():
-            _write(folder, config, preset, begun=begun)
+            _write(folder, config, preset, unit, begun=begun)
             if config.task == "showers":
                 _shards(folder, progress)  # before the ranks read them
             yield
@@ -246,7 +249,12 @@ def _store(folder: GridFolder) -> Store | None:
 
 
 def _write(
-    folder: GridFolder, config: CoevolutionConfig, preset: str | None, *, begun: bool
+    folder: GridFolder,
+    config: CoevolutionConfig,
+    preset: str | None,
+    unit: str | None,
+    *,
+    begun: bool,
 ) -> None:
     """Writes the configuration of the grid, and for showers an ordinary run.yaml."""
     if config.task != "showers":
@@ -257,6 +265,7 @@ def _write(
             raise ConfigError("--task=showers needs --data=FILE, such as --data=showers.h5")
         keys = {
             "data.path": config.data,
+            "data.unit": unit,
             "model.preset": preset,
             "training.seed": config.seed,
         }

@@ -66,13 +66,14 @@ class FilePair:
         )
 
 
-def open_pair(generated: str, reference: str, *, min_showers: int) -> FilePair:
+def open_pair(generated: str, reference: str, *, min_showers: int, unit: str = "") -> FilePair:
     """Opens two files, globs or folders, and checks that they can be compared.
 
     Args:
         generated: Showers to validate.
         reference: Monte Carlo.
         min_showers: Fewer showers are refused.
+        unit: Unit of ECAL in files that state none.
 
     Raises:
         ConfigError: Both are the same file.
@@ -80,7 +81,7 @@ def open_pair(generated: str, reference: str, *, min_showers: int) -> FilePair:
     """
     from cloudgan.data.sources.source import open_source
 
-    ours, theirs = open_source(generated), open_source(reference)
+    ours, theirs = open_source(generated, unit), open_source(reference, unit)
     one, other = Path(generated).name, Path(reference).name
     names = (generated, reference) if one == other else (one, other)
     shared = {file.path.resolve() for file in ours.files} & {

@@ -22,7 +22,14 @@ if TYPE_CHECKING:
 
 _SECTION = "grid."
 _SHARED = frozenset(
-    {"data.path", "model.preset", "training.seed", "training.batch_per_replica", "grid.task"}
+    {
+        "data.path",
+        "data.unit",
+        "model.preset",
+        "training.seed",
+        "training.batch_per_replica",
+        "grid.task",
+    }
 )
 _PRESET = "mini"
 """As of `evolve`."""

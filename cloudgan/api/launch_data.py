@@ -33,13 +33,14 @@ _BITS_PER_SECOND = 100e6
 _FREE_INGRESS = ("gs://", "s3://", "https://")
 
 
-def find_data(data: str, store: str, *, moves: bool) -> Showers:
+def find_data(data: str, store: str, *, moves: bool, unit: str | None = None) -> Showers:
     """Describes a run's training data without reading showers.
 
     Args:
         data: Value of `--data`; empty is valid in a plan.
         store: Store of the run.
         moves: Whether the workers are remote, so that local data must be uploaded.
+        unit: Value of `--unit`.
 
     Raises:
         ConfigError: The data are in another kind of store, or cannot be uploaded.
@@ -59,13 +60,13 @@ def find_data(data: str, store: str, *, moves: bool) -> Showers:
         _check_kind(data, store, moves=moves)
         return Showers(source=data)
     if not moves:
-        return _local(data, None)
+        return _local(data, None, unit)
     if store.startswith(CLAIM):
         raise ConfigError(
             f"--data={data} is on this machine, and only pods can write to {store}; copy shards"
             f" there and give --data={CLAIM}FOLDER, or give a bucket as --store"
         )
-    return _local(data, store)
+    return _local(data, store, unit)
 
 
 def path_for_workers(showers: Showers, folder: RunFolder, *, moves: bool) -> str:
@@ -155,13 +156,13 @@ def check_startable(plan: Plan) -> None:
         )
 
 
-def check_conversion(showers: Showers, folder: RunFolder) -> None:
+def check_conversion(showers: Showers, folder: RunFolder, unit: str | None = None) -> None:
     """Checks that `upload_data` can convert the data, before anything is created.
 
     Raises:
         ModuleNotFoundError: The data need a conversion, and TensorFlow is not installed.
     """
-    source = _to_convert(showers)
+    source = _to_convert(showers, unit)
     if source:
         from cloudgan.api.tensorflow_import import require_tensorflow
         from cloudgan.data.sources.convert import is_current
@@ -170,7 +171,7 @@ def check_conversion(showers: Showers, folder: RunFolder) -> None:
             require_tensorflow()
 
 
-def _to_convert(showers: Showers) -> ShowerSource | None:
+def _to_convert(showers: Showers, unit: str | None) -> ShowerSource | None:
     """Returns the files of this machine that are no shards; None: there is nothing to convert."""
     if (
         showers.source in {NO_DATA, NO_SHOWERS, SIMULATED, JOINED.source}
@@ -181,11 +182,13 @@ def _to_convert(showers: Showers) -> ShowerSource | None:
     from cloudgan.data.shards.manifest import has_manifest
     from cloudgan.data.sources.source import open_source
 
-    return None if has_manifest(showers.source) else open_source(showers.source)
+    return None if has_manifest(showers.source) else open_source(showers.source, unit or "")
 
 
-def upload_data(showers: Showers, folder: RunFolder, progress: Progress) -> Path | None:
-    """Converts and uploads the data as planned; skips what the store has.
+def upload_data(
+    showers: Showers, folder: RunFolder, progress: Progress, unit: str | None = None
+) -> Path | None:
+    """Converts and uploads the data as planned; skips what the store has. `unit` is that of `--unit`.
 
     Returns:
         Local folder of shards; None if the data are not on this machine.
@@ -198,7 +201,7 @@ def upload_data(showers: Showers, folder: RunFolder, progress: Progress) -> Path
     if showers.source in {NO_SHOWERS, SIMULATED, JOINED.source}:
         return None
     shards = Path(showers.source)
-    source = _to_convert(showers)
+    source = _to_convert(showers, unit)
     if source:
         from cloudgan.api.tensorflow_import import import_tensorflow
         from cloudgan.data.sources.convert import convert, is_current
@@ -214,7 +217,7 @@ def upload_data(showers: Showers, folder: RunFolder, progress: Progress) -> Path
     return shards
 
 
-def _local(data: str, store: str | None) -> Showers:
+def _local(data: str, store: str | None, unit: str | None) -> Showers:
     if not set("*?[,") & set(data) and not Path(data).exists():
         raise DataError(f"--data={data}: the file or folder does not exist")
     from cloudgan.data.shards.manifest import MANIFEST, has_manifest, read_manifest
@@ -227,8 +230,11 @@ def _local(data: str, store: str | None) -> Showers:
         return _showers(data, manifest.records, size, digest, store, converted=True)
     from cloudgan.data.sources.source import open_source
 
-    source = open_source(data)
-    identity = [(one.info.name, one.info.bytes, one.info.modified_ns) for one in source.files]
+    source = open_source(data, unit or "")
+    identity: list[object] = [
+        (one.info.name, one.info.bytes, one.info.modified_ns) for one in source.files
+    ]
+    identity += [unit] if unit else []
     digest = hashlib.sha256(repr(identity).encode()).hexdigest()[:16]
     size = round(source.count * KB_PER_SHOWER * 1000)
     return _showers(data, source.count, size, digest, store, converted=False)

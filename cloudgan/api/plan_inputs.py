@@ -277,7 +277,7 @@ def plan_request(
         showers = simulated_showers(config)
         ahead = simulation_forecast(config, workers, more.get("price"))
     elif config.task == "train" and showers.source != NO_SHOWERS:
-        showers = find_data(config.data.path, store, moves=moves)
+        showers = find_data(config.data.path, store, moves=moves, unit=config.data.unit)
         if showers.records is not None:
             check_can_validate(config, showers.records)
         path = path_for_workers(showers, folder, moves=moves)

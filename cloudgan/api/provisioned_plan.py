@@ -85,7 +85,9 @@ def provisioned_plan(
 ) -> Plan:
     """Returns the plan of a run on provisioned nodes; see `planning.make_launch_plan`."""
     draft = run_config("draft", training, Workers(nodes=request.nodes or 1, cpus=1, memory_gib=1))
-    showers = showers_of(draft.grid) or find_data(draft.data.path, "", moves=False)
+    showers = showers_of(draft.grid) or find_data(
+        draft.data.path, "", moves=False, unit=draft.data.unit
+    )
     search = _OfferSearch(request, provisioning, clouds, history, draft, showers)
     selected = search.select()
     workers = request_workers(request, selected.nodes, selected.node)

@@ -13,11 +13,14 @@ from cloudgan.schema.run_folder import RunFolder
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from cloudgan.schema.ecal_unit import EcalUnit
+
 
 class TrainingOptions(TypedDict, total=False):
     """What is trained and how, shared by `train`, `plan` and `deploy`; see `cloudgan train --help`."""
 
     data: str | None
+    unit: EcalUnit | None
     preset: str | None
     epochs: int | None
     batch: int | None
@@ -63,6 +66,7 @@ class LocalOptions(TrainingOptions, total=False):
 
 _KEYS = {
     "data": "data.path",
+    "unit": "data.unit",
     "preset": "model.preset",
     "batch": "training.batch_per_replica",
     "global_batch": "training.global_batch_size",

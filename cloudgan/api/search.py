@@ -329,11 +329,14 @@ def machine_price(offer: str | None, price_file: str | None) -> dict[str, Any]:
 
 def _convert(config: SearchConfig, folder: SearchFolder, progress: Progress) -> None:
     """Converts the showers once for all trials, in a process of its own: it imports TensorFlow."""
-    named = config.base.data.path
+    named, unit = config.base.data.path, config.base.data.unit
     progress.start("converting showers")
     command = [sys.executable, "-m", "cloudgan", "convert", named, str(folder.shards)]
     done = subprocess.run(  # noqa: S603
-        [*command, "--to=tfrecord", "--overwrite"], check=False, capture_output=True, text=True
+        [*command, "--to=tfrecord", "--overwrite", *([f"--unit={unit}"] if unit else [])],
+        check=False,
+        capture_output=True,
+        text=True,
     )
     if done.returncode:
         raise DataError(done.stderr.strip().rpartition("cloudgan: ")[2] or named)

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from cloudgan.api.run import Run, Step
     from cloudgan.core.progress import Progress
     from cloudgan.reports.table import Cell
+    from cloudgan.schema.ecal_unit import EcalUnit
     from cloudgan.schema.particle import Particle
     from cloudgan.schema.run_folder import RunFolder
     from cloudgan.training.conditions import Conditions
@@ -348,6 +349,7 @@ def convert(
     source: str | Path,
     target: str | Path,
     *,
+    unit: EcalUnit | None = None,
     to: Literal["auto", "tfrecord", "hdf5"] = "auto",
     records_per_shard: int = 1024,
     overwrite: bool = False,
@@ -362,6 +364,7 @@ def convert(
             bucket.
         target: Folder or bucket (gs://, s3://, Azure Blob URL) for shards, a file .h5 for HDF5, or a
             file .parquet for hits.
+        unit: Unit of ECAL in files that state none, where several fit.
         to: tfrecord or hdf5; auto decides by the suffix of the target.
         records_per_shard: Showers per shard.
         overwrite: Replace an existing target when the new one is complete.
@@ -383,7 +386,11 @@ def convert(
     with local_copy(str(source), progress) as local:
         if to_shards:
             import_tensorflow()  # writes the shards
-        options: dict[str, Any] = {"records_per_shard": records_per_shard, "progress": progress}
+        options: dict[str, Any] = {
+            "records_per_shard": records_per_shard,
+            "unit": unit or "",
+            "progress": progress,
+        }
         if path is None:
             _refuse_hdf5(named, to)
             bucket = BucketShards.from_url(named)
@@ -396,11 +403,14 @@ def convert(
     return ShowerFile(named, written.count, {"notes": list(written.notes)})
 
 
-def verify_showers(source: str | Path, *, progress: Progress | None = None) -> ShowerFile:
+def verify_showers(
+    source: str | Path, *, unit: EcalUnit | None = None, progress: Progress | None = None
+) -> ShowerFile:
     """Reads every shower of a source and compares it with its checksums; writes nothing.
 
     Args:
         source: HDF5, published TFRecord, or shards: path, glob, comma list, or bucket.
+        unit: Unit of ECAL in files that state none, where several fit.
         progress: Receives each task and its progress.
 
     Raises:
@@ -411,9 +421,10 @@ def verify_showers(source: str | Path, *, progress: Progress | None = None) -> S
 
     progress = progress or Silent()
     with local_copy(str(source), progress) as local:
-        found = open_source(local)
-        verify(found, progress)
-        return ShowerFile(str(source), found.count, {"notes": list(found.describe())})
+        found = open_source(local, unit or "")
+        empty = verify(found, progress)
+        facts = {"empty": empty, "notes": list(found.describe())}
+        return ShowerFile(str(source), found.count, facts)
 
 
 def _refuse_hdf5(target: str, to: str) -> None:

@@ -28,9 +28,10 @@ def find_showers(
         may_convert: False for a worker of a cluster, where each worker would convert the same files.
 
     Raises:
-        DataError: The showers are missing or damaged.
+        DataError: The showers are missing or damaged, or have too few cells for the networks.
         ConfigError: They changed since the run began, or `may_convert` forbids a conversion.
     """
+    from cloudgan.data.pipeline.training_set import preprocessing
     from cloudgan.data.shards.manifest import has_manifest
     from cloudgan.data.sources.convert import is_current
     from cloudgan.data.sources.source import open_source
@@ -50,7 +51,8 @@ def find_showers(
             f"--data={config.data.path}: workers on several machines need a folder of shards; run"
             f" `cloudgan convert {config.data.path} FOLDER` once and give --data=FOLDER"
         )
-    source = open_source(config.data.path)
+    source = open_source(config.data.path, config.data.unit or "")
+    preprocessing(config.model).check(source.shape, config.data.path)
     if is_current(folder.shards, source):
         return folder.shards
     if folder.has_trained():

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from cloudgan.data.showers import Showers
     from cloudgan.reports.page import Block, Page
     from cloudgan.reports.table import Table
+    from cloudgan.schema.ecal_unit import EcalUnit
     from cloudgan.schema.run_folder import RunFolder
     from cloudgan.training.inference import RunGenerator
     from cloudgan.validation.acceptance.assessment import Assessment
@@ -134,6 +135,7 @@ def validate(
     generated: str | Path | None = None,
     reference: str | Path | None = None,
     against: str | Path | None = None,
+    unit: EcalUnit | None = None,
     step: Step = None,
     showers: int | None = None,
     seed: int = 0,
@@ -152,6 +154,7 @@ def validate(
         generated: Instead of a run: showers to validate (HDF5, TFRecord or a folder of shards).
         reference: Monte Carlo for `generated`, of the same shape.
         against: For a run: Monte Carlo instead of the held-out showers.
+        unit: Unit of ECAL in files that state none, where several fit.
         step: For a run: number of the checkpoint's step, or "best". Default: the newest.
         showers: At most this many of each sample. Default: all of two files, 1000 of a run.
         seed: Of the random halves, the bootstrap errors and the classifiers.
@@ -177,11 +180,12 @@ def validate(
     progress = progress or Silent()
     if run is None:
         return validate_files(
-            str(generated), str(reference), progress, showers=showers, seed=seed, gates=gates,
+            str(generated), str(reference), progress, unit=unit or "", showers=showers, seed=seed, gates=gates,
             min_showers=min_showers, classify=classify,
         )  # fmt: skip
     result = validate_run(
         open_run(run).folder, progress, step=step, against=str(against) if against else None,
+        unit=unit or "",
         showers=showers or RUN_SHOWERS, gates=gates, min_showers=min_showers, classify=classify, seed=seed,
     )  # fmt: skip
     if step is None:
@@ -223,6 +227,7 @@ def validate_run(
     *,
     step: Step = None,
     against: str | None = None,
+    unit: str = "",
     showers: int = RUN_SHOWERS,
     gates: Gates | None = None,
     min_showers: int,
@@ -236,6 +241,7 @@ def validate_run(
         progress: Receives each task and its progress.
         step: Of the checkpoint. Default: the newest.
         against: File of Monte Carlo, instead of the held-out showers.
+        unit: Of ECAL in that file, if it states none.
         showers: At most this many.
         gates: Default: the shipped ones.
         min_showers: Fewer showers are refused.
@@ -255,7 +261,7 @@ def validate_run(
 
     generator = load_generator(folder, step, progress)
     progress.start("reading the reference")
-    name, reference = _reference(folder, generator, against, showers)
+    name, reference, notes = _reference(folder, generator, against, showers, unit)
     requested = Conditions.of(reference, generator.preset).angle_rad
     measured = observe(reference, name, requested_rad=requested)
     trained = _generated(generator, reference, progress)
@@ -267,7 +273,7 @@ def validate_run(
     )  # fmt: skip
     after = assess(
         trained, measured, seed=seed, names=SampleNames(f"generator, {at}", name), min_showers=min_showers,
-        classify=classify, progress=progress,
+        classify=classify, notes=notes, progress=progress,
     )  # fmt: skip
     overlap = overlap_region(trained, measured, min_showers=min_showers, seed=seed)
     return Validation(
@@ -294,6 +300,7 @@ def validate_files(
     reference: str,
     progress: Progress,
     *,
+    unit: str = "",
     showers: int | None = None,
     seed: int = 0,
     gates: Gates | None = None,
@@ -301,14 +308,21 @@ def validate_files(
     classify: bool = True,
 ) -> Validation:
     """Validates a file of showers against a file of Monte Carlo; see `validate`."""
+    from cloudgan.data.shards.manifest import describe_empty
     from cloudgan.validation.acceptance.assess import SampleNames, assess
     from cloudgan.validation.acceptance.gates import apply_gates
     from cloudgan.validation.figures.samples import Samples
     from cloudgan.validation.observables.observables import MAX_SHOWERS
     from cloudgan.validation.observables.overlap import overlap_region
 
-    pair = open_pair(generated, reference, min_showers=min_showers)
+    pair = open_pair(generated, reference, min_showers=min_showers, unit=unit)
     ours, theirs = pair.measure(showers or MAX_SHOWERS, progress)
+    notes: tuple[str, ...] = ()
+    if empty := int(theirs.empty.sum()):  # those of a generator stay: they are its fault
+        if empty == len(theirs):
+            raise DataError(f"{pair.reference_name}: all {empty} showers are empty")
+        notes = (f"{pair.reference_name}: {describe_empty(empty, len(theirs))}",)
+        theirs = theirs[~theirs.empty]
     names = SampleNames(pair.generated_name, pair.reference_name)
     assessment = assess(
         ours,
@@ -317,6 +331,7 @@ def validate_files(
         names=names,
         min_showers=min_showers,
         classify=classify,
+        notes=notes,
         progress=progress,
     )
     overlap = overlap_region(ours, theirs, min_showers=min_showers, seed=seed)
@@ -341,20 +356,21 @@ def _generated(generator: RunGenerator, reference: Showers, progress: Progress) 
 
 
 def _reference(
-    folder: RunFolder, generator: RunGenerator, against: str | None, limit: int
-) -> tuple[str, Showers]:
-    """Returns held-out showers, or those of a file, cut to the shape of the generator."""
+    folder: RunFolder, generator: RunGenerator, against: str | None, limit: int, unit: str
+) -> tuple[str, Showers, tuple[str, ...]]:
+    """Returns held-out showers, or those of a file, cut to the shape of the generator, and notes."""
     from cloudgan.data.showers import Showers, central, measured_angle
 
     shape = generator.preset.image_shape
     particle = generator.summary.particle
-    name, showers = (
-        (Path(against).name, _first_showers(against, limit, folder, particle))
-        if against
-        else ("held-out Monte Carlo", _held_out(folder, generator, limit))
-    )
+    notes: tuple[str, ...] = ()
+    if against:
+        name = Path(against).name
+        showers, notes = _first_showers(against, limit, folder, particle, unit)
+    else:
+        name, showers = "held-out Monte Carlo", _held_out(folder, generator, limit)
     if showers.ecal_gev.shape[1:] == shape:
-        return name, showers
+        return name, showers, notes
     try:
         ecal = central(showers.ecal_gev, shape)
     except ValueError as error:
@@ -363,7 +379,8 @@ def _reference(
         ) from error
     # The measured angle of a cut image differs from that of the whole one; the generator was trained
     # on cut ones.
-    return name, Showers(ecal, showers.energy_gev, showers.theta_rad, measured_angle(ecal))
+    cut = Showers(ecal, showers.energy_gev, showers.theta_rad, measured_angle(ecal))
+    return name, cut, notes
 
 
 def _held_out(folder: RunFolder, generator: RunGenerator, limit: int) -> Showers:
@@ -376,17 +393,22 @@ def _held_out(folder: RunFolder, generator: RunGenerator, limit: int) -> Showers
     return open_training_set(shards, config.model, config.data, cache="none").held_out(limit)
 
 
-def _first_showers(file: str, limit: int, folder: RunFolder, particle: str | None) -> Showers:
+def _first_showers(
+    file: str, limit: int, folder: RunFolder, particle: str | None, unit: str
+) -> tuple[Showers, tuple[str, ...]]:
+    """Returns the first `limit` showers that are not empty, and a note about the others."""
+    from cloudgan.data.shards.manifest import describe_empty
     from cloudgan.data.showers import join_showers
     from cloudgan.data.sources.source import open_source
 
-    source = open_source(file)
+    source = open_source(file, unit)
     trained = {particle} if particle else set()
     refuse_other_particle(f"the generator of {folder.path.name}", trained, file, source.particles)
-    blocks, count = [], 0
-    for block in source.blocks(min(limit, 250)):
+    blocks, count, empty = [], 0, list[int]()
+    for block in source.blocks(min(limit, 250), empty):
         blocks.append(block)
         count += len(block)
         if count >= limit:
             break
-    return join_showers(blocks)[slice(0, limit)]
+    note = f"{Path(file).name}: {describe_empty(len(empty), count + len(empty))}"
+    return join_showers(blocks)[slice(0, limit)], (note,) * bool(empty)

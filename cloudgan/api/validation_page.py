@@ -37,7 +37,7 @@ def headline(assessment: Assessment, verdict: Verdict) -> str:
             name = assessment.reference.name
             return f"{verdict.grade}: indistinguishable from {name} with {showers:,} showers"
         case "good":
-            return f"good: all {len(verdict.checks)} checks are within the limits for good"
+            return f"good: all {_applied(verdict)} checks are within the limits for good"
         case "acceptable":
             short = [check.title for check in condensed(verdict) if check.grade == "acceptable"]
             return f"acceptable: no check fails; not good: {_listed(short)}"
@@ -144,8 +144,10 @@ def limits(check: Check) -> str:
     return f"{ideal:g} ± {check.good:.4g} / {check.acceptable:.4g}"
 
 
-def grade(check: Check) -> Mark:
-    """Returns the grade as a sign and a word."""
+def grade(check: Check) -> Mark | str:
+    """Returns the grade as a sign and a word; without a sign if the check does not apply."""
+    if not check.measure.applies:
+        return check.grade
     if check.measure.value is None:
         return Mark(None)
     return Mark(check.grade != "fail", check.grade)
@@ -219,9 +221,10 @@ def measures_section(assessment: Assessment, untrained: Assessment | None = None
 def _key_figures(assessment: Assessment, verdict: Verdict) -> KeyFigures:
     grades = [check.grade for check in verdict.checks]
     failed = grades.count("fail")
+    applied = _applied(verdict)
     figures = [
         (verdict.grade, "grade", "the worst of the checks"),
-        (f"{len(grades) - failed} of {len(grades)}", "checks passed",
+        (f"{applied - failed} of {applied}", "checks passed",
          f"{grades.count('at the baseline')} at the baseline"),
     ]  # fmt: skip
     for measure in assessment.measures:
@@ -241,7 +244,11 @@ def _property(check: Check) -> tuple[str, str, float, float]:
 
 def _severity(check: Check) -> tuple[int, float]:
     away = math.inf if check.measure.deviation is None else check.measure.deviation
-    return _GRADES.index(check.grade), away
+    return _GRADES.index(check.grade) if check.grade in _GRADES else -1, away
+
+
+def _applied(verdict: Verdict) -> int:
+    return sum(check.measure.applies for check in verdict.checks)
 
 
 def _lower_first(sentence: str) -> str:

@@ -32,6 +32,7 @@ from cloudgan.core.ranges import (
 from cloudgan.core.user_text import check_texts
 from cloudgan.schema.coevolution import CoevolutionConfig
 from cloudgan.schema.early_stop import EarlyStop
+from cloudgan.schema.ecal_unit import EcalUnit
 from cloudgan.schema.engine import EngineName, check_engine
 from cloudgan.schema.parallel import ParallelConfig
 from cloudgan.schema.presets import Preset, find_preset, find_profile
@@ -56,6 +57,11 @@ class DataConfig(_Part):
     """The training showers and their order."""
 
     path: str = Field("", description="file, glob, comma list or folder of shards")
+    unit: EcalUnit | None = Field(
+        None,
+        description="unit of ECAL in files that cloudgan did not write and that state none; default: as"
+        " detected where only one fits",
+    )
     held_out_fraction: float = Field(
         0.1, gt=0, lt=1, description="share of held-out showers, for losses and validation"
     )
@@ -88,12 +94,10 @@ class DataConfig(_Part):
         return self
 
     @model_serializer(mode="wrap")
-    def _without_the_usual_fold(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Omits an unset fold, so that the documents and hashes of other runs stay as they are."""
+    def _without_unset_keys(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Omits an unset fold or unit, so that the documents and hashes of other runs stay as they are."""
         found: dict[str, Any] = dump(self)
-        if self.fold is None:
-            found.pop("fold", None)
-        return found
+        return {key: value for key, value in found.items() if value is not None}
 
 
 class TrainingConfig(_Part):

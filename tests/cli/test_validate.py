@@ -197,3 +197,94 @@ def test_incomparable_files_are_refused(files, tmp_path, cloudgan_here):
         assert said in done.stderr
         assert done.stderr.count("cloudgan: ") == 1
         assert "Traceback" not in done.stderr
+
+
+@pytest.fixture(scope="module")
+def halves(tmp_path_factory):
+    """Writes two samples of one Monte Carlo, after `change`; returns the flags that compare them."""
+
+    def make(change=lambda showers: showers, *, count=260, **request):
+        folder = tmp_path_factory.mktemp("halves")
+        for name, seed in (("generated", 3), ("reference", 1)):
+            made = join_showers(simulate(count, seed=seed, cells=(13, 13), **request))
+            write_hdf5(folder / f"{name}.h5", [change(made)])
+        return [f"--{name}={folder}/{name}.h5" for name in ("generated", "reference")]
+
+    return make
+
+
+def _with_a_gap(showers):
+    energy = showers.energy_gev
+    return showers[(energy < 70) | (energy > 150)]
+
+
+@pytest.mark.parametrize(
+    ("change", "request_", "title", "note"),
+    [
+        (
+            lambda showers: showers,
+            {"theta_deg": (90, 90)},
+            "measured against requested angle, slope",
+            "angle_slope does not apply: all showers have the same requested angle",
+        ),
+        (
+            _with_a_gap,
+            {"energy_gev": (10, 200), "count": 600},
+            "energy response, 73.33-136.7 GeV",
+            "response, 73.33-136.7 GeV does not apply: fewer than 5 showers in the bin",
+        ),
+    ],
+    ids=["one angle", "a gap in the energies"],
+)
+def test_a_property_that_the_reference_cannot_have_does_not_apply_and_misses_no_gate(
+    *, halves, cloudgan_here, tmp_path, change, request_, title, note
+):
+    flags = halves(change, **request_)
+    report = tmp_path / "report.md"
+    done = cloudgan_here("validate", *flags, "--gate", f"--report={report}")
+    assert not done.stdout.startswith("fail")
+    assert note in done.stdout
+    (row,) = [line for line in report.read_text().splitlines() if line.startswith(f"| {title} ")]
+    assert row.rstrip("| ").endswith("does not apply")
+    said = json.loads(cloudgan_here("validate", *flags, "--gate", "--json").stdout)
+    (check,) = [each for each in said["verdict"]["checks"] if each["title"] == title]
+    assert check["grade"] == "does not apply"
+    assert (check["measure"]["value"], check["measure"]["applies"]) == (None, False)
+    assert said["verdict"]["passed"] is True
+    assert note in said["verdict"]["notes"]
+
+
+def test_bins_of_discrete_energies_hold_one_energy_each(halves, cloudgan_here):
+    def discrete(showers):
+        nearest = np.array([10, 50, 200], np.float32)[np.arange(len(showers)) % 3]
+        ecal = showers.ecal_gev * (nearest / showers.energy_gev)[:, None, None, None]
+        return replace(showers, ecal_gev=ecal, energy_gev=nearest)
+
+    done = cloudgan_here("validate", *halves(discrete), "--gate", "--json")
+    measures = json.loads(done.stdout)["assessment"]["measures"]
+    found = {m["where"]: m["value"] for m in measures if m["name"] == "response"}
+    for where in ("10-30 GeV", "30-125 GeV", "125-200 GeV"):
+        assert found[where] == pytest.approx(1, abs=0.05)
+
+
+def test_empty_showers_of_the_reference_are_left_out_and_those_of_a_generator_count(
+    files, tmp_path, cloudgan_here
+):
+    for name in ("generated", "reference"):
+        showers = join_showers(
+            simulate(260, seed=7 + len(name), energy_gev=(10, 20), cells=(13, 13))
+        )
+        showers.ecal_gev[:30] = 0
+        write_hdf5(tmp_path / f"{name}.h5", [showers])
+    flags = [f"--reference={tmp_path}/reference.h5", f"--generated={files.generated}"]
+    said = json.loads(cloudgan_here("validate", *flags, "--json").stdout)
+    assert "reference.h5: 30 of 260 showers are empty and left out" in " ".join(
+        said["assessment"]["notes"]
+    )
+    assert said["assessment"]["reference"]["showers"] == 230
+    assert said["verdict"]["passed"] is True
+    flags = [f"--generated={tmp_path}/generated.h5", f"--reference={files.reference}"]
+    said = json.loads(cloudgan_here("validate", *flags, "--json").stdout)
+    assert "30 of 260 generated showers are empty" in " ".join(said["assessment"]["notes"])
+    assert "energy response" in said["verdict"]["failures"][0]
+    assert said["verdict"]["passed"] is False

@@ -61,7 +61,9 @@ def main(run):
 if __name__ == "__main__":
     run = Path(sys.argv[-1].removeprefix("--run="))
     try:
-        with RunFolder(run).locked():  # as `train` does, which refuses a run that another process trains
+        with RunFolder(
+            run
+        ).locked():  # as `train` does, which refuses a run that another process trains
             main(run)
     except ConfigError as error:
         print(f"cloudgan: {error}", flush=True)

@@ -20,6 +20,7 @@ from cloudgan.core.errors import ConfigError
 from cloudgan.core.hardware import this_machine
 from cloudgan.core.local_path import local_path
 from cloudgan.schema.config import ConvImplOption, Precision
+from cloudgan.schema.ecal_unit import EcalUnit
 from cloudgan.schema.presets import find_preset, find_profile
 
 if TYPE_CHECKING:
@@ -127,6 +128,7 @@ def _draw(result: StepResult, path: Path) -> None:
 def input_(
     *,
     data: str = "",
+    unit: EcalUnit | None = None,
     preset: str = "paper",
     batch: int | None = None,
     threads: int | None = None,
@@ -145,6 +147,7 @@ def input_(
 
     Args:
         data: Showers, as for `train`. Default: simulated ones in a temporary folder.
+        unit: Unit of ECAL in files of --data that state none, where several fit.
         preset: Sets the image size and scale: {presets}.
         batch: Showers per batch. Default: that of the preset.
         threads: Reader threads. Default: one per core.
@@ -162,7 +165,7 @@ def input_(
         raise ConfigError("--step-showers-per-second and --measure-step exclude each other")
     size = batch or find_profile(view.networks).batch
     readers = threads or this_machine().cores
-    with progress_bars(as_json=json) as progress, _shards(data, showers, progress) as folder:
+    with progress_bars(as_json=json) as progress, _shards(data, unit, showers, progress) as folder:
         from cloudgan.bench.input import InputRequest, measure_input
 
         if measure_step:
@@ -178,7 +181,7 @@ def input_(
 
 
 @contextmanager
-def _shards(data: str, count: int, progress: Progress) -> Iterator[Path]:
+def _shards(data: str, unit: str | None, count: int, progress: Progress) -> Iterator[Path]:
     """Yields a folder of shards: that of --data, or a temporary one."""
     from cloudgan.api.showers import simulate_parametric
     from cloudgan.api.tensorflow_import import import_tensorflow
@@ -198,8 +201,9 @@ def _shards(data: str, count: int, progress: Progress) -> Iterator[Path]:
             simulate_parametric(simulated, count, seed=0, progress=progress)
         from cloudgan.data.sources.convert import convert
 
-        convert(source or str(simulated), Path(temporary, "shards"), progress=progress)
-        yield Path(temporary, "shards")
+        made = Path(temporary, "shards")
+        convert(source or str(simulated), made, unit=unit or "", progress=progress)
+        yield made
 
 
 def _step_rate(preset: str, batch: int, threads: int, progress: Progress) -> float:

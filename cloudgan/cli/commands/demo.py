@@ -5,11 +5,13 @@ from __future__ import annotations
 from cloudgan.api import demo as api
 from cloudgan.cli.views.output import print_json, progress_bars
 from cloudgan.cli.views.verdict import print_verdict
+from cloudgan.schema.ecal_unit import EcalUnit
 
 
 def demo(
     *,
     data: str | None = None,
+    unit: EcalUnit | None = None,
     run: str = "runs/demo",
     showers: int = api.SHOWERS,
     max_steps: int = api.MAX_STEPS,
@@ -23,6 +25,7 @@ def demo(
 
     Args:
         data: Your own showers instead of simulated ones.
+        unit: Unit of ECAL in files of --data that state none, where several fit.
         run: Folder of the run; the report is report.html in it.
         showers: Number of showers to simulate; a fifth is held out.
         max_steps: Training stops after this many steps ...
@@ -33,6 +36,7 @@ def demo(
     with progress_bars(as_json=json) as progress:
         result = api.demo(
             data=data,
+            unit=unit,
             run=run,
             showers=showers,
             max_steps=max_steps,

@@ -8,6 +8,7 @@ from cloudgan.api.evolve import evolve as run_evolution
 from cloudgan.cli.options.grid_flags import grid_flags
 from cloudgan.cli.options.shared_flags import with_flags
 from cloudgan.cli.views.output import print_json, print_table, progress_bars
+from cloudgan.schema.ecal_unit import EcalUnit
 
 _COLUMNS = 120
 
@@ -18,6 +19,7 @@ def evolve(
     run: str | None = None,
     task: Literal["showers", "digits", "ring"] | None = None,
     data: str | None = None,
+    unit: EcalUnit | None = None,
     preset: str | None = None,
     engine: Literal["one", "ranks"] | None = None,
     batch: int | None = None,
@@ -34,6 +36,7 @@ def evolve(
         run: Folder of the run; a run in it continues. Default: runs/grid.
         task: showers, digits, or ring (eight Gaussians). Default: digits.
         data: Showers, or the folder of the MNIST files. Default: the digits of scikit-learn.
+        unit: Unit of ECAL in files of --data that state none, where several fit.
         preset: Task showers: networks, as in `train`. Default: mini.
         engine: one (all cells in one process) or ranks (one MPI rank per cell). Default: one.
         batch: Samples per batch. Default: 100.
@@ -47,6 +50,7 @@ def evolve(
     with progress_bars(as_json=json) as progress:
         found = run_evolution(
             run=run,
+            unit=unit,
             preset=preset,
             ensemble=ensemble,
             size=size,

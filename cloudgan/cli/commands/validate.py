@@ -13,6 +13,7 @@ from cloudgan.cli.views.output import (
     write_report_file,
 )
 from cloudgan.core.errors import VerdictError
+from cloudgan.schema.ecal_unit import EcalUnit
 
 
 def validate(
@@ -21,6 +22,7 @@ def validate(
     generated: str | None = None,
     reference: str | None = None,
     against: str | None = None,
+    unit: EcalUnit | None = None,
     step: str | None = None,
     showers: int | None = None,
     seed: int = 0,
@@ -39,6 +41,7 @@ def validate(
         generated: Showers to validate: HDF5, TFRecord or a folder of shards.
         reference: Monte Carlo of the same shape.
         against: For a run: Monte Carlo instead of the held-out showers.
+        unit: Unit of ECAL in files that state none, where several fit.
         step: For a run: number of the checkpoint's step, or best, which needs --validate-every.
             Default: the newest.
         showers: At most this many of each sample. Default: all of two files, 1000 of a run.
@@ -64,6 +67,7 @@ def validate(
             generated=generated,
             reference=reference,
             against=against,
+            unit=unit,
             step=number,
             showers=showers,
             seed=seed,

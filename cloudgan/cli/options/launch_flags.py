@@ -20,7 +20,7 @@ from cloudgan.core.clouds import CLOUDS, CloudName
 from cloudgan.core.durations import parse_duration
 from cloudgan.core.errors import ConfigError
 from cloudgan.core.local_path import local_path
-from cloudgan.schema.plan import MemoryPer  # noqa: TC001  fire reads a command's annotations
+from cloudgan.schema.plan import MemoryPer
 
 if TYPE_CHECKING:
     ProviderFlag = str

@@ -5,11 +5,13 @@ from __future__ import annotations
 from typing import Any, Literal
 
 from cloudgan.api.run_options import config_keys
+from cloudgan.schema.ecal_unit import EcalUnit
 
 
 def training_flags(
     *,
     data: str | None = None,
+    unit: EcalUnit | None = None,
     preset: str | None = None,
     config: str | None = None,
     epochs: int | None = None,
@@ -48,6 +50,7 @@ def training_flags(
     Args:
         data: Showers: HDF5 or TFRecord files (path, glob or comma list), or a folder or bucket from
             `cloudgan convert`.
+        unit: Unit of ECAL in files of --data that state none, where several fit.
         preset: {presets}.
         config: A run.yaml; flags override its keys.
         epochs: Passes over the training showers.

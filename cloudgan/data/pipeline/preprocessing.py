@@ -30,6 +30,8 @@ ENERGY_UNIT_GEV = 100.0
 LEAST_CELL_GEV = 2e-6
 """Smaller generated cells are set to zero: a ReLU network fills all cells, and the authors' analysis cuts at
 1e-4 in units of GeV*50."""
+_SMALLEST = 9
+"""Columns of the smallest preset, smoke."""
 MAX_ANGLE_BLOCK = 256
 
 
@@ -65,10 +67,16 @@ class Preprocessing:
             DataError: They are too small; the message names a preset that fits.
         """
         if have[2] != self.shape[2] or have[0] < self.shape[0] or have[1] < self.shape[1]:
+            fits = have[2] == self.shape[2] and min(have[:2]) >= _SMALLEST
             raise DataError(
                 f"{where}: its showers have {'x'.join(map(str, have))} cells, the preset needs"
-                f" {'x'.join(map(str, self.shape))}: use a preset of another shape (51x51x25 paper,"
-                " 25x25x25 fixed25, 17x17x25 mini, which fits the centre of both)"
+                f" {'x'.join(map(str, self.shape))}: "
+                + (
+                    "use a preset of another shape (51x51x25 paper, 25x25x25 fixed25, 17x17x25 mini, 9x9x25"
+                    " smoke, which fits the centre of all)"
+                    if fits
+                    else f"no preset has fewer than {_SMALLEST} cells in x and y, or another depth (the last axis) than 25"
+                )
             )
 
     def prepare(self, showers: SparseShowers) -> PreprocessedShowers:

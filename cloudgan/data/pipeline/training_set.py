@@ -69,7 +69,7 @@ class TrainingSet:
         self._units = tuple(
             line
             for source in sources
-            for line in (f"{source.name}: {source.ecal_decided}", *source.describe_particle())
+            for line in (f"{source.name}: {source.describe()[0]}", *source.describe()[1:])
         )
         self._particle = _one_particle(sources, str(reader.folder))
         ends = np.concatenate(([0], np.cumsum(reader.counts)))
@@ -246,6 +246,11 @@ def _one_particle(sources: Iterable[SourceInfo], folder: str) -> str | None:
     return stated[0] if stated and None not in found else None
 
 
+def preprocessing(model: Preset) -> Preprocessing:
+    """Returns the preprocessing of a preset."""
+    return Preprocessing(model.image_shape, model.image_scale, model.image_power, model.angle)
+
+
 def open_training_set(
     folder: Path | str,
     model: Preset,
@@ -261,7 +266,7 @@ def open_training_set(
     """
     return TrainingSet.open(
         folder,
-        Preprocessing(model.image_shape, model.image_scale, model.image_power, model.angle),
+        preprocessing(model),
         held_out_fraction=data.held_out_fraction,
         fold=data.fold,
         cache=cache or data.cache,

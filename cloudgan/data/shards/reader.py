@@ -28,7 +28,7 @@ LAYOUT = "sharded TFRecord"
 
 
 class SparseShowers(NamedTuple):
-    """Showers read at random: cells in GeV, float32, and the requested columns."""
+    """Showers read at random: cells in GeV, float32, and the requested columns, energies in GeV."""
 
     cells: SparseCells
     columns: Columns
@@ -84,7 +84,10 @@ class ShardReader:
             value = in_gev(cells.value, source.ecal_per_gev)
             parts.append(SparseCells(cells.cell, value, cells.first, cells.shape))
             for name in columns:
-                pieces[name].append(found[name])
+                values = found[name]
+                if name in {"energy", "target"} and source.energy_per_gev != 1:
+                    values = values / source.energy_per_gev
+                pieces[name].append(values)
         back = np.empty_like(order)
         back[order] = np.arange(len(order))
         return SparseShowers(
@@ -190,7 +193,7 @@ class ShardedFile:
             f"{self._reader.folder}: {self.info.records} showers of {cells} cells,"
             f" {LAYOUT} of {self.info.name} ({self.info.layout})."
         )
-        return headline, self.info.ecal_decided, *self.info.describe_particle()
+        return headline, *self.info.describe()
 
     def raw_blocks(self, size: int) -> Iterator[RawShowers]:
         """Yields all showers of the source in order, at most `size` at a time."""

@@ -66,11 +66,19 @@ class ShardWriter:
         """
         try:
             self._end_shard()
+            held = [0] * len(self._sources)
+            for shard in self._shards:
+                held[shard.source] += shard.records
             manifest = Manifest(
-                records=sum(shard.records for shard in self._shards),
+                records=sum(held),
                 shape=self._sources[0].shape,
                 shards=tuple(self._shards),
-                sources=tuple(self._sources),
+                sources=tuple(
+                    source.model_copy(
+                        update={"records": kept, "empty": source.empty + source.records - kept}
+                    )
+                    for source, kept in zip(self._sources, held, strict=True)
+                ),
             )
             write_manifest(self._folder, manifest)
         except (tf.errors.OpError, OSError) as error:

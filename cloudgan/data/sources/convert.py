@@ -13,9 +13,15 @@ from cloudgan.core.errors import ConfigError, DataError, install_command
 from cloudgan.core.file_lock import locked_target
 from cloudgan.core.progress import Progress, Silent
 from cloudgan.data.pipeline.preprocessed_cache import FOLDER
-from cloudgan.data.shards.manifest import MANIFEST, SHARD_SUFFIX, read_manifest
+from cloudgan.data.shards.manifest import (
+    MANIFEST,
+    SHARD_SUFFIX,
+    describe_empty,
+    read_manifest,
+)
 from cloudgan.data.sources.hdf5_writer import hdf5_writer, write_hdf5
 from cloudgan.data.sources.parquet_writer import PARQUET_SUFFIX, require_parquet, write_hits
+from cloudgan.data.sources.raw_showers import non_empty
 from cloudgan.data.sources.source import HDF5_SUFFIXES, ShowerSource, open_source
 
 if TYPE_CHECKING:
@@ -44,6 +50,7 @@ def convert(
     source: str | ShowerSource,
     target: Path | str,
     *,
+    unit: str = "",
     to: TargetLayout = "auto",
     records_per_shard: int = RECORDS_PER_SHARD,
     overwrite: bool = False,
@@ -51,12 +58,13 @@ def convert(
 ) -> Converted:
     """Reads `source` and writes it to `target`, a folder of shards, an HDF5 file or a table of hits.
 
-    HDF5 to shards and back is exact. Files that differ in unit or columns are written to one HDF5 file in
+    HDF5 to shards and back is exact, without empty showers, which are counted. Files that differ in unit or columns are written to one HDF5 file in
     GeV*50, with a note. A target is replaced only by a complete one.
 
     Args:
         source: Argument of `open_source`.
         target: A folder for shards, a name ending in .h5 or .hdf5 for HDF5, in .parquet for hits.
+        unit: Unit of ECAL in files that state none; "": as detected.
         to: Layout of the target; auto decides by its suffix.
         records_per_shard: Showers per shard; each shard is of one source file.
         overwrite: Replace an existing target.
@@ -71,8 +79,9 @@ def convert(
         raise ConfigError(f"records_per_shard is {records_per_shard}; at least 1 is needed")
     kind = target_layout(target, to)
     _refuse_existing(target, kind, overwrite=overwrite)
-    opened = open_source(source) if isinstance(source, str) else source
+    opened = open_source(source, unit) if isinstance(source, str) else source
     _refuse_itself(opened, target)
+    omitted: list[int] = []
     notes = opened.describe() + (MIXED if kind == "hdf5" and not _alike(opened) else ())
     for line in notes:
         progress.say(line)
@@ -82,19 +91,23 @@ def convert(
         if kind == "tfrecord":
             if is_locked:
                 _remove_unfinished(target)
-            _write_shards(opened, target, records_per_shard, progress)
+            _write_shards(opened, target, records_per_shard, omitted, progress)
         elif kind == "parquet":
             names = ", ".join(file.path.name for file in opened.files)
-            write_hits(target, opened.blocks(BLOCK), attrs={"source": names}, progress=progress)
+            blocks = opened.blocks(BLOCK, omitted)
+            write_hits(target, blocks, attrs={"source": names}, progress=progress)
         else:
-            _write_hdf5(opened, target, progress)
-    return Converted(target, opened.count, notes)
+            _write_hdf5(opened, target, omitted, progress)
+    if omitted:
+        notes += (describe_empty(len(omitted), opened.count),)
+        progress.say(notes[-1])
+    return Converted(target, opened.count - len(omitted), notes)
 
 
 def is_current(target: Path | str, source: ShowerSource) -> bool:
     """Whether the shards in `target` were made from the current state of these files.
 
-    Compares name, size, time of change and number of showers of each file.
+    Compares name, size, time of change, number of showers and units of each file.
     """
     try:
         made_of = read_manifest(Path(target)).sources
@@ -103,8 +116,9 @@ def is_current(target: Path | str, source: ShowerSource) -> bool:
     return [_identity(info) for info in made_of] == [_identity(f.info) for f in source.files]
 
 
-def _identity(info: SourceInfo) -> tuple[str, int, int, int]:
-    return str(Path(info.name).resolve()), info.bytes, info.modified_ns, info.records
+def _identity(info: SourceInfo) -> tuple[str | float, ...]:
+    state = (info.bytes, info.modified_ns, info.records + info.empty)
+    return str(Path(info.name).resolve()), *state, info.ecal_per_gev, info.energy_per_gev
 
 
 def target_layout(target: Path, to: TargetLayout) -> Literal["tfrecord", "hdf5", "parquet"]:
@@ -159,7 +173,13 @@ def _refuse_itself(source: ShowerSource, target: Path) -> None:
             raise ConfigError(f"{target} is both source and target; choose another target")
 
 
-def _write_shards(source: ShowerSource, target: Path, per_shard: int, progress: Progress) -> None:
+def _write_shards(
+    source: ShowerSource,
+    target: Path,
+    per_shard: int,
+    omitted: list[int],
+    progress: Progress,
+) -> None:
     writer_module = _shard_writer()
     with (
         atomic_folder(target, error_class=ConfigError) as beside,
@@ -167,7 +187,7 @@ def _write_shards(source: ShowerSource, target: Path, per_shard: int, progress: 
     ):
         for file in source.files:
             writer.begin(file.info)
-            for block in file.raw_blocks(BLOCK):
+            for block in non_empty(file, BLOCK, omitted):
                 writer.append(block)
                 progress.advance(len(block))
         writer.finish()
@@ -193,18 +213,18 @@ def _alike(source: ShowerSource) -> bool:
     """Whether one file can hold all sources exactly: same unit, dtypes and columns."""
     first = source.files[0].info
     return all(
-        (info.ecal_per_gev, info.ecal_dtype, info.columns)
-        == (first.ecal_per_gev, first.ecal_dtype, first.columns)
+        (info.ecal_per_gev, info.energy_per_gev, info.ecal_dtype, info.columns)
+        == (first.ecal_per_gev, first.energy_per_gev, first.ecal_dtype, first.columns)
         for info in (file.info for file in source.files)
     )
 
 
-def _write_hdf5(source: ShowerSource, target: Path, progress: Progress) -> None:
+def _write_hdf5(source: ShowerSource, target: Path, omitted: list[int], progress: Progress) -> None:
     if not _alike(source):
-        write_hdf5(target, source.blocks(BLOCK), progress=progress)
+        write_hdf5(target, source.blocks(BLOCK, omitted), progress=progress)
         return
     with hdf5_writer(target, source.files[0].info.attributes) as writer:
         for file in source.files:
-            for block in file.raw_blocks(BLOCK):
+            for block in non_empty(file, BLOCK, omitted):
                 writer.append(block)
                 progress.advance(len(block))

@@ -2,14 +2,15 @@
 
 Variable angle (Ele_VarAngleMeas_*.h5, arXiv:2111.04628): ECAL [N, X, Y, Z], energy [N] in GeV, and
 theta, mtheta, eta, sum, bins, each of which may miss. Fixed angle (its predecessor): ECAL
-[N, 25, 25, 25] and target, whose column 1 is the energy. Any further dataset with one value per
+[N, 25, 25, 25] and target [N, 5] or [N, 1, 5], whose column 1 is the energy. Any further dataset with one value per
 shower travels along.
 """
 
 from __future__ import annotations
 
+import importlib
 import math
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -29,14 +30,18 @@ from cloudgan.data.shards.manifest import (
 from cloudgan.data.sources.hdf5_writer import GENERATED, write_hdf5
 from cloudgan.data.sources.raw_showers import (
     DECLARED,
-    EcalUnit,
+    KNOWN_UNITS,
+    Columns,
     RawShowers,
+    Units,
+    check_axes,
     check_columns,
     check_ecal,
-    decide_unit,
+    decide_units,
     declared_unit,
     energies_gev,
     median_ratio,
+    unit_attribute,
 )
 
 if TYPE_CHECKING:
@@ -51,6 +56,9 @@ __all__ = ["Hdf5File", "write_hdf5"]
 LAYOUT = "HDF5 in the public 3DGAN layout"
 FIXED_LAYOUT = "HDF5 in the fixed-angle 3DGAN layout"
 PER_EVENT = ("energy", "target", "theta", "mtheta", "eta", "sum", "bins")
+PDG_COLUMNS = {"pdgid", "pdg_id", "pdg"}
+PDG_NUMBERS = {11, -11, 13, -13, 22, 111, 130, 211, -211, 2112, 2212}
+"""Of particles that are shot at calorimeters: column 0 of target holds them in the LCD files."""
 FLOAT_BYTES = (2, 4, 8)
 SAMPLE_PLACES, SAMPLE_EVENTS = 8, 32
 """The unit is decided on eight runs of 32 neighbouring events, spread over the file."""
@@ -59,13 +67,17 @@ SAMPLE_PLACES, SAMPLE_EVENTS = 8, 32
 class Hdf5File:
     """One HDF5 file of showers, checked when opened and read in blocks."""
 
-    def __init__(self, path: Path | str) -> None:
+    def __init__(self, path: Path | str, unit: str = "") -> None:
         self.path = Path(path)
         with _opened(self.path) as file:
             ecal = _ecal(file, self.path)
             columns, self._left_out = _columns(file, self.path, len(ecal))
-            check_columns({c: file[c][:] for c in columns}, str(self.path))
-            unit = self._unit(ecal, file)
+            self._energy = "energy" if "energy" in columns else "target"
+            stated = unit_attribute(file[self._energy].attrs, f"{self.path}: {self._energy}")
+            values = {c: file[c][:] for c in columns}
+            check_columns(values, str(self.path), energy_per_gev=KNOWN_UNITS[stated or "GeV"])
+            pdg_id = _pdg_id(values, str(self.path))
+            units = self._units(ecal, file, energies_gev(values), stated, unit)
             status = self.path.stat()
             self.info = SourceInfo(
                 name=str(self.path),
@@ -75,8 +87,10 @@ class Hdf5File:
                 records=len(ecal),
                 shape=ecal.shape[1:],
                 ecal_dtype=ecal.dtype.str,
-                ecal_per_gev=unit.per_gev,
-                ecal_decided=unit.decided,
+                ecal_per_gev=units.ecal_per_gev,
+                energy_per_gev=units.energy_per_gev,
+                ecal_decided=units.decided,
+                pdg_id=pdg_id,
                 columns=tuple(
                     ColumnInfo(name=c, dtype=file[c].dtype.str, shape=file[c].shape[1:])
                     for c in columns
@@ -90,8 +104,7 @@ class Hdf5File:
         cells = "x".join(map(str, info.shape))
         lines = [
             f"{self.path}: {info.records} showers of {cells} cells, {info.layout}.",
-            info.ecal_decided,
-            *info.describe_particle(),
+            *info.describe(),
         ]
         names = {column.name for column in info.columns}
         if "mtheta" not in names:
@@ -121,7 +134,7 @@ class Hdf5File:
     def blocks(self, size: int) -> Iterator[Showers]:
         """Yields all showers in GeV, at most `size` at a time."""
         for block in self.raw_blocks(size):
-            yield block.to_showers(self.info.ecal_per_gev)
+            yield block.to_showers(self.info)
 
     def _read(self, dataset: h5py.Dataset, rows: slice) -> NDArray[Any]:
         try:
@@ -132,24 +145,42 @@ class Hdf5File:
                 f" be read, the file is damaged: {error}. Copy it again from where it came."
             ) from error
 
-    def _unit(self, ecal: h5py.Dataset, file: h5py.File) -> EcalUnit:
+    def _units(
+        self,
+        ecal: h5py.Dataset,
+        file: h5py.File,
+        energies: NDArray[np.float32],
+        stated: str,
+        asked: str,
+    ) -> Units:
+        """Decides the units, and checks the axes unless cloudgan wrote the file."""
         count = len(ecal)
         starts = np.unique(np.linspace(0, max(0, count - SAMPLE_EVENTS), SAMPLE_PLACES, dtype=int))
-        sums, energies = [], []
+        sums, used, images = [], [], []
         for start in starts:
             rows = slice(start, min(start + SAMPLE_EVENTS, count))
             cells = self._read(ecal, rows)
             check_ecal(cells, str(self.path), int(start))
             sums.append(cells.sum((1, 2, 3), dtype=np.float64))
-            name = "energy" if "energy" in file else "target"
-            energies.append(energies_gev({name: self._read(file[name], rows)}))
-        ratio = median_ratio(np.concatenate(sums), np.concatenate(energies))
+            used.append(energies[rows])
+            images.append(cells)
+        ratio = median_ratio(np.concatenate(sums), np.concatenate(used))
         if DECLARED in ecal.attrs:
             is_generated = str(file.attrs.get("source", "")).startswith(GENERATED)
             return declared_unit(
                 ecal.attrs[DECLARED], ratio, str(self.path), is_generated=is_generated
             )
-        return decide_unit(ratio, str(self.path))
+        check_axes(np.concatenate(images), str(self.path))
+        is_public = "mtheta" in file  # which only the authors' files have
+        return decide_units(
+            ratio,
+            energies,
+            str(self.path),
+            ecal=unit_attribute(ecal.attrs, f"{self.path}: ECAL"),
+            energy=stated or ("GeV" if is_public or self._energy == "target" else ""),
+            asked=asked,
+            deposits=is_public,
+        )
 
 
 @contextmanager
@@ -192,6 +223,7 @@ def _item(file: h5py.File, name: str, path: Path) -> Any:
         item = file.get(name)
         if isinstance(item, h5py.Dataset):
             is_elsewhere = item.is_virtual or bool(item.external)
+            _check_filters(item, name, path)
     if is_elsewhere:
         raise DataError(
             f"{path}: {name} is in another file (external link, external storage or virtual dataset);"
@@ -200,11 +232,35 @@ def _item(file: h5py.File, name: str, path: Path) -> Any:
     return item
 
 
+def _check_filters(dataset: h5py.Dataset, name: str, path: Path) -> None:
+    """Checks that the compression of a dataset can be read.
+
+    Importing hdf5plugin registers its filters (https://pypi.org/project/hdf5plugin, read 2026-11-25).
+
+    Raises:
+        DataError: A filter is missing.
+    """
+    plist = dataset.id.get_create_plist()
+    for number, _, _, label in (plist.get_filter(i) for i in range(plist.get_nfilters())):
+        if not h5py.h5z.filter_avail(number):
+            with suppress(ImportError):
+                importlib.import_module("hdf5plugin")
+        if not h5py.h5z.filter_avail(number):
+            called = f" ({label.decode(errors='replace')})" if label else ""
+            raise DataError(
+                f"{path}: {name} is compressed with the HDF5 filter {number}{called}, which is not installed:"
+                " run `pip install hdf5plugin`, or write the file again with gzip"
+            )
+
+
 def _ecal(file: h5py.File, path: Path) -> h5py.Dataset:
     have = ", ".join(sorted(file)) or "nothing"
     ecal = _item(file, "ECAL", path) if "ECAL" in file.keys() else None  # noqa: SIM118 - of links
     if not isinstance(ecal, h5py.Dataset):
-        raise DataError(f"{path} has no dataset ECAL [N, X, Y, Z]; it has {have}")
+        raise DataError(
+            f"{path} has no dataset ECAL [N, X, Y, Z]; it has {have}. Needed are ECAL, with the depth last, and"
+            " energy [N]; convert the file to this layout first (docs/train.md)"
+        )
     shape, dtype = ecal.shape or (), ecal.dtype
     is_float = dtype.kind == "f" and dtype.itemsize in FLOAT_BYTES
     if len(shape) != len("NXYZ") or 0 in shape[1:] or not is_float:
@@ -218,7 +274,7 @@ def _ecal(file: h5py.File, path: Path) -> h5py.Dataset:
         raise DataError(f"{path} holds no showers: ECAL is {list(shape)}")
     if "energy" not in file and "target" not in file:
         raise DataError(
-            f"{path} has no dataset energy [N] (or target [N, 2], fixed angle); it has {have}"
+            f"{path} has no dataset energy [N] (or target [N, 5], fixed angle); it has {have}"
         )
     return ecal
 
@@ -241,12 +297,34 @@ def _columns(file: h5py.File, path: Path, count: int) -> tuple[list[str], list[s
     for name in ("energy", "theta", "mtheta"):
         if name in kept and file[name].size != count:
             raise DataError(f"{path}: {name} is {list(file[name].shape)}; expected [{count}]")
-    if "energy" not in kept and (file["target"].ndim, *file["target"].shape[1:]) < (2, 2):
-        raise DataError(
-            f"{path}: target is {list(file['target'].shape)}; expected [{count}, 2],"
-            " the energy in column 1"
-        )
+    if "energy" not in kept:
+        *between, columns = file["target"].shape[1:] or (1,)
+        if columns < len(("pdg", "energy")) or math.prod(between) != 1:
+            raise DataError(
+                f"{path}: target is {list(file['target'].shape)}; expected [{count}, 2],"
+                f" [{count}, 5] or [{count}, 1, 5], the energy in column 1"
+            )
     return kept, left_out
+
+
+def _pdg_id(columns: Columns, path: str) -> int | None:
+    """Returns the PDG number of the primary particle; None: the file states none.
+
+    Raises:
+        DataError: The showers are of several particles.
+    """
+    for name, values in columns.items():
+        numbers = values.reshape(len(values), -1)[:, 0]
+        found, counts = np.unique(numbers, return_counts=True)
+        if name.lower() in PDG_COLUMNS or (name == "target" and set(found) <= PDG_NUMBERS):
+            if len(found) > 1:
+                raise DataError(
+                    f"{path}: {name} names {len(found)} primary particles, such as {found[0]:g} ({counts[0]}"
+                    f" showers) and {found[1]:g} ({counts[1]}); the networks have no input for the particle:"
+                    " write a file with the showers of one particle"
+                )
+            return int(found[0])
+    return None
 
 
 def _is_per_event(item: Any, count: int) -> bool:

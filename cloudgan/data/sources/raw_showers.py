@@ -1,20 +1,23 @@
-"""Showers in the unit and with the columns of their file, bit for bit, and the detection of that unit.
+"""Showers in the units and with the columns of their file, bit for bit, and the detection of those units.
 
 Every reader yields `RawShowers`; `to_showers` converts them to GeV. The public 3DGAN files hold GeV times 50,
 the fixed-angle predecessor GeV, and its preprocessed copies GeV times 100 (`dscale` and `xscale` of the
-authors' code, arXiv:2111.04628). The silicon collects about 2 % of the primary energy, so the median of
-sum(ECAL)/energy identifies the unit.
+authors' code, arXiv:2111.04628). The silicon collects about 2 % of the primary energy, and calibrated cells
+add up to all of it: the median of sum(ECAL)/energy identifies the units where only one pair of them fits.
 """
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, get_args
 
 import numpy as np
 
-from cloudgan.core.errors import DataError
+from cloudgan.core.errors import DataError, show
+from cloudgan.data.shards.manifest import EMPTY_SHARE, describe_empty
 from cloudgan.data.showers import Showers, measured_angle
+from cloudgan.schema.ecal_unit import EcalUnit
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -34,9 +37,25 @@ TOLERANCE = 1.35
 """Allowed factor between median and expectation: covers 2 to 500 GeV and narrow images; its square is
 less than the 2 between GeV*50 and GeV*100."""
 
-KNOWN_UNITS: Mapping[str, float] = {"GeV*50": 50.0, "GeV": 1.0, "GeV*100": 100.0}
+KNOWN_UNITS: Mapping[str, float] = {
+    "GeV*50": 50.0, "GeV": 1.0, "GeV*100": 100.0, "MeV": 1e3, "keV": 1e6, "TeV": 1e-3,
+}  # fmt: skip
 
-"""Number that represents one GeV, by unit."""
+"""Number that represents one GeV, by unit. An attribute may state each of them."""
+
+_CALIBRATED = 1.0
+"""Share of the primary energy in cells that are calibrated to it."""
+
+_STATED_RESPONSE = (2e-3, TOLERANCE)
+"""Share of the primary energy in the cells, if the unit of ECAL is stated: pions leave less than electrons.
+The range is smaller than the 1000 between GeV and MeV, so that the unit of the energies follows."""
+
+_USUAL_ENERGY_GEV = (0.1, 1000.0)
+"""Primary energies of the public data sets; numbers up to 1000 are GeV if they would be less in MeV."""
+
+_WIDER = 1.3
+"""Factor by which the rms along a lateral axis must not exceed that of the depth: electrons of 10 to 100 GeV
+and 60 to 120 degrees have 0.38 and 0.47 (Geant4), with the depth as first axis 2.1."""
 
 UNIT_RANGE = (1e-3, 1e6)
 
@@ -65,39 +84,158 @@ DECLARED = "cloudgan_ecal_per_gev"
 """Attribute of ECAL in files of cloudgan: showers of a poor generator would mislead the detection."""
 
 
-class EcalUnit(NamedTuple):
-    """A unit, and a sentence that states how it was determined."""
+class Units(NamedTuple):
+    """Numbers that represent one GeV in ECAL and energy, and a sentence that states how they were determined."""
 
-    per_gev: float
+    ecal_per_gev: float
+    energy_per_gev: float
     decided: str
 
 
-def decide_unit(ratio: float, where: str) -> EcalUnit:
-    """Returns the unit of a file whose median of sum(ECAL)/energy is `ratio`.
+def decide_units(
+    ratio: float,
+    energies: NDArray[Any],
+    where: str,
+    *,
+    ecal: str = "",
+    energy: str = "",
+    asked: str = "",
+    deposits: bool = False,
+) -> Units:
+    """Returns the units of a file whose median of sum(ECAL)/energy is `ratio`.
+
+    Args:
+        ratio: In the units of the file.
+        energies: All primary energies, in the unit of the file.
+        where: The file, for messages.
+        ecal: Unit that the file states for ECAL; "": none.
+        energy: Unit that the file or its layout states for the energy; "": none.
+        asked: Value of `--unit`; "": not given.
+        deposits: The layout defines that ECAL holds deposits, which are not calibrated.
 
     Raises:
-        DataError: No known unit matches.
+        DataError: No units fit, several do, or what is stated contradicts the numbers.
     """
-    for name, per_gev in KNOWN_UNITS.items():
-        if _fits(per_gev, ratio):
-            return EcalUnit(
-                per_gev, f"ECAL is {name}: the median of sum(ECAL)/energy is {ratio:.3g}."
-            )
-    known = ", ".join(
-        f"{unit * SAMPLING_FRACTION:g} ({name})" for name, unit in KNOWN_UNITS.items()
-    )
     if ratio == 0:
         raise DataError(
-            f"{where}: the unit of ECAL is unknown: the median of sum(ECAL)/energy is 0, so most events"
-            " have no energy in any cell. Simulate the showers again."
+            f"{where}: the unit of ECAL is unknown: the median of sum(ECAL)/energy is 0, no shower that was"
+            " looked at has energy in any cell. Simulate the showers again."
         )
-    raise DataError(
-        f"{where}: the unit of ECAL is unknown: the median of sum(ECAL)/energy is {ratio:.4g};"
-        f" known are {known}. Scale ECAL to GeV*50 and energy to GeV."
-    )
+    given, detected = ecal or asked, get_args(EcalUnit)
+    low, high = float(energies.min()), float(energies.max())
+    seen = f"the median of sum(ECAL)/energy is {ratio:.4g}, energies are {low:.4g} to {high:.4g}"
+    if ecal and asked not in {"", ecal}:
+        raise DataError(
+            f"{where}: its attribute unit of ECAL is {ecal}, and --unit={asked} was given;"
+            " omit --unit, or correct the attribute"
+        )
+    if energy and not asked:
+        _check_energy_unit(energy, low, high, where)
+    is_gev = high <= _USUAL_ENERGY_GEV[1] and low < 1000 * _USUAL_ENERGY_GEV[0]
+    least, most = _STATED_RESPONSE
+    shares = (SAMPLING_FRACTION,) if deposits else (SAMPLING_FRACTION, _CALIBRATED)
+    ranges = [(share / TOLERANCE, share * TOLERANCE) for share in shares]
+    fits = [
+        (one, other)
+        for one in ([given] if given else detected)
+        for other in ([energy] if energy else ["GeV"] if is_gev else ["GeV", "MeV"])
+        for response in (ratio / KNOWN_UNITS[one] * KNOWN_UNITS[other],)
+        if any(a <= response <= b for a, b in ([(least, most)] if given else ranges))
+    ]
+    if not fits and given:
+        raise DataError(
+            f"{where}: the unit of ECAL is stated as {given}"
+            f"{f' and that of energy as {energy}' if energy else ''}, but {seen}: the cells"
+            f" would not hold {least:.1%} to {most:.0%} of the primary energy."
+            " Correct the attribute unit of ECAL or energy, or --unit"
+        )
+    if len(fits) != 1:
+        known = ", ".join(f"{KNOWN_UNITS[u] * SAMPLING_FRACTION:g} ({u})" for u in detected)
+        meant = " or ".join(f"{one} with energy in {other}" for one, other in fits)
+        raise DataError(
+            f"{where}: the unit of ECAL is {'ambiguous' if fits else 'unknown'}: {seen}; "
+            + (f"it may be {meant}" if fits else f"known are {known}")
+            + f". Give --unit, the unit of ECAL: {', '.join(dict.fromkeys(e for e, _ in fits) or detected)};"
+            " or set the attributes unit of ECAL and energy"
+        )
+    one, other = fits[0]
+    per_gev, energy_per_gev = KNOWN_UNITS[one], KNOWN_UNITS[other]
+    how = "declared in the file; " if ecal else "given by --unit; " if asked else ""
+    decided = f"ECAL is {one}: {how}the median of sum(ECAL)/energy is {ratio:.3g}."
+    if other != "GeV":
+        decided += f" Energies are in {other}."
+    if ratio / per_gev * energy_per_gev > _CALIBRATED / TOLERANCE:
+        decided += " The cells add up to the primary energy: they are calibrated."
+    return Units(per_gev, energy_per_gev, decided)
 
 
-def declared_unit(declared: Any, ratio: float, where: str, *, is_generated: bool) -> EcalUnit:
+def _check_energy_unit(unit: str, low: float, high: float, where: str) -> None:
+    """Refuses a stated unit of energy whose energies are unusual, and usual in another unit."""
+
+    def is_usual(name: str) -> bool:
+        least, most = (limit * KNOWN_UNITS[name] for limit in _USUAL_ENERGY_GEV)
+        return least <= low and high <= most
+
+    other = next((name for name in ("GeV", "MeV") if is_usual(name)), unit)
+    if not is_usual(unit) and other != unit:
+        raise DataError(
+            f"{where}: the unit of energy is stated as {unit}, but the energies are {low:.4g} to {high:.4g}, as"
+            f" in {other}. Correct the attribute unit of energy, or confirm it with --unit, the unit of ECAL"
+        )
+
+
+def unit_attribute(attributes: Mapping[str, Any], where: str) -> str:
+    """Returns the unit that the attributes `unit` or `units` of a dataset state; "": none.
+
+    A text such as ``GeV*50 (public convention)`` states its first word.
+
+    Raises:
+        DataError: A text is no known unit, or the two differ.
+    """
+    names = {name.lower(): name for name in KNOWN_UNITS}
+    found = set()
+    for key in ("unit", "units"):
+        if key in attributes:
+            value = np.asarray(attributes[key]).reshape(-1)
+            text = value[0].decode(errors="replace") if value.dtype.kind == "S" else str(*value[:1])
+            word = re.split(r"[\s(,;\]]", text.strip(" [("), maxsplit=1)[0]
+            if word.lower() not in names:
+                raise DataError(
+                    f"{where}: its attribute {key} is {show(text)}; valid: {', '.join(KNOWN_UNITS)}"
+                )
+            found.add(names[word.lower()])
+    if len(found) > 1:
+        raise DataError(f"{where}: its attributes unit and units differ; correct one of them")
+    return found.pop() if found else ""
+
+
+def check_axes(ecal: NDArray[Any], where: str) -> None:
+    """Checks that the last axis of showers is the depth: a shower is longer than it is wide.
+
+    Compares the rms of the median shower along each axis, in cells and as a share of the cells.
+
+    Raises:
+        DataError: Showers are longer along another axis.
+    """
+    rms = []
+    for axis in (1, 2, 3):
+        profile = ecal.sum(tuple({1, 2, 3} - {axis}), dtype=np.float64)
+        profile = profile[profile.sum(1) > 0]
+        place = np.arange(profile.shape[1])
+        mean = profile @ place / profile.sum(1)
+        second = profile @ place**2 / profile.sum(1) - mean**2
+        rms.append(np.sqrt(np.median(np.maximum(second, 0))) if len(profile) else 0.0)
+    for axis in (0, 1):
+        factor = max(1.0, ecal.shape[1 + axis] / ecal.shape[3])
+        if rms[axis] > _WIDER * factor * rms[2] > 0:
+            raise DataError(
+                f"{where}: ECAL is {list(ecal.shape[1:])} per shower, and showers are longest along axis"
+                f" {axis + 1} (rms {rms[axis]:.3g} cells, along the last axis {rms[2]:.3g}); expected"
+                f" [N, X, Y, Z] with the depth last: np.moveaxis(ECAL, {axis + 1}, 3)"
+            )
+
+
+def declared_unit(declared: Any, ratio: float, where: str, *, is_generated: bool) -> Units:
     """Returns the unit that an attribute of the file declares, if the numbers agree with it.
 
     Args:
@@ -127,8 +265,9 @@ def declared_unit(declared: Any, ratio: float, where: str, *, is_generated: bool
             " ECAL and energy (in GeV)."
         )
     name = next((n for n, unit in KNOWN_UNITS.items() if unit == per_gev), f"GeV*{per_gev:g}")
-    return EcalUnit(
+    return Units(
         per_gev,
+        1.0,
         f"ECAL is {name}: declared in the file; the median of sum(ECAL)/energy is {ratio:.3g}.",
     )
 
@@ -156,13 +295,18 @@ class RawShowers:
     def __len__(self) -> int:
         return len(self.ecal)
 
-    def to_showers(self, per_gev: float) -> Showers:
+    def is_empty(self, info: SourceInfo) -> NDArray[np.bool_]:
+        """Whether each shower is empty: see `EMPTY_SHARE`."""
+        deposit = self.ecal.sum((1, 2, 3), dtype=np.float64) / info.ecal_per_gev
+        return is_empty(deposit, energies_gev(self.columns, info.energy_per_gev))
+
+    def to_showers(self, info: SourceInfo) -> Showers:
         """Converts to GeV; measures the angle where the file has no mtheta."""
-        ecal = in_gev(self.ecal, per_gev)
+        ecal = in_gev(self.ecal, info.ecal_per_gev)
         mtheta = self.columns.get("mtheta")
         return Showers(
             ecal,
-            energies_gev(self.columns),
+            energies_gev(self.columns, info.energy_per_gev),
             thetas_rad(self.columns),
             measured_angle(ecal) if mtheta is None else _per_shower(mtheta),
         )
@@ -195,9 +339,40 @@ def in_gev(values: NDArray[Any], per_gev: float) -> NDArray[np.float32]:
     return np.asarray(values / values.dtype.type(per_gev), dtype=np.float32)
 
 
-def energies_gev(columns: Mapping[str, NDArray[Any]]) -> NDArray[np.float32]:
-    """Returns the primary energies; the fixed-angle files hold them in target[:, 1]."""
-    return _per_shower(columns["energy"] if "energy" in columns else columns["target"][:, 1])
+def is_empty(deposit: NDArray[Any], energy: NDArray[Any]) -> NDArray[np.bool_]:
+    """Whether showers are empty: see `EMPTY_SHARE`."""
+    return np.asarray(deposit <= EMPTY_SHARE * energy)
+
+
+def non_empty(file: RawFile, size: int, omitted: list[int]) -> Iterator[RawShowers]:
+    """Yields the showers of a file that are not empty; appends the numbers of the others to `omitted`.
+
+    Raises:
+        DataError: A record is damaged, or all showers are empty.
+    """
+    first = kept = 0
+    for block in file.raw_blocks(size):
+        empty = block.is_empty(file.info)
+        omitted += (first + np.flatnonzero(empty)).tolist()
+        first += len(block)
+        kept += int((~empty).sum())
+        if not empty.any():
+            yield block
+        elif not empty.all():
+            columns = {name: column[~empty] for name, column in block.columns.items()}
+            yield RawShowers(block.ecal[~empty], columns)
+    if first and not kept:
+        raise DataError(f"{file.info.name}: {describe_empty(first, first)} Simulate them again.")
+
+
+def energies_gev(columns: Mapping[str, NDArray[Any]], per_gev: float = 1.0) -> NDArray[np.float32]:
+    """Returns the primary energies; the fixed-angle files hold them in target[..., 1]."""
+    if "energy" in columns:
+        found = _per_shower(columns["energy"])
+    else:
+        target = columns["target"]
+        found = _per_shower(target.reshape(len(target), -1)[:, 1])
+    return found if per_gev == 1 else found / np.float32(per_gev)
 
 
 def thetas_rad(columns: Mapping[str, NDArray[Any]]) -> NDArray[np.float32] | None:
@@ -238,13 +413,15 @@ def check_ecal(ecal: NDArray[Any], where: str, first: int) -> None:
     )
 
 
-def check_columns(columns: Mapping[str, NDArray[Any]], where: str, first: int = 0) -> None:
+def check_columns(
+    columns: Mapping[str, NDArray[Any]], where: str, first: int = 0, energy_per_gev: float = 1.0
+) -> None:
     """Checks that energies are in `ENERGY_RANGE_GEV` and angles at most `MAX_ANGLE_RAD`.
 
     Raises:
         DataError: Names the event.
     """
-    energy, (least, most) = energies_gev(columns), ENERGY_RANGE_GEV
+    energy, (least, most) = energies_gev(columns, energy_per_gev), ENERGY_RANGE_GEV
     row = int(np.argmin(good := (energy >= least) & (energy <= most)))
     if not good[row]:
         raise DataError(
@@ -261,7 +438,8 @@ def check_columns(columns: Mapping[str, NDArray[Any]], where: str, first: int = 
 
 
 def median_ratio(ecal_sums: NDArray[Any], energy_gev: NDArray[Any]) -> float:
-    """Returns the median of sum(ECAL)/energy, which decides the unit."""
+    """Returns the median of sum(ECAL)/energy, which decides the unit; 0: all showers are without energy."""
     with np.errstate(all="ignore"):  # infinite or NaN, which fits no unit
         ratios = np.asarray(ecal_sums, np.float64) / np.asarray(energy_gev, np.float64)
-        return float(np.median(ratios))
+        ratios = ratios[ratios != 0]
+        return float(np.median(ratios)) if len(ratios) else 0.0

@@ -18,7 +18,7 @@ from cloudgan.data.shards.manifest import MANIFEST, SHARD_SUFFIX
 from cloudgan.data.shards.reader import ShardReader
 from cloudgan.data.shards.shower_record import CELLS, COLUMNS, VALUES
 from cloudgan.data.sources.hdf5 import Hdf5File
-from cloudgan.data.sources.raw_showers import check_columns, check_ecal
+from cloudgan.data.sources.raw_showers import check_columns, check_ecal, non_empty
 from cloudgan.data.tfrecord_format import feature_names, record_extents
 
 if TYPE_CHECKING:
@@ -65,49 +65,64 @@ class ShowerSource:
         """Returns sentences about layouts and units."""
         return tuple(line for file in self.files for line in file.describe())
 
-    def blocks(self, size: int) -> Iterator[Showers]:
+    def blocks(self, size: int, omitted: list[int] | None = None) -> Iterator[Showers]:
         """Yields all showers in GeV, at most `size` at a time.
+
+        Args:
+            size: Showers in a block.
+            omitted: Receives the numbers of empty showers, which are then left out.
 
         Raises:
             DataError: A record is damaged; the message names file and record.
         """
         for file in self.files:
-            for block in file.raw_blocks(size):
-                yield block.to_showers(file.info.ecal_per_gev)
+            found = file.raw_blocks(size) if omitted is None else non_empty(file, size, omitted)
+            for block in found:
+                yield block.to_showers(file.info)
 
 
-def verify(source: ShowerSource, progress: Progress) -> None:
+def verify(source: ShowerSource, progress: Progress) -> int:
     """Reads every shower: compares checksums with records and manifest, and checks all numbers.
+
+    Returns:
+        The number of empty showers, which training, conversion and a reference leave out.
 
     Raises:
         DataError: A file is damaged or incomplete, or holds fewer showers than it states; names file
             and record.
     """
     progress.start("Verifying", source.count, "showers")
+    empty = 0
     for file in source.files:
         found = 0
         for block in file.raw_blocks(BLOCK):
             check_ecal(block.ecal, str(file.path), found)
-            check_columns(block.columns, str(file.path), found)
+            check_columns(block.columns, str(file.path), found, file.info.energy_per_gev)
+            empty += int(block.is_empty(file.info).sum())
             found += len(block)
             progress.advance(len(block))
         if found != file.info.records:
             raise DataError(
                 f"{file.path} holds {found} showers of {file.info.name}, it states {file.info.records}"
             )
+    return empty
 
 
-def open_source(paths: str) -> ShowerSource:
+def open_source(paths: str, unit: str = "") -> ShowerSource:
     """Opens a file, a glob, a folder, or a comma-separated list of them.
 
+    Args:
+        paths: What to open.
+        unit: Unit of ECAL in files that were not written by cloudgan and state none; "": as detected.
+
     Raises:
-        DataError: No file is found, a layout is unknown, or the files differ in shape.
+        DataError: No file is found, a layout or a unit is unknown, or the files differ in shape.
     """
     files: list[RawFile] = []
     for path in _expanded(paths):
         if not _exists(path):
             raise DataError(f"{path} does not exist")
-        files += _open_folder(path) if path.is_dir() else _open_file(path)
+        files += _open_folder(path, unit) if path.is_dir() else _open_file(path, unit)
     first = files[0].info
     for file in files:
         if file.info.shape != first.shape:
@@ -137,16 +152,16 @@ def _exists(path: Path | str) -> bool:
     return os.path.exists(path)  # noqa: PTH110 - False for a name that is too long too
 
 
-def _open_folder(folder: Path) -> tuple[RawFile, ...]:
+def _open_folder(folder: Path, unit: str) -> tuple[RawFile, ...]:
     if (folder / MANIFEST).exists() or any(folder.glob(f"showers-*{SHARD_SUFFIX}")):
         return ShardReader(folder).files()
     paths = sorted(path for path in folder.iterdir() if path.suffix in SUFFIXES)
     if not paths:
         raise DataError(f"{folder} holds no showers; valid: {KNOWN}")
-    return tuple(file for path in paths for file in _open_file(path))
+    return tuple(file for path in paths for file in _open_file(path, unit))
 
 
-def _open_file(path: Path) -> tuple[RawFile, ...]:
+def _open_file(path: Path, unit: str) -> tuple[RawFile, ...]:
     check_text("a file of the showers", str(path))  # the manifest and the record name it
     with open_regular(path) as file:
         head = file.read(HEADER_BYTES)
@@ -155,15 +170,22 @@ def _open_file(path: Path) -> tuple[RawFile, ...]:
     if path.name == MANIFEST:
         return ShardReader(path.parent).files()
     if head.startswith(HDF5_SIGNATURE) or path.suffix in HDF5_SUFFIXES:
-        return (Hdf5File(path),)
+        return (Hdf5File(path, unit),)
     if head.startswith(GZIP_SIGNATURE):
-        raise DataError(f"{path} is compressed with gzip: unpack it first (gunzip {path.name})")
+        raise DataError(f"{path} is compressed with gzip: unpack it first ({_unpack(path.name)})")
     features = _features_of_first_record(path)
     if {CELLS, COLUMNS, VALUES} <= features:
         raise DataError(f"{path} is one shard of a set: give its folder, {path.parent}")
     if not features and path.suffix not in SUFFIXES:
         raise DataError(f"{path} has an unknown layout; valid: {KNOWN}")
-    return (_open_tfrecord(path, features),)
+    return (_open_tfrecord(path, features, unit),)
+
+
+def _unpack(name: str) -> str:
+    """Returns the command that unpacks a file; gunzip refuses names without .gz."""
+    if name.endswith((".tar.gz", ".tgz")):
+        return f"tar -xzf {name}"
+    return f"gunzip {name}" if name.endswith(".gz") else f"gunzip -c {name} > unpacked-{name}"
 
 
 def _features_of_first_record(path: Path) -> set[str]:
@@ -174,7 +196,7 @@ def _features_of_first_record(path: Path) -> set[str]:
             return feature_names(record)
 
 
-def _open_tfrecord(path: Path, features: set[str]) -> RawFile:
+def _open_tfrecord(path: Path, features: set[str], unit: str) -> RawFile:
     record_extents(path)  # reports a truncated record before TensorFlow is loaded
     try:
         reader = importlib.import_module(TFRECORD_READER)
@@ -182,4 +204,4 @@ def _open_tfrecord(path: Path, features: set[str]) -> RawFile:
         raise DataError(
             f"{path} is a TFRecord file: reading it needs TensorFlow; run {install_command('train')}"
         ) from error
-    return cast("RawFile", reader.open_tfrecord(path, features))
+    return cast("RawFile", reader.open_tfrecord(path, features, unit))

@@ -20,9 +20,11 @@ from cloudgan.data.showers import measured_angle
 from cloudgan.data.sources.raw_showers import (
     Columns,
     RawShowers,
+    Units,
+    check_axes,
     check_columns,
     check_ecal,
-    decide_unit,
+    decide_units,
     median_ratio,
 )
 from cloudgan.data.tfrecord_format import number_features, record_extents
@@ -92,7 +94,7 @@ class WholeFileRecords:
 
     COLUMNS = ("energy", "eta", "mtheta", "sum", "theta")
 
-    def __init__(self, path: Path | str) -> None:
+    def __init__(self, path: Path | str, unit: str = "") -> None:
         self.path = Path(path)
         self._records = Records(self.path)
         shapes = [self._shape(r, self._records.features(r)) for r in range(len(self._records))]
@@ -105,17 +107,17 @@ class WholeFileRecords:
             step = -(-len(block) * len(self._records) // SAMPLE_SHOWERS)
             cells = block.ecal[::step]
             check_ecal(cells, f"{path}, record {record}", 0)
+            check_axes(cells, f"{path}, record {record}")
             sums.append(cells.sum((1, 2, 3), dtype=np.float64))
             energies.append(block.columns["energy"][::step])
-        ratio = median_ratio(np.concatenate(sums), np.concatenate(energies))
-        unit = decide_unit(ratio, str(path))
+        units = _units(np.concatenate(sums), np.concatenate(energies), path, unit)
         self.info = source_info(
             self.path,
             layout="TFRecord with one record per HDF5 file (ECAL, ecalsize, energy)",
             records=sum(shape[0] for shape in shapes),
             shape=self._shower,
-            ecal_per_gev=unit.per_gev,
-            ecal_decided=unit.decided,
+            ecal_per_gev=units.ecal_per_gev,
+            ecal_decided=units.decided,
             columns=tuple(ColumnInfo(name=n, dtype="<f4") for n in names),
         )
 
@@ -199,7 +201,7 @@ class _Sample(NamedTuple):
 class PreprocessedFile:
     """A preprocessed file: one record, one shower."""
 
-    def __init__(self, path: Path | str) -> None:
+    def __init__(self, path: Path | str, unit: str = "") -> None:
         self.path = Path(path)
         self._records = Records(self.path)
         self._shape = self._decide_shape()
@@ -208,8 +210,8 @@ class PreprocessedFile:
         self._power, power_told = self._decide_power(sample)
         ecal = self._unpowered(sample.cells)
         self._angle, angle_told = _decide_angle(ecal, sample.columns)
-        ratio = median_ratio(sample.columns["sum"], sample.columns["energy"])
-        unit = decide_unit(ratio, str(path))
+        check_axes(ecal, str(path))
+        units = _units(sample.columns["sum"], sample.columns["energy"], path, unit)
         self._told = (power_told, angle_told)
         names = ["energy", *([self._angle] if self._angle else []), "sum"]
         self.info = source_info(
@@ -217,8 +219,8 @@ class PreprocessedFile:
             layout="preprocessed TFRecord (X, Y, ang, ecal)",
             records=len(self._records),
             shape=self._shape,
-            ecal_per_gev=unit.per_gev,
-            ecal_decided=unit.decided,
+            ecal_per_gev=units.ecal_per_gev,
+            ecal_decided=units.decided,
             columns=tuple(ColumnInfo(name=n, dtype="<f4") for n in names),
         )
 
@@ -312,21 +314,29 @@ class PreprocessedFile:
         return features[name]
 
 
-def open_tfrecord(path: Path | str, features: set[str]) -> PreprocessedFile | WholeFileRecords:
-    """Opens a published TFRecord file whose first record has `features`.
+def open_tfrecord(
+    path: Path | str, features: set[str], unit: str = ""
+) -> PreprocessedFile | WholeFileRecords:
+    """Opens a published TFRecord file whose first record has `features`; `unit` is that of ECAL.
 
     Raises:
         DataError: The layout is unknown.
     """
     if {"X", "Y"} <= features:
-        return PreprocessedFile(path)
+        return PreprocessedFile(path, unit)
     if "ECAL" in features:
-        return WholeFileRecords(path)
+        return WholeFileRecords(path, unit)
     raise DataError(
         f"{path} is a TFRecord file with an unknown layout: its first record has"
         f" {', '.join(sorted(features)) or 'no features'}; known are X, Y, ang, ecal (preprocessed)"
         " and ECAL, ecalsize, energy, ... (one record per file)"
     )
+
+
+def _units(sums: NDArray[Any], energies: NDArray[Any], path: Path | str, unit: str) -> Units:
+    """The authors' code writes deposits, and energies in GeV."""
+    ratio = median_ratio(sums, energies)
+    return decide_units(ratio, energies, str(path), energy="GeV", asked=unit, deposits=True)
 
 
 def _decide_angle(ecal: NDArray[np.float32], columns: Columns) -> tuple[str, str]:

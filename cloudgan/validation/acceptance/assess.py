@@ -13,6 +13,7 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from cloudgan.core.progress import Silent
+from cloudgan.data.shards.manifest import EMPTY_SHARE
 from cloudgan.validation.acceptance.assessment import Assessment, Measure, Sample
 from cloudgan.validation.metrics.authors_metric import authors_metric
 from cloudgan.validation.metrics.bootstrap_weights import draw_weights, unit_weights
@@ -31,7 +32,7 @@ from cloudgan.validation.observables.features import high_level, low_level
 from cloudgan.validation.observables.overlap import OverlapRegion, overlap_region
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
     from numpy.typing import NDArray
 
@@ -74,6 +75,7 @@ def assess(
     min_showers: int = MIN_SHOWERS,
     classify: bool = True,
     energy_bins: int | None = None,
+    notes: Sequence[str] = (),
     progress: Progress | None = None,
 ) -> Assessment:
     """Measures generated against reference showers; the samples may differ in size.
@@ -86,6 +88,7 @@ def assess(
         min_showers: Minimum size of each sample.
         classify: Also train classifiers, which takes most of the time.
         energy_bins: Number of energy bins; see `cloudgan.validation.observables.bins.bins_for`.
+        notes: What is known about the samples, to be shown with the result.
         progress: Receives each step.
 
     Raises:
@@ -116,7 +119,12 @@ def assess(
         reference=_sample(overlap.reference, names.reference),
         seed=seed,
         measures=tuple(measures),
-        notes=(*_sampling_notes(generated, reference), *overlap.notes, *_notes(overlap, measures)),
+        notes=(
+            *notes,
+            *_sampling_notes(generated, reference),
+            *overlap.notes,
+            *_notes(overlap, measures),
+        ),
     )
 
 
@@ -217,6 +225,7 @@ def _measure(name: str, where: str, value: float, error: float, baselines: Float
         name=name,
         where=where,
         value=_finite(value),
+        applies=some or not np.isnan(value),
         error=_finite(error),
         baseline=_finite(float(baselines.mean())) if some else None,
         baseline_error=_finite(float(baselines.std(ddof=1))) if some else None,
@@ -257,8 +266,11 @@ _WHY_UNKNOWN = {
 
 def _notes(overlap: OverlapRegion, measures: list[Measure]) -> Iterator[str]:
     for name, sample in (("generated", overlap.generated), ("reference", overlap.reference)):
-        if empty := int((sample.sum_gev == 0).sum()):
-            yield f"{empty} of {len(sample)} {name} showers are empty (no cell of 2 keV or more)"
+        if empty := int(sample.empty.sum()):
+            yield (
+                f"{empty} of {len(sample)} {name} showers are empty (at most {EMPTY_SHARE:.1%} of the primary"
+                " energy is in the cells)"
+            )
     if not overlap.angle_known:
         yield (
             "the requested angle (theta) is unknown for one of the samples: only the distribution of the"
@@ -271,8 +283,9 @@ def _notes(overlap: OverlapRegion, measures: list[Measure]) -> Iterator[str]:
         )
     for measure in measures:
         if measure.value is None:
+            what = "is unknown" if measure.applies else "does not apply"
             why = _WHY_UNKNOWN.get(measure.name, "the reference is empty there")
-            yield f"{measure.name}{', ' * bool(measure.where)}{measure.where} is unknown: {why}"
+            yield f"{measure.name}{', ' * bool(measure.where)}{measure.where} {what}: {why}"
 
 
 ENERGY_BINS = 3
@@ -311,7 +324,10 @@ def quick_metrics(generated: Observables, reference: Observables) -> dict[str, f
     value = {key: float(rows[0]) for key, rows in measured.items()}
     metrics = {
         "metric": value["metric", ""],
-        "response": float(np.max([abs(value["response", b] - 1) for b in bins.names()[0]])),
+        "response": max(
+            (abs(value["response", b] - 1) for b in bins.names()[0] if value["response", b] >= 0),
+            default=np.nan,
+        ),
         "profile_z": value["profile_z", ""],
         "hits": abs(value["hits", "0.3 MeV"] - 1),
         "angle": abs(value.get(("angle_slope", ""), np.nan) - 1),

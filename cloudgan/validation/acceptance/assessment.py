@@ -24,6 +24,8 @@ class Measure(FrozenModel):
         name: Name of the measure, such as ``response``, as gates use it.
         where: Bin or histogram, such as ``10-40 GeV`` or ``hits``; empty for all showers.
         value: Measured value.
+        applies: False if the reference cannot have this property, such as the slope of a single angle or the
+            response in a bin without showers; its halves have no value either.
         error: Standard error of the value, from bootstrap samples.
         baseline: MC-MC baseline: the same number for two random halves of the reference, mean over
             the halvings. It is the statistical fluctuation for half as many showers.
@@ -35,6 +37,7 @@ class Measure(FrozenModel):
     name: str
     where: str = ""
     value: float | None
+    applies: bool = True
     error: float | None = None
     baseline: float | None = None
     baseline_error: float | None = None

@@ -7,7 +7,7 @@ import re
 import string
 from fnmatch import fnmatchcase
 from importlib import resources
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Final, Literal
 
 from pydantic import Field, field_validator, model_validator
 
@@ -27,6 +27,9 @@ if TYPE_CHECKING:
 Grade = Literal["at the baseline", "good", "acceptable", "fail"]
 """From best to worst. At the baseline: indistinguishable from Monte Carlo with this many showers."""
 
+DOES_NOT_APPLY: Final = "does not apply"
+"""Of a check: the reference cannot have this property, so the check neither passes nor fails."""
+
 
 class Check(FrozenModel):
     """One measure and its gate.
@@ -36,7 +39,7 @@ class Check(FrozenModel):
         measure: Measured value.
         good: Deviation from the ideal that is good.
         acceptable: Deviation that is acceptable; beyond it the gate fails.
-        grade: Grade of this measure; an unknown value fails.
+        grade: Grade of this measure; an unknown value fails, unless the check does not apply.
         message: Sentence with numbers if the check fails, else empty.
     """
 
@@ -44,7 +47,7 @@ class Check(FrozenModel):
     measure: Measure
     good: float
     acceptable: float
-    grade: Grade
+    grade: Grade | Literal["does not apply"]
     message: str = ""
 
 
@@ -54,7 +57,7 @@ class Verdict(FrozenModel):
     Attributes:
         schema_version: 2.
         grade: Worst grade of the checks.
-        passed: Whether no gate failed.
+        passed: Whether no gate failed and some check applies.
         checks: Checks in the order of the gates.
         failures: One sentence per failed property, worst first.
         notes: Unknown values, and gates that the MC-MC baseline misses.
@@ -197,7 +200,8 @@ def apply_gates(assessment: Assessment, gates: Gates | None = None) -> Verdict:
             None, (_too_few_note(gate, check.measure, check.title) for check in gate_checks)
         )
         failures += _failures(gate, gate_checks)
-    grade = max((check.grade for check in checks), key=_GRADES.index, default="fail")
+    grades = [check.grade for check in checks if check.grade != DOES_NOT_APPLY]
+    grade = max(grades, key=_GRADES.index, default="fail")
     return Verdict(
         grade=grade,
         passed=grade != "fail",
@@ -223,8 +227,10 @@ def _check(gate: Gate, measure: Measure) -> Check:
     )
 
 
-def _grade(gate: Gate, measure: Measure) -> Grade:
+def _grade(gate: Gate, measure: Measure) -> Grade | Literal["does not apply"]:
     deviation = measure.deviation
+    if not measure.applies:
+        return DOES_NOT_APPLY
     if deviation is None:
         return "fail"
     if measure.is_at_baseline:

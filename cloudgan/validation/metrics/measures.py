@@ -1,6 +1,7 @@
 """Measures of generated against reference showers: names, ideals, and those that follow from weighted sums.
 
-Each function returns (R,) values, one per weight vector, keyed by (measure, bin); nan is unknown.
+Each function returns (R,) values, one per weight vector, keyed by (measure, bin); nan is unknown, inf is of
+what the reference has not and the generated showers have.
 """
 
 from __future__ import annotations
@@ -138,7 +139,7 @@ def _responses(generated: BinnedSums, reference: BinnedSums, bins: Bins) -> Meas
         )
         ours, theirs = (_response(t, place, few=few) for t in (generated, reference))
         found["response", where] = ratio(ours[0], theirs[0])
-        found["response_width", where] = ratio(ours[1], theirs[1])
+        found["response_width", where] = _to_reference(ours[1], theirs[1])
     return found
 
 
@@ -181,10 +182,11 @@ def _moments(generated: BinnedSums, reference: BinnedSums) -> MeasureValues:
             [t.mean(f"M{order} {axis}") for t in (generated, reference)] for order in (1, 2)
         )
         found["moment_1", axis] = ratio(*first)
-        found["moment_2", axis] = ratio(*second)
+        found["moment_2", axis] = _to_reference(*second)
         found["centre", axis] = first[0] - first[1]
     for axis in "xy":
-        found["lateral_rms", axis] = ratio(*(t.mean(f"rms {axis}") for t in (generated, reference)))
+        rms = [t.mean(f"rms {axis}") for t in (generated, reference)]
+        found["lateral_rms", axis] = _to_reference(*rms)
     found["layer_of_maximum", ""] = generated.mean("maximum") - reference.mean("maximum")
     return found
 
@@ -194,15 +196,20 @@ def _cells(generated: BinnedSums, reference: BinnedSums) -> MeasureValues:
     for measure, names in _PER_SHOWER.items():
         for name in names:
             where = name.removeprefix("hits ") if measure == "hits" else ""
-            found[measure, where] = ratio(
+            found[measure, where] = _to_reference(
                 *(t.mean(name, "showers") for t in (generated, reference))
             )
     for measure, name in _PER_ENERGY.items():
-        found[measure, ""] = ratio(*(t.mean(name, "sum") for t in (generated, reference)))
+        found[measure, ""] = _to_reference(*(t.mean(name, "sum") for t in (generated, reference)))
     found["largest_cell", ""] = ratio(*(t.mean("largest share") for t in (generated, reference)))
     ours, theirs = (t.mean("spectrum", "cells") for t in (generated, reference))
     found["spectrum", ""] = _mean(profile_errors(ours, theirs, SPECTRUM_SHARE))
     return found
+
+
+def _to_reference(ours: Floats, theirs: Floats) -> Floats:
+    """Ratio; inf, not unknown, where the reference has none and the generated showers have some."""
+    return np.where((theirs == 0) & (ours > 0), np.inf, ratio(ours, theirs))
 
 
 def _mean(errors: Floats) -> Floats:
@@ -236,7 +243,7 @@ def angle_measures(generated: WeightedSample, reference: WeightedSample) -> Meas
         ("angle_offset", ""): np.rad2deg(np.where(np.isnan(slope), ours[3] - theirs[3], offset)),
     }
     if theirs[1][0] > LEAST_SPREAD_RAD:
-        found["angle_spread", ""] = ratio(ours[1], theirs[1])
+        found["angle_spread", ""] = _to_reference(ours[1], theirs[1])
     return found
 
 

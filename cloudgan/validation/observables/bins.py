@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 _FINE_SHOWERS, _FINE, _COARSE = 1800, 9, 3
 """Minimum sample size for nine energy bins instead of three."""
+_REPEATED = 5
+"""Showers of each energy, if energies are discrete."""
 _ANGLE_BINS = 3
 _ONE_VALUE = 1e-3
 
@@ -60,6 +62,8 @@ class Bins:
 def bins_for(overlap: OverlapRegion, energy_bins: int | None = None) -> Bins:
     """Chooses equal bins over the range of both samples, its ends rounded outwards.
 
+    Of two to nine energies that repeat, each has a bin of its own.
+
     Args:
         overlap: Two samples.
         energy_bins: Number of energy bins. Default: 9 if both have 1,800 showers or more, else 3.
@@ -72,6 +76,10 @@ def bins_for(overlap: OverlapRegion, energy_bins: int | None = None) -> Bins:
     if overlap.angle_known:
         angles = np.rad2deg(np.concatenate([sample.requested_rad for sample in samples]))
         theta = _edges(angles, _ANGLE_BINS)
+    values, counts = np.unique(np.float32(energy), return_counts=True)
+    if 1 < len(values) <= _FINE and counts.min() >= _REPEATED:
+        middles = (values[1:] + values[:-1]) / 2
+        return Bins(tuple(map(float, (values[0], *middles, values[-1]))), theta)
     return Bins(_edges(energy, energy_bins), theta)
 
 

@@ -9,6 +9,7 @@ import numpy as np
 
 from cloudgan.core.errors import DataError
 from cloudgan.core.progress import Silent
+from cloudgan.data.sources.raw_showers import is_empty
 from cloudgan.validation.observables.cells import measure, safe_divide
 
 if TYPE_CHECKING:
@@ -105,6 +106,11 @@ class Observables:
     def response(self) -> Floats:
         """Esum/E of each shower, (N,)."""
         return self.sum_gev / self.energy_gev
+
+    @property
+    def empty(self) -> NDArray[np.bool_]:
+        """Whether each shower is empty, (N,): see `cloudgan.data.shards.manifest.EMPTY_SHARE`."""
+        return is_empty(self.sum_gev, self.energy_gev)
 
     @property
     def shares_z(self) -> Floats:

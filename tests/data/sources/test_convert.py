@@ -26,6 +26,7 @@ def odd_hdf5(tmp_path, write_hdf5_file):
         ecal = file["ECAL"][:]
         ecal[3, 0, 0, :4] = [-0.0, 1e-45, 5e-39, np.nextafter(np.float32(0.1), 1)]
         ecal[7] = 0
+        ecal[7, 25, 25, 9] = file["energy"][7]  # a shower of one cell
         file["ECAL"][:] = ecal
         eta = file["eta"][:]
         eta[:3] = np.array([0x7FF4DEADBEEF0001, 1 << 63, 1], "u8").view("f8")  # a NaN with payload

@@ -36,8 +36,9 @@ def test_the_unit_is_found_from_the_numbers_and_reported(
 
 
 def test_a_file_in_no_known_unit_is_refused_with_its_number(tmp_path, write_hdf5_file):
-    path = write_hdf5_file(tmp_path / "a.h5", per_gev=1000)
-    with pytest.raises(DataError, match=r"a\.h5.*is 20; known are 1 \(GeV\*50\), 0\.02 \(GeV\)"):
+    path = write_hdf5_file(tmp_path / "a.h5", per_gev=7)
+    message = r"a\.h5.*is 0\.14, .*known are 1 \(GeV\*50\), 0\.02 \(GeV\)"
+    with pytest.raises(DataError, match=message):
         Hdf5File(path)
 
 
@@ -173,10 +174,11 @@ def test_scalars_reach_the_showers(public_hdf5):
 
 def test_a_missing_mtheta_is_measured_and_a_missing_theta_unknown(tmp_path, write_hdf5_file):
     path = write_hdf5_file(tmp_path / "a.h5", mtheta=None, theta=None)
-    shower = next(Hdf5File(path).blocks(20))
+    file = Hdf5File(path, "GeV*50")
+    shower = next(file.blocks(20))
     assert shower.theta_rad is None
     np.testing.assert_array_equal(shower.mtheta_rad, measured_angle(shower.ecal_gev))
-    assert any("no mtheta" in line for line in Hdf5File(path).describe())
+    assert any("no mtheta" in line for line in file.describe())
 
 
 def test_fixed_angle_files_have_their_energy_in_target(tmp_path, write_hdf5_file):

@@ -4,21 +4,28 @@ import numpy as np
 import pytest
 
 from cloudgan.core.errors import DataError
-from cloudgan.data.sources.raw_showers import KNOWN_UNITS, check_columns, check_ecal, decide_unit
+from cloudgan.data.sources.raw_showers import (
+    KNOWN_UNITS,
+    check_columns,
+    check_ecal,
+    decide_units,
+)
+
+ENERGIES = np.array([10.0, 100.0])
 
 
 @pytest.mark.parametrize("fraction", [0.0218, 0.0203, 0.0175, 0.0235])
-@pytest.mark.parametrize("name", KNOWN_UNITS)
+@pytest.mark.parametrize("name", ["GeV*50", "GeV", "GeV*100", "MeV"])
 def test_every_unit_is_found_at_all_energies_of_the_public_data(name, fraction):
-    unit = decide_unit(fraction * KNOWN_UNITS[name], "a.h5")
-    assert unit.per_gev == KNOWN_UNITS[name]
-    assert f"ECAL is {name}:" in unit.decided
+    units = decide_units(fraction * KNOWN_UNITS[name], ENERGIES, "a.h5", deposits=True)
+    assert (units.ecal_per_gev, units.energy_per_gev) == (KNOWN_UNITS[name], 1)
+    assert f"ECAL is {name}:" in units.decided
 
 
-@pytest.mark.parametrize("ratio", [0.0, 0.1, 1.41, 20, float("nan")])
+@pytest.mark.parametrize("ratio", [0.0, 0.1, 1.41, 200, float("nan")])
 def test_other_numbers_are_refused(ratio):
     with pytest.raises(DataError, match=r"a\.h5: the unit of ECAL is unknown"):
-        decide_unit(ratio, "a.h5")
+        decide_units(ratio, ENERGIES, "a.h5", deposits=True)
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ from cloudgan.core.errors import DataError
 from cloudgan.validation.acceptance import assess as assess_module
 from cloudgan.validation.acceptance.assess import SampleNames, assess, quick_metrics
 from cloudgan.validation.acceptance.assessment import Assessment
+from cloudgan.validation.acceptance.gates import apply_gates
 from cloudgan.validation.metrics import classifier
 from cloudgan.validation.metrics.measures import IDEALS
 from cloudgan.validation.observables import bins
@@ -137,26 +138,39 @@ def test_empty_showers_are_counted_in_a_note(reference, measured):
     ecal = reference.ecal_gev.copy()
     ecal[:30] = 0
     found = assess(observe(replace(reference, ecal_gev=ecal)), measured, classify=False)
-    assert "30 of 600 generated showers are empty (no cell of 2 keV or more)" in found.notes
+    assert (
+        "30 of 600 generated showers are empty (at most 0.1% of the primary energy is in the cells)"
+        in found.notes
+    )
     assert value(found, "lateral_rms", "x") == pytest.approx(1, abs=0.02)
     assert value(found, "response") == pytest.approx(0.95, abs=0.01)
 
 
-def test_a_bin_with_too_few_showers_is_unknown_and_noted(measured):
+def test_a_bin_with_too_few_showers_does_not_apply_and_is_noted(measured):
     energy = measured.energy_gev
     few = measured[(energy < 70) | (energy >= np.sort(energy)[-3])]
     found = assess(few, few, classify=False, energy_bins=3)
     known = {m.where: m.value for m in found.all("response")}
     assert known["40-70 GeV"] == 1
     assert known["70-100 GeV"] is None
-    assert any("70-100 GeV is unknown: fewer than 5" in note for note in found.notes)
+    assert any("70-100 GeV does not apply: fewer than 5" in note for note in found.notes)
 
 
-def test_a_window_without_tails_leaves_them_unknown(reference):
+def test_in_a_window_without_tails_they_do_not_apply(reference):
     small = observe(replace(reference, ecal_gev=reference.ecal_gev[:, 6:15, 6:15]))
     found = assess(small, small, classify=False)
     assert value(found, "tail") is None
+    assert any("tail does not apply" in note for note in found.notes)
+
+
+def test_what_only_the_generated_showers_have_is_unknown_and_not_excused(reference, measured):
+    cells = reference.ecal_gev.copy()
+    cells[:, :6] = cells[:, 15:] = cells[:, :, :6] = cells[:, :, 15:] = 0
+    found = assess(measured, observe(replace(reference, ecal_gev=cells)), classify=False)
+    (tail,) = found.all("tail")
+    assert (tail.value, tail.applies) == (None, True)
     assert any("tail is unknown" in note for note in found.notes)
+    assert "lateral tail" in " ".join(apply_gates(found).failures)
 
 
 def test_with_unknown_theta_the_angle_is_only_a_distribution(reference, measured):

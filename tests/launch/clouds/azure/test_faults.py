@@ -130,7 +130,11 @@ def test_patience_with_throttling_ends(lab):
 
 @pytest.mark.parametrize(
     ("path", "name"),
-    [("/managedClusters$", "AKS"), ("/resources$", "scale sets"), ("/resourcegroups$", "resource groups")],
+    [
+        ("/managedClusters$", "AKS"),
+        ("/resources$", "scale sets"),
+        ("/resourcegroups$", "resource groups"),
+    ],
 )
 def test_a_list_that_does_not_answer_is_named(lab, path, name):
     deploy(lab)

@@ -206,7 +206,9 @@ def test_a_zone_that_does_not_answer_is_named_and_the_others_are_listed(
     google, cloud, make, part, service
 ):
     plan = make(gcp_plan())
-    google.compute.leave("instances", "node", "europe-west4-a", labels={"cloudgan-run": "gan"}, **V100)
+    google.compute.leave(
+        "instances", "node", "europe-west4-a", labels={"cloudgan-run": "gan"}, **V100
+    )
     getattr(google, part).silent_zones.add("us-central1-b")
     found = cloud.list_resources("gan", {"us-central1"})
     assert found.silent == (f"us-central1-b ({service})",)

@@ -1,0 +1,384 @@
+"""Files of showers as others write them: each is read right, or refused with what it has and what is needed."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from dataclasses import replace
+
+import h5py
+import numpy as np
+import pytest
+
+from cloudgan.data.showers import join_showers
+from cloudgan.data.sources.hdf5_writer import GENERATED, write_hdf5
+from cloudgan.simulation.gflash import simulate
+
+COUNT = 60
+CALIBRATED = 1 / 0.0206  # cells that add up to the primary energy
+
+
+@pytest.fixture(scope="module")
+def showers():
+    """Electrons of 10 to 100 GeV in 25 x 25 x 25 cells."""
+    return join_showers(simulate(COUNT, seed=5, cells=(25, 25)))
+
+
+@pytest.fixture
+def write(tmp_path, showers):
+    """Writes ECAL and energy, numbers per GeV as in `scale`, and theta; `changes` replace datasets."""
+
+    def make(name="a.h5", *, scale=(1.0, 1.0), units=(), key="unit", **changes):
+        datasets = {
+            "ECAL": showers.ecal_gev * np.float32(scale[0]),
+            "energy": showers.energy_gev * np.float32(scale[1]),
+            "theta": showers.theta_rad,
+        } | changes
+        with h5py.File(tmp_path / name, "w") as file:
+            for each, values in datasets.items():
+                if values is not None:
+                    file[each] = values
+            for each, text in dict(units).items():
+                file[each].attrs[key] = text
+        return tmp_path / name
+
+    return make
+
+
+@pytest.fixture
+def verify(cloudgan_here):
+    """Returns the JSON of `convert --verify`."""
+
+    def run(*words):
+        return json.loads(cloudgan_here("convert", "--verify", *words, "--json").stdout)
+
+    return run
+
+
+@pytest.fixture
+def refused(cloudgan_here):
+    """Returns what `convert --verify` says of a file that it refuses."""
+
+    def run(*words):
+        return cloudgan_here("convert", "--verify", *words, exits=2).stderr
+
+    return run
+
+
+@pytest.mark.parametrize(
+    ("ecal", "energy", "units", "flag", "said"),
+    [
+        (1, 1, {}, "", "ECAL is GeV: the median"),
+        (100, 1, {}, "", "ECAL is GeV*100: the median"),
+        (1e3, 1, {}, "", "ECAL is MeV: the median"),
+        (1, 1e3, {}, "", "Energies are in MeV."),
+        (50, 1, {"ECAL": "GeV*50"}, "", "ECAL is GeV*50: declared"),
+        (50, 1, {"ECAL": b"GeV*50 (as the authors); divide by 50"}, "", "ECAL is GeV*50: declared"),
+        (1e3, 1e3, {"ECAL": "MeV", "energy": "MeV"}, "", "ECAL is MeV: declared"),
+        (1e3, 1e3, {"ECAL": ["mev"]}, "", "Energies are in MeV."),
+        (1e3, 1e3, {"energy": "MeV"}, "", "ECAL is MeV: the median"),
+        (1e6, 1, {"ECAL": "keV", "energy": "GeV"}, "", "ECAL is keV: declared"),
+        (CALIBRATED, 1, {"ECAL": "GeV", "energy": "GeV"}, "", "ECAL is GeV: declared"),
+        (CALIBRATED, 1, {"ECAL": "GeV"}, "", "they are calibrated"),
+        (50, 1, {}, "GeV*50", "ECAL is GeV*50: given by --unit"),
+        (CALIBRATED, 1, {}, "GeV", "ECAL is GeV: given by --unit"),
+        (1e3, 1e3, {}, "MeV", "Energies are in MeV."),
+        (1, 1e3, {"energy": "MeV"}, "GeV", "Energies are in MeV."),
+        (20, 1, {}, "GeV*50", "ECAL is GeV*50: given"),  # 0.8 %, such as pions
+    ],
+)
+def test_units_that_are_stated_or_that_alone_fit_are_used(
+    *, write, verify, cloudgan_here, tmp_path, showers, ecal, energy, units, flag, said
+):
+    path = write(scale=(ecal, energy), units=units, key="units" if ecal == 1e3 else "unit")
+    flags = [f"--unit={flag}"] * bool(flag)
+    assert said in " ".join(verify(path, *flags)["notes"])
+    write_hdf5(
+        tmp_path / "ours.h5", [showers[:10]]
+    )  # states its unit, which --unit does not change
+    cloudgan_here("convert", f"{path},{tmp_path / 'ours.h5'}", tmp_path / "both.h5", *flags)
+    with h5py.File(tmp_path / "both.h5") as file:  # GeV*50 and GeV, as the two files differ
+        np.testing.assert_allclose(file["energy"][:COUNT], showers.energy_gev, rtol=1e-5)
+        read = file["ECAL"][:].sum((1, 2, 3)) / 50
+    held = showers.ecal_gev.sum((1, 2, 3)) * {CALIBRATED: CALIBRATED, 20: 0.4}.get(ecal, 1)
+    np.testing.assert_allclose(read[:COUNT], held, rtol=1e-5)
+    np.testing.assert_allclose(read[COUNT:], showers.ecal_gev[:10].sum((1, 2, 3)), rtol=1e-5)
+
+
+def test_deposits_in_a_public_file_are_gev_times_50(write, verify, showers):
+    path = write(scale=(50, 1), mtheta=showers.mtheta_rad)
+    assert "ECAL is GeV*50: the median" in verify(path)["notes"][1]
+
+
+@pytest.mark.parametrize(
+    ("ecal", "energy", "units", "flag", "said"),
+    [
+        (1e3, 1e3, {}, "", "GeV with energy in GeV or MeV with energy in MeV. Give --unit"),
+        (50, 1, {}, "", "GeV*50 with energy in GeV or GeV with energy in GeV. Give --unit"),
+        (CALIBRATED, 1, {}, "", "GeV*50 with energy in GeV or GeV with energy in GeV. Give --unit"),
+        (
+            1,
+            5,
+            {"ECAL": "GeV"},
+            "MeV",
+            "its attribute unit of ECAL is GeV, and --unit=MeV was given",
+        ),
+        (50, 1, {"ECAL": "MeV"}, "", "the unit of ECAL is stated as MeV, but"),
+        (1e3, 1, {"ECAL": "GeV"}, "", "the unit of ECAL is stated as GeV, but"),
+        (1, 1, {}, "MeV", "the unit of ECAL is stated as MeV, but"),
+        (1e3, 1e3, {"energy": "GeV"}, "", "as in MeV. Correct the attribute unit of energy"),
+        (
+            1,
+            1,
+            {"ECAL": "MeV", "energy": "MeV"},
+            "",
+            "as in GeV. Correct the attribute unit of energy",
+        ),
+        (
+            1,
+            1,
+            {"ECAL": "ADC counts"},
+            "",
+            "ECAL: its attribute unit is 'ADC counts'; valid: GeV*50",
+        ),
+        (1, 1, {"energy": ""}, "", "energy: its attribute unit is ''; valid"),
+        (7, 1, {}, "", "known are 1 (GeV*50), 0.02 (GeV), 2 (GeV*100), 20 (MeV). Give --unit"),
+        (0, 1, {}, "", "no shower that was looked at has energy in any cell"),
+    ],
+)
+def test_units_that_are_unclear_or_contradict_the_numbers_are_refused(
+    *, write, refused, ecal, energy, units, flag, said
+):
+    path = write(scale=(ecal, energy), units=units)
+    message = refused(path, *[f"--unit={flag}"] * bool(flag))
+    assert "a.h5" in message
+    assert said in message
+
+
+def test_unit_and_units_must_agree(write, refused):
+    path = write(units={"ECAL": "GeV"})
+    with h5py.File(path, "r+") as file:
+        file["ECAL"].attrs["units"] = "MeV"
+    assert "its attributes unit and units differ" in refused(path)
+
+
+@pytest.mark.parametrize(
+    ("axes", "axis"), [((0, 3, 1, 2), 1), ((0, 1, 3, 2), 2)], ids=["first", "second"]
+)
+@pytest.mark.parametrize("wide", [25, 51])
+def test_showers_whose_depth_is_not_the_last_axis_are_refused(write, refused, wide, axes, axis):
+    cells = join_showers(simulate(COUNT, seed=5, cells=(wide, wide))).ecal_gev
+    message = refused(write(ECAL=np.transpose(cells, axes)))
+    assert f"showers are longest along axis {axis}" in message
+    assert f"np.moveaxis(ECAL, {axis}, 3)" in message
+
+
+@pytest.mark.parametrize("theta", [(60, 60.1), (90, 90.1), (119.9, 120)])
+def test_showers_of_all_public_angles_have_their_depth_last(write, verify, theta):
+    tilted = join_showers(simulate(COUNT, seed=5, cells=(25, 25), theta_deg=theta))
+    assert verify(write(ECAL=tilted.ecal_gev, energy=tilted.energy_gev))["showers"] == COUNT
+
+
+MIXED = np.where(np.arange(COUNT) % 2, 11, 22)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"pdgID": MIXED},
+        {"pdgID": MIXED.astype("f4")[:, None]},
+        {"energy": None, "theta": None, "target": "mixed"},
+    ],
+    ids=["integers", "floats", "target"],
+)
+def test_a_file_of_several_particles_is_refused(write, refused, showers, changes):
+    if "target" in changes:
+        changes = changes | {"target": np.stack([MIXED, showers.energy_gev], 1)}
+    message = refused(write(**changes))
+    assert "names 2 primary particles, such as 11 (30 showers) and 22 (30)" in message
+    assert "write a file with the showers of one particle" in message
+
+
+def test_two_files_of_different_particles_are_not_compared(write, cloudgan_here, showers):
+    many = {
+        "ECAL": np.concatenate([showers.ecal_gev] * 4),
+        "energy": np.concatenate([showers.energy_gev] * 4),
+        "theta": np.concatenate([showers.theta_rad] * 4),
+    }
+    electrons = write("e.h5", pdgID=np.full(4 * COUNT, 11), **many)
+    photons = write("g.h5", pdgID=np.full(4 * COUNT, 22), **many)
+    flags = (f"--generated={photons}", f"--reference={electrons}")
+    said = cloudgan_here("validate", *flags, exits=2).stderr
+    assert "g.h5 has photon showers and e.h5 electron showers" in said
+
+
+@pytest.mark.parametrize("shape", [(COUNT, 5), (COUNT, 1, 5)])
+def test_the_energy_of_a_fixed_angle_file_is_column_1_of_target(
+    *, write, verify, cloudgan_here, tmp_path, showers, shape
+):
+    target = np.zeros(shape)
+    target[..., 0], target.reshape(COUNT, 5)[:, 1] = 11, showers.energy_gev
+    path = write(target=target, energy=None, theta=None)
+    notes = verify(path)["notes"]
+    assert "ECAL is GeV: the median of sum(ECAL)/energy is 0.02" in notes[1]
+    assert {"Primary particle: electron.", "It has a fixed angle: theta is 90 degrees."} < set(
+        notes
+    )
+    write_hdf5(tmp_path / "ours.h5", [showers[:10]])
+    cloudgan_here("convert", f"{path},{tmp_path / 'ours.h5'}", tmp_path / "both.h5")
+    with h5py.File(tmp_path / "both.h5") as file:
+        np.testing.assert_allclose(file["energy"][:COUNT], showers.energy_gev, rtol=1e-6)
+        np.testing.assert_allclose(file["theta"][:COUNT], np.pi / 2, rtol=1e-6)
+
+
+def test_a_target_of_several_rows_per_shower_is_refused(write, refused):
+    path = write(target=np.ones((COUNT, 2, 5)), energy=None, theta=None)
+    assert f"target is [{COUNT}, 2, 5]; expected [{COUNT}, 2]" in refused(path)
+
+
+@pytest.mark.parametrize("name", ["ECAL", "energy"])
+def test_a_missing_compression_filter_is_named_with_its_package(write, refused, showers, name):
+    path = write(**{name: None})
+    values = showers.ecal_gev if name == "ECAL" else showers.energy_gev
+    with h5py.File(path, "r+") as file:
+        plist = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
+        plist.set_chunk(values.shape)
+        plist.set_filter(32001, h5py.h5z.FLAG_OPTIONAL, (0,) * 4)  # Blosc
+        space = h5py.h5s.create_simple(values.shape)
+        made = h5py.h5d.create(file.id, name.encode(), h5py.h5t.IEEE_F32LE, space, plist)
+        made.write_direct_chunk((0,) * values.ndim, values.tobytes(), 0)
+    message = refused(path)
+    assert f"{name} is compressed with the HDF5 filter 32001" in message
+    assert "pip install hdf5plugin" in message
+    assert "damaged" not in message
+
+
+@pytest.mark.parametrize(
+    ("name", "command"),
+    [
+        ("a.h5.gz", "gunzip a.h5.gz"),
+        ("a.tar.gz", "tar -xzf a.tar.gz"),
+        ("a.tgz", "tar -xzf a.tgz"),
+        ("a.tfrecords", "gunzip -c a.tfrecords > unpacked-a.tfrecords"),
+    ],
+)
+def test_a_compressed_file_comes_with_the_command_that_unpacks_it(tmp_path, refused, name, command):
+    (tmp_path / name).write_bytes(gzip.compress(b"showers"))
+    assert f"unpack it first ({command})" in refused(tmp_path / name)
+
+
+PUBLIC = {
+    "CaloChallenge": {"incident_energies": np.ones((9, 1)), "showers": np.ones((9, 368))},
+    "CaloGAN": {"energy": np.ones((9, 1)), "layer_0": np.ones((9, 3, 96))},
+    "Par04": {"incident_energy": np.ones(9), "showers": np.ones((9, 9, 16, 45))},
+    "Getting High": {"30x30/layers": np.ones((9, 30, 30, 30)), "30x30/energy": np.ones((9, 1))},
+}
+
+
+@pytest.mark.parametrize("layout", PUBLIC)
+def test_another_public_layout_is_refused_with_what_it_has_and_what_is_needed(
+    tmp_path, refused, layout
+):
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        for name, values in PUBLIC[layout].items():
+            file[name] = values
+    message = refused(tmp_path / "a.h5")
+    assert all(name.partition("/")[0] in message for name in PUBLIC[layout])
+    assert "Needed are ECAL, with the depth last, and energy [N]" in message
+
+
+@pytest.fixture
+def with_empty(write, showers):
+    """60 showers, of which number 7 is empty and number 40 nearly so."""
+    ecal = showers.ecal_gev.copy()
+    ecal[7], ecal[40] = 0, ecal[40] * 1e-3
+    return write(ECAL=ecal)
+
+
+def test_empty_showers_are_counted_by_verify(with_empty, verify):
+    found = verify(with_empty)
+    assert (found["showers"], found["empty"]) == (COUNT, 2)
+
+
+@pytest.mark.parametrize("target", ["b.h5", "b.parquet"])
+def test_empty_showers_are_left_out_of_a_conversion_and_counted(
+    with_empty, cloudgan_here, tmp_path, showers, target
+):
+    if target.endswith("parquet"):
+        pytest.importorskip("pyarrow")
+    done = cloudgan_here("convert", with_empty, tmp_path / target)
+    for said in (done.stdout, done.stderr):
+        assert "2 of 60 showers are empty and left out" in said
+    found = json.loads(
+        cloudgan_here("convert", with_empty, tmp_path / target, "--overwrite", "--json").stdout
+    )
+    assert found["showers"] == COUNT - 2
+    assert "2 of 60 showers are empty and left out" in found["notes"][-1]
+    if target.endswith("h5"):
+        with h5py.File(tmp_path / target) as file:
+            kept = np.delete(np.arange(COUNT), [7, 40])
+            np.testing.assert_array_equal(file["energy"][:], showers.energy_gev[kept])
+            np.testing.assert_array_equal(file["ECAL"][:], showers.ecal_gev[kept])
+
+
+def test_the_unit_is_found_if_most_showers_are_empty(write, verify, showers):
+    ecal = showers.ecal_gev.copy()
+    ecal[: 2 * COUNT // 3] = 0
+    found = verify(write(ECAL=ecal))
+    assert found["empty"] == 2 * COUNT // 3
+    assert "ECAL is GeV:" in found["notes"][1]
+
+
+def test_showers_of_low_energy_are_not_empty(write, verify):
+    low = join_showers(simulate(COUNT, seed=5, cells=(25, 25), energy_gev=(1, 2)))
+    found = verify(write(ECAL=low.ecal_gev, energy=low.energy_gev))
+    assert found["empty"] == 0
+
+
+def test_a_file_of_empty_showers_is_refused(cloudgan_here, tmp_path, showers):
+    poor = replace(showers, ecal_gev=showers.ecal_gev * np.float32(0.03))
+    write_hdf5(tmp_path / "a.h5", [poor], attrs={"source": f"{GENERATED}, step 0"})
+    done = cloudgan_here("convert", tmp_path / "a.h5", tmp_path / "b.h5", exits=2)
+    assert "a.h5: 60 of 60 showers are empty" in done.stderr
+    assert not (tmp_path / "b.h5").exists()
+
+
+@pytest.mark.parametrize(
+    ("preset", "wide", "deep", "said"),
+    [
+        ("paper", 25, 25, "showers have 25x25x25 cells, the preset needs 51x51x25: use a preset"),
+        ("smoke", 25, 20, "another depth (the last axis) than 25"),
+        ("smoke", 7, 25, "no preset has fewer than 9 cells"),
+    ],
+)
+def test_showers_of_the_wrong_shape_are_refused_before_they_are_converted(
+    *, write, run_cloudgan, tmp_path, showers, preset, wide, deep, said
+):
+    centre = slice((25 - wide) // 2, (25 + wide) // 2)
+    path = write(ECAL=showers.ecal_gev[:, centre, centre, :deep])
+    run = tmp_path / "run"
+    words = ("train", f"--data={path}", f"--preset={preset}", f"--run={run}", "--unit=GeV")
+    done = run_cloudgan(*words, check=False)
+    assert done.returncode == 2, done.stderr
+    assert said in done.stderr
+    assert "Converting" not in done.stderr
+    assert not run.exists()
+
+
+@pytest.mark.tf
+def test_train_leaves_empty_showers_out_and_keeps_the_unit(
+    with_empty, write, run_cloudgan, tmp_path
+):
+    pytest.importorskip("tensorflow")
+    words = ("train", f"--run={tmp_path / 'run'}", "--max-steps=1", "--batch=8")
+    asked = run_cloudgan(
+        *words, "--preset=smoke", f"--data={write('b.h5', scale=(50, 1))}", check=False
+    )
+    assert asked.returncode == 2
+    assert "Give --unit" in asked.stderr
+    made = run_cloudgan(*words, "--preset=smoke", f"--data={with_empty}", "--unit=GeV")
+    assert "2 of 60 showers are empty and left out" in made.stderr
+    manifest = json.loads((tmp_path / "run/data/manifest.json").read_text())
+    (source,) = manifest["sources"]
+    assert (manifest["records"], source["records"], source["empty"]) == (58, 58, 2)
+    assert "unit: GeV\n" in (tmp_path / "run/run.yaml").read_text()
