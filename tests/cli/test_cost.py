@@ -11,6 +11,7 @@ import pytest
 
 from cloudgan.core.hardware import Hardware
 from cloudgan.cost.prices.catalog import load_catalog
+from cloudgan.cost.prices.discontinued import DISCONTINUED
 from cloudgan.schema import launch, record
 from cloudgan.schema import plan as plans
 from cloudgan.schema.config import parse_config
@@ -132,6 +133,7 @@ def test_offers_of_three_clouds_are_priced_as_an_upper_bound(write_run, cloudgan
     }
     assert ages["AWS", "g4dn.xlarge"].startswith("≤"), "this date is the earliest possible one"
     assert ages["AWS", "g6.xlarge"].isdecimal()
+    assert not {node for _, node in ages} & {one.node_type for one in DISCONTINUED}
 
 
 def test_a_node_of_your_price_file_prices_the_run(write_run, said, tmp_path):
@@ -207,6 +209,8 @@ def test_the_papers_network_is_estimated_from_the_papers_runs(write_run, said, c
     there = found["offer_estimates"]
     assert len(there) > 100
     assert {"measured", "modelled"} == {one["grade"] for one in there if one["grade"]}
+    named = {one["row"]["node_type"] for one in there}
+    assert not named & {one.node_type for one in DISCONTINUED}
     for one in there:
         assert one["usd_per_epoch"] is not None or one["grade"] != "measured"
         assert (one["usd_per_epoch_high"] is None) == bool(one["why_unknown"])

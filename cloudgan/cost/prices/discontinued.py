@@ -45,8 +45,9 @@ _NCV3 = (
     "https://github.com/MicrosoftDocs/azure-docs/blob/main/articles/virtual-machines/"
     "ncv3-nc6s-nc12s-nc24s-retirement.md (2024-03-19)"
 )
-# Microsoft's list of retired sizes (2026-06) gives both parts of NCv3 the later date; the notice to AKS users was
-# written after the earlier one had passed.
+# Microsoft's list of retired sizes gives both parts of NCv3 the later date (retired-sizes-list.md of
+# https://github.com/MicrosoftDocs/azure-compute-docs, read 2026-11-25); its guide to NC24rs_v3, and this notice, written
+# after the day, the earlier one.
 _NC24RS = "https://github.com/Azure/AKS/issues/4949 (2025-04-11)"
 # AWS asked its users to leave by 2025-12-20 (https://github.com/zalando-incubator/kubernetes-on-aws/pull/8685); from
 # this day on its API is known not to list them.
