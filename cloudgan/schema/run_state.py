@@ -12,6 +12,9 @@ Phase = Literal["absent", "waiting", "starting", "running", "finished", "failed"
 """absent: no run exists; waiting: for nodes or a queue; starting: not all workers are ready; stopped: on
 request, resumable."""
 
+PREEMPTS = "preempts this node"
+"""In the log of a worker whose cloud announced the preemption of its node."""
+
 ENDED: frozenset[Phase] = frozenset({"absent", "finished", "failed", "stopped"})
 
 WorkerPhase = Literal["waiting", "starting", "running", "done", "failed", "stopping", "stopped"]

@@ -20,6 +20,7 @@ from cloudgan.schema.grid_status import FILE_NAME as GRID_STATUS
 from cloudgan.schema.heartbeat import FILE_NAME as HEARTBEAT
 from cloudgan.schema.liveness import LivenessFile
 from cloudgan.schema.run_folder import checkpoint_steps
+from cloudgan.schema.run_state import PREEMPTS
 from cloudgan.schema.search_exchange import search_prefix
 from cloudgan.schema.simulation import SHARD_INFO
 from cloudgan.storage.store import StoreError, open_store, retry_on_store_error
@@ -171,7 +172,10 @@ class WorkerAgent:
         state.message = "" if code == 0 else state.message
         state.enter("ended")
         rendezvous_client.close(code)
-        self._log.say(f"exiting with code {code}")
+        notice = state.status.notice
+        # A worker that leaves in time is not deleted: only its last lines tell why it left.
+        why = f": {notice.cloud} {PREEMPTS}" if notice else ""
+        self._log.say(f"exiting with code {code}{why}")
         self._record_notices()
         patience = timeouts.upload_seconds
         if self._stop.requested:
@@ -201,7 +205,7 @@ class WorkerAgent:
     def _on_notice_received(self, notice: PreemptionNotice) -> None:
         """Requests a stop within the time that the notice leaves."""
         left = "" if notice.seconds is None else f" in {notice.seconds:.0f} s"
-        self._log.say(f"{notice.cloud} preempts this node{left}")
+        self._log.say(f"{notice.cloud} {PREEMPTS}{left}")
         self._state.take(notice)
         self._stop.request(notice.seconds)
 

@@ -116,6 +116,7 @@ def test_after_a_notice_the_trainer_saves_and_the_worker_exits_with_75(
     assert f"{cloud} preempts this node in {seconds - 1}" in worker.output or (
         f"{cloud} preempts this node in {seconds}" in worker.output
     )
+    assert f"exiting with code 75: {cloud} preempts this node" in worker.output
     beat = one.heartbeat()
     assert beat.notices == {0: pytest.approx(seconds, abs=3)}
     assert beat.exit_code == 75

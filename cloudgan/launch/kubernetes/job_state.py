@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 from cloudgan.core.clock import parse_time
 from cloudgan.launch.kubernetes.job_spec import describe_exit_code
 from cloudgan.launch.kubernetes.manifests import TRAINER
-from cloudgan.schema.run_state import RunState, WorkerState
+from cloudgan.schema.run_state import PREEMPTS, RunState, WorkerState
 
 if TYPE_CHECKING:
     import datetime as dt
@@ -109,7 +109,12 @@ def _is_evicted(pod: Object) -> bool:
 
 
 def _disruption(pod: Object) -> str | None:
-    """Returns why a pod was taken away; None if it was not."""
+    """Returns why a pod was taken away, or left before; None if it did not."""
+    for each in _statuses(pod):
+        ended = (each.get("state") or {}).get("terminated") or {}
+        for line in str(ended.get("message") or "").splitlines():
+            if PREEMPTS in line:
+                return line
     for condition in (pod.get("status") or {}).get("conditions") or ():
         if condition.get("type") == "DisruptionTarget" and condition.get("status") == "True":
             return str(condition.get("message") or condition.get("reason"))
@@ -224,9 +229,9 @@ def _why_ended(container: str, ended: Object) -> tuple[str, Cause]:
         return "", ""
     why, cause = describe_exit_code(code)
     if container != TRAINER:
-        why, cause = f"init container {container} exited with code {code}", "program"
-    if lines := str(ended.get("message") or "").strip().splitlines():
-        why += f": {lines[-1]}"
+        last = str(ended.get("message") or "").strip().rpartition("\n")[2]
+        why = f"init container {container} exited with code {code}{last and f': {last}'}"
+        cause = "program"
     return why, "" if code in _RESTART_CODES else cause
 
 

@@ -224,6 +224,20 @@ def test_only_a_disruption_counts_as_a_preemption():
     assert (worker.restarts, worker.preemptions) == (4, 1)
 
 
+def test_a_worker_that_left_after_a_notice_was_preempted():
+    """It ends before its cloud takes the node, so that Kubernetes sees no disruption."""
+    status = ended(75)
+    said = (
+        "stopped when asked\ncloudgan worker: exiting with code 75: azure preempts this node\nbye"
+    )
+    status["containerStatuses"][0]["state"]["terminated"]["message"] = said
+    (worker,) = run_state(job(), [pod(0, "Failed", **status)], NOW).workers
+    assert (worker.preemptions, worker.cause) == (1, "")
+    assert worker.reason == (
+        "preempted: cloudgan worker: exiting with code 75: azure preempts this node"
+    )
+
+
 def evicted(index, said="The node was low on resource: ephemeral-storage. ", node="node-1"):
     taken = {"type": "DisruptionTarget", "status": "True", "message": said}
     status = {"conditions": [taken], "reason": "Evicted", "message": said}
