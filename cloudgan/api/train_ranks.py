@@ -18,6 +18,7 @@ from cloudgan.api.tensorflow_import import import_tensorflow
 from cloudgan.core import settings
 from cloudgan.core.documents import read_json, write_json
 from cloudgan.core.errors import ConfigError
+from cloudgan.core.held_port import SHARED, hold_port, number_of
 from cloudgan.core.progress import Silent
 from cloudgan.parallel.centre import KEPT
 from cloudgan.parallel.layout import make_layout
@@ -34,6 +35,7 @@ from cloudgan.training.stopping import EXIT_CODES, raise_if_stopped
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+    from contextlib import AbstractContextManager
 
     from cloudgan.core.progress import Progress
     from cloudgan.parallel.centre import ResumedSteps
@@ -381,7 +383,7 @@ def _worker(
     if place.is_leader:
         checkpoints.remove_later(steps[place.number] if steps else -1)
     options = prepare_environment(config, saved.state.numerics if saved else None, Silent())
-    _join_group(group)
+    port = _join_group(group)
     import_tensorflow()
     from cloudgan.parallel.gan_exchange import gan_exchange
     from cloudgan.training.context import WorkerAmong, make_context
@@ -390,7 +392,7 @@ def _worker(
     from cloudgan.training.strategy import translate_lost_workers
 
     cluster = read_cluster(settings.tf_config())
-    with rank_stop_flag() as flag, translate_lost_workers(cluster):
+    with port, rank_stop_flag() as flag, translate_lost_workers(cluster):
         context = make_context(
             config,
             own,
@@ -418,21 +420,20 @@ def _saved_worker(path: Path) -> tuple[Checkpoint, dict[str, Any]]:
     return replace(found, arrays=arrays), rule
 
 
-def _join_group(group: Communicator) -> None:
-    """Sets TF_CONFIG of a group of several ranks, from the addresses of its ranks.
+def _join_group(group: Communicator) -> AbstractContextManager[object]:
+    """Sets TF_CONFIG of a group of several ranks, from the addresses of its ranks; returns the held port.
 
     Under agents these are the addresses at which the agents reach each other: the name of a node may
     resolve to its loopback.
     """
     if group.size == 1:
         settings.set_for_tensorflow({"TF_CONFIG": ""})
-        return
-    with socket.socket() as free:
-        free.bind(("", 0))
-        port = free.getsockname()[1]
+        return nullcontext()
+    held = hold_port()
     own = settings.agent_host()
     hosts = group.gather(own or socket.gethostname())
     host = "127.0.0.1" if len(set(hosts)) == 1 else own or socket.getfqdn()
-    peers = group.gather(f"{host}:{port}")
+    peers = group.gather(f"{host}:{number_of(held)}")
     task = {"cluster": {"worker": peers}, "task": {"type": "worker", "index": group.rank}}
-    settings.set_for_tensorflow({"TF_CONFIG": json.dumps(task)})
+    settings.set_for_tensorflow({"TF_CONFIG": json.dumps(task), **SHARED})
+    return held

@@ -189,11 +189,7 @@ class PointFiles:
         return self._own.copy_problem or self._centre.copy_problem
 
     def are_copied(self) -> bool:
-        """Whether the copies of the newest point have been made, or have failed.
-
-        Raises:
-            StoreError: Old copies could not be removed.
-        """
+        """Whether the copies of the newest point have been made, or have failed."""
         return self._own.is_copied() and self._centre.is_copied()
 
     def path_of(self, step: int) -> Path:

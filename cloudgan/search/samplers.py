@@ -306,7 +306,7 @@ class RuleSampler(optuna.samplers.BaseSampler):
 def _value_of(trial: FrozenTrial) -> float | None:
     """The first objective; of a pruned trial its last validation; None: it failed."""
     if trial.state == TrialState.COMPLETE:
-        return trial.values[0]
+        return float(trial.values[0])
     if trial.state == TrialState.PRUNED and trial.intermediate_values:
         return trial.intermediate_values[max(trial.intermediate_values)]
     return None

@@ -145,8 +145,7 @@ class Checkpoints:
             keep: Number of checkpoints to keep.
             url: Of their copies; empty: none.
             may_rename: Rename damaged ones, as the process does that writes checkpoints.
-            copier: One thread that copies, so that `save` does not wait for the bucket; the next `save` is
-                called when `is_copied`. None: `save` copies.
+            copier: One thread that copies after `save`; the next `save` waits for `is_copied`.
         """
         self._folder, self._keep, self.may_rename = folder, keep, may_rename
         self._copy = open_store(url) if url else None
@@ -192,15 +191,9 @@ class Checkpoints:
         return path, len(content)
 
     def is_copied(self) -> bool:
-        """Whether the thread that copies has done what it could for the newest checkpoint.
-
-        Raises:
-            StoreError: Old copies could not be removed.
-        """
-        if self._copying and self._copying.done():
-            self._copying.result()
-            self._copying = None
-        return self._copying is None
+        """Whether the thread that copies has done what it could for the newest checkpoint."""
+        copying = self._copying
+        return not copying or (copying.done() and copying.result() is None)
 
     def _copy_and_prune(self, path: Path, best: int | None) -> None:
         self._copy_out(path, best)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -12,6 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from cloudgan.core.errors import CloudganError, Interrupted, TryAgain
+from cloudgan.core.held_port import SHARED, hold_port, number_of
 from cloudgan.core.loopback_network import LoopbackNetwork
 from cloudgan.core.settings import child_environment
 from cloudgan.training.cluster import share_gpus
@@ -76,10 +76,13 @@ class LocalWorkers:
         """
         network = LoopbackNetwork.create() if self._isolated else None
         before = {n: signal.signal(n, self._ask) for n in (signal.SIGINT, signal.SIGTERM)}
-        workers = self._start(network)
+        held = [hold_port() for _ in range(self._count)]
+        workers = self._start(network, [number_of(one) for one in held])
         try:
             self._follow(workers)
         finally:
+            for one in held:
+                one.close()
             _end(workers)
             if network:
                 network.close()
@@ -94,9 +97,9 @@ class LocalWorkers:
         del frame
         self._requested_signal = number
 
-    def _start(self, network: LoopbackNetwork | None) -> list[_Worker]:
+    def _start(self, network: LoopbackNetwork | None, ports: list[int]) -> list[_Worker]:
         self._logs.mkdir(parents=True, exist_ok=True)
-        peers = [f"127.0.0.1:{port}" for port in _free_ports(self._count)]
+        peers = [f"127.0.0.1:{port}" for port in ports]
         command = [sys.executable, "-m", "cloudgan", *self._command]
         if network:
             command = network.command(command)
@@ -113,6 +116,7 @@ class LocalWorkers:
                     env=child_environment(
                         TF_CONFIG=json.dumps(task),
                         CLOUDGAN_SUPERVISED="1",
+                        **SHARED,
                         **self._gpus[index],
                     ),
                     stdin=subprocess.PIPE,
@@ -176,15 +180,3 @@ def _end(workers: list[_Worker]) -> None:
             worker.process.wait()
         if worker.process.stdin:
             worker.process.stdin.close()
-
-
-def _free_ports(count: int) -> list[int]:
-    """Returns distinct free ports; each stays bound until the last is found."""
-    sockets = [socket.socket() for _ in range(count)]
-    try:
-        for one in sockets:
-            one.bind(("127.0.0.1", 0))
-        return [int(one.getsockname()[1]) for one in sockets]
-    finally:
-        for one in sockets:
-            one.close()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import secrets
-import socket
 import sys
 import time
 from dataclasses import replace
@@ -15,6 +14,7 @@ from cloudgan.core import settings
 from cloudgan.core.clock import utc_now
 from cloudgan.core.cuda_libraries import loader_environment
 from cloudgan.core.errors import CloudganError, TryAgain
+from cloudgan.core.held_port import SHARED, hold_port, number_of
 from cloudgan.parallel.layout import divide_ranks, make_layout, ranks_per_node
 from cloudgan.schema.grid_status import FILE_NAME as GRID_STATUS
 from cloudgan.schema.heartbeat import FILE_NAME as HEARTBEAT
@@ -47,6 +47,7 @@ from cloudgan.worker.store_sync import (
 from cloudgan.worker.trainer_process import LogProgress, TrainerProcess, WorkerLog, pjrt_library
 
 if TYPE_CHECKING:
+    import socket
     from collections.abc import Callable, Sequence
 
     from cloudgan.worker.pod_environment import PodEnvironment
@@ -111,6 +112,7 @@ class WorkerAgent:
         self._rounds: RestartRounds | None = None
         self._preemption_watcher: PreemptionWatcher | None = None
         self._recorded_notices = 0
+        self._held: socket.socket | None = None
 
     @property
     def state(self) -> AgentState:
@@ -322,7 +324,10 @@ class WorkerAgent:
 
     def _offer_port(self) -> None:
         if self._pod.random_ports:
-            self._state.offer(_free_port(self._pod.peers.listening_host()))
+            before, self._held = self._held, hold_port(self._pod.peers.listening_host())
+            if before:  # until now, so that the new one is another
+                before.close()
+            self._state.offer(number_of(self._held))
 
     def _prepare_in_background(self) -> Background:
         timeouts = self._timeouts
@@ -402,9 +407,12 @@ class WorkerAgent:
 
     def _environment(self, **changes: str | None) -> dict[str, str]:
         settings.quiet_tensorflow()
+        # On one machine the supervisor of the nodes holds the ports.
+        is_held = self._pod.random_ports or self._pod.peers.listening_host()
         return settings.child_environment(
             CLOUDGAN_SUPERVISED="1",
             CLOUDGAN_SECRET_FILE=None,
+            **(SHARED if is_held else {}),
             **changes,
             **pjrt_library(),
             **loader_environment(),
@@ -416,10 +424,3 @@ class WorkerAgent:
             return TrainerProcess(command, environment, self._log)
         inside = network.command(command)
         return TrainerProcess(inside, environment, self._log, pass_fds=network.descriptors)
-
-
-def _free_port(host: str) -> int:
-    """Returns a port that the kernel chose, unpredictably; it is free until another process takes it."""
-    with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET) as one:
-        one.bind((host, 0))
-        return int(one.getsockname()[1])

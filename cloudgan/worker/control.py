@@ -98,6 +98,8 @@ class _Server(ThreadingHTTPServer):
         self._open: Counter[str] = Counter()
         if ":" in address[0] or (not address[0] and socket.has_dualstack_ipv6()):
             self.address_family = socket.AF_INET6
+        # The supervisor of nodes on this machine holds the ports of their agents.
+        self.allow_reuse_port = address[0] in {"127.0.0.1", "::1", "localhost"}
         super().__init__(address, _Handler)
 
     def server_bind(self) -> None:

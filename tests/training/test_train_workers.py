@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -100,3 +102,25 @@ def test_workers_stop_together_on_sigterm_and_save_and_no_other_address_reached_
     assert (found["workers"], len(found["ports"])) == (2, 2)
     assert found["reached"] == []
     assert found["shown"] == []
+
+
+def test_the_ports_of_workers_are_held_until_their_servers_have_them(config_file, tmp_path, start):
+    run = tmp_path / "run"
+    flags = (f"--config={config_file(plain=True, global_batch_size=8)}", "--max-steps=2")
+    process = start("train", *flags, f"--run={run}", "--workers=2", "--allow-open-ports")
+    peers, deadline = [], time.monotonic() + 120
+    while not peers:
+        assert time.monotonic() < deadline
+        assert process.poll() is None, process.communicate()
+        for child in Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split():
+            variables = Path(f"/proc/{child}/environ").read_bytes().decode().split("\0")
+            found = [one for one in variables if one.startswith("TF_CONFIG=")]
+            peers = json.loads(found[0].partition("=")[2])["cluster"]["worker"] if found else peers
+    for peer in peers:  # nobody listens yet: the workers still import TensorFlow
+        host, _, port = peer.partition(":")
+        with socket.socket() as thief, pytest.raises(OSError, match="Address already in use"):
+            thief.bind((host, int(port)))
+        with socket.socket() as caller:
+            assert caller.connect_ex((host, int(port))) == errno.ECONNREFUSED
+    out, _ = process.communicate(timeout=120)
+    assert process.returncode == 0, out

@@ -5,7 +5,6 @@ from __future__ import annotations
 import http.client
 import os
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -17,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cloudgan.core.clock import monotonic_seconds, utc_now
+from cloudgan.core.held_port import hold_port, number_of
 from cloudgan.core.loopback_network import LoopbackNetwork
 from cloudgan.core.run_secret import write_secret
 from cloudgan.core.settings import child_environment
@@ -32,6 +32,7 @@ from cloudgan.launch.kubernetes.job_spec import (
 from cloudgan.launch.kubernetes.manifests import CLAIM_FOLDER
 
 if TYPE_CHECKING:
+    import socket
     from collections.abc import Mapping, Sequence
     from types import FrameType
 
@@ -69,7 +70,8 @@ class Supervisor:
     def __init__(self, job: LocalJob, state: StateFile) -> None:
         self._job, self._state = job, state
         self._slots = [_Slot(index) for index in range(job.world)]
-        self._ports = _port_pairs(job.world)
+        self._held = _port_pairs(job.world)
+        self._ports = [number_of(one) for one, _ in self._held]
         self._network: LoopbackNetwork | None = None
         self._stop = False
         self._began: str | None = None
@@ -222,24 +224,15 @@ def _note(slot: _Slot, *, is_over: bool) -> SavedWorkerState:
     )
 
 
-def _port_pairs(count: int) -> list[int]:
-    """Returns free ports whose next port is free too: for TensorFlow and for the control server."""
-    held: list[socket.socket] = []
-    found: list[int] = []
-    try:
-        while len(found) < count:
-            first, second = socket.socket(), socket.socket()
-            held += [first, second]
-            first.bind(("127.0.0.1", 0))
-            port = int(first.getsockname()[1])
-            try:
-                second.bind(("127.0.0.1", port + 1))
-            except OSError:
-                continue
-            found.append(port)
-    finally:
-        for one in held:
-            one.close()
+def _port_pairs(count: int) -> list[tuple[socket.socket, socket.socket]]:
+    """Holds pairs of a port and the next one: for TensorFlow and for the control server."""
+    found: list[tuple[socket.socket, socket.socket]] = []
+    while len(found) < count:
+        first = hold_port()
+        try:
+            found.append((first, hold_port(port=number_of(first) + 1)))
+        except (OSError, OverflowError):
+            first.close()
     return found
 
 

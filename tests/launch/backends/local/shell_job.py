@@ -11,7 +11,7 @@ ANSWER = f"""exec {sys.executable} -S -c '
 import os, signal, socket, sys
 index, count = os.environ["JOB_COMPLETION_INDEX"], int(sys.argv[1])
 port = int(os.environ["CLOUDGAN_PEERS"].split(",")[int(index)].rpartition(":")[2]) + 1
-with socket.create_server(("127.0.0.1", port)) as server:
+with socket.create_server(("127.0.0.1", port), reuse_port=True) as server:  # the supervisor holds it
     for _ in range(count):
         asked, _ = server.accept()
         asked.recv(4096)

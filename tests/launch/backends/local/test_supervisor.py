@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
 import sys
@@ -66,6 +67,22 @@ def test_workers_have_peers_and_separate_folders(keep, tmp_path):
     ports = [int(one.removeprefix("127.0.0.1:")) for one in peers.split(",")]
     assert len({*ports, *(port + 1 for port in ports)}) == 4, "each has a control port beside"
     assert mine != other
+
+
+def test_no_other_program_gets_a_port_of_a_worker_before_its_server_listens(keep, tmp_path):
+    bind = f"""exec {sys.executable} -S -c '
+import os, socket
+for peer in os.environ["CLOUDGAN_PEERS"].split(","):
+    for more in (0, 1):
+        with socket.socket() as one:
+            print(one.connect_ex(("127.0.0.1", int(peer[10:]) + more)), end=" ")
+        try:
+            socket.create_server(("127.0.0.1", int(peer[10:]) + more))
+        except OSError as error:
+            print(error.errno)
+' """
+    keep(bind, world=2)
+    assert said(tmp_path, 1).split("\n") == [f"{errno.ECONNREFUSED} {errno.EADDRINUSE}"] * 4 + [""]
 
 
 def test_workers_get_a_network_for_their_trainers_and_a_private_secret(keep, tmp_path):
