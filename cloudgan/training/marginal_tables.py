@@ -31,6 +31,7 @@ from cloudgan.models.shower_frame import (
     stage_position,
     table_shape,
 )
+from cloudgan.training.bin_middles import bin_middles
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -49,9 +50,8 @@ _SMOOTHING = ((2.0, 6.0), (1.0, 3.0), (0.7, 1.5), (0.0, 0.5))
 """Standard deviations in layers and bins, wide to narrow: each estimate is the prior of the next."""
 _PRIOR_HITS, _PRIOR_SPREADS = 2.0, 4.0
 """Weight of the wider estimate, in showers: a spread needs more of them than a mean."""
-_LEAST_SHARE, _LEAST_SPREAD = 1e-5, 1.005
+_LEAST_SPREAD = 1.005
 _DEPTH_ROUNDS = 30
-_PARTS, _BIN_ROUNDS = 4, 4
 _OFFSET_REACH, _OFFSETS = 3.0, 301
 _SHIFT_REACH, _SHIFTS = 8.0, 321
 """Cells: farthest offset of an axis."""
@@ -372,7 +372,7 @@ def _cell_tables(place: _Place, showers: _Showers) -> dict[str, Floats]:
     ratio = gev / own
     first = _smoothed(sums(ratio), hits, _PRIOR_SPREADS)
     second = _smoothed(sums(ratio**2), hits, _PRIOR_SPREADS)
-    threshold, log_mean_hit = _between_bins(share, mean * first, place.overlap())
+    threshold, log_mean_hit = bin_middles(share, mean * first, place.overlap())
     exponent, moment = _exponents(threshold, np.maximum(second / first**2, _LEAST_SPREAD))
     log_scale = log_mean_hit - np.log(moment)
     cells_table = np.stack([threshold, log_scale, exponent], -1).reshape(-1, 3)
@@ -383,48 +383,6 @@ def _cell_tables(place: _Place, showers: _Showers) -> dict[str, Floats]:
     # The spectrum of a class changes the mean of each of its cells.
     cells_table[:, 1] += wanted - _log_means(cells_table, spectrum)
     return {"cells": cells_table, "knots": place.knots, "spectrum": spectrum}
-
-
-def _between_bins(share: Floats, mean: Floats, overlap: Floats) -> tuple[Floats, Floats]:
-    """Thresholds and logarithms of the mean energy of hits at the middles of the bins, in the tables' shape.
-
-    They are read linearly between the middles; so read, the mean over each bin is the measured one.
-
-    Args:
-        share: Share of hit cells of each bin.
-        mean: Mean energy of its hits in GeV.
-        overlap: Of the energy knots, see `_Place.overlap`.
-    """
-    bins = share.shape[2:]
-    inside = [_inside_bins(size) for size in bins]
-
-    def between(values: Floats) -> Floats:
-        return np.asarray(inside[0] @ values @ inside[1].T)
-
-    def measured(values: Floats) -> Floats:
-        parts = (*share.shape[:2], bins[0], _PARTS, bins[1], _PARTS)
-        return np.einsum("skj,sjrc->skrc", overlap, values.reshape(parts).mean((3, 5)))
-
-    share = np.clip(share, _LEAST_SHARE, 1 - _LEAST_SHARE)
-    threshold, log_mean = ndtri(share), np.log(mean)
-    energy = share * mean
-    for _ in range(_BIN_ROUNDS):
-        hit = ndtr(between(threshold))
-        found = measured(hit)
-        log_mean = log_mean + np.clip(
-            np.log(energy / measured(hit * np.exp(between(log_mean)))) - np.log(share / found),
-            -1,
-            1,
-        )
-        threshold = threshold + np.clip(ndtri(share) - ndtri(found), -1, 1)
-    return threshold, log_mean
-
-
-def _inside_bins(bins: int) -> Floats:
-    """Weights of the middles at `_PARTS` places in each bin, (bins * `_PARTS`, bins)."""
-    place = (np.arange(bins * _PARTS) + 0.5) / _PARTS - 0.5
-    place = np.clip(place, 0, bins - 1)
-    return np.maximum(0.0, 1 - np.abs(place[:, None] - np.arange(bins)))
 
 
 def _spectrum(of_hits: Floats, log_hit: Floats) -> Floats:
