@@ -417,9 +417,7 @@ def test_a_store_that_fails_leaves_the_checkpoint_here_and_is_reported(tmp_path)
     assert "bucket" in (saved.copy_problem or "")
 
 
-def test_a_login_that_fails_does_not_stop_the_training(
-    tmp_path, monkeypatch
-):
+def test_a_login_that_fails_does_not_stop_the_training(tmp_path, monkeypatch):
     pytest.importorskip("boto3")
     monkeypatch.setenv("AWS_CONTAINER_CREDENTIALS_FULL_URI", "http://127.0.0.1:9/v1/credentials")
     monkeypatch.setattr("botocore.utils.ContainerMetadataFetcher.SLEEP_TIME", 0.01)
