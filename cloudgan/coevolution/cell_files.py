@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from cloudgan.storage.store import Store
 
 _KEPT = 2
+_PATIENCE_SECONDS, _PAUSE_SECONDS = 600.0, 2.0
 _META = "meta.json"
 
 
@@ -296,7 +297,9 @@ class CopiedCellFiles(CellFiles):
         """
         super().save(state)
         copy = partial(self._copy, state_name(state.iteration))
-        retry_on_store_error(copy, patience_seconds=600.0, pause_seconds=2.0, say=_say)()
+        retry_on_store_error(
+            copy, patience_seconds=_PATIENCE_SECONDS, pause_seconds=_PAUSE_SECONDS, say=_say
+        )()
 
     def _copy(self, newest: str) -> None:
         there = set(self._copies())

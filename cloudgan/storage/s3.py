@@ -199,7 +199,7 @@ class S3Store:
             raise ConfigError(
                 f"{url}: not a valid S3 address ({error}); write {_EXAMPLE}"
             ) from error
-        except errors.BotoCoreError as error:
+        except (errors.BotoCoreError, OSError) as error:  # also of the pod's token, a file
             raise StoreError(f"{url}: S3 failed ({error})") from error
 
     def _error(self, url: str, error: errors.ClientError) -> CloudganError:

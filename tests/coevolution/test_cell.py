@@ -16,7 +16,7 @@ from cloudgan.coevolution.task import KINDS
 from cloudgan.core.errors import CloudganError, DataError, TryAgain
 from cloudgan.schema.coevolution import CoevolutionConfig
 from cloudgan.storage.folder import FolderStore
-from cloudgan.storage.store import StoreError, open_store
+from cloudgan.storage.store import StoreCredentialsError, StoreError, open_store
 from coevolution.quadratic_game import LAYOUT, QuadraticGame, QuadraticPair
 
 LAYOUTS = dict.fromkeys(KINDS, LAYOUT)
@@ -256,7 +256,27 @@ def test_a_cell_continues_on_another_disk_with_the_bits_and_the_record_of_the_fi
     assert there.points() == [4]  # that of iteration 6 was of the lost generation
 
 
-def test_a_store_that_fails_starts_all_ranks_again(tmp_path, monkeypatch):
+def test_a_cell_waits_while_the_store_fails_and_its_training_goes_on(tmp_path, monkeypatch, capsys):
+    settings = config(iterations=1)
+    files = grid_on(tmp_path / "disk", tmp_path / "store", settings).cell(0)
+    failures, put = [StoreError("no bucket"), StoreCredentialsError("no login")], FolderStore.put
+
+    def fail(*given, **options):
+        if failures:
+            raise failures.pop()
+        return put(*given, **options)
+
+    monkeypatch.setattr("cloudgan.coevolution.cell_files._PAUSE_SECONDS", 0.01)
+    monkeypatch.setattr(FolderStore, "put", fail)
+    files.append(evolved(settings)[1][0][0])
+    files.save(evolved(settings)[0].cells[0].state)
+    assert files.points() == [1]
+    assert "no login; retrying" in capsys.readouterr().err
+
+
+def test_a_store_that_fails_for_long_starts_all_ranks_again(tmp_path, monkeypatch):
+    monkeypatch.setattr("cloudgan.coevolution.cell_files._PATIENCE_SECONDS", 0.0)
+    monkeypatch.setattr("cloudgan.coevolution.cell_files._PAUSE_SECONDS", 0.01)
     settings = config(iterations=1)
     files = grid_on(tmp_path / "disk", tmp_path / "store", settings).cell(0)
     state = evolved(settings)[0].cells[0].state

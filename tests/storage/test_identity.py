@@ -14,6 +14,7 @@ from storage.identity_double import IdentityDouble
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
     from cloudgan.storage.store import Store
     from storage.conftest import StoreServer
@@ -80,6 +81,15 @@ def test_a_login_that_is_not_ready_or_fails_later_is_a_failure_of_the_store_that
         identity.status = found
         assert fails(store) is (found != 200)
     assert store.list() == ("a",)
+
+
+def test_a_federated_token_that_is_not_there_yet_is_a_failure_of_the_store(
+    on_eks: Store, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("AWS_WEB_IDENTITY_TOKEN_FILE", str(tmp_path / "token"))
+    monkeypatch.setenv("AWS_ROLE_ARN", "arn:aws:iam::123456789012:role/pods")
+    with pytest.raises(StoreError, match="token"):
+        on_eks.list()
 
 
 UNKNOWN = "AADSTS70021: No matching federated identity record found for presented assertion."

@@ -50,9 +50,14 @@ PORT_PROBE: Final = "port-probe"
 PROBE: Final = "PROBE"
 """Method of the step that waits for the result of that test."""
 
+CILIUM: Final = "cilium.io/"
+"""API group, with a slash; a cluster without Cilium does not know it."""
+
+_AGENT: Final = ("169.254.170.23", 80)  # of EKS Pod Identity, on the network of the node
 _HTTPS = 443
 _PORT = 2222
 _PLURALS = {
+    "CiliumNetworkPolicy": "ciliumnetworkpolicies",
     "ConfigMap": "configmaps",
     "DaemonSet": "daemonsets",
     "Job": "jobs",
@@ -203,6 +208,7 @@ def manifests(plan: Plan, *, gang: bool = False) -> tuple[dict[str, Any], ...]:
         _owned(own_job, plan),
         *((_owned(_secret(plan), plan),) if plan.has_peers else ()),
         *(_owned(body, plan) for body in capacity_request.manifests(plan, own_job)),
+        *((_owned(_cilium_policy(plan), plan),) if _asks_agent(plan) else ()),
     )
 
 
@@ -394,6 +400,36 @@ def _network_policy(plan: Plan) -> dict[str, Any]:
     return body
 
 
+def _asks_agent(plan: Plan) -> bool:
+    """Whether pods of a cluster that cloudgan did not create get their credentials from EKS Pod Identity."""
+    has_own = plan.target.cluster == clouds.CLUSTER or plan.workers.secrets
+    return not has_own and _AGENT in _pod_endpoints(plan)
+
+
+def _cilium_policy(plan: Plan) -> dict[str, Any]:
+    """Returns what lets pods reach the Pod Identity agent where Cilium enforces the NetworkPolicy.
+
+    Cilium matches no address of a node by an IP block, but by the entity `host`
+    (https://docs.cilium.io/en/latest/security/policy/layer3/, https://github.com/cilium/cilium/issues/34387
+    and https://github.com/Smana/runlore/pull/57, which tried this policy; 2026-11-25).
+    """
+    address = {"port": str(_AGENT[1]), "protocol": "TCP"}
+    return {
+        "apiVersion": f"{CILIUM}v2",
+        "kind": "CiliumNetworkPolicy",
+        "metadata": {
+            "labels": {"app.kubernetes.io/name": "cloudgan"},
+            "ownerReferences": [
+                {"apiVersion": "batch/v1", "kind": "Job", "name": plan.run, "uid": "<of the Job>"}
+            ],
+        },
+        "spec": {
+            "endpointSelector": {"matchLabels": {RUN: plan.run}},
+            "egress": [{"toEntities": ["host"], "toPorts": [{"ports": [address]}]}],
+        },
+    }
+
+
 def _service_account(plan: Plan) -> dict[str, Any]:
     """Returns the ServiceAccount of the pods, which all runs share."""
     body = load_manifest("serviceaccount")
@@ -430,15 +466,18 @@ def _metadata_rules(plan: Plan) -> list[dict[str, Any]]:
 
     On a preexisting cluster the store's cloud decides, because it issues the pods' credentials.
     """
-    cloud = plan.target.provider if plan.target.is_provisioned else clouds.of_bucket(plan.store)
-    endpoints = clouds.find(cloud).pod_endpoints if cloud else ()
     return [
         {
             "to": [{"ipBlock": {"cidr": f"{address}/32"}}],
             "ports": [{"protocol": "TCP", "port": port}],
         }
-        for address, port in endpoints
+        for address, port in _pod_endpoints(plan)
     ]
+
+
+def _pod_endpoints(plan: Plan) -> tuple[tuple[str, int], ...]:
+    cloud = plan.target.provider if plan.target.is_provisioned else clouds.of_bucket(plan.store)
+    return clouds.find(cloud).pod_endpoints if cloud else ()
 
 
 def load_manifest(name: str) -> dict[str, Any]:

@@ -22,6 +22,7 @@ from cloudgan.launch.backends.kubernetes.permissions import (
     GANG_GROUP,
     check_cluster,
     check_permissions,
+    has_cilium,
 )
 from cloudgan.launch.backends.kubernetes.pod_exec import execute
 from cloudgan.launch.backends.kubernetes.port_probe import wait_for_port_probe
@@ -54,7 +55,8 @@ _GONE_SECONDS: Final = 300.0
 _POLL_SECONDS: Final = 0.5
 _NODE_TYPE: Final = "node.kubernetes.io/instance-type"
 _SIGNING: Final = "Secret "
-_CAPACITY: Final = ("PodTemplate ", "ProvisioningRequest ")
+_POLICY_OF_CILIUM: Final = "CiliumNetworkPolicy "
+_OF_JOB: Final = ("PodTemplate ", "ProvisioningRequest ", _POLICY_OF_CILIUM)
 _SHARED: Final = ("Namespace ", "ServiceAccount ", "DaemonSet ")
 """Objects that all runs share: created if missing, never changed or deleted."""
 
@@ -129,7 +131,7 @@ class KubernetesBackend(PreexistingNodes):
             self._probe_ports(step, plan)
             return False
         assert step.find is not None  # noqa: S101  every manifest step has one
-        if step.ensure.startswith((_SIGNING, *_CAPACITY)):
+        if step.ensure.startswith((_SIGNING, *_OF_JOB)):
             is_secret = step.ensure.startswith(_SIGNING)
             create = self._create_secret if is_secret else self._create_for_job
             return create(step, plan)
@@ -179,6 +181,8 @@ class KubernetesBackend(PreexistingNodes):
 
     def _create_for_job(self, step: Step, plan: Plan) -> bool:
         """Creates an object of the run's Job; that of an earlier Job is deleted with it."""
+        if step.ensure.startswith(_POLICY_OF_CILIUM) and not has_cilium(self._api):
+            return False
         body: Any = step.body
         uid, found = self._job_uid(plan), self._api.get(str(step.find))
         if found is not None:

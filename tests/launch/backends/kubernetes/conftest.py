@@ -18,6 +18,7 @@ def make_lab(tmp_path):
     from cloudgan.launch.kubernetes.api import ClusterApi
     from cloudgan.launch.kubernetes.kubeconfig import connect
     from emulators.kubernetes import Image, local_cluster, python_image
+    from emulators.kubernetes.cilium import DEFINITION
 
     stub = Path(__file__).with_name("stub_trainer.py")
     python = python_image()
@@ -25,7 +26,7 @@ def make_lab(tmp_path):
     image = Image({"python": str(program)}, python.env)
     with contextlib.ExitStack() as stack, pytest.MonkeyPatch.context() as patch:
 
-        def make(roles=("role", "clusterrole"), patience_seconds=20.0, **options):
+        def make(roles=("role", "clusterrole"), patience_seconds=20.0, cilium=False, **options):
             cluster = stack.enter_context(
                 local_cluster(
                     **({"nodes": 2, "images": {IMAGE: image}, "root": tmp_path} | options)
@@ -37,6 +38,9 @@ def make_lab(tmp_path):
                 {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}},
             )
             admin.create(f"/api/v1/namespaces/{NAMESPACE}/persistentvolumeclaims", CLAIM)
+            if cilium:
+                kinds = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+                admin.create(kinds, DEFINITION)
             kubeconfig = cluster.kubeconfig(
                 tmp_path / "kubeconfig", cluster.token(rules=rules(*roles))
             )

@@ -26,6 +26,7 @@ from cloudgan.launch.provisioning.launch_log import LaunchLog
 from cloudgan.launch.provisioning.log_merging import merge_logs
 from cloudgan.launch.provisioning.run_monitor import RunMonitor, raise_for_outcome
 from cloudgan.schema.run_folder import RunFolder
+from emulators.kubernetes.cilium import POLICY
 from launch.backends.kubernetes.lab import IMAGE, NAMESPACE, plan_of
 
 PULL_SECRET = "registry-login"  # noqa: S105  a name
@@ -459,6 +460,46 @@ def test_a_missing_permission_is_named(make_lab, begin):
     lab = make_lab(roles=("clusterrole",))
     with pytest.raises(CredentialsError, match=r"missing permissions.*create jobs.*role.yaml"):
         lab.backend.check(plan_of())
+    assert lab.remaining() == []
+
+
+AGENT = [{"toEntities": ["host"], "toPorts": [{"ports": [{"port": "80", "protocol": "TCP"}]}]}]
+
+
+def test_where_cilium_runs_the_pods_of_a_run_reach_the_pod_identity_agent(make_lab, begin):
+    lab = make_lab(cilium=True)
+    plan = plan_of(store="s3://bucket/runs")
+    lab.backend.check(plan)
+    begin(lab, plan)
+    (made,) = lab.cluster.select(POLICY, NAMESPACE)
+    assert made["spec"] == {
+        "endpointSelector": {"matchLabels": {"cloudgan-run": "gan"}},
+        "egress": AGENT,
+    }
+    assert [one["metadata"]["name"] for one in lab.cluster.select("networkpolicies")] == ["gan"]
+    begin(lab, plan)  # a second launcher finds it
+    list(lab.backend.destroy("gan"))
+    lab.cluster.wait_for(lambda: not lab.cluster.select(POLICY, NAMESPACE))
+    assert lab.remaining() == []
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [{"store": "gs://bucket/runs"}, {"workers": {"secrets": ("s3-login",)}}, {"store": "pvc:runs"}],
+    ids=str,
+)
+def test_pods_that_do_not_ask_the_agent_may_not_reach_it(changes):
+    plan = plan_of(**{"store": "s3://bucket/runs"} | changes)
+    assert not [step for step in plan.steps if step.ensure.startswith("CiliumNetworkPolicy")]
+
+
+def test_without_cilium_no_right_to_its_policies_is_needed_and_none_is_made(make_lab, begin):
+    lab = make_lab()
+    plan = plan_of(store="s3://bucket/runs")
+    assert [step for step in plan.steps if step.ensure == "CiliumNetworkPolicy gan"]
+    lab.backend.check(plan)
+    begin(lab, plan)
+    list(lab.backend.destroy("gan"))
     assert lab.remaining() == []
 
 

@@ -14,8 +14,8 @@ from cloudgan.schema.plan import NodePool
 class Reviews:
     """Answers reviews; a right is granted from its nth review on."""
 
-    def __init__(self, granted_from=1, exists=()):
-        self.granted_from, self.exists = granted_from, exists
+    def __init__(self, granted_from=1, exists=(), *, cilium=True):
+        self.granted_from, self.exists, self.cilium = granted_from, exists, cilium
         self.asked = {}
 
     def create(self, path, body):
@@ -24,6 +24,9 @@ class Reviews:
         name = " ".join((spec["verb"], spec["resource"], spec.get("subresource", ""))).strip()
         self.asked[name] = self.asked.get(name, 0) + 1
         return {"status": {"allowed": self.asked[name] >= self.granted_from}}
+
+    def groups(self):
+        return frozenset({"batch/v1", *(["cilium.io/v2"] if self.cilium else [])})
 
     def get(self, path):
         return {} if path in self.exists else None
@@ -48,6 +51,13 @@ def test_each_object_of_the_plan_is_asked_for_and_what_the_launcher_reads(plan):
     created = {name.split()[1] for name in reviews.asked if name.startswith("create ")}
     assert created == objects >= {"jobs", "configmaps", "services", "networkpolicies"}
     assert {"list pods", "get pods log", "list nodes", "delete jobs"} <= set(reviews.asked)
+
+
+def test_the_rights_to_policies_of_cilium_are_asked_for_only_where_it_runs(plan):
+    for cilium in (False, True):
+        reviews = Reviews(cilium=cilium)
+        check_rights(reviews, plan)
+        assert ("create ciliumnetworkpolicies" in reviews.asked) is cilium
 
 
 def test_missing_rights_are_named_with_the_command_that_grants_them(plan):
