@@ -289,7 +289,9 @@ def test_a_run_of_a_store_that_cannot_be_read_is_unknown(cloudgan_here, account,
     account.run("gan")
     monkeypatch.setattr(
         "cloudgan.storage.folder.FolderStore.list",
-        lambda self, prefix="": (_ for _ in ()).throw(StoreError("the bucket is of another project")),
+        lambda self, prefix="": (_ for _ in ()).throw(
+            StoreError("the bucket is of another project")
+        ),
     )
     said = cloudgan_here("doctor", "--provider=gcp", "--delete", "--yes", "--json")
     assert seen(said)["cloudgan/gan"] == "unknown", "its nodes may wait for the next run"

@@ -62,7 +62,9 @@ def doctor(
         hint = "" if delete else "; `cloudgan doctor --delete` deletes them"
         found = [f"{_count(report['orphaned'], 'orphaned resource')}, {usd} per day{hint}"]
     for name, places in report["silent"].items():
-        found.append(f"{name}: no answer from {', '.join(places)}; resources may be there: try again later")
+        found.append(
+            f"{name}: no answer from {', '.join(places)}; resources may be there: try again later"
+        )
     if found:
         raise _ended(ResourcesLeftError(". ".join(found)), report, json=json)
     if json:

@@ -176,7 +176,9 @@ class OrphanDetector:
         if not users and made and self.now - made < STARTING:
             return ResourceStatus("unknown", f"no known run uses it, and it is new ({made:%H:%M})")
         if not self.is_complete:
-            return ResourceStatus("unknown", "no run that is listed uses it, and not all of the cloud answered")
+            return ResourceStatus(
+                "unknown", "no run that is listed uses it, and not all of the cloud answered"
+            )
         return ResourceStatus("orphaned", "no run uses it")
 
 
@@ -332,9 +334,7 @@ class InventoryScanner:
             judged, key=lambda one: (one[0].run or "~", one[0].deletion_order, one[0].name)
         )
         notes = tuple(dict.fromkeys(self.notes))
-        return Inventory(
-            self.target, tuple(ordered), tuple(folders), runs, notes, resources.silent
-        )
+        return Inventory(self.target, tuple(ordered), tuple(folders), runs, notes, resources.silent)
 
     def is_alive(self, run: str, inventory: Inventory) -> bool:
         """Whether a run may be active; queried again before its resources are deleted."""

@@ -410,7 +410,9 @@ class ProvisionedBackend:
 
     def _is_used(self, resource: Resource, users: list[DesiredState]) -> bool:
         """Whether another run uses a node pool, which has the labels of its first run."""
-        user = next((one for one in users if resource.node_type and is_pool_of(resource, one)), None)
+        user = next(
+            (one for one in users if resource.node_type and is_pool_of(resource, one)), None
+        )
         if user is not None:
             self._say(f"kept: {resource.kind} {resource.name} is used by run {user.plan.run}")
         return user is not None

@@ -48,7 +48,9 @@ class Blobs:
         del prefix
         if self.refusals:
             self.refusals -= 1
-            raise CredentialsError("Azure rejected these credentials (AuthorizationPermissionMismatch)")
+            raise CredentialsError(
+                "Azure rejected these credentials (AuthorizationPermissionMismatch)"
+            )
         return ()
 
 

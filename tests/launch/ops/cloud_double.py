@@ -101,7 +101,9 @@ class CloudDouble:
     ) -> Listing:
         self.identify()
         self.passes()
-        silent = [one for one in self.silent if regions is None or one.rpartition("-")[0] in regions]
+        silent = [
+            one for one in self.silent if regions is None or one.rpartition("-")[0] in regions
+        ]
         return Listing(
             (
                 resource

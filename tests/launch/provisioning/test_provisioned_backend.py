@@ -397,7 +397,9 @@ def test_what_fails_to_go_stays_registered_and_the_rest_goes(lab):
     pool = f"cloudgan/{plan.node_pool.name}"
     lab.cloud.add("pool", "cloudgan/second", run="gan", parent="cloudgan")
     lab.cloud.fails[pool] = CredentialsError("this login has expired")
-    with pytest.raises(ResourcesLeftError, match=f"{pool}: this login has expired.*cloudgan down gan"):
+    with pytest.raises(
+        ResourcesLeftError, match=f"{pool}: this login has expired.*cloudgan down gan"
+    ):
         list(lab.provider().destroy("gan"))
     assert pool in lab.cloud.there
     assert "cloudgan/second" not in lab.cloud.there
@@ -415,7 +417,9 @@ def test_a_zone_that_does_not_answer_is_no_proof_that_nothing_is_left(lab, act):
     def end():
         return list(getattr(lab.provider(), act)(*arguments) or ())
 
-    with pytest.raises(ResourcesLeftError, match=r"no answer from us-central1-f\..*run `cloudgan down"):
+    with pytest.raises(
+        ResourcesLeftError, match=r"no answer from us-central1-f\..*run `cloudgan down"
+    ):
         end()
     assert lab.left() == ["bucket", "cluster", "pool"], "another run may use the cluster"
     assert lab.desired_state() != "removed"

@@ -155,7 +155,9 @@ class AwsClient:
         silent: list[str] = []
         places = self._regions(silent) if regions is None else sorted(regions)
         with ThreadPoolExecutor(_AT_ONCE) as pool:
-            listed = pool.map(lambda one: self._listed_in(one, silent, is_asked=bool(regions)), places)
+            listed = pool.map(
+                lambda one: self._listed_in(one, silent, is_asked=bool(regions)), places
+            )
             found = [one for many in listed for one in many]
             if run is None:
                 found += list_image_resources(self._images, places, pool, self._say, silent)

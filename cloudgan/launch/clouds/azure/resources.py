@@ -164,7 +164,9 @@ def list_resources(api: ArmApi, subscription: str, run: str | None) -> Listing:
     found = [pool for cluster in clusters for pool in _pools(cluster)]
     if run is not None:
         found = [pool for pool in found if pool.run == run]
-    found += (parse_resource(one) for one in clusters if run is None and SHARED in (one.get("tags") or {}))
+    found += (
+        parse_resource(one) for one in clusters if run is None and SHARED in (one.get("tags") or {})
+    )
     silent: list[str] = []
     others = {"scale sets": _scale_sets(api, root, clusters, run)}
     if run is None:

@@ -154,11 +154,15 @@ class Identities:
     def _policy(self, url: str) -> dict[str, Any]:
         """Returns a policy with its conditions; each service asks for their version in its own way."""
         if url.endswith("/iam"):
-            return self._api.send("GET", url, query={"optionsRequestedPolicyVersion": _POLICY_VERSION})
+            return self._api.send(
+                "GET", url, query={"optionsRequestedPolicyVersion": _POLICY_VERSION}
+            )
         if url.startswith(PROJECTS):
             options = {"options": {"requestedPolicyVersion": int(_POLICY_VERSION)}}
             return self._api.send("POST", url, options)
-        return self._api.send("POST", url, query={"options.requestedPolicyVersion": _POLICY_VERSION})
+        return self._api.send(
+            "POST", url, query={"options.requestedPolicyVersion": _POLICY_VERSION}
+        )
 
     def _add(self, step: Step, wanted: list[dict[str, Any]]) -> None:
         assert step.find is not None  # noqa: S101

@@ -270,7 +270,11 @@ def test_regions_that_do_not_answer_are_named_and_the_rest_is_listed(lab):
     lab.aws.fault("DescribeVolumes", "ServiceUnavailable", times=10**6, status=503)
     found = lab.cloud().list_resources("gan")
     assert {one.kind for one in found} >= {"EKS node group"}, "what the region answered before"
-    assert {one.partition(" (")[0] for one in found.silent} == {"eu-west-1", "us-east-1", "us-west-2"}
+    assert {one.partition(" (")[0] for one in found.silent} == {
+        "eu-west-1",
+        "us-east-1",
+        "us-west-2",
+    }
     provider = lab.provider(lab.cloud(), plan)
     with pytest.raises(ResourcesLeftError, match=r"no answer from us-west-2 \(.*DescribeVolumes"):
         list(provider.destroy("gan"))

@@ -64,9 +64,13 @@ def test_setup_waits_until_the_role_of_the_user_works(lab):
 
 def test_a_role_that_never_works_is_reported_after_15_minutes(lab, monkeypatch):
     clock = iter(range(0, 10**6, 60))
-    monkeypatch.setattr("cloudgan.launch.clouds.azure.client.monotonic_seconds", lambda: next(clock))
+    monkeypatch.setattr(
+        "cloudgan.launch.clouds.azure.client.monotonic_seconds", lambda: next(clock)
+    )
     lab.azure.blobs.refusals = 10**6
-    with pytest.raises(LaunchError, match="still refuses this login.*AuthorizationPermissionMismatch"):
+    with pytest.raises(
+        LaunchError, match=r"still refuses this login.*AuthorizationPermissionMismatch"
+    ):
         lab.set_up()
 
 

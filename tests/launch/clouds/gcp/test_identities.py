@@ -129,7 +129,9 @@ def test_conditional_bindings_of_the_owner_survive_setup_and_teardown(google, pl
     maker = Provisioner(cloud, lambda _: None, POLL_SECONDS)
     bucket = next(step for step in setup_steps(PLACE) if step.ensure.startswith("bucket"))
     maker.ensure(bucket, None)
-    policies = google.storage.policies if place in google.storage.policies else google.identity.policies
+    policies = (
+        google.storage.policies if place in google.storage.policies else google.identity.policies
+    )
     email = f"{place}@lab.iam.gserviceaccount.com"
     policy = policies[email if email in policies else place]
     policy["bindings"].append(CONDITIONAL)
