@@ -188,7 +188,9 @@ def test_machines_whose_pool_may_be_in_a_silent_zone_are_no_orphans(google, clou
 
 def test_no_cluster_is_created_beside_one_that_may_be_in_a_silent_zone(google, cloud):
     google.engine.silent_zones.add("us-central1-f")
-    with pytest.raises(LaunchError, match=r"does not answer for us-central1-f.*nothing was created"):
+    with pytest.raises(
+        LaunchError, match=r"does not answer for us-central1-f.*nothing was created"
+    ):
         known(cloud, gcp_plan())
 
 
