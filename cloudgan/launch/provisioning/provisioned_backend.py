@@ -291,7 +291,7 @@ class ProvisionedBackend:
         resources = self._own_resources(run, found)
         left: list[str] = []
         yield from self._destroyer.attempt((one for one in resources if not _is_end(one)), left)
-        with suppress(CloudganError):  # now: no billed node waits for the histories of other runs
+        with suppress(Exception):  # now: no billed node waits for the histories of other runs
             self._usages[run] = self._usage(found) if found else None
         unused = self._unused(run, found, {resource.parent for resource in resources} - {""})
         stays: list[str] = []

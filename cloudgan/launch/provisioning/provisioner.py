@@ -12,6 +12,7 @@ from cloudgan.core.clock import monotonic_seconds
 from cloudgan.core.errors import (
     CapacityError,
     ConfigError,
+    CredentialsError,
     LaunchError,
     ResourcesLeftError,
     StockOutError,
@@ -262,10 +263,10 @@ class Destroyer:
 
 
 def list_known(cloud: CloudClient, run: str | None, regions: Collection[str] | None) -> Listing:
-    """Returns the resources that a cloud lists; one that does not answer has unknown ones, not none."""
+    """Returns the resources that a cloud lists; they are unknown if it does not answer this login."""
     try:
         return cloud.list_resources(run, regions)
-    except LaunchError as error:
+    except (CredentialsError, LaunchError) as error:
         return Listing(silent=(str(error),))
 
 
