@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple, Self
 
 from cloudgan.core.labels import RUN, SHARED
 
@@ -70,7 +70,7 @@ class Resource:
         return self.labels.get(SHARED)
 
 
-class Listing(tuple[Resource, ...]):
+class Listing(tuple[Resource, ...]):  # noqa: SLOT001  a tuple has none
     """Resources that a cloud listed, and what did not answer: nothing is known of those places.
 
     Attributes:
@@ -79,7 +79,7 @@ class Listing(tuple[Resource, ...]):
 
     silent: tuple[str, ...]
 
-    def __new__(cls, resources: Iterable[Resource] = (), silent: Iterable[str] = ()) -> Listing:
+    def __new__(cls, resources: Iterable[Resource] = (), silent: Iterable[str] = ()) -> Self:
         """Returns the resources as a tuple."""
         made = super().__new__(cls, resources)
         made.silent = tuple(dict.fromkeys(silent))

@@ -9,8 +9,10 @@ from __future__ import annotations
 import datetime as dt
 from typing import TYPE_CHECKING, Final
 
+from cloudgan.core.clock import utc_moment
 from cloudgan.core.labels import RUN
 from cloudgan.schema.plan import ReusedNodes
+from cloudgan.schema.run_state import RunState
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -19,7 +21,18 @@ if TYPE_CHECKING:
     from cloudgan.schema.launch import Node
     from cloudgan.schema.plan import Plan
     from cloudgan.schema.resource import Resource
+    from cloudgan.schema.run_state import Phase
 
+PHASES: Final[dict[str, Phase]] = {
+    "stopped": "stopped",
+    "finished": "finished",
+    "failed": "failed",
+    "removing": "absent",
+    "removed": "absent",
+    "starting": "absent",
+    "started": "absent",
+}
+"""Phase of a run without a job, by its desired state."""
 _USES: Final = frozenset({"starting", "started"})
 _SPARE: Final = dt.timedelta(minutes=2)
 """Nodes that end sooner are not used: the job would come too late."""
@@ -48,6 +61,12 @@ def is_pool_of(resource: Resource, found: DesiredState) -> bool:
         and resource.name.rpartition("/")[2] == pool.name
         and resource.labels.get(RUN) == plan.node_run
     )
+
+
+def may_be_shared(plans: Sequence[Plan]) -> bool:
+    """Whether another run may use the nodes of a run, by its plans since its first start; none: unknown."""
+    pools = [plan.node_pool for plan in plans]
+    return not plans or any(pool and (pool.keep_seconds or pool.reused) for pool in pools)
 
 
 def is_used(found: DesiredState) -> bool:
@@ -140,3 +159,13 @@ def since_reuse(nodes: Iterable[Node], plan: Plan) -> tuple[Node, ...]:
         else node
         for node in nodes
     )
+
+
+def state_without_job(found: DesiredState, nodes: tuple[Node, ...] | None) -> RunState:
+    """Returns the state of a run without a job, from its desired state."""
+    is_over = found.state in ("finished", "failed", "stopped", "removed")
+    ended = found.created_at.isoformat() if is_over else None
+    until = kept_until(found)
+    waits = until is not None and until > utc_moment()
+    why = f"its nodes wait for the next run until {until:%H:%M} UTC" if waits else ""
+    return RunState(PHASES[found.state], ended_at=ended, nodes=nodes, reason=why)

@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from cloudgan.core.clock import monotonic_seconds, utc_moment
-from cloudgan.core.errors import CloudganError, LaunchError, ResourcesLeftError
+from cloudgan.core.errors import CloudganError, LaunchError
 from cloudgan.core.labels import OWNER, SPEC
 from cloudgan.launch.backends.kubernetes.backend import KubernetesBackend
 from cloudgan.launch.backends.kubernetes.permissions import REVIEW, check_rights
@@ -24,14 +24,24 @@ from cloudgan.launch.provisioning.cluster_usage import (
     uses_cluster_of,
 )
 from cloudgan.launch.provisioning.kept_nodes import (
+    PHASES,
     is_pool_of,
     is_used,
     kept_until,
+    may_be_shared,
     on_kept_nodes,
     since_reuse,
+    state_without_job,
 )
 from cloudgan.launch.provisioning.nodes import list_nodes, wait_for_nodes
-from cloudgan.launch.provisioning.provisioner import UNMANAGED_FROM, Destroyer, Provisioner
+from cloudgan.launch.provisioning.provisioner import (
+    UNMANAGED_FROM,
+    Destroyer,
+    Provisioner,
+    check_gone,
+    list_known,
+    no_answer,
+)
 from cloudgan.launch.provisioning.run_monitor import findings_error
 from cloudgan.launch.provisioning.run_registry import DesiredState
 from cloudgan.schema.resource import Listing
@@ -39,7 +49,7 @@ from cloudgan.schema.run_state import RunState
 from cloudgan.storage.store import StoreError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from cloudgan.launch.backends.job_backend import JobBackend
     from cloudgan.launch.backends.remote_command import CommandStreams
@@ -49,7 +59,7 @@ if TYPE_CHECKING:
     from cloudgan.schema.launch import Cluster, Node
     from cloudgan.schema.plan import Plan, Step
     from cloudgan.schema.resource import Resource
-    from cloudgan.schema.run_state import LogLine, Phase
+    from cloudgan.schema.run_state import LogLine
 
 _POLL_SECONDS: Final = 5.0
 _NEW_CLUSTER_SECONDS: Final = 300.0
@@ -61,15 +71,6 @@ EKS reports ACTIVE before the name of the endpoint resolves and before it proces
 eventually consistent (https://docs.aws.amazon.com/eks/latest/userguide/access-entries.html, read
 2026-11-22).
 """
-_PHASES: Final[dict[str, Phase]] = {
-    "stopped": "stopped",
-    "finished": "finished",
-    "failed": "failed",
-    "removing": "absent",
-    "removed": "absent",
-    "starting": "absent",
-    "started": "absent",
-}
 
 
 def keep_steps(plan: Plan) -> tuple[Step, ...]:
@@ -164,7 +165,7 @@ class ProvisionedBackend:
     def annotate(self, run: str, state: str) -> None:
         """Writes a new state to the run registry."""
         found = self._registry.read(run)
-        if found and state in _PHASES:
+        if found and state in PHASES:
             self._registry.write(found.plan, state)  # type: ignore[arg-type]
 
     def state(self, run: str) -> RunState:
@@ -174,12 +175,12 @@ class ProvisionedBackend:
             return RunState("absent")
         if found.state in ("finished", "removed"):
             left = () if found.state == "removed" else self._seen_nodes(run)
-            return _state_without_job(found, left)
+            return state_without_job(found, left)
         inner = self._reached(found.plan)
         state = inner.state(run) if inner else RunState("absent")
         there = self._seen_nodes(run)
         if state.phase == "absent":
-            return _state_without_job(found, there)
+            return state_without_job(found, there)
         return replace(state, nodes=there)
 
     def wait_for_change(self, run: str, seconds: float) -> None:
@@ -289,16 +290,16 @@ class ProvisionedBackend:
             self._say(f"{error}. The nodes are deleted anyway")
         resources = self._own_resources(run, found)
         left: list[str] = []
-        yield from self._deleted((one for one in resources if not _is_end(one)), left)
-        with suppress(CloudganError):  # now: no billed node waits for the histories of other runs
+        yield from self._destroyer.attempt((one for one in resources if not _is_end(one)), left)
+        with suppress(Exception):  # now: no billed node waits for the histories of other runs
             self._usages[run] = self._usage(found) if found else None
         unused = self._unused(run, found, {resource.parent for resource in resources} - {""})
         stays: list[str] = []
-        yield from self._deleted(unused, stays)
+        yield from self._destroyer.attempt(unused, stays)
         if left:  # a cluster takes with it what this login may not delete
             again = self._own_resources(run, found)
             left = left if again.silent or not all(map(_is_end, again)) else []
-        _check_gone(run, [*left, *stays], (*resources.silent, *unused.silent))
+        check_gone(run, [*left, *stays], (*resources.silent, *unused.silent))
         yield from self._destroyer.destroy(one for one in resources if _is_end(one))
         self._opened.pop(run, None)
         self._apis.pop(run, None)
@@ -346,33 +347,19 @@ class ProvisionedBackend:
             self._apis.pop(run, None)
             return None
 
-    def _deleted(self, resources: Iterable[Resource], left: list[str]) -> Iterator[str]:
-        """Yields what is deleted; adds to `left` what is not, so that the caller goes on."""
-        try:
-            yield from self._destroyer.destroy(resources)
-        except ResourcesLeftError as error:
-            left.append(str(error))
-
-    def _listed(self, run: str | None, regions: Collection[str] | None) -> Listing:
-        """Resources in the cloud; a cloud that does not answer has unknown ones, not none."""
-        try:
-            return self._cloud.list_resources(run, regions)
-        except LaunchError as error:
-            return Listing(silent=(str(error),))
-
     def _usage(self, found: DesiredState) -> Cluster | None:
         """Usage of a run's cluster, split between all runs in the store."""
         histories = [self._registry.history(name) for name in self._registry.list_runs()]
-        there = self._listed(None, (found.plan.target.region or "",))
+        there = list_known(self._cloud, None, (found.plan.target.region or "",))
         if there.silent:
-            raise LaunchError(_no_answer(there.silent))
+            raise LaunchError(no_answer(there.silent))
         return cluster_usage(found.plan, there, histories, utc_moment())
 
     def _own_resources(self, run: str, found: DesiredState | None) -> Listing:
         """The resources with the label of the run, without those of a namesake of another user."""
         labels = found.plan.labels().as_dict() if found else {}
         plans = self._plans(run)
-        listed = self._listed(run, {plan.target.region or "" for plan in plans} or None)
+        listed = list_known(self._cloud, run, {plan.target.region or "" for plan in plans} or None)
         silent, own = list(listed.silent), []
         for resource in listed:
             if all(
@@ -384,7 +371,7 @@ class ProvisionedBackend:
                 own.append(resource)
         reused = found.plan.node_pool.reused if found and found.plan.node_pool else None
         if found and reused:
-            others = self._listed(reused.run, (found.plan.target.region or "",))
+            others = list_known(self._cloud, reused.run, (found.plan.target.region or "",))
             silent += others.silent
             own += [one for one in others if is_pool_of(one, found) or _is_end(one)]
         users = self._users(run, plans) if any(one.node_type for one in own) else []
@@ -399,8 +386,7 @@ class ProvisionedBackend:
 
     def _users(self, run: str, plans: list[Plan]) -> list[DesiredState]:
         """The other runs that may use the run's nodes; only nodes that were kept have such users."""
-        pools = [plan.node_pool for plan in plans]
-        if plans and not any(pool and (pool.keep_seconds or pool.reused) for pool in pools):
+        if not may_be_shared(plans):
             return []
         try:
             others = [self._registry.read(name) for name in self._others(run)]
@@ -420,15 +406,12 @@ class ProvisionedBackend:
     def _unused(self, run: str, found: DesiredState | None, parents: set[str]) -> Listing:
         """The cluster created by cloudgan, if the run used it and no other run does.
 
-        Args:
-            run: Name of the run.
-            found: Its desired state.
-            parents: Clusters that had nodes of the run.
+        `parents` are the clusters that had nodes of the run.
         """
         plan = found.plan if found else None
-        if plan is None or plan.node_pool is None or plan.node_pool.keep_cluster:
+        if plan is None or plan.node_pool is None or not is_in_cluster(plan):
             return Listing()
-        if not is_in_cluster(plan):
+        if plan.node_pool.keep_cluster:
             return Listing()
         try:
             others = [self._registry.read(name) for name in self._others(run)]
@@ -437,7 +420,7 @@ class ProvisionedBackend:
             return Listing()
         if any(uses_cluster_of(plan, other) for other in others):
             return Listing()
-        resources = self._listed(None, (plan.target.region or "",))
+        resources = list_known(self._cloud, None, (plan.target.region or "",))
         if resources.silent:
             return Listing(silent=resources.silent)  # another run may use it
         busy = {resource.parent for resource in resources if resource.run not in (None, run)}
@@ -508,31 +491,6 @@ class ProvisionedBackend:
         return self._opened[plan.run]
 
 
-def _check_gone(run: str, left: Sequence[str], silent: Sequence[str]) -> None:
-    """Raises unless all resources of a run are known to be gone."""
-    if not left and not silent:
-        return
-    what = [*left, *((_no_answer(silent),) if silent else ())]
-    raise ResourcesLeftError(
-        f"{'; '.join(what)}. Resources of run {run} are left there, or may be, and bill: run `cloudgan"
-        f" down {run}` again, then `cloudgan doctor`"
-    )
-
-
-def _no_answer(silent: Iterable[str]) -> str:
-    return f"no answer from {', '.join(dict.fromkeys(silent))}"
-
-
 def _is_end(resource: Resource) -> bool:
     """Whether a resource of a run ends nodes and cluster without a launcher: it is deleted after them."""
     return resource.deletion_order >= UNMANAGED_FROM
-
-
-def _state_without_job(found: DesiredState, nodes: tuple[Node, ...] | None) -> RunState:
-    """The state of a run without a job, from its desired state."""
-    is_over = found.state in ("finished", "failed", "stopped", "removed")
-    ended = found.created_at.isoformat() if is_over else None
-    until = kept_until(found)
-    waits = until is not None and until > utc_moment()
-    why = f"its nodes wait for the next run until {until:%H:%M} UTC" if waits else ""
-    return RunState(_PHASES[found.state], ended_at=ended, nodes=nodes, reason=why)

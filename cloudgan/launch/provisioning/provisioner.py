@@ -12,14 +12,16 @@ from cloudgan.core.clock import monotonic_seconds
 from cloudgan.core.errors import (
     CapacityError,
     ConfigError,
+    CredentialsError,
     LaunchError,
     ResourcesLeftError,
     StockOutError,
 )
 from cloudgan.core.labels import RUN, SHARED, SPEC
+from cloudgan.schema.resource import Listing
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
     from cloudgan.launch.clouds.client import CloudClient
     from cloudgan.schema.plan import Plan, Step
@@ -210,7 +212,13 @@ class Destroyer:
         Raises:
             ResourcesLeftError: At least one resource remains; the others are deleted.
         """
-        failures: list[str] = []
+        left: list[str] = []
+        yield from self.attempt(resources, left)
+        if left:
+            raise ResourcesLeftError("; ".join(left))
+
+    def attempt(self, resources: Iterable[Resource], left: list[str]) -> Iterator[str]:
+        """Deletes resources like `destroy`; adds those that remain to `left`, with the reason."""
         ordered = sorted(
             resources, key=lambda resource: (resource.deletion_order, resource.kind, resource.name)
         )
@@ -225,11 +233,9 @@ class Destroyer:
                     self._until_gone(resource)
                 except Exception as error:  # noqa: BLE001  of any class: the others may be billed
                     why = str(error)
-                    failures.append(why if resource.name in why else f"{what}: {why}")
+                    left.append(why if resource.name in why else f"{what}: {why}")
                     continue
                 yield what
-        if failures:
-            raise ResourcesLeftError("; ".join(failures))
 
     def _until_gone(self, resource: Resource) -> None:
         """Retries while the deletion is rejected, such as during another operation."""
@@ -254,3 +260,31 @@ class Destroyer:
                     f"{resource.kind} {resource.name} is not deleted after {self.timeout_seconds:.0f} s"
                 )
             time.sleep(next(waits))
+
+
+def list_known(cloud: CloudClient, run: str | None, regions: Collection[str] | None) -> Listing:
+    """Returns the resources that a cloud lists; they are unknown if it does not answer this login."""
+    try:
+        return cloud.list_resources(run, regions)
+    except (CredentialsError, LaunchError) as error:
+        return Listing(silent=(str(error),))
+
+
+def check_gone(run: str, left: Sequence[str], silent: Sequence[str]) -> None:
+    """Checks that all resources of a run are known to be gone.
+
+    Raises:
+        ResourcesLeftError: Some are left, or may be where the cloud did not answer.
+    """
+    if not left and not silent:
+        return
+    what = [*left, *((no_answer(silent),) if silent else ())]
+    raise ResourcesLeftError(
+        f"{'; '.join(what)}. Resources of run {run} are left there, or may be, and bill: run `cloudgan"
+        f" down {run}` again, then `cloudgan doctor`"
+    )
+
+
+def no_answer(silent: Iterable[str]) -> str:
+    """Returns the sentence about what a cloud could not list."""
+    return f"no answer from {', '.join(dict.fromkeys(silent))}"

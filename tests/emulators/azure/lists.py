@@ -68,10 +68,10 @@ class Lists:
             return self._usages()
         if low.endswith("/capacityreservations"):
             plain[low] = lambda: self._reserved(path)
+        if low.endswith(f"/providers/{ASSIGNMENTS}"):
+            plain[low] = lambda: self._assigned(scope_of(path), query)
         if low in plain:
             return plain[low]()
-        if low.endswith(f"/providers/{ASSIGNMENTS}"):
-            return self._assigned(scope_of(path), query)
         inside = re.fullmatch(r"/resourcegroups/([^/]+)/resources", low)
         return self._inside(f"{root}/resourcegroups/{inside[1]}/") if inside else None
 

@@ -180,7 +180,9 @@ class KubernetesEngine:
     def _create_pool(self, call: Call) -> Object:
         cluster, pool = self._cluster(call), call.body["nodePool"]
         where, name = call.path["locationsId"], pool.get("name", "")
+        _refuse_autopilot(cluster.body)
         self._check_pool(pool)
+        _check_upgrades(pool, cluster.body)
         if name in cluster.pools:
             raise Refusal(409, f"Already exists: node pool {name}.")
         self._refuse_busy()
@@ -320,6 +322,27 @@ class KubernetesEngine:
 def _check_name(name: str) -> None:
     if not _NAME.fullmatch(name):
         raise Refusal(400, f"Invalid name {name!r}: at most 40 characters, [a-z0-9-].")
+
+
+def _refuse_autopilot(cluster: Object) -> None:
+    """https://github.com/turbot/steampipe-plugin-gcp/issues/591 (read 2026-11-25)."""
+    if cluster.get("autopilot", {}).get("enabled"):
+        raise Refusal(400, "Autopilot node pools cannot be accessed or modified.")
+
+
+def _check_upgrades(pool: Object, cluster: Object) -> None:
+    """Refuses node upgrades that are switched off in a release channel, or excluded outside of one.
+
+    The first: https://github.com/nkoson/gke-tutorial/issues/8 (read 2026-11-25). The second is assumed: all
+    exclusions of minor or node upgrades are of clusters in a channel
+    (https://cloud.google.com/kubernetes-engine/docs/concepts/maintenance-windows-and-exclusions).
+    """
+    has_channel = cluster.get("releaseChannel", {}).get("channel", "UNSPECIFIED") != "UNSPECIFIED"
+    if has_channel and not pool.get("management", {}).get("autoUpgrade", True):
+        raise Refusal(400, "Auto_upgrade must be true when release_channel is set.")
+    excluded = pool.get("maintenancePolicy", {}).get("exclusionUntilEndOfSupport", {})
+    if excluded.get("enabled") and not has_channel:
+        raise Refusal(400, "A maintenance exclusion of this scope needs a release channel.")
 
 
 def check_queued(pool: Object) -> None:

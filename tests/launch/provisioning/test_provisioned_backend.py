@@ -429,17 +429,18 @@ def test_a_zone_that_does_not_answer_is_no_proof_that_nothing_is_left(lab, act):
     assert lab.left() == ["bucket"], "a region that the run never used is not asked"
 
 
-def test_a_cloud_that_lists_nothing_because_of_an_outage_has_unknown_resources(lab):
+@pytest.mark.parametrize("error", [LaunchError("answered 503"), CredentialsError("login expired")])
+def test_a_cloud_that_cannot_be_listed_has_unknown_resources(lab, error):
     lab.apply(lab.plan())
 
     def away(run=None, regions=None):
-        raise LaunchError("the cloud answered 503")
+        raise error
 
     lab.jobs["gan"] = PlaceDouble()
     lab.cloud.list_resources = away
-    with pytest.raises(ResourcesLeftError, match="answered 503") as error:
+    with pytest.raises(ResourcesLeftError, match=str(error)) as left:
         list(lab.provider(inner=lambda plan: lab.jobs["gan"]).destroy("gan"))
-    assert error.value.exit_code == 4
+    assert left.value.exit_code == 4
 
 
 @pytest.mark.parametrize("act", [deprovision, None], ids=["end", "down"])

@@ -138,7 +138,7 @@ class RunEnds:
             self._send(step)
         except RefusedError as error:
             group = self._ensured.get(str(step.find).split("/")[1], {})
-            if step.method != "CreateSchedule" or error.code not in GONE:
+            if step.method != "CreateSchedule" or error.code not in GONE or not group:
                 raise
             for one in group.values():
                 self._send(one)

@@ -16,6 +16,10 @@ PROJECT, ZONE, CLUSTER_LOCATION = "<project>", "<zone>", "<cluster-location>"
 LOCATION = "cluster location"
 """Key of a target's details: zone or region of the cluster, which may differ from the nodes' zone."""
 
+RELEASE_CHANNEL, NO_CHANNEL = "<release-channel>", "none"
+CHANNEL = "release channel"
+"""Key of a target's details: that of an existing cluster; the default cluster has REGULAR."""
+
 NODES_ACCOUNT, TRAINER_ACCOUNT = "cloudgan-nodes", "cloudgan-trainer"
 """Service accounts of the nodes and of the training pods."""
 TPU_ACCOUNT = "cloudgan-tpu"

@@ -11,7 +11,15 @@ from cloudgan.core.errors import CloudganError, LaunchError, PlanError
 from cloudgan.launch.backends.tpu_vm.backend import TpuVmBackend
 from cloudgan.launch.backends.tpu_vm.client import TpuVmClient
 from cloudgan.launch.clouds.gcp import network
-from cloudgan.launch.clouds.gcp.addresses import CLUSTER_LOCATION, LOCATION, PROJECT, ZONE, clusters
+from cloudgan.launch.clouds.gcp.addresses import (
+    CLUSTER_LOCATION,
+    LOCATION,
+    NO_CHANNEL,
+    PROJECT,
+    RELEASE_CHANNEL,
+    ZONE,
+    clusters,
+)
 from cloudgan.launch.clouds.gcp.buckets import Buckets
 from cloudgan.launch.clouds.gcp.identities import Identities
 from cloudgan.launch.clouds.gcp.image_build import ImageRepositories
@@ -113,6 +121,7 @@ class GcpClient:
         if target.details.get(LOCATION) != CLUSTER_LOCATION:
             near = [one for one in near if one["location"] == zone]
         found[CLUSTER_LOCATION] = near[0]["location"] if near else zone
+        found[RELEASE_CHANNEL] = _channel(near[0]) if near else "REGULAR"
         if near:
             _check_cluster(near[0], is_spot=plan.node_pool.market == "spot")
             network.check_cluster(near[0], target)
@@ -230,8 +239,23 @@ def _is_near(silent: str, regions: Collection[str]) -> bool:
     return region_of("gcp", place) in regions or not _PLACE.fullmatch(place)
 
 
+def _channel(cluster: dict[str, Any]) -> str:
+    found = (cluster.get("releaseChannel") or {}).get("channel", "UNSPECIFIED")
+    return NO_CHANNEL if found == "UNSPECIFIED" else str(found)
+
+
 def _check_cluster(cluster: dict[str, Any], *, is_spot: bool) -> None:
-    """Refuses a cluster without workload identity, or too old for spot, before anything is created."""
+    """Refuses a cluster that runs cannot use, before anything is created.
+
+    Raises:
+        PlanError: It is an Autopilot cluster, has no workload identity, or is too old for spot.
+    """
+    # https://github.com/turbot/steampipe-plugin-gcp/issues/591 (read 2026-11-25)
+    if (cluster.get("autopilot") or {}).get("enabled"):
+        raise PlanError(
+            f"cluster {cluster['name']} is an Autopilot cluster, in which Google lets nobody create node"
+            " pools; pass --cluster of a Standard cluster, or omit it: cloudgan creates one"
+        )
     if not (cluster.get("workloadIdentityConfig") or {}).get("workloadPool"):
         raise PlanError(
             f"cluster {cluster['name']} has no workload identity, which pods need for their bucket;"

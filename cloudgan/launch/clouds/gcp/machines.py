@@ -1,8 +1,7 @@
 """Google's machine types with accelerators, by their names in the price table, and their zones.
 
-GPUs per machine, and single-host TPUs with node labels and topologies: AI-Hypercomputer/xpk,
-src/xpk/core/system_characteristics.py, and the table of TPU types for Saxml on GKE in
-GoogleCloudPlatform/applied-ai-engineering-samples (both read 2026-11-21). GPU counts: the price table.
+GPUs per machine: AI-Hypercomputer/xpk, src/xpk/core/system_characteristics.py (read 2026-11-21). GPU
+counts: the price table.
 Of the newest, only a3-megagpu-8g is on demand: xpk's docs, whose table of capacity types says "A3 Mega
 only" there (read 2026-11-22). Disk types, and which a3-highgpu are on demand: from memory.
 """
@@ -21,7 +20,6 @@ if TYPE_CHECKING:
     from cloudgan.launch.clouds.gcp.api import GoogleApi
 
 GPU = "nvidia.com/gpu"
-TPU = "google.com/tpu"
 PD, HYPERDISK = "pd-balanced", "hyperdisk-balanced"
 
 
@@ -29,7 +27,7 @@ class AcceleratorKind(NamedTuple):
     """An accelerator model.
 
     Attributes:
-        name: Name in Google's APIs; for TPUs, the value of the node label.
+        name: Name in Google's APIs.
         quota: Metric of the regional quota, such as NVIDIA_V100_GPUS; empty if counted by `family`.
         family: Family in the quota of GPUs per family, such as NVIDIA_H100.
         needs_own_image: Why TensorFlow's wheels do not run on it; empty if they do.
@@ -48,10 +46,8 @@ class Machine(NamedTuple):
         node_type: Name in the price table.
         machine_type: Google's machine type.
         kind: Accelerator model.
-        accelerators: Number of GPUs or TPU chips.
-        resource: Kubernetes resource name of the accelerators.
+        accelerators: Number of GPUs.
         disk_type: Type of the boot disk; newer machines accept one only.
-        topology: Topology of TPU chips; empty for GPUs.
         is_on_demand: Whether it is sold on demand, not only as spot or flex-start.
     """
 
@@ -59,9 +55,7 @@ class Machine(NamedTuple):
     machine_type: str
     kind: AcceleratorKind
     accelerators: int
-    resource: str = GPU
     disk_type: str = PD
-    topology: str = ""
     is_on_demand: bool = True
 
     @property
@@ -96,7 +90,6 @@ GPUS = {
     "GB200": AcceleratorKind("nvidia-gb200", family="NVIDIA_GB200", needs_own_image=_GRACE),
 }
 _H100_MEGA = AcceleratorKind("nvidia-h100-mega-80gb", family="NVIDIA_H100_MEGA")
-_V5E, _V6E = AcceleratorKind("tpu-v5-lite-podslice"), AcceleratorKind("tpu-v6e-slice")
 _N1 = re.compile(r"(n1-(?:standard|highmem)-\d+)\+(\d)x(T4|P100|V100)")
 
 
@@ -114,8 +107,6 @@ def _table() -> dict[str, Machine]:
         _of("a3-ultragpu-8g", "H200", 8)._replace(disk_type=HYPERDISK, is_on_demand=False),
         _of("a4-highgpu-8g", "B200", 8)._replace(disk_type=HYPERDISK, is_on_demand=False),
         _of("a4x-highgpu-4g", "GB200", 4)._replace(disk_type=HYPERDISK, is_on_demand=False),
-        *(_tpu(f"v5litepod-{n}", f"ct5lp-hightpu-{n}t", _V5E, PD) for n in _CHIPS),
-        *(_tpu(f"v6e-{n}", f"ct6e-standard-{n}t", _V6E, HYPERDISK) for n in _CHIPS),
     ]
     return {row.node_type: row for row in rows}
 
@@ -124,14 +115,7 @@ def _of(name: str, gpu: str, count: int) -> Machine:
     return Machine(name, name, GPUS[gpu], count)
 
 
-def _tpu(node_type: str, machine_type: str, kind: AcceleratorKind, disk: str) -> Machine:
-    chips = int(node_type.rpartition("-")[2])
-    return Machine(node_type, machine_type, kind, chips, TPU, disk, _CHIPS[chips])
-
-
 _WHOLE = 8
-_CHIPS = {1: "1x1", 4: "2x2", 8: "2x4"}
-"""Chips of one host and their topology; more than eight chips need several hosts."""
 _L4 = (
     *((f"g2-standard-{n}", 1) for n in (4, 8, 12, 16, 32)),
     ("g2-standard-24", 2),
@@ -221,15 +205,5 @@ def _why_not(node_type: str) -> str:
         return (
             f"{node_type}: there is no TensorFlow for TPU7x (tensorflow-tpu ends at 2.20); choose"
             " --accelerator=tpu-v6e:8"
-        )
-    if re.match(r"(ct[234]\w*-|v[234]-)", node_type):
-        return (
-            f"{node_type}: TensorFlow does not support node pools of TPU v2, v3 and v4; choose the"
-            " TPU VMs v2-8, v3-8 or v4-8, without --image"
-        )
-    if re.match(r"(v5litepod|v5p|v6e|ct5p)-", node_type):
-        return (
-            f"{node_type}: TensorFlow cannot span the several hosts of this TPU slice in Kubernetes;"
-            " choose at most 8 chips, such as --accelerator=tpu-v6e:8"
         )
     return f"Google Cloud has no machine {node_type!r} with accelerators.{nearest(node_type, MACHINES)}"

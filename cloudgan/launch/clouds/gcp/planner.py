@@ -13,19 +13,21 @@ from cloudgan.core.errors import ConfigError, PlanError
 from cloudgan.core.labels import RUN, SHARED, derived_name
 from cloudgan.launch.backends.kubernetes.permissions import review_step
 from cloudgan.launch.backends.tpu_vm import requests as tpu_requests
-from cloudgan.launch.backends.tpu_vm import slices as tpu_slices
 from cloudgan.launch.clouds.gcp import network, reservations
 from cloudgan.launch.clouds.gcp.addresses import (
+    CHANNEL,
     CLUSTER_LOCATION,
     LOCATION,
+    NO_CHANNEL,
     NODES_ACCOUNT,
     PROJECT,
+    RELEASE_CHANNEL,
     TRAINER_ACCOUNT,
     ZONE,
     account_email,
     clusters,
 )
-from cloudgan.launch.clouds.gcp.machines import TPU, machine
+from cloudgan.launch.clouds.gcp.machines import GPU, machine
 from cloudgan.launch.clouds.gcp.prerequisites import (
     pod_identity_step,
     prerequisite_steps,
@@ -54,8 +56,10 @@ SYSTEM_NODE = "e2-medium"
 SPOT_GRACE_SECONDS, SYSTEM_GRACE_SECONDS = 120, 15
 """Shutdown grace of a spot node, and the part of it that system pods use."""
 _LONGEST_POOL = 40
-_TPU_VMS = ("v2-", "v3-", "v4-", "v5p-")
-_EITHER = ("v5litepod-", "v6e-")
+_TPUS = ("v2-", "v3-", "v4-", "v5litepod-", "v5p-", "v6e-")
+"""Slices of Cloud TPU VMs. TPU pods on GKE need a higher limit of locked memory than containers may set
+without privileges (https://cloud.google.com/tpu/docs/tpus-in-gke and
+https://github.com/marin-community/marin/issues/3871, read 2026-11-25), and pods of runs have none."""
 _DISK_GIB, _SYSTEM_DISK_GIB, _SYSTEM_DISK = 100, 32, "pd-standard"
 _SPARE_SECONDS = 1800
 """Time for node start, driver installation and image pulls."""
@@ -92,19 +96,19 @@ def target(account: str | None, region: str, zone: str | None, cluster: str | No
         namespace=NAMESPACE,
         service_account=SERVICE_ACCOUNT,
         cluster=cluster or CLUSTER,
-        details={LOCATION: CLUSTER_LOCATION if cluster else zone or ZONE},
+        details={LOCATION: CLUSTER_LOCATION, CHANNEL: RELEASE_CHANNEL}
+        if cluster
+        else {LOCATION: zone or ZONE},
     )
 
 
 def node_pool(wanted: NodePoolRequest) -> NodePool:
     """Returns the node pool, or the TPU VM slice.
 
-    TPUs without `--image` are TPU VMs: on GKE they need an image with TensorFlow for TPUs.
-
     Raises:
         PlanError: Google Cloud, or TensorFlow on it, cannot serve the request.
     """
-    if _is_tpu_vm(wanted):
+    if wanted.node_type.startswith(_TPUS):
         if wanted.keep_seconds:
             raise PlanError(
                 f"{wanted.node_type}: a Cloud TPU VM is deleted with its run; omit --keep-nodes"
@@ -113,11 +117,6 @@ def node_pool(wanted: NodePoolRequest) -> NodePool:
     found = machine(wanted.node_type)
     if found.kind.needs_own_image and not wanted.has_own_image:
         raise PlanError(f"{wanted.node_type}: {found.kind.needs_own_image}")
-    if found.resource == TPU and wanted.nodes > 1:
-        raise PlanError(
-            f"{wanted.nodes} nodes of {wanted.node_type}: TensorFlow trains on one TPU slice, not"
-            " on several; pass --nodes=1 and a larger slice"
-        )
     if wanted.reservation:
         reservations.parse(wanted.reservation)
     elif not found.is_on_demand and wanted.market != "spot" and not wanted.flex_start:
@@ -134,7 +133,7 @@ def node_pool(wanted: NodePoolRequest) -> NodePool:
         market=wanted.market,
         name=derived_name(wanted.run, wanted.spec_hash, _LONGEST_POOL),
         flex_start=wanted.flex_start,
-        queued=_is_queued(wanted, found),
+        queued=_is_queued(wanted),
         reservation=wanted.reservation,
         keep_cluster=wanted.keep_cluster,
         keep_seconds=wanted.keep_seconds,
@@ -149,16 +148,16 @@ def _notes(wanted: NodePoolRequest, found: Machine) -> tuple[str, ...]:
     notes: tuple[str, ...] = (network.NO_ADDRESSES,) if wanted.internal_ips else ()
     if wanted.reservation:
         notes += (billed_by_reservation(wanted.reservation),)
-    if _is_queued(wanted, found):
+    if _is_queued(wanted):
         notes += (_LATE,)
     if wanted.nodes > 1 and found.has_unused_network:
         return (*notes, unused_network(wanted, "GPUDirect"))
     return notes
 
 
-def _is_queued(wanted: NodePoolRequest, found: Machine) -> bool:
+def _is_queued(wanted: NodePoolRequest) -> bool:
     """Whether the nodes are requested together; Google recommends it for several nodes with GPUs."""
-    return wanted.flex_start and wanted.nodes > 1 and found.resource != TPU
+    return wanted.flex_start and wanted.nodes > 1
 
 
 def _fees(found: Machine, *, internal_ips: bool) -> tuple[PoolFee, ...]:
@@ -187,19 +186,12 @@ def workers(workers: Workers, node_pool: NodePool) -> Workers:
         return tpu_requests.workers(workers, node_pool)
     found = machine(node_pool.node_type)
     selector, taints = dict(workers.node_selector), [Toleration(key=RUN)]
-    environment: dict[str, str] = {}
-    if found.resource == TPU:
-        environment = tpu_slices.environment(node_pool.node_type)
-        selector["cloud.google.com/gke-tpu-accelerator"] = found.kind.name
-        selector["cloud.google.com/gke-tpu-topology"] = found.topology
-        taints.append(Toleration(key=TPU))
     if node_pool.queued:
         selector[_FLEX_LABEL] = "true"
         taints.append(Toleration(key=_QUEUED_TAINT))
     changes: dict[str, Any] = {
         "accelerators_per_node": found.accelerators,
-        "resource": found.resource,
-        "environment": environment,
+        "resource": GPU,
         "node_selector": selector,
         "tolerations": (*workers.tolerations, *taints),
     }
@@ -222,11 +214,6 @@ def steps(plan: Plan) -> tuple[Step, ...]:
 def keep_steps(plan: Plan) -> tuple[Step, ...]:
     """Returns the Job that holds the nodes; after its deadline the autoscaler removes them."""
     return (hold_step(plan),)
-
-
-def _is_tpu_vm(wanted: NodePoolRequest) -> bool:
-    name = wanted.node_type
-    return name.startswith(_TPU_VMS) or (name.startswith(_EITHER) and not wanted.has_own_image)
 
 
 def _cluster_step(plan: Plan) -> Step:
@@ -307,9 +294,8 @@ def pool_body(plan: Plan, node_pool: NodePool) -> dict[str, Any]:
         "labels": plan.labels().as_dict(),
         "taints": [{"key": "cloudgan-run", "value": plan.run, "effect": "NO_SCHEDULE"}],
         "maxRunDuration": f"{_life_seconds(plan, node_pool)}s",
+        "accelerators": [_accelerator(found)],
     }
-    if found.resource != TPU:
-        config["accelerators"] = [_accelerator(found)]
     if node_pool.market == "spot":
         config["spot"] = True
         config["kubeletConfig"] = {
@@ -327,7 +313,21 @@ def pool_body(plan: Plan, node_pool: NodePool) -> dict[str, Any]:
     }
     if network.is_internal(plan.target):
         body["networkConfig"] = {"enablePrivateNodes": True}
+    body |= _without_upgrades(plan.target)
     return _flex_start(body, node_pool) if node_pool.flex_start else body
+
+
+def _without_upgrades(target: Target) -> dict[str, Any]:
+    """Returns the fields by which GKE does not upgrade, and so drain, the nodes of a run.
+
+    In a release channel automatic upgrades cannot be switched off (https://github.com/nkoson/gke-tutorial/issues/8);
+    the pool excludes them until its version is out of support (discovery document of container.v1, revision
+    20261027; https://github.com/terraform-google-modules/terraform-google-kubernetes-engine/pull/2655, both
+    read 2026-11-25). So it holds for any length of a run, in a cluster of the user too.
+    """
+    if target.details.get(CHANNEL) == NO_CHANNEL:
+        return {"management": {"autoRepair": True, "autoUpgrade": False}}
+    return {"maintenancePolicy": {"exclusionUntilEndOfSupport": {"enabled": True}}}
 
 
 def _flex_start(body: dict[str, Any], node_pool: NodePool) -> dict[str, Any]:

@@ -21,7 +21,7 @@ from cloudgan.launch.clouds.gcp.addresses import (
     account_email,
 )
 from cloudgan.launch.clouds.gcp.identities import api_states
-from cloudgan.launch.clouds.gcp.machines import TPU, machine
+from cloudgan.launch.clouds.gcp.machines import machine
 from cloudgan.launch.clouds.gcp.prerequisites import APIS
 from cloudgan.schema.resource import Finding
 
@@ -147,10 +147,6 @@ def quota_findings(api: GoogleApi, project: str, plan: Plan) -> Iterator[Finding
         yield Finding(name, "ok", f"it is in {plan.target.zone} and has enough free capacity")
         return
     is_spot = plan.node_pool.market == "spot" or plan.node_pool.flex_start
-    if found.resource == TPU:
-        name = f"TPU chips of {found.machine_type}" + (" (preemptible)" if is_spot else "")
-        yield _unlisted_quota(name, region, needed)
-        return
     metric = found.kind.quota or (f"{found.kind.family}_GPUS" if is_spot else "")
     if metric:
         quotas = _quotas(api, f"{COMPUTE}/projects/{project}/regions/{region}")

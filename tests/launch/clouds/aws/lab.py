@@ -83,13 +83,14 @@ class Lab:
     cluster: Any = None
     said: list[str] = field(default_factory=list)
     session: Any = None
+    attempts: int = 3
 
     def __post_init__(self) -> None:
         self.session = self.session or self.aws.session()
 
     def cloud(self) -> AwsClient:
         """Returns a client with the login, without other state."""
-        return AwsClient(self.session, "us-east-1", self.said.append, attempts=3)
+        return AwsClient(self.session, "us-east-1", self.said.append, attempts=self.attempts)
 
     def resolved(self, plan: Plan, cloud: AwsClient | None = None) -> Plan:
         found = fill_placeholders(plan, (cloud or self.cloud()).resolve_placeholders(plan))

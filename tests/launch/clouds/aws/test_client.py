@@ -340,6 +340,7 @@ def test_regions_that_do_not_answer_are_named_and_the_rest_is_listed(lab):
     plan = lab.resolved(planned(offer="aws/g4dn.xlarge/us-west-2/on_demand"))
     make_until(lab.cloud(), plan, "CreateNodegroup")
     lab.aws.fault("DescribeVolumes", "ServiceUnavailable", times=10**6, status=503)
+    lab.attempts = 1
     found = lab.cloud().list_resources("gan")
     assert {one.kind for one in found} >= {"EKS node group"}, "what the region answered before"
     assert {one.partition(" (")[0] for one in found.silent} == {
@@ -348,7 +349,7 @@ def test_regions_that_do_not_answer_are_named_and_the_rest_is_listed(lab):
         "us-west-2",
     }
     provider = lab.provider(lab.cloud(), plan)
-    with pytest.raises(ResourcesLeftError, match=r"no answer from us-west-2 \(.*DescribeVolumes"):
+    with pytest.raises(ResourcesLeftError, match=r"no answer from .*DescribeVolumes in us-west-2"):
         list(provider.destroy("gan"))
     assert not [one for one in lab.aws.state.left() if one.startswith("node group")]
 
@@ -364,6 +365,7 @@ def test_regions_that_do_not_answer_are_named_and_the_rest_is_listed(lab):
 def test_a_service_that_does_not_answer_is_named_and_the_rest_is_listed(lab, operation, name):
     before = len(lab.cloud().list_resources())
     lab.aws.fault(operation, "ServiceUnavailable", times=10**6, status=503)
+    lab.attempts = 1
     found = lab.cloud().list_resources()
     assert {one.partition(" (")[0] for one in found.silent} == {name}
     assert 0 < len(found) <= before

@@ -140,7 +140,7 @@ def test_a_list_that_does_not_answer_is_named(lab, path, name):
     deploy(lab)
     lab.azure.faults.refuse("GET", path, Refusal(500, "InternalServerError", "no"), times=99)
     assert name in {one.partition(" (")[0] for one in lab.cloud().list_resources().silent}
-    with pytest.raises(ResourcesLeftError, match="no answer from .*answered 500"):
+    with pytest.raises(ResourcesLeftError, match=r"no answer from .*answered 500"):
         list(lab.provider().destroy("gan"))
 
 

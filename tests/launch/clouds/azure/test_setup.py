@@ -69,7 +69,7 @@ def test_a_role_that_never_works_is_reported_after_15_minutes(lab, monkeypatch):
     )
     lab.azure.blobs.refusals = 10**6
     with pytest.raises(
-        LaunchError, match="still refuses this login.*AuthorizationPermissionMismatch"
+        LaunchError, match=r"still refuses this login.*AuthorizationPermissionMismatch"
     ):
         lab.set_up()
 

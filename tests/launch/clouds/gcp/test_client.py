@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import datetime as dt
+
 import pytest
 
 from cloudgan.core.errors import (
@@ -13,6 +15,7 @@ from cloudgan.core.errors import (
 )
 from cloudgan.launch.clouds.gcp.addresses import LOCATION
 from cloudgan.launch.clouds.gcp.planner import setup_steps
+from cloudgan.launch.ops.preflight import check_cloud
 from cloudgan.launch.provisioning.provisioner import Destroyer, Provisioner
 from cloudgan.schema.plan import Target
 from emulators.gcp.kubernetes_engine import STOCK_OUT
@@ -228,7 +231,9 @@ def test_machines_whose_pool_may_be_in_a_silent_zone_are_no_orphans(google, clou
 
 def test_no_cluster_is_created_beside_one_that_may_be_in_a_silent_zone(google, cloud):
     google.engine.silent_zones.add("us-central1-f")
-    with pytest.raises(LaunchError, match="does not answer for us-central1-f.*nothing was created"):
+    with pytest.raises(
+        LaunchError, match=r"does not answer for us-central1-f.*nothing was created"
+    ):
         known(cloud, gcp_plan())
 
 
@@ -326,6 +331,42 @@ def test_spot_requires_a_cluster_version_with_a_grace_period(google, cloud, make
     with pytest.raises(PlanError, match=r"upgrade it to 1\.35"):
         cloud.resolve_placeholders(gcp_plan(market="spot"))
     assert cloud.resolve_placeholders(gcp_plan())["<zone>"] == "us-central1-a"
+
+
+@pytest.mark.parametrize(
+    ("cluster", "channel"),
+    [
+        (None, "REGULAR"),
+        ("cloudgan", "REGULAR"),
+        ("cloudgan", "STABLE"),
+        ("cloudgan", "UNSPECIFIED"),
+        ("cloudgan", None),
+    ],
+)
+def test_google_upgrades_no_node_of_a_run_in_any_cluster(google, cloud, make, channel, cluster):
+    make(gcp_plan(name="first"))
+    for kept in google.engine.clusters.values():
+        kept.body.pop("releaseChannel")
+        if channel:
+            kept.body["releaseChannel"] = {"channel": channel}
+    make(gcp_plan(cluster=cluster))
+    pool = next(one for one in google.engine.pools() if one["name"].startswith("gan"))
+    excluded = pool.get("maintenancePolicy", {}).get("exclusionUntilEndOfSupport", {})
+    assert excluded.get("enabled") or pool["management"]["autoUpgrade"] is False
+
+
+def test_an_autopilot_cluster_is_refused_by_check_and_before_any_creation(google, cloud, make):
+    make(gcp_plan(name="first"))
+    for kept in google.engine.clusters.values():
+        kept.body["autopilot"] = {"enabled": True}
+    before = google.left()
+    plan = gcp_plan(cluster="cloudgan")
+    with pytest.raises(PlanError, match=r"cloudgan is an Autopilot cluster.*pass --cluster"):
+        make(plan)
+    assert google.left() == before
+    found = {one.subject: one for one in check_cloud(cloud, plan, None, dt.date(2026, 11, 25))}
+    assert found["target"].status == "missing"
+    assert "Autopilot" in found["target"].message
 
 
 def test_a_cluster_without_workload_identity_is_refused_before_any_creation(google, cloud, make):

@@ -10,7 +10,7 @@ import pytest
 from cloudgan.cli.views.plan_view import plan_lines
 from cloudgan.core.errors import ConfigError, PlanError
 from cloudgan.core.labels import EXPIRES, OWNER, RUN, SPEC
-from cloudgan.launch.clouds.gcp.addresses import LOCATION
+from cloudgan.launch.clouds.gcp.addresses import CHANNEL, LOCATION
 from cloudgan.launch.clouds.gcp.machines import GPUS
 from cloudgan.launch.clouds.gcp.planner import target
 from emulators.gcp import kubernetes_engine
@@ -92,25 +92,12 @@ def test_spot_nodes_and_workers_have_the_longer_grace_period():
     assert "kubeletConfig" not in pool_of(gcp_plan())["config"]
 
 
-def test_a_tpu_is_selected_by_node_labels():
-    plan = gcp_plan("v6e-4")
-    pool, worker = pool_of(plan), plan.workers
-    assert "placementPolicy" not in pool
-    assert "accelerators" not in pool["config"]
-    assert worker.node_selector == {
-        "cloud.google.com/gke-tpu-accelerator": "tpu-v6e-slice",
-        "cloud.google.com/gke-tpu-topology": "2x2",
-    }
-    trainer = plan.steps[-1].body["spec"]["template"]["spec"]["containers"][0]
-    assert trainer["resources"]["limits"]["google.com/tpu"] == "4"
-
-
-@pytest.mark.parametrize("node_type", ["v5litepod-4", "v6e-8"])
-def test_a_pod_on_a_tpu_since_v5e_has_the_variables_of_pjrt(node_type):
-    (trainer,) = gcp_plan(node_type).steps[-1].body["spec"]["template"]["spec"]["containers"]
-    known = {one["name"]: one["value"] for one in trainer["env"]}
-    assert known["PJRT_DEVICE"] == "TPU"
-    assert known["NEXT_PLUGGABLE_DEVICE_USE_C_API"] == "true"
+@pytest.mark.parametrize("node_type", ["v5litepod-4", "v6e-8", "v5p-8"])
+@pytest.mark.parametrize("own_image", [True, False])
+def test_every_tpu_is_a_tpu_vm_whose_container_may_lock_its_memory(node_type, own_image):
+    plan = gcp_plan(node_type, own_image=own_image)
+    assert plan.node_pool.engine == "tpu_vm"
+    assert not [step for step in plan.steps if "nodePools" in step.path]
 
 
 def test_a_pod_on_gpus_has_no_variables_of_pjrt():
@@ -154,7 +141,8 @@ def test_the_cluster_is_small_shared_and_has_workload_identity():
 
 
 def test_an_existing_cluster_may_be_in_any_zone_of_the_region():
-    assert target(None, "us-central1", None, "mine").details == {LOCATION: "<cluster-location>"}
+    details = target(None, "us-central1", None, "mine").details
+    assert details == {LOCATION: "<cluster-location>", CHANNEL: "<release-channel>"}
     assert target(None, "us-central1", None, None).details == {LOCATION: "<zone>"}
     assert target(None, "us-central1", "us-central1-b", None).details == {LOCATION: "us-central1-b"}
 
@@ -163,13 +151,12 @@ def test_an_existing_cluster_may_be_in_any_zone_of_the_region():
     ("asked", "why"),
     [
         ({"node_type": "a4-highgpu-8g", "own_image": False}, "Blackwell"),
-        ({"node_type": "v6e-8", "nodes": 2}, "one TPU slice"),
+        ({"node_type": "v6e-8", "nodes": 2}, "omit --nodes, since one v6e-8 is one node"),
         ({"node_type": "a3-highgpu-1g"}, "spot or flex-start only"),
         ({"node_type": "a3-ultragpu-8g"}, "--market=spot or --flex-start, or --reservation=NAME"),
         ({"node_type": "a4-highgpu-8g"}, "spot or flex-start only"),
         ({"market": "spot", "flex_start": True}, "never spot"),
         ({"flex_start": True, "max_hours": 200}, "end after 7 days"),
-        ({"node_type": "v6e-16"}, "several hosts"),
     ],
     ids=str,
 )

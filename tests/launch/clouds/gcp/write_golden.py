@@ -12,7 +12,6 @@ PLANS = {
         "n1-standard-8+1xV100", name="paper", nodes=2, market="spot"
     ),
     "a3-flex-start": lambda: gcp_plan("a3-highgpu-1g", name="flex", flex_start=True, max_hours=10),
-    "tpu-single-host": lambda: gcp_plan("v6e-4", name="tpu"),
     "budget-in-own-cluster-and-bucket": lambda: gcp_plan(
         "n1-standard-8+1xV100",
         name="thrifty",
