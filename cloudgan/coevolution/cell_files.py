@@ -22,6 +22,7 @@ from cloudgan.coevolution.task import KINDS
 from cloudgan.core.atomic_file import write_atomic
 from cloudgan.core.documents import parse_json, read_json, write_json
 from cloudgan.core.errors import ConfigError, DataError, TryAgain
+from cloudgan.core.file_lock import append_line
 from cloudgan.schema import coevolution, grid_status
 from cloudgan.schema.cell_line import CellLine, read_lines
 from cloudgan.schema.coevolution import CoevolutionConfig
@@ -83,7 +84,7 @@ class GridFolder:
             ConfigError: The folder holds another grid.
         """
         there = self.read_config()
-        if there is not None:
+        if there is not None and (self._store or self.has_begun()):
             changed = _differences(there, config)
             if changed:
                 raise ConfigError(
@@ -92,6 +93,10 @@ class GridFolder:
                 )
         self.run.create()
         write_json(self.config_file, config)
+
+    def has_begun(self) -> bool:
+        """Whether a cell has a state or a record; a run that failed at its start is not one to protect."""
+        return any(self.path.glob(f"{CELLS}/*/*"))
 
     def read_quality(self) -> MixtureQuality | None:
         """Returns the quality of the mixture; None: it was not measured.
@@ -230,8 +235,7 @@ class CellFiles:
     def append(self, line: CellLine) -> None:
         """Appends a line to the record."""
         self.path.mkdir(parents=True, exist_ok=True)
-        with self.record_file.open("a", encoding="utf-8") as record:
-            record.write(line.model_dump_json() + "\n")
+        append_line(self.record_file, line.model_dump_json())
 
     def rewind(self, iterations: int) -> None:
         """Deletes lines and states after an iteration, before the cell continues from there.

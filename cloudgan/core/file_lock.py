@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
+from contextvars import ContextVar
 from typing import TYPE_CHECKING, TextIO
 
 from cloudgan.core.atomic_file import write_error
@@ -19,6 +20,30 @@ if sys.platform == "win32":
 else:
     import fcntl
 
+_HELD: ContextVar[dict[Path, bool]] = ContextVar("locks of this thread", default={})  # noqa: B039 - never changed
+
+
+def cut_last_line(path: Path) -> None:
+    """Removes a last line without an end, which a killed process or a full disk left; lock the file first."""
+    with path.open("r+b") as file:
+        if file.seek(0, os.SEEK_END):
+            file.seek(-1, os.SEEK_END)
+            if file.read(1) != b"\n":
+                file.seek(0)
+                file.truncate(file.read().rfind(b"\n") + 1)
+
+
+def append_line(path: Path, line: str) -> None:
+    """Appends a line to a file under its lock and flushes it to the disk; removes half a last line first."""
+    with path.open("ab") as file:
+        if fcntl is not None:
+            with contextlib.suppress(OSError):  # not every file system has locks
+                fcntl.flock(file, fcntl.LOCK_EX)
+        cut_last_line(path)
+        file.write(line.encode() + b"\n")
+        file.flush()
+        os.fsync(file.fileno())
+
 
 class HeldError(Exception):
     """Another process holds a lock; its text is the id of that process, or ``?``."""
@@ -30,13 +55,18 @@ def locked_target(target: Path) -> Iterator[bool]:
 
     The lock ends with the process that holds it (flock): a killed process blocks no later one. Yields
     False on a file system without locks. Writers have unique temporary names there, and the last one
-    that finishes remains.
+    that finishes remains. A thread that holds the lock may enter it again: a command takes it before long
+    work, and the writer that it calls takes it too. A block that fails leaves no new folder that is empty.
 
     Raises:
         ConfigError: Another process writes it, or the folder is not writable.
         DiskFullError: The disk is full.
     """
-    path = target.with_name(f".{target.name}.lock")
+    path, held = target.with_name(f".{target.name}.lock"), _HELD.get()
+    if path.absolute() in held:
+        yield held[path.absolute()]
+        return
+    new = [folder for folder in target.parents if not folder.exists()]
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
         file, is_locked = take(path)
@@ -46,12 +76,17 @@ def locked_target(target: Path) -> Iterator[bool]:
         ) from holder
     except OSError as error:
         raise write_error(target, error, ConfigError) from error
+    token = _HELD.set({**held, path.absolute(): is_locked})
     try:
         yield is_locked
     finally:
+        _HELD.reset(token)
         with contextlib.suppress(OSError):
             path.unlink()
         file.close()
+        with contextlib.suppress(OSError):  # it is not empty
+            for folder in new:
+                folder.rmdir()
 
 
 def take(path: Path) -> tuple[TextIO, bool]:
@@ -79,6 +114,18 @@ def take(path: Path) -> tuple[TextIO, bool]:
             file.close()
             raise
         file.close()  # its former holder deleted it after it was opened here
+
+
+def holder(path: Path) -> str | None:
+    """Returns the id of the process that holds a lock, or ``?``; None: no process does."""
+    try:
+        with path.open(encoding="utf-8") as file:
+            _lock(file)
+    except HeldError as error:
+        return str(error)
+    except OSError:
+        return None
+    return None
 
 
 def _lock(file: TextIO) -> bool:

@@ -7,7 +7,6 @@ Durations are measured by the processes, never differences of `time`.
 
 from __future__ import annotations
 
-import os
 import statistics
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 
@@ -23,6 +22,7 @@ from pydantic import (
 
 from cloudgan.core.documents import read_bytes
 from cloudgan.core.errors import DataError
+from cloudgan.core.file_lock import append_line
 from cloudgan.core.hardware import Hardware
 from cloudgan.schema.exchange_line import Exchanged
 from cloudgan.schema.provenance import InstalledWheels
@@ -346,14 +346,7 @@ class RunRecord(BaseModel):
 
 def append(path: Path, line: Line) -> None:
     """Appends one line and flushes it to disk; removes a truncated last line first."""
-    with path.open("a+b") as file:
-        if file.tell():
-            file.seek(-1, os.SEEK_END)
-            if file.read(1) != b"\n":
-                _cut_last_line(path)
-        file.write(line.model_dump_json().encode() + b"\n")
-        file.flush()
-        os.fsync(file.fileno())
+    append_line(path, line.model_dump_json())
 
 
 def read(path: Path) -> RunRecord:
@@ -389,12 +382,6 @@ def read_if_whole(path: Path) -> RunRecord:
         return read(path)
     except DataError:
         return RunRecord(lines=())
-
-
-def _cut_last_line(path: Path) -> None:
-    raw = path.read_bytes()
-    with path.open("r+b") as file:
-        file.truncate(raw.rfind(b"\n") + 1)
 
 
 def counted_validations(lines: Iterable[Line]) -> tuple[Validated, ...]:
