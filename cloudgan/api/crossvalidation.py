@@ -117,7 +117,7 @@ def read_crossvalidation(path: str | Path) -> CrossValidation:
         DataError: The folder holds none.
     """
     found = read_search(path)
-    if found.trials and FOLD not in found.trials[0].point:
+    if found.trials and not any(FOLD in trial.point for trial in found.trials):
         raise DataError(
             f"{path} holds a search, not a cross-validation; see `cloudgan search --show`"
         )
@@ -129,11 +129,12 @@ def summarize(search: Search) -> CrossValidation:
     values = {
         (int(trial.point[FOLD]), int(trial.point.get(SEED, 0))): trial.value
         for trial in search.trials
+        if FOLD in trial.point
     }
     folds = sorted({fold for fold, _ in values})
     seeds = sorted({seed for _, seed in values})
     known = {key: value for key, value in values.items() if value is not None}
-    if len(folds) < 2 or len(known) < len(folds) * len(seeds):  # noqa: PLR2004 - a spread needs two
+    if len(folds) < 2 or len(known) < max(len(search.trials), len(folds) * len(seeds)):  # noqa: PLR2004 - a spread needs two
         return CrossValidation(search, None, None, None)
     mean = statistics.mean(known.values())
     by_fold = [statistics.mean(known[fold, seed] for seed in seeds) for fold in folds]

@@ -12,8 +12,7 @@ from cloudgan.api.run_options import resolve
 from cloudgan.api.search_result import Search, check_extra, search_result
 from cloudgan.api.training_showers import count_showers, find_showers
 from cloudgan.core import ranges
-from cloudgan.core.errors import ConfigError, DataError
-from cloudgan.core.file_lock import locked_target
+from cloudgan.core.errors import CloudganError, ConfigError, DataError
 from cloudgan.core.labels import checked_name
 from cloudgan.core.local_path import local_path
 from cloudgan.cost.prices.price_file import catalog_with
@@ -60,7 +59,7 @@ def run_search(
     Raises:
         ConfigError: The space or an option is not valid; or another process runs this search.
         Interrupted: Ctrl-C; the running trials saved a checkpoint, and the same call continues.
-        CloudganError: Five trials in a row failed.
+        CloudganError: Five trials in a row failed, or all of them.
     """
     chosen = {name: value for name, value in settings.items() if value is not None}
     limits = {name: chosen.pop(name, None) for name in ("max_hours", "budget_usd")}
@@ -185,8 +184,9 @@ def start_search(
         budget_usd: The same for the price of this machine since the search began.
 
     Raises:
-        ConfigError: The folder holds another search, or the showers are too few.
-        CloudganError: As of `run_search`.
+        ConfigError: The folder or the store holds another search, or the showers are too few.
+        StoreError: The store cannot be reached, or not written.
+        CloudganError: Five trials in a row failed, or all of them.
     """
     check_extra()
     from cloudgan.search.blocks import LocalBlocks
@@ -202,13 +202,20 @@ def start_search(
     )
     local = None if config.store else LocalBlocks.of_machine(config.blocks)
     if folder.read_config() is None:
-        RunFolder(path).refuse_foreign()
+        RunFolder(path).refuse_foreign(folder.config_file.name)
     showers = find_showers(config.base, RunFolder(path), may_convert=True)
     count = count_showers(showers)
     check_folds(config.fold_count, count)
     check_can_validate(config.base, count)
     _check_reaches_validation(config, count)
-    with locked_target(folder.journal_file):
+    with RunFolder(path).locked():
+        if config.store:  # before long work
+            from cloudgan.search.pod_blocks import claim_store
+
+            claim_store(open_store(f"{config.store}/{search_prefix(folder.path.name)}"), folder)
+        lock = folder.journal_lock
+        if lock.exists() or lock.is_symlink():
+            progress.say(f"waits a few seconds for {lock}, which a killed process left")
         if not isinstance(showers, Path):
             _convert(config, folder, progress)
             showers = folder.shards
@@ -221,6 +228,12 @@ def start_search(
             folder, config, study, blocks, progress, max_hours=max_hours, budget_usd=budget_usd
         )
         limit = coordinator.run()
+    trials = study.trials()
+    if trials and all(trial.state.name == "FAIL" for trial in trials):
+        raise CloudganError(
+            f"all {len(trials)} trials failed, the newest with: {trials[-1].user_attrs.get('reason')}."
+            f" `cloudgan search {path} --show` lists them; start again with another --run"
+        )
     return search_result(folder, config, study, limit)
 
 
@@ -320,7 +333,7 @@ def _convert(config: SearchConfig, folder: SearchFolder, progress: Progress) -> 
     progress.start("converting showers")
     command = [sys.executable, "-m", "cloudgan", "convert", named, str(folder.shards)]
     done = subprocess.run(  # noqa: S603
-        [*command, "--to=tfrecord"], check=False, capture_output=True, text=True
+        [*command, "--to=tfrecord", "--overwrite"], check=False, capture_output=True, text=True
     )
     if done.returncode:
         raise DataError(done.stderr.strip().rpartition("cloudgan: ")[2] or named)

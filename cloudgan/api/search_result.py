@@ -169,7 +169,7 @@ class Search:
         return Page(f"Search {self.path.name}", f"Trials: {lead or 'none'}.", tuple(sections))
 
     def _rows(self, trials: tuple[Trial, ...], note: str) -> Table:
-        keys = list(self.trials[0].point) if self.trials else []
+        keys = list(dict.fromkeys(key for trial in self.trials for key in trial.point))
         names = [key.rpartition(".")[2].replace("_", " ") for key in keys]
         second = ("usd",) if self.second == "usd" else ()
         spread = ("deviation",) if self._has_folds else ()
@@ -179,7 +179,7 @@ class Search:
                 trial.state,
                 trial.value,
                 *(trial.deviation for _ in spread),
-                *(trial.point[key] for key in keys),
+                *(trial.point.get(key) for key in keys),
                 trial.seconds,
                 *(trial.second for _ in second),
             )
@@ -239,7 +239,7 @@ def open_search(path: str | Path) -> tuple[SearchFolder, SearchConfig, SearchStu
     config = folder.read_config()
     if config is None:
         raise DataError(f"{path}: no search.json; start a search with `cloudgan search SPACE.yaml`")
-    return folder, config, SearchStudy(folder, config)
+    return folder, config, SearchStudy(folder, config, read_only=True)
 
 
 def check_extra() -> None:

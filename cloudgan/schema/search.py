@@ -214,6 +214,9 @@ class SearchConfig(BaseModel):
             ConfigError: A value is not valid in run.yaml.
         """
         document: dict[str, Any] = self.base.model_dump(mode="json") | {"name": name}
+        if self.base.checkpoint.url:
+            url = f"{self.base.checkpoint.url.rstrip('/')}/{name}"
+            document["checkpoint"] = document["checkpoint"] | {"url": url}
         if fold is not None:
             document["data"] = document["data"] | {"fold": fold}
         for dotted, value in point.items():

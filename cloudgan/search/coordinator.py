@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Protocol
 from optuna.trial import TrialState
 
 from cloudgan.core.errors import CloudganError, ConfigError, Interrupted, TryAgain
+from cloudgan.core.file_lock import holder
 from cloudgan.core.tail import tail_lines
 from cloudgan.schema.record import Checkpointed, read_if_whole
 from cloudgan.schema.run_folder import RunFolder
@@ -117,6 +118,7 @@ class Coordinator:
         self._waiting = study.unfinished_runs()
         self._on: dict[int | str, TrialRun] = {}
         self._pruned: set[int] = set()
+        self._held: set[TrialRun] = set()
         self._current: Sequence[TrialBlock] = ()
         self._requested_signal: int | None = None
         self._max_hours, self._budget_usd = max_hours, budget_usd
@@ -213,8 +215,21 @@ class Coordinator:
                 if trial is None:
                     return False
                 self._waiting += self._config.runs_of(trial.number)
-            self._start(block, self._waiting.pop(0))
+            run = next((run for run in self._waiting if not self._is_held(run)), None)
+            if run is not None:
+                self._waiting.remove(run)
+                self._start(block, run)
         return bool(self._waiting) or self._study.has_more
+
+    def _is_held(self, run: TrialRun) -> bool:
+        """Whether another process still trains a run, such as one whose coordinator was killed."""
+        process = holder(RunFolder(self._folder.run(run)).lock_file)
+        if process and run not in self._held:
+            self._held.add(run)
+            self._progress.say(
+                f"trial {run.trial}: waits for process {process}, which still trains it"
+            )
+        return process is not None
 
     def _start(self, block: TrialBlock, run: TrialRun) -> None:
         path = self._folder.run(run)

@@ -201,6 +201,29 @@ class PodBlock:
             log.writelines(f"{line}\n" for line in tail)
 
 
+def claim_store(store: Store, folder: SearchFolder) -> str:
+    """Returns the identity of a search, which its folder and its store share; writes it where it is missing.
+
+    Raises:
+        ConfigError: The store has another search of this name, or its bucket is missing.
+        StoreError: The store cannot be reached, or not written.
+    """
+    file = folder.path / _STUDY
+    own = file.read_text(encoding="utf-8") if file.exists() else ""
+    if not own:
+        own = f"{utc_now()} {secrets.token_hex(8)}"
+        write_atomic(file, own.encode())
+    try:
+        store.put(_STUDY, own.encode(), if_absent=True)
+    except ObjectExistsError:
+        if store.read(_STUDY).decode(errors="replace") != own:
+            raise ConfigError(
+                f"{store.url} has another search {folder.path.name}: give another --run, or"
+                " continue that one from its own folder"
+            ) from None
+    return own
+
+
 class _Read(NamedTuple):
     """The newest status of the blocks that are not over."""
 
@@ -244,7 +267,7 @@ class PodBlocks:
         self._blocks: dict[str, PodBlock] = {}
         self._read = _Read(float("-inf"), ())
         self._alive_seconds = time.monotonic()
-        self._study = self._identity()
+        self._study = claim_store(store, folder)
         self._incarnation = secrets.token_hex(8)
         self._check_alone(beat_seconds)
         self._beat = 0
@@ -341,23 +364,6 @@ class PodBlocks:
             ):
                 block.is_lost = True
                 self._say(f"block {block.index} was replaced")
-
-    def _identity(self) -> str:
-        """Returns the identity of the search, which the folder and the store share."""
-        file = self._folder.path / _STUDY
-        own = file.read_text(encoding="utf-8") if file.exists() else ""
-        if not own:
-            own = f"{utc_now()} {secrets.token_hex(8)}"
-            write_atomic(file, own.encode())
-        try:
-            self._store.put(_STUDY, own.encode(), if_absent=True)
-        except ObjectExistsError:
-            if self._store.read(_STUDY).decode(errors="replace") != own:
-                raise ConfigError(
-                    f"{self._store.url} has another search {self._folder.path.name}: give another --run, or"
-                    " continue that one from its own folder"
-                ) from None
-        return own
 
     def _check_alone(self, beat_seconds: float) -> None:
         """Watches for more than two beats whether another coordinator is alive."""

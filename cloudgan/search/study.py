@@ -12,12 +12,13 @@ from typing import TYPE_CHECKING
 
 import optuna
 from optuna.exceptions import ExperimentalWarning
-from optuna.storages import JournalStorage
-from optuna.storages.journal import JournalFileBackend
+from optuna.storages import InMemoryStorage, JournalStorage
+from optuna.storages.journal import JournalFileBackend, JournalFileSymlinkLock
 from optuna.trial import TrialState
 
 from cloudgan.core.documents import read_json, write_json
 from cloudgan.core.errors import ConfigError, DataError
+from cloudgan.core.file_lock import cut_last_line
 from cloudgan.schema.search import FILE_NAME, SearchConfig
 from cloudgan.schema.search_exchange import TrialRun, TrialStates
 from cloudgan.search.samplers import distributions, grid, make_sampler
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
+    from optuna.storages import BaseStorage
     from optuna.trial import FrozenTrial
 
 REASON = "reason"
@@ -35,6 +37,8 @@ _ATTEMPTS, _SAVED, _OBJECTIVES = "attempts", "saved step", "objectives"
 _MACHINE_SECONDS = "machine seconds"
 _STATES = {"COMPLETE": "complete", "PRUNED": "pruned", "FAIL": "failed"}
 _FEWEST_TO_COMPARE = 4
+_LOCK_SECONDS = 3
+"""A write takes milliseconds: an older lock is that of a killed process."""
 
 
 class SearchFolder:
@@ -45,6 +49,7 @@ class SearchFolder:
         self.path = path
         self.config_file = path / FILE_NAME
         self.journal_file = path / "journal.log"
+        self.journal_lock = path / "journal.log.lock"
         self.shards = path / "data"
 
     def trial(self, number: int) -> Path:
@@ -65,16 +70,17 @@ class SearchFolder:
         """Writes search.json.
 
         Raises:
-            ConfigError: The folder holds another search; names what differs.
+            ConfigError: The folder holds trials of another search; names what differs.
         """
         before = self.read_config()
-        if before:
-            changes = _differences(before, config)
-            if changes:
-                raise ConfigError(
-                    f"{self.path} holds another search: {', '.join(changes)} changed; give another"
-                    f" --run, or continue it with `cloudgan search {self.path}`"
-                )
+        changes = _differences(before, config) if before else []
+        if changes and (self.path / "trials").exists():
+            raise ConfigError(
+                f"{self.path} holds another search: {', '.join(changes)} changed; give another"
+                f" --run, or continue it with `cloudgan search {self.path}`"
+            )
+        if changes:  # it started no trial
+            self.journal_file.unlink(missing_ok=True)
         self.path.mkdir(parents=True, exist_ok=True)
         write_json(self.config_file, config)
 
@@ -102,28 +108,55 @@ def _differences(before: SearchConfig, now: SearchConfig) -> list[str]:
     return found + [f"the space of {key}" for key in changed]
 
 
+class _Lock(JournalFileSymlinkLock):
+    """Optuna's lock of the journal; its holder first removes the line that a killed process left half."""
+
+    def __init__(self, file: Path) -> None:
+        # Absolute, because the lock is a link to the file, whose time tells how old the lock is.
+        super().__init__(str(file.absolute()), grace_period=_LOCK_SECONDS)
+        self._file = file
+
+    def acquire(self) -> bool:
+        """Waits for the lock; one that a killed process left is removed after `_LOCK_SECONDS`."""
+        super().acquire()
+        cut_last_line(self._file)
+        return True
+
+
 class SearchStudy:
     """The history of a search."""
 
-    def __init__(self, folder: SearchFolder, config: SearchConfig) -> None:
+    def __init__(
+        self, folder: SearchFolder, config: SearchConfig, *, read_only: bool = False
+    ) -> None:
         """Opens the study, or creates it.
+
+        Args:
+            folder: Of the search.
+            config: Of the search.
+            read_only: Write no file; a search without a journal has no trials.
 
         Raises:
             DataError: The journal is damaged.
         """
         optuna.logging.set_verbosity(logging.ERROR)
-        self._config = config
+        self._config, file = config, folder.journal_file
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", ExperimentalWarning)
-                self._storage = JournalStorage(JournalFileBackend(str(folder.journal_file)))
-                self._study = optuna.create_study(
-                    storage=self._storage,
-                    study_name=_NAME,
-                    directions=config.directions,
-                    load_if_exists=True,
-                    pruner=_pruner(config),
-                )
+                self._storage: BaseStorage = InMemoryStorage()
+                if file.exists() or not read_only:
+                    self._storage = JournalStorage(JournalFileBackend(str(file), _Lock(file)))
+                if _NAME in optuna.get_all_study_names(self._storage):
+                    self._study = optuna.load_study(study_name=_NAME, storage=self._storage)
+                else:
+                    self._storage = InMemoryStorage() if read_only else self._storage
+                    self._study = optuna.create_study(
+                        storage=self._storage, study_name=_NAME, directions=config.directions
+                    )
+                self._study.pruner = _pruner(config)
+                if not read_only:
+                    self._finish_asking()
         except (ValueError, KeyError, AssertionError) as error:
             raise DataError(
                 f"{folder.journal_file} is damaged ({error}); move it away, the finished runs in"
@@ -153,6 +186,12 @@ class SearchStudy:
         number = len(self.trials())
         if number >= self.size:
             return None
+        self._set_sampler(number)
+        asked = self._study.ask(distributions(self._config.space))
+        return self.trials()[asked.number]
+
+    def _set_sampler(self, number: int) -> None:
+        """Sets the sampler of the point of a trial."""
         self._study.sampler = make_sampler(
             self._config.sampler,
             self._config.space,
@@ -160,8 +199,16 @@ class SearchStudy:
             number=number,
             trials=self._config.trials,
         )
-        asked = self._study.ask(distributions(self._config.space))
-        return self.trials()[asked.number]
+
+    def _finish_asking(self) -> None:
+        """Asks again the values that a trial lacks because its coordinator was killed while it asked."""
+        wanted = distributions(self._config.space)
+        for trial in self.unfinished():
+            if set(trial.params) != set(wanted):
+                self._set_sampler(trial.number)
+                asked = optuna.trial.Trial(self._study, trial._trial_id)
+                for name, distribution in wanted.items():
+                    asked._suggest(name, distribution)  # as `Study.ask` does
 
     def report(self, number: int, position: int, value: float) -> bool:
         """Records a value of a running trial; returns whether the trial is to be pruned.

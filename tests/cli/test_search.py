@@ -73,6 +73,64 @@ def test_the_trials_of_a_search_are_shown_and_other_settings_refused(space, clou
     assert "model.preset, sampler cannot be given" in done.stderr
 
 
+@pytest.fixture
+def cut(space):
+    """A search of two finished trials, whose journal ends with half a line."""
+    from cloudgan.schema.config import parse_config
+    from cloudgan.schema.search import SearchConfig, read_space
+    from cloudgan.search.study import SearchFolder, SearchStudy
+
+    base = parse_config({"model": {"preset": "smoke"}}, "test")
+    config = SearchConfig(base=base, space=read_space(space), sampler="random", trials=3)
+    folder = SearchFolder(space.parent / "cut")
+    folder.write_config(config)
+    study = SearchStudy(folder, config)
+    for value in (0.4, 0.2):
+        study.complete(study.ask().number, [value])
+    asked = study.ask().params
+    folder.journal_file.write_bytes(folder.journal_file.read_bytes()[:-40])
+    return folder, config, asked
+
+
+@pytest.mark.parametrize("command", ["search cut --show", "cost cut"])
+def test_what_reads_a_search_leaves_its_journal_as_it_is(cut, cloudgan_here, command):
+    folder = cut[0]
+    before = {path: path.read_bytes() for path in folder.path.rglob("*")}
+    cloudgan_here(*command.split())
+    assert {path: path.read_bytes() for path in folder.path.rglob("*")} == before
+    folder.journal_file.unlink()
+    cloudgan_here(*command.split())
+    assert not folder.journal_file.exists()
+
+
+def test_half_a_last_line_of_the_journal_is_cut_off_and_its_trial_asked_again(cut, cloudgan_here):
+    from cloudgan.search.study import SearchStudy
+
+    folder, config, asked = cut
+    study = SearchStudy(folder, config)
+    assert [trial.values for trial in study.trials()] == [[0.4], [0.2], None]
+    assert study.trials()[2].params == asked
+    study.complete(2, [0.1])
+    said = json.loads(cloudgan_here("search", "cut", "--show", "--json").stdout)
+    assert [trial["value"] for trial in said["trials"]] == [0.4, 0.2, 0.1]
+    lines = folder.journal_file.read_bytes().splitlines()
+    assert all(json.loads(line) for line in lines)
+    SearchStudy(folder, config)
+    assert folder.journal_file.read_bytes().splitlines() == lines, "a study is created once"
+
+
+def test_the_lock_of_a_killed_write_to_the_journal_blocks_for_seconds_only(cut):
+    from cloudgan.search.study import SearchStudy
+
+    folder, config, _ = cut
+    study = SearchStudy(folder, config)
+    lock = folder.journal_lock
+    lock.symlink_to(folder.journal_file.name)
+    study.complete(2, [0.1])
+    assert study.trials()[2].values == [0.1]
+    assert not lock.is_symlink()
+
+
 @pytest.mark.parametrize("command", ["search space.yaml", "crossvalidate"])
 def test_an_unknown_objective_is_refused(space, cloudgan_here, command):
     done = cloudgan_here(*command.split(), "--data=x.h5", "--objective=mertic", exits=2)

@@ -36,13 +36,23 @@ def config_of(**asked):
     )
 
 
-def coordinator_of(path, *, blocks=1, behaviour="", limits=None, **asked):
+class Lines(Silent):
+    """Keeps what is said."""
+
+    def __init__(self):
+        self.lines = []
+
+    def say(self, line):
+        self.lines.append(line)
+
+
+def coordinator_of(path, *, blocks=1, behaviour="", limits=None, progress=None, **asked):
     folder, config = SearchFolder(path), config_of(blocks=blocks, **asked)
     folder.write_config(config)
     study = SearchStudy(folder, config)
     devices = [Block(index, {"BEHAVIOUR": behaviour}, PROGRAM) for index in range(blocks)]
     return study, Coordinator(
-        folder, config, study, LocalBlocks(devices), Silent(), **(limits or {})
+        folder, config, study, LocalBlocks(devices), progress or Silent(), **(limits or {})
     )
 
 
@@ -122,8 +132,11 @@ def test_a_killed_coordinator_continues_with_the_points_of_an_undisturbed_search
         time.sleep(0.02)
     process.send_signal(signal.SIGKILL)
     process.wait()
-    time.sleep(2)  # the orphan of this program does not watch its standard input, as `train` does
-    study = searched(tmp_path / "two", sampler="gp", trials=7)
+    study, coordinator = coordinator_of(
+        tmp_path / "two", sampler="gp", trials=7, behaviour="", progress=(said := Lines())
+    )
+    coordinator.run()  # the orphan of this program does not watch its standard input, as `train` does
+    assert "trial 2: waits for process" in said.lines[0]
     assert points(study) == undisturbed
     assert [trial.state for trial in study.trials()] == [TrialState.COMPLETE] * 7
 
@@ -142,6 +155,7 @@ def test_two_objectives_have_a_front_and_a_price_of_the_share_of_the_machine(tmp
 def test_another_space_in_the_folder_of_a_search_is_refused(tmp_path):
     folder = SearchFolder(tmp_path / "s")
     folder.write_config(config_of())
+    folder.trial(0).mkdir(parents=True)
     wider = {"model.learning_rate": Dimension(low=1e-6, high=1e-1, log=True)}
     with pytest.raises(ConfigError, match=r"the space of model.learning_rate changed"):
         folder.write_config(config_of(space=wider))

@@ -14,6 +14,7 @@ import sys
 import time
 from pathlib import Path
 
+from cloudgan.core.errors import ConfigError
 from cloudgan.schema import record
 from cloudgan.schema.run_folder import RunFolder, checkpoint_name, checkpoint_steps
 
@@ -58,4 +59,12 @@ def main(run):
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[-1].removeprefix("--run=")))
+    run = Path(sys.argv[-1].removeprefix("--run="))
+    try:
+        with RunFolder(
+            run
+        ).locked():  # as `train` does, which refuses a run that another process trains
+            main(run)
+    except ConfigError as error:
+        print(f"cloudgan: {error}", flush=True)
+        sys.exit(2)
