@@ -13,7 +13,7 @@ from cloudgan.api.launch_request import NO_ATTEMPTS, NOTHING_PROVISIONED, Launch
 from cloudgan.api.planning import make_launch_plan
 from cloudgan.api.pod_software import all_wheels, known_wheels
 from cloudgan.api.run_options import config_keys
-from cloudgan.api.targets import open_backend, run_folder
+from cloudgan.api.targets import check_not_trained, open_backend, run_folder
 from cloudgan.core.clouds import CLOUDS, check_launchable
 from cloudgan.core.errors import BudgetError, CapacityError, CloudganError, PlanError, StockOutError
 from cloudgan.core.progress import Silent
@@ -125,7 +125,9 @@ def deploy_run(
 
     if request.provider in CLOUDS:
         check_launchable(request.provider)
-    return Deployment(replan, provisioning, clouds, progress, options).run(replan(NO_ATTEMPTS))
+    plan = replan(NO_ATTEMPTS)
+    check_not_trained(plan)
+    return Deployment(replan, provisioning, clouds, progress, options).run(plan)
 
 
 @dataclass(frozen=True)

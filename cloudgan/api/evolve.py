@@ -18,7 +18,6 @@ from cloudgan.coevolution.routine_times import routine_times
 from cloudgan.core import ranges, settings
 from cloudgan.core.documents import write_json
 from cloudgan.core.errors import ConfigError, DataError
-from cloudgan.core.file_lock import locked_target
 from cloudgan.core.local_path import local_path
 from cloudgan.core.progress import Silent
 from cloudgan.reports.page import Section, fragment
@@ -175,12 +174,14 @@ def evolve(
     if size is not None and ensemble is None:
         raise ConfigError("--size is an option of --ensemble=greedy or --ensemble=genetic")
     folder = GridFolder(local_path(run or DEFAULT_RUN))
-    config = grid_config(options, folder.read_config())
+    begun = folder.has_begun() or settings.is_supervised() or settings.has_agent()
+    config = grid_config(options, folder.read_config() if begun else None)
     grid = check_grid(config)
     folder = GridFolder(folder.path, grid, _store(folder))
     if settings.has_tpu():
         raise ConfigError("cells run on CPUs and GPUs; on a TPU use `cloudgan train`")
     check_can_start(config)
+    folder.run.refuse_foreign(folder.config_file.name, "plan.json")
     require_tensorflow()
     if "tensorflow" in sys.modules:
         _set_threads(config)
@@ -189,9 +190,8 @@ def evolve(
 
     @contextmanager
     def prepared() -> Iterator[None]:
-        folder.run.refuse_foreign()
-        with locked_target(folder.config_file):
-            _write(folder, config, preset)
+        with folder.run.locked():
+            _write(folder, config, preset, begun=begun)
             if config.task == "showers":
                 _shards(folder, progress)  # before the ranks read them
             yield
@@ -245,7 +245,9 @@ def _store(folder: GridFolder) -> Store | None:
     return open_store(run_config.checkpoint.url) if run_config else None
 
 
-def _write(folder: GridFolder, config: CoevolutionConfig, preset: str | None) -> None:
+def _write(
+    folder: GridFolder, config: CoevolutionConfig, preset: str | None, *, begun: bool
+) -> None:
     """Writes the configuration of the grid, and for showers an ordinary run.yaml."""
     if config.task != "showers":
         if preset is not None:
@@ -258,11 +260,12 @@ def _write(folder: GridFolder, config: CoevolutionConfig, preset: str | None) ->
             "model.preset": preset,
             "training.seed": config.seed,
         }
-        default = None if preset or folder.run.config_file.exists() else "mini"
+        default = None if preset or begun else "mini"
         run_config, _ = resolve(
             keys | ({"model.preset": default} if default else {}),
             config=None,
             run=str(folder.path),
+            fresh=not begun,
         )
         folder.run.check(run_config)
         folder.run.write_config(run_config)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from cloudgan.api.grid_status import GridView
 from cloudgan.api.targets import (
     THIS_FOLDER,
+    check_not_trained,
     find_run,
     known_plans,
     local_config,
@@ -328,6 +329,7 @@ def adopt(
     """
     progress = progress or Silent()
     plan, backend = find_run(name, locator, progress.say)
+    check_not_trained(plan)
     folder = run_folder(plan)
     plan_file = folder.path / plans.FILE_NAME
     if plan_file.exists() and read_plan(plan_file, plan.run).spec_hash != plan.spec_hash:
@@ -337,10 +339,11 @@ def adopt(
         )
     state = backend.state(plan.run)
     results = RunResults.from_plan(plan)
+    launch_log = LaunchLog(folder, plan, results)
+    known = launch_log.read()  # a damaged one is refused before anything is written
     folder.write_config(local_config(plan))
     plans.write(plan_file, plan)
-    launch_log = LaunchLog(folder, plan, results)
-    launch.write(folder.launch_file, launch_log.read())
+    launch.write(folder.launch_file, known)
     launch_log.record_state(state)
     if plan.node_pool and not state.is_over:
         launch_log.record_nodes(backend.nodes(plan.run))

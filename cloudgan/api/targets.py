@@ -11,6 +11,7 @@ from cloudgan.api.launch_data import NO_SHOWERS
 from cloudgan.core import settings
 from cloudgan.core.clouds import CLOUDS, choices, find, region_of
 from cloudgan.core.errors import CloudganError, ConfigError, CredentialsError, UnknownNameError
+from cloudgan.core.file_lock import holder
 from cloudgan.core.labels import as_value, checked_name
 from cloudgan.launch.clouds.planner import (
     BUILT_IN_CLOUDS,
@@ -345,6 +346,20 @@ def resolve_plan(plan: Plan, say: Callable[[str], None], clouds: Clouds = BUILT_
 def run_folder(plan: Plan) -> RunFolder:
     """Returns the folder of this machine that keeps a copy of a run's results."""
     return RunFolder(RUNS / plan.run)
+
+
+def check_not_trained(plan: Plan) -> None:
+    """Checks that no other command made, or is making, the run in the folder of a launched run.
+
+    Raises:
+        ConfigError: The folder holds a run of `train`, a grid or a search, or other files.
+    """
+    folder = run_folder(plan)
+    folder.refuse_foreign(plans.FILE_NAME)
+    if process := holder(folder.lock_file):
+        raise ConfigError(
+            f"{folder.path} is being trained by process {process}; wait for it, or give another --name"
+        )
 
 
 def local_config(plan: Plan) -> RunConfig:

@@ -6,8 +6,10 @@ import faulthandler
 import signal
 import sys
 import time
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 from cloudgan.api.engine_import import import_engine, prepare_engine, require_engine
@@ -17,12 +19,13 @@ from cloudgan.api.run_options import config_keys, resolve
 from cloudgan.api.tensorflow_import import import_tensorflow
 from cloudgan.api.training_showers import as_shards, count_showers, find_showers
 from cloudgan.core import ranges, settings
-from cloudgan.core.errors import ConfigError, TryAgain
+from cloudgan.core.errors import ConfigError, DataError, TryAgain
 from cloudgan.core.hardware import this_machine
 from cloudgan.core.loopback_network import LoopbackNetwork
 from cloudgan.core.progress import Silent
 from cloudgan.models.device_stages import check_stages, place
 from cloudgan.schema import launch, record
+from cloudgan.schema.config import differences
 from cloudgan.schema.held_out import check_can_validate
 from cloudgan.storage.store import StoreError
 from cloudgan.training.cluster import read_cluster
@@ -32,7 +35,6 @@ from cloudgan.training.workers import LocalWorkers
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
     from typing import Unpack
 
     from cloudgan.api.run_options import LocalOptions
@@ -142,9 +144,13 @@ def train_run(
     with _store_may_fail(supervised):
         check_can_validate(config, count_showers(showers))
     require_engine(config.training.engine)
+    if not supervised:
+        _check_copies(config)
     with folder.locked() if cluster is None else nullcontext():
         # Set before the conversion imports TensorFlow, which reads these variables once.
         options = ComputeOptions()
+        if cluster is None and not supervised:
+            _forget_start(config, folder)
         if not starts_workers:
             with _store_may_fail(supervised):
                 saved = _saved_numerics(config, folder, cluster, progress)
@@ -193,7 +199,9 @@ def _train_with_ranks(
         folder.refuse_foreign()
         folder.check(config)
         require_engine("tensorflow")
+        _check_copies(config)
         with folder.locked():
+            _forget_start(config, folder)
             folder.write_config(config)
             _note_attempt(config, folder)
             yield
@@ -313,6 +321,37 @@ def _say(progress: Progress, *lines: str | None) -> None:
     for line in lines:
         if line:
             progress.say(line)
+
+
+def _check_copies(config: RunConfig) -> None:
+    """Checks that the store of the checkpoints' copies is empty or holds this run.
+
+    Raises:
+        ConfigError: It holds another run, whose checkpoints this one would replace.
+    """
+    if not config.checkpoint.url:
+        return
+    from cloudgan.training.checkpoint import Checkpoints
+
+    with TemporaryDirectory() as empty, suppress(DataError):  # damaged ones are of no run
+        found, _ = Checkpoints(Path(empty), url=config.checkpoint.url).newest()
+        there = found.state.config.mathematics() if found and found.state.step else {}
+        if there and there != config.mathematics():
+            differing = "; ".join(differences(config.mathematics(), there))
+            raise ConfigError(
+                f"{config.checkpoint.url} holds the checkpoints of another run; requested and existing"
+                f" configuration differ in {differing}. Give another --checkpoints, or omit these flags to"
+                " resume it"
+            )
+
+
+def _forget_start(config: RunConfig, folder: RunFolder) -> None:
+    """Removes the checkpoint of step 0 of a run that failed before it trained, if this is another run."""
+    there = folder.read_config()
+    if there and there.mathematics() != config.mathematics():
+        from cloudgan.training.checkpoint import run_checkpoints
+
+        run_checkpoints(config, folder, None).remove_later(-1)
 
 
 def _saved_numerics(

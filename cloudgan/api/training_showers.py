@@ -53,7 +53,7 @@ def find_showers(
     source = open_source(config.data.path)
     if is_current(folder.shards, source):
         return folder.shards
-    if folder.record_file.exists():
+    if folder.has_trained():
         raise ConfigError(
             f"{config.data.path} has changed since {folder.path} was trained on it; restore the file,"
             " or give another --run"

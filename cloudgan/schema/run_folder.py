@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import sys
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -13,9 +14,10 @@ import yaml
 
 from cloudgan.core.atomic_file import write_atomic
 from cloudgan.core.documents import read_yaml
-from cloudgan.core.errors import ConfigError, shorten
+from cloudgan.core.errors import CloudganError, ConfigError, DataError, shorten
 from cloudgan.core.file_lock import HeldError, take
 from cloudgan.core.local_path import local_path
+from cloudgan.schema import record
 from cloudgan.schema.config import RunConfig, differences, parse_config
 
 if TYPE_CHECKING:
@@ -23,12 +25,19 @@ if TYPE_CHECKING:
 
 
 _NAMELESS = ("", "..")
-_OF_A_RUN = frozenset(
-    (
-        *(".lock", "run.yaml", "record.jsonl", "launch.json", "plan.json", "checkpoints"),
-        "coevolution.json",
-    )
+_HOLDS = {
+    "record.jsonl": "a run of `cloudgan train`",
+    "coevolution.json": "a grid of `cloudgan evolve`",
+    "search.json": "a search",
+    "plan.json": "a run of `cloudgan deploy`",
+}
+"""What a folder holds that has a file."""
+_OF_A_RUN = frozenset((*_HOLDS, "run.yaml", "launch.json", "study.json", "checkpoints"))
+_WRITTEN = (
+    *(*_HOLDS, "run.yaml", "launch.json", "study.json", "journal.log", "data_summary.json"),
+    *("data", "checkpoints", "cells", "logs", "ranks", "trials"),
 )
+"""What a command writes into a folder before it records the first step."""
 _CHECKPOINT = re.compile(r"step-(\d{9})\.npz")
 
 
@@ -57,6 +66,7 @@ class RunFolder:
         found = local_path(path, advice="--checkpoints copies the checkpoints to a bucket")
         # The name of the folder is that of the run: `.` and `..` have none.
         self.path = found if found.name not in _NAMELESS else Path(os.path.abspath(found))  # noqa: PTH100
+        self.lock_file = self.path / ".lock"
         self.config_file = self.path / "run.yaml"
         self.record_file = self.path / "record.jsonl"
         self.launch_file = self.path / "launch.json"
@@ -96,11 +106,14 @@ class RunFolder:
                 " another --run"
             ) from error
 
-    def refuse_foreign(self) -> None:
-        """Checks that the folder is missing, empty or that of a run, before a run writes into it.
+    def refuse_foreign(self, *own: str) -> None:
+        """Checks that the folder is missing, empty or the caller's, before the caller writes into it.
+
+        Args:
+            own: Files of which one makes the folder the caller's. Default: those of a run.
 
         Raises:
-            ConfigError: It has other files.
+            ConfigError: It has other files, or holds another kind of run.
         """
         try:
             names = {found.name for found in self.path.iterdir()} if self.path.is_dir() else set()
@@ -112,6 +125,11 @@ class RunFolder:
                 f"{self.path} is not the folder of a run: it has {shorten(', '.join(foreign[:3]))};"
                 " nothing was written. Give a new folder, such as --run=runs/mine"
             )
+        others = [what for name, what in _HOLDS.items() if name in names]
+        if others and names.isdisjoint(own or ("record.jsonl", "plan.json")):
+            raise ConfigError(
+                f"{self.path} holds {others[0]}, which stays as it is; give a new --run (or --name)"
+            )
 
     def check(self, config: RunConfig) -> None:
         """Checks that the folder is empty or holds this run.
@@ -119,13 +137,22 @@ class RunFolder:
         Raises:
             ConfigError: The folder holds another run.
         """
-        there = self.read_config() if self.record_file.exists() else None
+        there = self.read_config() if self.has_trained() else None
         if there and there.mathematics() != config.mathematics():
             found = differences(config.mathematics(), there.mathematics())
             raise ConfigError(
                 f"{self.path} holds another run; requested and existing configuration differ in"
                 f" {'; '.join(found)}. Choose another --run, or omit these flags to resume it"
             )
+
+    def has_trained(self) -> bool:
+        """Whether the record has a step, or cannot be read; a run that failed at its start may be replaced."""
+        if not self.record_file.exists():
+            return False
+        try:
+            return any(line.step for line in record.read(self.record_file).lines)
+        except DataError:
+            return True
 
     def saved_steps(self) -> list[int]:
         """Returns the steps of the checkpoints in the folder, in ascending order."""
@@ -135,7 +162,7 @@ class RunFolder:
     def locked(self) -> Iterator[None]:
         """Prevents a second process on this machine from training the same run.
 
-        A run that fails before it wrote a file leaves no folder.
+        A run that is refused before it recorded anything leaves the folder as it was, a new one not at all.
 
         Raises:
             ConfigError: Another process trains it.
@@ -144,9 +171,8 @@ class RunFolder:
             raise ConfigError("training needs Linux or macOS; use WSL on Windows")
         new = [folder for folder in (self.path, *self.path.parents) if not folder.exists()]
         self.create()
-        lock = self.path / ".lock"
         try:
-            file, _ = take(lock)
+            file, _ = take(self.lock_file)
         except HeldError as holder:
             raise ConfigError(
                 f"{self.path} is being trained by process {holder};"
@@ -156,13 +182,39 @@ class RunFolder:
             raise ConfigError(
                 f"{self.path}: cannot be written ({error.strerror}); choose another --run"
             ) from error
-        with file:
-            try:
-                yield
-            except BaseException:
-                if new and list(self.path.iterdir()) == [lock]:
-                    lock.unlink()
-                    with suppress(OSError):  # another process uses a folder above
-                        for folder in new:
-                            folder.rmdir()
-                raise
+        try:
+            with file, self._unchanged_if_refused():
+                try:
+                    yield
+                finally:
+                    self.lock_file.unlink(missing_ok=True)
+        except BaseException:
+            with suppress(OSError):  # it is not empty, or another process uses a folder above
+                for folder in new:
+                    folder.rmdir()
+            raise
+
+    @contextmanager
+    def _unchanged_if_refused(self) -> Iterator[None]:
+        """Leaves the folder as it was if the block is refused before it recorded anything.
+
+        What a refused command wrote would refuse the corrected one.
+        """
+        there = {path for name in _WRITTEN if (path := self.path / name).exists()}
+        documents = {path: path.read_bytes() for path in there if path.suffix in {".json", ".yaml"}}
+        recorded = self._recorded()
+        try:
+            yield
+        except (CloudganError, ModuleNotFoundError) as error:
+            is_refused = getattr(error, "exit_code", 2) == ConfigError.exit_code
+            if is_refused and self._recorded() == recorded:
+                for path in {self.path / name for name in _WRITTEN} - there:
+                    shutil.rmtree(path) if path.is_dir() else path.unlink(missing_ok=True)
+                for path, content in documents.items():
+                    if path.read_bytes() != content:
+                        write_atomic(path, content)
+            raise
+
+    def _recorded(self) -> dict[Path, int]:
+        """Returns the sizes of all records in the folder: of the run, of cells, of trials."""
+        return {path: path.stat().st_size for path in self.path.rglob("record.jsonl")}

@@ -7,12 +7,20 @@ import pytest
 
 from cloudgan.core.documents import read_yaml
 from cloudgan.core.errors import ConfigError
+from cloudgan.schema import record
 from cloudgan.schema.config import parse_config
 from cloudgan.schema.run_folder import RunFolder
 
 
 def config(**training):
     return parse_config({"name": "a", "data": {"path": "x.h5"}, "training": training}, "x")
+
+
+def trained(folder):
+    line = record.Stopped(
+        time="2026-11-22T00:00:00Z", step=4, reason="finished", program_seconds=1, train_seconds=1
+    )
+    record.append(folder.record_file, line)
 
 
 def test_a_configuration_survives_the_way_through_run_yaml(tmp_path):
@@ -24,14 +32,14 @@ def test_a_configuration_survives_the_way_through_run_yaml(tmp_path):
 def test_a_longer_run_may_go_on_in_its_folder(tmp_path):
     folder = RunFolder(tmp_path)
     folder.write_config(config(epochs=1))
-    folder.record_file.touch()
+    trained(folder)
     folder.check(config(epochs=2))
 
 
 def test_a_folder_of_another_run_is_refused_with_what_differs(tmp_path):
     folder = RunFolder(tmp_path)
     folder.write_config(config(seed=1))
-    folder.record_file.touch()
+    trained(folder)
     with pytest.raises(ConfigError, match=r"training.seed: 2, 1.*another --run"):
         folder.check(config(seed=2))
 

@@ -1,0 +1,80 @@
+"""What a refused `train` leaves: nothing that was there before is changed, nothing blocks the corrected command."""
+
+from __future__ import annotations
+
+import hashlib
+import shutil
+
+import pytest
+
+from cloudgan.data.sources.hdf5_writer import write_hdf5
+from cloudgan.schema import record
+from cloudgan.schema.run_folder import RunFolder
+from cloudgan.simulation.gflash import simulate
+
+pytestmark = pytest.mark.tf
+
+
+@pytest.fixture(scope="module")
+def finished(write_config, tmp_path_factory, run_cloudgan):
+    """A folder with config.yaml and its run of two steps."""
+    folder = tmp_path_factory.mktemp("finished")
+    config = write_config(folder / "config.yaml", plain=True, batch_per_replica=8, max_steps=2)
+    run_cloudgan("train", f"--config={config}", f"--run={folder / 'run'}")
+    return folder
+
+
+def listing(folder):
+    return {
+        str(path.relative_to(folder)): path.is_file()
+        and hashlib.sha256(path.read_bytes()).hexdigest()
+        for path in folder.rglob("*")
+    }
+
+
+@pytest.mark.parametrize("run", ["run", "new"])
+def test_checkpoints_are_not_copied_to_the_store_of_another_run(finished, cloudgan_here, run):
+    before = listing(finished)
+    said = cloudgan_here(
+        *("train", f"--config={finished / 'config.yaml'}", f"--run={finished / run}2"),
+        *("--seed=9", f"--checkpoints={finished / 'run' / 'checkpoints'}"),
+        exits=2,
+    )
+    assert "run/checkpoints holds the checkpoints of another run" in said.stderr
+    assert "training.seed: 9, 0" in said.stderr
+    assert listing(finished) == before
+
+
+def test_a_run_refused_after_its_start_keeps_every_file(finished, tmp_path, run_cloudgan):
+    """Another global batch is found when the devices are known, after run.yaml was written."""
+    run = shutil.copytree(finished / "run", tmp_path / "run")
+    before = listing(tmp_path)
+    done = run_cloudgan("train", f"--run={run}", "--replicas=2", "--max-steps=9", check=False)
+    assert done.returncode == 2, done.stderr
+    assert listing(tmp_path) == before
+
+
+def test_showers_that_do_not_fit_the_preset_leave_no_folder(tmp_path, run_cloudgan):
+    write_hdf5(tmp_path / "x.h5", simulate(90, seed=5, cells=(9, 9)))
+    flags = (f"--data={tmp_path / 'x.h5'}", f"--run={tmp_path / 'runs' / 'new'}")
+    done = run_cloudgan("train", "--preset=mini", *flags, check=False)
+    assert done.returncode == 2, done.stderr
+    assert [path.name for path in tmp_path.iterdir()] == ["x.h5"]
+
+
+@pytest.mark.slow
+def test_a_run_that_failed_at_its_start_does_not_block_the_corrected_command(
+    finished, tmp_path, run_cloudgan
+):
+    folder = RunFolder(shutil.copytree(finished / "run", tmp_path / "run"))
+    for step in folder.saved_steps()[1:]:
+        (folder.checkpoints / f"step-{step:09d}.npz").unlink()
+    assert folder.saved_steps() == [0]
+    began = [line for line in record.read(folder.record_file).lines if line.step == 0]
+    folder.record_file.unlink()
+    for line in began:
+        record.append(folder.record_file, line)
+    flags = (f"--config={finished / 'config.yaml'}", f"--run={folder.path}", "--seed=9")
+    run_cloudgan("train", *flags, "--max-steps=1")
+    assert folder.read_config().training.seed == 9
+    assert record.read(folder.record_file).lines[-1].step == 1
