@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from cloudgan.api.current_price import price_warning
 from cloudgan.api.kept_nodes import end_waiting, use_kept_nodes
-from cloudgan.api.launch_data import check_conversion, upload_data
+from cloudgan.api.launch_data import check_conversion, check_this_machine, upload_data
 from cloudgan.api.plan_inputs import on_demand_price
 from cloudgan.api.pod_software import mirror_image, pin_image, upload_wheels
 from cloudgan.api.runs import RunWatch
@@ -135,7 +135,10 @@ class DeployAttempt:
         elif self._release_unattended(backend, results):
             ended = state
         if results:
-            results.fetch_if_reachable(run_folder(plan), say)
+            folder = run_folder(plan)
+            if not (folder.path / plans.FILE_NAME).exists():  # another folder or machine started it
+                plans.write(folder.path / plans.FILE_NAME, plan)
+            results.fetch_if_reachable(folder, say)
         if ended:
             raise_for_outcome(ended, plan, results.heartbeat() if results else None)
         return ended
@@ -194,7 +197,8 @@ class DeployAttempt:
     def _approve(self, backend: JobBackend) -> None:
         """Completes the plan and has it approved."""
         say = self._progress.say
-        for warning in backend.check(self.plan):
+        machine = check_this_machine(self.plan)
+        for warning in (*backend.check(self.plan), *([machine] if machine else [])):
             say(f"warning: {warning}")
         self.plan = pin_image(self.plan, backend.desired_state(self.plan.run), say)
         self.plan = self.plan.model_copy(update={"steps": backend.steps(self.plan)})

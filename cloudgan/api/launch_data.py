@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING
 from cloudgan.api.join_plan import JOINED
 from cloudgan.api.ranks import check_mpi
 from cloudgan.core.errors import ConfigError, DataError
+from cloudgan.core.hardware import this_machine
 from cloudgan.launch.kubernetes.manifests import CLAIM
+from cloudgan.schema.launch import LOCAL
 from cloudgan.schema.plan import Showers
 from cloudgan.storage.bucket_shards import BucketShards, is_url
 from cloudgan.storage.store import open_store
@@ -83,6 +85,40 @@ def path_for_workers(showers: Showers, folder: RunFolder, *, moves: bool) -> str
 def _in_claim(source: str) -> str:
     """A bucket's URL, or the folder in a claim, which workers resolve in their store."""
     return source if is_url(source) else source.removeprefix(CLAIM).strip("/")
+
+
+def check_this_machine(plan: Plan) -> str | None:
+    """Checks cores and memory of this machine for the workers of a plan, as `train` does for its processes.
+
+    Returns:
+        A warning if the training may not fit; None: it fits, or the workers run elsewhere.
+
+    Raises:
+        ConfigError: There are fewer cores, or the training cannot fit.
+    """
+    workers, config = plan.workers, plan.config
+    if plan.target.provider != LOCAL:
+        return None
+    machine = this_machine()
+    if workers.cpus > machine.cores:
+        raise ConfigError(
+            f"--cpus={workers.cpus:g}: this machine has {machine.cores} cores; give at most"
+            f" {machine.cores}, or omit it"
+        )
+    total_gib = workers.nodes * workers.memory_gib
+    if machine.memory_gib and total_gib > max(workers.nodes, machine.memory_gib + 1):
+        raise ConfigError(
+            f"--memory-gib={workers.memory_gib:g} of {workers.nodes} workers is {total_gib:g} GiB, and this"
+            f" machine has {machine.memory_gib:g}; give less, or omit it"
+        )
+    if not config.trains_one:
+        return None
+    from cloudgan.training.expected_memory import expected_memory
+
+    here = config.parallel.ranks or workers.nodes
+    of_all = config.parallel.group if config.has_ranks else workers.nodes
+    memory = expected_memory(config, workers=of_all, processes=here)
+    return memory.check() if memory else None
 
 
 def check_startable(plan: Plan) -> None:
