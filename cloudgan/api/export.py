@@ -12,6 +12,7 @@ from cloudgan.api.run import open_run
 from cloudgan.api.tensorflow_import import import_tensorflow
 from cloudgan.core.atomic_file import atomic_folder, write_atomic
 from cloudgan.core.errors import ConfigError, UnknownNameError
+from cloudgan.core.file_lock import locked_target
 from cloudgan.core.local_path import local_path
 from cloudgan.core.progress import Silent
 from cloudgan.reports.page import Section, fragment
@@ -88,10 +89,12 @@ def export(
 
     checkpoint = find_checkpoint(folder, step, progress)
     progress.start(f"exporting ({kind})")
-    with atomic_folder(path, error_class=ConfigError) as beside:
-        file = _write(kind, checkpoint, folder.path.name, beside)
-        card = model_card(checkpoint, folder, file)
-        write_card(card, beside)
+    with locked_target(path):
+        _check_target(path, kind, overwrite=overwrite)  # another process wrote it meanwhile
+        with atomic_folder(path, error_class=ConfigError) as beside:
+            file = _write(kind, checkpoint, folder.path.name, beside)
+            card = model_card(checkpoint, folder, file)
+            write_card(card, beside)
     return Export(path, card)
 
 

@@ -6,6 +6,7 @@ import math
 import shutil
 import tempfile
 import time
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -22,6 +23,7 @@ from cloudgan.api.run import open_run
 from cloudgan.api.tensorflow_import import import_tensorflow, require_tensorflow
 from cloudgan.core import ranges, settings
 from cloudgan.core.errors import ConfigError
+from cloudgan.core.file_lock import locked_target
 from cloudgan.core.local_path import local_path
 from cloudgan.core.progress import Silent
 from cloudgan.reports.page import Section, fragment
@@ -30,7 +32,7 @@ from cloudgan.schema.particle import PARTICLE_ATTRIBUTE
 from cloudgan.schema.provenance import git_commit
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from cloudgan.api.run import Run, Step
     from cloudgan.core.progress import Progress
@@ -108,20 +110,20 @@ def simulate(
     """
     path = local_path(output)
     ranges.check(showers=showers, seed=seed, workers=workers, cut_mm=cut_mm)
-    _refuse_output(path, overwrite=overwrite)
     progress = progress or Silent()
     spans = energy_gev, theta_deg
-    if engine == "geant4":
-        return _geant4(
-            path, showers, spans, seed, particle=particle, workers=workers, cut_mm=cut_mm,
-            overwrite=overwrite, progress=progress,
-        )  # fmt: skip
     for name, value in (("workers", workers), ("cut-mm", cut_mm)):
-        if value is not None:
+        if value is not None and engine != "geant4":
             raise ConfigError(f"--{name} is only valid with --engine=geant4")
-    return simulate_parametric(
-        path, showers, *spans, particle=particle, seed=seed, progress=progress
-    )
+    with _claimed(path, overwrite=overwrite):
+        if engine == "geant4":
+            return _geant4(
+                path, showers, spans, seed, particle=particle, workers=workers, cut_mm=cut_mm,
+                overwrite=overwrite, progress=progress,
+            )  # fmt: skip
+        return simulate_parametric(
+            path, showers, *spans, particle=particle, seed=seed, progress=progress
+        )
 
 
 def simulate_parametric(
@@ -242,41 +244,43 @@ def generate(
             "step": step,
         }
         refuse_shower_options(folder, options)
-        refuse_existing(path, overwrite=overwrite)
-        count = write_samples(
-            folder, path, cell=cell, samples=showers, seed=seed, progress=progress
-        )
+        with _claimed(path, overwrite=overwrite, check=refuse_existing):
+            count = write_samples(
+                folder, path, cell=cell, samples=showers, seed=seed, progress=progress
+            )
         return ShowerFile(str(path), count, {"cell": cell or "mixture"}, content="samples")
-    _refuse_output(path, overwrite=overwrite)
-    generator = load_generator(folder, step, progress, cell=cell)
-    from cloudgan.data.sources.hdf5_writer import GENERATED
-    from cloudgan.data.sources.parquet_writer import write_showers
+    with _claimed(path, overwrite=overwrite):
+        generator = load_generator(folder, step, progress, cell=cell)
+        from cloudgan.data.sources.hdf5_writer import GENERATED
+        from cloudgan.data.sources.parquet_writer import write_showers
 
-    least = math.prod(generator.preset.image_shape) * 4 // _MOST_COMPRESSION
-    _require_space(path, showers, least)
-    spans = _trained_or(generator, energy_gev, theta_deg)
-    if not extrapolate:
-        _refuse_untrained(generator, spans)
-    conditions = _flat_conditions(generator, showers, spans, seed)
-    progress.start("generating", showers, "showers")
-    began = time.perf_counter()
-    blocks = generator.streamed(conditions, seed=seed, progress=progress)
-    source = f"{GENERATED}, {generator.name}"
-    attrs = {"source": source, "seed": seed} | program_attributes()
-    if known := generator.summary.particle:
-        attrs[PARTICLE_ATTRIBUTE] = known
-    if extrapolate:
-        (low, high), (left, right) = _trained_or(generator, None, None)
-        attrs["trained_range"] = f"{low:.4g} to {high:.4g} GeV, {left:.4g} to {right:.4g} degrees"
-    written = write_showers(path, blocks, attrs=attrs)
-    seconds = time.perf_counter() - began
-    facts = {
-        "step": generator.step,
-        **({"cell": cell or "mixture"} if is_grid(folder) else {}),
-        "cells": list(generator.preset.image_shape),
-        "milliseconds_per_shower": round(1000 * seconds / written, 3),
-    }
-    return ShowerFile(str(path), written, facts)
+        least = math.prod(generator.preset.image_shape) * 4 // _MOST_COMPRESSION
+        _require_space(path, showers, least)
+        spans = _trained_or(generator, energy_gev, theta_deg)
+        if not extrapolate:
+            _refuse_untrained(generator, spans)
+        conditions = _flat_conditions(generator, showers, spans, seed)
+        progress.start("generating", showers, "showers")
+        began = time.perf_counter()
+        blocks = generator.streamed(conditions, seed=seed, progress=progress)
+        source = f"{GENERATED}, {generator.name}"
+        attrs = {"source": source, "seed": seed} | program_attributes()
+        if known := generator.summary.particle:
+            attrs[PARTICLE_ATTRIBUTE] = known
+        if extrapolate:
+            (low, high), (left, right) = _trained_or(generator, None, None)
+            attrs["trained_range"] = (
+                f"{low:.4g} to {high:.4g} GeV, {left:.4g} to {right:.4g} degrees"
+            )
+        written = write_showers(path, blocks, attrs=attrs)
+        seconds = time.perf_counter() - began
+        facts = {
+            "step": generator.step,
+            **({"cell": cell or "mixture"} if is_grid(folder) else {}),
+            "cells": list(generator.preset.image_shape),
+            "milliseconds_per_shower": round(1000 * seconds / written, 3),
+        }
+        return ShowerFile(str(path), written, facts)
 
 
 def load_generator(
@@ -439,6 +443,22 @@ def program_attributes() -> dict[str, str]:
     """Returns the version of cloudgan, and its commit if known, for the attributes of a file."""
     commit = git_commit()
     return {"cloudgan": __version__} | ({"git_commit": commit} if commit else {})
+
+
+@contextmanager
+def _claimed(
+    path: Path, *, overwrite: bool, check: Callable[..., None] | None = None
+) -> Iterator[None]:
+    """Holds the lock of an output during long work, so that a second command is refused at once.
+
+    Raises:
+        ConfigError: The output cannot be written, or another process writes it.
+    """
+    check = check or _refuse_output
+    check(path, overwrite=overwrite)  # before the lock is written beside it
+    with locked_target(path):
+        check(path, overwrite=overwrite)  # another process wrote it meanwhile
+        yield
 
 
 def _refuse_output(path: Path, *, overwrite: bool) -> None:

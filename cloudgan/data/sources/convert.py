@@ -77,19 +77,17 @@ def convert(
     for line in notes:
         progress.say(line)
     progress.start(f"Converting to {target}", opened.count, "showers")
-    if kind == "tfrecord":
-        with locked_target(target) as is_locked:
-            _refuse_existing(
-                target, kind, overwrite=overwrite
-            )  # another process wrote it meanwhile
+    with locked_target(target) as is_locked:
+        _refuse_existing(target, kind, overwrite=overwrite)  # another process wrote it meanwhile
+        if kind == "tfrecord":
             if is_locked:
                 _remove_unfinished(target)
             _write_shards(opened, target, records_per_shard, progress)
-    elif kind == "parquet":
-        names = ", ".join(file.path.name for file in opened.files)
-        write_hits(target, opened.blocks(BLOCK), attrs={"source": names}, progress=progress)
-    else:
-        _write_hdf5(opened, target, progress)
+        elif kind == "parquet":
+            names = ", ".join(file.path.name for file in opened.files)
+            write_hits(target, opened.blocks(BLOCK), attrs={"source": names}, progress=progress)
+        else:
+            _write_hdf5(opened, target, progress)
     return Converted(target, opened.count, notes)
 
 

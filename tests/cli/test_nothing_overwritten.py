@@ -1,0 +1,205 @@
+"""Runs and outputs of other commands are refused before anything is written, and stay as they are."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import signal
+import subprocess
+import sys
+
+import pytest
+import yaml
+
+from cloudgan.core.hardware import this_machine
+from cloudgan.data.shards.manifest import read_manifest, write_manifest
+from cloudgan.schema.run_folder import RunFolder
+from fuzz.project import make_project
+
+SPACE = "model.learning_rate: {low: 1.0e-4, high: 1.0e-2, log: true}\n"
+
+
+@pytest.fixture(scope="session")
+def project(tmp_path_factory):
+    return make_project(tmp_path_factory.mktemp("overwritten") / "project")
+
+
+@pytest.fixture
+def here(project, tmp_path, monkeypatch):
+    """A folder with a run of `train`, a grid and a search, and with enough showers to validate."""
+    folder = tmp_path / "user"
+    for path in sorted(project.rglob("*")):
+        target = folder / path.relative_to(project)
+        if path.is_file() and path.name != "plan.json":
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.write_bytes(path.read_bytes())
+    for name, file in (("grid", "coevolution.json"), ("found", "search.json")):
+        (folder / "runs" / name).mkdir()
+        (folder / "runs" / name / file).write_text("{}")
+    write_manifest(folder / "shards", with_more(read_manifest(folder / "shards"), 2000))
+    config = yaml.safe_load((folder / "run.yaml").read_text())
+    config["training"] |= {"validation_showers": 200, "epochs": 100}
+    (folder / "many.yaml").write_text(yaml.safe_dump(config))
+    (folder / "space.yaml").write_text(SPACE)
+    monkeypatch.chdir(folder)
+    return folder
+
+
+def with_more(manifest, count):
+    """The manifest as if its first shard held more showers; no command of these tests reads them."""
+    first, source = (
+        each.model_copy(update={"records": each.records + count})
+        for each in (manifest.shards[0], manifest.sources[0])
+    )
+    return manifest.model_copy(
+        update={
+            "records": manifest.records + count,
+            "shards": (first, *manifest.shards[1:]),
+            "sources": (source, *manifest.sources[1:]),
+        }
+    )
+
+
+def listing(folder):
+    return {
+        str(path.relative_to(folder)): path.is_file()
+        and hashlib.sha256(path.read_bytes()).hexdigest()
+        for path in folder.rglob("*")
+    }
+
+
+@pytest.fixture
+def refused(here, cloudgan_here):
+    """Runs a command, and checks that it is refused and changed no file; returns its message."""
+
+    def run(*words, exits=2):
+        before = listing(here)
+        said = cloudgan_here(*words, exits=exits).stderr
+        assert listing(here) == before
+        return said
+
+    return run
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ("deploy --config=run.yaml --name=mine --yes", "runs/mine holds a run of `cloudgan train`"),
+        ("deploy --config=run.yaml --name=grid --yes", "runs/grid holds a grid"),
+        ("evolve --task=ring --run=runs/mine", "runs/mine holds a run of `cloudgan train`"),
+        ("evolve --task=ring --run=runs/found", "runs/found holds a search"),
+        ("search space.yaml --config=many.yaml --data=shards --run=runs/mine", "a run of `cloudgan train`"),
+        ("crossvalidate --config=many.yaml --data=shards --run=runs/grid", "runs/grid holds a grid"),
+        ("train --config=run.yaml --run=runs/grid", "runs/grid holds a grid of `cloudgan evolve`"),
+        ("train --config=run.yaml --run=runs/found", "runs/found holds a search"),
+    ],
+)  # fmt: skip
+def test_a_run_of_another_command_is_refused_and_stays(refused, words, said):
+    assert said in refused(*words.split())
+
+
+def test_a_run_that_train_is_making_is_not_deployed(refused):
+    with RunFolder("runs/new").locked():
+        said = refused("deploy", "--config=run.yaml", "--name=new", "--yes")
+    assert "runs/new is being trained by process" in said
+
+
+@pytest.mark.parametrize(
+    ("flags", "said"),
+    [
+        ("--cpus=4096", f"--cpus=4096: this machine has {this_machine().cores} cores"),
+        ("--memory-gib=100000", "--memory-gib=100000 of 1 workers is 100000 GiB"),
+        ("--nodes=2 --batch=10000000", "a batch of 10000000 per replica takes about"),
+    ],
+)
+def test_a_deployment_on_this_machine_fits_its_cores_and_memory(refused, flags, said):
+    flags = ("--config=run.yaml", "--name=new", "--data=shards", "--yes", *flags.split())
+    assert said in refused("deploy", *flags)
+
+
+HOLD = """
+import sys
+from pathlib import Path
+from cloudgan.core.file_lock import locked_target
+with locked_target(Path(sys.argv[1])):
+    print(flush=True)
+    sys.stdin.read()
+"""
+
+
+@pytest.fixture
+def writer():
+    """Starts a process that writes an output until it is killed."""
+    started = []
+
+    def start(path):
+        pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+        started.append(subprocess.Popen([sys.executable, "-c", HOLD, str(path)], **pipes))
+        started[-1].stdout.readline()
+        return started[-1]
+
+    yield start
+    for process in started:
+        process.kill()
+        process.communicate()
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "simulate out.h5 --showers=2",
+        "simulate out.parquet --showers=2",
+        "convert showers.h5 out.h5 --to=hdf5",
+        "generate runs/mine out.h5",
+        "export runs/mine out",
+    ],
+)
+def test_the_second_of_two_commands_with_one_output_is_refused(refused, writer, words):
+    output = next(word for word in words.split() if word.startswith("out"))
+    process = writer(output)
+    said = refused(*words.split(), *(["--overwrite"] if "out.h5" in words else []))
+    assert f"{output} is being written by process {process.pid}" in said
+
+
+def test_the_lock_of_a_killed_process_does_not_block_an_output(here, writer, cloudgan_here):
+    process = writer("out.h5")
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    assert (here / ".out.h5.lock").exists()
+    cloudgan_here("simulate", "out.h5", "--showers=2")
+    assert not (here / ".out.h5.lock").exists()
+
+
+SEARCH = ("--config=many.yaml", "--data=shards", "--trials=2", "--sampler=random")
+
+
+def test_a_store_of_another_search_is_refused_before_anything_is_written(here, refused):
+    pytest.importorskip("optuna")
+    (here / "there" / "searches" / "mine").mkdir(parents=True)
+    (here / "there" / "searches" / "mine" / "study.json").write_text("another")
+    said = refused("search", "space.yaml", *SEARCH, "--run=runs/searches/mine", "--store=there")
+    assert "has another search mine" in said
+
+
+def test_a_search_whose_trials_all_failed_ends_with_1(here, cloudgan_here):
+    pytest.importorskip("optuna")
+    from cloudgan.schema.search import SearchConfig
+    from cloudgan.search.study import SearchFolder, SearchStudy
+
+    base = yaml.safe_load((here / "many.yaml").read_text())
+    base["data"]["path"] = str(here / "shards")
+    base["training"]["validate_every"] = 1
+    space = {"training.seed": {"choices": (1, 2)}}
+    config = SearchConfig.model_validate(
+        {"base": base, "space": space, "sampler": "grid", "trials": 2}
+    )
+    folder = SearchFolder(here / "runs" / "lost")
+    folder.write_config(config)
+    study = SearchStudy(folder, config)
+    for number in range(2):
+        folder.trial(number).mkdir(parents=True)
+        study.fail(study.ask().number, "out of memory")
+    said = cloudgan_here("search", "runs/lost", exits=1).stderr
+    assert "all 2 trials failed, the newest with: out of memory" in said
+    shown = cloudgan_here("search", "runs/lost", "--show", "--json").stdout
+    assert [trial["state"] for trial in json.loads(shown)["trials"]] == ["failed"] * 2
