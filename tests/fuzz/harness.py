@@ -8,6 +8,7 @@ or temporary file behind.
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import io
 import json
 import os
@@ -36,6 +37,8 @@ if TYPE_CHECKING:
 
 DOCUMENTED = frozenset({0, 2, 3, 5, 6, 7})
 """Exit codes of a command with bad input; 1 would be a fault of cloudgan."""
+REFUSED = 2
+"""A command that ends with it has changed no file, whatever `Case.writes` allows."""
 MOST_LINES = 3
 SECONDS = 10.0
 """Until a command counts as hanging, on a machine with a free core; see `_patience`."""
@@ -154,9 +157,8 @@ class Workplace:
         if not cause:
             problems += _judge(case, exit_code, said)
             problems += [f"temporary file left: {name}" for name in left]
-            problems += after.differences(
-                before, ("here", *(f"here/{each}" for each in case.writes))
-            )
+            writes = () if exit_code == REFUSED else case.writes
+            problems += after.differences(before, ("here", *(f"here/{each}" for each in writes)))
         if not problems:
             self.exit_code = exit_code
             return None
@@ -281,8 +283,16 @@ def _listing(folder: Path) -> Iterator[tuple[str, tuple[object, ...]]]:
         else:
             yield (
                 str(path.relative_to(folder)),
-                (known.st_mode, known.st_size, known.st_mtime_ns, known.st_ino),
+                (known.st_mode, known.st_size, known.st_mtime_ns, known.st_ino, _digest(path)),
             )
+
+
+def _digest(path: Path) -> str:
+    """SHA-256 of a file, of a link its target; a pipe and a sparse file of 1 TiB have none."""
+    if path.is_symlink():
+        return str(path.readlink())
+    is_read = path.is_file() and path.stat().st_size < MEMORY_BYTES // 100
+    return hashlib.sha256(path.read_bytes()).hexdigest() if is_read else ""
 
 
 def _open_files() -> frozenset[str]:
