@@ -181,6 +181,14 @@ def test_a_store_of_another_search_is_refused_before_anything_is_written(here, r
     assert "has another search mine" in said
 
 
+def test_a_store_that_cannot_be_written_ends_a_search_before_anything_is_written(refused):
+    pytest.importorskip("optuna")
+    said = refused(
+        "search", "space.yaml", *SEARCH, "--run=runs/mine2", "--store=run.yaml/x", exits=1
+    )
+    assert "cannot be written" in said
+
+
 def test_a_search_whose_trials_all_failed_ends_with_1(here, cloudgan_here):
     pytest.importorskip("optuna")
     from cloudgan.schema.search import SearchConfig
