@@ -146,7 +146,12 @@ class RunFolder:
             )
 
     def has_trained(self) -> bool:
-        """Whether the record has a step, or cannot be read; a run that failed at its start may be replaced."""
+        """Whether a step is recorded or saved, or the record cannot be read.
+
+        A run that failed at its start has none, and does not bind the next one.
+        """
+        if any(self.saved_steps()):
+            return True
         if not self.record_file.exists():
             return False
         try:

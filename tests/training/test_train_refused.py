@@ -45,6 +45,15 @@ def test_checkpoints_are_not_copied_to_the_store_of_another_run(finished, cloudg
     assert listing(finished) == before
 
 
+def test_a_run_whose_record_was_deleted_keeps_its_checkpoints(finished, tmp_path, cloudgan_here):
+    run = shutil.copytree(finished / "run", tmp_path / "run")
+    (run / "record.jsonl").unlink()
+    before = listing(tmp_path)
+    said = cloudgan_here("train", f"--run={run}", "--seed=9", exits=2)
+    assert "holds another run" in said.stderr
+    assert listing(tmp_path) == before
+
+
 def test_a_run_refused_after_its_start_keeps_every_file(finished, tmp_path, run_cloudgan):
     """Another global batch is found when the devices are known, after run.yaml was written."""
     run = shutil.copytree(finished / "run", tmp_path / "run")
