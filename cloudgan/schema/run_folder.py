@@ -110,7 +110,8 @@ class RunFolder:
         """Checks that the folder is missing, empty or the caller's, before the caller writes into it.
 
         Args:
-            own: Files of which one makes the folder the caller's. Default: those of a run.
+            own: The file that makes the folder the caller's, and files of others beside which it may write.
+                Default: those of `train`, which continues a launched run.
 
         Raises:
             ConfigError: It has other files, or holds another kind of run.
@@ -125,8 +126,9 @@ class RunFolder:
                 f"{self.path} is not the folder of a run: it has {shorten(', '.join(foreign[:3]))};"
                 " nothing was written. Give a new folder, such as --run=runs/mine"
             )
-        others = [what for name, what in _HOLDS.items() if name in names]
-        if others and names.isdisjoint(own or ("record.jsonl", "plan.json")):
+        own = own or ("record.jsonl", "plan.json")
+        others = [_HOLDS[name] for name in _HOLDS if name in names.difference(own)]
+        if others and own[0] not in names:
             raise ConfigError(
                 f"{self.path} holds {others[0]}, which stays as it is; give a new --run (or --name)"
             )
