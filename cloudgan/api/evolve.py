@@ -184,7 +184,8 @@ def evolve(
     if settings.has_tpu():
         raise ConfigError("cells run on CPUs and GPUs; on a TPU use `cloudgan train`")
     check_can_start(config)
-    folder.run.refuse_foreign(folder.config_file.name, "plan.json")
+    if not settings.has_agent():
+        folder.run.refuse_foreign(folder.config_file.name)
     require_tensorflow()
     if "tensorflow" in sys.modules:
         _set_threads(config)

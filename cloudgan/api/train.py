@@ -344,11 +344,14 @@ def _check_copies(config: RunConfig) -> None:
 
 def _forget_start(config: RunConfig, folder: RunFolder) -> None:
     """Removes the checkpoint of step 0 of a run that failed before it trained, if this is another run."""
+    folder.check(config)  # again: another process may have trained until this one had the lock
     there = folder.read_config()
     if there and there.mathematics() != config.mathematics():
         from cloudgan.training.checkpoint import run_checkpoints
 
-        run_checkpoints(config, folder, None).remove_later(-1)
+        checkpoints = run_checkpoints(config, folder, None)
+        if checkpoints.all_steps() == [0]:
+            checkpoints.remove_later(-1)
 
 
 def _saved_numerics(

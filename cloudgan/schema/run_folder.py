@@ -14,7 +14,7 @@ import yaml
 
 from cloudgan.core.atomic_file import write_atomic
 from cloudgan.core.documents import read_yaml
-from cloudgan.core.errors import CloudganError, ConfigError, shorten
+from cloudgan.core.errors import CloudganError, ConfigError, DataError, shorten
 from cloudgan.core.file_lock import HeldError, take
 from cloudgan.core.local_path import local_path
 from cloudgan.schema import record
@@ -110,7 +110,8 @@ class RunFolder:
         """Checks that the folder is missing, empty or the caller's, before the caller writes into it.
 
         Args:
-            own: Files of which one makes the folder the caller's. Default: those of a run.
+            own: The file that makes the folder the caller's, and files of others beside which it may write.
+                Default: those of `train`, which continues a launched run.
 
         Raises:
             ConfigError: It has other files, or holds another kind of run.
@@ -125,8 +126,9 @@ class RunFolder:
                 f"{self.path} is not the folder of a run: it has {shorten(', '.join(foreign[:3]))};"
                 " nothing was written. Give a new folder, such as --run=runs/mine"
             )
-        others = [what for name, what in _HOLDS.items() if name in names]
-        if others and names.isdisjoint(own or ("record.jsonl", "plan.json")):
+        own = own or ("record.jsonl", "plan.json")
+        others = [_HOLDS[name] for name in _HOLDS if name in names.difference(own)]
+        if others and own[0] not in names:
             raise ConfigError(
                 f"{self.path} holds {others[0]}, which stays as it is; give a new --run (or --name)"
             )
@@ -146,9 +148,18 @@ class RunFolder:
             )
 
     def has_trained(self) -> bool:
-        """Whether the record has a step; a run that failed at its start is not one to protect."""
-        found = record.read(self.record_file).lines if self.record_file.exists() else ()
-        return any(line.step for line in found)
+        """Whether a step is recorded or saved, or the record cannot be read.
+
+        A run that failed at its start has none, and does not bind the next one.
+        """
+        if any(self.saved_steps()):
+            return True
+        if not self.record_file.exists():
+            return False
+        try:
+            return any(line.step for line in record.read(self.record_file).lines)
+        except DataError:
+            return True
 
     def saved_steps(self) -> list[int]:
         """Returns the steps of the checkpoints in the folder, in ascending order."""

@@ -211,7 +211,7 @@ def claim_store(store: Store, folder: SearchFolder) -> str:
         StoreError: The store cannot be reached, or not written.
     """
     file = folder.path / _STUDY
-    own = file.read_text(encoding="utf-8") if file.exists() else ""
+    before = own = file.read_text(encoding="utf-8") if file.exists() else ""
     if not own:
         own = f"{utc_now()} {secrets.token_hex(8)}"
         write_atomic(file, own.encode())
@@ -223,6 +223,10 @@ def claim_store(store: Store, folder: SearchFolder) -> str:
                 f"{store.url} has another search {folder.path.name}: give another --run, or"
                 " continue that one from its own folder"
             ) from None
+    except StoreError:
+        if not before:
+            file.unlink()
+        raise
     return own
 
 

@@ -34,3 +34,15 @@ def test_other_threads_than_those_of_the_process_are_refused_before_a_folder_hol
 def test_an_unknown_option_is_refused_with_its_name(tmp_path):
     with pytest.raises(ConfigError, match="iteratons"):
         cg.evolve(task="ring", iteratons=2, run=tmp_path / "run")
+
+
+@pytest.mark.tf
+def test_the_values_of_a_start_that_failed_are_not_those_of_the_next_command(tmp_path):
+    from cloudgan.coevolution.cell_files import GridFolder
+    from cloudgan.schema.coevolution import CoevolutionConfig
+
+    folder = GridFolder(tmp_path / "run")
+    folder.write_config(CoevolutionConfig(task="ring", rows=2, columns=2, seed=9, batches=10**6))
+    options = {"task": "ring", "grid": "1x2", "iterations": 1, "batches": 1, "score_samples": 20}
+    cg.evolve(**options, run=folder.path)
+    assert (folder.read_config().rows, folder.read_config().seed) == (1, 1)

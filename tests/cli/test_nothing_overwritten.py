@@ -26,16 +26,22 @@ def project(tmp_path_factory):
 
 @pytest.fixture
 def here(project, tmp_path, monkeypatch):
-    """A folder with a run of `train`, a grid and a search, and with enough showers to validate."""
+    """A folder with runs of all commands, and with enough showers to validate."""
     folder = tmp_path / "user"
     for path in sorted(project.rglob("*")):
         target = folder / path.relative_to(project)
         if path.is_file() and path.name != "plan.json":
             target.parent.mkdir(parents=True, exist_ok=True)
             target.write_bytes(path.read_bytes())
-    for name, file in (("grid", "coevolution.json"), ("found", "search.json")):
+    for name, *files in (
+        ("grid", "coevolution.json"),
+        ("found", "search.json"),
+        ("launched", "plan.json", "record.jsonl"),
+        ("launched-grid", "plan.json", "coevolution.json"),
+    ):
         (folder / "runs" / name).mkdir()
-        (folder / "runs" / name / file).write_text("{}")
+        for file in files:
+            (folder / "runs" / name / file).write_text("{}")
     write_manifest(folder / "shards", with_more(read_manifest(folder / "shards"), 2000))
     config = yaml.safe_load((folder / "run.yaml").read_text())
     config["training"] |= {"validation_showers": 200, "epochs": 100}
@@ -88,6 +94,8 @@ def refused(here, cloudgan_here):
         ("deploy --config=run.yaml --name=grid --yes", "runs/grid holds a grid"),
         ("evolve --task=ring --run=runs/mine", "runs/mine holds a run of `cloudgan train`"),
         ("evolve --task=ring --run=runs/found", "runs/found holds a search"),
+        ("evolve --task=ring --run=runs/launched", "runs/launched holds a run of `cloudgan train`"),
+        ("train --config=run.yaml --run=runs/launched-grid", "runs/launched-grid holds a grid"),
         ("search space.yaml --config=many.yaml --data=shards --run=runs/mine", "a run of `cloudgan train`"),
         ("crossvalidate --config=many.yaml --data=shards --run=runs/grid", "runs/grid holds a grid"),
         ("train --config=run.yaml --run=runs/grid", "runs/grid holds a grid of `cloudgan evolve`"),
@@ -179,6 +187,14 @@ def test_a_store_of_another_search_is_refused_before_anything_is_written(here, r
     (here / "there" / "searches" / "mine" / "study.json").write_text("another")
     said = refused("search", "space.yaml", *SEARCH, "--run=runs/searches/mine", "--store=there")
     assert "has another search mine" in said
+
+
+def test_a_store_that_cannot_be_written_ends_a_search_before_anything_is_written(refused):
+    pytest.importorskip("optuna")
+    said = refused(
+        "search", "space.yaml", *SEARCH, "--run=runs/mine2", "--store=run.yaml/x", exits=1
+    )
+    assert "cannot be written" in said
 
 
 def test_a_search_whose_trials_all_failed_ends_with_1(here, cloudgan_here):

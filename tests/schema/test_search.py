@@ -110,3 +110,14 @@ def test_width_and_depth_of_the_networks_can_be_searched():
 def test_sizes_that_no_trial_could_have_are_refused_before_the_first(key, dimension, said):
     with pytest.raises(ConfigError, match=said):
         search_of({key: dimension}).check()
+
+
+@pytest.mark.parametrize("name", ["0001", "0001-fold-2"])
+def test_each_run_of_a_search_copies_its_checkpoints_to_a_folder_of_its_own(name):
+    base = parse_config(
+        {"model": {"preset": "smoke"}, "checkpoint": {"url": "gs://lab/x/"}}, "test"
+    )
+    space = {"training.seed": Dimension(choices=(1, 2))}
+    search = SearchConfig(base=base, space=space)
+    config = search.run_config({"training.seed": 1}, name)
+    assert config.checkpoint.url == f"gs://lab/x/{name}"
