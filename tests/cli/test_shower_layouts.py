@@ -105,17 +105,36 @@ def test_units_that_are_stated_or_that_alone_fit_are_used(
     np.testing.assert_allclose(read[COUNT:], showers.ecal_gev[:10].sum((1, 2, 3)), rtol=1e-5)
 
 
-def test_deposits_in_a_public_file_are_gev_times_50(write, verify, showers):
-    path = write(scale=(50, 1), mtheta=showers.mtheta_rad)
-    assert "ECAL is GeV*50: the median" in verify(path)["notes"][1]
+@pytest.mark.parametrize(("scale", "name"), [((50, 1), "GeV*50"), ((1, 1), "GeV")])
+def test_a_public_file_holds_deposits_and_energies_in_gev(write, verify, showers, scale, name):
+    path = write(scale=scale, mtheta=showers.mtheta_rad)
+    assert f"ECAL is {name}: the median" in verify(path)["notes"][1]
+
+
+def test_energies_above_1_tev_are_asked_for_in_a_public_file_too(write, refused, showers):
+    path = write(scale=(1e3, 1e3), mtheta=showers.mtheta_rad)
+    assert "Give --unit, the unit of ECAL: GeV, MeV; or" in refused(path)
+
+
+@pytest.mark.parametrize("name", ["mtheta", None])
+def test_energies_that_may_be_mev_are_asked_for_unless_the_file_is_public(
+    write, cloudgan_here, showers, name
+):
+    high = {"energy": np.full(COUNT, 300.0), "ECAL": showers.ecal_gev * 0 + 1e-5}
+    high["ECAL"][:, 10:15, 10:15, :20] = 300 * 0.02 / 500
+    path = write(**high, **({name: showers.mtheta_rad} if name else {}))
+    done = cloudgan_here("convert", "--verify", path, exits=0 if name else 2)
+    assert ("ECAL is GeV:" in done.stdout) == bool(name)
+    assert ("Give --unit, the unit of ECAL: GeV, MeV" in done.stderr) == (not name)
 
 
 @pytest.mark.parametrize(
     ("ecal", "energy", "units", "flag", "said"),
     [
-        (1e3, 1e3, {}, "", "GeV with energy in GeV or MeV with energy in MeV. Give --unit"),
-        (50, 1, {}, "", "GeV*50 with energy in GeV or GeV with energy in GeV. Give --unit"),
-        (CALIBRATED, 1, {}, "", "GeV*50 with energy in GeV or GeV with energy in GeV. Give --unit"),
+        (1e3, 1e3, {}, "", "Give --unit, the unit of ECAL: GeV, MeV; or"),
+        (50, 1, {}, "", "Give --unit, the unit of ECAL: GeV*50, GeV; or"),
+        (CALIBRATED, 1, {}, "", "Give --unit, the unit of ECAL: GeV*50, GeV; or"),
+        (1, 10, {}, "", "the unit of ECAL is unknown"),
         (
             1,
             5,

@@ -177,9 +177,10 @@ class Hdf5File:
             energies,
             str(self.path),
             ecal=unit_attribute(ecal.attrs, f"{self.path}: ECAL"),
-            energy=stated or ("GeV" if is_public or self._energy == "target" else ""),
+            energy=stated,
             asked=asked,
-            deposits=is_public,
+            is_authors=is_public or self._energy == "target",
+            has_deposits=is_public,
         )
 
 
