@@ -401,3 +401,50 @@ def test_train_leaves_empty_showers_out_and_keeps_the_unit(
     (source,) = manifest["sources"]
     assert (manifest["records"], source["records"], source["empty"]) == (58, 58, 2)
     assert "unit: GeV\n" in (tmp_path / "run/run.yaml").read_text()
+
+
+UNCLEAR = [
+    ("convert", "--verify", "FILE"),
+    ("convert", "FILE", "out.h5"),
+    ("plan", "--data=FILE", "--preset=smoke", "--provider=local"),
+    ("deploy", "--data=FILE", "--preset=smoke", "--provider=local", "--yes", "--name=mine"),
+    ("validate", "--generated=FILE", "--reference=OTHER"),
+    ("validate", "--generated=OTHER", "--reference=FILE"),
+    ("crossvalidate", "--data=FILE", "--preset=smoke", "--run=runs/folds"),
+]
+TRAINING = [
+    ("train", "--data=FILE", "--preset=smoke", "--run=runs/mine", "--max-steps=1"),
+    ("demo", "--data=FILE", "--run=runs/mine", "--max-steps=1"),
+    ("evolve", "--task=showers", "--data=FILE", "--preset=smoke", "--run=runs/grid"),
+    ("bench", "input", "--data=FILE", "--preset=smoke", "--rounds=1"),
+]
+
+
+def _named(words, path, showers):
+    """Words of a command on a file whose unit is unclear and, if it needs one, another file."""
+    other = path.with_name("other.h5")
+    write_hdf5(other, [showers[::-1]])
+    return [word.replace("FILE", str(path)).replace("OTHER", str(other)) for word in words]
+
+
+@pytest.mark.parametrize("words", UNCLEAR, ids=" ".join)
+def test_every_command_that_reads_showers_asks_for_the_unit_and_takes_it(
+    *, write, cloudgan_here, tmp_path, monkeypatch, showers, words
+):
+    monkeypatch.chdir(tmp_path)
+    words = _named(words, write(scale=(1e3, 1e3)), showers)
+    asked = cloudgan_here(*words, exits=2).stderr
+    assert "Give --unit, the unit of ECAL: GeV, MeV; or" in asked
+    wrong = cloudgan_here(*words, "--unit=GeV*50", exits=2).stderr
+    assert "the unit of ECAL is stated as GeV*50, but" in wrong
+
+
+@pytest.mark.tf
+@pytest.mark.parametrize("words", TRAINING, ids=" ".join)
+def test_every_command_that_trains_takes_the_unit(write, run_cloudgan, tmp_path, showers, words):
+    pytest.importorskip("tensorflow")
+    words = _named(words, write(scale=(1e3, 1e3)), showers)
+    words = [word.replace("--run=", f"--run={tmp_path}/") for word in words]
+    done = run_cloudgan(*words, "--unit=GeV*50", check=False)
+    assert done.returncode == 2, done.stderr
+    assert "the unit of ECAL is stated as GeV*50, but" in done.stderr
