@@ -161,6 +161,8 @@ def test_energies_that_may_be_mev_are_asked_for_unless_the_file_is_public(
             "ECAL: its attribute unit is 'ADC counts'; valid: GeV*50",
         ),
         (1, 1, {"energy": ""}, "", "energy: its attribute unit is ''; valid"),
+        (1, 1, {"energy": np.zeros(0, "S3")}, "", "energy: its attribute unit is ''; valid"),
+        (1, 1, {"energy": 1000.0}, "", "energy: its attribute unit is '1000.0'; valid"),
         (7, 1, {}, "", "known are 1 (GeV*50), 0.02 (GeV), 2 (GeV*100), 20 (MeV). Give --unit"),
         (0, 1, {}, "", "no shower that was looked at has energy in any cell"),
     ],

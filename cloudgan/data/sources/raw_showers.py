@@ -202,8 +202,8 @@ def unit_attribute(attributes: Mapping[str, Any], where: str) -> str:
     found = set()
     for key in ("unit", "units"):
         if key in attributes:
-            value = np.asarray(attributes[key]).reshape(-1)
-            text = value[0].decode(errors="replace") if value.dtype.kind == "S" else str(*value[:1])
+            value = next(iter(np.asarray(attributes[key]).reshape(-1)), "")
+            text = value.decode(errors="replace") if isinstance(value, bytes) else str(value)
             word = re.split(r"[\s(,;\]]", text.strip(" [("), maxsplit=1)[0]
             if word.lower() not in names:
                 raise DataError(
