@@ -237,7 +237,8 @@ def _item(file: h5py.File, name: str, path: Path) -> Any:
 def _check_filters(dataset: h5py.Dataset, name: str, path: Path) -> None:
     """Checks that the compression of a dataset can be read.
 
-    Importing hdf5plugin registers its filters (https://www.silx.org/doc/hdf5plugin, read 2026-11-25).
+    Importing hdf5plugin registers its filters (doc/usage.rst of
+    https://github.com/silx-kit/hdf5plugin, read 2026-11-25).
 
     Raises:
         DataError: A filter is missing.
