@@ -57,11 +57,7 @@ class DataConfig(_Part):
     """The training showers and their order."""
 
     path: str = Field("", description="file, glob, comma list or folder of shards")
-    unit: EcalUnit | None = Field(
-        None,
-        description="unit of ECAL in files that cloudgan did not write and that state none; default: as"
-        " detected where only one fits",
-    )
+    unit: EcalUnit | None = Field(None, description="unit of ECAL in files that state none")
     held_out_fraction: float = Field(
         0.1, gt=0, lt=1, description="share of held-out showers, for losses and validation"
     )
@@ -96,8 +92,7 @@ class DataConfig(_Part):
     @model_serializer(mode="wrap")
     def _without_unset_keys(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
         """Omits an unset fold or unit, so that the documents and hashes of other runs stay as they are."""
-        found: dict[str, Any] = dump(self)
-        return {key: value for key, value in found.items() if value is not None}
+        return {key: value for key, value in dump(self).items() if value is not None}
 
 
 class TrainingConfig(_Part):

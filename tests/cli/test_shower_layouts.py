@@ -105,17 +105,36 @@ def test_units_that_are_stated_or_that_alone_fit_are_used(
     np.testing.assert_allclose(read[COUNT:], showers.ecal_gev[:10].sum((1, 2, 3)), rtol=1e-5)
 
 
-def test_deposits_in_a_public_file_are_gev_times_50(write, verify, showers):
-    path = write(scale=(50, 1), mtheta=showers.mtheta_rad)
-    assert "ECAL is GeV*50: the median" in verify(path)["notes"][1]
+@pytest.mark.parametrize(("scale", "name"), [((50, 1), "GeV*50"), ((1, 1), "GeV")])
+def test_a_public_file_holds_deposits_and_energies_in_gev(write, verify, showers, scale, name):
+    path = write(scale=scale, mtheta=showers.mtheta_rad)
+    assert f"ECAL is {name}: the median" in verify(path)["notes"][1]
+
+
+def test_energies_above_1_tev_are_asked_for_in_a_public_file_too(write, refused, showers):
+    path = write(scale=(1e3, 1e3), mtheta=showers.mtheta_rad)
+    assert "Give --unit, the unit of ECAL: GeV, MeV; or" in refused(path)
+
+
+@pytest.mark.parametrize("name", ["mtheta", None])
+def test_energies_that_may_be_mev_are_asked_for_unless_the_file_is_public(
+    write, cloudgan_here, showers, name
+):
+    high = {"energy": np.full(COUNT, 300.0), "ECAL": showers.ecal_gev * 0 + 1e-5}
+    high["ECAL"][:, 10:15, 10:15, :20] = 300 * 0.02 / 500
+    path = write(**high, **({name: showers.mtheta_rad} if name else {}))
+    done = cloudgan_here("convert", "--verify", path, exits=0 if name else 2)
+    assert ("ECAL is GeV:" in done.stdout) == bool(name)
+    assert ("Give --unit, the unit of ECAL: GeV, MeV" in done.stderr) == (not name)
 
 
 @pytest.mark.parametrize(
     ("ecal", "energy", "units", "flag", "said"),
     [
-        (1e3, 1e3, {}, "", "GeV with energy in GeV or MeV with energy in MeV. Give --unit"),
-        (50, 1, {}, "", "GeV*50 with energy in GeV or GeV with energy in GeV. Give --unit"),
-        (CALIBRATED, 1, {}, "", "GeV*50 with energy in GeV or GeV with energy in GeV. Give --unit"),
+        (1e3, 1e3, {}, "", "Give --unit, the unit of ECAL: GeV, MeV; or"),
+        (50, 1, {}, "", "Give --unit, the unit of ECAL: GeV*50, GeV; or"),
+        (CALIBRATED, 1, {}, "", "Give --unit, the unit of ECAL: GeV*50, GeV; or"),
+        (1, 10, {}, "", "the unit of ECAL is unknown"),
         (
             1,
             5,
@@ -142,6 +161,8 @@ def test_deposits_in_a_public_file_are_gev_times_50(write, verify, showers):
             "ECAL: its attribute unit is 'ADC counts'; valid: GeV*50",
         ),
         (1, 1, {"energy": ""}, "", "energy: its attribute unit is ''; valid"),
+        (1, 1, {"energy": np.zeros(0, "S3")}, "", "energy: its attribute unit is ''; valid"),
+        (1, 1, {"energy": 1000.0}, "", "energy: its attribute unit is '1000.0'; valid"),
         (7, 1, {}, "", "known are 1 (GeV*50), 0.02 (GeV), 2 (GeV*100), 20 (MeV). Give --unit"),
         (0, 1, {}, "", "no shower that was looked at has energy in any cell"),
     ],
@@ -382,3 +403,50 @@ def test_train_leaves_empty_showers_out_and_keeps_the_unit(
     (source,) = manifest["sources"]
     assert (manifest["records"], source["records"], source["empty"]) == (58, 58, 2)
     assert "unit: GeV\n" in (tmp_path / "run/run.yaml").read_text()
+
+
+UNCLEAR = [
+    ("convert", "--verify", "FILE"),
+    ("convert", "FILE", "out.h5"),
+    ("plan", "--data=FILE", "--preset=smoke", "--provider=local"),
+    ("deploy", "--data=FILE", "--preset=smoke", "--provider=local", "--yes", "--name=mine"),
+    ("validate", "--generated=FILE", "--reference=OTHER"),
+    ("validate", "--generated=OTHER", "--reference=FILE"),
+    ("crossvalidate", "--data=FILE", "--preset=smoke", "--run=runs/folds"),
+]
+TRAINING = [
+    ("train", "--data=FILE", "--preset=smoke", "--run=runs/mine", "--max-steps=1"),
+    ("demo", "--data=FILE", "--run=runs/mine", "--max-steps=1"),
+    ("evolve", "--task=showers", "--data=FILE", "--preset=smoke", "--run=runs/grid"),
+    ("bench", "input", "--data=FILE", "--preset=smoke", "--rounds=1"),
+]
+
+
+def _named(words, path, showers):
+    """Words of a command on a file whose unit is unclear and, if it needs one, another file."""
+    other = path.with_name("other.h5")
+    write_hdf5(other, [showers[::-1]])
+    return [word.replace("FILE", str(path)).replace("OTHER", str(other)) for word in words]
+
+
+@pytest.mark.parametrize("words", UNCLEAR, ids=" ".join)
+def test_every_command_that_reads_showers_asks_for_the_unit_and_takes_it(
+    *, write, cloudgan_here, tmp_path, monkeypatch, showers, words
+):
+    monkeypatch.chdir(tmp_path)
+    words = _named(words, write(scale=(1e3, 1e3)), showers)
+    asked = cloudgan_here(*words, exits=2).stderr
+    assert "Give --unit, the unit of ECAL: GeV, MeV; or" in asked
+    wrong = cloudgan_here(*words, "--unit=GeV*50", exits=2).stderr
+    assert "the unit of ECAL is stated as GeV*50, but" in wrong
+
+
+@pytest.mark.tf
+@pytest.mark.parametrize("words", TRAINING, ids=" ".join)
+def test_every_command_that_trains_takes_the_unit(write, run_cloudgan, tmp_path, showers, words):
+    pytest.importorskip("tensorflow")
+    words = _named(words, write(scale=(1e3, 1e3)), showers)
+    words = [word.replace("--run=", f"--run={tmp_path}/") for word in words]
+    done = run_cloudgan(*words, "--unit=GeV*50", check=False)
+    assert done.returncode == 2, done.stderr
+    assert "the unit of ECAL is stated as GeV*50, but" in done.stderr

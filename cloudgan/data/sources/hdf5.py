@@ -156,30 +156,32 @@ class Hdf5File:
         """Decides the units, and checks the axes unless cloudgan wrote the file."""
         count = len(ecal)
         starts = np.unique(np.linspace(0, max(0, count - SAMPLE_EVENTS), SAMPLE_PLACES, dtype=int))
-        sums, used, images = [], [], []
+        is_ours = DECLARED in ecal.attrs
+        sums, used = [], []
         for start in starts:
             rows = slice(start, min(start + SAMPLE_EVENTS, count))
             cells = self._read(ecal, rows)
             check_ecal(cells, str(self.path), int(start))
             sums.append(cells.sum((1, 2, 3), dtype=np.float64))
             used.append(energies[rows])
-            images.append(cells)
+            if not is_ours:
+                check_axes(cells, str(self.path))
         ratio = median_ratio(np.concatenate(sums), np.concatenate(used))
-        if DECLARED in ecal.attrs:
+        if is_ours:
             is_generated = str(file.attrs.get("source", "")).startswith(GENERATED)
             return declared_unit(
                 ecal.attrs[DECLARED], ratio, str(self.path), is_generated=is_generated
             )
-        check_axes(np.concatenate(images), str(self.path))
         is_public = "mtheta" in file  # which only the authors' files have
         return decide_units(
             ratio,
             energies,
             str(self.path),
             ecal=unit_attribute(ecal.attrs, f"{self.path}: ECAL"),
-            energy=stated or ("GeV" if is_public or self._energy == "target" else ""),
+            energy=stated,
             asked=asked,
-            deposits=is_public,
+            is_authors=is_public or self._energy == "target",
+            has_deposits=is_public,
         )
 
 
@@ -235,7 +237,8 @@ def _item(file: h5py.File, name: str, path: Path) -> Any:
 def _check_filters(dataset: h5py.Dataset, name: str, path: Path) -> None:
     """Checks that the compression of a dataset can be read.
 
-    Importing hdf5plugin registers its filters (https://pypi.org/project/hdf5plugin, read 2026-11-25).
+    Importing hdf5plugin registers its filters (doc/usage.rst of
+    https://github.com/silx-kit/hdf5plugin, read 2026-11-25).
 
     Raises:
         DataError: A filter is missing.

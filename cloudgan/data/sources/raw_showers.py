@@ -100,7 +100,8 @@ def decide_units(
     ecal: str = "",
     energy: str = "",
     asked: str = "",
-    deposits: bool = False,
+    is_authors: bool = False,
+    has_deposits: bool = False,
 ) -> Units:
     """Returns the units of a file whose median of sum(ECAL)/energy is `ratio`.
 
@@ -109,9 +110,10 @@ def decide_units(
         energies: All primary energies, in the unit of the file.
         where: The file, for messages.
         ecal: Unit that the file states for ECAL; "": none.
-        energy: Unit that the file or its layout states for the energy; "": none.
+        energy: Unit that the file states for the energy; "": none.
         asked: Value of `--unit`; "": not given.
-        deposits: The layout defines that ECAL holds deposits, which are not calibrated.
+        is_authors: The layout is that of the 3DGAN authors, whose energies are in GeV.
+        has_deposits: The layout defines that ECAL holds deposits, which are not calibrated.
 
     Raises:
         DataError: No units fit, several do, or what is stated contradicts the numbers.
@@ -131,16 +133,17 @@ def decide_units(
         )
     if energy and not asked:
         _check_energy_unit(energy, low, high, where)
-    is_gev = high <= _USUAL_ENERGY_GEV[1] and low < 1000 * _USUAL_ENERGY_GEV[0]
+    is_gev = high <= _USUAL_ENERGY_GEV[1] and (is_authors or low < 1000 * _USUAL_ENERGY_GEV[0])
     least, most = _STATED_RESPONSE
-    shares = (SAMPLING_FRACTION,) if deposits else (SAMPLING_FRACTION, _CALIBRATED)
+    shares = (SAMPLING_FRACTION,) if has_deposits else (SAMPLING_FRACTION, _CALIBRATED)
     ranges = [(share / TOLERANCE, share * TOLERANCE) for share in shares]
     fits = [
-        (one, other)
+        (one, other, response)
         for one in ([given] if given else detected)
         for other in ([energy] if energy else ["GeV"] if is_gev else ["GeV", "MeV"])
         for response in (ratio / KNOWN_UNITS[one] * KNOWN_UNITS[other],)
-        if any(a <= response <= b for a, b in ([(least, most)] if given else ranges))
+        if (energy or other == "GeV" or "*" not in one)  # the authors' factors are of GeV
+        and any(a <= response <= b for a, b in ([(least, most)] if given else ranges))
     ]
     if not fits and given:
         raise DataError(
@@ -151,20 +154,23 @@ def decide_units(
         )
     if len(fits) != 1:
         known = ", ".join(f"{KNOWN_UNITS[u] * SAMPLING_FRACTION:g} ({u})" for u in detected)
-        meant = " or ".join(f"{one} with energy in {other}" for one, other in fits)
+        meant = " or ".join(
+            f"{one} with energy in {other} ({response:.3g} of it in the cells)"
+            for one, other, response in fits
+        )
+        choice = dict.fromkeys(one for one, *_ in fits) or detected
         raise DataError(
             f"{where}: the unit of ECAL is {'ambiguous' if fits else 'unknown'}: {seen}; "
             + (f"it may be {meant}" if fits else f"known are {known}")
-            + f". Give --unit, the unit of ECAL: {', '.join(dict.fromkeys(e for e, _ in fits) or detected)};"
-            " or set the attributes unit of ECAL and energy"
+            + f". Give --unit, the unit of ECAL: {', '.join(choice)}; or set the attributes unit of ECAL and energy"
         )
-    one, other = fits[0]
+    one, other, response = fits[0]
     per_gev, energy_per_gev = KNOWN_UNITS[one], KNOWN_UNITS[other]
     how = "declared in the file; " if ecal else "given by --unit; " if asked else ""
     decided = f"ECAL is {one}: {how}the median of sum(ECAL)/energy is {ratio:.3g}."
     if other != "GeV":
         decided += f" Energies are in {other}."
-    if ratio / per_gev * energy_per_gev > _CALIBRATED / TOLERANCE:
+    if response > _CALIBRATED / TOLERANCE:
         decided += " The cells add up to the primary energy: they are calibrated."
     return Units(per_gev, energy_per_gev, decided)
 
@@ -196,8 +202,8 @@ def unit_attribute(attributes: Mapping[str, Any], where: str) -> str:
     found = set()
     for key in ("unit", "units"):
         if key in attributes:
-            value = np.asarray(attributes[key]).reshape(-1)
-            text = value[0].decode(errors="replace") if value.dtype.kind == "S" else str(*value[:1])
+            value = next(iter(np.asarray(attributes[key]).reshape(-1)), "")
+            text = value.decode(errors="replace") if isinstance(value, bytes) else str(value)
             word = re.split(r"[\s(,;\]]", text.strip(" [("), maxsplit=1)[0]
             if word.lower() not in names:
                 raise DataError(

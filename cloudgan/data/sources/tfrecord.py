@@ -336,7 +336,7 @@ def open_tfrecord(
 def _units(sums: NDArray[Any], energies: NDArray[Any], path: Path | str, unit: str) -> Units:
     """The authors' code writes deposits, and energies in GeV."""
     ratio = median_ratio(sums, energies)
-    return decide_units(ratio, energies, str(path), energy="GeV", asked=unit, deposits=True)
+    return decide_units(ratio, energies, str(path), asked=unit, is_authors=True, has_deposits=True)
 
 
 def _decide_angle(ecal: NDArray[np.float32], columns: Columns) -> tuple[str, str]:

@@ -237,7 +237,8 @@ def angle_measures(generated: WeightedSample, reference: WeightedSample) -> Meas
     ours, theirs = (_line(*pair) for pair in (generated, reference))
     middle = theirs[2]
     offset = (ours[3] + ours[0] * (middle - ours[2])) - theirs[3]
-    slope = ratio(ours[0], theirs[0])
+    with np.errstate(divide="ignore", invalid="ignore"):
+        slope = ours[0] / theirs[0]  # of a mirrored reference it is negative
     found = {
         ("angle_slope", ""): slope,
         ("angle_offset", ""): np.rad2deg(np.where(np.isnan(slope), ours[3] - theirs[3], offset)),

@@ -262,3 +262,9 @@ def test_unknown_metrics_are_left_out(reference, measured):
     nothing = quick_metrics(observe(replace(reference, ecal_gev=0 * reference.ecal_gev)), measured)
     assert "metric" not in nothing
     assert nothing["response"] == 1
+
+
+def test_an_energy_bin_without_showers_leaves_the_response_of_the_others(measured):
+    energy = measured.energy_gev
+    few = measured[(energy < 40) | (energy > 70)]
+    assert quick_metrics(few, few)["response"] == 0
