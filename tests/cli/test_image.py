@@ -96,10 +96,12 @@ def test_a_folder_with_something_else_is_refused_and_left_as_it_is(cloudgan_here
     [
         ("notes.txt", "not an unchanged build context"),
         ("notes.txt/image", "a file is in place of a folder|Not a directory"),
+        ("loop", "cannot be written"),
         ("gs://lab/image", "is a URL"),
     ],
 )
 def test_a_place_that_is_no_folder_is_refused(cloudgan_here, tmp_path, given, why):
     (tmp_path / "notes.txt").write_text("mine")
+    (tmp_path / "loop").symlink_to("loop")
     assert re.search(why, cloudgan_here("image", given, exits=2).stderr)
     assert (tmp_path / "notes.txt").read_text() == "mine"

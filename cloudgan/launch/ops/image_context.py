@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import hashlib
+import os
+from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal
 
 from cloudgan.core import assets
@@ -12,7 +14,6 @@ from cloudgan.launch.provisioning.wheels import own_wheel
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from pathlib import Path
 
 ImageKind = Literal["cpu", "gpu", "tpu"]
 _LOCKS: Final[Mapping[ImageKind, str]] = {"cpu": "train", "gpu": "gpu", "tpu": "tpu"}
@@ -34,7 +35,7 @@ def write_context(folder: Path, kind: ImageKind) -> None:
         ConfigError: The folder holds something else or cannot be written, or cloudgan is not
             installed.
     """
-    folder = folder.resolve()
+    folder = Path(os.path.realpath(folder))  # resolve() raises RuntimeError for a loop of links
     if folder.exists() and not _may_be_replaced(folder):
         raise ConfigError(
             f"{folder} exists and is not an unchanged build context of `cloudgan image`; give another"
