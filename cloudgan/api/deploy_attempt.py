@@ -9,7 +9,7 @@ from cloudgan.api.current_price import price_warning
 from cloudgan.api.kept_nodes import end_waiting, use_kept_nodes
 from cloudgan.api.launch_data import check_conversion, check_this_machine, upload_data
 from cloudgan.api.plan_inputs import on_demand_price
-from cloudgan.api.pod_software import mirror_image, pin_image, upload_wheels
+from cloudgan.api.pod_software import pin_image, upload_wheels
 from cloudgan.api.runs import RunWatch
 from cloudgan.api.targets import local_config, open_backend, resolve_plan, run_folder
 from cloudgan.core.clock import utc_moment
@@ -171,7 +171,6 @@ class DeployAttempt:
         def upload() -> None:
             upload_data(plan.showers, folder, self._progress, plan.config.data.unit)
             upload_wheels(plan, self._progress)
-            mirror_image(plan, self._progress)
             if results:
                 results.write_plan(plan)
                 if self._previous and (previous := RunResults.from_plan(self._previous)):

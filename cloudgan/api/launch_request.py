@@ -31,7 +31,6 @@ else:
     LaunchProvider = Literal[(*CLOUDS, CHEAPEST, "kubernetes", "local", "slurm")]
 MarketChoice = Literal["auto", "spot", "on_demand"]
 Fallback = Literal["none", "same", "any"]
-GpuImage = Literal["public", "mirror"]
 _LONGEST_WAIT_SECONDS = 12 * 3600
 _NETWORK_NAME = re.compile(r"[a-z]([-a-z0-9]{0,61}[a-z0-9])?")
 _GANG_TIMEOUT_SECONDS = 20 * 60.0
@@ -161,7 +160,6 @@ class ProvisioningRequest:
         internal_ips: Whether nodes get no public addresses.
         market: spot, on_demand, or auto (spot where it is cheaper, its preemptions included).
         flex_start: Whether to wait for Google's flex-start nodes.
-        gpu_image: mirror: copy the public image of GPU nodes into the cloud's own registry first.
         pull_secret: Kubernetes secret for a private registry.
         max_usd_per_hour: Maximum price of all nodes together.
         spot_wait_seconds: With market auto: wait for spot nodes before on-demand nodes are taken.
@@ -187,7 +185,6 @@ class ProvisioningRequest:
     internal_ips: bool = False
     market: MarketChoice = "auto"
     flex_start: bool = False
-    gpu_image: GpuImage = "public"
     pull_secret: str | None = None
     max_usd_per_hour: float | None = None
     spot_wait_seconds: float = 1200.0

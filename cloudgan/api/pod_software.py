@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 from cloudgan.core import assets
 from cloudgan.core.errors import ConfigError, CredentialsError
-from cloudgan.launch.clouds.image_builders import image_planner, open_image_builder
 from cloudgan.launch.container_registry.client import Registry, RegistryError
 from cloudgan.launch.container_registry.image_reference import (
     NODE_PLATFORM,
@@ -16,7 +15,6 @@ from cloudgan.launch.container_registry.image_reference import (
     resolve,
 )
 from cloudgan.launch.container_registry.login import registry_login
-from cloudgan.launch.container_registry.mirror import copy_image, platform_image
 from cloudgan.launch.provisioning.wheels import (
     GLIBC_OF_TPU,
     cache_folder,
@@ -26,7 +24,6 @@ from cloudgan.launch.provisioning.wheels import (
     object_name,
     own_wheel,
 )
-from cloudgan.schema.image_order import ImageBuildRequest
 from cloudgan.storage.store import open_store
 
 if TYPE_CHECKING:
@@ -72,8 +69,6 @@ def pin_image(
     image = plan.workers.image
     if image is None or is_pinned(image):
         return plan
-    if plan.workers.mirror_of:
-        return _with_mirror(plan, before, say, open_registry)
     kept = before.workers.image if before and before.spec_hash == plan.spec_hash else None
     if kept and replace(parse(kept), digest=None) == parse(image) and is_pinned(kept):
         say(f"resuming with the image of the run, {kept}")
@@ -91,55 +86,13 @@ def pin_image(
     return _with_image(plan, found.image)
 
 
-def _with_mirror(
-    plan: Plan, before: Plan | None, say: Callable[[str], None], open_registry: OpenRegistry
-) -> Plan:
-    """Returns the plan with the name and digest that its image will have in the cloud's registry."""
-    if before and before.spec_hash == plan.spec_hash and before.workers.mirror_of:
-        say(f"resuming with the image of the run, {before.workers.image}")
-        same = {"image": before.workers.image, "mirror_of": before.workers.mirror_of}
-        return plan.model_copy(update={"workers": plan.workers.model_copy(update=same)})
-    found = platform_image(str(plan.workers.mirror_of), open_registry)
-    name = image_planner(plan.target.provider).image_name(_mirror_request(plan))
-    both = {"image": f"{name}@{found.digest}", "mirror_of": found.source.with_digest(found.digest)}
-    return plan.model_copy(update={"workers": plan.workers.model_copy(update=both)})
-
-
-def _mirror_request(plan: Plan) -> ImageBuildRequest:
-    tag = parse(str(plan.workers.mirror_of)).tag or "latest"
-    return ImageBuildRequest(plan.target, plan.store, "gpu", f"python-{tag}", "")
-
-
-def mirror_image(
-    plan: Plan, progress: Progress, open_registry: OpenRegistry = open_registry
-) -> None:
-    """Copies the plan's image into the cloud's own registry, unless it has it; see --gpu-image=mirror.
-
-    Raises:
-        CredentialsError: The login may not create the registry or write to it.
-        RegistryError: A registry does not respond, or sends damaged content.
-    """
-    image, source = plan.workers.image, plan.workers.mirror_of
-    if image is None or source is None:
-        return
-    for created in open_image_builder(plan.target).prepare_registry(_mirror_request(plan)):
-        progress.say(f"created {created}")
-    found = platform_image(source, open_registry)
-    size = sum(size for _, size in found.blobs()) / 2**20
-    progress.start(f"copying {source} into the registry of the cloud", size, "MiB")
-    if not copy_image(
-        found, parse(image), open_registry, lambda count: progress.advance(count / 2**20)
-    ):
-        progress.say(f"{image} exists")
-
-
 def _check_platform(plan: Plan, platforms: tuple[str, ...]) -> None:
     if not platforms or NODE_PLATFORM in platforms or not plan.target.is_provisioned:
         return
     raise ConfigError(
         f"--image={plan.workers.image} is built for {' and '.join(platforms)}, and the nodes are"
-        f" {NODE_PLATFORM}; build it with --platform={NODE_PLATFORM}, or run `cloudgan image"
-        f" --provider={plan.target.provider}`"
+        f" {NODE_PLATFORM}; build it with --platform={NODE_PLATFORM}, as `cloudgan"
+        " image` shows"
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from cloudgan.api.grid_plan import showers_of
@@ -28,7 +28,7 @@ from cloudgan.cost.prices.fees import load_fees
 from cloudgan.cost.prices.startup import load_startup_times
 from cloudgan.launch.clouds.planner import NodePoolRequest
 from cloudgan.launch.planning.job_cost import WAITING, DataMove, JobContext, job_cost, with_waiting
-from cloudgan.launch.planning.plan_builder import PlanRequest, all_steps, make_plan, with_node_pool
+from cloudgan.launch.planning.plan_builder import all_steps, make_plan, with_node_pool
 from cloudgan.launch.planning.ranking import (
     OfferConstraints,
     best_option,
@@ -114,7 +114,7 @@ def provisioned_plan(
         run_spec_hash=history.first.spec_hash if history.first else None,
     )
     pool = _pool_request(config.name, request, provisioning, selected.node, selected.nodes)
-    inputs = _with_mirror(with_node_pool(inputs, pool, clouds), provisioning)
+    inputs = with_node_pool(inputs, pool, clouds)
     speeds = throughput_model(config, inputs.showers)
     plan = make_plan(inputs, speeds, lambda plan: all_steps(plan, clouds), utc_moment())
     warnings = (*_market_warnings(plan, provisioning), *_waiting_warnings(plan, provisioning))
@@ -240,20 +240,6 @@ class _OfferSearch:
 
     def _data_cloud(self) -> str | None:
         return of_bucket(self.showers.source)
-
-
-def _with_mirror(inputs: PlanRequest, provisioning: ProvisioningRequest) -> PlanRequest:
-    """Returns the request whose image is to be copied into the cloud's registry, if that was requested."""
-    if provisioning.gpu_image != "mirror":
-        return inputs
-    workers, pool = inputs.workers, inputs.node_pool
-    if pool is None or pool.engine != "cluster" or not workers.accelerators_per_node:
-        name = pool.node_type if pool else inputs.target.provider
-        raise ConfigError(
-            f"--gpu-image=mirror is for nodes of a cluster with GPUs, and {name} is none; omit it"
-        )
-    workers = workers.model_copy(update={"mirror_of": workers.image})
-    return replace(inputs, workers=workers)
 
 
 def _market_warnings(plan: Plan, provisioning: ProvisioningRequest) -> list[str]:

@@ -114,8 +114,6 @@ def _check_cloud(launch: LaunchRequest, provisioning: ProvisioningRequest) -> No
                 "--project, --subscription, --profile and --zone belong to one cloud: name it as"
                 " --provider"
             )
-    if launch.image and provisioning.gpu_image == "mirror":
-        raise ConfigError("--gpu-image=mirror copies the public image: give it, or --image")
     if launch.nodes is None and provisioning.allow_unknown_price:
         raise ConfigError(
             f"--nodes={AUTO} compares costs; with --allow-unknown-price give the number of nodes"

@@ -69,8 +69,6 @@ class Cloud:
             plans; the fields below are needed for launches.
         store: Class of the bucket's store.
         client: Class of the `launch.clouds.client.CloudClient`.
-        image_planner: Module with the functions of `ImagePlanner`.
-        image_builder: Class of the `ImageBuilder`.
         registry_login: Function that returns the login of a registry host.
         metadata_service: Class of the `worker.preemption.MetadataService`.
         price_feeds: Function that returns the price feeds of `cost.prices.refresh`.
@@ -93,8 +91,6 @@ class Cloud:
     cluster_access: str = ""
     store: str = ""
     client: str = ""
-    image_planner: str = ""
-    image_builder: str = ""
     registry_login: str = ""
     metadata_service: str = ""
     price_feeds: str = ""
@@ -139,8 +135,6 @@ CLOUDS: dict[str, Cloud] = {
         cluster_access="aws eks create-access-entry, then aws eks associate-access-policy with"
         " AmazonEKSClusterAdminPolicy",
         client="cloudgan.launch.clouds.aws.client:AwsClient",
-        image_planner="cloudgan.launch.clouds.aws.image_requests",
-        image_builder="cloudgan.launch.clouds.aws.image_build:AwsImageBuilder",
         registry_login="cloudgan.launch.clouds.aws.login:registry_login",
         metadata_service="cloudgan.worker.preemption:AwsMetadata",
         price_feeds="cloudgan.cost.prices.refresh.aws:price_feeds",
@@ -176,8 +170,6 @@ CLOUDS: dict[str, Cloud] = {
         planner="cloudgan.launch.clouds.azure.planner",
         cluster_access="az role assignment create --role 'cloudgan launcher'",
         client="cloudgan.launch.clouds.azure.client:AzureClient",
-        image_planner="cloudgan.launch.clouds.azure.image_build",
-        image_builder="cloudgan.launch.clouds.azure.image_build:AzureImageBuilder",
         registry_login="cloudgan.launch.clouds.azure.registry_login:registry_login",
         metadata_service="cloudgan.worker.preemption:AzureMetadata",
         price_feeds="cloudgan.cost.prices.refresh.azure:price_feeds",
@@ -207,8 +199,6 @@ CLOUDS: dict[str, Cloud] = {
         cluster_access="the role of deploy/gcp/resources.yaml on the condition in"
         " resources-condition.yaml",
         client="cloudgan.launch.clouds.gcp.client:GcpClient",
-        image_planner="cloudgan.launch.clouds.gcp.image_requests",
-        image_builder="cloudgan.launch.clouds.gcp.image_build:GcpImageBuilder",
         registry_login="cloudgan.launch.clouds.gcp.login:registry_login",
         metadata_service="cloudgan.worker.preemption:GoogleMetadata",
         price_feeds="cloudgan.cost.prices.refresh.gcp:price_feeds",

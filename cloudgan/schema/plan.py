@@ -228,9 +228,6 @@ class Workers(_Part):
     memory_gib: Size
     node_selector: dict[str, str] = {}
     image: str | None = Field(default=None, description="None: no container")
-    mirror_of: str | None = Field(
-        default=None, description="image of which `image` is a copy in the cloud's own registry"
-    )
     secrets: tuple[Text, ...] = Field(default=(), description="names only")
     pull_secret: str | None = Field(default=None, description="image pull secret of the registry")
     resource: Text = Field(default="nvidia.com/gpu", description="extended resource in Kubernetes")

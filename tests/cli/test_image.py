@@ -1,111 +1,107 @@
-"""`cloudgan image`: its plan, confirmation and output; the builders have their own tests."""
+"""`cloudgan image`: the build context that it writes, and the build commands that it prints."""
 
 from __future__ import annotations
 
+import hashlib
 import json
-import tarfile
+import re
+import shlex
 
 import pytest
 
-from cloudgan.launch.container_registry.client import Registry
-from cloudgan.launch.ops.image_build import image_context
-from cloudgan.schema.image_order import Build
+from cloudgan import __version__
 
-pytestmark = pytest.mark.slow
-
-DIGEST = "sha256:" + "1a" * 32
-CLOUDS = ["gcp", "aws", "azure"]
+LOCKS = {"cpu": "train", "gpu": "gpu", "tpu": "tpu"}
 
 
-class Builder:
-    """A cloud's builder that records its calls and returns a scripted result."""
-
-    account = "lab"
-
-    def __init__(self):
-        self.began = []
-        self.build = Build("done", "Step 1/9\n", digest=DIGEST)
-
-    def prepare(self, order):
-        return iter(())
-
-    def start(self, order, archive):
-        self.began.append(archive)
-        return "b-1"
-
-    def poll(self, order, build):
-        return self.build
+@pytest.fixture(autouse=True)
+def here(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
 
 
-@pytest.fixture
-def builder(monkeypatch, docker_hub):
-    made = Builder()
-    monkeypatch.setattr("cloudgan.api.image_builds.open_image_builder", lambda place: made)
-    # Every registry is the emulated Docker Hub.
-    monkeypatch.setattr(
-        "cloudgan.api.image_builds.open_registry",
-        lambda host: Registry(host, address=docker_hub.url),
-    )
-    return made
+def contents(folder):
+    """Returns the bytes of each file below a folder, by name."""
+    files = (path for path in folder.rglob("*") if path.is_file())
+    return {path.relative_to(folder).as_posix(): path.read_bytes() for path in files}
 
 
-def test_the_output_file_has_the_context_of_the_clouds(cloudgan_here, tmp_path):
-    path = tmp_path / "context.tar.gz"
-    said = json.loads(cloudgan_here("image", "--kind=cpu", f"--output={path}", "--json").stdout)
-    assert said["bytes"] == path.stat().st_size
-    assert "--build-arg KIND=cpu" in said["build"]
-    with tarfile.open(path) as archive:
-        assert set(archive.getnames()) == set(image_context("cpu").files)
+@pytest.mark.parametrize("kind", LOCKS)
+def test_the_folder_has_exactly_what_the_dockerfile_copies_for_its_kind(
+    cloudgan_here, tmp_path, kind
+):
+    cloudgan_here("image", f"--kind={kind}")
+    found = contents(tmp_path / f"image-{kind}")
+    sums = found.pop("SHA256SUMS").decode().splitlines()
+    assert sums == [f"{hashlib.sha256(found[name]).hexdigest()}  {name}" for name in sorted(found)]
+    text = found.pop("Dockerfile").decode()
+    assert set(found) == {
+        f"dist/cloudgan-{__version__}-py3-none-any.whl",
+        f"requirements/{LOCKS[kind]}.txt",
+        "requirements/pod.txt",
+    }
+    copied = re.findall(r"(?m)^COPY (?!--from)(\S+)", text)
+    assert {name.partition("/")[0] for name in found} == set(copied)
+    assert re.findall(r"(?m)^ARG KIND=(\w+)$", text) == [kind], "gcloud passes no build argument"
 
 
-def test_a_missing_provider_or_region_is_refused_with_the_flag(cloudgan_here):
-    assert "--provider=aws, azure or gcp" in cloudgan_here("image", exits=2).stderr
-    said = cloudgan_here("image", "--provider=gcp", exits=2)
-    assert "--region=us-central1" in said.stderr
+def test_each_builder_has_one_command_and_the_image_flag_for_its_result(cloudgan_here, tmp_path):
+    folder = tmp_path / "of the lab"
+    found = json.loads(cloudgan_here("image", folder, "--kind=tpu", "--json").stdout)
+    assert found.pop("folder") == str(folder)
+    assert set(found) == {"docker", "podman", "gcp", "aws", "azure"}
+    tools = {"docker": "docker", "podman": "podman", "gcp": "gcloud", "aws": "aws", "azure": "az"}
+    for builder, one in found.items():
+        words = shlex.split(one["build"])
+        assert (words[0], str(folder) in words) == (tools[builder], True)
+        assert ("--platform=linux/amd64" in words) == (builder != "gcp"), "which has no other"
+        image = one["use"].removeprefix("--image=")
+        assert image.endswith(f"/cloudgan:{__version__}-tpu")
+        pushed = [f"--image={image.partition('/')[2]}", "--registry=REGISTRY"]
+        assert set(pushed if builder == "azure" else [f"--tag={image}"]) <= set(words)
+    assert found["podman"]["build"].endswith(f" && podman push {found['podman']['use'][8:]}")
 
 
-@pytest.mark.parametrize("cloud", CLOUDS)
-def test_a_dry_run_shows_every_request_and_needs_no_login(cloudgan_here, cloud):
-    flags = (f"--provider={cloud}", "--region=us-central1", "--dry-run")
-    lines = cloudgan_here("image", *flags).stdout.splitlines()
-    assert lines[0].startswith("image      ")
-    assert "MiB" in lines[1]
-    assert "unknown" in lines[2], "an unknown cost is not zero"
-    found = json.loads(cloudgan_here("image", *flags, "--json").stdout)
-    shown = zip(lines[4:], found["steps"], strict=True)
-    assert all(line.startswith(f"  {step['ensure']} ") for line, step in shown)
-    assert image_context("gpu").sha256[:8] in found["image"], "the same content, the same tag"
+def test_a_context_is_replaced_and_leaves_nothing_beside_it(cloudgan_here, tmp_path):
+    (tmp_path / "mine").mkdir()
+    for kind in ("cpu", "gpu", "gpu"):
+        cloudgan_here("image", "mine", f"--kind={kind}")
+    assert "requirements/gpu.txt" in contents(tmp_path / "mine")
+    assert "requirements/train.txt" not in contents(tmp_path / "mine")
+    assert [path.name for path in tmp_path.iterdir() if path.name.startswith("mine")] == ["mine"]
 
 
-@pytest.mark.parametrize("cloud", CLOUDS[:1])
-def test_a_build_needs_confirmation_and_prints_the_image_flag(cloudgan_here, builder, cloud):
-    flags = (f"--provider={cloud}", "--region=us-central1", "--tag=new")
-    said = cloudgan_here("image", *flags, exits=3)
-    assert "Confirmation required" in said.stderr
-    assert builder.began == []
-    said = json.loads(cloudgan_here("image", *flags, "--yes", "--json").stdout)
-    assert said["state"] == "built"
-    assert said["use"] == f"--image={said['image']}@{DIGEST}"
-    assert builder.began == [image_context("gpu").tar_gz()]
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda folder: (folder / "SHA256SUMS").unlink(),
+        lambda folder: (folder / "notes.txt").write_text("mine"),
+        lambda folder: (folder / "Dockerfile").write_text("FROM scratch"),
+        lambda folder: (folder / "requirements/pod.txt").unlink(),
+        lambda folder: (folder / "SHA256SUMS").write_bytes(b"\xff"),
+        lambda folder: (folder / "link").symlink_to("nowhere"),
+    ],
+    ids=["not written by it", "one more", "edited", "one less", "damaged", "a dangling link"],
+)
+def test_a_folder_with_something_else_is_refused_and_left_as_it_is(cloudgan_here, tmp_path, change):
+    cloudgan_here("image", "mine", "--kind=cpu")
+    change(tmp_path / "mine")
+    before = contents(tmp_path / "mine")
+    said = cloudgan_here("image", "mine", "--kind=cpu", exits=2).stderr
+    assert "not an unchanged build context of `cloudgan image`" in said
+    assert contents(tmp_path / "mine") == before
 
 
-@pytest.mark.parametrize("cloud", CLOUDS[:1])
-def test_a_failed_build_ends_with_1_and_its_last_lines(cloudgan_here, builder, cloud):
-    builder.build = Build("failed", "Step 1/9\nno space left\n", "FAILURE")
-    flags = (f"--provider={cloud}", "--region=us-central1", "--tag=new", "--yes")
-    said = cloudgan_here("image", *flags, exits=1)
-    assert "b-1 failed: FAILURE" in said.stderr
-    assert "  no space left" in said.stderr
-
-
-@pytest.mark.parametrize("cloud", CLOUDS[:1])
-def test_an_existing_image_is_not_built_again(cloudgan_here, builder, docker_hub, cloud):
-    flags = (f"--provider={cloud}", "--region=us-central1")
-    found = json.loads(
-        cloudgan_here("image", *flags, "--project=lab", "--dry-run", "--json").stdout
-    )
-    _, _, rest = found["image"].partition("/")
-    repository, _, tag = rest.rpartition(":")
-    digest = docker_hub.put_image(repository, tag)
-    said = json.loads(cloudgan_here("image", *flags, "--json").stdout)
-    assert (said["state"], said["digest"], builder.began) == ("exists", digest, [])
+@pytest.mark.parametrize(
+    ("given", "why"),
+    [
+        ("notes.txt", "not an unchanged build context"),
+        ("notes.txt/image", "a file is in place of a folder|Not a directory"),
+        ("loop", "cannot be written"),
+        ("gs://lab/image", "is a URL"),
+    ],
+)
+def test_a_place_that_is_no_folder_is_refused(cloudgan_here, tmp_path, given, why):
+    (tmp_path / "notes.txt").write_text("mine")
+    (tmp_path / "loop").symlink_to("loop")
+    assert re.search(why, cloudgan_here("image", given, exits=2).stderr)
+    assert (tmp_path / "notes.txt").read_text() == "mine"

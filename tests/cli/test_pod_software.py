@@ -109,7 +109,7 @@ def test_an_image_for_another_platform_is_refused(registry, pin, planned_with):
     plan = planned_with(image)
     assert "@" in pin(plan).workers.image, "the platform of a cluster's nodes is unknown"
     place = plan.target.model_copy(update={"provider": "gcp"})
-    with pytest.raises(ConfigError, match=r"built for linux/arm64.*cloudgan image --provider=gcp"):
+    with pytest.raises(ConfigError, match=r"built for linux/arm64.*as `cloudgan image` shows"):
         pin(plan.model_copy(update={"target": place}))
 
 

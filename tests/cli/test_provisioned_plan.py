@@ -531,22 +531,3 @@ def test_a_waiting_time_that_cannot_be_is_refused(desk, flags, why):
         why
         in desk.type("plan", *(flags if "kubernetes" in flags[-1] else (*GCP, *flags)), exits=2)[1]
     )
-
-
-def test_the_image_of_gpu_nodes_can_be_mirrored_and_no_other(desk):
-    desk.rules["gcp"] = RulesDouble(desk.doubles["gcp"], engine=None)  # GPUs are in a cluster
-    flags = (*GCP, "--accelerator=v100:8", "--gpu-image=mirror")
-    public = desk.plan(*flags[:-1])
-    found = desk.plan(*flags)
-    assert (public["workers"]["mirror_of"], found["workers"]["mirror_of"]) == (
-        None,
-        "python:3.11-slim",
-    )
-    assert found["spec_hash"] == public["spec_hash"], "the same run"
-    assert "is copied into the registry of the cloud" in desk.type("plan", *flags)[0]
-    for wrong, why in (
-        (("--image=lab/gan:1", *flags), "give it, or --image"),
-        ((*GCP, "--accelerator=v3-8", "--gpu-image=mirror"), "for nodes of a cluster with GPUs"),
-        (("--gpu-image=mirror",), "only valid with --provider="),
-    ):
-        assert why in desk.type("plan", *wrong, exits=2)[1]

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 import cloudgan
-from cloudgan.launch.ops.image_build import image_context
+from cloudgan.launch.ops.image_context import write_context
 
 pytestmark = pytest.mark.image
 
@@ -65,23 +65,15 @@ def base(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def context(tmp_path_factory):
-    """The unpacked build context."""
     folder = tmp_path_factory.mktemp("context")
-    for name, content in image_context("cpu").files.items():
-        (folder / name).parent.mkdir(parents=True, exist_ok=True)
-        (folder / name).write_bytes(content)
+    write_context(folder, "cpu")
     return folder
 
 
 def build(base, context, *arguments, check=True):
     there = [path for path in OF_THIS_MACHINE if Path(path).exists()]
     volumes = [f"--volume={path}:{path}:ro" for path in there]
-    how = (
-        "--layers=false",
-        "--network=host",
-        f"--file={context}/deploy/Dockerfile",
-        f"--build-arg=BASE={base}",
-    )
+    how = ("--layers=false", "--network=host", f"--build-arg=BASE={base}")
     return buildah("bud", *how, *volumes, *arguments, context, check=check)
 
 
@@ -91,7 +83,7 @@ def container(request):
     if not image:
         image = "localhost/cloudgan-test:cpu"
         base, context = map(request.getfixturevalue, ("base", "context"))
-        build(base, context, "--build-arg=KIND=cpu", f"--tag={image}")
+        build(base, context, f"--tag={image}")
     made = buildah("from", image).stdout.strip()
     yield made
     buildah("rm", made)
@@ -150,4 +142,4 @@ def test_nothing_of_its_making_is_left_in_it(container, run):
 def test_a_kind_that_is_none_is_refused_before_anything_is_installed(base, context):
     done = build(base, context, "--build-arg=KIND=quantum", check=False)
     assert done.returncode
-    assert "KIND is 'quantum'; it takes cpu, gpu or tpu" in done.stdout + done.stderr
+    assert "KIND is 'quantum'; valid: cpu, gpu, tpu" in done.stdout + done.stderr

@@ -21,7 +21,7 @@ ALWAYS = {
     "bench generate": ("--run=missing",),
     "deploy": ("--dry-run",),
     "setup": ("--dry-run",),
-    "image": ("--dry-run", "--provider=gcp"),
+    "image": ("out",),
 }
 VALID = {
     "simulate": ("out.h5",),

@@ -22,7 +22,7 @@ COMMANDS = (
     ("plan", "--config=run.yaml", "--provider=gcp", "--accelerator=v100"),
     ("plan", "--config=run.yaml", "--provider=aws", "--accelerator=l4"),
     ("offers",), ("prices",), ("cost", "runs/mine"), ("train", "--config=run.yaml", "--run=runs/new"), ("simulate", "out.h5", "--showers=1"), ("status",), ("status", "mine"), ("check",), ("setup", "--dry-run"), ("worker",), ("schema", "run.yaml"), ("--help",),
-    ("image", "--dry-run", "--provider=aws"), ("convert", "s3://bucket/showers", "out.h5"), ("convert", "gs://bucket/showers", "out.h5"),
+    ("setup", "--dry-run", "--provider=aws"), ("convert", "s3://bucket/showers", "out.h5"), ("convert", "gs://bucket/showers", "out.h5"),
 )  # fmt: skip
 JSON = ("{}", "[]", "null", "1", '"x"', "{", '{"cluster": {}}', '{"cluster": {"worker": ["a:1"]}, "task": {"type": "worker", "index": 9}}',
         '{"cluster": {"worker": [1]}, "task": {"type": "worker", "index": 0}}', '{"cluster": {"worker": ["a:99999"]}, "task": {"type": 3, "index": "0"}}',

@@ -1,109 +1,65 @@
-"""`cloudgan image`: builds a container image with cloudgan in a cloud's build service."""
+"""`cloudgan image`: writes the build context of a container image, and prints how to build it."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import shlex
 
-from cloudgan.api.image_builds import find_image, image_request, open_build
-from cloudgan.cli.views.confirmation import confirm
-from cloudgan.cli.views.output import print_json, print_result, progress_bars
-from cloudgan.core.atomic_file import write_atomic
-from cloudgan.core.clouds import CloudName
+from cloudgan import __version__
+from cloudgan.cli.views.output import print_result
 from cloudgan.core.local_path import local_path
-from cloudgan.launch.clouds.image_builders import image_planner
-from cloudgan.launch.ops.image_build import ImageContext, image_context
-from cloudgan.schema.image_order import ImageBuildRequest, ImageKind
+from cloudgan.launch.container_registry.image_reference import NODE_PLATFORM
+from cloudgan.launch.ops.image_context import ImageKind, write_context
 
-if TYPE_CHECKING:
-    from pathlib import Path
-
-_COST = "unknown: the price catalog has neither build minutes nor registry storage"
+_ECR = "ACCOUNT.dkr.ecr.REGION.amazonaws.com"
 
 
-def image(
-    *,
-    provider: CloudName | None = None,
-    region: str | None = None,
-    kind: ImageKind = "gpu",
-    tag: str | None = None,
-    project: str | None = None,
-    profile: str | None = None,
-    subscription: str | None = None,
-    output: str | None = None,
-    dry_run: bool = False,
-    yes: bool = False,
-    json: bool = False,
-) -> None:
-    """Builds deploy/Dockerfile with this version of cloudgan into a cloud's private registry.
+def image(folder: str | None = None, *, kind: ImageKind = "gpu", json: bool = False) -> None:
+    """Writes the build context of a container image, and prints a build command for each builder.
 
-    Needs no Docker on this machine. Prints the --image flag to use. Equal content has an equal tag;
-    an existing image is not built again.
+    Replace the names in capitals; the registry must exist (docs/image.md).
 
     Args:
-        provider: gcp (Cloud Build), aws (CodeBuild) or azure (ACR Tasks).
-        region: Region of the registry; use that of your nodes.
+        folder: Folder to write: Dockerfile, lock files and cloudgan's wheel. Default: image-KIND.
         kind: Kind of accelerator: cpu, gpu or tpu.
-        tag: Tag of the image. Default: version, kind and a hash of the content.
-        project: Google Cloud project. Default: of your login.
-        profile: AWS profile.
-        subscription: Azure subscription. Default: AZURE_SUBSCRIPTION_ID, or the login's only one.
-        output: Write the build context into this file (tar.gz) and stop, for another builder.
-        dry_run: Show the requests and stop; needs no login.
-        yes: Do not ask for confirmation.
         json: Print the result as JSON.
+
+    Examples:
+        cloudgan image --kind=gpu
     """
-    files = image_context(kind)
-    if output is not None:
-        _write_context(files, local_path(output, source="--output"), kind, json=json)
-        return
-    request = image_request(
-        files,
-        kind,
-        provider=provider,
-        region=region,
-        tag=tag,
-        account=project or subscription,
-        profile=profile,
+    path = local_path(folder or f"image-{kind}", source="FOLDER")
+    write_context(path, kind)
+    name = f"cloudgan:{__version__}-{kind}"
+    print_result({"folder": str(path)} | _commands(shlex.quote(str(path)), name), as_json=json)
+
+
+# Sources, read 2026-11-25: https://docs.docker.com/reference/cli/docker/buildx/build/,
+# https://docs.podman.io/en/latest/markdown/podman-build.1.html,
+# https://cloud.google.com/sdk/gcloud/reference/builds/submit,
+# https://learn.microsoft.com/cli/azure/acr#az-acr-build and
+# https://docs.aws.amazon.com/AmazonECR/latest/userguide/docker-push-ecr-image.html. CodeBuild has no
+# command that builds a local folder.
+def _commands(folder: str, name: str) -> dict[str, dict[str, str]]:
+    """Returns the build command and the image flag of each builder."""
+    own = f"REGISTRY/{name}"
+    gcp = f"REGION-docker.pkg.dev/PROJECT/cloudgan/{name}"
+    aws, azure = f"{_ECR}/{name}", f"REGISTRY.azurecr.io/{name}"
+    # A machine with an Arm processor would build for its own platform.
+    build = f"build --platform={NODE_PLATFORM}"
+    login = (
+        "aws ecr get-login-password --region REGION"
+        f" | docker login --username AWS --password-stdin {_ECR}"
     )
-    if dry_run:
-        _print_steps(request, files, json=json)
-        return
-    with progress_bars(as_json=json) as progress:
-        build = open_build(request, files)
-        digest = find_image(build.name) if tag is None else None
-        state = "exists" if digest else "built"
-        if digest is None:
-            if not json:
-                _print_steps(build.request, files, json=False)
-            confirm(f"Build {build.name}? Cost: {_COST}.", yes=yes)
-            digest = build.run(progress)
-    result = {
-        "image": build.name,
-        "digest": digest,
-        "state": state,
-        "use": f"--image={build.name}@{digest}",
+    commands = {
+        "docker": (f"docker {build} --tag={own} {folder} && docker push {own}", own),
+        "podman": (f"podman {build} --tag={own} {folder} && podman push {own}", own),
+        "gcp": (f"gcloud builds submit --region=REGION --timeout=1h --tag={gcp} {folder}", gcp),
+        "aws": (f"{login} && docker buildx {build} --push --tag={aws} {folder}", aws),
+        "azure": (
+            f"az acr build --registry=REGISTRY --platform={NODE_PLATFORM} --image={name} {folder}",
+            azure,
+        ),
     }
-    print_result(result, as_json=json)
-
-
-def _write_context(files: ImageContext, path: Path, kind: ImageKind, *, json: bool) -> None:
-    content = files.tar_gz()
-    write_atomic(path, content)
-    build = f"docker build --file deploy/Dockerfile --build-arg KIND={kind} --tag NAME - < {path}"
-    print_result({"context": str(path), "bytes": len(content), "build": build}, as_json=json)
-
-
-def _print_steps(request: ImageBuildRequest, files: ImageContext, *, json: bool) -> None:
-    planner = image_planner(request.target.provider)
-    steps = planner.steps(request)
-    size = len(files.tar_gz())
-    if json:
-        objects = [step.model_dump(mode="json") for step in steps]
-        print_json({"image": planner.image_name(request), "context_bytes": size, "steps": objects})
-        return
-    print(f"image      {planner.image_name(request)}")
-    print(f"context    {len(files.files)} files, {size / 2**20:.1f} MiB")
-    print(f"cost       {_COST}")
-    print("requests")
-    for step in steps:
-        print(f"  {step.ensure:<34} {step.operation}")
+    return {
+        builder: {"build": command, "use": f"--image={image_name}"}
+        for builder, (command, image_name) in commands.items()
+    }

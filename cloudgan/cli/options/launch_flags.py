@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Literal
 from cloudgan.api.launch_request import (
     AUTO,
     Fallback,
-    GpuImage,
     LaunchProvider,
     LaunchRequest,
     MarketChoice,
@@ -152,7 +151,6 @@ def provisioning_flags(
     internal_ips: bool = False,
     market: MarketChoice = "auto",
     flex_start: bool = False,
-    gpu_image: GpuImage = "public",
     image_pull_secret: str | None = None,
     max_usd_per_hour: float | None = None,
     spot_wait: str = "20m",
@@ -177,8 +175,6 @@ def provisioning_flags(
         internal_ips: Nodes of Google Cloud without public addresses; the network needs Cloud NAT.
         market: spot, on_demand, or auto: spot where it is cheaper, its preemptions included.
         flex_start: Wait for Google's cheaper flex-start nodes.
-        gpu_image: mirror: copy the public image of GPU nodes once into the cloud's own registry, from which
-            the nodes pull it.
         image_pull_secret: Kubernetes secret for a private registry.
         max_usd_per_hour: Maximum price of all nodes together.
         spot_wait: Time that --market=auto waits for spot nodes before it takes on-demand nodes.
@@ -208,7 +204,6 @@ def provisioning_flags(
         internal_ips=internal_ips,
         market=market,
         flex_start=flex_start,
-        gpu_image=gpu_image,
         pull_secret=image_pull_secret,
         max_usd_per_hour=max_usd_per_hour,
         spot_wait_seconds=parse_duration(spot_wait, "--spot-wait"),

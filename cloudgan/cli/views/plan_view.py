@@ -82,8 +82,6 @@ def plan_lines(plan: Plan) -> Iterator[str]:
     if plan.workers.image:
         how = f", installs {_wheels(plan)}" if plan.wheels else ""
         yield f"image      {plan.workers.image}{how}{_digest(plan.workers.image, plan.warnings)}"
-    if plan.workers.mirror_of:
-        yield f"           {plan.workers.mirror_of} is copied into the registry of the cloud"
     yield f"store      {plan.store}"
     yield f"data       {_showers(plan.showers)}"
     yield f"duration   {_duration(plan)}"

@@ -1,4 +1,4 @@
-"""Client of one container registry: reads and writes by the OCI distribution API.
+"""Client of one container registry: reads by the OCI distribution API.
 
 https://github.com/opencontainers/distribution-spec/blob/v1.1.1/spec.md and, for tokens,
 https://distribution.github.io/distribution/spec/auth/token/ (both read 2026-11-21).
@@ -15,12 +15,7 @@ from cloudgan.core import clouds, settings
 from cloudgan.core.documents import parse_json
 from cloudgan.core.errors import CloudganError, CredentialsError, DataError
 from cloudgan.launch.container_registry.login import DOCKER_HUB
-from cloudgan.launch.container_registry.transport import (
-    MOST_BYTES,
-    WebTransport,
-    is_loopback,
-    is_safe,
-)
+from cloudgan.launch.container_registry.transport import WebTransport, is_loopback, is_safe
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -183,42 +178,9 @@ class Registry:
         """Returns a manifest's bytes, whose hash is the digest."""
         return self._request(f"{repository}/manifests/{reference}").body
 
-    def blob(self, repository: str, digest: str, most_bytes: int = MOST_BYTES) -> bytes:
-        """Returns a blob, such as an image's configuration; at most `most_bytes` of it."""
-        return self._request(f"{repository}/blobs/{digest}", most_bytes=most_bytes).body
-
-    def has_blob(self, repository: str, digest: str) -> bool:
-        """Whether the repository has a blob."""
-        return self._exists(f"{repository}/blobs/{digest}")
-
-    def has_manifest(self, repository: str, digest: str) -> bool:
-        """Whether the repository has a manifest, and so all its blobs."""
-        return self._exists(f"{repository}/manifests/{digest}")
-
-    def put_blob(self, repository: str, digest: str, content: bytes) -> None:
-        """Writes a blob in one piece."""
-        began = self._request(f"{repository}/blobs/uploads/", "POST", b"")
-        where = began.headers.get("Location")
-        if not where:
-            raise RegistryError(f"registry {self._host} names no place for an upload")
-        joint = "&" if "?" in where else "?"
-        path = f"{where}{joint}{urlencode({'digest': digest})}"
-        headers = {"Content-Type": "application/octet-stream"}
-        self._request(path, "PUT", content, headers, repository=repository)
-
-    def put_manifest(
-        self, repository: str, reference: str, content: bytes, media_type: str
-    ) -> None:
-        """Writes a manifest, whose blobs exist, under a tag or its digest."""
-        path = f"{repository}/manifests/{reference}"
-        self._request(path, "PUT", content, {"Content-Type": media_type})
-
-    def _exists(self, path: str) -> bool:
-        try:
-            self._request(path, "HEAD")
-        except MissingError:
-            return False
-        return True
+    def blob(self, repository: str, digest: str) -> bytes:
+        """Returns a blob, such as an image's configuration."""
+        return self._request(f"{repository}/blobs/{digest}").body
 
     def tags(self, repository: str) -> tuple[str, ...]:
         """Returns the tags of a repository."""
@@ -233,27 +195,17 @@ class Registry:
             path = following[1] if following else None
         return tuple(found)
 
-    def _request(
-        self,
-        path: str,
-        method: str = "GET",
-        body: bytes | None = None,
-        more_headers: dict[str, str] | None = None,
-        *,
-        repository: str | None = None,
-        most_bytes: int = MOST_BYTES,
-    ) -> Answer:
+    def _request(self, path: str, method: str = "GET") -> Answer:
         url = urljoin(f"{self._address}/v2/", path)
         if urlsplit(url).netloc != urlsplit(self._address).netloc:
             raise RegistryError(f"registry {self._host} redirects to {urlsplit(url).netloc}")
-        headers = {"Accept": ", ".join(MANIFESTS)} | (more_headers or {})
-        answer = self._send(method, url, headers | self._authorization(), body, most_bytes)
+        headers = {"Accept": ", ".join(MANIFESTS)}
+        answer = self._send(method, url, headers | self._authorization())
         if answer.status == _UNKNOWN:
             challenge = parse_challenge(answer.headers)
-            repository = repository or path.partition("/manifests")[0].partition("/blobs")[0]
-            rights = "pull" if method in {"GET", "HEAD"} else "pull,push"
-            if challenge and self._authenticate(challenge, f"{repository}:{rights}"):
-                answer = self._send(method, url, headers | self._authorization(), body, most_bytes)
+            repository = path.partition("/manifests")[0].partition("/blobs")[0]
+            if challenge and self._authenticate(challenge, f"{repository}:pull"):
+                answer = self._send(method, url, headers | self._authorization())
         if answer.status in _DENIED:
             raise CredentialsError(self._denied(answer))
         if answer.status == _MISSING:
@@ -305,18 +257,11 @@ class Registry:
         self._credential = f"Bearer {token}"
         return True
 
-    def _send(
-        self,
-        method: str,
-        url: str,
-        headers: dict[str, str],
-        body: bytes | None = None,
-        most_bytes: int = MOST_BYTES,
-    ) -> Answer:
+    def _send(self, method: str, url: str, headers: dict[str, str]) -> Answer:
         for attempt in range(1, _ATTEMPTS + 1):
             last = attempt == _ATTEMPTS
             try:
-                answer = self._transport.send(method, url, headers, body, most_bytes)
+                answer = self._transport.send(method, url, headers)
             except OSError as error:
                 if last:
                     reason = getattr(error, "reason", error)

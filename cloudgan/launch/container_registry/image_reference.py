@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from cloudgan.core.documents import parse_json
 from cloudgan.core.errors import CloudganError, ConfigError, UnknownNameError
@@ -26,13 +26,13 @@ _OFFICIAL = "library/"
 _NAME = re.compile(
     r"[a-z0-9]+(?:(?:[._]|__|-+)[a-z0-9]+)*(?:/[a-z0-9]+(?:(?:[._]|__|-+)[a-z0-9]+)*)*"
 )
-TAG: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,127}")
+_TAG = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,127}")
 _DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
 _EXAMPLE = "such as europe-docker.pkg.dev/lab/cloudgan/trainer:1.0"
 _NOT_AN_IMAGE = frozenset({"", "unknown"})
+"""Platform values of the attestations in an image index."""
 NODE_PLATFORM = "linux/amd64"
 """Platform of the nodes of every cloud."""
-"""Platform values of the attestations in an image index."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +70,7 @@ def parse(text: str) -> ImageReference:
     name, colon, tag = rest.rpartition(":")
     if not colon or "/" in tag:  # the colon of a port
         name, tag = rest, ""
-    if (colon and name != rest and not TAG.fullmatch(tag)) or "//" in text:
+    if (colon and name != rest and not _TAG.fullmatch(tag)) or "//" in text:
         raise ConfigError(
             f"image {text}: {tag!r} is not a valid tag; write HOST/NAME:TAG, {_EXAMPLE}"
         )
@@ -164,10 +164,10 @@ def _platforms(reference: ImageReference, manifest: bytes, registry: Registry) -
             named = [parse_json(registry.blob(reference.repository, digest), digest)]
     except (CloudganError, ValueError, LookupError, TypeError, AttributeError):
         return ()
-    return tuple(sorted({platform_name(one) for one in named} - {""}))
+    return tuple(sorted({_platform_name(one) for one in named} - {""}))
 
 
-def platform_name(found: dict[str, Any]) -> str:
+def _platform_name(found: dict[str, Any]) -> str:
     """Returns a platform such as linux/amd64; empty if it is that of no image."""
     system, machine = found.get("os", ""), found.get("architecture", "")
     return "" if {system, machine} & _NOT_AN_IMAGE else f"{system}/{machine}"

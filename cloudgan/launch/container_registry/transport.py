@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import http.client
-import io
 import ipaddress
 import urllib.error
 import urllib.request
@@ -14,7 +13,7 @@ if TYPE_CHECKING:
     from email.message import Message
 
 _TIMEOUT_SECONDS = 20.0
-MOST_BYTES = 1 << 24
+_MOST_BYTES = 1 << 24
 """Size limit of a response; a manifest has at most 4 MiB (OCI distribution 1.1)."""
 
 
@@ -30,14 +29,9 @@ class Transport(Protocol):
     """Sends one request; raises `OSError` without a response."""
 
     def send(
-        self,
-        method: str,
-        url: str,
-        headers: dict[str, str],
-        body: bytes | None = None,
-        most_bytes: int = MOST_BYTES,
+        self, method: str, url: str, headers: dict[str, str], body: bytes | None = None
     ) -> Answer:
-        """Returns the response of any status, at most `most_bytes` of its body."""
+        """Returns the response of any status."""
 
 
 def is_loopback(url: str) -> bool:
@@ -76,26 +70,17 @@ class WebTransport:
         self._opener = urllib.request.build_opener(_Redirects)
 
     def send(
-        self,
-        method: str,
-        url: str,
-        headers: dict[str, str],
-        body: bytes | None = None,
-        most_bytes: int = MOST_BYTES,
+        self, method: str, url: str, headers: dict[str, str], body: bytes | None = None
     ) -> Answer:
-        """Returns the response of any status, at most `most_bytes` of its body."""
+        """Returns the response of any status."""
         if not is_safe(url):
             raise urllib.error.URLError(f"{urlsplit(url).netloc} without encryption")
-        if body is not None:
-            headers = {**headers, "Content-Length": str(len(body))}
-        # A file is sent in blocks, each with the time limit; bytes would have it as a whole.
-        content = None if body is None else io.BytesIO(body)
-        request = urllib.request.Request(url, content, headers, method=method)  # noqa: S310  checked above
+        request = urllib.request.Request(url, body, headers, method=method)  # noqa: S310  checked above
         try:
             with self._opener.open(request, timeout=_TIMEOUT_SECONDS) as answer:
-                return Answer(answer.status, answer.headers, answer.read(most_bytes))
+                return Answer(answer.status, answer.headers, answer.read(_MOST_BYTES))
         except urllib.error.HTTPError as error:
             with error:
-                return Answer(error.code, error.headers, error.read(MOST_BYTES))
+                return Answer(error.code, error.headers, error.read(_MOST_BYTES))
         except http.client.HTTPException as error:
             raise OSError(f"the response is truncated ({type(error).__name__})") from error

@@ -3,8 +3,8 @@
     with amazon(account) as aws:
         cloud = AwsCloud(aws.session(), "us-east-1")
 
-moto answers for S3, STS, IAM's roles, ECR, CodeBuild and its logs. EKS, Auto Scaling, and the parts of
-EC2, Service Quotas, IAM and image builds that moto lacks (or loads for seconds) are here. Each request
+moto answers for S3, STS, and IAM's roles. EKS, Auto Scaling, and the parts of
+EC2, Service Quotas and IAM that moto lacks (or loads for seconds) are here. Each request
 is read, and each answer checked and written, by botocore's own model of the service: a field that AWS
 does not have fails the test.
 

@@ -56,12 +56,9 @@ def authorizations(
     """
     known: dict[str, Callable[[], Found]] = {
         "autoscaling": lambda: _scaling(call, state),
-        "codebuild": lambda: _codebuild(call),
         "ec2": lambda: _ec2(call, state),
-        "ecr": lambda: _ecr(call),
         "eks": lambda: _eks(call, state),
         "iam": lambda: _iam(call),
-        "logs": lambda: _logs(call),
         "s3": lambda: _s3(call, path, tags or {}, owner),
         "scheduler": lambda: _scheduler(call),
         "servicequotas": lambda: iter([(call.operation, "*", {})]),
@@ -262,48 +259,3 @@ def _s3(call: Call, path: str, tags: dict[str, str], owner: str) -> Found:
     yield action, resource, others | {"request_tags": dict(tags)}
     if tags and action == "CreateBucket":
         yield "TagResource", resource, others | {"request_tags": dict(tags)}
-
-
-def _ecr(call: Call) -> Found:
-    root = f"arn:aws:ecr:{call.region}:{ACCOUNT}"
-    name = call.asked.get("repositoryName")
-    resource = call.asked.get("resourceArn") or (f"{root}:repository/{name}" if name else "*")
-    tags = {one["Key"]: one["Value"] for one in call.asked.get("tags") or ()}
-    yield call.operation, resource, {"request_tags": tags, "resource_tags": _tags_of_ecr(call)}
-    if tags:
-        yield "TagResource", resource, {"request_tags": dict(tags)}
-
-
-def _tags_of_ecr(call: Call) -> dict[str, str]:
-    from moto.ecr.models import ecr_backends
-
-    kept = ecr_backends[ACCOUNT][call.region]
-    found = kept.repositories.get(call.asked.get("repositoryName", ""))
-    return kept.tagger.get_tag_dict_for_resource(found.arn) if found else {}
-
-
-def _logs(call: Call) -> Found:
-    root = f"arn:aws:logs:{call.region}:{ACCOUNT}:log-group"
-    resource = call.asked.get("resourceArn") or f"{root}:{call.asked.get('logGroupName', '*')}"
-    if call.operation == "GetLogEvents":
-        resource += f":log-stream:{call.asked['logStreamName']}"
-    tags = dict(call.asked.get("tags") or {})
-    yield call.operation, resource, {"request_tags": dict(tags)}
-    if tags:
-        yield "TagResource", resource, {"request_tags": tags}
-
-
-def _codebuild(call: Call) -> Found:
-    asked = call.asked
-    names = [asked.get("name"), asked.get("projectName"), *asked.get("names", ())]
-    names += [one.partition(":")[0] for one in asked.get("ids", ())]
-    (name,) = (one for one in names if one)
-    resource = f"arn:aws:codebuild:{call.region}:{ACCOUNT}:project/{name}"
-    tags = {one["key"]: one["value"] for one in asked.get("tags") or ()}
-    yield call.operation, resource, {"request_tags": tags}
-    if "serviceRole" in asked:
-        yield (
-            "iam:PassRole",
-            asked["serviceRole"],
-            {"iam:passedtoservice": "codebuild.amazonaws.com"},
-        )

@@ -25,7 +25,6 @@ from emulators.aws.authorizations import authorizations
 from emulators.aws.eks import Eks
 from emulators.aws.faults import Fault, Faults, strike
 from emulators.aws.iam_policies import is_allowed
-from emulators.aws.image_builds import ImageBuilds
 from emulators.aws.lookups import Ec2, Quotas, Simulator
 from emulators.aws.scaling import Scaling
 from emulators.aws.schedules import Schedules
@@ -42,7 +41,7 @@ if TYPE_CHECKING:
 
 LOGIN = {"aws_access_key_id": "AKIAIOSFODNN7EXAMPLE", "aws_secret_access_key": "planted-secret"}
 LOADER = Loader()  # reads the models of the services once, not for each session
-MOTOS = ("codebuild", "ecr", "iam", "logs", "s3", "sts")
+MOTOS = ("iam", "s3", "sts")
 DENIALS = {"ec2": "UnauthorizedOperation", "iam": "AccessDenied", "s3": "AccessDenied"}
 OWNER = "x-amz-expected-bucket-owner"
 TAG = re.compile(r"<Tag><Key>(.*?)</Key><Value>(.*?)</Value></Tag>")
@@ -92,7 +91,6 @@ class Amazon:
             "scheduler": self._schedules,
             "servicequotas": Quotas(self.state),
         }
-        self._builds = ImageBuilds()
         self._simulator = Simulator(self.state, lambda: self.grants)
 
     def start(self) -> None:
@@ -208,8 +206,6 @@ class Amazon:
             part = self._answers.get(call.service, self._simulator)
             with self.state.lock:
                 return answer(call, part.answer(call))
-        if (call.service, call.operation) in ImageBuilds.operations:
-            return answer(call, self._builds.answer(call))
         bucket = request.path.split("/")[1] if call.service == "s3" else ""
         owner = "another" if bucket in self.foreign_buckets else ACCOUNT
         if request.headers.get(OWNER, owner) != owner:

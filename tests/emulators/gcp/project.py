@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 from typing import TYPE_CHECKING
 
-from emulators.gcp.artifact_registry import ArtifactRegistry
 from emulators.gcp.cloud_storage import CloudStorage
 from emulators.gcp.compute_engine import ComputeEngine
 from emulators.gcp.discovery import api
@@ -25,7 +24,6 @@ APIS = (
     ("cloudresourcemanager", "v3"),
     ("serviceusage", "v1"),
     ("tpu", "v2"),
-    ("artifactregistry", "v1"),
 )
 PROJECT = "lab"
 
@@ -40,7 +38,6 @@ class Project:
         self.storage = CloudStorage(self.server)
         self.identity = Identity(self.server)
         self.tpus = Tpus(self.server)
-        self.registry = ArtifactRegistry(self.server)
         for name in ("cloudgan-nodes", "cloudgan-trainer", "cloudgan-tpu"):
             self.identity.add_account(name)
         self.engine.refuse_network = self.compute.refuse_network

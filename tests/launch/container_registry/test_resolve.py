@@ -186,7 +186,7 @@ def test_a_login_is_not_sent_to_a_token_service_of_another_domain():
         def __init__(self):
             self.sent = []
 
-        def send(self, method, url, headers, body=None, most_bytes=0):
+        def send(self, method, url, headers, body=None):
             self.sent.append((url, headers.get("Authorization", "")))
             if "/token" in url:
                 return Answer(200, Message(), b'{"token": "anonymous"}')
@@ -205,7 +205,7 @@ def test_a_login_is_not_sent_to_a_token_service_of_another_domain():
 
 def test_a_registry_elsewhere_cannot_have_its_token_fetched_from_this_machine():
     class Answers:
-        def send(self, method, url, headers, body=None, most_bytes=0):
+        def send(self, method, url, headers, body=None):
             assert "127.0.0.1" not in url
             asked = Message()
             asked["WWW-Authenticate"] = 'Bearer realm="http://127.0.0.1:8080/token"'

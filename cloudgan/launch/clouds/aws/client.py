@@ -14,11 +14,6 @@ from cloudgan.launch.clouds.aws.account import Account
 from cloudgan.launch.clouds.aws.buckets import Buckets
 from cloudgan.launch.clouds.aws.clusters import AddOns, Clusters, PodIdentities, is_managed
 from cloudgan.launch.clouds.aws.iam_roles import Boundaries, IamRoles
-from cloudgan.launch.clouds.aws.image_build import (
-    IMAGE_RESOURCES,
-    ImageResources,
-    list_image_resources,
-)
 from cloudgan.launch.clouds.aws.leftover_nodes import LeftoverInstances, LeftoverVolumes
 from cloudgan.launch.clouds.aws.login import open_session
 from cloudgan.launch.clouds.aws.network import (
@@ -159,8 +154,6 @@ class AwsClient:
                 lambda one: self._listed_in(one, silent, is_asked=bool(regions)), places
             )
             found = [one for many in listed for one in many]
-            if run is None:
-                found += list_image_resources(self._images, places, pool, self._say, silent)
         if run is None:
             found += self._refreshed(self._buckets, self._buckets.names(), silent)
             found += self._refreshed(self._roles, naming.ROLES, silent)
@@ -194,12 +187,6 @@ class AwsClient:
         return Buckets(self._account, self._login["account"])
 
     @cached_property
-    def _images(self) -> tuple[ImageResources, ...]:
-        return tuple(
-            ImageResources(self._account, self._login["account"], kind) for kind in IMAGE_RESOURCES
-        )
-
-    @cached_property
     def _handlers(self) -> Mapping[str, ResourceHandler]:
         kinds: tuple[ResourceHandler, ...] = (
             self._clusters,
@@ -213,7 +200,6 @@ class AwsClient:
             self._buckets,
             *self._orphans,
             *self._leftovers,
-            *self._images,
         )
         return {one.kind: one for one in kinds}
 

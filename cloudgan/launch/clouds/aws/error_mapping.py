@@ -64,7 +64,6 @@ _PERMANENT: Final = re.compile(
     r"|UnauthorizedOperation)|not authorized|is being validated"
 )
 _OF_ONE_RESOURCE: Final = re.compile("NotFound|NoSuch|AlreadyExists|InUse")
-_IMAGES: Final = frozenset({"codebuild", "ecr", "logs"})
 _SKEW_SECONDS: Final = 240
 
 
@@ -130,9 +129,7 @@ def _remedy(request: str, service: str) -> str:
             " cloudgan-boundary with the content of deploy/aws/boundary.json (docs/aws.md)"
         )
     policy, user = "policy", "launcher"
-    if service in _IMAGES:
-        policy, user = "image-policy", "image builder"
-    elif service == "iam" and not request.startswith(("Get", "Simulate")):
+    if service == "iam" and not request.startswith(("Get", "Simulate")):
         policy, user = "setup-policy", "user of `cloudgan setup`"
     return (
         f"deploy/aws/{policy}.json lists the required permissions of the {user}; an administrator of the"

@@ -19,12 +19,9 @@ from cloudgan.launch.clouds.aws.naming import (
     BOUNDARY,
     CLUSTER_ROLE,
     END_ROLE,
-    IMAGE_LOG,
-    IMAGE_ROLE,
     NODE_ROLE,
     POD_ROLE,
     PREFIX,
-    REPOSITORY,
     policy_arn,
 )
 from cloudgan.launch.clouds.aws.resource_handler import (
@@ -52,7 +49,6 @@ _TRUSTED: Final = {
     CLUSTER_ROLE: "eks.amazonaws.com",
     NODE_ROLE: "ec2.amazonaws.com",
     POD_ROLE: "pods.eks.amazonaws.com",
-    IMAGE_ROLE: "codebuild.amazonaws.com",
     END_ROLE: "scheduler.amazonaws.com",
 }
 MANAGED: Final = {
@@ -105,8 +101,6 @@ def inline_policy(account: str, role: str) -> tuple[str, str] | None:
     """Returns name and document of a role's own policy; None: it has managed policies only."""
     if role == POD_ROLE:
         return f"{PREFIX}store", _pod_policy(account)
-    if role == IMAGE_ROLE:
-        return IMAGE_ROLE, _builder_policy(account)
     if role == END_ROLE:
         return END_ROLE, _end_policy(account)
     return None
@@ -115,11 +109,11 @@ def inline_policy(account: str, role: str) -> tuple[str, str] | None:
 def _pod_policy(account: str) -> str:
     """Returns the policy of pods: read and write the account's cloudgan buckets.
 
-    A taken pod cannot write what launchers and the image builder act on.
+    A taken pod cannot write what launchers act on.
     """
     buckets = f"arn:aws:s3:::{PREFIX}{account}-*"
     writes = ["s3:PutObject", "s3:DeleteObject"]
-    acted_on = ("images/*", "wheels/*", "runs/*/desired-state/*", "runs/*/plan.json")
+    acted_on = ("wheels/*", "runs/*/desired-state/*", "runs/*/plan.json")
     return policy_document(
         {"Effect": "Allow", "Action": ["s3:ListBucket"], "Resource": buckets},
         {"Effect": "Allow", "Action": ["s3:GetObject", *writes], "Resource": f"{buckets}/*"},
@@ -142,27 +136,6 @@ def _end_policy(account: str) -> str:
             "Action": "eks:DeleteCluster",
             "Resource": [f"{root}:cluster/cloudgan", f"{root}:cluster/{PREFIX}*"],
             "Condition": {"StringEquals": {f"aws:ResourceTag/{SHARED}": "cluster"}},
-        },
-    )
-
-
-def _builder_policy(account: str) -> str:
-    """Returns the policy of the image builder: read the context, write its log, push the image."""
-    buckets = f"arn:aws:s3:::{PREFIX}{account}-*"
-    push = ("BatchCheckLayerAvailability", "CompleteLayerUpload", "InitiateLayerUpload", "PutImage")
-    return policy_document(
-        {"Effect": "Allow", "Action": "s3:GetObject", "Resource": f"{buckets}/images/*"},
-        {"Effect": "Allow", "Action": "s3:GetBucketLocation", "Resource": buckets},
-        {
-            "Effect": "Allow",
-            "Action": ["logs:CreateLogStream", "logs:PutLogEvents"],
-            "Resource": f"arn:aws:logs:*:{account}:log-group:{IMAGE_LOG}:*",
-        },
-        {"Effect": "Allow", "Action": "ecr:GetAuthorizationToken", "Resource": "*"},
-        {
-            "Effect": "Allow",
-            "Action": [f"ecr:{one}" for one in (*push, "UploadLayerPart")],
-            "Resource": f"arn:aws:ecr:*:{account}:repository/{REPOSITORY}",
         },
     )
 

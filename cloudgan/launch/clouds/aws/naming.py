@@ -12,16 +12,12 @@ PREFIX: Final = "cloudgan-"
 CLUSTER_ROLE: Final = f"{PREFIX}cluster"
 NODE_ROLE: Final = f"{PREFIX}nodes"
 POD_ROLE: Final = f"{PREFIX}pods"
-IMAGE_ROLE: Final = f"{PREFIX}image"
 END_ROLE: Final = f"{PREFIX}end"
-ROLES: Final = (CLUSTER_ROLE, NODE_ROLE, POD_ROLE, IMAGE_ROLE, END_ROLE)
+ROLES: Final = (CLUSTER_ROLE, NODE_ROLE, POD_ROLE, END_ROLE)
 BOUNDARY: Final = f"{PREFIX}boundary"
 """Customer managed policy that limits all roles of `setup` but that of the control plane."""
 NODE_TYPE: Final = f"{PREFIX}node-type"
 """Tag of node groups whose launch template has the instance type."""
-REPOSITORY: Final = "cloudgan"
-IMAGE_LOG: Final = "/cloudgan/image"
-"""Repository and log group of `cloudgan image`."""
 
 ACCOUNT, ZONE, VERSION = "<account>", "<zone>", "<version>"
 SUBNET, SECOND_SUBNET = "<subnet>", "<second_subnet>"

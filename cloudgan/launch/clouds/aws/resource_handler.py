@@ -15,8 +15,7 @@ if TYPE_CHECKING:
     from cloudgan.schema.resource import Resource
 
 POOL_RANK, ORPHAN_RANK, PART_RANK = 10, 20, 55
-CLUSTER_RANK, END_RANK, BUCKET_RANK, BUILDER_RANK, IMAGE_RANK = 58, 59, 60, 62, 65
-ROLE_RANK, BOUNDARY_RANK = 70, 75
+CLUSTER_RANK, END_RANK, BUCKET_RANK, ROLE_RANK, BOUNDARY_RANK = 58, 59, 60, 70, 75
 
 _EXISTS: Final = frozenset(
     {
@@ -40,7 +39,6 @@ GONE: Final = frozenset(
         "NoSuchEntity",
         "NoSuchPublicAccessBlockConfiguration",
         "NoSuchTagSet",
-        "RepositoryNotFoundException",
         "ResourceNotFoundException",
     }
 )

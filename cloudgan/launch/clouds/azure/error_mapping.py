@@ -147,7 +147,6 @@ def _remedy(action: str) -> str:
     if "virtualmachinescalesets/delete" in action:
         return "it is deleted with its cluster, or by an owner of its resource group"
     roles = {
-        "containerregistry/": "image-role",
         "federatedidentitycredentials": "credential-role",
         "microsoft.compute/": "reader-role",
         "subscriptions/providers": "reader-role",

@@ -14,7 +14,6 @@ if TYPE_CHECKING:
 
 SUBSCRIPTION: Final = "<subscription>"
 ACCOUNT: Final = "<storage-account>"
-REGISTRY: Final = "<registry>"
 ZONE: Final = "<zone>"
 SYSTEM_SIZE: Final = "<system-size>"
 """Size of the cluster's own node, one that the subscription offers in the region."""
@@ -42,7 +41,6 @@ VERSIONS: Final = {
     "microsoft.compute/virtualmachinescalesets": "2024-07-01",
     "microsoft.containerservice/managedclusters": "2026-08-01",
     "microsoft.containerservice/managedclusters/agentpools": "2026-08-01",
-    "microsoft.containerregistry/registries": "2025-11-01",
     "microsoft.managedidentity/userassignedidentities": "2023-01-31",
     "microsoft.managedidentity/userassignedidentities/federatedidentitycredentials": "2023-01-31",
     "microsoft.storage/storageaccounts": "2023-05-01",
@@ -114,23 +112,6 @@ def credential_id(target: Target) -> str:
     """Returns the id of the federated credential of a cluster's pods."""
     name = re.sub(r"[^-A-Za-z0-9]+", "-", target.cluster or CLUSTER)
     return f"{identity_id(target)}/federatedIdentityCredentials/{name}"
-
-
-def registry_name(target: Target) -> str:
-    """Returns the name of the container registry in a region or a placeholder.
-
-    Names are globally unique: 5 to 50 letters and digits
-    (https://learn.microsoft.com/azure/container-registry/container-registry-get-started-azure-cli,
-    read 2026-11-21).
-    """
-    if target.account in (None, SUBSCRIPTION):
-        return REGISTRY
-    return account_name(target.account or "", target.region or "")
-
-
-def registry_id(target: Target) -> str:
-    """Returns the id of the container registry."""
-    return f"{group_id(target)}/providers/Microsoft.ContainerRegistry/registries/{registry_name(target)}"
 
 
 def assignments_id(scope: str) -> str:

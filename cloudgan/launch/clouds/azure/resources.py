@@ -23,7 +23,6 @@ POOLS: Final = "microsoft.containerservice/managedclusters/agentpools"
 CLUSTERS: Final = "microsoft.containerservice/managedclusters"
 GROUPS: Final = "resourcegroups"
 ACCOUNTS: Final = "microsoft.storage/storageaccounts"
-REGISTRIES: Final = "microsoft.containerregistry/registries"
 IDENTITIES: Final = "microsoft.managedidentity/userassignedidentities"
 SCALE_SETS: Final = "microsoft.compute/virtualmachinescalesets"
 _CONTAINERS: Final = f"{ACCOUNTS}/blobservices/containers"
@@ -40,7 +39,6 @@ KINDS: Final = {
     _ASSIGNMENTS: ("role assignment", 60),
     _CONTAINERS: ("blob container", 62),
     ACCOUNTS: ("storage account", 63),
-    REGISTRIES: ("container registry", 60),
     GROUPS: ("resource group", 70),
 }
 _SYSTEM_POOL_ORDER, _LOST_ORDER = 51, 55
@@ -50,7 +48,6 @@ _PARTS: Final = {_CREDENTIALS: "identity", _ASSIGNMENTS: "identity", _CONTAINERS
 """Untaggable resources inside cloudgan's resources."""
 _FREE: Final = (GROUPS, IDENTITIES, _CONTAINERS, _CREDENTIALS, _ASSIGNMENTS)
 _FEES: Final = {
-    REGISTRIES: "Container Registry Basic",
     # Free tier; the price of its load balancer and address is unknown.
     CLUSTERS: "load balancer and address of AKS",
 }
@@ -146,7 +143,7 @@ def parse_state(properties: Mapping[str, Any]) -> tuple[ResourceState, str, Reso
     return "failed", why, cause_of(why)
 
 
-_SWEPT: Final = (ACCOUNTS, IDENTITIES, REGISTRIES)
+_SWEPT: Final = (ACCOUNTS, IDENTITIES)
 
 
 def list_resources(api: ArmApi, subscription: str, run: str | None) -> Listing:

@@ -9,8 +9,6 @@ IAM = "https://iam.googleapis.com/v1"
 PROJECTS = "https://cloudresourcemanager.googleapis.com/v3"
 SERVICES = "https://serviceusage.googleapis.com/v1"
 TPU = "https://tpu.googleapis.com/v2"
-BUILDS = "https://cloudbuild.googleapis.com/v1"
-REGISTRY = "https://artifactregistry.googleapis.com/v1"
 
 PROJECT, ZONE, CLUSTER_LOCATION = "<project>", "<zone>", "<cluster-location>"
 LOCATION = "cluster location"

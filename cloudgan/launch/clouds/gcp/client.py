@@ -22,7 +22,6 @@ from cloudgan.launch.clouds.gcp.addresses import (
 )
 from cloudgan.launch.clouds.gcp.buckets import Buckets
 from cloudgan.launch.clouds.gcp.identities import Identities
-from cloudgan.launch.clouds.gcp.image_build import ImageRepositories
 from cloudgan.launch.clouds.gcp.kubernetes_engine import KubernetesEngine, OrphanedMachines
 from cloudgan.launch.clouds.gcp.login import Login
 from cloudgan.launch.clouds.gcp.machines import machine, select_zones, zones_of
@@ -72,7 +71,6 @@ class GcpClient:
         self._orphans = OrphanedMachines(api, project, say)
         self._buckets = Buckets(api, project)
         self._identities = Identities(api, project, poll_seconds=poll_seconds)
-        self._repositories = ImageRepositories(api, project, say)
 
     @classmethod
     def open(cls, target: Target, say: Callable[[str], None] = lambda _: None) -> GcpClient:
@@ -165,7 +163,6 @@ class GcpClient:
             _asked("Cloud Storage", lambda: self._buckets.list_resources(run)),
             _asked("IAM", lambda: self._identities.list_resources(run)),
             _asked("Cloud TPU", lambda: self._tpus.list_resources(run)),
-            _asked("Artifact Registry", lambda: self._repositories.list_resources(run)),
         )
         silent = [one for part in (pools, machines, *others) for one in part.silent]
         # The pool of a machine may be in a zone that was not listed.
@@ -218,7 +215,6 @@ class GcpClient:
             self._buckets,
             self._identities,
             self._tpus,
-            self._repositories,
             self._orphans,
         )
         return next(one for one in handlers if resource.kind in one.kinds)

@@ -187,9 +187,7 @@ def _forbidden(request: str, url: str, message: str, answer: Answer) -> Cloudgan
             f"{host} is not enabled in this project; type: cloudgan setup --provider=gcp, or:"
             f" gcloud services enable {host}"
         )
-    is_image = host.partition(".")[0] in ("artifactregistry", "cloudbuild")
-    files = "deploy/gcp/image.yaml" if is_image else "deploy/gcp/policy.yaml and resources.yaml"
     return CredentialsError(
-        f"{request}: {message}. {files} list the required permissions; an owner of the project grants"
-        " them (docs/gcp.md)"
+        f"{request}: {message}. deploy/gcp/policy.yaml and resources.yaml list the required"
+        " permissions; an owner of the project grants them (docs/gcp.md)"
     )

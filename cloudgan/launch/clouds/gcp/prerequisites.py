@@ -32,8 +32,6 @@ APIS = (
     "tpu.googleapis.com",
 )
 """APIs that runs use."""
-IMAGE_APIS = ("artifactregistry.googleapis.com", "cloudbuild.googleapis.com")
-"""APIs that `cloudgan image` uses; `setup` enables them because a builder may not."""
 NODE_ROLES = ("roles/container.defaultNodeServiceAccount", "roles/artifactregistry.reader")
 """Roles of nodes: write metrics and logs, pull the project's images."""
 TPU_ROLES = ("roles/tpu.admin", "roles/artifactregistry.reader")
@@ -123,12 +121,12 @@ def pod_identity_step(target: Target) -> Step:
 def _apis(project: str) -> Step:
     parent = f"{SERVICES}/projects/{project}/services"
     return Step(
-        ensure=f"APIs {', '.join(name.partition('.')[0] for name in (*APIS, *IMAGE_APIS))}",
+        ensure=f"APIs {', '.join(name.partition('.')[0] for name in APIS)}",
         method="POST",
         path=f"{parent}:batchEnable",
         find=f"{parent}:batchGet",
         at="cloud",
-        body={"serviceIds": [*APIS, *IMAGE_APIS]},
+        body={"serviceIds": list(APIS)},
     )
 
 

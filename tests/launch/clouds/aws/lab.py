@@ -10,20 +10,16 @@ from cloudgan.core.labels import SHARED
 from cloudgan.cost.estimation.throughput_model import build_throughput_model
 from cloudgan.cost.prices.catalog import load_catalog
 from cloudgan.launch.backends.kubernetes.backend import KubernetesBackend
-from cloudgan.launch.clouds.aws.account import Account
 from cloudgan.launch.clouds.aws.client import AwsClient
-from cloudgan.launch.clouds.aws.image_build import AwsImageBuilder
 from cloudgan.launch.clouds.aws.planner import setup_steps, store_url, target
 from cloudgan.launch.clouds.planner import NodePoolRequest
-from cloudgan.launch.ops.image_build import build_image
 from cloudgan.launch.planning.plan_builder import PlanRequest, all_steps, make_plan, with_node_pool
 from cloudgan.launch.provisioning.apply import apply
 from cloudgan.launch.provisioning.launch_log import LaunchLog
 from cloudgan.launch.provisioning.provisioned_backend import ProvisionedBackend
 from cloudgan.launch.provisioning.run_registry import RunRegistry
 from cloudgan.schema.config import RunConfig
-from cloudgan.schema.image_order import ImageBuildRequest
-from cloudgan.schema.plan import Plan, Showers, Target, Workers, fill_placeholders
+from cloudgan.schema.plan import Plan, Showers, Workers, fill_placeholders
 from cloudgan.schema.run_folder import RunFolder
 from cloudgan.storage.s3 import S3Store
 
@@ -148,18 +144,3 @@ class Lab:
             one for one in there if one.labels.get(SHARED) not in ("boundary", "bucket", "role")
         ]
         return [f"{one.kind} {one.name}" for one in kept] + self.aws.state.left()
-
-
-def built(lab: Lab, region: str = "us-east-1", account: str = "123456789012") -> str:
-    """Builds an image in a region; returns the digest."""
-    bucket = f"cloudgan-{account}-us-east-1"
-    where = Target(provider="aws", account=account, region=region)
-    order = ImageBuildRequest(where, f"s3://{bucket}", "gpu", "0.1-gpu-ab", "ab" * 32)
-    builder = AwsImageBuilder(
-        Account(lab.session, attempts=1),
-        account,
-        store=lambda _: S3Store(bucket, client=lab.session.client("s3")),
-        role_seconds=0.0,
-    )
-    said = lab.said.append
-    return build_image(builder, order, b"packed", said, said, poll_seconds=0.0)

@@ -21,7 +21,7 @@ from cloudgan.launch.clouds.aws.run_end import group_name
 from cloudgan.launch.provisioning.provisioner import Destroyer, Provisioner
 from cloudgan.schema.plan import fill_placeholders
 from emulators.aws.faults import Fault
-from launch.clouds.aws.lab import POLL_SECONDS, T4, built, planned
+from launch.clouds.aws.lab import POLL_SECONDS, T4, planned
 
 STOCK_OUT = (
     "Could not launch On-Demand Instances. InsufficientInstanceCapacity - We currently do not have"
@@ -594,59 +594,14 @@ def test_instances_of_a_node_group_that_exists_are_not_left_over(lab):
     assert [one.name for one in found] == ["us-west-2/i-2"]
 
 
-IMAGE_RESOURCES = {
-    "CloudWatch log group": ("us-west-2/log-group:/cloudgan/image", "logs", True),
-    "CodeBuild project": ("us-west-2/project/cloudgan-image", "builder", True),
-    "ECR repository": ("us-west-2/repository/cloudgan", "registry", False),
-}
-
-
-@pytest.fixture
-def built_lab(lab):
-    """An account in which an image was built, beside the bucket's region."""
-    lab.session.client("s3").create_bucket(Bucket="cloudgan-123456789012-us-east-1")
-    assert built(lab, "us-west-2").startswith("sha256:")
-    return lab
-
-
-def test_image_resources_are_listed_and_deleted_builder_first(built_lab):
-    cloud = built_lab.cloud()
-    found = {one.kind: one for one in cloud.list_resources() if one.region == "us-west-2"}
-    assert {
-        kind: (one.name, one.shared, one.is_free) for kind, one in found.items()
-    } == IMAGE_RESOURCES
-    assert found["ECR repository"].fee, "stored images bill, but no price row covers them"
-    assert "cloudgan-image" in {
-        one.name for one in cloud.list_resources() if one.kind == "IAM role"
-    }
-    assert cloud.list_resources("gan") == ()
-    gone = list(
-        Destroyer(cloud, built_lab.said.append, POLL_SECONDS, timeout_seconds=5.0).destroy(
-            cloud.list_resources()
-        )
-    )
-    assert gone[0] == "CodeBuild project us-west-2/project/cloudgan-image"
-    assert gone[1:3] == [
-        "CloudWatch log group us-west-2/log-group:/cloudgan/image",
-        "ECR repository us-west-2/repository/cloudgan",
-    ], "with the image in it"
-    assert "IAM role cloudgan-image" in gone
-    assert cloud.list_resources() == ()
-    for resource in found.values():
-        cloud.delete(resource)
-
-
 def test_resources_with_cloudgans_names_but_without_its_tags_are_ignored(lab):
-    clients = {name: lab.session.client(name, "us-west-2") for name in ("ecr", "iam", "logs")}
-    clients["ecr"].create_repository(repositoryName="cloudgan")
-    clients["logs"].create_log_group(logGroupName="/cloudgan/image", tags={"team": "physics"})
-    clients["iam"].delete_role(RoleName="cloudgan-image")
-    clients["iam"].create_role(RoleName="cloudgan-image", AssumeRolePolicyDocument="{}")
+    iam = lab.session.client("iam")
+    iam.delete_role(RoleName="cloudgan-pods")
+    iam.create_role(RoleName="cloudgan-pods", AssumeRolePolicyDocument="{}")
     cloud = lab.cloud()
     assert [one.name for one in cloud.list_resources()] == [
         "cloudgan-cluster",
         "cloudgan-nodes",
-        "cloudgan-pods",
         "cloudgan-end",
         "arn:aws:iam::123456789012:policy/cloudgan-boundary",
     ]
@@ -655,36 +610,7 @@ def test_resources_with_cloudgans_names_but_without_its_tags_are_ignored(lab):
             cloud.list_resources()
         )
     )
-    assert clients["ecr"].describe_repositories()["repositories"]
-    assert clients["logs"].describe_log_groups()["logGroups"]
-    assert clients["iam"].get_role(RoleName="cloudgan-image")["Role"]
-
-
-def test_repository_and_cluster_of_one_name_are_independent(built_lab):
-    plan = built_lab.resolved(planned(offer="aws/g4dn.xlarge/us-west-2/on_demand"))
-    make_until(built_lab.cloud(), plan, "CreateCluster")
-    names = [one.name for one in built_lab.cloud().list_resources()]
-    assert "us-west-2/cloudgan" in names
-    assert len(set(names)) == len(names)
-
-
-def test_without_permission_for_images_the_rest_is_listed_with_one_warning(built_lab):
-    denied = {"code": "AccessDeniedException", "status": 403}
-    built_lab.aws.fault("ListTagsForResource", **denied, times=3)
-    kinds = {one.kind for one in built_lab.cloud().list_resources()}
-    assert kinds == {"IAM policy", "IAM role"}
-    (warning,) = (one for one in built_lab.said if "cannot list images" in one)
-    assert "images in eu-west-1, us-east-1, us-west-2" in warning
-    assert "deploy/aws/image-policy.json" in warning
-
-
-def test_codebuild_is_queried_only_in_regions_with_a_repository_or_log(built_lab):
-    built_lab.aws.faults.calls.clear()
-    built_lab.cloud().list_resources()
-    asked = {call for call in built_lab.aws.faults.calls if call[0] == "codebuild"}
-    assert asked == {("codebuild", "us-west-2", "BatchGetProjects")}, (
-        "CodeBuild is not in all regions"
-    )
+    assert iam.get_role(RoleName="cloudgan-pods")["Role"]
 
 
 def test_identify_returns_the_account_and_a_missing_login_is_an_error(lab, monkeypatch):

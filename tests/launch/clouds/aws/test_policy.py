@@ -12,15 +12,13 @@ from cloudgan.core.progress import Silent
 from cloudgan.cost.prices.refresh.aws import aws_spot_quotes
 from cloudgan.cost.prices.refresh.quote import RefreshRequest
 from cloudgan.launch.clouds.aws.iam_roles import MANAGED, boundary_arn, inline_policy
-from cloudgan.launch.clouds.aws.naming import BOUNDARY, CLUSTER_ROLE, IMAGE_ROLE, POD_ROLE, ROLES
+from cloudgan.launch.clouds.aws.naming import BOUNDARY, CLUSTER_ROLE, POD_ROLE, ROLES
 from cloudgan.launch.clouds.aws.planner import setup_steps, target
 from emulators.aws.iam_policies import is_allowed
-from launch.clouds.aws.lab import NOW, RESERVATION, built, planned
+from launch.clouds.aws.lab import NOW, RESERVATION, planned
 from launch.clouds.aws.test_client import left_node, left_volume
 from launch.clouds.aws.used_permissions import ACCOUNT, FOLDER, ask, document, unused
 
-PULL = {("Login", "ecr:GetAuthorizationToken"), ("Repository", "ecr:BatchGetImage")}
-"""Permissions for the registry protocol, which tests/launch/container_registry tests."""
 CLOUDGAN, RUN, LEFT = (
     {"cloudgan-shared": "cluster"},
     {"cloudgan-run": "gan"},
@@ -36,7 +34,6 @@ EVERYTHING = {"Statement": {"Effect": "Allow", "Action": "*", "Resource": "*"}}
 def launched(lab):
     """Runs all operations of a launcher with policy.json."""
     aws = lab.aws
-    lab.session.client("logs", "us-east-1").create_log_group(logGroupName="/cloudgan/image")
     aws.authorized.clear()
     aws.grants = [document("policy.json")]
     cloud = lab.cloud()
@@ -143,24 +140,6 @@ def test_setup_uses_exactly_the_permissions_of_its_policy(aws, lab, monkeypatch)
     assert unused("setup-policy.json", before + aws.authorized) == set()
 
 
-def test_an_image_build_uses_exactly_the_permissions_of_its_policy(aws, lab):
-    lab.session.client("s3").create_bucket(Bucket="cloudgan-123456789012-us-east-1")
-    aws.authorized.clear()
-    aws.grants = [document("image-policy.json")]
-    built(lab)
-    aws.grants, asked = None, list(aws.authorized)
-    kinds = ("CloudWatch log group", "CodeBuild project", "ECR repository")
-    made = [one for one in lab.cloud().list_resources() if one.kind in kinds]
-    assert len(made) == len(kinds)
-    aws.authorized.clear()
-    aws.grants = [document("image-policy.json"), document("policy.json")]
-    cloud = lab.cloud()
-    for resource in made:
-        cloud.delete(resource)
-        assert cloud.refresh(resource) is None
-    assert unused("image-policy.json", asked + aws.authorized) == PULL
-
-
 LAUNCHER_DENIED = (
     ask("eks:DeleteCluster", "cluster/physics", tags=CLOUDGAN),
     ask("eks:DeleteCluster", "cluster/cloudgan-lab"),
@@ -186,7 +165,7 @@ LAUNCHER_DENIED = (
     ask("iam:PassRole", "role/cloudgan-admin", passedtoservice="eks.amazonaws.com"),
     ask("iam:PassRole", "role/cloudgan-nodes", passedtoservice="lambda.amazonaws.com"),
     ask("iam:PassRole", "role/cloudgan-pods", passedtoservice="ec2.amazonaws.com"),
-    ask("iam:PassRole", "role/cloudgan-image", passedtoservice="codebuild.amazonaws.com"),
+    ask("iam:PassRole", "role/cloudgan-pods", passedtoservice="codebuild.amazonaws.com"),
     ask("iam:CreateRole", "role/cloudgan-admin", **WITHIN),
     ask("iam:PutRolePolicy", "role/cloudgan-pods", **WITHIN),
     ask("iam:AttachRolePolicy", "role/cloudgan-pods", **WITHIN, **ADMIN),
@@ -223,25 +202,9 @@ SETUP_DENIED = (
     ask("eks:DeleteAddon", "addon/physics/eks-pod-identity-agent/1"),
     ask("s3:DeleteBucket", "physics-data"),
 )  # fmt: skip
-IMAGE_DENIED = (
-    ask("iam:CreateRole", f"role/{IMAGE_ROLE}", **WITHIN),
-    ask("iam:PutRolePolicy", f"role/{IMAGE_ROLE}", **WITHIN),
-    ask("iam:AttachRolePolicy", f"role/{IMAGE_ROLE}", **WITHIN, **ADMIN),
-    ask("iam:PassRole", f"role/{IMAGE_ROLE}", passedtoservice="lambda.amazonaws.com"),
-    ask("iam:PassRole", "role/admin", passedtoservice="codebuild.amazonaws.com"),
-    ask("codebuild:CreateProject", "project/physics"),
-    ask("codebuild:StartBuild", "project/physics"),
-    ask("codebuild:UpdateProject", "project/cloudgan-image"),
-    ask("ecr:DeleteRepository", "repository/physics", tags={"cloudgan-shared": "registry"}),
-    ask("ecr:DeleteRepository", "repository/cloudgan"),
-    ask("logs:DeleteLogGroup", "log-group:/cloudgan/image-of-others"),
-    ask("s3:GetObject", f"cloudgan-{ACCOUNT}-us-east-1/images/context.zip"),
-    ask("s3:PutObject", f"cloudgan-{ACCOUNT}-us-east-1/runs/gan/weights"),
-)
 DENIED = (
     *(("policy.json", one) for one in LAUNCHER_DENIED),
     *(("setup-policy.json", one) for one in SETUP_DENIED),
-    *(("image-policy.json", one) for one in IMAGE_DENIED),
 )
 
 
@@ -262,7 +225,7 @@ def test_a_policy_denies(name, asked):
         ask("eks:CreateCluster", "cluster/cloudgan", sent=CLOUDGAN),
         ask("s3:GetObject", "physics-data/showers.h5"),
         ask("s3:PutObject", "cloudgan-evil/x", owner="999999999999"),
-        ask("ecr:PutImage", "repository/physics"),
+        ask("ecr:PutImage", "repository/cloudgan"),
     ],
     ids=lambda one: one.action,
 )
@@ -300,7 +263,6 @@ def test_the_boundary_allows_what_a_role_is_for(role):
         ("runs/gan/heartbeat.json", True),
         ("runs/gan/plan.json", False),
         ("runs/gan/desired-state/00000001.json", False),
-        ("images/0.1-gpu-ab.zip", False),
         ("wheels/ab/cloudgan-0.1-py3-none-any.whl", False),
     ],
 )

@@ -13,7 +13,6 @@ pytest.importorskip("azure.mgmt.core")
 from cloudgan.core.errors import CredentialsError
 from cloudgan.launch.clouds.azure import planner
 from cloudgan.launch.clouds.azure.client import AzureClient
-from cloudgan.launch.clouds.azure.image_build import AzureImageBuilder
 from cloudgan.launch.clouds.azure.registry_login import registry_login
 from cloudgan.storage.azure import AzureStore, blob_client, find_login
 from emulators.azure.cloud import SUBSCRIPTION
@@ -23,7 +22,6 @@ ACCOUNT = "https://lab.blob.core.windows.net"
 PLACE = planner.target(None, "eastus", None, None)
 PARTS = {
     "client": lambda: AzureClient.open(PLACE).identify(),
-    "image": lambda: AzureImageBuilder.open(PLACE),
     "registry": lambda: registry_login("lab.azurecr.io"),
     "store": lambda: AzureStore("cloudgan", client=blob_client(ACCOUNT, attempts=1)).list(),
 }
@@ -65,10 +63,7 @@ def test_a_managed_identity_is_asked_for_where_one_may_answer(monkeypatch):
     assert "ManagedIdentityCredential" in kinds
 
 
-@pytest.mark.parametrize("part", ["client", "image"])
-def test_the_endpoint_variable_replaces_the_resource_manager_everywhere(
-    monkeypatch, tmp_path, part
-):
+def test_the_endpoint_variable_replaces_the_resource_manager_everywhere(monkeypatch, tmp_path):
     pytest.importorskip("azure.mgmt.containerservice")
     from emulators.azure import small_azure
     from emulators.azure.connect_proxy import Gate
@@ -86,6 +81,6 @@ def test_the_endpoint_variable_replaces_the_resource_manager_everywhere(
         }.items():
             monkeypatch.setenv(name, value)
         with contextlib.closing(gate):
-            found = PARTS[part]()
-        assert SUBSCRIPTION in (found.account if part == "image" else found["subscription"])
+            found = PARTS["client"]()
+        assert SUBSCRIPTION in found["subscription"]
         assert gate.refused == [], "such as management.azure.com"

@@ -36,7 +36,6 @@ LAUNCHER = [
     Assignment(role("credential-role"), IDENTITY),
 ]
 SETUP = [Assignment(role("reader-role"), ROOT), Assignment(role("setup-role"), GROUP, CONDITION)]
-IMAGE = [Assignment(role("image-role"), GROUP)]
 
 
 SHARED = f"{ROOT}/resourceGroups/lab/providers/Microsoft.ContainerService/managedClusters/shared"
@@ -163,7 +162,6 @@ NO_ONE_MAY = (
     ("PUT", below(ROOT, "Microsoft.Authorization/roleDefinitions/x")),
     ("POST", below(GROUP, f"{OTHER_IDENTITY}/assign")),
     ("PUT", below(OTHERS, "Microsoft.ContainerRegistry/registries/x")),
-    ("POST", below(OTHERS, "Microsoft.ContainerRegistry/registries/x/scheduleRun")),
 )
 ONLY_SETUP_MAY = (
     ("PUT", below(ids.container_id(TARGET), ASSIGNMENT)),
@@ -174,10 +172,9 @@ ONLY_SETUP_MAY = (
     ("DELETE", GROUP),
 )
 DENIED = [
-    *((who, call) for who in ("LAUNCHER", "SETUP", "IMAGE") for call in NO_ONE_MAY),
-    *((who, call) for who in ("LAUNCHER", "IMAGE") for call in ONLY_SETUP_MAY),
+    *((who, call) for who in ("LAUNCHER", "SETUP") for call in NO_ONE_MAY),
+    *(("LAUNCHER", call) for call in ONLY_SETUP_MAY),
     ("SETUP", ("PUT", f"{IDENTITY}/{CREDENTIAL}")),
-    ("IMAGE", ("PUT", f"{IDENTITY}/{CREDENTIAL}")),
     ("SETUP", ("DELETE", ids.cluster_id(TARGET))),
 ]
 

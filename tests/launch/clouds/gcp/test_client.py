@@ -191,7 +191,6 @@ def test_an_outage_is_listed_as_no_answer_after_the_retries(google):
     found = cloud_of(google, patience_seconds=0.05).list_resources()
     assert not found
     assert {one.partition(" (")[0] for one in found.silent} == {
-        "Artifact Registry",
         "Cloud Storage",
         "Cloud TPU",
         "Compute Engine",
@@ -461,27 +460,6 @@ def test_spot_and_new_gpus_have_quotas_of_their_own(cloud):
     assert "gpu_family NVIDIA_H100" in subject
     spot = known(cloud, gcp_plan("a3-highgpu-8g", region="europe-west4", market="spot"))
     assert "quota PREEMPTIBLE_NVIDIA_H100_GPUS in europe-west4" in findings(cloud, spot)
-
-
-def test_image_repositories_are_listed_with_a_fee_and_deleted(google, cloud):
-    name = google.registry.add("cloudgan", {"cloudgan-shared": "registry"}, "europe-west4")
-    other = google.registry.add("theirs", {})
-    (found,) = (one for one in cloud.list_resources() if one.kind == "image repository")
-    assert (found.name, found.region, found.shared) == (name, "europe-west4", "registry")
-    assert found.fee
-    assert not found.is_free
-    assert not [one for one in cloud.list_resources("gan") if one.kind == "image repository"]
-    cloud.delete(found)
-    cloud.delete(found)
-    assert cloud.refresh(found) is None
-    assert list(google.registry.repositories) == [other]
-
-
-@pytest.mark.parametrize("reason", ["SERVICE_DISABLED", "IAM_PERMISSION_DENIED"])
-def test_without_permission_for_images_the_rest_is_listed(google, cloud, reason):
-    listing = "artifactregistry.projects.locations.repositories.list"
-    google.server.refuse(listing, Refusal(403, "not you", reason=reason))
-    assert {one.kind for one in cloud.list_resources()} == {"service account"}
 
 
 MINE = {"labels": {"cloudgan-run": "gan", "cloudgan-owner": "physicist"}}
