@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
     from cloudgan.core.progress import Progress
+    from cloudgan.launch.clouds.client import CloudClient
     from cloudgan.launch.ops.inventory import Folder, Inventory, ResourceStatus
     from cloudgan.schema.cost_report import Totals
     from cloudgan.schema.plan import Plan, Step, Target
@@ -41,6 +42,8 @@ if TYPE_CHECKING:
     Approve = Callable[[str], None]
 
 _SURVEY_SECONDS = 600.0
+_CONTACT_SECONDS = 10.0
+"""Until each login has answered; without a network an SDK retries for minutes."""
 
 
 def each_cloud(account: RunLocator) -> Iterator[RunLocator]:
@@ -110,16 +113,23 @@ def check_accounts(
             return error
 
     plans = {name: quota_plan(name) for name in names}
-    answers = run_concurrently(names, lambda name: _check(name, plans[name], provisioning))
-    return [
-        PreflightReport(name, answer if isinstance(answer, tuple) else login_error_finding(answer))
-        for name, answer in ((name, answers[name]) for name in names)
-    ]
+    opened = run_concurrently(
+        names, lambda name: _open(name, plans[name], provisioning), _CONTACT_SECONDS
+    )
+    clouds = {name: found for name, found in opened.items() if not isinstance(found, CloudganError)}
+    answers = run_concurrently(clouds, lambda name: _check(name, plans[name], *clouds[name]))
+    reports = []
+    for name in names:
+        answer = answers.get(name) or opened[name]
+        is_error = isinstance(answer, CloudganError)
+        reports.append(PreflightReport(name, login_error_finding(answer) if is_error else answer))
+    return reports
 
 
-def _check(
+def _open(
     name: str, plan: Plan | PlanError | None, provisioning: ProvisioningRequest
-) -> tuple[Finding, ...]:
+) -> tuple[CloudClient, Target]:
+    """Opens a cloud whose login answers."""
     regions = provisioning.restricted_to_zone(name).regions
     account = RunLocator(
         name,
@@ -127,9 +137,18 @@ def _check(
         profile=provisioning.profile,
         region=regions[0] if regions else None,
     )
+    has_target = plan and not isinstance(plan, PlanError)
+    target = plan.target if has_target else account_target(account)
+    cloud = open_cloud(target)
+    cloud.identify()
+    return cloud, target
+
+
+def _check(
+    name: str, plan: Plan | PlanError | None, cloud: CloudClient, target: Target
+) -> tuple[Finding, ...]:
     wanted = None if isinstance(plan, PlanError) else plan
-    target = wanted.target if wanted else account_target(account)
-    found = check_cloud(open_cloud(target), wanted, target.region, utc_today())
+    found = check_cloud(cloud, wanted, target.region, utc_today())
     if plan is None:
         return (*found, prices_finding(load_catalog().find(provider=name)))
     if isinstance(plan, PlanError):

@@ -18,7 +18,9 @@ from cloudgan.core.errors import (
     CloudganError,
     ConfigError,
     DiskFullError,
+    Interrupted,
     OutputError,
+    Terminated,
     install_command,
     shorten,
 )
@@ -72,7 +74,11 @@ def explain(error: BaseException) -> Failure:
     """Returns message and exit code of `error`; an unexpected error keeps its traceback in a file."""
     if isinstance(error, CloudganError):
         is_cut = isinstance(error, OutputError) and error.is_closed_pipe
-        return Failure("" if is_cut else str(error), error.exit_code, error.is_printed)
+        cause = error.__context__ if isinstance(error, Interrupted) else None
+        code = cause.exit_code if isinstance(cause, Terminated) else error.exit_code
+        return Failure("" if is_cut else str(error), code, error.is_printed)
+    if isinstance(error, Terminated):
+        return Failure("stopped by SIGTERM; run the same command again to go on", error.exit_code)
     if isinstance(error, KeyboardInterrupt):
         return Failure("stopped by Ctrl-C", 130)
     if isinstance(error, ModuleNotFoundError):
