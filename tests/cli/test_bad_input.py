@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import subprocess
@@ -156,6 +157,27 @@ def test_a_message_is_short_and_has_no_control_characters(capsys):
         assert "long" in said
         assert len(said) < 2100
         assert not {"\x1b", "\x07"} & set(said)
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        MemoryError(),
+        OSError(errno.ENOMEM, "Cannot allocate memory"),
+        ImportError("libtensorflow_cc.so.2: failed to map segment from shared object"),
+        ImportError("_core.so: cannot allocate memory in static TLS block"),
+        RuntimeError("can't start new thread"),
+    ],
+    ids=lambda error: f"{type(error).__name__} {error}",
+)
+def test_little_memory_or_address_space_is_said_to_be_that(capsys, error):
+    def failing() -> None:
+        raise error
+
+    with pytest.raises(SystemExit) as ended:
+        Program("p", "", "1", {"fail": failing}).run(["fail"])
+    assert ended.value.code == 1
+    assert "cloudgan: out of memory" in capsys.readouterr().err
 
 
 def with_json(function):
