@@ -116,14 +116,18 @@ def check_accounts(
     opened = run_concurrently(
         names, lambda name: _open(name, plans[name], provisioning), _CONTACT_SECONDS
     )
-    clouds = {name: found for name, found in opened.items() if not isinstance(found, CloudganError)}
-    answers = run_concurrently(clouds, lambda name: _check(name, plans[name], *clouds[name]))
-    reports = []
-    for name in names:
-        answer = answers.get(name) or opened[name]
-        is_error = isinstance(answer, CloudganError)
-        reports.append(PreflightReport(name, login_error_finding(answer) if is_error else answer))
-    return reports
+
+    def findings(name: str) -> tuple[Finding, ...]:
+        found = opened[name]
+        if isinstance(found, CloudganError):
+            return login_error_finding(found)
+        return _check(name, plans[name], *found)
+
+    answers = run_concurrently(names, findings)
+    return [
+        PreflightReport(name, answer if isinstance(answer, tuple) else login_error_finding(answer))
+        for name, answer in answers.items()
+    ]
 
 
 def _open(
@@ -137,8 +141,8 @@ def _open(
         profile=provisioning.profile,
         region=regions[0] if regions else None,
     )
-    has_target = plan and not isinstance(plan, PlanError)
-    target = plan.target if has_target else account_target(account)
+    wanted = None if isinstance(plan, PlanError) else plan
+    target = wanted.target if wanted else account_target(account)
     cloud = open_cloud(target)
     cloud.identify()
     return cloud, target
