@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
     from cloudgan.core.progress import Progress
+    from cloudgan.launch.clouds.client import CloudClient
     from cloudgan.launch.ops.inventory import Folder, Inventory, ResourceStatus
     from cloudgan.schema.cost_report import Totals
     from cloudgan.schema.plan import Plan, Step, Target
@@ -47,6 +48,8 @@ if TYPE_CHECKING:
     Approve = Callable[[str], None]
 
 _SURVEY_SECONDS = 600.0
+_CONTACT_SECONDS = 10.0
+"""Until each login has answered; without a network an SDK retries for minutes."""
 
 
 def each_cloud(account: RunLocator) -> Iterator[RunLocator]:
@@ -116,16 +119,27 @@ def check_accounts(
             return error
 
     plans = {name: quota_plan(name) for name in names}
-    answers = run_concurrently(names, lambda name: _check(name, plans[name], provisioning))
+    opened = run_concurrently(
+        names, lambda name: _open(name, plans[name], provisioning), _CONTACT_SECONDS
+    )
+
+    def findings(name: str) -> tuple[Finding, ...]:
+        found = opened[name]
+        if isinstance(found, CloudganError):
+            return login_error_finding(found)
+        return _check(name, plans[name], *found)
+
+    answers = run_concurrently(names, findings)
     return [
         PreflightReport(name, answer if isinstance(answer, tuple) else login_error_finding(answer))
-        for name, answer in ((name, answers[name]) for name in names)
+        for name, answer in answers.items()
     ]
 
 
-def _check(
+def _open(
     name: str, plan: Plan | PlanError | None, provisioning: ProvisioningRequest
-) -> tuple[Finding, ...]:
+) -> tuple[CloudClient, Target]:
+    """Opens a cloud whose login answers."""
     regions = provisioning.restricted_to_zone(name).regions
     account = RunLocator(
         name,
@@ -135,7 +149,16 @@ def _check(
     )
     wanted = None if isinstance(plan, PlanError) else plan
     target = wanted.target if wanted else account_target(account)
-    found = check_cloud(open_cloud(target), wanted, target.region, utc_today())
+    cloud = open_cloud(target)
+    cloud.identify()
+    return cloud, target
+
+
+def _check(
+    name: str, plan: Plan | PlanError | None, cloud: CloudClient, target: Target
+) -> tuple[Finding, ...]:
+    wanted = None if isinstance(plan, PlanError) else plan
+    found = check_cloud(cloud, wanted, target.region, utc_today())
     if plan is None:
         return (*found, prices_finding(load_catalog().find(provider=name)))
     if isinstance(plan, PlanError):

@@ -11,6 +11,7 @@ import os
 import signal
 import sys
 from contextlib import suppress
+from functools import partial
 
 TYPE_CHECKING = False  # without `typing`, which takes longer to import than the rest
 if TYPE_CHECKING:
@@ -32,6 +33,7 @@ def main(argv: Sequence[str] | None = None) -> NoReturn:
     - A closed descriptor 0, 1 or 2 is opened, so that no data file gets its number.
     - A failed write to standard output raises `OutputError`; one to standard error is ignored.
     - A character that the terminal cannot show is replaced, and a secret masked.
+    - SIGTERM while the command runs ends it as Ctrl-C does, with exit code 75.
     - Ctrl-C while the program is imported, and after the command ended, exits at once.
     - An exception in a destructor or a thread prints no traceback, except with ``--traceback``.
     """
@@ -44,7 +46,7 @@ def main(argv: Sequence[str] | None = None) -> NoReturn:
         _open_streams()
         if "--traceback" not in sys.argv:
             _silence_interpreter()
-        _run(sys.argv[1:], starting=None if is_ignored else _raise_interrupts)
+        _run(sys.argv[1:], starting=partial(_raise_signals, interrupts=not is_ignored))
     except KeyboardInterrupt:  # the second one, while the first is reported
         _exit_interrupted()
     finally:
@@ -72,8 +74,23 @@ def _exit_interrupted(number: int = signal.SIGINT, frame: FrameType | None = Non
     os._exit(_INTERRUPTED)
 
 
-def _raise_interrupts() -> None:
-    signal.signal(signal.SIGINT, signal.default_int_handler)
+def _raise_signals(*, interrupts: bool) -> None:
+    """Lets Ctrl-C and SIGTERM raise: temporary files are removed, and the message says how to go on."""
+    if interrupts:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+    if signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
+        signal.signal(signal.SIGTERM, partial(_terminate, os.getpid()))
+
+
+def _terminate(process: int, number: int, frame: FrameType | None) -> None:
+    """Raises `Terminated`; the second signal ends the process at once, as the first does a forked one."""
+    from cloudgan.core.errors import Terminated
+
+    del frame
+    signal.signal(number, signal.SIG_DFL)
+    if os.getpid() != process:
+        os.kill(os.getpid(), number)
+    raise Terminated
 
 
 class _Output(io.FileIO):

@@ -21,6 +21,18 @@ DISK_FULL: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 """Error numbers of a full disk, an exhausted quota, and a limit of the process on file sizes."""
 
 
+_WRITING: set[Path] = set()
+"""Temporary files and folders of this process."""
+
+
+def remove_unfinished() -> None:
+    """Removes the temporary files of this process, which ends now and leaves no block in order."""
+    for path in tuple(_WRITING):
+        shutil.rmtree(path, ignore_errors=True)
+        with contextlib.suppress(OSError):
+            path.unlink(missing_ok=True)
+
+
 def temporary_path(path: Path) -> Path:
     """Returns a unique name beside `path`, for a file or folder that is renamed to it when complete."""
     unique = f"{path.name}.{os.getpid()}-{secrets.token_hex(4)}{TEMPORARY_SUFFIX}"
@@ -76,6 +88,7 @@ def atomic_writer(
         FileExistsError: `if_absent`, and `path` exists.
     """
     temporary = temporary_path(path)
+    _WRITING.add(temporary)
     try:
         # A rename would replace /dev/null for every program.
         if path.exists() and not path.is_file():
@@ -98,6 +111,7 @@ def atomic_writer(
     finally:
         with contextlib.suppress(OSError):
             temporary.unlink(missing_ok=True)
+        _WRITING.discard(temporary)
 
 
 @contextlib.contextmanager
@@ -114,6 +128,7 @@ def atomic_folder(path: Path, *, error_class: type[CloudganError] = DataError) -
         DiskFullError: The disk is full, unless `error_class` has exit code 1 too.
     """
     beside = temporary_path(path)
+    _WRITING.add(beside)
     try:
         beside.mkdir(parents=True)
         yield beside
@@ -125,6 +140,7 @@ def atomic_folder(path: Path, *, error_class: type[CloudganError] = DataError) -
         raise write_error(path, error, error_class) from error
     finally:
         shutil.rmtree(beside, ignore_errors=True)
+        _WRITING.discard(beside)
 
 
 def write_atomic(path: Path, content: bytes) -> None:

@@ -190,6 +190,12 @@ class TryAgain(CloudganError):
     exit_code = 75
 
 
+class Terminated(KeyboardInterrupt):
+    """SIGTERM while a command runs, raised in the main thread; handled wherever Ctrl-C is."""
+
+    exit_code = TryAgain.exit_code
+
+
 class NoProgress(CloudganError):
     """Several restarts produced no newer checkpoint."""
 

@@ -44,6 +44,8 @@ def read_arrays(path: Path, limit: int = _MAX_BYTES) -> dict[str, NDArray[Any]]:
             is_plain = all(each.compress_type == zipfile.ZIP_STORED for each in file.infolist())
         with np.load(io.BytesIO(raw), allow_pickle=False) as archive:
             arrays = {name: archive[name] for name in archive.files if is_plain}
+    except MemoryError:
+        raise
     except Exception as error:
         # zipfile, zlib and NumPy raise errors of a dozen classes for a damaged file.
         reason = " ".join(f"{type(error).__name__}: {error}".split())

@@ -12,6 +12,7 @@ import socket
 import threading
 from typing import TYPE_CHECKING, Self, TextIO, get_args
 
+from cloudgan.core.atomic_file import remove_unfinished
 from cloudgan.core.errors import CloudganError, Interrupted, TryAgain
 from cloudgan.schema.record_line import StopReason
 
@@ -112,6 +113,8 @@ class StopFlag:
             if reason is None:
                 continue
             if self._was_signalled or not self.stepped:
+                remove_unfinished()
+                os.write(2, b"cloudgan: stopped at once; run the same command again to go on\n")
                 os._exit(EXIT_CODES[reason])
             self._was_signalled = True
             self.request(reason)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import subprocess
@@ -9,6 +10,7 @@ import sys
 
 import pytest
 
+import cloudgan as cg
 from cloudgan.cli.options.parsing import Program
 from cloudgan.cli.options.signature import read_signature
 from cloudgan.cli.program import PROGRAM
@@ -65,12 +67,18 @@ def refused(cloudgan_here, tmp_path, monkeypatch):
         ("model: {preset: mini, loss_weights: {shape: 1.0e+300}}", "loss_weights.shape is 1e+300"),
         ("model: {preset: [1]}", "run.yaml: unknown preset '[1]'"),
         ("1: 2", "Keys should be strings"),
+        ("training: {epochs: true}", "training.epochs is True; expected a number"),
+        ("training: {max_seconds: false}", "training.max_seconds is False"),
+        ("training: {tensorboard: 1}", "training.tensorboard is 1; expected true or false"),
+        ("model: {preset: mini, adam_betas: [false, 0.9]}", "model.adam_betas is False; expected"),
+        ("data: x", "data is 'x'; expected keys and values"),
+        ("training: [x]", "training is ['x']; expected keys and values"),
         ("data: &a [*a]", "alias"),
     ],
 )
 def test_a_run_yaml_is_refused_with_file_and_place(refused, tmp_path, text, said):
     (tmp_path / "run.yaml").write_text(text)
-    answer = refused("train", "--config=run.yaml", "--describe")
+    answer = refused("train", "--config=run.yaml", "--data=x.h5", "--max-steps=5", "--describe")
     assert answer.startswith("cloudgan: run.yaml: ")
     assert said in answer
 
@@ -84,6 +92,29 @@ def test_a_path_that_is_no_file_or_folder_is_refused_at_once(refused, tmp_path, 
     refused("train", f"{flag}={path}", *data)
 
 
+@pytest.mark.parametrize("kind", ["pipe", "folder"])
+def test_a_pipe_as_the_file_of_a_login_is_not_waited_for(
+    cloudgan_here, tmp_path, monkeypatch, kind
+):
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "folder").mkdir()
+    monkeypatch.setenv("GOOGLE_APPLICATION_CREDENTIALS", str(tmp_path / kind))
+    said = cloudgan_here("check", "--provider=gcp", "--json", exits=2).stdout
+    assert f"{tmp_path / kind}: is a {kind}; give a regular file" in said
+
+
+def test_a_file_name_that_is_not_utf8_is_refused_before_anything_is_converted(refused, tmp_path):
+    name = tmp_path / "showers" / os.fsdecode(b"\xff.h5")
+    name.parent.mkdir()
+    name.write_bytes(b"showers")
+    for words in (("convert", "showers", "--verify"), ("convert", "showers/*.h5", "--verify")):
+        assert "bytes that are not UTF-8" in refused(*words)
+    assert "--data has bytes that are not UTF-8" in refused("train", f"--data={name}")
+    assert "has a NUL character" in refused("train", "--data=a\0b")
+    with pytest.raises(ConfigError, match="NUL"):
+        cg.train(data="a\0b")
+
+
 @pytest.mark.parametrize("command", ["convert {} out", "validate --generated={} --reference={}"])
 @pytest.mark.parametrize("path", ["pipe", "/dev/zero", "/proc/self/mem", "/proc/cpuinfo", LONG])
 def test_showers_are_read_from_regular_files_only(refused, tmp_path, command, path):
@@ -95,6 +126,65 @@ def test_showers_are_read_from_regular_files_only(refused, tmp_path, command, pa
 def test_an_empty_folder_name_is_refused(refused, command):
     flag = "--name=" if command.startswith("plan") else "--run="
     refused(*command.split(), flag)
+
+
+@pytest.mark.parametrize("text", ["1_0_", "_1", "1__0", "+-1", "--1", "1_", "+"])
+@pytest.mark.parametrize("command", ["train --epochs", "deploy --nodes", "simulate a.h5 --showers"])
+def test_what_is_no_whole_number_is_refused(refused, command, text):
+    assert "must be a whole number" in refused(*f"{command}={text}".split())
+
+
+def test_an_empty_until_removes_the_criterion_of_the_run(cloudgan_here, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "run.yaml").write_text("training: {until: 'metric<0.2'}")
+    flags = ("--config=run.yaml", "--provider=local", "--nodes=1", "--json")
+    untils = []
+    for more in ((), ("--until=",)):
+        plan = json.loads(cloudgan_here("plan", *flags, *more).stdout)
+        untils.append(plan["config"]["training"]["until"])
+    assert untils == ["metric<0.2", ""]
+
+
+def test_a_message_is_short_and_has_no_control_characters(capsys):
+    def failing() -> None:
+        raise ConfigError("\x1b[2J\x07" + "long " * 10_000)
+
+    for words, stream in ((["fail"], "err"), (["fail", "--json"], "out")):
+        program = Program("p", "", "1", {"fail": with_json(failing)})
+        with pytest.raises(SystemExit):
+            program.run(words)
+        said = getattr(capsys.readouterr(), stream)
+        assert "long" in said
+        assert len(said) < 2100
+        assert not {"\x1b", "\x07"} & set(said)
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        MemoryError(),
+        OSError(errno.ENOMEM, "Cannot allocate memory"),
+        ImportError("libtensorflow_cc.so.2: failed to map segment from shared object"),
+        ImportError("_core.so: cannot allocate memory in static TLS block"),
+        RuntimeError("can't start new thread"),
+    ],
+    ids=lambda error: f"{type(error).__name__} {error}",
+)
+def test_little_memory_or_address_space_is_said_to_be_that(capsys, error):
+    def failing() -> None:
+        raise error
+
+    with pytest.raises(SystemExit) as ended:
+        Program("p", "", "1", {"fail": failing}).run(["fail"])
+    assert ended.value.code == 1
+    assert "cloudgan: out of memory" in capsys.readouterr().err
+
+
+def with_json(function):
+    def run(*, json: bool = False) -> None:
+        function()
+
+    return run
 
 
 @pytest.mark.parametrize("command", ["validate", "cost", "generate"])
@@ -126,6 +216,8 @@ def test_an_empty_value_of_each_flag_of_each_command_is_refused(capsys):
     }
     for _, parameter in found:
         for value in ("", " "):
+            if (parameter.name, value) == ("until", ""):
+                continue  # it removes the criterion of the run
             with pytest.raises(ConfigError, match=f"^{parameter.shown}={value} is empty; give "):
                 parameter.value(value)
     with pytest.raises(SystemExit) as end:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import sys
+import threading
+import time
 
 import pytest
 
@@ -43,6 +45,20 @@ def test_one_ready_cloud_is_enough_unless_another_is_named(cloudgan_here, clouds
     said = cloudgan_here("check", "--provider=aws", "--json", exits=2)
     assert not json.loads(said.stdout)["ready"], "one JSON object, and the error beside it"
     assert "aws is not ready" in said.stderr
+
+
+@pytest.mark.parametrize("flags", [[], ["--accelerator=t4"]], ids=["login", "quota"])
+def test_without_a_network_it_ends_in_fifteen_seconds(cloudgan_here, clouds, monkeypatch, flags):
+    """The double stands for an SDK that retries for minutes while no packet comes back."""
+    never = threading.Event()
+    for cloud in clouds.values():
+        monkeypatch.setattr(cloud, "identify", lambda: never.wait(120) or {}, raising=False)
+    began = time.monotonic()
+    found = json.loads(cloudgan_here("check", *flags, "--json", exits=2).stdout)
+    assert time.monotonic() - began < 15
+    for name, one in found["clouds"].items():
+        assert one["findings"][0]["message"] == f"{name} did not answer within 10 s; try again"
+    never.set()
 
 
 def test_quota_is_checked_for_the_requested_offer(cloudgan_here, clouds):

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import json
+import signal
+import subprocess
+import sys
+import time
 
 import h5py
 import numpy as np
@@ -71,3 +75,19 @@ def test_an_existing_file_is_kept(tmp_path, cloudgan_here):
 def test_a_missing_folder_is_named(tmp_path, cloudgan_here):
     done = cloudgan_here("simulate", tmp_path / "no" / "a.h5", exits=2)
     assert str(tmp_path / "no") in done.stderr
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 75), (signal.SIGINT, 130)])
+def test_a_signal_leaves_no_temporary_file_and_says_how_to_go_on(tmp_path, number, code):
+    words = [sys.executable, "-m", "cloudgan", "simulate", tmp_path / "a.h5", "--showers=1000000"]
+    with subprocess.Popen(words, stderr=subprocess.PIPE, text=True) as process:
+        until = time.monotonic() + 60
+        while not list(tmp_path.iterdir()):
+            assert time.monotonic() < until
+            time.sleep(0.05)
+        process.send_signal(number)
+        said = process.communicate(timeout=60)[1]
+    assert process.returncode == code
+    assert list(tmp_path.iterdir()) == []
+    assert "stopped by" in said
+    assert number == signal.SIGINT or "run the same command again" in said

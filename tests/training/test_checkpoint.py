@@ -244,6 +244,7 @@ DAMAGES = {
     "a negative step": rewritten(meta=lambda meta: meta | {"step": -6}),
     "another step": rewritten(meta=lambda meta: meta | {"step": 5}),
     "a folder": lambda path: (path.unlink(), path.mkdir()),
+    "a link to a file that is gone": lambda path: (path.unlink(), path.symlink_to("gone.npz")),
 }
 
 

@@ -53,5 +53,15 @@ def test_a_signal_before_the_first_step_ends_at_once(config_file, tmp_path, star
     first = RunFolder(run).checkpoints / "step-000000000.npz"
     process = start("train", f"--config={config}", f"--run={run}", until=first.exists)
     process.send_signal(signal.SIGTERM)
-    process.communicate(timeout=10)
+    said = process.communicate(timeout=10)
     assert process.returncode == 75
+    assert "run the same command again" in "".join(map(str, said))
+    assert not list(tmp_path.rglob("*.tmp"))
+
+
+def test_a_finished_run_shows_no_epoch_after_its_last(config_file, tmp_path, run_cloudgan):
+    config, run = config_file(plain=True, batch_per_replica=64, epochs=2), tmp_path / "run"
+    first = run_cloudgan("train", f"--config={config}", f"--run={run}", CI="1").stderr
+    again = run_cloudgan("train", f"--run={run}", CI="1").stderr
+    assert "epoch 2/2" in first
+    assert "epoch 3/2" not in first + again

@@ -18,7 +18,9 @@ from cloudgan.core.errors import (
     CloudganError,
     ConfigError,
     DiskFullError,
+    Interrupted,
     OutputError,
+    Terminated,
     install_command,
     shorten,
 )
@@ -45,6 +47,7 @@ _LONGEST_MESSAGE = 2000
 _REFUSED = {errno.EROFS, errno.EACCES, errno.EPERM}
 _NO_PATH = {errno.ENAMETOOLONG, errno.ENOTDIR, errno.EISDIR, errno.ELOOP}
 """A path of the user that cannot be what the command needs."""
+_NO_MEMORY = ("failed to map segment", "annot allocate memory")
 _EXHAUSTED = {errno.EIO, errno.EMFILE, errno.ENFILE, errno.EAGAIN}
 
 
@@ -72,8 +75,12 @@ def explain(error: BaseException) -> Failure:
     """Returns message and exit code of `error`; an unexpected error keeps its traceback in a file."""
     if isinstance(error, CloudganError):
         is_cut = isinstance(error, OutputError) and error.is_closed_pipe
-        return Failure("" if is_cut else str(error), error.exit_code, error.is_printed)
+        cause = error.__context__ if isinstance(error, Interrupted) else None
+        code = cause.exit_code if isinstance(cause, Terminated) else error.exit_code
+        return Failure("" if is_cut else str(error), code, error.is_printed)
     if isinstance(error, KeyboardInterrupt):
+        if isinstance(error, Terminated):
+            return Failure("stopped by SIGTERM; run the same command again to go on", 75)
         return Failure("stopped by Ctrl-C", 130)
     if isinstance(error, ModuleNotFoundError):
         package = (error.name or "").partition(".")[0]
@@ -83,16 +90,26 @@ def explain(error: BaseException) -> Failure:
                 f" {install_command(_EXTRAS[package])}",
                 2,
             )
-    if isinstance(error, MemoryError):
+    if _is_out_of_memory(error):
         details = f" ({error})" if str(error) else ""
         return Failure(
             f"out of memory{details}; request fewer showers or a smaller batch, or use a machine"
             " with more memory",
             1,
         )
-    if isinstance(error, OSError) and (failure := _of_system(error)):
-        return failure
-    return Failure(_unexpected(error), 1)
+    known = _of_system(error) if isinstance(error, OSError) else None
+    return known or Failure(_unexpected(error), 1)
+
+
+def _is_out_of_memory(error: BaseException) -> bool:
+    """Whether memory or address space (`ulimit -v`) ended: a library that cannot be mapped is not imported."""
+    said = str(error)
+    return (
+        isinstance(error, MemoryError)
+        or (isinstance(error, OSError) and error.errno == errno.ENOMEM)
+        or (isinstance(error, ImportError) and any(sign in said for sign in _NO_MEMORY))
+        or (isinstance(error, RuntimeError) and "can't start new thread" in said)
+    )
 
 
 def _of_system(error: OSError) -> Failure | None:

@@ -84,7 +84,8 @@ class GcpClient:
         return cls(login, login.api(), project, say)
 
     def identify(self) -> Mapping[str, str]:
-        """Returns project and login."""
+        """Returns project and login, which Google has answered."""
+        self._login.token()
         return {"project": self._project, "who": self._login.who}
 
     def resolve_placeholders(self, plan: Plan) -> Mapping[str, str]:

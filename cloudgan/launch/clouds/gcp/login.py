@@ -72,7 +72,7 @@ class Login:
                     self._credentials.refresh(Request())
                 except (exceptions.GoogleAuthError, requests.RequestException) as error:
                     raise CredentialsError(
-                        f"Google gives no token for the cluster ({sentence(str(error))}); {LOG_IN}"
+                        f"Google gives no token ({sentence(str(error))}); {LOG_IN}"
                     ) from error
             return str(self._credentials.token)
 
