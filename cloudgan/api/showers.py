@@ -376,6 +376,7 @@ def convert(
     """
     from cloudgan.data.sources.convert import convert as convert_files
     from cloudgan.data.sources.convert import target_layout
+    from cloudgan.data.sources.source import HDF5_SUFFIXES
     from cloudgan.storage.bucket_shards import BucketShards, is_url, local_copy
 
     progress, named = progress or Silent(), str(target)
@@ -392,7 +393,10 @@ def convert(
             "progress": progress,
         }
         if path is None:
-            _refuse_hdf5(named, to)
+            if to == "hdf5" or named.endswith(HDF5_SUFFIXES):
+                raise ConfigError(
+                    f"{named}: a bucket holds shards; for HDF5 give a local file such as showers.h5"
+                )
             bucket = BucketShards.from_url(named)
             bucket.require_absent(overwrite=overwrite)
             with tempfile.TemporaryDirectory(prefix="cloudgan-") as folder:
@@ -425,15 +429,6 @@ def verify_showers(
         empty = verify(found, progress)
         facts = {"empty": empty, "notes": list(found.describe())}
         return ShowerFile(str(source), found.count, facts)
-
-
-def _refuse_hdf5(target: str, to: str) -> None:
-    from cloudgan.data.sources.source import HDF5_SUFFIXES
-
-    if to == "hdf5" or target.endswith(HDF5_SUFFIXES):
-        raise ConfigError(
-            f"{target}: a bucket holds shards; for HDF5 give a local file such as showers.h5"
-        )
 
 
 def _require_space(path: Path, showers: int, bytes_per_shower: int) -> None:

@@ -15,6 +15,7 @@ from cloudgan.core.documents import parse_yaml
 from cloudgan.core.labels import RUN
 from cloudgan.core.run_secret import new_secret
 from cloudgan.launch.kubernetes import capacity_request
+from cloudgan.launch.kubernetes.pod_network import asks_agent, cilium_policy, metadata_rules
 from cloudgan.schema.plan import Step
 
 if TYPE_CHECKING:
@@ -50,10 +51,6 @@ PORT_PROBE: Final = "port-probe"
 PROBE: Final = "PROBE"
 """Method of the step that waits for the result of that test."""
 
-CILIUM: Final = "cilium.io/"
-"""API group, with a slash; a cluster without Cilium does not know it."""
-
-_AGENT: Final = ("169.254.170.23", 80)  # of EKS Pod Identity, on the network of the node
 _HTTPS = 443
 _PORT = 2222
 _PLURALS = {
@@ -208,7 +205,7 @@ def manifests(plan: Plan, *, gang: bool = False) -> tuple[dict[str, Any], ...]:
         _owned(own_job, plan),
         *((_owned(_secret(plan), plan),) if plan.has_peers else ()),
         *(_owned(body, plan) for body in capacity_request.manifests(plan, own_job)),
-        *((_owned(_cilium_policy(plan), plan),) if _asks_agent(plan) else ()),
+        *((_owned(cilium_policy(plan), plan),) if asks_agent(plan) else ()),
     )
 
 
@@ -394,40 +391,10 @@ def _network_policy(plan: Plan) -> dict[str, Any]:
     spec: dict[str, Any] = body["spec"]
     for one in (spec, spec["ingress"][0]["from"][0], spec["egress"][0]["to"][0]):
         one["podSelector"] = {"matchLabels": {"cloudgan-run": plan.run}}
-    spec["egress"] += _metadata_rules(plan)
+    spec["egress"] += metadata_rules(plan)
     if plan.store_port != _HTTPS:
         spec["egress"].append({"ports": [{"protocol": "TCP", "port": plan.store_port}]})
     return body
-
-
-def _asks_agent(plan: Plan) -> bool:
-    """Whether pods of a cluster that cloudgan did not create get their credentials from EKS Pod Identity."""
-    has_own = plan.target.cluster == clouds.CLUSTER or plan.workers.secrets
-    return not has_own and _AGENT in _pod_endpoints(plan)
-
-
-def _cilium_policy(plan: Plan) -> dict[str, Any]:
-    """Returns what lets pods reach the Pod Identity agent where Cilium enforces the NetworkPolicy.
-
-    Cilium matches no address of a node by an IP block, but by the entity `host`
-    (https://docs.cilium.io/en/latest/security/policy/layer3/, https://github.com/cilium/cilium/issues/34387
-    and https://github.com/Smana/runlore/pull/57, which tried this policy; 2026-11-25).
-    """
-    address = {"port": str(_AGENT[1]), "protocol": "TCP"}
-    return {
-        "apiVersion": f"{CILIUM}v2",
-        "kind": "CiliumNetworkPolicy",
-        "metadata": {
-            "labels": {"app.kubernetes.io/name": "cloudgan"},
-            "ownerReferences": [
-                {"apiVersion": "batch/v1", "kind": "Job", "name": plan.run, "uid": "<of the Job>"}
-            ],
-        },
-        "spec": {
-            "endpointSelector": {"matchLabels": {RUN: plan.run}},
-            "egress": [{"toEntities": ["host"], "toPorts": [{"ports": [address]}]}],
-        },
-    }
 
 
 def _service_account(plan: Plan) -> dict[str, Any]:
@@ -459,25 +426,6 @@ def _grace_seconds(pod_seconds: int) -> int:
 
 def _quantity(cpus: float) -> str:
     return str(int(cpus)) if cpus == int(cpus) else f"{max(1, round(cpus * 1000))}m"
-
-
-def _metadata_rules(plan: Plan) -> list[dict[str, Any]]:
-    """Returns the egress rules for the cloud's metadata services; none outside a cloud.
-
-    On a preexisting cluster the store's cloud decides, because it issues the pods' credentials.
-    """
-    return [
-        {
-            "to": [{"ipBlock": {"cidr": f"{address}/32"}}],
-            "ports": [{"protocol": "TCP", "port": port}],
-        }
-        for address, port in _pod_endpoints(plan)
-    ]
-
-
-def _pod_endpoints(plan: Plan) -> tuple[tuple[str, int], ...]:
-    cloud = plan.target.provider if plan.target.is_provisioned else clouds.of_bucket(plan.store)
-    return clouds.find(cloud).pod_endpoints if cloud else ()
 
 
 def load_manifest(name: str) -> dict[str, Any]:

@@ -10,7 +10,8 @@ from cloudgan.core import assets, clouds
 from cloudgan.core.clock import monotonic_seconds
 from cloudgan.core.documents import parse_yaml
 from cloudgan.core.errors import ConfigError, CredentialsError, PlanError
-from cloudgan.launch.kubernetes.manifests import CILIUM, CLAIM
+from cloudgan.launch.kubernetes.manifests import CLAIM
+from cloudgan.launch.kubernetes.pod_network import CILIUM
 from cloudgan.schema.plan import Step
 
 if TYPE_CHECKING:
