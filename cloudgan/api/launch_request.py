@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-    from cloudgan.schema.plan import MemoryPer, Plan, Target
+    from cloudgan.schema.plan import Plan, Target
     from cloudgan.schema.price_row import Market
 
 CHEAPEST = "cheapest"
@@ -31,6 +31,8 @@ else:
     LaunchProvider = Literal[(*CLOUDS, CHEAPEST, "kubernetes", "local", "slurm")]
 MarketChoice = Literal["auto", "spot", "on_demand"]
 Fallback = Literal["none", "same", "any"]
+MemoryPer = Literal["node", "cpu", "none"]
+"""What Slurm is asked for memory, if anything."""
 _LONGEST_WAIT_SECONDS = 12 * 3600
 _NETWORK_NAME = re.compile(r"[a-z]([-a-z0-9]{0,61}[a-z0-9])?")
 _GANG_TIMEOUT_SECONDS = 20 * 60.0

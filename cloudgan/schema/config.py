@@ -47,6 +47,7 @@ StrategyName = Literal["auto", "one", "mirrored", "multiworker", "tpu"]
 Precision = Literal["float32", "bfloat16", "mixed", "float64"]
 ConvImplOption = Literal["auto", "published", "phases", "fast"]
 ScaleLr = Literal["none", "linear", "sqrt"]
+_MAX_PROBLEMS = 8
 
 
 class _Part(BaseModel):
@@ -449,9 +450,6 @@ class RunConfig(_Part):
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
-_MAX_PROBLEMS = 8
-
-
 def parse_config(given: Mapping[str, Any], source: str) -> RunConfig:
     """Validates a configuration; errors name `source`.
 
@@ -463,10 +461,9 @@ def parse_config(given: Mapping[str, Any], source: str) -> RunConfig:
         config = RunConfig.model_validate(given)
         check_booleans(given, config)
     except ValidationError as error:
-        found = error.errors()
-        more = f"; and {len(found) - _MAX_PROBLEMS} more" if len(found) > _MAX_PROBLEMS else ""
-        listed = "; ".join(map(_explain, found[:_MAX_PROBLEMS]))
-        raise ConfigError(f"{source}: {listed}{more}") from error
+        found = [_explain(one) for one in error.errors()]
+        more = [f"and {len(found) - _MAX_PROBLEMS} more"] * (len(found) > _MAX_PROBLEMS)
+        raise ConfigError(f"{source}: {'; '.join([*found[:_MAX_PROBLEMS], *more])}") from error
     except ConfigError as error:
         raise ConfigError(f"{source}: {error}") from error
     return config

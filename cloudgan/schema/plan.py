@@ -45,7 +45,6 @@ class _Part(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
-MemoryPer = Literal["node", "cpu", "none"]
 _SLURM_NAME = r"^[A-Za-z0-9_][A-Za-z0-9_.,:@+=-]*$"
 
 
@@ -61,9 +60,7 @@ class SlurmOptions(_Part):
         description="features of nodes, such as a100&infiniband",
     )
     reservation: str | None = Field(default=None, pattern=_SLURM_NAME, max_length=200)
-    memory_per: MemoryPer = Field(
-        default="node", description="what is asked for memory, if anything"
-    )
+    memory_per: Literal["node", "cpu", "none"] = "node"
     prologue: str = Field(
         default="",
         max_length=16384,

@@ -10,6 +10,7 @@ from cloudgan.api.launch_request import (
     LaunchProvider,
     LaunchRequest,
     MarketChoice,
+    MemoryPer,
     ProvisioningRequest,
     slurm_options,
 )
@@ -19,7 +20,6 @@ from cloudgan.core.clouds import CLOUDS, CloudName
 from cloudgan.core.durations import parse_duration
 from cloudgan.core.errors import ConfigError
 from cloudgan.core.local_path import local_path
-from cloudgan.schema.plan import MemoryPer
 
 if TYPE_CHECKING:
     ProviderFlag = str
