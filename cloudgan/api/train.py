@@ -124,8 +124,7 @@ def train_run(
         )
     cluster_text, supervised = settings.tf_config(), settings.is_supervised()
     starts_workers = cluster_text is None and config.training.workers > 1
-    if starts_workers:
-        ranges.check(workers=config.training.workers)
+    ranges.check(workers=config.training.workers)
     _check_options(config, progress, has_workers=bool(cluster_text or starts_workers))
     cluster = read_cluster(cluster_text)
     if not (supervised or allow_open_ports):
@@ -158,9 +157,8 @@ def train_run(
             folder.write_config(config)
             _note_attempt(config, folder)
         if starts_workers:
-            command = ("train", f"--run={folder.path}", *(["--json"] if json else []))
             LocalWorkers(
-                command,
+                ("train", f"--run={folder.path}", *(["--json"] if json else [])),
                 config.training.workers,
                 folder.logs,
                 quiet=quiet,

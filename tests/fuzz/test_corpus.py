@@ -78,7 +78,6 @@ def flags() -> Iterator[tuple[str, Case]]:
             ("cost", RUN, "--report=out.html"),
             {"out.html": special(SPECIAL_FILES["link to /dev/full"])},
             exits=frozenset({2}),
-            writes=("runs/*",),
         ),
     )
     yield "a NUL in a name", Case(("cost", "runs/\0"), exits=frozenset({2}))

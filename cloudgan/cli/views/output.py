@@ -129,6 +129,10 @@ def check_report(report: str | None) -> None:
         raise ConfigError(f"--report={report}: a report file ends in {', '.join(REPORT_SUFFIXES)}")
     if path.is_dir():
         raise ConfigError(f"--report={report} is a folder; name a file, such as {path}/report.html")
+    if path.exists() and not path.is_file():
+        raise ConfigError(
+            f"--report={report} is a device or pipe; name a file, such as report.html"
+        )
     if not path.parent.is_dir():
         raise ConfigError(f"--report={report}: the folder {path.parent} does not exist; create it")
 

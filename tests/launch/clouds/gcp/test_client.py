@@ -140,7 +140,7 @@ def test_a_login_without_a_quota_project_names_the_command_that_sets_it(google, 
 def test_an_error_is_mapped_by_its_status_before_its_words(google, refusal, kind, said):
     google.server.refuse("clusters.list", refusal, times=10**6)
     with pytest.raises(kind, match=said) as refused:
-        cloud_of(google, patience_seconds=0.05).list_resources()
+        cloud_of(google, patience_seconds=0.05).resolve_placeholders(gcp_plan())
     assert isinstance(refused.value, CapacityError) == (kind is CapacityError)
 
 
