@@ -2,6 +2,8 @@ from __future__ import annotations
 
 import os
 import resource
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 
 import h5py
 import numpy as np
@@ -182,10 +184,10 @@ def test_a_folder_of_the_users_beside_the_target_is_not_touched(tmp_path, public
 def test_of_two_conversions_into_one_target_one_is_refused(tmp_path, public_hdf5, name):
     class SecondBeside(Silent):
         def advance(self, amount=1, note=""):
-            with pytest.raises(
-                ConfigError, match=rf"{name} is being written by process {os.getpid()}"
-            ):
-                convert(str(public_hdf5), tmp_path / name, records_per_shard=7, overwrite=True)
+            again = partial(convert, str(public_hdf5), tmp_path / name, overwrite=True)
+            said = rf"{name} is being written by process {os.getpid()}"
+            with ThreadPoolExecutor(1) as other, pytest.raises(ConfigError, match=said):
+                other.submit(again).result()
 
     convert(str(public_hdf5), tmp_path / name, records_per_shard=9, progress=SecondBeside())
     assert open_source(str(tmp_path / name)).count == 20
