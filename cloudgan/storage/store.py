@@ -31,6 +31,10 @@ class StoreError(CloudganError):
             self.exit_code = TryAgain.exit_code
 
 
+STORE_FAILED = "the store failed"
+"""Begins the last line of a pod that gave up on its store: the launcher counts them."""
+
+
 class StoreCredentialsError(CredentialsError, StoreError):
     """The store's login is missing, refused or not ready.
 
@@ -277,7 +281,7 @@ def retry_on_store_error(
             except StoreError as error:
                 if time.monotonic() - started > patience_seconds:
                     raise TryAgain(
-                        f"the store failed for {patience_seconds:.0f} s: {error}"
+                        f"{STORE_FAILED} for {patience_seconds:.0f} s: {error}"
                     ) from error
                 if not is_reported:
                     say(f"{error}; retrying every {pause_seconds:.0f} s")

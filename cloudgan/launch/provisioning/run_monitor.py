@@ -16,6 +16,7 @@ from cloudgan.core.errors import (
     PlanError,
     StockOutError,
 )
+from cloudgan.storage.store import STORE_FAILED
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from cloudgan.schema.heartbeat import Heartbeat
     from cloudgan.schema.plan import Plan
     from cloudgan.schema.resource import Finding
-    from cloudgan.schema.run_state import Cause, RunState
+    from cloudgan.schema.run_state import Cause, RunState, WorkerState
 
 
 SETUP_SECONDS: Final = 30.0
@@ -38,6 +39,9 @@ _HINTS: Final[dict[Cause, str]] = {
     "eviction": "use nodes with more of it; an --image that contains cloudgan needs no space for wheels",
 }
 """How to correct what keeps a pod from running."""
+_STORE_FAILURES: Final = 3
+_STORE_SECONDS: Final = 1800.0
+"""A worker that gives up on its store so often, and within such pauses, has no role or no bucket there."""
 _LOOK_EVERY_SECONDS: Final = 5.0
 _SETTLE_SECONDS: Final = 30.0
 
@@ -67,6 +71,7 @@ class RunMonitor:
         self._were_all_up = False
         self._reported: dict[str, str] = {}
         self._replaced: dict[int, int] = {}
+        self._store_failures: dict[int, tuple[int, float]] = {}
 
     def follow(self) -> RunState:
         """Returns the final state of the run.
@@ -120,6 +125,22 @@ class RunMonitor:
                 self._replaced[worker.index] = worker.restarts
                 why = f" ({worker.reason})" if worker.reason else ""
                 self.say(f"worker {worker.index} was replaced{why}")
+                self._end_if_store_stays_away(worker)
+
+    def _end_if_store_stays_away(self, worker: WorkerState) -> None:
+        """Ends a run whose pods only wait for their store, while their nodes are billed."""
+        if not worker.reason:
+            return
+        now = monotonic_seconds()
+        count, since = self._store_failures.get(worker.index, (0, now))
+        failed = STORE_FAILED in worker.reason
+        count = count + 1 if failed and now - since < _STORE_SECONDS else int(failed)
+        self._store_failures[worker.index] = count, now
+        if count == _STORE_FAILURES:
+            self._end(
+                f"worker {worker.index}: {worker.reason}, {count} times in a row; check the role of the pods"
+                " and their store: `cloudgan check` with the same flags"
+            )
 
     def _end_if_hopeless(self, state: RunState) -> None:
         if state.cause == "memory":

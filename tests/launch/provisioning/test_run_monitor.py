@@ -85,6 +85,37 @@ def test_each_replacement_is_printed_once_even_if_its_reason_changes(follow):
     assert replaced == ["worker 1 was replaced (taken away)"] * 2
 
 
+NO_STORE = "exit code 75: the store failed for 600 s: gs://b: the pods may not read it"
+
+
+@pytest.mark.parametrize(
+    ("whys", "pause", "ends"),
+    [
+        ([NO_STORE] * 3, 600, True),
+        ([NO_STORE, "", NO_STORE, NO_STORE], 600, True),
+        ([NO_STORE, NO_STORE, "preempted", NO_STORE], 600, False),
+        ([NO_STORE] * 4, 7200, False),
+    ],
+    ids=["no role", "one unseen", "a loss between", "outages of a long run"],
+)
+def test_a_worker_that_never_reaches_its_store_ends_the_run_before_its_deadline(
+    clock, plan_of, whys, pause, ends
+):
+    states = [running(0, count, why=why) for count, why in enumerate(whys, start=1)]
+    place = PlaceDouble([*states, FINISHED])
+
+    def passes(_):
+        clock[0] += pause
+
+    monitor = RunMonitor(place, plan_of(workers={"nodes": 2}), lambda _: None, passes)
+    if ends:
+        with pytest.raises(LaunchError, match=r"worker 1: .*may not read it, 3 times in a row"):
+            monitor.follow()
+        assert place.calls == [("stop", "gan")]
+    else:
+        assert monitor.follow() == FINISHED
+
+
 def test_a_reason_is_printed_when_it_changes(follow):
     why = "worker 0: 0/2 nodes are available"
     pending = RunState("waiting", (WorkerState(0, "waiting", reason=why),), why, "placement")
