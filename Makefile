@@ -1,6 +1,6 @@
 # `make demo` and `make test` need Python 3.11 to 3.13 with venv. Each makes its own environment from the
 # hashed requirement files, once, and again when they change.
-.PHONY: help demo test azurite fast full slow durations check lint format types imports wheel manifests sbom bench gpuwheels golden locks live clean
+.PHONY: help demo test azurite fast full slow durations check lint format types imports wheel manifests sbom bench gpuwheels golden locks live cluster clean
 .DELETE_ON_ERROR:
 
 # TensorFlow 2.21 has builds for these versions of Python only.
@@ -89,7 +89,7 @@ manifests: .venv-manifests/locked  ## checks k8s/, deploy/ and the manifests of 
 	$(LINTERS)kubernetes-validate --quiet --strict -k $$($(LINTERS)python -c \
 	  'import kubernetes_validate as k; print(k.latest_version())') $(MANIFESTS)
 	$(LINTERS)hadolint deploy/Dockerfile
-	$(LINTERS)shellcheck .ci/run $(shell find deploy k8s -name '*.sh')
+	$(LINTERS)shellcheck .ci/run $(shell find deploy k8s tests/realcluster -name '*.sh')
 	for folder in k8s deploy $(wildcard tests/launch/planning/golden); do \
 	  $(LINTERS)checkov --config-file .checkov.yaml --directory $$folder || exit 1; done
 
@@ -121,6 +121,9 @@ golden: .venv-test/installed  ## rewrites the expected plans and outputs; read t
 	for cloud in aws azure gcp; do \
 	  PYTHONPATH=tests .venv-test/bin/python tests/launch/clouds/$$cloud/write_golden.py || exit 1; done
 	PYTHONPATH=tests:. .venv-test/bin/python tests/launch/backends/tpu_vm/test_requests.py
+
+cluster:  ## builds the real Kubernetes control plane of tests/realcluster, once; needs Go
+	tests/realcluster/build.sh
 
 BUDGET ?= 5
 live: .venv-test/installed  ## the paid test of a cloud account: PROVIDER=gcp BUDGET=5 [LIVE=--dry-run]
