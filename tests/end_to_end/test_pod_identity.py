@@ -30,7 +30,7 @@ def until(condition, what):
 def test_a_run_survives_an_identity_that_fails_at_the_start_and_in_the_middle(
     shards, s3_server, plain_model, tmp_path, monkeypatch
 ):
-    store = open_store("s3://physics/gan")
+    store = open_store("s3://physics/identity")
     assert store.list() == ()  # with a login of its own
     for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
         monkeypatch.delenv(name)
@@ -52,7 +52,7 @@ def test_a_run_survives_an_identity_that_fails_at_the_start_and_in_the_middle(
                 "JOB_COMPLETION_INDEX": "0",
                 "CLOUDGAN_WORLD": "1",
                 "CLOUDGAN_PEERS": "127.0.0.1:2222",
-                "CLOUDGAN_STORE": "s3://physics/gan",
+                "CLOUDGAN_STORE": "s3://physics/identity",
                 "CLOUDGAN_RUN": "run-1",
                 "CLOUDGAN_CONFIG": str(tmp_path / "run.yaml"),
                 "CLOUDGAN_WORK": str(tmp_path / "work"),

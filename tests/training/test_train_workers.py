@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import json
 import os
 import shutil
@@ -11,6 +10,7 @@ import socket
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -113,14 +113,13 @@ def test_the_ports_of_workers_are_held_until_their_servers_have_them(config_file
         assert time.monotonic() < deadline
         assert process.poll() is None, process.communicate()
         for child in Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split():
-            variables = Path(f"/proc/{child}/environ").read_bytes().decode().split("\0")
-            found = [one for one in variables if one.startswith("TF_CONFIG=")]
-            peers = json.loads(found[0].partition("=")[2])["cluster"]["worker"] if found else peers
-    for peer in peers:  # nobody listens yet: the workers still import TensorFlow
+            with suppress(OSError):  # it ended meanwhile
+                variables = Path(f"/proc/{child}/environ").read_bytes().decode().split("\0")
+                found = [one.partition("=")[2] for one in variables if one.startswith("TF_CONFIG=")]
+                peers = json.loads(found[0])["cluster"]["worker"] if found else peers
+    for peer in peers:  # the workers still import TensorFlow
         host, _, port = peer.partition(":")
         with socket.socket() as thief, pytest.raises(OSError, match="Address already in use"):
             thief.bind((host, int(port)))
-        with socket.socket() as caller:
-            assert caller.connect_ex((host, int(port))) == errno.ECONNREFUSED
     out, _ = process.communicate(timeout=120)
     assert process.returncode == 0, out
