@@ -169,7 +169,6 @@ def evolve(
     from cloudgan.api.evolution_page import evolution_page
     from cloudgan.api.evolve_ranks import check_can_start, run_as_rank, start_cells
     from cloudgan.coevolution.cell_files import GridFolder
-    from cloudgan.coevolution.tasks.digit_images import read_digits
     from cloudgan.reports.page import write as write_page
 
     progress = progress or Silent()
@@ -189,11 +188,10 @@ def evolve(
     require_tensorflow()
     if "tensorflow" in sys.modules:
         _set_threads(config)
-    if config.task == "digits":
-        read_digits(config.data)  # damaged files are refused before a folder holds the run
 
     @contextmanager
     def prepared() -> Iterator[None]:
+        _check_task(config, preset)
         with folder.run.locked():
             _write(folder, config, preset, unit, begun=begun)
             if config.task == "showers":
@@ -249,6 +247,17 @@ def _store(folder: GridFolder) -> Store | None:
     return open_store(run_config.checkpoint.url) if run_config else None
 
 
+def _check_task(config: CoevolutionConfig, preset: str | None) -> None:
+    """Checks that the task has what it needs, before a folder holds the run."""
+    if config.task != "showers" and preset is not None:
+        raise ConfigError(f"--preset is an option of --task=showers, not of {config.task}")
+    if config.task == "showers" and not config.data:
+        raise ConfigError(
+            "--task=showers, the default, needs --data=FILE, such as --data=showers.h5; --task=ring needs"
+            " none"
+        )
+
+
 def _write(
     folder: GridFolder,
     config: CoevolutionConfig,
@@ -258,12 +267,7 @@ def _write(
     begun: bool,
 ) -> None:
     """Writes the configuration of the grid, and for showers an ordinary run.yaml."""
-    if config.task != "showers":
-        if preset is not None:
-            raise ConfigError(f"--preset is an option of --task=showers, not of {config.task}")
-    else:
-        if not config.data:
-            raise ConfigError("--task=showers needs --data=FILE, such as --data=showers.h5")
+    if config.task == "showers":
         keys = {
             "data.path": config.data,
             "data.unit": unit,

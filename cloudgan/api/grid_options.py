@@ -18,7 +18,7 @@ class GridOptions(TypedDict, total=False):
     """What is trained and how it evolves; see `cloudgan evolve --help`. None is not set."""
 
     grid: str | None
-    task: Literal["showers", "digits", "ring"] | None
+    task: Literal["showers", "ring"] | None
     data: str | None
     engine: Literal["one", "ranks"] | None
     asynchronous: bool | None

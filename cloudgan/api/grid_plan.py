@@ -125,24 +125,16 @@ def cells_per_node(grid: CoevolutionConfig, nodes: int) -> tuple[int, ...]:
     return (first - 1, *others)
 
 
-def check_grid_nodes(grid: CoevolutionConfig, request: LaunchRequest, data: str) -> None:
+def check_grid_nodes(grid: CoevolutionConfig, data: str) -> None:
     """Checks that the nodes can run the task of a grid.
 
     Raises:
-        ConfigError: They lack scikit-learn, or data are given that they cannot read.
+        ConfigError: Data are given that the task does not read.
     """
-    if grid.task == "showers":
-        return
-    if data:
+    if grid.task != "showers" and data:
         raise ConfigError(
-            f"--data={data}: on nodes --task={grid.task} has no data of its own"
-            f"{': only the digits of scikit-learn' if grid.task == 'digits' else ''}; omit it, or give"
+            f"--data={data}: on nodes --task={grid.task} has no data of its own; omit it, or give"
             " --task=showers"
-        )
-    if grid.task == "digits" and request.provider not in {"local", "slurm"} and not request.image:
-        raise ConfigError(
-            "--task=digits needs --image=IMAGE with cloudgan[mpi] and scikit-learn, which the default"
-            " image lacks; or give --task=ring, or showers"
         )
 
 

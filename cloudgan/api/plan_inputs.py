@@ -271,7 +271,7 @@ def plan_request(
             " remote workers cannot read; fine-tune with `cloudgan train`"
         )
     if config.grid:
-        check_grid_nodes(config.grid, request, config.data.path)
+        check_grid_nodes(config.grid, config.data.path)
     showers, ahead = showers_of(config.grid) or JOINED, TRIAL_FORECAST
     if config.task == "simulate":
         showers = simulated_showers(config)

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from cloudgan.coevolution.grid import Grid
     from cloudgan.core.progress import Progress
     from cloudgan.schema.cell_line import CellLine
-    from cloudgan.schema.coevolution import Engine, TaskName
+    from cloudgan.schema.coevolution import Engine
 
 _MEASURED_CELLS = 4
 """Grids of more cells than this, and than there are cores, are predicted."""
@@ -36,16 +36,14 @@ _MEASURED_CELLS = 4
 
 @dataclass(frozen=True)
 class Workload:
-    """What each cell does.
+    """What each cell does with the ring.
 
     Attributes:
-        task: Of the grid.
         iterations: At least two: the first one traces.
         batches: Per iteration.
         batch: Samples per batch.
     """
 
-    task: TaskName = "digits"
     iterations: int = 4
     batches: int = 50
     batch: int = 100
@@ -196,7 +194,7 @@ def _run(grid: Grid, engine: Engine, workload: Workload, folder: Path) -> Engine
         path = Path(place)
         words = (
             *("evolve", f"--run={path / 'run'}", f"--grid={grid.rows}x{grid.columns}"),
-            *(f"--task={workload.task}", f"--engine={engine}", "--threads=1", "--json"),
+            *("--task=ring", f"--engine={engine}", "--threads=1", "--json"),
             "--neighbourhood=von_neumann",
             *(f"--iterations={workload.iterations}", f"--batches={workload.batches}"),
             f"--batch={workload.batch}",

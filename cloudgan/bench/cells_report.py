@@ -76,7 +76,7 @@ def speed_table(result: CellsResult) -> Table:
     )
     work = result.workload
     caption = (
-        f"Seconds per iteration: {work.task}, {work.batches} batches of {work.batch} per cell;"
+        f"Seconds per iteration: ring, {work.batches} batches of {work.batch} per cell;"
         f" {_rounds(result)}, {this_machine().describe()}. Predicted: a core per cell, from the slowest cell on one core"
         " and the measured exchange; not measured."
     )
@@ -145,7 +145,7 @@ def cells_json(result: CellsResult) -> dict[str, Any]:
     return {
         "machine": this_machine().describe(),
         "versions": versions(),
-        "task": work.task,
+        "task": "ring",
         "iterations": work.iterations,
         "batches": work.batches,
         "batch": work.batch,

@@ -235,7 +235,7 @@ class KerasPair(ABC):
     def with_weights(self, kind: Kind, compute: Callable[[Any], Any]) -> Any:
         """Returns the traced function of weights and an argument that sets the weights and computes.
 
-        A call for each variable would take longer than most networks of digits compute.
+        A call for each variable would take longer than most dense networks compute.
         """
         variables = self._networks[kind].weights()
 

@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator, model_valida
 from cloudgan.core.errors import ConfigError, nearest, show
 from cloudgan.core.ranges import MAX_BATCH, MAX_EPOCHS, MAX_SEED, MAX_STEP
 
-TaskName = Literal["showers", "digits", "ring"]
+TaskName = Literal["showers", "ring"]
 Neighbourhood = Literal["von_neumann", "moore", "ring", "all", "none"]
 AdversarialLoss = Literal["bce", "least_squares", "heuristic"]
 Aggregate = Literal["worst", "mean", "best"]
@@ -48,10 +48,8 @@ class CoevolutionConfig(BaseModel):
     schema_version: Literal[1] = 1
     rows: int = Field(2, ge=1, le=MAX_CELLS)
     columns: int = Field(2, ge=1, le=MAX_CELLS)
-    task: TaskName = "digits"
-    data: str | None = Field(
-        None, description="showers, or the folder of MNIST files; default: scikit-learn's digits"
-    )
+    task: TaskName = "showers"
+    data: str | None = Field(None, description="of the task showers: file or folder")
     engine: Engine = Field(
         "one",
         description="one: all cells in one process; ranks: one MPI rank per cell and a master",

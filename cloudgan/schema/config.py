@@ -322,8 +322,8 @@ class RunConfig(_Part):
     @field_validator("grid", mode="before")
     @classmethod
     def _cells_are_ranks(cls, given: Any) -> Any:
-        """Fills what differs on nodes: cells are ranks, and train showers unless another task is given."""
-        return {"engine": "ranks", "task": "showers"} | given if isinstance(given, dict) else given
+        """Fills what differs on nodes: cells are ranks."""
+        return {"engine": "ranks"} | given if isinstance(given, dict) else given
 
     @model_validator(mode="after")
     def _grid_has_no_other_program(self) -> Self:

@@ -5,14 +5,25 @@ from __future__ import annotations
 import pytest
 
 import cloudgan as cg
-from cloudgan.core.errors import ConfigError, DataError
+from cloudgan.core.errors import ConfigError
 
 
 @pytest.mark.tf
-def test_missing_digits_are_refused_before_a_folder_holds_the_run(tmp_path):
-    (tmp_path / "mnist").mkdir()
-    with pytest.raises(DataError, match="has no file train-images-idx3-ubyte"):
-        cg.evolve(task="digits", data=str(tmp_path / "mnist"), run=tmp_path / "run")
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        ({}, "--task=showers, the default, needs --data=FILE, .* --task=ring needs none"),
+        (
+            {"task": "ring", "preset": "mini"},
+            "--preset is an option of --task=showers, not of ring",
+        ),
+    ],
+)
+def test_a_task_without_what_it_needs_is_refused_before_a_folder_holds_the_run(
+    tmp_path, options, expected
+):
+    with pytest.raises(ConfigError, match=expected):
+        cg.evolve(run=tmp_path / "run", **options)
     assert not (tmp_path / "run").exists()
 
 

@@ -94,10 +94,6 @@ def test_bad_input_is_refused(cloudgan_here, user_folder, flags, expected):
             ("--provider=local", *RING),
             "--provider=local with one node starts no ranks, so --grid=2x2",
         ),
-        (
-            (*PODS[:2], "--grid=2x2", "--task=digits"),
-            "--task=digits needs --image=IMAGE with cloudgan[mpi] and scikit-learn",
-        ),
         ((*PODS, "--grid=2x2"), "--data is missing"),
     ],
 )

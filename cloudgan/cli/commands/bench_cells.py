@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Literal
-
 from cloudgan.cli.views.output import (
     check_report,
     print_json,
@@ -21,7 +19,6 @@ def cells(
     *,
     grids: str = "2x2,3x3,4x4",
     rounds: int = 3,
-    task: Literal["digits", "ring"] = "digits",
     iterations: int = 4,
     batches: int = 50,
     batch: int = 100,
@@ -30,14 +27,13 @@ def cells(
 ) -> None:
     """Measures grids of cells: one core against a rank per cell, and the seconds of each routine.
 
-    Engine one, pinned to one core, and engine ranks alternate. Grids with more cells than 4 and than
+    The cells train the ring (`evolve --task=ring`). Engine one, pinned to one core, and engine ranks alternate. Grids with more cells than 4 and than
     cores have one core measured and ranks predicted, with a core per cell. The figures of the source,
     arXiv:2004.04633, stand beside ours.
 
     Args:
         grids: Rows and columns of each grid, such as 2x2,3x3,4x4.
         rounds: Runs of each grid and engine.
-        task: digits (scikit-learn's) or ring.
         iterations: Of each run; the first one, which traces, is not counted.
         batches: Of a cell per iteration.
         batch: Samples per batch.
@@ -60,7 +56,7 @@ def cells(
             f"--iterations={iterations}: expected at least 2, as the first one traces"
         )
     require_tensorflow()
-    work = Workload(task, iterations, batches, batch)
+    work = Workload(iterations, batches, batch)
     with progress_bars(as_json=json) as progress:
         result = measure_cells(asked, work, rounds=rounds, progress=progress)
     if json:

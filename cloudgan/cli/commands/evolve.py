@@ -17,7 +17,7 @@ _COLUMNS = 120
 def evolve(
     *,
     run: str | None = None,
-    task: Literal["showers", "digits", "ring"] | None = None,
+    task: Literal["showers", "ring"] | None = None,
     data: str | None = None,
     unit: EcalUnit | None = None,
     preset: str | None = None,
@@ -34,8 +34,8 @@ def evolve(
 
     Args:
         run: Folder of the run; a run in it continues. Default: runs/grid.
-        task: showers, digits, or ring (eight Gaussians). Default: digits.
-        data: Showers, or the folder of the MNIST files. Default: the digits of scikit-learn.
+        task: showers, or ring (eight Gaussians, no data). Default: showers.
+        data: Showers to train on, such as showers.h5.
         unit: Unit of ECAL in files of --data that state none, where several fit.
         preset: Task showers: networks, as in `train`. Default: mini.
         engine: one (all cells in one process) or ranks (one MPI rank per cell). Default: one.

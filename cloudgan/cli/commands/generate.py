@@ -24,7 +24,7 @@ def generate(
     """Generates showers with a trained run into HDF5 (ECAL in GeV*50), or their hits into Parquet.
 
     Memory does not grow with the number of showers; an interrupted command leaves no file. A grid that
-    trained digits or a ring gives samples in a NumPy archive (.npz).
+    trained a ring gives samples in a NumPy archive (.npz).
 
     Args:
         run: Folder of the run.

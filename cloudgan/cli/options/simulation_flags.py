@@ -12,7 +12,7 @@ from cloudgan.schema.simulation import Task
 
 def simulation_flags(
     *,
-    task: Literal["train", "simulate", "join", "showers", "digits", "ring"] | None = None,
+    task: Literal["train", "simulate", "join", "showers", "ring"] | None = None,
     join: str | None = None,
     engine: Literal["geant4"] | None = None,
     showers: int | None = None,
@@ -26,7 +26,7 @@ def simulation_flags(
 
     Args:
         task: Program of the workers: train (default), or simulate showers with Geant4 into the store. With
-            --grid: what its cells train, showers (default), digits or ring.
+            --grid: what its cells train, showers (default) or ring.
         join: Name of a search (`cloudgan search --store`) whose trials the workers train, each one after
             another, until it ends.
         engine: Simulation; the parametric source needs one core only (`cloudgan simulate`).

@@ -1,4 +1,4 @@
-"""What the cells train: digits, a ring of Gaussians with known answer, and showers."""
+"""What the cells train: a ring of Gaussians with known answer, and showers."""
 
 from __future__ import annotations
 
@@ -34,10 +34,6 @@ def find_task(
         from cloudgan.coevolution.tasks.ring import Ring  # noqa: PLC0415
 
         return Ring(config)
-    if config.task == "digits":
-        from cloudgan.coevolution.tasks.digits import Digits  # noqa: PLC0415
-
-        return Digits(config, progress)
     from cloudgan.coevolution.tasks.showers import Showers  # noqa: PLC0415
 
     if run_config is None or folder is None:

@@ -109,7 +109,7 @@ class DensePair(KerasPair):
         return generator, discriminator
 
 
-def dense_network(sizes: Sequence[int], hidden: str | keras.Layer, output: str | None) -> Network:
+def dense_network(sizes: Sequence[int], hidden: str, output: str | None) -> Network:
     """Returns a network of dense layers with its optimiser.
 
     Args:
