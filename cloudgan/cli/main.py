@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from _typeshed import ReadableBuffer
 
 _INTERRUPTED = 130
+_AGAIN_SECONDS = 0.1
 
 
 def main(argv: Sequence[str] | None = None) -> NoReturn:
@@ -52,6 +53,9 @@ def main(argv: Sequence[str] | None = None) -> NoReturn:
     finally:
         if not is_ignored:
             signal.signal(signal.SIGINT, _exit_interrupted)
+        # CPython ends by SIGINT, whatever the exit code, if Ctrl-C passed an inner exec, such as that of a dataclass;
+        # the next exec resets its mark (run_eval_code_obj in Python/pythonrun.c of 3.11).
+        exec("")  # noqa: S102
         _close_output()
 
 
@@ -182,8 +186,21 @@ def _silence_interpreter() -> None:
 
 
 def _ignore(unraisable: sys.UnraisableHookArgs) -> None:
-    """Drops an exception of a destructor: the command's own error is what the user reads."""
-    del unraisable
+    """Drops an exception of a destructor: the command's own error is what the user reads.
+
+    A signal that met a destructor, or a callback of an import, is sent once more: Python drops its exception.
+    """
+    import threading
+
+    from cloudgan.core.errors import Terminated
+
+    if not issubclass(unraisable.exc_type, KeyboardInterrupt):
+        return
+    number = signal.SIGINT
+    if issubclass(unraisable.exc_type, Terminated):
+        number = signal.SIGTERM
+        signal.signal(number, partial(_terminate, os.getpid()))
+    threading.Timer(_AGAIN_SECONDS, os.kill, (os.getpid(), number)).start()
 
 
 def _report_thread(failed: threading.ExceptHookArgs) -> None:

@@ -28,9 +28,7 @@ def hold_port(host: str = "", port: int = 0) -> socket.socket:
     """
     held = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)
     try:
-        held.bind(
-            (host, port)
-        )  # before it may be shared, else it would share another server's port
+        held.bind((host, port))  # before it may be shared: it shares no other server's port
     except OSError:
         held.close()
         raise

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -91,3 +92,26 @@ def test_a_signal_leaves_no_temporary_file_and_says_how_to_go_on(tmp_path, numbe
     assert list(tmp_path.iterdir()) == []
     assert "stopped by" in said
     assert number == signal.SIGINT or "run the same command again" in said
+
+
+MEETS_A_DESTRUCTOR = """
+import os, signal, time
+
+class Meets:
+    def __del__(self):
+        os.kill(os.getpid(), {number})
+        time.sleep(0.01)  # the exception is raised in here, where Python drops it
+
+Meets()
+time.sleep(60)
+"""
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 75), (signal.SIGINT, 130)])
+def test_a_signal_that_meets_a_destructor_is_not_lost(tmp_path, monkeypatch, number, code):
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path / "modules"), prepend=os.pathsep)
+    (tmp_path / "modules").mkdir()
+    (tmp_path / "modules" / "h5py.py").write_text(MEETS_A_DESTRUCTOR.format(number=int(number)))
+    words = [sys.executable, "-m", "cloudgan", "simulate", tmp_path / "a.h5", "--showers=2"]
+    done = subprocess.run(words, capture_output=True, text=True, timeout=50)
+    assert (done.returncode, "stopped by" in done.stderr) == (code, True), done.stderr

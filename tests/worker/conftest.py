@@ -11,7 +11,6 @@ import json
 import os
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import threading
@@ -20,6 +19,7 @@ from pathlib import Path
 
 import pytest
 
+from cloudgan.core.held_port import hold_port, number_of
 from cloudgan.core.run_secret import write_secret
 from cloudgan.data.shards.manifest import (
     ColumnInfo,
@@ -65,19 +65,15 @@ def until(condition, what, seconds=20.0):
 
 
 def port_pairs(count):
-    """Returns free ports whose next port is free too."""
+    """Returns ports whose next port is free too, and the sockets that hold both for the servers of agents."""
     held, found = [], []
     while len(found) < count:
-        one, other = socket.socket(), socket.socket()
-        held += [one, other]
-        one.bind(("127.0.0.1", 0))
-        port = one.getsockname()[1]
+        held.append(hold_port("127.0.0.1"))
+        port = number_of(held[-1])
         with contextlib.suppress(OSError, OverflowError):
-            other.bind(("127.0.0.1", port + 1))
+            held.append(hold_port("127.0.0.1", port + 1))
             found.append(port)
-    for each in held:
-        each.close()
-    return found
+    return found, held
 
 
 class Worker:
@@ -125,7 +121,8 @@ class Team:
         self.timeouts = Timeouts(**(QUICK | timeouts))
         self.timeout_values = QUICK | timeouts
         self.secret = root / "secret"
-        self.peers = [f"127.0.0.1:{port}" for port in port_pairs(world)]
+        ports, self.held_ports = port_pairs(world)
+        self.peers = [f"127.0.0.1:{port}" for port in ports]
         self.group.mkdir(parents=True)
         (root / "showers").mkdir()
         write_secret(self.secret)
@@ -237,6 +234,8 @@ class Team:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
             process.communicate()
+        for held in self.held_ports:
+            held.close()
 
 
 @pytest.fixture
