@@ -81,32 +81,6 @@ BILL = {
     "BilledCost": 1.5,
     "BillingCurrency": "USD",
 }
-PRICES = b"""date: 2026-11-20
-nodes:
-  - {offer: lab/cpu/room-1, usd_per_hour: 0.2}
-  - {offer: lab/dgx/room-1, accelerator: "A100-40GB:8", usd_per_hour: 6, market: spot}
-"""
-TIMINGS = b"n,seconds,nodes\n2,1784.42,1\n4,900.49,1\n8,456.62,1\n16,229.66,2\n32,117.56,4\n"
-GATES = b"""schema_version = 2
-[[gate]]
-measure = "response"
-where = "?*"
-title = "energy response"
-good = 0.02
-acceptable = 0.035
-message = "The energy response is {which}: {value:.3f} at {where} ({percent:+.1f} %)"
-"""
-BILL = {
-    "service": {"id": "6F81", "description": "Compute Engine"},
-    "sku": {"id": "1", "description": "Nvidia Tesla V100 GPU attached to Spot Preemptible VMs"},
-    "usage_start_time": "2026-11-21 12:00:00 UTC",
-    "usage_end_time": "2026-11-21 13:00:00 UTC",
-    "labels": [{"key": "cloudgan-run", "value": "mine"}],
-    "system_labels": [],
-    "cost": 1.5,
-    "currency": "USD",
-    "credits": [{"name": "SUD", "amount": -0.1, "type": "DISCOUNT"}],
-}
 PRICES = b"""provider,node_type,accelerator,accelerator_count,accelerator_memory_gib,vcpu,memory_gib,region,market,\
 usd_per_hour,unit_sold,source,date,confidence,snapshot,kind,note
 gcp,n1-standard-8+1xV100,V100,1,16,8,30,us-central1,on_demand,2.86,parts,a test,2026-11-21,A,current,node,
