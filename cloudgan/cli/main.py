@@ -129,7 +129,7 @@ class _Messages(io.FileIO):
 
 
 class _Text(io.TextIOWrapper):
-    """A standard stream, on which nobody prints a secret: no log of a library, no traceback, no result."""
+    """A standard stream, that masks secrets: of logs of libraries, tracebacks and results."""
 
     def write(self, text: str, /) -> int:
         """Writes a text with its secrets masked."""

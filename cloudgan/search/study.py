@@ -218,7 +218,7 @@ class SearchStudy:
     def report(self, number: int, position: int, value: float) -> bool:
         """Records a value of a running trial; returns whether the trial is to be pruned.
 
-        A coordinator that was killed does not undo it: the next one is told the same.
+        A coordinator that was killed does not undo it: the next one gets the same answer.
 
         Args:
             number: Of the trial.

@@ -156,7 +156,7 @@ def list_resources(api: ArmApi, subscription: str, run: str | None) -> Listing:
     path = ids.versioned(f"{root}/providers/Microsoft.ContainerService/managedClusters")
     try:
         clusters = list(api.list(path))
-    except LaunchError as error:  # what is in a cluster, and what it left, cannot be told apart
+    except LaunchError as error:  # what is in a cluster, and what it left, cannot be distinguished
         return Listing(silent=(f"AKS ({error})",))
     found = [pool for cluster in clusters for pool in _pools(cluster)]
     if run is not None:

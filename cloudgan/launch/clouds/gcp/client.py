@@ -250,8 +250,8 @@ def _check_cluster(cluster: dict[str, Any], *, is_spot: bool) -> None:
     # https://github.com/turbot/steampipe-plugin-gcp/issues/591 (read 2026-11-25)
     if (cluster.get("autopilot") or {}).get("enabled"):
         raise PlanError(
-            f"cluster {cluster['name']} is an Autopilot cluster, in which Google lets nobody create node"
-            " pools; pass --cluster of a Standard cluster, or omit it: cloudgan creates one"
+            f"cluster {cluster['name']} is an Autopilot cluster, in which Google refuses node pools of"
+            " users; pass --cluster of a Standard cluster, or omit it: cloudgan creates one"
         )
     if not (cluster.get("workloadIdentityConfig") or {}).get("workloadPool"):
         raise PlanError(
