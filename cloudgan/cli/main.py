@@ -129,7 +129,7 @@ class _Messages(io.FileIO):
 
 
 class _Text(io.TextIOWrapper):
-    """A standard stream, that masks secrets: of logs of libraries, tracebacks and results."""
+    """A standard stream that masks secrets, also those in logs of libraries, tracebacks and results."""
 
     def write(self, text: str, /) -> int:
         """Writes a text with its secrets masked."""

@@ -176,8 +176,9 @@ class WorkerAgent:
         rendezvous_client.close(code)
         notice = state.status.notice
         # A worker that leaves in time is not deleted: only its last lines tell why it left.
-        why = f": {notice.cloud} {PREEMPTS}" if notice else ""
-        self._log.say(f"exiting with code {code}{why}")
+        why = f"{notice.cloud} {PREEMPTS}" if notice else state.message
+        ends = f"exiting with code {code}" + (f": {why}" if why else "")
+        self._log.say(ends)
         self._record_notices()
         patience = timeouts.upload_seconds
         if self._stop.requested:
@@ -186,6 +187,8 @@ class WorkerAgent:
         remains = uploader.close(self._final_uploads(), patience_seconds=patience)
         for left in remains:
             self._log.say(f"not uploaded within {patience:.0f} s: {left}")
+        if remains:
+            self._log.say(ends)  # again: the status of the pod keeps the last line
         if self._preemption_watcher:
             self._preemption_watcher.close()
             if not remains:
