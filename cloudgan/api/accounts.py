@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from cloudgan.api.launch_request import LaunchRequest, ProvisioningRequest
 from cloudgan.api.planning import make_launch_plan
-from cloudgan.api.targets import RunLocator, account_target, known_stores, open_backend
+from cloudgan.api.targets import account_target, known_stores, open_backend
 from cloudgan.core.clock import utc_moment, utc_today
 from cloudgan.core.clouds import CLOUDS, region_of
 from cloudgan.core.errors import (
@@ -32,6 +32,7 @@ from cloudgan.launch.ops.preflight import (
     login_error_finding,
     prices_finding,
 )
+from cloudgan.schema.options.shared import RunLocator
 from cloudgan.schema.resource import Finding
 from cloudgan.storage.store import delete_objects, open_store, undeletable
 
@@ -108,7 +109,7 @@ def check_accounts(
             accelerator=accelerator,
             nodes=nodes,
             offer=offer,
-            reservation=reservation,
+            reservation_name=reservation,
         )
         one_step = {
             "training.max_steps": 1

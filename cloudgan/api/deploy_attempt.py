@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from cloudgan.api.current_price import price_warning
 from cloudgan.api.kept_nodes import end_waiting, use_kept_nodes
@@ -20,7 +20,10 @@ from cloudgan.core.errors import (
     LaunchError,
     PlanError,
 )
+from cloudgan.core.progress import Progress
 from cloudgan.cost.estimation.spot import Preemption, break_even
+from cloudgan.launch.backends.job_backend import JobBackend
+from cloudgan.launch.clouds.planner import Clouds
 from cloudgan.launch.provisioning.apply import (
     apply,
     check_same_run,
@@ -36,17 +39,8 @@ from cloudgan.launch.provisioning.run_monitor import (
 )
 from cloudgan.launch.provisioning.run_results import RunResults, transfer_checkpoints
 from cloudgan.schema import plan as plans
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from cloudgan.core.progress import Progress
-    from cloudgan.launch.backends.job_backend import JobBackend
-    from cloudgan.launch.clouds.planner import Clouds
-    from cloudgan.schema.plan import Plan
-    from cloudgan.schema.run_state import RunState
-
-    Approve = Callable[[Plan, str], None]
+from cloudgan.schema.plan import Plan
+from cloudgan.schema.run_state import RunState
 
 
 def approve_current_price(plan: Plan, price_warning: str) -> None:
@@ -62,8 +56,11 @@ def approve_current_price(plan: Plan, price_warning: str) -> None:
         )
 
 
+Approve = Callable[[Plan, str], None]
+
+
 @dataclass(frozen=True)
-class DeployOptions:
+class DeploySettings:
     """Options of a deployment.
 
     Attributes:
@@ -95,7 +92,7 @@ class DeployAttempt:
     def __init__(
         self,
         plan: Plan,
-        options: DeployOptions,
+        options: DeploySettings,
         clouds: Clouds,
         progress: Progress,
         *,

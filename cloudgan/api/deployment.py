@@ -2,39 +2,40 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from cloudgan.api.current_price import refresh_price
-from cloudgan.api.deploy_attempt import DeployAttempt, DeployOptions, approve_current_price
+from cloudgan.api.deploy_attempt import (
+    Approve,
+    DeployAttempt,
+    DeploySettings,
+    approve_current_price,
+)
 from cloudgan.api.launch_data import check_startable
-from cloudgan.api.launch_request import NO_ATTEMPTS, NOTHING_PROVISIONED, LaunchRequest
+from cloudgan.api.launch_options import DeployOptions
+from cloudgan.api.launch_request import (
+    NO_ATTEMPTS,
+    AttemptHistory,
+    LaunchRequest,
+    ProvisioningRequest,
+)
+from cloudgan.api.plan_inputs import Training
 from cloudgan.api.planning import make_launch_plan
 from cloudgan.api.pod_software import all_wheels, known_wheels
-from cloudgan.api.run_options import config_keys
 from cloudgan.api.targets import check_not_trained, open_backend, run_folder
 from cloudgan.core.clouds import CLOUDS, check_launchable
+from cloudgan.core.command import command
 from cloudgan.core.errors import BudgetError, CapacityError, CloudganError, PlanError, StockOutError
-from cloudgan.core.progress import Silent
-from cloudgan.launch.clouds.planner import BUILT_IN_CLOUDS
+from cloudgan.core.progress import Progress, Silent
+from cloudgan.launch.clouds.planner import BUILT_IN_CLOUDS, Clouds
 from cloudgan.launch.provisioning.apply import reason_of
 from cloudgan.schema import plan as plans
+from cloudgan.schema.plan import Plan, Wheel
 from cloudgan.schema.run_document import read_plan
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-    from typing import Unpack
-
-    from cloudgan.api.deploy_attempt import Approve
-    from cloudgan.api.launch_request import AttemptHistory, ProvisioningRequest
-    from cloudgan.api.plan_inputs import Training
-    from cloudgan.api.run_options import TrainingOptions
-    from cloudgan.core.progress import Progress
-    from cloudgan.launch.clouds.planner import Clouds
-    from cloudgan.schema.plan import Plan, Wheel
-    from cloudgan.schema.run_state import RunState
+from cloudgan.schema.run_state import RunState
 
 
 @dataclass(frozen=True)
@@ -55,29 +56,20 @@ class DeployResult:
         return run_folder(self.plan).path
 
 
+@command
 def deploy(
+    options: DeployOptions,
     *,
-    launch: LaunchRequest | None = None,
-    provisioning: ProvisioningRequest = NOTHING_PROVISIONED,
-    config: str | Path | None = None,
-    detach: bool = False,
     approve: Approve = approve_current_price,
     progress: Progress | None = None,
-    **options: Unpack[TrainingOptions],
 ) -> DeployResult:
     """Plans a run, starts it, follows it to its end and fetches its results.
 
-    Call it again with the same arguments to follow the run, or to resume it.
-
     Args:
-        launch: Where the run is launched. Default: one process of this machine.
-        provisioning: Which nodes are created, if the provider is a cloud.
-        config: A run.yaml; options override its keys.
-        detach: Return once the run is started.
+        options: What is launched, and where.
         approve: Called with the final plan and a price warning ("": none) before anything is
             created; raises ConfirmationError to stop. Default: stops at an outdated price only.
         progress: Receives each task and its progress.
-        **options: The flags of `cloudgan deploy` that describe the training, such as ``data``.
 
     Raises:
         ConfigError: A value is not valid; nothing was started.
@@ -87,10 +79,10 @@ def deploy(
         LaunchError: A cloud refused a request midway; names the `down` command.
     """
     return deploy_run(
-        launch or LaunchRequest(),
-        provisioning,
-        (config_keys(options), str(config) if config else None),
-        DeployOptions(approve, detach),
+        options,
+        options,
+        options.training,
+        DeploySettings(approve, options.detach),
         progress=progress or Silent(),
     )
 
@@ -99,7 +91,7 @@ def deploy_run(
     request: LaunchRequest,
     provisioning: ProvisioningRequest,
     training: Training,
-    options: DeployOptions,
+    options: DeploySettings,
     *,
     progress: Progress,
     clouds: Clouds = BUILT_IN_CLOUDS,
@@ -146,7 +138,7 @@ class Deployment:
     provisioning: ProvisioningRequest
     clouds: Clouds
     progress: Progress
-    options: DeployOptions
+    options: DeploySettings
 
     def run(self, plan: Plan) -> DeployResult:
         """Carries out the plan, or follows or resumes its run; returns when the run ended.

@@ -3,42 +3,42 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from cloudgan.api.grid_options import grid_config
+from pydantic import ValidationError
+
 from cloudgan.api.run import Run
 from cloudgan.api.run_options import resolve
 from cloudgan.api.tensorflow_import import import_tensorflow, require_tensorflow
 from cloudgan.api.training_showers import as_shards, find_showers
 from cloudgan.coevolution.grid import Grid, check_grid
 from cloudgan.coevolution.routine_times import routine_times
-from cloudgan.core import ranges, settings
-from cloudgan.core.documents import write_json
+from cloudgan.core import settings
+from cloudgan.core.command import command
+from cloudgan.core.documents import explain, write_json
 from cloudgan.core.errors import ConfigError, DataError
 from cloudgan.core.local_path import local_path
-from cloudgan.core.progress import Silent
+from cloudgan.core.progress import Progress, Silent
 from cloudgan.reports.page import Section, fragment
 from cloudgan.reports.table import Table
+from cloudgan.schema.coevolution import CoevolutionConfig
+from cloudgan.schema.options.training import EvolveOptions
 from cloudgan.storage.store import open_store
 from cloudgan.training.stopping import raise_if_stopped
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator
     from pathlib import Path
-    from typing import Unpack
 
-    from cloudgan.api.grid_options import GridOptions
     from cloudgan.coevolution.cell import Cell
     from cloudgan.coevolution.cell_files import GridFolder
     from cloudgan.coevolution.routine_times import RoutineTimes
     from cloudgan.coevolution.task import Pair, Task
-    from cloudgan.core.progress import Progress
     from cloudgan.schema.cell_line import CellLine
-    from cloudgan.schema.coevolution import CoevolutionConfig
-    from cloudgan.schema.ecal_unit import EcalUnit
     from cloudgan.schema.mixture_quality import EnsembleMethod, MixtureQuality
     from cloudgan.storage.store import Store
     from cloudgan.training.stopping import StopFlag
@@ -133,28 +133,13 @@ class Evolution:
         return fragment((Section(f"Grid {self.path.name}", (self.table(),)),))
 
 
-def evolve(
-    *,
-    run: str | Path | None = None,
-    unit: EcalUnit | None = None,
-    preset: str | None = None,
-    ensemble: EnsembleMethod | None = None,
-    size: int | None = None,
-    progress: Progress | None = None,
-    **options: Unpack[GridOptions],
-) -> Evolution:
+@command
+def evolve(options: EvolveOptions, *, progress: Progress | None = None) -> Evolution:
     """Trains a grid of cells, or continues the run in the folder, and writes its page.
 
     Args:
-        run: Folder of the run. Default: runs/grid.
-        unit: Task showers: unit of ECAL in files that state none, where several fit.
-        preset: Task showers: networks, see `cloudgan train --help`. Default: mini.
-        ensemble: After the run, how an ensemble is chosen among the generators of all cells.
-        size: Of the ensemble: of greedy at most, of genetic exactly. Default: any.
+        options: What is not given has the value of the folder's run, or the default.
         progress: Receives the iterations.
-        **options: ``grid`` (such as "2x3"), ``task``, ``iterations``, ``losses``, ... with the names of
-            the flags of `cloudgan evolve --help`. What is not given has the value of the folder's run,
-            or the default.
 
     Returns:
         The grid with the records of its cells, and the quality of its mixture.
@@ -172,12 +157,12 @@ def evolve(
     from cloudgan.reports.page import write as write_page
 
     progress = progress or Silent()
-    ranges.check(size=size)
+    preset, unit, size, ensemble = options.preset, options.unit, options.size, options.ensemble
     if size is not None and ensemble is None:
         raise ConfigError("--size is an option of --ensemble=greedy or --ensemble=genetic")
-    folder = GridFolder(local_path(run or DEFAULT_RUN))
+    folder = GridFolder(local_path(options.run or DEFAULT_RUN))
     begun = folder.has_begun() or settings.is_supervised() or settings.has_agent()
-    config = grid_config(options, folder.read_config() if begun else None)
+    config = _grid_config(options.config_keys, folder.read_config() if begun else None)
     grid = check_grid(config)
     folder = GridFolder(folder.path, grid, _store(folder))
     if settings.has_tpu():
@@ -219,6 +204,16 @@ def evolve(
         found = read_evolution(folder.path)
         write_page(evolution_page(found), folder.page_file)
     return found
+
+
+def _grid_config(given: Mapping[str, Any], there: CoevolutionConfig | None) -> CoevolutionConfig:
+    """Lays what is given over the configuration of the folder's run, or over the defaults."""
+    before = there.model_dump() if there else {}
+    try:
+        return CoevolutionConfig.model_validate(before | dict(given))
+    except ValidationError as error:
+        problem = explain(error.errors()[0]).removeprefix("the document: ")
+        raise ConfigError(f"the grid is not valid: {problem}") from error
 
 
 def read_evolution(path: Path | str) -> Evolution:

@@ -2,33 +2,28 @@
 
 from __future__ import annotations
 
+import functools
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Literal
+from pathlib import Path
+from typing import Annotated, Literal, Self
 
-from pydantic import ValidationError
+from pydantic import ValidationError, model_validator
 
 from cloudgan.core import ranges
 from cloudgan.core.clouds import CLOUDS, region_of
 from cloudgan.core.documents import read_text
-from cloudgan.core.errors import ConfigError, UnknownNameError, shorten
+from cloudgan.core.errors import ConfigError, shorten
+from cloudgan.core.flags import DURATION, FILE, Options, Text, flag
 from cloudgan.core.local_path import local_path
+from cloudgan.core.ranges import MAX_CORES, MAX_GIB, MAX_PROCESSES, MAX_SECONDS, MAX_USD
 from cloudgan.core.user_text import check_texts
-from cloudgan.schema.plan import INTERNAL_IPS, NETWORK, SUBNET, SlurmOptions
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from pathlib import Path
-
-    from cloudgan.schema.plan import Plan, Target
-    from cloudgan.schema.price_row import Market
+from cloudgan.schema.plan import INTERNAL_IPS, NETWORK, SUBNET, Plan, SlurmOptions, Target
+from cloudgan.schema.price_row import Market
 
 CHEAPEST = "cheapest"
 AUTO = "auto"
-if TYPE_CHECKING:
-    LaunchProvider = str
-else:
-    LaunchProvider = Literal[(*CLOUDS, CHEAPEST, "kubernetes", "local", "slurm")]
 MarketChoice = Literal["auto", "spot", "on_demand"]
 Fallback = Literal["none", "same", "any"]
 MemoryPer = Literal["node", "cpu", "none"]
@@ -40,82 +35,201 @@ _SLURM_GANG_TIMEOUT_SECONDS = 7 * 86_400.0
 """Waiting in Slurm's queue costs nothing, and all nodes start together."""
 
 
-@dataclass(frozen=True)
-class LaunchRequest:
-    """Where a run is launched and what each worker gets.
+def _providers() -> dict[str, str]:
+    return dict.fromkeys((*CLOUDS, CHEAPEST, "kubernetes", "local", "slurm"), "")
 
-    Attributes:
-        provider: A cloud (nodes are created and deleted), cheapest (of all clouds),
-            kubernetes (an existing cluster), slurm, or local (processes of this machine).
-        name: Name of the run, a DNS label. None: PRESET-HASH.
-        nodes: Number of nodes, one worker on each. None: the cheapest number within the limits.
-        accelerator: NAME or NAME:COUNT per node, such as "v100:8"; on a cloud also a node type.
-        cpus: Cores per worker. None: by accelerator and node.
-        memory_gib: Memory per worker. None: by accelerator and node.
-        context: Kubeconfig context. None: the current one.
-        namespace: Kubernetes namespace. None: cloudgan.
-        queue: Kueue queue or Slurm partition.
-        reservation: Reservation in a cloud whose capacity the nodes use, as the cloud names it.
-        slurm: Account, quality of service, constraint, reservation and prologue in Slurm.
-        service_account: Kubernetes service account of the pods.
-        node_selector: Labels that nodes must have.
-        store: URL or folder for checkpoints, logs and data.
-        image: Container image that has cloudgan. None: TensorFlow's public image and wheels.
-        secrets: Kubernetes secrets whose keys become environment variables of the pods.
-        offer: Offer that gives the price of a node.
-        price_file: File with the prices of your own nodes.
-        budget_usd: Maximum cost of the run, all attempts together.
-        max_hours: Deadline of the job.
-        gang_timeout_seconds: Time until all workers must run. None: 20 minutes; on Slurm 7 days.
-        allow_open_ports: Whether several workers may start where other users can reach their ports.
 
-    Raises:
-        ConfigError: A value is not valid.
-    """
+def _nodes(shown: str, text: str) -> int | None:
+    if text == AUTO:
+        return None
+    if text.strip("+-_0123456789"):
+        raise ConfigError(f"{shown} must be a whole number or {AUTO}, got {text!r}")
+    return ranges.parse_whole(shown, text, ranges.Range(1, MAX_PROCESSES))
 
-    provider: LaunchProvider = "local"
-    name: str | None = None
-    nodes: int | None = 1
-    accelerator: str | None = None
-    cpus: float | None = None
-    memory_gib: float | None = None
-    context: str | None = None
-    namespace: str | None = None
-    queue: str | None = None
-    reservation: str | None = None
-    slurm: SlurmOptions = field(default_factory=SlurmOptions)
-    service_account: str | None = None
-    node_selector: Mapping[str, str] = field(default_factory=dict)
-    store: str | None = None
-    image: str | None = None
-    secrets: tuple[str, ...] = ()
-    offer: str | None = None
-    price_file: Path | None = None
-    budget_usd: float | None = None
-    max_hours: float = 24.0
-    gang_timeout_seconds: float | None = None
-    allow_open_ports: bool = False
 
-    def __post_init__(self) -> None:
+def _labels(shown: str, text: str) -> dict[str, str]:
+    labels: dict[str, str] = {}
+    for part in filter(None, text.split(",")):
+        key, equals, value = part.partition("=")
+        if not key or not equals:
+            raise ConfigError(f"{shown}={text}: write label=value, separated by commas")
+        labels[key] = value
+    return labels
+
+
+class LaunchRequest(Options):
+    """Where a run is launched and what each worker gets."""
+
+    provider: str = flag(
+        "local",
+        "{names}; a cloud creates and deletes nodes, cheapest is the cheapest cloud, kubernetes an existing cluster of"
+        " your kubeconfig, local processes of this machine",
+        "Where",
+        screen=True,
+        names=_providers,
+        placeholder="NAME",
+    )
+    accelerator: str | None = flag(
+        None,
+        "l4, v100:8, v5e:4 per node; a family such as a100 selects its cheapest member, and on a cloud a node type"
+        " such as v3-8 or g5.xlarge is valid. Without a count: 1, or the fewest that a cloud sells",
+        "Where",
+        screen=True,
+        placeholder="A[:N]",
+    )
+    nodes: Annotated[int | None, Text(_nodes, "N|auto")] = flag(
+        1,
+        "machines, one worker on each; auto is on a cloud the cheapest number within --budget-usd and --max-hours, with"
+        " the same global batch",
+        "Where",
+        screen=True,
+        ge=1,
+        le=MAX_PROCESSES,
+    )
+    store: str | None = flag(
+        None,
+        "checkpoints, logs and data; gs://, s3:// or Azure Blob URL, pvc:CLAIM, or on Slurm a shared folder",
+        "Where",
+        screen=True,
+        words="the account's bucket",
+        placeholder="URL",
+    )
+    name: str | None = flag(
+        None,
+        "of the run and its resources; a DNS label",
+        "Run",
+        screen=True,
+        words="PRESET-HASH",
+    )
+    cpus: float | None = flag(
+        None,
+        "cores per worker",
+        "Workers",
+        words="4, or 6 per accelerator, at most 3/4 of the node; locally all cores, shared",
+        gt=0,
+        le=MAX_CORES,
+    )
+    memory_gib: float | None = flag(
+        None,
+        "memory per worker",
+        "Workers",
+        words="8, or 16 per accelerator, with the same limits",
+        gt=0,
+        le=MAX_GIB,
+    )
+    context: str | None = flag(None, "kubeconfig context", "Kubernetes", words="the current one")
+    namespace: str | None = flag(None, "Kubernetes namespace", "Kubernetes", words="cloudgan")
+    queue: str | None = flag(None, "Kueue queue, or Slurm partition", "Slurm")
+    slurm_account: str | None = flag(None, "Slurm account that is charged", "Slurm", name="account")
+    qos: str | None = flag(None, "quality of service in Slurm", "Slurm")
+    constraint: str | None = flag(
+        None, "features of Slurm's nodes, such as a100&infiniband", "Slurm"
+    )
+    reservation_name: str | None = flag(
+        None,
+        "reservation whose nodes are used; as its cloud or Slurm names it, see docs/reservations.md",
+        "Machines",
+        name="reservation",
+    )
+    prologue: str | None = flag(
+        None,
+        "file of shell lines that each Slurm node runs before its worker, such as module load cuda",
+        "Slurm",
+        placeholder="FILE",
+    )
+    memory_per: MemoryPer = flag(
+        "node",
+        "how Slurm is asked for memory; per node (--mem), per cpu (--mem-per-cpu), or none, where the site gives it",
+        "Slurm",
+    )
+    service_account: str | None = flag(
+        None, "Kubernetes service account that grants bucket access", "Kubernetes"
+    )
+    node_selector: Annotated[dict[str, str], Text(_labels, "K=V,K=V")] = flag(
+        {}, "node labels, such as pool=gpu,disk=ssd", "Kubernetes"
+    )
+    image: str | None = flag(
+        None,
+        "container image that has cloudgan",
+        "Run",
+        screen=True,
+        words="TensorFlow's public image, and wheels",
+        placeholder="REF",
+    )
+    secrets: tuple[str, ...] = flag(
+        (), "Kubernetes secrets whose keys become environment variables of the pods", "Kubernetes"
+    )
+    offer: str | None = flag(
+        None,
+        "offer that gives the price of a node; such as gcp/n1-standard-8+1xV100/us-central1/spot",
+        "Price",
+        name="price-as",
+        placeholder="OFFER",
+    )
+    price_file: Annotated[Path | None, FILE] = flag(
+        None,
+        "YAML file with the prices of your own nodes in USD per hour; its node with these accelerators gives the price,"
+        " or --price-as names one",
+        "Price",
+    )
+    budget_usd: float | None = flag(
+        None,
+        "ends before it costs more; all attempts together, and on your own nodes with --price-as or --price-file",
+        "Limits",
+        screen=True,
+        gt=0,
+        le=MAX_USD,
+    )
+    max_hours: float = flag(
+        24.0,
+        "ends then, also if this machine is off",
+        "Limits",
+        screen=True,
+        gt=0,
+        le=MAX_SECONDS / 3600,
+    )
+    gang_timeout_seconds: Annotated[float | None, DURATION] = flag(
+        None,
+        "time until all workers must run",
+        "Limits",
+        name="gang-timeout",
+        words="20m; on Slurm 7d",
+    )
+    allow_open_ports: bool = flag(
+        False,
+        "start several workers even where other users can reach their ports; TensorFlow's servers execute what they"
+        " receive, see docs/security.md",
+        "Workers",
+    )
+
+    @model_validator(mode="after")
+    def _valid(self) -> Self:
         """Checks the values that need no file and no network."""
-        check_texts("the launch request", vars(self))
-        known = (*CLOUDS, CHEAPEST, "kubernetes", "local", "slurm")
-        if self.provider not in known:
-            raise UnknownNameError("value of --provider", self.provider, known)
-        ranges.check(
-            cpus=self.cpus,
-            memory_gib=self.memory_gib,
-            max_hours=self.max_hours,
-            budget_usd=self.budget_usd,
-            nodes=self.nodes,
+        check_texts("the launch request", dict(self))
+        name, colon, count = (self.accelerator or "none").partition(":")
+        if not name or (colon and not re.fullmatch(r"[1-9][0-9]{0,4}", count)):
+            raise ConfigError(
+                f"--accelerator={shorten(self.accelerator or '')} must be NAME or NAME:COUNT, such as v100 or"
+                " v100:8"
+            )
+        return self
+
+    @property
+    def reservation(self) -> str | None:
+        """Reservation in a cloud whose capacity the nodes use."""
+        return None if self.provider == "slurm" else self.reservation_name
+
+    @functools.cached_property
+    def slurm(self) -> SlurmOptions:
+        """Account, quality of service, constraint, reservation and prologue in Slurm."""
+        return slurm_options(
+            self.slurm_account,
+            self.qos,
+            self.constraint,
+            self.reservation_name if self.provider == "slurm" else None,
+            self.prologue,
+            memory_per=self.memory_per,
         )
-        if self.accelerator is not None:
-            name, colon, count = self.accelerator.partition(":")
-            if not name or (colon and not re.fullmatch(r"[1-9][0-9]{0,4}", count)):
-                raise ConfigError(
-                    f"--accelerator={shorten(self.accelerator)} must be NAME or NAME:COUNT, such as v100 or"
-                    " v100:8"
-                )
 
     @property
     def accelerator_name(self) -> str | None:
@@ -144,60 +258,108 @@ class LaunchRequest:
         return self.provider in (*CLOUDS, CHEAPEST)
 
 
-@dataclass(frozen=True)
-class ProvisioningRequest:
-    """Which nodes are created for a run.
+class ProvisioningRequest(Options):
+    """Which nodes are created for a run, and which account pays."""
 
-    Attributes:
-        account: Google Cloud project, AWS account or Azure subscription. None: of the login.
-        profile: AWS profile.
-        regions: Allowed regions, the first one preferred; empty: the cheapest.
-        zone: Zone of all nodes.
-        cluster: Existing cluster, which is never deleted.
-        keep_cluster: Whether a created cluster stays for the next run.
-        keep_nodes_seconds: How long the nodes wait for the next run; 0: they are deleted.
-        served_runs: Runs that are known to use the nodes one after another, as those of a sweep.
-        network: Google Cloud network of created clusters and TPU VMs. None: default.
-        subnet: Subnet of that network, in the region of the run.
-        internal_ips: Whether nodes get no public addresses.
-        market: spot, on_demand, or auto (spot where it is cheaper, its preemptions included).
-        flex_start: Whether to wait for Google's flex-start nodes.
-        pull_secret: Kubernetes secret for a private registry.
-        max_usd_per_hour: Maximum price of all nodes together.
-        spot_wait_seconds: With market auto: wait for spot nodes before on-demand nodes are taken.
-        fallback: Without capacity or quota: none, same (same accelerators and global batch
-            elsewhere), or any (any offer with the same global batch).
-        allow_unmeasured: Whether to consider accelerators of unknown throughput.
-        allow_unknown_price: Whether to provision a node type without a known price.
-
-    Raises:
-        ConfigError: A value is not valid.
-    """
-
-    account: str | None = None
-    profile: str | None = None
-    regions: tuple[str, ...] = ()
-    zone: str | None = None
-    cluster: str | None = None
-    keep_cluster: bool = False
-    keep_nodes_seconds: float = 0.0
+    project: str | None = flag(None, "Google Cloud project", "GCP", words="of your login")
+    profile: str | None = flag(
+        None, "AWS profile", "AWS", words="AWS_PROFILE, or the login that is found"
+    )
+    subscription: str | None = flag(
+        None,
+        "Azure subscription",
+        "Azure",
+        words="AZURE_SUBSCRIPTION_ID, or the login's only one",
+    )
+    regions: tuple[str, ...] = flag(
+        (),
+        "such as us-central1,europe-west4; the first one is preferred",
+        "Where",
+        screen=True,
+        name="region",
+        words="the cheapest",
+        placeholder="R,...",
+    )
+    zone: str | None = flag(None, "of all nodes", "Machines", words="one that has the node type")
+    market: MarketChoice = flag(
+        "auto",
+        "auto is spot where it is cheaper; its preemptions included",
+        "Where",
+        screen=True,
+        placeholder="auto|spot|...",
+    )
+    cluster: str | None = flag(
+        None,
+        "existing cluster, which is never deleted",
+        "Machines",
+        words="cloudgan, created if missing",
+    )
+    keep_cluster: bool = flag(
+        False, "keep a created cluster for the next run; it bills by the hour", "Keep"
+    )
+    keep_nodes_seconds: Annotated[float, DURATION] = flag(
+        0.0,
+        "how long the nodes of a finished run wait for the next one, such as 30m; they bill. A run with this flag uses"
+        " nodes that wait: see docs/deploy.md",
+        "Keep",
+        name="keep-nodes",
+    )
     served_runs: int = 1
-    network: str | None = None
-    subnet: str | None = None
-    internal_ips: bool = False
-    market: MarketChoice = "auto"
-    flex_start: bool = False
-    pull_secret: str | None = None
-    max_usd_per_hour: float | None = None
-    spot_wait_seconds: float = 1200.0
-    fallback: Fallback = "none"
-    allow_unmeasured: bool = False
-    allow_unknown_price: bool = False
+    network: str | None = flag(
+        None,
+        "Google Cloud network of a created cluster and of TPU VMs",
+        "Network",
+        words="default",
+    )
+    subnet: str | None = flag(
+        None,
+        "subnet of the network in the region of the run; needed if its subnets are not automatic",
+        "Network",
+    )
+    internal_ips: bool = flag(
+        False,
+        "nodes of Google Cloud without public addresses; the network needs Cloud NAT",
+        "Network",
+    )
+    flex_start: bool = flag(False, "wait for Google's cheaper flex-start nodes", "GCP")
+    pull_secret: str | None = flag(
+        None, "Kubernetes secret for a private registry", "Kubernetes", name="image-pull-secret"
+    )
+    max_usd_per_hour: float | None = flag(
+        None, "maximum price of all nodes together", "Limits", gt=0, le=MAX_USD
+    )
+    spot_wait_seconds: Annotated[float, DURATION] = flag(
+        1200.0,
+        "time that --market=auto waits for spot nodes before it takes on-demand nodes",
+        "Limits",
+        name="spot-wait",
+        words="20m",
+    )
+    fallback: Fallback = flag(
+        "none",
+        "without capacity or quota; none, same (accelerator, count and global batch, elsewhere) or any (offer with the"
+        " same global batch)",
+        "Limits",
+        screen=True,
+        placeholder="none|same|any",
+    )
+    allow_unmeasured: bool = flag(
+        False, "consider accelerators whose throughput with this network is unknown", "Price"
+    )
+    allow_unknown_price: bool = flag(
+        False,
+        "provision a node type (--accelerator) without a known price in a region (--region)",
+        "Price",
+    )
 
-    def __post_init__(self) -> None:
+    @model_validator(mode="after")
+    def _fits(self) -> Self:
         """Checks the values that need no file and no network."""
-        check_texts("the launch request", vars(self))
-        ranges.check(max_usd_per_hour=self.max_usd_per_hour)
+        check_texts("the launch request", dict(self))
+        if self.project and self.subscription:
+            raise ConfigError(
+                "--project is for Google Cloud and --subscription for Azure: give one of them"
+            )
         if self.keep_nodes_seconds > _LONGEST_WAIT_SECONDS:
             raise ConfigError(
                 f"--keep-nodes={self.keep_nodes_seconds / 3600:g}h: nodes wait at most"
@@ -207,15 +369,21 @@ class ProvisioningRequest:
             raise ConfigError(
                 "--keep-nodes and --flex-start: flex-start nodes queue for one job; omit one of them"
             )
-        for flag, value in (("network", self.network), ("subnet", self.subnet)):
+        for name, value in (("network", self.network), ("subnet", self.subnet)):
             if value is not None and not _NETWORK_NAME.fullmatch(value):
                 raise ConfigError(
-                    f"--{flag}={shorten(value)} is not valid: give a name in the project, such as lab-net"
+                    f"--{name}={shorten(value)} is not valid: give a name in the project, such as lab-net"
                 )
         if self.subnet and not self.network:
             raise ConfigError(
                 f"--subnet={self.subnet} is in a network: give --network=NAME (default, if it is that)"
             )
+        return self
+
+    @property
+    def account(self) -> str | None:
+        """Google Cloud project or Azure subscription; None: of the login."""
+        return self.project or self.subscription
 
     @property
     def network_details(self) -> dict[str, str]:
@@ -253,7 +421,7 @@ class ProvisioningRequest:
                 f"--zone={zone} is not in --region={','.join(self.regions)}; give --region={region},"
                 " or omit one of them"
             )
-        return replace(self, regions=(region,))
+        return self.model_copy(update={"regions": (region,)})
 
 
 NOTHING_PROVISIONED = ProvisioningRequest()

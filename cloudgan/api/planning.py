@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from cloudgan.api.launch_options import PlanOptions
 from cloudgan.api.launch_request import (
     NO_ATTEMPTS,
-    NOTHING_PROVISIONED,
     AttemptHistory,
     LaunchRequest,
     ProvisioningRequest,
@@ -15,55 +14,37 @@ from cloudgan.api.launch_request import (
 from cloudgan.api.plan_inputs import plan_request, request_workers, run_config, throughput_model
 from cloudgan.api.pod_software import known_wheels
 from cloudgan.api.request_checks import check_request
-from cloudgan.api.run_options import config_keys
 from cloudgan.api.simulation_plan import check_task, is_simulation
 from cloudgan.api.targets import RUNS, resolve_target
 from cloudgan.core.clock import utc_moment
+from cloudgan.core.command import command
 from cloudgan.core.errors import BudgetError, ConfigError
 from cloudgan.core.local_path import local_path
 from cloudgan.cost.prices.price_file import catalog_with, node_in_file
 from cloudgan.launch.clouds.planner import BUILT_IN_CLOUDS, Clouds
 from cloudgan.launch.kubernetes.manifests import CLAIM, manifest_steps
 from cloudgan.launch.planning.plan_builder import make_plan
-from cloudgan.schema.plan import SlurmOptions
+from cloudgan.schema.plan import Plan, SlurmOptions
 from cloudgan.schema.run_folder import RunFolder
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
-    from typing import Unpack
 
     from cloudgan.api.plan_inputs import Training
-    from cloudgan.api.run_options import TrainingOptions
     from cloudgan.schema.plan import Plan, Step, Target, Wheel
     from cloudgan.schema.price_row import PriceRow
 
 
-def plan(
-    *,
-    launch: LaunchRequest | None = None,
-    provisioning: ProvisioningRequest = NOTHING_PROVISIONED,
-    config: str | Path | None = None,
-    **options: Unpack[TrainingOptions],
-) -> Plan:
+@command
+def plan(options: PlanOptions) -> Plan:
     """Returns the plan of a run: every request in order, the forecast and the cost.
-
-    Sends no request, needs no login, and spends nothing.
-
-    Args:
-        launch: Where the run is launched. Default: one process of this machine.
-        provisioning: Which nodes are created, if the provider is a cloud.
-        config: A run.yaml; options override its keys.
-        **options: The flags of `cloudgan plan` that describe the training, such as ``data``,
-            ``preset`` and ``epochs``.
 
     Raises:
         ConfigError: A value is not valid.
         PlanError: No offer matches the request.
         BudgetError: The budget is too small.
     """
-    training = config_keys(options), str(config) if config else None
-    return make_launch_plan(launch or LaunchRequest(), provisioning, training, known_wheels)
+    return make_launch_plan(options, options, options.training, known_wheels)
 
 
 def make_launch_plan(
@@ -95,7 +76,7 @@ def make_launch_plan(
     check_task(training, request)
     if request.is_provisioned:
         if request.reservation:
-            provisioning = replace(provisioning, market="on_demand")
+            provisioning = provisioning.model_copy(update={"market": "on_demand"})
         from cloudgan.api.provisioned_plan import provisioned_plan
 
         return provisioned_plan(

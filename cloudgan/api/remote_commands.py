@@ -9,11 +9,11 @@ from cloudgan.api.targets import THIS_FOLDER, find_run
 from cloudgan.core.errors import ConfigError
 from cloudgan.core.progress import Silent
 from cloudgan.launch.backends.remote_command import CommandStreams
+from cloudgan.schema.options.shared import RunLocator
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from cloudgan.api.targets import RunLocator
     from cloudgan.core.progress import Progress
     from cloudgan.launch.backends.job_backend import JobBackend
     from cloudgan.schema.plan import Plan

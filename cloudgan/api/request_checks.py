@@ -3,27 +3,21 @@
 from __future__ import annotations
 
 import re
-from dataclasses import asdict, replace
-from typing import TYPE_CHECKING
+from collections.abc import Iterable
 
-from cloudgan.api.launch_request import AUTO, CHEAPEST, NOTHING_PROVISIONED
+from cloudgan.api.launch_request import (
+    AUTO,
+    CHEAPEST,
+    NOTHING_PROVISIONED,
+    LaunchRequest,
+    ProvisioningRequest,
+)
 from cloudgan.core.clouds import CLOUDS
 from cloudgan.core.errors import ConfigError
+from cloudgan.core.flags import options_of
 from cloudgan.launch.kubernetes.manifests import CLAIM
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from cloudgan.api.launch_request import LaunchRequest, ProvisioningRequest
-
 _CLOUD_FLAGS = f"--provider={', '.join(CLOUDS)} or {CHEAPEST}"
-_FLAG_NAMES = {
-    "account": "project or --subscription",
-    "regions": "region",
-    "keep_nodes_seconds": "keep-nodes",
-    "spot_wait_seconds": "spot-wait",
-    "pull_secret": "image-pull-secret",
-}
 
 
 def check_request(launch: LaunchRequest, provisioning: ProvisioningRequest) -> None:
@@ -83,11 +77,11 @@ def _check_nothing_provisioned(launch: LaunchRequest, provisioning: Provisioning
             f"--nodes={AUTO} is only valid with {_CLOUD_FLAGS}; give the number of nodes"
         )
     # A price limit and a pull secret are valid for any node and any pod.
-    rest = replace(provisioning, max_usd_per_hour=None, pull_secret=None)
     given = (
-        f"--{_FLAG_NAMES.get(key, key.replace('_', '-'))}"
-        for key, value in asdict(rest).items()
-        if value != getattr(NOTHING_PROVISIONED, key)
+        f"--{one.name}"
+        for one in options_of(ProvisioningRequest)
+        if one.key not in {"max_usd_per_hour", "pull_secret"}
+        and getattr(provisioning, one.key) != getattr(NOTHING_PROVISIONED, one.key)
     )
     _refuse(given, _CLOUD_FLAGS, launch.provider)
 

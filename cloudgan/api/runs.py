@@ -25,12 +25,12 @@ from cloudgan.launch.provisioning.log_merging import merge_logs
 from cloudgan.launch.provisioning.run_results import RunResults
 from cloudgan.schema import launch
 from cloudgan.schema import plan as plans
+from cloudgan.schema.options.shared import RunLocator
 from cloudgan.schema.run_document import read_plan
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from cloudgan.api.targets import RunLocator
     from cloudgan.core.progress import Progress
     from cloudgan.launch.backends.job_backend import JobBackend
     from cloudgan.schema.heartbeat import Heartbeat

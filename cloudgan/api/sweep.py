@@ -7,10 +7,10 @@ with --keep-nodes, and the last run deletes them.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from cloudgan.api.deploy_attempt import DeployOptions
+from cloudgan.api.deploy_attempt import DeploySettings
 from cloudgan.api.deployment import deploy_run
 from cloudgan.api.grid_plan import has_grid
 from cloudgan.api.join_plan import is_join
@@ -31,9 +31,11 @@ from cloudgan.core.errors import (
 )
 from cloudgan.core.labels import checked_name
 from cloudgan.core.progress import Silent
+from cloudgan.core.ranges import MAX_SEED, Range
 from cloudgan.launch.clouds.planner import BUILT_IN_CLOUDS
 from cloudgan.launch.planning.job_cost import without_startup
 from cloudgan.schema import plan as plans
+from cloudgan.schema.options.shared import RunLocator
 from cloudgan.schema.plan import Workers
 from cloudgan.schema.run_folder import RunFolder
 
@@ -44,7 +46,6 @@ if TYPE_CHECKING:
     from cloudgan.api.deployment import DeployResult
     from cloudgan.api.launch_request import LaunchRequest, ProvisioningRequest
     from cloudgan.api.plan_inputs import Training
-    from cloudgan.api.targets import RunLocator
     from cloudgan.core.progress import Progress
     from cloudgan.launch.clouds.planner import Clouds
     from cloudgan.schema.plan import Plan
@@ -77,7 +78,7 @@ def parse_seeds(text: str, training: Training) -> tuple[int, ...]:
         raise ConfigError(
             f"--seed={training[0][_SEED]} and --seeds={shorten(text)} exclude each other: give one of them"
         )
-    seeds = [ranges.parse_whole("--seeds", part, ranges.FLAGS["seed"]) for part in text.split(",")]
+    seeds = [ranges.parse_whole("--seeds", part, Range(0, MAX_SEED)) for part in text.split(",")]
     repeated = sorted({seed for seed in seeds if seeds.count(seed) > 1})
     if repeated:
         raise ConfigError(
@@ -326,7 +327,7 @@ class _Deployment:
             one.request,
             one.provisioning,
             one.training,
-            DeployOptions(approve),
+            DeploySettings(approve),
             progress=self._progress,
             clouds=self._clouds,
             preferred_offer=previous.price.offer if previous and previous.price else None,
@@ -338,26 +339,25 @@ class _Deployment:
         seed, left = sweep.seeds[number], len(sweep.seeds) - number
         request, provisioning = sweep.request, sweep.provisioning
         # Equal shares: the nodes live for as many of the first run's deadlines as there are seeds.
-        request = replace(
-            request,
-            name=sweep.run_name(seed),
-            max_hours=request.max_hours / len(sweep.seeds),
-            budget_usd=request.budget_usd and request.budget_usd / len(sweep.seeds),
-        )
+        share: dict[str, Any] = {
+            "name": sweep.run_name(seed),
+            "max_hours": request.max_hours / len(sweep.seeds),
+            "budget_usd": request.budget_usd and request.budget_usd / len(sweep.seeds),
+        }
+        request = request.model_copy(update=share)
         given: dict[str, Any] = sweep.training[0] | {_SEED: seed}
         if self._shares_nodes:
             keep = provisioning.keep_nodes_seconds
             if left > 1:
                 keep = max(keep, _WAIT_SECONDS)
-            provisioning = replace(
-                provisioning, keep_nodes_seconds=keep, served_runs=len(sweep.seeds)
-            )
+            waits = {"keep_nodes_seconds": keep, "served_runs": len(sweep.seeds)}
+            provisioning = provisioning.model_copy(update=waits)
         if previous is not None and previous.target.is_provisioned:
-            request = replace(request, nodes=previous.workers.nodes)
+            request = request.model_copy(update={"nodes": previous.workers.nodes})
             if (batch := previous.config.training.global_batch_size) is not None:
                 given |= {_GLOBAL_BATCH: batch, _BATCH: None}
             if self._shares_nodes and previous.target.zone:
-                provisioning = replace(provisioning, zone=previous.target.zone)
+                provisioning = provisioning.model_copy(update={"zone": previous.target.zone})
         return SeedRequest(request, provisioning, (given, sweep.training[1]))
 
     def _note(self, result: DeployResult, *, keeps: bool) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import platform
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from cloudgan.api.launch_data import NO_SHOWERS
 from cloudgan.core import settings
@@ -26,6 +26,7 @@ from cloudgan.launch.clouds.planner import (
     with_login,
 )
 from cloudgan.schema import plan as plans
+from cloudgan.schema.options.shared import RunLocator
 from cloudgan.schema.plan import Target
 from cloudgan.schema.run_document import ForeignDocumentError, RunSource, read_plan
 from cloudgan.schema.run_folder import RunFolder
@@ -45,19 +46,6 @@ NAMESPACE = "cloudgan"
 POD_STORES = ("pvc:", "gs://", "s3://", "https://")
 """How the URL of a store begins that pods on any cluster can reach."""
 _NAMESPACE = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
-
-
-class RunLocator(NamedTuple):
-    """Where a run is that another folder or machine started; all None: a run of this folder."""
-
-    provider: str | None = None
-    context: str | None = None
-    namespace: str | None = None
-    project: str | None = None
-    profile: str | None = None
-    subscription: str | None = None
-    region: str | None = None
-    store: str | None = None
 
 
 THIS_FOLDER = RunLocator()

@@ -17,13 +17,13 @@ from cloudgan.core.progress import Silent
 from cloudgan.core.settings import child_environment
 from cloudgan.launch.provisioning.run_results import RunResults
 from cloudgan.schema import plan as plans
+from cloudgan.schema.options.shared import RunLocator
 from cloudgan.schema.record import read_if_whole
 from cloudgan.schema.run_folder import RunFolder
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from cloudgan.api.targets import RunLocator
     from cloudgan.core.progress import Progress
 
 _LOOPBACK = "127.0.0.1"

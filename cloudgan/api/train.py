@@ -15,18 +15,20 @@ from typing import TYPE_CHECKING, Any
 from cloudgan.api.engine_import import import_engine, prepare_engine, require_engine
 from cloudgan.api.ranks import check_mpi, has_ranks, local_layout
 from cloudgan.api.run import Run
-from cloudgan.api.run_options import config_keys, resolve
+from cloudgan.api.run_options import resolve
 from cloudgan.api.tensorflow_import import import_tensorflow
 from cloudgan.api.training_showers import as_shards, count_showers, find_showers
 from cloudgan.core import ranges, settings
+from cloudgan.core.command import command
 from cloudgan.core.errors import ConfigError, DataError
 from cloudgan.core.hardware import this_machine
 from cloudgan.core.loopback_network import LoopbackNetwork
-from cloudgan.core.progress import Silent
+from cloudgan.core.progress import Progress, Silent
 from cloudgan.models.device_stages import check_stages, place
 from cloudgan.schema import launch, record
 from cloudgan.schema.config import differences
 from cloudgan.schema.held_out import check_can_validate
+from cloudgan.schema.options.training import TrainOptions
 from cloudgan.training.cluster import read_cluster
 from cloudgan.training.environment_checks import ComputeOptions, prepare_environment
 from cloudgan.training.expected_memory import expected_memory
@@ -34,9 +36,7 @@ from cloudgan.training.workers import LocalWorkers
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from typing import Unpack
 
-    from cloudgan.api.run_options import LocalOptions
     from cloudgan.core.progress import Progress
     from cloudgan.schema.config import RunConfig, TrainingConfig
     from cloudgan.schema.record import Numerics
@@ -45,25 +45,13 @@ if TYPE_CHECKING:
     from cloudgan.training.outcome import Outcome
 
 
-def train(
-    *,
-    run: str | Path | None = None,
-    config: str | Path | None = None,
-    progress: Progress | None = None,
-    allow_open_ports: bool = False,
-    **options: Unpack[LocalOptions],
-) -> Run:
+@command
+def train(options: TrainOptions, *, progress: Progress | None = None) -> Run:
     """Trains a GAN on this machine, or resumes the run from its newest checkpoint.
 
     Args:
-        run: Folder of the run. Default: runs/NAME of the run.yaml, else runs/PRESET.
-        config: A run.yaml; options override its keys.
+        options: What is trained, and how.
         progress: Receives each task and its progress.
-        allow_open_ports: Start or join several worker processes even where others can reach their
-            ports; TensorFlow's servers execute what they receive.
-        **options: ``data`` (HDF5 or TFRecord files, a folder of shards, or a bucket), ``preset``
-            (paper, mini, fixed25 or smoke), ``epochs``, ``batch``, ``max_steps``, ... with the names
-            and defaults of the flags of `cloudgan train --help`.
 
     Returns:
         The run. Its folder holds run.yaml, record.jsonl and the checkpoints.
@@ -74,12 +62,15 @@ def train(
         Interrupted: Ctrl-C, after a checkpoint was saved; the same call resumes.
         CloudganError: The training failed, for example because a loss is NaN or infinite.
     """
-    resolved, folder = resolve(
-        config_keys(options),
-        config=str(config) if config else None,
-        run=str(run) if run else None,
+    keys, file = options.training
+    config, folder = resolve(keys, config=file, run=options.run)
+    train_run(
+        config,
+        folder,
+        progress or Silent(),
+        quiet=True,
+        allow_open_ports=options.allow_open_ports,
     )
-    train_run(resolved, folder, progress or Silent(), quiet=True, allow_open_ports=allow_open_ports)
     return Run(folder.path)
 
 

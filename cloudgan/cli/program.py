@@ -1,83 +1,228 @@
-"""The program `cloudgan`: its commands, by group."""
+"""The program `cloudgan`: its commands, and how one is run.
+
+python-fire dispatches. It calls a function before it checks the remaining words, guesses types from text (2.10
+becomes 2.1) and shows help in a pager, and a typo must never rent a machine. So the words are read by the model of
+the command first; Fire receives them in canonical form, as text, and binds them to a deferred call.
+"""
 
 from __future__ import annotations
 
+import importlib
+import sys
+import traceback
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NoReturn
+
+import fire
+import fire.decorators
+
 from cloudgan import __version__
-from cloudgan.cli.options.parsing import Program
+from cloudgan.cli.failure import explain
+from cloudgan.core import log, settings
+from cloudgan.core.command_words import before_command, check_words
+from cloudgan.core.errors import ConfigError, UnknownNameError
+from cloudgan.core.masking import masked
 
-_GROUPS = {
-    "Train and evaluate": {
-        "demo": "small training, report",
-        "simulate": "make showers",
-        "convert": "HDF5, TFRecord to shards",
-        "train": "train on this machine",
-        "generate": "showers of a trained run",
-        "validate": "compare with Monte Carlo",
-        "export": "ONNX, Keras, SavedModel",
-        "evolve": "a grid of competing GANs",
-        "search": "hyper-parameters",
-        "crossvalidate": "folds on this machine",
-        "bench": "measure this machine",
-        "schema": "JSON schemas",
-    },
-    "Launch": {
-        "plan": "show what deploy would do",
-        "deploy": "start a run and follow it",
-        "status": "state and cost of runs",
-        "logs": "output of all workers",
-        "exec": "command beside a worker",
-        "shell": "shell beside a worker",
-        "tensorboard": "losses in TensorBoard",
-        "cancel": "stop a run, keep data",
-        "down": "delete a run's resources",
-        "adopt": "run of another machine",
-        "image": "build a container image",
-        "worker": "run in a pod (internal)",
-    },
-    "Cost": {
-        "offers": "nodes by price and speed",
-        "prices": "price catalog, refresh",
-        "cost": "cost of a finished run",
-        "compare": "runs, or the paper",
-    },
-    "Account": {
-        "check": "login, permissions, quota",
-        "setup": "bucket, identities, once",
-        "doctor": "resources and orphans",
-    },
-}
+_HELP = {"--help", "-h"}
+_HELP_ALL = "--help-all"
 
 
-def _target(name: str) -> str:
-    function = name.replace("-", "_")
-    return f"cloudgan.cli.commands.{function}:{function}"
+@dataclass(frozen=True)
+class Program:
+    """A program with commands.
+
+    Attributes:
+        name: Of the program.
+        page: Its help page.
+        commands: ``module:function`` by name, a decorated function (`core.command`), or a program. A module is
+            imported only when its command is called or its help page is requested.
+        aliases: Command by other name.
+        offered: Values for parameters of a command's body that are no options: tests give clouds.
+    """
+
+    name: str
+    page: str
+    commands: Mapping[str, str | Callable[..., Any] | Program]
+    aliases: Mapping[str, str] = field(default_factory=dict)
+    offered: Mapping[str, Any] = field(default_factory=dict)
+
+    def run(self, argv: Sequence[str], *, starting: Callable[[], None] | None = None) -> NoReturn:
+        """Runs the command line `argv` and exits with its exit code.
+
+        Args:
+            argv: The words after the program's name.
+            starting: Called when all imports are done and the command line is valid, just before
+                the command runs.
+        """
+        own, rest = before_command(argv)
+        words = [*(word for word in own if word != "--traceback"), *rest]
+        as_json = not {"--json", "--json=true"}.isdisjoint(own)
+        try:
+            log.configure(settings.log_format())
+            check_words(words)
+            code = self._run(words, starting)
+            sys.stdout.flush()
+        except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001  the outermost handler
+            if len(words) < len(argv) or settings.wants_traceback():
+                sys.stderr.write(masked("".join(traceback.format_exception(error))))
+            failure = explain(error)
+            failure.report(as_json=as_json)
+            sys.exit(failure.exit_code)
+        sys.exit(code)
+
+    def _run(self, words: list[str], starting: Callable[[], None] | None) -> int:
+        if words[:1] == ["help"] and words[1:]:
+            words = [*words[1:], "--help"]
+        name = self.aliases.get(words[0], words[0]) if words else ""
+        inner = self.commands.get(name)
+        if isinstance(inner, Program):
+            return inner._run(words[1:], starting)
+        if words[:1] == ["--version"]:
+            print(f"{self.name} {__version__}")
+        elif not words or words[0] in {*_HELP, _HELP_ALL} or words == ["help"]:
+            print(self.page)
+        elif not {*_HELP, _HELP_ALL}.isdisjoint(before_command(words)[0][1:]):
+            self._help(name, in_full=_HELP_ALL in words)
+        else:
+            return self._call(name, words[1:], starting)
+        return 0
+
+    def _help(self, name: str, *, in_full: bool) -> None:
+        from cloudgan.cli import help as pages
+        from cloudgan.core.command import model_of
+
+        model = model_of(self.find(name))
+        page = pages.every_flag if in_full else pages.screen
+        pages.show(page(f"{self.name} {name}", model))
+
+    def _call(self, name: str, words: list[str], starting: Callable[[], None] | None) -> int:
+        from cloudgan.cli.execution import prepare
+
+        settings.settle_home()
+        function, command = self.find(name), f"{self.name} {name}"
+        call, canonical = prepare(function, command, words, self.offered)
+        deferred = fire.Fire(
+            {name: as_text(call)},
+            command=[name, *canonical],
+            name=self.name,
+            serialize=lambda _: None,  # commands print their results themselves
+        )
+        code: int = deferred.run(starting)
+        return code
+
+    def find(self, name: str) -> Callable[..., Any]:
+        """Returns the function of a command.
+
+        Raises:
+            ConfigError: There is none of this name; suggests the nearest one, but none that spends money.
+        """
+        if name.startswith("-"):
+            raise ConfigError(
+                f"the flag {name!r} stands before any command; write `{self.name} COMMAND {name}`."
+                f" Commands: {', '.join(sorted(self.commands))}"
+            )
+        if name not in self.commands:
+            raise UnknownNameError("command", name, self.commands)
+        target = self.commands[name]
+        if isinstance(target, Program):
+            raise TypeError(name)
+        if not isinstance(target, str):
+            return target
+        module, _, function = target.partition(":")
+        found: Callable[..., Any] = getattr(importlib.import_module(module), function)
+        return found
 
 
-_BENCH = Program(
-    name="cloudgan bench",
-    summary="measures this machine; variants alternate in one run, medians have a spread.",
-    version=__version__,
-    commands={
-        name: f"cloudgan.cli.commands.bench:{function}"
-        for name, function in {
-            "step": "step",
-            "input": "input_",
-            "generate": "generate",
-        }.items()
-    }
-    | {
-        "bandwidth": "cloudgan.cli.commands.bench_bandwidth:bandwidth",
-        "cells": "cloudgan.cli.commands.bench_cells:cells",
-        "parallel": "cloudgan.cli.commands.bench_parallel:parallel",
-        "scaling": "cloudgan.cli.commands.bench_scaling:scaling",
-    },
+def as_text(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Lets Fire pass text on unchanged; it would guess: 2.10 -> 2.1, us,eu -> a tuple."""
+    found: Callable[..., Any] = fire.decorators.SetParseFn(str)(function)
+    return found
+
+
+_PAGE = """\
+cloudgan: GANs that simulate calorimeter showers, on a laptop or on any cloud
+Usage: cloudgan COMMAND [ARGUMENTS] [FLAGS], or cloudgan --version
+Start   demo          a tour of five minutes with a report; no account needed
+        init          writes a commented job.yaml, space.yaml or run.yaml
+Model   train         a GAN on your showers      search    hyper-parameters
+        evolve        a grid of competing GANs   generate  showers of a run
+        simulate      showers to train with      convert   shards, hits, checks
+        crossvalidate folds on this machine
+Judge   validate      against Monte Carlo        export    ONNX, Geant4, Keras
+        compare       runs, folds, the paper     tensorboard  losses
+Run     plan          what deploy would do       deploy    starts and follows it
+        status, ls    all runs, state, cost      logs      output of all workers
+        exec, shell   beside a worker            cancel, down  ends it, deletes it
+        adopt         a run of another machine   image     writes a Dockerfile
+Cost    offers        nodes by price and time    cost      of a run or a plan
+        prices        catalog, its age, refresh
+Account check         is my login ready?         setup     once per account
+        doctor        what is left, per day
+More    bench  schema  completion  worker (in pods)
+First steps:  cloudgan demo
+              cloudgan train showers.h5 --preset=mini
+              cloudgan deploy --provider=gcp -- train showers.h5 --preset=mini
+RUN is a name or a folder. `COMMAND --help` is one screen, --help-all every flag."""
+
+_COMMANDS = (
+    *(
+        "demo",
+        "init",
+        "train",
+        "search",
+        "evolve",
+        "generate",
+        "simulate",
+        "convert",
+        "crossvalidate",
+    ),
+    *("validate", "export", "compare", "tensorboard", "plan", "deploy", "status", "logs", "exec"),
+    *("shell", "cancel", "down", "adopt", "image", "offers", "cost", "prices", "check", "setup"),
+    *("doctor", "schema", "completion", "worker"),
 )
+_BENCH = {
+    "step": "bench:step",
+    "input": "bench:input_",
+    "generate": "bench:generate",
+    "bandwidth": "bench_bandwidth:bandwidth",
+    "cells": "bench_cells:cells",
+    "parallel": "bench_parallel:parallel",
+    "scaling": "bench_scaling:scaling",
+}
+_BENCH_PAGE = """\
+cloudgan bench: measures this machine; variants alternate, medians have a spread
+Usage: cloudgan bench COMMAND [FLAGS]
+step       the training step against a variant of it
+input      the input pipeline: reading, decoding, cutting, scaling
+generate   time per shower of a generator, of the parametric source and of Geant4
+bandwidth  from each MPI rank to each
+cells      grids of cells: one core against a rank per cell
+parallel   speed-up, staleness and load of masters for any number of workers
+scaling    replicas or worker processes against threads, or quality by batch
+`cloudgan bench COMMAND --help` is one screen, --help-all every flag."""
+_IN = "cloudgan.cli.commands"
+_BUILTINS = {"exec": "exec_"}
 
 PROGRAM = Program(
     name="cloudgan",
-    summary="trains calorimeter GANs, launches and prices runs, validates physics",
-    version=__version__,
-    commands={name: _target(name) for group in _GROUPS.values() for name in group}
-    | {"bench": _BENCH},
-    groups=_GROUPS,
+    page=_PAGE,
+    commands={name: f"{_IN}.{name}:{_BUILTINS.get(name, name)}" for name in _COMMANDS}
+    | {
+        "bench": Program(
+            "cloudgan bench", _BENCH_PAGE, {name: f"{_IN}.{at}" for name, at in _BENCH.items()}
+        )
+    },
+    aliases={"ls": "status", "stop": "cancel", "rm": "down", "ssh": "shell", "launch": "deploy"},
 )
+
+
+def functions() -> dict[str, Callable[..., Any]]:
+    """Returns the function of every command, those of `bench` as ``bench NAME``; imports them all."""
+    found: dict[str, Callable[..., Any]] = {}
+    for name, target in PROGRAM.commands.items():
+        if isinstance(target, Program):
+            found |= {f"{name} {inner}": target.find(inner) for inner in target.commands}
+        else:
+            found[name] = PROGRAM.find(name)
+    return found

@@ -86,6 +86,38 @@ def parse_whole(name: str, text: str, known: Range) -> int:
     return value
 
 
+def parse_range(name: str, text: str) -> tuple[float, float]:
+    """Parses ``low:high`` in GeV or degrees, or a single number for both.
+
+    Raises:
+        ConfigError: The text is neither, or low exceeds high.
+    """
+    parts = text.split(":")
+    try:
+        low, high = (float(part) for part in (parts if len(parts) > 1 else parts * 2))
+    except ValueError as error:
+        raise ConfigError(f"{name}={text}: expected low:high, such as 10:100") from error
+    for end in (low, high):
+        Range(-MAX_GEV, MAX_GEV).check(name, end)
+    if not low <= high:
+        raise ConfigError(f"{name}={text}: low exceeds high; write {name}={high:g}:{low:g}")
+    return low, high
+
+
+def parse_counts(name: str, text: str, bounds: Range) -> list[int]:
+    """Parses different numbers such as ``1,2,4``; returns them in ascending order.
+
+    Raises:
+        ConfigError: Not such a list, or a number is out of bounds.
+    """
+    words = [word.strip() for word in text.split(",")]
+    if not all(word.isascii() and word.isdecimal() for word in words):
+        raise ConfigError(
+            f"{name}={text[:80]}: expected numbers of at least {bounds.low:g}, such as 2,8"
+        )
+    return sorted({parse_whole(name, word, bounds) for word in words})
+
+
 def _text(value: float) -> str:
     return f"{value:,}" if isinstance(value, int) else f"{value:g}"
 

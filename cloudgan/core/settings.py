@@ -172,6 +172,12 @@ def data_folder() -> Path:
     return data / "cloudgan"
 
 
+def config_folder() -> Path:
+    """Returns the folder of the user's settings: XDG_CONFIG_HOME, else ~/.config."""
+    named = folder_variable("XDG_CONFIG_HOME")
+    return named if named and named.is_absolute() else home_folder() / ".config"
+
+
 def is_mpi_rank() -> bool:
     """Whether a process manager of MPI (mpiexec, mpirun, srun) started this process."""
     return any(map(variable, ("PMI_RANK", "PMIX_RANK", "OMPI_COMM_WORLD_RANK")))

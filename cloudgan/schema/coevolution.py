@@ -6,11 +6,12 @@ The parameters and their names follow Perez, Nesmachnow, Toutouh, Hemberg and O'
 
 from __future__ import annotations
 
-from typing import Any, Final, Literal, NamedTuple, Self
+from typing import Annotated, Any, Final, Literal, NamedTuple, Self
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from cloudgan.core.errors import ConfigError, nearest, show
+from cloudgan.core.flags import Text, argument, flag
 from cloudgan.core.ranges import MAX_BATCH, MAX_EPOCHS, MAX_SEED, MAX_STEP
 
 TaskName = Literal["showers", "ring"]
@@ -40,6 +41,25 @@ class Change(NamedTuple):
     neighbourhood: Neighbourhood
 
 
+def _changes(shown: str, text: str) -> tuple[Change, ...]:
+    """Returns the changes of text such as ``5:moore,12:all``.
+
+    Raises:
+        ConfigError: It is none; names the valid neighbourhoods.
+    """
+    valid = Neighbourhood.__args__  # type: ignore[attr-defined]
+    changes = []
+    for part in text.split(","):
+        iteration, _, name = part.strip().partition(":")
+        if not iteration.isdecimal() or name not in valid:
+            raise ConfigError(
+                f"{shown}={text}: expected ITERATION:NEIGHBOURHOOD, such as 5:moore;"
+                f" the neighbourhoods are {', '.join(valid)}.{nearest(name, valid)}"
+            )
+        changes.append(Change(int(iteration), name))  # type: ignore[arg-type]
+    return tuple(changes)
+
+
 class CoevolutionConfig(BaseModel):
     """A grid of cells, what they train, and how they evolve."""
 
@@ -48,54 +68,93 @@ class CoevolutionConfig(BaseModel):
     schema_version: Literal[1] = 1
     rows: int = Field(2, ge=1, le=MAX_CELLS)
     columns: int = Field(2, ge=1, le=MAX_CELLS)
-    task: TaskName = "showers"
-    data: str | None = Field(None, description="of the task showers: file or folder")
-    engine: Engine = Field(
+    task: TaskName = flag("showers", "showers, or ring (eight Gaussians, no data)", "Grid")
+    data: str | None = argument(
+        "showers to train on; a file, glob or folder, of the task showers", None, topic="Data"
+    )
+    engine: Engine = flag(
         "one",
-        description="one: all cells in one process; ranks: one MPI rank per cell and a master",
+        "one (all cells in one process) or ranks; with ranks each cell is an MPI rank, and there is a master",
+        "Devices",
+        screen=True,
+        is_local=True,
     )
-    asynchronous: bool = Field(
+    asynchronous: bool = flag(
         False,
-        description="of ranks: a cell takes the newest that its neighbours sent, and never waits",
+        "a cell never waits for its neighbours; cells are ranks",
+        "Grid",
+        screen=True,
     )
-    neighbourhood: Neighbourhood = "von_neumann"
-    schedule: tuple[Change, ...] = Field((), description="changes of the neighbourhood, in order")
-    iterations: int = Field(20, ge=1, le=MAX_EPOCHS)
-    batches: int = Field(50, ge=1, le=MAX_STEP, description="of a cell per iteration")
-    batch_size: int = Field(100, ge=1, le=MAX_BATCH)
-    population: int = Field(
-        1, ge=1, le=100, description="generators, and discriminators, of a cell"
+    neighbourhood: Neighbourhood = flag(
+        "von_neumann", "cells that exchange individuals", "Grid", screen=True
     )
-    tournament: int = Field(
-        2, ge=1, le=10_000, description="individuals that compete to be trained"
+    schedule: Annotated[tuple[Change, ...], Text(_changes, "N:NAME,...")] = flag(
+        (),
+        "changes of the neighbourhood, such as 5:moore,12:all",
+        "Grid",
+        name="neighbourhood-schedule",
     )
-    replacements: int = Field(1, ge=1, le=100, description="of a population per iteration, at most")
-    fitness: Aggregate = Field("worst", description="over the adversaries of the neighbourhood")
-    fitness_samples: int = Field(200, ge=1, le=MAX_BATCH)
-    discriminator_every: int = Field(
-        2, ge=1, le=MAX_STEP, description="batches between two updates of the discriminator"
+    iterations: int = flag(20, "of each cell", "Length", screen=True, ge=1, le=MAX_EPOCHS)
+    batches: int = flag(50, "of a cell per iteration", "Length", screen=True, ge=1, le=MAX_STEP)
+    batch_size: int = flag(
+        100, "samples per batch", "Length", screen=True, name="batch", ge=1, le=MAX_BATCH
     )
-    losses: tuple[AdversarialLoss, ...] = Field(
-        ("bce",), min_length=1, description="from which the generator's loss is drawn"
+    population: int = flag(
+        1, "generators, and discriminators, of a cell", "Selection", ge=1, le=100
     )
-    learning_rate: float = Field(2e-4, gt=0, le=1e6, description="at the start, of both networks")
-    rate_sigma: float = Field(
-        1e-4, ge=0, le=1e6, description="standard deviation of a mutation of the learning rate"
+    tournament: int = flag(
+        2, "individuals that compete to be trained", "Selection", ge=1, le=10_000
     )
-    rate_probability: float = Field(0.5, ge=0, le=1, description="of a mutation, per iteration")
-    mixture_sigma: float = Field(
-        0.01, ge=0, le=1, description="standard deviation of a mutation of the mixture weights"
+    replacements: int = flag(
+        1, "new individuals of a kind per iteration, at most", "Selection", ge=1, le=100
     )
-    score_samples: int = Field(1000, ge=1, le=MAX_BATCH, description="of the mixture's quality")
-    data_share: float = Field(1.0, gt=0, le=1, description="of the training data that a cell sees")
-    save_every: int = Field(
-        5, ge=1, le=MAX_EPOCHS, description="iterations between two saved states"
+    fitness: Aggregate = flag(
+        "worst", "loss over the adversaries of the neighbourhood", "Selection"
     )
-    silence_seconds: float = Field(
-        30.0, ge=1, le=1e6, description="of ranks: without a sign of life a rank counts as lost"
+    fitness_samples: int = flag(
+        200, "held-out samples of a fitness", "Selection", ge=1, le=MAX_BATCH
     )
-    threads: int | None = Field(None, ge=1, le=10_000, description="of TensorFlow, per process")
-    seed: int = Field(1, ge=0, le=MAX_SEED)
+    discriminator_every: int = flag(
+        2, "batches between two updates of the discriminator", "Selection", ge=1, le=MAX_STEP
+    )
+    losses: tuple[AdversarialLoss, ...] = flag(
+        ("bce",),
+        "from which a generator's loss is drawn; a comma list of bce, least_squares, heuristic",
+        "Networks",
+        screen=True,
+        placeholder="A,B",
+        min_length=1,
+    )
+    learning_rate: float = flag(2e-4, "of both networks at the start", "Mutation", gt=0, le=1e6)
+    rate_sigma: float = flag(
+        1e-4, "standard deviation of a mutation of the learning rate", "Mutation", ge=0, le=1e6
+    )
+    rate_probability: float = flag(0.5, "of such a mutation per iteration", "Mutation", ge=0, le=1)
+    mixture_sigma: float = flag(
+        0.01, "standard deviation of a mutation of the mixture weights", "Mutation", ge=0, le=1
+    )
+    score_samples: int = flag(
+        1000, "samples of which a mixture's quality is measured", "Selection", ge=1, le=MAX_BATCH
+    )
+    data_share: float = flag(1.0, "share of the training data that a cell sees", "Data", gt=0, le=1)
+    save_every: int = flag(5, "iterations between two saved states", "Length", ge=1, le=MAX_EPOCHS)
+    silence_seconds: float = flag(
+        30.0,
+        "cells as ranks: one without a sign of life counts as lost",
+        "Devices",
+        ge=1,
+        le=1e6,
+    )
+    threads: int | None = flag(
+        None,
+        "of TensorFlow, per process",
+        "Devices",
+        words="the cores",
+        is_local=True,
+        ge=1,
+        le=10_000,
+    )
+    seed: int = flag(1, "of all random numbers", "Length", is_local=True, ge=0, le=MAX_SEED)
 
     @field_validator("losses", mode="before")
     @classmethod
@@ -153,7 +212,7 @@ class CoevolutionConfig(BaseModel):
         return current
 
 
-def parse_grid(text: str) -> tuple[int, int]:
+def parse_grid(shown: str, text: str) -> tuple[int, int]:
     """Returns rows and columns of text such as ``2x3``.
 
     Raises:
@@ -161,24 +220,5 @@ def parse_grid(text: str) -> tuple[int, int]:
     """
     rows, mark, columns = text.lower().partition("x")
     if not (mark and rows.isdecimal() and columns.isdecimal() and int(rows) and int(columns)):
-        raise ConfigError(f"--grid={text}: expected ROWSxCOLUMNS, such as --grid=2x3")
+        raise ConfigError(f"{shown}={text}: expected ROWSxCOLUMNS, such as --grid=2x3")
     return int(rows), int(columns)
-
-
-def parse_schedule(text: str) -> tuple[Change, ...]:
-    """Returns the changes of text such as ``5:moore,12:all``.
-
-    Raises:
-        ConfigError: It is none; names the valid neighbourhoods.
-    """
-    valid = Neighbourhood.__args__  # type: ignore[attr-defined]
-    changes = []
-    for part in text.split(","):
-        iteration, _, name = part.strip().partition(":")
-        if not iteration.isdecimal() or name not in valid:
-            raise ConfigError(
-                f"--neighbourhood-schedule={text}: expected ITERATION:NEIGHBOURHOOD, such as 5:moore;"
-                f" the neighbourhoods are {', '.join(valid)}.{nearest(name, valid)}"
-            )
-        changes.append(Change(int(iteration), name))  # type: ignore[arg-type]
-    return tuple(changes)

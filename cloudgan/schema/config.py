@@ -19,9 +19,11 @@ from pydantic import (
 
 from cloudgan.core.documents import check_booleans, explain
 from cloudgan.core.errors import ConfigError, nearest, shorten
+from cloudgan.core.flags import argument, flag
 from cloudgan.core.ranges import (
     MAX_BATCH,
     MAX_EPOCHS,
+    MAX_LOCAL_PROCESSES,
     MAX_PATIENCE,
     MAX_PROCESSES,
     MAX_SECONDS,
@@ -57,10 +59,23 @@ class _Part(BaseModel):
 class DataConfig(_Part):
     """The training showers and their order."""
 
-    path: str = Field("", description="file, glob, comma list or folder of shards")
-    unit: EcalUnit | None = Field(None, description="unit of ECAL in files that state none")
-    held_out_fraction: float = Field(
-        0.1, gt=0, lt=1, description="share of held-out showers, for losses and validation"
+    path: str = argument(
+        "showers; HDF5 or TFRecord files (path, glob or comma list), or a folder or bucket of `cloudgan convert`",
+        "",
+        topic="Data",
+        name="data",
+    )
+    unit: EcalUnit | None = flag(
+        None, "unit of ECAL; in files that state none, where several fit", "Data"
+    )
+    held_out_fraction: float = flag(
+        0.1,
+        "share kept for losses and validation; `validate` needs 200 such showers",
+        "Quality",
+        screen=True,
+        name="held-out",
+        gt=0,
+        lt=1,
     )
     fold: int | None = Field(
         None,
@@ -99,81 +114,153 @@ class DataConfig(_Part):
 class TrainingConfig(_Part):
     """Training options."""
 
-    engine: EngineName = Field("tensorflow", description="library that trains")
-    loop: Loop = "custom"
-    strategy: StrategyName = "auto"
-    workers: int = Field(1, ge=1, le=MAX_PROCESSES, description="processes of a multiworker run")
-    replicas: int | None = Field(
+    engine: EngineName = flag(
+        "tensorflow",
+        "tensorflow, or jax; the same training with the same checkpoints, compiled by XLA",
+        "Devices",
+        screen=True,
+        is_local=True,
+    )
+    loop: Loop = flag("custom", "custom, or fit (Keras); both train identically", "Devices")
+    strategy: StrategyName = flag(
+        "auto",
+        "auto uses all GPUs of this machine; multiworker joins TF_CONFIG or starts workers",
+        "Devices",
+        screen=True,
+        is_local=True,
+    )
+    workers: int = flag(
+        1,
+        "processes to start on this machine; with --strategy=multiworker",
+        "Devices",
+        is_local=True,
+        ge=1,
+        le=MAX_LOCAL_PROCESSES,
+    )
+    replicas: int | None = flag(
         None,
+        "replicas per process",
+        "Devices",
+        screen=True,
+        words="one per GPU or TPU core, one on a CPU",
         ge=1,
         le=MAX_PROCESSES,
-        description="replicas per process; default: one per GPU or TPU core, one on CPU",
     )
     threads: int | None = Field(
         None, ge=1, le=MAX_PROCESSES, description="threads per process; default: all cores"
     )
-    epochs: int = Field(60, ge=1, le=MAX_EPOCHS)
-    max_steps: int | None = Field(None, ge=1, le=MAX_STEP)
-    max_seconds: float | None = Field(
-        None, gt=0, le=MAX_SECONDS, description="of training time, without start-up"
+    epochs: int = flag(
+        60, "passes over the training showers", "Length", screen=True, ge=1, le=MAX_EPOCHS
     )
-    batch_per_replica: int | None = Field(None, ge=1, le=MAX_BATCH)
-    global_batch_size: int | None = Field(None, ge=1, le=MAX_BATCH)
-    precision: Precision = Field(
+    max_steps: int | None = flag(
+        None, "stop after so many steps", "Length", screen=True, ge=1, le=MAX_STEP
+    )
+    max_seconds: float | None = flag(
+        None,
+        "stop after so much training time; without start-up",
+        "Length",
+        screen=True,
+        gt=0,
+        le=MAX_SECONDS,
+    )
+    batch_per_replica: int | None = flag(
+        None,
+        "showers per replica and step",
+        "Batch",
+        screen=True,
+        name="batch",
+        words="the preset's",
+        ge=1,
+        le=MAX_BATCH,
+    )
+    global_batch_size: int | None = flag(
+        None,
+        "showers per step of all replicas together; instead of --batch",
+        "Batch",
+        screen=True,
+        name="global-batch",
+        ge=1,
+        le=MAX_BATCH,
+    )
+    precision: Precision = flag(
         "float32",
-        description="arithmetic of the networks; losses, statistics and weights stay float32. mixed:"
-        " bfloat16, or float16 with loss scaling on GPUs without it, or float32 on CPUs without it",
+        "of the arithmetic; losses, statistics and weights stay float32, or float64. mixed is bfloat16, or float16"
+        " with loss scaling on GPUs without it, or float32 on CPUs without it",
+        "Batch",
+        screen=True,
     )
-    conv_impl: ConvImplOption = Field(
+    conv_impl: ConvImplOption = flag(
         "auto",
-        description="published: the published layers; phases: up-sampling without repeated cells; fast:"
-        " Fourier transforms in generated code on a CPU, else phases; auto: the fastest here",
+        "implementation of the convolutions; published layers, phases (up-sampling without repeated cells) or fast"
+        " (Fourier transforms in generated code on a CPU, else phases). The weights mean the same in all",
+        "Devices",
     )
-    seed: int = Field(0, ge=0, le=MAX_SEED)
+    seed: int = flag(0, "of every random number", "Length", ge=0, le=MAX_SEED)
     batch_norm: Literal["replica", "synchronized"] = Field(
         "replica", description="statistics of each replica, as published, or of the global batch"
     )
-    scale_lr: ScaleLr = Field(
-        "none", description="learning rate times (global batch / reference batch), or its root"
+    scale_lr: ScaleLr = flag(
+        "none",
+        "learning rate for larger batches; times (global batch / reference batch) or its root, with warm-up",
+        "Batch",
     )
     reference_batch_size: int = Field(64, ge=1, le=MAX_BATCH)
     warmup_epochs: float = Field(
         5.0, ge=0, le=MAX_EPOCHS, description="used if scale_lr raises the learning rate"
     )
-    steps_per_loop: int | None = Field(
+    steps_per_loop: int | None = flag(
         None,
+        "steps per call of the device; signals take effect between two calls",
+        "Devices",
+        words="20, on a CPU 10 for small networks, else 1",
         ge=1,
         le=10**6,
-        description="steps per call of the device; default 20, on a CPU 10 for small networks, else 1",
     )
-    init_from: str = Field(
+    init_from: str = flag(
         "",
-        description="folder of a run whose newest checkpoint initialises the networks, for other showers"
-        " or losses; the networks must be the same",
+        "run whose networks the training starts from; fine-tuning with other showers or losses",
+        "Model",
+        screen=True,
+        placeholder="RUN",
+        is_local=True,
     )
     validation_showers: int = Field(
         1024, ge=0, le=10**9, description="held-out showers per validation loss"
     )
-    validate_every: int = Field(
+    validate_every: int = flag(
         0,
+        "epochs between validations; keeps the best checkpoint for --step=best. 0: never, or 1 with --until",
+        "Quality",
+        screen=True,
         ge=0,
         le=MAX_EPOCHS,
-        description="validate every N epochs and keep the best checkpoint; 0: never, or 1 with until",
     )
-    until: str = Field("", description="stop criterion such as metric<0.15; empty: none")
-    patience: int | None = Field(
+    until: str = flag(
+        "",
+        'stop at a limit, such as "metric<0.15"; metrics: metric, response, profile_z, hits, angle, separation.'
+        " An empty value (--until=) removes the criterion",
+        "Length",
+        screen=True,
+        can_be_empty=True,
+    )
+    patience: int | None = flag(
         None,
+        "stop after so many validations without progress; of the metric of --until, or metric",
+        "Length",
+        screen=True,
+        words="never",
         ge=1,
         le=MAX_PATIENCE,
-        description="stop after this many validations without an improvement; default: never",
     )
-    smooth: int | None = Field(
+    smooth: int | None = flag(
         None,
+        "validations whose median --patience compares",
+        "Length",
+        words="1",
         ge=1,
         le=MAX_SMOOTH,
-        description="numbers whose median patience compares; default: 1",
     )
-    tensorboard: bool = False
+    tensorboard: bool = flag(False, "write TensorBoard summaries into the run's folder", "Output")
 
     @model_serializer(mode="wrap")
     def _without_an_unused_early_stop(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
@@ -261,9 +348,21 @@ class CheckpointConfig(_Part):
 
     keep: int = Field(3, ge=1, le=10**6)
     every_seconds: float = Field(300.0, gt=0, le=MAX_SECONDS)
-    every_steps: int | None = Field(None, ge=1, le=MAX_STEP)
-    url: str = Field(
-        "", description="gs://, s3:// or Azure Blob URL that receives a copy of each checkpoint"
+    every_steps: int | None = flag(
+        None,
+        "steps between two checkpoints; in addition to one every five minutes",
+        "Output",
+        name="checkpoint-every-steps",
+        ge=1,
+        le=MAX_STEP,
+    )
+    url: str = flag(
+        "",
+        "gs://, s3:// or Azure Blob URL that receives a copy of each checkpoint",
+        "Output",
+        name="checkpoints",
+        placeholder="URL",
+        is_local=True,
     )
 
 

@@ -6,6 +6,7 @@ from typing import Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
+from cloudgan.core.flags import flag
 from cloudgan.core.ranges import MAX_PROCESSES
 
 ParallelMode = Literal["none", "downpour", "easgd", "gem"]
@@ -19,47 +20,61 @@ class ParallelConfig(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
-    mode: ParallelMode = Field(
+    mode: ParallelMode = flag(
         "none",
-        description="update rule between masters and workers: downpour (NeurIPS 2012), easgd"
-        " (arXiv:1412.6651), gem (arXiv:1805.08469); none: no masters",
+        "update rule between masters and workers that train asynchronously, each a rank of MPI; downpour"
+        " (NeurIPS 2012), easgd (arXiv:1412.6651), gem (arXiv:1805.08469); none: no masters",
+        "Ranks",
+        name="parallel",
     )
-    ranks: int | None = Field(
+    ranks: int | None = flag(
         None,
+        "masters and workers together",
+        "Ranks",
+        words="all of the MPI world that started this program, or in `plan` one worker rank per accelerator,"
+        " or per node without one",
         ge=1,
         le=MAX_PROCESSES,
-        description="masters and workers together; default: all ranks of the existing MPI world",
     )
-    group: int = Field(
-        1, ge=1, le=MAX_PROCESSES, description="ranks of a worker, which train one batch together"
+    group: int = flag(
+        1, "ranks of a worker; they train one batch together", "Ranks", ge=1, le=MAX_PROCESSES
     )
-    masters: int = Field(
+    masters: int = flag(
         1,
+        "masters that serve workers; with several, rank 0 is above them",
+        "Ranks",
         ge=1,
         le=MAX_PROCESSES,
-        description="masters that serve workers; above 1, one more rank, 0, is above them",
     )
-    sync_every: int = Field(1, ge=1, le=10**6, description="steps of a worker between exchanges")
-    master_sync_every: int = Field(
-        8, ge=1, le=10**6, description="updates of a master between its exchanges with rank 0"
+    sync_every: int = flag(
+        1, "steps of a worker between two exchanges with its master", "Ranks", ge=1, le=10**6
     )
-    elastic_force: float = Field(
+    master_sync_every: int = flag(
+        8,
+        "updates of a master between two exchanges with rank 0 above it",
+        "Ranks",
+        ge=1,
+        le=10**6,
+    )
+    elastic_force: float = flag(
         0.9,
+        "of easgd; divided by the workers of a master; above 0 and below their number",
+        "Ranks",
         ge=0,
         le=MAX_PROCESSES,
-        description="of easgd, divided by the workers; above 0 and below the number of workers",
     )
     sends: Sent = Field(
         "weights", description="of downpour: differences of weights, or summed gradients"
     )
-    damping: Damping = Field(
+    damping: Damping = flag(
         "staleness",
-        description="of downpour: an update counts 1/staleness, 1/workers (mean) or fully (none)",
+        "of downpour; weight of an update: 1/staleness, 1/workers (mean) or 1 (none)",
+        "Ranks",
     )
-    synchronous: bool = Field(
-        False, description="of downpour: the master applies the mean of one update of each worker"
+    synchronous: bool = flag(
+        False, "of downpour; the master applies the mean of one update per worker", "Ranks"
     )
-    master_optimizer: MasterOptimizer = Field("sgd", description="of downpour")
+    master_optimizer: MasterOptimizer = flag("sgd", "of downpour", "Ranks")
     master_learning_rate: float | None = Field(
         None,
         gt=0,
@@ -73,11 +88,16 @@ class ParallelConfig(BaseModel):
         le=1e6,
         description="of gem: energy of all workers over that of one with momentum",
     )
-    stages: tuple[str, ...] = Field(
-        (), description="layers from which on a network is on the next device, such as conv3"
+    stages: tuple[str, ...] = flag(
+        (),
+        "layers from which on a network is on the next device, such as conv3 or conv2,conv4",
+        "Devices",
     )
-
-    trace: bool = Field(False, description="write trace.json: what all ranks did when")
+    trace: bool = flag(
+        False,
+        "write trace.json into the run's folder; what all ranks did when, for https://ui.perfetto.dev",
+        "Ranks",
+    )
 
     @field_validator("stages", mode="before")
     @classmethod

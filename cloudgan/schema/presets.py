@@ -19,6 +19,7 @@ from pydantic import (
 )
 
 from cloudgan.core.errors import UnknownNameError
+from cloudgan.core.flags import flag
 from cloudgan.schema.losses import LossWeightsBase, make_loss_weights
 
 if TYPE_CHECKING:
@@ -80,8 +81,9 @@ class Discriminator(NamedTuple):
     pool: int = 1  # average pooling before the heads
 
 
-def _list_networks(schema: dict[str, Any]) -> None:
-    schema["enum"] = list(PROFILES)
+def networks() -> dict[str, str]:
+    """Returns what each network is for, by name."""
+    return {name: profile.summary for name, profile in PROFILES.items()}
 
 
 class Preset(BaseModel):
@@ -89,9 +91,18 @@ class Preset(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
-    preset: str = Field("paper", description="name of the preset", json_schema_extra=_list_networks)
+    preset: str = flag(
+        "paper",
+        "a network and its parameters; {names}",
+        "Model",
+        screen=True,
+        placeholder="NAME",
+        names=networks,
+    )
     networks: str = Field(
-        "paper", description="architecture of the networks", json_schema_extra=_list_networks
+        "paper",
+        description="architecture of the networks",
+        json_schema_extra=lambda schema: schema.update(enum=list(PROFILES)),
     )
     image_shape: tuple[Side, Side, Side] = Field(
         (51, 51, 25), description="cells in x, y and depth; larger showers are cut to the centre"

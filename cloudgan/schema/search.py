@@ -9,6 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 
 from cloudgan.core.documents import check_booleans, explain, read_yaml
 from cloudgan.core.errors import ConfigError, nearest, show
+from cloudgan.core.flags import flag
 from cloudgan.core.ranges import MAX_PROCESSES
 from cloudgan.schema.config import RunConfig, parse_config
 from cloudgan.schema.presets import SIZE_KEYS
@@ -123,19 +124,60 @@ class SearchConfig(BaseModel):
     space: dict[str, Dimension] = Field(
         min_length=1, max_length=50, description="by dotted key of run.yaml"
     )
-    sampler: SamplerName = "gp"
-    trials: int = Field(25, ge=1, le=10_000)
-    blocks: int = Field(1, ge=1, le=MAX_PROCESSES, description="trials at the same time")
-    store: str = Field("", description="store through which pods train trials; empty: this machine")
-    folds: int = Field(
-        1, ge=1, le=MAX_FOLDS, description="runs of a trial, each holds out one shower of so many"
+    sampler: SamplerName = flag(
+        "gp",
+        "gp (Gaussian process, expected improvement), evolution, cmaes, tpe, nsgaii, random or grid",
+        "Search",
+        screen=True,
+        placeholder="NAME",
     )
-    objective: str = Field(
-        METRIC, description="validation number or loss; median of the last three"
+    trials: int = flag(25, "how many", "Search", screen=True, ge=1, le=10_000)
+    blocks: int = flag(
+        1,
+        "trials at the same time; each with its share of the cores or GPUs",
+        "Search",
+        screen=True,
+        ge=1,
+        le=MAX_PROCESSES,
     )
-    direction: Direction = "minimize"
-    prune: Pruning = "none"
-    second: Second | None = Field(None, description="second objective, minimized; default: none")
+    store: str = flag(
+        "",
+        "URL or folder; the nodes of `cloudgan deploy -- join NAME` train the trials instead of this machine",
+        "Where",
+        screen=True,
+        placeholder="URL",
+    )
+    folds: int = flag(
+        1,
+        "runs of a trial, whose mean ranks it; each holds out one shower of so many",
+        "Search",
+        screen=True,
+        ge=1,
+        le=MAX_FOLDS,
+    )
+    objective: str = flag(
+        METRIC,
+        "what ranks trials; a validation number as in --until, or generator_loss, its total on held-out showers."
+        " The median of the last three counts",
+        "Search",
+        screen=True,
+        placeholder="NUMBER",
+    )
+    direction: Direction = flag(
+        "minimize", "whether a small or a large objective is good", "Search"
+    )
+    prune: Pruning = flag(
+        "none",
+        "stop trials early; whose validations are below the median of the others, or by successive halving",
+        "Search",
+        screen=True,
+    )
+    second: Second | None = flag(
+        None,
+        "second objective; the program time or the price of a trial. The sampler is nsgaii or random",
+        "Search",
+        screen=True,
+    )
     usd_per_hour: float | None = Field(None, gt=0, description="of this machine")
     priced_as: str = Field("", description="offer whose price that is")
 

@@ -6,6 +6,7 @@ from typing import Annotated, Final, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from cloudgan.core.flags import RANGE, flag
 from cloudgan.core.ranges import MAX_SHOWERS
 from cloudgan.schema.particle import Particle
 
@@ -27,13 +28,24 @@ class SimulationConfig(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
     engine: Literal["geant4"] = "geant4"
-    showers: int = Field(1000, ge=1, le=MAX_SHOWERS)
-    energy_gev: tuple[_Gev, _Gev] = Field((10.0, 100.0), description="range of the primary energy")
-    theta_deg: tuple[_Degrees, _Degrees] = Field((60.0, 120.0), description="range of the angle")
-    particle: Particle = "electron"
-    cut_mm: float = Field(0.7, ge=0.01, le=10, description="range cut of Geant4")
-    showers_per_shard: int = Field(
-        256, ge=1, le=10**6, description="showers of a file, which a killed worker may lose"
+    showers: int = flag(
+        1000, "showers that all workers simulate together", "Showers", ge=1, le=MAX_SHOWERS
+    )
+    energy_gev: Annotated[tuple[_Gev, _Gev], RANGE] = flag(
+        (10.0, 100.0), "range of the primary energy in GeV, flat", "Showers", name="energy"
+    )
+    theta_deg: Annotated[tuple[_Degrees, _Degrees], RANGE] = flag(
+        (60.0, 120.0), "range of the polar angle in degrees, flat", "Showers", name="theta"
+    )
+    particle: Particle = flag("electron", "primary particle", "Showers")
+    cut_mm: float = flag(0.7, "range cut of Geant4 in mm", "Showers", ge=0.01, le=10)
+    showers_per_shard: int = flag(
+        256,
+        "showers of a file; a killed worker may lose so many",
+        "Showers",
+        name="records-per-shard",
+        ge=1,
+        le=10**6,
     )
 
     @model_validator(mode="after")

@@ -7,7 +7,7 @@ import pytest
 from cloudgan.api import engine_import
 from cloudgan.api.launch_data import check_startable
 from cloudgan.cli.main import main
-from cloudgan.cli.options.failure import explain
+from cloudgan.cli.failure import explain
 from cloudgan.core.errors import ConfigError
 from cloudgan.schema.config import parse_config
 

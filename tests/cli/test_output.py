@@ -7,7 +7,7 @@ import re
 
 import pytest
 
-from cloudgan.cli.options.failure import Failure
+from cloudgan.cli.failure import Failure
 from cloudgan.cli.views.output import check_report, print_result, print_table, write_report_file
 from cloudgan.cli.views.progress import ProgressBars
 from cloudgan.core.errors import ConfigError, DataError

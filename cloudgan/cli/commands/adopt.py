@@ -2,32 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from cloudgan.api import runs
-from cloudgan.api.targets import THIS_FOLDER, run_folder
-from cloudgan.cli.options.launch_flags import run_flags
-from cloudgan.cli.options.shared_flags import with_flags
+from cloudgan.api.targets import run_folder
 from cloudgan.cli.views.output import print_result, progress_bars
+from cloudgan.core.command import command
+from cloudgan.schema.options.runs import AdoptOptions
 
-if TYPE_CHECKING:
-    from cloudgan.api.targets import RunLocator
 
-
-@with_flags(locator=run_flags)
-def adopt(name: str, *, json: bool = False, locator: RunLocator = THIS_FOLDER) -> None:
-    """Imports a run that another machine started: plan, times and record, into runs/NAME.
-
-    Finds resources by label, and the desired state in the run's store. Afterwards `status`, `logs`,
-    `cost`, `cancel`, `down` and `deploy` work in this folder.
-
-    Args:
-        name: Name of the run.
-        json: Print the result as JSON.
-        locator: Where the run is; from the shared flags.
-    """
-    with progress_bars(as_json=json) as progress:
-        adopted = runs.adopt(name, locator=locator, progress=progress)
+@command
+def adopt(options: AdoptOptions, *, as_json: bool = False) -> None:
+    """Runs the command."""
+    with progress_bars(as_json=as_json) as progress:
+        adopted = runs.adopt(options.run, locator=options.locator, progress=progress)
     result = {
         "run": adopted.plan.run,
         "state": adopted.phase,
@@ -36,4 +22,4 @@ def adopt(name: str, *, json: bool = False, locator: RunLocator = THIS_FOLDER) -
         "fetched": ", ".join(adopted.fetched),
         "next": f"cloudgan status {adopted.plan.run}",
     }
-    print_result(result, as_json=json)
+    print_result(result, as_json=as_json)

@@ -7,7 +7,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from cloudgan.cli.options.values import parse_range
 from cloudgan.cli.views.output import (
     check_report,
     print_json,
@@ -16,11 +15,11 @@ from cloudgan.cli.views.output import (
     raise_if_interrupted,
     write_report_file,
 )
+from cloudgan.core.command import command
 from cloudgan.core.errors import ConfigError
 from cloudgan.core.hardware import this_machine
 from cloudgan.core.local_path import local_path
-from cloudgan.schema.config import ConvImplOption, Precision
-from cloudgan.schema.ecal_unit import EcalUnit
+from cloudgan.schema.options.bench import BenchGenerateOptions, BenchInputOptions, BenchStepOptions
 from cloudgan.schema.presets import find_preset, find_profile
 
 if TYPE_CHECKING:
@@ -33,59 +32,32 @@ if TYPE_CHECKING:
     from cloudgan.reports.table import Table
 
 
-def step(
-    *,
-    against: str = "published",
-    preset: str = "paper",
-    batch: int = 16,
-    conv_impl: ConvImplOption = "auto",
-    precision: Precision = "float32",
-    replicas: int = 1,
-    threads: int | None = None,
-    rounds: int = 5,
-    roofline: str | None = None,
-    report: str | None = None,
-    json: bool = False,
-) -> None:
-    """Measures the training step of `train` against a variant of it, in one run.
-
-    Both variants stay alive in their own processes and alternate, so that other load on the machine
-    affects both; the ratio is of measurements next to each other in time. Each speed is shown beside
-    the limit of direct convolution: its counted arithmetic at the speed of matrix products, measured
-    in the same rounds. The showers come from the parametric source.
-
-    Args:
-        against: published, fast or none; further differences follow a colon, such as
-            fast:precision=bfloat16 or auto:TF_ENABLE_ONEDNN_OPTS=0. The same variant gives a ratio
-            near 1.
-        preset: {presets}.
-        batch: Showers per replica and step.
-        conv_impl: Convolution implementation to measure.
-        precision: Of the arithmetic, for both variants unless --against sets another.
-        replicas: Replicas in one process, for both variants unless --against sets another.
-        threads: Threads per process. Default: all cores.
-        rounds: Rounds of each variant, after one for warm-up.
-        roofline: Time each convolution alone and draw the roofline of this machine: FILE.png.
-        report: File to write as well: .html, .md or .csv.
-        json: Print the result as JSON.
-    """
+@command
+def step(options: BenchStepOptions, *, as_json: bool = False) -> None:
+    """Runs the command."""
     from cloudgan.bench.step import make_variant, parse_against
 
     training = {
-        "batch_per_replica": batch,
-        "precision": precision,
-        "replicas": replicas,
-        "threads": threads,
+        "batch_per_replica": options.batch,
+        "precision": options.precision,
+        "replicas": options.replicas,
+        "threads": options.threads,
     }
-    own = make_variant(conv_impl, preset, training, {})
-    other = None if against == "none" else parse_against(against, own, preset, training)
-    _check_picture(roofline)
-    check_report(report)
+    own = make_variant(options.conv_impl, options.preset, training, {})
+    other = (
+        None
+        if options.against == "none"
+        else parse_against(options.against, own, options.preset, training)
+    )
+    _check_picture(options.roofline)
+    check_report(options.report)
     from cloudgan.bench.step import measure_step
 
-    with progress_bars(as_json=json) as progress:
-        result = measure_step(own, other, rounds=rounds, layers=bool(roofline), progress=progress)
-    _print_step(result, roofline=roofline, report=report, as_json=json)
+    with progress_bars(as_json=as_json) as progress:
+        result = measure_step(
+            own, other, rounds=options.rounds, layers=bool(options.roofline), progress=progress
+        )
+    _print_step(result, roofline=options.roofline, report=options.report, as_json=as_json)
 
 
 def _check_picture(roofline: str | None) -> None:
@@ -125,59 +97,33 @@ def _draw(result: StepResult, path: Path) -> None:
         write_atomic(path, drawing.png())
 
 
-def input_(
-    *,
-    data: str = "",
-    unit: EcalUnit | None = None,
-    preset: str = "paper",
-    batch: int | None = None,
-    threads: int | None = None,
-    showers: int = 4000,
-    rounds: int = 5,
-    seconds: float = 1.0,
-    step_showers_per_second: float | None = None,
-    measure_step: bool = False,
-    json: bool = False,
-) -> None:
-    """Measures the input pipeline of `train`: reading, decoding, cutting, scaling, to dense batches.
-
-    Three variants alternate: showers decoded on demand, preprocessed showers in memory, and
-    preprocessed showers in a file beside the shards. Each round first evicts the files from the page
-    cache, and so measures cold and warm reading separately. All three yield the same values.
-
-    Args:
-        data: Showers, as for `train`. Default: simulated ones in a temporary folder.
-        unit: Unit of ECAL in files of --data that state none, where several fit.
-        preset: Sets the image size and scale: {presets}.
-        batch: Showers per batch. Default: that of the preset.
-        threads: Reader threads. Default: one per core.
-        showers: Number of showers to simulate without --data.
-        rounds: Rounds of each variant.
-        seconds: Duration of the warm part of a round.
-        step_showers_per_second: Speed of a training step; the result has the ratio to it.
-        measure_step: Measure that speed first, as `cloudgan bench step` does.
-        json: Print the result as JSON.
-    """
-    view = find_preset(preset)
-    if showers == 1:
+@command
+def input_(options: BenchInputOptions, *, as_json: bool = False) -> None:
+    """Runs the command."""
+    view = find_preset(options.preset)
+    if options.showers == 1:
         raise ConfigError("--showers=1: expected at least 2")
-    if step_showers_per_second is not None and measure_step:
+    if options.step_showers_per_second is not None and options.measure_step:
         raise ConfigError("--step-showers-per-second and --measure-step exclude each other")
-    size = batch or find_profile(view.networks).batch
-    readers = threads or this_machine().cores
-    with progress_bars(as_json=json) as progress, _shards(data, unit, showers, progress) as folder:
+    size = options.batch or find_profile(view.networks).batch
+    readers = options.threads or this_machine().cores
+    with (
+        progress_bars(as_json=as_json) as progress,
+        _shards(options.data, options.unit, options.showers, progress) as folder,
+    ):
         from cloudgan.bench.input import InputRequest, measure_input
 
-        if measure_step:
-            step_showers_per_second = _step_rate(preset, size, readers, progress)
-        request = InputRequest(folder, view, size, readers, seconds)
+        speed = options.step_showers_per_second
+        if options.measure_step:
+            speed = _step_rate(options.preset, size, readers, progress)
+        request = InputRequest(folder, view, size, readers, options.seconds)
         result = measure_input(
             request,
-            rounds=rounds,
-            step_showers_per_second=step_showers_per_second,
+            rounds=options.rounds,
+            step_showers_per_second=speed,
             progress=progress,
         )
-    _print_input(result, as_json=json)
+    _print_input(result, as_json=as_json)
 
 
 @contextmanager
@@ -226,44 +172,23 @@ def _print_input(result: InputResult, *, as_json: bool) -> None:
     raise_if_interrupted(interrupted=result.interrupted, as_json=as_json)
 
 
-def generate(
-    *,
-    preset: str | None = None,
-    run: str | None = None,
-    batch: int | None = None,
-    threads: int = 1,
-    rounds: int = 5,
-    energy: str = "50",
-    json: bool = False,
-) -> None:
-    """Measures the time per shower of a generator, of the parametric source and of Geant4.
-
-    The generator runs in TensorFlow, as `generate` does, and as its ONNX export in ONNX Runtime. All
-    alternate on one core with one thread each, unless --threads sets more, for electrons of the same
-    energy. Untrained weights are as fast as trained ones. What is not installed is left out, with a
-    note; the speeds are then compared with a recorded time of Geant4.
-
-    Args:
-        preset: {presets}. Default: mini, or that of the run.
-        run: Folder of a run, whose newest checkpoint is used.
-        batch: Showers that the generators compute at a time. Default: as `generate`, by the preset.
-        threads: Threads of TensorFlow and ONNX Runtime; the simulations have one.
-        rounds: Rounds of each source, of half a second or more.
-        energy: Of the electrons in GeV, a value or a range; the time of Geant4 is proportional to it.
-        json: Print the result as JSON.
-    """
-    if run and preset:
+@command
+def generate(options: BenchGenerateOptions, *, as_json: bool = False) -> None:
+    """Runs the command."""
+    if options.run and options.preset:
         raise ConfigError("--run sets the preset: give --run or --preset, not both")
-    find_preset(preset or "mini")
-    energies = parse_range("energy", energy)
+    find_preset(options.preset or "mini")
+    energies = options.energy
     from cloudgan.bench.generate import GenerateRequest, measure_generate
     from cloudgan.simulation.geant4.events import check_energy
 
     check_energy(energies)
-    request = GenerateRequest(preset or "mini", run, batch, threads, energies)
-    with progress_bars(as_json=json) as progress:
-        result = measure_generate(request, rounds=rounds, progress=progress)
-    _print_generate(result, as_json=json)
+    request = GenerateRequest(
+        options.preset or "mini", options.run, options.batch, options.threads, energies
+    )
+    with progress_bars(as_json=as_json) as progress:
+        result = measure_generate(request, rounds=options.rounds, progress=progress)
+    _print_generate(result, as_json=as_json)
 
 
 def _print_generate(result: GenerateResult, *, as_json: bool) -> None:

@@ -4,59 +4,33 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from cloudgan.api.launch_request import NOTHING_PROVISIONED
-from cloudgan.cli.options.launch_flags import provisioning_flags
-from cloudgan.cli.options.shared_flags import with_flags
+from cloudgan.api.launch_options import CheckOptions
 from cloudgan.cli.views.output import mark_printed, print_json, print_table
-from cloudgan.core.clouds import CloudName
+from cloudgan.core.command import command
 from cloudgan.core.errors import CredentialsError
 from cloudgan.reports.table import Mark, Table
 
 if TYPE_CHECKING:
-    from cloudgan.api.launch_request import ProvisioningRequest
     from cloudgan.launch.ops.preflight import PreflightReport
 
 _MARKS = {"ok": True, "missing": False, "unknown": None}
 
 
-@with_flags(provisioning=provisioning_flags)
-def check(
-    *,
-    provider: CloudName | None = None,
-    accelerator: str | None = None,
-    nodes: int = 1,
-    price_as: str | None = None,
-    reservation: str | None = None,
-    json: bool = False,
-    provisioning: ProvisioningRequest = NOTHING_PROVISIONED,
-) -> None:
-    """Checks login, APIs, permissions and quota of each cloud account.
-
-    Creates nothing and spends nothing. With --accelerator it checks quota in the cheapest region and
-    market, or those of --region and --market. Exits with 2 if something is missing: in the cloud of
-    --provider, else in every cloud.
-
-    Args:
-        provider: The cloud. Default: every cloud.
-        accelerator: NAME or NAME:COUNT per node, such as v100:8.
-        nodes: Number of nodes.
-        price_as: Offer to check instead, such as gcp/n1-standard-8+1xV100/us-central1/spot.
-        reservation: Reservation to check, as its cloud names it; see docs/reservations.md.
-        json: Print the result as JSON.
-        provisioning: Account, region and market; from the shared flags.
-    """
+@command
+def check(options: CheckOptions, *, as_json: bool = False) -> None:
+    """Runs the command."""
     from cloudgan.api.accounts import check_accounts
 
     found = check_accounts(
-        provider,
-        accelerator=accelerator,
-        nodes=nodes,
-        offer=price_as,
-        reservation=reservation,
-        provisioning=provisioning,
+        options.provider,
+        accelerator=options.accelerator,
+        nodes=options.nodes,
+        offer=options.price_as,
+        reservation=options.reservation,
+        provisioning=options,
     )
     is_ready = any(one.is_ready for one in found)
-    if json:
+    if as_json:
         clouds = {
             one.provider: {
                 "ready": one.is_ready,
@@ -68,9 +42,9 @@ def check(
     else:
         print_table(_table(found))
     if not is_ready:
-        subject = f"{provider} is not" if provider else "no cloud is"
+        subject = f"{options.provider} is not" if options.provider else "no cloud is"
         error = CredentialsError(f"{subject} ready: see the findings with status missing")
-        raise mark_printed(error, as_json=json)
+        raise mark_printed(error, as_json=as_json)
 
 
 def _table(found: list[PreflightReport]) -> Table:

@@ -10,56 +10,47 @@ from cloudgan.api.quality_comparison import cost_to_quality
 from cloudgan.api.scaling_comparison import compare_scaling, published_scaling
 from cloudgan.api.scaling_page import scaling_page, sentences, tables
 from cloudgan.cli.views.output import check_report, print_json, print_table, write_report_file
+from cloudgan.core.command import command
 from cloudgan.core.errors import ConfigError
+from cloudgan.schema.options.money import CompareOptions
 from cloudgan.schema.run_folder import RunFolder
 
 _COLUMNS = 120
 
 
-def compare(
-    runs: str | None = None,
-    *,
-    paper: bool = False,
-    to_quality: bool = False,
-    scaling: bool = False,
-    until: str | None = None,
-    price_as: str | None = None,
-    report: str | None = None,
-    json: bool = False,
-) -> None:
-    """Shows runs side by side, or the paper's runs at the prices of 2020/21 and of today.
-
-    Args:
-        runs: Folders of runs: a comma list or a quoted glob, such as 'runs/*'.
-        paper: Instead: the runs of arXiv:2111.04628, recomputed from their published times.
-        to_quality: Time and cost until the acceptance gates of `cloudgan validate` were first passed, with
-            the spread over seeds.
-        scaling: Speed-up and efficiency over the number of workers, training only and end to end, of runs
-            that differ in it only, with Amdahl's serial share; POWER8 and the paper beside them. With
-            --paper: these two only.
-        until: With --to-quality: instead of the gates, a condition on the validations of
-            `cloudgan train --validate-every`, such as "metric<0.15".
-        price_as: Offer that prices runs on your own machine (see `cloudgan offers`).
-        report: File to write as well: .html, .md or .csv.
-        json: Print the result as JSON.
-    """
-    if bool(runs) == paper:
+@command
+def compare(options: CompareOptions, *, as_json: bool = False) -> None:
+    """Runs the command."""
+    if bool(options.runs) == options.paper:
         raise ConfigError("nothing to compare: give folders of runs, such as 'runs/*', or --paper")
-    if to_quality and paper:
+    if options.to_quality and options.paper:
         raise ConfigError("--to-quality needs your own runs: the paper's have no acceptance gates")
-    if until is not None and not to_quality:
-        raise ConfigError(f"--until={until} needs --to-quality")
-    if to_quality and scaling:
+    if options.until is not None and not options.to_quality:
+        raise ConfigError(f"--until={options.until} needs --to-quality")
+    if options.to_quality and options.scaling:
         raise ConfigError("--to-quality and --scaling are two comparisons: give one of them")
-    check_report(report)
-    if scaling:
-        _compare_scaling(None if paper else runs, price_as, report, as_json=json)
-    elif paper:
-        _compare_paper(report, as_json=json)
-    elif to_quality:
-        _compare_to_quality(_folders(runs or ""), until, price_as, report, as_json=json)
+    check_report(options.report)
+    if options.scaling:
+        _compare_scaling(
+            None if options.paper else options.runs,
+            options.price_as,
+            options.report,
+            as_json=as_json,
+        )
+    elif options.paper:
+        _compare_paper(options.report, as_json=as_json)
+    elif options.to_quality:
+        _compare_to_quality(
+            _folders(options.runs or ""),
+            options.until,
+            options.price_as,
+            options.report,
+            as_json=as_json,
+        )
     else:
-        _compare_runs(_folders(runs or ""), price_as, report, as_json=json)
+        _compare_runs(
+            _folders(options.runs or ""), options.price_as, options.report, as_json=as_json
+        )
 
 
 def _compare_runs(

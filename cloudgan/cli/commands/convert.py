@@ -2,59 +2,33 @@
 
 from __future__ import annotations
 
-from typing import Literal
-
 from cloudgan.api import showers as api
 from cloudgan.cli.views.output import print_result, progress_bars
+from cloudgan.core.command import command
 from cloudgan.core.errors import ConfigError
-from cloudgan.schema.ecal_unit import EcalUnit
+from cloudgan.schema.options.showers import ConvertOptions
 
 
-def convert(
-    source: str,
-    target: str = "",
-    *,
-    unit: EcalUnit | None = None,
-    to: Literal["auto", "tfrecord", "hdf5"] = "auto",
-    records_per_shard: int = 1024,
-    overwrite: bool = False,
-    verify: bool = False,
-    json: bool = False,
-) -> None:
-    """Converts showers to sharded TFRecord for training, or back to HDF5; the data stay bit-identical.
-
-    Empty showers are left out and counted.
-
-    Args:
-        source: HDF5 (public 3DGAN layout), published TFRecord, or shards: path, glob, comma list, or
-            bucket.
-        target: Folder or bucket (gs://, s3://, Azure Blob URL) for shards, a file .h5 for HDF5, or a
-            file .parquet for a table of hits.
-        unit: Unit of ECAL in files that state none, where several fit.
-        to: tfrecord or hdf5; auto decides by the suffix of the target.
-        records_per_shard: Showers per shard.
-        overwrite: Replace an existing target when the new one is complete.
-        verify: Read every shower of SOURCE, compare it with its checksums and count empty ones; writes
-            nothing.
-        json: Print the result as JSON.
-    """
-    if verify == bool(target):
+@command
+def convert(options: ConvertOptions, *, as_json: bool = False) -> None:
+    """Runs the command."""
+    if options.verify == bool(options.target):
         valid = "convert --verify SOURCE, or convert SOURCE TARGET"
-        given = f"--verify with the target {target}" if verify else "no target"
+        given = f"--verify with the target {options.target}" if options.verify else "no target"
         raise ConfigError(f"{given} was given; valid: cloudgan {valid}")
-    with progress_bars(as_json=json) as progress:
-        if verify:
-            checked = api.verify_showers(source, unit=unit, progress=progress)
+    with progress_bars(as_json=as_json) as progress:
+        if options.verify:
+            checked = api.verify_showers(options.source, unit=options.unit, progress=progress)
             result = {"verified": checked.path, "showers": checked.showers} | checked.facts
-            print_result(result, as_json=json)
+            print_result(result, as_json=as_json)
             return
         file = api.convert(
-            source,
-            target,
-            unit=unit,
-            to=to,
-            records_per_shard=records_per_shard,
-            overwrite=overwrite,
+            options.source,
+            options.target,
+            unit=options.unit,
+            to=options.to,
+            records_per_shard=options.records_per_shard,
+            overwrite=options.overwrite,
             progress=progress,
         )
-    print_result({"written": file.path, "showers": file.showers} | file.facts, as_json=json)
+    print_result({"written": file.path, "showers": file.showers} | file.facts, as_json=as_json)

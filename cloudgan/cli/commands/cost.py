@@ -12,8 +12,10 @@ from cloudgan.cli.views.output import (
     print_table,
     write_report_file,
 )
+from cloudgan.core.command import command
 from cloudgan.core.errors import ConfigError
 from cloudgan.core.local_path import local_path
+from cloudgan.schema.options.money import CostOptions
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -27,66 +29,56 @@ if TYPE_CHECKING:
 _SHOWN_OFFERS = 20
 
 
-def cost(
-    run: str | None = None,
-    *,
-    price_as: str | None = None,
-    price_file: str | None = None,
-    fit: str | None = None,
-    predict: str | None = None,
-    showers: int | None = None,
-    batch: int | None = None,
-    feed: float | None = None,
-    billing_export: str | None = None,
-    ci: str | None = None,
-    budget_usd: float | None = None,
-    report: str | None = None,
-    json: bool = False,
-) -> None:
-    """Prices a run by item and on other offers, and writes cost.json; or predicts times from a CSV.
-
-    A run on cloud nodes has the prices of its launch. A run on your own machine has no price per hour:
-    its cost is unknown until --price-as names an offer.
-
-    Args:
-        run: Folder of the run; with --ci, also a file of `cloudgan plan --json`.
-        price_as: Offer that prices a run on your own machine: cloud/node/region/market, such as
-            gcp/n1-standard-8+1xT4/us-central1/spot (see `cloudgan offers`).
-        price_file: YAML file with the prices of your own nodes; --price-as names one of them.
-        fit: Instead of a run: CSV file of timings with the columns n, seconds and, optionally, nodes
-            and steps (of an epoch).
-        predict: Numbers of accelerators whose times are predicted, such as 32,64,128; with --fit.
-        showers: Showers of an epoch, which give the steps together with --batch; with --fit.
-        batch: Showers per accelerator and step; with --fit.
-        feed: Showers per second that the input can supply (see `cloudgan bench input`): no predicted
-            epoch is faster than they are read; with --fit, --showers and --batch.
-        billing_export: Billing exports of the run's cloud in FOCUS 1.x, such as
-            bill.json,bill2.csv.gz; only lines with this run's label count.
-        ci: File of an earlier `cloudgan plan --json` or `cloudgan cost RUN --json`: print the
-            difference in Markdown, for a comment on a pull request.
-        budget_usd: Exit with 6 if the run or plan costs more; with --ci.
-        report: File to write as well: .html, .md or .csv.
-        json: Print the result as JSON.
-    """
-    of_fit = {"predict": predict, "showers": showers, "batch": batch, "feed": feed}
-    _check(run, price_as, fit, of_fit, billing_export)
-    _check_ci(run, ci, budget_usd, billing_export)
-    if price_file and not price_as:
-        raise ConfigError(f"--price-file={price_file} needs --price-as=OFFER, one of its nodes")
-    check_report(report)
-    if fit is not None:
+@command
+def cost(options: CostOptions, *, as_json: bool = False) -> None:
+    """Runs the command."""
+    of_fit = {
+        "predict": options.predict,
+        "showers": options.showers,
+        "batch": options.batch,
+        "feed": options.feed,
+    }
+    _check(options.run, options.price_as, options.fit, of_fit, options.billing_export)
+    _check_ci(options.run, options.ci, options.budget_usd, options.billing_export)
+    if options.price_file and not options.price_as:
+        raise ConfigError(
+            f"--price-file={options.price_file} needs --price-as=OFFER, one of its nodes"
+        )
+    check_report(options.report)
+    if options.fit is not None:
         from cloudgan.api.fit import fit_and_predict, sizes_to_predict
 
-        sizes = sizes_to_predict(predict or "")
-        found = fit_and_predict(Path(fit), sizes, showers=showers, batch=batch, feed=feed)
-        _print_fit(Path(fit), found, report, as_json=json)
-    elif run is not None:
-        own = local_path(price_file, source="--price-file") if price_file else None
-        if ci is None:
-            _price(run, price_as, own, billing_export, report, as_json=json)
+        sizes = sizes_to_predict(options.predict or "")
+        found = fit_and_predict(
+            Path(options.fit),
+            sizes,
+            showers=options.showers,
+            batch=options.batch,
+            feed=options.feed,
+        )
+        _print_fit(Path(options.fit), found, options.report, as_json=as_json)
+    elif options.run is not None:
+        own = local_path(options.price_file, source="--price-file") if options.price_file else None
+        if options.ci is None:
+            _price(
+                options.run,
+                options.price_as,
+                own,
+                options.billing_export,
+                options.report,
+                as_json=as_json,
+            )
         else:
-            base = local_path(ci, source="--ci")
-            _compare(base, run, price_as, own, budget_usd=budget_usd, report=report, as_json=json)
+            base = local_path(options.ci, source="--ci")
+            _compare(
+                base,
+                options.run,
+                options.price_as,
+                own,
+                budget_usd=options.budget_usd,
+                report=options.report,
+                as_json=as_json,
+            )
 
 
 def _check(

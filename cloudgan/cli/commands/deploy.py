@@ -5,92 +5,45 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from cloudgan.api.deploy_attempt import DeployOptions
+from cloudgan.api.deploy_attempt import DeploySettings
 from cloudgan.api.deployment import deploy_run
-from cloudgan.api.grid_options import grid_keys
+from cloudgan.api.job_file import with_job_file
 from cloudgan.api.launch_data import NO_SHOWERS
-from cloudgan.api.launch_request import NOTHING_PROVISIONED, LaunchRequest
+from cloudgan.api.launch_options import DeployOptions
 from cloudgan.api.planning import make_launch_plan
 from cloudgan.api.pod_software import known_wheels
 from cloudgan.api.simulation_plan import simulated_data
 from cloudgan.api.sweep import deploy_sweep, make_sweep, parse_seeds, plan_sweep
 from cloudgan.api.targets import run_folder
-from cloudgan.cli.options.grid_flags import grid_flags
-from cloudgan.cli.options.launch_flags import launch_flags, provisioning_flags
-from cloudgan.cli.options.shared_flags import with_flags
-from cloudgan.cli.options.simulation_flags import simulation_flags
-from cloudgan.cli.options.training_flags import training_flags
 from cloudgan.cli.views.confirmation import confirm, plan_question, sweep_question
 from cloudgan.cli.views.output import print_json, print_result, print_table, progress_bars
 from cloudgan.cli.views.plan_view import print_plan, print_sweep
+from cloudgan.core.command import command
 from cloudgan.core.errors import ConfigError, ConfirmationError
-from cloudgan.launch.clouds.planner import BUILT_IN_CLOUDS, Clouds, built_in_clouds
+from cloudgan.launch.clouds.planner import BUILT_IN_CLOUDS, Clouds
 
 if TYPE_CHECKING:
-    from cloudgan.api.launch_request import ProvisioningRequest
     from cloudgan.api.sweep import SweepPlan
     from cloudgan.schema.plan import Plan
 
 
-@with_flags(
-    training=training_flags,
-    simulation=simulation_flags,
-    grid=grid_flags,
-    launch=launch_flags,
-    provisioning=provisioning_flags,
-    clouds=built_in_clouds,
-)
+@command
 def deploy(
-    *,
-    seeds: str | None = None,
-    dry_run: bool = False,
-    detach: bool = False,
-    yes: bool = False,
-    allow_stale_price: bool = False,
-    json: bool = False,
-    training: tuple[dict[str, Any], str | None] = ({}, None),
-    simulation: dict[str, Any] = {},  # noqa: B006  not changed
-    grid: dict[str, Any] = {},  # noqa: B006  not changed
-    launch: LaunchRequest = LaunchRequest(),  # noqa: B008  frozen
-    provisioning: ProvisioningRequest = NOTHING_PROVISIONED,
-    clouds: Clouds = BUILT_IN_CLOUDS,
+    options: DeployOptions, *, as_json: bool = False, clouds: Clouds = BUILT_IN_CLOUDS
 ) -> None:
-    """Plans a run, asks for confirmation, starts it, follows it and fetches its results.
-
-    Without capacity, --fallback selects other offers; with --market=auto, on-demand nodes replace
-    spot nodes. Each try is an attempt in launch.json.
-
-    Rerun the command to follow the run, to resume it, or to print the result of a finished run.
-    Ctrl-C leaves the run running: `cloudgan status`, `logs`, `cancel` and `down` work from any
-    machine.
-
-    --seeds=1,2,3 makes one run per seed, NAME-seed-1 and so on, one after another; on a cloud on the same
-    nodes. --budget-usd and --max-hours hold for all of them. `status`, `cancel` and `down` take NAME.
-
-    Args:
-        seeds: One run per seed, such as 1,2,3; each has an equal share of --budget-usd and --max-hours.
-        dry_run: Show the plan and stop; same as `cloudgan plan`.
-        detach: Return once the run is started.
-        yes: Do not ask for confirmation.
-        allow_stale_price: With --yes, accept a price that is undated or older than 90 days and that
-            the cloud does not refresh.
-        json: Print the result as JSON.
-        training: What is trained; from the shared flags.
-        simulation: What is simulated; from the shared flags.
-        grid: Which cells evolve instead; from the shared flags.
-        launch: Where it is launched; from the shared flags.
-        provisioning: Which nodes are created; from the shared flags.
-        clouds: The available clouds.
-    """
-    training = training[0] | simulation | grid_keys(grid), training[1]
-    confirmation = _Confirmation(yes=yes, allow_stale_price=allow_stale_price, as_json=json)
+    """Runs the command."""
+    options = with_job_file(options)
+    training, seeds, dry_run, json = options.training, options.seeds, options.dry_run, as_json
+    confirmation = _Confirmation(
+        yes=options.yes, allow_stale_price=options.allow_stale_price, as_json=json
+    )
     if seeds is not None:
-        if detach:
+        if options.detach:
             raise ConfigError(
                 "--detach and --seeds: this machine starts each run when the one before has ended; omit"
                 " --detach, or deploy each --seed on its own"
             )
-        sweep = make_sweep(parse_seeds(seeds, training), launch, provisioning, training)
+        sweep = make_sweep(parse_seeds(seeds, training), options, options, training)
         if dry_run:
             print_sweep(plan_sweep(sweep, clouds=clouds), as_json=json)
             return
@@ -104,15 +57,13 @@ def deploy(
             print_table(ended.table())
         return
     if dry_run:
-        made = make_launch_plan(launch, provisioning, training, known_wheels, clouds=clouds)
+        made = make_launch_plan(options, options, training, known_wheels, clouds=clouds)
         print_plan(made, as_json=json)
         return
     with progress_bars(as_json=json) as progress:
-        options = DeployOptions(confirmation.approve, detach)
-        plan = deploy_run(
-            launch, provisioning, training, options, progress=progress, clouds=clouds
-        ).plan
-    print_result(_result(plan, detached=detach), as_json=json)
+        how = DeploySettings(confirmation.approve, options.detach)
+        plan = deploy_run(options, options, training, how, progress=progress, clouds=clouds).plan
+    print_result(_result(plan, detached=options.detach), as_json=json)
 
 
 class _Confirmation(NamedTuple):

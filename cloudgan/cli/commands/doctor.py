@@ -2,72 +2,50 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from cloudgan.cli.options.launch_flags import EVERY_CLOUD, account_flags
-from cloudgan.cli.options.shared_flags import with_flags
 from cloudgan.cli.views.confirmation import confirm
 from cloudgan.cli.views.output import mark_printed, print_json, print_table, progress_bars
+from cloudgan.core.command import command
 from cloudgan.core.errors import CloudganError, CredentialsError, ResourcesLeftError
 from cloudgan.reports.table import Mark, Number, Table
-
-if TYPE_CHECKING:
-    from cloudgan.api.targets import RunLocator
+from cloudgan.schema.options.runs import DoctorOptions
 
 _MARKS = {"expected": True, "orphaned": False, "deleting": False, "unknown": None}
 _STATUS = {"expected": "needed", "deleting": "being deleted"}
 
 
-@with_flags(account=account_flags)
-def doctor(
-    *,
-    store: str | None = None,
-    delete: bool = False,
-    yes: bool = False,
-    json: bool = False,
-    account: RunLocator = EVERY_CLOUD,
-) -> None:
-    """Lists all resources of cloudgan in every cloud that you are logged in to.
-
-    Shows for each resource its run, its cost per day and the command that deletes it. Exits with 4
-    if resources are orphaned or a part of a cloud did not answer, with 2 if no cloud could be queried.
-    Resources without cloudgan's labels are not listed.
-
-    Args:
-        store: Stores of runs that are not in the account's bucket, separated by commas.
-        delete: Delete orphaned resources, after confirmation; never those of active runs.
-        yes: Do not ask for confirmation.
-        json: Print the result as JSON.
-        account: Accounts to query; from the shared flags.
-    """
+@command
+def doctor(options: DoctorOptions, *, as_json: bool = False) -> None:
+    """Runs the command."""
     from cloudgan.api.accounts import AccountSurveys
 
-    surveys = AccountSurveys(account, tuple(filter(None, (store or "").split(","))))
+    surveys = AccountSurveys(options.account, tuple(filter(None, (options.store or "").split(","))))
     report = surveys.report()
-    if not json:
+    if not as_json:
         _print(report)
     if not surveys and not report["silent"]:
         message = "no cloud could be queried; `cloudgan check` shows what each one needs"
-        raise _ended(CredentialsError(message), report, json=json)
-    if report["orphaned"] and delete:
-        confirm(f"Delete {_count(report['orphaned'], 'orphaned resource')}?", yes=yes)
-        with progress_bars(as_json=json) as progress:
+        raise _ended(CredentialsError(message), report, json=as_json)
+    if report["orphaned"] and options.delete:
+        confirm(f"Delete {_count(report['orphaned'], 'orphaned resource')}?", yes=options.yes)
+        with progress_bars(as_json=as_json) as progress:
             deleted = surveys.delete_orphans(progress)
         report = surveys.report() | {"deleted": deleted}
-        if not json:
+        if not as_json:
             print(f"{len(deleted)} deleted")
     found = []
     if report["orphaned"]:
         usd = _total(report["usd_per_day_orphaned"])
-        hint = "" if delete else "; `cloudgan doctor --delete` deletes them"
+        hint = "" if options.delete else "; `cloudgan doctor --delete` deletes them"
         found = [f"{_count(report['orphaned'], 'orphaned resource')}, {usd} per day{hint}"]
     for name, places in report["silent"].items():
         found.append(
             f"{name}: no answer from {', '.join(places)}; resources may be there: try again later"
         )
     if found:
-        raise _ended(ResourcesLeftError(". ".join(found)), report, json=json)
-    if json:
+        raise _ended(ResourcesLeftError(". ".join(found)), report, json=as_json)
+    if as_json:
         print_json(report)
 
 

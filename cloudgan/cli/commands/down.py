@@ -6,55 +6,40 @@ from typing import TYPE_CHECKING, Any
 
 from cloudgan.api import runs
 from cloudgan.api.sweep import runs_of
-from cloudgan.api.targets import THIS_FOLDER
-from cloudgan.cli.options.launch_flags import run_flags
-from cloudgan.cli.options.shared_flags import with_flags
 from cloudgan.cli.views.confirmation import confirm
 from cloudgan.cli.views.output import print_json, progress_bars
+from cloudgan.core.command import command
+from cloudgan.schema.options.runs import DownOptions
 
 if TYPE_CHECKING:
-    from cloudgan.api.targets import RunLocator
     from cloudgan.schema.plan import Plan
 
 
-@with_flags(locator=run_flags)
-def down(
-    name: str,
-    *,
-    purge: bool = False,
-    yes: bool = False,
-    json: bool = False,
-    locator: RunLocator = THIS_FOLDER,
-) -> None:
-    """Stops a run, deletes its resources and prints its cost; can be repeated safely.
-
-    Record and checkpoints stay in the store unless --purge is given, and in runs/NAME.
-
-    Args:
-        name: Name of the run, or of a sweep of seeds.
-        purge: Delete the run's folder in the store, too.
-        yes: Do not ask for confirmation of --purge.
-        json: Print the result as JSON.
-        locator: Where the run is; from the shared flags.
-    """
+@command
+def down(options: DownOptions, *, as_json: bool = False) -> None:
+    """Runs the command."""
     store = ""
 
     def approve_purge(plan: Plan) -> None:
         nonlocal store
         store = plan.store
-        confirm(f"Delete all checkpoints and logs of {plan.run} in {store}?", yes=yes)
+        confirm(f"Delete all checkpoints and logs of {plan.run} in {store}?", yes=options.yes)
 
-    names = runs_of(name, locator)
-    with progress_bars(as_json=json) as progress:
+    names = runs_of(options.run, options.locator)
+    with progress_bars(as_json=as_json) as progress:
         results = [
             runs.down(
-                run, locator=locator, purge=purge, approve_purge=approve_purge, progress=progress
+                run,
+                locator=options.locator,
+                purge=options.purge,
+                approve_purge=approve_purge,
+                progress=progress,
             )
             for run in names
         ]
-    if json:
+    if as_json:
         objects = [_as_json(result) for result in results]
-        print_json(objects[0] if len(objects) == 1 else {"sweep": name, "runs": objects})
+        print_json(objects[0] if len(objects) == 1 else {"sweep": options.run, "runs": objects})
         return
     for result in results:
         _print_result(result, store)

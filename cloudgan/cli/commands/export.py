@@ -2,44 +2,27 @@
 
 from __future__ import annotations
 
-from cloudgan.cli.options.values import parse_step
 from cloudgan.cli.views.output import print_json, print_result, progress_bars
+from cloudgan.core.command import command
+from cloudgan.schema.options.showers import ExportOptions
 
 
-def export(
-    run: str,
-    output: str,
-    *,
-    format: str = "onnx",  # noqa: A002  the name of the flag
-    step: str | None = None,
-    overwrite: bool = False,
-    json: bool = False,
-) -> None:
-    """Exports the generator of a run as ONNX, Keras model or SavedModel, with a model card.
-
-    The inputs are energy (GeV), theta (rad) and noise, the output is ECAL (GeV). ONNX needs no TensorFlow.
-
-    Args:
-        run: Folder of the run.
-        output: Folder to write: the model, README.md and model_card.json.
-        format: onnx, keras (loads without cloudgan) or savedmodel.
-        step: Checkpoint: the number of its step (0 is untrained), or best, which needs
-            --validate-every. Default: the newest.
-        overwrite: Replace an existing export.
-        json: Print the model card as JSON.
-
-    Examples:
-        cloudgan export runs/mine exports/mine
-        cloudgan export runs/mine exports/mine-keras --format=keras --step=best
-    """
-    number = parse_step(step)
+@command
+def export(options: ExportOptions, *, as_json: bool = False) -> None:
+    """Runs the command."""
+    number = options.step
     from cloudgan.api import export as api
 
-    with progress_bars(as_json=json) as progress:
+    with progress_bars(as_json=as_json) as progress:
         made = api.export(
-            run, output, format=format, step=number, overwrite=overwrite, progress=progress
+            options.run,
+            options.output,
+            format=options.format,
+            step=number,
+            overwrite=options.overwrite,
+            progress=progress,
         )
-    if json:
+    if as_json:
         print_json({"model": str(made.model)} | made.card.model_dump(mode="json"))
         return
     card = made.card

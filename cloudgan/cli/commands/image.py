@@ -6,30 +6,22 @@ import shlex
 
 from cloudgan import __version__
 from cloudgan.cli.views.output import print_result
+from cloudgan.core.command import command
 from cloudgan.core.local_path import local_path
 from cloudgan.launch.container_registry.image_reference import NODE_PLATFORM
-from cloudgan.launch.ops.image_context import ImageKind, write_context
+from cloudgan.launch.ops.image_context import write_context
+from cloudgan.schema.options.runs import ImageOptions
 
 _ECR = "ACCOUNT.dkr.ecr.REGION.amazonaws.com"
 
 
-def image(folder: str | None = None, *, kind: ImageKind = "gpu", json: bool = False) -> None:
-    """Writes the build context of a container image, and prints a build command for each builder.
-
-    Replace the names in capitals; the registry must exist (docs/image.md).
-
-    Args:
-        folder: Folder to write: Dockerfile, lock files and cloudgan's wheel. Default: image-KIND.
-        kind: Kind of accelerator: cpu, gpu or tpu.
-        json: Print the result as JSON.
-
-    Examples:
-        cloudgan image --kind=gpu
-    """
-    path = local_path(folder or f"image-{kind}", source="FOLDER")
-    write_context(path, kind)
-    name = f"cloudgan:{__version__}-{kind}"
-    print_result({"folder": str(path)} | _commands(shlex.quote(str(path)), name), as_json=json)
+@command
+def image(options: ImageOptions, *, as_json: bool = False) -> None:
+    """Runs the command."""
+    path = local_path(options.folder or f"image-{options.kind}", source="FOLDER")
+    write_context(path, options.kind)
+    name = f"cloudgan:{__version__}-{options.kind}"
+    print_result({"folder": str(path)} | _commands(shlex.quote(str(path)), name), as_json=as_json)
 
 
 # Sources, read 2026-11-25: https://docs.docker.com/reference/cli/docker/buildx/build/,

@@ -10,40 +10,28 @@ from rich.console import Console
 from rich.text import Text
 
 from cloudgan.api.runs import log_lines
-from cloudgan.api.targets import THIS_FOLDER
-from cloudgan.cli.options.launch_flags import run_flags
-from cloudgan.cli.options.shared_flags import with_flags
 from cloudgan.cli.views.output import progress_bars
+from cloudgan.core.command import command
+from cloudgan.schema.options.runs import LogsOptions
 
 if TYPE_CHECKING:
-    from cloudgan.api.targets import RunLocator
     from cloudgan.schema.run_state import LogLine
 
 _COLOURS = ("cyan", "green", "yellow", "magenta", "blue", "red")
 
 
-@with_flags(locator=run_flags)
-def logs(
-    name: str,
-    *,
-    follow: bool = False,
-    f: bool = False,
-    json: bool = False,
-    locator: RunLocator = THIS_FOLDER,
-) -> None:
-    """Prints what the workers of a run printed; with --follow, until the run ends.
-
-    Args:
-        name: Name of the run.
-        follow: Wait for new lines.
-        f: Short for --follow.
-        json: Print each line as a JSON object.
-        locator: Where the run is; from the shared flags.
-    """
+@command
+def logs(options: LogsOptions, *, as_json: bool = False) -> None:
+    """Runs the command."""
     console = Console(highlight=False, soft_wrap=True)
     with progress_bars(as_json=True) as progress:
-        for line in log_lines(name, locator=locator, follow=follow or f, progress=progress):
-            _print(line, console, json=json)
+        for line in log_lines(
+            options.run,
+            locator=options.locator,
+            follow=options.follow,
+            progress=progress,
+        ):
+            _print(line, console, json=as_json)
 
 
 def _print(line: LogLine, console: Console, *, json: bool) -> None:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from cloudgan.api import prices as api
 from cloudgan.cli.views.output import print_json, progress_bars
 from cloudgan.core.clock import utc_today
-from cloudgan.core.clouds import CloudName
+from cloudgan.core.command import command
 from cloudgan.core.errors import CloudganError, ConfigError
 from cloudgan.core.local_path import local_path
+from cloudgan.schema.options.money import PricesOptions
 from cloudgan.schema.price_row import STALE_DAYS
 
 if TYPE_CHECKING:
@@ -19,40 +20,27 @@ if TYPE_CHECKING:
     from cloudgan.schema.price_row import FeeRow, PriceRow
 
 
-def prices(
-    action: Literal["show", "refresh"] = "show",
-    *,
-    provider: CloudName | None = None,
-    accelerator: str | None = None,
-    region: str | None = None,
-    market: Literal["on_demand", "spot"] | None = None,
-    output: str | None = None,
-    json: bool = False,
-) -> None:
-    """Shows prices with their age, or refreshes them from the clouds.
-
-    refresh downloads the price lists of AWS, Azure and Google into your data folder (CLOUDGAN_DATA);
-    the package is unchanged. The lists of AWS and Azure need no login; Google needs an API key in
-    CLOUDGAN_GCP_API_KEY, AWS spot prices need a login.
-
-    Args:
-        action: show or refresh.
-        provider: One cloud. Default: all.
-        accelerator: For show: nodes with this accelerator, a name or a family such as a100.
-        region: For show: this region only.
-        market: For show: nodes on_demand or spot only.
-        output: For refresh: write a new nodes.csv of the package to this file as well.
-        json: Print the result as JSON.
-    """
-    if action == "refresh":
-        _refresh(provider, local_path(output, source="--output") if output else None, as_json=json)
+@command
+def prices(options: PricesOptions, *, as_json: bool = False) -> None:
+    """Runs the command."""
+    if options.action == "refresh":
+        _refresh(
+            options.provider,
+            local_path(options.output, source="--output") if options.output else None,
+            as_json=as_json,
+        )
         return
-    if output:
-        raise ConfigError(f"--output={output} is only valid with `cloudgan prices refresh`")
-    rows = api.node_prices(provider=provider, accelerator=accelerator, region=region, market=market)
-    only_nodes = accelerator is not None or market is not None
-    fees = () if only_nodes else api.fee_prices(provider=provider, region=region)
-    _show(rows, fees, as_json=json)
+    if options.output:
+        raise ConfigError(f"--output={options.output} is only valid with `cloudgan prices refresh`")
+    rows = api.node_prices(
+        provider=options.provider,
+        accelerator=options.accelerator,
+        region=options.region,
+        market=options.market,
+    )
+    only_nodes = options.accelerator is not None or options.market is not None
+    fees = () if only_nodes else api.fee_prices(provider=options.provider, region=options.region)
+    _show(rows, fees, as_json=as_json)
 
 
 def _show(rows: tuple[PriceRow, ...], fees: tuple[FeeRow, ...], *, as_json: bool) -> None:

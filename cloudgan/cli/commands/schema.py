@@ -2,31 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any
 
 from cloudgan.cli.views.output import print_json
+from cloudgan.core.command import command
+from cloudgan.schema.options.runs import SchemaOptions
 
 
-def schema(
-    file: Literal[
-        "run.yaml",
-        "plan.json",
-        "launch.json",
-        "record.jsonl",
-        "cost.json",
-        "heartbeat.json",
-        "quality.json",
-    ],
-    *,
-    json: bool = False,
-) -> None:
-    """Prints the JSON schema of a document, for the completion and checks of an editor.
-
-    Args:
-        file: The document.
-        json: Has no effect: a schema is JSON.
-    """
-    del json
+@command
+def schema(options: SchemaOptions) -> None:
+    """Runs the command."""
     from pydantic import TypeAdapter
 
     from cloudgan.schema.config import RunConfig
@@ -46,4 +31,4 @@ def schema(
         "heartbeat.json": Heartbeat,
         "quality.json": QualityRow,
     }
-    print_json(TypeAdapter(kinds[file]).json_schema())
+    print_json(TypeAdapter(kinds[options.file]).json_schema())

@@ -4,51 +4,37 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from cloudgan.cli.options.launch_flags import EVERY_CLOUD, account_flags
-from cloudgan.cli.options.shared_flags import with_flags
 from cloudgan.cli.views.confirmation import confirm
 from cloudgan.cli.views.output import print_json, progress_bars
 from cloudgan.core import clouds
+from cloudgan.core.command import command
 from cloudgan.core.errors import ConfigError
+from cloudgan.schema.options.runs import SetupOptions
+from cloudgan.schema.options.shared import RunLocator
 
 if TYPE_CHECKING:
     from cloudgan.api.accounts import Teardown
-    from cloudgan.api.targets import RunLocator
     from cloudgan.schema.plan import Step, Target
     from cloudgan.schema.resource import Resource
 
 
-@with_flags(account=account_flags)
-def setup(
-    *,
-    teardown: bool = False,
-    purge: bool = False,
-    dry_run: bool = False,
-    yes: bool = False,
-    json: bool = False,
-    account: RunLocator = EVERY_CLOUD,
-) -> None:
-    """Creates what an account needs once in a region: bucket, identities and their permissions.
-
-    Rerun it to create what is missing. `deploy` creates the bucket itself; identities need an
-    administrator to run this once. None of it bills by the hour.
-
-    Args:
-        teardown: Delete what no run owns, in --region, or everywhere without --region.
-        purge: With --teardown: delete the buckets, too, with all checkpoints, logs and records.
-        dry_run: Show the requests and stop; needs no login.
-        yes: Do not ask for confirmation.
-        json: Print the result as JSON.
-        account: Account and region; from the shared flags.
-    """
-    if account.provider is None:
+@command
+def setup(options: SetupOptions, *, as_json: bool = False) -> None:
+    """Runs the command."""
+    if options.account.provider is None:
         raise ConfigError(f"--provider is missing; give --provider={clouds.choices()}")
-    if purge and not teardown:
+    if options.purge and not options.teardown:
         raise ConfigError("--purge empties buckets; it is only valid with --teardown")
-    if teardown:
-        _tear_down(account, purge=purge, dry_run=dry_run, yes=yes, json=json)
+    if options.teardown:
+        _tear_down(
+            options.account,
+            purge=options.purge,
+            dry_run=options.dry_run,
+            yes=options.yes,
+            json=as_json,
+        )
     else:
-        _set_up(account, dry_run=dry_run, yes=yes, json=json)
+        _set_up(options.account, dry_run=options.dry_run, yes=options.yes, json=as_json)
 
 
 def _set_up(account: RunLocator, *, dry_run: bool, yes: bool, json: bool) -> None:

@@ -7,54 +7,43 @@ from typing import TYPE_CHECKING
 from cloudgan.api import runs
 from cloudgan.api.grid_status import find_grid, grid_view
 from cloudgan.api.sweep import runs_of
-from cloudgan.api.targets import THIS_FOLDER
-from cloudgan.cli.options.launch_flags import run_flags
-from cloudgan.cli.options.shared_flags import with_flags
 from cloudgan.cli.views.output import print_json, print_table, progress_bars
+from cloudgan.core.command import command
 from cloudgan.core.errors import ConfigError
 from cloudgan.core.printable import printable
+from cloudgan.schema.options.runs import StatusOptions
 
 if TYPE_CHECKING:
     from cloudgan.api.grid_status import GridView
     from cloudgan.api.runs import RunStatus
-    from cloudgan.api.targets import RunLocator
 
 
-@with_flags(locator=run_flags)
-def status(
-    name: str | None = None,
-    *,
-    metrics: bool = False,
-    json: bool = False,
-    locator: RunLocator = THIS_FOLDER,
-) -> None:
-    """Prints the state of a run and its cost so far; without a name, of all runs of this folder.
-
-    Args:
-        name: Name of the run, or of a sweep of seeds; or the folder of a grid of `cloudgan evolve`.
-        metrics: Print cost, progress and state in Prometheus' text format instead.
-        json: Print the result as JSON.
-        locator: Where the run is; from the shared flags.
-    """
-    if metrics and json:
+@command
+def status(options: StatusOptions, *, as_json: bool = False) -> None:
+    """Runs the command."""
+    if options.metrics and as_json:
         raise ConfigError("--metrics or --json, not both: each is the whole output")
-    grid = None if name is None else find_grid(name)
+    grid = None if options.run is None else find_grid(options.run)
     if grid:
-        if metrics:
+        if options.metrics:
             raise ConfigError("--metrics is of launched runs, and this is a grid of cells; omit it")
-        _print_grid(grid_view(grid), as_json=json)
+        _print_grid(grid_view(grid), as_json=as_json)
         return
-    with progress_bars(as_json=json or metrics) as progress:
-        if name is None:
+    with progress_bars(as_json=as_json or options.metrics) as progress:
+        if options.run is None:
             found = runs.list_runs(progress)
         else:
-            names = runs_of(name, locator)
-            found = tuple(runs.status(one, locator=locator, progress=progress) for one in names)
-    if json:
+            names = runs_of(options.run, options.locator)
+            found = tuple(
+                runs.status(one, locator=options.locator, progress=progress) for one in names
+            )
+    if as_json:
         objects = [one.as_json() for one in found]
-        print_json(objects[0] if name is not None and len(objects) == 1 else {"runs": objects})
+        print_json(
+            objects[0] if options.run is not None and len(objects) == 1 else {"runs": objects}
+        )
         return
-    if metrics:
+    if options.metrics:
         from cloudgan.cli.views.prometheus import exposition, run_metrics
 
         print(exposition(run_metrics(found)), end="")

@@ -3,33 +3,22 @@
 from __future__ import annotations
 
 from cloudgan.api import tensorboard as boards
-from cloudgan.api.targets import THIS_FOLDER, RunLocator
-from cloudgan.cli.options.launch_flags import run_flags
-from cloudgan.cli.options.shared_flags import with_flags
 from cloudgan.cli.views.output import print_json, progress_bars
+from cloudgan.core.command import command
+from cloudgan.schema.options.runs import TensorboardOptions
 
 
-@with_flags(locator=run_flags)
-def tensorboard(
-    name: str, *, port: int = 6006, json: bool = False, locator: RunLocator = THIS_FOLDER
-) -> None:
-    """Shows the record of a run in TensorBoard on this machine, until Ctrl-C.
-
-    Reads the record from the store of the run every 30 s; the pods need no open port. The epochs have
-    the tags of `train --tensorboard`.
-
-    Args:
-        name: Name of the run.
-        port: Port on this machine.
-        json: Print the address as JSON.
-        locator: Where the run is; from the shared flags.
-    """
+@command
+def tensorboard(options: TensorboardOptions, *, as_json: bool = False) -> None:
+    """Runs the command."""
     with (
         progress_bars(as_json=True) as progress,
-        boards.tensorboard(name, port=port, locator=locator, progress=progress) as board,
+        boards.tensorboard(
+            options.run, port=options.port, locator=options.locator, progress=progress
+        ) as board,
     ):
-        if json:
-            print_json({"run": name, "url": board.url})
+        if as_json:
+            print_json({"run": options.run, "url": board.url})
         else:
-            print(f"TensorBoard of {name}: {board.url} (Ctrl-C ends it)", flush=True)
+            print(f"TensorBoard of {options.run}: {board.url} (Ctrl-C ends it)", flush=True)
         board.follow()

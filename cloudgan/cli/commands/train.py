@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING
 
 from cloudgan.api.ranks import describe_ranks, layout_table, local_layout, stages_table
-from cloudgan.api.run_options import config_keys, resolve
+from cloudgan.api.run_options import resolve
 from cloudgan.api.train import describe_training, train_run, training_result
-from cloudgan.cli.options.shared_flags import with_flags
-from cloudgan.cli.options.training_flags import training_flags
 from cloudgan.cli.views.output import print_json, print_result, print_table, progress_bars
+from cloudgan.core.command import command
+from cloudgan.schema.options.training import TrainOptions
 
 if TYPE_CHECKING:
     from cloudgan.schema.config import RunConfig
@@ -18,69 +18,32 @@ if TYPE_CHECKING:
 _BEGAN = time.perf_counter()
 
 
-@with_flags(training=training_flags)
-def train(
-    *,
-    run: str | None = None,
-    engine: Literal["tensorflow", "jax"] | None = None,
-    strategy: Literal["auto", "one", "mirrored", "multiworker", "tpu"] | None = None,
-    workers: int | None = None,
-    checkpoints: str | None = None,
-    init_from: str | None = None,
-    allow_open_ports: bool = False,
-    describe: bool = False,
-    json: bool = False,
-    training: tuple[dict[str, Any], str | None] = ({}, None),
-) -> None:
-    """Trains on this machine, and resumes an earlier `train` of the run.
-
-    Args:
-        run: Folder of the run. Default: runs/NAME of the run.yaml, else runs/PRESET.
-        engine: tensorflow, or jax: the same training with the same checkpoints, compiled by XLA.
-        strategy: auto uses all GPUs of this machine; multiworker joins TF_CONFIG or starts workers.
-        workers: Processes to start on this machine, with --strategy=multiworker.
-        checkpoints: gs://, s3:// or Azure Blob URL that receives a copy of each checkpoint.
-        init_from: Folder of a run whose networks the training starts from: fine-tuning, with other
-            showers or losses.
-        allow_open_ports: Run several workers even where others can reach their ports, whose servers
-            execute what they receive.
-        describe: Print the configuration and the parameter counts, or with --parallel the layout of
-            the ranks, and stop.
-        json: Print the result as JSON.
-        training: The shared training flags.
-    """
-    shared, file = training
-    own = config_keys(
-        {
-            "engine": engine,
-            "strategy": strategy,
-            "workers": workers,
-            "checkpoints": checkpoints,
-            "init_from": init_from,
-        }
-    )
-    config, folder = resolve(shared | own, config=file, run=run)
-    if describe and config.parallel.has_ranks:
-        _print_layout(config, as_json=json)
+@command
+def train(options: TrainOptions, *, as_json: bool = False) -> None:
+    """Runs the command."""
+    keys, file = options.training
+    config, folder = resolve(keys, config=file, run=options.run)
+    if options.describe and config.parallel.has_ranks:
+        _print_layout(config, as_json=as_json)
         return
-    if describe:
+    if options.describe:
         found = describe_training(config)
-        stages = [] if json else found.pop("stages", [])
-        print_result(found, as_json=json)
+        stages = [] if as_json else found.pop("stages", [])
+        print_result(found, as_json=as_json)
         if stages:
             print_table(stages_table(stages))
         return
-    with progress_bars(as_json=json) as progress:
+    with progress_bars(as_json=as_json) as progress:
         outcome = train_run(
             config,
             folder,
             progress,
-            json=json,
+            json=as_json,
             began_seconds=_BEGAN,
-            allow_open_ports=allow_open_ports,
+            allow_open_ports=options.allow_open_ports,
         )
     if outcome:
-        print_result(training_result(outcome, folder, config.training), as_json=json)
+        print_result(training_result(outcome, folder, config.training), as_json=as_json)
 
 
 def _print_layout(config: RunConfig, *, as_json: bool) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from cloudgan.cli.options.values import parse_step
 from cloudgan.cli.views.output import (
     check_report,
     mark_printed,
@@ -12,79 +11,44 @@ from cloudgan.cli.views.output import (
     progress_bars,
     write_report_file,
 )
+from cloudgan.core.command import command
 from cloudgan.core.errors import VerdictError
-from cloudgan.schema.ecal_unit import EcalUnit
+from cloudgan.schema.options.showers import ValidateOptions
 
 
-def validate(
-    run: str | None = None,
-    *,
-    generated: str | None = None,
-    reference: str | None = None,
-    against: str | None = None,
-    unit: EcalUnit | None = None,
-    step: str | None = None,
-    showers: int | None = None,
-    seed: int = 0,
-    gate: bool | str = False,
-    report: str | None = None,
-    json: bool = False,
-) -> None:
-    """Compares generated showers with Monte Carlo, each measure beside its MC-MC baseline.
-
-    Validates two files, or a run: its generator gets the energies and angles of the reference. The
-    verdict on a run's newest checkpoint is written to its verdict.json. The MC-MC baseline is the same
-    measure for two random halves of the Monte Carlo: the effect of statistics alone.
-
-    Args:
-        run: Folder of a run, instead of two files.
-        generated: Showers to validate: HDF5, TFRecord or a folder of shards.
-        reference: Monte Carlo of the same shape.
-        against: For a run: Monte Carlo instead of the held-out showers.
-        unit: Unit of ECAL in files that state none, where several fit.
-        step: For a run: number of the checkpoint's step, or best, which needs --validate-every.
-            Default: the newest.
-        showers: At most this many of each sample. Default: all of two files, 1000 of a run.
-        seed: Of the random halves, the bootstrap errors and the classifiers.
-        gate: Exit with code 7 if a gate fails: the shipped gates, or those of a file in the format of
-            cloudgan/validation/gates.toml.
-        report: File for tables and figures: .html; tables alone: .md or .csv.
-        json: Print the result as JSON.
-
-    Examples:
-        cloudgan validate --generated=mine.h5 --reference=geant4.h5 --report=mine.html
-        cloudgan validate runs/mine --against=geant4.h5 --gate
-    """
-    number = parse_step(step)
-    check_report(report)
+@command
+def validate(options: ValidateOptions, *, as_json: bool = False) -> None:
+    """Runs the command."""
+    number = options.step
+    check_report(options.report)
     from cloudgan.api import validate as api
     from cloudgan.validation.acceptance.gates import load_gates
 
-    gates = load_gates(Path(gate) if isinstance(gate, str) else None)
-    with progress_bars(as_json=json) as progress:
+    gates = load_gates(Path(options.gate) if isinstance(options.gate, str) else None)
+    with progress_bars(as_json=as_json) as progress:
         result = api.validate(
-            run,
-            generated=generated,
-            reference=reference,
-            against=against,
-            unit=unit,
+            options.run,
+            generated=options.generated,
+            reference=options.reference,
+            against=options.against,
+            unit=options.unit,
             step=number,
-            showers=showers,
-            seed=seed,
+            showers=options.showers,
+            seed=options.seed,
             gates=gates,
             progress=progress,
         )
-        if report:
+        if options.report:
             progress.start("drawing the report")
-            write_report_file(result.page(), report)
-    if json:
+            write_report_file(result.page(), options.report)
+    if as_json:
         print_json(result.as_json())
     else:
         from cloudgan.cli.views.verdict import print_verdict
 
         print_verdict(result.assessment, result.verdict)
-        if report:
-            print(f"report: {report}")
-    if gate and not result.verdict.passed:
+        if options.report:
+            print(f"report: {options.report}")
+    if options.gate and not result.verdict.passed:
         missed = [check.title for check in result.verdict.checks if check.grade == "fail"]
-        raise mark_printed(VerdictError(f"gates missed: {'; '.join(missed)}"), as_json=json)
+        raise mark_printed(VerdictError(f"gates missed: {'; '.join(missed)}"), as_json=as_json)

@@ -1,0 +1,126 @@
+"""Jobs: what `plan` and `deploy` launch, one row per kind.
+
+The words after ``--`` are parsed completely by the model of the job before anything starts. A job is known to the rest
+of the launch by the keys of run.yaml that it gives.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from cloudgan.core.command_words import read
+from cloudgan.core.errors import ConfigError, UnknownNameError
+from cloudgan.core.flags import Options, argument, build, flag, keys_of
+from cloudgan.schema.config import RunConfig
+from cloudgan.schema.options.shared import UNIT
+from cloudgan.schema.options.training import TRAINED, GridFlags, Training, TrainingFlags
+
+_CONFIG: Any = flag(None, "a run.yaml; flags override its keys", "Model", placeholder="FILE")
+
+
+class TrainJob(TrainingFlags):
+    """Trains one GAN on the nodes.
+
+    Examples:
+        cloudgan deploy --provider=gcp --accelerator=l4 --nodes=2 -- train showers.h5 --preset=mini
+    """
+
+    keys: dict[str, Any] = keys_of(RunConfig, keys=TRAINED, local=False)
+
+
+class EvolveJob(GridFlags):
+    """Trains a grid of cells on the nodes; each cell is an MPI rank.
+
+    Examples:
+        cloudgan deploy --provider=slurm --nodes=4 -- evolve showers.h5 --grid=2x2
+    """
+
+    config: str | None = _CONFIG
+    unit: str | None = UNIT
+    preset: str | None = flag(None, "networks, as in `train`", "Networks", words="mini")
+
+    @property
+    def training(self) -> Training:
+        """The keys that were given, and the path of the run.yaml."""
+        cells = self.config_keys
+        if self.grid is None and self.config is None:
+            cells |= {"rows": 2, "columns": 2}
+        keys = {
+            "data.path": cells.pop("data", None),
+            "data.unit": self.unit,
+            "model.preset": self.preset,
+            "training.seed": cells.pop("seed", None),
+        }
+        return keys | {f"grid.{name}": value for name, value in cells.items()}, self.config
+
+
+class SimulateJob(Options):
+    """Simulates showers with Geant4 into the store.
+
+    Examples:
+        cloudgan deploy --provider=kubernetes --nodes=4 -- simulate --showers=100000
+    """
+
+    config: str | None = _CONFIG
+    keys: dict[str, Any] = keys_of(RunConfig, keys=("simulation.", "training.seed"))
+
+    @property
+    def training(self) -> Training:
+        """The keys that were given, and the path of the run.yaml."""
+        return {"task": "simulate"} | self.keys, self.config
+
+
+class JoinJob(Options):
+    """Trains the trials of a search (`cloudgan search --store`), each one after another, until it ends.
+
+    Examples:
+        cloudgan deploy --provider=kubernetes --nodes=2 --store=s3://lab/x -- join search
+    """
+
+    name: str = argument("name of the search")
+
+    @property
+    def training(self) -> Training:
+        """The keys that were given; there is no run.yaml."""
+        return {"task": "join", "join": self.name}, None
+
+
+@dataclass(frozen=True)
+class JobKind:
+    """A kind of job.
+
+    Attributes:
+        model: Of its flags.
+        training: Returns the keys of run.yaml that its options give, and the path of a run.yaml.
+    """
+
+    model: type[Options]
+    training: Callable[[Any], Training]
+
+
+JOBS: dict[str, JobKind] = {
+    "train": JobKind(TrainJob, lambda job: job.training),
+    "evolve": JobKind(EvolveJob, lambda job: job.training),
+    "simulate": JobKind(SimulateJob, lambda job: job.training),
+    "join": JobKind(JoinJob, lambda job: job.training),
+}
+
+
+def read_job(words: Sequence[str], verb: str = "deploy") -> Training:
+    """Returns what the words after ``--`` request.
+
+    Raises:
+        ConfigError: The job is unknown, or its words are not valid.
+    """
+    name, *rest = words
+    if name not in JOBS:
+        raise UnknownNameError(f"job after `cloudgan {verb} --`", name, JOBS)
+    kind, command = JOBS[name], f"cloudgan {verb} -- {name}"
+    own, common = read(command, kind.model, rest)
+    if common:
+        raise ConfigError(
+            f"--{' and --'.join(common)}: flags of `cloudgan {verb}` stand before --, those of {name} behind it"
+        )
+    return kind.training(build(kind.model, own, command=command))

@@ -1,0 +1,133 @@
+"""Options of the commands on launches: plan, deploy, check."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from cloudgan.api.jobs import read_job
+from cloudgan.api.launch_request import LaunchRequest, ProvisioningRequest
+from cloudgan.core.clouds import CLOUDS
+from cloudgan.core.errors import ConfigError
+from cloudgan.core.flags import argument, flag, keys_of
+from cloudgan.core.ranges import MAX_PROCESSES
+from cloudgan.schema.config import RunConfig
+from cloudgan.schema.options.shared import PRICE_AS, YES
+from cloudgan.schema.options.training import TRAINED, Training, TrainingFlags
+
+
+class LaunchFlags(LaunchRequest, ProvisioningRequest, TrainingFlags):
+    """What is launched, and where."""
+
+    job: str | None = argument("a job.yaml, which `cloudgan init job` writes", None)
+    command: tuple[str, ...] = flag(
+        (), "train (default), evolve, simulate or join NAME; with its own flags", takes_words=True
+    )
+    keys: dict[str, Any] = keys_of(
+        RunConfig, keys=TRAINED, local=False, positional=False, screen=False
+    )
+    config: str | None = flag(
+        None, "a run.yaml; flags override its keys", "Model", placeholder="FILE"
+    )
+    seeds: str | None = flag(
+        None,
+        "one run per seed, such as 1,2,3; one after another, each with an equal share of --budget-usd and --max-hours",
+        "Run",
+    )
+
+    @property
+    def training(self) -> Training:
+        """What is launched: the job after ``--``, or the training flags before it.
+
+        Raises:
+            ConfigError: Flags of the training stand before ``--``, or those of the job are not valid.
+        """
+        if not self.command:
+            return self.keys, self.config
+        if self.keys or self.config:
+            given = sorted({*self.keys, *(["config"] if self.config else [])})
+            raise ConfigError(
+                f"{' and '.join(given)} of the run stand before --; give them behind it: -- {self.command[0]} ..."
+            )
+        return read_job(self.command)
+
+
+class PlanOptions(LaunchFlags):
+    """Shows what `deploy` would create, how long the run takes and what it costs.
+
+    Runs offline, needs no login, and spends nothing.
+
+    Examples:
+        cloudgan plan --provider=cheapest --accelerator=l4 --nodes=2 -- train showers.h5
+        cloudgan plan job.yaml --budget-usd=20
+    """
+
+    output: str | None = flag(
+        None,
+        "folder for the manifests, for `kubectl apply -f FOLDER`, or for the script of Slurm",
+        "Output",
+        placeholder="FOLDER",
+    )
+
+
+class DeployOptions(LaunchFlags):
+    """Starts a job on a cloud, a cluster or this machine, follows it, fetches results.
+
+    Plan and price are shown, and confirmation is asked for, before anything is created. Rerun the command to follow the
+    run, to resume it, or to print the result of a finished run. Ctrl-C leaves the run running: `cloudgan status`,
+    `logs`, `cancel` and `down` work from any machine.
+
+    Without capacity, --fallback selects other offers; with --market=auto, on-demand nodes replace spot nodes. Each try is
+    an attempt in launch.json.
+
+    Examples:
+        cloudgan deploy --provider=gcp --accelerator=l4 --nodes=2 -- train showers.h5
+        cloudgan deploy --provider=slurm --nodes=4 -- evolve showers.h5 --grid=2x2
+        cloudgan deploy job.yaml --budget-usd=20
+    """
+
+    dry_run: bool = flag(False, "show the plan and stop; same as `cloudgan plan`", "Run")
+    detach: bool = flag(False, "return once the run is started", "Run", screen=True)
+    yes: bool = YES
+    allow_stale_price: bool = flag(
+        False,
+        "with --yes, accept a price that is undated or older than 90 days and that the cloud does not refresh",
+        "Price",
+    )
+
+
+class CheckOptions(ProvisioningRequest):
+    """Checks login, APIs, permissions and quota of each cloud account.
+
+    Creates nothing and spends nothing. With --accelerator it checks quota in the cheapest region and
+    market, or those of --region and --market. Exits with 2 if something is missing: in the cloud of
+    --provider, else in every cloud.
+
+    Examples:
+        cloudgan check
+        cloudgan check --provider=gcp --accelerator=l4 --nodes=2
+    """
+
+    provider: str | None = flag(
+        None,
+        "the cloud",
+        "Where",
+        screen=True,
+        words="every cloud",
+        names=lambda: dict.fromkeys(CLOUDS, ""),
+        placeholder="NAME",
+    )
+    accelerator: str | None = flag(
+        None,
+        "NAME or NAME:COUNT per node, such as v100:8",
+        "Where",
+        screen=True,
+        placeholder="A[:N]",
+    )
+    nodes: int = flag(1, "number of nodes", "Where", screen=True, ge=1, le=MAX_PROCESSES)
+    price_as: str | None = PRICE_AS
+    reservation: str | None = flag(
+        None,
+        "reservation to check, as its cloud names it; see docs/reservations.md",
+        "Where",
+        screen=True,
+    )

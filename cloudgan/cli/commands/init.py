@@ -1,0 +1,76 @@
+"""`cloudgan init`: writes a commented job.yaml, space.yaml or run.yaml."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Literal
+
+from cloudgan.core.atomic_file import write_atomic
+from cloudgan.core.command import command
+from cloudgan.core.errors import ConfigError
+from cloudgan.core.flags import Options, argument
+from cloudgan.schema.options.shared import OVERWRITE
+
+_TEXTS = {
+    "job": """\
+# A launch: cloudgan deploy job.yaml (flags override the keys; the schema: cloudgan schema job.yaml)
+name: shower-mini
+provider: gcp              # gcp, aws, azure, cheapest, kubernetes, slurm or local
+accelerator: l4            # NAME[:COUNT]; cloudgan offers lists them
+nodes: 1                   # or auto
+market: auto               # spot where it is cheaper
+limits: {budget_usd: 20, max_hours: 6, fallback: same}
+data: showers.h5
+run: train --preset=mini --epochs=20 --validate-every=1
+# run: evolve --grid=2x2 --preset=mini
+# run: simulate --showers=100000
+""",
+    "space": """\
+# The space of a search: cloudgan search space.yaml showers.h5 --preset=mini
+# By key of run.yaml: a range (low, high; log: equal steps are equal factors), or choices.
+model.learning_rate: {low: 0.0001, high: 0.01, log: true}
+training.batch_per_replica: {choices: [16, 32, 64]}
+""",
+    "run": """\
+# A training: cloudgan train --config=run.yaml (flags override the keys; the schema: cloudgan schema run.yaml)
+name: mine
+data:
+  path: showers.h5
+  held_out_fraction: 0.1   # for losses and validation; validate needs 200 such showers
+model:
+  preset: mini             # smoke, mini, fixed25 or paper
+training:
+  epochs: 20
+  validate_every: 1        # epochs
+""",
+}
+
+
+class InitOptions(Options):
+    """Writes a commented file to start from: job.yaml, space.yaml or run.yaml.
+
+    Examples:
+        cloudgan init job
+        cloudgan init space mine.yaml
+    """
+
+    kind: Literal["job", "space", "run"] = argument(
+        "job (for deploy), space (for search) or run (for train)"
+    )
+    output: str | None = argument("file to write", None, words="KIND.yaml")
+    overwrite: bool = OVERWRITE
+
+
+@command
+def init(options: InitOptions) -> None:
+    """Writes the file; an existing one is kept unless --overwrite is given."""
+    path = Path(options.output or f"{options.kind}.yaml")
+    if path.exists() and not options.overwrite:
+        raise ConfigError(f"{path} exists; give --overwrite, or another name")
+    write_atomic(path, _TEXTS[options.kind].encode())
+    following: dict[str, Any] = {
+        "job": f"cloudgan plan {path}",
+        "space": f"cloudgan search {path} showers.h5 --preset=mini",
+        "run": f"cloudgan train --config={path}",
+    }
+    print(f"written to {path}; next: {following[options.kind]}")

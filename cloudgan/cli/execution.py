@@ -1,0 +1,80 @@
+"""Runs one command: its options are checked, then its body is called, then its result is printed."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from cloudgan.cli.views.confirmation import confirm
+from cloudgan.cli.views.output import check_report, progress_bars
+from cloudgan.core.command import body_of, call_with, model_of
+from cloudgan.core.command_words import Common, Given, read
+from cloudgan.core.flags import Options, build, options_of
+
+
+@dataclass(frozen=True)
+class Deferred:
+    """A command whose options are valid, not yet called."""
+
+    run: Callable[[Callable[[], None] | None], int]
+
+
+def prepare(
+    function: Callable[..., Any], command: str, words: Sequence[str], offered: Mapping[str, Any]
+) -> tuple[Callable[..., Deferred], list[str]]:
+    """Reads the words of a command.
+
+    Args:
+        function: A decorated function (`core.command`).
+        command: For messages, such as ``cloudgan train``.
+        words: After the name of the command.
+        offered: Values for parameters of its body that are no options.
+
+    Returns:
+        A function of text that checks it and returns the deferred call, and the words for it: one for each option,
+        ``--name=text``.
+
+    Raises:
+        ConfigError: A flag is unknown, has no value or is given twice; an argument is superfluous.
+    """
+    model = model_of(function)
+    own, common = read(command, model, words)
+    lists = {name: text for name, text in (own | common).items() if isinstance(text, list)}
+    names = {one.keyword: one.name for one in (*options_of(model), *options_of(Common))}
+
+    def call(**texts: str) -> Deferred:
+        given: Given = {names[key]: lists.get(names[key], text) for key, text in texts.items()}
+        shared = build(Common, {name: given[name] for name in common}, command=command)
+        options = build(model, {name: given[name] for name in own}, command=command)
+        return Deferred(functools.partial(_execute, function, options, shared, offered))
+
+    canonical = [
+        f"--{name.replace('-', '_')}={' '.join(text) if isinstance(text, list) else text}"
+        for name, text in (own | common).items()
+    ]
+    return call, canonical
+
+
+def _execute(
+    function: Callable[..., Any],
+    options: Options,
+    common: Common,
+    offered: Mapping[str, Any],
+    starting: Callable[[], None] | None,
+) -> int:
+    """Calls the body, and returns the exit code."""
+    report = getattr(options, "report", None)
+    check_report(report)
+    if starting:
+        starting()
+    with progress_bars(as_json=common.json_) as progress:
+        own = {
+            "progress": progress,
+            "confirm": functools.partial(confirm, yes=getattr(options, "yes", False)),
+            "as_json": common.json_,
+            "verbose": common.verbose,
+        }
+        result = call_with(body_of(function), options, own | dict(offered))
+    return result if isinstance(result, int) else 0

@@ -1,0 +1,139 @@
+"""Flags that several commands have, and where a run is."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal, NamedTuple
+
+from cloudgan.core.clouds import CLOUDS, CloudName
+from cloudgan.core.errors import ConfigError
+from cloudgan.core.flags import STEP, Options, argument, flag
+from cloudgan.core.ranges import MAX_SEED
+
+Step = Annotated[int | Literal["best"] | None, STEP]
+"""A checkpoint: its number, ``best``, or None: the newest."""
+
+RUN: Any = argument("a run, by name or folder")
+SEED: Any = flag(0, "the same seed gives the same showers", ge=0, le=MAX_SEED)
+UNIT: Any = flag(None, "unit of ECAL; in files that state none, where several fit", "Data")
+OVERWRITE: Any = flag(False, "replace an existing file")
+YES: Any = flag(False, "do not ask for confirmation", "Run", screen=True)
+STEP_FLAG: Any = flag(
+    None,
+    "checkpoint; the number of its step (0 is untrained), or best, which needs --validate-every",
+    words="the newest",
+)
+REPORT: Any = flag(
+    None,
+    "also write it; as .html, .md or .csv",
+    "Output",
+    screen=True,
+    placeholder="FILE",
+)
+PRICE_FILE: Any = flag(
+    None,
+    "YAML file with the prices of your own nodes in USD per hour; --price-as names one of them",
+    "Price",
+    placeholder="FILE",
+)
+PRICE_AS: Any = flag(
+    None,
+    "offer whose price it has; such as gcp/n1-standard-8+1xT4/us-central1/spot, see `cloudgan offers`",
+    "Price",
+    placeholder="OFFER",
+)
+
+
+def providers() -> dict[str, str]:
+    """Returns where a run can be, as words of a flag."""
+    return dict.fromkeys((*CLOUDS, "kubernetes", "local", "slurm"), "")
+
+
+class RunLocator(NamedTuple):
+    """Where a run is that another folder or machine started; all None: a run of this folder."""
+
+    provider: str | None = None
+    context: str | None = None
+    namespace: str | None = None
+    project: str | None = None
+    profile: str | None = None
+    subscription: str | None = None
+    region: str | None = None
+    store: str | None = None
+
+
+class LocatorFlags(Options):
+    """Where a run is that another folder or machine started."""
+
+    provider: str | None = flag(
+        None,
+        "of a run that another folder started",
+        "Where",
+        screen=True,
+        names=providers,
+        placeholder="NAME",
+    )
+    context: str | None = flag(None, "kubeconfig context of such a run", "Where")
+    namespace: str | None = flag(None, "Kubernetes namespace of such a run", "Where")
+    project: str | None = flag(
+        None, "Google Cloud project of such a run", "Where", words="of your login"
+    )
+    profile: str | None = flag(None, "AWS profile of such a run", "Where")
+    subscription: str | None = flag(
+        None, "Azure subscription of such a run", "Where", words="of your login"
+    )
+    region: str | None = flag(
+        None, "of such a run", "Where", words="every region with resources of cloudgan"
+    )
+    store: str | None = flag(
+        None, "of such a run; if it is not the account's own bucket", "Where", placeholder="URL"
+    )
+
+    @property
+    def locator(self) -> RunLocator:
+        """Where the run is."""
+        return RunLocator(*(getattr(self, name) for name in RunLocator._fields))
+
+
+class AccountFlags(Options):
+    """Accounts of clouds."""
+
+    provider: CloudName | None = flag(
+        None, "the cloud", "Where", words="every cloud that you are logged in to"
+    )
+    project: str | None = flag(None, "Google Cloud project", "Where", words="of your login")
+    profile: str | None = flag(
+        None, "AWS profile", "Where", words="AWS_PROFILE, or the login that is found"
+    )
+    subscription: str | None = flag(
+        None,
+        "Azure subscription",
+        "Where",
+        words="AZURE_SUBSCRIPTION_ID, or the login's only one",
+    )
+    region: str | None = flag(None, "such as us-central1; only valid with --provider", "Where")
+
+    @property
+    def account(self) -> RunLocator:
+        """The requested accounts.
+
+        Raises:
+            ConfigError: A flag of one cloud was given for another cloud, or for all.
+        """
+        for name in ("project", "profile", "subscription"):
+            valid = [cloud for cloud, facts in CLOUDS.items() if facts.account_flag == name]
+            if getattr(self, name) and self.provider not in (*valid, None):
+                raise ConfigError(
+                    f"--{name} is only valid with --provider={' or '.join(valid)}, and"
+                    f" --provider={self.provider} was given"
+                )
+        if self.region and self.provider is None:
+            raise ConfigError(
+                f"--region={self.region} is in one cloud: add --provider={', '.join(CLOUDS)}"
+            )
+        return RunLocator(
+            provider=self.provider,
+            project=self.project,
+            profile=self.profile,
+            subscription=self.subscription,
+            region=self.region,
+        )

@@ -1,0 +1,219 @@
+"""Options of the commands that train: train, evolve, search, crossvalidate."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from cloudgan.core.flags import Options, Text, argument, flag, keys_of
+from cloudgan.core.ranges import MAX_PROCESSES, MAX_SECONDS, MAX_USD
+from cloudgan.schema.coevolution import CoevolutionConfig, parse_grid
+from cloudgan.schema.config import RunConfig
+from cloudgan.schema.mixture_quality import EnsembleMethod
+from cloudgan.schema.options.shared import PRICE_AS, PRICE_FILE, REPORT, UNIT
+from cloudgan.schema.search import SearchConfig
+from cloudgan.schema.stop_criterion import METRIC
+
+TRAINED = ("data.", "model.", "training.", "checkpoint.", "parallel.")
+"""Beginnings of the dotted keys in run.yaml that describe a training."""
+Training = tuple[dict[str, Any], str | None]
+"""Keys of run.yaml that were given, and the path of a run.yaml under them."""
+
+
+class TrainingFlags(Options):
+    """What is trained, and how."""
+
+    config: str | None = flag(
+        None, "a run.yaml; flags override its keys", "Model", screen=True, placeholder="FILE"
+    )
+    keys: dict[str, Any] = keys_of(RunConfig, keys=TRAINED, local=False, positional=False)
+
+    @property
+    def training(self) -> Training:
+        """The keys that were given, and the path of the run.yaml."""
+        return self.keys, self.config
+
+
+class TrainOptions(TrainingFlags):
+    """Trains a GAN on this machine. Run it again to resume.
+
+    Without a file of the run's own, flags override the keys of --config, and those the preset.
+
+    Examples:
+        cloudgan train showers.h5 --preset=mini --epochs=20
+        cloudgan train showers.h5 --preset=paper --validate-every=5 --patience=4
+    """
+
+    run: str | None = flag(
+        None,
+        "folder of the run",
+        "Output",
+        screen=True,
+        words="runs/NAME of the run.yaml, else runs/PRESET",
+    )
+    keys: dict[str, Any] = keys_of(RunConfig, keys=TRAINED)
+    allow_open_ports: bool = flag(
+        False,
+        "run several workers even where others can reach their ports; TensorFlow's servers execute what they"
+        " receive",
+        "Devices",
+    )
+    describe: bool = flag(
+        False,
+        "parameters and memory, or the layout of the ranks; starts nothing",
+        "Output",
+        screen=True,
+    )
+
+
+class GridFlags(Options):
+    """Which cells evolve, and how."""
+
+    grid: Annotated[tuple[int, int] | None, Text(parse_grid, "RxC")] = flag(
+        None, "rows and columns of cells whose GANs compete", "Grid", screen=True, words="2x2"
+    )
+    cells: dict[str, Any] = keys_of(CoevolutionConfig)
+
+    @property
+    def config_keys(self) -> dict[str, Any]:
+        """The keys of coevolution.json that were given."""
+        rows = {} if self.grid is None else dict(zip(("rows", "columns"), self.grid, strict=True))
+        return rows | self.cells
+
+
+class EvolveOptions(GridFlags):
+    """Trains a grid of cells whose generators and discriminators compete.
+
+    They mutate, and the generators of a neighbourhood form a mixture. A run in the folder continues.
+
+    Examples:
+        cloudgan evolve showers.h5 --preset=mini --grid=2x2
+        cloudgan evolve --task=ring --grid=3x3
+    """
+
+    unit: str | None = UNIT
+    preset: str | None = flag(
+        None, "networks, as in `train`; of the task showers", "Networks", screen=True, words="mini"
+    )
+    run: str | None = flag(None, "folder of the run", "Output", screen=True, words="runs/grid")
+    ensemble: EnsembleMethod | None = flag(
+        None,
+        "after the run, choose among all generators; greedy or genetic",
+        "Output",
+        screen=True,
+    )
+    size: int | None = flag(
+        None,
+        "generators of the ensemble; of greedy at most",
+        "Output",
+        words="as many as are best",
+        ge=1,
+        le=1024,
+    )
+
+
+class SearchOptions(TrainingFlags):
+    """Searches hyper-parameters; each trial is an ordinary run.
+
+    Trials run on this machine, or with --store on the nodes of `cloudgan deploy -- join NAME`, where NAME is that
+    of the search's folder. All trials share the flags of `train` that are given.
+
+    Examples:
+        cloudgan search space.yaml showers.h5 --preset=mini --max-steps=2000
+        cloudgan search runs/search --trials=50
+    """
+
+    space: str = argument(
+        "YAML file with ranges or choices by key of run.yaml; or the folder of a search to continue"
+    )
+    run: str | None = flag(
+        None, "folder of a new search", "Search", words="runs/search", placeholder="RUN"
+    )
+    search: dict[str, Any] = keys_of(
+        SearchConfig,
+        keys=(
+            "trials",
+            "blocks",
+            "folds",
+            "sampler",
+            "objective",
+            "direction",
+            "prune",
+            "second",
+            "store",
+        ),
+    )
+    max_hours: float | None = flag(
+        None,
+        "save the running trials then, and end with the best",
+        "Limits",
+        screen=True,
+        gt=0,
+        le=MAX_SECONDS / 3600,
+    )
+    budget_usd: float | None = flag(
+        None,
+        "the same when this machine has cost so much",
+        "Limits",
+        screen=True,
+        gt=0,
+        le=MAX_USD,
+    )
+    price_as: str | None = PRICE_AS
+    price_file: str | None = PRICE_FILE
+    describe: bool = flag(
+        False, "time and cost, from the time of one trial; starts nothing", "Show", screen=True
+    )
+    like: str | None = flag(
+        None,
+        "run of this machine that takes the time of a trial; for --describe",
+        "Show",
+        words="the mean of the finished trials of the search",
+        placeholder="RUN",
+    )
+    show: bool = flag(False, "print the trials of a search; starts nothing", "Show", screen=True)
+    report: str | None = REPORT
+    keys: dict[str, Any] = keys_of(RunConfig, keys=TRAINED, local=False, screen=False)
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """What was given of how the search goes."""
+        own = ("max_hours", "budget_usd", "price_as", "price_file")
+        return self.search | {name: getattr(self, name) for name in own}
+
+
+class CrossvalidateOptions(TrainingFlags):
+    """Trains one run per fold, and prints mean and spread of a validation number.
+
+    Examples:
+        cloudgan crossvalidate showers.h5 --preset=mini --folds=5
+        cloudgan crossvalidate --show=runs/crossvalidation
+    """
+
+    keys: dict[str, Any] = keys_of(RunConfig, keys=TRAINED, local=False, screen=False)
+    folds: int = flag(
+        5, "fold f holds out every N-th shower from number f on", "Folds", screen=True, ge=2, le=100
+    )
+    repeats: int = flag(
+        1,
+        "runs of each fold, with consecutive seeds; what initial weights change beside the data",
+        "Folds",
+        screen=True,
+        ge=1,
+        le=100,
+    )
+    blocks: int = flag(1, "runs at the same time", "Folds", screen=True, ge=1, le=MAX_PROCESSES)
+    objective: str = flag(METRIC, "validation number, as in --until", "Folds", screen=True)
+    run: str | None = flag(
+        None,
+        "folder; the same command continues it",
+        "Output",
+        screen=True,
+        words="runs/crossvalidation",
+    )
+    show: str | None = flag(
+        None,
+        "a cross-validation whose runs are printed; nothing is started",
+        "Output",
+        screen=True,
+        placeholder="RUN",
+    )
