@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from cloudgan.cli.options.parsing import Program
-from cloudgan.cli.options.signature import read_signature
-from cloudgan.cli.program import PROGRAM
+import command_options
+from cloudgan.api.launch_options import LaunchFlags
+from cloudgan.cli.program import PROGRAM, Program
 from cloudgan.core.clouds import CLOUDS
 from cloudgan.core.errors import CloudganError
 from cloudgan.cost.prices.catalog import is_of, load_catalog
@@ -46,9 +46,11 @@ def parse(program, words):
     inner = program.commands.get(words[0])
     if isinstance(inner, Program):
         return parse(inner, words[1:])
-    function = program._find(words[0])
-    signature = read_signature(function, f"{program.name} {words[0]}")
-    return signature.values(signature.read(words[1:]))
+    function = program.find(program.aliases.get(words[0], words[0]))
+    options = command_options.parse(function, words[1:])
+    if isinstance(options, LaunchFlags) and not options.job:
+        assert options.training  # the words after --
+    return options
 
 
 def test_the_pages_have_examples():

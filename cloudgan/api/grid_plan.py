@@ -54,14 +54,16 @@ def check_grid_flags(training: Training, request: LaunchRequest) -> None:
     if not has_grid(training):
         if of_grid:
             flags = " and ".join(f"--{flag_of(key)}" for key in of_grid)
-            raise ConfigError(f"{flags}: only valid with --grid=ROWSxCOLUMNS, such as --grid=2x2")
+            raise ConfigError(
+                f"{flags}: only valid with a grid, and the run.yaml has none: give --grid=2x2"
+            )
         return
     wrong = [key for key in given if key not in _SHARED and key not in of_grid]
     if wrong:
         flags = " and ".join(f"--{flag_of(key)}" for key in wrong)
         raise ConfigError(
             f"{flags}: not an option of a grid of cells, which trains for --iterations; omit it, or"
-            " omit --grid"
+            " omit the grid"
         )
     if request.is_provisioned and request.nodes is None:
         raise ConfigError(
@@ -133,7 +135,7 @@ def check_grid_nodes(grid: CoevolutionConfig, data: str) -> None:
     """
     if grid.task != "showers" and data:
         raise ConfigError(
-            f"--data={data}: on nodes --task={grid.task} has no data of its own; omit it, or give"
+            f"--data={data}: on nodes the task {grid.task} has no data of its own; omit it, or give"
             " --task=showers"
         )
 

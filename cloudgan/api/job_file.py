@@ -41,11 +41,11 @@ def with_job_file(options: Launch) -> Launch:
     values: dict[str, Any] = {}
     for layer in (*layers, options):
         given = {name: getattr(layer, name) for name in layer.model_fields_set}
-        if {"command", "keys", "config"} & given.keys():
-            for name in ("command", *(["keys", "config"] if "command" in given else [])):
+        if {"command", "run_keys", "config"} & given.keys():
+            for name in ("command", *(["run_keys", "config"] if "command" in given else [])):
                 values.pop(name, None)
-        if "keys" in values and "keys" in given:
-            given["keys"] = values["keys"] | given["keys"]
+        if "run_keys" in values and "run_keys" in given:
+            given["run_keys"] = values["run_keys"] | given["run_keys"]
         values |= given
     return model.model_validate(values)
 

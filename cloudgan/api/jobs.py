@@ -27,7 +27,7 @@ class TrainJob(TrainingFlags):
         cloudgan deploy --provider=gcp --accelerator=l4 --nodes=2 -- train showers.h5 --preset=mini
     """
 
-    keys: dict[str, Any] = keys_of(RunConfig, keys=TRAINED, local=False)
+    run_keys: dict[str, Any] = keys_of(RunConfig, keys=TRAINED, local=False)
 
 
 class EvolveJob(GridFlags):
@@ -64,12 +64,12 @@ class SimulateJob(Options):
     """
 
     config: str | None = _CONFIG
-    keys: dict[str, Any] = keys_of(RunConfig, keys=("simulation.", "training.seed"))
+    run_keys: dict[str, Any] = keys_of(RunConfig, keys=("simulation.", "training.seed"))
 
     @property
     def training(self) -> Training:
         """The keys that were given, and the path of the run.yaml."""
-        return {"task": "simulate"} | self.keys, self.config
+        return {"task": "simulate"} | self.run_keys, self.config
 
 
 class JoinJob(Options):

@@ -1,10 +1,9 @@
-"""Plans of deployments whose workers train the trials of a search: `deploy --join=NAME`."""
+"""Plans of deployments whose workers train the trials of a search: `deploy -- join NAME`."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from cloudgan.api.run_options import flag_of
 from cloudgan.core.documents import read_yaml
 from cloudgan.core.errors import ConfigError
 from cloudgan.core.labels import checked_name
@@ -40,28 +39,20 @@ def check_join(training: Training, request: LaunchRequest) -> None:
     if not name or file:
         raise ConfigError(
             f"--config={file}: blocks train the trials of a search, whose run.yaml is that of the search;"
-            " give --join=NAME without --config"
+            " give -- join NAME without --config"
         )
     try:
         checked_name(name)
     except ConfigError as error:
-        raise ConfigError(f"--join={name} is no name of a search: {error}") from error
-    wrong = [f"--{flag_of(key)}" for key, value in given.items() if value is not None]
-    wrong = [flag for flag in wrong if flag not in {"--join", "--task"}]
-    if wrong or given.get("task") != "join":
-        wrong = wrong or [f"--task={given.get('task')}"]
-        raise ConfigError(
-            f"{' and '.join(wrong)}: not valid with --join={name}, whose trials have the values of the search;"
-            " give them to `cloudgan search`"
-        )
+        raise ConfigError(f"{name} is no name of a search: {error}") from error
     if request.is_provisioned:
         raise ConfigError(
             f"--provider={request.provider} chooses its nodes by the forecast of one run, which a search does"
-            " not have, so it is not built for --join. Create a cluster, and give --provider=kubernetes"
+            " not have, so it is not built for the job join. Create a cluster, and give --provider=kubernetes"
             " --context=NAME"
         )
     if not request.store or request.store.startswith(CLAIM):
         raise ConfigError(
-            f"--join={name} needs the store of the search: give the --store=URL of `cloudgan search`, a bucket"
+            "the job join needs the store of the search: give the --store=URL of `cloudgan search`, a bucket"
             " or a folder that all nodes see"
         )

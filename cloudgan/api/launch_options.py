@@ -22,7 +22,7 @@ class LaunchFlags(LaunchRequest, ProvisioningRequest, TrainingFlags):
     command: tuple[str, ...] = flag(
         (), "train (default), evolve, simulate or join NAME; with its own flags", takes_words=True
     )
-    keys: dict[str, Any] = keys_of(
+    run_keys: dict[str, Any] = keys_of(
         RunConfig, keys=TRAINED, local=False, positional=False, screen=False
     )
     config: str | None = flag(
@@ -42,9 +42,9 @@ class LaunchFlags(LaunchRequest, ProvisioningRequest, TrainingFlags):
             ConfigError: Flags of the training stand before ``--``, or those of the job are not valid.
         """
         if not self.command:
-            return self.keys, self.config
-        if self.keys or self.config:
-            given = sorted({*self.keys, *(["config"] if self.config else [])})
+            return self.run_keys, self.config
+        if self.run_keys or self.config:
+            given = sorted({*self.run_keys, *(["config"] if self.config else [])})
             raise ConfigError(
                 f"{' and '.join(given)} of the run stand before --; give them behind it: -- {self.command[0]} ..."
             )
@@ -57,7 +57,7 @@ class PlanOptions(LaunchFlags):
     Runs offline, needs no login, and spends nothing.
 
     Examples:
-        cloudgan plan --provider=cheapest --accelerator=l4 --nodes=2 -- train showers.h5
+        cloudgan plan --provider=cheapest --accelerator=l4 -- train showers.h5
         cloudgan plan job.yaml --budget-usd=20
     """
 

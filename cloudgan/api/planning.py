@@ -93,7 +93,7 @@ def make_launch_plan(
     if price and price.accelerator_count and is_simulation(training):
         raise ConfigError(
             f"--price-as={price.offer} has {price.accelerator_count} x {price.accelerator}, which"
-            " --task=simulate does not use; state the price of your CPU nodes in a --price-file"
+            " the job simulate does not use; state the price of your CPU nodes in a --price-file"
         )
     workers = request_workers(request, nodes, price)
     config = run_config(request.name, training, workers)

@@ -82,7 +82,7 @@ def _check_limits(limits: Mapping[str, float | None], config: SearchConfig) -> N
         if config.store:
             raise ConfigError(
                 f"--{name.replace('_', '-')}={value:g} is of this machine; with --store the limits are those"
-                " of each `cloudgan deploy --join`"
+                " of each `cloudgan deploy -- join`"
             )
     if "budget_usd" in given and config.usd_per_hour is None:
         raise ConfigError(
@@ -146,7 +146,7 @@ def _check_pods(name: str, config: SearchConfig, chosen: Mapping[str, Any]) -> N
     if "blocks" in chosen:
         raise ConfigError(
             f"--blocks={chosen['blocks']} are of this machine; with --store the blocks are the nodes of"
-            f" `cloudgan deploy --join={name} --nodes=N`"
+            f" `cloudgan deploy --nodes=N -- join {name}`"
         )
     if base.parallel.has_ranks or base.training.workers > 1:
         given = "--parallel" if base.parallel.has_ranks else f"--workers={base.training.workers}"
@@ -277,7 +277,7 @@ def _pod_blocks(folder: SearchFolder, store: str, shards: Path, progress: Progre
         remote.upload(shards, progress)
     name = folder.path.name
     blocks = PodBlocks(open_store(f"{store}/{search_prefix(name)}"), folder, data, progress.say)
-    progress.say(f"blocks join with: cloudgan deploy --join={name} --store={store} --nodes=N")
+    progress.say(f"blocks join with: cloudgan deploy --store={store} --nodes=N -- join {name}")
     return blocks
 
 

@@ -281,7 +281,7 @@ class SearchBlock:
         if time.monotonic() - self._heard_seconds > self._absent_seconds:
             return (
                 f"no coordinator for {self._absent_seconds:.0f} s: `cloudgan search` continues the search,"
-                " and another `cloudgan deploy --join` its blocks"
+                " and another `cloudgan deploy -- join` its blocks"
             )
         return ""
 

@@ -245,7 +245,7 @@ def search_cost(
     if config.store:
         raise ConfigError(
             f"{folder.path}: deployments trained the trials; give the folder of one, which `cloudgan deploy"
-            f" --join={name}` printed"
+            f" -- join {name}` printed"
         )
     seconds = {}
     for trial in study.trials():

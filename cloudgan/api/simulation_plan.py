@@ -62,9 +62,9 @@ def check_task(training: Training, request: LaunchRequest) -> None:
     if wrong:
         other, task = ("train", "simulate") if simulates else ("simulate", "train")
         raise ConfigError(
-            f"{' and '.join(wrong)}: only valid with --task={other}, and --task={task} was given"
+            f"{' and '.join(wrong)}: only valid with the job {other}, and the run.yaml has {task}"
             if simulates
-            else f"{' and '.join(wrong)}: only valid with --task={other}"
+            else f"{' and '.join(wrong)}: only valid with the job {other}: -- {other}"
         )
     if simulates:
         _check_nodes(request)
@@ -75,7 +75,7 @@ def check_task(training: Training, request: LaunchRequest) -> None:
 def _check_nodes(request: LaunchRequest) -> None:
     if request.accelerator:
         raise ConfigError(
-            f"--accelerator={request.accelerator}: --task=simulate computes on CPU cores only; omit it"
+            f"--accelerator={request.accelerator}: the job simulate computes on CPU cores only; omit it"
         )
     if request.is_provisioned:
         raise ConfigError(
@@ -85,7 +85,7 @@ def _check_nodes(request: LaunchRequest) -> None:
         )
     if request.provider == "kubernetes" and not request.image:
         raise ConfigError(
-            "--task=simulate needs --image=IMAGE with cloudgan, geant4-pybind and the libraries of its"
+            "the job simulate needs --image=IMAGE with cloudgan, geant4-pybind and the libraries of its"
             " wheel, which the default image lacks; docs/simulation.md has the lines to add to an image"
         )
 

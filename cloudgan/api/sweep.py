@@ -193,7 +193,7 @@ def make_sweep(
         )
     if is_join(training):
         raise ConfigError(
-            "--seeds makes runs of its own, and --join trains the trials of a search; omit one"
+            "--seeds makes runs of its own, and the job join trains the trials of a search; omit --seeds"
         )
     if has_grid(training):
         raise ConfigError(

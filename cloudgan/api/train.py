@@ -237,12 +237,12 @@ def _check_rank_ports(config: RunConfig) -> None:
 def _check_options(config: RunConfig, progress: Progress, *, has_workers: bool) -> None:
     if config.task == "simulate":
         raise ConfigError(
-            "the run.yaml has the task simulate: `cloudgan deploy --task=simulate` carries it out, and"
+            "the run.yaml has the task simulate: `cloudgan deploy -- simulate` carries it out, and"
             " `cloudgan train --data=FOLDER` trains on its showers"
         )
     if config.task == "join":
         raise ConfigError(
-            f"the run.yaml has the task join: `cloudgan deploy --join={config.join}` carries it out"
+            f"the run.yaml has the task join: `cloudgan deploy -- join {config.join}` carries it out"
         )
     if config.grid:
         raise ConfigError(

@@ -41,7 +41,7 @@ def screen(command: str, model: type[BaseModel]) -> str:
     options = options_of(model)
     flags = [one for one in options if not one.flag.is_positional and not one.flag.takes_words]
     shown = flags if len(flags) <= _FEW else [one for one in flags if one.flag.is_on_screen]
-    lines = [text.partition("\n\n")[0].replace("\n", " "), _usage(command, options)]
+    lines = [*textwrap.wrap(text.partition("\n\n")[0], _COLUMNS), _usage(command, options)]
     lines += [f"  {example}" for example in examples]
     for one in options:
         if one.flag.is_positional or one.flag.takes_words:

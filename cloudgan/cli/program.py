@@ -153,7 +153,7 @@ Judge   validate      against Monte Carlo        export    ONNX, Geant4, Keras
         compare       runs, folds, the paper     tensorboard  losses
 Run     plan          what deploy would do       deploy    starts and follows it
         status, ls    all runs, state, cost      logs      output of all workers
-        exec, shell   beside a worker            cancel, down  ends it, deletes it
+        exec, shell   beside a worker            cancel, down  stops, deletes
         adopt         a run of another machine   image     writes a Dockerfile
 Cost    offers        nodes by price and time    cost      of a run or a plan
         prices        catalog, its age, refresh
@@ -163,7 +163,7 @@ More    bench  schema  completion  worker (in pods)
 First steps:  cloudgan demo
               cloudgan train showers.h5 --preset=mini
               cloudgan deploy --provider=gcp -- train showers.h5 --preset=mini
-RUN is a name or a folder. `COMMAND --help` is one screen, --help-all every flag."""
+RUN is a name or a folder. `COMMAND --help` is a screen, --help-all every flag."""
 
 _COMMANDS = (
     *(

@@ -266,7 +266,7 @@ class Option:
         value = self.info.default
         if self.flag.default:
             return self.flag.default
-        if value is None or value in ((), "", False, True) or callable(value):
+        if value is None or isinstance(value, bool) or value in ((), "", {}) or callable(value):
             return ""
         if isinstance(value, tuple):
             return (":" if self.text else ",").join(

@@ -303,7 +303,7 @@ class PodBlocks:
         elif now - self._alive_seconds > self._absent_seconds:
             raise TryAgain(
                 f"no block for {self._absent_seconds / 60:.0f} min; start one with `cloudgan deploy"
-                f" --join={self._folder.path.name}` and the same --store, and continue with `cloudgan search"
+                f" -- join {self._folder.path.name}` with the same --store, and continue with `cloudgan search"
                 f" {self._folder.path}`"
             )
         return tuple(self._blocks.values())

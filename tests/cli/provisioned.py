@@ -11,8 +11,7 @@ import pytest
 
 from cloudgan.cli.commands.deploy import deploy
 from cloudgan.cli.commands.plan import plan
-from cloudgan.cli.options.parsing import Program
-from cloudgan.cli.options.shared_flags import with_values
+from cloudgan.cli.program import Program
 from cloudgan.data.shards.manifest import (
     ColumnInfo,
     Manifest,
@@ -55,12 +54,9 @@ class Desk:
     def type(self, verb: str, *flags: str, exits: int = 0) -> tuple[str, str]:
         """Runs a command; returns its standard output and standard error."""
         known = clouds(*self.doubles.values(), rules=self.rules)
-        commands = {
-            "deploy": with_values(deploy, clouds=known),
-            "plan": with_values(plan, clouds=known),
-        }
+        commands = {"deploy": deploy, "plan": plan}
         with pytest.raises(SystemExit) as ended:
-            Program("cloudgan", "", "1", commands).run([verb, *flags])
+            Program("cloudgan", "", commands, offered={"clouds": known}).run([verb, *flags])
         said = self.capsys.readouterr()
         assert (ended.value.code or 0) == exits, said.out + said.err
         return said.out, said.err

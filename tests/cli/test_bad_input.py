@@ -11,11 +11,12 @@ import sys
 import pytest
 
 import cloudgan as cg
-from cloudgan.cli.options.parsing import Program
-from cloudgan.cli.options.signature import read_signature
-from cloudgan.cli.program import PROGRAM
-from cloudgan.core import ranges
+from cloudgan.cli.main import main
+from cloudgan.cli.program import Program
+from cloudgan.core.command import command as as_command
 from cloudgan.core.errors import ConfigError
+from cloudgan.core.flags import Options
+from command_options import flags, options_by_command
 
 LONG = "a" * 300
 SECOND = "n,seconds\n1,10\n"
@@ -150,7 +151,7 @@ def test_a_message_is_short_and_has_no_control_characters(capsys):
         raise ConfigError("\x1b[2J\x07" + "long " * 10_000)
 
     for words, stream in ((["fail"], "err"), (["fail", "--json"], "out")):
-        program = Program("p", "", "1", {"fail": with_json(failing)})
+        program = Program("p", "", {"fail": failing_command(failing)})
         with pytest.raises(SystemExit):
             program.run(words)
         said = getattr(capsys.readouterr(), stream)
@@ -175,16 +176,18 @@ def test_little_memory_or_address_space_is_said_to_be_that(capsys, error):
         raise error
 
     with pytest.raises(SystemExit) as ended:
-        Program("p", "", "1", {"fail": failing}).run(["fail"])
+        Program("p", "", {"fail": failing_command(failing)}).run(["fail"])
     assert ended.value.code == 1
     assert "cloudgan: out of memory" in capsys.readouterr().err
 
 
-def with_json(function):
-    def run(*, json: bool = False) -> None:
+def failing_command(function):
+    @as_command
+    def fail(options: Options) -> None:
+        """Fails."""
         function()
 
-    return run
+    return fail
 
 
 @pytest.mark.parametrize("command", ["validate", "cost", "generate"])
@@ -194,18 +197,9 @@ def test_an_empty_run_is_refused(refused, command):
 
 
 def text_flags():
-    """Each flag and argument of each command that takes text, a choice or a number."""
-    for name in PROGRAM.commands:
-        found = PROGRAM.commands[name]
-        parts = found.commands if isinstance(found, Program) else {"": name}
-        for part in parts:
-            program = found if isinstance(found, Program) else PROGRAM
-            signature = read_signature(program._find(part or name), name)
-            yield from (
-                (f"{name} {part}".strip(), parameter)
-                for parameter in signature.flags
-                if parameter.kind is not bool
-            )
+    """Each flag of each command that takes text, a choice or a number."""
+    for name, options in options_by_command().items():
+        yield from ((name, one) for one in flags(options) if one.kinds != (bool,))
 
 
 def test_an_empty_value_of_each_flag_of_each_command_is_refused(capsys):
@@ -219,9 +213,9 @@ def test_an_empty_value_of_each_flag_of_each_command_is_refused(capsys):
             if (parameter.name, value) == ("until", ""):
                 continue  # it removes the criterion of the run
             with pytest.raises(ConfigError, match=f"^{parameter.shown}={value} is empty; give "):
-                parameter.value(value)
+                parameter.read(value)
     with pytest.raises(SystemExit) as end:
-        PROGRAM.run(["setup", "--provider=gcp", "--region=", "--dry-run"])
+        main(["setup", "--provider=gcp", "--region=", "--dry-run"])
     assert end.value.code == 2
     said = capsys.readouterr().err
     assert said == "cloudgan: --region= is empty; give --region=TEXT, or omit the flag\n"
@@ -309,23 +303,16 @@ def test_a_number_beyond_memory_disk_or_clock_is_refused(refused, words, said):
     assert said in refused(*words.split())
 
 
-def commands_of(program):
-    for name, target in program.commands.items():
-        if isinstance(target, Program):
-            yield from commands_of(target)
-        else:
-            yield name, program._find(name)
-
-
 def test_every_numeric_flag_has_a_range():
     numbers = {
-        (name, parameter.name)
-        for name, function in commands_of(PROGRAM)
-        for parameter in read_signature(function, name).parameters
-        if parameter.kind in {int, float}
+        (name, one.name): one.range
+        for name, options in options_by_command().items()
+        for one in options
+        if one.kinds in {(int,), (float,)} and one.text is None
     }
     assert ("simulate", "seed") in numbers
-    assert not {(name, flag) for name, flag in numbers if flag not in ranges.FLAGS}
+    without = {name for name, found in numbers.items() if found.high >= 2**53}
+    assert not without
 
 
 @pytest.mark.parametrize(

@@ -26,8 +26,7 @@ for package in others & {name.partition(".")[0] for name in sys.modules}:
     for name in [name for name in sys.modules if name.partition(".")[0] == package]:
         del sys.modules[name]
 sys.meta_path.insert(0, Refusing())
-from cloudgan.cli.program import PROGRAM
-from cloudgan.cli.options.parsing import Program
+from cloudgan.cli.program import PROGRAM, Program
 lines = [
     line
     for name, target in PROGRAM.commands.items()

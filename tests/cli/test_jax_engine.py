@@ -6,8 +6,8 @@ import pytest
 
 from cloudgan.api import engine_import
 from cloudgan.api.launch_data import check_startable
-from cloudgan.cli.main import main
 from cloudgan.cli.failure import explain
+from cloudgan.cli.main import main
 from cloudgan.core.errors import ConfigError
 from cloudgan.schema.config import parse_config
 

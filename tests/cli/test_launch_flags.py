@@ -4,8 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from cloudgan.cli.options.launch_flags import launch_flags
+from cloudgan.api.launch_request import LaunchRequest
 from cloudgan.core.errors import ConfigError
+from cloudgan.core.flags import build
+
+
+def launch_flags(**given):
+    return build(LaunchRequest, given, command="cloudgan deploy")
 
 
 def test_the_default_is_one_process_of_this_machine():
@@ -22,7 +27,7 @@ def test_an_accelerator_has_a_name_and_a_number(text, found):
     assert (request.accelerator_name, request.accelerator_count) == (found or ("A100-80GB", 4))
 
 
-@pytest.mark.parametrize("text", ["", ":8", "v100:", "v100:0", "v100:-1", "v100:x", "v100:8:2"])
+@pytest.mark.parametrize("text", [":8", "v100:", "v100:0", "v100:-1", "v100:x", "v100:8:2"])
 def test_an_invalid_accelerator_is_refused_with_an_example(text):
     with pytest.raises(ConfigError, match="such as v100 or v100:8"):
         launch_flags(accelerator=text)

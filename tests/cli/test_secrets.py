@@ -11,11 +11,9 @@ import pytest
 import cloudgan as cg
 from cli.provisioned import few_showers
 from cloudgan.cli.main import main
-from cloudgan.cli.options.parsing import Program
-from cloudgan.cli.options.signature import read_signature
-from cloudgan.cli.program import PROGRAM
 from cloudgan.core.errors import ConfigError
 from cloudgan.storage.store import open_store
+from command_options import options_by_command
 
 PLANTED = "pl4nted0secret"
 LONG = f"{PLANTED}{'0' * 30}"
@@ -47,20 +45,13 @@ SECRETS = {
 by_secret = pytest.mark.parametrize("secret", SECRETS.values(), ids=SECRETS)
 
 
-def commands(program=PROGRAM, before=()):
-    for name, target in program.commands.items():
-        if isinstance(target, Program):
-            yield from commands(target, (name,))
-        else:
-            yield (*before, name), read_signature(program._find(name), name)
-
-
 def command_lines(secret):
     """Every parameter of every command with the secret as its value."""
-    for words, signature in commands():
-        for parameter in signature.flags:
-            yield [*words, f"--{parameter.word}={secret}"]
-            yield [*words, f"--{parameter.word}", secret]
+    for command, options in options_by_command().items():
+        words = command.split()
+        for option in options:
+            yield [*words, f"--{option.name}={secret}"]
+            yield [*words, f"--{option.name}", secret]
         yield [*words, secret]
         yield [*words, "mine", "--", "curl", secret]
 

@@ -7,11 +7,15 @@ from pathlib import Path
 
 import pytest
 
-from cloudgan.api.launch_request import NOTHING_PROVISIONED
+from cloudgan.api.launch_request import NOTHING_PROVISIONED, LaunchRequest
 from cloudgan.api.request_checks import check_request
 from cloudgan.cli.main import main
-from cloudgan.cli.options.launch_flags import launch_flags
 from cloudgan.core.errors import ConfigError
+from cloudgan.core.flags import build
+
+
+def launch_flags(**given):
+    return build(LaunchRequest, given, command="cloudgan deploy")
 
 
 @pytest.fixture

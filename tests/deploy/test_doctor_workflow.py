@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 import yaml
 
+import command_options
 from cloudgan.cli.commands.doctor import doctor
-from cloudgan.cli.options.signature import read_signature
 
 ROOT = Path(__file__).parents[2]
 TEXT = (ROOT / "deploy" / "doctor-workflow.yaml").read_text()
@@ -46,7 +46,7 @@ def test_nothing_is_installed_without_a_hash_while_it_may_ask_for_credentials():
 def test_its_command_is_one_that_there_is_and_its_locks_too(provider):
     run = STEPS[-1]["run"].replace("${{ matrix.provider }}", provider).split()
     assert run[:2] == ["cloudgan", "doctor"]
-    read_signature(doctor, "cloudgan doctor").read(run[2:])
+    command_options.parse(doctor, run[2:])
     assert (ROOT / "requirements" / f"{provider}.txt").exists()
 
 

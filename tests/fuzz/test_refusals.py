@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import h5py
 import pytest
 
+from command_options import arguments, flags
 from fuzz.harness import REFUSED, Case
 from fuzz.project import write_showers
 from fuzz.test_command_lines import ALWAYS, SIGNATURES, VALID
@@ -14,7 +15,7 @@ from fuzz.test_command_lines import ALWAYS, SIGNATURES, VALID
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from cloudgan.cli.options.signature import Signature
+    from cloudgan.core.flags import Option
 
 RUN = "runs/mine"
 LONG = "x" * 300
@@ -103,19 +104,19 @@ DAMAGED = {
 """Files of the run that a command cannot use."""
 
 
-def cases(command: str, signature: Signature) -> Iterator[tuple[str, Case]]:
+def cases(command: str, signature: tuple[Option, ...]) -> Iterator[tuple[str, Case]]:
     """Yields the refusals of a command."""
     always = ALWAYS.get(command, ())
     valid = (*VALID.get(command, ()), *always)
     words = (*command.split(), *valid)
 
     def with_flag(name: str, text: str) -> tuple[str, ...] | None:
-        for flag in signature.flags:
-            if flag.name == name:
+        for flag in flags(signature):
+            if flag.keyword == name:
                 kept = [each for each in valid if each.partition("=")[0] != flag.shown]
                 return (*command.split(), *kept, f"{flag.shown}={text}")
-        for at, argument in enumerate(signature.arguments):
-            if argument.name == name and at < len(valid):
+        for at, argument in enumerate(arguments(signature)):
+            if argument.keyword == name and at < len(valid):
                 return (*command.split(), *valid[:at], text, *valid[at + 1 :])
         return None
 
@@ -124,19 +125,21 @@ def cases(command: str, signature: Signature) -> Iterator[tuple[str, Case]]:
 
     for name, extra in ANYWHERE.items():
         yield case(name, (*words, *extra))
-    if signature.arguments:
+    if arguments(signature):
         yield case("no argument", (*command.split(), *always))
-    flag = next((flag for flag in signature.flags if flag.name != "json"), None)
+    flag = next((flag for flag in flags(signature) if flag.name != "json"), None)
     if flag:
         yield case("a misspelt flag", (*words, f"{flag.shown[:-1]}=1"))
         yield case("a flag given twice", (*words, f"{flag.shown}=1", f"{flag.shown}=1"))
-    chosen = next((flag for flag in signature.flags if flag.choices), None)
+    chosen = next((flag for flag in flags(signature) if flag.choices), None)
     if chosen:
-        yield case("a choice that there is not", with_flag(chosen.name, "nosuch"))
+        yield case("a choice that there is not", with_flag(chosen.keyword, "nosuch"))
     for name, (kind, text) in OF_KIND.items():
-        of_kind = next((flag for flag in signature.flags if flag.kind is kind), None)
+        of_kind = next(
+            (flag for flag in flags(signature) if flag.kinds == (kind,) and not flag.text), None
+        )
         if of_kind:
-            yield case(name, with_flag(of_kind.name, text))
+            yield case(name, with_flag(of_kind.keyword, text))
     for name, (flag_name, text, files) in OF_FLAG.items():
         found = with_flag(flag_name, text)
         if found:

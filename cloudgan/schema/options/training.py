@@ -25,12 +25,12 @@ class TrainingFlags(Options):
     config: str | None = flag(
         None, "a run.yaml; flags override its keys", "Model", screen=True, placeholder="FILE"
     )
-    keys: dict[str, Any] = keys_of(RunConfig, keys=TRAINED, local=False, positional=False)
+    run_keys: dict[str, Any] = keys_of(RunConfig, keys=TRAINED, local=False, positional=False)
 
     @property
     def training(self) -> Training:
         """The keys that were given, and the path of the run.yaml."""
-        return self.keys, self.config
+        return self.run_keys, self.config
 
 
 class TrainOptions(TrainingFlags):
@@ -50,7 +50,7 @@ class TrainOptions(TrainingFlags):
         screen=True,
         words="runs/NAME of the run.yaml, else runs/PRESET",
     )
-    keys: dict[str, Any] = keys_of(RunConfig, keys=TRAINED)
+    run_keys: dict[str, Any] = keys_of(RunConfig, keys=TRAINED)
     allow_open_ports: bool = flag(
         False,
         "run several workers even where others can reach their ports; TensorFlow's servers execute what they"
@@ -172,7 +172,7 @@ class SearchOptions(TrainingFlags):
     )
     show: bool = flag(False, "print the trials of a search; starts nothing", "Show", screen=True)
     report: str | None = REPORT
-    keys: dict[str, Any] = keys_of(RunConfig, keys=TRAINED, local=False, screen=False)
+    run_keys: dict[str, Any] = keys_of(RunConfig, keys=TRAINED, local=False, screen=False)
 
     @property
     def settings(self) -> dict[str, Any]:
@@ -189,7 +189,7 @@ class CrossvalidateOptions(TrainingFlags):
         cloudgan crossvalidate --show=runs/crossvalidation
     """
 
-    keys: dict[str, Any] = keys_of(RunConfig, keys=TRAINED, local=False, screen=False)
+    run_keys: dict[str, Any] = keys_of(RunConfig, keys=TRAINED, local=False, screen=False)
     folds: int = flag(
         5, "fold f holds out every N-th shower from number f on", "Folds", screen=True, ge=2, le=100
     )

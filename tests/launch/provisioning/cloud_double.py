@@ -6,7 +6,7 @@
     double = CloudDouble("gcp", tmp_path)
     double.refuse("node pool", "no V100 in this zone", region="us-central1")
     known = clouds(double)
-    Program("cloudgan", "", "1", {"deploy": with_values(deploy, clouds=known)}).run([...])
+    Program("cloudgan", "", {"deploy": deploy}, offered={"clouds": known}).run([...])
 
 Each `Trouble` scripts a delay or a fault; `calls` has all requests. Nodes are no machines: a `PlaceDouble`
 for each run replaces the trainer, as on machines of Cloud TPU, which are in no cluster. If a test gives the
