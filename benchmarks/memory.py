@@ -56,7 +56,8 @@ def train(case: Case) -> int:
 
     import tensorflow as tf
 
-    from cloudgan.schema.config import TrainingConfig, parse_config
+    from cloudgan.schema.config import parse_config
+    from cloudgan.schema.training_config import TrainingConfig
     from cloudgan.training.engines.tensorflow_loop import compile_steps, dummy_batches, no_votes
     from cloudgan.training.gan import LearningRates, build_gan
     from cloudgan.training.rng import Rng

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from cloudgan.api.launch_options import LaunchFlags
 from cloudgan.cli.program import functions
 from cloudgan.core.command import model_of
 from cloudgan.core.command_words import Common, read
-from cloudgan.core.flags import Option, build, options_of
+from cloudgan.core.options import Option, build, options_of
 
 
 def options_by_command() -> dict[str, tuple[Option, ...]]:
@@ -30,3 +31,11 @@ def flags(options):
 def arguments(options):
     """The options that can be given without a name."""
     return [one for one in options if one.flag.is_positional]
+
+
+def job(name, *words):
+    """Returns the words of `plan` or `deploy` for a job: flags of the launch, then ``--``, the job and its flags."""
+    launch = {one.name for one in options_of(LaunchFlags) if not one.owner} - {"config"}
+    launch |= {one.name for one in options_of(Common)} | {"yes", "dry-run", "detach", "output"}
+    before = [word for word in words if word.partition("=")[0].removeprefix("--") in launch]
+    return [*before, "--", *name.split(), *(word for word in words if word not in before)]

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
+from cloudgan.api.attempt_history import NO_ATTEMPTS, AttemptHistory
 from cloudgan.api.current_price import refresh_price
 from cloudgan.api.deploy_attempt import (
     Approve,
@@ -16,12 +17,7 @@ from cloudgan.api.deploy_attempt import (
 )
 from cloudgan.api.launch_data import check_startable
 from cloudgan.api.launch_options import DeployOptions
-from cloudgan.api.launch_request import (
-    NO_ATTEMPTS,
-    AttemptHistory,
-    LaunchRequest,
-    ProvisioningRequest,
-)
+from cloudgan.api.launch_request import LaunchRequest, ProvisioningRequest
 from cloudgan.api.plan_inputs import Training
 from cloudgan.api.planning import make_launch_plan
 from cloudgan.api.pod_software import all_wheels, known_wheels

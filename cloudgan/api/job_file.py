@@ -16,7 +16,7 @@ from cloudgan.api.launch_options import LaunchFlags
 from cloudgan.core import settings
 from cloudgan.core.documents import read_text, read_yaml
 from cloudgan.core.errors import ConfigError, nearest
-from cloudgan.core.flags import build, options_of
+from cloudgan.core.options import build, options_of
 
 Launch = TypeVar("Launch", bound=LaunchFlags)
 _GROUPED = "limits"

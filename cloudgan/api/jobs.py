@@ -12,7 +12,8 @@ from typing import Any
 
 from cloudgan.core.command_words import read
 from cloudgan.core.errors import ConfigError, UnknownNameError
-from cloudgan.core.flags import Options, argument, build, flag, keys_of
+from cloudgan.core.flags import Options, argument, flag, keys_of
+from cloudgan.core.options import build
 from cloudgan.schema.config import RunConfig
 from cloudgan.schema.options.shared import UNIT
 from cloudgan.schema.options.training import TRAINED, GridFlags, Training, TrainingFlags

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, Literal, Self
 
@@ -19,7 +17,7 @@ from cloudgan.core.flags import DURATION, FILE, Options, Text, flag
 from cloudgan.core.local_path import local_path
 from cloudgan.core.ranges import MAX_CORES, MAX_GIB, MAX_PROCESSES, MAX_SECONDS, MAX_USD
 from cloudgan.core.user_text import check_texts
-from cloudgan.schema.plan import INTERNAL_IPS, NETWORK, SUBNET, Plan, SlurmOptions, Target
+from cloudgan.schema.plan import INTERNAL_IPS, NETWORK, SUBNET, SlurmOptions, Target
 from cloudgan.schema.price_row import Market
 
 CHEAPEST = "cheapest"
@@ -425,37 +423,6 @@ class ProvisioningRequest(Options):
 
 
 NOTHING_PROVISIONED = ProvisioningRequest()
-
-
-@dataclass(frozen=True)
-class AttemptHistory:
-    """The failed attempts of a run, as constraints on the next plan.
-
-    Attributes:
-        first: Plan of the first attempt, whose batch and accelerators later ones keep.
-        excluded: Reason by excluded offer.
-        stores: Store of the run by cloud; each cloud has one.
-        offer: Offer to prefer if it still matches the request; None: the best one.
-    """
-
-    first: Plan | None = None
-    excluded: Mapping[str, str] = field(default_factory=dict)
-    stores: Mapping[str, str] = field(default_factory=dict)
-    offer: str | None = None
-
-    def after(self, plan: Plan, why: str) -> AttemptHistory:
-        """Returns the history with one more failed attempt."""
-        excluded = {**self.excluded, plan.price.offer: why} if plan.price else self.excluded
-        return replace(
-            self,
-            first=self.first or plan,
-            excluded=excluded,
-            stores={plan.target.provider: plan.store, **self.stores},
-            offer=None,
-        )
-
-
-NO_ATTEMPTS = AttemptHistory()
 
 
 def slurm_options(

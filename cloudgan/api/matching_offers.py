@@ -14,7 +14,8 @@ from cloudgan.launch.planning.node_types import UnpricedNode
 from cloudgan.schema.plan import Selection
 
 if TYPE_CHECKING:
-    from cloudgan.api.launch_request import AttemptHistory, LaunchRequest, ProvisioningRequest
+    from cloudgan.api.attempt_history import AttemptHistory
+    from cloudgan.api.launch_request import LaunchRequest, ProvisioningRequest
     from cloudgan.cost.prices.catalog import Catalog
     from cloudgan.schema.plan import Plan
     from cloudgan.schema.price_row import PriceRow

@@ -4,13 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from cloudgan.api.attempt_history import NO_ATTEMPTS, AttemptHistory
 from cloudgan.api.launch_options import PlanOptions
-from cloudgan.api.launch_request import (
-    NO_ATTEMPTS,
-    AttemptHistory,
-    LaunchRequest,
-    ProvisioningRequest,
-)
+from cloudgan.api.launch_request import LaunchRequest, ProvisioningRequest
 from cloudgan.api.plan_inputs import plan_request, request_workers, run_config, throughput_model
 from cloudgan.api.pod_software import known_wheels
 from cloudgan.api.request_checks import check_request

@@ -42,7 +42,8 @@ from cloudgan.schema.run_folder import RunFolder
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from cloudgan.api.launch_request import AttemptHistory, LaunchRequest, ProvisioningRequest
+    from cloudgan.api.attempt_history import AttemptHistory
+    from cloudgan.api.launch_request import LaunchRequest, ProvisioningRequest
     from cloudgan.api.plan_inputs import Training
     from cloudgan.launch.clouds.planner import Clouds
     from cloudgan.launch.planning.node_types import NodeType

@@ -14,7 +14,7 @@ from cloudgan.api.launch_request import (
 )
 from cloudgan.core.clouds import CLOUDS
 from cloudgan.core.errors import ConfigError
-from cloudgan.core.flags import options_of
+from cloudgan.core.options import options_of
 from cloudgan.launch.kubernetes.manifests import CLAIM
 
 _CLOUD_FLAGS = f"--provider={', '.join(CLOUDS)} or {CHEAPEST}"

@@ -38,9 +38,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from cloudgan.core.progress import Progress
-    from cloudgan.schema.config import RunConfig, TrainingConfig
+    from cloudgan.schema.config import RunConfig
     from cloudgan.schema.record import Numerics
     from cloudgan.schema.run_folder import RunFolder
+    from cloudgan.schema.training_config import TrainingConfig
     from cloudgan.training.cluster import Cluster
     from cloudgan.training.outcome import Outcome
 

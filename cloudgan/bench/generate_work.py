@@ -8,9 +8,9 @@ import numpy as np
 
 from cloudgan.bench.measurement import round_or_latency
 from cloudgan.core.errors import CloudganError
-from cloudgan.schema.config import TrainingConfig
 from cloudgan.schema.presets import find_preset
 from cloudgan.schema.run_folder import RunFolder
+from cloudgan.schema.training_config import TrainingConfig
 from cloudgan.training.checkpoint_choice import find_checkpoint
 from cloudgan.training.conditions import Conditions
 from cloudgan.training.inference import ShowerGenerator, TrainedGenerator

@@ -13,7 +13,8 @@ from cloudgan.bench.measurement import Rounds, Spread, paired, spread
 from cloudgan.bench.measuring_process import MeasuringProcess
 from cloudgan.core.errors import ConfigError, UnknownNameError
 from cloudgan.models.convolutions import convolutions
-from cloudgan.schema.config import ConvImplOption, parse_config
+from cloudgan.schema.config import parse_config
+from cloudgan.schema.training_config import ConvImplOption
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -11,7 +11,8 @@ from cloudgan.cli.views.confirmation import confirm
 from cloudgan.cli.views.output import check_report, progress_bars
 from cloudgan.core.command import body_of, call_with, model_of
 from cloudgan.core.command_words import Common, Given, read
-from cloudgan.core.flags import Options, build, options_of
+from cloudgan.core.flags import Options
+from cloudgan.core.options import build, options_of
 
 
 @dataclass(frozen=True)

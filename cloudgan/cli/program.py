@@ -20,9 +20,9 @@ import fire.decorators
 from cloudgan import __version__
 from cloudgan.cli.failure import explain
 from cloudgan.core import log, settings
-from cloudgan.core.command_words import before_command, check_words
 from cloudgan.core.errors import ConfigError, UnknownNameError
 from cloudgan.core.masking import masked
+from cloudgan.core.user_text import check_text
 
 _HELP = {"--help", "-h"}
 _HELP_ALL = "--help-all"
@@ -132,6 +132,26 @@ class Program:
         module, _, function = target.partition(":")
         found: Callable[..., Any] = getattr(importlib.import_module(module), function)
         return found
+
+
+def before_command(words: Sequence[str]) -> tuple[list[str], list[str]]:
+    """Splits a command line at ``--``, behind which the flags are those of another program."""
+    end = list(words).index("--") if "--" in words else len(words)
+    return list(words[:end]), list(words[end:])
+
+
+def check_words(words: Sequence[str]) -> None:
+    """Refuses a secret, or what no file can hold, in any word, before a file or a request has it.
+
+    Raises:
+        ConfigError: Names the flag and does not repeat its value.
+    """
+    before = ""
+    for word in words:
+        name, equals, value = word.partition("=")
+        is_flag = word.startswith("-") and bool(equals)
+        check_text(name if is_flag else before or "an argument", value if is_flag else word)
+        before = word if word.startswith("-") and not equals else ""
 
 
 def as_text(function: Callable[..., Any]) -> Callable[..., Any]:

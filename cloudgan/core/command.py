@@ -9,7 +9,8 @@ from os import PathLike
 from typing import Any, TypeVar, get_type_hints
 
 from cloudgan.core.errors import ConfigError
-from cloudgan.core.flags import Option, Options, build, options_of
+from cloudgan.core.flags import Options
+from cloudgan.core.options import Option, build, options_of
 
 Value = TypeVar("Value")
 _POSITIONAL = inspect.Parameter.POSITIONAL_OR_KEYWORD

@@ -9,8 +9,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from pydantic import BaseModel
 
 from cloudgan.core.errors import ConfigError, UnknownNameError
-from cloudgan.core.flags import Option, Options, flag, options_of
-from cloudgan.core.user_text import check_text
+from cloudgan.core.flags import Options, flag
+from cloudgan.core.options import Option, options_of
 
 _NUMBER = re.compile(r"-(\d|\.\d|inf|nan)")
 
@@ -120,23 +120,3 @@ def _flag(
 def looks_like_flag(word: str) -> bool:
     """Whether a word is a flag: it begins with a dash, and is neither that alone nor a number."""
     return len(word) > 1 and word.startswith("-") and not _NUMBER.match(word)
-
-
-def before_command(words: Sequence[str]) -> tuple[list[str], list[str]]:
-    """Splits a command line at ``--``, behind which the flags are those of another program."""
-    end = list(words).index("--") if "--" in words else len(words)
-    return list(words[:end]), list(words[end:])
-
-
-def check_words(words: Sequence[str]) -> None:
-    """Refuses a secret, or what no file can hold, in any word, before a file or a request has it.
-
-    Raises:
-        ConfigError: Names the flag and does not repeat its value.
-    """
-    before = ""
-    for word in words:
-        name, equals, value = word.partition("=")
-        is_flag = word.startswith("-") and bool(equals)
-        check_text(name if is_flag else before or "an argument", value if is_flag else word)
-        before = word if word.startswith("-") and not equals else ""

@@ -13,7 +13,7 @@ from cloudgan.core.clock import utc_now
 from cloudgan.schema.record import Validated
 
 if TYPE_CHECKING:
-    from cloudgan.schema.config import TrainingConfig
+    from cloudgan.schema.training_config import TrainingConfig
     from cloudgan.training.checkpoint import BestCheckpoint, State
 
 

@@ -18,7 +18,8 @@ from cloudgan.training.planned_devices import refuse_missing_accelerators
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from cloudgan.schema.config import RunConfig, TrainingConfig
+    from cloudgan.schema.config import RunConfig
+    from cloudgan.schema.training_config import TrainingConfig
     from cloudgan.training.cluster import Cluster
 
 # TensorFlow errors after the loss of another worker.

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
     from cloudgan.core.progress import Progress
     from cloudgan.data.pipeline.epoch_sampler import EpochSampler
-    from cloudgan.schema.config import TrainingConfig
     from cloudgan.schema.record_line import StopReason
+    from cloudgan.schema.training_config import TrainingConfig
     from cloudgan.training.stopping import StopFlag
 
 STOP_REASONS: tuple[StopReason, ...] = (

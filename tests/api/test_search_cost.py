@@ -107,4 +107,4 @@ def test_a_search_that_deployments_trained_names_what_has_the_price(tmp_path, cl
     config = SearchConfig(base=base, space=space, store=str(tmp_path / "store"))
     SearchFolder(tmp_path / "s").write_config(config)
     done = cloudgan_here("cost", tmp_path / "s", exits=2)
-    assert "--join=s" in done.stderr
+    assert "-- join s" in done.stderr

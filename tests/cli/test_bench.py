@@ -50,7 +50,7 @@ def starts_nothing(monkeypatch):
         ("bench generate --energy=ten", "--energy=ten: expected low:high"),
         ("bench cells --grids=2x2 --iterations=1", "--iterations=1: expected at least 2"),
         ("bench cells --grids=40x40", "the exchange is measured with the ranks of a small grid"),
-        ("bench cells --grids=2x2,3", "--grid=3: expected ROWSxCOLUMNS"),
+        ("bench cells --grids=2x2,3", "--grids=3: expected ROWSxCOLUMNS"),
         ("bench scaling --replicas=1,2", "give --strong"),
         ("bench scaling --strong --weak --replicas=1,2", "give --strong"),
         ("bench scaling --strong", "give --replicas=1,2 or --workers=1,2"),

@@ -1,4 +1,4 @@
-"""`search --store` and `deploy --join` without a running job."""
+"""`search --store` and `deploy -- join` without a running job."""
 
 from __future__ import annotations
 
@@ -6,25 +6,26 @@ import json
 
 import pytest
 
-JOIN = ("--join=lr", "--store=s3://lab/gan")
-CLUSTER = (*JOIN, "--provider=kubernetes", "--nodes=2")
+STORE = "--store=s3://lab/gan"
+CLUSTER = (STORE, "--provider=kubernetes", "--nodes=2")
 
 
 @pytest.mark.parametrize(
     ("flags", "said"),
     [
-        (["--join=lr"], "needs the store of the search"),
+        (["--", "join", "lr"], "needs the store of the search"),
         (
-            ["--join=lr", "--store=pvc:lab", "--provider=kubernetes", "--image=x/y:1"],
+            ["--store=pvc:lab", "--provider=kubernetes", "--image=x/y:1", "--", "join", "lr"],
             "needs the store of the search",
         ),
-        (["--join=Not_A_Name", "--store=st"], "--join=Not_A_Name is no name of a search"),
-        ([*JOIN, "--data=x.h5", "--epochs=3"], "--data and --epochs: not valid with --join=lr"),
-        ([*JOIN, "--task=simulate"], "--task=simulate: not valid with --join=lr"),
-        ([*JOIN, "--showers=5"], "--showers: not valid with --join=lr"),
-        ([*JOIN, "--seeds=1,2"], "omit one"),
-        ([*JOIN, "--config=run.yaml"], "without --config"),
-        ([*JOIN, "--provider=gcp"], "not built for --join"),
+        (["--store=st", "--", "join", "Not_A_Name"], "Not_A_Name is no name of a search"),
+        ([STORE, "--epochs=3", "--", "join", "lr"], "of the run stand before --"),
+        ([STORE, "--", "join", "lr", "--epochs=3"], "unknown flag of `cloudgan deploy -- join`"),
+        ([STORE, "--", "join"], "`cloudgan deploy -- join` needs NAME"),
+        ([STORE, "--", "joyn", "lr"], "Did you mean 'join'?"),
+        ([STORE, "--seeds=1,2", "--", "join", "lr"], "omit --seeds"),
+        ([STORE, "--config=run.yaml", "--", "join", "lr"], "of the run stand before --"),
+        ([STORE, "--provider=gcp", "--", "join", "lr"], "not built for the job join"),
     ],
 )
 def test_what_cannot_join_a_search_is_refused_before_anything_starts(
@@ -38,7 +39,7 @@ def test_what_cannot_join_a_search_is_refused_before_anything_starts(
 def test_a_run_yaml_of_blocks_trains_nothing_here(cloudgan_here, user_folder):
     (user_folder / "run.yaml").write_text("{task: join, join: lr}")
     done = cloudgan_here("train", "--config=run.yaml", exits=2)
-    assert "cloudgan deploy --join=lr" in done.stderr
+    assert "cloudgan deploy -- join lr" in done.stderr
     (user_folder / "run.yaml").write_text("{join: lr}")
     done = cloudgan_here("train", "--config=run.yaml", "--data=x.h5", exits=2)
     assert "task is 'train' and join is 'lr'" in done.stderr
@@ -46,27 +47,27 @@ def test_a_run_yaml_of_blocks_trains_nothing_here(cloudgan_here, user_folder):
 
 def test_blocks_exchange_nothing_and_have_no_forecast(cloudgan_here, user_folder):
     """So they need neither a secret nor a test of the cluster's network policies."""
-    found = json.loads(cloudgan_here("plan", *CLUSTER, "--json").stdout)
+    found = json.loads(cloudgan_here("plan", *CLUSTER, "--json", "--", "join", "lr").stdout)
     kinds = [step["ensure"].split()[0] for step in found["steps"]]
     assert "Job" in kinds
     assert not {"Secret", "NetworkPolicy is enforced"} & set(kinds)
     assert found["forecast"]["why_unknown"] == "the blocks train trials until the search ends"
     assert found["run"].startswith("lr-blocks-")
-    shown = cloudgan_here("plan", *CLUSTER).stdout
+    shown = cloudgan_here("plan", *CLUSTER, "--", "join", "lr").stdout
     assert "trials of the search lr, trials until the search ends" in shown
 
 
 def test_blocks_have_the_budget_and_the_deadline_of_their_deployment(cloudgan_here, user_folder):
     price = "--price-as=gcp/n1-standard-8+1xT4/us-central1/spot"
     limits = ("--accelerator=t4:1", price, "--budget-usd=1", "--max-hours=100", "--json")
-    found = json.loads(cloudgan_here("plan", *CLUSTER, *limits).stdout)
+    found = json.loads(cloudgan_here("plan", *CLUSTER, *limits, "--", "join", "lr").stdout)
     assert found["limits"]["deadline_reason"].startswith("--budget-usd=1")
 
 
 @pytest.mark.parametrize(
     ("flags", "said"),
     [
-        (["--store=st", "--blocks=2"], "cloudgan deploy --join=search --nodes=N"),
+        (["--store=st", "--blocks=2"], "cloudgan deploy --nodes=N -- join search"),
         (["--store=pvc:lab"], "only pods reach a volume claim"),
         (["--store=ftp://x"], "unknown store type 'ftp'"),
         (["--store=st", "--run=runs/Big"], "--run names the search in the store"),

@@ -6,7 +6,7 @@ import pytest
 
 from cloudgan.api.launch_request import LaunchRequest
 from cloudgan.core.errors import ConfigError
-from cloudgan.core.flags import build
+from cloudgan.core.options import build
 
 
 def launch_flags(**given):

@@ -197,10 +197,13 @@ import json, logging, sys, warnings
 from pathlib import Path
 from cloudgan.cli.commands import prices
 from cloudgan.cli.main import main
+from cloudgan.core.command import command
+from cloudgan.core.flags import Options
 
 SAID = json.loads(Path("said").read_text())
 
-def failing() -> None:
+@command
+def failing(options: Options) -> None:
     for one in SAID:
         print(one)
         logging.getLogger("urllib3").warning(one)

@@ -6,12 +6,13 @@ import json
 
 import pytest
 
-SIMULATE = ("--task=simulate", "--engine=geant4")
+from command_options import job
+
 CLUSTER = ("--provider=kubernetes", "--store=s3://lab/showers", "--image=lab/gan:1", "--nodes=2")
 
 
 def planned(cloudgan_here, *flags):
-    return json.loads(cloudgan_here("plan", *SIMULATE, *flags, "--json").stdout)
+    return json.loads(cloudgan_here("plan", *job("simulate", *flags, "--json")).stdout)
 
 
 @pytest.mark.parametrize(
@@ -21,10 +22,10 @@ def planned(cloudgan_here, *flags):
         (["--particle=photno"], "Did you mean 'photon'?"),
         (["--energy=0.1:5"], "energy_gev"),
         (["--energy=50:10"], "low exceeds high"),
-        (["--accelerator=v100:8"], "--accelerator=v100:8: --task=simulate computes on CPU cores"),
-        (["--epochs=3", "--preset=mini"], "--preset and --epochs: only valid with --task=train"),
+        (["--accelerator=v100:8"], "--accelerator=v100:8: the job simulate computes on CPU cores"),
+        (["--epochs=3"], "unknown flag of `cloudgan deploy -- simulate` '--epochs"),
         (["--seeds=1,2"], "a simulation has one --seed"),
-        (["--data=x.h5"], "--data: only valid with --task=train"),
+        (["--data=x.h5"], "unknown flag of `cloudgan deploy -- simulate` '--data"),
         (["--provider=gcp"], "--provider=kubernetes --context=NAME"),
         (["--provider=cheapest"], "only nodes with accelerators"),
         (["--provider=kubernetes", "--store=s3://lab/x"], "needs --image=IMAGE"),
@@ -35,15 +36,9 @@ def planned(cloudgan_here, *flags):
 def test_what_cannot_simulate_is_refused_before_anything_starts(
     cloudgan_here, user_folder, verb, flags, said
 ):
-    done = cloudgan_here(verb, *SIMULATE, *flags, exits=2)
+    done = cloudgan_here(verb, *job("simulate", *flags), exits=2)
     assert said in done.stderr
     assert list(user_folder.iterdir()) == []
-
-
-def test_flags_of_a_simulation_are_refused_for_a_training(cloudgan_here, user_folder):
-    done = cloudgan_here("plan", "--showers=5", "--cut-mm=1", "--records-per-shard=8", exits=2)
-    wanted = "--showers and --cut-mm and --records-per-shard: only valid with --task=simulate"
-    assert wanted in done.stderr
 
 
 def test_a_run_yaml_states_the_task(cloudgan_here, user_folder):
@@ -73,16 +68,15 @@ def test_the_forecast_is_the_time_of_the_busiest_worker_and_prices_1000_showers(
     assert ahead["low_seconds"] == pytest.approx(10 + 768 * 50 * 0.008 / 8)
     assert ahead["high_seconds"] == pytest.approx(10 + 768 * 50 * 0.025 / 8)
     assert ahead["high_usd"] == pytest.approx(2 * ahead["high_seconds"] * 0.001)
-    shown = cloudgan_here("plan", *SIMULATE, *flags).stdout
+    shown = cloudgan_here("plan", *job("simulate", *flags)).stdout
     assert "Geant4, electrons, 1,280 showers" in shown
     assert "for 1,280 showers (modelled: 0.008 to 0.025 s per GeV and core" in shown
     assert "USD per 1,000 showers" in shown
 
 
 def test_a_deadline_that_is_too_short_names_the_flag(cloudgan_here, user_folder):
-    done = cloudgan_here(
-        "plan", *SIMULATE, *CLUSTER, "--showers=200000", "--max-hours=0.1", exits=5
-    )
+    words = job("simulate", *CLUSTER, "--showers=200000", "--max-hours=0.1")
+    done = cloudgan_here("plan", *words, exits=5)
     assert "200,000 showers take at least" in done.stderr
     assert "fewer --showers" in done.stderr
 

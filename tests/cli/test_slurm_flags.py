@@ -11,7 +11,7 @@ from cloudgan.api.launch_request import NOTHING_PROVISIONED, LaunchRequest
 from cloudgan.api.request_checks import check_request
 from cloudgan.cli.main import main
 from cloudgan.core.errors import ConfigError
-from cloudgan.core.flags import build
+from cloudgan.core.options import build
 
 
 def launch_flags(**given):

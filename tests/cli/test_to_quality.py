@@ -9,11 +9,12 @@ import pytest
 from cloudgan.core.hardware import Hardware
 from cloudgan.cost.prices.catalog import load_catalog
 from cloudgan.schema import record
-from cloudgan.schema.config import DataConfig, RunConfig, TrainingConfig
+from cloudgan.schema.config import DataConfig, RunConfig
 from cloudgan.schema.presets import find_preset
 from cloudgan.schema.quality_row import QualityRow
 from cloudgan.schema.record import Epoch, Numerics, Started, Stopped, Validated
 from cloudgan.schema.run_folder import RunFolder
+from cloudgan.schema.training_config import TrainingConfig
 
 NOON = "2026-11-21T12:00:00Z"
 OFFER = "gcp/n1-standard-8+1xV100/us-central1/spot"

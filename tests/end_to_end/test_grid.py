@@ -35,7 +35,7 @@ def test_a_grid_in_pods_ends_with_the_bits_of_one_process_after_a_pod_is_killed(
     seen = []
     losing = threading.Thread(target=lose_a_node_in_the_middle, args=(cluster, seen))
     losing.start()
-    result = json.loads(cloudgan_here("deploy", *GRID, *flags).stdout)
+    result = json.loads(cloudgan_here("deploy", *flags, "--", "evolve", *GRID).stdout)
     losing.join()
     assert result["state"] == "finished"
     assert 0 < seen[0] < 90, "the pod was killed in the middle of the run"

@@ -1,4 +1,4 @@
-"""`deploy --task=simulate` with the real Geant4, on a cluster and on this machine, with workers killed."""
+"""`deploy -- simulate` with the real Geant4, on a cluster and on this machine, with workers killed."""
 
 from __future__ import annotations
 
@@ -18,12 +18,13 @@ from cloudgan.data.shards.manifest import read_manifest
 from cloudgan.data.sources.source import open_source
 from cloudgan.simulation.geant4.workers import prepare_geant4
 from cloudgan.storage.store import open_store
+from command_options import job
 
 pytestmark = pytest.mark.slow
 
 BUCKET, NAMESPACE = "s3://physics/gan", "cloudgan"
 SHOWERS = (
-    *("--task=simulate", "--engine=geant4", "--showers=22", "--records-per-shard=4", "--seed=7"),
+    *("--showers=22", "--records-per-shard=4", "--seed=7"),
     *("--energy=8:12", "--theta=80:100", "--particle=photon", "--cpus=1"),
 )
 PRICES = """
@@ -69,7 +70,9 @@ def kill_in_the_middle(cluster):
 @pytest.fixture
 def quiet(here, cloudgan_here):
     """The shards of one worker of this machine, and the folder that `train --data=` reads."""
-    result = json.loads(cloudgan_here("deploy", *SHOWERS, "--name=quiet", "--json").stdout)
+    result = json.loads(
+        cloudgan_here("deploy", *job("simulate", *SHOWERS, "--name=quiet", "--json")).stdout
+    )
     return result["data"], content(open_store(result["data"]))
 
 
@@ -85,7 +88,7 @@ def test_killed_workers_on_a_cluster_and_here_leave_the_bits_of_a_quiet_run(
         "--secrets=s3-login",
         "--image=lab/gan:1",
     )
-    flags = (*SHOWERS, *there, "--nodes=2", "--name=there", "--yes", "--json")
+    flags = job("simulate", *SHOWERS, *there, "--nodes=2", "--name=there", "--yes", "--json")
     (here / "prices.yaml").write_text(PRICES)
     priced = ("--price-file=prices.yaml",)
     killing = threading.Thread(target=kill_in_the_middle, args=(cluster,))
@@ -107,7 +110,13 @@ def test_killed_workers_on_a_cluster_and_here_leave_the_bits_of_a_quiet_run(
     assert cost["usd_per_1000_showers"] == pytest.approx(cost["usd"] / 22 * 1000)
     cloudgan_here("down", "there")
 
-    command = (sys.executable, "-m", "cloudgan", "deploy", *SHOWERS, "--name=here", "--nodes=2")
+    command = (
+        sys.executable,
+        "-m",
+        "cloudgan",
+        "deploy",
+        *job("simulate", *SHOWERS, "--name=here", "--nodes=2"),
+    )
     deploy = subprocess.Popen((*command, "--json"), stdout=subprocess.PIPE)
     run = here / "runs" / "here"
     wait_for((run / "store/runs/here/shard-info/00000.json").exists)

@@ -28,7 +28,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cloudgan.cli.main import main
-from cloudgan.core.command_words import before_command
+from cloudgan.cli.program import before_command
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping

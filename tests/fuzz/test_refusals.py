@@ -15,7 +15,7 @@ from fuzz.test_command_lines import ALWAYS, SIGNATURES, VALID
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from cloudgan.core.flags import Option
+    from cloudgan.core.options import Option
 
 RUN = "runs/mine"
 LONG = "x" * 300

@@ -101,7 +101,8 @@ def _prepare(
         provider=given.provider, name=name, nodes=NODES, accelerator=given.accelerator
     )
     provisioning = ProvisioningRequest(
-        account=account.project or account.subscription,
+        project=account.project,
+        subscription=account.subscription,
         profile=account.profile,
         regions=(account.region,) if account.region else (),
         market="on_demand",

@@ -185,5 +185,5 @@ def test_another_search_of_the_same_name_in_the_store_is_refused(coordinate):
 def test_a_coordinator_without_blocks_does_not_wait_forever(coordinate):
     blocks = coordinate(absent_seconds=0.0)
     time.sleep(0.01)
-    with pytest.raises(TryAgain, match="cloudgan deploy --join=s"):
+    with pytest.raises(TryAgain, match="cloudgan deploy -- join s"):
         blocks.current()

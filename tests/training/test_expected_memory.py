@@ -11,7 +11,8 @@ from cloudgan.core.errors import ConfigError
 from cloudgan.core.memory import FreeMemory
 from cloudgan.models.convolutions import choose_conv_impl
 from cloudgan.models.footprint import ERROR, Footprint, footprint, kept_for_backward
-from cloudgan.schema.config import Precision, parse_config
+from cloudgan.schema.config import parse_config
+from cloudgan.schema.training_config import Precision
 from cloudgan.training import expected_memory as under_test
 from cloudgan.training.expected_memory import ExpectedMemory, expected_memory, footprint_on
 

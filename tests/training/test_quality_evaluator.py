@@ -15,9 +15,9 @@ from cloudgan.core.progress import Silent
 from cloudgan.data.pipeline.epoch_sampler import EpochSampler
 from cloudgan.data.showers import join_showers, measured_angle
 from cloudgan.models.networks import build_generator
-from cloudgan.schema.config import TrainingConfig
 from cloudgan.schema.presets import find_preset
 from cloudgan.schema.stop_criterion import METRICS
+from cloudgan.schema.training_config import TrainingConfig
 from cloudgan.simulation.gflash import simulate
 from cloudgan.training import quality_evaluator as judging
 from cloudgan.training.conditions import Conditions

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from cloudgan.schema.config import TrainingConfig
+from cloudgan.schema.training_config import TrainingConfig
 from cloudgan.training.checkpoint import BestCheckpoint
 from cloudgan.training.quality_history import QualityHistory
 

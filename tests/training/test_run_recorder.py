@@ -11,8 +11,9 @@ from cloudgan.data.pipeline.epoch_sampler import EpochSampler
 from cloudgan.data.pipeline.image_buffers import ReadingTime
 from cloudgan.data.summary import TrainingSummary
 from cloudgan.schema import record
-from cloudgan.schema.config import TrainingConfig, parse_config
+from cloudgan.schema.config import parse_config
 from cloudgan.schema.run_folder import RunFolder
+from cloudgan.schema.training_config import TrainingConfig
 from cloudgan.training.quality_history import QualityHistory
 from cloudgan.training.run_recorder import RunRecorder
 

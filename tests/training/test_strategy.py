@@ -7,7 +7,8 @@ import pytest
 import tensorflow as tf
 
 from cloudgan.core.errors import ConfigError, TryAgain
-from cloudgan.schema.config import TrainingConfig, parse_config
+from cloudgan.schema.config import parse_config
+from cloudgan.schema.training_config import TrainingConfig
 from cloudgan.training.cluster import Cluster
 from cloudgan.training.strategy import (
     agree_on_checkpoint,

@@ -12,9 +12,9 @@ from cloudgan.core.errors import CloudganError
 from cloudgan.core.progress import Silent
 from cloudgan.data.pipeline.epoch_sampler import EpochSampler
 from cloudgan.data.pipeline.input_pipeline import FLOATS
-from cloudgan.schema.config import TrainingConfig
 from cloudgan.schema.liveness import LivenessFile
 from cloudgan.schema.losses import PASSES, loss_columns
+from cloudgan.schema.training_config import TrainingConfig
 from cloudgan.training.engines.tensorflow_loop import (
     Precompiler,
     compile_steps,

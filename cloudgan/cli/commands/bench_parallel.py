@@ -42,19 +42,7 @@ def parallel(options: BenchParallelOptions, *, as_json: bool = False) -> None:
 
     find_preset(options.preset)
     check_report(options.report)
-    layouts = (
-        parse_counts("--predict", options.predict, _COUNTS),
-        parse_counts("--masters", options.masters, _COUNTS),
-    )
-    worlds = (
-        parse_counts("--workers", options.workers, ranges.FLAGS["workers"])
-        if options.workers
-        else []
-    )
-    if worlds and (options.service_seconds or options.message_seconds):
-        raise ConfigError(
-            "--workers measures the times of an exchange: omit --service-seconds and --message-seconds"
-        )
+    layouts, worlds = _counts(options)
     with progress_bars(as_json=as_json) as progress:
         shared: dict[str, Any] = {
             "preset": options.preset,
@@ -90,3 +78,21 @@ def parallel(options: BenchParallelOptions, *, as_json: bool = False) -> None:
             print_table(study_table(rows))
     if options.report:
         write_report_file(forecast_page(found, [study_table(rows)] if rows else []), options.report)
+
+
+def _counts(options: BenchParallelOptions) -> tuple[tuple[list[int], list[int]], list[int]]:
+    """Returns the workers and masters of the prediction, and the workers of the measured worlds."""
+    layouts = (
+        parse_counts("--predict", options.predict, _COUNTS),
+        parse_counts("--masters", options.masters, _COUNTS),
+    )
+    worlds = (
+        parse_counts("--workers", options.workers, ranges.FLAGS["workers"])
+        if options.workers
+        else []
+    )
+    if worlds and (options.service_seconds or options.message_seconds):
+        raise ConfigError(
+            "--workers measures the times of an exchange: omit --service-seconds and --message-seconds"
+        )
+    return layouts, worlds

@@ -14,8 +14,8 @@ from cloudgan.reports.page import Bullets, Page, Paragraph, Section
 from cloudgan.reports.plot_frame import Axis
 from cloudgan.reports.scatter import Point, PointSeries, Scatter
 from cloudgan.reports.table import Table
-from cloudgan.schema.config import TrainingConfig
 from cloudgan.schema.presets import PROFILES
+from cloudgan.schema.training_config import TrainingConfig
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

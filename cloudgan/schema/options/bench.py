@@ -12,10 +12,10 @@ from cloudgan.core.ranges import (
     MAX_SHOWERS,
     MAX_STEP,
 )
-from cloudgan.schema.config import ConvImplOption, Precision
 from cloudgan.schema.ecal_unit import EcalUnit
 from cloudgan.schema.options.shared import REPORT, UNIT
 from cloudgan.schema.presets import networks
+from cloudgan.schema.training_config import ConvImplOption, Precision
 
 
 class BenchStepOptions(Options):
@@ -117,7 +117,7 @@ class BenchBandwidthOptions(Options):
 
     One pair at a time, in turns, with messages of the size of the gradients of a preset and of 1 kB.
     Better-linked islands of ranks are named, with the --group of `train` that fits. Starts the ranks on this
-    machine; with `mpiexec -n 8 cloudgan bench bandwidth` or srun it measures those of your site.
+    machine; with mpiexec or srun before the command it measures those of your site.
     """
 
     ranks: int | None = flag(None, "ranks to start, 2 to 64", ge=1, le=MAX_PROCESSES, words="4")

@@ -24,10 +24,11 @@ from cloudgan.cost.prices.fees import load_fees
 from cloudgan.cost.prices.startup import load_startup_times
 from cloudgan.launch.planning.job_cost import JobContext, job_cost
 from cloudgan.launch.planning.plan_builder import forecast
-from cloudgan.schema.config import RunConfig, TrainingConfig
+from cloudgan.schema.config import RunConfig
 from cloudgan.schema.launch import Attempt, Cluster, Launch, Node
 from cloudgan.schema.plan import Workers
 from cloudgan.schema.record import RunRecord
+from cloudgan.schema.training_config import TrainingConfig
 from tests.cost.conftest import epoch, started, stopped
 
 NOON = dt.datetime(2026, 11, 21, 12, tzinfo=dt.UTC)

@@ -12,9 +12,10 @@ from cloudgan.core.errors import BudgetError, ConfigError, PlanError
 from cloudgan.cost.estimation.measured_runs import MeasuredThroughput
 from cloudgan.cost.estimation.throughput_model import build_throughput_model
 from cloudgan.launch.planning.plan_builder import deadline, forecast, make_plan, spec_hash
-from cloudgan.schema.config import RunConfig, TrainingConfig
+from cloudgan.schema.config import RunConfig
 from cloudgan.schema.plan import Workers
 from cloudgan.schema.price_row import PriceRow
+from cloudgan.schema.training_config import TrainingConfig
 
 PRICE = PriceRow(
     provider="gcp",
