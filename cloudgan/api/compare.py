@@ -107,6 +107,7 @@ class Comparison:
             ),
             "s/epoch: median of the complete epochs after the first. Program: process start to end.",
             interactive=True,
+            priority="035643207120",
         )
 
     def page(self) -> Page:

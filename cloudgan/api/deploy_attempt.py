@@ -174,6 +174,7 @@ class DeployAttempt:
                     transfer_checkpoints(previous, results, say)
 
         apply(plan, backend, launch_log, say, upload)
+        self._progress.end()  # of the uploads
         end_waiting(plan, say)
         if self._options.detach:
             return None
@@ -200,6 +201,7 @@ class DeployAttempt:
         self.plan = self.plan.model_copy(update={"steps": backend.steps(self.plan)})
         warning = price_warning(self.plan.price) if self.plan.target.is_provisioned else ""
         if not self._is_approved:
+            self._progress.end()  # the plan is printed, and a question asked
             self._options.approve(self.plan, warning)
 
     def _follow(

@@ -127,7 +127,8 @@ class Evolution:
         if best is not None:
             note += f" The best cell is {self.grid.name(best)}; the run, with its page, is in {self.path}."
         head = ("cell", "score", *(name.replace("_", " ") for name in names))
-        return Table((*head, "generator", "discriminator", "rate", "loss", "iteration"), rows, note)
+        heads = (*head, "generator", "discriminator", "rate", "loss", "iteration")
+        return Table(heads, rows, note, priority=f"00{'4' * len(names)}12332")
 
     def _repr_html_(self) -> str:
         return fragment((Section(f"Grid {self.path.name}", (self.table(),)),))
@@ -285,7 +286,7 @@ def _run_here(
     folder: GridFolder, config: CoevolutionConfig, grid: Grid, progress: Progress
 ) -> tuple[Task, Pair]:
     """Runs all cells in this process, from the newest iteration that all have saved."""
-    from cloudgan.coevolution.cell_record import record_iteration
+    from cloudgan.coevolution.cell_record import iteration_row, record_iteration
     from cloudgan.coevolution.one_process import OneProcess
     from cloudgan.coevolution.task import KINDS
     from cloudgan.training.stopping import StopFlag
@@ -301,8 +302,7 @@ def _run_here(
     for number in range(grid.cells):
         folder.cell(number).rewind(start)
     engine = OneProcess(config, grid, task, pair, states)
-    progress.start("iterations", config.iterations, "iterations")
-    progress.advance(start)
+    progress.start("evolving", config.iterations, "iterations", done=start)
     with StopFlag() as flag:
         flag.stepped = True
 
@@ -310,6 +310,8 @@ def _run_here(
             for cell, line in lines.items():
                 record_iteration(folder.cell(cell.number), cell, line, config)
             best = min(line.score for line in lines.values())
+            seconds = sum(sum(line.seconds.values()) for line in lines.values())
+            progress.say(iteration_row(next(iter(lines.values())).iteration, best, seconds))
             progress.advance(1, f"best score {best:.4g}")
             _stop_if(flag, folder, engine.cells)
 

@@ -17,7 +17,7 @@ from cloudgan.api.targets import (
 )
 from cloudgan.core.clock import utc_moment
 from cloudgan.core.durations import format_duration
-from cloudgan.core.errors import ConfigError, DataError
+from cloudgan.core.errors import CloudganError, ConfigError, DataError
 from cloudgan.core.progress import Silent
 from cloudgan.launch.provisioning.apply import record_deprovision
 from cloudgan.launch.provisioning.launch_log import LaunchLog, spent_usd
@@ -25,7 +25,9 @@ from cloudgan.launch.provisioning.log_merging import merge_logs
 from cloudgan.launch.provisioning.run_results import RunResults
 from cloudgan.schema import launch
 from cloudgan.schema import plan as plans
+from cloudgan.schema.epoch_row import epoch_row
 from cloudgan.schema.options.shared import RunLocator
+from cloudgan.schema.record import parse
 from cloudgan.schema.run_document import read_plan
 
 if TYPE_CHECKING:
@@ -359,7 +361,7 @@ class RunWatch:
     ) -> None:
         self._plan, self._launch_log, self._results = plan, launch_log, results
         self._progress = progress
-        self._done = -1
+        self._done, self._rows = -1, 0
         self._warned_share = 0.0
 
     def see(self, state: RunState) -> None:
@@ -384,20 +386,47 @@ class RunWatch:
 
     def _advance(self, heartbeat: Heartbeat) -> None:
         done = heartbeat.epoch or 0 if heartbeat.showers is None else heartbeat.showers
+        config, run = self._plan.config, self._plan.run
         if self._done < 0:
-            config, run = self._plan.config, self._plan.run
+            task: tuple[str, float | None, str]
             if config.task == "simulate":
-                self._progress.start(f"simulating {run}", config.simulation.showers, "showers")
+                task = f"simulating {run}", config.simulation.showers, "showers"
             elif config.task == "join":
-                self._progress.start(f"training trials of {config.join} in {run}")
+                task = f"training trials of {config.join} in {run}", None, ""
             elif config.grid:
-                self._progress.start(f"evolving {run}", heartbeat.epochs, "iterations")
+                task = f"evolving {run}", heartbeat.epochs, "iterations"
             else:
-                self._progress.start(f"training {run}", heartbeat.epochs, "epochs")
-            self._done = 0
-        note = progress_note(self._plan, heartbeat, self.usd_so_far())
-        self._progress.advance(max(0, done - self._done), note)
+                task = f"training {run}", heartbeat.epochs, "epochs"
+            self._progress.start(*task, done=done)
+            self._done = done
+        if done > self._rows and config.task == "train" and not config.grid:
+            self._say_epochs(done)
+        self._progress.advance(max(0, done - self._done), self._note(heartbeat))
         self._done = max(done, self._done)
+
+    def _say_epochs(self, done: int) -> None:
+        """Says the epochs until `done` that were not said yet, from the record in the store."""
+        try:
+            content = self._results.read_record() if self._results else None
+            found = parse(content or b"", "record.jsonl")
+        except CloudganError:  # the store is away: with the next heartbeat
+            return
+        validated = {line.step: line for line in found.validations()}
+        for line in found.epochs():
+            if self._rows <= line.epoch < done:
+                self._progress.say(epoch_row(line, validated.get(line.step)))
+        self._rows = done
+
+    def _note(self, heartbeat: Heartbeat) -> str:
+        """Quality, cost and restarts, with two spaces between them."""
+        parts: list[str] = [heartbeat.phase] if heartbeat.phase != "training" else []
+        if heartbeat.quality and heartbeat.quality.value is not None:
+            parts.append(f"{heartbeat.quality.name} {heartbeat.quality.value:.4g}")
+        if (usd := self.usd_so_far()) is not None:
+            parts.append(f"{usd:.2f} USD")
+        if heartbeat.restarts:
+            parts.append(f"{heartbeat.restarts} restarts without a newer checkpoint")
+        return "  ".join(parts)
 
 
 class BudgetWarning(NamedTuple):

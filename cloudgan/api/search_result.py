@@ -187,7 +187,8 @@ class Search:
         )
         heads = ("trial", "state", self.objective, *spread, *names, "seconds")
         heads += tuple("USD" for _ in second)
-        return Table(heads, rows, note)
+        priority = f"010{'3' * len(spread)}{'2' * len(names)}4{'3' * len(second)}"
+        return Table(heads, rows, note, priority=priority)
 
     def _plot(self) -> Scatter:
         others = tuple(trial for trial in self.trials if trial not in self.front)

@@ -149,6 +149,7 @@ def train_run(
             folder.write_config(config)
             _note_attempt(config, folder)
         if starts_workers:
+            progress.end()  # the first worker shows the run
             LocalWorkers(
                 ("train", f"--run={folder.path}", *(["--json"] if json else [])),
                 config.training.workers,

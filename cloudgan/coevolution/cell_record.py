@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from cloudgan.coevolution.pictures import keep_pictures
+from cloudgan.core.durations import format_duration
 
 if TYPE_CHECKING:
     from cloudgan.coevolution.cell import Cell
@@ -25,3 +26,10 @@ def record_iteration(
     keep_pictures(files, cell, config.iterations)
     if line.iteration % config.save_every == 0 or line.iteration == config.iterations:
         files.save(cell.state)
+
+
+def iteration_row(iteration: int, best: float | None, seconds: float | None = None) -> str:
+    """Returns such as ``iteration  3  best score 0.1234   1.5 s``."""
+    score = "" if best is None else f"  best score {best:<7.4g}"
+    time = "" if seconds is None else f"  {format_duration(round(seconds, 1))}"
+    return f"iteration {iteration:>2}{score}{time}"

@@ -6,6 +6,7 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from cloudgan.coevolution.cell_record import iteration_row
 from cloudgan.coevolution.control import (
     Outbox,
     Request,
@@ -88,7 +89,7 @@ class GridMaster:
             TryAgain: A rank is silent.
             CloudganError: All cells became NaN.
         """
-        self._progress.start("iterations", self._config.iterations, "iterations")
+        self._progress.start("evolving", self._config.iterations, "iterations")
         while any(cell.sign.state != "finished" for cell in self._cells):
             self.look()
             time.sleep(_LOOK_SECONDS)
@@ -177,8 +178,11 @@ class GridMaster:
                 self._progress.say(f"the cells continue after iteration {start}")
         if done > self._shown:
             scores = [cell.sign.score for cell in self._cells if cell.sign.score is not None]
-            note = f"best score {min(scores):.4g}" if scores else ""
-            self._progress.advance(done - self._shown, note)
+            best = min(scores) if scores else None
+            self._progress.say(iteration_row(done, best))
+            self._progress.advance(
+                done - self._shown, "" if best is None else f"best score {best:.4g}"
+            )
             self._shown = done
 
     def _check(self) -> None:

@@ -8,24 +8,56 @@ from typing import Protocol
 class Progress(Protocol):
     """Displays one task at a time; the command line shows a bar, a test collects a list."""
 
-    def start(self, task: str, total: float | None = None, unit: str = "") -> None:
-        """Starts `task` and ends the previous one; `total` is None if unknown."""
+    def start(
+        self,
+        task: str,
+        total: float | None = None,
+        unit: str = "",
+        *,
+        done: float = 0,
+        count: str = "",
+    ) -> None:
+        """Starts `task` and ends the previous one.
+
+        Args:
+            task: What is done, in a few words.
+            total: When it is finished; None: unknown.
+            unit: What `total` counts.
+            done: What earlier processes have done of it.
+            count: Of a run of several parts, such as ``4/20`` epochs. Its own lines say what each
+                part brought: it leaves none, nor do the tasks within it, such as a validation, after
+                which it goes on when it is started again.
+        """
 
     def advance(self, amount: float = 1, note: str = "") -> None:
-        """Advances the current task; `note` is a short text beside the bar."""
+        """Advances the current task; `note` has short texts, with two spaces between them."""
 
     def say(self, line: str) -> None:
         """Displays a permanent line."""
+
+    def end(self) -> None:
+        """Ends the current task and its run, so that others can write to the terminal."""
 
 
 class Silent:
     """Displays nothing."""
 
-    def start(self, task: str, total: float | None = None, unit: str = "") -> None:
+    def start(
+        self,
+        task: str,
+        total: float | None = None,
+        unit: str = "",
+        *,
+        done: float = 0,
+        count: str = "",
+    ) -> None:
         """Does nothing."""
 
     def advance(self, amount: float = 1, note: str = "") -> None:
         """Does nothing."""
 
     def say(self, line: str) -> None:
+        """Does nothing."""
+
+    def end(self) -> None:
         """Does nothing."""

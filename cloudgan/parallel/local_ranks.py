@@ -95,6 +95,7 @@ class LocalRanks:
             Interrupted: Ctrl-C; all saved.
             TryAgain: SIGTERM; all saved.
         """
+        self._progress.end()  # rank 0 shows the run
         network = LoopbackNetwork.create() if self._isolated else None
         before = {n: signal.signal(n, self._ask) for n in (signal.SIGINT, signal.SIGTERM)}
         try:

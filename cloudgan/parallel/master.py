@@ -18,6 +18,7 @@ from cloudgan.parallel.master_record import MasterRecord
 from cloudgan.parallel.messages import Report, Tag
 from cloudgan.parallel.serving import Serving
 from cloudgan.parallel.update_rules import make_rule, make_rule_of_masters
+from cloudgan.schema.epoch_row import quality_note
 from cloudgan.schema.record import Started
 from cloudgan.training.outcome import Outcome
 from cloudgan.training.quality_history import QualityHistory
@@ -272,7 +273,7 @@ class Master(Serving):
         ended = self._start_time + line.program_seconds
         self._profile.spent("validate", ended - line.seconds, ended, is_beside=True)
         self._record.write(line)
-        self._progress.say(self._quality.describe(line))
+        self._progress.say(f"epoch {line.epoch + 1:>2}  {quality_note(line)}")
         self._stop = self._stop or self._quality.stop
 
     def _write(self, point: Point) -> tuple[Path, int, float]:

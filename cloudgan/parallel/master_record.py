@@ -14,9 +14,10 @@ from cloudgan.core.clock import utc_now
 from cloudgan.core.memory import peak_memory_bytes
 from cloudgan.parallel.profile import Seconds
 from cloudgan.schema import record
+from cloudgan.schema.epoch_row import epoch_row
 from cloudgan.schema.exchange_line import Exchanged
 from cloudgan.schema.liveness import LivenessFile
-from cloudgan.schema.losses import PASSES, loss_columns, loss_table
+from cloudgan.schema.losses import PASSES, loss_columns, loss_note, loss_table
 
 if TYPE_CHECKING:
     from cloudgan.core.progress import Progress
@@ -129,14 +130,23 @@ class MasterRecord:
         self.show_epoch()
 
     def show_epoch(self) -> None:
-        """Shows the progress of the epoch in training, if the run has one left."""
+        """Shows the progress of the run in the epoch in training, if it has one left."""
         training = self._config.training
         if self.epoch >= training.epochs:
             return
-        of = "" if training.max_steps or training.max_seconds else f"/{training.epochs}"
-        left = max(0, self._sampler.steps_through(self.epoch) - self.step)
-        showers = left * self._sampler.global_batch_size
-        self._progress.start(f"epoch {self.epoch + 1}{of}", showers, "showers")
+        batch, last = (
+            self._sampler.global_batch_size,
+            self._sampler.steps_through(training.epochs - 1),
+        )
+        total, number = min(last, training.max_steps or last) * batch, self.epoch + 1
+        limited = training.max_steps or training.max_seconds
+        self._progress.start(
+            self._folder.path.name,
+            None if training.max_seconds else total,
+            "showers",
+            done=self.step * batch,
+            count=f"epoch {number}" if limited else f"{number}/{training.epochs}",
+        )
 
     def report(self, rank: int, report: Report) -> None:
         """Counts what a master below rank 0 has done; its workers are counted by `update`."""
@@ -165,9 +175,8 @@ class MasterRecord:
         self.step += steps
         self._liveness.update(self.step, self.epoch)
         if steps:
-            total = moved[PASSES.index("generator"), loss_columns().index("total")] / steps
             showers = steps * self._sampler.global_batch_size
-            self._progress.advance(showers, f"step {self.step}, generator loss {total:.2f}")
+            self._progress.advance(showers, loss_note(moved / steps))
 
     @property
     def is_epoch_over(self) -> bool:
@@ -186,26 +195,26 @@ class MasterRecord:
         trace_seconds = min(seconds, max((each for each, _ in traces), default=0.0))
         timed = steps - sum(count for _, count in traces)
         rate = timed * batch / (seconds - trace_seconds) if seconds > trace_seconds else 0.0
-        self.write(
-            record.Epoch(
-                time=utc_now(),
-                step=self.step,
-                epoch=self.epoch,
-                first=self._is_first,
-                complete=ended and self._is_whole,
-                steps=steps,
-                samples=steps * batch,
-                carried_samples=self._sampler.samples_carried(self.epoch) if ended else 0,
-                dropped_samples=self._sampler.samples_dropped_per_epoch if ended else 0,
-                train_seconds=seconds,
-                trace_seconds=trace_seconds,
-                validation_seconds=0.0,
-                checkpoint_seconds=self._checkpoint_seconds,
-                samples_per_second=max(0.0, rate),
-                losses=loss_table(self._epoch_losses / steps),
-                held_out_losses=None,
-            )
+        line = record.Epoch(
+            time=utc_now(),
+            step=self.step,
+            epoch=self.epoch,
+            first=self._is_first,
+            complete=ended and self._is_whole,
+            steps=steps,
+            samples=steps * batch,
+            carried_samples=self._sampler.samples_carried(self.epoch) if ended else 0,
+            dropped_samples=self._sampler.samples_dropped_per_epoch if ended else 0,
+            train_seconds=seconds,
+            trace_seconds=trace_seconds,
+            validation_seconds=0.0,
+            checkpoint_seconds=self._checkpoint_seconds,
+            samples_per_second=max(0.0, rate),
+            losses=loss_table(self._epoch_losses / steps),
+            held_out_losses=None,
         )
+        self.write(line)
+        self._progress.say(epoch_row(line))
         below = (self._masters, self._workers)
         for totals in (self.master, *(each[n] for each in below for n in sorted(each))):
             self.write(totals.line(self.step, self.epoch))
@@ -231,6 +240,7 @@ class MasterRecord:
 
     def stop(self, reason: StopReason, message: str = "") -> None:
         """Records the end of this world."""
+        self._progress.end()
         if message and reason != "failed":
             self._progress.say(message)
         self.write(

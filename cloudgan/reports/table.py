@@ -58,6 +58,8 @@ class Table:
         caption: Caption.
         align: One letter per column, ``l`` or ``r``; default: columns of numbers are ``r``.
         interactive: The reader of an HTML page can sort and filter the rows.
+        priority: One digit per column: what a narrow terminal hides first has the highest; 0 is never
+            hidden. Default: nothing is.
     """
 
     columns: tuple[str, ...]
@@ -65,12 +67,15 @@ class Table:
     caption: str = ""
     align: str = ""
     interactive: bool = False
+    priority: str = ""
 
     def __post_init__(self) -> None:
         if any(len(row) != len(self.columns) for row in self.rows):
             raise ValueError(f"a row of {self.caption!r} does not have {len(self.columns)} cells")
         if self.align and len(self.align) != len(self.columns):
             raise ValueError(f"align {self.align!r} does not have {len(self.columns)} letters")
+        if self.priority and len(self.priority) != len(self.columns):
+            raise ValueError(f"priority {self.priority!r} does not have {len(self.columns)} digits")
 
     def alignment(self) -> str:
         """Returns one letter per column."""

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from pydantic import BaseModel, ConfigDict, Field, create_model
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
 
 class LossTerm(NamedTuple):
@@ -92,6 +92,18 @@ def loss_table(matrix: Iterable[Iterable[float]]) -> dict[str, dict[str, float]]
         name: {column: _rounded(value) for column, value in zip(loss_columns(), row, strict=True)}
         for name, row in zip(PASSES, matrix, strict=True)
     }
+
+
+def loss_note(matrix: Iterable[Iterable[float]]) -> str:
+    """Returns the totals of both networks, such as ``G 65.2  D 23.9``; see `totals`."""
+    generator, discriminator = totals(loss_table(matrix))
+    return f"G {generator:.3g}  D {discriminator:.3g}"
+
+
+def totals(losses: Mapping[str, Mapping[str, float]]) -> tuple[float, float]:
+    """Returns the loss of the generator and that of the discriminator, its mean over real and fake."""
+    real, fake, generator = (losses[name]["total"] for name in PASSES)
+    return generator, (real + fake) / 2
 
 
 def _rounded(value: float) -> float:

@@ -361,6 +361,15 @@ def read(path: Path) -> RunRecord:
         raise DataError(
             f"no run record: {error}; name a folder that `cloudgan train` wrote, such as runs/NAME"
         ) from error
+    return parse(raw, str(path))
+
+
+def parse(raw: bytes, source: str) -> RunRecord:
+    """Returns the lines of a record; `source` names it in errors.
+
+    Raises:
+        DataError: A line is not valid.
+    """
     texts = raw.split(b"\n")
     whole = texts[:-1]
     lines = []
@@ -370,7 +379,7 @@ def read(path: Path) -> RunRecord:
         except ValidationError as error:
             problem = error.errors()[0]
             raise DataError(
-                f"{path}, line {number}: not a line of a run record ({problem['msg']} at"
+                f"{source}, line {number}: not a line of a run record ({problem['msg']} at"
                 f" {'.'.join(map(str, problem['loc'])) or 'the line'}); correct or delete the line"
             ) from error
     return RunRecord(lines=tuple(lines), truncated=bool(texts[-1]))

@@ -135,8 +135,8 @@ class Coordinator:
             Interrupted: Ctrl-C; the running trials saved a checkpoint.
             TryAgain: SIGTERM; the running trials saved a checkpoint.
         """
-        self._progress.start("trials", self._study.size, "trials")
-        self._progress.advance(len(self._study.trials()) - len(self._study.unfinished()))
+        ended = len(self._study.trials()) - len(self._study.unfinished())
+        self._progress.start("search", self._study.size, "trials", done=ended)
         before = {n: signal.signal(n, self._request) for n in (signal.SIGINT, signal.SIGTERM)}
         finished = True
         try:
@@ -357,12 +357,12 @@ class Coordinator:
             )
 
     def _say(self, number: int, what: str) -> None:
-        self._progress.advance(1)
         point = self._study.trials()[number].params
         values = ", ".join(
             f"{key.rpartition('.')[2]} {_short(value)}" for key, value in point.items()
         )
         self._progress.say(f"trial {number}: {what} ({values})")
+        self._progress.advance(1)
 
 
 def _short(value: object) -> str:

@@ -6,7 +6,6 @@ TensorFlow: the master of a run with ranks uses it.
 
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING, Any, Literal
 
 from cloudgan.core.clock import utc_now
@@ -84,17 +83,6 @@ class QualityHistory:
             plateau=self.stop == "plateau",
             program_seconds=program_seconds,
         )
-
-    def describe(self, found: Validated) -> str:
-        """Returns a validation as one line."""
-        rest = [
-            f"{name} {value:.3g}"
-            for name, value in found.metrics.items()
-            if name != found.ranked_by
-        ]
-        best = "best so far" if found.best else f"best {self._best_text()}"
-        first = f"{found.ranked_by} {found.metrics.get(found.ranked_by, math.nan):.4g} ({best})"
-        return f"epoch {found.epoch + 1}: {', '.join([first, *rest])}; {found.seconds:.1f} s"
 
     def stop_message(self) -> str:
         """Returns how close the run came to its stop criterion, or why it stopped early; else empty."""

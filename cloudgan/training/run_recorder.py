@@ -12,6 +12,7 @@ from cloudgan.core.gpu_energy import gpu_joules
 from cloudgan.core.hardware import this_machine
 from cloudgan.core.memory import peak_memory_bytes
 from cloudgan.schema import record
+from cloudgan.schema.epoch_row import epoch_row, quality_note
 from cloudgan.schema.provenance import git_commit, installed_wheels, versions
 from cloudgan.schema.record import Started
 from cloudgan.training.checkpoint import State
@@ -88,16 +89,19 @@ class RunRecorder:
             self.save(step, train_seconds)
 
     def show_epoch(self, train_loop: TrainLoop) -> None:
-        """Shows the progress of the epoch that starts, if the run has one left."""
+        """Shows the progress of the run in the epoch that starts, if it has one left."""
         self._read_before = self._reading.seconds
         training, sampler = self._context.config.training, self._context.sampler
         if train_loop.epoch >= training.epochs:
             return
+        batch, number = sampler.global_batch_size, train_loop.epoch + 1
         limited = training.max_steps or training.max_seconds
-        of = "" if limited else f"/{training.epochs}"
-        left = sampler.steps_through(train_loop.epoch) - train_loop.step
         self._progress.start(
-            f"epoch {train_loop.epoch + 1}{of}", left * sampler.global_batch_size, "showers"
+            self._context.folder.path.name,
+            None if training.max_seconds else self._context.last_step * batch,
+            "showers",
+            done=train_loop.step * batch,
+            count=f"epoch {number}" if limited else f"{number}/{training.epochs}",
         )
 
     def _resumed(self, saved: Checkpoint) -> None:
@@ -207,6 +211,7 @@ class RunRecorder:
         self.write(line)
         if self._summaries:
             self._summaries.write(line, validated)
+        self._progress.say(epoch_row(line, validated))
         self._record_validation(validated, train_loop)
 
     def validate_pending(self, train_loop: TrainLoop) -> bool:
@@ -220,6 +225,8 @@ class RunRecorder:
         began = time.perf_counter()
         validated = self._evaluate(train_loop.step)
         self._pending_seconds = time.perf_counter() - began
+        if validated:
+            self._progress.say(f"epoch {validated.epoch + 1:>2}  {quality_note(validated)}")
         self._record_validation(validated, train_loop)
         return True
 
@@ -229,11 +236,10 @@ class RunRecorder:
         return self.evaluator.evaluate(step, partial(self._inference_weights, step, self._work))
 
     def _record_validation(self, validated: Validated | None, train_loop: TrainLoop) -> None:
-        """Writes, shows and saves a validation; replaces a checkpoint of this step without it."""
+        """Writes and saves a validation; replaces a checkpoint of this step without it."""
         if validated is None:
             return
         self.write(validated)
-        self._progress.say(self.evaluator.history.describe(validated))
         if validated.best or train_loop.step == self._saved_step:
             self.save(train_loop.step, train_loop.train_seconds)
 
@@ -245,6 +251,7 @@ class RunRecorder:
 
     def record_stop(self, train_loop: TrainLoop, reason: StopReason, message: str = "") -> None:
         """Records the end, and shows the reason unless it is a failure."""
+        self._progress.end()
         if message and reason != "failed":
             self._progress.say(message)
         before, joules = self._joules_before, gpu_joules()

@@ -13,7 +13,7 @@ import numpy as np
 
 from cloudgan.core.errors import CloudganError
 from cloudgan.schema.liveness import LivenessFile
-from cloudgan.schema.losses import PASSES, loss_columns, loss_table
+from cloudgan.schema.losses import PASSES, loss_columns, loss_note, loss_table
 from cloudgan.training.stopping import StopTraining
 
 if TYPE_CHECKING:
@@ -202,10 +202,7 @@ class TrainLoop:
         self.train_seconds += seconds
         if self.first:
             self.first, self.trace_seconds, self._traced_steps = False, seconds, steps
-        total = sums[PASSES.index("generator"), loss_columns().index("total")] / steps
-        self._progress.advance(
-            steps * self._sampler.global_batch_size, f"step {self.step}, generator loss {total:.2f}"
-        )
+        self._progress.advance(steps * self._sampler.global_batch_size, loss_note(sums / steps))
 
     def _stop_if(self, agreed: np.ndarray[Any, Any]) -> None:
         limit = self._training.max_steps

@@ -168,8 +168,17 @@ class LogProgress:
     def __init__(self, log: WorkerLog) -> None:
         self._log = log
 
-    def start(self, task: str, total: float | None = None, unit: str = "") -> None:
+    def start(
+        self,
+        task: str,
+        total: float | None = None,
+        unit: str = "",
+        *,
+        done: float = 0,
+        count: str = "",
+    ) -> None:
         """Logs the start of a task."""
+        del done, count
         self._log.say(task if total is None else f"{task}, {total:,.0f} {unit}".rstrip())
 
     def advance(self, amount: float = 1, note: str = "") -> None:
@@ -178,3 +187,6 @@ class LogProgress:
     def say(self, line: str) -> None:
         """Logs a line."""
         self._log.say(line)
+
+    def end(self) -> None:
+        """Logs nothing."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import re
 
 import pytest
 
@@ -36,20 +35,6 @@ def test_unknown_cells_say_so_and_marks_keep_their_text():
     assert "unknown" in text
     assert "✗ too wide" in text
     assert text.split()[-1] == "0"
-
-
-def test_in_a_file_each_row_is_one_line():
-    text = printed(Table(("a", "b"), (("x" * 500, "y" * 500), ("z", "w"))))
-    assert sum("x" in line for line in text.splitlines()) == 1
-    assert f"{'x' * 500}   {'y' * 500}" in text
-
-
-def test_a_terminal_folds_wide_cells_without_loss(monkeypatch):
-    monkeypatch.setenv("FORCE_COLOR", "1")
-    monkeypatch.setenv("COLUMNS", "40")
-    text = printed(Table(("a", "b"), (("x" * 50, "y" * 50),)))
-    assert max(map(len, re.sub(r"\x1b\[\d*m", "", text).splitlines())) <= 40
-    assert (text.count("x"), text.count("y")) == (50, 50)
 
 
 @pytest.mark.parametrize("colour", [True, False])

@@ -1,10 +1,12 @@
 from __future__ import annotations
 
 import io
+import time
 
 import pytest
 
 from cloudgan.cli.views.progress import ProgressBars
+from terminal import Screen
 
 
 class Clock:
@@ -15,10 +17,14 @@ class Clock:
         return self.seconds
 
 
-def work_until_ctrl_c(bars):
-    bars.start("converting a[0].h5", 100, "showers")
-    bars.advance(60, note="shard 2")
-    raise KeyboardInterrupt
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def look():
+    """Lets the live line be drawn."""
+    time.sleep(0.6)
 
 
 @pytest.fixture
@@ -26,91 +32,217 @@ def clock():
     return Clock()
 
 
-def test_without_a_terminal_a_task_prints_start_periodic_and_end_lines(clock):
-    stream = io.StringIO()
-    with ProgressBars(stream, now=clock) as bars:
-        bars.start("training", 2000, "steps")
-        for _ in range(40):
-            clock.seconds += 1
-            bars.advance(25, note="loss 3.1")
-    assert stream.getvalue().splitlines() == [
-        "training ...",
-        "training: 375/2,000 steps, 25 steps/s, 1 min 05 s left, loss 3.1",
-        "training: 750/2,000 steps, 25 steps/s, 50 s left, loss 3.1",
-        "training: done, 1,000 steps, 25 steps/s, 40 s",
-    ]
+@pytest.fixture
+def lines(clock):
+    """Runs a function with progress where there is no terminal; returns what is printed."""
+
+    def run(work, fails=None):
+        stream = io.StringIO()
+        if fails:
+            with pytest.raises(fails), ProgressBars(stream, now=clock) as bars:
+                work(bars)
+        else:
+            with ProgressBars(stream, now=clock) as bars:
+                work(bars)
+        return stream.getvalue().splitlines()
+
+    return run
 
 
-def test_a_task_of_unknown_length_has_no_remaining_time(clock):
-    stream = io.StringIO()
-    with ProgressBars(stream, now=clock) as bars:
-        bars.start("reading")
-        clock.seconds += 20
-        bars.advance(2)
-        bars.say("a line that stays")
-    assert stream.getvalue().splitlines() == [
-        "reading ...",
-        "reading: 2, 0.1/s",
-        "a line that stays",
-        "reading: done, 2, 0.1/s, 20 s",
-    ]
-
-
-def test_a_new_task_ends_the_one_before(clock):
-    stream = io.StringIO()
-    with ProgressBars(stream, now=clock) as bars:
-        bars.start("one")
-        bars.start("two")
-    assert stream.getvalue().splitlines() == [
-        "one ...",
-        "one: done, 0 s",
-        "two ...",
-        "two: done, 0 s",
-    ]
-
-
-def test_work_that_failed_is_not_called_done(clock):
-    stream = io.StringIO()
-    with pytest.raises(KeyboardInterrupt), ProgressBars(stream, now=clock) as bars:
-        work_until_ctrl_c(bars)
-    assert stream.getvalue().splitlines()[-1] == "converting a[0].h5: stopped, 60 showers, 0 s"
-
-
-class Terminal(io.StringIO):
-    def isatty(self) -> bool:
-        return True
-
-
-def test_on_a_terminal_there_are_bars_and_the_cursor_comes_back_after_ctrl_c(monkeypatch):
+@pytest.fixture
+def screen(clock, monkeypatch):
+    """Runs a function with progress on a terminal; returns the screen."""
     monkeypatch.delenv("CI", raising=False)
     monkeypatch.setenv("TERM", "xterm")
-    stream = Terminal()
-    with pytest.raises(KeyboardInterrupt), ProgressBars(stream) as bars:
-        work_until_ctrl_c(bars)
-    shown = stream.getvalue()
-    assert "converting a[0].h5" in shown
-    assert "60/100 showers" in shown
-    assert shown.rindex("\x1b[?25h") > shown.rindex("\x1b[?25l")
+
+    def run(work, columns=80, fails=None):
+        monkeypatch.setenv("COLUMNS", str(columns))
+        stream, shown = Terminal(), Screen(columns)
+        if fails:
+            with pytest.raises(fails), ProgressBars(stream, now=clock) as bars:
+                work(bars)
+        else:
+            with ProgressBars(stream, now=clock) as bars:
+                work(bars)
+        shown.write(stream.getvalue().replace("\n", "\r\n"))
+        return shown
+
+    return run
 
 
-def test_in_ci_there_are_no_bars(monkeypatch):
-    monkeypatch.setenv("CI", "true")
+def test_without_a_terminal_a_task_says_each_minute_how_far_it_is_and_at_its_end_how_long(
+    clock, lines
+):
+    def work(bars):
+        bars.start("converting", 2000, "steps")
+        for _ in range(70):
+            clock.seconds += 2
+            bars.advance(25, note="loss 3.1  shard 2")
+
+    assert lines(work) == [
+        "converting: 750/2,000 steps, 38%, 12.5 steps/s, loss 3.1, shard 2, 1 min 40 s left",
+        "converting: 1,500/2,000 steps, 75%, 12.5 steps/s, loss 3.1, shard 2, 40 s left",
+        "converting: 1,750 steps in 2 min 20 s",
+    ]
+
+
+def test_a_task_of_unknown_length_says_that_it_began(clock, lines):
+    def work(bars):
+        bars.start("loading")
+        clock.seconds += 20
+        bars.say("a line that stays")
+        bars.start("reading")
+        bars.advance(2)
+        clock.seconds += 3
+
+    assert lines(work) == ["loading ...", "a line that stays", "reading ...", "reading: 2 in 3.0 s"]
+
+
+def train(bars, clock, epochs=3, validates=True):
+    for epoch in range(epochs):
+        bars.start("mine", epochs * 100, "showers", done=epoch * 100, count=f"{epoch + 1}/{epochs}")
+        for _ in range(4):
+            clock.seconds += 10
+            bars.advance(25, "G 65.2  D 23.9")
+        if validates:
+            bars.start("validating", 200, "showers")
+            clock.seconds += 20
+            bars.advance(100)
+        bars.say(f"epoch {epoch + 1}")
+
+
+def test_a_run_of_several_parts_leaves_the_lines_of_its_parts(clock, lines):
+    assert lines(lambda bars: train(bars, clock)) == ["epoch 1", "epoch 2", "epoch 3"]
+
+
+def test_on_a_terminal_the_live_line_of_a_run_tells_the_time_that_is_left_of_the_run(clock, screen):
+    def work(bars):
+        train(bars, clock, validates=False)
+        bars.start("mine", 400, "showers", done=300, count="4/4")
+        look()
+
+    shown = screen(work)
+    assert shown.shown == ["epoch 1", "epoch 2", "epoch 3"]
+    # 275 showers in 110 s after the first call.
+    live = "mine  4/4  ━━━━━━━━━━━━━━━╸───── 75%  2.5 showers/s  G 65.2  D 23.9  40 s left"
+    assert live == max(shown.live, key=len)
+
+
+def test_the_rate_is_that_of_training_and_the_time_that_is_left_includes_validation(clock, screen):
+    def work(bars):
+        train(bars, clock)
+        bars.start("mine", 400, "showers", done=300, count="4/4")
+        look()
+
+    # 275 showers in 110 s of training and 40 s of validation; the last one began 20 s ago.
+    assert any("2.5 showers/s" in row and "35 s left" in row for row in screen(work).live)
+
+
+def test_a_task_after_the_run_leaves_its_line_again(clock, lines):
+    def work(bars):
+        train(bars, clock, epochs=1)
+        bars.end()
+        bars.start("comparing", 2, "steps")
+        bars.advance(2)
+
+    assert lines(work) == ["epoch 1", "comparing: 2 steps in 0.0 s"]
+
+
+@pytest.mark.parametrize("columns", [20, 30, 40, 60, 80, 120])
+def test_the_live_line_has_one_row_at_any_width_and_drops_whole_parts(columns, clock, screen):
+    def work(bars):
+        bars.start("training-a-run", 400, "showers", done=100, count="4/20")
+        bars.advance(25, "G 65.2  D 23.9")
+        clock.seconds += 10
+        bars.advance(25, "G 65.2  D 23.9")
+        look()
+
+    shown = screen(work, columns)
+    assert shown.wrapped == []
+    row = next(row for row in reversed(shown.live) if row)
+    assert len(row) < columns
+    parts = (
+        "training-a-run",
+        "4/20",
+        "38%",
+        "2.5 showers/s",
+        "G 65.2",
+        "D 23.9",
+        "1 min 40 s left",
+    )
+    rest = row
+    for part in parts:
+        rest = rest.replace(part, "", 1)
+    assert set(rest) <= set(" ━╸─")
+    assert row.startswith("training-a-run")
+    assert ("1 min 40 s left" in row) == (columns > 31)
+    assert all(part in row for part in parts if columns > 70)
+
+
+def test_a_live_line_of_many_parts_drops_the_bar_first(clock, screen):
+    def work(bars):
+        bars.start("training-a-run", 400, "showers", count="4/20")
+        for _ in range(2):
+            bars.advance(50, "G 65.2  D 23.9  0.12 USD")
+            clock.seconds += 10
+        look()
+
+    assert "━" in "".join(screen(work, 120).live)
+    assert "━" not in "".join(screen(work, 60).live)
+
+
+def test_a_permanent_line_is_wrapped_at_spaces(screen):
+    shown = screen(lambda bars: bars.say("some words of a long warning " * 6), 40)
+    assert shown.wrapped == []
+    assert (
+        " ".join(row.strip() for row in shown.rows).split()
+        == ("some words of a long warning " * 6).split()
+    )
+
+
+def test_a_quick_task_leaves_no_line_on_a_terminal(clock, screen):
+    def work(bars):
+        bars.start("quick", 1)
+        bars.advance(1)
+        bars.start("slow", 5, "showers")
+        clock.seconds += 12
+        bars.advance(5)
+
+    assert screen(work).shown == ["slow: 5 showers in 12 s"]
+
+
+def work_until_ctrl_c(bars):
+    bars.start("converting a[0].h5", 100, "showers")
+    bars.advance(60, note="shard 2")
+    raise KeyboardInterrupt
+
+
+def test_work_that_failed_is_not_called_done(lines):
+    said = lines(work_until_ctrl_c, fails=KeyboardInterrupt)
+    assert said == ["converting a[0].h5: stopped after 60/100 showers, 0.0 s"]
+
+
+def test_the_cursor_comes_back_after_ctrl_c(screen):
+    shown = screen(work_until_ctrl_c, fails=KeyboardInterrupt)
+    assert shown.has_cursor
+    assert shown.shown == ["converting a[0].h5: stopped after 60/100 showers, 0.0 s"]
+
+
+@pytest.mark.parametrize(("variable", "value"), [("CI", "true"), ("TERM", "dumb")])
+def test_in_ci_and_on_a_dumb_terminal_there_is_no_live_line(monkeypatch, variable, value):
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setenv(variable, value)
     stream = Terminal()
     with ProgressBars(stream) as bars:
-        bars.start("training", 10, "steps")
+        bars.start("converting", 10, "steps")
     assert "\x1b" not in stream.getvalue()
 
 
-@pytest.mark.parametrize(("code", "end"), [(0, "done"), (75, "stopped")])
-def test_a_process_that_ends_with_code_0_has_done_its_task(clock, code, end):
-    stream = io.StringIO()
+@pytest.mark.parametrize(("code", "end"), [(0, "8 iterations in"), (75, "stopped after 8/9")])
+def test_a_process_that_ends_with_code_0_has_done_its_task(lines, code, end):
+    def work(bars):
+        bars.start("evolving", 9, "iterations")
+        bars.advance(8)
+        raise SystemExit(code)
 
-    def work():
-        with ProgressBars(stream, now=clock) as bars:
-            bars.start("iterations", 8, "iterations")
-            bars.advance(8)
-            raise SystemExit(code)
-
-    with pytest.raises(SystemExit):
-        work()
-    assert stream.getvalue().splitlines()[-1].startswith(f"iterations: {end}, 8 iterations")
+    assert lines(work, fails=SystemExit)[-1].startswith(f"evolving: {end}")

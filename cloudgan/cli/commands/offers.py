@@ -64,6 +64,6 @@ def _print(found: OffersReport, *, carbon: bool, everything: bool) -> None:
     print(printable(command))
     most = len(found.offers) if everything else MOST_ROWS
     table = found.carbon_table(most) if carbon else found.table(most)
-    print_table(table, width=_WIDTH, whole="nodes")
+    print_table(table, width=_WIDTH)
     for line in summary_lines(found):
         print(textwrap.fill(printable(line), _WIDTH, subsequent_indent="  "))

@@ -7,27 +7,23 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from cloudgan.cli.views.progress import ProgressBars
+from cloudgan.cli.views.table_text import PIPE_WIDTH, table_lines, width_of
 from cloudgan.core.atomic_file import write_atomic
 from cloudgan.core.errors import ConfigError, Interrupted
 from cloudgan.core.local_path import local_path
 from cloudgan.core.printable import printable
 from cloudgan.core.progress import Silent
-from cloudgan.reports.table import Mark, cell_text, is_unknown
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from typing import TextIO
 
-    import rich.table
-    from rich.text import Text
-
     from cloudgan.core.errors import CloudganError
     from cloudgan.core.progress import Progress
     from cloudgan.reports.page import Page
-    from cloudgan.reports.table import Cell, Table
+    from cloudgan.reports.table import Table
 
 REPORT_SUFFIXES = (".html", ".md", ".csv")
-_PIPE_WIDTH = 10_000
 
 
 def print_result(result: Mapping[str, Any], *, as_json: bool) -> None:
@@ -76,44 +72,18 @@ def progress_bars(*, as_json: bool) -> Iterator[Progress]:
         yield bars
 
 
-def print_table(
-    table: Table, file: TextIO | None = None, width: int = _PIPE_WIDTH, whole: str | None = None
-) -> None:
+def print_table(table: Table, file: TextIO | None = None, width: int = PIPE_WIDTH) -> None:
     """Prints a table on standard output, or into `file`.
 
-    A terminal folds wide cells. In a pipe or a file each row stays on one line, unless it is wider than
-    `width`. Cells of the column `whole` are never folded.
+    It fits a terminal; in a pipe or a file each row is on one line, unless it is wider than `width`.
     """
     from rich.console import Console
 
-    console = Console(file=file, highlight=False, emoji=False)
-    if not console.is_terminal:
-        console = Console(file=file, highlight=False, emoji=False, width=width)
-    console.print(rich_table(table, whole), crop=False)
-
-
-def rich_table(table: Table, whole: str | None = None) -> rich.table.Table:
-    """Returns the table for rich; no cell is read as markup or as a control sequence."""
-    from rich import box
-    from rich.table import Table as RichTable
-
-    drawn = RichTable(
-        title=_plain(table.caption) if table.caption else None,
-        title_justify="left",
-        title_style="",
-        box=box.SIMPLE_HEAD,
-        pad_edge=False,
-    )
-    for side, column in zip(table.alignment(), table.columns, strict=True):
-        drawn.add_column(
-            _plain(column),
-            justify="right" if side == "r" else "left",
-            overflow="fold",
-            no_wrap=column == whole,
-        )
-    for row in table.rows:
-        drawn.add_row(*map(_cell, row))
-    return drawn
+    console = Console(file=file, highlight=False, markup=False, emoji=False)
+    console.print()
+    for line in table_lines(table, width_of(console, width)):
+        console.print(line, soft_wrap=True)
+    console.print()
 
 
 def check_report(report: str | None) -> None:
@@ -163,18 +133,3 @@ def _lines(result: Mapping[str, Any], depth: int) -> Iterator[str]:
                 yield from _lines(item, depth + 1)
         else:
             yield f"{name:<34} {value}"
-
-
-def _cell(cell: Cell) -> Text:
-    if is_unknown(cell):
-        return _plain(cell_text(cell), style="dim italic")
-    if isinstance(cell, Mark):
-        return _plain(cell_text(cell), style="green" if cell.passed else "red")
-    return _plain(cell_text(cell))
-
-
-def _plain(text: str, style: str = "") -> Text:
-    """Replaces control characters: cells can hold names from untrusted files."""
-    from rich.text import Text
-
-    return Text(printable(text), style=style)
