@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Literal
 
 from pydantic import ValidationError
 
+from cloudgan.api.run_environment import check_variables
 from cloudgan.core import ranges
 from cloudgan.core.clouds import CLOUDS, region_of
 from cloudgan.core.documents import read_text
@@ -61,7 +62,10 @@ class LaunchRequest:
         node_selector: Labels that nodes must have.
         store: URL or folder for checkpoints, logs and data.
         image: Container image that has cloudgan. None: TensorFlow's public image and wheels.
-        secrets: Kubernetes secrets whose keys become environment variables of the pods.
+        env: Environment variables of the workers, KEY=VALUE, or KEY with its value in this environment.
+        env_file: File with such lines; values in `env` win.
+        secrets: Environment variables whose values only this environment and the workers have.
+        kubernetes_secrets: Kubernetes Secrets whose keys become environment variables of the pods.
         offer: Offer that gives the price of a node.
         price_file: File with the prices of your own nodes.
         budget_usd: Maximum cost of the run, all attempts together.
@@ -88,7 +92,10 @@ class LaunchRequest:
     node_selector: Mapping[str, str] = field(default_factory=dict)
     store: str | None = None
     image: str | None = None
+    env: tuple[str, ...] = ()
+    env_file: Path | None = None
     secrets: tuple[str, ...] = ()
+    kubernetes_secrets: tuple[str, ...] = ()
     offer: str | None = None
     price_file: Path | None = None
     budget_usd: float | None = None
@@ -98,6 +105,7 @@ class LaunchRequest:
 
     def __post_init__(self) -> None:
         """Checks the values that need no file and no network."""
+        check_variables(self.env, self.secrets)
         check_texts("the launch request", vars(self))
         known = (*CLOUDS, CHEAPEST, "kubernetes", "local", "slurm")
         if self.provider not in known:

@@ -8,7 +8,11 @@ read 2026-11-25); a login is the userinfo of a URL (RFC 3986, section 3.2.1).
 from __future__ import annotations
 
 import re
+from urllib.parse import quote
 
+SHORTEST = 4
+"""Characters of a value from which on `hide` masks it: a shorter one is a part of many words."""
+_HIDDEN: set[str] = set()
 _MASK = "***"
 _NAMES = (
     "token|password|passwd|pwd|(?<!pull-)secret|credentials?|signature|sig|authorization"
@@ -42,6 +46,15 @@ def secret_in(text: str) -> str | None:
 
 def masked(text: str) -> str:
     """Returns a text with ``***`` in place of each secret."""
+    for value in sorted(_HIDDEN, key=len, reverse=True):
+        text = text.replace(value, _MASK)
     for pattern in _PATTERNS.values():
         text = pattern.sub(lambda found: f"{found.groupdict().get('name') or ''}{_MASK}", text)
     return text
+
+
+def hide(value: str) -> None:
+    """Adds a secret of any shape to those that `masked` masks: each of its lines, as it is and in URLs."""
+    for line in map(str.strip, value.splitlines()):
+        if len(line) >= SHORTEST:
+            _HIDDEN.update((line, quote(line, safe="")))

@@ -4,35 +4,24 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import yaml
-
 from cloudgan.api.grid_options import grid_keys
 from cloudgan.api.launch_request import NOTHING_PROVISIONED, LaunchRequest
 from cloudgan.api.planning import make_launch_plan
 from cloudgan.api.pod_software import known_wheels
 from cloudgan.api.sweep import make_sweep, parse_seeds, plan_sweep
+from cloudgan.api.written_plan import write_plan
 from cloudgan.cli.options.grid_flags import grid_flags
 from cloudgan.cli.options.launch_flags import launch_flags, provisioning_flags
 from cloudgan.cli.options.shared_flags import with_flags
 from cloudgan.cli.options.simulation_flags import simulation_flags
 from cloudgan.cli.options.training_flags import training_flags
 from cloudgan.cli.views.plan_view import print_plan, print_sweep
-from cloudgan.core.atomic_file import atomic_writer
 from cloudgan.core.errors import ConfigError
 from cloudgan.core.local_path import local_path
 from cloudgan.launch.clouds.planner import BUILT_IN_CLOUDS, Clouds, built_in_clouds
-from cloudgan.launch.kubernetes.manifests import (
-    COMPONENT,
-    PLAN_PLACEHOLDER,
-    PORT_PROBE,
-    filled_secret,
-)
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from cloudgan.api.launch_request import ProvisioningRequest
-    from cloudgan.schema.plan import Plan
 
 
 @with_flags(
@@ -61,7 +50,7 @@ def plan(
 
     Args:
         seeds: One run per seed instead, such as 1,2,3; see `cloudgan deploy`.
-        output: Folder for the manifests, for `kubectl apply -f FOLDER`.
+        output: Folder for the manifests, for `kubectl apply -f FOLDER`, or for the script of a Slurm job.
         json: Print the plan as JSON.
         training: What is trained; from the shared flags.
         simulation: What is simulated; from the shared flags.
@@ -80,29 +69,7 @@ def plan(
     folder = local_path(output, source="--output") if output else None
     made = make_launch_plan(launch, provisioning, training, known_wheels, clouds=clouds)
     if folder:
-        _write_manifests(made, folder)
+        write_plan(made, folder)
     print_plan(made, as_json=json)
     if folder and not json:
         print(f"written to {folder}")
-
-
-def _write_manifests(made: Plan, folder: Path) -> None:
-    if made.target.provider != "kubernetes":
-        raise ConfigError(
-            f"--output writes Kubernetes manifests: give --provider=kubernetes, not"
-            f" {made.target.provider}"
-        )
-    folder.mkdir(parents=True, exist_ok=True)
-    for number, step in enumerate(made.steps):
-        body: Any = step.body
-        if not body or body["metadata"]["labels"].get(COMPONENT) == PORT_PROBE:
-            continue  # `deploy` alone reads the result of the port probe, and deletes it
-        data = body.get("data")
-        if isinstance(data, dict) and data.get("plan.json") == PLAN_PLACEHOLDER:
-            body = body | {"data": data | {"plan.json": made.model_dump_json()}}
-        mode = 0o666
-        if body["kind"] == "Secret":  # `kubectl delete -f FOLDER` deletes it
-            body, mode = filled_secret(body, None), 0o600
-        name = f"{number}-{str(body['kind']).lower()}.yaml"
-        with atomic_writer(folder / name, mode=mode) as file:
-            file.write(yaml.safe_dump(body, sort_keys=False).encode())

@@ -49,7 +49,10 @@ def launch_flags(
     node_selector: str | None = None,
     store: str | None = None,
     image: str | None = None,
-    secrets: str | None = None,
+    env: str | None = None,
+    env_file: str | None = None,
+    secret: str | None = None,
+    kubernetes_secrets: str | None = None,
     price_as: str | None = None,
     price_file: str | None = None,
     budget_usd: float | None = None,
@@ -87,7 +90,10 @@ def launch_flags(
         store: gs://, s3:// or Azure blob URL, pvc:CLAIM, or on Slurm a shared folder, for
             checkpoints, logs and data.
         image: Container image that has cloudgan. Default: TensorFlow's public image, and wheels.
-        secrets: Kubernetes secrets whose keys become environment variables of the pods.
+        env: Environment variables of the workers, KEY=VALUE or KEY, separated by commas.
+        env_file: File of such lines; # begins a comment.
+        secret: Names of variables that only your environment and the workers have; see docs/deploy.md.
+        kubernetes_secrets: Kubernetes Secrets whose keys become environment variables of the pods.
         price_as: Offer that gives the price of a node, such as
             gcp/n1-standard-8+1xV100/us-central1/spot.
         price_file: YAML file with the prices of your own nodes, in USD per hour; its node with these
@@ -126,7 +132,10 @@ def launch_flags(
         node_selector=_labels(node_selector),
         store=store,
         image=image,
-        secrets=tuple(filter(None, (secrets or "").split(","))),
+        env=tuple(filter(None, (env or "").split(","))),
+        env_file=local_path(env_file, source="--env-file") if env_file else None,
+        secrets=tuple(filter(None, (secret or "").split(","))),
+        kubernetes_secrets=tuple(filter(None, (kubernetes_secrets or "").split(","))),
         offer=price_as,
         price_file=local_path(price_file, source="--price-file") if price_file else None,
         budget_usd=budget_usd,

@@ -192,7 +192,7 @@ def test_a_gang_contains_all_workers(plan_of):
 
 
 def test_secrets_are_referenced_by_every_container(plan_of):
-    pod = pod_of(plan_of(workers={"secrets": ("s3-login", "other")}))
+    pod = pod_of(plan_of(workers={"kubernetes_secrets": ("s3-login", "other")}))
     for container in (*pod["initContainers"], *pod["containers"]):
         assert container["envFrom"] == [
             {"secretRef": {"name": "s3-login"}},
