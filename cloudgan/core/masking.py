@@ -24,9 +24,10 @@ _KINDS = {
     "a login": r'(?<=://)(?:[^/?#\s"]+|[^/?#\s":\[]*:(?!\d+(?:[/?#,]|$))[^\s"]*)(?=@)'
     # user:password@host without a scheme, but no digest of a container image
     r"|(?<![^\s='\"(])[^\s/:@='\"()]+:[^\s/@\"]+(?=@(?!sha\d+:)[\w\[])",
-    # A value that begins like $NAME or <key> stands for one.
+    # A value that begins like $NAME or <key> stands for one; --secret=KEY names a variable.
     "a key, token or signature": rf"""(?i:
-        (?<![^\s?&;,'"(]) (?P<name>(?:[-\w]*[-_])? (?:{_NAMES}) =) (?![<$`{{*.]) [^\s&;,'"]+
+        (?<![^\s?&;,'"(]) (?P<name>(?:[-\w]*[-_])? (?:{_NAMES}) =) (?![<$`{{*.])
+            (?!(?<=--secret=)(?-i:[A-Z_][A-Z0-9_]*)(?![^\s:;,.)'"])) [^\s&;,'"]+
         | (?<=[?&]) (?:key|code|auth|sas) = [^\s&;,'"]+
         | \bauthorization:\s*(?:\w+\s+)?[^\s'"]+
         | \bbearer\s+(?=\S*\d)[-\w.~+/=]{{12,}} )""",
