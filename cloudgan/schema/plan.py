@@ -225,15 +225,9 @@ class Workers(_Part):
     memory_gib: Size
     node_selector: dict[str, str] = {}
     image: str | None = Field(default=None, description="None: no container")
-    env: dict[str, str | None] = Field(
-        default={}, description="variables of the user; None: not set where the plan was made"
-    )
-    secrets: tuple[Text, ...] = Field(
-        default=(), description="names of variables whose values the user's environment has"
-    )
-    kubernetes_secrets: tuple[Text, ...] = Field(
-        default=(), description="Secrets of the namespace whose keys become variables"
-    )
+    env: dict[str, str | None] = Field({}, description="variables; None: not set by this user")
+    secrets: tuple[Text, ...] = Field((), description="names of variables; a plan has no values")
+    kubernetes_secrets: tuple[Text, ...] = Field(default=(), description="names only")
     pull_secret: str | None = Field(default=None, description="image pull secret of the registry")
     resource: Text = Field(default="nvidia.com/gpu", description="extended resource in Kubernetes")
     tolerations: tuple[Toleration, ...] = ()
@@ -432,11 +426,6 @@ class Plan(_Part):
     def has_peers(self) -> bool:
         """Whether the workers exchange data; those of a simulation or a search do not."""
         return self.workers.nodes > 1 and self.config.task == "train"
-
-    @property
-    def has_secret(self) -> bool:
-        """Whether a secret is delivered to the workers: that of the run, or variables of the user."""
-        return self.has_peers or bool(self.workers.secrets)
 
     @property
     def lacks_wheels(self) -> bool:

@@ -84,6 +84,11 @@ def opens_ports(plan: Plan) -> bool:
     return plan.has_peers or plan.config.has_ranks
 
 
+def has_secret(plan: Plan) -> bool:
+    """Whether workers get a secret: that with which they sign, or variables of the user."""
+    return plan.has_peers or bool(plan.workers.secrets)
+
+
 def _port_probe_steps(plan: Plan) -> tuple[Step, ...]:
     """Returns the steps that test whether pods outside the run are kept from the workers' ports.
 
@@ -204,7 +209,7 @@ def manifests(plan: Plan, *, gang: bool = False) -> tuple[dict[str, Any], ...]:
         _owned(_network_policy(plan), plan),
         _owned(_service(plan), plan),
         _owned(own_job, plan),
-        *((_owned(_secret(plan), plan),) if plan.has_secret else ()),
+        *((_owned(_secret(plan), plan),) if has_secret(plan) else ()),
         *(_owned(body, plan) for body in capacity_request.manifests(plan, own_job)),
         *((_owned(cilium_policy(plan), plan),) if asks_agent(plan) else ()),
     )
@@ -228,7 +233,7 @@ def job(plan: Plan, *, gang: bool = False) -> dict[str, Any]:
         "queue": plan.target.queue is not None,
         "gang": gang,
         "cloud": plan.target.is_provisioned,
-        "secret": plan.has_secret,
+        "secret": has_secret(plan),
     }
     for name, applies in overlays.items():
         body = merge_overlay(body, load_manifest(f"overlays/{name}")) if applies else body

@@ -37,7 +37,7 @@ from cloudgan.launch.backends.slurm.requests import (
     slurm_steps,
 )
 from cloudgan.launch.kubernetes.job_spec import KEY_FILE
-from cloudgan.launch.kubernetes.manifests import PLAN_PLACEHOLDER
+from cloudgan.launch.kubernetes.manifests import PLAN_PLACEHOLDER, has_secret
 from cloudgan.schema.run_document import RunSource, check_inside, read_plan
 from cloudgan.schema.run_state import LogLine, RunState
 
@@ -237,7 +237,7 @@ class SlurmBackend(PreexistingNodes):
         files = JobFiles(folder / JOB_FOLDER)
         files.clear()
         self._forget_secrets(files)
-        if plan.has_secret:
+        if has_secret(plan):
             write_secret(files.folder / KEY / KEY_FILE, plan.workers.secrets)
         command = ("sbatch", "--parsable", str(folder / SCRIPT_FILE))
         try:
