@@ -10,7 +10,7 @@ from pathlib import Path
 from cloudgan.core import settings
 from cloudgan.core.documents import read_text
 from cloudgan.core.errors import ConfigError, shorten
-from cloudgan.core.masking import SHORTEST, hide, secret_in
+from cloudgan.core.masking import hide, secret_in
 from cloudgan.core.user_text import check_text
 from cloudgan.schema.plan import Workers
 
@@ -94,11 +94,14 @@ def check_variables_set(workers: Workers) -> None:
         raise ConfigError(missing[0])
     for name in workers.secrets:
         value = settings.variable(name) or ""
-        check_text(f"the value of {name}", value if not secret_in(value) else "")
-        if len(value) < SHORTEST:
+        if any("\ud800" <= letter <= "\udfff" for letter in value):
             raise ConfigError(
-                f"--secret={name}: its value has fewer than {SHORTEST} characters, which cannot be masked in"
-                f" logs; give it as --env={name}"
+                f"--secret={name}: its value is not UTF-8, which no variable of a pod can be"
+            )
+        if not hide(value):
+            raise ConfigError(
+                f"--secret={name}: its value is too short to be masked in logs (fewer than 4 characters); give it"
+                f" as --env={name}"
             )
 
 

@@ -10,8 +10,7 @@ from __future__ import annotations
 import re
 from urllib.parse import quote
 
-SHORTEST = 4
-"""Characters of a value from which on `hide` masks it: a shorter one is a part of many words."""
+_SHORTEST = 4
 _HIDDEN: set[str] = set()
 _MASK = "***"
 _NAMES = (
@@ -54,8 +53,11 @@ def masked(text: str) -> str:
     return text
 
 
-def hide(value: str) -> None:
-    """Adds a secret of any shape to those that `masked` masks: each of its lines, as it is and in URLs."""
-    for line in map(str.strip, value.splitlines()):
-        if len(line) >= SHORTEST:
-            _HIDDEN.update((line, quote(line, safe="")))
+def hide(value: str) -> bool:
+    """Adds a secret of any shape to those that `masked` masks: each of its lines, as it is and in URLs.
+
+    Returns whether that is possible: a line of a few letters is a part of many words, and is left out.
+    """
+    lines = {line.strip() for line in value.splitlines() if len(line.strip()) >= _SHORTEST}
+    _HIDDEN.update(lines, (quote(line, safe="") for line in lines))
+    return bool(lines)

@@ -88,7 +88,9 @@ def test_values_are_of_the_flag_then_of_the_file_and_a_name_alone_takes_that_of_
         ({"secrets": ("LAB_LOGIN",)}, None, "--secret=LAB_LOGIN: LAB_LOGIN is not set"),
         ({"secrets": ("LAB_LOGIN",)}, "", "--secret=LAB_LOGIN: LAB_LOGIN is not set"),
         ({"env": ("LAB_LOGIN",)}, None, "--env=LAB_LOGIN: LAB_LOGIN is not set"),
-        ({"secrets": ("LAB_LOGIN",)}, "abc", "its value has fewer than 4 characters"),
+        ({"secrets": ("LAB_LOGIN",)}, "ab\ncd ef"[:5], "its value is too short to be masked"),
+        ({"secrets": ("LAB_LOGIN",)}, "pl4nted\udcff", "its value is not UTF-8"),
+        ({"secrets": ("LAB_LOGIN",)}, "abc", "its value is too short to be masked"),
     ],
 )
 def test_a_variable_that_is_not_set_is_named_by_the_plan_and_refused_before_anything_starts(
