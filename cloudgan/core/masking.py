@@ -59,5 +59,5 @@ def hide(value: str) -> bool:
     Returns whether that is possible: a line of a few letters is a part of many words, and is left out.
     """
     lines = {line.strip() for line in value.splitlines() if len(line.strip()) >= _SHORTEST}
-    _HIDDEN.update(lines, (quote(line, safe="") for line in lines))
+    _HIDDEN.update(lines, (quote(line, safe="", errors="replace") for line in lines))
     return bool(lines)
